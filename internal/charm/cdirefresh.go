@@ -19,17 +19,16 @@ import (
 	"concourse-ci-machine/internal/oci"
 )
 
-// RefreshCDI describes the GPUs anew, as the next hook would, with what Juju
-// said in the last one, and tells which of them tasks get. It changes the
-// descriptions and the wrapper's settings only where there are such already,
-// and restarts nothing: tags and status are the next hook's.
+// RefreshCDI describes the GPUs again, with Juju's data from the last hook, and prints the
+// GPUs that tasks get. It changes only existing descriptions and existing settings of the
+// wrapper, and restarts nothing. The next hook updates tags and status.
 func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	unlock, err := c.Host.Lock(LockFile)
 	if err != nil {
 		return fmt.Errorf("cannot lock %s: %w", LockFile, err)
 	}
 	defer unlock()
-	begun, err := c.putBack(ctx)
+	finished, err := c.finishToolkit(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,7 +46,8 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, "nothing to do: tasks of this unit get no GPUs\n")
 		return err
 	}
-	o := worker.Observed{Observed: role.Observed{Facts: facts, Config: cfg, Arch: runtime.GOARCH, Machine: machine.Observe(c.Host.Root).Under(facts.Juju), Now: c.Host.Now()}}
+	o := worker.Observed{Observed: role.Observed{Facts: facts, Config: cfg, Arch: runtime.GOARCH,
+		Machine: machine.Observe(c.Host.Root).Under(facts.Juju), Now: c.Host.Now()}}
 	if o.GPUs, err = gpu.Discover(c.Host.Root); err != nil {
 		return err
 	}
@@ -70,21 +70,20 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if _, err := rest.Apply(ctx, nil); err != nil {
 		return err
 	}
-	return slices.Concat(begun, p, rest).Print(w)
+	return slices.Concat(finished, p, rest).Print(w)
 }
 
-// refreshNVIDIA has NVIDIA's tool describe its GPUs anew where the charm had it
-// do so before.
+// refreshNVIDIA makes NVIDIA's tool describe its GPUs again, if the charm did so before.
 func (c *Charm) refreshNVIDIA(ctx context.Context, o worker.Observed) (plan.Plan, error) {
-	of := o.GPUs.Of(gpu.NVIDIA)
-	if len(of) == 0 {
+	gpus := o.GPUs.Of(gpu.NVIDIA)
+	if len(gpus) == 0 {
 		return nil, nil
 	}
 	var err error
 	if o.NVIDIAToolkit, err = nvidia.Observe(c.Host.Root); err != nil {
 		return nil, err
 	}
-	p, err := plan.Diff(ctx, c.Host, worker.NVIDIAToolkit(o, worker.GPUs{All: of}).Refresh()...)
+	p, err := plan.Diff(ctx, c.Host, worker.NVIDIAToolkit(o, worker.GPUs{All: gpus}).Refresh()...)
 	if err != nil {
 		return nil, err
 	}

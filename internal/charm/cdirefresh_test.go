@@ -19,8 +19,8 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// settled is a unit after its hooks: what Juju said, the descriptions, and the
-// wrapper's settings lie there.
+// settled returns the root of a unit after its hooks, with Juju's data, the descriptions and
+// the wrapper's settings.
 func settled(t *testing.T, hostName string, set map[string]any) (*Charm, *hosttest.Runner) {
 	t.Helper()
 	r := hosttest.NewRunner(t)
@@ -53,7 +53,7 @@ func wrapperNow(t *testing.T, r host.Root) oci.Config {
 	return c
 }
 
-func TestRefreshFollowsGPUsThatGoAndComeBack(t *testing.T) {
+func TestRefreshFollowsRemovedAndReturnedGPUs(t *testing.T) {
 	c, r := settled(t, "mi210x4", map[string]any{"compute-runtime": "rocm"})
 	require.Equal(t, "nothing to do\n", refresh(t, c), "a hook has just done it")
 	before := wrapperNow(t, c.Host.Root)
@@ -94,7 +94,7 @@ func TestRefreshWithoutAnyGPULeavesTheWrapperInPlace(t *testing.T) {
 
 // Until the next hook takes the tags back, tasks that want a GPU still come here: they
 // must not run without one. A worker that was never to have any goes on as it was.
-func TestTasksThatAskForAGPUAreRefusedOnceTheLastIsGone(t *testing.T) {
+func TestTasksWithGPUsAreRefusedAfterTheLastGPUIsRemoved(t *testing.T) {
 	for name, set := range map[string]map[string]any{
 		"by runtime": {"compute-runtime": "rocm"},
 		"auto":       {"compute-runtime": "auto"},
@@ -130,7 +130,7 @@ func TestRefreshKeepsEverythingElse(t *testing.T) {
 	require.EqualValues(t, 0o600, st.Mode().Perm(), "task-env may hold a secret")
 }
 
-func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
+func TestRefreshDoesNothingIfTasksGetNoGPUs(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *Charm){
 		"not set up": func(t *testing.T, c *Charm) { require.NoError(t, c.Host.Remove(oci.DefaultConfig)) },
 		"a web": func(t *testing.T, c *Charm) {
@@ -154,7 +154,7 @@ func TestRefreshHasNoBusinessWhereTasksGetNoGPUs(t *testing.T) {
 }
 
 // It and a hook never write at the same time.
-func TestRefreshWaitsForAHook(t *testing.T) {
+func TestRefreshNeedsAPreviousHook(t *testing.T) {
 	c, _ := settled(t, "amd", map[string]any{"compute-runtime": "rocm"})
 	require.NoError(t, c.Host.Remove(cdi.Path))
 	unlock, err := c.Host.Lock(LockFile)
@@ -172,9 +172,8 @@ func TestRefreshWaitsForAHook(t *testing.T) {
 	require.True(t, c.Host.Exists(cdi.Path))
 }
 
-// D52: NVIDIA's description is made anew where the charm had it made; another
-// is left alone.
-func TestD52RefreshOfNVIDIAsDescription(t *testing.T) {
+// D52: NVIDIA's description is made again only if the charm made it before.
+func TestD52RefreshDescribesNVIDIAGPUs(t *testing.T) {
 	set := map[string]any{"compute-runtime": "cuda"}
 	c, r := settled(t, "nvidia-only", set)
 	theirs := `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0"}]}`

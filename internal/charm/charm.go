@@ -1,8 +1,8 @@
-// Package charm is the heart: it turns one Juju event into a machine that is
-// as the model wants it. Every hook runs the same pipeline, observe ->
-// validate -> desire -> plan -> guard -> apply -> publish -> status, so that
-// no hook depends on another having run, and a hook that was killed anywhere
-// is made good by the next one. Desire is pure; everything else is small.
+// Package charm reconciles the machine with the Juju model. Every hook runs the same
+// pipeline: observe, validate, desire, plan, guard, apply, publish, status. So no hook
+// depends on a previous one, and the next hook finishes the work of a hook that was killed.
+// Desire is pure. The package never decides what a web or a worker needs: packages web and
+// worker do.
 package charm
 
 import (
@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
@@ -26,73 +27,70 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// Charm is one run of the charm.
+// Charm runs the charm once, for a hook, an action or a command.
 type Charm struct {
 	Host     host.Host
 	Tools    *juju.Tools
 	Event    juju.Event
-	CharmDir string        // where the charm is unpacked, as this process opens it
-	NewID    func() string // a fresh random id of 8 hex digits
-	// NewSecrets makes a web's keys and password; nil makes real ones.
+	CharmDir string        // folder of the unpacked charm, as this process opens it
+	NewID    func() string // makes a random id of 8 hex digits
+	// NewSecrets makes a web's keys and password. nil makes real ones.
 	NewSecrets func() (concourse.WebSecrets, error)
-	Stderr     io.Writer // goes to the unit's log
+	Stderr     io.Writer // ends in the unit's log
 
-	WorkerURL   string // where the unit's worker tells of its containers; "" for its port, of the machine's own root only
-	ExporterURL string // where the exporter lists its GPUs; "" for port 9401, of the machine's own root only
+	WorkerURL   string // list of the worker's containers; "" for the worker's port, on the machine's own root only
+	ExporterURL string // list of the exporter's GPUs; "" for port 9401, on the machine's own root only
 }
 
-// LockFile keeps two runs apart: Juju starts one hook at a time, people do not.
+// LockFile separates two runs. Juju runs one hook at a time, but people may start a command.
 const LockFile = resource.StampDir + "/lock"
 
-// Hook runs the pipeline for a hook. A nil error means that the machine
-// converged, or that the status says honestly why it did not; an error means
-// that running the hook again can help, and Juju does so.
+// Hook runs the pipeline for a hook. It returns nil if the machine converged, or if the
+// status shows why it did not. It returns an error if another run of the hook can help: Juju
+// repeats the hook.
 func (c *Charm) Hook(ctx context.Context) error {
 	unlock, err := c.Host.Lock(LockFile)
 	if err != nil {
 		return jujuerrors.Annotatef(err, "cannot lock %s", LockFile)
 	}
 	defer unlock()
-	p, err := c.putBack(ctx)
+	p, err := c.finishToolkit(ctx)
 	if err != nil {
 		return err
 	}
 	if err := c.logPlan(ctx, p, nil); err != nil {
 		return err
 	}
-	back, err := c.converge(ctx, true)
-	if back {
-		_, err = c.converge(ctx, false)
+	reason, err := c.converge(ctx, firstRun)
+	if reason != "" {
+		_, err = c.converge(ctx, lastRun)
 	}
 	return c.showFull(ctx, err)
 }
 
-// putBack ends what a run began that was killed while others' files were away,
-// before anybody looks at the machine: it is to be seen as it was.
-func (c *Charm) putBack(ctx context.Context) (plan.Plan, error) {
+// finishToolkit finishes a step that was killed while files of other packages were moved
+// away. It comes before any observation, because the machine must be observed with them.
+func (c *Charm) finishToolkit(ctx context.Context) (plan.Plan, error) {
 	p, err := amd.ToolkitKept().Diff(ctx, c.Host)
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.Apply(ctx, c.say(ctx))
+	_, err = p.Apply(ctx, c.showProgress(ctx))
 	return p, err
 }
 
-// converge is one run. back says that it has to be followed by another: it
-// started another release, which ended at once, and the next run goes back to the
-// one before, and stays there (watch is false) however that one fares; or it had
-// GPUs described, which the next one hands out, or installed a release that the
-// next one asks what its worker can limit.
-func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error) {
-	facts, want, problems, err := c.Decide(ctx)
+// converge runs the pipeline once. It returns the reason if the hook must run it again.
+func (c *Charm) converge(ctx context.Context, r run) (rerunReason, error) {
+	d, err := c.Decide(ctx)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	if len(problems) > 0 {
-		return false, c.endOnly(ctx, facts, want, problems)
+	want := d.Want
+	if len(d.Problems) > 0 {
+		return "", c.endOnly(ctx, d)
 	}
 	if len(want.Refused) > 0 {
-		return false, c.setStatus(ctx, status.Of("", want.Refused))
+		return "", c.setStatus(ctx, status.Of("", want.Refused))
 	}
 	upgrades := false
 	if !want.Remove {
@@ -100,103 +98,111 @@ func (c *Charm) converge(ctx context.Context, watch bool) (back bool, err error)
 	}
 	due, deferred, err := c.Plan(ctx, want)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	if err := c.logPlan(ctx, due, deferred); err != nil {
-		return false, err
+		return "", err
 	}
-	notes, err := due.Apply(ctx, c.say(ctx))
+	notes, err := due.Apply(ctx, c.showProgress(ctx))
 	if err != nil {
-		return false, c.failed(ctx, want, err)
+		return "", c.failed(ctx, want, err)
 	}
 	if err := c.logNotes(ctx, notes); err != nil {
-		return false, err
+		return "", err
 	}
 	if err := c.forgetFailures(); err != nil {
-		return false, err
+		return "", err
 	}
 	if want.Remove {
-		return false, c.setStatus(ctx, status.Status{Kind: status.Maintenance, Message: "Stopped"})
+		return "", c.setStatus(ctx, status.Status{Kind: status.Maintenance, Message: "Stopped"})
 	}
-	if upgrades && watch {
-		if back, err := c.watchUpgrade(ctx, want); back || err != nil {
-			return back, err
+	changed := len(due) > 0
+	if r == firstRun {
+		if reason, err := c.rerun(ctx, want, upgrades, changed); reason != "" || err != nil {
+			return reason, err
 		}
 	}
-	if watch && brought(want.Worker, len(due) > 0) {
-		return true, nil
-	}
-	if watch && (c.describedNow(want.Worker) || c.limitUnknown(want.Worker)) {
-		return true, nil
-	}
-	return false, c.tell(ctx, facts, want, deferred, notes, len(due) > 0)
+	return "", c.report(ctx, outcome{d, deferred, notes, changed})
 }
 
-// tell is what comes after applying: relations, secrets, and the status.
-func (c *Charm) tell(ctx context.Context, facts model.Facts, want Desired, deferred plan.Plan, notes []plan.Note, changed bool) error {
+// outcome holds the results of an applied plan.
+type outcome struct {
+	Decision
+	deferred plan.Plan
+	notes    []plan.Note // of tolerated failures
+	changed  bool        // at least one step was due
+}
+
+// report publishes relations and secrets after the plan was applied, and sets the status.
+func (c *Charm) report(ctx context.Context, o outcome) error {
+	facts, want := o.Facts, o.Want
 	if err := c.Publish(ctx, facts, want); err != nil {
 		return err
 	}
-	if err := c.forgetGone(facts, want, notes); err != nil {
+	if err := c.forgetDeparted(facts, want, o.notes); err != nil {
 		return err
 	}
 	if err := want.Worker.Known.Write(c.Host.Root); err != nil {
 		return jujuerrors.Annotate(err, "cannot remember which GPUs there are")
 	}
-	causes := append(want.Causes, deferredCauses(deferred)...)
-	causes = append(causes, c.noteCauses(want.Worker, notes)...)
-	causes = append(causes, c.Check(ctx, want, changed)...)
+	causes := slices.Concat(want.Causes, deferredCauses(o.deferred), c.noteCauses(want.Worker, o.notes),
+		c.Check(ctx, want, o.changed))
 	reboot, err := c.reboot(ctx, want.Worker)
 	if err != nil {
 		return err
 	}
-	causes = append(causes, reboot...)
-	return c.setStatus(ctx, status.Of(c.ready(want), causes))
+	return c.setStatus(ctx, status.Of(c.ready(want), append(causes, reboot...)))
 }
 
-// Decide runs the pipeline up to desire. If options have problems, it returns only what ends
-// all the same.
-func (c *Charm) Decide(ctx context.Context) (model.Facts, Desired, []config.Problem, error) {
+// Decision holds the result of the pipeline up to desire.
+type Decision struct {
+	Facts    model.Facts
+	Want     Desired
+	Problems []config.Problem // invalid options; then Want has only what must end anyway
+}
+
+// Decide runs the pipeline up to desire.
+func (c *Charm) Decide(ctx context.Context) (Decision, error) {
 	last, err := model.Load(c.Host.Root)
 	if err != nil && (c.Tools == nil || !errors.Is(err, model.ErrDamaged)) {
-		return last, Desired{}, nil, err
+		return Decision{Facts: last}, err
 	}
 	facts := last
-	units := c.showUnits(ctx) // while Juju is asked: neither needs the other
+	units := c.showUnits(ctx) // in parallel with Juju's tools
 	if c.Tools != nil {
 		_, _, installed := release.Installed(c.Host.Root)
 		if facts, err = model.Observe(ctx, c.Tools, c.Event, last, installed, c.Host.Now()); err != nil {
-			return facts, Desired{}, nil, err
+			return Decision{Facts: facts}, err
 		}
 	}
 	cfg, problems := config.Parse(facts.Config, facts.Secrets)
 	var refused []error
 	if len(problems) == 0 {
 		if refused, err = c.completeSecret(&facts, cfg); err != nil {
-			return facts, Desired{}, nil, err
+			return Decision{Facts: facts}, err
 		}
 	}
 	cfg = cfg.WithDefaults(problems)
-	// What remove takes away is not made again.
+	// The hook remove deletes the file, so it is not written again.
 	if c.Tools != nil && c.Event.Action == nil && c.Event.Name != "remove" {
 		if err := model.Save(c.Host.Root, last, facts); err != nil {
-			return facts, Desired{}, nil, jujuerrors.Annotate(err, "cannot keep what Juju says")
+			return Decision{Facts: facts}, jujuerrors.Annotate(err, "cannot keep what Juju says")
 		}
 	}
 	if len(problems) > 0 && !model.Leaving(c.Event.Name) {
 		want, err := c.desireEnding(ctx, facts, cfg, units)
-		return facts, want, problems, err
+		return Decision{facts, want, problems}, err
 	}
 	seen, err := c.observe(ctx, facts, cfg, units)
 	if err != nil {
-		return facts, Desired{}, nil, err
+		return Decision{Facts: facts}, err
 	}
 	seen.Refused = append(seen.Refused, refused...)
 	want, err := c.decideRole(ctx, seen)
-	return facts, want, nil, err
+	return Decision{Facts: facts, Want: want}, err
 }
 
-// Plan is what is missing, without the steps that the guard holds back.
+// Plan returns the missing steps, and separately the steps that the guard defers.
 func (c *Charm) Plan(ctx context.Context, want Desired) (due, deferred plan.Plan, err error) {
 	all, err := plan.Diff(ctx, c.Host, want.Resources...)
 	if err != nil {
@@ -207,7 +213,7 @@ func (c *Charm) Plan(ctx context.Context, want Desired) (due, deferred plan.Plan
 }
 
 func (c *Charm) logPlan(ctx context.Context, due, deferred plan.Plan) error {
-	if len(due) == 0 { // what is held back stands in the status, hook after hook
+	if len(due) == 0 { // deferred steps are in the status of each hook
 		return nil
 	}
 	var b strings.Builder
@@ -218,8 +224,8 @@ func (c *Charm) logPlan(ctx context.Context, due, deferred plan.Plan) error {
 	return c.Tools.Log(ctx, juju.Info, strings.TrimSpace(b.String()))
 }
 
-// logNotes has the failures that were tolerated in the unit's log, each in one line: the
-// status has them in short, or not at all.
+// logNotes logs each tolerated failure in one line. The status has only a short form, or
+// nothing.
 func (c *Charm) logNotes(ctx context.Context, notes []plan.Note) error {
 	for _, n := range notes {
 		text := fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))
@@ -233,9 +239,9 @@ func (c *Charm) logNotes(ctx context.Context, notes []plan.Note) error {
 	return nil
 }
 
-// say sets a passing maintenance status: each step is shown while it is done. A
-// status that can't be set is no reason to stop in the middle of the work.
-func (c *Charm) say(ctx context.Context) func(text string) {
+// showProgress returns a function that sets a maintenance status for each step. If the
+// status cannot be set, the work goes on.
+func (c *Charm) showProgress(ctx context.Context) func(text string) {
 	return func(text string) {
 		if c.Tools == nil {
 			return
@@ -258,7 +264,7 @@ func causesOf(problems []config.Problem) []status.Cause {
 	return causes
 }
 
-// Redesire is the pipeline up to desire for facts that an action changed.
+// Redesire runs the pipeline up to desire with facts that an action changed.
 func (c *Charm) Redesire(ctx context.Context, facts model.Facts, cfg config.Config) (Desired, error) {
 	seen, err := c.observe(ctx, facts, cfg, c.showUnits(ctx))
 	if err != nil {

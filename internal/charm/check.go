@@ -9,19 +9,22 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/postgres"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
-// ready is the status text of a unit that works.
+// ready returns the status text of a working unit.
 func (c *Charm) ready(want Desired) string {
 	text := "Worker ready"
 	if want.Web.URL != "" {
@@ -36,8 +39,8 @@ func (c *Charm) ready(want Desired) string {
 	return text + want.Worker.Suffix
 }
 
-// Check looks at what runs, after applying: active is what answers, not what
-// was started (D4).
+// Check examines the running services after applying. A unit is active if its services
+// answer, not if they were started (D4).
 func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.Cause {
 	var causes []status.Cause
 	if want.Worker.Up {
@@ -70,25 +73,39 @@ func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.
 	return causes
 }
 
-// SettledWorker is what checkWorker says in the end.
+// SettledWorker repeats checkWorker until the worker is ready or role.SettleTime is over.
 func (c *Charm) SettledWorker(ctx context.Context, want worker.Worker, changed bool) *status.Cause {
-	cause, connects := c.checkWorker(ctx, want, changed)
-	for waited := time.Duration(0); cause != nil && (changed || connects) && waited < role.SettleTime; waited += role.SettlePoll {
+	which := observedProcess
+	if changed {
+		which = currentProcess
+	}
+	cause, connects := c.checkWorker(ctx, want, which)
+	for waited := time.Duration(0); cause != nil && (changed || connects) &&
+		waited < role.SettleTime; waited += role.SettlePoll {
 		c.Host.Sleep(role.SettlePoll)
-		cause, connects = c.checkWorker(ctx, want, true)
+		cause, connects = c.checkWorker(ctx, want, currentProcess)
 	}
 	return cause
 }
 
-// checkWorker asks the worker and its journal. In a run that changed something
-// the process may be another than the one observed. connects says that nothing
-// but the registration lacks, for which the worker tries again by itself.
-func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, changed bool) (cause *status.Cause, connects bool) {
+// process selects the process of the worker's unit.
+type process string
+
+const (
+	observedProcess process = "observed" // before the plan was applied
+	currentProcess  process = "current"  // the plan or systemd may have restarted it
+)
+
+// checkWorker examines the worker and its journal. connects reports that only the
+// registration is missing, which the worker retries.
+func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, which process) (cause *status.Cause,
+	connects bool) {
 	health := make(chan concourse.Health, 1)
 	go func() { health <- concourse.CheckHealth(ctx, c.healthURL()) }()
-	reg, err := c.registration(ctx, want, changed)
+	reg, err := c.registration(ctx, want, which)
 	if h := <-health; h.State != concourse.Healthy {
-		return &status.Cause{Kind: status.Waiting, Text: fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}, false
+		return &status.Cause{Kind: status.Waiting,
+			Text: fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}, false
 	}
 	switch {
 	case err != nil:
@@ -96,15 +113,16 @@ func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, changed boo
 	case reg.State == concourse.Lost:
 		return &status.Cause{Kind: status.Waiting, Text: "Worker not registered at the web: " + reg.Why}, true
 	case reg.State == concourse.Unknown && (want.LogLevel == "info" || want.LogLevel == "debug"):
-		// It says that it registered at these levels only.
-		return &status.Cause{Kind: status.Waiting, Text: "Worker not registered at the web yet; see journalctl --unit concourse-worker"}, true
+		// Only these levels log the registration.
+		return &status.Cause{Kind: status.Waiting,
+			Text: "Worker not registered at the web yet; see journalctl --unit concourse-worker"}, true
 	}
 	return nil, false
 }
 
-func (c *Charm) registration(ctx context.Context, want worker.Worker, changed bool) (concourse.Registration, error) {
+func (c *Charm) registration(ctx context.Context, want worker.Worker, which process) (concourse.Registration, error) {
 	invocation := want.Invocation
-	if changed {
+	if which == currentProcess {
 		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
 		if err != nil {
 			return concourse.Registration{}, err
@@ -114,7 +132,7 @@ func (c *Charm) registration(ctx context.Context, want worker.Worker, changed bo
 	return concourse.CheckRegistration(ctx, c.Host, invocation)
 }
 
-// healthURL honours an operator's own port.
+// healthURL returns the URL of the worker's health, with the operator's port if it is set.
 func (c *Charm) healthURL() string {
 	data, err := c.Host.ReadFile(concourse.OperatorEnvFile)
 	if err != nil {
@@ -128,8 +146,8 @@ func (c *Charm) healthURL() string {
 	return concourse.HealthURL
 }
 
-// noteCauses are remarks on steps that failed and were tolerated. The toolkits
-// keep records of their own, which say more than the step does.
+// noteCauses warns about tolerated failures. The records of the toolkits have more details
+// than their steps.
 func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause {
 	var causes []status.Cause
 	if want.Toolkit {
@@ -150,8 +168,74 @@ func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause
 	for _, n := range notes {
 		var kept *resource.KeptError
 		if len(causes) == 0 && !errors.Is(n.Err, resource.ErrSkipped) && !errors.As(n.Err, &kept) {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})
+			causes = append(causes, status.Cause{Kind: status.Active,
+				Text: fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})
 		}
 	}
 	return causes
+}
+
+// CheckKubernetes returns why pods cannot use the GPUs of this unit, or "". The plugin
+// reports its state with the kubelet through systemd.
+func (c *Charm) CheckKubernetes(ctx context.Context) string {
+	out, err := c.Host.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
+		Argv: []string{"systemctl", "show", "--property=ActiveState,StatusText,StatusErrno", worker.PluginUnit}})
+	if err != nil {
+		return err.Error()
+	}
+	properties := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		properties[key] = value
+	}
+	switch {
+	case properties["ActiveState"] != "active":
+		return fmt.Sprintf("%s is %s; see journalctl --unit concourse-gpu-device-plugin", worker.PluginUnit,
+			properties["ActiveState"])
+	case properties["StatusErrno"] != "0" && properties["StatusErrno"] != "":
+		return properties["StatusText"] + "; without Kubernetes here set kubernetes=off"
+	}
+	return ""
+}
+
+// CheckWeb requests the web's health. systemd only reports that a process runs.
+func (c *Charm) CheckWeb(ctx context.Context, want web.Web, changed bool) *status.Cause {
+	h := concourse.CheckWeb(ctx, want.LocalURL)
+	for waited := time.Duration(0); h.State != concourse.Healthy && changed &&
+		waited < role.WebSettleTime; waited += role.SettlePoll {
+		c.Host.Sleep(role.SettlePoll)
+		h = concourse.CheckWeb(ctx, want.LocalURL)
+	}
+	if h.State == concourse.Healthy {
+		return nil
+	}
+	why := h.Why
+	if err := DatabaseWorks(ctx, want); err != nil {
+		why = lastLine(err) // without a database the web ends, and only the closed port is visible
+	}
+	return &status.Cause{Kind: status.Waiting,
+		Text: fmt.Sprintf("Web not ready: %s; see journalctl --unit concourse-server", why)}
+}
+
+// DatabaseWorks logs in to the database as the web and checks its rights.
+func DatabaseWorks(ctx context.Context, want web.Web) error {
+	if err := postgres.Ping(ctx, want.Repair); err != nil {
+		return err
+	}
+	return postgres.Rights(ctx, want.Repair)
+}
+
+// CheckPebble returns the problem of a service under Pebble, or "".
+func (c *Charm) CheckPebble(ctx context.Context, service, url string) string {
+	state, err := resource.PebbleServices(ctx, c.Host.Root, role.PebbleSocket)
+	switch {
+	case err != nil:
+		return err.Error()
+	case state.Services[service] != "active":
+		return fmt.Sprintf("service %s is %s; see sudo PEBBLE=%s %s logs", service, state.Services[service],
+			role.PebbleDir, role.PebbleBin)
+	case state.Checks[service] == "down":
+		return fmt.Sprintf("%s does not answer", url)
+	}
+	return ""
 }

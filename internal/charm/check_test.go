@@ -36,9 +36,9 @@ func (j *journal) Run(_ context.Context, c host.Command) ([]byte, error) {
 	return []byte(line), nil
 }
 
-// The web was restarted: its workers connect again by themselves, some seconds
-// later, and until then there is nothing to say.
-func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
+// After a restart of the web its workers reconnect some seconds later. Until then the status
+// has no warning.
+func TestHookWaitsForAReconnectingWorker(t *testing.T) {
 	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(healthy.Close)
 	at, err := url.Parse(healthy.URL)
@@ -79,4 +79,16 @@ func TestWorkerThatConnectsAgainIsWaitedFor(t *testing.T) {
 	}
 }
 
-// What works and wants looking at is neither ok nor failed.
+func TestKubernetesIsCheckedThroughThePluginsStatus(t *testing.T) {
+	const unknown = "concourse-gpu-device-plugin.service is failed; see journalctl --unit concourse-gpu-device-plugin"
+	for said, want := range map[string]string{
+		"ActiveState=active\nStatusText=the kubelet knows the GPUs\nStatusErrno=0\n":              "",
+		"ActiveState=active\nStatusText=cannot register amd.com/gpu at x: a=b\nStatusErrno=107\n": "cannot register amd.com/gpu at x: a=b; without Kubernetes here set kubernetes=off",
+		"ActiveState=failed\nStatusText=\nStatusErrno=0\n":                                        unknown,
+	} {
+		run := hosttest.NewRunner(t)
+		run.Answer("systemctl show", said)
+		c := &Charm{Host: host.Host{Runner: run}}
+		require.Equal(t, want, c.CheckKubernetes(context.Background()))
+	}
+}

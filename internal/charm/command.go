@@ -14,12 +14,11 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// command is where a person finds dispatch: a link to the charm's own, on root's PATH as
-// sudo has it too.
+// command is a link to this unit's dispatch. It is on root's PATH, also with sudo.
 const command = "/usr/local/bin/dispatch"
 
-// commandLink makes it, where the name is free. Another's program or link stays: it is
-// an aid, and nothing of the charm's goes through it.
+// commandLink creates the link. A program or a link of other packages stays. The link is
+// only for people: the charm does not use it.
 type commandLink struct{ charmDir string }
 
 func (c commandLink) target() string { return filepath.Join(c.charmDir, "dispatch") }
@@ -29,7 +28,7 @@ func (c commandLink) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	why := "missing"
 	switch to, err := h.Readlink(command); {
 	case errors.Is(err, fs.ErrNotExist):
-	case err == nil && leftByUnit(h, to):
+	case err == nil && otherUnitsLink(h, to):
 		why = "it leads to a unit that is gone"
 	default:
 		return nil, nil
@@ -43,21 +42,21 @@ func (c commandLink) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 				return err
 			}
 		}
-		return os.Symlink(c.target(), h.Path(command)) // it replaces nothing
+		return os.Symlink(c.target(), h.Path(command)) // fails if the file exists
 	}}}, nil
 }
 
-// leftByUnit tells the link of another unit of this charm that left the machine without
-// its hook remove.
-func leftByUnit(h host.Host, to string) bool {
+// otherUnitsLink reports whether the link leads to a unit of this charm that left the
+// machine without its hook remove.
+func otherUnitsLink(h host.Host, to string) bool {
 	return strings.HasPrefix(to, "/var/lib/juju/agents/unit-") && path.Base(to) == "dispatch" && !h.Exists(to)
 }
 
-// commandLinkGone takes the link away that leads to this unit's charm.
-type commandLinkGone struct{ charmDir, why string }
+// noCommandLink removes the link if it leads to this unit's charm.
+type noCommandLink struct{ charmDir, why string }
 
 // Diff implements plan.Resource.
-func (c commandLinkGone) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+func (c noCommandLink) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	to, err := h.Readlink(command)
 	if err != nil || to != (commandLink{c.charmDir}).target() {
 		return nil, nil

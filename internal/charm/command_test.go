@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestCommandLinkLeavesOthersAlone(t *testing.T) {
+func TestCommandLinkDoesNotRemoveOtherFiles(t *testing.T) {
 	const ours, theirs, left = "/charm/dispatch", "/opt/mail/dispatch", "/var/lib/juju/agents/unit-gone-0/charm/dispatch"
 	link := func(to string) func(t *testing.T, r host.Root) {
 		return func(t *testing.T, r host.Root) {
@@ -49,7 +49,7 @@ func TestCommandLinkLeavesOthersAlone(t *testing.T) {
 			to, _ := h.Readlink(command)
 			require.Equal(t, c.to, to)
 
-			p, err = commandLinkGone{"/charm", "why"}.Diff(t.Context(), h)
+			p, err = noCommandLink{"/charm", "why"}.Diff(t.Context(), h)
 			require.NoError(t, err)
 			if c.goes == "" {
 				require.Empty(t, p)
@@ -63,7 +63,7 @@ func TestCommandLinkLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// Somebody else may make the name while a plan is carried out.
+// Another program may create the file while a plan is applied.
 func TestCommandLinkReplacesNothing(t *testing.T) {
 	h := host.Host{Root: hosttest.Root(t)}
 	p, err := commandLink{"/charm"}.Diff(t.Context(), h)

@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,22 +9,27 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
+	"os"
+	"path"
 	"strings"
+	"syscall"
 
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
 )
 
-// AttemptsFile counts how often in a row the same step failed.
+// AttemptsFile counts how many times in a row the same step failed.
 const AttemptsFile = model.StateDir + "/attempts.json"
 
-// maxAttempts is how often the network is given another chance before the
-// operator is asked. The step is tried again at every hook all the same.
+// maxAttempts is the number of network failures after which the status asks the operator
+// for help. Every hook still tries the step again.
 const maxAttempts = 5
 
 type attempts struct {
@@ -31,42 +37,47 @@ type attempts struct {
 	Count int    `json:"count"`
 }
 
-// temporary is what errors of this project implement that another try may mend.
+// temporary marks errors of this project that another try may fix.
 type temporary interface{ Temporary() bool }
 
-// failed sorts the error that ended a run, once, here: the operator's errors
-// and a full disk are a blocked status, those of network and apt a waiting one with the number
-// of the attempt and in the end a blocked one, all others end the hook so that
-// Juju runs it again.
+// failed classifies the error of a run. No other function does:
+//
+//   - errors for the operator and a full disk give a blocked status
+//   - errors of the network and of apt give a waiting status with the number of attempts,
+//     and after maxAttempts a blocked one
+//   - all other errors end the hook, so that Juju runs it again
 func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	var step *plan.StepError
 	if !errors.As(err, &step) {
 		return jujuerrors.Trace(err)
 	}
+	show := func(kind status.Kind, text string) error {
+		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: kind, Text: text}}, want.Causes...)))
+	}
 	var w interface{ Waiting() string }
 	if errors.As(err, &w) {
-		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Waiting, Text: w.Waiting()}}, want.Causes...)))
+		return show(status.Waiting, w.Waiting())
 	}
 	var r role.Remediable
 	if errors.As(err, &r) {
-		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Blocked, Text: r.Remedy()}}, want.Causes...)))
+		return show(status.Blocked, r.Remedy())
 	}
-	// What remove leaves behind stays, so that hook is run again.
+	// After remove no hook follows, so its hook must run again.
 	if full := fullDisk(c.Host.Root, c.Event.Unit, step.Err); full != "" && !want.Remove {
-		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: status.Blocked, Text: full}}, want.Causes...)))
+		return show(status.Blocked, full)
 	}
 	if !transient(step.Err) {
 		return jujuerrors.Annotatef(step.Err, "cannot %s", step.Op)
 	}
-	n, aerr := c.countFailure(step.Op)
-	if aerr != nil {
-		return aerr
+	n, err := c.countFailure(step.Op)
+	if err != nil {
+		return err
 	}
-	cause := status.Cause{Kind: status.Waiting, Text: fmt.Sprintf("cannot %s (attempt %d): %s; trying again", step.Op, n, lastLine(step.Err))}
+	text := fmt.Sprintf("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err))
 	if n >= maxAttempts {
-		cause = status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err))}
+		return show(status.Blocked, text)
 	}
-	return c.setStatus(ctx, status.Of("", append([]status.Cause{cause}, want.Causes...)))
+	return show(status.Waiting, text+"; trying again")
 }
 
 // transient reports whether the network or the package manager is at fault.
@@ -75,7 +86,7 @@ func transient(err error) bool {
 	if errors.As(err, &t) && t.Temporary() {
 		return true
 	}
-	// Not net.Error: every error of a system call has its methods, a full disk too.
+	// net.Error does not fit: all errors of system calls implement it, also a full disk.
 	var op *net.OpError
 	var at *url.Error
 	if errors.As(err, &op) || errors.As(err, &at) {
@@ -85,7 +96,7 @@ func transient(err error) bool {
 	return errors.As(err, &cmd) && strings.HasPrefix(cmd.Argv[0], "apt-")
 }
 
-// lastLine is what a status has room for.
+// lastLine returns the last line of err, cut to the length of a status.
 func lastLine(err error) string {
 	var cmd *host.CommandError
 	if errors.As(err, &cmd) && cmd.LastLine() != "" {
@@ -123,11 +134,59 @@ func (c *Charm) readAttempts() (a attempts, err error) {
 		return a, jujuerrors.Annotate(err, "cannot read the failed attempts")
 	}
 	if json.Unmarshal(data, &a) != nil {
-		return attempts{}, nil // a count is no reason to fail: it starts again
+		return attempts{}, nil // the count starts again
 	}
 	return a, nil
 }
 
 func (c *Charm) forgetFailures() error {
 	return jujuerrors.Annotate(c.Host.Remove(AttemptsFile), "cannot forget the failed attempts")
+}
+
+// fullDisk returns the status for an error that a full disk caused, with the disk and the
+// folder if they are known; "" for all other errors.
+func fullDisk(r host.Root, unit string, err error) string {
+	var cmd *host.CommandError
+	reported := errors.As(err, &cmd) && strings.Contains(cmd.Stderr, syscallText(syscall.ENOSPC))
+	if !reported && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return ""
+	}
+	file := ""
+	var one *fs.PathError
+	var two *os.LinkError
+	if errors.As(err, &one) {
+		file = one.Path
+	} else if errors.As(err, &two) {
+		file = two.New
+	}
+	if file == "" {
+		return fmt.Sprintf("a disk is full (%s); free space there: juju ssh %s df -h", lastLine(err), unit)
+	}
+	dir := path.Dir(r.Rel(file))
+	return fmt.Sprintf("disk full: no space for %s on %s; free space there: juju ssh %s df -h", dir,
+		cmp.Or(resource.DiskOf(r, dir), "its disk"), unit)
+}
+
+// syscallText returns the text of e as the C library writes it, with a capital.
+func syscallText(e syscall.Errno) string {
+	text := e.Error()
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// showFull sets the status for a disk that was full before the first step. It ends a hook
+// without an error if a later hook reads the same data: then the status stays visible. Juju
+// repeats all other hooks, because their data is in no later hook.
+func (c *Charm) showFull(ctx context.Context, err error) error {
+	text := fullDisk(c.Host.Root, c.Event.Unit, err)
+	if text == "" {
+		return err
+	}
+	if failed := c.setStatus(ctx, status.Of("", []status.Cause{{Kind: status.Blocked, Text: text}})); failed != nil {
+		return errors.Join(err, failed)
+	}
+	repeats := model.Resyncs(c.Event.Name) && c.Event.Name != "upgrade-charm" || c.Event.Name == "update-status"
+	if !repeats {
+		return err
+	}
+	return c.Tools.Log(ctx, juju.Error, lastLine(err))
 }

@@ -9,8 +9,8 @@ import (
 	"concourse-ci-machine/internal/charm/status"
 )
 
-// guard takes the steps out of a plan that would end tasks, unless the operator ended
-// them.
+// guard moves the steps that would end tasks from due to deferred, unless the operator
+// ended the tasks.
 func guard(all plan.Plan, endsTasks bool) (due, deferred plan.Plan) {
 	for _, s := range all {
 		if s.Disrupts == role.RunningTasks && !endsTasks {
@@ -26,10 +26,11 @@ func deferredCauses(deferred plan.Plan) []status.Cause {
 	if len(deferred) == 0 {
 		return nil
 	}
-	return []status.Cause{{Kind: status.Waiting, Text: fmt.Sprintf("the worker is left running: stopping it would end %s", deferred[0].Disrupts)}}
+	return []status.Cause{{Kind: status.Waiting,
+		Text: fmt.Sprintf("the worker is left running: stopping it would end %s", deferred[0].Disrupts)}}
 }
 
-// PrintPlan writes a plan as people read it.
+// PrintPlan writes a plan for people.
 func PrintPlan(w io.Writer, due, deferred plan.Plan) error {
 	if err := due.Print(w); err != nil {
 		return err

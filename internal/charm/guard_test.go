@@ -14,7 +14,7 @@ import (
 )
 
 // D18: only the operator ends tasks: by removing the unit or its relation.
-func TestGuardHoldsBackWhatWouldEndTasks(t *testing.T) {
+func TestGuardDefersStepsThatEndTasks(t *testing.T) {
 	step := func(op, disrupts string) plan.Step {
 		return plan.Step{Op: op, Why: "because", Disrupts: disrupts, Do: func(context.Context) error { return nil }}
 	}

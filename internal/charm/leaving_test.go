@@ -34,7 +34,7 @@ const (
 
 // Juju ends the relation on both sides at once: the worker that this web sees leave has
 // its tasks before it.
-func TestLeavingWorkerKeepsItsKeyUntilItHasRetired(t *testing.T) {
+func TestDepartedWorkerKeepsItsKeyUntilItHasRetired(t *testing.T) {
 	w, r := leavingWeb(t, "10m0s")
 	got := w.leaves(r, "gpu10/1")
 	require.Len(t, w.keys(), 2)
@@ -57,7 +57,7 @@ func TestLeavingWorkerKeepsItsKeyUntilItHasRetired(t *testing.T) {
 	require.Empty(t, w.hook("update-status").commands, "it is forgotten")
 }
 
-func TestLeavingWorkerIsCutOff(t *testing.T) {
+func TestDepartedWorkerIsDisconnected(t *testing.T) {
 	for name, tt := range map[string]struct {
 		drain   string
 		listed  []string // nil: the web does not answer
@@ -91,7 +91,7 @@ func TestLeavingWorkerIsCutOff(t *testing.T) {
 	}
 }
 
-func TestWorkerThatComesBackWhileItDrainsStays(t *testing.T) {
+func TestWorkerThatReturnsWhileDrainingKeepsItsKey(t *testing.T) {
 	w, r := leavingWeb(t, "10m0s")
 	w.leaves(r, "gpu10/1")
 	unit := w.joins(r, 1, fakeKey(t, 1))
@@ -103,8 +103,8 @@ func TestWorkerThatComesBackWhileItDrainsStays(t *testing.T) {
 	require.True(t, w.linked["10.1.0.1"])
 }
 
-// What has to end ends whatever the options say.
-func TestWebWithAWrongOptionCutsOffWhoLeft(t *testing.T) {
+// Invalid options do not delay what must end.
+func TestWebWithAnInvalidOptionDisconnectsDepartedWorkers(t *testing.T) {
 	for option, value := range map[string]any{"log-level": "bogus", "mode": "bogus", "extra-worker-keys": "no key", "worker-drain-timeout": "soon"} {
 		t.Run(option, func(t *testing.T) {
 			w, r := leavingWeb(t, "10m0s")
@@ -139,7 +139,7 @@ func TestWebWithAWrongOptionCutsOffWhoLeft(t *testing.T) {
 	}
 }
 
-func TestWebWithAWrongOptionStopsWithoutItsDatabase(t *testing.T) {
+func TestWebWithAnInvalidOptionStopsWithoutItsDatabase(t *testing.T) {
 	w, _ := leavingWeb(t, "10m0s")
 	w.model.Config["log-level"] = "bogus"
 	w.hook("config-changed")
@@ -149,9 +149,9 @@ func TestWebWithAWrongOptionStopsWithoutItsDatabase(t *testing.T) {
 	require.False(t, w.up["concourse-server.service"])
 }
 
-func TestWorkerPublishesItsTimeToDrain(t *testing.T) {
+func TestWorkerPublishesItsDrainTimeout(t *testing.T) {
 	bag := map[string]string{"drain-timeout": "1h30m0s"}
-	require.True(t, maps.Equal(bag, relation.DrainBag(90*time.Minute)))
+	require.True(t, maps.Equal(bag, relation.DrainDatabag(90*time.Minute)))
 	d, problems := relation.ParseDrain(bag, 24*time.Hour)
 	require.Empty(t, problems)
 	require.Equal(t, 90*time.Minute, d)

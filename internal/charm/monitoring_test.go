@@ -15,14 +15,14 @@ import (
 	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// tell is one hook's telling, committed as Juju does it; it returns the calls.
-func tell(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutest.Context {
+// monitoringHook publishes as in one hook, commits it like Juju, and returns the calls.
+func monitoringHook(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutest.Context {
 	t.Helper()
 	ctx := m.Begin(e)
 	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
 	facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true, hosttest.Now)
 	require.NoError(t, err)
-	require.NoError(t, c.tellWatchers(t.Context(), facts, listening{GPU: exporter}))
+	require.NoError(t, c.publishMonitoring(t.Context(), facts, listening{GPU: exporter}))
 	require.NoError(t, ctx.Commit())
 	return ctx
 }
@@ -44,8 +44,8 @@ func jobs(t *testing.T, agent *jujutest.Relation) []any {
 	return bag["metrics_scrape_jobs"].([]any)
 }
 
-// said is the unit's bag without the addresses that Juju puts into each.
-func said(r *jujutest.Relation) map[string]string {
+// unitDatabag returns the unit's databag without the addresses that Juju adds.
+func unitDatabag(r *jujutest.Relation) map[string]string {
 	bag := maps.Clone(r.Local)
 	for _, key := range []string{"egress-subnets", "ingress-address", "private-address"} {
 		delete(bag, key)
@@ -53,23 +53,23 @@ func said(r *jujutest.Relation) map[string]string {
 	return bag
 }
 
-func TestWatchersAreToldInAnyHookAndOnce(t *testing.T) {
+func TestMonitoringIsPublishedOnceInAnyHook(t *testing.T) {
 	m, scrape, agent := watched(t)
-	first := tell(t, m, update, true)
+	first := monitoringHook(t, m, update, true)
 	require.Len(t, first.Called("relation-set"), 3)
-	require.Equal(t, map[string]string{"prometheus_scrape_unit_address": "10.0.0.5", "prometheus_scrape_unit_name": "gpu-worker/0"}, said(scrape))
+	require.Equal(t, map[string]string{"prometheus_scrape_unit_address": "10.0.0.5", "prometheus_scrape_unit_name": "gpu-worker/0"}, unitDatabag(scrape))
 	require.JSONEq(t, `[{"job_name": "rocm-exporter", "metrics_path": "/metrics", "static_configs": [{"targets": ["*:9401"]}]}]`, scrape.LocalApp["scrape_jobs"])
 	require.JSONEq(t, `{"model": "test", "model_uuid": "f47ac10b-58cc-4372-a567-0e02b2c3d479", "application": "gpu-worker",
 		"unit": "gpu-worker/0", "charm_name": "concourse-ci-machine"}`, scrape.LocalApp["scrape_metadata"])
 	require.Contains(t, scrape.LocalApp["alert_rules"], `"alert":"AMDGPUHang"`)
 	require.Len(t, jobs(t, agent), 1)
 	require.Empty(t, agent.LocalApp)
-	require.Empty(t, tell(t, m, update, true).Called("relation-set"), "nothing is new")
+	require.Empty(t, monitoringHook(t, m, update, true).Called("relation-set"), "nothing is new")
 }
 
-// Rules on logs follow the mode and the GPUs as those on metrics do, and no application
-// stands in them but in the name of a unit's own log.
-func TestLogRulesAreOfWhatTheApplicationMayServe(t *testing.T) {
+// Like rules for metrics, rules for logs depend on the mode and the GPUs. Only the name of a
+// unit's log contains the application.
+func TestLogRulesMatchTheExportersOfTheApplication(t *testing.T) {
 	for name, c := range map[string]struct {
 		config       map[string]any
 		told, untold []string
@@ -80,7 +80,7 @@ func TestLogRulesAreOfWhatTheApplicationMayServe(t *testing.T) {
 	} {
 		m, scrape, agent := watched(t)
 		m.Config = c.config
-		tell(t, m, update, false)
+		monitoringHook(t, m, update, false)
 		for _, alert := range c.told {
 			require.Contains(t, agent.Local["config"], `"alert":"`+alert+`"`, name)
 		}
@@ -93,7 +93,7 @@ func TestLogRulesAreOfWhatTheApplicationMayServe(t *testing.T) {
 }
 
 // D56: the predecessor forgot its exporter's job in relation-joined.
-func TestD56RelationHooksTellTheSame(t *testing.T) {
+func TestD56RelationHooksPublishTheSame(t *testing.T) {
 	for _, kind := range []string{"created", "joined", "changed"} {
 		m, scrape, agent := watched(t)
 		remote := "prometheus/0"
@@ -102,104 +102,104 @@ func TestD56RelationHooksTellTheSame(t *testing.T) {
 		} else {
 			scrape.Units = map[string]map[string]string{remote: {}}
 		}
-		tell(t, m, jujutest.RelationHook(scrape, kind, remote), true)
+		monitoringHook(t, m, jujutest.RelationHook(scrape, kind, remote), true)
 		require.Contains(t, scrape.LocalApp["scrape_jobs"], "9401", kind)
 		require.Len(t, jobs(t, agent), 1, kind)
 	}
 }
 
-// D55: the predecessor advertised what did not listen.
-func TestD55OnlyWhatListensIsAdvertised(t *testing.T) {
+// D55: the predecessor advertised exporters that did not run.
+func TestD55OnlyRunningExportersAreAdvertised(t *testing.T) {
 	m, scrape, agent := watched(t)
-	tell(t, m, update, true)
-	tell(t, m, update, false)
-	require.Empty(t, said(scrape), "the wildcard has no target here")
+	monitoringHook(t, m, update, true)
+	monitoringHook(t, m, update, false)
+	require.Empty(t, unitDatabag(scrape), "the wildcard has no target here")
 	require.Contains(t, scrape.LocalApp["scrape_jobs"], "9401", "other units may have GPUs")
 	require.Empty(t, jobs(t, agent))
 	require.Contains(t, agent.Local["config"], "AMDGPUHang", "rules are taken from any unit")
 
-	tell(t, m, update, true)
+	monitoringHook(t, m, update, true)
 	m.Config["compute-runtime"] = "none"
-	tell(t, m, update, false)
-	require.Empty(t, said(scrape))
+	monitoringHook(t, m, update, false)
+	require.Empty(t, unitDatabag(scrape))
 	require.Empty(t, scrape.LocalApp)
 	require.NotContains(t, agent.Local["config"], "AMDGPU")
 	require.Contains(t, agent.Local["config"], `"log_alert_rules":{}`)
 	require.Contains(t, agent.Local["config"], `"dashboards":[]`, "the other side keeps what it is not told otherwise")
-	require.Empty(t, tell(t, m, update, false).Called("relation-set"))
+	require.Empty(t, monitoringHook(t, m, update, false).Called("relation-set"))
 }
 
-func TestUnitThatNeverHadAnExporterSaysNothing(t *testing.T) {
+func TestUnitWithoutAnExporterPublishesNothing(t *testing.T) {
 	m, scrape, agent := watched(t)
 	m.Config["compute-runtime"] = "none"
-	require.Empty(t, tell(t, m, update, false).Called("relation-set"))
-	require.Empty(t, said(scrape))
-	require.Empty(t, said(agent))
+	require.Empty(t, monitoringHook(t, m, update, false).Called("relation-set"))
+	require.Empty(t, unitDatabag(scrape))
+	require.Empty(t, unitDatabag(agent))
 }
 
-func TestOnlyTheLeaderSpeaksForTheApplication(t *testing.T) {
+func TestOnlyTheLeaderWritesTheApplicationsDatabag(t *testing.T) {
 	m, scrape, _ := watched(t)
 	m.Leader = false
-	tell(t, m, update, true)
+	monitoringHook(t, m, update, true)
 	require.Empty(t, scrape.LocalApp)
-	require.NotEmpty(t, said(scrape))
+	require.NotEmpty(t, unitDatabag(scrape))
 	m.Leader = true
-	tell(t, m, jujutest.Hook("leader-elected"), true)
+	monitoringHook(t, m, jujutest.Hook("leader-elected"), true)
 	require.NotEmpty(t, scrape.LocalApp)
 }
 
-func TestUnwatchedUnitAsksFourQuestions(t *testing.T) {
+func TestUnitWithoutMonitoringRunsFourHookTools(t *testing.T) {
 	m, _, _ := watched(t)
 	m.Relations = nil
 	m.CharmDir = t.TempDir() // nor does it read a file
-	ctx := tell(t, m, update, true)
+	ctx := monitoringHook(t, m, update, true)
 	require.Equal(t, []string{"--format=json flight", "--format=json monitoring", "--format=json tracing", "--format=json cos-agent", "--format=json receive-ca-certs"}, ctx.Called("relation-ids"))
 	require.Empty(t, ctx.Called("is-leader"))
 	require.Empty(t, ctx.Called("network-get"))
 }
 
 // The leader asks for the application; every unit reads the answer.
-func TestAReceiverOfTracesIsAskedForOnce(t *testing.T) {
+func TestReceiverOfTracesIsRequestedOnce(t *testing.T) {
 	m, _, _ := watched(t)
 	m.Relations = nil
 	r := m.Relate(10, "tracing", "tempo")
 	m.Leader = false
-	tell(t, m, update, true)
+	monitoringHook(t, m, update, true)
 	require.Empty(t, r.LocalApp)
 	m.Leader = true
-	tell(t, m, update, true)
+	monitoringHook(t, m, update, true)
 	require.Equal(t, map[string]string{"receivers": `["otlp_grpc", "otlp_http"]`}, r.LocalApp)
-	require.Empty(t, tell(t, m, update, true).Called("relation-set"), "nothing is new")
-	tell(t, m, jujutest.RelationHook(r, "broken", ""), true)
+	require.Empty(t, monitoringHook(t, m, update, true).Called("relation-set"), "nothing is new")
+	monitoringHook(t, m, jujutest.RelationHook(r, "broken", ""), true)
 }
 
 func TestOnlyMonitoringNeedsALeader(t *testing.T) {
 	m, _, agent := watched(t)
 	m.Relations = []*jujutest.Relation{agent}
-	ctx := tell(t, m, update, true)
+	ctx := monitoringHook(t, m, update, true)
 	require.Empty(t, ctx.Called("is-leader"))
 	require.Len(t, jobs(t, agent), 1)
 }
 
-func TestUnitWithoutNetworkIsNoTargetUntilItHasOne(t *testing.T) {
+func TestUnitWithoutNetworkIsNotATarget(t *testing.T) {
 	m, scrape, agent := watched(t)
 	m.Address = ""
-	tell(t, m, update, true)
-	require.Empty(t, said(scrape))
+	monitoringHook(t, m, update, true)
+	require.Empty(t, unitDatabag(scrape))
 	require.Len(t, jobs(t, agent), 1, "the agent is on the same machine")
 	m.Address = "10.0.0.6"
-	tell(t, m, update, true)
+	monitoringHook(t, m, update, true)
 	require.Equal(t, "10.0.0.6", scrape.Local["prometheus_scrape_unit_address"])
 }
 
-func TestRelationThatIsBrokenIsLeftAlone(t *testing.T) {
+func TestBrokenRelationIsNotWritten(t *testing.T) {
 	m, scrape, agent := watched(t)
-	tell(t, m, jujutest.RelationHook(scrape, "broken", ""), true)
-	require.Empty(t, said(scrape))
-	require.NotEmpty(t, said(agent))
+	monitoringHook(t, m, jujutest.RelationHook(scrape, "broken", ""), true)
+	require.Empty(t, unitDatabag(scrape))
+	require.NotEmpty(t, unitDatabag(agent))
 }
 
-func TestCharmNameIsThatOfTheMetadata(t *testing.T) {
+func TestCharmNameEqualsTheMetadata(t *testing.T) {
 	data, err := os.ReadFile("../../metadata.yaml")
 	require.NoError(t, err)
 	var meta struct{ Name string }

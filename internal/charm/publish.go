@@ -10,18 +10,18 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// versionFile remembers which version Juju was told, in /run like all that a
-// reboot may forget: there is no hook tool to ask.
+// versionFile has the last published version, because no hook tool returns it. It is in
+// /run, because a reboot may lose it.
 const versionFile = "/run/concourse-charm/version"
 
-// Publish tells Juju what others want to know, differences only: a worker's
-// public key or a web's address, where the exporters listen, and the version
-// that runs. It is tried in every hook, so that no event decides what is told
-// (D20, D56).
+// Publish writes the relations, the open ports and the version: a worker's public key or a
+// web's address, the exporters, and requests. It writes differences only. Every hook calls
+// it, so that no event decides what is published (D20, D56).
 func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) error {
 	if err := c.retract(ctx, facts); err != nil {
 		return err
@@ -43,10 +43,10 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 	if err := c.publishRoute(ctx, facts, want.Web.Route); err != nil {
 		return err
 	}
-	if err := c.tellWatchers(ctx, facts, listening{GPU: want.Worker.Exporter, Web: want.Web.Jobs}); err != nil {
+	if err := c.publishMonitoring(ctx, facts, listening{GPU: want.Worker.Exporter, Web: want.Web.Jobs}); err != nil {
 		return err
 	}
-	if err := c.askAuthorities(ctx, facts); err != nil {
+	if err := c.requestAuthorities(ctx, facts); err != nil {
 		return err
 	}
 	version, _, ok := release.Installed(c.Host.Root)
@@ -63,20 +63,54 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 	if err := c.Tools.ApplicationVersionSet(ctx, version); err != nil {
 		return jujuerrors.Annotate(err, "cannot tell Juju the version")
 	}
-	return jujuerrors.Annotate(c.Host.WriteFile(versionFile, []byte(version+"\n"), 0o644), "cannot keep the version that Juju was told")
+	return jujuerrors.Annotate(c.Host.WriteFile(versionFile, []byte(version+"\n"), 0o644),
+		"cannot keep the version that Juju was told")
 }
 
-// forgetGone forgets the workers that left and have been cut off. A web that could not be
-// reloaded lets them in again, so they are cut off once more later. Without a web to run,
-// the file of keys still has their keys, and none is cut off.
-func (c *Charm) forgetGone(f model.Facts, want Desired, notes []plan.Note) error {
+// forgetDeparted forgets the workers that left and were disconnected. If the web could not
+// reload its keys, it accepts them again, so a later hook must disconnect them once more.
+// If the web does not run, the file of keys still has their keys, and none is disconnected.
+func (c *Charm) forgetDeparted(f model.Facts, want Desired, notes []plan.Note) error {
 	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == web.ReloadWebOp })
 	if len(want.Web.Cut) == 0 || stale {
 		return nil
 	}
 	now := f
 	web := *f.Web
-	web.Gone = slices.DeleteFunc(slices.Clone(web.Gone), func(l model.Leaver) bool { return slices.Contains(want.Web.Cut, l.Key) })
+	web.Departed = slices.DeleteFunc(slices.Clone(web.Departed), func(l model.DepartedWorker) bool {
+		return slices.Contains(want.Web.Cut, l.Key)
+	})
 	now.Web = &web
 	return jujuerrors.Annotate(model.Save(c.Host.Root, f, now), "cannot keep what Juju says")
+}
+
+// requestAuthorities publishes the supported version of certificate_transfer.
+func (c *Charm) requestAuthorities(ctx context.Context, facts model.Facts) error {
+	if !facts.Authorities.Leader {
+		return nil
+	}
+	for _, l := range facts.Authorities.Relations {
+		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, relation.AuthoritiesRequest()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishRoute requests a route from a reverse proxy. With mode=worker it withdraws the
+// request, because the application has no web.
+func (c *Charm) publishRoute(ctx context.Context, facts model.Facts, want relation.Route) error {
+	l := facts.Route
+	if l == nil {
+		return nil
+	}
+	address := l.Address
+	if facts.Mode() == "worker" {
+		address = ""
+	}
+	app, err := want.Databag()
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot write what is asked of the proxy")
+	}
+	return c.request(ctx, &l.Relation, facts.Leader, app, relation.RouteUnit(address))
 }

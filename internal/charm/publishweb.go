@@ -21,19 +21,38 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// secretLabel is the label of the application's secret, for people.
+// secretLabel is the label of the application's secret. Only people read it.
 const secretLabel = "concourse-web"
 
-// bag publishes differences in one bag.
-func (c *Charm) bag(ctx context.Context, id string, app bool, own, want map[string]string) error {
-	return jujuerrors.Annotatef(c.Tools.RelationSet(ctx, id, app, relation.Changes(own, want, slices.Collect(maps.Keys(want)))), "cannot publish in %s", id)
+// setAppDatabag publishes the differences of this application's databag. Only the leader may
+// write it.
+func (c *Charm) setAppDatabag(ctx context.Context, id string, own, want map[string]string) error {
+	return c.setAppKeys(ctx, id, own, want, slices.Collect(maps.Keys(want)))
 }
 
-// publishWorkerKey tells webs which key this worker has, and which GPUs, in
-// flight and, with mode=auto, among the peers. It is tried in every hook, so a key that was made
-// late is published all the same (D20).
+// setUnitDatabag publishes the differences of this unit's databag.
+func (c *Charm) setUnitDatabag(ctx context.Context, id string, own, want map[string]string) error {
+	return c.setUnitKeys(ctx, id, own, want, slices.Collect(maps.Keys(want)))
+}
+
+// setAppKeys publishes the differences of the given keys in this application's databag. A
+// key that want does not have is removed.
+func (c *Charm) setAppKeys(ctx context.Context, id string, own, want map[string]string, keys []string) error {
+	err := c.Tools.RelationSetApp(ctx, id, relation.Changes(own, want, keys))
+	return jujuerrors.Annotatef(err, "cannot publish in %s", id)
+}
+
+// setUnitKeys publishes the differences of the given keys in this unit's databag. A key
+// that want does not have is removed.
+func (c *Charm) setUnitKeys(ctx context.Context, id string, own, want map[string]string, keys []string) error {
+	err := c.Tools.RelationSet(ctx, id, relation.Changes(own, want, keys))
+	return jujuerrors.Annotatef(err, "cannot publish in %s", id)
+}
+
+// publishWorkerKey publishes this worker's key and GPUs in flight and, with mode=auto, to
+// the peers. Every hook calls it, so a key is published even if it was made late (D20).
 func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want Desired) error {
-	// The plan has just seen to it that this is the private key's other half.
+	// The plan has made sure that this file matches the private key.
 	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot publish the worker's key")
@@ -43,13 +62,13 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	now := c.Host.Now()
 	version, _, _ := release.Installed(c.Host.Root)
 	bagFor := func(own map[string]string) map[string]string {
-		bag := relation.WorkerBag(key, role.WorkerName(kept, facts.Unit, id), version)
-		maps.Copy(bag, relation.DrainBag(want.Worker.Drain))
-		maps.Copy(bag, want.Worker.GPUs.After(own, now).Bag())
+		bag := relation.WorkerDatabag(key, role.WorkerName(kept, facts.Unit, id), version)
+		maps.Copy(bag, relation.DrainDatabag(want.Worker.Drain))
+		maps.Copy(bag, want.Worker.GPUs.After(own, now).Databag())
 		return bag
 	}
 	for _, f := range facts.Flights {
-		if err := c.bag(ctx, f.ID, false, f.Own, bagFor(f.Own)); err != nil {
+		if err := c.setUnitDatabag(ctx, f.ID, f.Own, bagFor(f.Own)); err != nil {
 			return err
 		}
 	}
@@ -57,16 +76,16 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	case facts.Peer == nil:
 		return nil
 	case facts.Mode() == "auto":
-		return c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bagFor(facts.Peer.Own))
-	case facts.Leader: // no web of this application does it (D33)
-		return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, scrubbed(facts.Peer.Remote))
+		return c.setUnitDatabag(ctx, facts.Peer.ID, facts.Peer.Own, bagFor(facts.Peer.Own))
+	case facts.Leader: // the application has no web that would remove the predecessor's keys (D33)
+		return c.setAppDatabag(ctx, facts.Peer.ID, facts.Peer.Remote, predecessorKeys(facts.Peer.Remote))
 	}
 	return nil
 }
 
-// publishWeb tells the model what a web has to tell: its address and public
-// key to workers, its keys to the other webs in a secret, and its requests to
-// PostgreSQL, Vault, LDAP and the authority for certificates.
+// publishWeb publishes the data of a web: its address and public key for workers, its keys
+// for other webs in a secret, and requests to PostgreSQL, Vault, LDAP and the certificate
+// authority.
 func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired) error {
 	w := facts.Web
 	published := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
@@ -76,10 +95,11 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 			return jujuerrors.Annotate(err, "cannot publish the web's key")
 		}
 		version, _, _ := release.Installed(c.Host.Root)
-		maps.Copy(published, relation.TSABag(net.JoinHostPort(w.Address, strconv.Itoa(wellknown.TSAPort)), public, version))
+		maps.Copy(published, relation.TSADatabag(net.JoinHostPort(w.Address, strconv.Itoa(wellknown.TSAPort)),
+			public, version))
 	}
 	for _, t := range facts.TSAs {
-		if err := c.bag(ctx, t.ID, false, t.Own, published); err != nil {
+		if err := c.setUnitDatabag(ctx, t.ID, t.Own, published); err != nil {
 			return err
 		}
 	}
@@ -89,14 +109,15 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 	if facts.Peer != nil && facts.Mode() == "auto" {
 		key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 		if err == nil {
-			err = c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, map[string]string{"worker-public-key": key})
+			err = c.setUnitDatabag(ctx, facts.Peer.ID, facts.Peer.Own, map[string]string{"worker-public-key": key})
 		}
 		if err != nil {
 			return jujuerrors.Annotate(err, "cannot publish the key of the worker that this unit can become")
 		}
 	}
 	if l := w.Database; l != nil {
-		if err := c.request(ctx, l, facts.Leader, relation.DatabaseRequest(), relation.DatabaseUnitRequest()); err != nil {
+		if err := c.request(ctx, l, facts.Leader, relation.DatabaseRequest(),
+			relation.DatabaseUnitRequest()); err != nil {
 			return err
 		}
 	}
@@ -111,36 +132,37 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 		}
 	}
 	if l := w.LDAP; l != nil && facts.Leader {
-		if err := c.bag(ctx, l.ID, true, l.OwnApp, relation.LDAPRequest(c.Event.App(), facts.Model)); err != nil {
+		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, relation.LDAPRequest(c.Event.App(), facts.Model)); err != nil {
 			return err
 		}
 	}
 	if l := w.Certificates; l != nil && want.Web.Request != "" {
-		return c.request(ctx, l, facts.Leader, nil, relation.CertificateBag(want.Web.Request))
+		return c.request(ctx, l, facts.Leader, nil, relation.CertificateDatabag(want.Web.Request))
 	}
 	return nil
 }
 
 func (c *Charm) request(ctx context.Context, l *model.Relation, leader bool, app, unit map[string]string) error {
 	if leader {
-		if err := c.bag(ctx, l.ID, true, l.OwnApp, app); err != nil {
+		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, app); err != nil {
 			return err
 		}
 	}
-	return c.bag(ctx, l.ID, false, l.Own, unit)
+	return c.setUnitDatabag(ctx, l.ID, l.Own, unit)
 }
 
-// publishSecret keeps the application's secret, and tells the peers which one
-// it is and, with mode=auto, where the web is. What the predecessor kept there
-// in clear goes (D33).
+// publishSecret writes the application's secret. The peers' databag gets its id and, with
+// mode=auto, the web's address. The predecessor's secrets in that databag, which are in
+// clear, are removed (D33).
 func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desired, published map[string]string) error {
-	// Without the peers' bag nobody would find it again: a hook follows when
-	// there is one.
+	// Without the peers' databag the secret's id would be lost. A later hook has the
+	// databag.
 	if !facts.Leader || want.Web.Secret == nil || facts.Peer == nil {
 		return nil
 	}
 	id := facts.Web.SecretID
-	s := juju.Secret{Label: secretLabel, Description: "Keys and passwords of the Concourse web", Content: want.Web.Secret}
+	s := juju.Secret{Label: secretLabel, Description: "Keys and passwords of the Concourse web",
+		Content: want.Web.Secret}
 	switch {
 	case id == "":
 		s.Owner = juju.OwnerApplication
@@ -157,81 +179,86 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot publish until when builds are held")
 	}
-	bag := map[string]string{model.WebSecretKey: id, web.HoldKey: strings.TrimSpace(held), "tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
+	bag := map[string]string{model.WebSecretKey: id, web.HoldKey: strings.TrimSpace(held), "tsa-host": "",
+		"tsa-public-key": "", "concourse-version": ""}
 	if facts.Mode() == "auto" {
 		maps.Copy(bag, published)
 	}
-	maps.Copy(bag, scrubbed(facts.Peer.Remote))
-	return c.bag(ctx, facts.Peer.ID, true, facts.Peer.Remote, bag)
+	maps.Copy(bag, predecessorKeys(facts.Peer.Remote))
+	return c.setAppDatabag(ctx, facts.Peer.ID, facts.Peer.Remote, bag)
 }
 
-// scrubbed is the predecessor's keys of the peers' bag, to be removed.
-func scrubbed(remote map[string]string) map[string]string {
+// predecessorKeys returns the predecessor's keys of the peers' databag, each with an empty
+// value, which removes it.
+func predecessorKeys(remote map[string]string) map[string]string {
 	bag := map[string]string{}
 	for key := range remote {
-		if predecessorKey(key) {
+		if isPredecessorKey(key) {
 			bag[key] = ""
 		}
 	}
 	return bag
 }
 
-// predecessorKey is a key of the peers' application bag that the Python charm
-// wrote and that has no use any more.
-func predecessorKey(key string) bool {
+// isPredecessorKey reports whether the Python charm wrote a key of the peers' application
+// databag that this charm does not use.
+func isPredecessorKey(key string) bool {
 	switch key {
-	case model.AdminPassword, "upgrade-state", "target-version", "initiated-by", "timestamp", "worker-ready-count", "expected-worker-count":
+	case model.AdminPassword, "upgrade-state", "target-version", "initiated-by", "timestamp",
+		"worker-ready-count", "expected-worker-count":
 		return true
 	}
 	return strings.HasPrefix(key, "vault-")
 }
 
-// retract takes back what this unit told in another role: a worker no web's
-// address, a web no worker's key.
+// retract withdraws the data that this unit published in its other role: a web's address, or
+// a worker's key.
 func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
-	gone := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp", "last-started-version",
+	stale := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp",
+		"last-started-version",
 		"tsa-public-key", "concourse-version"}
 	if facts.Role == model.WebRole {
-		gone = append(gone, slices.Collect(maps.Keys(relation.DrainBag(0)))...)
-		gone = append(gone, "worker-name", "worker-version")
-		if facts.Mode() != "auto" { // else another leader is to let this unit in, see web.Desire
-			gone = append(gone, "worker-public-key")
+		stale = append(stale, slices.Collect(maps.Keys(relation.DrainDatabag(0)))...)
+		stale = append(stale, "worker-name", "worker-version")
+		if facts.Mode() != "auto" { // with mode=auto another leader must accept this unit, see web.Desire
+			stale = append(stale, "worker-public-key")
 		}
 	}
 	bag := map[string]string{}
-	for _, key := range gone {
+	for _, key := range stale {
 		bag[key] = ""
 	}
-	noGPUs := relation.WorkerGPUs{}.Bag()
+	noGPUs := relation.WorkerGPUs{}.Databag()
 	if facts.Role == model.WebRole {
 		maps.Copy(bag, noGPUs)
 	}
 	if facts.Peer != nil {
-		if err := c.bag(ctx, facts.Peer.ID, false, facts.Peer.Own, bag); err != nil {
+		if err := c.setUnitDatabag(ctx, facts.Peer.ID, facts.Peer.Own, bag); err != nil {
 			return err
 		}
 	}
 	if facts.Role == model.WebRole {
-		for key := range relation.DrainBag(0) {
+		for key := range relation.DrainDatabag(0) {
 			noGPUs[key] = ""
 		}
 		noGPUs["worker-public-key"], noGPUs["worker-name"], noGPUs["worker-version"] = "", "", ""
 		for _, f := range facts.Flights {
-			if err := c.bag(ctx, f.ID, false, f.Own, noGPUs); err != nil {
+			if err := c.setUnitDatabag(ctx, f.ID, f.Own, noGPUs); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for _, t := range facts.TSAs {
-		if err := c.bag(ctx, t.ID, false, t.Own, map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}); err != nil {
+		if err := c.setUnitDatabag(ctx, t.ID, t.Own, map[string]string{"tsa-host": "", "tsa-public-key": "",
+			"concourse-version": ""}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// publishPorts opens the web's port and closes what a charm opened before.
+// publishPorts opens the given ports and closes all others, also ports of a previous charm.
 func (c *Charm) publishPorts(ctx context.Context, ports []juju.Port) error {
 	have, err := c.Tools.OpenedPorts(ctx)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// The web's ports are open, those of before are closed, and nothing is asked for
-// twice.
+// The web's ports are opened and previous ones are closed, each with one call.
 func TestPortsFollowTheWeb(t *testing.T) {
 	m := jujutest.New("ci/0")
 	publish := func(ports ...juju.Port) []string {
@@ -36,23 +35,23 @@ func TestPortsFollowTheWeb(t *testing.T) {
 	require.Empty(t, m.Ports)
 }
 
-func TestDifferencesAreWhatChanged(t *testing.T) {
+func TestOnlyDifferencesArePublished(t *testing.T) {
 	own := map[string]string{"same": "1", "other": "1", "gone": "1", "stays": "1"}
 	want := map[string]string{"same": "1", "other": "2", "gone": "", "new": "1", "never": ""}
 	require.Equal(t, map[string]string{"other": "2", "gone": "", "new": "1"},
 		relation.Changes(own, want, slices.Collect(maps.Keys(want))))
 }
 
-// D33: what the predecessor kept in clear, and nothing else.
-func TestD33ScrubbedAreThePredecessorsKeys(t *testing.T) {
+// D33: only the predecessor's secrets in clear are removed.
+func TestD33KeysOfThePredecessorAreRemoved(t *testing.T) {
 	require.Equal(t, map[string]string{"admin-password": "", "vault-role-secret-id": "", "vault-url": "", "upgrade-state": "", "worker-ready-count": ""},
-		scrubbed(map[string]string{"admin-password": "x", "vault-role-secret-id": "x", "vault-url": "x", "upgrade-state": "idle", "worker-ready-count": "0",
+		predecessorKeys(map[string]string{"admin-password": "x", "vault-role-secret-id": "x", "vault-url": "x", "upgrade-state": "idle", "worker-ready-count": "0",
 			"web-secret": "secret:x", "tsa-host": "10.0.0.2:2222", "somebody-elses": "1"}))
 }
 
-// With mode=auto a worker tells the peers of its GPUs as well; the web that it
-// becomes when it leads takes that back, there and in flight.
-func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
+// With mode=auto a worker also publishes its GPUs to the peers. When it leads and becomes the
+// web, it withdraws them there and in flight.
+func TestPeersHaveAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 	m := jujutest.New("ci/1")
 	peer, flight := m.Relate(1, "peers", "ci"), m.Relate(7, "flight", "other")
 	r := hosttest.Root(t)
@@ -75,7 +74,7 @@ func TestPeersAreToldOfAWorkersGPUsUntilItIsTheWeb(t *testing.T) {
 	}
 	run(func(c *Charm, f model.Facts) error { return c.retract(t.Context(), f) }, model.WebRole)
 	for _, bag := range []map[string]string{peer.Local, flight.Local} {
-		for key := range gpus.Bag() {
+		for key := range gpus.Databag() {
 			require.NotContains(t, bag, key)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// reboot asks Juju for one after this hook, once for each reason, where the
-// operator allows it; else the status says what waits for it.
+// reboot requests a reboot after this hook, once for each reason, if the operator allows it.
+// Otherwise the status names the change that needs a reboot.
 func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause, error) {
 	if want.Driver == nil {
 		return nil, nil
@@ -25,7 +25,8 @@ func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause,
 	if want.Driver.Computes {
 		kind = status.Active
 	}
-	pending := []status.Cause{{Kind: kind, Text: amd.RebootPending(c.Host.Root, reason, want.Driver.Facts, want.Driver.Wanted)}}
+	pending := []status.Cause{{Kind: kind, Text: amd.RebootPending(c.Host.Root, reason, want.Driver.Facts,
+		want.Driver.Wanted)}}
 	if !want.Driver.Wanted.AllowReboot {
 		return pending, nil
 	}
@@ -36,7 +37,7 @@ func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause,
 	if !due {
 		return pending, nil
 	}
-	if err := c.Tools.Reboot(ctx, false); err != nil {
+	if err := c.Tools.Reboot(ctx); err != nil {
 		return nil, jujuerrors.Annotate(err, "cannot ask for a reboot")
 	}
 	return []status.Cause{{Kind: status.Maintenance, Text: fmt.Sprintf("rebooting to %s", reason)}}, nil

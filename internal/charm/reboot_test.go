@@ -17,7 +17,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// driven is what was decided on the driver of a fixture machine.
+// driven returns the decision about the driver of a fixture machine.
 func driven(t *testing.T, name string, set map[string]any, computes bool) worker.Worker {
 	t.Helper()
 	options := map[string]any{"compute-runtime": "rocm", "min-disk-gb": 0} // the test machine's own disk is what it is
@@ -30,9 +30,9 @@ func driven(t *testing.T, name string, set map[string]any, computes bool) worker
 	return worker.Worker{Driver: &worker.Driver{Decision: amd.Decide(f, w), Facts: f, Wanted: w, Computes: computes}}
 }
 
-// B15: one reboot for each reason, asked for at the end of a hook, and only
-// where the operator allows it.
-func TestRebootsOnceForAReason(t *testing.T) {
+// B15: the charm requests one reboot for each reason, at the end of a hook, and only if the
+// operator allows it.
+func TestRebootIsRequestedOncePerReason(t *testing.T) {
 	m := jujutest.New("rocm-worker/0")
 	m.CharmDir = hosttest.CharmDir(t)
 	r := roletest.DriverHost(t, "metal-reboot")
@@ -78,9 +78,8 @@ func TestRebootsOnceForAReason(t *testing.T) {
 	require.False(t, r.Exists(amd.RebootFile))
 }
 
-// The reboot is the last word of a hook that ended well: with its status, after
-// all that the hook had to tell.
-func TestTheRebootIsTheLastOfAHook(t *testing.T) {
+// A successful hook requests the reboot at its end, after it published everything.
+func TestRebootIsRequestedAtTheEndOfAHook(t *testing.T) {
 	m := jujutest.New("rocm-worker/0")
 	m.CharmDir = hosttest.CharmDir(t)
 	r := roletest.DriverHost(t, "metal-reboot")
@@ -88,15 +87,15 @@ func TestTheRebootIsTheLastOfAHook(t *testing.T) {
 	hosttest.Put(t, r, "/var/lib/concourse-worker/keys/worker_key.pub", roletest.TSAKey+"\n")
 	ctx := m.Begin(jujutest.Hook("update-status"))
 	c := charmOf(t, r, m, ctx, hosttest.NewMachine(t))
-	require.NoError(t, c.tell(t.Context(), model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker"}}, Desired{Worker: want}, nil, nil, false))
+	facts := model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: map[string]any{"mode": "worker"}}
+	require.NoError(t, c.report(t.Context(), outcome{Decision: Decision{Facts: facts, Want: Desired{Worker: want}}}))
 	require.NoError(t, ctx.Commit())
 	require.Equal(t, "after", m.Reboot)
 	require.Equal(t, "maintenance", m.Status().Status)
 	require.Contains(t, m.Status().Message, "rebooting to activate amdgpu 6.10.5")
 }
 
-// A machine that can't be told apart from one that was rebooted already is not
-// rebooted.
+// Without a boot ID the charm cannot detect a reboot, so it requests none.
 func TestNoRebootWithoutABootID(t *testing.T) {
 	want := driven(t, "metal-reboot", map[string]any{"allow-reboot": true}, false)
 	want.Driver.Facts.BootID = ""
@@ -109,11 +108,11 @@ func TestNoRebootWithoutABootID(t *testing.T) {
 	require.Contains(t, causes[len(causes)-1].Text, "cannot reboot")
 }
 
-func TestRunsAgainOnlyForADriverThatTasksWaitFor(t *testing.T) {
+func TestSecondRunOnlyForADriverThatTasksNeed(t *testing.T) {
 	fresh := driven(t, "metal-fresh", nil, false)
-	require.True(t, brought(fresh, true))
-	require.False(t, brought(fresh, false))
-	require.False(t, brought(driven(t, "metal-fresh", nil, true), true))
-	require.False(t, brought(driven(t, "lxd", nil, false), true))
-	require.False(t, brought(worker.Worker{}, true))
+	require.True(t, driverInstalled(fresh, true))
+	require.False(t, driverInstalled(fresh, false))
+	require.False(t, driverInstalled(driven(t, "metal-fresh", nil, true), true))
+	require.False(t, driverInstalled(driven(t, "lxd", nil, false), true))
+	require.False(t, driverInstalled(worker.Worker{}, true))
 }

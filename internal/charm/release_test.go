@@ -1,22 +1,29 @@
 package charm
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/jujutest"
 	"concourse-ci-machine/internal/testutil/roletest"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// D14: nobody gets another version than the tested one limitUnknown. D15: and never
-// a new major version, or an older one.
-func TestD14D15WhichVersionIsWanted(t *testing.T) {
+// D14: without a version the tested one is installed. D15: auto-upgrade never installs a new
+// major version or an older version.
+func TestD14D15VersionIsChosen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set    map[string]any
 		web    string // the version that the web tells
@@ -49,4 +56,77 @@ func TestD14D15WhichVersionIsWanted(t *testing.T) {
 			require.Equal(t, []string{tt.remark}, o.Remarks)
 		})
 	}
+}
+
+// upgradedTo is a machine that went from 8.2.5 to 8.3.0.
+func upgradedTo(t *testing.T, run host.Runner) (h host.Host, r release.Release) {
+	t.Helper()
+	h = host.Host{Root: hosttest.Root(t), Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}
+	for _, version := range []string{"8.2.5", "8.3.0"} {
+		file := filepath.Join(t.TempDir(), version+".tgz")
+		require.NoError(t, sandbox.StandInRelease(file, version))
+		r = release.Release{Version: version, Resource: file, Arch: "amd64"}
+		p, err := plan.Diff(t.Context(), h, append(release.Folders(false), release.Install{Release: r})...)
+		require.NoError(t, err)
+		_, err = p.Apply(t.Context(), nil)
+		require.NoError(t, err)
+	}
+	version, _, ok := release.Installed(h.Root)
+	require.True(t, ok)
+	require.Equal(t, "8.3.0", version)
+	return h, r
+}
+
+// A release that ends at its start is given up for the one before, unless it is
+// a web's that has changed the database already.
+func TestUpgradeIsRevertedOnlyIfTheDatabaseFits(t *testing.T) {
+	aWorker, aWeb := Desired{Worker: worker.Worker{Up: true}}, Desired{Web: web.Web{Up: true}}
+	for name, tt := range map[string]struct {
+		want   Desired
+		state  string
+		schema string
+		back   bool
+	}{
+		"worker ends":                {aWorker, "activating\nSubState=auto-restart", "", true},
+		"worker failed":              {aWorker, "failed\nSubState=failed", "", true},
+		"worker that starts slowly":  {aWorker, "active\nSubState=running", "", false},
+		"web ends":                   {aWeb, "activating\nSubState=auto-restart", "825", true},
+		"web that migrated ends":     {aWeb, "activating\nSubState=auto-restart", "830", false},
+		"nothing is to be running":   {Desired{}, "inactive\nSubState=dead", "", false},
+		"web without a schema, ends": {aWeb, "failed\nSubState=failed", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := hosttest.NewMachine(t)
+			run.On("systemctl show", func(c host.Command) (string, error) {
+				return "Id=" + c.Argv[len(c.Argv)-1] + "\nLoadState=loaded\nActiveState=" + tt.state + "\nUnitFileState=enabled\n\n", nil
+			})
+			h, r := upgradedTo(t, run)
+			if tt.schema != "" {
+				hosttest.Put(t, h.Root, sandbox.Schema, tt.schema+"\n")
+			}
+			m := jujutest.New("ci/0")
+			c := charmOf(t, h.Root, m, m.Begin(jujutest.Hook("upgrade-charm")), run)
+			tt.want.Release, tt.want.Web.LocalURL = r, "http://127.0.0.1:9" // nobody answers
+			hosttest.Put(t, h.Root, concourse.OperatorEnvFile, "CONCOURSE_HEALTHCHECK_BIND_PORT=9\n")
+			back, err := c.watchUpgrade(t.Context(), tt.want)
+			require.NoError(t, err)
+			require.Equal(t, tt.back, back)
+			r, err = release.Observe(h.Root, r)
+			require.NoError(t, err)
+			failed, is := r.Avoided(h.Root)
+			require.Equal(t, tt.back, is)
+			if tt.back {
+				require.Equal(t, "8.3.0", failed.Version)
+				require.Contains(t, m.Status().Message, "Going back to Concourse 8.2.5: 8.3.0 ended when it was started")
+			}
+		})
+	}
+}
+
+// The remedy is a valid parameter of the action.
+func TestD15RemedyOfADowngradeNamesASchema(t *testing.T) {
+	e := &release.DowngradeError{From: "8.3.0", To: "8.2.5", Schema: 1700000000}
+	require.ErrorContains(t, e, "cannot go from Concourse 8.3.0 back to 8.2.5")
+	require.Contains(t, e.Remedy(), "run-migrations target-version=1700000000")
+	require.Contains(t, e.Remedy(), "version=8.3.0")
 }

@@ -22,7 +22,7 @@ var reloaded = []string{"systemctl reload " + concourse.WebUnit}
 
 // D16: a worker that comes costs its web two hooks of the same size, however
 // many were there before, and no restart.
-func TestD16HooksOfAWorkerCostTheSameHoweverManyThereAre(t *testing.T) {
+func TestD16CostOfAHookDoesNotDependOnTheNumberOfWorkers(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	want := map[string]map[string]int{}
@@ -59,7 +59,7 @@ func TestD16HooksOfAWorkerCostTheSameHoweverManyThereAre(t *testing.T) {
 	require.Len(t, got.read(tsa), manyWorkers, "a resync reads them all")
 }
 
-// quiet is a hook that must neither run nor write anything.
+// quiet is a hook that must not run or write anything.
 func (w *scaleWeb) quiet(run func() ran) ran {
 	w.t.Helper()
 	long := time.Unix(1, 0)
@@ -78,7 +78,7 @@ func (w *scaleWeb) quiet(run func() ran) ran {
 }
 
 // D19: exactly the key of the worker that left goes, and its connections end.
-func TestD19WorkerOfManyThatLeavesLosesItsKeyAndConnectionsOnce(t *testing.T) {
+func TestD19DepartedWorkerLosesItsKeyAndConnectionsOnce(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	w.fill(tsa, manyWorkers)
@@ -104,7 +104,7 @@ func TestD19WorkerOfManyThatLeavesLosesItsKeyAndConnectionsOnce(t *testing.T) {
 	})
 }
 
-func TestWorkersOfARelationThatEndsAreAllCutOff(t *testing.T) {
+func TestAllWorkersOfAnEndedRelationAreDisconnected(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	w.fill(w.model.Relations[2], 4)
 	got := w.related(w.model.Relations[2], "broken", "")
@@ -116,9 +116,9 @@ func TestWorkersOfARelationThatEndsAreAllCutOff(t *testing.T) {
 	require.Equal(t, want, got.commands)
 }
 
-// What is kept of the workers can be wrong: a hook that an operator skipped, or
-// a file that somebody put back. A resync reads everything anew.
-func TestConfigChangedMakesWhatIsKeptOfWorkersRight(t *testing.T) {
+// The facts of workers can be wrong if an operator skipped a hook or restored a file. A resync
+// reads all workers again.
+func TestConfigChangedCorrectsTheFactsOfWorkers(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	w.fill(tsa, manyWorkers)
@@ -148,7 +148,7 @@ func TestConfigChangedMakesWhatIsKeptOfWorkersRight(t *testing.T) {
 	w.quiet(func() ran { return w.hook("config-changed") })
 }
 
-func TestHookThatFailedAfterReadingAWorkerLosesNothing(t *testing.T) {
+func TestFailedHookKeepsTheWorkersItRead(t *testing.T) {
 	refuse := func(what string) func(*scaleWeb) func() {
 		return func(w *scaleWeb) func() {
 			w.refuse = what
@@ -207,7 +207,7 @@ func TestHookThatFailedAfterReadingAWorkerLosesNothing(t *testing.T) {
 
 // A web that does not reload still trusts who left: cutting its connections
 // helps only when it is tried again after the reload.
-func TestD19WorkerIsCutOffAfterTheReloadThatForgetsIt(t *testing.T) {
+func TestD19WorkerIsDisconnectedAfterTheReload(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	w.fill(tsa, 3)
@@ -259,8 +259,8 @@ func TestWorkersOfSeveralRelationsAndPeersAtOnce(t *testing.T) {
 	require.Len(t, w.keys(), 8)
 }
 
-// What a worker publishes becomes a line of a file that decides who may in.
-func TestGarbageOfWorkersIsNamedAndNeverWritten(t *testing.T) {
+// The data of a worker becomes a line of the file that grants access.
+func TestInvalidDataOfWorkersIsNamedAndNeverWritten(t *testing.T) {
 	private := "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0IGJ5dGVz\n-----END OPENSSH PRIVATE KEY-----\n"
 	for name, key := range map[string]string{
 		"two lines":              fakeKey(t, 1000) + "\n" + fakeKey(t, 1001),
@@ -286,7 +286,7 @@ func TestGarbageOfWorkersIsNamedAndNeverWritten(t *testing.T) {
 			require.NoError(t, err)
 			require.NotContains(t, facts+status.Message, "c2VjcmV0IGJ5dGVz")
 
-			// It stands there until it publishes a key.
+			// The worker is listed until it publishes a key.
 			w.hook("update-status")
 			require.Contains(t, w.model.Status().Message, bad)
 			w.joins(tsa, 3, fakeKey(t, 3))
@@ -311,7 +311,7 @@ func TestStatusNamesAFewOfManyWorkersThatCannotRegister(t *testing.T) {
 }
 
 // A machine that lost its power in a bad moment needs no operator for this.
-func TestDamagedFactsAreWrittenAnewByAHook(t *testing.T) {
+func TestHookReplacesDamagedFacts(t *testing.T) {
 	for _, text := range []string{"", "{", `{"web":{"workers":[]}}`, "\x00\x00\x00\x00"} {
 		w := newScaleWeb(t, "web", 7)
 		tsa := w.model.Relations[2]

@@ -20,9 +20,9 @@ import (
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// tells puts the GPUs of a worker into its bag.
+// tells puts the GPUs of a worker into its databag.
 func tells(r *jujutest.Relation, unit string, g relation.WorkerGPUs) {
-	for k, v := range g.Bag() {
+	for k, v := range g.Databag() {
 		delete(r.Units[unit], k)
 		if v != "" {
 			r.Units[unit][k] = v
@@ -32,7 +32,7 @@ func tells(r *jujutest.Relation, unit string, g relation.WorkerGPUs) {
 
 // A web is restarted for the first worker that needs the limit, and not for the
 // others; all of it in two hooks for each, with the same questions.
-func TestManyGPUWorkersThatJoinRestartTheWebOnce(t *testing.T) {
+func TestManyJoiningGPUWorkersRestartTheWebOnce(t *testing.T) {
 	w := newScaleWeb(t, "web", 7)
 	tsa := w.model.Relations[2]
 	w.model.Config["required-archs"] = "gfx942,gfx90a"
@@ -83,7 +83,7 @@ func TestManyGPUWorkersThatJoinRestartTheWebOnce(t *testing.T) {
 	})
 }
 
-// helping is a machine whose release has the given help.
+// helping returns a machine with a release that prints the given help.
 type helping struct {
 	hosttest.Machine
 	help  string
@@ -101,9 +101,9 @@ func (m *helping) Run(ctx context.Context, c host.Command) ([]byte, error) {
 	return m.Machine.Run(ctx, c)
 }
 
-// A worker says how many tasks it takes where its release knows how; it tells the
-// web so. The release is asked once, and in the hook that installs it.
-func TestWorkerLimitsItselfWhereItsReleaseCan(t *testing.T) {
+// A worker limits its tasks if its release supports that, and publishes the limit to the web.
+// The release is inspected once, also in the hook that installs it.
+func TestWorkerLimitsItselfIfItsReleaseSupportsIt(t *testing.T) {
 	next := &helping{Machine: hosttest.NewMachine(t), help: "      --name=   The name\n"}
 	r := hosttest.Host(t, "mi210x4")
 	next.Answer("systemctl", "").Answer("udevadm", "").Answer("journalctl", `{"message":"worker.beacon-runner.beacon.registered"}`)

@@ -48,7 +48,7 @@ type scaleWeb struct {
 	later   time.Duration   // how long after hosttest.Now it is
 }
 
-// ran is what one hook did.
+// ran has the effects of one hook.
 type ran struct {
 	err      error
 	calls    []string // of hook tools
@@ -89,7 +89,7 @@ func newScaleWeb(t *testing.T, mode string, relations ...int) *scaleWeb {
 	return w
 }
 
-// answer is what the web answers.
+// answer simulates the web.
 func (w *scaleWeb) answer(out http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/api/v1/workers" {
 		fmt.Fprintln(out, sandbox.WebAnswer(r.URL.Path))
@@ -195,13 +195,13 @@ func (w *scaleWeb) related(r *jujutest.Relation, kind, unit string) ran {
 	return got
 }
 
-// joins gives the n-th worker's unit to a relation, without a hook: first what
-// Juju publishes for it, with a key what its charm does.
+// joins adds the n-th worker's unit to a relation, without a hook. Without a key it has only
+// Juju's data.
 func (w *scaleWeb) joins(r *jujutest.Relation, n int, key string) (unit string) {
 	unit = fmt.Sprintf("%s/%d", r.RemoteApp, n)
 	r.Units[unit] = map[string]string{"ingress-address": workerAddress(n)}
 	if key != "" {
-		maps.Copy(r.Units[unit], relation.WorkerBag(key, fmt.Sprintf("worker-%d", n), "8.2.5"))
+		maps.Copy(r.Units[unit], relation.WorkerDatabag(key, fmt.Sprintf("worker-%d", n), "8.2.5"))
 		w.linked[workerAddress(n)] = true
 	}
 	return unit
@@ -224,7 +224,7 @@ func (w *scaleWeb) leaves(r *jujutest.Relation, unit string) ran {
 	return w.related(r, "departed", unit)
 }
 
-// keys are the lines of the file that the web reads.
+// keys returns the lines of the file that the web reads.
 func (w *scaleWeb) keys() []string {
 	w.t.Helper()
 	data, err := w.root.ReadFile(authorizedKeys)
@@ -232,7 +232,7 @@ func (w *scaleWeb) keys() []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")[:strings.Count(string(data), "\n")]
 }
 
-// read lists whose bags of a relation were read, other than the unit's own.
+// read lists the remote units with a read databag of a relation.
 func (g ran) read(r *jujutest.Relation) (units []string) {
 	for _, line := range g.calls {
 		if rest, ok := strings.CutPrefix(line, "relation-get --format=json -r "+r.Name()+" - "); ok && rest != "concourse/0" {
@@ -242,7 +242,7 @@ func (g ran) read(r *jujutest.Relation) (units []string) {
 	return units
 }
 
-// tools counts the calls by tool.
+// tools counts the calls of each hook tool.
 func (g ran) tools() map[string]int {
 	n := map[string]int{}
 	for _, line := range g.calls {
@@ -254,7 +254,7 @@ func (g ran) tools() map[string]int {
 
 func workerAddress(n int) string { return fmt.Sprintf("10.1.%d.%d", n/256, n%256) }
 
-// fakeKey is the n-th public key; nobody has its other half.
+// fakeKey returns the n-th public key. Its private key does not exist.
 func fakeKey(t *testing.T, n int) string {
 	t.Helper()
 	sum := sha256.Sum256(fmt.Append(nil, n))

@@ -13,11 +13,10 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// completeSecret gives the leader of a new application its keys and password.
-// What the predecessor left is taken over: the keys on this unit's disk, and
-// the password in the peers' bag (D33). The leader tells Juju when all is
-// applied; what it made is kept until then in the facts. A key on the disk that
-// is of no use is refused, and nothing made in its place: whose it is decides.
+// completeSecret makes missing keys and passwords of a new application, on its leader. Keys
+// on this unit's disk and the password in the peers' databag are taken over from the
+// predecessor (D33). New keys are kept in the facts until publishSecret runs after applying.
+// An invalid key on the disk is refused and not replaced: the operator must decide about it.
 func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []error, err error) {
 	if f.Role != model.WebRole || !f.Leader || f.Web == nil {
 		return nil, nil
@@ -28,10 +27,11 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 	s := f.Web.Secret
 	paths := predecessor.WebFiles(c.Host.Root, concourse.WebFiles(cfg.SharedStorage != "none"))
 	if f.Web.SecretID == "" && s[model.EncryptionKey] == "" && s[model.OldEncryptionKey] == "" {
-		// The database may be encrypted with a key whose option is empty by now.
+		// The database may be encrypted with a key that was removed from the option.
 		s[model.EncryptionKey], s[model.OldEncryptionKey] = predecessor.Encryption(c.Host.Root, paths)
 	}
-	for _, k := range []struct{ name, path string }{{model.TSAHostKey, paths.TSAHostKey()}, {model.SessionKey, paths.SessionKey()}} {
+	for _, k := range []struct{ name, path string }{{model.TSAHostKey, paths.TSAHostKey()},
+		{model.SessionKey, paths.SessionKey()}} {
 		if s[k.name] != "" {
 			continue
 		}

@@ -8,9 +8,9 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// What can't be read for a moment, of a controller that restarts for example, leaves the
-// unit as it is. A refusal is an answer.
-func TestWebRunsOnWhenItsDatabasesSecretCannotBeRead(t *testing.T) {
+// If a value is temporarily unreadable, for example during a restart of the controller, the
+// unit does not change. A refusal is a permanent answer.
+func TestWebKeepsRunningWithAnUnreadableDatabaseSecret(t *testing.T) {
 	for answer, runs := range map[string]bool{
 		"connection is shut down":                        true,
 		"permission denied":                              false,

@@ -35,12 +35,12 @@ func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDa
 	return current, supported, nil
 }
 
-// CanUse reports whether a release can use the database as it is, and the newest version
-// of the schema that the release knows. inUse is the release that runs now, if there is one.
+// CanUse reports whether a release can use the database as it is. supported is the newest
+// schema version of that release. inUse is the current release, "" if there is none.
 //
-// A release that lacks a migration takes it for done after another release has undone it:
-// the last entry of the history names that migration. So the release in use is asked, too.
-// A release that knows as much as the release in use can use the database in any case.
+// A release that lacks an undone migration takes it for done, because the last entry of the
+// history names that migration. So CanUse asks the current release, too. A release with all
+// migrations of the current one can use the database in any case.
 func CanUse(ctx context.Context, h host.Host, release, inUse string, db WebDatabase, env map[string]string) (can bool, supported int, err error) {
 	current, supported, err := DatabaseVersions(ctx, h, release, db, env)
 	if err != nil || current <= supported || inUse == "" {
@@ -79,7 +79,7 @@ func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, e
 }
 
 // CanMigrate returns why a release can't migrate a database from its current version to
-// another. Concourse itself reports success for a version that it does not know.
+// another. Concourse itself reports success for a version that it lacks.
 func CanMigrate(current, supported, to int) error {
 	if to <= 0 || to > supported {
 		return fmt.Errorf("cannot migrate the database to version %d: this release knows none above %d; current is %d", to, supported, current)

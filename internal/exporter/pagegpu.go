@@ -67,7 +67,7 @@ type bar struct {
 
 var marks = map[health.State]string{health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?"}
 
-var outMarks = map[quarantine.State]string{quarantine.Withheld: "⊘", quarantine.Proving: "↻"}
+var outMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", quarantine.Proving: "↻"}
 
 // outOf takes what can be used of one GPU; nil is that tasks get all of it. Of several
 // partitions it tells of the one that is out for longest.

@@ -20,7 +20,8 @@ const dpmLevel = "/power_dpm_force_performance_level"
 func benching(t *testing.T, change ...func(*Config)) *testbed {
 	t.Helper()
 	b := exclusive(t, func(c *Config) {
-		c.Leases.GPUs = []LeasedGPU{{"0000:c4:00.0", []string{"/dev/dri/renderD129"}}, {"0000:03:00.0", []string{"/dev/dri/renderD128"}}}
+		c.Leases.GPUs = []LeasedGPU{{"0000:c4:00.0", []string{"/dev/dri/renderD129"}},
+			{"0000:03:00.0", []string{"/dev/dri/renderD128"}}}
 		dir := strings.TrimSuffix(c.State, "/state")
 		c.Leases.Bench = &Bench{Dir: dir + "/pins"}
 		for _, name := range []string{"0000:c4:00.0", "0000:03:00.0"} {
@@ -83,7 +84,8 @@ func TestTaskThatMeasuresHasItsClocksFixed(t *testing.T) {
 	require.Equal(t, "profile_standard", b.told(t).Level)
 	k, err := b.wrapper.markers(b.path("state")).load("c1")
 	require.NoError(t, err)
-	require.Contains(t, k.process.Env.Set, "GPU_BENCH_RECORD=/opt/concourse-ci-machine/bench.json", "its command comes by exec")
+	require.Contains(t, k.process.Env.Set, "GPU_BENCH_RECORD=/opt/concourse-ci-machine/bench.json",
+		"its command comes by exec")
 
 	require.NoError(t, b.task(t, "c2"))
 	require.Equal(t, []string{"profile_standard", "auto"}, b.levels(t))
@@ -91,7 +93,7 @@ func TestTaskThatMeasuresHasItsClocksFixed(t *testing.T) {
 }
 
 // A task before was killed with its GPU pinned: whoever gets it has it as it was.
-func TestNextTaskHasNoClocksOfTheLast(t *testing.T) {
+func TestNextTaskDoesNotInheritFixedClocks(t *testing.T) {
 	for _, env := range []string{"A=b", "GPU_BENCH=0", "GPU_BENCH=", "GPU_BENCH=1"} {
 		b := benching(t)
 		require.NoError(t, b.task(t, "c1", "GPU_BENCH=1", "GPU_COUNT=all"))
@@ -122,9 +124,15 @@ func TestClocksThatCannotBeFixed(t *testing.T) {
 		"tasks of this unit share GPUs (gpu-sharing)": {change: func(c *Config) { c.Leases = nil }},
 		"this unit does not fix clocks (gpu-bench)":   {change: func(c *Config) { c.Leases.Bench = nil }},
 		"it gets no GPU": {env: "GPU_COUNT=0"},
-		"GPU 0000:c4:00.0: it is no whole GPU of AMD's":                             {change: func(c *Config) { c.Leases.Bench.GPUs = c.Leases.Bench.GPUs[1:] }},
-		"GPU 0000:c4:00.0: its driver has no power_dpm_force_performance_level":     {breaks: func(b *testbed) { require.NoError(t, os.Remove(b.path(second+dpmLevel))) }},
-		"GPU 0000:c4:00.0: it is divided (DPX), and its parts have the same clocks": {breaks: func(b *testbed) { b.put(t, second+"/current_compute_partition", "DPX\n") }},
+		"GPU 0000:c4:00.0: it is no whole GPU of " +
+			"AMD's": {change: func(c *Config) { c.Leases.Bench.GPUs = c.Leases.Bench.GPUs[1:] }},
+		"GPU 0000:c4:00.0: its driver has no " +
+			"power_dpm_force_performance_level": {breaks: func(b *testbed) {
+			require.NoError(t,
+				os.Remove(b.path(second+dpmLevel)))
+		}},
+		"GPU 0000:c4:00.0: it is divided (DPX), and its parts have the same " +
+			"clocks": {breaks: func(b *testbed) { b.put(t, second+"/current_compute_partition", "DPX\n") }},
 	} {
 		for _, value := range []string{"1", "required"} {
 			if c.change == nil {
@@ -137,7 +145,8 @@ func TestClocksThatCannotBeFixed(t *testing.T) {
 			err := b.task(t, "c1", "GPU_BENCH="+value, "GPU_COUNT=2", c.env)
 			require.Equal(t, "auto", b.levelOf(t, "0000:03:00.0"), "all of them or none")
 			if value == "required" {
-				require.EqualError(t, err, "cannot fix the clocks of the task's GPUs: "+want+"; with GPU_BENCH=1 it runs all the same, and is told [container c1]")
+				require.EqualError(t, err, "cannot fix the clocks of the task's GPUs: "+want+"; with "+
+					"GPU_BENCH=1 it runs all the same, and is told [container c1]")
 				require.Equal(t, []string{"", ""}, b.holders(t))
 				continue
 			}
@@ -171,7 +180,7 @@ func TestOnlySomeValuesOfGPUBENCHAreKnown(t *testing.T) {
 }
 
 // Whatever goes wrong after the clocks were fixed: they are the GPU's own again.
-func TestClocksAreGivenBackWhenTheCreateFails(t *testing.T) {
+func TestClocksAreRestoredWhenTheCreateFails(t *testing.T) {
 	for want, breaks := range map[string]func(t *testing.T, b *testbed){
 		"cannot use " /* state */ : func(t *testing.T, b *testbed) { b.put(t, "state", "a file") },
 		"cannot run the real runc": func(_ *testing.T, b *testbed) {

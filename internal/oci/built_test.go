@@ -18,7 +18,8 @@ func built(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runc-amd-wrapper")
 	const version = "-X concourse-ci-machine/internal/base/version.Version=v1.2.3-4-gabc"
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+version, "-o", path, "concourse-ci-machine/src/runc-amd-wrapper")
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+version, "-o", path,
+		"concourse-ci-machine/src/runc-amd-wrapper")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)

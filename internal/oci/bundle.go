@@ -20,31 +20,31 @@ import (
 
 const configName = "config.json"
 
-// nestedSpec is the file of a privileged task's bundle that describes its GPUs. It goes
-// with the bundle, whatever ends the container.
+// nestedSpec is the file in a privileged task's bundle that describes its GPUs. It is
+// removed with the bundle, however the container ends.
 const nestedSpec = "amd-cdi.json"
 
-// bundle is an open bundle directory, so that no path is resolved twice.
+// bundle holds an open bundle directory, so that no path is resolved twice.
 type bundle struct {
 	fd   int
 	path string
 	st   unix.Stat_t // config.json as it was read
 }
 
-// anybody is the owner of a bundle where that says nothing: an engine without root gives
-// it to the container's root (podman's --userns=keep-id), and all users that there are in
-// its namespace are the same person.
-const anybody = ^uint32(0)
+// anyOwner disables the check of a bundle's owner. An engine without root gives the bundle
+// to the container's root (podman's --userns=keep-id), and all users of that namespace are
+// one person.
+const anyOwner = ^uint32(0)
 
 func (w *wrapper) owner() uint32 {
 	if w.rootless() {
-		return anybody
+		return anyOwner
 	}
 	return w.euid
 }
 
-// openBundle refuses a symbolic link at the end of the path, and a directory
-// of another user.
+// openBundle opens a bundle. It refuses a symbolic link at the end of the path and a
+// directory of another user.
 func openBundle(path string, owner uint32) (bundle, error) {
 	path = filepath.Clean(path)
 	fd, err := unix.Open(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -52,7 +52,7 @@ func openBundle(path string, owner uint32) (bundle, error) {
 		return noBundle, fmt.Errorf("cannot open bundle %s: %w", path, err)
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && owner != anybody && st.Uid != owner {
+	if err = unix.Fstat(fd, &st); err == nil && owner != anyOwner && st.Uid != owner {
 		err = fmt.Errorf("it belongs to user %d, not to %d", st.Uid, owner)
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (b *bundle) close() {
 
 func (b *bundle) name() string { return filepath.Join(b.path, configName) }
 
-// read returns config.json, which has to be a regular file of this user.
+// read returns config.json, which must be a regular file of this user.
 func (b *bundle) read(owner uint32) ([]byte, error) {
 	fd, err := unix.Openat(b.fd, configName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -82,23 +82,23 @@ func (b *bundle) read(owner uint32) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", b.name(), err)
 	}
-	if owner != anybody && st.Uid != owner {
+	if owner != anyOwner && st.Uid != owner {
 		return nil, fmt.Errorf("cannot use %s: it belongs to user %d, not to %d", b.name(), st.Uid, owner)
 	}
 	b.st = st
 	return data, nil
 }
 
-// replace swaps config.json in one step, keeping its mode and owner. There is
-// no fsync: a bundle does not outlive the machine's running.
+// replace swaps config.json in one step and keeps its mode and owner. An fsync is not
+// needed, because a bundle does not outlive a boot of the machine.
 func (b *bundle) replace(config [][]byte) error {
 	temp := "." + configName + "." + strconv.Itoa(os.Getpid())
-	mode := b.st.Mode & 0o700 // never more open than the old one, whoever its group is
+	mode := b.st.Mode & 0o700 // never wider than the old mode, whichever group owns the new file
 	if b.st.Gid == uint32(os.Getegid()) {
 		mode = b.st.Mode & 0o777
 	}
 	fd, err := unix.Openat(b.fd, temp, newFile, mode)
-	if errors.Is(err, unix.EEXIST) { // of a process that had our number and was killed
+	if errors.Is(err, unix.EEXIST) { // of a killed process that had this number
 		if err = unix.Unlinkat(b.fd, temp, 0); err == nil {
 			fd, err = unix.Openat(b.fd, temp, newFile, mode)
 		}
@@ -114,7 +114,7 @@ func (b *bundle) replace(config [][]byte) error {
 		err = unix.Renameat(b.fd, temp, b.fd, configName)
 	}
 	if err != nil {
-		_ = unix.Unlinkat(b.fd, temp, 0) // the error that counts is the one above
+		_ = unix.Unlinkat(b.fd, temp, 0) // the error above is the one to report
 		return fmt.Errorf("cannot replace %s: %w", b.name(), err)
 	}
 	return nil
@@ -131,21 +131,23 @@ func (b *bundle) keepMode(fd int) error {
 			return err
 		}
 	}
-	if st.Mode != b.st.Mode { // the umask took some of it
+	if st.Mode != b.st.Mode { // the umask removed bits
 		return unix.Fchmod(fd, b.st.Mode&0o7777)
 	}
 	return nil
 }
 
-// describe has Docker and Podman inside a privileged task find the AMD GPUs that the task
-// got, and no others, where they look for a machine's: the unit's own description would
-// name those of other tasks, an image's those of another machine. A task without
-// privileges can't start an engine, so it pays nothing.
-func (w *wrapper) describe(e *edits.Edits, c *cmdline.Call, b bundle, f facts, specs []*cdispec.Spec, devices []cdispec.Device) error {
+// describeNested puts a CDI spec of the task's AMD GPUs at the usual place of a machine's
+// spec, so that Docker and Podman inside a privileged task find these GPUs and no others.
+// The unit's own spec would name GPUs of other tasks, and the image's spec GPUs of another
+// machine. A task without privileges cannot start an engine, so it gets no spec.
+func (w *wrapper) describeNested(e *edits.Edits, c *cmdline.Call, b bundle, f facts, specs []*cdispec.Spec,
+	devices []cdispec.Device) error {
 	if !f.task || f.userNS {
 		return nil
 	}
-	amd := slices.DeleteFunc(slices.Clone(devices), func(d cdispec.Device) bool { return d.Spec.Kind != wellknown.AMDKind })
+	amd := slices.DeleteFunc(slices.Clone(devices),
+		func(d cdispec.Device) bool { return d.Spec.Kind != wellknown.AMDKind })
 	if len(amd) == 0 {
 		return nil
 	}
@@ -155,18 +157,19 @@ func (w *wrapper) describe(e *edits.Edits, c *cmdline.Call, b bundle, f facts, s
 	}
 	dir, err := filepath.Abs(c.Bundle)
 	if err == nil {
-		err = b.make(nestedSpec, text)
+		err = b.makeFile(nestedSpec, text)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write %s of the task: %w", nestedSpec, err)
 	}
-	e.Mounts = append(e.Mounts, edits.Mount{Destination: wellknown.AMDSpec, Type: "bind", Source: filepath.Join(dir, nestedSpec),
+	e.Mounts = append(e.Mounts, edits.Mount{Destination: wellknown.AMDSpec, Type: "bind",
+		Source:  filepath.Join(dir, nestedSpec),
 		Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}})
 	return nil
 }
 
-// make makes a file of the bundle anew that a container's users may read.
-func (b bundle) make(name string, data []byte) error {
+// makeFile writes a new file of the bundle that all users of the container may read.
+func (b bundle) makeFile(name string, data []byte) error {
 	if err := unix.Unlinkat(b.fd, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}

@@ -17,7 +17,8 @@ func withCertificates(t *testing.T) (b *testbed, mount edits.Mount) {
 	file := b.path("ca-certificates.crt")
 	require.NoError(t, os.WriteFile(file, []byte("PEM\n"), 0o644))
 	b.configure(t, func(c *Config) { *c = Config{Runtime: c.Runtime, State: c.State, CACertificates: file} })
-	return b, edits.Mount{Destination: caPath, Type: "bind", Source: file, Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}}
+	return b, edits.Mount{Destination: caPath, Type: "bind", Source: file,
+		Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}}
 }
 
 func (b *testbed) certificates(t *testing.T) (mounts []edits.Mount, env []string) {
@@ -26,7 +27,8 @@ func (b *testbed) certificates(t *testing.T) (mounts []edits.Mount, env []string
 	r := b.result(t)
 	for _, m := range r.Mounts {
 		if m.Destination == caPath {
-			mounts = append(mounts, edits.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source, Options: m.Options})
+			mounts = append(mounts, edits.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source,
+				Options: m.Options})
 		}
 	}
 	for _, e := range r.Process.Env {
@@ -50,7 +52,8 @@ func TestTasksFindTheMachinesCertificates(t *testing.T) {
 	}
 	own := func(source string) func(map[string]any) {
 		return func(spec map[string]any) {
-			spec["mounts"] = append(spec["mounts"].([]any), map[string]any{"destination": caPath, "source": source, "type": "bind"})
+			spec["mounts"] = append(spec["mounts"].([]any),
+				map[string]any{"destination": caPath, "source": source, "type": "bind"})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -59,8 +62,9 @@ func TestTasksFindTheMachinesCertificates(t *testing.T) {
 		given  bool
 		env    []string
 	}{
-		"a task":                       {"task", env("A=b"), true, all()},
-		"one that names its own":       {"task", env("SSL_CERT_FILE=/etc/own.pem"), true, all("SSL_CERT_FILE=/etc/own.pem")},
+		"a task": {"task", env("A=b"), true, all()},
+		"one that names its own": {"task", env("SSL_CERT_FILE=/etc/own.pem"), true,
+			all("SSL_CERT_FILE=/etc/own.pem")},
 		"one that wants none":          {"task", env("GIT_SSL_CAINFO="), true, all("GIT_SSL_CAINFO=")},
 		"one with a volume there":      {"task", own("/var/lib/volume"), false, nil},
 		"a check, which has Concourse": {"check", env("A=b"), false, nil},
@@ -93,7 +97,7 @@ func TestExecFindsTheMachinesCertificates(t *testing.T) {
 	require.Contains(t, string(data), `"env":["SSL_CERT_FILE=/own","PATH=/bin","REQUESTS_CA_BUNDLE=`+caPath+`"`)
 }
 
-func TestNoTaskFailsForWantOfCertificates(t *testing.T) {
+func TestMissingCertificatesFailNoTask(t *testing.T) {
 	for name, spoil := range map[string]func(file string) error{
 		"missing": os.Remove,
 		"a folder": func(file string) error {
@@ -118,7 +122,10 @@ func TestUnitsEnvironmentOfGPUTasksComesFirst(t *testing.T) {
 	b := newTestbed(t)
 	file := b.path("ca-certificates.crt")
 	require.NoError(t, os.WriteFile(file, []byte("PEM\n"), 0o644))
-	b.configure(t, func(c *Config) { c.Env, c.CACertificates = map[string]string{"SSL_CERT_FILE": "/srv/ca.pem"}, file })
+	b.configure(t, func(c *Config) {
+		c.Env,
+			c.CACertificates = map[string]string{"SSL_CERT_FILE": "/srv/ca.pem"}, file
+	})
 	b.bundle(t, "task")
 	_, env := b.certificates(t)
 	require.Contains(t, env, "SSL_CERT_FILE=/srv/ca.pem")

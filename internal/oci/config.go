@@ -1,105 +1,172 @@
 package oci
 
-// Where the wrapper looks when nothing else is said.
+import (
+	"concourse-ci-machine/internal/pool/clockpin"
+)
+
+// Defaults, and the environment variables that override them.
 const (
-	// DefaultConfig is the config file; the environment variable EnvConfig overrides it.
+	// DefaultConfig is the config file. The environment variable EnvConfig overrides it.
 	DefaultConfig = "/etc/concourse-ci-machine/wrapper.json"
-	// defaultState holds markers of containers whose exec calls need a group.
-	// Below /run, so that it goes with the containers at a reboot.
+	// defaultState holds markers of containers with exec calls that need a group. It is
+	// below /run, so that a reboot removes it with the containers.
 	defaultState = "/run/concourse-ci-machine/wrapper"
-	// DefaultNodes holds private device nodes. Below /dev, because /run is
-	// mounted nodev and a node on it can't be opened.
+	// DefaultNodes holds private device nodes. It is below /dev, because /run is mounted
+	// nodev and nodes on it cannot be opened.
 	DefaultNodes = "/dev/.runc-amd"
 
-	// EnvConfig names the config file in place of DefaultConfig.
+	// EnvConfig names a config file that replaces DefaultConfig.
 	EnvConfig = "RUNC_AMD_CONFIG"
-	// EnvRuntime names the real runc in place of Config.Runtime.
+	// EnvRuntime names a real runc that replaces Config.Runtime.
 	EnvRuntime = "RUNC_AMD_RUNTIME"
 )
 
 // Values of Config.Containers.
 const (
-	// Tasks gives GPUs only to containers of Concourse task steps. Default.
+	// Tasks gives GPUs only to containers of Concourse task steps. It is the default.
 	Tasks = "tasks"
-	// Asked gives GPUs to tasks and, of containers that are not Concourse's, to those
-	// that ask: by a variable of Visible, GPU_COUNT or a CDI request.
+	// Asked gives GPUs to tasks and to containers of other engines that request them with a
+	// variable of Visible, with GPU_COUNT or with a CDI request.
 	Asked = "asked"
-	// All gives GPUs to every container that is created, checks and gets too.
+	// All gives GPUs to every new container, including checks and gets.
 	All = "all"
 )
 
-// Config is the wrapper's config file. The charm writes it by marshalling this
-// type, so that both sides always agree on the names; a field that the wrapper
-// does not know is an error, because it would be a setting silently ignored.
+// Config describes the wrapper's config file. The charm writes it by marshalling this type,
+// so that both sides agree on the names. An unknown field is an error, because it would be
+// a setting that is silently ignored.
 type Config struct {
 	// Runtime is the absolute path of the real runc.
 	Runtime string `json:"runtime"`
-	// Containers is Tasks, Asked or All; empty means Tasks.
+	// Containers is Tasks, Asked or All. Empty means Tasks.
 	Containers string `json:"containers,omitempty"`
-	// Specs are absolute paths of the CDI spec files (JSON) that Devices are
-	// looked up in, usually /etc/cdi/amd.json alone.
+	// Specs lists the absolute paths of the CDI spec files (JSON) that describe Devices,
+	// usually only /etc/cdi/amd.json.
 	Specs []string `json:"specs,omitempty"`
-	// Devices are the full CDI names that tasks of this unit get, such as
-	// amd.com/gpu=all or amd.com/gpu=GPU-1a2b3c. None is no error: tasks then
-	// run without a GPU, and no spec file is read.
+	// Devices lists the full CDI names that tasks of this unit get, such as amd.com/gpu=all
+	// or amd.com/gpu=GPU-1a2b3c. It may be empty: then tasks run without a GPU and no spec
+	// file is read.
 	Devices []string `json:"devices,omitempty"`
-	// State is a directory for markers; empty means defaultState.
+	// State is a directory for markers. Empty means defaultState.
 	State string `json:"state,omitempty"`
-	// Nodes is a directory for private device nodes; empty means DefaultNodes.
-	// Its file system must not be mounted nodev.
+	// Nodes is a directory for private device nodes. Empty means DefaultNodes. Its file
+	// system must not be mounted nodev.
 	Nodes string `json:"nodes,omitempty"`
-	// Visible are the environment variables by which a task may narrow its GPUs
-	// to some of Devices, such as AMD_VISIBLE_DEVICES. Where a task sets more
-	// than one of them, it gets what all of them allow. None: no list has an
-	// effect. GPU_COUNT has one in any case.
+	// Visible lists the environment variables that narrow a task's GPUs to some of Devices,
+	// such as AMD_VISIBLE_DEVICES. A task that sets several of them gets the GPUs that all
+	// of them allow. If it is empty, such variables have no effect. GPU_COUNT always has an
+	// effect.
 	Visible []string `json:"visible,omitempty"`
-	// Env is set in containers that get a GPU, at create and at each exec with a
-	// process file. A variable that the task or its image set stays as it is.
+	// Env is set in containers that get a GPU, at create and at each exec with a process
+	// file. Variables that the task or its image sets are kept.
 	Env map[string]string `json:"env,omitempty"`
-	// RootfsEnv is more of Env, for containers whose image has the directory that
-	// is its key (an absolute path), or which have something mounted there. It
-	// needs Linux 5.6; before that nothing of it is set.
+	// RootfsEnv adds to Env in containers that have the directory in the key (an absolute
+	// path), in their image or as a mount. It requires Linux 5.6 and is ignored before
+	// that.
 	RootfsEnv map[string]map[string]string `json:"rootfs_env,omitempty"`
-	// Folders are the unit's folders that containers get; nil means none.
+	// Folders configures the unit's folders in containers. nil means none.
 	Folders *Folders `json:"folders,omitempty"`
-	// Tools is the absolute path of a folder with programs, which tasks find at the same
-	// path, to read only; one that is not there is left out. Empty means none.
+	// Tools is the absolute path of a folder with programs, which tasks find read-only at
+	// the same path. A missing folder is ignored. Empty means none.
 	Tools string `json:"tools,omitempty"`
-	// CACertificates is the absolute path of a file of certificates in PEM form, which
-	// tasks find, to read only, by the usual variables. Where it is not there they run
-	// without. Empty means none.
+	// CACertificates is the absolute path of a file of certificates in PEM form. Tasks find
+	// it read-only through the usual variables. A missing file is ignored. Empty means
+	// none.
 	CACertificates string `json:"ca_certificates,omitempty"`
-	// Leases make GPUs exclusive: no GPU is in two containers at a time. nil means
+	// Leases makes GPUs exclusive, so that no GPU is in two containers at a time. nil means
 	// that each container gets all of Devices that it does not decline.
 	Leases *Leases `json:"leases,omitempty"`
-	// Withheld are GPUs of Devices that no new container gets; nil means none.
-	Withheld *Withheld `json:"withheld,omitempty"`
-	// Missing is why there are no Devices on a unit whose tasks are to have GPUs: a
-	// task that asks for one is refused with it. Empty: it runs without.
+	// Quarantine configures the GPUs of Devices that no new container gets. nil means none.
+	Quarantine *Quarantine `json:"withheld,omitempty"`
+	// Missing is the reason that a unit with GPUs for tasks has no Devices. A task that
+	// requests a GPU is refused with it. If it is empty, such a task runs without a GPU.
 	Missing string `json:"missing,omitempty"`
 }
 
-// Folders are the directories right below Root, each bound at its own path in
-// a container: for reading, or for writing too where its name ends in _writable
-// or _rw. Symbolic links, files and hidden names are left out.
+// Folders configures the directories directly below Root, which are bound at their own
+// paths in a container. They are writable if the name ends in _writable or _rw, and
+// read-only otherwise. Symbolic links, files and hidden names are left out.
 type Folders struct {
-	// Root is the absolute path of the parent directory, usually /srv. One that
-	// does not exist is no error, as long as Names is empty.
+	// Root is the absolute path of the parent directory, usually /srv. It may be missing if
+	// Names is empty.
 	Root string `json:"root"`
-	// Containers is Tasks or All; empty means Tasks.
+	// Containers is Tasks or All. Empty means Tasks.
 	Containers string `json:"containers,omitempty"`
-	// Names are the folders that are wanted; empty means all. One that is named
-	// and can't be given fails the container.
+	// Names lists the folders to bind. Empty means all. If a named folder cannot be bound,
+	// the container is refused.
 	Names []string `json:"names,omitempty"`
-	// Readonly is Recursive or TopOnly; empty means Recursive.
+	// Readonly is Recursive or TopOnly. Empty means Recursive.
 	Readonly string `json:"readonly,omitempty"`
 }
 
 // Values of Folders.Readonly.
 const (
-	// Recursive makes mounts below a folder read-only too, by the option rro.
-	// It needs Linux 5.12 and runc 1.1 (`runc features` lists rro). Default.
+	// Recursive makes mounts below a folder read-only too, with the option rro. It requires
+	// Linux 5.12 and runc 1.1 (`runc features` lists rro). It is the default.
 	Recursive = "rro"
-	// TopOnly is for older ones: what is mounted below a folder stays writable.
+	// TopOnly is for older versions: mounts below a folder stay writable.
 	TopOnly = "ro"
 )
+
+// Bench configures fixed clocks. A task never names a path: the wrapper writes only to
+// files of the GPUs that the task has leased.
+type Bench struct {
+	// Dir is the absolute path of the directory of pinned GPUs; empty means clockpin.DefaultDir.
+	Dir string `json:"dir,omitempty"`
+	// GPUs lists the GPUs that may be pinned.
+	GPUs []BenchGPU `json:"gpus"`
+}
+
+// BenchGPU describes one GPU that may be pinned.
+type BenchGPU struct {
+	Name string `json:"name"` // the name of its lease
+	// Sysfs is the absolute path of the directory of its PCI device.
+	Sysfs string         `json:"sysfs"`
+	Level clockpin.Level `json:"level"`
+}
+
+// Leases makes GPUs exclusive: a container that gets GPUs leases each of them
+// (internal/pool/lease) and gets only those. GPU_COUNT and the variables of Config.Visible
+// in its environment choose how many and which. A container that gets none leases none.
+// With All every container leases, including checks and gets, and a worker with one GPU
+// then runs one container at a time.
+//
+// Each entry of Config.Devices must be one GPU, and no GPU may be there twice. Switching
+// leases on or off affects containers that are created afterwards. A container from before
+// keeps its GPUs unleased, so tasks should have ended before leases are switched on.
+type Leases struct {
+	// Dir is the absolute path of their directory. Empty means lease.DefaultDir.
+	Dir string `json:"dir,omitempty"`
+	// GPUs names the leases of Config.Devices, in any order.
+	GPUs []LeasedGPU `json:"gpus,omitempty"`
+	// Links[i][j] rates the connection of the GPUs i and j of Config.Devices from 0 to
+	// MaxLink, see lease.Leases. Empty means not known.
+	Links [][]int `json:"links,omitempty"`
+	// Bench lists the GPUs that may have fixed clocks for a task that measures. nil means
+	// none.
+	Bench *Bench `json:"bench,omitempty"`
+}
+
+// MaxLink bounds an entry of Leases.Links.
+const MaxLink = 1000
+
+// LeasedGPU names a GPU for leases and the quarantine. The name is its PCI address and
+// partition, because it must stay with the GPU when its index in a CDI spec changes.
+type LeasedGPU struct {
+	Name string `json:"name"`
+	// Nodes lists the device nodes that only this GPU has. A CDI device with one of them is
+	// this GPU, even in a spec that is newer than this file.
+	Nodes []string `json:"nodes"`
+}
+
+// Quarantine configures the GPUs that no new container gets, because of faults or an
+// operator's decision. Containers that have one keep it, and an exec does not check.
+type Quarantine struct {
+	// File is the absolute path of a file made by admission.Encode. If it is missing,
+	// cannot be decoded or is writable for others than root, no GPU is quarantined: a guard
+	// against sick GPUs must not stop all builds. The charm writes the file again within
+	// seconds.
+	File string `json:"file"`
+	// GPUs names the GPUs of Devices as the file does, in any order.
+	GPUs []LeasedGPU `json:"gpus,omitempty"`
+}

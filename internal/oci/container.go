@@ -1,30 +1,35 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/oci/cmdline"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
-// facts are what the wrapper has to know of a container's config.json.
+// facts holds the parts of a container's config.json that the wrapper uses.
 type facts struct {
-	ofEngine
-	task    bool // it has a Concourse task's work folder, see isTask
-	userNS  bool // it gets a user namespace of its own
+	engineFacts
+	task    bool // it has the work folder of a Concourse task, see isTask
+	userNS  bool // it gets a separate user namespace
 	gidMaps []idMap
 	uidMaps []idMap
-	env     []string // of its first process
-	mounts  []place  // that it has already
+	env     []string     // of its first process
+	mounts  []mountPoint // before the wrapper adds any
 }
 
-// place is where a mount is, its path cleaned, and what is mounted there.
-type place struct{ destination, source string }
+// mountPoint holds the cleaned path of a mount and the source that is mounted there.
+type mountPoint struct{ destination, source string }
 
-// idMap is one row of linux.uidMappings or gidMappings. 64 bits, so that sums can't overflow.
+// idMap holds one row of linux.uidMappings or gidMappings. It has 64 bits, so that sums cannot
+// overflow.
 type idMap struct{ containerID, hostID, size uint64 }
 
 func readFacts(root rawjson.Value) (f facts, err error) {
@@ -35,13 +40,13 @@ func readFacts(root rawjson.Value) (f facts, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.mounts = make([]place, 0, mounts.Len())
+	f.mounts = make([]mountPoint, 0, mounts.Len())
 	for m := range mounts.Elements() {
 		destination, source, err := readMount(m)
 		if err != nil {
 			return f, err
 		}
-		f.mounts = append(f.mounts, place{destination, source})
+		f.mounts = append(f.mounts, mountPoint{destination, source})
 		f.task = f.task || isTask(destination)
 	}
 	process, err := root.Of("process", rawjson.Object)
@@ -103,10 +108,10 @@ func readMaps(linux rawjson.Value, key string) (maps []idMap, err error) {
 	return maps, nil
 }
 
-// isTask tells whether a mount's destination is that of a Concourse task's
-// work folder: at or under /tmp/build/<8 hex digits>. Gets have /tmp/build/get,
-// puts /tmp/build/put, checks nothing there; nothing else in config.json tells
-// a task from them (Concourse, atc/exec and worker/runtime).
+// isTask reports whether a mount's destination is the work folder of a Concourse task:
+// /tmp/build/<8 hex digits> or a path below it. Gets have /tmp/build/get, puts have
+// /tmp/build/put, and checks have no mount there. Nothing else in config.json separates
+// tasks from them (Concourse, atc/exec and worker/runtime).
 func isTask(destination string) bool {
 	rest, ok := strings.CutPrefix(destination, "/tmp/build/")
 	if !ok {
@@ -116,7 +121,8 @@ func isTask(destination string) bool {
 	return len(dir) == 8 && strings.Trim(dir, "0123456789abcdef") == ""
 }
 
-// mountAt returns what the container has at a path: the last one counts.
+// mountAt returns the source that the container has at a path. If several are mounted
+// there, the last one is used.
 func (f facts) mountAt(path string) (source string, there bool) {
 	for i := len(f.mounts) - 1; i >= 0; i-- {
 		if f.mounts[i].destination == path {
@@ -126,7 +132,7 @@ func (f facts) mountAt(path string) (source string, there bool) {
 	return "", false
 }
 
-// containerGID returns the number that a group of the host has inside.
+// containerGID maps a group of the host to its number inside the container.
 func (f facts) containerGID(gid uint32) (uint32, bool) {
 	if !f.userNS {
 		return gid, true
@@ -139,12 +145,14 @@ func (f facts) containerGID(gid uint32) (uint32, bool) {
 	return 0, false
 }
 
-// like is the same for containers of one step that is run again, and mostly another for
-// other steps: it is made of the names in the environment, which are those of the image
-// and of the step's params, and of where volumes are mounted, as Concourse names these
-// by the step and its inputs. No value is in it, as params can be secrets. "" is not
-// known. Whoever writes a pipeline can have any: it decides nothing that would hurt others.
-func like(root rawjson.Value) string {
+// stepHash identifies the pipeline step of a container, and is "" if it is not known.
+// Reruns of a step have equal hashes, and other steps mostly have other ones.
+//
+// The hash covers the names of environment variables, which come from the image and the
+// step's params, and the mount destinations, which Concourse names after the step and its
+// inputs. It covers no values, because params can be secrets. The author of a pipeline can
+// produce any hash, so nothing that could hurt other teams depends on it.
+func stepHash(root rawjson.Value) string {
 	process, err := root.Of("process", rawjson.Object)
 	if err != nil {
 		return ""
@@ -173,4 +181,114 @@ func like(root rawjson.Value) string {
 		_, _ = h.Write([]byte(destination + "\n"))
 	}
 	return strconv.FormatUint(h.Sum64(), 16)
+}
+
+// heldLease holds the part of a marker that lets exec enter a container's lease again, even
+// after the container's task has ended and another container may have the GPUs. The GPUs
+// are those that the container's device cgroup opens, so later changes of the config do not
+// change them.
+type heldLease struct {
+	gpus       []string // as in lease.Leases
+	pidFile    string   // of create, absolute; "" if runc wrote none
+	cgroup     string
+	ownProcess bool // the first process is the work: a container of another engine
+}
+
+func (h heldLease) empty() bool { return len(h.gpus) == 0 }
+
+// members declares the format of the lease in a marker.
+func (h *heldLease) members(c *rawjson.Codec) {
+	c.Strings("gpus", &h.gpus)
+	c.String("pid_file", &h.pidFile)
+	c.String("cgroup", &h.cgroup)
+	c.OptionalBool("own", &h.ownProcess)
+}
+
+// call returns the lease call of this process, which becomes runc.
+func (h heldLease) call(id, bundle string) (lease.Call, error) {
+	bundle, err := filepath.Abs(bundle)
+	return lease.Call{Container: id, Bundle: bundle, PidFile: h.pidFile, Cgroup: h.cgroup, OwnProcess: h.ownProcess,
+		PID: os.Getpid()}, err
+}
+
+// concourseInit is the first process of every Concourse container. Processes that use GPUs
+// come by exec (Concourse, worker/runtime).
+const concourseInit = "/tmp/gdn-init"
+
+// newHeldLease returns a lease without its GPUs. In a container of another engine the first
+// process does the work, whatever its name. A Concourse container must have concourseInit,
+// because otherwise its end and the end of a task that came by exec look the same.
+func newHeldLease(root rawjson.Value, c *cmdline.Call, ownProcess bool) (h heldLease, err error) {
+	fail := func(err error) (heldLease, error) {
+		return heldLease{}, fmt.Errorf("cannot decode %s: %w", configName, err)
+	}
+	process, err := root.Of("process", rawjson.Object)
+	if err != nil {
+		return fail(err)
+	}
+	args, err := process.Strings("args")
+	if err != nil {
+		return fail(err)
+	}
+	if h.ownProcess = ownProcess; !ownProcess && (len(args) == 0 || args[0] != concourseInit) {
+		return h, fmt.Errorf("cannot lease GPUs to a container whose first process is not Concourse's %s: a "+
+			"lease lasts as long as what comes by exec", concourseInit)
+	}
+	linux, err := root.Of("linux", rawjson.Object)
+	if err != nil {
+		return fail(err)
+	}
+	ends, err := ownPIDNamespace(linux)
+	if err != nil {
+		return fail(err)
+	}
+	if !ends && ownProcess {
+		return h, errors.New("cannot lease GPUs to a container that is in the pid namespace of the machine or " +
+			"of another container: its processes could outlive it and use them; " +
+			"run it without --pid (Kubernetes: hostPID, shareProcessNamespace)")
+	}
+	if !ends {
+		return h, errors.New("cannot lease GPUs to a container without a new pid namespace: what its task " +
+			"leaves behind could outlive its first process")
+	}
+	if h.cgroup, err = cgroupName(linux, c.ID); err != nil {
+		return fail(err)
+	}
+	if c.PidFile != "" {
+		h.pidFile, err = filepath.Abs(c.PidFile)
+	}
+	return h, err
+}
+
+// ownPIDNamespace reports whether the kernel ends all processes of the container with the
+// first one, which is so in a new pid namespace (pid_namespaces(7)).
+func ownPIDNamespace(linux rawjson.Value) (own bool, err error) {
+	namespaces, err := linux.Of("namespaces", rawjson.Array)
+	if err != nil {
+		return false, err
+	}
+	for n := range namespaces.Elements() {
+		kind, err := n.StringOf("type")
+		if err != nil {
+			return false, err
+		}
+		path, err := n.StringOf("path")
+		if err != nil {
+			return false, err
+		}
+		own = own || kind == "pid" && path == ""
+	}
+	return own, nil
+}
+
+// cgroupName returns the last part of the container's cgroup as runc names it (runc,
+// libcontainer/specconv). It comes from cgroupsPath, which is a path or, for systemd,
+// slice:prefix:name. Without cgroupsPath it is the container's ID.
+func cgroupName(linux rawjson.Value, id string) (string, error) {
+	path, err := linux.StringOf("cgroupsPath")
+	if err != nil || path == "" {
+		return id, err
+	}
+	path = filepath.Clean(path)
+	return path[strings.LastIndexAny(path, "/:")+1:], nil
 }

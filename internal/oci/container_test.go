@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTaskIsKnownByItsWorkFolder(t *testing.T) {
+func TestTaskIsRecognizedByItsWorkFolder(t *testing.T) {
 	for destination, want := range map[string]bool{
 		"/tmp/build/1c633350": true, "/tmp/build/1c633350/repo/out": true, "/tmp/build/00000000": true,
 		"/tmp/build/get": false, "/tmp/build/put/x": false, "/tmp/build/run": false, "/tmp/build": false, "/tmp/build/": false,
@@ -71,9 +71,11 @@ func TestEditIsIdempotent(t *testing.T) {
 func TestOlderEntriesForThePathsAreDropped(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task", func(spec map[string]any) {
-		spec["mounts"] = append(spec["mounts"].([]any), map[string]any{"destination": "/dev/dri/../kfd", "source": "/evil"})
+		spec["mounts"] = append(spec["mounts"].([]any),
+			map[string]any{"destination": "/dev/dri/../kfd", "source": "/evil"})
 		linux := spec["linux"].(map[string]any)
-		linux["devices"] = []any{map[string]any{"path": "/dev/kfd", "type": "c", "major": 1, "minor": 3}, map[string]any{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229}}
+		linux["devices"] = []any{map[string]any{"path": "/dev/kfd", "type": "c", "major": 1, "minor": 3},
+			map[string]any{"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229}}
 		resources := linux["resources"].(map[string]any)
 		resources["devices"] = append(resources["devices"].([]any), map[string]any{"allow": false, "access": "rwm"})
 	})
@@ -86,7 +88,7 @@ func TestOlderEntriesForThePathsAreDropped(t *testing.T) {
 }
 
 // Real containers' files, where the machine has them.
-func TestRecordedContainersAreToldApart(t *testing.T) {
+func TestRecordedContainersAreClassified(t *testing.T) {
 	for kind, task := range map[string]bool{"task": true, "get": false, "check": false} {
 		data, err := os.ReadFile("../../../shared/samples/config-" + kind + ".json")
 		if err != nil {
@@ -109,4 +111,48 @@ func compact(t testing.TB, text string) string {
 	var b bytes.Buffer
 	require.NoError(t, json.Compact(&b, []byte(text)))
 	return b.String()
+}
+
+func TestTaskThatRequestsNoGPUIsTreatedAsOneWithout(t *testing.T) {
+	b := newTestbed(t)
+	b.configure(t, func(c *Config) { c.Visible, c.Env = []string{"AMD_VISIBLE_DEVICES"}, map[string]string{"A": "b"} })
+	b.bundle(t, "task", env("AMD_VISIBLE_DEVICES=none"))
+	before := b.text(t)
+	require.NoError(t, b.create())
+	require.Equal(t, before, b.text(t))
+	require.NoDirExists(t, b.path("state"))
+}
+
+func TestRefusedValueStopsTheContainer(t *testing.T) {
+	b := newTestbed(t)
+	b.configure(t, func(c *Config) { c.Visible = []string{"AMD_VISIBLE_DEVICES"} })
+	b.bundle(t, "task", env("AMD_VISIBLE_DEVICES=1"))
+	require.EqualError(t, b.create(), `cannot give the task the GPUs of AMD_VISIBLE_DEVICES="1": "1" is no GPU that this unit gives; `+
+		`there are: 0 (GPU-1a2b, 0000:03:00.0) [container c1]`)
+	require.Nil(t, b.argv)
+	b.configure(t, func(c *Config) { c.Visible = nil })
+	require.NoError(t, b.create(), "without visible nothing that a task sets has an effect")
+}
+
+// env sets the environment of a container's first process.
+func env(list ...any) func(map[string]any) {
+	return func(spec map[string]any) { spec["process"].(map[string]any)["env"] = list }
+}
+
+func TestCountOfSharedGPUsReachesTheContainer(t *testing.T) {
+	b := newTestbed(t)
+	b.configure(t, func(c *Config) {
+		c.Devices, c.Visible = []string{"amd.com/gpu=all"},
+			[]string{"AMD_VISIBLE_DEVICES"}
+	})
+	b.bundle(t, "task", env("GPU_COUNT=0"))
+	before := b.text(t)
+	require.NoError(t, b.create())
+	require.Equal(t, before, b.text(t))
+	b.bundle(t, "task", env("GPU_COUNT=1"))
+	require.NoError(t, b.create())
+	require.Contains(t, b.text(t), "renderD128")
+	require.NotContains(t, b.text(t), "renderD129")
+	b.bundle(t, "task", env("GPU_COUNT=9"))
+	require.ErrorContains(t, b.create(), "this unit gives 2; ask for fewer by GPU_COUNT")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -16,20 +17,20 @@ import (
 	"concourse-ci-machine/internal/oci/visible"
 )
 
-// create edits the bundle's config.json where the container gets GPUs or
-// folders, and leaves a marker for exec where that needs one, in place of that
-// of an earlier container of the same name.
+// create edits the bundle's config.json if the container gets GPUs or folders. It leaves a
+// marker for exec if exec needs one, and otherwise removes the marker of an earlier
+// container with this name.
 //
-// GPUs are leased before the marker and config.json say anything of them, and
-// both before runc runs: whatever ends this in between, the lease ends with it,
-// and no container can have a GPU that it did not lease. It returns what ends the
-// lease, for a caller who does not become runc after all.
+// GPUs are leased before the marker and config.json mention them, and both are written
+// before runc runs. If this process is killed in between, the lease ends with it, and no
+// container can have a GPU that it did not lease. create returns a function that ends the
+// lease, for a caller that does not become runc after all.
 func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err error) {
 	b, config, k, err := w.change(s, c)
 	defer b.close()
 	rollback = func() { w.endLease(s, c, k) }
 	marks := w.markers(s.State)
-	if err != nil || k.none() {
+	if err != nil || k.empty() {
 		err = cmp.Or(err, marks.remove(c.ID))
 	} else {
 		err = marks.save(c.ID, k)
@@ -43,8 +44,9 @@ func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err err
 	return rollback, err
 }
 
-// change returns the open bundle, noBundle where it is not looked at; its new
-// config.json in pieces, none where nothing changes; and what exec has to add.
+// change returns the open bundle, the pieces of its new config.json, and the marker for
+// exec. The bundle is noBundle if it is not needed, and there are no pieces if nothing
+// changes.
 func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, config [][]byte, k marker, err error) {
 	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.CACertificates == "" && s.Missing == "" {
 		return noBundle, nil, k, nil
@@ -74,21 +76,22 @@ func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, config [][]byt
 	return b, config, k, nil
 }
 
-// decide says what this container gets. It returns the lease with an error, too.
-func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc) (e edits.Edits, h held, err error) {
+// decide returns the edits of this container, and its lease even with an error.
+func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc) (e edits.Edits, h heldLease,
+	err error) {
 	f, err := readFacts(doc.Root())
 	if err != nil {
 		return e, h, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	// Any engine's container may have a mount at a task's place.
+	// Containers of other engines may have a mount at a task's work folder.
 	f.task = f.task && !w.foreign
 	if h, err = w.giveGPUs(&e, s, c, b, doc, f); err != nil {
 		return e, h, err
 	}
-	if err := w.bench(&e, s, c, b, f, h); err != nil {
+	if err := w.fixClocks(&e, s, c, b, f, h); err != nil {
 		return e, h, err
 	}
-	if len(s.Devices) == 0 && s.Missing != "" && f.task && visible.Asks(s.Visible, f.env) {
+	if len(s.Devices) == 0 && s.Missing != "" && f.task && visible.TaskRequestsGPU(s.Visible, f.env) {
 		return e, h, fmt.Errorf("cannot give the task a GPU, as it asks for: %s", s.Missing)
 	}
 	if s.Tools != "" && f.task {
@@ -97,7 +100,7 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	if s.CACertificates != "" && f.task {
 		addCertificates(&e, f, s.CACertificates)
 	}
-	// Another engine's containers have folders of their own.
+	// Containers of other engines bring their own folders.
 	if s.Folders != nil && (s.Folders.Containers == All && !w.foreign || f.task) {
 		mounts, _, err := w.folderMounts(*s.Folders)
 		if err != nil {
@@ -108,24 +111,27 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	return e, h, nil
 }
 
-// giveGPUs adds GPUs to a container that asks for them, and leases those that it has already.
-func (w *wrapper) giveGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc, f facts) (held, error) {
-	put, err := w.putByEngine(s, doc.Root())
+// giveGPUs adds GPUs to a container that requests them, or leases GPUs that its engine has
+// added.
+func (w *wrapper) giveGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc,
+	f facts) (heldLease, error) {
+	put, err := w.engineDevices(s, doc.Root())
 	switch {
 	case err != nil:
-		return held{}, err
+		return heldLease{}, err
 	case len(put) > 0:
-		return w.leasePut(s, c, doc, put)
-	case len(s.Devices) > 0 && f.asks(s, w.foreign):
+		return w.leaseEngineDevices(s, c, doc, put)
+	case len(s.Devices) > 0 && f.requestsGPUs(s, w.foreign):
 		return w.addGPUs(e, s, c, b, doc, f)
 	}
-	return held{}, w.unserved(s, f)
+	return heldLease{}, w.refuseUnserved(s, f)
 }
 
-// addGPUs adds the unit's GPUs, or those of them that the task asks for and,
-// where they are exclusive, has leased. A task that asks for none is one without
-// a GPU in every respect.
-func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc, f facts) (h held, err error) {
+// addGPUs adds the unit's GPUs, narrowed to those that the task requests and, if GPUs are
+// exclusive, has leased. A task that requests none is treated in every respect as a task
+// without a GPU.
+func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc,
+	f facts) (h heldLease, err error) {
 	specs, err := w.readSpecs(s.Specs)
 	if err != nil {
 		return h, err
@@ -135,7 +141,7 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 		return h, err
 	}
 	if s.Leases == nil {
-		devices, err = visible.Shared(specs, devices, s.Visible, f.env, s.withheld(w.readWithheld(s)))
+		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, s.quarantined(w.readAdmission(s)))
 	} else {
 		devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env)
 	}
@@ -150,7 +156,7 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 		return h, err
 	}
 	addCDI(e, f, all)
-	if err := w.describe(e, c, b, f, specs, devices); err != nil {
+	if err := w.describeNested(e, c, b, f, specs, devices); err != nil {
 		return h, err
 	}
 	ofImage, err := b.rootfsDefaults(s.rootfsEnv, doc, f)
@@ -158,7 +164,7 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 		return h, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
 	e.Process.Env.Defaults = ofImage
-	if !w.foreign { // it may hold a token that is the tasks' alone
+	if !w.foreign { // it may hold a token that is only for tasks
 		e.Process.Env.Defaults = slices.Concat(s.env, ofImage)
 	}
 	return h, nil
@@ -169,7 +175,8 @@ func (w *wrapper) readSpecs(files []string) (specs []*cdispec.Spec, err error) {
 	for _, file := range files {
 		data, err := w.readTrusted(file)
 		if errors.Is(err, unix.ENOENT) {
-			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; %s", file, w.comesBack())
+			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; %s", file,
+				w.missingSpecRemedy())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot read CDI spec %s: %w", file, err)
@@ -183,9 +190,9 @@ func (w *wrapper) readSpecs(files []string) (specs []*cdispec.Spec, err error) {
 	return specs, nil
 }
 
-// addCDI takes over what CDI specs want besides device nodes.
+// addCDI adds the edits of CDI specs other than device nodes.
 func addCDI(e *edits.Edits, f facts, c cdispec.Edits) {
-	// Parents before what is in them; the container's own mounts stay in their
+	// Parents come before the mounts inside them. The container's own mounts keep their
 	// order, before these.
 	slices.SortStableFunc(c.Mounts, func(a, b edits.Mount) int {
 		return strings.Count(a.Destination, "/") - strings.Count(b.Destination, "/")
@@ -197,10 +204,76 @@ func addCDI(e *edits.Edits, f facts, c cdispec.Edits) {
 	}
 	e.Hooks, e.Process.Env.Set = c.Hooks, c.Env
 	for _, gid := range c.GIDs {
-		// Without a number inside it could only stop the container, and the
-		// policy has opened the nodes without it.
+		// A group without a number inside could only stop the container, and the policy has
+		// opened the nodes without it.
 		if inside, ok := f.containerGID(gid); ok {
 			e.Process.AddGroup(inside)
 		}
 	}
+}
+
+// rootfsEnv holds one entry of Config.RootfsEnv.
+type rootfsEnv struct {
+	dir string // absolute and clean
+	env []string
+}
+
+func decodeRootfsEnv(v rawjson.Value) (all []rootfsEnv, err error) {
+	return all, eachField(v, func(dir string, v rawjson.Value) error {
+		if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.IndexByte(dir, 0) >= 0 {
+			return fmt.Errorf("%q is not the clean absolute path of a directory", dir)
+		}
+		env, invalid, err := decodePairs(v)
+		if err != nil {
+			return err
+		}
+		if len(invalid) > 0 {
+			return fmt.Errorf("%q can't be set as an environment variable", invalid[0])
+		}
+		all = append(all, rootfsEnv{dir, env})
+		return nil
+	})
+}
+
+// rootfsDefaults returns the environment for directories of the container's image. It is a
+// convenience: an image that cannot be read gets none of it.
+func (b bundle) rootfsDefaults(all []rootfsEnv, doc *rawjson.Doc, f facts) (env []string, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	rootfs, err := doc.Root().Of("root", rawjson.Object)
+	if err != nil {
+		return nil, err
+	}
+	at, err := rootfs.StringOf("path")
+	if err != nil {
+		return nil, err
+	}
+	// openat uses an absolute path as it is
+	fd, err := unix.Openat(b.fd, at, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil // runc reports the problem
+	}
+	defer unix.Close(fd)
+	for _, e := range all {
+		if _, mounted := f.mountAt(e.dir); mounted || hasDir(fd, e.dir) {
+			env = append(env, e.env...)
+		}
+	}
+	return env, nil
+}
+
+// hasDir reports whether a root file system has the directory. The image made everything in
+// it, so links cannot lead out of it, the kernel's magic links are not followed, and
+// nothing in it is read.
+func hasDir(rootfs int, dir string) bool {
+	fd, err := unix.Openat2(rootfs, dir[1:], &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -12,55 +13,60 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/visible"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 const (
-	// concourseName is the wrapper's name for Concourse's containerd, whose PATH has it
-	// first. Other engines, such as Docker and Podman, name it by its path.
+	// concourseName is the wrapper's name in the PATH of Concourse's containerd, which has
+	// it first. Other engines, such as Docker and Podman, use its full path.
 	concourseName = "runc"
 	// concourseNamespace is Concourse's namespace of containerd (Concourse,
-	// worker/workercmd/containerd.go). The shim ends --root with it.
+	// worker/workercmd/containerd.go). The shim's --root ends with it.
 	concourseNamespace = "concourse"
 )
 
-// calledByConcourse reports whether this program goes by the name that Concourse's
-// containerd has for it. What a container can choose, such as its mounts, does not decide.
+// calledByConcourse reports whether this program was called by the name that Concourse's
+// containerd uses. Facts that a container can choose, such as its mounts, do not decide
+// this.
 func calledByConcourse(args []string) bool {
 	return len(args) == 0 || filepath.Base(args[0]) == concourseName
 }
 
 // ofConcourse reports whether containerd makes the call for Concourse. Docker has a
-// namespace of its own, also on a machine whose Docker found the worker's containerd
-// behind the usual socket, and with it this program as its default runc.
+// separate namespace, even if it uses the worker's containerd behind the usual socket and
+// so has this program as its default runc.
 func ofConcourse(c *cmdline.Call) bool { return filepath.Base(c.Root) == concourseNamespace }
 
-// The CDI annotations of a container (kubelet, CRI; CDI's pkg/cdi/annotations.go).
+// cdiAnnotation begins the CDI annotations of a container (kubelet, CRI; CDI's
+// pkg/cdi/annotations.go).
 const cdiAnnotation = "cdi.k8s.io/"
 
-// keepGroups is the annotation by which crun leaves a container its user's groups; podman
-// sets it for --group-add keep-groups (crun(1)).
+// keepGroups is the annotation that makes crun keep the groups of the container's user.
+// Podman sets it for --group-add keep-groups (crun(1)).
 const keepGroups = "run.oci.keep_original_groups"
 
-// engineConfig is what holds where an engine other than Concourse's names this program as
-// a runtime and there is no config file: all GPUs of the CDI description, for containers
-// that ask for them.
+// engineConfig returns the settings for an engine other than Concourse's that uses this
+// program without a config file: all GPUs of the CDI spec, for containers that request
+// them.
 func (w *wrapper) engineConfig() (*settings, error) {
-	s := &settings{Config: Config{Containers: Asked, Specs: []string{wellknown.AMDSpec}, Devices: []string{wellknown.AMDKind + "=all"},
+	s := &settings{Config: Config{Containers: Asked, Specs: []string{wellknown.AMDSpec},
+		Devices: []string{wellknown.AMDKind + "=all"},
 		Visible: []string{wellknown.AMDVisible}}}
 	if dir := getenv(w.env, "XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && w.rootless() {
 		s.State = filepath.Join(dir, "runc-amd-wrapper")
 	}
-	s.fill()
+	s.setDefaults()
 	var err error
 	s.Runtime, err = w.findRuntime()
 	return s, err
 }
 
-// runtimes are where distributions have them.
-var runtimes = []string{"/usr/bin/runc", "/usr/sbin/runc", "/usr/local/sbin/runc", "/usr/local/bin/runc", "/usr/bin/crun", "/usr/local/bin/crun"}
+// runtimes lists where distributions install the real runtime.
+var runtimes = []string{"/usr/bin/runc", "/usr/sbin/runc", "/usr/local/sbin/runc", "/usr/local/bin/runc",
+	"/usr/bin/crun", "/usr/local/bin/crun"}
 
-// findRuntime looks for the real runtime; without root for crun first, which alone can
-// leave a container the groups that open a node.
+// findRuntime looks for the real runtime. Without root it looks for crun first, because
+// only crun can keep the groups that open a node.
 func (w *wrapper) findRuntime() (string, error) {
 	if w.runtime != "" {
 		return w.runtime, nil
@@ -76,18 +82,20 @@ func (w *wrapper) findRuntime() (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("cannot find the real runc: none of %s is there; install runc or crun, or name one by %s", strings.Join(runtimes, ", "), EnvRuntime)
+	return "", fmt.Errorf("cannot find the real runc: none of %s is there; install runc or crun, or name one by "+
+		"%s", strings.Join(runtimes, ", "), EnvRuntime)
 }
 
-// absent tells whether an engine's wrapper goes by engineConfig.
-func (w *wrapper) absent(err error) bool {
+// missingConfig reports whether err is a missing config file that engineConfig replaces. It
+// then marks the call as one of another engine.
+func (w *wrapper) missingConfig(err error) bool {
 	none := w.foreign && w.config == DefaultConfig && errors.Is(err, unix.ENOENT)
 	w.engine = w.engine || none
 	return none
 }
 
-// rootless tells whether an engine without root called: as another user, or in a user
-// namespace, whose root is that user.
+// rootless reports whether an engine without root called: as another user, or in a user
+// namespace with that user as its root.
 func (m *machine) rootless() bool {
 	if !m.engine || m.euid != 0 {
 		return m.engine
@@ -96,27 +104,27 @@ func (m *machine) rootless() bool {
 	return err == nil && strings.Join(strings.Fields(string(text)), " ") != "0 0 4294967295"
 }
 
-// writtenAnew says who mends a stale description, for a refusal.
-func (m *machine) writtenAnew() string {
+// staleSpecRemedy returns who writes a stale CDI spec again, for a refusal.
+func (m *machine) staleSpecRemedy() string {
 	if m.engine {
 		return "dispatch cdi generate writes the spec anew"
 	}
 	return "the unit writes the spec anew at its next hook"
 }
 
-// comesBack says the same of one that is missing.
-func (m *machine) comesBack() string {
+// missingSpecRemedy returns who writes a missing CDI spec, for a refusal.
+func (m *machine) missingSpecRemedy() string {
 	if m.engine {
 		return "dispatch cdi generate writes it"
 	}
 	return "the status of the unit (juju status) says how it comes back"
 }
 
-// ofEngine are the facts of a container that only other engines have.
-type ofEngine struct {
+// engineFacts holds facts that only containers of other engines have.
+type engineFacts struct {
 	uid        uint64
 	keepGroups bool
-	requested  []string // CDI names, by annotations
+	requested  []string // CDI names in annotations
 }
 
 func (f *facts) readEngine(root, process rawjson.Value) error {
@@ -142,9 +150,9 @@ func (f *facts) readEngine(root, process rawjson.Value) error {
 	return nil
 }
 
-// asks reports whether a container is to get GPUs. Tasks are, and containers of other
-// engines that ask for GPUs. The request wins over an image's variable.
-func (f *facts) asks(s *settings, foreign bool) bool {
+// requestsGPUs reports whether a container gets GPUs: a task, or a container of another
+// engine that requests them. A CDI request overrides the image's variable.
+func (f *facts) requestsGPUs(s *settings, foreign bool) bool {
 	switch {
 	case s.Containers == All, f.task:
 		return true
@@ -164,14 +172,144 @@ func (f *facts) asks(s *settings, foreign bool) bool {
 	if len(names) > 0 && len(s.Visible) > 0 {
 		f.env = append(f.env, s.Visible[0]+"="+strings.Join(names, ","))
 	}
-	return visible.Wants(s.Visible, f.env)
+	return visible.RequestsGPUs(s.Visible, f.env)
 }
 
-// unserved refuses a container of another engine that wants GPUs where the config gives
-// them to Concourse's tasks alone: it would run without one and not know why.
-func (w *wrapper) unserved(s *settings, f facts) error {
-	if !w.foreign || s.Containers != Tasks || !visible.Wants(s.Visible, f.env) {
+// refuseUnserved refuses a container of another engine that requests GPUs if the config
+// gives them only to Concourse's tasks. Otherwise it would run without a GPU and without a
+// reason.
+func (w *wrapper) refuseUnserved(s *settings, f facts) error {
+	if !w.foreign || s.Containers != Tasks || !visible.RequestsGPUs(s.Visible, f.env) {
 		return nil
 	}
 	return fmt.Errorf("cannot give the container a GPU: %s gives them to Concourse's tasks alone", w.config)
+}
+
+// engineDevices returns the leased GPUs, as indexes in s.Leases.GPUs, with nodes that
+// another engine has put into a container. Docker and Podman do so for --device, which may
+// name a CDI device, and for --privileged. Concourse never does.
+func (w *wrapper) engineDevices(s *settings, root rawjson.Value) (gpus []int, err error) {
+	if s.Leases == nil || !w.foreign {
+		return nil, nil
+	}
+	fail := func(err error) ([]int, error) { return nil, fmt.Errorf("cannot decode %s: %w", configName, err) }
+	linux, err := root.Of("linux", rawjson.Object)
+	if err != nil {
+		return fail(err)
+	}
+	devices, err := linux.Of("devices", rawjson.Array)
+	if err != nil {
+		return fail(err)
+	}
+	for d := range devices.Elements() {
+		kind, err := d.StringOf("type")
+		if err != nil {
+			return fail(err)
+		}
+		major, err := d.NumberOf("major", 1<<32-1)
+		if err != nil {
+			return fail(err)
+		}
+		minor, err := d.NumberOf("minor", 1<<32-1)
+		if err != nil {
+			return fail(err)
+		}
+		if kind != "c" && kind != "u" { // config-linux.md: both are character devices
+			continue
+		}
+		at := slices.IndexFunc(s.Leases.GPUs,
+			func(g LeasedGPU) bool { return w.hasNode(g, unix.Mkdev(uint32(major), uint32(minor))) })
+		if at >= 0 && !slices.Contains(gpus, at) {
+			gpus = append(gpus, at)
+		}
+	}
+	return gpus, nil
+}
+
+// hasNode reports whether a device is a node of a GPU, under any name.
+func (w *wrapper) hasNode(g LeasedGPU, dev uint64) bool {
+	return slices.ContainsFunc(g.Nodes, func(path string) bool {
+		var st unix.Stat_t
+		return w.lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == dev
+	})
+}
+
+// leaseEngineDevices leases exactly the GPUs that the engine has put into the container,
+// whatever its environment requests, and adds nothing to it. GPUs that the container's pod
+// holds are its own already.
+func (w *wrapper) leaseEngineDevices(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus []int) (h heldLease,
+	err error) {
+	names := s.LeaseNames()
+	if gpus, err = w.withoutPodGPUs(s, doc.Root(), gpus); err != nil || len(gpus) == 0 {
+		return heldLease{}, err
+	}
+	got, err := w.leaseWithRetry(s, func() (got []int, err error) {
+		file := w.readAdmission(s)
+		want := lease.Want{Of: gpus, Count: len(gpus), Unready: memoryCheck(file.Memory, names)}
+		for _, out := range s.quarantined(file) {
+			for _, g := range gpus {
+				if slices.ContainsFunc(out.Nodes,
+					func(n string) bool { return slices.Contains(s.Leases.GPUs[g].Nodes, n) }) {
+					want.Excluded = append(want.Excluded, lease.Excluded{GPU: g, Reason: out.Reason})
+				}
+			}
+		}
+		var caller lease.Call
+		if h, caller, err = w.newCaller(doc, c, true); err != nil {
+			return nil, err
+		}
+		leases := w.leases(s, names)
+		leases.Label = func(gpu int) string { return names[gpu] + " (" + s.Leases.GPUs[gpu].Nodes[0] + ")" }
+		return leases.Try(caller, want)
+	})
+	if err != nil {
+		return heldLease{}, fmt.Errorf("cannot leave the container the GPUs that its engine has put into it "+
+			"(--device, --privileged): %w", err)
+	}
+	for _, g := range got {
+		h.gpus = append(h.gpus, names[g])
+	}
+	return h, nil
+}
+
+// podNames lists the annotations with which containerd and CRI-O name the owner of a
+// container: the pod's namespace, the pod and the container (containerd,
+// internal/cri/annotations; kubelet, kuberuntime/labels.go).
+var podNames = [][3]string{
+	{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"},
+	{"io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"},
+}
+
+// withoutPodGPUs leaves out the GPUs that the container's own pod, or a pod that is still
+// to come, holds.
+func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (others []int, err error) {
+	annotations, err := root.Of("annotations", rawjson.Object)
+	if err != nil {
+		return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
+	}
+	var owners []string
+	for _, names := range podNames {
+		var parts [len(names)]string
+		for i, name := range names {
+			if parts[i], err = annotations.StringOf(name); err != nil {
+				return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
+			}
+		}
+		if parts[1] != "" {
+			owners = append(owners, strings.Join(parts[:], "/"), lease.StartingPod)
+		}
+	}
+	if len(owners) == 0 {
+		return gpus, nil
+	}
+	states, _, err := w.leases(s, s.LeaseNames()).Read()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range gpus {
+		if s := states[g]; !s.Held || s.Kind != lease.Pod || !slices.Contains(owners, s.Container) {
+			others = append(others, g)
+		}
+	}
+	return others, nil
 }

@@ -34,26 +34,31 @@ func annotated(pairs map[string]any) func(map[string]any) {
 }
 
 // Whoever calls: one that says nothing of GPUs is no business of ours.
-func TestContainersOfEnginesGetWhatTheyAskFor(t *testing.T) {
+func TestContainersOfEnginesGetTheirRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		bundle string
 		change []func(map[string]any)
 		rules  int
 	}{
-		"says nothing":               {"check", []func(map[string]any){plain()}, 0},
-		"none":                       {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=none")}, 0},
-		"a variable of nothing":      {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=")}, 0},
-		"one":                        {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=0")}, 3},
-		"all":                        {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all")}, 5},
-		"a count":                    {"check", []func(map[string]any){plain("GPU_COUNT=1")}, 3},
-		"by CDI's name":              {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=0, amd.com/gpu=1")}, 5},
-		"all by CDI's name":          {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=all")}, 5},
-		"by CDI's annotation":        {"check", []func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
-		"the request and the image":  {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all"), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
-		"a request of another maker": {"check", []func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "example.com/gpu=0"})}, 0},
-		"with a task's folder":       {"task", nil, 0},
-		"the same, and asks":         {"task", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=0")}, 3},
-		"with Concourse's first":     {"check", []func(map[string]any){env("AMD_VISIBLE_DEVICES=0")}, 3},
+		"says nothing":          {"check", []func(map[string]any){plain()}, 0},
+		"none":                  {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=none")}, 0},
+		"a variable of nothing": {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=")}, 0},
+		"one":                   {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=0")}, 3},
+		"all":                   {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all")}, 5},
+		"a count":               {"check", []func(map[string]any){plain("GPU_COUNT=1")}, 3},
+		"by CDI's name": {"check",
+			[]func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=0, amd.com/gpu=1")}, 5},
+		"all by CDI's name": {"check",
+			[]func(map[string]any){plain("AMD_VISIBLE_DEVICES=amd.com/gpu=all")}, 5},
+		"by CDI's annotation": {"check",
+			[]func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
+		"the request and the image": {"check", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=all"),
+			annotated(map[string]any{"cdi.k8s.io/x": "amd.com/gpu=0"})}, 3},
+		"a request of another maker": {"check",
+			[]func(map[string]any){plain(), annotated(map[string]any{"cdi.k8s.io/x": "example.com/gpu=0"})}, 0},
+		"with a task's folder":   {"task", nil, 0},
+		"the same, and asks":     {"task", []func(map[string]any){plain("AMD_VISIBLE_DEVICES=0")}, 3},
+		"with Concourse's first": {"check", []func(map[string]any){env("AMD_VISIBLE_DEVICES=0")}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newTestbed(t)
@@ -98,8 +103,9 @@ func TestNoContainerOfAnotherEnginePassesAsATask(t *testing.T) {
 		root    string
 		task    bool
 	}{
-		"Concourse's":                         {"runc", "/run/containerd/runc/concourse", true},
-		"Docker's":                            {"/opt/concourse-ci-machine/engines/runc-amd-wrapper", "/run/docker/runtime-runc/moby", false},
+		"Concourse's": {"runc", "/run/containerd/runc/concourse", true},
+		"Docker's": {"/opt/concourse-ci-machine/engines/runc-amd-wrapper",
+			"/run/docker/runtime-runc/moby", false},
 		"Docker's by the worker's containerd": {"runc", "/run/containerd/runc/moby", false},
 		"by hand":                             {"runc", "/run/runc", false},
 		"of a namespace with its name":        {"runc-amd-wrapper", "/run/containerd/runc/concourse", false},
@@ -136,22 +142,24 @@ func TestUnitsEnvironmentIsItsTasksAlone(t *testing.T) {
 }
 
 // On a unit, whose config serves Concourse.
-func TestContainerOfAnEngineIsToldThatTheGPUsAreConcourses(t *testing.T) {
-	for env, refused := range map[string]bool{"AMD_VISIBLE_DEVICES=0": true, "AMD_VISIBLE_DEVICES=all": true, "GPU_COUNT=1": true, "GPU_COUNT=0": false, "AMD_VISIBLE_DEVICES=void": false, "X=1": false} {
+func TestContainerOfAnEngineIsRefusedGPUsOfConcourse(t *testing.T) {
+	for env, refused := range map[string]bool{"AMD_VISIBLE_DEVICES=0": true, "AMD_VISIBLE_DEVICES=all": true,
+		"GPU_COUNT=1": true, "GPU_COUNT=0": false, "AMD_VISIBLE_DEVICES=void": false, "X=1": false} {
 		b := newTestbed(t)
 		b.configure(t, func(c *Config) { c.Visible = []string{"AMD_VISIBLE_DEVICES"} })
 		b.bundle(t, "check", plain(env))
 		require.NoError(t, b.create(), "before Concourse's runc it is nobody's business: %s", env)
 		b.foreign = true
 		if err := b.create(); refused {
-			require.ErrorContains(t, err, "cannot give the container a GPU: "+b.path("wrapper.json")+" gives them to Concourse's tasks alone [container c1]")
+			require.ErrorContains(t, err, "cannot give the container a GPU: "+b.path("wrapper.json")+" gives "+
+				"them to Concourse's tasks alone [container c1]")
 		} else {
 			require.NoError(t, err, env)
 		}
 	}
 }
 
-func TestRefusalToAnEngineNamesItsWayOut(t *testing.T) {
+func TestRefusalToAnEngineNamesItsRemedy(t *testing.T) {
 	b := newTestbed(t)
 	b.ofAnEngine(t)
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=0"))
@@ -163,7 +171,8 @@ func TestRefusalToAnEngineNamesItsWayOut(t *testing.T) {
 
 // Without a file an engine's wrapper goes by its defaults, Concourse's refuses.
 func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
-	for name, engine := range map[string]bool{"runc": false, "/opt/runtime/runc": false, "runc-amd-wrapper": true, "/usr/local/bin/runc-amd-wrapper": true} {
+	for name, engine := range map[string]bool{"runc": false, "/opt/runtime/runc": false,
+		"runc-amd-wrapper": true, "/usr/local/bin/runc-amd-wrapper": true} {
 		w := newWrapper(realMachine(), []string{name}, []string{EnvRuntime + "=/bin/true"})
 		require.Equal(t, engine, w.foreign, name)
 		w.config = DefaultConfig
@@ -177,7 +186,8 @@ func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, Config{Runtime: "/bin/true", Containers: Asked, Specs: []string{"/etc/cdi/amd.json"}, Devices: []string{"amd.com/gpu=all"},
+		require.Equal(t, Config{Runtime: "/bin/true", Containers: Asked, Specs: []string{"/etc/cdi/amd.json"},
+			Devices: []string{"amd.com/gpu=all"},
 			Visible: []string{"AMD_VISIBLE_DEVICES"}, State: defaultState, Nodes: DefaultNodes}, s.Config)
 		w.config = "/nowhere/wrapper.json"
 		w.engine = false
@@ -197,7 +207,7 @@ func acl(rows ...[3]uint32) []byte {
 	return out
 }
 
-func TestWithoutRootWhatTheUserMayOpenDecides(t *testing.T) {
+func TestWithoutRootTheUsersRightsDecide(t *testing.T) {
 	owner, group := [3]uint32{1, 6, 1<<32 - 1}, [3]uint32{4, 6, 1<<32 - 1}
 	var mine [3]uint32
 	for name, c := range map[string]struct {
@@ -208,16 +218,28 @@ func TestWithoutRootWhatTheUserMayOpenDecides(t *testing.T) {
 		keep           bool
 		refusal        string
 	}{
-		"closed":                        {mode: 0o660, uid: overflowGID, gid: overflowGID, refusal: "cannot give the container /dev/kfd: its mode is 0660, and this user may not open it; as root run: setfacl -m u:<user>:rw /dev/kfd"},
-		"by a group":                    {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, refusal: "this user may open it by a group only, which the container does not keep; give it podman's --group-add keep-groups, with crun, or as root run: setfacl"},
-		"by a group that stays":         {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, keep: true},
-		"by a list of others":           {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner, [3]uint32{2, 6, 77}, group), refusal: "by a group only"},
-		"by a list, to read":            {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner, [3]uint32{2, 4, mine[2]}, group), refusal: "by a group only"},
-		"by a list":                     {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner, [3]uint32{2, 6, mine[2]}, group)},
-		"by a list, as another inside":  {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner, [3]uint32{2, 6, mine[2]}), uidInside: 5, refusal: "this user may open it, and the container's user 5 is another; run it as root of the container, or with podman's --userns=keep-id"},
-		"a list that is cut":            {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, acl: acl(owner)[:7], refusal: "by a group only"},
-		"his own":                       {mode: 0o600, gid: overflowGID, opens: true},
-		"his own, as another inside":    {mode: 0o600, gid: overflowGID, opens: true, uidInside: 5, refusal: "the container's user 5 is another"},
+		"closed": {mode: 0o660, uid: overflowGID, gid: overflowGID,
+			refusal: "cannot give the container /dev/kfd: its mode is 0660, and this user may not open it; as " +
+				"root run: setfacl -m u:<user>:rw /dev/kfd"},
+		"by a group": {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true,
+			refusal: "this user may open it by a group only, which the container does not keep; give it " +
+				"podman's --group-add keep-groups, with crun, or as root run: setfacl"},
+		"by a group that stays": {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true, keep: true},
+		"by a list of others": {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true,
+			acl: acl(owner, [3]uint32{2, 6, 77}, group), refusal: "by a group only"},
+		"by a list, to read": {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true,
+			acl: acl(owner, [3]uint32{2, 4, mine[2]}, group), refusal: "by a group only"},
+		"by a list": {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true,
+			acl: acl(owner, [3]uint32{2, 6, mine[2]}, group)},
+		"by a list, as another inside": {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true,
+			acl: acl(owner, [3]uint32{2, 6,
+				mine[2]}), uidInside: 5, refusal: "this user may open it, and the container's user 5 is " +
+				"another; run it as root of the container, or with podman's --userns=keep-id"},
+		"a list that is cut": {mode: 0o660, uid: overflowGID, gid: overflowGID, opens: true,
+			acl: acl(owner)[:7], refusal: "by a group only"},
+		"his own": {mode: 0o600, gid: overflowGID, opens: true},
+		"his own, as another inside": {mode: 0o600, gid: overflowGID, opens: true, uidInside: 5,
+			refusal: "the container's user 5 is another"},
 		"open to all":                   {mode: 0o666, uid: overflowGID, gid: overflowGID},
 		"a group with a number, in LXD": {mode: 0o660, uid: overflowGID, gid: 44},
 	} {
@@ -266,7 +288,8 @@ func TestWithoutRootWhatTheUserMayOpenDecides(t *testing.T) {
 			}
 			require.NoError(t, err)
 			r := b.result(t)
-			require.Equal(t, []edits.Mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0", "/dev/dri/card0"), bound("/dev/dri/renderD128", "/dev/dri/renderD128")}, r.added(before))
+			require.Equal(t, []edits.Mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0",
+				"/dev/dri/card0"), bound("/dev/dri/renderD128", "/dev/dri/renderD128")}, r.added(before))
 			require.Empty(t, r.Linux.Devices)
 		})
 	}
@@ -304,7 +327,7 @@ func TestBundleOfAnEngineWithoutRoot(t *testing.T) {
 	b.ofAnEngine(t)
 	b.engine = true
 	b.uidMap = func() ([]byte, error) { return []byte("0 1000 1\n"), nil }
-	require.Equal(t, anybody, b.owner())
+	require.Equal(t, anyOwner, b.owner())
 	b.engine = false
 	require.Equal(t, b.euid, b.owner())
 }

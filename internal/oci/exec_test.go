@@ -26,7 +26,8 @@ func marked(t *testing.T) *testbed {
 func TestExecGetsTheGroupsInACopyOfItsProcessFile(t *testing.T) {
 	for _, form := range []string{"--process FILE", "-p FILE", "--process=FILE", "-p=FILE"} {
 		b := marked(t)
-		args := append([]string{"--log", "/l", "exec"}, strings.Fields(strings.ReplaceAll(form, "FILE", b.path("process")))...)
+		args := append([]string{"--log", "/l", "exec"},
+			strings.Fields(strings.ReplaceAll(form, "FILE", b.path("process")))...)
 		require.NoError(t, b.call(append(args, "--detach", "c1")...))
 		line := strings.Join(b.argv, " ")
 		require.Regexp(t, `--log /l exec -?-p(rocess)?[ =]/proc/self/fd/\d+ --detach c1$`, line)
@@ -65,7 +66,7 @@ func TestExecOfAnUnmarkedContainerIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestMarkerGoesWithItsContainer(t *testing.T) {
+func TestMarkerIsRemovedWithItsContainer(t *testing.T) {
 	b := marked(t)
 	require.NoError(t, os.RemoveAll(b.path("bundle"))) // as containerd does
 	b.bundle(t, "task")
@@ -92,7 +93,10 @@ func TestOddProcessFilesAreRefused(t *testing.T) {
 		"symbolic links": func(t *testing.T, b *testbed) {
 			require.NoError(t, os.Symlink(filepath.Join(b.dir, "process"), b.path("odd")))
 		},
-		"not a regular file":              func(t *testing.T, b *testbed) { require.NoError(t, unix.Mkfifo(b.path("odd"), 0o600)) },
+		"not a regular file": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, unix.Mkfifo(b.path("odd"), 0o600))
+		},
 		"no such file":                    func(*testing.T, *testbed) {},
 		"it ends too early":               func(t *testing.T, b *testbed) { b.put(t, "odd", `{"user":`) },
 		"additionalGids: it is an object": func(t *testing.T, b *testbed) { b.put(t, "odd", `{"user":{"additionalGids":{}}}`) },

@@ -68,7 +68,8 @@ func newTestbed(t *testing.T) *testbed {
 	for _, n := range []struct {
 		path         string
 		major, minor uint32
-	}{{"/dev/kfd", 235, 0}, {"/dev/dri/card0", 226, 0}, {"/dev/dri/renderD128", 226, 128}, {"/dev/dri/card1", 226, 1}, {"/dev/dri/renderD129", 226, 129}} {
+	}{{"/dev/kfd", 235, 0}, {"/dev/dri/card0", 226, 0}, {"/dev/dri/renderD128", 226, 128}, {"/dev/dri/card1",
+		226, 1}, {"/dev/dri/renderD129", 226, 129}} {
 		b.node(n.path, 0o660, 992, unix.Mkdev(n.major, n.minor))
 	}
 	return b

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFile bounds every file that is read: 16 MiB, where the largest config.json
-// that Concourse makes has about 13 KiB.
+// maxFile bounds every file that is read. It is 16 MiB, and the largest config.json of
+// Concourse has about 13 KiB.
 const maxFile = 16 << 20
 
-// readRegular reads a regular file of at most maxFile bytes. With noFollow the
-// last part of the path must not be a symbolic link. It never waits for a pipe.
+// readRegular reads a regular file of at most maxFile bytes. With noFollow the last part of
+// the path must not be a symbolic link. It never waits for a pipe.
 func readRegular(path string, noFollow bool) ([]byte, unix.Stat_t, error) {
 	flags := unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK
 	if noFollow {
@@ -28,8 +28,8 @@ func readRegular(path string, noFollow bool) ([]byte, unix.Stat_t, error) {
 	return readFD(fd)
 }
 
-// readFD reads an open regular file to its end and closes it. It makes no os.File,
-// whose errors have the name that the caller's have already.
+// readFD reads an open regular file to its end and closes it. It makes no os.File, because
+// the caller's errors have the file's name already.
 func readFD(fd int) (data []byte, st unix.Stat_t, err error) {
 	defer unix.Close(fd)
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -41,14 +41,14 @@ func readFD(fd int) (data []byte, st unix.Stat_t, err error) {
 	if st.Size > maxFile {
 		return nil, st, fmt.Errorf("it has %d bytes, more than the %d allowed", st.Size, maxFile)
 	}
-	// As many bytes as it had then: one that grows meanwhile is read as it was.
+	// Read as many bytes as it had then. A file that grows now is read as it was.
 	data = make([]byte, st.Size)
 	for at := 0; at < len(data); {
-		n, err := again(func() (int, error) { return unix.Read(fd, data[at:]) })
+		n, err := retryEINTR(func() (int, error) { return unix.Read(fd, data[at:]) })
 		if err != nil {
 			return nil, st, err
 		}
-		if n == 0 { // it was cut
+		if n == 0 { // it was truncated
 			return data[:at], st, nil
 		}
 		at += n
@@ -56,8 +56,8 @@ func readFD(fd int) (data []byte, st unix.Stat_t, err error) {
 	return data, st, nil
 }
 
-// again repeats a system call that a signal interrupts.
-func again(call func() (int, error)) (n int, err error) {
+// retryEINTR repeats a system call that a signal interrupts.
+func retryEINTR(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); err != unix.EINTR {
 			return n, err
@@ -65,10 +65,10 @@ func again(call func() (int, error)) (n int, err error) {
 	}
 }
 
-// readNames are the names in an open directory, less . and .., in no order.
+// readNames returns the names in an open directory without . and .., in no order.
 func readNames(dir int) (names []string, err error) {
 	for buf := make([]byte, 2048); ; {
-		n, err := again(func() (int, error) { return unix.ReadDirent(dir, buf) })
+		n, err := retryEINTR(func() (int, error) { return unix.ReadDirent(dir, buf) })
 		if err != nil || n == 0 {
 			return names, err
 		}
@@ -76,11 +76,11 @@ func readNames(dir int) (names []string, err error) {
 	}
 }
 
-// newFile are the flags of a file that is made, and is nobody else's.
+// newFile holds the flags for a file that must not exist yet.
 const newFile = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// writeNew makes a file of mode 0600 in place of one that a killed process
-// with this one's number may have left.
+// writeNew makes a file of mode 0600. It replaces a file that a killed process with the
+// same number may have left.
 func writeNew(path string, data []byte) error {
 	fd, err := unix.Open(path, newFile, 0o600)
 	if errors.Is(err, unix.EEXIST) {
@@ -99,7 +99,7 @@ func writeNew(path string, data []byte) error {
 func writeAll(fd int, parts ...[]byte) error {
 	for _, p := range parts {
 		for len(p) > 0 {
-			n, err := again(func() (int, error) { return unix.Write(fd, p) })
+			n, err := retryEINTR(func() (int, error) { return unix.Write(fd, p) })
 			if err != nil {
 				return err
 			}
@@ -109,10 +109,9 @@ func writeAll(fd int, parts ...[]byte) error {
 	return nil
 }
 
-// readTrusted reads a file whose word is done with root's rights: the config,
-// for every call, as it names the program that this process becomes, and CDI
-// specs. Nobody but root and this user may have written it, or could have put
-// another of root's files in its place.
+// readTrusted reads a file that controls work with root's rights: CDI specs and, at every
+// call, the config, because it names the program that this process becomes. Only root and
+// this user may be able to write it or to put another file in its place.
 func (w *wrapper) readTrusted(path string) ([]byte, error) {
 	data, st, err := readRegular(path, false)
 	if err != nil {
@@ -125,7 +124,7 @@ func (w *wrapper) readTrusted(path string) ([]byte, error) {
 	if err := unix.Stat(dir, &st); err != nil {
 		return nil, err
 	}
-	if st.Mode&unix.S_ISVTX != 0 { // as /tmp: what is root's there, root alone can replace
+	if st.Mode&unix.S_ISVTX != 0 { // as in /tmp: only root can replace root's files
 		st.Mode &^= 0o022
 	}
 	if err := w.trusted(st); err != nil {
@@ -134,9 +133,9 @@ func (w *wrapper) readTrusted(path string) ([]byte, error) {
 	return data, nil
 }
 
-// trusted refuses what others than root and this user may have changed.
+// trusted refuses a file or folder that others than root and this user may have changed.
 func (w *wrapper) trusted(st unix.Stat_t) error {
-	// Where an engine's user is root, the machine's root has no number.
+	// If an engine's user is root, the machine's root has no number.
 	unmapped := st.Uid == overflowGID && w.rootless()
 	if st.Uid != 0 && st.Uid != w.euid && !unmapped {
 		return fmt.Errorf("it belongs to user %d, not to root", st.Uid)
@@ -147,8 +146,8 @@ func (w *wrapper) trusted(st unix.Stat_t) error {
 	return nil
 }
 
-// privateDir makes a directory of mode 0700, or checks that the one that is
-// there has this mode, is ours, and is not a symbolic link.
+// privateDir makes a directory of mode 0700. If it exists, privateDir checks that it has
+// this mode and owner and is not a symbolic link.
 func privateDir(dir string, euid uint32) error {
 	var st unix.Stat_t
 	err := unix.Lstat(dir, &st)
@@ -165,7 +164,8 @@ func privateDir(dir string, euid uint32) error {
 		return fmt.Errorf("cannot inspect directory %s: %w", dir, err)
 	}
 	if st.Mode != unix.S_IFDIR|0o700 || st.Uid != euid {
-		return fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by %d; remove it, and it is made anew", dir, euid)
+		return fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by %d; remove it, and it is "+
+			"made anew", dir, euid)
 	}
 	return nil
 }

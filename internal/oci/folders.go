@@ -16,8 +16,8 @@ import (
 	"concourse-ci-machine/internal/oci/deadmount"
 )
 
-// FolderNameProblem tells why a folder of this name is never given to a
-// container; "" when it may be.
+// FolderNameProblem returns why a folder of this name is never given to a container, and ""
+// if it may be given.
 func FolderNameProblem(name string) string {
 	switch {
 	case name == "":
@@ -34,15 +34,15 @@ func FolderNameProblem(name string) string {
 	return ""
 }
 
-// writable tells by the folder's name whether tasks may write to it.
+// writable reports whether a folder's name lets tasks write to it.
 func writable(name string) bool {
 	return strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw")
 }
 
-// folderMounts returns the mounts of the unit's folders, in the order of their
-// names. Files and links are left out without a word, and so is what can't be
-// given, unless the config names it: one odd folder must not stop every task.
-// No folder is looked into: a dead network mount would never answer.
+// folderMounts returns the mounts of the unit's folders, in the order of their names, and
+// those that are skipped. Files, links and folders that cannot be given are skipped unless
+// the config names them, because one odd folder must not stop every task. Folders are not
+// read, because a dead network mount would never answer.
 func (m *machine) folderMounts(f Folders) (mounts []edits.Mount, skipped []string, err error) {
 	names, err := m.listNames(f.Root)
 	if errors.Is(err, unix.ENOENT) && len(f.Names) == 0 {
@@ -95,30 +95,32 @@ func (m *machine) folderMounts(f Folders) (mounts []edits.Mount, skipped []strin
 const maxFolders = 10000
 
 func (f Folders) missing(name string) error {
-	return fmt.Errorf("cannot give the container the folder %s/%s: there is no such directory (links are not followed); "+
+	return fmt.Errorf("cannot give the container the folder %s/%s: there is no such directory (links are not "+
+		"followed); "+
 		"make it, or take its name out of the unit's configuration", f.Root, name)
 }
 
-// noSync asks for what the kernel knows, without a word to a server.
+// noSync limits statx to data that the kernel has, without a request to a server.
 const noSync = unix.AT_STATX_DONT_SYNC | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 
-// answerTime is how long a network file system may take to answer.
+// answerTime bounds the answer of a network file system.
 const answerTime = 2 * time.Second
 
-// inspectDir asks the kernel for what whyUnusable needs, and nobody else.
+// inspectDir returns the kernel's data that whyUnusable needs, without a request to a
+// server.
 func (m *machine) inspectDir(path string) (st unix.Statx_t, err error) {
 	return st, m.statx(unix.AT_FDCWD, path, noSync, unix.STATX_TYPE|unix.STATX_MNT_ID, &st)
 }
 
-// whyUnusable tells whether runc would hang at the directory; "" when not.
+// whyUnusable returns why runc would hang at the directory, and "" if it would not.
 func (m *machine) whyUnusable(path string, st unix.Statx_t) string {
-	if !deadmount.Possible(st) {
+	if !deadmount.MayHang(st) {
 		return ""
 	}
 	return m.probe(path, answerTime)
 }
 
-// listNames are the names in a directory, sorted.
+// listNames returns the names in a directory, sorted.
 func (m *machine) listNames(dir string) ([]string, error) {
 	if st, err := m.inspectDir(dir); err == nil { // an error shows when it is opened
 		if why := m.whyUnusable(dir, st); why != "" {
@@ -143,7 +145,7 @@ func (f Folders) options(name string) []string {
 	if f.Readonly == TopOnly {
 		return []string{"rbind", access, "nosuid", "nodev"}
 	}
-	// The plain ones are for the folder itself where runc knows no others.
+	// The options without r are for runc versions that do not support the others.
 	options := []string{"rbind", access, "nosuid", "nodev", "rnosuid", "rnodev"}
 	if access == "ro" {
 		options = append(options, "rro")
@@ -151,8 +153,8 @@ func (f Folders) options(name string) []string {
 	return options
 }
 
-// addFolders adds the folders, except where the container has a mount of its
-// own at that path: a task's output may be there.
+// addFolders adds the folders, except at paths where the container has a mount: a task's
+// output may be there.
 func addFolders(e *edits.Edits, f facts, mounts []edits.Mount) {
 	for _, m := range mounts {
 		if source, taken := f.mountAt(m.Destination); !taken || source == m.Source {
@@ -161,24 +163,26 @@ func addFolders(e *edits.Edits, f facts, mounts []edits.Mount) {
 	}
 }
 
-// addTools adds the folder of the unit's programs: no task fails for want of them.
+// addTools adds the folder of the unit's programs. A missing folder fails no task.
 func (m *machine) addTools(e *edits.Edits, f facts, dir string) {
 	if st, err := m.inspectDir(dir); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return
 	}
-	addFolders(e, f, []edits.Mount{{Destination: dir, Type: "bind", Source: dir, Options: []string{"bind", "ro", "nosuid", "nodev"}}})
+	addFolders(e, f, []edits.Mount{{Destination: dir, Type: "bind", Source: dir,
+		Options: []string{"bind", "ro", "nosuid", "nodev"}}})
 }
 
-// caPath is where a task has the file of Config.CACertificates: not below /run, where
-// tasks that start engines mount a file system of their own.
+// caPath is the path in a task of the file in Config.CACertificates. It is not below /run,
+// because tasks that start engines mount a file system there.
 const caPath = "/opt/concourse-ci-machine/ca-certificates.crt"
 
-// caVariables name a file of certificates to trust: OpenSSL and Go, Python's requests,
-// curl, Node.js, git, pip.
-var caVariables = []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "PIP_CERT"}
+// caVariables lists variables that name a file of trusted certificates: of OpenSSL and Go,
+// Python's requests, curl, Node.js, git and pip.
+var caVariables = []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+	"GIT_SSL_CAINFO", "PIP_CERT"}
 
-// addCertificates adds the file and names it where neither the task nor its image names
-// another: no task fails for want of it.
+// addCertificates adds the file and sets the variables that neither the task nor its image
+// sets. A missing file fails no task.
 func addCertificates(e *edits.Edits, f facts, file string) {
 	var st unix.Stat_t
 	if err := unix.Stat(file, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -187,7 +191,8 @@ func addCertificates(e *edits.Edits, f facts, file string) {
 	if source, taken := f.mountAt(caPath); taken && source != file {
 		return
 	}
-	e.Mounts = append(e.Mounts, edits.Mount{Destination: caPath, Type: "bind", Source: file, Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}})
+	e.Mounts = append(e.Mounts, edits.Mount{Destination: caPath, Type: "bind", Source: file,
+		Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}})
 	for _, name := range caVariables {
 		e.Process.Env.Defaults = append(e.Process.Env.Defaults, name+"="+caPath)
 	}

@@ -77,17 +77,19 @@ func TestNamedFoldersAreGivenOrTheContainerIsRefused(t *testing.T) {
 	b.bundle(t, "task")
 	before := len(b.result(t).Mounts)
 	require.NoError(t, b.create())
-	require.Equal(t, map[string]string{"models": "rbind,ro,nosuid,nodev", "cache_rw": "rbind,rw,nosuid,nodev"}, b.folders(t, before))
+	require.Equal(t, map[string]string{"models": "rbind,ro,nosuid,nodev", "cache_rw": "rbind,rw,nosuid,nodev"},
+		b.folders(t, before))
 	for _, name := range []string{"gone", "file_rw", "link_rw"} {
 		b := withFolders(t, func(f *Folders) { f.Names = []string{"models", name} })
 		b.bundle(t, "task")
-		require.ErrorContains(t, b.create(), "cannot give the container the folder "+b.path("srv/"+name)+": there is no such directory (links are not followed)")
+		require.ErrorContains(t, b.create(), "cannot give the container the folder "+b.path("srv/"+name)+": "+
+			"there is no such directory (links are not followed)")
 		require.Nil(t, b.argv)
 	}
 }
 
 // D53: a unit without /srv was blocked.
-func TestNoFolderOfFoldersIsNoError(t *testing.T) {
+func TestMissingFolderOfFoldersIsNotAnError(t *testing.T) {
 	b := withFolders(t, func(f *Folders) { f.Root = "/nowhere" })
 	b.bundle(t, "task")
 	require.NoError(t, b.create())
@@ -107,17 +109,20 @@ func TestTasksFindTheUnitsTools(t *testing.T) {
 		require.NoError(t, b.create())
 		for _, m := range b.result(t).Mounts {
 			if m.Destination == tools {
-				got = append(got, edits.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source, Options: m.Options})
+				got = append(got, edits.Mount{Destination: m.Destination, Type: m.Type, Source: m.Source,
+					Options: m.Options})
 			}
 		}
 		return got
 	}
-	want := []edits.Mount{{Destination: tools, Type: "bind", Source: tools, Options: []string{"bind", "ro", "nosuid", "nodev"}}}
+	want := []edits.Mount{{Destination: tools, Type: "bind", Source: tools,
+		Options: []string{"bind", "ro", "nosuid", "nodev"}}}
 	require.Equal(t, want, mounts("task"))
 	require.Equal(t, want, mounts("task", env("AMD_VISIBLE_DEVICES=none")))
 	require.Empty(t, mounts("check"))
 	own := mounts("task", func(spec map[string]any) {
-		spec["mounts"] = append(spec["mounts"].([]any), map[string]any{"destination": tools, "source": "/var/lib/volume", "type": "bind"})
+		spec["mounts"] = append(spec["mounts"].([]any),
+			map[string]any{"destination": tools, "source": "/var/lib/volume", "type": "bind"})
 	})
 	require.Len(t, own, 1)
 	require.Equal(t, "/var/lib/volume", own[0].Source)
@@ -125,10 +130,11 @@ func TestTasksFindTheUnitsTools(t *testing.T) {
 	require.Empty(t, mounts("task"), "no task fails for want of them")
 }
 
-func TestMountOfTheTaskItselfWins(t *testing.T) {
+func TestMountOfTheTaskWins(t *testing.T) {
 	b := withFolders(t, func(*Folders) {})
 	b.bundle(t, "task", func(spec map[string]any) {
-		spec["mounts"] = append(spec["mounts"].([]any), map[string]any{"destination": b.path("srv/models"), "source": "/var/lib/volume", "type": "bind"})
+		spec["mounts"] = append(spec["mounts"].([]any),
+			map[string]any{"destination": b.path("srv/models"), "source": "/var/lib/volume", "type": "bind"})
 	})
 	before := len(b.result(t).Mounts)
 	require.NoError(t, b.create())
@@ -187,11 +193,13 @@ func TestDeadNetworkMountIsLeftOutAndNamedOneIsRefused(t *testing.T) {
 	b.bundle(t, "task")
 	b.mountRoots(t, "srv/models")
 	b.dead = map[string]string{b.path("srv/models"): "does not answer"}
-	require.ErrorContains(t, b.create(), "cannot give the container the folder "+b.path("srv/models")+": it does not answer")
+	require.ErrorContains(t, b.create(),
+		"cannot give the container the folder "+b.path("srv/models")+": it does not answer")
 
 	b = withFolders(t, func(*Folders) {})
 	b.bundle(t, "task")
 	b.mountRoots(t, "srv")
 	b.dead = map[string]string{b.path("srv"): "does not answer"}
-	require.ErrorContains(t, b.create(), "cannot give the container the folders of "+b.path("srv")+": it does not answer")
+	require.ErrorContains(t, b.create(),
+		"cannot give the container the folders of "+b.path("srv")+": it does not answer")
 }

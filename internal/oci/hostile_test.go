@@ -13,16 +13,31 @@ import (
 // A spec decides what is done with root's rights: its hooks are run.
 func TestSpecsThatOthersCouldHaveWrittenAreRefused(t *testing.T) {
 	for want, change := range map[string]func(t *testing.T, b *testbed){
-		"cannot give the task a GPU: there is no CDI spec": func(t *testing.T, b *testbed) { require.NoError(t, os.Remove(b.path("amd.json"))) },
-		"its mode 0622 lets others than its owner write":   func(t *testing.T, b *testbed) { require.NoError(t, os.Chmod(b.path("amd.json"), 0o622)) },
+		"cannot give the task a GPU: there is no CDI spec": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, os.Remove(b.path("amd.json")))
+		},
+		"its mode 0622 lets others than its owner write": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, os.Chmod(b.path("amd.json"), 0o622))
+		},
 		"it is not a regular file": func(t *testing.T, b *testbed) {
 			require.NoError(t, os.Remove(b.path("amd.json")))
 			require.NoError(t, unix.Mkfifo(b.path("amd.json"), 0o600))
 		},
-		"it ends too early":            func(t *testing.T, b *testbed) { require.NoError(t, os.Truncate(b.path("amd.json"), 300)) },
-		"it is not JSON":               func(t *testing.T, b *testbed) { b.put(t, "amd.json", "cdiVersion: 0.6.0\nkind: amd.com/gpu\n") },
-		"bytes, more than the 1677721": func(t *testing.T, b *testbed) { require.NoError(t, os.Truncate(b.path("amd.json"), 100<<20)) },
-		"cannot find GPU":              func(t *testing.T, b *testbed) { b.put(t, "amd.json", `{"cdiVersion":"0.6.0","kind":"amd.com/gpu"}`) },
+		"it ends too early": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, os.Truncate(b.path("amd.json"), 300))
+		},
+		"it is not JSON": func(t *testing.T,
+			b *testbed) {
+			b.put(t, "amd.json", "cdiVersion: 0.6.0\nkind: amd.com/gpu\n")
+		},
+		"bytes, more than the 1677721": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, os.Truncate(b.path("amd.json"), 100<<20))
+		},
+		"cannot find GPU": func(t *testing.T, b *testbed) { b.put(t, "amd.json", `{"cdiVersion":"0.6.0","kind":"amd.com/gpu"}`) },
 		"is not a character device": func(t *testing.T, b *testbed) {
 			b.put(t, "amd.json", strings.ReplaceAll(file(t, "testdata/amd.json"), "/dev/kfd", "/proc/self/mem"))
 		},
@@ -51,8 +66,10 @@ func TestFilesOfOtherUsersAreRefused(t *testing.T) {
 // The config names the program that every call becomes as root, not create alone.
 func TestConfigThatOthersCouldHaveWrittenIsRefusedByEveryCall(t *testing.T) {
 	for want, change := range map[string]func(b *testbed) error{
-		"its mode 0666 lets others than its owner write":   func(b *testbed) error { return os.Chmod(b.path("wrapper.json"), 0o666) },
-		"its mode 0620 lets others than its owner write":   func(b *testbed) error { return os.Chmod(b.path("wrapper.json"), 0o620) },
+		"its mode 0666 lets others than its owner " +
+			"write": func(b *testbed) error { return os.Chmod(b.path("wrapper.json"), 0o666) },
+		"its mode 0620 lets others than its owner " +
+			"write": func(b *testbed) error { return os.Chmod(b.path("wrapper.json"), 0o620) },
 		": its mode 0777 lets others than its owner write": func(b *testbed) error { return os.Chmod(b.dir, 0o777) },
 		"it belongs to user": func(b *testbed) error {
 			if b.euid != 0 {
@@ -66,7 +83,8 @@ func TestConfigThatOthersCouldHaveWrittenIsRefusedByEveryCall(t *testing.T) {
 			b := newTestbed(t)
 			b.bundle(t, "task")
 			require.NoError(t, change(b))
-			for _, line := range []string{"create -b " + b.path("bundle") + " c1", "start c1", "state c1", "exec -p x c1", "kill --all c1 9",
+			for _, line := range []string{"create -b " + b.path("bundle") + " c1", "start c1", "state c1",
+				"exec -p x c1", "kill --all c1 9",
 				"delete --force c1", "list", "ps c1", "events c1", "--version"} {
 				require.ErrorContains(t, b.call(strings.Fields(line)...), want, line)
 				require.Nil(t, b.argv, line)
@@ -76,7 +94,7 @@ func TestConfigThatOthersCouldHaveWrittenIsRefusedByEveryCall(t *testing.T) {
 }
 
 // /tmp is such a folder, and so are those of these tests.
-func TestFolderOfAllWhereEveryoneKeepsTheirOwnIsNoReasonToRefuse(t *testing.T) {
+func TestStickyFolderIsTrusted(t *testing.T) {
 	b := newTestbed(t)
 	require.NoError(t, os.Chmod(b.dir, os.ModeSticky|0o777))
 	require.NoError(t, b.call("state", "c1"))
@@ -98,7 +116,8 @@ func TestNamesWithNewlinesStayInTheirLine(t *testing.T) {
 	} {
 		var out strings.Builder
 		log := b.path(fmt.Sprint("log", i))
-		require.Equal(t, 1, b.run(append([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", log, "--log-format", "json"}, args...), &out, &out))
+		require.Equal(t, 1, b.run(append([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log",
+			log, "--log-format", "json"}, args...), &out, &out))
 		data, err := os.ReadFile(log)
 		require.NoError(t, err)
 		for _, text := range []string{out.String(), string(data)} {

@@ -4,46 +4,51 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/base/rawjson"
 	"concourse-ci-machine/internal/gpu/cdispec"
 	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/visible"
+	"concourse-ci-machine/internal/pool/admission"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// leaseGPUs leases what the container asks for and returns that. What is leased stays so
-// as long as this process lives, which becomes runc; and then as long as the
-// container's task does. A kill at any point loses nothing.
-func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, specs []*cdispec.Spec, devices []cdispec.Device, env []string) ([]cdispec.Device, held, error) {
-	var h held
+// leaseGPUs leases and returns the GPUs that the container requests. They stay leased as
+// long as this process lives, which becomes runc, and then as long as the container's task
+// does. A kill at any point leaks no GPU.
+func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, specs []*cdispec.Spec,
+	devices []cdispec.Device, env []string) ([]cdispec.Device, heldLease, error) {
+	var h heldLease
 	var names []string
-	got, err := w.take(s, func() ([]int, error) {
-		file := w.readWithheld(s)
-		want, err := visible.Leased(specs, devices, s.Visible, env, s.withheld(file))
+	got, err := w.leaseWithRetry(s, func() ([]int, error) {
+		file := w.readAdmission(s)
+		want, err := visible.SelectLeased(specs, devices, s.Visible, env, s.quarantined(file))
 		if err != nil || want.Count == 0 {
 			return nil, err
 		}
 		var caller lease.Call
-		if h, caller, err = w.caller(doc, c, w.engine); err != nil {
+		if h, caller, err = w.newCaller(doc, c, w.engine); err != nil {
 			return nil, err
 		}
-		if names, err = s.leasesOf(devices); err != nil {
+		if names, err = s.leaseNamesOf(devices); err != nil {
 			return nil, err
 		}
 		for _, a := range file.Avoid {
 			if at := slices.Index(names, a.Name); at >= 0 {
-				want.Avoid = append(want.Avoid, lease.Avoid{GPU: at, Like: a.Like})
+				want.Avoid = append(want.Avoid, lease.Avoid{GPU: at, StepHash: a.StepHash})
 			}
 		}
-		want.Unready = unready(file.Memory, names)
+		want.Unready = memoryCheck(file.Memory, names)
 		leases := w.leases(s, names)
 		leases.Links = s.Leases.Links
 		leases.Label = func(gpu int) string { return visible.Label(specs, devices[gpu]) }
 		return leases.Try(caller, want)
 	})
 	if err != nil || len(got) == 0 {
-		return nil, held{}, err
+		return nil, heldLease{}, err
 	}
 	own := make([]cdispec.Device, len(got))
 	h.gpus = make([]string, len(got))
@@ -53,24 +58,27 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 	return own, h, nil
 }
 
-// caller is this call, which leases; own is that of another engine.
-func (w *wrapper) caller(doc *rawjson.Doc, c *cmdline.Call, own bool) (h held, caller lease.Call, err error) {
+// newCaller returns the lease call of this process. ownProcess is set for containers of
+// other engines.
+func (w *wrapper) newCaller(doc *rawjson.Doc, c *cmdline.Call, ownProcess bool) (h heldLease,
+	caller lease.Call, err error) {
 	if w.rootless() {
-		return h, caller, errors.New("cannot lease GPUs to a container of an engine without root: leases are root's to take; run it with root")
+		return h, caller, errors.New("cannot lease GPUs to a container of an engine without root: leases are " +
+			"root's to take; run it with root")
 	}
-	if h, err = holder(doc.Root(), c, own); err == nil {
+	if h, err = newHeldLease(doc.Root(), c, ownProcess); err == nil {
 		caller, err = h.call(c.ID, c.Bundle)
 	}
-	caller.Like = like(doc.Root())
+	caller.StepHash = stepHash(doc.Root())
 	return h, caller, err
 }
 
-// enterLease makes the lease of a container the exec's, which is refused when
-// another container has one of its GPUs by now. It does nothing where leases are
-// off: then GPUs are shared, whoever has them. A start counts for containers of other
-// engines only, as with it a task has not begun.
+// enterLease makes the exec the holder of the container's lease. It refuses if another
+// container has one of the GPUs by now. If leases are off, GPUs are shared and it does
+// nothing. A start enters the lease only in containers of other engines, because a
+// Concourse task does not begin with it.
 func (w *wrapper) enterLease(s *settings, c *cmdline.Call, k marker) error {
-	if s.Leases == nil || k.lease.none() || c.Command == "start" && !k.lease.own {
+	if s.Leases == nil || k.lease.empty() || c.Command == "start" && !k.lease.ownProcess {
 		return nil
 	}
 	caller, err := k.lease.call(c.ID, k.bundle)
@@ -89,15 +97,150 @@ func (w *wrapper) enterLease(s *settings, c *cmdline.Call, k marker) error {
 	return nil
 }
 
-// endLease ends the lease of a create that failed before it became runc. What
-// can't be ended so ends with this process, which is the next thing to happen.
+// endLease ends the lease of a create that failed before it became runc. If that fails, the
+// lease ends with this process, which exits next.
 func (w *wrapper) endLease(s *settings, c *cmdline.Call, k marker) {
-	if !k.lease.none() {
-		_ = w.unpin(s, k.lease.gpus)               // first: then others can have them, and pin them
-		_ = w.leases(s, k.lease.gpus).Forget(c.ID) // the error that counts is the one before
+	if !k.lease.empty() {
+		// first, because other containers can lease and pin them afterwards
+		_ = w.unpin(s, k.lease.gpus)
+		_ = w.leases(s, k.lease.gpus).Cancel(c.ID) // the earlier error is the one to report
 	}
 }
 
 func (w *wrapper) leases(s *settings, gpus []string) lease.Leases {
 	return lease.Leases{Dir: s.Leases.Dir, GPUs: gpus, Euid: w.euid, Now: w.now}
+}
+
+// A create waits in two cases only, and for less than a minute. It never learns that its
+// build was aborted, and a worker that is stopping waits for it, see
+// docs/explanation/gpu-leases.md.
+const (
+	waitPause = 250 * time.Millisecond
+	// unreadyTime is the wait for a GPU with memory that the driver still holds for an
+	// ended task. If it takes longer, it is mostly stuck for good.
+	unreadyTime = 10 * time.Second
+	// quarantineTime is the wait if some GPUs are quarantined and other containers have the
+	// rest. Concourse still schedules tasks for all of them: a refused task makes room for
+	// the next one here, so one worker with a sick GPU would draw all tasks of the queue
+	// one after the other, although other workers are idle. It is also the wait for a GPU
+	// of an ended task with remaining processes, until the watcher ends them
+	// (lease.EndRemaining).
+	quarantineTime = 45 * time.Second
+)
+
+// waitLimit returns how long a create may wait after a refusal.
+func waitLimit(err error) time.Duration {
+	var refused *lease.Refusal
+	switch {
+	case !errors.As(err, &refused):
+		return 0
+	case refused.Reason == lease.Unready:
+		return unreadyTime
+	case refused.Reason != lease.Impossible && refused.Excluded != "" &&
+		refused.Kind == lease.Task, refused.TaskEnded():
+		return quarantineTime
+	}
+	return 0
+}
+
+// leaseWithRetry calls try until it leases or the wait is over. A container is counted as
+// refused once, however often it was tried.
+func (w *wrapper) leaseWithRetry(s *settings, try func() ([]int, error)) (got []int, err error) {
+	for waited := time.Duration(0); ; waited += waitPause {
+		if got, err = try(); waited >= waitLimit(err) {
+			w.leases(s, nil).CountRefusal(err)
+			return got, err
+		}
+		w.sleep(waitPause)
+	}
+}
+
+// memoryCheck returns a function that reports why a free GPU is not empty, as read from the
+// driver now. It reports "" for a GPU that is empty or cannot be read.
+func memoryCheck(memory []admission.IdleMemory, names []string) func(gpu int) string {
+	if len(memory) == 0 {
+		return nil
+	}
+	return func(gpu int) string {
+		for _, m := range memory {
+			if m.Name != names[gpu] {
+				continue
+			}
+			if used, ok := readUsedMemory(m.File); ok && used > m.Most {
+				return fmt.Sprintf("has %s of its memory in use, though its last task has ended", formatBytes(used))
+			}
+		}
+		return ""
+	}
+}
+
+func readUsedMemory(file string) (uint64, bool) {
+	data, _, err := readRegular(file, false)
+	if err != nil {
+		return 0, false
+	}
+	used, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	return used, err == nil
+}
+
+// formatBytes formats a number of bytes for people.
+func formatBytes(n uint64) string {
+	if n < 1<<30 {
+		return strconv.FormatUint(n>>20, 10) + " MiB"
+	}
+	return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
+}
+
+// LeaseNames returns the names of the leases, in the order of c.Leases.GPUs.
+func (c Config) LeaseNames() (names []string) {
+	for _, g := range c.Leases.GPUs {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// leaseNamesOf returns the lease names of devices of the specs, which it finds by their
+// nodes.
+func (c Config) leaseNamesOf(devices []cdispec.Device) (names []string, err error) {
+	for _, d := range devices {
+		nodes, err := d.Nodes()
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(c.Leases.GPUs, func(g LeasedGPU) bool {
+			return slices.ContainsFunc(nodes, func(n string) bool { return slices.Contains(g.Nodes, n) })
+		})
+		if at < 0 {
+			return nil, fmt.Errorf("cannot lease GPU %s: the wrapper's config has no name for its device nodes; "+
+				"run the task again in a minute, when the unit has described its GPUs anew", d.Name)
+		}
+		names = append(names, c.Leases.GPUs[at].Name)
+	}
+	return names, nil
+}
+
+// readAdmission reads the file of s.Quarantine. It returns an empty one if the file is
+// missing or unusable, see Quarantine.File.
+func (w *wrapper) readAdmission(s *settings) admission.File {
+	if s.Quarantine == nil {
+		return admission.File{}
+	}
+	data, err := w.readTrusted(s.Quarantine.File)
+	if err != nil {
+		return admission.File{}
+	}
+	f, _ := admission.Decode(data)
+	return f
+}
+
+// quarantined returns the GPUs that no new container gets, with their device nodes.
+func (s *settings) quarantined(f admission.File) (out []visible.QuarantinedGPU) {
+	for _, g := range f.GPUs {
+		at := slices.IndexFunc(s.Quarantine.GPUs, func(l LeasedGPU) bool { return l.Name == g.Name })
+		if at >= 0 { // otherwise tasks do not get the GPU anyway
+			out = append(out, visible.QuarantinedGPU{Nodes: s.Quarantine.GPUs[at].Nodes,
+				Reason: strings.ToValidUTF8(g.Reason, "?")})
+		}
+	}
+	return out
 }

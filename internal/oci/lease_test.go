@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/pool/admission"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
@@ -84,8 +86,10 @@ func TestTaskGetsTheGPUsThatItLeased(t *testing.T) {
 	require.Equal(t, []string{"c1", "c2"}, b.held(t))
 
 	require.EqualError(t, b.task(t, "c3"), "cannot lease 1 GPU: 0 of 2 are free; "+
-		"1 (GPU-3c4d, 0000:c4:00.0) is held by the task of container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, 0000:03:00.0) is held by the task of container c1 since 03:04:05 UTC (0s); "+
-		"run the task again later, or let tasks queue at the web (limit-gpu-tasks) [container c3]", "named as tasks name them, whatever the order of devices")
+		"1 (GPU-3c4d, 0000:c4:00.0) is held by the task of container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, "+
+		"0000:03:00.0) is held by the task of container c1 since 03:04:05 UTC (0s); "+
+		"run the task again later, or let tasks queue at the web (limit-gpu-tasks) [container c3]", "named as "+
+		"tasks name them, whatever the order of devices")
 	require.NotContains(t, b.text(t), "/dev/dri")
 	require.NoFileExists(t, b.path("state/c3"))
 	require.NoError(t, b.task(t, "c4", "GPU_COUNT=0"), "who wants none need not wait")
@@ -110,7 +114,7 @@ func TestContainersWithoutGPULeaseNone(t *testing.T) {
 }
 
 // With Containers=all a check is as good as a task.
-func TestAllContainersLeaseWhereAllGetGPUs(t *testing.T) {
+func TestAllContainersLeaseIfAllGetGPUs(t *testing.T) {
 	b := exclusive(t, func(c *Config) { c.Containers = All })
 	b.bundle(t, "check")
 	require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "k1"))
@@ -120,7 +124,7 @@ func TestAllContainersLeaseWhereAllGetGPUs(t *testing.T) {
 
 // Whatever goes wrong after the lease: the GPU is free at once, and the caller's
 // files are as they were.
-func TestLeaseIsGivenBackWhenTheCreateFails(t *testing.T) {
+func TestLeaseEndsWhenTheCreateFails(t *testing.T) {
 	for want, breaks := range map[string]func(t *testing.T, b *testbed){
 		"there is no /dev/kfd":     func(_ *testing.T, b *testbed) { delete(b.nodes, "/dev/kfd") },
 		"is stale":                 func(_ *testing.T, b *testbed) { b.node("/dev/kfd", 0o660, 992, 7) },
@@ -154,16 +158,18 @@ func TestMarkerOfALeaseNamesItsGPUs(t *testing.T) {
 	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
 	k, err := b.wrapper.markers(b.path("state")).load("c1")
 	require.NoError(t, err)
-	require.Equal(t, marker{bundle: b.path("bundle"), lease: held{gpus: []string{"GPU-1a2b"}, pidFile: b.path("init.pid"), cgroup: "task-1"}}, k)
+	require.Equal(t, marker{bundle: b.path("bundle"),
+		lease: heldLease{gpus: []string{"GPU-1a2b"}, pidFile: b.path("init.pid"), cgroup: "task-1"}}, k)
 }
 
 // How one is let in needs a container: tests/container.
-func TestExecAsksForTheLeaseOfItsContainer(t *testing.T) {
+func TestExecEntersTheLeaseOfItsContainer(t *testing.T) {
 	b := exclusive(t)
 	b.put(t, "process", process)
 	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
 	exec := []string{"exec", "--process", b.path("process"), "--detach", "c1"}
-	require.ErrorContains(t, b.call(exec...), "cannot enter container c1, which has GPUs of its own: its first process is gone")
+	require.ErrorContains(t, b.call(exec...),
+		"cannot enter container c1, which has GPUs of its own: its first process is gone")
 	require.NoError(t, b.call("exec", "other", "sh"), "of a container without a lease")
 
 	_, err := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-1a2b"}, Euid: b.euid}.Release(0, true)
@@ -182,7 +188,7 @@ func TestExecAsksForTheLeaseOfItsContainer(t *testing.T) {
 	require.NoError(t, b.call(exec...), "GPUs are shared now")
 }
 
-func TestFirstProcessHasToBeConcourses(t *testing.T) {
+func TestFirstProcessMustBeConcourses(t *testing.T) {
 	b := exclusive(t)
 	b.bundle(t, "task", func(spec map[string]any) { spec["process"].(map[string]any)["args"] = []any{"sh"} })
 	require.ErrorContains(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"),
@@ -191,16 +197,18 @@ func TestFirstProcessHasToBeConcourses(t *testing.T) {
 }
 
 // Else a process of an ended task could hold a GPU that is free to others.
-func TestContainerHasToEndWithItsFirstProcess(t *testing.T) {
-	for _, namespaces := range [][]any{{}, {map[string]any{"type": "mount"}}, {map[string]any{"type": "pid", "path": "/proc/1/ns/pid"}}} {
+func TestContainerMustEndWithItsFirstProcess(t *testing.T) {
+	for _, namespaces := range [][]any{{}, {map[string]any{"type": "mount"}},
+		{map[string]any{"type": "pid", "path": "/proc/1/ns/pid"}}} {
 		b := exclusive(t)
 		b.bundle(t, "task", func(spec map[string]any) { spec["linux"].(map[string]any)["namespaces"] = namespaces })
-		require.ErrorContains(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"), "cannot lease GPUs to a container without a new pid namespace: ")
+		require.ErrorContains(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"),
+			"cannot lease GPUs to a container without a new pid namespace: ")
 		require.NoDirExists(t, b.path("leases"))
 	}
 }
 
-func TestCgroupsAreKnownByTheirLastName(t *testing.T) {
+func TestCgroupNameIsTheLastPartOfItsPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"garden/1f": "1f", "/garden/1f": "1f", "/garden/1f/": "1f", "1f": "1f", "": "c1",
 		"system.slice:runc:1f": "1f", "/garden/a.b_c-d": "a.b_c-d",
@@ -215,7 +223,7 @@ func TestCgroupsAreKnownByTheirLastName(t *testing.T) {
 }
 
 // Where GPUs are shared, nothing of this is looked at: D37's rule for all calls.
-func TestSharedGPUsKnowNothingOfLeases(t *testing.T) {
+func TestSharedGPUsAreNotLeasedByTheWrapper(t *testing.T) {
 	b := newTestbed(t)
 	for i := range 3 {
 		require.NoError(t, b.task(t, "c"+strconv.Itoa(i), "GPU_COUNT=1"))
@@ -227,15 +235,59 @@ func TestSharedGPUsKnowNothingOfLeases(t *testing.T) {
 	require.Len(t, files, 5, "runc, amd.json, wrapper.json, bundle and nodes: %v", files)
 }
 
-func TestRefusedTaskIsToldSoInItsLog(t *testing.T) {
+func TestRefusalOfATaskIsInItsLog(t *testing.T) {
 	b := exclusive(t)
 	require.NoError(t, b.task(t, "c1", "GPU_COUNT=2"))
 	b.bundle(t, "task")
 	var stdout, stderr bytes.Buffer
-	code := b.run([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", b.path("log"), "--log-format", "json", "create", "-b", b.path("bundle"), "--pid-file", b.path("pid"), "c2"}, &stdout, &stderr)
+	code := b.run([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", b.path("log"),
+		"--log-format", "json", "create", "-b", b.path("bundle"), "--pid-file", b.path("pid"), "c2"}, &stdout, &stderr)
 	require.Equal(t, 1, code)
 	var line struct{ Level, Msg string }
 	require.NoError(t, json.Unmarshal([]byte(file(t, b.path("log"))), &line))
 	require.Equal(t, line.Msg+"\n", stderr.String())
 	require.Contains(t, line.Msg, "are held by the task of container c1 since ")
+}
+
+// A create that waits looks 180 times, and is refused once; one that gets its GPU in the
+// end is not refused at all.
+func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
+	sick := admission.File{GPUs: []admission.Quarantined{{Name: "GPU-3c4d", Reason: hung}}}
+	full := admission.File{Memory: []admission.IdleMemory{{Name: "GPU-1a2b", File: "used", Most: 1},
+		{Name: "GPU-3c4d", File: "used", Most: 1}}}
+	for name, c := range map[string]struct {
+		file   admission.File
+		env    []any
+		held   bool // another task has GPU-1a2b
+		pauses int  // after which nothing is in the way any more; 0: never
+		want   lease.Counters
+	}{
+		"held and withheld":          {sick, nil, true, 0, lease.Counters{Granted: 1, Busy: 1}},
+		"withheld":                   {sick, []any{"GPU_COUNT=2"}, false, 0, lease.Counters{Busy: 1}},
+		"withheld, and back in time": {sick, []any{"GPU_COUNT=2"}, false, 3, lease.Counters{Granted: 1}},
+		"memory in use":              {full, nil, false, 0, lease.Counters{Busy: 1}},
+		"more than there are":        {sick, []any{"GPU_COUNT=3"}, false, 0, lease.Counters{Impossible: 1}},
+		"held": {admission.File{}, []any{"GPU_COUNT=2"}, true, 0,
+			lease.Counters{Granted: 1, Busy: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := handedOver(t, c.file)
+			b.put(t, "used", "8589934592\n")
+			if c.held {
+				require.NoError(t, b.task(t, "c0"))
+			}
+			pauses := 0
+			b.sleep = func(time.Duration) {
+				if pauses++; pauses == c.pauses {
+					b.put(t, "withheld.json", string(admission.Encode(admission.File{})))
+				}
+			}
+			err := b.task(t, "c1", c.env...)
+			require.Equal(t, c.pauses > 0, err == nil, "%v", err)
+			_, n, err := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-3c4d", "GPU-1a2b"},
+				Euid: b.euid}.Read()
+			require.NoError(t, err)
+			require.Equal(t, c.want, n)
+		})
+	}
 }

@@ -43,12 +43,14 @@ func TestEditsOfAPrivilegedContainerAreTheCDILibrarys(t *testing.T) {
 		spec    string
 		devices []string
 	}{
-		"AMD":            {newTestbed, "amd", []string{"amd.com/gpu=GPU-1a2b"}},
-		"one NVIDIA GPU": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=1") }, "nvidia", []string{"nvidia.com/gpu=1"}},
+		"AMD": {newTestbed, "amd", []string{"amd.com/gpu=GPU-1a2b"}},
+		"one NVIDIA GPU": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=1") }, "nvidia",
+			[]string{"nvidia.com/gpu=1"}},
 		"two, by id and index": {func(t *testing.T) *testbed {
 			return nvidia(t, "nvidia.com/gpu=GPU-5a6b7c8d-0001-4e21-9f3a-1b2c3d4e5f60", "nvidia.com/gpu=0")
 		}, "nvidia", []string{"nvidia.com/gpu=GPU-5a6b7c8d-0001-4e21-9f3a-1b2c3d4e5f60", "nvidia.com/gpu=0"}},
-		"all NVIDIA GPUs": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=all") }, "nvidia", []string{"nvidia.com/gpu=all"}},
+		"all NVIDIA GPUs": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=all") }, "nvidia",
+			[]string{"nvidia.com/gpu=all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := c.bed(t)
@@ -64,7 +66,8 @@ func TestEditsOfAPrivilegedContainerAreTheCDILibrarys(t *testing.T) {
 			_, err = cache.InjectDevices(&want, c.devices...)
 			require.NoError(t, err)
 			underPolicy(&want)
-			got.Mounts = slices.DeleteFunc(got.Mounts, func(m specs.Mount) bool { return m.Destination == wellknown.AMDSpec })
+			got.Mounts = slices.DeleteFunc(got.Mounts,
+				func(m specs.Mount) bool { return m.Destination == wellknown.AMDSpec })
 			require.ElementsMatch(t, want.Mounts, got.Mounts)
 			require.ElementsMatch(t, want.Linux.Devices, got.Linux.Devices)
 			require.ElementsMatch(t, unique(want.Linux.Resources.Devices), got.Linux.Resources.Devices)
@@ -116,7 +119,8 @@ func unique(rules []specs.LinuxDeviceCgroup) (once []specs.LinuxDeviceCgroup) {
 func TestCUDAHonoursTheUnitsAndTheTasksChoice(t *testing.T) {
 	const second = "GPU-5a6b7c8d-0001-4e21-9f3a-1b2c3d4e5f60"
 	for value, want := range map[string][]string{
-		"1": {"/dev/nvidia1", "/dev/dri/renderD129"}, second: {"/dev/nvidia1", "/dev/dri/renderD129"}, "0-1": {"/dev/nvidia0", "/dev/nvidia1"},
+		"1": {"/dev/nvidia1", "/dev/dri/renderD129"}, second: {"/dev/nvidia1",
+			"/dev/dri/renderD129"}, "0-1": {"/dev/nvidia0", "/dev/nvidia1"},
 	} {
 		b := nvidia(t, "nvidia.com/gpu=all")
 		b.bundle(t, "task", env("NVIDIA_VISIBLE_DEVICES="+value))
@@ -144,8 +148,10 @@ func TestMountsOfASpecAreNeverIDMapped(t *testing.T) {
 	require.Equal(t, []uint32{44, 992}, b.result(t).Process.User.AdditionalGids)
 
 	b.bundle(t, "task", func(spec map[string]any) {
-		spec["linux"].(map[string]any)["gidMappings"] = []any{map[string]any{"containerID": 0, "hostID": 900, "size": 100}}
+		spec["linux"].(map[string]any)["gidMappings"] = []any{map[string]any{"containerID": 0, "hostID": 900,
+			"size": 100}}
 	})
 	require.NoError(t, b.create())
-	require.Equal(t, []uint32{92}, b.result(t).Process.User.AdditionalGids, "44 has no number inside and would stop the container")
+	require.Equal(t, []uint32{92}, b.result(t).Process.User.AdditionalGids,
+		"44 has no number inside and would stop the container")
 }

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
-
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
 // at makes the testbed's clock stand at a number of microseconds past a second.
@@ -30,7 +31,7 @@ func (b *testbed) markers(t *testing.T) []string {
 	return names
 }
 
-func TestMarkerOfAnEarlierContainerIsReplacedInOneStep(t *testing.T) {
+func TestMarkerIsReplacedInOneStep(t *testing.T) {
 	b := marked(t)
 	old, err := os.Open(b.path("state/c1"))
 	require.NoError(t, err)
@@ -66,7 +67,7 @@ func TestMarkerIsNotWrittenThroughALink(t *testing.T) {
 
 // A create that is killed between the two steps of making a marker leaves an
 // empty one. Its container was never there; one that is being made may be.
-func TestEmptyMarkersGoWhenTheyAreOld(t *testing.T) {
+func TestOldEmptyMarkersAreRemoved(t *testing.T) {
 	b := marked(t)
 	b.at(0)
 	b.put(t, "state/old", "")
@@ -81,7 +82,7 @@ func TestEmptyMarkersGoWhenTheyAreOld(t *testing.T) {
 
 // One create in sweepEvery looks at up to sweptAtOnce: twice as many as are
 // added meanwhile, so void ones can't pile up, and no create pays for them all.
-func TestVoidMarkersGoFasterThanNewOnesCome(t *testing.T) {
+func TestVoidMarkersAreRemovedFasterThanNewOnesCome(t *testing.T) {
 	b := marked(t)
 	const void = 100
 	for i := range void {
@@ -106,13 +107,43 @@ func TestVoidMarkersGoFasterThanNewOnesCome(t *testing.T) {
 func TestMarkersOfAllSizesAreReadBack(t *testing.T) {
 	m := markers{dir: filepath.Join(t.TempDir(), "state"), euid: uint32(os.Geteuid())}
 	for i, value := range []string{"", "x", strings.Repeat("y", 500), strings.Repeat("z", 100_000)} {
-		k := marker{bundle: "/bundle", process: edits.Process{Groups: []uint32{7, 992}, Env: edits.Environment{Set: []string{"A=" + value}, Defaults: []string{"B=\n\"" + value}}}}
+		k := marker{bundle: "/bundle", process: edits.Process{Groups: []uint32{7, 992},
+			Env: edits.Environment{Set: []string{"A=" + value}, Defaults: []string{"B=\n\"" + value}}}}
 		if i > 0 {
-			k.lease = held{gpus: []string{"0", "GPU-" + value}, pidFile: "/bundle/\"" + value, cgroup: value}
+			k.lease = heldLease{gpus: []string{"0", "GPU-" + value}, pidFile: "/bundle/\"" + value, cgroup: value}
 		}
 		require.NoError(t, m.save("c"+strconv.Itoa(i), k))
 		got, err := m.load("c" + strconv.Itoa(i))
 		require.NoError(t, err)
 		require.Equal(t, k, got)
 	}
+}
+
+func TestWaitWhenAllGPUsAreHeld(t *testing.T) {
+	runs, ended := lease.State{Held: true, Container: "c1"}, lease.State{Held: true, Container: "c2", TaskEnded: true}
+	for name, c := range map[string]struct {
+		refusal lease.Refusal
+		want    time.Duration
+	}{
+		"by tasks that run": {lease.Refusal{Reason: lease.Busy, Kind: lease.Task,
+			States: []lease.State{runs}}, 0},
+		"by what a task left behind": {lease.Refusal{Reason: lease.Busy, Kind: lease.Task,
+			States: []lease.State{runs, ended}}, quarantineTime},
+		"a container, by the same": {lease.Refusal{Reason: lease.Busy, Kind: lease.Container,
+			States: []lease.State{ended}}, 0},
+		"fly intercept, by the same": {lease.Refusal{Reason: lease.Busy, Kind: lease.Task,
+			States: []lease.State{ended}, PreviousContainer: "c3"}, 0},
+		"and there are fewer than wanted": {lease.Refusal{Reason: lease.Impossible, Kind: lease.Task,
+			States: []lease.State{ended}}, 0},
+	} {
+		require.Equal(t, c.want, waitLimit(&c.refusal), name)
+	}
+}
+
+// Programs of other versions read these files.
+func TestMarkerFileFormat(t *testing.T) {
+	k := marker{bundle: "/b", lease: heldLease{gpus: []string{"a"}, pidFile: "/p", cgroup: "g", ownProcess: true}}
+	k.process.Groups, k.process.Env.Set, k.process.Env.Defaults = []uint32{44, 992}, []string{"A=b"}, []string{"C=d"}
+	require.Equal(t, `{"bundle":"/b","groups":[44,992],"set":["A=b"],"defaults":["C=d"],`+
+		`"lease":{"gpus":["a"],"pid_file":"/p","cgroup":"g","own":true}}`, string(k.appendTo(nil)))
 }

@@ -58,7 +58,7 @@ var (
 	bothGPUs  = slices.Concat(firstGPU, secondGPU[1:])
 )
 
-func TestPrivilegedTaskFindsADescriptionOfItsGPUsAlone(t *testing.T) {
+func TestPrivilegedTaskFindsASpecOfOnlyItsGPUs(t *testing.T) {
 	one := func(id string, nodes []string) map[string][]string {
 		return map[string][]string{"amd.com/gpu=0": nodes, "amd.com/gpu=" + id: nodes, "amd.com/gpu=all": nodes}
 	}
@@ -70,10 +70,11 @@ func TestPrivilegedTaskFindsADescriptionOfItsGPUsAlone(t *testing.T) {
 		env     string
 		want    map[string][]string
 	}{
-		"leases the second":        {leased: true, env: "AMD_VISIBLE_DEVICES=1", want: one("GPU-3c4d", secondGPU)},
-		"leases both":              {leased: true, env: "GPU_COUNT=2", want: both},
-		"shares all":               {devices: []string{"amd.com/gpu=all"}, want: both},
-		"shares what it names":     {devices: []string{"amd.com/gpu=all"}, env: "AMD_VISIBLE_DEVICES=GPU-3c4d", want: one("GPU-3c4d", secondGPU)},
+		"leases the second": {leased: true, env: "AMD_VISIBLE_DEVICES=1", want: one("GPU-3c4d", secondGPU)},
+		"leases both":       {leased: true, env: "GPU_COUNT=2", want: both},
+		"shares all":        {devices: []string{"amd.com/gpu=all"}, want: both},
+		"shares what it names": {devices: []string{"amd.com/gpu=all"}, env: "AMD_VISIBLE_DEVICES=GPU-3c4d",
+			want: one("GPU-3c4d", secondGPU)},
 		"shares what the unit has": {devices: []string{"amd.com/gpu=1"}, want: one("GPU-3c4d", secondGPU)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,10 @@ func TestPrivilegedTaskFindsADescriptionOfItsGPUsAlone(t *testing.T) {
 			if c.leased {
 				b = exclusive(t)
 			} else {
-				b.configure(t, func(conf *Config) { conf.Devices, conf.Visible = c.devices, []string{"AMD_VISIBLE_DEVICES"} })
+				b.configure(t, func(conf *Config) {
+					conf.Devices, conf.Visible = c.devices,
+						[]string{"AMD_VISIBLE_DEVICES"}
+				})
 			}
 			b.bundle(t, "task", privileged, env(c.env))
 			require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "c1"))
@@ -94,7 +98,7 @@ func TestPrivilegedTaskFindsADescriptionOfItsGPUsAlone(t *testing.T) {
 	}
 }
 
-func TestOnlyPrivilegedTasksWithAMDGPUsGetADescription(t *testing.T) {
+func TestOnlyPrivilegedTasksWithAMDGPUsGetASpec(t *testing.T) {
 	for name, c := range map[string]struct {
 		bed    func(t *testing.T) *testbed
 		kind   string
@@ -111,7 +115,8 @@ func TestOnlyPrivilegedTasksWithAMDGPUsGetADescription(t *testing.T) {
 			b.configure(t, func(c *Config) { c.Containers = All })
 			return b
 		}, "check", []func(map[string]any){privileged}},
-		"NVIDIA": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=all") }, "task", []func(map[string]any){privileged}},
+		"NVIDIA": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=all") }, "task",
+			[]func(map[string]any){privileged}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := c.bed(t)
@@ -124,7 +129,7 @@ func TestOnlyPrivilegedTasksWithAMDGPUsGetADescription(t *testing.T) {
 }
 
 // A spec need not tell the numbers: then who reads the description looks at the nodes.
-func TestDescriptionHasNoNumbersThatTheSpecDoesNotTell(t *testing.T) {
+func TestNestedSpecHasOnlyNumbersOfTheUnitsSpec(t *testing.T) {
 	b := newTestbed(t)
 	b.put(t, "amd.json", `{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD128"}]}}]}`)
 	b.configure(t, func(c *Config) { c.Devices = []string{"amd.com/gpu=0"} })
@@ -134,7 +139,7 @@ func TestDescriptionHasNoNumbersThatTheSpecDoesNotTell(t *testing.T) {
 	require.Equal(t, `{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"0",`+device+`},{"name":"all",`+device+"}]}\n", file(t, b.described().Source))
 }
 
-func TestDescriptionIsMadeAnewWhateverIsInItsPlace(t *testing.T) {
+func TestNestedSpecReplacesAnyFile(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	b := newTestbed(t)
 	b.bundle(t, "task", privileged)
@@ -151,7 +156,7 @@ func TestDescriptionIsMadeAnewWhateverIsInItsPlace(t *testing.T) {
 	require.EqualValues(t, unix.S_IFREG|0o644, st.Mode, "a user of the task may run an engine, too")
 }
 
-func TestPrivilegedTaskIsRefusedAndItsLeaseEndsWhereItCantBeDescribed(t *testing.T) {
+func TestPrivilegedTaskWithoutANestedSpecIsRefused(t *testing.T) {
 	b := exclusive(t)
 	b.bundle(t, "task", privileged)
 	require.NoError(t, os.Mkdir(b.described().Source, 0o755))

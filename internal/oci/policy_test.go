@@ -20,7 +20,8 @@ func allowed(major, minor uint32) edits.Rule {
 }
 
 func bound(path, source string) edits.Mount {
-	return edits.Mount{Destination: path, Type: "bind", Source: source, Options: []string{"bind", "rw", "nosuid", "noexec"}}
+	return edits.Mount{Destination: path, Type: "bind", Source: source,
+		Options: []string{"bind", "rw", "nosuid", "noexec"}}
 }
 
 func (r result) added(before int) []edits.Mount { return r.Mounts[before:] }
@@ -45,7 +46,7 @@ func TestUserNamespaceGetsPrivateNodes(t *testing.T) {
 	require.NoDirExists(t, b.path("state"), "no marker is needed")
 }
 
-func TestPrivateNodesAreMadeOnceAndMadeAgainWhenWrong(t *testing.T) {
+func TestPrivateNodesAreReusedUnlessWrong(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	require.NoError(t, b.create())
@@ -60,7 +61,7 @@ func TestPrivateNodesAreMadeOnceAndMadeAgainWhenWrong(t *testing.T) {
 	require.Len(t, entries, 3, "no temporary node stays")
 }
 
-func TestUserNamespaceGetsTheHostNodeWhereItIsOpenToAll(t *testing.T) {
+func TestUserNamespaceGetsAnOpenHostNode(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	for p, n := range b.nodes {
@@ -84,7 +85,8 @@ func TestPrivilegedContainerGetsDevicesOpenToAnyUser(t *testing.T) {
 	r := b.result(t)
 	require.Equal(t, []edits.Mount{b.described()}, r.added(before))
 	require.Equal(t, []edits.Device{
-		{Path: "/dev/kfd", Type: "c", Major: 235, Minor: 0, FileMode: 0o666}, {Path: "/dev/dri/card0", Type: "c", Major: 226, Minor: 0, FileMode: 0o666}, {Path: "/dev/dri/renderD128", Type: "c", Major: 226, Minor: 128, FileMode: 0o666},
+		{Path: "/dev/kfd", Type: "c", Major: 235, Minor: 0, FileMode: 0o666}, {Path: "/dev/dri/card0",
+			Type: "c", Major: 226, Minor: 0, FileMode: 0o666}, {Path: "/dev/dri/renderD128", Type: "c", Major: 226, Minor: 128, FileMode: 0o666},
 	}, r.Linux.Devices)
 	require.Equal(t, gpu0, r.Linux.Resources.Devices)
 }
@@ -92,7 +94,8 @@ func TestPrivilegedContainerGetsDevicesOpenToAnyUser(t *testing.T) {
 // Inside LXD, also for a privileged container, whose other users would
 // otherwise have no way to open a node of mode 0660.
 func TestWithoutMknodHostNodesAndTheirGroupAreGiven(t *testing.T) {
-	for name, change := range map[string]func(map[string]any){"user namespace": func(map[string]any) {}, "privileged": privileged} {
+	for name, change := range map[string]func(map[string]any){"user namespace": func(map[string]any) {},
+		"privileged": privileged} {
 		t.Run(name, func(t *testing.T) {
 			b := newTestbed(t)
 			b.refuseMknod()
@@ -100,7 +103,8 @@ func TestWithoutMknodHostNodesAndTheirGroupAreGiven(t *testing.T) {
 			before := len(b.result(t).Mounts)
 			require.NoError(t, b.create())
 			r := b.result(t)
-			want := []edits.Mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0", "/dev/dri/card0"), bound("/dev/dri/renderD128", "/dev/dri/renderD128")}
+			want := []edits.Mount{bound("/dev/kfd", "/dev/kfd"), bound("/dev/dri/card0", "/dev/dri/card0"),
+				bound("/dev/dri/renderD128", "/dev/dri/renderD128")}
 			if name == "privileged" {
 				want = append(want, b.described())
 			}
@@ -152,10 +156,14 @@ func TestWithoutMknodUnusableGroupsAreRefused(t *testing.T) {
 // AMD's runtime turns a missing node into device 0:0.
 func TestMissingStaleAndFalseNodesAreRefused(t *testing.T) {
 	for want, change := range map[string]func(b *testbed){
-		"there is no /dev/kfd on this machine":                     func(b *testbed) { delete(b.nodes, "/dev/kfd") },
-		"is stale: it says 235:0 for /dev/kfd, which is 236:0 now": func(b *testbed) { b.node("/dev/kfd", 0o660, 992, unix.Mkdev(236, 0)) },
-		"/dev/kfd is not a character device":                       func(b *testbed) { b.nodes["/dev/kfd"] = unix.Stat_t{Mode: unix.S_IFLNK | 0o777} },
-		"/dev/dri/card0 is not a character device":                 func(b *testbed) { b.nodes["/dev/dri/card0"] = unix.Stat_t{Mode: unix.S_IFREG | 0o666} },
+		"there is no /dev/kfd on this machine": func(b *testbed) { delete(b.nodes, "/dev/kfd") },
+		"is stale: it says 235:0 for /dev/kfd, which is 236:0 now": func(b *testbed) {
+			b.node("/dev/kfd",
+				0o660, 992, unix.Mkdev(236, 0))
+		},
+		"/dev/kfd is not a character device": func(b *testbed) { b.nodes["/dev/kfd"] = unix.Stat_t{Mode: unix.S_IFLNK | 0o777} },
+		"/dev/dri/card0 is not a character " +
+			"device": func(b *testbed) { b.nodes["/dev/dri/card0"] = unix.Stat_t{Mode: unix.S_IFREG | 0o666} },
 	} {
 		b := newTestbed(t)
 		b.bundle(t, "task")
@@ -168,7 +176,7 @@ func TestMissingStaleAndFalseNodesAreRefused(t *testing.T) {
 }
 
 // D44: the unit's choice of GPUs changed nothing.
-func TestUnselectedGPUIsNotLookedAt(t *testing.T) {
+func TestUnselectedGPUIsNotInspected(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	delete(b.nodes, "/dev/dri/card1")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnlyTasksGetGPUsUnlessAllAreAsked(t *testing.T) {
+func TestOnlyTasksGetGPUsByDefault(t *testing.T) {
 	for _, kind := range []string{"get", "check"} {
 		b := newTestbed(t)
 		b.bundle(t, kind)
@@ -52,11 +52,12 @@ func TestBundleDefaultsToTheWorkingDirectory(t *testing.T) {
 }
 
 // D37: the predecessor changed the host's nodes at every call.
-func TestOtherCallsReachRuncWithNothingTouched(t *testing.T) {
+func TestOtherCallsReachRuncUnchanged(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	before := b.text(t)
-	for _, line := range []string{"delete create x", "--log create state c1", "kill c1", "--version", "start c1", "delete --force c1"} {
+	for _, line := range []string{"delete create x", "--log create state c1", "kill c1", "--version",
+		"start c1", "delete --force c1"} {
 		require.NoError(t, b.call(strings.Fields(line)...))
 		require.Equal(t, append([]string{b.path("runc")}, strings.Fields(line)...), b.argv)
 	}
@@ -121,7 +122,8 @@ func TestRefusalIsOnStderrAndInTheLogOfTheCall(t *testing.T) {
 		log := b.path("log." + format)
 		b.put(t, "log."+format, "earlier line\n")
 		var stdout, stderr bytes.Buffer
-		code := b.run([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", log, "--log-format", format, "create", "-b", b.path("bundle"), "c1"}, &stdout, &stderr)
+		code := b.run([]string{"runc", "--root", "/run/containerd/runc/concourse", "--log", log,
+			"--log-format", format, "create", "-b", b.path("bundle"), "c1"}, &stdout, &stderr)
 		require.Equal(t, 1, code)
 		require.Empty(t, stdout.String())
 		require.Contains(t, stderr.String(), "runc-amd-wrapper: cannot give the task /dev/kfd: there is no ")
@@ -148,7 +150,8 @@ func TestInfoNamesTheConfig(t *testing.T) {
 
 // On the hot path of every container, so nothing else may come in.
 func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{else}}std {{.ImportPath}}{{end}}",
+	out, err := exec.Command("go", "list", "-deps", "-f",
+		"{{if not .Standard}}{{.ImportPath}}{{else}}std {{.ImportPath}}{{end}}",
 		"concourse-ci-machine/src/runc-amd-wrapper").Output()
 	require.NoError(t, err)
 	heavy := []string{"encoding/json", "net", "os/exec", "regexp", "text/template", "log", "crypto/tls"}

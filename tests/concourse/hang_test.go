@@ -116,7 +116,7 @@ func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 		on := s.onNode(u, hangingNode)
 		begin := time.Now()
 		c.falls()
-		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.Withheld }, "it is not withheld: "+c.name)
+		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.Quarantined }, "it is not withheld: "+c.name)
 		s.since(begin, c.name+": withheld")
 		until(t, func() bool {
 			require.False(t, on.ended(), on.out)
@@ -141,7 +141,7 @@ func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 			require.Contains(t, b.out, sickNode)
 			require.NotContains(t, b.out, hangingNode)
 		}
-		require.Equal(t, quarantine.Withheld, u.service(hangingGPU))
+		require.Equal(t, quarantine.Quarantined, u.service(hangingGPU))
 
 		c.rises()
 		s.finish(u, on)

@@ -147,7 +147,7 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	require.NoError(t, sick.Root.WriteFile("/srv/out_rw/sick-"+sickNode, nil, 0o644))
 	counted(sick, sickGPU, 1)
 	sign := time.Now()
-	took := within(t, time.Minute, func() bool { return sick.service(sickGPU) == quarantine.Withheld }, "it is not withheld")
+	took := within(t, time.Minute, func() bool { return sick.service(sickGPU) == quarantine.Quarantined }, "it is not withheld")
 	t.Logf("%.1f s from the sign to withheld", took.Seconds())
 	require.LessOrEqual(t, took, noticed)
 	// A hook while Concourse makes the volumes of builds: the status tells, and no tag follows.

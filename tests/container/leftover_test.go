@@ -45,12 +45,12 @@ func TestWhatAnEndedTaskLeftIsEndedAndItsContainerStays(t *testing.T) {
 			require.NoError(t, b.up())
 			word := u.fifo(b.id)
 			now := time.Now()
-			look := func() []lease.Left {
+			look := func() []lease.Remnant {
 				t.Helper()
 				l := u.leases()
 				now = now.Add(6 * time.Second)
 				l.Now = func() time.Time { return now }
-				done, err := l.EndLeft(l.Signal)
+				done, err := l.EndRemaining(l.Signal)
 				assert.NoError(t, err)
 				return done
 			}
@@ -77,9 +77,9 @@ func TestWhatAnEndedTaskLeftIsEndedAndItsContainerStays(t *testing.T) {
 
 			_, err = word.WriteString("\n") // the session ends
 			require.NoError(t, err)
-			ends := make(chan []lease.Left)
+			ends := make(chan []lease.Remnant)
 			go func() {
-				var all []lease.Left
+				var all []lease.Remnant
 				for len(all) == 0 || all[len(all)-1].Signal != unix.SIGKILL {
 					all = append(all, look()...)
 				}
@@ -87,7 +87,7 @@ func TestWhatAnEndedTaskLeftIsEndedAndItsContainerStays(t *testing.T) {
 			}()
 			require.Empty(t, u.refusal(), "the next task waits until the GPU is free")
 			done := <-ends
-			require.Equal(t, lease.Left{Container: b.id, GPUs: []string{"GPU-0"}, Processes: 2, Signal: unix.SIGTERM}, done[0])
+			require.Equal(t, lease.Remnant{Container: b.id, GPUs: []string{"GPU-0"}, Processes: 2, Signal: unix.SIGTERM}, done[0])
 			u.isFree()
 
 			b.begins("echo again > /events/all\n")

@@ -42,7 +42,7 @@ const sickGPU = "0000:03:00.0"
 func newTeller(t *testing.T, a tasknotice.Action) *teller {
 	t.Helper()
 	r := &teller{t: t, action: a, host: host.Host{Root: host.Root(t.TempDir()), Clock: hosttest.Clock{T: hosttest.Now}}}
-	r.record = quarantine.Decide(r.record, quarantine.Look{At: hosttest.Now, Policy: quarantine.Auto, GPUs: []quarantine.Seen{{
+	r.record = quarantine.Decide(r.record, quarantine.Look{At: hosttest.Now, Policy: quarantine.Auto, GPUs: []quarantine.Reading{{
 		Name: sickGPU, Index: 3, Up: true, State: health.Critical, Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"ring gfx timeout"}}}}}})
 	return r
 }
@@ -54,7 +54,7 @@ func (r *teller) look(after time.Duration, has ...*bed) {
 	for _, b := range has {
 		l.Users[sickGPU] = append(l.Users[sickGPU], b.id)
 	}
-	require.NoError(r.t, tasknotice.Tasks{}.Tell(r.host, &r.said, l))
+	require.NoError(r.t, tasknotice.Tasks{}.Notify(r.host, &r.said, l))
 }
 
 // told is the line that the build gets.

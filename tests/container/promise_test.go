@@ -86,7 +86,7 @@ func (w *promised) serves(b *bed) {
 	for i := range config.Leases.GPUs {
 		config.Leases.GPUs[i].Name = gpusOfWorker[i]
 	}
-	config.Withheld = &oci.Withheld{File: filepath.Join(w.root, quarantine.WithheldFile), GPUs: config.Leases.GPUs}
+	config.Quarantine = &oci.Quarantine{File: filepath.Join(w.root, quarantine.AdmissionFile), GPUs: config.Leases.GPUs}
 	config.Leases.Dir = filepath.Join(w.root, "run/concourse-gpu")
 	b.configure(config)
 	own, leases := b.unit, *config.Leases // what the charm wrote has no prefix

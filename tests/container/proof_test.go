@@ -90,20 +90,20 @@ func TestProofEndsAsItsProgramDoes(t *testing.T) {
 	onEachCgroup(t, func(t *testing.T, _ string) {
 		p := newProving(t, 0o660)
 		proof, output := p.run(sh+"echo computed; echo beside >&2\n", time.Minute)
-		require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
+		require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
 		require.ElementsMatch(t, []string{"computed", "beside", ""}, strings.Split(output, "\n"))
 
 		proof, output = p.run(sh+"printf '\\033[2Jwrong sum\\n'; exit 3\n", time.Minute)
-		require.Equal(t, quarantine.Failed, proof.End, output+proof.Why)
+		require.Equal(t, quarantine.Failed, proof.End, output+proof.Reason)
 		require.Equal(t, 3, proof.Exit)
 		require.Equal(t, "?[2Jwrong sum\n", output)
 
 		proof, output = p.run(sh+"sh -c 'kill -SEGV $$'\n", time.Minute)
-		require.Equal(t, quarantine.Failed, proof.End, output+proof.Why)
+		require.Equal(t, quarantine.Failed, proof.End, output+proof.Reason)
 		require.Equal(t, 139, proof.Exit)
 
 		proof, output = p.run(sh+"i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done\n", time.Minute)
-		require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
+		require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
 		require.Len(t, output, 4096)
 		require.True(t, strings.HasSuffix(output, "line 2999\n"))
 	})
@@ -113,7 +113,7 @@ func TestProofEndsAsItsProgramDoes(t *testing.T) {
 func TestProofThatDoesNotEndIsEnded(t *testing.T) {
 	p := newProving(t, 0o660)
 	proof, output := p.run(sh+"trap '' TERM INT HUP; (sleep 4242 &) ; echo begun; sleep 4243\n", 5*time.Second)
-	require.Equal(t, quarantine.Failed, proof.End, output+proof.Why)
+	require.Equal(t, quarantine.Failed, proof.End, output+proof.Reason)
 	require.True(t, proof.Late)
 	require.Equal(t, "begun\n", output)
 	require.Empty(t, programs(t, "sleep\x00424"))
@@ -127,12 +127,12 @@ func TestProofThatDoesNotStartIsNoWordOnTheGPU(t *testing.T) {
 	require.NoError(t, os.Chmod(p.job.Command, 0o700))
 	proof, output := p.job.Run(t.Context(), p.Host, time.Minute)
 	require.Equal(t, quarantine.NotRun, proof.End, output)
-	require.Contains(t, proof.Why, "permission denied")
+	require.Contains(t, proof.Reason, "permission denied")
 
 	p.job.Runc = "/nowhere/runc"
 	proof, output = p.job.Run(t.Context(), p.Host, time.Minute)
 	require.Equal(t, quarantine.NotRun, proof.End, output)
-	require.Contains(t, proof.Why, "/nowhere/runc")
+	require.Contains(t, proof.Reason, "/nowhere/runc")
 }
 
 // The program has this GPU and what everybody may read, and nothing else.
@@ -178,7 +178,7 @@ if busybox mknod /tmp/node c 10 %d 2>/dev/null; then echo "mknod: made"; else ec
 grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status | tr -d '\t '
 echo "env: $GPU_INDEX $GPU_PCI $(env | cut -d= -f1 | sort | tr '\n' ' ')"
 `, l.Addr().(*net.TCPAddr).Port, numbers["/dev/dri/renderD129"]), time.Minute)
-			require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
+			require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
 			got := found(output)
 			for what, want := range map[string]string{
 				"user": "65534 65534", "kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": "absent",
@@ -207,7 +207,7 @@ func TestProofThatWasKilledIsBegunAgain(t *testing.T) {
 	require.NoError(t, runc.Run())
 	require.Eventually(t, func() bool { return len(programs(t, "sleep\x004244")) > 0 }, time.Minute, 20*time.Millisecond)
 	proof, output := p.run(sh+"exit 0\n", time.Minute)
-	require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
+	require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
 	require.Empty(t, programs(t, "sleep\x004244"))
 }
 
@@ -254,7 +254,7 @@ func TestProofInsideLXD(t *testing.T) {
 				require.NoError(t, os.Symlink("usr/"+link, b.path(link)))
 			}
 			proof, output := p.run(sh+probe, time.Minute)
-			require.Equal(t, quarantine.Passed, proof.End, output+proof.Why)
+			require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
 			require.Equal(t, map[string]string{"kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": "absent"}, found(output))
 		})
 	}

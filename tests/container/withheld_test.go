@@ -14,9 +14,9 @@ import (
 
 // withholds has the unit's charm withhold GPUs of this bed's unit, by name.
 func (b *bed) withholds(names ...string) {
-	var gpus []admission.GPU
+	var gpus []admission.Quarantined
 	for _, n := range names {
-		gpus = append(gpus, admission.GPU{Name: n, Why: "is withheld since 2026-08-01 14:03:05 UTC: hangs"})
+		gpus = append(gpus, admission.Quarantined{Name: n, Reason: "is withheld since 2026-08-01 14:03:05 UTC: hangs"})
 	}
 	require.NoError(b.t, os.WriteFile(b.path("withheld.json"), admission.Encode(admission.File{GPUs: gpus}), 0o644))
 }
@@ -24,7 +24,7 @@ func (b *bed) withholds(names ...string) {
 // knows is lend for a unit whose charm withholds GPUs, leased or not.
 func (u *unit) knows(b *bed, leased bool) {
 	c := b.unit
-	c.Withheld = &oci.Withheld{File: b.path("withheld.json"), GPUs: c.Leases.GPUs}
+	c.Quarantine = &oci.Quarantine{File: b.path("withheld.json"), GPUs: c.Leases.GPUs}
 	if !leased {
 		c.Leases = nil
 	}

@@ -14,8 +14,6 @@ import (
 	"concourse-ci-machine/internal/charm/config"
 )
 
-const predecessorPage = "docs/explanation/predecessor.md"
-
 // defectsPage is for whoever changes the charm, and no page of docs.
 const defectsPage = "internal/charm/predecessor/DEFECTS.md"
 

@@ -93,10 +93,10 @@ func bagKeys(t *testing.T) map[string][]string {
 	}
 	const folder = "internal/charm/relation/"
 	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
-	routeApp, err := relation.Route{}.Bag()
+	routeApp, err := relation.Route{}.Databag()
 	require.NoError(t, err)
-	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSABag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerBag("k", "n", "v"))), slices.Collect(maps.Keys(relation.DrainBag(0))),
-		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Bag())))
+	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSADatabag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerDatabag("k", "n", "v"))), slices.Collect(maps.Keys(relation.DrainDatabag(0))),
+		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Databag())))
 	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
 	require.Subset(t, tsa, looked(folder+"tsa.go"))
 	unique := func(parts ...[]string) []string {
@@ -110,7 +110,7 @@ func bagKeys(t *testing.T) map[string][]string {
 		"vault-kv key":         unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
 		"haproxy-route key":    unique(keysOf(routeApp), keysOf(relation.RouteUnit("10.0.0.2")), looked(folder+"route.go")),
 		"tracing key":          unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
-		"certificates key":     unique(keysOf(relation.CertificateBag("x")), looked(folder+"certificates.go")),
+		"certificates key":     unique(keysOf(relation.CertificateDatabag("x")), looked(folder+"certificates.go")),
 		"ldap key":             unique(keysOf(relation.LDAPRequest("a", "m")), looked(folder+"ldap.go")),
 		"receive-ca-certs key": unique(keysOf(relation.AuthoritiesRequest()), looked(folder+"authorities.go")),
 	}

@@ -1,11 +1,14 @@
 package docs
 
 import (
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/oci"
 )
 
 const wrapperPage = "docs/reference/wrapper.md"
@@ -18,18 +21,20 @@ func TestWrapperPageListsEveryRefusal(t *testing.T) {
 	}
 }
 
-func TestWrapperPageListsTheFieldsOfItsConfig(t *testing.T) {
-	var fields []string
-	prefix := ""
-	bench, _, _ := strings.Cut(readFile(t, "internal/oci/benchgpu.go"), "\n// BenchGPU ") // told of in the row of the list
-	for line := range strings.Lines(readFile(t, "internal/oci/config.go") + readFile(t, "internal/oci/leases.go") + readFile(t, "internal/oci/withheld.go") + bench) {
-		if m := regexp.MustCompile(`^type (Folders|Leases|Withheld|Bench) `).FindStringSubmatch(line); m != nil {
-			prefix = strings.Replace(strings.ToLower(m[1])+".", "bench.", "leases.bench.", 1)
-		}
-		if m := regexp.MustCompile("`json:\"([a-z_]+)").FindStringSubmatch(line); m != nil {
-			fields = append(fields, prefix+m[1])
+// configFields returns the names of a config's fields, with those of the structs in it.
+func configFields(t reflect.Type, prefix string) (names []string) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, prefix+name)
+		if f.Type.Kind() == reflect.Pointer {
+			names = append(names, configFields(f.Type.Elem(), prefix+name+".")...)
 		}
 	}
+	return names
+}
+
+func TestWrapperPageListsTheFieldsOfItsConfig(t *testing.T) {
+	fields := configFields(reflect.TypeFor[oci.Config](), "")
 	require.ElementsMatch(t, fields, column(readFile(t, wrapperPage), "field"))
 
 	var variables []string

@@ -145,7 +145,7 @@ func TestEnginesTasksAndPodsHaveNoGPUTogether(t *testing.T) {
 	// A task and a pod: this process is the call that leases for one, and the keeper of the other.
 	_, err = l.Take(lease.Call{Container: "4f1c", Bundle: dir, PidFile: dir + "/none", Cgroup: "4f1c", PID: os.Getpid()}, lease.Want{Of: []int{0}, Count: 1})
 	require.NoError(t, err)
-	require.NoError(t, l.Keep("team-a/train-0/main", []int{1}, nil))
+	require.NoError(t, l.HoldForPod("team-a/train-0/main", []int{1}, nil))
 	out, err = byPodman("-e AMD_VISIBLE_DEVICES=0")
 	require.Error(t, err)
 	require.Contains(t, out, "is held by the task of container 4f1c since ")
@@ -155,7 +155,7 @@ func TestEnginesTasksAndPodsHaveNoGPUTogether(t *testing.T) {
 		require.Contains(t, out, "is held by pod team-a/train-0, container main since ")
 		require.Contains(t, out, "see kubectl --namespace team-a get pod train-0)")
 	}
-	require.NoError(t, l.GiveBack([]int{1}))
+	require.NoError(t, l.ReleasePod([]int{1}))
 	out, err = byPodman("--device amd.com/gpu=1")
 	require.NoError(t, err, out)
 

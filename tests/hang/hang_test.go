@@ -161,7 +161,7 @@ func (m *machine) states() map[string]string {
 	require.NoError(m, json.Unmarshal(data, &r))
 	states := map[string]string{}
 	for _, g := range r.GPUs {
-		states[g.Name] = strings.TrimSpace(string(g.State) + " " + quarantine.Texts(g.Standing))
+		states[g.Name] = strings.TrimSpace(string(g.State) + " " + quarantine.DescribeFaults(g.ActiveFaults))
 	}
 	return states
 }
@@ -200,7 +200,7 @@ func TestGPUWhoseReadingsFailIsWithheldThoughOneFileAnswers(t *testing.T) {
 		return strings.Contains(m.states()[sickGPU], "that did before")
 	}, commandTime, time.Second)
 	states := m.states()
-	require.Contains(t, states[sickGPU], string(quarantine.Withheld))
+	require.Contains(t, states[sickGPU], string(quarantine.Quarantined))
 	require.Equal(t, "in_service", states[wellGPU])
 }
 

@@ -27,7 +27,7 @@ func TestProofIsTheOneOfTheOption(t *testing.T) {
 	at := time.Now().UTC()
 	l := quarantine.Look{At: at, Policy: quarantine.Auto, Proof: "/srv/tools/proof"}
 	for i, name := range []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"} {
-		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
 	}
 	rec := quarantine.Decide(quarantine.Record{}, l)
 	l.GPUs[1].State, l.GPUs[1].Faults = health.Critical, []health.Fault{{Kind: health.Hang}}
@@ -37,14 +37,14 @@ func TestProofIsTheOneOfTheOption(t *testing.T) {
 		l.At = l.At.Add(15 * time.Second)
 		rec = quarantine.Decide(rec, l)
 	}
-	require.Equal(t, []string{"0000:43:00.0"}, rec.Due())
+	require.Equal(t, []string{"0000:43:00.0"}, rec.DueProofs())
 	require.NoError(t, quarantine.Write(u.Root, rec))
 	_, stderr, code := u.person("gpu", "proof", "0000:43:00.0")
 	require.Zero(t, code, stderr)
 	p, err := healthcheck.Read(u.Root, "0000:43:00.0")
 	require.NoError(t, err)
 	require.Equal(t, quarantine.NotRun, p.End)
-	require.Contains(t, p.Why, "there is no /srv/tools/proof; put it there")
+	require.Contains(t, p.Reason, "there is no /srv/tools/proof; put it there")
 	p.Began, p.Ended = l.At, l.At // as a look after it sees it
 	l.Proofs = []quarantine.Proof{p}
 	require.NoError(t, quarantine.Write(u.Root, quarantine.Decide(rec, l)))

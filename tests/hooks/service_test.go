@@ -25,7 +25,7 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 		require.NoError(t, err)
 		l := quarantine.Look{At: at, Policy: quarantine.Auto}
 		for i, name := range slots {
-			l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+			l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
 		}
 		for _, i := range sick {
 			l.GPUs[i].State, l.GPUs[i].Faults = health.Critical, []health.Fault{{Kind: health.Hang, Signals: []string{"kernel_log"}}}
@@ -84,14 +84,14 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	}
 	a := u.action("gpu-withhold", map[string]any{"gpu": 1, "reason": "swap the riser"})
 	require.Equal(t, "completed", a.Status, a.Message)
-	require.Contains(t, u.read(quarantine.WithheldFile), `"name":"0000:43:00.0"`)
+	require.Contains(t, u.read(quarantine.AdmissionFile), `"name":"0000:43:00.0"`)
 	stdout, stderr, code := u.person("gpu", "list")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "by hand: swap the riser\n")
 	require.Contains(t, u.hook("update-status").Status().Message, "(GPU: 4x AMD, 1 withheld: by hand)")
 	a = u.action("gpu-return", map[string]any{"gpu": "0000:43:00.0"})
 	require.Equal(t, "completed", a.Status, a.Message)
-	require.False(t, u.Root.Exists(quarantine.WithheldFile))
+	require.False(t, u.Root.Exists(quarantine.AdmissionFile))
 	require.NoError(t, u.Root.WriteFile(tags, []byte(`{"out":["0000:83:00.0"],"at":"2026-01-01T00:00:00Z"}`), 0o600))
 	u.hook("update-status")
 	require.Equal(t, before, u.read(environment))

@@ -36,7 +36,7 @@ func unit(t *testing.T, n int) {
 	runc, err := exec.LookPath("runc")
 	require.NoError(t, err)
 	config := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
-		Leases: &oci.Leases{Dir: lease.DefaultDir}, Withheld: &oci.Withheld{File: quarantine.WithheldFile}}
+		Leases: &oci.Leases{Dir: lease.DefaultDir}, Quarantine: &oci.Quarantine{File: quarantine.AdmissionFile}}
 	record := quarantine.Record{At: time.Now(), Policy: quarantine.Auto}
 	for i, g := range all[:n] {
 		require.Equal(t, render(i), g.Render.Path)
@@ -45,12 +45,12 @@ func unit(t *testing.T, n int) {
 		config.Leases.GPUs = append(config.Leases.GPUs, oci.LeasedGPU{Name: name, Nodes: []string{g.Render.Path}})
 		record.GPUs = append(record.GPUs, quarantine.GPU{Name: name, Index: i, State: quarantine.InService, Since: time.Now()})
 	}
-	config.Withheld.GPUs = config.Leases.GPUs
+	config.Quarantine.GPUs = config.Leases.GPUs
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
 	write(t, oci.DefaultConfig, string(text))
 	require.NoError(t, quarantine.Write(host.Root("/"), record))
-	require.NoError(t, os.RemoveAll(quarantine.WithheldFile))
+	require.NoError(t, os.RemoveAll(quarantine.AdmissionFile))
 	dispatch(t, "cdi", "generate", "--output", cdi.Path)
 	for i := range n {
 		held(t, i, "")

@@ -76,10 +76,10 @@ func TestBrowserRunsNothingFromAName(t *testing.T) {
 // eachView shows any number of GPUs on each screen, by day and by night.
 func eachView(t *testing.T, b *browser, check func(t *testing.T, gpus int, v view)) {
 	eight, many, divided := gpus(8), gpus(64), partitions(64)
-	eight[5], many[37] = out(hurt(eight[5]), quarantine.Withheld), out(hurt(many[37]), quarantine.Withheld)
+	eight[5], many[37] = out(hurt(eight[5]), quarantine.Quarantined), out(hurt(many[37]), quarantine.Quarantined)
 	eight[2], many[12] = out(eight[2], quarantine.Proving), out(many[12], quarantine.Proving)
 	for i := range 8 {
-		divided[16+i] = out(divided[16+i], quarantine.Withheld)
+		divided[16+i] = out(divided[16+i], quarantine.Quarantined)
 	}
 	for name, all := range map[string][]api.Status{"none": nil, "1": gpus(1), "8": gpus(8), "8 partitions": partitions(8),
 		"8, one critical": eight, "64": many, "64 partitions": divided} {
@@ -132,7 +132,7 @@ func TestNothingKeepsPeopleOutOfThePage(t *testing.T) {
 func TestBrowserShowsWithheldGPUs(t *testing.T) {
 	b := newBrowser(t)
 	few, many := gpus(4), gpus(64)
-	few[1], many[37] = out(few[1], quarantine.Withheld), out(many[37], quarantine.Withheld)
+	few[1], many[37] = out(few[1], quarantine.Quarantined), out(many[37], quarantine.Quarantined)
 	for summary, all := range map[string][]api.Status{"4 GPUs: 4 healthy; 1 withheld": few, "64 GPUs: 64 healthy; 1 withheld": many} {
 		url := made(t, all)
 		for _, v := range []view{{width: 1200, height: 800}, {width: 1200, height: 800, noJS: true}, {width: 390, height: 844, dark: true}} {

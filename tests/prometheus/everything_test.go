@@ -90,7 +90,7 @@ func serviceReport(t *testing.T, r host.Root) string {
 	require.NoError(t, err)
 	l := quarantine.Look{At: time.Now(), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, quarantine.Seen{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, Up: true, State: health.Healthy})
 	}
 	rec, err := quarantine.Decide(quarantine.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].Name, "swap the riser", l.At)
 	require.NoError(t, err)

@@ -7,47 +7,49 @@ import (
 	"strings"
 )
 
-// IsArch reports whether s names the instruction set of an AMD GPU as the kernel
-// tells it: gfx and 3 to 8 hex digits, such as gfx90a and gfx1100.
+// IsArch reports whether s is the instruction set of an AMD GPU as the kernel reports it:
+// gfx and 3 to 8 hex digits, such as gfx90a and gfx1100.
 func IsArch(s string) bool {
 	digits, ok := strings.CutPrefix(s, "gfx")
 	return ok && len(digits) >= 3 && len(digits) <= 8 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// archs reads the option required-archs: each once, in order.
+// archs reads the option required-archs: each architecture once, in order.
 func archs(s string) ([]string, error) {
 	all, err := list(s, func(part string) error {
 		if !IsArch(part) {
-			return fmt.Errorf("%q is not an architecture such as gfx90a or gfx1100; want them with commas between them", part)
+			return fmt.Errorf("%q is not an architecture such as gfx90a or gfx1100; want them with commas between them",
+				part)
 		}
 		return nil
 	})
 	return distinct(all), err
 }
 
-// hipArches reads the option hip-arches: what clang takes as --offload-arch
-// (LLVM's AMDGPU usage guide, "Target ID"), each once, in order. Two spellings of
-// one are one: features come in the order of the alphabet.
+// hipArches reads the option hip-arches: values of clang's --offload-arch (LLVM's AMDGPU
+// usage guide, "Target ID"), each once, in order. Features are sorted, so that two
+// spellings of one target are equal.
 func hipArches(s string) ([]string, error) {
 	parts, err := list(s, func(part string) error { _, err := targetID(part); return err })
 	if err != nil {
 		return nil, err
 	}
 	for i, part := range parts {
-		parts[i], _ = targetID(part) // checked just now
+		parts[i], _ = targetID(part) // valid, see above
 	}
 	return distinct(parts), sameFeatures(parts)
 }
 
-// genericArch is an instruction set that several architectures have in common.
+// genericArch matches an instruction set that several architectures share.
 var genericArch = regexp.MustCompile(`^gfx[0-9]+(-[0-9]+)*-generic$`)
 
-// targetID is an architecture with its features, sorted.
+// targetID returns an architecture with its features, sorted.
 func targetID(s string) (string, error) {
 	words := strings.Split(s, ":")
 	arch, features := words[0], words[1:]
 	if !IsArch(arch) && !genericArch.MatchString(arch) {
-		return "", fmt.Errorf("%q is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them", s)
+		return "", fmt.Errorf("%q is not an architecture such as gfx1100 or gfx90a:xnack-; want them with "+
+			"commas between them", s)
 	}
 	slices.Sort(features)
 	for i, f := range features {
@@ -63,8 +65,8 @@ func targetID(s string) (string, error) {
 
 func featureName(f string) string { return strings.TrimRight(f, "+-") }
 
-// sameFeatures refuses an architecture that has a feature here and leaves it
-// open there: clang does, and the second would be a build of the first again.
+// sameFeatures refuses an architecture that has a feature in one target and not in another.
+// clang refuses it, and both targets would be the same build.
 func sameFeatures(targets []string) error {
 	names := map[string]string{}
 	for _, t := range targets {
@@ -74,14 +76,15 @@ func sameFeatures(targets []string) error {
 		}
 		now := strings.Join(words[1:], ":")
 		if before, seen := names[words[0]]; seen && before != now {
-			return fmt.Errorf("%s stands there with different features; give each of its entries the same ones, with + or -", words[0])
+			return fmt.Errorf("%s stands there with different features; give each of its entries the same ones, "+
+				"with + or -", words[0])
 		}
 		names[words[0]] = now
 	}
 	return nil
 }
 
-// distinct is each once, in order.
+// distinct returns each string once, in order.
 func distinct(all []string) (once []string) {
 	for _, s := range all {
 		if !slices.Contains(once, s) {
@@ -91,16 +94,19 @@ func distinct(all []string) (once []string) {
 	return once
 }
 
-// coverageOptions are what a web has to say of its workers' GPUs.
+// coverageOptions returns the options of a web about the GPUs of its workers.
 func coverageOptions() []Option {
 	return []Option{
-		text("required-archs", "", func(c *Config, s string) (err error) { c.RequiredArchs, err = archs(s); return err }),
+		text("required-archs", "", func(c *Config, s string) (err error) {
+			c.RequiredArchs, err = archs(s)
+			return err
+		}),
 		text("limit-gpu-tasks", "auto", func(c *Config, s string) error {
-			c.LimitTasks = s == "auto"
+			c.LimitGPUTasks = s == "auto"
 			return oneOf(s, "auto", "off")
 		}),
 		text("gpu-rerun", "auto", func(c *Config, s string) error {
-			c.Rerun = s == "auto"
+			c.GPURerun = s == "auto"
 			return oneOf(s, "auto", "off")
 		}),
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestArchitecturesToBuildForAreDistinctInOrderAndOneSpelling(t *testing.T) {
+func TestHipArchesAreDistinctAndNormalized(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                              "",
 		"gfx1100":                       "gfx1100",
@@ -39,11 +39,11 @@ func TestArchitecturesToBuildForAreDistinctInOrderAndOneSpelling(t *testing.T) {
 	}
 }
 
-func TestRequiredArchitecturesAreThoseOfHardware(t *testing.T) {
+func TestRequiredArchsAreArchitecturesOfHardware(t *testing.T) {
 	c, problems := Parse(map[string]any{"required-archs": "gfx942,gfx90a, gfx942"}, nil)
 	require.Empty(t, problems)
 	require.Equal(t, []string{"gfx942", "gfx90a"}, c.RequiredArchs)
-	require.True(t, c.LimitTasks)
+	require.True(t, c.LimitGPUTasks)
 	for _, value := range []string{"gfx90a:xnack-", "gfx11-generic", "gfx12", "gfx123456789", "rocm", "gfx942,,gfx90a"} {
 		_, problems := Parse(map[string]any{"required-archs": value}, nil)
 		require.Len(t, problems, 1, value)
@@ -51,7 +51,7 @@ func TestRequiredArchitecturesAreThoseOfHardware(t *testing.T) {
 	}
 	c, problems = Parse(map[string]any{"limit-gpu-tasks": "off"}, nil)
 	require.Empty(t, problems)
-	require.False(t, c.LimitTasks)
+	require.False(t, c.LimitGPUTasks)
 	_, problems = Parse(map[string]any{"limit-gpu-tasks": "4"}, nil)
 	require.Equal(t, []Problem{{"limit-gpu-tasks", `"4" is not one of auto, off`}}, problems)
 	_, problems = Parse(map[string]any{"gpu-rerun": "on"}, nil)

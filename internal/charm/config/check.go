@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// settings says which options have another value than their default.
+// settings has the options with another value than their default.
 type settings map[string]bool
 
-// check is what no option can tell alone. It adds notes to the config.
+// check finds the problems between options. It also adds notes to the config.
 func check(c *Config, options []Option, set settings) []Problem {
 	var problems []Problem
 	for _, one := range []struct {
@@ -22,7 +22,8 @@ func check(c *Config, options []Option, set settings) []Problem {
 		{"tls-port", tlsPort(c)},
 		{"extra-local-users", extraUsers(c)},
 		{"default-build-logs-to-retain", retention(c, "default-build-logs-to-retain", "max-build-logs-to-retain")},
-		{"default-days-to-retain-build-logs", retention(c, "default-days-to-retain-build-logs", "max-days-to-retain-build-logs")},
+		{"default-days-to-retain-build-logs", retention(c, "default-days-to-retain-build-logs",
+			"max-days-to-retain-build-logs")},
 		{"vault-url", vaultLogin(c, set)},
 		{"vault-client-key", clientPair(c, set)},
 		{"registry-mirror", c.registryDefaults()},
@@ -45,7 +46,7 @@ func check(c *Config, options []Option, set settings) []Problem {
 }
 
 func tlsPort(c *Config) error {
-	if c.TLS && c.TLSPort == c.WebPort && c.TLSPort != 0 {
+	if c.TLSEnabled && c.TLSPort == c.WebPort && c.TLSPort != 0 {
 		return fmt.Errorf("%d is web-port, too; give one of them another port", c.TLSPort)
 	}
 	return nil
@@ -53,29 +54,30 @@ func tlsPort(c *Config) error {
 
 func extraUsers(c *Config) error {
 	for i, pair := range pairs(c.ExtraLocalUsers) {
-		if name, _, _ := strings.Cut(pair, ":"); name == c.AdminUser {
+		if name, _, _ := strings.Cut(pair, ":"); name == c.InitialAdminUsername {
 			return fmt.Errorf("pair %d has the name of initial-admin-username; the charm makes that user", i+1)
 		}
 	}
 	return nil
 }
 
-// retention compares what jobs keep by default with the most they may keep.
+// retention compares the builds or days that jobs keep by default with the maximum.
 func retention(c *Config, standard, most string) error {
 	limit, limited := c.WebEnv[envKey(most)]
-	kept, _ := strconv.Atoi(c.WebEnv[envKey(standard)]) // 0 where there is none: as much as may be
+	kept, _ := strconv.Atoi(c.WebEnv[envKey(standard)]) // 0 if unset: keep the maximum
 	if n, _ := strconv.Atoi(limit); limited && kept > n {
 		return fmt.Errorf("%d is more than the %d of %s; lower it or raise that", kept, n, most)
 	}
 	return nil
 }
 
-// vaultLogin: Concourse does not start with a Vault that it can't log in to.
-// Its other ways to do that have no option.
+// vaultLogin requires a login for Vault, because Concourse does not start without it. The
+// charm has no options for Concourse's other ways to log in to Vault.
 func vaultLogin(c *Config, set settings) error {
 	byFlag := slices.ContainsFunc(c.ExtraWebFlags, func(f string) bool { return strings.HasPrefix(f, "--vault-") })
 	if set["vault-url"] && !set["vault-client-token"] && !set["vault-auth-backend"] && !byFlag {
-		return errors.New("Concourse can't log in there; set vault-client-token, or vault-auth-backend and vault-auth-param")
+		return errors.New("Concourse can't log in there; set vault-client-token, or vault-auth-backend and " +
+			"vault-auth-param")
 	}
 	return nil
 }
@@ -94,28 +96,30 @@ func clientPair(c *Config, set settings) error {
 	return nil
 }
 
-// login is a way to log in that works only with all of its needed options:
-// Concourse leaves an incomplete one out, or does not start.
+// login describes a way to log in that needs all of its options. Concourse ignores an
+// incomplete login, or does not start.
 type login struct {
 	prefix string
 	needs  []string
-	// server are those that a relation may say instead; without one of them the others
-	// add to what it says. None where there is no such relation.
+	// server has the options that a relation can provide instead. If none of them is set,
+	// the other options extend the relation. nil if no relation provides this login.
 	server []string
 }
 
 func logins() []login {
 	return []login{
-		{"ldap-", []string{"ldap-host", "ldap-bind-dn", "ldap-bind-pw", "ldap-user-search-base-dn", "ldap-user-search-username"},
+		{"ldap-", []string{"ldap-host", "ldap-bind-dn", "ldap-bind-pw", "ldap-user-search-base-dn",
+			"ldap-user-search-username"},
 			[]string{"ldap-host", "ldap-bind-dn", "ldap-bind-pw"}},
-		{"oauth-", []string{"oauth-client-id", "oauth-client-secret", "oauth-auth-url", "oauth-token-url", "oauth-userinfo-url"}, nil},
+		{"oauth-", []string{"oauth-client-id", "oauth-client-secret", "oauth-auth-url", "oauth-token-url",
+			"oauth-userinfo-url"}, nil},
 		{"oidc-", []string{"oidc-issuer", "oidc-client-id", "oidc-client-secret"}, nil},
 	}
 }
 
-// check names what is missing, at the first of its options that is set. People
-// of the main team that nobody can log in as do no harm, and what adds to a relation
-// may come before it: that is a note.
+// check reports the missing options, at the first option of this login that is set. It
+// returns only a note in two cases. Members of the main team that cannot log in do no harm.
+// Options that extend a relation may be set before the relation exists.
 func (l login) check(c *Config, options []Option, set settings) []Problem {
 	var missing []string
 	for _, name := range l.needs {
@@ -133,12 +137,15 @@ func (l login) check(c *Config, options []Option, set settings) []Problem {
 	}
 	for _, o := range options {
 		if named && set[o.Name] && strings.HasPrefix(o.Name, l.prefix) {
-			return []Problem{{o.Name, fmt.Sprintf("this way to log in is incomplete; set %s as well, or reset %s", strings.Join(missing, ", "), o.Name)}}
+			return []Problem{{o.Name,
+				fmt.Sprintf("this way to log in is incomplete; set %s as well, or reset %s",
+					strings.Join(missing, ", "), o.Name)}}
 		}
 	}
 	for _, o := range options {
 		if set[o.Name] && strings.HasPrefix(strings.TrimPrefix(o.Name, "main-team-"), l.prefix) {
-			*notes = append(*notes, fmt.Sprintf("%s has no effect without %s%s", o.Name, without, strings.Join(missing, ", ")))
+			*notes = append(*notes, fmt.Sprintf("%s has no effect without %s%s", o.Name, without,
+				strings.Join(missing, ", ")))
 			break
 		}
 	}

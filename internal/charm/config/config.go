@@ -1,7 +1,7 @@
-// Package config is the charm's options: a table that names each option, its
-// type and default, and checks its value. Parse reports every problem at once.
-// What an option does is not decided here, except that many are one
-// environment key of Concourse each.
+// Package config parses the options of the charm. A table names each option, its type and
+// default, and checks its value. Parse reports all problems at once. The package never
+// decides what an option does, except for options that are one environment variable of
+// Concourse.
 package config
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Config is the charm's options after validation.
+// Config holds the charm's options after validation.
 type Config struct {
 	Mode          string // auto, web, worker
 	Version       string // "" or x.y.z
@@ -19,82 +19,90 @@ type Config struct {
 	ReleaseMirror string
 	ReleaseSHA256 string // "" or 64 lower-case hex digits
 	SharedStorage string // none, lxc
-	LogLevel      string // debug, info, error, fatal: those that Concourse has
+	LogLevel      string // debug, info, error, fatal: the levels of Concourse
 	HTTPProxy     string // may hold a password: never logged
 	HTTPSProxy    string // may hold a password: never logged
 	NoProxy       string
 
-	WebPort         int
-	ExternalURL     string // "" or without a slash at its end
-	PrometheusURL   string // where gpu-usage asks; empty: nowhere
-	TLS             bool
-	TLSPort         int
-	AdminUser       string
-	MainTeamUser    string      // "" or names with commas between them
-	ExtraLocalUsers string      // a secret: "" or name:password pairs with commas between them
-	EncryptionKey   string      // a secret: "" or 16 or 32 bytes
-	Metrics         bool        // of Concourse, and of its jobs
-	WorkerKeys      []WorkerKey // of workers that the charm does not make
-	ExtraWebFlags   []string    // each --flag or --flag=value, nothing quoted
-	RequiredArchs   []string    // gfx942: each once, in order
-	Rerun           bool        // the web may run steps again whose worker has disappeared, or GPUs of it
-	LimitTasks      bool        // the web may limit the tasks of all workers to the GPUs of one
+	WebPort              int
+	ExternalURL          string // "" or without a trailing slash
+	PrometheusURL        string // Prometheus server for gpu-usage; "" for none
+	TLSEnabled           bool
+	TLSPort              int
+	InitialAdminUsername string
+	MainTeamLocalUser    string      // "" or names with commas between them
+	ExtraLocalUsers      string      // a secret: "" or name:password pairs with commas between them
+	EncryptionKey        string      // a secret: "" or 16 or 32 bytes
+	EnableMetrics        bool        // of Concourse, and of its jobs
+	ExtraWorkerKeys      []WorkerKey // of workers without this charm
+	ExtraWebFlags        []string    // each --flag or --flag=value, without quotes
+	RequiredArchs        []string    // such as gfx942: each once, in order
+	GPURerun             bool        // rerun steps after their worker or its GPUs have disappeared
+	LimitGPUTasks        bool        // limit the tasks of each worker to the GPUs of one worker
 
-	Tags           []string
-	ComputeRuntime string   // none, auto, cuda, rocm; enable-gpu is worked in
-	GPUDeviceIDs   string   // as written; internal/gpu.Select understands it
-	Exclusive      bool     // gpu-sharing: a task has its GPUs for its own
-	Bench          bool     // gpu-bench: tasks that measure may have the clocks of their GPUs fixed
-	Tools          bool     // tasks of a unit with GPUs get the charm's programs for them
-	Engines        []string // other than Concourse's, that get the wrapper as a runtime
-	Kubernetes     string   // auto, off: whether a kubelet of this machine is offered the GPUs
-	HangAction     string   // write, end-task: what is done to tasks whose GPU hangs
-	Leftovers      string   // end, keep: what is done to processes that ended tasks left behind on leased GPUs
-	Quarantine     string   // auto, manual, off: who may withhold a GPU from tasks
-	GPUProof       string   // "" or the path of a program that proves a GPU before it is returned
-	HSAOverride    string   // "", auto or 11.0.0
-	HIPArches      []string // what tasks build for, gfx90a:xnack-: each once, in order
-	TaskEnv        map[string]string
-	Folders        []string // of /srv; nil with NoFolders unset means all
-	NoFolders      bool
-	FoldersFor     string // tasks, all
-	Toolkit        string // auto, required, skip
-	ToolkitVersion string
-	ROCmBaseURL    string
-	ROCmVersion    string   // "" or x.y.z: a row of internal/gpu/amd's table
-	ROCmUsecases   []string // user space of AMD's packages for the unit itself
-	ROCmTools      string   // none, smi
-	// How far the charm may go with the kernel driver.
-	InstallDriver        string // auto, always, never
-	AllowDriverChange    bool
-	AllowReboot          bool
-	ModuleParams         string // name=value words of amdgpu with one space between two
-	DeviceMode           string // 0660, 0666
-	MinDisk, MinRAM      uint64 // bytes; 0 is no check
-	NVIDIAToolkitVersion string // "" or x.y.z
-	DCGMAliases          bool
-	PCIeBandwidth        bool // of each GPU is measured
-	Usage                bool // who uses each GPU is looked up
-	DNSProxy             bool
-	DNSServers           []string
-	DrainTimeout         time.Duration
+	Tags                       []string
+	ComputeRuntime             string // none, auto, cuda, rocm; includes enable-gpu
+	GPUDeviceIDs               string // not parsed; see internal/gpu.Select
+	GPUSharing                 Sharing
+	GPUBench                   bool     // tasks that measure may get fixed clocks
+	GPUTools                   bool     // tasks on units with GPUs get the charm's GPU programs
+	ContainerEngines           []string // other engines that get the wrapper as a runtime
+	Kubernetes                 string   // auto, off: offer the GPUs to this machine's kubelet
+	GPUHangAction              string   // write, end-task: action for tasks with a hanging GPU
+	GPULeftovers               string   // end, keep: processes of ended tasks on leased GPUs
+	GPUQuarantine              string   // auto, manual, off: who can quarantine a GPU
+	GPUProof                   string   // "" or the path of the program that checks a GPU before its return
+	HSAOverrideGFXVersion      string   // "", auto or 11.0.0
+	HIPArches                  []string // build targets of tasks, such as gfx90a:xnack-: each once, in order
+	TaskEnv                    map[string]string
+	SrvFolders                 []string // of /srv; nil means all, unless NoSrvFolders
+	NoSrvFolders               bool
+	SrvFoldersContainers       string // tasks, all
+	AMDContainerToolkit        string // auto, required, skip
+	AMDContainerToolkitVersion string
+	ROCmBaseURL                string
+	ROCmVersion                string   // "" or x.y.z: a row of internal/gpu/amd's table
+	ROCmUsecases               []string // use cases of AMD's packages, for the unit itself
+	ROCmTools                  string   // none, smi
+	// Limits of the charm for changes of the kernel driver.
+	InstallDriver                 string // auto, always, never
+	AllowDriverChange             bool
+	AllowReboot                   bool
+	AMDGPUModuleParams            string // name=value words of amdgpu with one space between them
+	GPUDeviceMode                 string // 0660, 0666
+	MinDisk, MinRAM               uint64 // bytes; 0 for no check
+	NVIDIAContainerToolkitVersion string // "" or x.y.z
+	ExporterDCGMAliases           bool
+	ExporterPCIeBandwidth         bool // measure it for each GPU
+	ExporterUsage                 bool // find out which processes use each GPU
+	ContainerdDNSProxy            bool
+	ContainerdDNSServers          []string
+	WorkerDrainTimeout            time.Duration
 
-	// Environment keys of Concourse, from the options whose whole effect is
-	// one. Nothing empty is in them. They hold secrets.
+	// Environment of Concourse, from options that are exactly one variable. No value is
+	// empty. Some are secrets.
 	WebEnv         map[string]string // concourse web, without Vault's
-	VaultEnv       map[string]string // concourse web's access to Vault
+	VaultEnv       map[string]string // of concourse web, for Vault
 	RegistryMirror registryMirror    // of Docker Hub; Host is "" for none
 	RegistryCA     string            // PEM
 
-	// Files is text by environment key: the key's value has to be the path
-	// of a file with this content. Its keys are in none of the maps above.
+	// Files has texts by environment variable. The value of the variable must be the path
+	// of a file with the text. Its variables are not in the maps above.
 	Files map[string]string
 
-	Notes     []string // what the operator should know though nothing is wrong
-	LDAPNotes []string // the same where there is no relation ldap
+	Notes     []string // remarks for the operator that are not problems
+	LDAPNotes []string // remarks that apply only without the relation ldap
 }
 
-// Problem is a value that an option can't have.
+// Sharing names a value of gpu-sharing.
+type Sharing string
+
+const (
+	Shared    Sharing = "shared"
+	Exclusive Sharing = "exclusive" // no two tasks use a GPU at the same time
+)
+
+// Problem describes an invalid value of an option.
 type Problem struct {
 	Option string
 	Text   string // without the option's name
@@ -102,9 +110,8 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Option + ": " + p.Text }
 
-// Parse reads what config-get gave; secrets are those that SecretURIs names.
-// Options without a value have their default. The Config is complete only if
-// there are no problems.
+// Parse reads the output of config-get, with the secrets of SecretURIs. An option without a
+// value has its default. The Config is complete only if there are no problems.
 func Parse(raw map[string]any, secrets Secrets) (Config, []Problem) {
 	var c Config
 	var problems []Problem
@@ -123,19 +130,19 @@ func Parse(raw map[string]any, secrets Secrets) (Config, []Problem) {
 	return c, append(problems, check(&c, options, set)...)
 }
 
-// WithDefaults returns the Config with the default of each option that has a problem, for a
-// unit that ends all the same.
+// WithDefaults returns the Config with the default of each option that has a problem. A
+// unit that ends needs it.
 func (c Config) WithDefaults(problems []Problem) Config {
 	for _, o := range Options() {
 		if slices.ContainsFunc(problems, func(p Problem) bool { return p.Option == o.Name }) {
-			_ = o.set(&c, o.Default) // a default is never wrong
+			_ = o.set(&c, o.Default) // a default is always valid
 		}
 	}
 	return c
 }
 
-// value is the option's value as it is to be checked: text without white space
-// around it, and what the secret holds instead of its URI.
+// value returns the option's value before its check. Text has no white space around it, and
+// the URI of a secret is replaced with the secret's value.
 func (o Option) value(raw map[string]any, secrets Secrets) (any, error) {
 	v, ok := raw[o.Name]
 	if !ok || v == nil {
@@ -145,7 +152,7 @@ func (o Option) value(raw map[string]any, secrets Secrets) (any, error) {
 	if !ok {
 		if _, count := o.Default.(int); count {
 			if n, ok := whole(v); ok {
-				v = n // JSON has it as a float
+				v = n // JSON decodes numbers as floats
 			}
 		}
 		return v, nil

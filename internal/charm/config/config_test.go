@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDefaultsAreAWholeUnit(t *testing.T) {
+func TestDefaultsAreValid(t *testing.T) {
 	c, problems := Parse(map[string]any{"mode": nil}, nil)
 	require.Empty(t, problems)
 	c.WebEnv, c.VaultEnv = nil, nil // see TestD26
-	require.Equal(t, Config{Mode: "auto", SharedStorage: "none", LogLevel: "info", WebPort: 8080, TLSPort: 8443, LimitTasks: true, Rerun: true, Tools: true, AdminUser: "admin",
-		ComputeRuntime: "none", GPUDeviceIDs: "all", Kubernetes: "auto", Quarantine: "auto", HangAction: "write", Leftovers: "end", FoldersFor: "tasks", Toolkit: "auto",
-		ROCmTools: "none", InstallDriver: "auto", DeviceMode: "0660", MinDisk: 20_000_000_000, MinRAM: 4_000_000_000, PCIeBandwidth: true, Usage: true,
-		DNSServers: []string{"1.1.1.1", "8.8.8.8"}, DrainTimeout: 10 * time.Minute}, c)
+	require.Equal(t, Config{Mode: "auto", SharedStorage: "none", LogLevel: "info", WebPort: 8080, TLSPort: 8443, LimitGPUTasks: true, GPURerun: true, GPUTools: true, InitialAdminUsername: "admin",
+		ComputeRuntime: "none", GPUDeviceIDs: "all", GPUSharing: Shared, Kubernetes: "auto", GPUQuarantine: "auto", GPUHangAction: "write", GPULeftovers: "end", SrvFoldersContainers: "tasks", AMDContainerToolkit: "auto",
+		ROCmTools: "none", InstallDriver: "auto", GPUDeviceMode: "0660", MinDisk: 20_000_000_000, MinRAM: 4_000_000_000, ExporterPCIeBandwidth: true, ExporterUsage: true,
+		ContainerdDNSServers: []string{"1.1.1.1", "8.8.8.8"}, WorkerDrainTimeout: 10 * time.Minute}, c)
 }
 
-func TestEachModeIsTaken(t *testing.T) {
+func TestEachModeIsAccepted(t *testing.T) {
 	for _, mode := range []string{"auto", "web", "worker"} {
 		c, problems := Parse(map[string]any{"mode": mode}, nil)
 		require.Empty(t, problems)
@@ -29,7 +29,7 @@ func TestEachModeIsTaken(t *testing.T) {
 }
 
 // The documented deploy line has enable-gpu=true and names no runtime.
-func TestEnableGPUMeansAutoOnlyWhereNoRuntimeIsNamed(t *testing.T) {
+func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
 	for runtime, want := range map[string]string{"none": "auto", "rocm": "rocm", "cuda": "cuda", "auto": "auto"} {
 		c, problems := Parse(map[string]any{"mode": "worker", "compute-runtime": runtime, "enable-gpu": true}, nil)
 		require.Empty(t, problems)
@@ -37,19 +37,18 @@ func TestEnableGPUMeansAutoOnlyWhereNoRuntimeIsNamed(t *testing.T) {
 	}
 }
 
-// D31: the name servers are the operator's to change, and with none tasks use
-// those of the machine.
-func TestD31NameServersCanBeTheMachines(t *testing.T) {
+// D31: the operator can change the name servers. Without any, tasks use the machine's.
+func TestD31NameServersOfTheMachineCanBeUsed(t *testing.T) {
 	for text, want := range map[string][]string{"": nil, "10.0.0.53, fd00::53": {"10.0.0.53", "fd00::53"}} {
 		c, problems := Parse(map[string]any{"containerd-dns-server": text}, nil)
 		require.Empty(t, problems)
-		require.Equal(t, want, c.DNSServers)
+		require.Equal(t, want, c.ContainerdDNSServers)
 	}
 }
 
 // Concourse 8.2.5 refuses to start with the level warn, which the Python charm
 // took.
-func TestWarnIsALevelThatConcourseHas(t *testing.T) {
+func TestWarnBecomesALevelOfConcourse(t *testing.T) {
 	c, problems := Parse(map[string]any{"log-level": "warn"}, nil)
 	require.Empty(t, problems)
 	require.Equal(t, "error", c.LogLevel)
@@ -68,7 +67,7 @@ func TestValuesAreWrittenAsConcourseReadsThem(t *testing.T) {
 	c, problems := Parse(raw, nil)
 	require.Empty(t, problems)
 	require.Equal(t, "https://ci.example.com", c.ExternalURL)
-	require.Equal(t, "admin,ann", c.MainTeamUser)
+	require.Equal(t, "admin,ann", c.MainTeamLocalUser)
 	require.Equal(t, 80, c.WebPort)
 	for key, want := range map[string]string{"CONTAINER_PLACEMENT_STRATEGY": "limit-active-tasks,volume-locality", "OAUTH_SCOPE": "openid,profile,email",
 		"MAIN_TEAM_LDAP_GROUP": "a b,c", "DEFAULT_BUILD_LOGS_TO_RETAIN": "9", "MAX_BUILD_LOGS_TO_RETAIN": "9", "LDAP_HOST": "[fd00::1]:636"} {
@@ -84,7 +83,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 }
 
 // D32: a proxy's password is in no status and in no log.
-func TestAProblemWithAProxyDoesNotRepeatIt(t *testing.T) {
+func TestProblemOfAProxyDoesNotQuoteTheValue(t *testing.T) {
 	_, problems := Parse(map[string]any{"mode": "worker", "http-proxy": "http://me:pa ss@proxy", "https-proxy": "socks:hunter2"}, nil)
 	require.Len(t, problems, 2)
 	for _, p := range problems {
@@ -93,8 +92,8 @@ func TestAProblemWithAProxyDoesNotRepeatIt(t *testing.T) {
 	}
 }
 
-// What is wrong with an address is said without the password and the token in it.
-func TestAProblemWithAURLHasNoPassword(t *testing.T) {
+// A problem of a URL does not quote its password and token.
+func TestProblemOfAURLHasNoPassword(t *testing.T) {
 	urls := 0
 	for _, o := range Options() {
 		name := o.Name
@@ -142,7 +141,7 @@ func FuzzParse(f *testing.F) {
 		for _, tag := range c.Tags {
 			require.False(t, strings.ContainsAny(tag, ", \n\""))
 		}
-		for _, v := range append(c.Tags, c.NoProxy, c.HTTPProxy, c.HTTPSProxy, c.ExternalURL, c.AdminUser, c.MainTeamUser, c.ExtraLocalUsers, c.EncryptionKey) {
+		for _, v := range append(c.Tags, c.NoProxy, c.HTTPProxy, c.HTTPSProxy, c.ExternalURL, c.InitialAdminUsername, c.MainTeamLocalUser, c.ExtraLocalUsers, c.EncryptionKey) {
 			require.True(t, printable(v), "%q", v)
 		}
 		for _, env := range []map[string]string{c.WebEnv, c.VaultEnv} {

@@ -8,8 +8,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// predecessor are the options of the Python charm, with its types and defaults:
-// a deployment of it is refreshed to this charm with its configuration.
+// predecessor lists the options of the Python charm with their types and defaults. A refresh
+// of its deployments keeps their configuration.
 var predecessor = []struct {
 	name, kind string
 	standard   any
@@ -109,7 +109,7 @@ type yamlOption struct {
 	Description string
 }
 
-// configYAML are the options of config.yaml, and their order.
+// configYAML reads the options of config.yaml and their order.
 func configYAML(t *testing.T) (options map[string]yamlOption, order []string) {
 	t.Helper()
 	data, err := os.ReadFile("../../../config.yaml")
@@ -123,7 +123,7 @@ func configYAML(t *testing.T) (options map[string]yamlOption, order []string) {
 	return options, order
 }
 
-func TestEveryOptionOfThePredecessorIsThereWithItsTypeAndDefault(t *testing.T) {
+func TestOptionsOfThePredecessorKeepTypeAndDefault(t *testing.T) {
 	options, _ := configYAML(t)
 	require.Len(t, predecessor, 87)
 	for _, p := range predecessor {
@@ -134,7 +134,7 @@ func TestEveryOptionOfThePredecessorIsThereWithItsTypeAndDefault(t *testing.T) {
 	}
 }
 
-func TestDefaultsOfThePredecessorAreNoProblem(t *testing.T) {
+func TestDefaultsOfThePredecessorAreValid(t *testing.T) {
 	raw := map[string]any{}
 	for _, p := range predecessor {
 		raw[p.name] = p.standard

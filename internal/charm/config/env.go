@@ -10,9 +10,9 @@ import (
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// environment reads KEY=value words. Double quotes keep white space together
-// and are dropped; there are no escapes. The problem names a key, never a
-// value: it may be a secret.
+// environment reads KEY=value words. Double quotes keep white space together and are
+// dropped. There are no escapes. A problem names a key, never a value, because the value
+// may be secret.
 func environment(s string) (map[string]string, error) {
 	words, err := quotedWords(s)
 	if err != nil || len(words) == 0 {
@@ -64,10 +64,11 @@ func quotedWords(s string) (words []string, err error) {
 	return words, nil
 }
 
-// folder checks one name of srv-folders: no other name is ever given to a
-// container (oci.FolderNameProblem; a test of package worker holds them equal).
+// folder checks one name of srv-folders. The rule equals oci.FolderNameProblem. A test of
+// package worker compares them.
 func folder(s string) error {
-	if s == "" || s[0] == '.' || strings.Contains(s, "/") || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+	if s == "" || s[0] == '.' || strings.Contains(s, "/") || !utf8.ValidString(s) ||
+		strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("%q is not the name of a folder in /srv", s)
 	}
 	return nil

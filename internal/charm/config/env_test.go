@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTaskEnvIsWords(t *testing.T) {
+func TestTaskEnvIsSplitIntoWords(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		"":                                   nil,
 		"A=1":                                {"A": "1"},
@@ -22,7 +22,7 @@ func TestTaskEnvIsWords(t *testing.T) {
 }
 
 // D27, D28: a wrong value is named by its place or key, never repeated.
-func TestWrongTaskEnvIsNamedWithoutItsValue(t *testing.T) {
+func TestProblemOfTaskEnvDoesNotQuoteTheValue(t *testing.T) {
 	for text, want := range map[string]string{
 		"A=1 hunter2":        "word 2 is not KEY=value",
 		"1A=x":               "word 1 is not KEY=value",
@@ -40,14 +40,14 @@ func TestWrongTaskEnvIsNamedWithoutItsValue(t *testing.T) {
 func TestFoldersAreAllNoneOrNames(t *testing.T) {
 	for text, want := range map[string]Config{
 		"all":       {},
-		"none":      {NoFolders: true},
-		"":          {NoFolders: true},
-		"a,data_rw": {Folders: []string{"a", "data_rw"}},
+		"none":      {NoSrvFolders: true},
+		"":          {NoSrvFolders: true},
+		"a,data_rw": {SrvFolders: []string{"a", "data_rw"}},
 	} {
 		c, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text}, nil)
 		require.Empty(t, problems, text)
-		require.Equal(t, want.Folders, c.Folders, text)
-		require.Equal(t, want.NoFolders, c.NoFolders, text)
+		require.Equal(t, want.SrvFolders, c.SrvFolders, text)
+		require.Equal(t, want.NoSrvFolders, c.NoSrvFolders, text)
 	}
 	for _, text := range []string{"../etc", "a,,b", ".hidden", "a/b"} {
 		_, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text}, nil)

@@ -9,23 +9,23 @@ import (
 
 var (
 	flagForm = regexp.MustCompile(`^--[a-z0-9][a-z0-9-]*$`)
-	// secretFlag are the flags of concourse web (--help) whose values nobody
-	// but the web may read; a flag stands in the list of processes.
-	secretFlag = regexp.MustCompile(`(password|-secret|-secret-key|-access-key|-token|-api-key|-auth-param|-bind-pw|^client-secret|^add-client|^dummy-creds-var|-otlp-header)$`)
+	// secretFlag matches flags of concourse web (--help) with secret values. All users of
+	// the unit see flags in the list of processes.
+	secretFlag = regexp.MustCompile(`(password|-secret|-secret-key|-access-key|-token|-api-key|-auth-param|-bind-pw|` +
+		`^client-secret|^add-client|^dummy-creds-var|-otlp-header)$`)
 )
 
-// webFlags reads extra-web-flags into words, each --flag or --flag=value. It
-// refuses those that show a secret, and those that the charm sets itself: an
-// argument wins over the environment that the charm writes (D28). Problems
-// name flags and repeat no values.
+// webFlags reads extra-web-flags into words, each --flag or --flag=value. It refuses flags
+// that would show a secret, and flags that the charm sets. A flag has priority over the
+// environment that the charm writes (D28). Problems name flags and never quote values.
 func webFlags(s string) ([]string, error) {
 	words, err := shellWords(s)
 	if err != nil {
 		return nil, err
 	}
 	var flags []string
-	options := ofCharm()
-	bare := false // the flag before had no value
+	options := charmFlags()
+	bare := false // the previous flag had no value
 	for i, w := range words {
 		name, _, valued := strings.Cut(w, "=")
 		switch {
@@ -36,7 +36,8 @@ func webFlags(s string) ([]string, error) {
 			bare = false
 			continue
 		case !flagForm.MatchString(name):
-			return nil, fmt.Errorf("word %d is no flag of concourse web; write --flag or --flag=value, in quotes where there is white space", i+1)
+			return nil, fmt.Errorf("word %d is no flag of concourse web; write --flag or --flag=value, in "+
+				"quotes where there is white space", i+1)
 		}
 		if err := allowed(name, options); err != nil {
 			return nil, err
@@ -46,17 +47,19 @@ func webFlags(s string) ([]string, error) {
 	return flags, nil
 }
 
-// ofCharm are flags that the charm sets itself, with the option that changes
-// what they set, if there is one. Those of secret options are among them; the
-// others' win over the option.
-func ofCharm() map[string]string {
+// charmFlags returns the flags that the charm sets, each with the option for it, or "".
+// They include the flags of secret options. A flag of any other option is allowed and has
+// priority over the option.
+func charmFlags() map[string]string {
 	flags := map[string]string{
 		"bind-port": "web-port", "tls-bind-port": "tls-port", "tls-cert": "tls-enabled", "tls-key": "tls-enabled",
 		"external-url": "external-url", "log-level": "log-level", "peer-address": "", "cluster-name": "",
 		"add-local-user": "extra-local-users", "main-team-local-user": "main-team-local-user",
-		"encryption-key": "encryption-key", "encryption-key-base64": "encryption-key", "encryption-key-hex": "encryption-key",
-		"old-encryption-key": "encryption-key", "old-encryption-key-base64": "encryption-key", "old-encryption-key-hex": "encryption-key",
-		"prometheus-bind-ip": "enable-metrics", "prometheus-bind-port": "enable-metrics",
+		"encryption-key": "encryption-key", "encryption-key-base64": "encryption-key",
+		"encryption-key-hex": "encryption-key",
+		"old-encryption-key": "encryption-key", "old-encryption-key-base64": "encryption-key",
+		"old-encryption-key-hex": "encryption-key",
+		"prometheus-bind-ip":     "enable-metrics", "prometheus-bind-port": "enable-metrics",
 		"session-signing-key": "", "tsa-host-key": "", "tsa-authorized-keys": "", "tsa-bind-port": "",
 		"help": "", "version": "version",
 	}
@@ -68,7 +71,7 @@ func ofCharm() map[string]string {
 	return flags
 }
 
-// allowed says why a flag can't be an extra one.
+// allowed returns an error if a flag cannot be used in extra-web-flags.
 func allowed(flag string, options map[string]string) error {
 	name := strings.TrimPrefix(flag, "--")
 	option, own := options[name]
@@ -78,13 +81,14 @@ func allowed(flag string, options map[string]string) error {
 	case own || strings.HasPrefix(name, "postgres-"):
 		return fmt.Errorf("%s is the charm's to set; leave it out", flag)
 	case secretFlag.MatchString(name):
-		return fmt.Errorf("%s would show a secret to every user of the unit; leave it out and write %s=<value> into config.env on the units", flag, envKey(name))
+		return fmt.Errorf("%s would show a secret to every user of the unit; leave it out and write %s=<value> "+
+			"into config.env on the units", flag, envKey(name))
 	}
 	return nil
 }
 
-// shellWords splits at white space as a shell does: 'as it is', "with \" and
-// \\", and \ before any other character; nothing is expanded.
+// shellWords splits text at white space like a shell. It supports 'single quotes', "double
+// quotes with \" and \\", and \ before any other character. It expands nothing.
 func shellWords(s string) (words []string, err error) {
 	var b strings.Builder
 	var quote rune // the open one, or 0

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestExtraWebFlagsAreWordsAsInAShell(t *testing.T) {
+func TestExtraWebFlagsAreSplitLikeInAShell(t *testing.T) {
 	for text, want := range map[string][]string{
 		"": nil,
 		"--enable-across-step --enable-resource-causality":                                  {"--enable-across-step", "--enable-resource-causality"},
@@ -27,9 +27,9 @@ func TestExtraWebFlagsAreWordsAsInAShell(t *testing.T) {
 	}
 }
 
-// D28: nothing goes into the unit file as it is, and no flag takes from the
-// charm what it sets itself or shows a secret in the list of processes.
-func TestD28WrongWebFlagsAreRefused(t *testing.T) {
+// D28: flags are escaped in the unit file. A flag cannot replace the charm's own settings or
+// show a secret in the list of processes.
+func TestD28InvalidWebFlagsAreRefused(t *testing.T) {
 	const own, out = " is the charm's to set; use the option ", " is the charm's to set; leave it out"
 	const form = " is no flag of concourse web; write --flag or --flag=value, in quotes where there is white space"
 	const shows = " would show a secret to every user of the unit; leave it out and write CONCOURSE_"
@@ -83,7 +83,7 @@ func FuzzWebFlags(f *testing.F) {
 			return
 		}
 		var quoted []string
-		options := ofCharm()
+		options := charmFlags()
 		for _, flag := range flags {
 			name, _, _ := strings.Cut(flag, "=")
 			require.Regexp(t, flagForm, name)

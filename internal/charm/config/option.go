@@ -11,35 +11,35 @@ import (
 	"strings"
 )
 
-// Option is one row of the table. A test holds it against config.yaml.
+// Option describes one row of the table. A test compares the table with config.yaml.
 type Option struct {
 	Name    string
 	Default any    // string, bool or int
-	Secret  bool   // takes the URI of a secret too; no problem repeats its value
-	Env     string // the environment key that is its whole effect, or ""
+	Secret  bool   // also takes the URI of a secret; no problem quotes its value
+	Env     string // environment variable of Concourse that the option sets, or ""
 
 	in in
-	// set checks the value and puts it into the config; its error is the
-	// problem's text.
+	// set checks the value and stores it in the config. Its error is the text of a problem.
 	set func(c *Config, v any) error
 }
 
 // Options returns the table, in the order of config.yaml.
 func Options() []Option {
-	return slices.Concat(commonOptions(), webOptions(), buildOptions(), registryOptions(), coverageOptions(), vaultOptions(), ldapOptions(),
+	return slices.Concat(commonOptions(), webOptions(), buildOptions(), registryOptions(), coverageOptions(),
+		vaultOptions(), ldapOptions(),
 		oauthOptions(), oidcOptions(), workerOptions(), gpuOptions(), retiredOptions())
 }
 
-// in is which environment an option's key belongs to. No option is a key of
-// concourse worker: those that it has are fields of Config.
+// in selects the environment for an option's variable. No option is a variable of concourse
+// worker: the options of workers are fields of Config.
 type in func(c *Config) *map[string]string
 
 func web(c *Config) *map[string]string   { return &c.WebEnv }
 func vault(c *Config) *map[string]string { return &c.VaultEnv }
 
-// WebEnvKeys are the environment keys of concourse web that options can write,
-// those of VaultEnv and Files too, sorted: one that an option does not write
-// any more has to leave the file.
+// WebEnvKeys returns the variables of concourse web that options can set, sorted, with the
+// variables of VaultEnv and Files. A variable that an option no longer sets must be removed
+// from the file.
 func WebEnvKeys() []string {
 	keys := map[string]bool{}
 	for _, o := range Options() {
@@ -83,7 +83,7 @@ func boolean(name string, standard bool, set func(*Config, bool)) Option {
 	}}
 }
 
-// integer takes whole numbers from low to high. JSON has them as floats.
+// integer takes whole numbers from low to high. JSON decodes numbers as floats.
 func integer(name string, standard, low, high int, set func(*Config, int) error) Option {
 	return Option{Name: name, Default: standard, set: func(c *Config, v any) error {
 		n, ok := whole(v)
@@ -109,16 +109,16 @@ func whole(v any) (int, bool) {
 	return 0, false
 }
 
-// rule checks a text that is not empty, and returns it as Concourse gets it.
+// rule checks a text that is not empty, and returns the value for Concourse.
 type rule func(s string) (string, error)
 
-// envKey is the environment key that Concourse has for a flag, and this charm
-// an option for.
+// envKey returns Concourse's environment variable for a flag. The charm's option has the
+// name of the flag.
 func envKey(name string) string {
 	return "CONCOURSE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// env is an option that is one environment key, of its own name.
+// env makes o an option that sets exactly one environment variable, named as the option.
 func env(where in, o Option) Option {
 	o.Env, o.in = envKey(o.Name), where
 	return o
@@ -147,7 +147,7 @@ func envText(where in, name, standard string, check rule) Option {
 	return env(where, filled)
 }
 
-// envCount writes a number only if it is not 0, which is Concourse's default.
+// envCount returns an option with a number. 0, the default of Concourse, is not written.
 func envCount(where in, name string) Option {
 	o := env(where, Option{Name: name})
 	return env(where, integer(name, 0, 0, 1_000_000_000, func(c *Config, n int) error {
@@ -158,7 +158,7 @@ func envCount(where in, name string) Option {
 	}))
 }
 
-// envSwitch writes true, and false where that is not Concourse's default.
+// envSwitch returns a boolean option. false is written only if the default is true.
 func envSwitch(where in, name string, standard bool) Option {
 	o := env(where, Option{Name: name})
 	return env(where, boolean(name, standard, func(c *Config, on bool) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// buildOptions are how the web treats builds and what it keeps of them.
+// buildOptions returns the options about builds and their logs.
 func buildOptions() []Option {
 	return []Option{
 		envText(web, "container-placement-strategy", "volume-locality", placement),
@@ -22,11 +22,12 @@ func buildOptions() []Option {
 	}
 }
 
-// placement checks the strategies that Concourse 7 and 8 know (concourse web
-// --help); several are applied in turn, and random leaves nothing to the next.
+// placement checks the strategies of Concourse 7 and 8 (concourse web --help). Concourse
+// applies several in turn, and random leaves no choice to the next one.
 func placement(s string) (string, error) {
 	strategies, err := list(s, func(s string) error {
-		return oneOf(s, "volume-locality", "random", "fewest-build-containers", "limit-active-tasks", "limit-active-containers", "limit-active-volumes")
+		return oneOf(s, "volume-locality", "random", "fewest-build-containers", "limit-active-tasks",
+			"limit-active-containers", "limit-active-volumes")
 	})
 	if err != nil {
 		return "", err

@@ -11,13 +11,14 @@ var (
 	sha256Form  = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// commonOptions are those of every unit.
+// commonOptions returns the options of every unit.
 func commonOptions() []Option {
 	return []Option{
 		text("mode", "auto", func(c *Config, s string) error {
 			c.Mode = s
 			if s == "all" || s == "both" {
-				return fmt.Errorf("%q is not possible: a unit runs the web or a worker; write auto (the leader runs the web), web or worker", s)
+				return fmt.Errorf("%q is not possible: a unit runs the web or a worker; write auto (the leader "+
+					"runs the web), web or worker", s)
 			}
 			return oneOf(s, "auto", "web", "worker")
 		}),
@@ -41,7 +42,7 @@ func commonOptions() []Option {
 		}),
 		text("log-level", "info", func(c *Config, s string) error {
 			c.LogLevel = s
-			if s == "warn" { // Concourse says nothing at this level, and refuses to start with it
+			if s == "warn" { // Concourse refuses to start with it, and logs nothing at this level
 				c.LogLevel = "error"
 			}
 			return oneOf(s, "debug", "info", "warn", "error", "fatal")
@@ -68,14 +69,15 @@ func version(s string) error {
 	return fmt.Errorf("%q is not a version like 8.2.5; leave it empty for the one that this charm was tested with", s)
 }
 
-// retiredOptions are accepted, so that a deployment of the Python charm can be
-// refreshed, and have no effect: Concourse has no such settings, and never had
-// while they existed (D29).
+// retiredOptions returns options without an effect. They are accepted, so that a deployment
+// of the Python charm can be refreshed. Concourse never had such settings (D29).
 func retiredOptions() []Option {
 	retired := func(name string, standard int) Option {
 		return integer(name, standard, -1_000_000_000, 1_000_000_000, func(c *Config, n int) error {
 			if n != standard {
-				c.Notes = append(c.Notes, fmt.Sprintf("%s has no effect: Concourse has no such setting; run: juju config <application> --reset %s", name, name))
+				c.Notes = append(c.Notes,
+					fmt.Sprintf("%s has no effect: Concourse has no such setting; run: juju config "+
+						"<application> --reset %s", name, name))
 			}
 			return nil
 		})

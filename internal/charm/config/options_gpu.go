@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"path"
+	"regexp"
 	"strings"
 )
 
-// gpuOptions are how tasks get GPUs, and how those are watched.
+// gpuOptions returns the options about GPUs of tasks and their watcher.
 func gpuOptions() []Option {
 	return []Option{
 		text("compute-runtime", "none", func(c *Config, s string) error {
@@ -19,13 +21,16 @@ func gpuOptions() []Option {
 		}),
 		text("gpu-device-ids", "all", func(c *Config, s string) error { c.GPUDeviceIDs = s; return nil }),
 		text("gpu-sharing", "shared", func(c *Config, s string) error {
-			c.Exclusive = s == "exclusive"
+			c.GPUSharing = Sharing(s)
 			return oneOf(s, "shared", "exclusive")
 		}),
-		boolean("gpu-bench", false, func(c *Config, on bool) { c.Bench = on }),
-		boolean("gpu-tools", true, func(c *Config, on bool) { c.Tools = on }),
+		boolean("gpu-bench", false, func(c *Config, on bool) { c.GPUBench = on }),
+		boolean("gpu-tools", true, func(c *Config, on bool) { c.GPUTools = on }),
 		text("container-engines", "", func(c *Config, s string) (err error) {
-			c.Engines, err = list(s, func(name string) error { return oneOf(name, "docker", "podman", "containerd", "crio") })
+			c.ContainerEngines, err = list(s, func(name string) error {
+				return oneOf(name, "docker", "podman",
+					"containerd", "crio")
+			})
 			return err
 		}),
 		text("kubernetes", "auto", func(c *Config, s string) error {
@@ -33,20 +38,20 @@ func gpuOptions() []Option {
 			return oneOf(s, "auto", "off")
 		}),
 		text("gpu-quarantine", "auto", func(c *Config, s string) error {
-			c.Quarantine = s
+			c.GPUQuarantine = s
 			return oneOf(s, "auto", "manual", "off")
 		}),
 		text("gpu-proof", "", func(c *Config, s string) error { c.GPUProof = s; return proofPath(s) }),
 		text("gpu-hang-action", "write", func(c *Config, s string) error {
-			c.HangAction = s
+			c.GPUHangAction = s
 			return oneOf(s, "write", "end-task")
 		}),
 		text("gpu-leftovers", "end", func(c *Config, s string) error {
-			c.Leftovers = s
+			c.GPULeftovers = s
 			return oneOf(s, "end", "keep")
 		}),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
-			c.HSAOverride = s
+			c.HSAOverrideGFXVersion = s
 			if s != "" && s != "auto" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty, auto or a version like 11.0.0", s)
 			}
@@ -55,11 +60,11 @@ func gpuOptions() []Option {
 		text("hip-arches", "", func(c *Config, s string) (err error) { c.HIPArches, err = hipArches(s); return err }),
 		text("task-env", "", func(c *Config, s string) (err error) { c.TaskEnv, err = environment(s); return err }),
 		text("amd-container-toolkit", "auto", func(c *Config, s string) error {
-			c.Toolkit = s
+			c.AMDContainerToolkit = s
 			return oneOf(s, "auto", "required", "skip")
 		}),
 		text("amd-container-toolkit-version", "", func(c *Config, s string) error {
-			c.ToolkitVersion = s
+			c.AMDContainerToolkitVersion = s
 			if s != "" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty or a version like 1.2.0", s)
 			}
@@ -70,7 +75,10 @@ func gpuOptions() []Option {
 			return httpURL(s)
 		}),
 		text("rocm-version", "", func(c *Config, s string) error { c.ROCmVersion = s; return rocmVersion(s) }),
-		text("rocm-usecases", "", func(c *Config, s string) (err error) { c.ROCmUsecases, err = list(s, usecase); return err }),
+		text("rocm-usecases", "", func(c *Config, s string) (err error) {
+			c.ROCmUsecases, err = list(s, usecase)
+			return err
+		}),
 		text("rocm-tools", "none", func(c *Config, s string) error { c.ROCmTools = s; return oneOf(s, "none", "smi") }),
 		text("install-driver", "auto", func(c *Config, s string) error {
 			c.InstallDriver = s
@@ -78,19 +86,100 @@ func gpuOptions() []Option {
 		}),
 		boolean("allow-driver-change", false, func(c *Config, on bool) { c.AllowDriverChange = on }),
 		boolean("allow-reboot", false, func(c *Config, on bool) { c.AllowReboot = on }),
-		text("amdgpu-module-params", "", func(c *Config, s string) (err error) { c.ModuleParams, err = moduleParams(s); return err }),
-		text("gpu-device-mode", "0660", func(c *Config, s string) error { c.DeviceMode = s; return oneOf(s, "0660", "0666") }),
-		integer("min-disk-gb", 20, 0, 100_000, func(c *Config, n int) error { c.MinDisk = uint64(n) * gigabyte; return nil }),
-		integer("min-ram-gb", 4, 0, 100_000, func(c *Config, n int) error { c.MinRAM = uint64(n) * gigabyte; return nil }),
+		text("amdgpu-module-params", "", func(c *Config, s string) (err error) {
+			c.AMDGPUModuleParams, err = moduleParams(s)
+			return err
+		}),
+		text("gpu-device-mode", "0660", func(c *Config, s string) error {
+			c.GPUDeviceMode = s
+			return oneOf(s,
+				"0660", "0666")
+		}),
+		integer("min-disk-gb", 20, 0, 100_000, func(c *Config, n int) error {
+			c.MinDisk = uint64(n) * gigabyte
+			return nil
+		}),
+		integer("min-ram-gb", 4, 0, 100_000, func(c *Config, n int) error {
+			c.MinRAM = uint64(n) * gigabyte
+			return nil
+		}),
 		text("nvidia-container-toolkit-version", "", func(c *Config, s string) error {
-			c.NVIDIAToolkitVersion = s
+			c.NVIDIAContainerToolkitVersion = s
 			if s != "" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty or a version like 1.17.8", s)
 			}
 			return nil
 		}),
-		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.DCGMAliases = on }),
-		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.PCIeBandwidth = on }),
-		boolean("exporter-usage", true, func(c *Config, on bool) { c.Usage = on }),
+		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.ExporterDCGMAliases = on }),
+		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.ExporterPCIeBandwidth = on }),
+		boolean("exporter-usage", true, func(c *Config, on bool) { c.ExporterUsage = on }),
 	}
+}
+
+// gigabyte is the decimal unit of disks and memory.
+const gigabyte = 1_000_000_000
+
+// usecases lists the use cases of AMD's packages for user space without a desktop. dkms is
+// the kernel driver, which belongs to install-driver.
+var usecases = []string{"rocm", "rocmdevtools", "lrt", "hip", "hiplibsdk", "opencl", "openclsdk", "openmpsdk",
+	"mllib", "mlsdk"}
+
+func usecase(s string) error {
+	if s == "dkms" {
+		return fmt.Errorf("%q is the kernel driver: set install-driver=always instead", s)
+	}
+	return oneOf(s, usecases...)
+}
+
+func rocmVersion(s string) error {
+	if s != "" && !versionForm.MatchString(s) {
+		return fmt.Errorf("%q is not empty or a version like 7.2.3; the action rocm-matrix lists them", s)
+	}
+	return nil
+}
+
+var moduleParam = regexp.MustCompile(`^[a-z][a-z0-9_]*=[A-Za-z0-9_.,:;+-]+$`)
+
+// moduleParams reads name=value words for one line of modprobe.d(5). They have no quotes
+// and one space between them.
+func moduleParams(s string) (string, error) {
+	words := strings.Fields(s)
+	for _, w := range words {
+		if !moduleParam.MatchString(w) {
+			return "", fmt.Errorf("%q is not a parameter of amdgpu like gpu_recovery=1; modinfo -p amdgpu lists them",
+				w)
+		}
+	}
+	return strings.Join(words, " "), nil
+}
+
+// proofPath checks the option gpu-proof. The container of the health check has the path at
+// the same place: it mounts /opt, /usr and one folder of /srv, see package healthcheck. The
+// file itself is checked when it runs.
+func proofPath(s string) error {
+	if s == "" {
+		return nil
+	}
+	if !printable(s) {
+		return errLine
+	}
+	below, folder := strings.Split(s, "/"), ""
+	if len(below) > 2 {
+		folder = below[2]
+	}
+	switch {
+	case !path.IsAbs(s) || path.Clean(s) != s:
+		return fmt.Errorf("%q is not the absolute path of a file, without . and .. and doubled slashes", s)
+	case strings.HasPrefix(s, "/opt/") || strings.HasPrefix(s, "/usr/"):
+		return nil
+	case below[1] != "srv" || len(below) < 4:
+		return fmt.Errorf("%q is not in the proof's container; want a file below /opt, /usr or a folder of "+
+			"/srv, such as /srv/tools/gpu-proof", s)
+	case folder[0] == '.':
+		return fmt.Errorf("%q is in a hidden folder of /srv; take another one", s)
+	case strings.HasSuffix(folder, "_rw") || strings.HasSuffix(folder, "_writable"):
+		return fmt.Errorf("tasks can write to /srv/%s, and would say what proves a GPU; put the program into a "+
+			"folder whose name ends otherwise", folder)
+	}
+	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ldapOptions are people's login by LDAP.
+// ldapOptions returns the options for logins with LDAP.
 func ldapOptions() []Option {
 	return []Option{
 		envText(web, "ldap-display-name", "", line),
@@ -30,7 +30,7 @@ func ldapOptions() []Option {
 	}
 }
 
-// oauthOptions are people's login by OAuth2.
+// oauthOptions returns the options for logins with OAuth2.
 func oauthOptions() []Option {
 	return []Option{
 		envText(web, "oauth-display-name", "", line),
@@ -50,7 +50,7 @@ func oauthOptions() []Option {
 	}
 }
 
-// oidcOptions are people's login by OpenID Connect.
+// oidcOptions returns the options for logins with OpenID Connect.
 func oidcOptions() []Option {
 	return []Option{
 		envText(web, "oidc-display-name", "", line),
@@ -67,7 +67,7 @@ func oidcOptions() []Option {
 	}
 }
 
-// hostPort is a host's name or address, with a port or without.
+// hostPort checks a host name or an address, with or without a port.
 func hostPort(s string) error {
 	host := s
 	if h, port, err := net.SplitHostPort(s); err == nil {
@@ -91,7 +91,7 @@ func dn(s string) (string, error) {
 	return line(s)
 }
 
-// attributeForm takes names, numbers (RFC 4512) and options after a semicolon.
+// attributeForm matches names, numbers (RFC 4512) and options after a semicolon.
 var attributeForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9;._-]*$`)
 
 func attribute(s string) error {
@@ -101,8 +101,8 @@ func attribute(s string) error {
 	return nil
 }
 
-// filter checks that the brackets of a filter close: Concourse puts it between
-// others, where a stray one changes their meaning.
+// filter checks that the brackets of a filter are balanced. Concourse inserts it into
+// another filter, in which a stray bracket would change the meaning.
 func filter(s string) (string, error) {
 	depth := 0
 	for i, c := range s {

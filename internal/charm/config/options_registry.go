@@ -8,21 +8,21 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ResourceDefaults is the variable of Concourse that names a file of what each source of
-// a base resource type has in addition.
+// ResourceDefaults is Concourse's variable with the path of a file. The file has defaults
+// for the source of base resource types.
 const ResourceDefaults = "CONCOURSE_BASE_RESOURCE_TYPE_DEFAULTS"
 
-// mirrorForm is what registry-image takes as a registry: no scheme and no path.
+// mirrorForm matches a registry for registry-image: no scheme and no path.
 var mirrorForm = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
 
-// registryMirror is one as registry-image's source has it.
+// registryMirror holds a mirror in the source of registry-image.
 type registryMirror struct {
 	Host     string `yaml:"host"`
 	Username string `yaml:"username,omitempty"`
 	Password string `yaml:"password,omitempty"`
 }
 
-// registryOptions are what each registry-image of all teams has in its source.
+// registryOptions returns the defaults for the source of registry-image, for all teams.
 func registryOptions() []Option {
 	ca := text("registry-ca-cert", "", func(c *Config, s string) error {
 		if s == "" {
@@ -40,8 +40,10 @@ func registryOptions() []Option {
 			login, host = "", s
 		}
 		user, password, paired := strings.Cut(login, ":")
-		if strings.Contains(s, "://") || !mirrorForm.MatchString(host) || !printable(login) || both && (!paired || user == "" || password == "") {
-			return errors.New("the value is not host:port, or user:password@host:port, without https:// and without a path")
+		if strings.Contains(s, "://") || !mirrorForm.MatchString(host) || !printable(login) ||
+			both && (!paired || user == "" || password == "") {
+			return errors.New("the value is not host:port, or user:password@host:port, without https:// and " +
+				"without a path")
 		}
 		c.RegistryMirror = registryMirror{host, user, password}
 		return nil
@@ -50,7 +52,8 @@ func registryOptions() []Option {
 	return []Option{mirror, ca}
 }
 
-// registryDefaults makes both one file, whose values a source's own take the place of.
+// registryDefaults writes both defaults into one file. The source of a resource overrides
+// them.
 func (c *Config) registryDefaults() error {
 	source := struct {
 		Mirror registryMirror `yaml:"registry_mirror,omitempty"`
@@ -64,7 +67,8 @@ func (c *Config) registryDefaults() error {
 	}
 	for _, f := range c.ExtraWebFlags {
 		if name, _, _ := strings.Cut(f, "="); name == "--base-resource-type-defaults" {
-			return errors.New("extra-web-flags has --base-resource-type-defaults, which wins; put the mirror into that file, or take the flag out")
+			return errors.New("extra-web-flags has --base-resource-type-defaults, which wins; put the mirror " +
+				"into that file, or take the flag out")
 		}
 	}
 	data, err := yaml.Marshal(map[string]any{"registry-image": source})

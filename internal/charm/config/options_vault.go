@@ -6,9 +6,8 @@ import (
 	"text/template"
 )
 
-// vaultOptions are the web's access to Vault. vault-enable-kv-mount-cache is
-// in VaultEnv without any other option too: whether Vault is used is not
-// decided here.
+// vaultOptions returns the options for Vault. VaultEnv always has
+// vault-enable-kv-mount-cache, because this package does not decide whether Vault is used.
 func vaultOptions() []Option {
 	return []Option{
 		envText(vault, "vault-url", "", as(httpURL)),
@@ -29,12 +28,13 @@ func vaultOptions() []Option {
 	}
 }
 
-// authParam checks name:value pairs; Concourse cuts at the commas.
+// authParam checks name:value pairs. Concourse splits them at commas.
 func authParam(s string) (string, error) {
 	for i, pair := range pairs(s) {
 		name, value, ok := strings.Cut(pair, ":")
 		if !ok || value == "" || word(name) != nil || !printable(value) {
-			return "", fmt.Errorf("pair %d is not name:value; want pairs with commas between them, such as role_id:...,secret_id:...", i+1)
+			return "", fmt.Errorf("pair %d is not name:value; want pairs with commas between them, such as "+
+				"role_id:...,secret_id:...", i+1)
 		}
 	}
 	return s, nil
@@ -43,7 +43,8 @@ func authParam(s string) (string, error) {
 func templates(s string) (string, error) {
 	parts, err := list(s, func(part string) error {
 		if _, err := template.New("").Parse(part); err != nil || !strings.HasPrefix(part, "/") {
-			return fmt.Errorf("%q is not a template of a path such as /{{.Team}}/{{.Secret}}; want them with commas between them", part)
+			return fmt.Errorf("%q is not a template of a path such as /{{.Team}}/{{.Secret}}; want them with "+
+				"commas between them", part)
 		}
 		return word(part)
 	})

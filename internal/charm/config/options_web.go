@@ -7,8 +7,8 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// webOptions are those of the web itself; the environment variables of most
-// need more than the option, so they are fields.
+// webOptions returns the options of the web itself. Most are fields, because their variables
+// depend on more than the option.
 func webOptions() []Option {
 	return []Option{
 		integer("web-port", 8080, 1, 65535, func(c *Config, n int) error { c.WebPort = n; return freePort(n) }),
@@ -16,16 +16,22 @@ func webOptions() []Option {
 			c.ExternalURL, err = baseURL(s, "https://ci.example.com")
 			return err
 		}),
-		boolean("tls-enabled", false, func(c *Config, on bool) { c.TLS = on }),
+		boolean("tls-enabled", false, func(c *Config, on bool) { c.TLSEnabled = on }),
 		integer("tls-port", 8443, 1, 65535, func(c *Config, n int) error { c.TLSPort = n; return freePort(n) }),
-		text("initial-admin-username", "admin", func(c *Config, s string) error { c.AdminUser = s; return userName(s) }),
+		text("initial-admin-username", "admin", func(c *Config, s string) error {
+			c.InitialAdminUsername = s
+			return userName(s)
+		}),
 		text("main-team-local-user", "", func(c *Config, s string) error {
 			users, err := list(s, userName)
-			c.MainTeamUser = strings.Join(users, ",")
+			c.MainTeamLocalUser = strings.Join(users, ",")
 			return err
 		}),
-		secret(text("extra-local-users", "", func(c *Config, s string) error { c.ExtraLocalUsers = s; return localUsers(s) })),
-		boolean("enable-metrics", false, func(c *Config, on bool) { c.Metrics = on }),
+		secret(text("extra-local-users", "", func(c *Config, s string) error {
+			c.ExtraLocalUsers = s
+			return localUsers(s)
+		})),
+		boolean("enable-metrics", false, func(c *Config, on bool) { c.EnableMetrics = on }),
 		text("prometheus-url", "", func(c *Config, s string) (err error) {
 			c.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
 			return err
@@ -38,20 +44,27 @@ func webOptions() []Option {
 			_, err := line(s)
 			return err
 		})),
-		text("extra-worker-keys", "", func(c *Config, s string) (err error) { c.WorkerKeys, err = workerKeys(s); return err }),
-		text("extra-web-flags", "", func(c *Config, s string) (err error) { c.ExtraWebFlags, err = webFlags(s); return err }),
+		text("extra-worker-keys", "", func(c *Config, s string) (err error) {
+			c.ExtraWorkerKeys, err = workerKeys(s)
+			return err
+		}),
+		text("extra-web-flags", "", func(c *Config, s string) (err error) {
+			c.ExtraWebFlags, err = webFlags(s)
+			return err
+		}),
 	}
 }
 
-// baseURL is a URL that paths are appended to.
-func baseURL(s, like string) (string, error) {
+// baseURL checks a URL that paths are appended to.
+func baseURL(s, example string) (string, error) {
 	if strings.ContainsAny(s, "?#@") {
-		return "", fmt.Errorf("%q has more than a host, a port and a path; write a URL like %s", withoutPassword(s), like)
+		return "", fmt.Errorf("%q has more than a host, a port and a path; write a URL like %s",
+			withoutPassword(s), example)
 	}
 	return strings.TrimRight(s, "/"), httpURL(s)
 }
 
-// otherPorts are those that Concourse and this charm listen on themselves.
+// otherPorts returns the ports that are in use by Concourse and this charm.
 func otherPorts() map[int]string {
 	return map[int]string{
 		22:                       "SSH",
@@ -74,7 +87,7 @@ func freePort(n int) error {
 	return nil
 }
 
-// userName is a name in Concourse's lists of users, where : and , separate.
+// userName checks a name for Concourse's lists of users, in which : and , are separators.
 func userName(s string) error {
 	if s == "" || !printable(s) || strings.ContainsAny(s, ":, \t") {
 		return fmt.Errorf("%q is not a user's name: want letters and digits without white space, colons or commas", s)
@@ -82,14 +95,15 @@ func userName(s string) error {
 	return nil
 }
 
-// localUsers checks name:password pairs. Its problems count the pairs: a name
-// may be half of a password with a comma.
+// localUsers checks name:password pairs. Problems number the pairs and do not quote them: a
+// part that looks like a name may be half of a password with a comma.
 func localUsers(s string) error {
 	seen := map[string]bool{}
 	for i, pair := range pairs(s) {
 		name, password, ok := strings.Cut(pair, ":")
 		if !ok || password == "" || userName(name) != nil || !printable(password) {
-			return fmt.Errorf("pair %d is not name:password; want pairs with commas between them, and no comma in a password", i+1)
+			return fmt.Errorf("pair %d is not name:password; want pairs with commas between them, and no comma "+
+				"in a password", i+1)
 		}
 		if seen[name] {
 			return fmt.Errorf("pair %d has the name of an earlier one", i+1)

@@ -8,33 +8,33 @@ import (
 
 var tagForm = regexp.MustCompile(`^[^\s,"'\\$%[:cntrl:]]+$`)
 
-// MaxDrainTimeout bounds worker-drain-timeout. A web keeps the key of a worker that left for
-// this time at most, and a little for the hooks of the worker.
+// MaxDrainTimeout bounds worker-drain-timeout. After a worker left, the web keeps its key at
+// most for this time and a little longer for the worker's hooks.
 const MaxDrainTimeout = 24 * time.Hour
 
-// workerOptions are those of workers, GPUs apart.
+// workerOptions returns the options of workers, except those about GPUs.
 func workerOptions() []Option {
 	return []Option{
 		text("tag", "", func(c *Config, s string) (err error) { c.Tags, err = list(s, tag); return err }),
 		text("srv-folders", "all", func(c *Config, s string) (err error) {
-			if c.NoFolders = s == "none" || s == ""; c.NoFolders || s == "all" {
+			if c.NoSrvFolders = s == "none" || s == ""; c.NoSrvFolders || s == "all" {
 				return nil
 			}
-			c.Folders, err = list(s, folder)
+			c.SrvFolders, err = list(s, folder)
 			return err
 		}),
 		text("srv-folders-containers", "tasks", func(c *Config, s string) error {
-			c.FoldersFor = s
+			c.SrvFoldersContainers = s
 			return oneOf(s, "tasks", "all")
 		}),
-		boolean("containerd-dns-proxy-enable", false, func(c *Config, on bool) { c.DNSProxy = on }),
+		boolean("containerd-dns-proxy-enable", false, func(c *Config, on bool) { c.ContainerdDNSProxy = on }),
 		text("containerd-dns-server", "1.1.1.1,8.8.8.8", func(c *Config, s string) (err error) {
-			c.DNSServers, err = list(s, address)
+			c.ContainerdDNSServers, err = list(s, address)
 			return err
 		}),
 		text("worker-drain-timeout", "10m", func(c *Config, s string) (err error) {
-			c.DrainTimeout, err = time.ParseDuration(s)
-			if err != nil || c.DrainTimeout < 0 || c.DrainTimeout > MaxDrainTimeout {
+			c.WorkerDrainTimeout, err = time.ParseDuration(s)
+			if err != nil || c.WorkerDrainTimeout < 0 || c.WorkerDrainTimeout > MaxDrainTimeout {
 				return fmt.Errorf("%q is not a time between 0s and 24h, such as 30s, 10m or 1h", s)
 			}
 			return nil

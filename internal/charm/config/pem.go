@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// pemText is an option that Concourse wants the path of a file for. It takes
-// paths, and PEM text as well (D28): that becomes a file of the charm.
+// pemText returns an option for which Concourse needs the path of a file. It takes paths and
+// PEM text (D28). The charm writes PEM text into a file.
 func pemText(where in, name string, check func(string) error) Option {
 	o := env(where, Option{Name: name})
 	return env(where, text(name, "", func(c *Config, s string) error {
@@ -31,11 +31,13 @@ func pemText(where in, name string, check func(string) error) Option {
 	}))
 }
 
-// paths takes several with commas between them, as Concourse does.
+// paths takes several paths with commas between them, like Concourse.
 func (o Option) paths(c *Config, s string) error {
 	paths, err := list(s, func(p string) error {
 		if !path.IsAbs(p) || !printable(p) {
-			return errors.New("the value is neither the path of a file on the unit such as /etc/ssl/certs/ca.pem nor PEM text; give a file's text with juju config <application> <option>=@<file>")
+			return errors.New("the value is neither the path of a file on the unit such as " +
+				"/etc/ssl/certs/ca.pem nor PEM text; give a file's text with juju config <application> " +
+				"<option>=@<file>")
 		}
 		return nil
 	})
@@ -45,7 +47,7 @@ func (o Option) paths(c *Config, s string) error {
 	return err
 }
 
-// certificates are one or more, and nothing else.
+// certificates checks PEM text that must contain only certificates, at least one.
 func certificates(s string) error {
 	return blocks(s, func(i int, b *pem.Block) error {
 		if b.Type != "CERTIFICATE" {
@@ -58,7 +60,7 @@ func certificates(s string) error {
 	})
 }
 
-// privateKey is one that no passphrase protects: nobody is there to type it.
+// privateKey checks one private key without a passphrase: a service cannot enter one.
 func privateKey(s string) error {
 	keys := 0
 	err := blocks(s, func(i int, b *pem.Block) error {
@@ -78,15 +80,16 @@ func privateKey(s string) error {
 	return err
 }
 
-// blocks gives each block its number from 1, and refuses text that is in none:
-// Concourse would read less than was written.
+// blocks calls f with the number (from 1) and the content of each PEM block. It refuses text
+// outside of blocks, because Concourse would ignore it.
 func blocks(s string, f func(i int, b *pem.Block) error) error {
 	rest := []byte(s)
 	for i := 1; len(rest) > 0; i++ {
 		b, after := pem.Decode(rest)
 		read := string(rest[:len(rest)-len(after)])
 		if b == nil || !strings.HasPrefix(read, "-----BEGIN") || strings.Count(read, "-----BEGIN") > 1 {
-			return fmt.Errorf("PEM block %d is damaged: want its lines as the file has them, from -----BEGIN to -----END", i)
+			return fmt.Errorf("PEM block %d is damaged: want its lines as the file has them, from -----BEGIN to "+
+				"-----END", i)
 		}
 		if err := f(i, b); err != nil {
 			return err

@@ -30,9 +30,8 @@ func block(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// D28: where Concourse wants a path, PEM text becomes a file and never a line
-// of the environment.
-func TestD28PEMTextIsAFileAndAPathIsItself(t *testing.T) {
+// D28: if Concourse needs a path, PEM text becomes a file and never a line of the environment.
+func TestD28PEMTextBecomesAFileAndAPathDoesNot(t *testing.T) {
 	cert, key := certificate(t)
 	c, problems := Parse(map[string]any{"vault-ca-cert": cert + cert, "vault-client-cert": cert, "vault-client-key": key}, nil)
 	require.Empty(t, problems)
@@ -52,7 +51,7 @@ func TestD28PEMTextIsAFileAndAPathIsItself(t *testing.T) {
 	require.Equal(t, "/etc/d.pem", c.VaultEnv["CONCOURSE_VAULT_CA_CERT"])
 }
 
-func TestD28WrongPEMIsRefused(t *testing.T) {
+func TestD28InvalidPEMIsRefused(t *testing.T) {
 	cert, key := certificate(t)
 	_, other := certificate(t)
 	sealed := "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----\n"
@@ -80,7 +79,7 @@ func TestD28WrongPEMIsRefused(t *testing.T) {
 	}
 }
 
-// What passes is read by Concourse as it was written: every block of it.
+// Concourse reads every block of a valid text.
 func FuzzPEM(f *testing.F) {
 	f.Add("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Secrets are Juju secrets by their URI as an option has it.
+// Secrets holds Juju secrets by URI, spelled as in the option.
 type Secrets map[string]SecretValue
 
-// SecretValue is what a secret holds.
+// SecretValue holds the content of a secret.
 type SecretValue struct {
 	Content map[string]string
-	Problem string // why it can't be read; "" when it was
+	Problem string // reason why it cannot be read, or ""
 }
 
-// secretURI is what juju add-secret prints, in its short form and its long one
+// secretURI matches the output of juju add-secret, in its short form and in its long form
 // with the model's id.
 var secretURI = regexp.MustCompile(`^secret:(//)?([0-9a-f-]{36}/)?[0-9a-z]{20}$`)
 
-// SecretURIs are the URIs of secrets that options name, sorted, none twice.
+// SecretURIs returns the URIs of secrets in options, sorted, each once.
 func SecretURIs(raw map[string]any) []string {
 	uris := map[string]bool{}
 	for _, o := range Options() {
@@ -32,11 +32,12 @@ func SecretURIs(raw map[string]any) []string {
 	return slices.Sorted(maps.Keys(uris))
 }
 
-// read is the option's value from a secret: the content of the key with the
-// option's name, else of the key value, else of the only key.
+// read returns the option's value from a secret. It takes the key with the option's name,
+// then the key value, then the only key.
 func (s Secrets) read(uri, option string) (string, error) {
 	if !secretURI.MatchString(uri) {
-		return "", fmt.Errorf("the value starts with secret: and is not the URI of a secret; write what juju add-secret printed")
+		return "", fmt.Errorf("the value starts with secret: and is not the URI of a secret; write what juju " +
+			"add-secret printed")
 	}
 	secret, known := s[uri]
 	why := secret.Problem
@@ -57,10 +58,11 @@ func (s Secrets) read(uri, option string) (string, error) {
 	}
 	value, ok := secret.Content[key]
 	if !ok {
-		return "", fmt.Errorf("the secret has the keys %s; want one named %s or value", strings.Join(keys, ", "), option)
+		return "", fmt.Errorf("the secret has the keys %s; want one named %s or value",
+			strings.Join(keys, ", "), option)
 	}
-	// A secret that was read from a file ends in a line end; other white space
-	// may belong to a password.
+	// A secret that was read from a file ends in a newline. Other white space may belong
+	// to a password.
 	if value = strings.TrimRight(value, "\r\n"); value == "" {
 		return "", fmt.Errorf("the key %s of the secret is empty", key)
 	}

@@ -11,7 +11,7 @@ const (
 	long = "secret://5a6c5b5e-0c9b-4d3f-8f5a-1d0f6a1b2c3d/d0000000000000000002"
 )
 
-func TestSecretOptionsAreThese(t *testing.T) {
+func TestSecretOptions(t *testing.T) {
 	var names []string
 	for _, o := range Options() {
 		if o.Secret {
@@ -22,7 +22,7 @@ func TestSecretOptionsAreThese(t *testing.T) {
 		"registry-mirror", "vault-auth-param", "encryption-key", "github-token", "extra-local-users", "http-proxy", "https-proxy"}, names)
 }
 
-func TestURIsOfSecretsAreNamedOnce(t *testing.T) {
+func TestURIsOfSecretsAreDistinct(t *testing.T) {
 	require.Equal(t, []string{long, uri}, SecretURIs(map[string]any{
 		"github-token": " " + uri + "\n", "ldap-bind-pw": long, "encryption-key": uri,
 		"tag": "secret:d0000000000000000003", "http-proxy": "secret:", "https-proxy": "secret:--help", "vault-client-token": 3, "vault-url": nil,
@@ -30,9 +30,8 @@ func TestURIsOfSecretsAreNamedOnce(t *testing.T) {
 	require.Empty(t, SecretURIs(nil))
 }
 
-// D34: a secret may be a Juju secret, whose text then is what the option's own
-// text would be, and is checked like it.
-func TestD34ASecretStandsForItsText(t *testing.T) {
+// D34: the text of a Juju secret replaces its URI and is checked like a plain value.
+func TestD34SecretReplacesTheURI(t *testing.T) {
 	for name, c := range map[string]struct {
 		content map[string]string
 		want    string
@@ -59,7 +58,7 @@ func TestD34ASecretStandsForItsText(t *testing.T) {
 }
 
 // D34: every secret option takes one; PEM text keeps its lines.
-func TestD34EverySecretOptionTakesAURI(t *testing.T) {
+func TestD34EverySecretOptionAcceptsAURI(t *testing.T) {
 	cert, key := certificate(t)
 	text := map[string]string{"vault-client-key": key, "encryption-key": "0123456789abcdef", "extra-local-users": "ann:x",
 		"vault-auth-param": "role_id:x", "registry-mirror": "ci:x@mirror", "http-proxy": "http://a:b@proxy", "https-proxy": "http://a:b@proxy"}
@@ -87,7 +86,7 @@ func TestD34EverySecretOptionTakesAURI(t *testing.T) {
 	}
 }
 
-func TestD34ASecretThatCannotBeReadIsExplained(t *testing.T) {
+func TestD34UnreadableSecretIsExplained(t *testing.T) {
 	const grant = "); run: juju grant-secret <name> <application>"
 	for name, c := range map[string]struct {
 		value   string

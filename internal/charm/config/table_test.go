@@ -9,7 +9,7 @@ import (
 
 // No option exists in one place only, and the generated page has the order of
 // the table.
-func TestTableAgreesWithConfigYAML(t *testing.T) {
+func TestTableEqualsConfigYAML(t *testing.T) {
 	options, order := configYAML(t)
 	var names []string
 	for _, o := range Options() {
@@ -42,7 +42,7 @@ func full(t *testing.T) map[string]any {
 	}
 }
 
-// others is another legal value of each option that is no plain text.
+// others has another valid value of each option, except for plain texts.
 func others(t *testing.T) map[string]any {
 	cert, _ := certificate(t)
 	return map[string]any{
@@ -64,8 +64,8 @@ func others(t *testing.T) map[string]any {
 	}
 }
 
-// D29: no option is merely accepted. Each alone changes the configuration, or
-// the operator is told that it has no effect.
+// D29: each option changes the configuration, or the operator gets a note that it has no
+// effect.
 func TestD29EveryOptionHasAnEffectOrANote(t *testing.T) {
 	base, problems := Parse(full(t), nil)
 	require.Empty(t, problems)
@@ -105,8 +105,8 @@ func TestD29EveryOptionHasAnEffectOrANote(t *testing.T) {
 	}
 }
 
-// D26: what an option writes is gone with its value.
-func TestD26AClearedOptionWritesNothing(t *testing.T) {
+// D26: the effect of an option ends when its value is removed.
+func TestD26EmptyOptionWritesNothing(t *testing.T) {
 	standard, problems := Parse(nil, nil)
 	require.Empty(t, problems)
 	require.Equal(t, map[string]string{"CONCOURSE_CONTAINER_PLACEMENT_STRATEGY": "volume-locality", "CONCOURSE_SECRET_CACHE_ENABLED": "true",

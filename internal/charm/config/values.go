@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// as is a check as a rule that changes nothing.
+// as makes a rule of a check, which does not change the value.
 func as(check func(string) error) rule {
 	return func(s string) (string, error) { return s, check(s) }
 }
@@ -22,12 +22,12 @@ var (
 	errWord = errors.New("the value has white space or a control character in it; write it without")
 )
 
-// printable reports whether an environment file can hold the text in a line.
+// printable reports whether a line of an environment file can hold the text.
 func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// line is any text of one line (D28).
+// line checks text of one line (D28).
 func line(s string) (string, error) {
 	if !printable(s) {
 		return "", errLine
@@ -35,7 +35,7 @@ func line(s string) (string, error) {
 	return s, nil
 }
 
-// word is a line without white space.
+// word checks a line without white space.
 func word(s string) error {
 	if !printable(s) || strings.ContainsFunc(s, unicode.IsSpace) {
 		return errWord
@@ -43,7 +43,7 @@ func word(s string) error {
 	return nil
 }
 
-// token is a secret that is sent in a header.
+// token checks a secret that is sent in a header.
 func token(s string) error {
 	for _, c := range s {
 		if c <= ' ' || c > '~' {
@@ -53,7 +53,7 @@ func token(s string) error {
 	return nil
 }
 
-// names are lines with commas between them, none empty.
+// names checks names with commas between them. No name is empty.
 func names(s string) (string, error) {
 	parts, err := list(s, func(part string) error {
 		if part == "" {
@@ -74,7 +74,7 @@ func oneOf(s string, legal ...string) error {
 	return fmt.Errorf("%q is not one of %s", s, strings.Join(legal, ", "))
 }
 
-// duration is a time as Concourse reads it, which is Go's way.
+// duration checks a time in the syntax of Go, which Concourse uses.
 func duration(s string) (string, error) {
 	if d, err := time.ParseDuration(s); err != nil || d < 0 {
 		return "", fmt.Errorf("%q is not a time such as 30s, 10m or 1h30m", s)
@@ -82,7 +82,7 @@ func duration(s string) (string, error) {
 	return s, nil
 }
 
-// list splits at commas and checks every part; "" is no parts.
+// list splits text at commas and checks each part. Empty text has no parts.
 func list(s string, check func(string) error) ([]string, error) {
 	if s == "" {
 		return nil, nil
@@ -110,20 +110,21 @@ func httpURL(s string) error {
 		return nil
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" || !validPort(u.Port()) || (u.Scheme != "http" && u.Scheme != "https") || !printable(s) || strings.ContainsFunc(s, unicode.IsSpace) {
+	if err != nil || u.Hostname() == "" || !validPort(u.Port()) ||
+		(u.Scheme != "http" && u.Scheme != "https") || !printable(s) || strings.ContainsFunc(s, unicode.IsSpace) {
 		return fmt.Errorf("%q is not an http or https URL", withoutPassword(s))
 	}
 	return nil
 }
 
-// validPort accepts the port of a URL; "" is that of the scheme.
+// validPort accepts the port of a URL. "" is the default of the scheme.
 func validPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return s == "" || err == nil && n > 0
 }
 
-// withoutPassword is an address without what may be secret in it: all before an @,
-// where a user and a password stand, and a query, which may have a token.
+// withoutPassword masks the parts of an address that may be secret: all before an @, with
+// a user and a password, and the query, which may have a token.
 func withoutPassword(s string) string {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		s = "xxxxx" + s[i:]
@@ -134,8 +135,8 @@ func withoutPassword(s string) string {
 	return s
 }
 
-// secretURL is httpURL for a value that may hold a password: its problem
-// does not repeat the value (statuses and logs are read by many).
+// secretURL checks a URL that may contain a password. Its problem does not quote
+// the value, because many people can read statuses and logs.
 func secretURL(s string) error {
 	if httpURL(s) != nil || strings.ContainsAny(s, " \t\r\n\"'\\") {
 		return errors.New("the value is not a URL like http://proxy.example:3128")

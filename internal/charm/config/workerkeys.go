@@ -11,13 +11,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// WorkerKey is a public key of a worker that the charm does not make.
+// WorkerKey holds the public key of a worker without this charm.
 type WorkerKey struct {
-	Team string // whose builds alone it runs; "" for all teams
-	Line string // of OpenSSH, without comment
+	Team string // the only team with builds on the worker; "" for all teams
+	Line string // in OpenSSH's format, without a comment
 }
 
-// Bounds on the keys of one option. Those of a fleet are for a relation.
+// Bounds on the keys of one option. A fleet of workers needs the relation.
 const (
 	maxWorkerKeys = 256
 	maxKeyLine    = 16 << 10
@@ -25,16 +25,17 @@ const (
 	maxTeamName   = 100 // characters
 )
 
-// teamName is one that Concourse takes for a new team (atc.ValidateIdentifier), and those
-// with capital letters that older releases made. Its length is bounded apart: as a part of
-// the expression that would double what dispatch needs to start.
+// teamName matches a valid name of a new team (atc.ValidateIdentifier), and names with
+// capital letters from older releases. The length is checked separately: in the expression
+// it would double the start time of dispatch.
 var teamName = regexp.MustCompile(`^[\p{L}\d][\p{L}\d_.-]*$`)
 
-// workerKeys reads OpenSSH's lines, each with team=<team> before it where it is one team's.
-// Problems count lines and quote no key: what is pasted by mistake may be a private one.
+// workerKeys reads OpenSSH lines, each with an optional team=<team> before it. Problems
+// number the lines and quote no key, because a pasted key may be private by mistake.
 func workerKeys(s string) (keys []WorkerKey, err error) {
 	if strings.Contains(s, "PRIVATE KEY") {
-		return nil, errors.New("the value has a private key, which stays on its worker; give the public one, of the file that ends in .pub, and make a new pair, as Juju has shown this one")
+		return nil, errors.New("the value has a private key, which stays on its worker; give the public one, of " +
+			"the file that ends in .pub, and make a new pair, as Juju has shown this one")
 	}
 	seen, number := map[string]int{}, 0
 	for line := range strings.Lines(s) {
@@ -48,7 +49,8 @@ func workerKeys(s string) (keys []WorkerKey, err error) {
 		case err != nil:
 			return nil, fmt.Errorf("line %d %w", number, err)
 		case seen[key.Line] > 0:
-			return nil, fmt.Errorf("line %d has the key of line %d; each worker has one of its own", number, seen[key.Line])
+			return nil, fmt.Errorf("line %d has the key of line %d; each worker has one of its own", number,
+				seen[key.Line])
 		case len(keys) == maxWorkerKeys:
 			return nil, fmt.Errorf("there are more than %d keys", maxWorkerKeys)
 		}
@@ -58,7 +60,8 @@ func workerKeys(s string) (keys []WorkerKey, err error) {
 	return keys, nil
 }
 
-var errKeyLine = errors.New("is no public key; want [team=<team>] ssh-rsa AAAA... <comment>, as concourse generate-key -t ssh writes it")
+var errKeyLine = errors.New("is no public key; want [team=<team>] ssh-rsa AAAA... <comment>, as concourse " +
+	"generate-key -t ssh writes it")
 
 func workerKey(line string) (k WorkerKey, err error) {
 	if team, rest, found := strings.Cut(line, " "); found && strings.HasPrefix(team, "team=") {
@@ -77,7 +80,8 @@ func workerKey(line string) (k WorkerKey, err error) {
 	case len(options) > 0:
 		return k, errors.New("has options before its key, which Concourse does not act on; take them out")
 	case key.Type() != ssh.KeyAlgoRSA:
-		return k, fmt.Errorf("has a key of type %s, and workers of Concourse have RSA keys; make one: concourse generate-key -t ssh -f worker_key", key.Type())
+		return k, fmt.Errorf("has a key of type %s, and workers of Concourse have RSA keys; make one: concourse "+
+			"generate-key -t ssh -f worker_key", key.Type())
 	}
 	if bits := rsaBits(key); bits < minKeyBits {
 		return k, fmt.Errorf("has a key of %d bits; want %d or more", bits, minKeyBits)

@@ -16,18 +16,18 @@ func publicKey(name string) string {
 	return strings.TrimSpace(public)
 }
 
-func TestKeysOfWorkersThatTheCharmDoesNotMake(t *testing.T) {
+func TestKeysOfWorkersWithoutThisCharmAreRead(t *testing.T) {
 	a, b := publicKey("a"), publicKey("b")
 	c, problems := Parse(map[string]any{"extra-worker-keys": "\n# Windows\nteam=ml  " + a + " RDNA4 box\n\n" + b + "\n"}, nil)
 	require.Empty(t, problems)
-	require.Equal(t, []WorkerKey{{"ml", a}, {"", b}}, c.WorkerKeys)
+	require.Equal(t, []WorkerKey{{"ml", a}, {"", b}}, c.ExtraWorkerKeys)
 	_, problems = Parse(map[string]any{"extra-worker-keys": "team=" + strings.Repeat("é", 100) + " " + a}, nil)
 	require.Empty(t, problems)
 	_, problems = Parse(map[string]any{"extra-worker-keys": "team=" + strings.Repeat("é", 101) + " " + a}, nil)
 	require.Len(t, problems, 1)
 }
 
-func TestKeyThatNoWorkerCanHaveIsRefused(t *testing.T) {
+func TestInvalidWorkerKeyIsRefused(t *testing.T) {
 	a := publicKey("a")
 	private, _ := hosttest.Key("a")
 	public, _, err := ed25519.GenerateKey(nil)
@@ -50,7 +50,7 @@ func TestKeyThatNoWorkerCanHaveIsRefused(t *testing.T) {
 		c, problems := Parse(map[string]any{"extra-worker-keys": value}, nil)
 		require.Len(t, problems, 1, value)
 		require.Contains(t, problems[0].String(), want)
-		require.Empty(t, c.WorkerKeys)
+		require.Empty(t, c.ExtraWorkerKeys)
 		require.NotContains(t, problems[0].String(), "AAAA"+"B3", "no key is repeated")
 	}
 }

@@ -16,7 +16,7 @@ import (
 // Look is what the exporter at url, "" for this machine's own, tells of the GPUs to who
 // decides whether they are in service. That it lists none is no word on those that there
 // were: it does so also where it could not look for them.
-func Look(ctx context.Context, h host.Host, url string) ([]quarantine.Seen, error) {
+func Look(ctx context.Context, h host.Host, url string) ([]quarantine.Reading, error) {
 	r, err := Ask(ctx, h, url)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ var errOdd = errors.New("the exporter tells of GPUs that there can't be")
 
 // seenOf takes no answer that could not be one about GPUs: it is shown to people and in
 // builds, and names files.
-func seenOf(all []api.Status) (seen []quarantine.Seen, err error) {
+func seenOf(all []api.Status) (seen []quarantine.Reading, err error) {
 	if len(all) > mostGPUs {
 		return nil, errOdd
 	}
@@ -52,7 +52,7 @@ func seenOf(all []api.Status) (seen []quarantine.Seen, err error) {
 			return nil, errOdd
 		}
 		names[name] = true
-		one := quarantine.Seen{Name: name, Index: s.Index, GFX: s.GFX, Up: s.Up, State: s.Health.State}
+		one := quarantine.Reading{Name: name, Index: s.Index, GFX: s.GFX, Up: s.Up, State: s.Health.State}
 		if s.Partitions <= 1 {
 			one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal
 		}

@@ -37,14 +37,14 @@ func TestOnlyAMDsGPUsAreDecidedOn(t *testing.T) {
 	seen, err := parseLook([]byte(`{"gpus":[{"vendor":"nvidia","pci_bus_id":"0000:0a:00.0","health":{"state":"critical","faults":[{"kind":"hang","signals":["lost"]}]}},
 		{"vendor":"amd","pci_bus_id":"0000:03:00.0","up":true}]}`))
 	require.NoError(t, err)
-	require.Equal(t, []quarantine.Seen{{Name: "0000:03:00.0", Up: true}}, seen)
+	require.Equal(t, []quarantine.Reading{{Name: "0000:03:00.0", Up: true}}, seen)
 }
 
 func TestOddAnswersTellNothing(t *testing.T) {
 	const one = `{"pci_bus_id":"0000:03:00.0","up":true,"health":{"state":"critical","faults":[{"kind":"hang","signals":["kernel\u001b[2Jlog"]}]}}`
 	seen, err := parseLook([]byte(`{"gpus":[` + one + `]}`))
 	require.NoError(t, err)
-	require.Equal(t, []quarantine.Seen{{Name: "0000:03:00.0", Up: true, State: health.Critical,
+	require.Equal(t, []quarantine.Reading{{Name: "0000:03:00.0", Up: true, State: health.Critical,
 		Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"kernel?[2Jlog"}}}}}, seen)
 	for text, want := range map[string]string{
 		`{"gpus":[` + one + `,` + one + `]}`:  "tells of GPUs that there can't be",
@@ -71,7 +71,7 @@ func FuzzLook(f *testing.F) {
 }
 
 // parseLook is Look without the exporter between.
-func parseLook(data []byte) ([]quarantine.Seen, error) {
+func parseLook(data []byte) ([]quarantine.Reading, error) {
 	r, err := ParseReport(data)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	p = quarantine.Proof{Name: j.Name, Command: j.Command, Began: h.Now().UTC()}
 	defer func() { p.Ended = h.Now().UTC() }()
 	not := func(err error) (quarantine.Proof, string) {
-		p.End, p.Why = quarantine.NotRun, clean(err.Error(), maxWhy)
+		p.End, p.Reason = quarantine.NotRun, clean(err.Error(), maxWhy)
 		return p, output
 	}
 	bundle := path.Join(Dir, j.id())

@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// ActionGet returns the action's parameters with the defaults of actions.yaml.
-// Values are as JSON has them, whole numbers as int64.
+// ActionGet returns the action's parameters with the defaults of actions.yaml. Values are
+// decoded JSON, whole numbers as int64.
 func (t *Tools) ActionGet(ctx context.Context) (map[string]any, error) {
 	var out map[string]any
 	if err := t.read(ctx, &out, "action-get", "--format=json"); err != nil {
@@ -22,11 +22,10 @@ func (t *Tools) ActionGet(ctx context.Context) (map[string]any, error) {
 	return out, nil
 }
 
-// ActionSet adds to the action's results. Maps and lists in it become key
-// paths ("gpus.0.name"): Juju keeps strings under keys of lower-case letters,
-// digits and hyphens, and refuses others, as well as stdout and stderr. A value
-// longer than Juju's tools can take is cut, and says so. Nothing secret may go
-// here: it travels in arguments and is shown to the caller.
+// ActionSet adds to the action's results. Maps and lists become key paths ("gpus.0.name").
+// Juju stores only text. It accepts keys of lower-case letters, digits and hyphens, except
+// stdout and stderr. A value that is too long for an argument is cut, with a note at its
+// end. Results must not contain secrets: they are arguments, and the caller sees them.
 func (t *Tools) ActionSet(ctx context.Context, results map[string]any) error {
 	flat := map[string]string{}
 	flatten(flat, "", results)
@@ -35,7 +34,7 @@ func (t *Tools) ActionSet(ctx context.Context, results map[string]any) error {
 		keys = append(keys, k)
 	}
 	sort.Strings(keys)
-	// Few calls, none longer than the kernel takes.
+	// As few calls as possible, each within the kernel's limit of arguments.
 	argv, size := []string{"action-set", "--"}, 0
 	for _, k := range keys {
 		arg := k + "=" + flat[k]
@@ -92,7 +91,7 @@ func (t *Tools) ActionFail(ctx context.Context, message string) error {
 	return t.change(ctx, "action-fail", "--", head)
 }
 
-// ActionLog shows a line of progress to whoever waits for the action.
+// ActionLog shows a line of progress to the caller of the action.
 func (t *Tools) ActionLog(ctx context.Context, message string) error {
 	head, _ := cut(message, maxArg)
 	return t.change(ctx, "action-log", "--", head)

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// ErrNotJuju says that nothing in the environment comes from Juju: a person
-// started the program.
+// ErrNotJuju reports that a person, and not Juju, started the program: the environment has
+// no event.
 var ErrNotJuju = errors.New("cannot find an event: not run by Juju (JUJU_DISPATCH_PATH and JUJU_HOOK_NAME are not set)")
 
-// Event is what Juju runs the charm for, and the unit it runs it on.
+// Event holds the reason why Juju runs the charm, and the unit.
 type Event struct {
 	// Name is the hook's name (config-changed, flight-relation-joined). For an
 	// action it is "<action>-action", so that no hook can have the same name.
 	Name string
 
-	Relation      *RelationRef // the hook's own relation, nil in other hooks
+	Relation      *RelationRef // relation of the hook, nil in other hooks
 	RemoteUnit    string       // empty in relation-created and relation-broken
 	RemoteApp     string
 	DepartingUnit string // relation-departed only; may be this unit
 
 	Action *ActionRef
 
-	SecretID    string // "secret:..." as Juju gives it
+	SecretID    string // "secret:...", in Juju's form
 	SecretLabel string
 
 	Unit        string // "concourse-ci/0"
@@ -32,7 +32,7 @@ type Event struct {
 	MachineID   string // "3", or "3/lxd/1"
 	JujuVersion string
 	CharmDir    string
-	Proxy       Proxy // model-config juju-http-proxy and its like
+	Proxy       Proxy // model-config juju-http-proxy and others
 }
 
 // RelationRef names one relation of this unit.
@@ -47,21 +47,21 @@ type ActionRef struct {
 	UUID string // since Juju 3 a small number, unique in the model
 }
 
-// Proxy is empty strings where the model sets no proxy.
+// Proxy holds the model's proxies, "" if unset.
 type Proxy struct{ HTTP, HTTPS, NoProxy string }
 
-// App is the application that the unit belongs to.
+// App returns the application of the unit.
 func (e Event) App() string { return AppOf(e.Unit) }
 
-// AppOf is the application of a unit: "db" for "db/0".
+// AppOf returns the application of a unit: "db" for "db/0".
 func AppOf(unit string) string {
 	app, _, _ := strings.Cut(unit, "/")
 	return app
 }
 
-// ParseEvent reads the environment that Juju gives to a hook or action (Juju
-// 3.6, HookContext.HookVars). A hook name that nobody knows is an event as any
-// other. ErrNotJuju is returned where Juju is not the caller.
+// ParseEvent reads the environment of a hook or an action (Juju 3.6, HookContext.HookVars).
+// An unknown hook is an event like any other. It returns ErrNotJuju if the caller is not
+// Juju.
 func ParseEvent(env func(string) string) (Event, error) {
 	e := Event{
 		RemoteUnit:    env("JUJU_REMOTE_UNIT"),

@@ -1,4 +1,4 @@
 package juju
 
-// YAMLMap is what goes over stdin to relation-set and state-set.
+// YAMLMap is the stdin of relation-set and state-set.
 var YAMLMap = yamlMap

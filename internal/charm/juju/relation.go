@@ -2,12 +2,13 @@ package juju
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"strings"
 )
 
-// RelationIDs lists the relations of an endpoint ("flight:7"), sorted, without
-// the one that is being broken.
+// RelationIDs lists the relations of an endpoint ("flight:7"), sorted, without one that is
+// being broken.
 func (t *Tools) RelationIDs(ctx context.Context, endpoint string) ([]string, error) {
 	var out []string
 	err := t.read(ctx, &out, "relation-ids", "--format=json", endpoint)
@@ -23,47 +24,52 @@ func (t *Tools) RelationUnits(ctx context.Context, id string) ([]string, error) 
 	return out, err
 }
 
-// RelationRemoteApp is the application at the other end; this unit's own one in a
-// peer relation.
+// RelationRemoteApp returns the remote application. In a peer relation it is this
+// application.
 func (t *Tools) RelationRemoteApp(ctx context.Context, id string) (string, error) {
 	var out string
 	err := t.read(ctx, &out, "relation-list", "--format=json", "-r", id, "--app")
 	return out, err
 }
 
-// RelationGet reads the bag of a unit; its own name gives the unit's own bag,
-// with what this hook has set so far.
+// RelationGet reads the databag of a unit. For the unit itself it has the changes of this
+// hook.
 func (t *Tools) RelationGet(ctx context.Context, id, unit string) (map[string]string, error) {
 	var out map[string]string
 	err := t.read(ctx, &out, "relation-get", "--format=json", "-r", id, "-", unit)
 	return out, err
 }
 
-// RelationGetApp reads the bag of an application. Its own application's bag is
-// refused by Juju to a unit that is not the leader, except in peer relations.
+// RelationGetApp reads the databag of an application. Juju refuses the own application's
+// databag to a unit that does not lead, except in peer relations.
 func (t *Tools) RelationGetApp(ctx context.Context, id, app string) (map[string]string, error) {
 	var out map[string]string
 	err := t.read(ctx, &out, "relation-get", "--format=json", "-r", id, "--app", "-", app)
 	return out, err
 }
 
-// RelationSet writes keys of this unit's own bag or, as the leader, of the
-// application's. An empty value removes the key. The content goes over stdin.
-// It reaches the other side when the hook ends well.
-func (t *Tools) RelationSet(ctx context.Context, id string, app bool, kv map[string]string) error {
+// RelationSet writes keys of this unit's databag. An empty value removes the key. The
+// content is sent through stdin. The other side sees it after the hook has succeeded.
+func (t *Tools) RelationSet(ctx context.Context, id string, kv map[string]string) error {
+	return t.relationSet(ctx, kv, "-r", id)
+}
+
+// RelationSetApp writes keys of this application's databag. Only the leader can do that.
+func (t *Tools) RelationSetApp(ctx context.Context, id string, kv map[string]string) error {
+	return t.relationSet(ctx, kv, "-r", id, "--app")
+}
+
+func (t *Tools) relationSet(ctx context.Context, kv map[string]string, flags ...string) error {
 	if len(kv) == 0 {
 		return nil
 	}
-	argv := []string{"relation-set", "-r", id}
-	if app {
-		argv = append(argv, "--app")
-	}
-	_, err := t.exec(ctx, call{changes: true, stdin: yamlMap(kv)}, append(argv, "--file", "-")...)
+	argv := slices.Concat([]string{"relation-set"}, flags, []string{"--file", "-"})
+	_, err := t.exec(ctx, call{changes: true, stdin: yamlMap(kv)}, argv...)
 	return err
 }
 
-// yamlMap writes a YAML mapping of strings that every YAML parser reads back
-// as the same strings: all quoted, in ASCII, and no scalar to guess a type of.
+// yamlMap writes a YAML mapping of strings. All strings are quoted and ASCII, so that every
+// YAML parser reads them back as the same strings.
 func yamlMap(kv map[string]string) []byte {
 	keys := make([]string, 0, len(kv))
 	for k := range kv {
@@ -72,7 +78,7 @@ func yamlMap(kv map[string]string) []byte {
 	sort.Strings(keys)
 	var b strings.Builder
 	for _, k := range keys {
-		if len(k) > 100 { // a key in the short form ends after 1024 characters
+		if len(k) > 100 { // YAML limits a key in the short form to 1024 characters
 			b.WriteString("? ")
 			yamlQuote(&b, k)
 			b.WriteString("\n: ")

@@ -36,7 +36,7 @@ func TestRelationsAreRead(t *testing.T) {
 	})
 }
 
-// Every relation of an endpoint counts, not only one.
+// Every relation of an endpoint is used, not only the first.
 func TestAllRelationsOfAnEndpointAreListed(t *testing.T) {
 	both(t, func(m *jujutest.Model) *jujutest.Context {
 		m.Relate(12, "db", "other")
@@ -48,8 +48,8 @@ func TestAllRelationsOfAnEndpointAreListed(t *testing.T) {
 	})
 }
 
-// tricky are values that YAML would take for something else than a string, or
-// that a careless encoder would break.
+// tricky has values that YAML would not read as strings, or that a careless encoder would
+// break.
 var tricky = map[string]string{
 	"plain": "v", "number": "0x10", "octal": "010", "bool": "yes", "null": "null", "tilde": "~", "date": "2026-01-02",
 	"lines": "a\nb\n", "key": "-----BEGIN KEY-----\nabc=\n-----END KEY-----\n", "quotes": `"a" 'b' \n`, "tab": "\t x \r",
@@ -57,12 +57,12 @@ var tricky = map[string]string{
 	"odd key: 'x'": "v",
 }
 
-func TestRelationContentArrivesAsItIsAndNeverInArguments(t *testing.T) {
+func TestRelationContentIsUnchangedAndNotInArguments(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
-		require.NoError(t, tools.RelationSet(ctx, "db:7", false, tricky))
-		require.NoError(t, tools.RelationSet(ctx, "db:7", true, map[string]string{"app": "s3cret"}))
-		require.NoError(t, tools.RelationSet(ctx, "db:7", false, map[string]string{"ingress-address": ""}))
-		require.NoError(t, tools.RelationSet(ctx, "db:7", false, nil))
+		require.NoError(t, tools.RelationSet(ctx, "db:7", tricky))
+		require.NoError(t, tools.RelationSetApp(ctx, "db:7", map[string]string{"app": "s3cret"}))
+		require.NoError(t, tools.RelationSet(ctx, "db:7", map[string]string{"ingress-address": ""}))
+		require.NoError(t, tools.RelationSet(ctx, "db:7", nil))
 		require.Equal(t, []string{"-r db:7 --file -", "-r db:7 --app --file -", "-r db:7 --file -"}, c.Called("relation-set"))
 		own, err := tools.RelationGet(ctx, "db:7", "gpu/0")
 		require.NoError(t, err)

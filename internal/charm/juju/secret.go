@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// SecretOwner says who may change a secret: every leader of the application,
-// or this unit alone.
+// SecretOwner selects who may change a secret: every leader of the application, or this
+// unit.
 type SecretOwner string
 
 const (
@@ -22,31 +23,25 @@ const (
 	OwnerUnit        SecretOwner = "unit"
 )
 
-// Secret is what SecretAdd and SecretSet write. Keys of Content start with a
-// letter, have 3 or more lower-case letters, digits and single hyphens (Juju,
-// core/secrets keyRegExp); all of it base64 encoded may be 1 MB.
+// Secret describes a secret for SecretAdd and SecretSet. A key of Content has 3 or more
+// lower-case letters, digits and single hyphens, and begins with a letter (Juju,
+// core/secrets keyRegExp). The base64 of Content may have 1 MB.
 type Secret struct {
 	Label       string
 	Description string
-	Owner       SecretOwner       // "" is the application; SecretSet does not change it
-	Content     map[string]string // nil in SecretSet: leave it
+	Owner       SecretOwner       // "" means the application; SecretSet does not change it
+	Content     map[string]string // nil in SecretSet to keep the content
 }
 
-// SecretGet reads a secret by id ("secret:..." or bare), by label, or by id
-// while giving it the label. Without refresh a consumer keeps seeing the
-// revision it saw first.
-func (t *Tools) SecretGet(ctx context.Context, id, label string, refresh bool) (map[string]string, error) {
-	argv := []string{"secret-get", "--format=json"}
-	if label != "" {
-		argv = append(argv, "--label", label)
-	}
-	if refresh {
-		argv = append(argv, "--refresh")
-	}
-	if id != "" {
-		argv = append(argv, id)
-	}
-	out, err := t.exec(ctx, call{changes: refresh || (id != "" && label != "")}, argv...)
+// SecretGet reads a secret by id ("secret:..." or without the scheme). Each call returns the
+// revision of the first one, see SecretRefresh.
+func (t *Tools) SecretGet(ctx context.Context, id string) (content map[string]string, err error) {
+	return content, t.read(ctx, &content, "secret-get", "--format=json", id)
+}
+
+// SecretRefresh reads the newest revision of a secret by id, and tracks it.
+func (t *Tools) SecretRefresh(ctx context.Context, id string) (map[string]string, error) {
+	out, err := t.exec(ctx, call{changes: true}, "secret-get", "--format=json", "--refresh", id)
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +49,18 @@ func (t *Tools) SecretGet(ctx context.Context, id, label string, refresh bool) (
 	return content, decode("secret-get", out, &content)
 }
 
-// SecretPeek reads the newest revision of a secret by id and leaves which one
-// this unit is told of changes to as it is.
+// SecretPeek reads the newest revision of a secret by id, and does not change the tracked
+// revision.
 func (t *Tools) SecretPeek(ctx context.Context, id string) (map[string]string, error) {
 	var content map[string]string
 	return content, t.read(ctx, &content, "secret-get", "--format=json", "--peek", id)
 }
 
-// refusals match the answers of secret-get that stay the same until the model changes:
-// a malformed id, a missing secret, a missing grant. The texts are those of Juju 3.6
-// and 4.1. Everything else, such as a controller or a secret backend that does not
-// answer, may be otherwise a moment later.
-var refusals = regexp.MustCompile(`^(.*: )?(permission denied|".*" is not allowed to read this secret|secret not found|secret "[^"]*"( revision)? not found)$`)
+// refusals match the answers of secret-get that stay the same until the model changes: an
+// invalid id, a missing secret, a missing grant. The texts are from Juju 3.6 and 4.1. All
+// other answers, for example if a controller or a secret backend is down, may change soon.
+var refusals = regexp.MustCompile(`^(.*: )?(permission denied|".*" is not allowed to read this secret|` +
+	`secret not found|secret "[^"]*"( revision)? not found)$`)
 
 // SecretRefusal returns Juju's reason if err is a refusal of secret-get, "" if another
 // attempt may succeed.
@@ -77,8 +72,8 @@ func SecretRefusal(err error) string {
 	return ""
 }
 
-// SecretAdd makes a secret and returns its id, "secret:...". It exists for
-// others when the hook ends well.
+// SecretAdd creates a secret and returns its id, "secret:...". Others can read it after the
+// hook has succeeded.
 func (t *Tools) SecretAdd(ctx context.Context, s Secret) (string, error) {
 	var id string
 	err := withContent(s.Content, func(file ...string) error {
@@ -93,11 +88,11 @@ func (t *Tools) SecretAdd(ctx context.Context, s Secret) (string, error) {
 	return id, err
 }
 
-// SecretSet writes a new revision, or only label and description where there
-// is no content. Content equal to the present one makes no new revision.
+// SecretSet writes a new revision. Without content it changes only label and description.
+// The same content as before makes no new revision.
 func (t *Tools) SecretSet(ctx context.Context, id string, s Secret) error {
 	return withContent(s.Content, func(file ...string) error {
-		return t.change(ctx, append(append([]string{"secret-set", id}, s.flags()...), file...)...)
+		return t.change(ctx, slices.Concat([]string{"secret-set", id}, s.flags(), file)...)
 	})
 }
 
@@ -111,11 +106,10 @@ func (s Secret) flags() (argv []string) {
 	return argv
 }
 
-// withContent keeps content in memory that has a path while f runs: the tools have
-// no stdin for it, their arguments are everybody's to read in /proc, and a file
-// would stay where the hook is killed. Juju's agent, root on the same machine,
-// opens the path, not the tool. Every value is base64, so that any bytes arrive as
-// they are.
+// withContent puts content into an in-memory file while f runs. The tools do not read it
+// from stdin, every user can read arguments in /proc, and a real file would remain after a
+// killed hook. Juju's agent, which is root on the same machine, opens the path. Values are
+// base64, so that any bytes are allowed.
 func withContent(content map[string]string, f func(file ...string) error) error {
 	if len(content) == 0 {
 		return f()

@@ -16,19 +16,19 @@ import (
 
 const pem = "-----BEGIN KEY-----\ns3cret==\n-----END KEY-----\n"
 
-func TestSecretIsMadeReadAndChanged(t *testing.T) {
+func TestSecretIsCreatedReadAndChanged(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
-		_, err := tools.SecretGet(ctx, "", "key", false)
+		_, err := tools.SecretGet(ctx, "secret:9m4e2mr0ui3e8a215n4g")
 		require.ErrorIs(t, err, juju.ErrNotFound)
 		id, err := tools.SecretAdd(ctx, juju.Secret{Label: "key", Description: "d", Content: map[string]string{"private": pem, "user": "u"}})
 		require.NoError(t, err)
 		require.Regexp(t, "^secret://[0-9a-f-]{36}/[0-9a-v]{20}$", id, "without the newline that the tool prints")
-		content, err := tools.SecretGet(ctx, id, "", false)
+		content, err := tools.SecretGet(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"private": pem, "user": "u"}, content)
 		require.NoError(t, tools.SecretSet(ctx, id, juju.Secret{Content: map[string]string{"private": pem + "2"}}))
 		require.NoError(t, tools.SecretSet(ctx, id, juju.Secret{Label: "other"}))
-		content, err = tools.SecretGet(ctx, "", "other", true)
+		content, err = tools.SecretRefresh(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"private": pem + "2"}, content)
 
@@ -42,9 +42,9 @@ func TestSecretIsMadeReadAndChanged(t *testing.T) {
 	})
 }
 
-// The texts are those of Juju's own code: of 3.6 the first three, which tests/juju has it
-// say, and of 4.1.
-func TestRefusalsOfSecretGetAreToldFromFailures(t *testing.T) {
+// The texts are from Juju's code: the first three from 3.6, which tests/juju verifies, and the
+// others from 4.1.
+func TestRefusalsOfSecretGetDifferFromFailures(t *testing.T) {
 	for text, refused := range map[string]bool{
 		`permission denied`: true,
 		`secret "secret:d0000000000000000000" not found`:                                 true,

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Status is a workload status. Juju takes these four from a charm.
+// Status names a workload status that Juju accepts from a charm.
 type Status string
 
 const (
@@ -16,7 +16,7 @@ const (
 	Active      Status = "active"
 )
 
-// Level is a log level of Juju.
+// Level names a log level of Juju.
 type Level string
 
 const (
@@ -26,24 +26,24 @@ const (
 	Error   Level = "ERROR"
 )
 
-// maxArg bounds what goes into one argument: Linux takes 128 KiB
-// (MAX_ARG_STRLEN, execve(2)), and Juju's log is read by people.
+// maxArg bounds the length of one argument. Linux allows 128 KiB (MAX_ARG_STRLEN,
+// execve(2)), and people read Juju's log.
 const maxArg = 32 << 10
 
-// StatusSet shows a status at once, whatever becomes of the hook.
+// StatusSet shows a status at once, also if the hook fails later.
 func (t *Tools) StatusSet(ctx context.Context, s Status, message string) error {
 	head, _ := cut(message, maxArg)
 	return t.change(ctx, "status-set", "--", string(s), head)
 }
 
-// ApplicationVersionSet shows the workload's version, at once. It takes one
-// line; Juju shows it in `juju status`.
+// ApplicationVersionSet shows the workload's version in `juju status`, at once. It must be
+// one line.
 func (t *Tools) ApplicationVersionSet(ctx context.Context, version string) error {
 	return t.change(ctx, "application-version-set", "--", version)
 }
 
-// Log writes to Juju's log. A long message becomes several, split at line ends
-// where there are some and never inside of a character.
+// Log writes to Juju's log. A long message is split, at line ends if possible, and never
+// inside a character.
 func (t *Tools) Log(ctx context.Context, level Level, message string) error {
 	for rest := strings.TrimRight(message, "\n"); rest != ""; {
 		var head string

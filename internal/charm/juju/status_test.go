@@ -33,7 +33,7 @@ func TestPortsAndReboot(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []juju.Port{"9401/tcp", "8080-8088/udp"}, ports)
 		require.NoError(t, tools.ClosePort(ctx, juju.TCP(9401)))
-		require.NoError(t, tools.Reboot(ctx, false))
+		require.NoError(t, tools.Reboot(ctx))
 		require.NoError(t, c.Commit())
 		require.Equal(t, []jujutest.OpenPort{{From: 8080, To: 8088, Protocol: "udp"}}, m.Ports)
 		require.Equal(t, "after", m.Reboot)
@@ -69,7 +69,7 @@ func TestLongLogIsSplitBetweenLinesAndCharacters(t *testing.T) {
 	}
 }
 
-func TestNothingToLogIsNoCall(t *testing.T) {
+func TestEmptyLogRunsNoTool(t *testing.T) {
 	c := hook(jujutest.CaseModel(false))
 	require.NoError(t, juju.New(c.Runner(nil)).Log(ctx, juju.Info, "\n"))
 	require.Empty(t, c.Calls)
@@ -102,7 +102,7 @@ func TestActionResultsAreFlattened(t *testing.T) {
 }
 
 // Linux takes 128 KiB in one argument and 2 MiB in all.
-func TestHugeActionResultsAreCutAndSaySo(t *testing.T) {
+func TestHugeActionResultsAreCutWithANote(t *testing.T) {
 	both(t, action, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
 		huge := map[string]any{}
 		for _, k := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {

@@ -1,10 +1,9 @@
-// Package juju is the charm's side of Juju: the event it was started for, and
-// the hook tools with which it reads and changes its unit's part of the model.
-// Every tool is a command run through host.Runner, asked for JSON where it can
-// give it. It keeps nothing between calls, decides nothing, and never puts
-// relation or secret content on a command line.
+// Package juju is the interface to Juju: it parses the event that started the charm, and
+// runs hook tools. Every tool is a command that runs through host.Runner, with JSON output
+// if the tool supports it. The package has no state, decides nothing, and never puts
+// content of relations or secrets on a command line.
 //
-// What the tools print and refuse is that of Juju 3.6.
+// Output and errors of the tools are as in Juju 3.6.
 package juju
 
 import (
@@ -24,17 +23,17 @@ const (
 	resourceDeadline = 5 * time.Minute // resource-get downloads from the controller
 )
 
-// Tools calls hook tools. It works in a hook or action only.
+// Tools runs hook tools. It works only in a hook or an action.
 type Tools struct{ run host.Runner }
 
-// New returns the hook tools that r finds on its PATH.
+// New returns the hook tools on the PATH of r.
 func New(r host.Runner) *Tools { return &Tools{run: r} }
 
-// ToolError is a hook tool that failed.
+// ToolError reports a hook tool that failed.
 type ToolError struct {
 	Tool string
-	Code int    // 1: refused, 2: called wrongly, -1: did not run
-	Text string // the tool's own words without "ERROR"
+	Code int    // 1: refused, 2: invalid arguments, -1: did not run
+	Text string // message of the tool without "ERROR"
 	Err  error  // from the Runner
 }
 
@@ -42,16 +41,15 @@ func (e *ToolError) Error() string { return fmt.Sprintf("cannot run %s: %s", e.T
 
 func (e *ToolError) Unwrap() error { return e.Err }
 
-// ErrNotFound is what a tool's refusal is when the thing it was asked for, a
-// secret, state key or relation, does not exist.
+// ErrNotFound reports that a secret, a state key or a relation does not exist.
 var ErrNotFound = errors.New("not found")
 
-// Is makes errors.Is(err, ErrNotFound) work: Juju has only words for it.
+// Is supports errors.Is(err, ErrNotFound). Juju reports it only as text.
 func (e *ToolError) Is(target error) bool {
 	return target == ErrNotFound && e.Code == 1 && strings.HasSuffix(e.Text, " not found")
 }
 
-// call is one invocation. The zero value runs the tool as a reading one.
+// call has the parameters of one run. The zero value is for a tool that only reads.
 type call struct {
 	stdin    []byte
 	deadline time.Duration
@@ -63,7 +61,7 @@ func (t *Tools) exec(ctx context.Context, c call, argv ...string) ([]byte, error
 		c.deadline = toolDeadline
 	}
 	for i := range argv {
-		argv[i] = strings.ReplaceAll(argv[i], "\x00", "") // execve ends an argument there
+		argv[i] = strings.ReplaceAll(argv[i], "\x00", "") // execve ends an argument at a NUL
 	}
 	out, err := t.run.Run(ctx, host.Command{Argv: argv, Stdin: c.stdin, Deadline: c.deadline, ReadOnly: !c.changes})
 	if err == nil {
@@ -80,8 +78,7 @@ func (t *Tools) exec(ctx context.Context, c call, argv ...string) ([]byte, error
 	return nil, e
 }
 
-// read runs a tool and decodes the JSON that it prints. Numbers of unknown
-// type arrive as json.Number.
+// read runs a tool and decodes its JSON output. Numbers of unknown type become json.Number.
 func (t *Tools) read(ctx context.Context, into any, argv ...string) error {
 	out, err := t.exec(ctx, call{}, argv...)
 	if err != nil {
@@ -94,13 +91,13 @@ func decode(tool string, out []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(out))
 	d.UseNumber()
 	if err := d.Decode(into); err != nil {
-		// The output may be a secret: it is not quoted.
+		// The output is not quoted, because it may contain a secret.
 		return fmt.Errorf("cannot read the output of %s: %w", tool, err)
 	}
 	return nil
 }
 
-// change runs a tool that changes something and prints nothing of interest.
+// change runs a tool that changes something. Its output is ignored.
 func (t *Tools) change(ctx context.Context, argv ...string) error {
 	_, err := t.exec(ctx, call{changes: true}, argv...)
 	return err

@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// The test binary is the hook tools, too.
+// The test binary also serves as the hook tools.
 func TestMain(m *testing.M) {
 	if jujutest.IsTool(os.Args[0]) {
 		os.Exit(jujutest.ToolMain(os.Args, os.Stdin, os.Stdout, os.Stderr, os.Getenv))
@@ -53,8 +53,8 @@ func both(t *testing.T, begin func(*jujutest.Model) *jujutest.Context, f func(t 
 	})
 }
 
-// ordered runs real commands. Asking the model before and after puts what the
-// server does in another goroutine in order with what the test does.
+// ordered runs real commands. Reading the model before and after orders the server's
+// goroutine with the test.
 type ordered struct{ m *jujutest.Model }
 
 func (o ordered) Run(ctx context.Context, c host.Command) ([]byte, error) {
@@ -91,10 +91,10 @@ func TestLeader(t *testing.T) {
 	})
 }
 
-func TestErrorsCarryTheToolsOwnWords(t *testing.T) {
+func TestErrorsHaveTheMessageOfTheTool(t *testing.T) {
 	both(t, hook, func(t *testing.T, m *jujutest.Model, _ *jujutest.Context, tools *juju.Tools) {
 		m.Leader = false
-		err := tools.RelationSet(ctx, "db:7", true, map[string]string{"a": "1"})
+		err := tools.RelationSetApp(ctx, "db:7", map[string]string{"a": "1"})
 		require.EqualError(t, err, "cannot run relation-set: cannot write relation settings")
 		var tool *juju.ToolError
 		require.ErrorAs(t, err, &tool)
@@ -117,10 +117,10 @@ func TestToolThatDoesNotStart(t *testing.T) {
 	require.ErrorContains(t, err, "executable file not found")
 }
 
-func TestGarbledOutputIsAnErrorThatDoesNotQuoteIt(t *testing.T) {
+func TestErrorOfInvalidOutputDoesNotQuoteIt(t *testing.T) {
 	run := hosttest.NewRunner(t).Answer("secret-get", "s3cret").Answer("config-get", "")
 	tools := juju.New(run)
-	_, err := tools.SecretGet(ctx, "secret:x", "", false)
+	_, err := tools.SecretGet(ctx, "secret:x")
 	require.ErrorContains(t, err, "cannot read the output of secret-get")
 	require.NotContains(t, err.Error(), "s3cret")
 	_, err = tools.Config(ctx)
@@ -128,20 +128,20 @@ func TestGarbledOutputIsAnErrorThatDoesNotQuoteIt(t *testing.T) {
 }
 
 // A plan may read and must not write: the Runner goes by this mark.
-func TestReadingToolsAreMarkedSo(t *testing.T) {
+func TestReadingToolsAreMarkedReadOnly(t *testing.T) {
 	run := hosttest.NewRunner(t).Answer("config-get", "{}").Answer("secret-get", "{}").Answer("status-set", "").Answer("resource-get", "/r")
 	tools := juju.New(run)
 	for _, f := range []func() error{
 		func() error { _, err := tools.Config(ctx); return err },
 		func() error { _, err := tools.ResourceGet(ctx, "r"); return err },
-		func() error { _, err := tools.SecretGet(ctx, "", "l", false); return err },
-		func() error { _, err := tools.SecretGet(ctx, "", "l", true); return err },
+		func() error { _, err := tools.SecretGet(ctx, "l"); return err },
+		func() error { _, err := tools.SecretRefresh(ctx, "l"); return err },
 		func() error { return tools.StatusSet(ctx, juju.Active, "") },
 	} {
 		require.NoError(t, f())
 	}
-	require.Equal(t, []string{"config-get --format=json", "resource-get r", "secret-get --format=json --label l"}, run.Asked)
-	require.Equal(t, []string{"secret-get --format=json --label l --refresh", "status-set -- active "}, run.Ran)
+	require.Equal(t, []string{"config-get --format=json", "resource-get r", "secret-get --format=json l"}, run.Asked)
+	require.Equal(t, []string{"secret-get --format=json --refresh l", "status-set -- active "}, run.Ran)
 }
 
 func TestResource(t *testing.T) {

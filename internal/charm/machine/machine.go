@@ -1,5 +1,5 @@
-// Package machine reads what a machine says of itself: its name, what contains it,
-// its system and kernel. It changes nothing.
+// Package machine reads properties of the machine: its name, its container, its system and
+// its kernel. It never changes the machine.
 package machine
 
 import (
@@ -12,24 +12,25 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Machine is what the charm knows of the machine itself, read from files.
+// Machine holds the properties, which are read from files.
 type Machine struct {
-	Hostname  string // of an LXD unit also the container's name on its host
-	Container string // what contains it: "lxc", "docker"; "" for metal or a VM
+	Hostname  string // in LXD also the container's name on its host
+	Container string // kind of the container: "lxc", "docker"; "" for metal or a VM
 	Distro    string // ID of os-release: ubuntu
 	Series    string // VERSION_CODENAME of os-release: noble, jammy
-	// MakesNodes is true where root may make device nodes: not in a user
-	// namespace, as unprivileged LXD containers are.
+	// MakesNodes reports that root may create device nodes. That is not possible in a user
+	// namespace, such as an unprivileged LXD container.
 	MakesNodes bool
-	// RecursiveReadonly is true where the kernel (5.12 and newer) can make a
-	// mount read-only with all that is mounted below it.
+	// RecursiveReadonly reports that the kernel (5.12 and newer) can make a mount read-only
+	// together with all mounts below it.
 	RecursiveReadonly bool
-	// NoProfiles is true where Juju gives containers no LXD profile of a charm,
-	// which lxd-profile.yaml is before Juju 4. No file says so: model.Facts.Juju does.
+	// NoProfiles reports that Juju does not apply lxd-profile.yaml of a charm. Juju 4 and
+	// newer do not. The version is in model.Facts.Juju, not in a file.
 	NoProfiles bool
 }
 
-// Under is the machine as the unit's Juju, such as 3.6.11 or 4.1-beta2, treats it.
+// Under returns the machine with the properties that depend on the unit's version of Juju,
+// such as 3.6.11 or 4.1-beta2.
 func (m Machine) Under(juju string) Machine {
 	major, _, _ := strings.Cut(juju, ".")
 	n, err := strconv.Atoi(major)
@@ -37,7 +38,8 @@ func (m Machine) Under(juju string) Machine {
 	return m
 }
 
-// KFDVerb changes the device kfd: the container's own, or that of a profile.
+// KFDVerb returns LXD's verb to change the device kfd: set for a device of the container,
+// override for a device of a profile.
 func (m Machine) KFDVerb() string {
 	if m.NoProfiles {
 		return "set"
@@ -45,23 +47,24 @@ func (m Machine) KFDVerb() string {
 	return "override"
 }
 
-// LXD reports whether an LXD host decides what devices there are.
+// LXD reports whether an LXD host assigns the devices.
 func (m Machine) LXD() bool { return m.Container == "lxc" }
 
+// Observe reads the properties. An unreadable file leaves its property empty.
 func Observe(r host.Root) Machine {
 	m := Machine{Hostname: "this-container"}
-	// The kernel's name, the later one, is what LXD calls the container, whatever
-	// the image's file says; the remedies name it.
+	// The kernel's name is read last. It is the container's name in LXD, which remedies
+	// need, whatever the image's file contains.
 	for _, file := range []string{"/etc/hostname", "/proc/sys/kernel/hostname"} {
 		if s, err := r.ReadText(file); err == nil && s != "" {
 			m.Hostname = s
 		}
 	}
-	// systemd writes the kind of container there, in a container only.
+	// systemd writes the kind of container to this file, only in a container.
 	if s, err := r.ReadText("/run/systemd/container"); err == nil {
 		m.Container = s
 	}
-	// Without systemd, LXC itself leaves its mark in init's environment.
+	// Without systemd, LXC marks the environment of init.
 	if m.Container == "" {
 		if env, err := r.ReadFile("/proc/1/environ"); err == nil {
 			for kv := range bytes.SplitSeq(env, []byte{0}) {
@@ -86,7 +89,7 @@ func Observe(r host.Root) Machine {
 	return m
 }
 
-// wholeUIDMap is user_namespaces(7)'s uid_map of the first user namespace.
+// wholeUIDMap is the uid_map of the first user namespace, see user_namespaces(7).
 const wholeUIDMap = "0 0 4294967295"
 
 // osRelease reads os-release(5): KEY=value lines with optional quotes.

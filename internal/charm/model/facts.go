@@ -1,6 +1,6 @@
-// Package model is what Juju says of a unit in one hook, read by the hook tools and
-// kept in a file for people, who have no hook tools. It decides nothing but the
-// role of the unit.
+// Package model reads the unit's part of the Juju model with hook tools. Each hook saves it
+// in a file, because people who run a command have no hook tools. The package decides only
+// the role of the unit.
 package model
 
 import (
@@ -19,48 +19,47 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// StateDir holds what the charm itself has to remember. It is 0700.
+// StateDir has the state of the charm itself. Its mode is 0700.
 const StateDir = wellknown.StateDir
 
-// FactsFile keeps the last hook's Facts; only root reads it.
+// FactsFile has the Facts of the last hook. Only root can read it.
 const FactsFile = StateDir + "/juju.json"
 
-// Facts is what Juju says of the unit. The last hook's facts are kept in a
-// root-only file, so that `dispatch plan` can be asked by a person, who has no
-// hook tools.
+// Facts holds the unit's part of the Juju model.
 type Facts struct {
 	Unit     string         `json:"unit"`
-	Config   map[string]any `json:"config"`            // as config-get gives it
-	Secrets  config.Secrets `json:"secrets,omitempty"` // what options that name a secret stand for
+	Config   map[string]any `json:"config"`            // output of config-get
+	Secrets  config.Secrets `json:"secrets,omitempty"` // secrets that options name
 	Tracked  []string       `json:"tracked,omitempty"` // ids of the secrets that this unit has read
-	Leader   bool           `json:"leader,omitempty"`  // not asked where mode=worker
+	Leader   bool           `json:"leader,omitempty"`  // unknown with mode=worker
 	Removed  bool           `json:"removed,omitempty"` // the unit or its application is being removed
 	Role     Role           `json:"role"`
-	KeptMode string         `json:"kept_mode,omitempty"` // the last right one, while the option mode is wrong
+	KeptMode string         `json:"kept_mode,omitempty"` // last valid mode, while the option is invalid
 	Flights  []Relation     `json:"flights"`
-	Peer     *Relation      `json:"peer,omitempty"`  // nil where mode=worker, or before there is one
-	TSAs     []Relation     `json:"tsas,omitempty"`  // not asked where mode=worker, but when Juju is asked for all
-	Route    *Route         `json:"route,omitempty"` // asked for where TSAs are
+	Peer     *Relation      `json:"peer,omitempty"`  // nil with mode=worker, or before it exists
+	TSAs     []Relation     `json:"tsas,omitempty"`  // with mode=worker only after hooks that resync
+	Route    *Route         `json:"route,omitempty"` // read together with TSAs
 	Web      *Web           `json:"web,omitempty"`   // of a web only
-	Resource string         `json:"resource"`        // path of the attached release, "" when none is
-	Proxy    juju.Proxy     `json:"proxy"`           // the model's
+	Resource string         `json:"resource"`        // path of the attached release, or ""
+	Proxy    juju.Proxy     `json:"proxy"`           // of the model
 	Juju     string         `json:"juju,omitempty"`  // version of the unit's agent
 	Watchers Watchers       `json:"watchers,omitzero"`
 
 	Authorities Authorities `json:"authorities,omitzero"`
 
-	Model     string `json:"model"` // the model's name
+	Model     string `json:"model"` // name
 	ModelUUID string `json:"model_uuid"`
 }
 
-// Observe asks the hook tools. The attached release is asked for only
-// where it can have changed, as Juju runs upgrade-charm after attach-resource,
-// and as long as no release is installed: Juju does not say whether none was
-// attached or its own download failed.
-func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool, now time.Time) (Facts, error) {
-	f := Facts{Unit: e.Unit, Model: e.ModelName, ModelUUID: e.ModelUUID, Proxy: e.Proxy, Juju: e.JujuVersion, Resource: last.Resource}
-	// Juju names the own unit as the one that departs when it is being removed, and only
-	// in that hook. There is no way back from it.
+// Observe reads the Facts with hook tools. The attached release is read only if it can have
+// changed (Juju runs upgrade-charm after attach-resource), or if no release is installed.
+// Juju does not report whether none was attached or its download failed.
+func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool,
+	now time.Time) (Facts, error) {
+	f := Facts{Unit: e.Unit, Model: e.ModelName, ModelUUID: e.ModelUUID, Proxy: e.Proxy, Juju: e.JujuVersion,
+		Resource: last.Resource}
+	// If the unit is being removed, Juju sets it as the departing unit, in one hook only. A
+	// removal cannot be undone.
 	f.Removed = last.Removed || e.DepartingUnit != "" && e.DepartingUnit == e.Unit
 	var err error
 	if f.Config, err = t.Config(ctx); err != nil {
@@ -94,11 +93,11 @@ func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, insta
 	return f, nil
 }
 
-// ErrDamaged is a facts file that can't be read back. A hook asks Juju for all
-// of it anew; only what left while nobody looked is not known any more.
+// ErrDamaged reports a facts file that cannot be read. The next hook reads everything again
+// from Juju. Only workers that left in the meantime are lost.
 var ErrDamaged = errors.New("the file is damaged; the next hook writes it anew")
 
-// Load returns the zero Facts where no hook has run yet.
+// Load reads FactsFile. It returns the zero Facts if no hook has run yet.
 func Load(r host.Root) (Facts, error) {
 	var f Facts
 	data, err := r.ReadFile(FactsFile)
@@ -111,7 +110,8 @@ func Load(r host.Root) (Facts, error) {
 	return f, jujuerrors.Annotatef(err, "cannot read %s", FactsFile)
 }
 
-// LoadFor is Load for a person, who may not be root; action is what they asked for.
+// LoadFor reads FactsFile for a command of a person, who may not be root. action names the
+// command.
 func LoadFor(r host.Root, action string) (Facts, error) {
 	f, err := Load(r)
 	if errors.Is(err, fs.ErrPermission) {
@@ -120,7 +120,7 @@ func LoadFor(r host.Root, action string) (Facts, error) {
 	return f, err
 }
 
-// Save writes only what changed: most hooks change nothing.
+// Save writes FactsFile if it changed. Most hooks change nothing.
 func Save(r host.Root, last, now Facts) error {
 	a, err := json.Marshal(last)
 	if err != nil {
@@ -136,8 +136,8 @@ func Save(r host.Root, last, now Facts) error {
 	return r.WriteFile(FactsFile, append(b, '\n'), 0o600)
 }
 
-// MakeStateDir makes StateDir where it is missing.
+// MakeStateDir creates StateDir if it is missing.
 func MakeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }
 
-// Leaving reports whether the unit is going away.
+// Leaving reports whether the hook removes the unit.
 func Leaving(event string) bool { return event == "stop" || event == "remove" }

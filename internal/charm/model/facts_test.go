@@ -38,16 +38,16 @@ func TestFactsArePrivateAndWrittenOnlyWhenTheyChange(t *testing.T) {
 	require.True(t, st.ModTime().Equal(long), "nothing changed, nothing written")
 }
 
-func TestDamagedFactsAreAnErrorThatNamesTheFile(t *testing.T) {
+func TestErrorOfDamagedFactsNamesTheFile(t *testing.T) {
 	r := hosttest.Root(t)
 	hosttest.Put(t, r, FactsFile, "{")
 	_, err := Load(r)
 	require.ErrorContains(t, err, "cannot read "+FactsFile)
 }
 
-// The unit and the relation that the event takes away are gone for it, though
-// Juju's tools still tell of them.
-func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
+// Facts leave out the unit and the relation that the event removes, although Juju's tools
+// still list them.
+func TestFactsLeaveOutEndingRelations(t *testing.T) {
 	m := jujutest.New("concourse-ci-machine/0")
 	m.Config = map[string]any{"mode": "worker"}
 	flight := m.Relate(7, "flight", "web")
@@ -75,7 +75,7 @@ func TestFactsLeaveOutWhatTheEventTakesAway(t *testing.T) {
 }
 
 // Juju names the own unit as the one that departs when it goes, and in that hook alone.
-func TestFactsKeepThatTheUnitIsRemoved(t *testing.T) {
+func TestFactsRememberTheRemovalOfTheUnit(t *testing.T) {
 	m := jujutest.New("web/0")
 	m.Config = map[string]any{"mode": "worker"}
 	flight := m.Relate(7, "flight", "ci")
@@ -95,7 +95,7 @@ func TestFactsKeepThatTheUnitIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
+func TestAttachedReleaseIsReadIfItCanHaveChanged(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event     string
 		last      Facts
@@ -119,7 +119,7 @@ func TestAttachedReleaseIsAskedForWhenItCanHaveChanged(t *testing.T) {
 }
 
 // Keys of no use that a hook before kept are forgotten, and the disk is read again.
-func TestKeysOfNoUseAreNotKept(t *testing.T) {
+func TestInvalidKeysAreNotKept(t *testing.T) {
 	private, _ := hosttest.Key("tsa")
 	o := observer{last: Facts{Web: &Web{Secret: map[string]string{TSAHostKey: private, SessionKey: "damaged", AdminPassword: "p"}}}}
 	var w Web

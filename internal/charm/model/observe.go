@@ -12,7 +12,7 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// The endpoints, as metadata.yaml has them.
+// The endpoints in metadata.yaml.
 const (
 	flight       = "flight"
 	peers        = "peers"
@@ -29,7 +29,7 @@ const (
 	receiveCACerts = "receive-ca-certs"
 )
 
-// observer asks Juju for what depends on the unit's role.
+// observer reads the data that depends on the unit's role.
 type observer struct {
 	t       *juju.Tools
 	e       juju.Event
@@ -39,8 +39,8 @@ type observer struct {
 	tracked []string
 }
 
-// role asks whether this unit leads, where the mode makes that matter, and
-// then what its role needs to know.
+// role finds out whether this unit leads, if the mode depends on it, and reads the data of
+// the role.
 func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	mode := f.Mode()
 	if mode == "worker" && !Resyncs(o.e.Name) {
@@ -52,7 +52,7 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	}
 	f.Leader = o.leader
 	if f.Role = roleOf(mode, f.Leader); f.Role == "" {
-		return nil // the option's problem is the status
+		return nil // the status shows the invalid option
 	}
 	if f.Peer, err = o.link(ctx, peers); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.TSAs, err = o.entered(ctx, ids, false); err != nil {
+	if f.TSAs, err = o.entered(ctx, ids, unitOnly); err != nil {
 		return err
 	}
 	if f.Route, err = o.route(ctx); err != nil {
@@ -74,8 +74,8 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	return jujuerrors.Annotate(err, "cannot observe what the web needs")
 }
 
-// options reads the secrets that options name. One that Juju refuses is a problem of
-// its option; any other failure ends the hook, which Juju runs again.
+// options reads the secrets that options name. If Juju refuses a secret, its option has a
+// problem. Any other failure ends the hook, which Juju runs again.
 func (o *observer) options(ctx context.Context, raw map[string]any) (config.Secrets, error) {
 	var all config.Secrets
 	for _, uri := range config.SecretURIs(raw) {
@@ -92,16 +92,16 @@ func (o *observer) options(ctx context.Context, raw map[string]any) (config.Secr
 	return all, nil
 }
 
-// secret reads the newest revision. The first time, and in the hook that tells
-// of a new one, it is read so that Juju tells of the next.
+// secret reads the newest revision. The first read, and the read in secret-changed, track
+// the revision, so that Juju runs secret-changed for the next one.
 func (o *observer) secret(ctx context.Context, id string) (content map[string]string, err error) {
 	switch {
 	case o.e.Name == "secret-changed" && bareID(o.e.SecretID) == bareID(id):
-		content, err = o.t.SecretGet(ctx, id, "", true)
+		content, err = o.t.SecretRefresh(ctx, id)
 	case slices.Contains(o.last.Tracked, bareID(id)):
 		content, err = o.t.SecretPeek(ctx, id)
 	default:
-		content, err = o.t.SecretGet(ctx, id, "", false)
+		content, err = o.t.SecretGet(ctx, id)
 	}
 	if err == nil && !slices.Contains(o.tracked, bareID(id)) {
 		o.tracked = append(o.tracked, bareID(id))
@@ -109,7 +109,7 @@ func (o *observer) secret(ctx context.Context, id string) (content map[string]st
 	return content, err
 }
 
-// bareID is a secret's id without scheme and model: Juju writes it both ways.
+// bareID returns a secret's id without scheme and model. Juju writes both forms.
 func bareID(id string) string {
 	return id[strings.LastIndexAny(id, ":/")+1:]
 }

@@ -11,22 +11,21 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 )
 
-// Relation is one relation of this unit, as far as its endpoint is asked for.
+// Relation holds one relation of this unit, with the data that its endpoint needs.
 type Relation struct {
 	ID     string            `json:"id"`                // "postgresql:4"
-	App    string            `json:"app,omitempty"`     // the application at the other end
-	Remote map[string]string `json:"remote,omitempty"`  // its bag; of a peer relation, this application's
-	Own    map[string]string `json:"own"`               // this unit's bag
-	OwnApp map[string]string `json:"own_app,omitempty"` // this application's bag, where this unit leads
-	// Units are the bags of the remote units, where they are of interest.
+	App    string            `json:"app,omitempty"`     // remote application
+	Remote map[string]string `json:"remote,omitempty"`  // databag of App; of a peer relation, of this application
+	Own    map[string]string `json:"own"`               // databag of this unit
+	OwnApp map[string]string `json:"own_app,omitempty"` // databag of this application, if this unit leads
+	// Units has the databags of the remote units, for endpoints that need them.
 	Units map[string]map[string]string `json:"units,omitempty"`
-	// Secrets are those that the remote bag names, by id, as far as they can be
-	// read.
+	// Secrets has the readable secrets of the remote databag, by id.
 	Secrets map[string]map[string]string `json:"secrets,omitempty"`
-	More    int                          `json:"more,omitempty"` // relations of the endpoint beside this one
+	More    int                          `json:"more,omitempty"` // other relations of the endpoint
 }
 
-// relations lists an endpoint's relations without one that is ending.
+// relations lists the relations of an endpoint, without one that is ending.
 func (o *observer) relations(ctx context.Context, endpoint string) ([]string, error) {
 	ids, err := o.t.RelationIDs(ctx, endpoint)
 	if err != nil {
@@ -37,7 +36,8 @@ func (o *observer) relations(ctx context.Context, endpoint string) ([]string, er
 	}), nil
 }
 
-// link reads the bags of an endpoint's first relation; nil where there is none.
+// link reads the databags of an endpoint's first relation. It returns nil without a
+// relation.
 func (o *observer) link(ctx context.Context, endpoint string) (*Relation, error) {
 	ids, err := o.relations(ctx, endpoint)
 	if err != nil {
@@ -46,14 +46,14 @@ func (o *observer) link(ctx context.Context, endpoint string) (*Relation, error)
 	return o.first(ctx, endpoint, ids)
 }
 
-// first is link where the endpoint's relations are known.
+// first reads the databags of the first of these relations.
 func (o *observer) first(ctx context.Context, endpoint string, ids []string) (l *Relation, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	l = &Relation{ID: ids[0], More: len(ids) - 1}
 	if l.Own, err = o.t.RelationGet(ctx, l.ID, o.e.Unit); errors.Is(err, juju.ErrNotFound) {
-		return nil, nil // the unit has not entered the relation yet; a hook follows when it has
+		return nil, nil // the unit has not entered the relation yet; a later hook has it
 	}
 	if err == nil && endpoint == peers {
 		l.App = o.e.App()
@@ -69,9 +69,9 @@ func (o *observer) first(ctx context.Context, endpoint string, ids []string) (l 
 	return l, jujuerrors.Annotatef(err, "cannot observe relation %s", l.ID)
 }
 
-// secrets reads what the remote bag names. One that Juju refuses is left out: it is
-// granted in a later hook. Any other failure ends the hook, which Juju runs again:
-// a controller that does not answer is no reason to stop a web.
+// secrets reads the secrets of the remote databag. A refused secret is left out, because a
+// later hook has the grant. Any other failure ends the hook, which Juju runs again: a web
+// must not stop because the controller does not answer.
 func (o *observer) secrets(ctx context.Context, l *Relation, ids []string) error {
 	for _, id := range ids {
 		content, err := o.secret(ctx, id)
@@ -89,7 +89,7 @@ func (o *observer) secrets(ctx context.Context, l *Relation, ids []string) error
 	return nil
 }
 
-// units lists a relation's remote units without one that is leaving.
+// units lists the remote units of a relation, without one that is departing.
 func (o *observer) units(ctx context.Context, id string) ([]string, error) {
 	units, err := o.t.RelationUnits(ctx, id)
 	return slices.DeleteFunc(units, func(u string) bool {
@@ -97,10 +97,10 @@ func (o *observer) units(ctx context.Context, id string) ([]string, error) {
 	}), err
 }
 
-// ofHook reports whether the hook is about this relation.
+// ofHook reports whether the hook belongs to this relation.
 func (o *observer) ofHook(id string) bool { return o.e.Relation != nil && o.e.Relation.ID == id }
 
-// bags reads the bags of all remote units.
+// bags reads the databags of all remote units.
 func (o *observer) bags(ctx context.Context, id string) (map[string]map[string]string, error) {
 	units, err := o.units(ctx, id)
 	if err != nil {
@@ -115,12 +115,20 @@ func (o *observer) bags(ctx context.Context, id string) (map[string]map[string]s
 	return all, nil
 }
 
-// entered reads this unit's own bags of relations, with app its application's, too.
-// One that the unit has not entered yet is left out: a hook follows when it has.
-func (o *observer) entered(ctx context.Context, ids []string, app bool) (all []Relation, err error) {
+// ownBags selects databags of this side of a relation.
+type ownBags string
+
+const (
+	unitOnly   ownBags = "unit"
+	unitAndApp ownBags = "unit and application" // only the leader can read the latter
+)
+
+// entered reads own databags of relations. A relation that the unit has not entered yet is
+// left out, because a later hook has it.
+func (o *observer) entered(ctx context.Context, ids []string, which ownBags) (all []Relation, err error) {
 	for _, id := range ids {
 		r := Relation{ID: id}
-		if r.Own, err = o.t.RelationGet(ctx, id, o.e.Unit); err == nil && app {
+		if r.Own, err = o.t.RelationGet(ctx, id, o.e.Unit); err == nil && which == unitAndApp {
 			r.OwnApp, err = o.t.RelationGetApp(ctx, id, o.e.App())
 		}
 		if errors.Is(err, juju.ErrNotFound) {

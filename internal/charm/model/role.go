@@ -1,6 +1,6 @@
 package model
 
-// Role is what a unit does: it is the web, or a worker, never both (D22).
+// Role names the role of a unit: web or worker, never both (D22).
 type Role string
 
 // The roles.
@@ -9,8 +9,8 @@ const (
 	WorkerRole Role = "worker"
 )
 
-// roleOf decides: with mode=auto the leader is the web and everyone else a
-// worker, anew in every hook. A mode that the options refuse is nobody's role.
+// roleOf decides the role in every hook. With mode=auto the leader is the web and all others
+// are workers. An invalid mode has no role.
 func roleOf(mode string, leader bool) Role {
 	switch {
 	case mode == "web", mode == "auto" && leader:
@@ -21,22 +21,25 @@ func roleOf(mode string, leader bool) Role {
 	return ""
 }
 
-// Mode returns the option mode before it was checked, because what Juju is asked depends
-// on it. As long as the option has a wrong value, the unit keeps its previous mode.
+// Mode returns the option mode without a check, because the Facts to read depend on it.
+// While the option is invalid, the unit keeps its previous mode.
 func (f Facts) Mode() string {
 	mode := modeOf(f.Config)
-	if roleOf(mode, true) == "" {
+	if !validMode(mode) {
 		return f.KeptMode
 	}
 	return mode
 }
 
-// keepMode notes the mode of the previous hook if the option has a wrong value now.
+// keepMode saves the mode of the previous hook if the option is invalid now.
 func (f *Facts) keepMode(last Facts) {
-	if mode := last.Mode(); roleOf(modeOf(f.Config), true) == "" {
-		f.KeptMode = mode
+	if !validMode(modeOf(f.Config)) {
+		f.KeptMode = last.Mode()
 	}
 }
+
+// validMode reports whether units with this mode have a role.
+func validMode(mode string) bool { return mode == "auto" || mode == "web" || mode == "worker" }
 
 func modeOf(raw map[string]any) string {
 	if mode, ok := raw["mode"].(string); ok {

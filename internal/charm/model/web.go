@@ -11,20 +11,20 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Web is what Juju says to a unit that is a web.
+// Web holds the part of the Juju model that only a web needs.
 type Web struct {
-	// Address is where workers and people reach the unit, PeerAddress where
-	// other webs do; "" where Juju knows none yet.
+	// Address is for workers and users, PeerAddress for other webs. Both are "" if Juju has
+	// not assigned them yet.
 	Address     string `json:"address"`
 	PeerAddress string `json:"peer_address"`
-	// Peers are the addresses of the other webs; none where mode=auto.
+	// Peers has the addresses of the other webs. It is empty with mode=auto.
 	Peers []string `json:"peers,omitempty"`
 
-	SecretID string            `json:"secret_id"` // of the application's keys and passwords, "" before there is one
+	SecretID string            `json:"secret_id"` // secret with the application's keys and passwords, or ""
 	Secret   map[string]string `json:"secret"`    // its content
 
-	Workers map[string]Worker `json:"workers"`        // by relation and unit, "tsa:3 gpu/0"
-	Gone    []Leaver          `json:"gone,omitempty"` // left, and to be cut off yet
+	Workers  map[string]Worker `json:"workers"`        // by relation and unit, "tsa:3 gpu/0"
+	Departed []DepartedWorker  `json:"gone,omitempty"` // workers that left and may still be connected
 
 	Database     *Relation `json:"database,omitempty"`
 	Vault        *Relation `json:"vault,omitempty"`
@@ -33,7 +33,7 @@ type Web struct {
 	LDAP         *Relation `json:"ldap,omitempty"`
 }
 
-// web asks for all that a web depends on.
+// web reads everything that a web depends on.
 func (o *observer) web(ctx context.Context, f *Facts) (*Web, error) {
 	w := &Web{}
 	var err error
@@ -79,8 +79,8 @@ func (o *observer) web(ctx context.Context, f *Facts) (*Web, error) {
 	return w, err
 }
 
-// address asks for an endpoint's own address; "" is no error, as a unit may
-// have no network yet.
+// address reads an endpoint's own addresses. "" is not an error, because a unit may have no
+// network yet.
 func (o *observer) address(ctx context.Context, endpoint string) (ingress string, egress []string, err error) {
 	n, err := o.t.NetworkGet(ctx, endpoint)
 	var refused *juju.ToolError
@@ -90,8 +90,8 @@ func (o *observer) address(ctx context.Context, endpoint string) (ingress string
 	return n.Ingress(), n.EgressSubnets, err
 }
 
-// database reads the credentials; without a secret for them, the units' bags
-// of older versions of PostgreSQL's charm.
+// database reads the secrets with the credentials. If there are none, it reads the units'
+// databags of older versions of PostgreSQL's charm.
 func (o *observer) database(ctx context.Context, l *Relation) (err error) {
 	ids := relation.DatabaseSecrets(l.Remote)
 	if len(ids) == 0 {
@@ -101,7 +101,7 @@ func (o *observer) database(ctx context.Context, l *Relation) (err error) {
 	return o.secrets(ctx, l, ids)
 }
 
-// otherWebs are reached directly, whatever the proxy.
+// otherWebs reads the addresses of the other webs, which need no proxy.
 func (o *observer) otherWebs(ctx context.Context, f *Facts, w *Web) error {
 	if f.Peer == nil || f.Mode() != "web" {
 		return nil
@@ -115,21 +115,21 @@ func (o *observer) otherWebs(ctx context.Context, f *Facts, w *Web) error {
 	return err
 }
 
-// WebSecretKey is where the peers' application bag tells the id of the secret
-// with the web's keys and passwords.
+// WebSecretKey is the key of the peers' application databag with the id of the secret with
+// the web's keys and passwords.
 const WebSecretKey = "web-secret"
 
-// What the application's secret holds beside concourse.WebSecrets.
+// Keys of the application's secret in addition to concourse.WebSecrets.
 const (
-	EncryptionKey    = "encryption-key"     // the one that the database is encrypted with
-	OldEncryptionKey = "old-encryption-key" // the one before, for rows that are not encrypted anew yet
+	EncryptionKey    = "encryption-key"     // current key of the database
+	OldEncryptionKey = "old-encryption-key" // previous key, for rows that are not encrypted again yet
 	AdminPassword    = "admin-password"
 	TSAHostKey       = "tsa-host-key"
 	SessionKey       = "session-signing-key"
 )
 
-// webSecret reads the application's keys and passwords, the same on all webs
-// (D3). What a leader made in a hook that failed is used again.
+// webSecret reads the application's keys and passwords, which are the same on all webs (D3).
+// If a hook of the leader failed before it published new ones, they are used again.
 func (o *observer) webSecret(ctx context.Context, f *Facts, w *Web) (err error) {
 	if f.Peer != nil {
 		w.SecretID = f.Peer.Remote[WebSecretKey]
@@ -140,7 +140,7 @@ func (o *observer) webSecret(ctx context.Context, f *Facts, w *Web) (err error) 
 	}
 	if o.last.Web != nil && f.Leader {
 		w.Secret = maps.Clone(o.last.Web.Secret)
-		// A key that nobody can use is read from the disk again, or made.
+		// An invalid key is read from the disk again, or made again.
 		for _, key := range []string{TSAHostKey, SessionKey} {
 			if concourse.KeyProblem(w.Secret[key]) != "" {
 				delete(w.Secret, key)
@@ -150,7 +150,7 @@ func (o *observer) webSecret(ctx context.Context, f *Facts, w *Web) (err error) 
 	return nil
 }
 
-// words is s as a list, empty where s is.
+// words returns s as a list, which is empty if s is empty.
 func words(s string) []string {
 	if s == "" {
 		return nil

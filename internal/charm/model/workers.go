@@ -11,29 +11,29 @@ import (
 	"concourse-ci-machine/internal/charm/relation"
 )
 
-// Worker is what a unit that registers here published.
+// Worker holds the data that the unit of a worker published.
 type Worker struct {
 	Unit    string `json:"unit"`
-	Key     string `json:"key,omitempty"`     // one OpenSSH line, "" where it has none yet
-	Name    string `json:"name,omitempty"`    // under which it registers
-	Address string `json:"address,omitempty"` // where its connections come from
-	Problem string `json:"problem,omitempty"` // why its key is not taken
+	Key     string `json:"key,omitempty"`     // one OpenSSH line, "" if unpublished
+	Name    string `json:"name,omitempty"`    // of the worker at the web
+	Address string `json:"address,omitempty"` // source of its connections
+	Problem string `json:"problem,omitempty"` // reason why its key is refused
 
-	Version string        `json:"version,omitempty"` // of Concourse that it runs; "" from older charms
-	Drain   time.Duration `json:"drain,omitempty"`   // what its running tasks get when it leaves
+	Version string        `json:"version,omitempty"` // of its Concourse; "" from older charms
+	Drain   time.Duration `json:"drain,omitempty"`   // time for its running tasks when it leaves
 
-	GPUs    relation.WorkerGPUs `json:"gpus,omitzero"`
-	GPUsOdd string              `json:"gpus_odd,omitempty"` // what is wrong with what it publishes of them
+	GPUs        relation.WorkerGPUs `json:"gpus,omitzero"`
+	GPUsProblem string              `json:"gpus_odd,omitempty"` // problems of the published data about GPUs
 }
 
-// Resyncs reports whether the hook reads the bags of all workers again. All
-// others read one unit's: a thousand workers join with a thousand hooks.
+// Resyncs reports whether the hook reads the databags of all workers again. Other hooks read
+// one unit's databag, because a thousand workers join with a thousand hooks.
 func Resyncs(event string) bool {
 	return slices.Contains([]string{"config-changed", "upgrade-charm", "start", "leader-elected"}, event)
 }
 
-// workers reads who may register: the remote units of all relations of tsa,
-// and with mode=auto the other units of this application.
+// workers reads the workers that may register: the remote units of all relations of tsa and,
+// with mode=auto, the other units of this application.
 func (o *observer) workers(ctx context.Context, f *Facts, w *Web) error {
 	known := map[string]Worker{}
 	if o.last.Web != nil && !Resyncs(o.e.Name) {
@@ -50,7 +50,7 @@ func (o *observer) workers(ctx context.Context, f *Facts, w *Web) error {
 			return err
 		}
 	}
-	w.Gone = o.gone(w.Workers)
+	w.Departed = o.departed(w.Workers)
 	return nil
 }
 
@@ -76,32 +76,32 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 		k.Version = relation.WorkerVersion(bag)
 		k.Drain, _ = relation.ParseDrain(bag, config.MaxDrainTimeout)
 		k.GPUs, problems = relation.ParseWorkerGPUs(bag)
-		k.GPUsOdd = strings.Join(problems, ", ")
+		k.GPUsProblem = strings.Join(problems, ", ")
 		all[key] = k
 	}
 	return nil
 }
 
-// Leaver describes a worker that left. Juju ends a relation on both sides at once, so its
-// tasks may still run. It keeps its key for the time that it announced.
-type Leaver struct {
+// DepartedWorker holds a worker that left. Juju ends a relation on both sides at once, so
+// its tasks may still run. It keeps its key for the time that it announced.
+type DepartedWorker struct {
 	Worker
-	Until time.Time `json:"until,omitzero"` // zero: it is cut off at once
+	Until time.Time `json:"until,omitzero"` // end of the drain; zero to disconnect it at once
 }
 
-// lateDrain bounds how much later than this web a worker sees its relation end. A hook that
-// runs there, such as the installation of a driver, comes first.
+// lateDrain bounds how much later than this web a worker sees the end of its relation. A
+// hook that already runs there, such as the installation of a driver, delays it.
 const lateDrain = 15 * time.Minute
 
-// Keeps reports whether the worker may still drain. What a worker announces, or a clock
-// that was set back, never keeps a key longer than the longest time of the option.
-func (l Leaver) Keeps(now time.Time) bool {
+// MayDrain reports whether the worker keeps its key. The published time and a clock that was
+// set back cannot extend the drain beyond the maximum of the option.
+func (l DepartedWorker) MayDrain(now time.Time) bool {
 	return now.Before(l.Until) && l.Until.Sub(now) <= config.MaxDrainTimeout+lateDrain
 }
 
-// gone returns the workers whose key is to be taken back and that may still be
-// connected: those of before, and those that have left since.
-func (o *observer) gone(now map[string]Worker) []Leaver {
+// departed returns the workers that may still be connected although their key must be
+// removed: workers from the previous hook, and workers that have left since.
+func (o *observer) departed(now map[string]Worker) []DepartedWorker {
 	if o.last.Web == nil {
 		return nil
 	}
@@ -109,20 +109,20 @@ func (o *observer) gone(now map[string]Worker) []Leaver {
 	for _, w := range now {
 		keys[w.Key] = true
 	}
-	left := slices.Clone(o.last.Web.Gone)
+	all := slices.Clone(o.last.Web.Departed)
 	for _, at := range slices.Sorted(maps.Keys(o.last.Web.Workers)) {
 		if w := o.last.Web.Workers[at]; w.Key != "" && !keys[w.Key] {
-			l := Leaver{Worker: w}
+			l := DepartedWorker{Worker: w}
 			if w.Drain > 0 {
 				l.Until = o.now.Add(w.Drain + lateDrain).UTC()
 			}
-			left = append(left, l)
+			all = append(all, l)
 		}
 	}
-	return slices.DeleteFunc(left, func(l Leaver) bool { return keys[l.Key] })
+	return slices.DeleteFunc(all, func(l DepartedWorker) bool { return keys[l.Key] })
 }
 
-// Authorized are the keys that may register.
+// Authorized returns the keys of workers that may register.
 func (w *Web) Authorized() []string {
 	var keys []string
 	for _, k := range w.Workers {
@@ -133,7 +133,7 @@ func (w *Web) Authorized() []string {
 	return keys
 }
 
-// SortedWorkers are the workers by relation and unit.
+// SortedWorkers returns the workers by relation and unit.
 func (w *Web) SortedWorkers() (all []Worker) {
 	for _, at := range slices.Sorted(maps.Keys(w.Workers)) {
 		all = append(all, w.Workers[at])
@@ -141,12 +141,12 @@ func (w *Web) SortedWorkers() (all []Worker) {
 	return all
 }
 
-// Left reports whether the worker of that name left, and is not cut off yet.
-func (w *Web) Left(worker string) bool {
-	return slices.ContainsFunc(w.Gone, func(l Leaver) bool { return l.Name == worker })
+// HasLeft reports whether the worker left and was not disconnected yet.
+func (w *Web) HasLeft(worker string) bool {
+	return slices.ContainsFunc(w.Departed, func(l DepartedWorker) bool { return l.Name == worker })
 }
 
-// Related says whether a unit that is there may have the worker of that name.
+// Related reports whether a related unit may have the worker of that name.
 func (w *Web) Related(worker string) bool {
 	for _, k := range w.Workers {
 		if k.Name == worker || k.Name == "" {

@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// Configurations of others that the Python charm changed, see the functions.
+// Configurations of other packages that the Python charm changed.
 const (
 	containerdUnit    = "containerd.service"
 	containerdConfig  = "/etc/containerd/config.toml"
@@ -18,26 +18,26 @@ const (
 	nvidiaConfig      = "/etc/nvidia-container-runtime/config.toml"
 )
 
-// backupTime is how the Python charm's install hook ended a backup's name.
+// backupTime matches the end of a backup's name from the Python charm's install hook.
 var backupTime = regexp.MustCompile(`^[0-9]{14}$`)
 
-// stanza reports whether the system's containerd is told to run the wrapper.
-func (l *leftovers) stanza() bool {
+// hasStanza reports whether the system's containerd is configured to run the wrapper.
+func (l *leftovers) hasStanza() bool {
 	data, err := l.text(containerdConfig)
 	return err == nil && !bytes.Equal(withoutStanza(data), data)
 }
 
 func (l *leftovers) containerdConfig() {
-	if !l.stanza() {
+	if !l.hasStanza() {
 		return
 	}
-	l.do("take "+oldHookWrapper+" out of "+containerdConfig, func(_ context.Context, h host.Host) error {
+	l.addStep("take "+oldHookWrapper+" out of "+containerdConfig, func(_ context.Context, h host.Host) error {
 		return rewrite(h.Root, containerdConfig, withoutStanza)
 	})
 }
 
-// containerdBackups are those that hold nothing but what the configuration
-// will hold. Others are the operator's to look at.
+// containerdBackups returns the backups that equal the configuration without the stanza.
+// Other backups are left to the operator.
 func (l *leftovers) containerdBackups(wrappers []string) (same []string) {
 	if !slices.Contains(wrappers, oldHookWrapper) {
 		return nil
@@ -46,7 +46,7 @@ func (l *leftovers) containerdBackups(wrappers []string) (same []string) {
 	if err != nil {
 		return nil
 	}
-	found, _ := l.root.Glob(containerdBackups + "*") // the pattern is right
+	found, _ := l.root.Glob(containerdBackups + "*") // the pattern is valid
 	for _, p := range found {
 		backup, err := l.text(p)
 		if err == nil && backupTime.MatchString(strings.TrimPrefix(p, containerdBackups)) &&
@@ -57,7 +57,7 @@ func (l *leftovers) containerdBackups(wrappers []string) (same []string) {
 	return same
 }
 
-// rewrite changes a file in one step; it keeps its mode.
+// rewrite changes a file atomically and keeps its mode.
 func rewrite(root host.Root, p string, change func([]byte) []byte) error {
 	st, err := root.Lstat(p)
 	if err != nil {
@@ -71,17 +71,20 @@ func rewrite(root host.Root, p string, change func([]byte) []byte) error {
 }
 
 var (
-	wrapperBinary = regexp.MustCompile(`^\s*BinaryName\s*=\s*["']` + regexp.QuoteMeta(oldHookWrapper) + `["']\s*(#.*)?$`)
-	tableHeader   = regexp.MustCompile(`^\s*\[[^\[].*\]\s*(#.*)?$`)
-	runtimeType   = regexp.MustCompile(`^\s*runtime_type\s*=\s*["']io\.containerd\.runc\.v2["']\s*(#.*)?$`)
+	wrapperBinary = regexp.MustCompile(`^\s*BinaryName\s*=\s*["']` + regexp.QuoteMeta(oldHookWrapper) +
+		`["']\s*(#.*)?$`)
+	tableHeader = regexp.MustCompile(`^\s*\[[^\[].*\]\s*(#.*)?$`)
+	runtimeType = regexp.MustCompile(`^\s*runtime_type\s*=\s*["']io\.containerd\.runc\.v2["']\s*(#.*)?$`)
 )
 
-// withoutStanza takes the two tables out that the install hook appended to
-// containerd's configuration, and the empty line before them. A table with
-// something else in it, by the operator, loses only the line with the wrapper.
+// withoutStanza removes the two tables that the install hook appended to containerd's
+// configuration, and the empty line before them. If the operator added lines to a table,
+// only the line with the wrapper is removed.
 func withoutStanza(data []byte) []byte {
 	lines := strings.SplitAfter(string(data), "\n")
-	at := slices.IndexFunc(lines, func(s string) bool { return wrapperBinary.MatchString(strings.TrimRight(s, "\r\n")) })
+	at := slices.IndexFunc(lines, func(s string) bool {
+		return wrapperBinary.MatchString(strings.TrimRight(s, "\r\n"))
+	})
 	if at < 0 {
 		return data
 	}
@@ -102,8 +105,8 @@ func withoutStanza(data []byte) []byte {
 	return withoutStanza([]byte(strings.Join(slices.Delete(lines, from, to), "")))
 }
 
-// tableAround is the line with the header of the table that line at is in;
-// alone is whether nothing is in that table but lines that match.
+// tableAround returns the line with the header of the table around line at. alone reports
+// that all lines of the table match.
 func tableAround(lines []string, at int, match *regexp.Regexp) (head int, alone bool) {
 	for head = at; head >= 0 && !tableHeader.MatchString(strings.TrimRight(lines[head], "\r\n")); head-- {
 	}
@@ -119,7 +122,7 @@ func tableAround(lines []string, at int, match *regexp.Regexp) (head int, alone 
 	return head, alone
 }
 
-// optionsOf reports whether one header names the table "options" of the other.
+// optionsOf reports whether a header names the table "options" of the other header.
 func optionsOf(options, runtime string) bool {
 	name := func(s string) string {
 		s, _, _ = strings.Cut(s, "#")
@@ -128,8 +131,8 @@ func optionsOf(options, runtime string) bool {
 	return name(options) == name(runtime)+".options"
 }
 
-// tableEnd is the line after the last one of the table; empty lines before
-// the next header belong to what follows.
+// tableEnd returns the line after the table. Empty lines before the next header belong to
+// the next table.
 func tableEnd(lines []string, head int) int {
 	end := head + 1
 	for i := end; i < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[i]), "["); i++ {
@@ -140,16 +143,16 @@ func tableEnd(lines []string, head int) int {
 	return end
 }
 
-// nvidiaRuntimes is the list of runtimes that NVIDIA's tries in turn, on one
-// line as its package writes it.
+// nvidiaRuntimes matches the list of runtimes that NVIDIA's runtime tries in turn. The
+// package writes it on one line.
 var nvidiaRuntimes = regexp.MustCompile(`(?m)^\s*runtimes\s*=\s*\[[^\]\n]*\]`)
 
-// withOwnRuntimes gives the list back what the Python charm replaced in it:
-// "runc", the first of the package's default.
+// withOwnRuntimes restores "runc" in the list, the first value of the package's default. The
+// Python charm replaced it.
 func withOwnRuntimes(data []byte) []byte {
 	return nvidiaRuntimes.ReplaceAllFunc(data, func(list []byte) []byte {
 		with := []byte(`"runc"`)
-		if bytes.Contains(list, with) { // the operator put it there again
+		if bytes.Contains(list, with) { // the operator restored it
 			return regexp.MustCompile(`"`+regexp.QuoteMeta(oldRealRunc)+`"\s*,?\s*`).ReplaceAll(list, nil)
 		}
 		return bytes.ReplaceAll(list, []byte(`"`+oldRealRunc+`"`), with)
@@ -161,16 +164,16 @@ func (l *leftovers) nvidiaEdited() bool {
 	return err == nil && !bytes.Equal(withOwnRuntimes(data), data)
 }
 
-// nvidiaConfig is done unless the copy of runc is somebody else's.
+// nvidiaConfig restores the configuration, unless the copy of runc has another owner.
 func (l *leftovers) nvidiaConfig(named map[string]bool) {
 	if !l.nvidiaEdited() {
 		return
 	}
-	if l.there(oldRealRunc) && !named[oldRealRunc] {
-		l.keep(nvidiaConfig, "it names "+oldRealRunc+", which is not the Python charm's")
+	if l.exists(oldRealRunc) && !named[oldRealRunc] {
+		l.noteKept(nvidiaConfig, "it names "+oldRealRunc+", which is not the Python charm's")
 		return
 	}
-	l.do("take "+oldRealRunc+" out of "+nvidiaConfig, func(_ context.Context, h host.Host) error {
+	l.addStep("take "+oldRealRunc+" out of "+nvidiaConfig, func(_ context.Context, h host.Host) error {
 		return rewrite(h.Root, nvidiaConfig, withOwnRuntimes)
 	})
 }

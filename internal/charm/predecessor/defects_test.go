@@ -31,9 +31,9 @@ func takeOver(t *testing.T, name string) (h host.Host, before, after map[string]
 
 func keysOf(data []byte) []string { return slices.Collect(maps.Keys(concourse.EnvValues(data))) }
 
-// The Python charm's options are cleared, and with them what it wrote for them;
-// what the operator wrote into the same file stays.
-func TestD26SettingsOfThePythonCharmAreTakenBack(t *testing.T) {
+// When options of the Python charm are cleared, their effects are removed. The operator's
+// lines in the same file stay.
+func TestD26SettingsOfThePythonCharmAreReverted(t *testing.T) {
 	h, _ := predecessor(t, "rocm")
 	existing, err := h.ReadFile(concourse.EnvFile)
 	require.NoError(t, err)
@@ -89,8 +89,8 @@ func values(m map[string]string) (out []string) {
 	return out
 }
 
-// What opened them is gone; the modes are the operator's or the container
-// manager's to choose, and a reboot or restart sets them anew.
+// The operator or the container manager chooses the modes of nodes. A reboot or restart sets
+// them again.
 func TestD37OpenedNodesAreLeftAlone(t *testing.T) {
 	_, before, after := takeOver(t, "rocm")
 	for _, node := range []string{"/dev/kfd", "/dev/dri/card0", "/dev/dri/renderD128"} {
@@ -102,7 +102,7 @@ func TestD37OpenedNodesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestD47LeakedConfigsGo(t *testing.T) {
+func TestD47LeakedConfigsAreRemoved(t *testing.T) {
 	h, _, after := takeOver(t, "rocm")
 	bundle := "/run/containerd/io.containerd.runtime.v2.task/concourse/0f1e2d/"
 	require.NotContains(t, after, bundle+"config.json.k3Qz9a")
@@ -111,7 +111,7 @@ func TestD47LeakedConfigsGo(t *testing.T) {
 
 // Copies that upgrades forgot, a link that outlived its option, and a copy of
 // the system's runc: none is left to be run.
-func TestD48D49D51CopiesOfRuncGo(t *testing.T) {
+func TestD48D49D51CopiesOfRuncAreRemoved(t *testing.T) {
 	for _, name := range []string{"worker", "rocm", "cuda", "lxc"} {
 		h, before, after := takeOver(t, name)
 		for p, text := range after {
@@ -127,7 +127,7 @@ func TestD48D49D51CopiesOfRuncGo(t *testing.T) {
 	}
 }
 
-// A unit that takes over leaves to the others what they may still run (D50).
+// A unit that is taken over removes nothing that other units may still use (D50).
 func TestD50SharedStorageIsNotTouched(t *testing.T) {
 	h, before, after := takeOver(t, "lxc")
 	for p, text := range before {
@@ -140,7 +140,7 @@ func TestD50SharedStorageIsNotTouched(t *testing.T) {
 	require.Equal(t, "/opt/bin/runc-wrapper", to)
 }
 
-// The list of NVIDIA's runtime is put back, and nothing else in the file.
+// Only the list of NVIDIA's runtime is restored in the file.
 func TestD52NVIDIAsRuntimesAreRestored(t *testing.T) {
 	_, before, after := takeOver(t, "cuda")
 	const file = "/etc/nvidia-container-runtime/config.toml"
@@ -159,8 +159,8 @@ func TestD52NVIDIAsRuntimesAreRestored(t *testing.T) {
 	}
 }
 
-// Where the wrapper took the runtime's own place, the runtime comes back.
-func TestD52RuntimeThatWasReplacedComesBack(t *testing.T) {
+// A runtime that the wrapper replaced is restored.
+func TestD52ReplacedRuntimeIsRestored(t *testing.T) {
 	for _, how := range []string{"link", "copy", "gone"} {
 		h, _ := predecessor(t, "cuda")
 		wrapper, err := h.ReadFile("/opt/bin/runc-gpu-wrapper")
@@ -190,7 +190,7 @@ func TestD52RuntimeThatWasReplacedComesBack(t *testing.T) {
 }
 
 // The exporter that could not be upgraded is stopped, and its unit goes last.
-func TestD58PythonExporterGoes(t *testing.T) {
+func TestD58PythonExporterIsRemoved(t *testing.T) {
 	h, run := predecessor(t, "web")
 	_, err := diffed(t, h).Apply(t.Context(), nil)
 	require.NoError(t, err)

@@ -9,16 +9,16 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// The Python charm's database stays encrypted when the option is cleared (D26);
-// the key is the only way to read it.
-func TestEncryptionKeyThatTheOptionForgotIsTakenOver(t *testing.T) {
+// The Python charm's database stays encrypted after the option is cleared (D26). Only the key
+// can decrypt it.
+func TestEncryptionKeyWithoutOptionIsTakenOver(t *testing.T) {
 	h, _ := predecessor(t, "web")
 	paths := concourse.WebFiles(false)
 	key, old := Encryption(h.Root, paths)
 	require.Equal(t, "0123456789abcdef", key)
 	require.Empty(t, old)
 
-	// A run that was killed after it wrote the file, before it told Juju.
+	// The run was killed after it wrote the file and before it published.
 	file, err := concourse.WebConfig{Paths: paths, OldEncryptionKey: key}.File(nil)
 	require.NoError(t, err)
 	hosttest.Put(t, h.Root, paths.Env(), string(file.Data))

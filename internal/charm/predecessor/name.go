@@ -12,17 +12,17 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// workerNameFile has the name under which the Python charm's worker registered:
-// its machine's. The worker goes on under that name, so the web finds its
-// volumes and running tasks again, and no worker that never comes back stays in
-// the web's list. It lies in the work folder for the reason workerIDFile does.
+// workerNameFile has the name of the Python charm's worker, which is the machine's name. The
+// worker keeps that name, so that the web finds its volumes and running tasks again, and the
+// web's list has no dead worker. The file is in the work folder for the same reason as
+// concourse's workerIDFile.
 const workerNameFile = ".worker-name"
 
 var machineName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$`)
 
-// WorkerName is the name that the worker of a work folder keeps instead of
-// WorkerName: the one in the folder's own file, or the machine's as long as the
-// environment is still the Python charm's. ok is false for every other worker.
+// WorkerName returns the name that the worker of a work folder keeps. It is the name in
+// workerNameFile. While the environment is the Python charm's, it is the machine's name. ok
+// is false for all other workers.
 func WorkerName(root host.Root, workDir string) (name string, ok bool) {
 	if name, err := root.ReadText(path.Join(workDir, workerNameFile)); err == nil {
 		return name, machineName.MatchString(name)
@@ -37,8 +37,7 @@ func WorkerName(root host.Root, workDir string) (name string, ok bool) {
 	if !procs || named || env["CONCOURSE_WORK_DIR"] != workDir || !used(root, workDir) {
 		return "", false
 	}
-	// What the worker asked the kernel for; a root that is no running machine
-	// has the file of its name only.
+	// The worker got its name from the kernel. A root of another machine has only the file.
 	for _, p := range []string{"/proc/sys/kernel/hostname", "/etc/hostname"} {
 		if name, err := root.ReadText(p); err == nil && machineName.MatchString(name) {
 			return name, true
@@ -50,11 +49,13 @@ func WorkerName(root host.Root, workDir string) (name string, ok bool) {
 // used reports whether a worker has used the work folder.
 func used(root host.Root, workDir string) bool {
 	entries, err := root.ReadDir(workDir)
-	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") })
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return !strings.HasPrefix(e.Name(), ".")
+	})
 }
 
-// KeepName is the file that keeps the name. It has to be there before the
-// environment is written, which is what the name was found by.
-func KeepName(workDir, name string) resource.File {
+// NameFile returns workerNameFile. It must be written before the environment, because the
+// name is found through the old environment.
+func NameFile(workDir, name string) resource.File {
 	return resource.File{Path: path.Join(workDir, workerNameFile), Data: []byte(name + "\n"), Mode: 0o644}
 }

@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
 
-// The web finds the worker again that it knows, with its volumes.
+// The web recognizes the worker and its volumes.
 func TestWorkerOfThePythonCharmKeepsItsName(t *testing.T) {
 	h, _ := predecessor(t, "worker")
 	hostname, err := h.ReadText("/etc/hostname")
@@ -18,7 +18,7 @@ func TestWorkerOfThePythonCharmKeepsItsName(t *testing.T) {
 	name, ok := WorkerName(h.Root, concourse.WorkDir)
 	require.True(t, ok)
 	require.Equal(t, hostname, name)
-	require.NoError(t, resourcetest.Apply(t, h, KeepName(concourse.WorkDir, name)))
+	require.NoError(t, resourcetest.Apply(t, h, NameFile(concourse.WorkDir, name)))
 
 	env, err := concourse.WorkerConfig{Name: name}.File([]byte("CONCOURSE_WORKER_PROCS=1\n"))
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestWorkerOfThePythonCharmKeepsItsName(t *testing.T) {
 	again, ok := WorkerName(h.Root, concourse.WorkDir)
 	require.True(t, ok, "also when the environment is this charm's")
 	require.Equal(t, name, again)
-	require.Empty(t, resourcetest.Ops(t, h, KeepName(concourse.WorkDir, again)))
+	require.Empty(t, resourcetest.Ops(t, h, NameFile(concourse.WorkDir, again)))
 
 	require.NoError(t, h.Remove(concourse.WorkDir+"/.worker-name"))
 	_, ok = WorkerName(h.Root, concourse.WorkDir)

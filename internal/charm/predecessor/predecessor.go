@@ -1,6 +1,8 @@
-// Package predecessor knows what the Python charm, which this one takes over from by
-// `juju refresh`, made of a machine: how to tell, what is kept of it (keys, names, the
-// database's encryption) and what is to be taken away.
+// Package predecessor takes over a machine from the Python charm, which `juju refresh`
+// replaces with this one. It recognizes the files of that charm, keeps its keys, names and
+// the encryption of the database, and removes the rest. It never touches files of the
+// operator. The takeover ends with the first major version after this one: then this folder
+// is removed.
 package predecessor
 
 import (
@@ -18,45 +20,47 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// Why of every step here.
+// predecessors is the reason of every step in this package.
 const predecessors = "left by the Python charm"
 
-// Leftovers is what takes away what the Python charm left on a machine: its
-// exporter, its wrappers of runc with the links and copies that they need, its
-// changes to the configurations of containerd and of NVIDIA's runtime, and keys
-// and markers that nothing uses. It comes after the worker or the web is as it
-// should be, so that until then the Python charm's keeps working, and before an
-// exporter, as the Python charm's has its port.
+// Leftovers returns the steps that remove the files of the Python charm:
 //
-// What something is, its place and its content decide; a file of the
-// operator's in such a place stays, see Remarks. What may be of use to
-// anyone else stays too: packages and their sources, fly, the CDI file, the
-// modes of device nodes, certificates, and all that lies on shared storage.
-// The environment files and unit files are not looked at here: whoever writes
-// them replaces them.
+//   - its exporter of builds
+//   - its wrappers of runc, with their links and copies
+//   - its changes of the configurations of containerd and of NVIDIA's runtime
+//   - keys and markers that are no longer used
 //
-// Each step is found by what is still there, so a run that was killed is gone on
-// with by the next. On a machine that never had that charm it is empty.
-func Leftovers(root host.Root) []plan.Resource { return look(root).gone }
+// The steps come after the worker or the web is set up, because the services of the Python
+// charm should work until then. They come before an exporter, because the Python charm's
+// exporter has its port.
+//
+// A file is recognized by its path and content. A file of the operator at such a path stays,
+// see Remarks. Files that others may use stay, too: packages and their sources, fly, the CDI
+// file, modes of device nodes, certificates, and everything on shared storage. Environment
+// files and unit files are not removed, because other resources replace them.
+//
+// Each step depends only on the remaining files, so the next run finishes a killed one. On a
+// machine without that charm there are no steps.
+func Leftovers(root host.Root) []plan.Resource { return inspect(root).steps }
 
-// Remarks names files that are not the Python charm's in places where
-// it had its own, while Leftovers has something to do.
+// Remarks names files with another owner at paths of the Python charm, if Leftovers has
+// steps.
 func Remarks(root host.Root) []string {
-	l := look(root)
-	if len(l.gone) == 0 {
+	l := inspect(root)
+	if len(l.steps) == 0 {
 		return nil
 	}
 	return l.kept
 }
 
-// leftovers are collected in the order in which they go.
+// leftovers collects steps in the order in which they are applied.
 type leftovers struct {
-	root host.Root
-	gone []plan.Resource
-	kept []string
+	root  host.Root
+	steps []plan.Resource
+	kept  []string
 }
 
-func look(root host.Root) *leftovers {
+func inspect(root host.Root) *leftovers {
 	l := &leftovers{root: root}
 	l.exporter()
 	l.unusedKeys()
@@ -65,34 +69,38 @@ func look(root host.Root) *leftovers {
 	return l
 }
 
-// remove takes paths away that only the Python charm has used.
+// remove removes paths that only the Python charm has used.
 func (l *leftovers) remove(paths ...string) {
 	for _, p := range paths {
-		if l.there(p) {
-			l.gone = append(l.gone, resource.Absent{Path: p, Why: predecessors})
+		if l.exists(p) {
+			l.steps = append(l.steps, resource.Absent{Path: p, Why: predecessors})
 		}
 	}
 }
 
-func (l *leftovers) do(op string, do func(ctx context.Context, h host.Host) error) {
-	l.gone = append(l.gone, leftover{plan.Step{Op: op, Why: predecessors}, do})
+// addStep adds a step.
+func (l *leftovers) addStep(op string, do func(ctx context.Context, h host.Host) error) {
+	l.steps = append(l.steps, leftover{plan.Step{Op: op, Why: predecessors}, do})
 }
 
-// tolerated is do for a step that the rest needs not.
-func (l *leftovers) tolerated(op string, do func(ctx context.Context, h host.Host) error) {
-	l.gone = append(l.gone, leftover{plan.Step{Op: op, Why: predecessors, Tolerate: true}, do})
+// addOptionalStep adds a step that may fail.
+func (l *leftovers) addOptionalStep(op string, do func(ctx context.Context, h host.Host) error) {
+	l.steps = append(l.steps, leftover{plan.Step{Op: op, Why: predecessors, Tolerate: true}, do})
 }
 
-// keep notes a file that is somebody else's.
-func (l *leftovers) keep(p, why string) { l.kept = append(l.kept, fmt.Sprintf("kept %s: %s", p, why)) }
+// noteKept adds a remark about a file with another owner.
+func (l *leftovers) noteKept(p, why string) {
+	l.kept = append(l.kept, fmt.Sprintf("kept %s: %s", p, why))
+}
 
-func (l *leftovers) there(p string) bool {
+// exists reports whether there is a file or a link at p.
+func (l *leftovers) exists(p string) bool {
 	_, err := l.root.Lstat(p)
 	return err == nil
 }
 
-// has reports whether a regular file holds all the words; known is false where
-// there is no such file.
+// has reports whether a regular file contains all words. known is false if the file is
+// missing.
 func (l *leftovers) has(p string, words ...string) (has, known bool) {
 	data, err := l.text(p)
 	if err != nil {
@@ -101,10 +109,10 @@ func (l *leftovers) has(p string, words ...string) (has, known bool) {
 	return !slices.ContainsFunc(words, func(w string) bool { return !bytes.Contains(data, []byte(w)) }), true
 }
 
-// maxText is more than any text here has; what is longer is a program.
+// maxText exceeds the size of all texts in this package. A longer file is a program.
 const maxText = 1 << 20
 
-// text is the content of a regular file.
+// text returns the content of a regular file.
 func (l *leftovers) text(p string) ([]byte, error) {
 	st, err := l.root.Lstat(p)
 	if err != nil {
@@ -116,7 +124,7 @@ func (l *leftovers) text(p string) ([]byte, error) {
 	return l.root.ReadFile(p)
 }
 
-// leftover is one step that is known to be due.
+// leftover describes one step that is due.
 type leftover struct {
 	step plan.Step
 	do   func(ctx context.Context, h host.Host) error
@@ -129,8 +137,8 @@ func (l leftover) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	return plan.Plan{s}, nil
 }
 
-// The Python charm's exporter of builds, whose environment has the first
-// user's password.
+// Files of the Python charm's exporter of builds. The environment has the first user's
+// password.
 const (
 	oldExporterUnit = "concourse-exporter.service"
 	oldExporterFile = "/etc/systemd/system/" + oldExporterUnit
@@ -138,15 +146,15 @@ const (
 	oldExporterEnv  = "/etc/concourse-exporter.env"
 )
 
-// exporter stops it before its files go; the unit's file goes last, as the
-// other steps are found by it too.
+// exporter stops the exporter and removes its files. The unit's file is removed last,
+// because the other steps are found through it.
 func (l *leftovers) exporter() {
 	unit, known := l.has(oldExporterFile, oldExporter)
 	if known && !unit {
-		l.keep(oldExporterFile, "it does not run "+oldExporter)
+		l.noteKept(oldExporterFile, "it does not run "+oldExporter)
 	}
 	if unit {
-		l.do("stop "+oldExporterUnit, func(ctx context.Context, h host.Host) error {
+		l.addStep("stop "+oldExporterUnit, func(ctx context.Context, h host.Host) error {
 			_, err := h.Run(ctx, resource.Systemctl("disable", "--now", oldExporterUnit))
 			return err
 		})
@@ -154,16 +162,16 @@ func (l *leftovers) exporter() {
 	if env, known := l.has(oldExporterEnv, "CONCOURSE_PASSWORD=", "EXPORTER_PORT="); env {
 		l.remove(oldExporterEnv)
 	} else if known {
-		l.keep(oldExporterEnv, "it is no environment of "+oldExporter)
+		l.noteKept(oldExporterEnv, "it is no environment of "+oldExporter)
 	}
-	l.token()
+	l.removeToken()
 	if script, known := l.has(oldExporter, "concourse_job_last_build_status"); script {
 		l.remove(oldExporter)
 	} else if known {
-		l.keep(oldExporter, "it is another program")
+		l.noteKept(oldExporter, "it is another program")
 	}
 	if unit {
-		l.do("remove "+oldExporterFile, func(ctx context.Context, h host.Host) error {
+		l.addStep("remove "+oldExporterFile, func(ctx context.Context, h host.Host) error {
 			if err := h.Remove(oldExporterFile); err != nil {
 				return err
 			}
@@ -173,11 +181,10 @@ func (l *leftovers) exporter() {
 	}
 }
 
-// unusedKeys are private keys that the Python charm made on every unit and that
-// the unit's role has no use for, and what it noted beside them. The worker's key
-// and the web's own stay: others know them. So does a worker's tsa_host_key, which
-// nobody knows: the Python charm, gone back to, would make another one and with it
-// overwrite tsa_host_key.pub, which is the web's.
+// unusedKeys removes private keys and notes that the Python charm made on every unit and
+// that the unit's role does not use. The worker's key and the web's keys stay, because other
+// units have them. A worker's tsa_host_key stays, too. After a downgrade the Python charm
+// would make a new one, and overwrite tsa_host_key.pub, which is the web's.
 func (l *leftovers) unusedKeys() {
 	for _, name := range []string{"session_signing_key", "authorized_worker_keys", ".last_key_authorized_at"} {
 		l.remove(path.Join(concourse.KeyDir, name))
@@ -191,11 +198,11 @@ func (l *leftovers) unusedKeys() {
 	}
 }
 
-// shared reports whether HomeDir is storage of several units, of which some may
-// still be the Python charm's.
-func (l *leftovers) shared() bool { return l.there(release.SharedMarker) }
+// shared reports whether several units share HomeDir. Some of them may still run the Python
+// charm.
+func (l *leftovers) shared() bool { return l.exists(release.SharedMarker) }
 
-// markers are notes of an installation. On shared storage they go with it.
+// markers removes notes about an installation, except on shared storage.
 func (l *leftovers) markers() {
 	if l.shared() {
 		return

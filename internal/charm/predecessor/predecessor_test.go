@@ -17,16 +17,15 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// predecessor is a unit as the Python charm leaves it, with a systemd that does
-// what it is told.
+// predecessor returns a unit of the Python charm, with a simulated systemd.
 func predecessor(t testing.TB, name string) (host.Host, *hosttest.Runner) {
 	run := hosttest.NewRunner(t).Answer("systemctl", "").
 		Answer("systemctl show", "Id=containerd.service\nLoadState=loaded\nActiveState=active\n")
 	return host.Host{Root: hosttest.Predecessor(t, name), Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}, run
 }
 
-// listing is every file of the unit that is not the kernel's: mode, path, and
-// where a link leads; and the contents by path.
+// listing returns every file of the unit except the kernel's, with mode, path and target of a
+// link, and the contents by path.
 func listing(t testing.TB, r host.Root) (lines []string, content map[string]string) {
 	t.Helper()
 	content = map[string]string{}
@@ -63,7 +62,7 @@ func diffed(t testing.TB, h host.Host) plan.Plan {
 	return p
 }
 
-func TestPredecessorsLeftoversGo(t *testing.T) {
+func TestLeftoversOfThePredecessorAreRemoved(t *testing.T) {
 	for _, name := range hosttest.PredecessorNames() {
 		t.Run(name, func(t *testing.T) {
 			h, run := predecessor(t, name)
@@ -89,8 +88,8 @@ func TestPredecessorsLeftoversGo(t *testing.T) {
 	}
 }
 
-// Each run is killed, a step later than the one before; they go on with what is
-// left, and end the same as one whole run.
+// Each run is killed one step later than the previous one. They continue with the remaining
+// files and end like one complete run.
 func TestPredecessorConvergesWhenKilledAfterEachStep(t *testing.T) {
 	for _, name := range hosttest.PredecessorNames() {
 		t.Run(name, func(t *testing.T) {
@@ -117,8 +116,8 @@ func TestPredecessorConvergesWhenKilledAfterEachStep(t *testing.T) {
 	}
 }
 
-// A step that can't be done is tried again: nothing that it is found by is gone.
-func TestPredecessorsStepsAreTriedAgain(t *testing.T) {
+// A failed step is tried again, because the files that lead to it still exist.
+func TestFailedStepsAreRetried(t *testing.T) {
 	for name, failing := range map[string]string{"web": "systemctl disable --now concourse-exporter.service", "worker": "systemctl try-restart containerd.service"} {
 		h, run := predecessor(t, name)
 		run.Fail(failing, 1, "Failed to connect to bus")
@@ -136,7 +135,7 @@ func TestPredecessorsStepsAreTriedAgain(t *testing.T) {
 	}
 }
 
-func TestNoPredecessorNothingToDo(t *testing.T) {
+func TestNoStepsWithoutThePredecessor(t *testing.T) {
 	for _, name := range append(hosttest.HostNames(), "") {
 		root := host.Root(t.TempDir())
 		if name != "" {
@@ -149,8 +148,8 @@ func TestNoPredecessorNothingToDo(t *testing.T) {
 	}
 }
 
-// Whatever lies where the Python charm had something, and is not that, stays.
-func TestPredecessorLeavesTheOperatorsFiles(t *testing.T) {
+// Files with another owner at paths of the Python charm stay.
+func TestFilesOfTheOperatorStay(t *testing.T) {
 	own := map[string]string{
 		"/etc/systemd/system/concourse-exporter.service":    "[Service]\nExecStart=/opt/ours/exporter\n",
 		"/etc/concourse-exporter.env":                       "OURS=1\n",

@@ -13,8 +13,8 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// The Python charm's wrappers are scripts; the links are what shims found as
-// runc, and the copies what the scripts ran.
+// The Python charm's wrappers are scripts. Shims find them as runc through links. The
+// scripts run copies of runc.
 const (
 	oldBin         = "/opt/bin"
 	oldRunc        = oldBin + "/runc"
@@ -25,42 +25,43 @@ const (
 	realSuffix     = ".real"
 	oldBundles     = "/run/containerd/io.containerd.runtime.v2.task/concourse"
 	leakedConfigs  = oldBundles + "/*/config.json.??????"
-	// oldContainerdConfig is what a GPU worker's containerd was started with.
+	// oldContainerdConfig is the configuration of containerd on a worker with GPUs.
 	oldContainerdConfig = release.HomeDir + "/containerd-gpu.toml"
 )
 
-// oldWrappers are in the order in which they go. The install hook's is last:
-// containerd may run it until it is restarted.
+// oldWrappers returns the wrappers in the order of their removal. The install hook's wrapper
+// is the last one: containerd may run it until it is restarted.
 func oldWrappers() []string {
-	return []string{oldBin + "/runc-amd-wrapper", oldBin + "/runc-gpu-wrapper", oldBin + "/runc-wrapper", oldHookWrapper}
+	return []string{oldBin + "/runc-amd-wrapper", oldBin + "/runc-gpu-wrapper", oldBin + "/runc-wrapper",
+		oldHookWrapper}
 }
 
-// runtime is all that stood between containers and runc. It is left alone as
-// long as a process of the Python charm's worker is there, whose shims find
-// runc by these names until their containers are gone.
+// runtime removes everything between containers and runc. It does nothing while a process of
+// the Python charm's worker runs: its shims find runc through these files until their
+// containers end.
 func (l *leftovers) runtime() {
 	wrappers, named := l.wrappers()
-	links := l.ours(oldRunc)
+	links := l.linksToWrapper(oldRunc)
 	backups := l.containerdBackups(wrappers)
-	config := !l.shared() && l.there(oldContainerdConfig)
-	if len(wrappers) == 0 && !links && !config && !l.nvidiaEdited() && !l.stanza() || busy(l.root) {
+	config := !l.shared() && l.exists(oldContainerdConfig)
+	if len(wrappers) == 0 && !links && !config && !l.nvidiaEdited() && !l.hasStanza() || busy(l.root) {
 		return
 	}
-	l.releaseRunc()
+	l.restoreReleaseRunc()
 	l.nvidiaConfig(named)
 	l.containerdConfig()
 	if links {
 		l.remove(oldRunc)
-	} else if l.there(oldRunc) {
-		l.keep(oldRunc, "it does not lead to "+oldBin+"/runc-wrapper")
+	} else if l.exists(oldRunc) {
+		l.noteKept(oldRunc, "it does not lead to "+oldBin+"/runc-wrapper")
 	}
 	for _, original := range []string{systemRunc, nvidiaRuntime} {
-		l.original(original, named)
+		l.restoreOriginal(original, named)
 	}
 	if named[oldRealRunc] {
 		l.remove(oldRealRunc)
-	} else if l.there(oldRealRunc) {
-		l.keep(oldRealRunc, "no wrapper of the Python charm runs it")
+	} else if l.exists(oldRealRunc) {
+		l.noteKept(oldRealRunc, "no wrapper of the Python charm runs it")
 	}
 	if config {
 		l.remove(oldContainerdConfig)
@@ -74,7 +75,7 @@ func (l *leftovers) runtime() {
 	}
 }
 
-// wrappers are the scripts that are there, and what they run.
+// wrappers returns the existing wrappers, and the programs that they run.
 func (l *leftovers) wrappers() (found []string, named map[string]bool) {
 	named = map[string]bool{}
 	for _, p := range oldWrappers() {
@@ -83,7 +84,7 @@ func (l *leftovers) wrappers() (found []string, named map[string]bool) {
 			continue
 		}
 		if !wrapperScript(data) {
-			l.keep(p, "it is no wrapper of the Python charm")
+			l.noteKept(p, "it is no wrapper of the Python charm")
 			continue
 		}
 		found = append(found, p)
@@ -94,8 +95,8 @@ func (l *leftovers) wrappers() (found []string, named map[string]bool) {
 	return found, named
 }
 
-// wrapperScript reports whether this is one of the three: a script that edits a
-// bundle's config.json and then runs a copy of the real runtime.
+// wrapperScript reports whether data is one of the three scripts: it edits config.json of a
+// bundle and then runs a copy of the real runtime.
 func wrapperScript(data []byte) bool {
 	if !bytes.HasPrefix(data, []byte("#!")) {
 		return false
@@ -108,8 +109,8 @@ func wrapperScript(data []byte) bool {
 	return bytes.Contains(data, []byte(oldRealRunc)) || bytes.Contains(data, []byte(nvidiaRuntime+realSuffix))
 }
 
-// ours reports whether p is a link to one of the wrappers.
-func (l *leftovers) ours(p string) bool {
+// linksToWrapper reports whether p is a link to one of the wrappers.
+func (l *leftovers) linksToWrapper(p string) bool {
 	to, err := l.root.Readlink(p)
 	if err != nil {
 		return false
@@ -121,12 +122,12 @@ func (l *leftovers) ours(p string) bool {
 	return slices.Contains(oldWrappers(), to)
 }
 
-// busy reports whether a process of a release of the Python charm runs: its
-// worker, its containerd, a shim of a container.
+// busy reports whether a process of the Python charm's release runs: its worker, its
+// containerd, or a shim.
 func busy(root host.Root) bool {
 	exes, err := root.Glob("/proc/[0-9]*/exe")
 	if err != nil {
-		return false // the pattern is right
+		return false // the pattern is valid
 	}
 	for _, exe := range exes {
 		to, err := root.Readlink(exe)
@@ -137,26 +138,26 @@ func busy(root host.Root) bool {
 	return false
 }
 
-// releaseRunc puts runc back into the release that the Python charm unpacked, which
-// stays.
-func (l *leftovers) releaseRunc() {
+// restoreReleaseRunc restores runc in the release that the Python charm unpacked. That
+// release stays.
+func (l *leftovers) restoreReleaseRunc() {
 	const dir, runc = release.HomeDir + "/bin", release.HomeDir + "/bin/runc"
-	if st, err := l.root.Lstat(dir); l.shared() || err != nil || !st.IsDir() || !l.ours(runc) {
+	if st, err := l.root.Lstat(dir); l.shared() || err != nil || !st.IsDir() || !l.linksToWrapper(runc) {
 		return
 	}
-	l.do("put runc back where a wrapper has its place", func(_ context.Context, h host.Host) error {
+	l.addStep("put runc back where a wrapper has its place", func(_ context.Context, h host.Host) error {
 		if st, err := h.Lstat(runc + realSuffix); err == nil && st.Mode().IsRegular() {
 			return os.Rename(h.Path(runc+realSuffix), h.Path(runc))
 		}
-		return h.Remove(runc) // it leads nowhere from now on
+		return h.Remove(runc) // its target will be removed
 	})
 }
 
-// original gives a program of the system its place back where a wrapper took
-// it, and else takes the copy away that the Python charm made of it.
-func (l *leftovers) original(p string, named map[string]bool) {
+// restoreOriginal restores a program of the system that a wrapper replaced. Otherwise it
+// removes the copy that the Python charm made of it.
+func (l *leftovers) restoreOriginal(p string, named map[string]bool) {
 	copied := p + realSuffix
-	wrapped := l.ours(p)
+	wrapped := l.linksToWrapper(p)
 	if data, err := l.text(p); err == nil && wrapperScript(data) {
 		wrapped = true
 	}
@@ -164,25 +165,29 @@ func (l *leftovers) original(p string, named map[string]bool) {
 	whole := err == nil && st.Mode().IsRegular()
 	switch {
 	case wrapped && whole:
-		l.do("put back "+p, func(_ context.Context, h host.Host) error { return os.Rename(h.Path(copied), h.Path(p)) })
+		l.addStep("put back "+p, func(_ context.Context, h host.Host) error {
+			return os.Rename(h.Path(copied), h.Path(p))
+		})
 	case wrapped:
-		l.keep(p, "it is a wrapper of the Python charm, and the original is gone; install its package again")
+		l.noteKept(p, "it is a wrapper of the Python charm, and the original is gone; install its package again")
 	case err != nil:
 	case !named[copied]:
-		l.keep(copied, "no wrapper of the Python charm runs it")
-	case p == nvidiaRuntime && !l.there(p):
-		// The toolkit's package brought it, so the copy is all that is left.
-		l.do("put back "+p, func(_ context.Context, h host.Host) error { return os.Rename(h.Path(copied), h.Path(p)) })
+		l.noteKept(copied, "no wrapper of the Python charm runs it")
+	case p == nvidiaRuntime && !l.exists(p):
+		// The toolkit's package installed the original, and only the copy exists.
+		l.addStep("put back "+p, func(_ context.Context, h host.Host) error {
+			return os.Rename(h.Path(copied), h.Path(p))
+		})
 	default:
-		// Without /usr/bin/runc it is a copy of Concourse's.
+		// If /usr/bin/runc is missing, this is a copy of Concourse's runc.
 		l.remove(copied)
 	}
 }
 
-// removeWrapper also takes the folder away when that was the last in it.
+// removeWrapper removes a wrapper, and its folder if it is empty then.
 func (l *leftovers) removeWrapper(p string) {
 	if p != oldHookWrapper {
-		l.do("remove "+p, func(_ context.Context, h host.Host) error {
+		l.addStep("remove "+p, func(_ context.Context, h host.Host) error {
 			if err := h.Remove(p); err != nil {
 				return err
 			}
@@ -193,13 +198,13 @@ func (l *leftovers) removeWrapper(p string) {
 		})
 		return
 	}
-	if !l.there(containerdConfig) {
+	if !l.exists(containerdConfig) {
 		l.remove(p)
 		return
 	}
-	// The system's containerd knows the wrapper until it is restarted, which its
-	// containers survive. The wrapper goes after that.
-	l.tolerated("remove "+p+" and restart containerd", func(ctx context.Context, h host.Host) error {
+	// The system's containerd uses the wrapper until its restart, which containers survive.
+	// So the wrapper is removed after the restart.
+	l.addOptionalStep("remove "+p+" and restart containerd", func(ctx context.Context, h host.Host) error {
 		states, err := resource.ShowUnits(ctx, h, containerdUnit)
 		if err != nil {
 			return err

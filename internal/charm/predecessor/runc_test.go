@@ -11,8 +11,8 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// Shims that the Python charm's worker started find runc by its names: they
-// stay until the last of them is gone.
+// Shims of the Python charm's worker find runc through its files. The files stay until the
+// last shim has ended.
 func TestWrappersStayWhileTheirContainersRun(t *testing.T) {
 	for _, exe := range []string{"/var/lib/concourse/bin/concourse", "/var/lib/concourse/bin/containerd-shim-runc-v2"} {
 		h, run := predecessor(t, "rocm")
@@ -42,7 +42,7 @@ const (
 	stanzaBinary  = `    BinaryName = "/usr/local/bin/runc-wrapper"`
 )
 
-func TestContainerdsConfigurationIsAsItWas(t *testing.T) {
+func TestConfigurationOfContainerdIsRestored(t *testing.T) {
 	stanza := strings.Join([]string{"", stanzaHead, stanzaType, stanzaOptions, stanzaBinary, ""}, "\n")
 	for name, c := range map[string]struct{ have, want string }{
 		"appended":                   {"version = 2\n" + stanza, "version = 2\n"},
@@ -67,7 +67,7 @@ func TestContainerdsConfigurationIsAsItWas(t *testing.T) {
 	}
 }
 
-func TestContainerdThatDoesNotRunIsNotRestarted(t *testing.T) {
+func TestStoppedContainerdIsNotRestarted(t *testing.T) {
 	for _, state := range []string{"LoadState=not-found\nActiveState=inactive", "LoadState=loaded\nActiveState=inactive"} {
 		h, run := predecessor(t, "worker")
 		run.Answer("systemctl show", "Id=containerd.service\n"+state+"\n")
@@ -94,7 +94,7 @@ func TestContainerdsModeAndOtherBackupsStay(t *testing.T) {
 	require.Equal(t, []string{containerdConfig + ".backup-20250101000000", containerdConfig + ".backup-of-ours"}, found)
 }
 
-// What is cut out is the wrapper's lines and nothing that has no place there.
+// Only the wrapper's own lines are removed.
 func FuzzWithoutStanza(f *testing.F) {
 	f.Add("version = 2\n\n" + stanzaHead + "\n" + stanzaType + "\n" + stanzaOptions + "\n" + stanzaBinary + "\n[debug]\n")
 	f.Add(stanzaBinary)

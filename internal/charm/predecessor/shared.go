@@ -11,23 +11,23 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// The Python charm kept its web's files on shared storage, where every unit could
-// read them (D10, D11); this charm keeps them on the web's own disk.
+// The Python charm stored its web's files on shared storage, on which every unit can read
+// them (D10, D11). This charm stores them on the web's own disk.
 
-// WebFiles is where a web's files are to be read from the first time: its own
-// folder, or, with shared storage and as long as nothing is there, the Python
-// charm's.
+// WebFiles returns the paths of a web's files for the first read: its own folder, or the
+// Python charm's if the releases are on shared storage and the own folder is empty.
 func WebFiles(root host.Root, p concourse.WebPaths) concourse.WebPaths {
-	if _, err := root.Lstat(p.Env()); p.Dir != release.HomeDir && errors.Is(err, fs.ErrNotExist) && root.Exists(concourse.WebFiles(false).KeyDir()) {
+	if _, err := root.Lstat(p.Env()); p.Dir != release.HomeDir && errors.Is(err, fs.ErrNotExist) &&
+		root.Exists(concourse.WebFiles(false).KeyDir()) {
 		return concourse.WebFiles(false)
 	}
 	return p
 }
 
-// SharedKeys takes the Python charm's keys and settings of the web off
-// shared storage, which hold passwords. It is for the leader's web, once the
-// application's secret has the keys and this web's own files are written: the
-// other webs get them from the secret.
+// SharedKeys returns the steps that remove the Python charm's keys and settings of the web
+// from shared storage. They contain passwords. The leader's web runs them after the
+// application's secret has the keys and its own files are written. The other webs read the
+// secret.
 func SharedKeys(root host.Root) []plan.Resource {
 	l := &leftovers{root: root}
 	if !l.shared() {
@@ -35,9 +35,9 @@ func SharedKeys(root host.Root) []plan.Resource {
 	}
 	old := concourse.WebFiles(false)
 	for _, p := range []string{old.Env(), old.KeyDir()} {
-		if l.there(p) {
-			l.gone = append(l.gone, resource.Absent{Path: p, Why: predecessors, Tree: true})
+		if l.exists(p) {
+			l.steps = append(l.steps, resource.Absent{Path: p, Why: predecessors, Tree: true})
 		}
 	}
-	return l.gone
+	return l.steps
 }

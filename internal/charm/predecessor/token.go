@@ -6,18 +6,18 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// The exporter logged in by fly, as root, under the name exporter; fly keeps
-// the token of each name in one file.
+// The exporter logged in with fly, as root, with the target exporter. fly stores the tokens
+// of all targets in one file.
 const (
 	flyFile   = "/root/.flyrc"
 	flyTarget = "exporter"
 )
 
-// token takes the exporter's token away where its file has no other one. A
-// file with the operator's own is fly's to change.
-func (l *leftovers) token() {
+// removeToken removes fly's file if the exporter's token is the only one. The operator must
+// edit a file with other tokens.
+func (l *leftovers) removeToken() {
 	if script, _ := l.has(oldExporter, "concourse_job_last_build_status"); !script {
-		return // nothing tells that the name is the exporter's
+		return // without the script, the target may be of the operator
 	}
 	data, err := l.text(flyFile)
 	if err != nil {
@@ -27,15 +27,16 @@ func (l *leftovers) token() {
 		Targets map[string]any `yaml:"targets"`
 	}
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		l.keep(flyFile, "it can't be read as fly's")
+		l.noteKept(flyFile, "it can't be read as fly's")
 		return
 	}
 	if _, has := file.Targets[flyTarget]; !has {
 		return
 	}
 	if len(file.Targets) == 1 {
-		l.gone = append(l.gone, resource.Absent{Path: flyFile, Why: predecessors})
+		l.steps = append(l.steps, resource.Absent{Path: flyFile, Why: predecessors})
 		return
 	}
-	l.keep(flyFile, "it has targets of yours; to be rid of the exporter's run: sudo fly --target "+flyTarget+" delete-target")
+	l.noteKept(flyFile, "it has targets of yours; to be rid of the exporter's run: sudo fly --target "+
+		""+flyTarget+" delete-target")
 }

@@ -98,15 +98,15 @@ func (p *preflight) toolkitAMD() Check {
 	switch {
 	case err != nil:
 		return warn(name, "run: dpkg --audit", "%v", err)
-	case p.cfg.Toolkit == "skip":
+	case p.cfg.AMDContainerToolkit == "skip":
 		return ok(name, "amd-container-toolkit is skip; tasks need none")
 	case s.Package.Installed():
 		return ok(name, "%s %s", amd.ToolkitPackage, s.Package.Version)
 	case s.Package.Broken():
 		return warn(name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish", amd.ToolkitPackage, s.Package.Status)
-	case p.cfg.Toolkit == "auto" && amd.MissingToolkit(p.machine.Series) != "":
+	case p.cfg.AMDContainerToolkit == "auto" && amd.MissingToolkit(p.machine.Series) != "":
 		return ok(name, "%s", amd.MissingToolkit(p.machine.Series))
-	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.Toolkit == "auto":
+	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.AMDContainerToolkit == "auto":
 		return ok(name, "%s; tasks get their GPUs without it", s.Attempt.Text())
 	case s.Attempt != nil:
 		return warn(name, "let the unit reach it, or set amd-container-toolkit=skip", "%s", s.Attempt.Text())

@@ -39,12 +39,12 @@ func (p *preflight) used() []source {
 		return all
 	}
 	vendor := p.cfg.ComputeRuntime
-	if base := p.cfg.ROCmBaseURL; vendor == "rocm" && p.cfg.Toolkit != "skip" {
+	if base := p.cfg.ROCmBaseURL; vendor == "rocm" && p.cfg.AMDContainerToolkit != "skip" {
 		if base == "" {
 			base = amd.BaseURL
 		}
 		s, err := amd.ObserveToolkit(p.Host.Root)
-		all = append(all, source{"AMD's packages", base, err == nil && p.cfg.Toolkit == "required" && !s.Package.Installed(), proxies + "; or set rocm-base-url to a mirror"})
+		all = append(all, source{"AMD's packages", base, err == nil && p.cfg.AMDContainerToolkit == "required" && !s.Package.Installed(), proxies + "; or set rocm-base-url to a mirror"})
 	}
 	if vendor == "cuda" {
 		s, err := nvidia.Observe(p.Host.Root)

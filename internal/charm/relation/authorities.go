@@ -11,59 +11,60 @@ import (
 	"strings"
 )
 
-// AuthoritiesRequest is the application's bag of certificate_transfer's requirer. Without
-// it a provider takes this side for one that knows version 0 alone.
+// AuthoritiesRequest returns the application's databag of certificate_transfer's requirer.
+// Without it a provider assumes that the requirer supports version 0 only.
 func AuthoritiesRequest() map[string]string { return map[string]string{"version": "1"} }
 
-// Authority is one that certifies others.
+// Authority holds the certificate of a certificate authority.
 type Authority struct {
 	Fingerprint string // SHA-256 of the certificate, 64 hex digits
 	PEM         string // one certificate
 }
 
 const (
-	// MaxAuthorities is more than the public ones that a system has.
+	// MaxAuthorities exceeds the number of public authorities of a system.
 	MaxAuthorities = 200
-	// maxAuthorities is the length of a list of so many in JSON.
+	// maxAuthorities is the length of a list of MaxAuthorities certificates in JSON.
 	maxAuthorities = 1 << 20
 )
 
-// ParseAuthorities reads the bags of one relation to certificate_transfer's provider: that
-// of its application (version 1), or those of its units where that has no list (version
-// 0). What is no authority's certificate is left out, with a problem for each key; of
-// version 0 only in ca, as the other keys may hold a server's own.
+// ParseAuthorities reads the databags of one relation to certificate_transfer's provider.
+// It reads the application's databag (version 1), or the units' databags if that has no
+// list (version 0). A certificate of another kind is left out, with a problem for each key.
+// In version 0 only the key ca must hold authorities: the other keys may hold a server's
+// certificate.
 func ParseAuthorities(app map[string]string, units map[string]map[string]string) ([]Authority, []string) {
 	r := reader{}
 	if text, newer := app["certificates"]; newer {
 		list, err := textsOf(text)
-		r.bad("certificates", err)
+		r.addProblem("certificates", err)
 		all, err := authorities(list)
-		r.bad("certificates", err)
+		r.addProblem("certificates", err)
 		return Distinct(all), r.problems
 	}
 	var all []Authority
 	for _, unit := range slices.Sorted(maps.Keys(units)) {
 		bag := units[unit]
 		ca, err := authorities(textOf(bag["ca"]))
-		r.bad("ca", err)
-		// Of the same certificates; a server's own comes first among them.
+		r.addProblem("ca", err)
+		// The other keys repeat the same certificates, with the server's certificate first.
 		cert, _ := authorities(textOf(bag["certificate"]))
 		list, err := textsOf(bag["chain"])
-		r.bad("chain", err)
+		r.addProblem("chain", err)
 		chain, _ := authorities(list)
 		all = slices.Concat(all, ca, cert, chain)
 	}
 	return Distinct(all), slices.Compact(r.problems)
 }
 
-// Distinct is each authority once, in an order that depends on nothing else.
+// Distinct returns each authority once, in an order that depends only on the authorities.
 func Distinct(all []Authority) []Authority {
 	slices.SortFunc(all, func(a, b Authority) int { return strings.Compare(a.Fingerprint, b.Fingerprint) })
 	return slices.Compact(all)
 }
 
-// textOf is the text of a key, none where it is missing. The library of version 1 writes as
-// JSON what the library of version 0 writes as it is.
+// textOf returns the text of a key, nil if it is missing. The library of version 1 writes
+// the same value as JSON that the library of version 0 writes as plain text.
 func textOf(text string) []string {
 	var decoded string
 	if json.Unmarshal([]byte(text), &decoded) == nil {
@@ -86,8 +87,8 @@ func textsOf(text string) (list []string, err error) {
 	return list, err
 }
 
-// authorities are those of the texts that are; the error tells how many are not, and why
-// the first is not.
+// authorities returns the certificate authorities in texts. The error has the number of
+// other texts and the reason why the first of them is refused.
 func authorities(texts []string) (all []Authority, err error) {
 	bad := 0
 	for _, text := range texts {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// transferred are the bags that the provider's libraries wrote.
+// transferred has the databags that the provider's libraries wrote.
 type transferred struct {
 	App   map[string]string            `json:"app"`
 	Units map[string]map[string]string `json:"units"`
@@ -71,14 +71,14 @@ func TestAuthoritiesOfBothVersionsAreRead(t *testing.T) {
 	none, problems := ParseAuthorities(nil, map[string]map[string]string{"ca/0": {"egress-subnets": "10.0.0.9/32"}})
 	require.Empty(t, none)
 	require.Empty(t, problems)
-	// What an older answer left counts no more.
+	// A list from a previous provider is no longer valid.
 	stale := recordedTransfer(t, "before")
 	none, problems = ParseAuthorities(map[string]string{"certificates": "[]", "version": "1"}, stale.Units)
 	require.Empty(t, none)
 	require.Empty(t, problems)
 }
 
-func TestAuthorityIsTheSameInWhateverFormAndOrder(t *testing.T) {
+func TestAuthorityDoesNotDependOnFormAndOrder(t *testing.T) {
 	text := caPEM(t)
 	want, problems := ParseAuthorities(listOf(t, text), nil)
 	require.Empty(t, problems)
@@ -100,7 +100,7 @@ func TestAuthorityIsTheSameInWhateverFormAndOrder(t *testing.T) {
 	require.Equal(t, a, b)
 }
 
-func TestWhatIsNoAuthorityIsLeftOut(t *testing.T) {
+func TestOtherCertificatesAreNotAuthorities(t *testing.T) {
 	const notPEM = "it is not a certificate in PEM form"
 	v0 := recordedTransfer(t, "v0").Units["ca/0"]
 	const noCA = "it is not an authority's certificate (no basic constraint CA:TRUE)"

@@ -27,7 +27,7 @@ func fixture(t testing.TB, name string) string {
 	return string(data)
 }
 
-// fixedKey is a key of tests, the same each time; nothing else uses it.
+// fixedKey returns a constant key for tests only.
 func fixedKey(t testing.TB) string { t.Helper(); return fixture(t, "key.pem") }
 
 func caPEM(t testing.TB) string { t.Helper(); return fixture(t, "ca.pem") }
@@ -72,7 +72,7 @@ func TestSameKeyAndNamesMakeTheSameRequest(t *testing.T) {
 	require.NotEqual(t, a, c)
 }
 
-func TestNewRequestHasAKeyThatFits(t *testing.T) {
+func TestNewRequestIsSignedWithItsKey(t *testing.T) {
 	key, csr, err := NewCertificateRequest([]string{"ci.example.com"})
 	require.NoError(t, err)
 	again, err := CertificateRequestFor(key, []string{"ci.example.com"})
@@ -94,7 +94,7 @@ func TestRequestTakesKeysInEachForm(t *testing.T) {
 	}
 }
 
-func TestWrongRequestIsAnErrorWithoutTheKey(t *testing.T) {
+func TestErrorOfARequestDoesNotQuoteTheKey(t *testing.T) {
 	for want, row := range map[string]struct {
 		key   string
 		names []string
@@ -215,8 +215,8 @@ func TestCertificateIsFoundInEachForm(t *testing.T) {
 	require.Zero(t, Certificate{}.Expires())
 }
 
-// What a server sends is Cert and Chain, and who trusts CA takes it.
-func TestCertificateServes(t *testing.T) {
+// A server with Cert and Chain is accepted by a client that trusts CA.
+func TestCertificateIsAcceptedByTLSClients(t *testing.T) {
 	b := newBed(t)
 	got, ok, _ := ParseCertificates(given(t, b.entry(b.root.cert, b.middle.cert, b.leaf)), b.csr)
 	require.True(t, ok)
@@ -230,7 +230,7 @@ func TestCertificateServes(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestCertificateThatLastsLongestCounts(t *testing.T) {
+func TestCertificateThatExpiresLastIsUsed(t *testing.T) {
 	b := newBed(t)
 	older := b.entry(b.middle.cert)
 	b.leaf = b.middle.sign(t, request(t, b.csr).PublicKey, []string{"ci.example.com"}, 2*time.Hour)
@@ -242,7 +242,7 @@ func TestCertificateThatLastsLongestCounts(t *testing.T) {
 	}
 }
 
-func TestWrongCertificateIsAProblem(t *testing.T) {
+func TestInvalidCertificateIsAProblem(t *testing.T) {
 	b := newBed(t)
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -276,7 +276,7 @@ func TestWrongCertificateIsAProblem(t *testing.T) {
 	require.Equal(t, []string{"certificates: want a JSON list of certificates"}, problems)
 }
 
-func TestAuthorityThatHasNotSignedIsNoProblem(t *testing.T) {
+func TestUnsignedRequestIsNotAProblem(t *testing.T) {
 	b := newBed(t)
 	another, err := CertificateRequestFor(fixedKey(t), []string{"another.example.com"})
 	require.NoError(t, err)
@@ -293,7 +293,7 @@ func TestAuthorityThatHasNotSignedIsNoProblem(t *testing.T) {
 }
 
 // A chain that goes round must not be followed forever.
-func TestChainEnds(t *testing.T) {
+func TestChainHasABoundedLength(t *testing.T) {
 	a := newAuthority(t, "a", nil)
 	b := newAuthority(t, "b", a)
 	var long []*x509.Certificate

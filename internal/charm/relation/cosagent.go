@@ -8,18 +8,18 @@ import (
 	"fmt"
 )
 
-// COSAgentKey is the key of cos_agent, in each unit's bag: a subordinate sees no
-// other bag.
+// COSAgentKey is the key of cos_agent in each unit's databag. A subordinate sees no other
+// databag.
 const COSAgentKey = "config"
 
-// Dashboard is a Grafana dashboard that comes with the charm.
+// Dashboard holds a Grafana dashboard of the charm.
 type Dashboard struct {
-	Path string // in the charm: it makes the dashboard's uid
+	Path string // in the charm; the dashboard's uid is made from it
 	JSON []byte
 }
 
-// agentData is cos_agent's CosAgentProviderUnitData. The two keys without a
-// value are for readers that want every key to be there.
+// agentData corresponds to cos_agent's CosAgentProviderUnitData. The keys without a value
+// are present because some readers require every key.
 type agentData struct {
 	MetricsRules ruleGroups `json:"metrics_alert_rules"`
 	LogRules     logGroups  `json:"log_alert_rules"`
@@ -30,15 +30,15 @@ type agentData struct {
 	Tracing      []string   `json:"tracing_protocols"`
 }
 
-// logGroups has no key where there is no group, as the library writes it: the other side
-// keeps a file of rules for an application as long as this is not empty.
+// logGroups omits the key if there are no groups, as the library does. As long as the value
+// is not empty, the other side keeps a file of rules for the application.
 type logGroups struct {
 	Groups []ruleGroup `json:"groups,omitempty"`
 }
 
-// COSAgent is a unit's bag. Rules and dashboards are the same in all units, as
-// the other side takes them from any one of an application; jobs are those
-// that listen on this unit (D55).
+// COSAgent returns a unit's databag. Rules and dashboards are the same in all units,
+// because the other side reads them from any unit of an application. jobs are the
+// exporters of this unit (D55).
 func COSAgent(t Topology, rules, logs []byte, dashboards []Dashboard, jobs []Job) (map[string]string, error) {
 	groups, err := alertRules(t, rules)
 	if err != nil {
@@ -48,7 +48,8 @@ func COSAgent(t Topology, rules, logs []byte, dashboards []Dashboard, jobs []Job
 	if err != nil {
 		return nil, err
 	}
-	d := agentData{MetricsRules: groups, LogRules: logGroups(inLogs), Dashboards: []string{}, Jobs: []job{}, LogSlots: []string{}}
+	d := agentData{MetricsRules: groups, LogRules: logGroups(inLogs), Dashboards: []string{}, Jobs: []job{},
+		LogSlots: []string{}}
 	for _, dashboard := range dashboards {
 		packed, err := dashboard.pack(t.Charm)
 		if err != nil {
@@ -59,16 +60,17 @@ func COSAgent(t Topology, rules, logs []byte, dashboards []Dashboard, jobs []Job
 	for _, j := range jobs {
 		d.Jobs = append(d.Jobs, j.scraped(t.App+"_"+j.Name, "localhost"))
 	}
-	return d.bag()
+	return d.databag()
 }
 
-// NoCOSAgent takes back what COSAgent told: the other side keeps a copy of rules
-// and dashboards, which only an empty list replaces, not a key that is gone.
+// NoCOSAgent returns the databag that withdraws everything from COSAgent. The other side
+// keeps a copy of rules and dashboards. Only an empty list replaces it, not a missing key.
 func NoCOSAgent() (map[string]string, error) {
-	return agentData{MetricsRules: ruleGroups{[]ruleGroup{}}, Dashboards: []string{}, Jobs: []job{}, LogSlots: []string{}}.bag()
+	return agentData{MetricsRules: ruleGroups{[]ruleGroup{}}, Dashboards: []string{}, Jobs: []job{},
+		LogSlots: []string{}}.databag()
 }
 
-func (d agentData) bag() (map[string]string, error) {
+func (d agentData) databag() (map[string]string, error) {
 	text, err := marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write %s: %w", COSAgentKey, err)
@@ -76,8 +78,8 @@ func (d agentData) bag() (map[string]string, error) {
 	return map[string]string{COSAgentKey: text}, nil
 }
 
-// pack is the dashboard as cosl's LZMABase64 has it, with the uid and the tag
-// that the library gives to dashboards of a charm.
+// pack encodes the dashboard like cosl's LZMABase64, with the uid and the tag that the
+// library gives to dashboards of a charm.
 func (d Dashboard) pack(charm string) (string, error) {
 	var content map[string]any
 	if err := json.Unmarshal(d.JSON, &content); err != nil {
@@ -93,8 +95,8 @@ func (d Dashboard) pack(charm string) (string, error) {
 	return base64.StdEncoding.EncodeToString(xz([]byte(text))), nil
 }
 
-// dashboardUID is cosl's DashboardPath40UID: 40 hex digits, which is as long as
-// Grafana lets it be.
+// dashboardUID computes cosl's DashboardPath40UID: 40 hex digits, the longest uid that
+// Grafana accepts.
 func dashboardUID(charm, path string) string {
 	return hex.EncodeToString(sha3.SumSHAKE256([]byte(charm+"-"+path), 20))
 }

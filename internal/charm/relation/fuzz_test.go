@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oneLine holds for all that is told to people and for all that becomes a value
-// of the environment.
+// oneLine checks text for people and values of the environment.
 func oneLine(t *testing.T, texts ...string) {
 	for _, text := range texts {
 		if strings.ContainsFunc(text, unicode.IsControl) {
@@ -31,7 +30,7 @@ func FuzzParseWorker(f *testing.F) {
 		if k == "" {
 			return
 		}
-		again, _, problems := ParseWorker(WorkerBag(k, n, ""))
+		again, _, problems := ParseWorker(WorkerDatabag(k, n, ""))
 		if again != k || len(problems) > 0 || strings.Count(k, " ") != 1 {
 			t.Errorf("%q is not one key", k)
 		}

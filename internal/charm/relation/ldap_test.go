@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recordedLDAP is what the provider's library wrote, and the secret that it granted.
+// recordedLDAP has the databag that the provider's library wrote, and its secret.
 func recordedLDAP(t testing.TB, which string) (app map[string]string, secrets map[string]map[string]string) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/ldap.json")
@@ -26,12 +26,12 @@ func recordedLDAP(t testing.TB, which string) (app map[string]string, secrets ma
 	return app, secrets
 }
 
-func TestLDAPIsAskedForAsTheLibraryDoes(t *testing.T) {
+func TestLDAPRequestMatchesTheLibrary(t *testing.T) {
 	want, _ := recordedLDAP(t, "requirer")
 	require.Equal(t, want, LDAPRequest("web", "ci"))
 }
 
-func TestLDAPIsTheFirstServerAndTheSafestWayToIt(t *testing.T) {
+func TestLDAPPrefersTheFirstServerWithTLS(t *testing.T) {
 	for which, want := range map[string]LDAP{
 		"ldaps":    {Host: "ldap.example.com:636"},
 		"both":     {Host: "ldap.example.com:636"},
@@ -47,7 +47,7 @@ func TestLDAPIsTheFirstServerAndTheSafestWayToIt(t *testing.T) {
 	}
 }
 
-func TestLDAPWithoutAnAccountIsNoneYet(t *testing.T) {
+func TestLDAPWithoutAnAccountIsNotReady(t *testing.T) {
 	for _, which := range []string{"", "no account"} {
 		app := map[string]string{}
 		if which != "" {
@@ -108,7 +108,7 @@ func TestLDAPProblemsNameTheKeyAndNoSecret(t *testing.T) {
 }
 
 // A library of before LDAPS wrote nothing for False.
-func TestLDAPOfAnOlderLibraryIsReadToo(t *testing.T) {
+func TestLDAPOfAnOlderLibraryIsRead(t *testing.T) {
 	app, secrets := recordedLDAP(t, "clear")
 	delete(app, "ldaps_urls")
 	app["starttls"] = ""

@@ -2,21 +2,23 @@ package relation
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 )
 
-// databaseName is the name of the database that is asked for.
+// databaseName is the name of the requested database.
 const databaseName = "concourse"
 
-// postgresPort is PostgreSQL's, for providers that give none.
+// postgresPort is PostgreSQL's port, for providers that do not publish one.
 const postgresPort = 5432
 
-// What a provider is asked to put into secrets, in the order and form of the
-// library data_interfaces: so it reads the same as that of the Python charm, and
-// nothing changes for the provider with it.
-const requestedSecrets = `["username", "password", "tls", "tls-ca", "uris", "read-only-uris", "entity-name", "entity-password"]`
+// requestedSecrets lists the values that a provider must put into secrets. Order and form
+// are as in the library data_interfaces and in the Python charm, so that a migration
+// changes nothing for the provider.
+const requestedSecrets = `["username", "password", "tls", "tls-ca", "uris", ` +
+	`"read-only-uris", "entity-name", "entity-password"]`
 
-// Database is where the web keeps its data.
+// Database holds the web's database and its login.
 type Database struct {
 	Host     string // a name or an address; IPv6 without brackets
 	Port     int
@@ -24,12 +26,11 @@ type Database struct {
 	Password string
 	Name     string
 	TLS      bool   // the server speaks TLS
-	CA       string // PEM of who signed its certificate; may be "" with TLS
+	CA       string // PEM of the authority of its certificate; may be "" with TLS
 }
 
-// SSLMode is the word for it that Concourse and libpq have. A server with TLS
-// and a CA has to prove that it is the host that was named; one without a CA
-// can't, and the connection is only encrypted.
+// SSLMode returns the mode for Concourse and libpq. A server with TLS and a CA must prove
+// its host name. Without a CA it cannot, and the connection is only encrypted.
 func (d Database) SSLMode() string {
 	switch {
 	case d.TLS && d.CA != "":
@@ -40,22 +41,22 @@ func (d Database) SSLMode() string {
 	return "disable"
 }
 
-// DatabaseRequest is the application's bag of postgresql_client (library
-// data_interfaces v0, requirer). requested-secrets has to be there at the latest
-// with database, or the provider writes the password into its bag.
+// DatabaseRequest returns the application's databag of postgresql_client (library
+// data_interfaces v0, requirer). requested-secrets must be set no later than database.
+// Otherwise the provider writes the password into its databag.
 func DatabaseRequest() map[string]string {
 	return map[string]string{"database": databaseName, "requested-secrets": requestedSecrets}
 }
 
-// DatabaseUnitRequest is the unit's bag, where the library has the list again.
+// DatabaseUnitRequest returns the unit's databag, in which the library repeats the list.
 func DatabaseUnitRequest() map[string]string {
 	return map[string]string{"requested-secrets": requestedSecrets}
 }
 
 var databaseSecrets = []string{"secret-user", "secret-tls"}
 
-// DatabaseSecrets are the ids of the secrets that the provider's application
-// bag names, as it writes them. One that is no id is left out.
+// DatabaseSecrets returns the ids of the secrets in the databag of the provider's
+// application. Invalid ids are left out.
 func DatabaseSecrets(app map[string]string) (ids []string) {
 	for _, key := range databaseSecrets {
 		if id := app[key]; id != "" && checkSecretID(id) == nil {
@@ -65,11 +66,12 @@ func DatabaseSecrets(app map[string]string) (ids []string) {
 	return ids
 }
 
-// ParseDatabase reads what the provider gave: its application's bag, the content
-// of the secrets that this names, by id, and, of providers without either, the
-// bags of its units. ok without a database and without problems is a provider
-// that has not answered yet. A problem names the key, never a password.
-func ParseDatabase(app map[string]string, units map[string]map[string]string, secrets map[string]map[string]string) (db Database, ok bool, problems []string) {
+// ParseDatabase reads the databag of the provider's application, and the contents of its
+// secrets by id. From providers without both it reads the units' databags. It returns false
+// without problems if the provider has not answered yet. A problem names the key, never a
+// password.
+func ParseDatabase(app map[string]string, units map[string]map[string]string,
+	secrets map[string]map[string]string) (db Database, ok bool, problems []string) {
 	r := reader{secrets: secrets}
 	user, tls := r.secret(app, "secret-user"), r.secret(app, "secret-tls")
 	if len(r.problems) > 0 {
@@ -88,7 +90,7 @@ func ParseDatabase(app map[string]string, units map[string]map[string]string, se
 	return db, db != Database{}, nil
 }
 
-// values are bags and contents of secrets, the first that has a key counts.
+// values holds databags and contents of secrets. The first one with a key is used.
 type values []map[string]string
 
 func source(app, user, tls map[string]string) values { return values{user, tls, app} }
@@ -102,8 +104,8 @@ func (v values) get(key string) string {
 	return ""
 }
 
-// legacyUnit is the first complete bag of a unit in the units' order. Those who
-// wrote such bags had no application's bag, and other names for keys.
+// legacyUnit returns the first complete databag in the order of units. Old providers had no
+// databag of the application, and other names for keys.
 func legacyUnit(units map[string]map[string]string) values {
 	for _, u := range unitsInOrder(units) {
 		bag := units[u]
@@ -114,18 +116,20 @@ func legacyUnit(units map[string]map[string]string) values {
 		if port == "" {
 			port = "5432"
 		}
-		return values{{"endpoints": joinHostPort(bag["host"], port), "username": bag["user"], "password": bag["password"], "database": bag["database"]}}
+		return values{{"endpoints": joinHostPort(bag["host"], port), "username": bag["user"],
+			"password": bag["password"], "database": bag["database"]}}
 	}
 	return nil
 }
 
-// reader collects problems.
+// reader collects the problems of a databag.
 type reader struct {
 	secrets  map[string]map[string]string
 	problems []string
 }
 
-func (r *reader) bad(key string, err error) {
+// addProblem adds err as a problem of a key, unless err is nil.
+func (r *reader) addProblem(key string, err error) {
 	if err != nil {
 		r.problems = append(r.problems, key+": "+err.Error())
 	}
@@ -137,25 +141,26 @@ func (r *reader) secret(app map[string]string, key string) map[string]string {
 		return nil
 	}
 	if err := checkSecretID(id); err != nil {
-		r.bad(key, err)
+		r.addProblem(key, err)
 		return nil
 	}
 	content, ok := r.secrets[id]
 	if !ok {
-		r.bad(key, errors.New("the secret can't be read"))
+		r.addProblem(key, errors.New("the secret can't be read"))
 	}
 	return content
 }
 
-// database takes each part from its own key, where a password stands as it is.
-// The URI is for what is missing: providers write it without encoding, so a
-// password in it may read differently (D30).
+// database takes each part from its own key, in which a password is not encoded. The URI
+// only fills in missing parts. Providers write it without encoding, so a password in it
+// may read differently (D30).
 func (r *reader) database(from values) (db Database) {
 	var fromURI Database
-	if uri := from.get("uris"); uri != "" && (from.get("username") == "" || from.get("password") == "" || from.get("endpoints") == "") {
+	if uri := from.get("uris"); uri != "" && (from.get("username") == "" || from.get("password") == "" ||
+		from.get("endpoints") == "") {
 		var err error
 		fromURI, err = parseURI(uri)
-		r.bad("uris", err)
+		r.addProblem("uris", err)
 	}
 	pick := func(own, uri string) string {
 		if own != "" {
@@ -170,11 +175,11 @@ func (r *reader) database(from values) (db Database) {
 		first, _, _ := strings.Cut(list, ",")
 		var err error
 		db.Host, db.Port, err = hostPort(strings.TrimSpace(first), postgresPort)
-		r.bad("endpoints", err)
+		r.addProblem("endpoints", err)
 	}
-	r.bad("username", plainText(db.User))
-	r.bad("password", plainText(db.Password))
-	r.bad("database", plainText(db.Name))
+	r.addProblem("username", plainText(db.User))
+	r.addProblem("password", plainText(db.Password))
+	r.addProblem("database", plainText(db.Name))
 	r.tls(from, &db)
 	if len(r.problems) == 0 && (db.Host == "" || db.User == "" || db.Password == "") {
 		return Database{} // the rest is still to come
@@ -189,11 +194,50 @@ func (r *reader) tls(from values, db *Database) {
 	case "true":
 		db.TLS = true
 	default:
-		r.bad("tls", errors.New("want True or False"))
+		r.addProblem("tls", errors.New("want True or False"))
 	}
 	if text := from.get("tls-ca"); db.TLS && text != "" {
 		certs, err := certificates(text)
-		r.bad("tls-ca", err)
+		r.addProblem("tls-ca", err)
 		db.CA = pemOf(certs...)
 	}
+}
+
+var errURI = errors.New("want postgresql://user:password@host:port/database")
+
+// parseURI reads the first URI of a list, and the first host in it. The query is ignored,
+// because TLS has separate keys.
+func parseURI(list string) (db Database, err error) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(list), "postgresql://")
+	if !ok {
+		if rest, ok = strings.CutPrefix(rest, "postgres://"); !ok {
+			return db, errURI
+		}
+	}
+	for _, next := range []string{",postgresql://", ",postgres://"} {
+		rest, _, _ = strings.Cut(rest, next)
+	}
+	// The last @ separates the host: a password that is not encoded may contain an @, and
+	// a host may not.
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return db, errURI
+	}
+	user, password, _ := strings.Cut(rest[:at], ":")
+	address, _, _ := strings.Cut(rest[at+1:], "?")
+	hosts, name, _ := strings.Cut(address, "/")
+	db.User, db.Password, db.Name = decode(user), decode(password), decode(name)
+	host, _, _ := strings.Cut(hosts, ",")
+	if db.Host, db.Port, err = hostPort(host, postgresPort); err != nil {
+		return Database{}, errURI // no detail: the host may be a piece of a password
+	}
+	return db, nil
+}
+
+// decode removes percent-encoding. A text that was never encoded is returned unchanged.
+func decode(s string) string {
+	if out, err := url.PathUnescape(s); err == nil {
+		return out
+	}
+	return s
 }

@@ -13,7 +13,7 @@ const (
 	pass   = "pAsSw0rd"
 )
 
-// bags is what a provider with secrets gives; change makes a variant.
+// bags returns the databags of a provider with secrets. change makes a variant.
 type bags struct {
 	app       map[string]string
 	user, tls map[string]string
@@ -32,7 +32,7 @@ func (b bags) parse() (Database, bool, []string) {
 	return ParseDatabase(b.app, nil, map[string]map[string]string{userID: b.user, tlsID: b.tls})
 }
 
-func TestDatabaseIsWhatTheProviderGave(t *testing.T) {
+func TestDatabaseIsReadFromTheProvider(t *testing.T) {
 	require.Equal(t, []string{userID, tlsID}, DatabaseSecrets(provider().app))
 	db, ok, problems := provider().parse()
 	require.Empty(t, problems)
@@ -101,9 +101,9 @@ func merged(all ...map[string]string) map[string]string {
 	return out
 }
 
-// D30: the password of the secret counts as it is; one in a URI is decoded, and
-// the Python charm did neither, nor TLS, nor several hosts.
-func TestD30PasswordsAreReadAsTheyWereMeant(t *testing.T) {
+// D30: the password of the secret is not decoded, and the password in a URI is. The Python
+// charm did neither, and supported neither TLS nor several hosts.
+func TestD30PasswordsAreNotDecoded(t *testing.T) {
 	odd := `p%41@:/?#[]'"\$ &=;,ü%`
 	b := provider()
 	b.user["password"] = odd
@@ -130,7 +130,7 @@ func TestD30PasswordsAreReadAsTheyWereMeant(t *testing.T) {
 	require.Equal(t, "require", Database{TLS: true}.SSLMode())
 }
 
-func TestWrongDatabaseIsAProblemThatNamesTheKeyAndNoSecret(t *testing.T) {
+func TestInvalidDatabaseIsAProblemWithoutSecrets(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*bags)
 		want   string
@@ -176,7 +176,7 @@ func TestWrongDatabaseIsAProblemThatNamesTheKeyAndNoSecret(t *testing.T) {
 
 const damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
-func TestProviderThatHasNotAnsweredIsNoProblem(t *testing.T) {
+func TestMissingDatabaseIsNotAProblem(t *testing.T) {
 	for name, app := range map[string]map[string]string{
 		"no bag":                                 nil,
 		"empty":                                  {},
@@ -197,7 +197,7 @@ func TestProviderThatHasNotAnsweredIsNoProblem(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-func TestUnitBagsOfOldProvidersCountInTheUnitsOrder(t *testing.T) {
+func TestUnitDatabagsOfOldProvidersAreReadInOrder(t *testing.T) {
 	units := map[string]map[string]string{
 		"postgresql/10": {"host": "10.0.0.10", "user": "u", "password": pass, "database": "ten"},
 		"postgresql/9":  {"host": "fd00::9", "port": "5433", "user": "u", "password": pass, "database": "nine"},
@@ -218,9 +218,8 @@ func TestUnitBagsOfOldProvidersCountInTheUnitsOrder(t *testing.T) {
 	require.Equal(t, []string{`endpoints: "10.0.0.10:x" has no port between 1 and 65535`}, problems)
 }
 
-// D33: nothing of ours goes into a bag that is a secret, and what is asked for
-// comes in secrets.
-func TestD33ProviderIsAskedForSecrets(t *testing.T) {
+// D33: this side publishes no secret in a databag, and requests all values in secrets.
+func TestD33DatabaseIsRequestedWithSecrets(t *testing.T) {
 	for _, bag := range []map[string]string{DatabaseRequest(), DatabaseUnitRequest()} {
 		for _, key := range []string{"username", "password", "uris", "tls", "tls-ca"} {
 			require.Contains(t, bag["requested-secrets"], `"`+key+`"`)

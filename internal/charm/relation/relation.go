@@ -1,30 +1,32 @@
-// Package relation is what the charm and the applications that it is related to
-// write for each other: the databags of prometheus_scrape and cos_agent, as the
-// libraries of Canonical's observability stack read them (prometheus_scrape v0,
-// cos_agent v0 and cosl), and of concourse-ci_tsa, postgresql_client
-// (data_interfaces v0), vault-kv, tls-certificates (v1 to v4), ldap (library v0), tracing
-// (library v0), haproxy-route (library v2) and certificate_transfer (v0 and v1).
-// What others wrote is checked here before anybody uses it; what is wrong is a problem that
-// names the key, and never a secret. Everything here is a pure function of its
-// arguments: it calls no hook tool, reads no file and decides neither when nor
-// where data is published.
+// Package relation reads and writes the databags of the charm's relations. Outside
+// interfaces and the libraries that define them:
+//
+//   - prometheus_scrape (v0) and cos_agent (v0, with cosl)
+//   - postgresql_client (data_interfaces v0)
+//   - vault-kv, tls-certificates (v1 to v4), certificate_transfer (v0 and v1)
+//   - ldap (v0), tracing (v0), haproxy-route (v2)
+//
+// concourse-ci_tsa is the charm's own interface. Values from other charms are checked here
+// before use. A problem names the key and never quotes a secret. All functions are pure: the
+// package calls no hook tool, reads no file, and never decides when or to whom a databag is
+// published.
 package relation
 
 import "concourse-ci-machine/internal/base/wellknown"
 
-// Job is something that listens for Prometheus at /metrics.
+// Job describes a Prometheus target that serves /metrics.
 type Job struct {
-	// Name is the job's name. Both sides put something before or after it; the
-	// alert on an exporter that is down looks for it in the label job.
+	// Name is the job's name. Both sides add a prefix or suffix. The alert for an exporter
+	// that is down searches for it in the label job.
 	Name string
 	Port int
-	Host string // of one unit; "" is every unit that gave its address
+	Host string // of one unit; "" means every unit that published its address
 }
 
-// ExporterJob is that of rocm-exporter.
+// ExporterJob returns the job of rocm-exporter.
 func ExporterJob() Job { return Job{Name: "rocm-exporter", Port: wellknown.GPUsPort} }
 
-// Topology says whose metrics these are.
+// Topology identifies the source of metrics.
 type Topology struct {
 	Model     string
 	ModelUUID string
@@ -33,17 +35,17 @@ type Topology struct {
 	Charm     string // the charm's name, which the application need not have
 }
 
-// identifier names an application across models, as cosl does it.
+// identifier returns a name of the application that is unique across models, as cosl does.
 func (t Topology) identifier() string {
 	return t.Model + "_" + t.ModelUUID[:min(8, len(t.ModelUUID))] + "_" + t.App
 }
 
-// Changes are the keys to set so that a bag that is own becomes want; a key to
-// remove has an empty value, as relation-set has it. Keys that are not of want's
-// interface are left alone: those are the ones in of.
-func Changes(own, want map[string]string, of []string) map[string]string {
+// Changes returns the keys to set so that databag own becomes want. A key with an empty
+// value is removed, as relation-set does. Only the given keys are compared: the others
+// belong to another interface.
+func Changes(own, want map[string]string, keys []string) map[string]string {
 	out := map[string]string{}
-	for _, key := range of {
+	for _, key := range keys {
 		if own[key] != want[key] {
 			out[key] = want[key]
 		}

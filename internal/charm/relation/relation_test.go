@@ -48,7 +48,7 @@ func shown(t *testing.T, bag map[string]string) string {
 	return b.String()
 }
 
-func TestBagsAreAsTheLibrariesReadThem(t *testing.T) {
+func TestDatabagsMatchTheLibraries(t *testing.T) {
 	app, err := ScrapeApp(topology, rules(t), []Job{ExporterJob()})
 	require.NoError(t, err)
 	require.ElementsMatch(t, ScrapeAppKeys(), slices.Collect(maps.Keys(app)))
@@ -66,7 +66,7 @@ func TestBagsAreAsTheLibrariesReadThem(t *testing.T) {
 	hosttest.Golden(t, "testdata/cos-agent-none.golden", shown(t, none))
 }
 
-func TestBagsAreTheSameEachTime(t *testing.T) {
+func TestDatabagsAreDeterministic(t *testing.T) {
 	for range 20 {
 		a, err := ScrapeApp(topology, rules(t), []Job{ExporterJob()})
 		require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestBagsAreTheSameEachTime(t *testing.T) {
 }
 
 // D55: the predecessor advertised a port that nothing listened on.
-func TestD55UnitWithoutExporterIsNoTarget(t *testing.T) {
+func TestD55UnitWithoutExporterIsNotATarget(t *testing.T) {
 	require.Empty(t, ScrapeUnit("gpu-worker/1", ""))
 	agent, err := COSAgent(topology, rules(t), nil, nil, nil)
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestD55UnitWithoutExporterIsNoTarget(t *testing.T) {
 	require.Len(t, bag.MetricsRules.Groups, 2, "they are the application's, and taken from any unit")
 }
 
-func TestIPv6AddressCanStandBeforeAPort(t *testing.T) {
+func TestIPv6AddressHasBrackets(t *testing.T) {
 	require.Equal(t, "[fd00::1]", ScrapeUnit("a/0", "fd00::1")["prometheus_scrape_unit_address"])
 }
 
@@ -99,7 +99,7 @@ func TestOnlyDifferencesAreSet(t *testing.T) {
 	require.Empty(t, Changes(own, map[string]string{"a": "1", "b": "2", "c": ""}, keys))
 }
 
-func TestDamagedFilesAreErrorsThatNameThem(t *testing.T) {
+func TestErrorsNameDamagedFiles(t *testing.T) {
 	_, err := ScrapeApp(topology, []byte("groups: [{name: x, rulez: []}]"), nil)
 	require.ErrorContains(t, err, "cannot read the alert rules: ")
 	require.ErrorContains(t, err, "rulez")
@@ -109,12 +109,12 @@ func TestDamagedFilesAreErrorsThatNameThem(t *testing.T) {
 	require.ErrorContains(t, err, "cannot read dashboard src/x.json: ")
 }
 
-// What cosl's DashboardPath40UID.generate gives, from Python's hashlib.
-func TestDashboardUIDIsTheLibrarys(t *testing.T) {
+// The value is from cosl's DashboardPath40UID.generate, with Python's hashlib.
+func TestDashboardUIDMatchesTheLibrary(t *testing.T) {
 	require.Equal(t, "437bb8a6bf565c7128c08c5a7469d758f51929f8", dashboardUID("concourse-ci-machine", "src/grafana_dashboards/amd-gpu.json"))
 }
 
-func TestDashboardsUnpackToWhatTheyWere(t *testing.T) {
+func TestPackedDashboardsUnpackUnchanged(t *testing.T) {
 	packed, err := Dashboard{"x.json", []byte(`{"title": "X", "tags": ["gpu"]}`)}.pack("c")
 	require.NoError(t, err)
 	data, err := base64.StdEncoding.DecodeString(packed)
@@ -122,9 +122,9 @@ func TestDashboardsUnpackToWhatTheyWere(t *testing.T) {
 	require.JSONEq(t, `{"title": "X", "tags": ["gpu", "charm: c"], "uid": "`+dashboardUID("c", "x.json")+`"}`, unpack(t, data))
 }
 
-// Recorded from cosl. What differs is whose the rules are: the library would name this
-// application, which no stream of a machine's logs does. The agent fills in its own.
-func TestLogRulesAreTheLibrarysButForWhoseTheyAre(t *testing.T) {
+// Recorded from cosl. Only the labels of the owner differ. The library would label this
+// application, which no log stream of a machine has. The agent adds its own labels.
+func TestLogRulesMatchTheLibraryWithoutApplicationLabels(t *testing.T) {
 	var recorded struct{ Library, Agent ruleGroups }
 	data, err := os.ReadFile("testdata/cosl-logs.json")
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestLogRulesAreTheLibrarysButForWhoseTheyAre(t *testing.T) {
 	}
 }
 
-// An application that has none left is no longer told of: the other side drops its file.
+// Without rules the application is left out, so that the other side deletes its file.
 func TestNoLogRulesAreAnEmptyValue(t *testing.T) {
 	none, err := NoCOSAgent()
 	require.NoError(t, err)

@@ -5,27 +5,29 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Values of a databag come from another machine. What is here checks them
-// before they become a line of a file, an environment value or an argument. No
-// error quotes a value that may be secret.
+// Values of a databag come from another machine. The functions below check them before
+// they become a line of a file, an environment value or an argument. No error quotes a
+// value that may be secret.
 
-// hostName leaves the length to maxHostName, as a counted repetition is slow to
-// compile, which every hook would pay for.
+// hostName does not check the length, see maxHostName. A counted repetition compiles
+// slowly, in every hook.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 const maxHostName = 253
 
-// isHost reports whether s is a host name or an IP address. An address with a
-// zone is none: a zone may hold any character, and means nothing to others.
+// isHost reports whether s is a host name or an IP address. An address with a zone is
+// refused: a zone may contain any character, and other hosts cannot use it.
 func isHost(s string) bool {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.Zone() == ""
@@ -35,9 +37,8 @@ func isHost(s string) bool {
 
 var errHost = errors.New("want host:port")
 
-// hostPort takes host:port apart. An IPv6 address may stand there without
-// brackets, as some providers only put the port behind it. Without a port it is
-// fallback, where that is not 0.
+// hostPort splits host:port. An IPv6 address without brackets is accepted, because some
+// providers just append the port. If the port is missing, fallback is used unless it is 0.
 func hostPort(s string, fallback int) (host string, port int, err error) {
 	if len(s) > maxHostName+len("[]:65535") {
 		return "", 0, errHost
@@ -64,11 +65,11 @@ func hostPort(s string, fallback int) (host string, port int, err error) {
 	return host, int(n), nil
 }
 
-// maxText is longer than any name or password.
+// maxText exceeds the length of any name or password.
 const maxText = 4096
 
-// plainText says what keeps s from being one line of text. Passwords may have
-// any character that can be typed.
+// plainText returns an error unless s is one line of text. Passwords may contain any
+// printable character.
 func plainText(s string) error {
 	switch {
 	case len(s) > maxText:
@@ -81,8 +82,8 @@ func plainText(s string) error {
 	return nil
 }
 
-// secretID is how Juju writes the id of a secret, of another model too. The
-// hook tool gets it as an argument, so it must not look like an option.
+// secretID matches the id of a Juju secret, also of another model. It is an argument of the
+// hook tool, so it must not look like an option.
 var secretID = regexp.MustCompile(`^(secret:)?(//[0-9A-Za-z-]+/)?[0-9A-Za-z][0-9A-Za-z-]*$`)
 
 func checkSecretID(s string) error {
@@ -92,11 +93,11 @@ func checkSecretID(s string) error {
 	return nil
 }
 
-// maxPEM is longer than any chain of certificates.
+// maxPEM exceeds the length of any chain of certificates.
 const maxPEM = 256 << 10
 
-// certificates reads PEM text that holds certificates and nothing else that
-// counts: what stands between blocks is for people and is dropped.
+// certificates reads PEM text that contains only certificates. Text between the blocks is
+// dropped.
 func certificates(text string) ([]*x509.Certificate, error) {
 	if len(text) > maxPEM {
 		return nil, fmt.Errorf("it is longer than %d bytes", maxPEM)
@@ -122,7 +123,7 @@ func certificates(text string) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// pemOf writes certificates in the one way that there is.
+// pemOf writes certificates as PEM without comments.
 func pemOf(certs ...*x509.Certificate) string {
 	var b strings.Builder
 	for _, c := range certs {
@@ -130,3 +131,20 @@ func pemOf(certs ...*x509.Certificate) string {
 	}
 	return b.String()
 }
+
+// unitsInOrder sorts app/2 before app/10. So a choice among units is the same in each hook.
+func unitsInOrder[V any](bags map[string]V) []string {
+	return slices.SortedFunc(maps.Keys(bags), func(a, b string) int {
+		x, m, _ := strings.Cut(a, "/")
+		y, n, _ := strings.Cut(b, "/")
+		i, _ := strconv.Atoi(m)
+		j, _ := strconv.Atoi(n)
+		if c := strings.Compare(x, y); c != 0 {
+			return c
+		}
+		return i - j
+	})
+}
+
+// joinHostPort accepts hosts with brackets, too.
+func joinHostPort(host, port string) string { return net.JoinHostPort(strings.Trim(host, "[]"), port) }

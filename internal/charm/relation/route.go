@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// Route is what a web asks a reverse proxy for by haproxy-route (library haproxy
-// haproxy_route v2, requirer). The zero Route asks for nothing.
+// Route holds the request of a web to a reverse proxy: haproxy-route (library haproxy
+// haproxy_route v2, requirer). The zero Route requests nothing.
 type Route struct {
-	Service  string // the web's name at the proxy, where no two have the same
+	Service  string // unique name of the web at the proxy
 	Port     int
-	TLS      bool     // the port speaks TLS: the proxy has to trust its certificate's authority
-	Hosts    []string // IP addresses to send requests to; without any, all that units tell
-	Hostname string   // by which people ask for the web; "" leaves it to the proxy
-	HTTP     bool     // people may ask without TLS, too
+	TLS      bool     // the port speaks TLS, so the proxy must trust its authority
+	Hosts    []string // IP addresses of the servers; if empty, the addresses of all units
+	Hostname string   // host name for users; if empty, the proxy chooses it
+	HTTP     bool     // also serve users without TLS
 }
 
 const (
-	// routeHealth answers anybody, at once and without the database.
+	// routeHealth answers at once, without a login and without the database.
 	routeHealth = "/api/v1/info"
-	// routeSilence is for how many seconds a server may say nothing: a build's page and
-	// fly wait for a step's next line, and the proxy's own limit of 60 would end that.
+	// routeSilence is the time in seconds that a server may send nothing. A build's page and
+	// fly wait for the next line of a step. The proxy's default of 60 would end that.
 	routeSilence = 3600
 )
 
@@ -39,14 +39,16 @@ type routeTimeout struct {
 	Server int `json:"server"` // seconds
 }
 
-// Bag is the application's bag: each value is JSON. A key without one is removed.
-func (r Route) Bag() (map[string]string, error) {
-	bag := map[string]string{"service": "", "ports": "", "protocol": "", "hosts": "", "hostname": "", "allow_http": "", "check": "", "timeout": ""}
+// Databag returns the application's databag, with values in JSON. An empty value removes a key.
+func (r Route) Databag() (map[string]string, error) {
+	bag := map[string]string{"service": "", "ports": "", "protocol": "", "hosts": "", "hostname": "",
+		"allow_http": "", "check": "", "timeout": ""}
 	if r.Port == 0 {
 		return bag, nil
 	}
 	values := map[string]any{"service": r.Service, "ports": []int{r.Port},
-		"check": routeCheck{Interval: 10, Rise: 2, Fall: 3, Path: routeHealth}, "timeout": routeTimeout{Server: routeSilence}}
+		"check":   routeCheck{Interval: 10, Rise: 2, Fall: 3, Path: routeHealth},
+		"timeout": routeTimeout{Server: routeSilence}}
 	if r.TLS {
 		values["protocol"] = "https"
 	}
@@ -69,8 +71,8 @@ func (r Route) Bag() (map[string]string, error) {
 	return bag, nil
 }
 
-// RouteUnit is a unit's bag. One without an address has the library refuse the whole
-// relation, so each unit tells its own, those that Hosts leaves out as well.
+// RouteUnit returns a unit's databag. The library refuses the whole relation if a unit has
+// no address. So each unit publishes it, including units that Hosts leaves out.
 func RouteUnit(address string) map[string]string {
 	if address == "" {
 		return map[string]string{"address": ""}
@@ -78,11 +80,12 @@ func RouteUnit(address string) map[string]string {
 	return map[string]string{"address": `"` + address + `"`}
 }
 
-// routeName is what the library takes for a host's name: two labels or more.
-var routeName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])$`)
+// routeName matches a host name that the library accepts: two labels or more.
+var routeName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+` +
+	`[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])$`)
 
-// RouteName is the name in a URL by which the proxy can tell the web from others; ""
-// where there is none: it is an address, or a name without a domain.
+// RouteName returns the host name of a URL under which the proxy can route to the web. It
+// returns "" for an address and for a name without a domain.
 func RouteName(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || len(u.Hostname()) > maxHostName || !routeName.MatchString(u.Hostname()) {
@@ -91,12 +94,12 @@ func RouteName(text string) string {
 	return u.Hostname()
 }
 
-// maxEndpoints is longer than any list of them in JSON.
+// maxEndpoints exceeds the length of any list of endpoints in JSON.
 const maxEndpoints = 16 << 10
 
-// ParseRoute reads the application's bag of haproxy-route's provider: the URLs by which
-// it has the web, without a slash at the end. None without a problem is a proxy that has
-// it by no name yet, or that refuses what it was told.
+// ParseRoute reads the databag of haproxy-route's provider (its application). It returns
+// the URLs of the web without a trailing slash. If there are no URLs and no problem, the
+// proxy has no name for the web yet, or refuses the request.
 func ParseRoute(app map[string]string) (endpoints []string, problem error) {
 	text := app["endpoints"]
 	if text == "" {

@@ -20,7 +20,7 @@ var routes = map[string]struct {
 	"no-units": {Route{Service: "ci-web", Port: 8080, Hostname: "ci.example.com"}, []string{""}},
 }
 
-// recordedRoute is what the provider's library read of routes, and what it answered.
+// recordedRoute has routes as the provider's library read them, and its answers.
 type recordedRoute struct {
 	App   map[string]string   `json:"app"` // what it was given
 	Units []map[string]string `json:"units"`
@@ -52,11 +52,11 @@ func recordedRoutes(t testing.TB) map[string]recordedRoute {
 	return file.Recorded
 }
 
-func TestARouteIsWhatTheProvidersLibraryReads(t *testing.T) {
+func TestRouteMatchesTheLibrary(t *testing.T) {
 	recorded := recordedRoutes(t)
 	for name, r := range routes {
 		got := recorded[name]
-		app, err := r.Bag()
+		app, err := r.Databag()
 		require.NoError(t, err, name)
 		for key, value := range app {
 			require.Equal(t, got.App[key], value, "%s: %s; record it anew", name, key)
@@ -84,7 +84,7 @@ func TestARouteIsWhatTheProvidersLibraryReads(t *testing.T) {
 	}
 }
 
-func TestTheProxysURLsAreRead(t *testing.T) {
+func TestEndpointsOfTheProxyAreRead(t *testing.T) {
 	recorded := recordedRoutes(t)
 	for name, want := range map[string][]string{"named": {"https://ci.example.com"}, "all": {"https://ci.example.com"}, "unnamed": {"https://proxy.example.com"},
 		"no-units": {}, "nameless": {}} {
@@ -97,7 +97,7 @@ func TestTheProxysURLsAreRead(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestWhatIsNoURLOfAWebIsLeftOut(t *testing.T) {
+func TestInvalidEndpointsAreProblems(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "want a JSON list of URLs", `[1]`: "want a JSON list of URLs", "https://ci.example.com": "want a JSON list of URLs",
 		`["ftp://ci.example.com"]`: "want https://host:port", `["ci.example.com"]`: "want https://host:port",
@@ -113,7 +113,7 @@ func TestWhatIsNoURLOfAWebIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestOnlyANameWithADomainIsAskedFor(t *testing.T) {
+func TestRouteNameNeedsADomain(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://ci.example.com": "ci.example.com", "http://CI.Example.com:8443/x": "CI.Example.com", "https://ci.lan": "ci.lan", "https://a.xn--p1ai": "a.xn--p1ai",
 		"https://ci": "", "https://10.0.0.2:8443": "", "http://[fd00::2]": "", "": "", "https://ci_x.example.com": "", "https://-ci.example.com": "", "%": "",
@@ -123,10 +123,10 @@ func TestOnlyANameWithADomainIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestNoRouteTakesAllOfItBack(t *testing.T) {
-	whole, err := routes["all"].Bag()
+func TestZeroRouteRemovesAllKeys(t *testing.T) {
+	whole, err := routes["all"].Databag()
 	require.NoError(t, err)
-	none, err := Route{}.Bag()
+	none, err := Route{}.Databag()
 	require.NoError(t, err)
 	require.Len(t, none, len(whole))
 	for key := range whole {

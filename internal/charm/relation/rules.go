@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ruleGroups is a rules file of Prometheus.
+// ruleGroups holds a rules file of Prometheus.
 type ruleGroups struct {
 	Groups []ruleGroup `yaml:"groups" json:"groups"`
 }
@@ -31,21 +31,23 @@ type rule struct {
 	Annotations map[string]string `yaml:"annotations" json:"annotations,omitempty"`
 }
 
+// notOfAName matches the characters that are not allowed in the name of a group.
 var notOfAName = regexp.MustCompile(`[^a-zA-Z0-9_:]`)
 
-// alertRules is a rules file, or several as the documents of one YAML text, as
-// cosl hands them on: the groups' names are unique among applications, and each
-// alert has the labels of its own. One that is recorded has none: it joins series of
-// several applications, and whoever finds labels there narrows all of them down to one. The expressions stay as they are: whoever reads
-// the bag narrows them down by these labels.
+// alertRules reads a rules file, or several of them as documents of one YAML text, and
+// prepares it like cosl. The names of groups become unique among applications, and each
+// alert gets the labels of its application. A recording rule gets no labels, because it
+// joins series of several applications: a reader that found labels would narrow all of
+// them down to one. Expressions do not change, because readers add these labels to them.
 func alertRules(t Topology, file []byte) (ruleGroups, error) {
-	return labelled(t, file, map[string]string{"juju_model": t.Model, "juju_model_uuid": t.ModelUUID, "juju_application": t.App, "juju_charm": t.Charm})
+	return labelled(t, file, map[string]string{"juju_model": t.Model, "juju_model_uuid": t.ModelUUID,
+		"juju_application": t.App, "juju_charm": t.Charm})
 }
 
-// logRules is the same for rules of Loki, without an application and a charm: an agent
-// gives the streams of a machine its own, and whoever reads the bag fills in the same where
-// a rule has none and narrows its expression down to them. A rule that named this
-// application would never fire.
+// logRules does the same for rules of Loki, without the labels of application and charm. An
+// agent labels the streams of a machine with its own application. The reader adds the
+// missing labels to a rule and narrows its expression down to them. So a rule with the
+// labels of this application would never fire.
 func logRules(t Topology, file []byte) (ruleGroups, error) {
 	out, err := labelled(t, file, map[string]string{"juju_model": t.Model, "juju_model_uuid": t.ModelUUID})
 	for _, g := range out.Groups {
@@ -58,7 +60,7 @@ func logRules(t Topology, file []byte) (ruleGroups, error) {
 
 func labelled(t Topology, file []byte, topology map[string]string) (ruleGroups, error) {
 	d := yaml.NewDecoder(strings.NewReader(string(file)))
-	d.KnownFields(true) // a key that is not passed on must not be lost silently
+	d.KnownFields(true) // an unknown key would be lost silently
 	out := ruleGroups{Groups: []ruleGroup{}}
 	if len(file) == 0 {
 		return out, nil

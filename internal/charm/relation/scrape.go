@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// ScrapeAppKeys are the keys of the application's bag, which only its leader can
-// write.
+// ScrapeAppKeys returns the keys of the application's databag. Only the leader can write
+// it.
 func ScrapeAppKeys() []string { return []string{"scrape_jobs", "scrape_metadata", "alert_rules"} }
 
-// ScrapeUnitKeys are the keys of a unit's bag.
+// ScrapeUnitKeys returns the keys of a unit's databag.
 func ScrapeUnitKeys() []string {
 	return []string{"prometheus_scrape_unit_address", "prometheus_scrape_unit_path", "prometheus_scrape_unit_name"}
 }
 
-// job is one scrape configuration, with the keys that the library lets pass.
+// job holds one scrape configuration, with the keys that the library accepts.
 type job struct {
 	Name    string   `json:"job_name"`
 	Path    string   `json:"metrics_path"`
@@ -30,9 +30,9 @@ func (j Job) scraped(name, host string) job {
 	return job{name, "/metrics", []target{{[]string{fmt.Sprintf("%s:%d", host, j.Port)}}}}
 }
 
-// ScrapeApp is the application's bag. A job without a host has a wildcard there:
-// the other side puts in its place the address of each unit that gave one, see
-// ScrapeUnit. rules is the text of a rules file, nil for none.
+// ScrapeApp returns the application's databag. A job without a host has a wildcard, which
+// the other side replaces with the address of each unit, see ScrapeUnit. rules is the text
+// of a rules file, or nil.
 func ScrapeApp(t Topology, rules []byte, jobs []Job) (map[string]string, error) {
 	groups, err := alertRules(t, rules)
 	if err != nil {
@@ -61,7 +61,7 @@ func ScrapeApp(t Topology, rules []byte, jobs []Job) (map[string]string, error) 
 	return bag, nil
 }
 
-// metadata is cosl's JujuTopology.as_dict.
+// metadata corresponds to cosl's JujuTopology.as_dict.
 type metadata struct {
 	Model     string `json:"model"`
 	ModelUUID string `json:"model_uuid"`
@@ -70,10 +70,9 @@ type metadata struct {
 	Charm     string `json:"charm_name"`
 }
 
-// ScrapeUnit is the bag of a unit where the exporter listens. A unit without an
-// exporter, or without an address, has none of the keys: then the wildcard does
-// not become a target there, and nothing is reported down that never was up
-// (D55).
+// ScrapeUnit returns the databag of a unit with an exporter. Without an exporter or an
+// address all keys are missing. Then the unit is not a target of the wildcard, and no alert
+// reports an exporter that never ran (D55).
 func ScrapeUnit(unit, address string) map[string]string {
 	if address == "" {
 		return nil
@@ -85,8 +84,7 @@ func ScrapeUnit(unit, address string) map[string]string {
 	}
 }
 
-// bracket makes an IPv6 address fit to stand before a port: the other side only
-// puts it in the wildcard's place.
+// bracket puts an IPv6 address in brackets, because the other side appends the port.
 func bracket(address string) string {
 	if strings.Contains(address, ":") {
 		return "[" + address + "]"
@@ -94,8 +92,8 @@ func bracket(address string) string {
 	return address
 }
 
-// marshal is json.Marshal without the escapes that HTML needs, which would make
-// queries unreadable to people who look at the bag.
+// marshal encodes JSON without HTML escapes, which would make queries in the databag
+// hard to read.
 func marshal(v any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

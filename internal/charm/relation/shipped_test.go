@@ -27,7 +27,7 @@ func shippedRules(t *testing.T) ruleGroups {
 	return groups
 }
 
-// dashboardQueries are by panel; the variables' stand under their names.
+// dashboardQueries returns the queries by panel, and the queries of variables by name.
 func dashboardQueries(t *testing.T) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile(dashboardFile)
@@ -91,7 +91,7 @@ func TestEveryMetricOfTheRulesAndTheDashboardIsExported(t *testing.T) {
 	}
 }
 
-func TestRulesAreThoseThatWerePromised(t *testing.T) {
+func TestRulesMatchTheDocumentedAlerts(t *testing.T) {
 	type want struct{ group, severity, wait string }
 	promised := map[string]want{
 		"AMDGPUMemoryError":       {"amd_gpu_critical", "critical", ""},
@@ -126,7 +126,7 @@ func TestRulesAreThoseThatWerePromised(t *testing.T) {
 	require.Empty(t, promised)
 }
 
-func TestDashboardTakesItsDataFromTheSourceThatIsChosen(t *testing.T) {
+func TestDashboardUsesTheSelectedDataSource(t *testing.T) {
 	data, err := os.ReadFile(dashboardFile)
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`"type": "prometheus",\s*"uid": "([^"]*)"`).FindAllStringSubmatch(string(data), -1) {

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// tracingRequest asks for the one protocol that Concourse speaks, and for otlp_http, as a
-// receiver of otlp_grpc does not say whether it speaks TLS (canonical/tempo-operators#241)
-// and that one, which the same server has, does.
+// tracingRequest requests the one protocol that Concourse speaks, and otlp_http. The URL of
+// otlp_grpc does not show whether it uses TLS (canonical/tempo-operators#241). The URL of
+// otlp_http, which the same server provides, shows it.
 const tracingRequest = `["otlp_grpc", "otlp_http"]`
 
-// TracingRequest is the application's bag of tracing (library tempo_coordinator_k8s
-// tracing v0, requirer).
+// TracingRequest returns the application's databag of tracing (library
+// tempo_coordinator_k8s tracing v0, requirer).
 func TracingRequest() map[string]string { return map[string]string{"receivers": tracingRequest} }
 
-// TraceReceiver takes traces by OTLP over gRPC.
+// TraceReceiver names a server that takes traces as OTLP over gRPC.
 type TraceReceiver struct {
 	Address string // host:port, IPv6 in brackets
 	TLS     bool
 }
 
-// maxReceivers is longer than any list of them in JSON.
+// maxReceivers exceeds the length of any list of receivers in JSON.
 const maxReceivers = 16 << 10
 
-// ParseTracing reads the application's bag of tracing's provider. ok without a receiver
-// and without a problem is a provider that has none of the protocol yet.
+// ParseTracing reads the databag of tracing's provider (its application). It returns false
+// without a problem if the provider does not offer the protocol yet.
 func ParseTracing(app map[string]string) (r TraceReceiver, ok bool, problem error) {
 	text := app["receivers"]
 	if text == "" {
@@ -51,10 +51,11 @@ func ParseTracing(app map[string]string) (r TraceReceiver, ok bool, problem erro
 		switch {
 		case one.Protocol.Name == "otlp_http":
 			tls = strings.HasPrefix(one.URL, "https://")
-		case one.Protocol.Name == "otlp_grpc" && !ok: // of several the first, as the library has it
+		case one.Protocol.Name == "otlp_grpc" && !ok: // the first of several, like the library
 			host, port, err := hostPort(one.URL, 0)
-			if err != nil { // without the text: a URL may have a password
-				return r, false, errors.New("receivers: the url of otlp_grpc is not host:port without scheme, user and path")
+			if err != nil { // the text is not quoted: a URL may contain a password
+				return r, false, errors.New("receivers: the url of otlp_grpc is not host:port without scheme, " +
+					"user and path")
 			}
 			r.Address, ok = net.JoinHostPort(host, strconv.Itoa(port)), true
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recordedTracing is what the provider's library wrote.
+// recordedTracing has the databag that the provider's library wrote.
 func recordedTracing(t testing.TB, which string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/tracing.json")
@@ -21,7 +21,7 @@ func recordedTracing(t testing.TB, which string) map[string]string {
 	return bag
 }
 
-func TestTracesGoToTheReceiverOfGRPC(t *testing.T) {
+func TestTracesUseTheGRPCReceiver(t *testing.T) {
 	const address = "tempo-0.tempo-endpoints.cos.svc.cluster.local:4317"
 	for which, want := range map[string]TraceReceiver{"plain": {Address: address}, "tls": {Address: address, TLS: true}} {
 		r, ok, problem := ParseTracing(recordedTracing(t, which))
@@ -37,7 +37,7 @@ func TestTracesGoToTheReceiverOfGRPC(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoReceiverIsLeftOut(t *testing.T) {
+func TestInvalidReceiversAreProblems(t *testing.T) {
 	const no = "receivers: the url of otlp_grpc is not host:port without scheme, user and path"
 	for url, want := range map[string]string{
 		"[fd00::9]:4317": "", "10.0.0.7:4317": "", "tempo:4317": "",

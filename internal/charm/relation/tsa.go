@@ -16,11 +16,10 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// TSABag is a web unit's bag of concourse-ci_tsa: its address, as host:port or
-// without a port, the public key of its SSH server, and the version that it
-// runs, "" where that is not known. Address and key come together: one alone is
-// of no use to a worker.
-func TSABag(host, publicKey, version string) map[string]string {
+// TSADatabag returns a web unit's databag of concourse-ci_tsa. host has an optional port.
+// publicKey is the key of the web's SSH server. version is "" if it is unknown. Host and
+// key are published together, because workers need both.
+func TSADatabag(host, publicKey, version string) map[string]string {
 	bag := map[string]string{}
 	if publicKey = strings.TrimSpace(publicKey); host != "" && publicKey != "" {
 		bag["tsa-host"], bag["tsa-public-key"] = withPort(host), publicKey
@@ -38,17 +37,18 @@ func withPort(host string) string {
 	return joinHostPort(host, strconv.Itoa(wellknown.TSAPort))
 }
 
-// versionKey holds which Concourse a worker runs, x.y.z.
+// versionKey has the Concourse version of a worker, x.y.z.
 const versionKey = "worker-version"
 
-// WorkerBag is a worker unit's bag: the public key that the web has to
-// authorise, the name that the worker registers under, and the version that it runs.
-func WorkerBag(publicKey, name, version string) map[string]string {
-	return map[string]string{"worker-public-key": strings.TrimSpace(publicKey), "worker-name": name, versionKey: version}
+// WorkerDatabag returns a worker unit's databag: the public key that the web must authorize,
+// the worker's name at the web, and its Concourse version.
+func WorkerDatabag(publicKey, name, version string) map[string]string {
+	return map[string]string{"worker-public-key": strings.TrimSpace(publicKey), "worker-name": name,
+		versionKey: version}
 }
 
-// WorkerVersion returns what a worker's bag has as its version, "" if that is none or too long.
-// release.Fits reads it.
+// WorkerVersion returns the version in a worker's databag, "" if it is missing or too long.
+// release.Fits checks the syntax.
 func WorkerVersion(bag map[string]string) string {
 	v := strings.TrimSpace(bag[versionKey])
 	if len(v) > len("123456.123456.123456") {
@@ -57,17 +57,17 @@ func WorkerVersion(bag map[string]string) string {
 	return v
 }
 
-// drainKey holds how long the worker's running tasks get when it leaves.
+// drainKey has the time that running tasks get when the worker leaves.
 const drainKey = "drain-timeout"
 
-// DrainBag returns what a worker publishes about its end: a web that sees it leave
-// keeps its key that long.
-func DrainBag(timeout time.Duration) map[string]string {
+// DrainDatabag returns the drain timeout of a worker. If the worker leaves, the web keeps the
+// worker's key for that time.
+func DrainDatabag(timeout time.Duration) map[string]string {
 	return map[string]string{drainKey: timeout.String()}
 }
 
-// ParseDrain reads how long a worker may drain, up to most. It returns 0 if the bag
-// does not have it, as from older charms.
+// ParseDrain reads how long a worker may drain, at most most. It returns 0 if the key is
+// missing, as in older charms.
 func ParseDrain(bag map[string]string, most time.Duration) (time.Duration, []string) {
 	s := strings.TrimSpace(bag[drainKey])
 	if s == "" {
@@ -80,27 +80,27 @@ func ParseDrain(bag map[string]string, most time.Duration) (time.Duration, []str
 	return d, nil
 }
 
-// maxWorkerName is longer than a unit's name and its id.
+// maxWorkerName exceeds the length of a unit's name with its id.
 const maxWorkerName = 255
 
 var workerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// ParseWorker reads a worker's bag. The key becomes a line of the file of those
-// that may register, so it is one OpenSSH key and nothing beside: no options, no
-// second line, no comment. A value that is missing is "" and no problem: the
-// Python charm's workers have no name there.
+// ParseWorker reads a worker's databag. The key becomes a line of the web's file of
+// authorized keys. So it must be exactly one OpenSSH key without options, comment and
+// second line. A missing value is "" and not a problem: workers of the Python charm publish
+// no name.
 func ParseWorker(bag map[string]string) (key, name string, problems []string) {
 	var r reader
 	var err error
 	if s := strings.TrimSpace(bag["worker-public-key"]); s != "" {
 		key, err = keyLine(s)
-		r.bad("worker-public-key", err)
+		r.addProblem("worker-public-key", err)
 	}
 	if s := strings.TrimSpace(bag["worker-name"]); s != "" {
 		if len(s) <= maxWorkerName && workerName.MatchString(s) {
 			name = s
 		} else {
-			r.bad("worker-name", fmt.Errorf("%.100q is not the name of a worker (letters, digits and ._-)", s))
+			r.addProblem("worker-name", fmt.Errorf("%.100q is not the name of a worker (letters, digits and ._-)", s))
 		}
 	}
 	return key, name, r.problems

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// mountSuffix ends the name of the secrets engine that the provider makes:
+// mountSuffix ends the name of the provider's secrets engine:
 // charm-<application>-concourse.
 const mountSuffix = "concourse"
 
-// VaultRequest is what vault-kv's requirer writes: the application's bag, and
-// that of each unit, as the credentials are a unit's own and hold for its
-// addresses only (D59). nonce is the unit's name there, for as long as it lives;
-// egress are networks or addresses, of which those that are neither are left out.
+// VaultRequest returns the databags of vault-kv's requirer: of the application and of the
+// unit. Each unit has its own credentials, which are valid for its addresses only (D59).
+// nonce identifies the unit for its lifetime. egress has networks or addresses. Other
+// values are left out.
 func VaultRequest(nonce string, egress []string) (app, unit map[string]string) {
 	var networks []string
 	for _, text := range egress {
@@ -28,14 +28,14 @@ func VaultRequest(nonce string, egress []string) (app, unit map[string]string) {
 			networks = append(networks, netip.PrefixFrom(a, a.BitLen()).String())
 		}
 	}
-	// In one order, as another one makes the provider give new credentials.
+	// Sorted, because the provider replaces the credentials if the order changes.
 	slices.Sort(networks)
 	return map[string]string{"mount_suffix": mountSuffix},
 		map[string]string{"egress_subnet": strings.Join(slices.Compact(networks), ","), "nonce": nonce}
 }
 
-// VaultSecret is the id of the secret with this unit's credentials, "" where the
-// provider has made none yet.
+// VaultSecret returns the id of the secret with this unit's credentials, "" if the provider
+// has not created it yet.
 func VaultSecret(app map[string]string, nonce string) string {
 	id, err := vaultSecret(app, nonce)
 	if err != nil {
@@ -59,39 +59,41 @@ func vaultSecret(app map[string]string, nonce string) (string, error) {
 	return id, checkSecretID(id)
 }
 
-// Vault is where the web reads credentials of pipelines, and how it logs in.
+// Vault holds the server with the credentials of pipelines, and the web's login to it.
 type Vault struct {
 	URL      string
-	CA       string // PEM; "" where Vault's certificate is one that the system knows
+	CA       string // PEM; "" if the system trusts Vault's certificate
 	Mount    string // of the secrets engine, without slashes around it
 	RoleID   string
 	SecretID string
 }
 
-// Both become parts of CONCOURSE_VAULT_AUTH_PARAM, where a comma ends a value.
+// Values of these forms become parts of CONCOURSE_VAULT_AUTH_PARAM, in which a comma ends a
+// value.
 var (
 	vaultMount = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
 	vaultRole  = regexp.MustCompile(`^[A-Za-z0-9_./+=~-]+$`)
 )
 
-// ParseVault reads what vault-kv's provider gave: its application's bag, and the
-// content of the secret that VaultSecret names, by id. ok without a Vault and
-// without problems is a provider that has not answered this unit yet. A problem
-// names the key, never a secret. The CA is optional (D59).
+// ParseVault reads the databag of vault-kv's provider (its application) and the contents of
+// secrets by id. VaultSecret returns the id that it needs. It returns false without
+// problems if the provider has not answered this unit yet. A problem names the key, never a
+// secret. The CA is optional (D59).
 func ParseVault(app map[string]string, nonce string, secrets map[string]map[string]string) (Vault, bool, []string) {
 	r := reader{secrets: secrets}
 	id, err := vaultSecret(app, nonce)
-	r.bad("credentials", err)
+	r.addProblem("credentials", err)
 	v := Vault{URL: strings.TrimRight(app["vault_url"], "/"), Mount: strings.Trim(app["mount"], "/")}
 	if v.URL != "" {
-		r.bad("vault_url", checkURL(v.URL))
+		r.addProblem("vault_url", checkURL(v.URL))
 	}
-	if v.Mount != "" && (len(v.Mount) > maxText || !vaultMount.MatchString(v.Mount) || strings.Contains("/"+v.Mount+"/", "/../")) {
-		r.bad("mount", fmt.Errorf("%.100q is not the path of a secrets engine", v.Mount))
+	if v.Mount != "" && (len(v.Mount) > maxText || !vaultMount.MatchString(v.Mount) ||
+		strings.Contains("/"+v.Mount+"/", "/../")) {
+		r.addProblem("mount", fmt.Errorf("%.100q is not the path of a secrets engine", v.Mount))
 	}
 	if text := strings.TrimSpace(app["ca_certificate"]); text != "" {
 		certs, err := certificates(text)
-		r.bad("ca_certificate", err)
+		r.addProblem("ca_certificate", err)
 		v.CA = pemOf(certs...)
 	}
 	if id == "" || len(r.problems) > 0 {
@@ -99,7 +101,7 @@ func ParseVault(app map[string]string, nonce string, secrets map[string]map[stri
 	}
 	content, there := secrets[id]
 	if !there {
-		r.bad("credentials", errors.New("the secret of this unit can't be read"))
+		r.addProblem("credentials", errors.New("the secret of this unit can't be read"))
 	}
 	v.RoleID, v.SecretID = r.role(content, "role-id", there), r.role(content, "role-secret-id", there)
 	if v.URL == "" || v.Mount == "" || len(r.problems) > 0 {
@@ -113,9 +115,9 @@ func (r *reader) role(content map[string]string, key string, there bool) string 
 	switch {
 	case !there:
 	case s == "":
-		r.bad(key, errors.New("the secret lacks it"))
+		r.addProblem(key, errors.New("the secret lacks it"))
 	case len(s) > maxText || !vaultRole.MatchString(s):
-		r.bad(key, errors.New("it has other characters than letters, digits and _./+=~-"))
+		r.addProblem(key, errors.New("it has other characters than letters, digits and _./+=~-"))
 	}
 	return s
 }
@@ -136,13 +138,13 @@ func checkURL(s string) error {
 	return nil
 }
 
-// Env is how `concourse web` takes it. caFile is where the CA lies; it is named
-// only where there is a CA.
+// Env returns the environment of `concourse web`. caFile is the file with the CA, used only
+// if there is a CA.
 func (v Vault) Env(caFile string) map[string]string {
 	env := map[string]string{
 		"CONCOURSE_VAULT_URL":          v.URL,
 		"CONCOURSE_VAULT_AUTH_BACKEND": "approle",
-		// A colon, as name:value; several are parted by commas (D60).
+		// A name and its value have a colon between them, and pairs have a comma (D60).
 		"CONCOURSE_VAULT_AUTH_PARAM":  "role_id:" + v.RoleID + ",secret_id:" + v.SecretID,
 		"CONCOURSE_VAULT_PATH_PREFIX": "/" + v.Mount,
 	}

@@ -20,7 +20,7 @@ func vault(t testing.TB) (app map[string]string, secrets map[string]map[string]s
 		map[string]map[string]string{vaultID: {"role-id": role, "role-secret-id": roleKey}, "secret:other": {"role-id": "not", "role-secret-id": "mine"}}
 }
 
-func TestVaultIsWhatTheProviderGaveThisUnit(t *testing.T) {
+func TestVaultIsReadForThisUnit(t *testing.T) {
 	app, secrets := vault(t)
 	require.Equal(t, vaultID, VaultSecret(app, nonce))
 	v, ok, problems := ParseVault(app, nonce, secrets)
@@ -37,7 +37,7 @@ func TestVaultIsWhatTheProviderGaveThisUnit(t *testing.T) {
 }
 
 // D59: the Python charm shared the leader's credentials with all units.
-func TestD59EachUnitHasCredentialsOfItsOwn(t *testing.T) {
+func TestD59EachUnitHasItsCredentials(t *testing.T) {
 	app, secrets := vault(t)
 	require.Equal(t, "secret:other", VaultSecret(app, "other"))
 	v, ok, _ := ParseVault(app, "other", secrets)
@@ -53,7 +53,7 @@ func TestD59EachUnitHasCredentialsOfItsOwn(t *testing.T) {
 	require.NotEqual(t, one, two)
 }
 
-// D59: a Vault with a certificate that the system knows has no CA to give.
+// D59: the CA is missing if the system trusts Vault's certificate.
 func TestD59CAIsOptional(t *testing.T) {
 	app, secrets := vault(t)
 	app["ca_certificate"] = "\n"
@@ -65,11 +65,11 @@ func TestD59CAIsOptional(t *testing.T) {
 
 // D60: Concourse parts name and value by a colon; the Python charm's pages had
 // an equals sign.
-func TestD60LoginIsInConcoursesForm(t *testing.T) {
+func TestD60LoginHasTheFormOfConcourse(t *testing.T) {
 	require.Equal(t, "role_id:a,secret_id:b", Vault{RoleID: "a", SecretID: "b"}.Env("")["CONCOURSE_VAULT_AUTH_PARAM"])
 }
 
-func TestEgressIsTheSameInAnyOrder(t *testing.T) {
+func TestEgressDoesNotDependOnOrder(t *testing.T) {
 	_, a := VaultRequest(nonce, []string{"10.0.0.5/32", "10.0.1.7/24", "fd00::5/128"})
 	_, b := VaultRequest(nonce, []string{"fd00::5", "10.0.1.0/24", "10.0.0.5/32", "10.0.0.5"})
 	require.Equal(t, a, b)
@@ -78,7 +78,7 @@ func TestEgressIsTheSameInAnyOrder(t *testing.T) {
 	require.Empty(t, none["egress_subnet"])
 }
 
-func TestWrongVaultIsAProblemThatNamesTheKeyAndNoSecret(t *testing.T) {
+func TestInvalidVaultIsAProblemWithoutSecrets(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(app, secret map[string]string)
 		want   string
@@ -118,7 +118,7 @@ func TestWrongVaultIsAProblemThatNamesTheKeyAndNoSecret(t *testing.T) {
 	}
 }
 
-func TestVaultThatHasNotAnsweredIsNoProblem(t *testing.T) {
+func TestMissingVaultIsNotAProblem(t *testing.T) {
 	for _, key := range []string{"vault_url", "mount", "credentials"} {
 		app, secrets := vault(t)
 		delete(app, key)

@@ -22,7 +22,7 @@ func line(t testing.TB, seed string) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))
 }
 
-func TestBagsOfTheWebAreAsTheOtherSideReadsThem(t *testing.T) {
+func TestDatabagsOfTheWebMatchTheirReaders(t *testing.T) {
 	vaultApp, vaultUnit := VaultRequest("0badcafe0badcafe0badcafe0badcafe", []string{"10.0.0.5/32", "fd00::5", "10.0.0.5", "10.0.1.7/24", "no network"})
 	csr, err := CertificateRequestFor(fixedKey(t), []string{"ci.example.com", "10.0.0.5", "fd00::5"})
 	require.NoError(t, err)
@@ -31,9 +31,9 @@ func TestBagsOfTheWebAreAsTheOtherSideReadsThem(t *testing.T) {
 		"postgresql-unit":   DatabaseUnitRequest(),
 		"vault-app":         vaultApp,
 		"vault-unit":        vaultUnit,
-		"certificates-unit": CertificateBag(csr),
-		"tsa-unit":          TSABag("10.0.0.2", line(t, "w")+"\n", "8.2.5"),
-		"flight-unit":       WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"),
+		"certificates-unit": CertificateDatabag(csr),
+		"tsa-unit":          TSADatabag("10.0.0.2", line(t, "w")+"\n", "8.2.5"),
+		"flight-unit":       WorkerDatabag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"),
 	} {
 		hosttest.Golden(t, "testdata/"+file+".golden", shown(t, bag))
 	}
@@ -42,26 +42,25 @@ func TestBagsOfTheWebAreAsTheOtherSideReadsThem(t *testing.T) {
 func TestTSABagNamesAPortForEveryAddress(t *testing.T) {
 	for host, want := range map[string]string{"10.0.0.2": "10.0.0.2:2222", "fd00::2": "[fd00::2]:2222", "[fd00::2]": "[fd00::2]:2222",
 		"10.0.0.2:2222": "10.0.0.2:2222", "[fd00::2]:22": "[fd00::2]:22", "web.lxd": "web.lxd:2222"} {
-		require.Equal(t, want, TSABag(host, line(t, "w"), "")["tsa-host"], host)
+		require.Equal(t, want, TSADatabag(host, line(t, "w"), "")["tsa-host"], host)
 	}
 }
 
-// D20: half of what a worker needs is not published; the rest comes with the
-// hook that has it.
+// D20: an incomplete address is not published. The hook that has the rest publishes it.
 func TestD20HalfOfAnAddressIsNotPublished(t *testing.T) {
-	require.Empty(t, TSABag("10.0.0.2", " \n", ""))
-	require.Empty(t, TSABag("", line(t, "w"), ""))
-	require.Equal(t, map[string]string{"concourse-version": "8.2.5"}, TSABag("", "", "8.2.5"))
+	require.Empty(t, TSADatabag("10.0.0.2", " \n", ""))
+	require.Empty(t, TSADatabag("", line(t, "w"), ""))
+	require.Equal(t, map[string]string{"concourse-version": "8.2.5"}, TSADatabag("", "", "8.2.5"))
 }
 
-func TestWorkerReadsBackWhatItWrote(t *testing.T) {
-	key, name, problems := ParseWorker(WorkerBag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"))
+func TestDatabagOfAWorkerIsReadBack(t *testing.T) {
+	key, name, problems := ParseWorker(WorkerDatabag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"))
 	require.Empty(t, problems)
 	require.Equal(t, line(t, "a"), key)
 	require.Equal(t, "gpu-3-0badcafe", name)
 }
 
-func TestWorkerKeyIsOneKeyAndNothingBeside(t *testing.T) {
+func TestWorkerKeyIsExactlyOneKey(t *testing.T) {
 	good := line(t, "a")
 	for name, row := range map[string]struct{ value, key, problem string }{
 		"missing":        {},
@@ -97,7 +96,7 @@ func TestWorkerKeyIsOneKeyAndNothingBeside(t *testing.T) {
 	}
 }
 
-func TestWorkerNameIsOneThatCanStandInAPath(t *testing.T) {
+func TestWorkerNameIsValidInAPath(t *testing.T) {
 	for value, ok := range map[string]bool{"gpu-3": true, "a": true, "host.example_1": true, strings.Repeat("a", 255): true,
 		strings.Repeat("a", 256): false, "-rf": false, "a/../b": false, "a b": false, "a\nb": false, "é": false, ".": false} {
 		_, name, problems := ParseWorker(map[string]string{"worker-name": value})

@@ -1,33 +1,36 @@
 package relation
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/sanitize"
 	"concourse-ci-machine/internal/charm/config"
 )
 
-// WorkerGPUs is what a worker's unit tells of the GPUs that its tasks get. The
-// zero value is that of a unit without.
+// WorkerGPUs holds the GPUs that tasks of a worker can use, as the worker publishes them.
+// The zero value is a unit without GPUs.
 type WorkerGPUs struct {
-	Runtime   string      `json:"runtime,omitempty"` // rocm, cuda
-	Count     int         `json:"count,omitempty"`
-	Archs     []ArchCount `json:"archs,omitempty"`     // of AMD's, in the order of the GPUs; those of the GPUs that the kernel tells
-	Exclusive bool        `json:"exclusive,omitempty"` // a task has its GPUs for its own
-	Limited   bool        `json:"limited,omitempty"`   // the worker takes no more tasks at once than it has GPUs
-	Each      []ToldGPU   `json:"each,omitempty"`      // nil: not told, as by an older charm
-	Told      time.Time   `json:"told,omitzero"`       // when the unit began to tell this of each
+	Runtime   string         `json:"runtime,omitempty"` // rocm, cuda
+	Count     int            `json:"count,omitempty"`
+	Archs     []ArchCount    `json:"archs,omitempty"`     // of AMD GPUs, in order, if the kernel reports them
+	Exclusive bool           `json:"exclusive,omitempty"` // no two tasks share a GPU
+	Limited   bool           `json:"limited,omitempty"`   // the worker runs at most one task per GPU
+	Each      []PublishedGPU `json:"each,omitempty"`      // nil if not published, as by older charms
+	Since     time.Time      `json:"told,omitzero"`       // first time with this value of Each
 }
 
-// ArchCount is how many of a unit's GPUs have an architecture.
+// ArchCount holds the number of a unit's GPUs with one architecture.
 type ArchCount struct {
 	Arch string `json:"arch"` // gfx942
 	GPUs int    `json:"gpus"`
 }
 
-// CountArchs counts each architecture, in order; "" is one that is not known.
+// CountArchs counts each architecture, in order of appearance, without unknown ones ("").
 func CountArchs(archs []string) (counts []ArchCount) {
 	at := map[string]int{}
 	for _, a := range archs {
@@ -44,7 +47,7 @@ func CountArchs(archs []string) (counts []ArchCount) {
 	return counts
 }
 
-// The keys of a worker's bag that are about GPUs.
+// Keys of a worker's databag about GPUs.
 const (
 	runtimeKey = "compute-runtime"
 	countKey   = "gpu-count"
@@ -53,9 +56,9 @@ const (
 	limitKey   = "gpu-limit"
 )
 
-// Bag is these GPUs in the worker's bag; for a unit without GPUs each key is
-// there with an empty value, which takes it away.
-func (g WorkerGPUs) Bag() map[string]string {
+// Databag returns the keys of the worker's databag about GPUs. Without GPUs each key has an
+// empty value, which removes it.
+func (g WorkerGPUs) Databag() map[string]string {
 	bag := map[string]string{runtimeKey: "", countKey: "", archsKey: "", sharingKey: "", limitKey: "", eachKey: ""}
 	if g.Count == 0 {
 		return bag
@@ -75,16 +78,15 @@ func (g WorkerGPUs) Bag() map[string]string {
 	return bag
 }
 
-// Bounds on what one unit tells: a machine has at most 8 GPUs of 8 partitions
-// today.
+// Bounds for the databag of one unit. A machine has at most 8 GPUs with 8 partitions today.
 const (
 	maxGPUs      = 1024
 	maxArchs     = 16
 	maxArchsText = 1024
 )
 
-// ParseWorkerGPUs reads what a worker tells of its GPUs. What is wrong is left
-// out and a problem; without a number of GPUs the unit counts as one without.
+// ParseWorkerGPUs reads a worker's databag about GPUs. An invalid value is left out and is
+// a problem. Without a valid number of GPUs the result has no GPUs.
 func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 	var r reader
 	text := func(key string, legal ...string) string {
@@ -94,14 +96,14 @@ func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 				return s
 			}
 		}
-		r.bad(key, fmt.Errorf("%.100q is not one of %s", s, strings.Join(legal, ", ")))
+		r.addProblem(key, fmt.Errorf("%.100q is not one of %s", s, strings.Join(legal, ", ")))
 		return ""
 	}
 	number := func(key, what string, most int) int {
 		s := strings.TrimSpace(bag[key])
 		n, err := strconv.Atoi(s)
 		if s != "" && (err != nil || n < 0 || n > most) {
-			r.bad(key, fmt.Errorf("%.100q is not a number of %s up to %d", s, what, most))
+			r.addProblem(key, fmt.Errorf("%.100q is not a number of %s up to %d", s, what, most))
 			return 0
 		}
 		return n
@@ -114,15 +116,15 @@ func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 	g.Limited = text(limitKey, "own", "none") == "own" && g.Exclusive
 	var err error
 	g.Archs, err = parseArchs(strings.TrimSpace(bag[archsKey]), g.Count)
-	r.bad(archsKey, err)
-	told, err := parseEach(bag[eachKey], g.Count)
-	r.bad(eachKey, err)
-	g.Each, g.Told = told.GPUs, told.At
+	r.addProblem(archsKey, err)
+	published, err := parseEach(bag[eachKey], g.Count)
+	r.addProblem(eachKey, err)
+	g.Each, g.Since = published.GPUs, published.At
 	return g, r.problems
 }
 
-// parseArchs reads architecture=number pairs with commas between them, each
-// architecture once and no more GPUs together than there are.
+// parseArchs reads architecture=number pairs with commas between them. Each architecture
+// appears once, and the sum is at most most.
 func parseArchs(s string, most int) (counts []ArchCount, err error) {
 	if s == "" {
 		return nil, nil
@@ -145,4 +147,132 @@ func parseArchs(s string, most int) (counts []ArchCount, err error) {
 		return nil, fmt.Errorf("%d GPUs are more than the %d of %s", sum, most, countKey)
 	}
 	return counts, nil
+}
+
+// PublishedGPU describes one GPU, or one partition, in the databag of its unit.
+type PublishedGPU struct {
+	Index   int    `json:"index"` // number in the option gpu-device-ids
+	GFX     string `json:"gfx,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Service string `json:"service,omitempty"` // state of quarantine; "" if the GPU is not watched
+	Leased  *bool  `json:"leased,omitempty"`  // nil if tasks share the GPU, or if it is unknown
+}
+
+// services are the states of quarantine.
+var services = []string{"", inService, "withheld", "proving"}
+
+const inService = "in_service"
+
+// Quarantined reports whether new tasks cannot use the GPU.
+func (g PublishedGPU) Quarantined() bool { return g.Service != "" && g.Service != inService }
+
+// Free reports whether a task can lease the GPU.
+func (g PublishedGPU) Free() bool { return !g.Quarantined() && g.Leased != nil && !*g.Leased }
+
+// eachKey has publishedGPUs as JSON.
+const eachKey = "gpus"
+
+// publishedGPUs holds a unit's GPUs and the time at which they were first published. The
+// time of the last look would change the databag in each hook, and each change triggers a
+// hook of the web.
+type publishedGPUs struct {
+	At   time.Time      `json:"at"`
+	GPUs []PublishedGPU `json:"gpus"`
+}
+
+// leaseTime is the least time between two changes of the databag that only update leases.
+// Leases change with each task.
+const leaseTime = 15 * time.Minute
+
+// After returns the GPUs to publish at time now, if own is the current databag.
+func (g WorkerGPUs) After(own map[string]string, now time.Time) WorkerGPUs {
+	g.Each = named(g.Each) // like the databag, because otherwise they would always differ
+	before, _ := ParseWorkerGPUs(own)
+	since := now.Sub(before.Since)
+	leases := !slices.EqualFunc(before.Each, g.Each, func(a, b PublishedGPU) bool { return leased(a) == leased(b) })
+	same := len(before.Each) == len(g.Each) && slices.EqualFunc(before.Each, g.Each, func(a, b PublishedGPU) bool {
+		a.Leased, b.Leased = nil, nil
+		return a == b
+	})
+	if same && (!leases || since >= 0 && since < leaseTime) { // since < 0 if the clock was set back
+		g.Each, g.Since = before.Each, before.Since
+		return g
+	}
+	g.Since = now.UTC().Truncate(time.Second)
+	return g
+}
+
+// leased returns 1 for a leased GPU, 0 for a free one, and -1 if it is unknown.
+func leased(g PublishedGPU) int {
+	switch {
+	case g.Leased == nil:
+		return -1
+	case *g.Leased:
+		return 1
+	}
+	return 0
+}
+
+// eachText returns the value of eachKey, "" if there are no GPUs to publish.
+func (g WorkerGPUs) eachText() string {
+	if len(g.Each) == 0 {
+		return ""
+	}
+	data, err := json.Marshal(publishedGPUs{g.Since, named(g.Each)})
+	if err != nil {
+		return "" // only for a year that no clock shows
+	}
+	return string(data)
+}
+
+// named returns a copy with model names of one line.
+func named(each []PublishedGPU) []PublishedGPU {
+	each = slices.Clone(each)
+	for i := range each {
+		each[i].Model = modelName(each[i].Model)
+	}
+	return each
+}
+
+// maxModel bounds a GPU's name, in characters. The name may come from the card's memory.
+const maxModel = 64
+
+// modelName returns a name that fits into a line of a table.
+func modelName(s string) string { return sanitize.Line(strings.TrimSpace(s), maxModel) }
+
+// maxEachText exceeds the length of eachKey with maxGPUs.
+const maxEachText = 256 << 10
+
+// parseEach reads eachKey of a unit with count GPUs. One invalid GPU invalidates all.
+func parseEach(s string, count int) (published publishedGPUs, err error) {
+	if s == "" { // an older charm
+		return published, nil
+	}
+	if len(s) > maxEachText {
+		return publishedGPUs{}, fmt.Errorf("%d bytes are more than the GPUs of a machine need", len(s))
+	}
+	if err := json.Unmarshal([]byte(s), &published); err != nil {
+		return publishedGPUs{}, fmt.Errorf("%.100q is not a list of GPUs", s)
+	}
+	if len(published.GPUs) != count {
+		return publishedGPUs{}, fmt.Errorf("%d GPUs are not the %d of %s", len(published.GPUs), count, countKey)
+	}
+	if published.At = published.At.UTC().Truncate(time.Second); published.At.Year() < 2000 ||
+		published.At.Year() > 9000 {
+		return publishedGPUs{}, fmt.Errorf("no clock shows the year %d", published.At.Year())
+	}
+	seen := map[int]bool{}
+	for i := range published.GPUs {
+		g := &published.GPUs[i]
+		switch {
+		case g.Index < 0 || g.Index >= maxGPUs || seen[g.Index]:
+			return publishedGPUs{}, fmt.Errorf("there can't be two GPUs %d, nor one beyond %d", g.Index, maxGPUs)
+		case g.GFX != "" && !config.IsArch(g.GFX):
+			return publishedGPUs{}, fmt.Errorf("%.100q is not an architecture such as gfx942", g.GFX)
+		case !slices.Contains(services, g.Service):
+			return publishedGPUs{}, fmt.Errorf("%.100q is not a state of a GPU", g.Service)
+		}
+		seen[g.Index], g.Model = true, modelName(g.Model)
+	}
+	return published, nil
 }

@@ -1,13 +1,17 @@
 package relation
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestWorkerTellsItsGPUsAndTheWebReadsThem(t *testing.T) {
+func TestGPUsOfAWorkerAreReadByTheWeb(t *testing.T) {
 	for name, c := range map[string]struct {
 		gpus WorkerGPUs
 		want map[string]string
@@ -20,14 +24,14 @@ func TestWorkerTellsItsGPUsAndTheWebReadsThem(t *testing.T) {
 		"limits itself": {WorkerGPUs{Runtime: "cuda", Count: 1, Exclusive: true, Limited: true},
 			map[string]string{"compute-runtime": "cuda", "gpu-count": "1", "gpu-archs": "", "gpu-sharing": "exclusive", "gpu-limit": "own", "gpus": ""}},
 	} {
-		require.Equal(t, c.want, c.gpus.Bag(), name)
-		got, problems := ParseWorkerGPUs(c.gpus.Bag())
+		require.Equal(t, c.want, c.gpus.Databag(), name)
+		got, problems := ParseWorkerGPUs(c.gpus.Databag())
 		require.Empty(t, problems, name)
 		require.Equal(t, c.gpus, got, name)
 	}
 }
 
-func TestWrongGPUsOfAWorkerAreLeftOutAndNamed(t *testing.T) {
+func TestInvalidGPUsOfAWorkerAreProblems(t *testing.T) {
 	for name, c := range map[string]struct {
 		bag  map[string]string
 		want WorkerGPUs
@@ -63,7 +67,7 @@ func FuzzParseWorkerGPUs(f *testing.F) {
 		if len(strings.Join(problems, "")) > 2000 {
 			t.Errorf("a text of %d bytes", len(strings.Join(problems, "")))
 		}
-		again, problems := ParseWorkerGPUs(g.Bag())
+		again, problems := ParseWorkerGPUs(g.Databag())
 		require.Equal(t, g, again)
 		require.Empty(t, problems)
 		sum := 0
@@ -73,5 +77,128 @@ func FuzzParseWorkerGPUs(f *testing.F) {
 		if g.Count < 0 || g.Count > maxGPUs || sum > g.Count || len(g.Archs) > maxArchs {
 			t.Errorf("%+v", g)
 		}
+	})
+}
+
+var publishedAt = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)
+
+func is(b bool) *bool { return &b }
+
+// publishedTwo are two GPUs of a unit that leases them.
+func publishedTwo() WorkerGPUs {
+	return WorkerGPUs{Runtime: "rocm", Count: 2, Exclusive: true, Archs: CountArchs([]string{"gfx942", "gfx942"}), Since: publishedAt, Each: []PublishedGPU{
+		{Index: 0, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "in_service", Leased: is(true)},
+		{Index: 3, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "withheld", Leased: is(false)}}}
+}
+
+func TestPublishedGPUsAreReadBack(t *testing.T) {
+	g := publishedTwo()
+	bag := g.Databag()
+	require.Equal(t, `{"at":"2026-08-01T14:00:00Z","gpus":[{"index":0,"gfx":"gfx942","model":"AMD Instinct MI300X OAM","service":"in_service","leased":true},`+
+		`{"index":3,"gfx":"gfx942","model":"AMD Instinct MI300X OAM","service":"withheld","leased":false}]}`, bag["gpus"])
+	got, problems := ParseWorkerGPUs(bag)
+	require.Empty(t, problems)
+	require.Equal(t, g, got)
+	require.False(t, got.Each[0].Quarantined() || got.Each[0].Free() || got.Each[1].Free())
+	require.True(t, got.Each[1].Quarantined())
+	require.True(t, PublishedGPU{Leased: is(false)}.Free(), "nobody watches it, as it is not AMD's")
+	require.False(t, PublishedGPU{Service: "in_service"}.Free(), "nobody leases it, as it is shared")
+
+	delete(bag, "gpus") // an older charm
+	got, problems = ParseWorkerGPUs(bag)
+	require.Empty(t, problems)
+	require.Nil(t, got.Each)
+	require.Equal(t, 2, got.Count)
+
+	// A card's memory can have any name.
+	g.Each[0].Model = "\x1b[2J\u202e" + strings.Repeat("x", 100)
+	got, problems = ParseWorkerGPUs(g.Databag())
+	require.Empty(t, problems)
+	require.Equal(t, "?[2J?"+strings.Repeat("x", 59)+"...", got.Each[0].Model)
+}
+
+// Each change of a bag is a hook of the web.
+func TestDatabagOfGPUsChangesOnlyWithTheGPUs(t *testing.T) {
+	const hook = 5 * time.Minute
+	g := publishedTwo()
+	g.Each[0].Model += "  \n"
+	bag, at := map[string]string{}, publishedAt
+	tell := func(after time.Duration) (changed bool) {
+		at = at.Add(after)
+		before := bag["gpus"]
+		bag = g.After(bag, at).Databag()
+		return bag["gpus"] != before
+	}
+	require.True(t, tell(0))
+	require.Contains(t, bag["gpus"], `{"at":"2026-08-01T14:00:00Z",`)
+	for range 12 {
+		require.False(t, tell(hook), "nothing is new")
+	}
+	g.Each[0].Leased = is(false)
+	require.True(t, tell(hook), "the first lease that ends for long")
+	require.Contains(t, bag["gpus"], `{"at":"2026-08-01T15:05:00Z",`)
+	g.Each[0].Leased = is(true)
+	require.False(t, tell(hook), "leases alone wait")
+	g.Each[1].Leased = nil
+	require.False(t, tell(hook))
+	require.True(t, tell(hook), "for a quarter of an hour")
+	g.Each[0].Leased = is(false)
+	require.True(t, tell(-time.Hour), "a clock that was set back holds nothing up")
+	g.Each[0].Service = "withheld"
+	require.True(t, tell(time.Second), "what matters is told at once")
+	g.Count, g.Each = 1, g.Each[:1]
+	require.True(t, tell(time.Second))
+	g = WorkerGPUs{}
+	require.True(t, tell(time.Second))
+	require.Empty(t, bag["gpus"])
+	require.False(t, tell(time.Second))
+}
+
+func TestInvalidListsOfGPUsAreProblems(t *testing.T) {
+	const at = `{"at":"2026-08-01T14:00:00Z","gpus":`
+	for text, say := range map[string]string{
+		`[]`:                           `gpus: "[]" is not a list of GPUs`,
+		at + `[]}`:                     "gpus: 0 GPUs are not the 1 of gpu-count",
+		at + `[{},{"index":1}]}`:       "gpus: 2 GPUs are not the 1 of gpu-count",
+		`{"gpus":[{}]}`:                "gpus: no clock shows the year 1",
+		`{"at":"soon","gpus":[{}]}`:    `gpus: "{\"at\":\"soon\",\"gpus\":[{}]}" is not a list of GPUs`,
+		at + `[{"index":-1}]}`:         "gpus: there can't be two GPUs -1, nor one beyond 1024",
+		at + `[{"index":1024}]}`:       "gpus: there can't be two GPUs 1024, nor one beyond 1024",
+		at + `[{"gfx":"gfx\n"}]}`:      `gpus: "gfx\n" is not an architecture such as gfx942`,
+		at + `[{"service":"sick"}]}`:   `gpus: "sick" is not a state of a GPU`,
+		strings.Repeat(" ", 256<<10+1): "gpus: 262145 bytes are more than the GPUs of a machine need",
+	} {
+		g, problems := ParseWorkerGPUs(map[string]string{"gpu-count": "1", "gpus": text})
+		require.Equal(t, WorkerGPUs{Count: 1}, g, text)
+		require.Equal(t, say, strings.Join(problems, "; "))
+	}
+	g, problems := ParseWorkerGPUs(map[string]string{"gpu-count": "1", "gpus": at + `[{"index":7,"of another version":1}],"more":2}`})
+	require.Empty(t, problems)
+	require.Equal(t, []PublishedGPU{{Index: 7}}, g.Each)
+	_, problems = ParseWorkerGPUs(map[string]string{"gpu-count": "2", "gpus": at + `[{"index":7},{"index":7}]}`})
+	require.Equal(t, []string{"gpus: there can't be two GPUs 7, nor one beyond 1024"}, problems)
+}
+
+func FuzzPublishedGPUs(f *testing.F) {
+	f.Add(2, publishedTwo().Databag()["gpus"])
+	f.Add(1, `{"at":"9999-12-31T23:59:59-23:59","gpus":[{"model":"\u001b[2J\ud800 "}]}`)
+	f.Add(0, `{"gpus":null}`)
+	f.Fuzz(func(t *testing.T, count int, text string) {
+		bag := map[string]string{"gpu-count": fmt.Sprint(count), "gpus": text}
+		g, problems := ParseWorkerGPUs(bag)
+		oneLine(t, problems...)
+		if len(g.Each) > maxGPUs || len(g.Each) > 0 && len(g.Each) != g.Count {
+			t.Errorf("%+v", g)
+		}
+		for _, one := range g.Each {
+			if len([]rune(one.Model)) > maxModel || strings.ContainsFunc(one.Model, func(r rune) bool { return !unicode.IsPrint(r) }) || !slices.Contains(services, one.Service) {
+				t.Errorf("%+v", one)
+			}
+		}
+		again, problems := ParseWorkerGPUs(g.Databag())
+		require.Empty(t, problems)
+		require.Equal(t, g, again)
+		// A unit that finds this in its own bag, and the same on its machine, changes nothing.
+		require.Equal(t, g.Databag(), g.After(g.Databag(), g.Since.Add(time.Hour)).Databag())
 	})
 }

@@ -6,15 +6,14 @@ import (
 	"hash/crc64"
 )
 
-// maxChunk is the longest uncompressed chunk of LZMA2.
+// maxChunk is the length of the longest uncompressed chunk of LZMA2.
 const maxChunk = 1 << 16
 
 var xzCheck = crc64.MakeTable(crc64.ECMA)
 
-// xz wraps data into an .xz file (version 1.2.1 of the format's specification,
-// with the CRC64 check that the xz program uses) whose LZMA2 chunks are stored
-// and not compressed. Every reader of .xz takes it, and a databag is no place
-// where bytes are dear.
+// xz returns data as an .xz file (specification 1.2.1) with the CRC64 check that the xz
+// program uses. Its LZMA2 chunks are stored without compression. Every reader of .xz
+// accepts that, and the size of a databag does not matter.
 func xz(data []byte) []byte {
 	le := binary.LittleEndian
 	flags := []byte{0, 4} // stream flags: the check is CRC64
@@ -52,10 +51,11 @@ func xz(data []byte) []byte {
 	footer := le.AppendUint32(nil, uint32((len(out)-index)/4-1))
 	footer = append(footer, flags...)
 	out = le.AppendUint32(out, crc32.ChecksumIEEE(footer))
-	return append(append(out, footer...), 'Y', 'Z')
+	out = append(out, footer...)
+	return append(out, 'Y', 'Z')
 }
 
-// pad brings the part that began at start to a multiple of four bytes.
+// pad extends the part from start to a multiple of four bytes.
 func pad(b []byte, start int) []byte {
 	for (len(b)-start)%4 != 0 {
 		b = append(b, 0)

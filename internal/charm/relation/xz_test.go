@@ -22,7 +22,7 @@ func unpack(t *testing.T, data []byte) string {
 	return out.String()
 }
 
-func TestXZIsReadByTheProgram(t *testing.T) {
+func TestXZProgramReadsTheOutput(t *testing.T) {
 	for name, size := range map[string]int{"nothing": 0, "one byte": 1, "one chunk": maxChunk, "one more": maxChunk + 1, "several": 5*maxChunk - 3} {
 		t.Run(name, func(t *testing.T) {
 			text := make([]byte, size)

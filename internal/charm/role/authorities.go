@@ -20,30 +20,30 @@ import (
 )
 
 const (
-	// SystemCerts is what the machine trusts, as update-ca-certificates makes it of the
-	// public authorities and those in /usr/local/share/ca-certificates; SystemBundle all
-	// of it in one file.
+	// SystemCerts has the authorities that the machine trusts. update-ca-certificates makes
+	// it from the public authorities and from /usr/local/share/ca-certificates.
+	// SystemBundle has all of them in one file.
 	SystemCerts  = "/etc/ssl/certs"
 	SystemBundle = SystemCerts + "/ca-certificates.crt"
-	// authoritiesDir has those of the relation, each in a file, as a file is one
-	// certificate there. It goes last, so that it tells of files that went and are
-	// trusted still.
+	// authoritiesDir has the authorities of the relation, one certificate in each file. It
+	// is removed last, because it shows that removed files may still be trusted.
 	authoritiesDir = "/usr/local/share/ca-certificates/concourse-ci-machine"
-	authorityName  = "concourse-ci-machine-" // begins the name of each
+	authorityName  = "concourse-ci-machine-" // prefix of each file's name
 
 	// UpdateTrust is the trigger that makes SystemCerts.
 	UpdateTrust = "update-ca-certificates"
 )
 
-// Trust is what there is on the machine of authorities that a relation gave.
+// Trust holds the state of the machine's authorities from relations.
 type Trust struct {
-	Dir     bool     // there is authoritiesDir
-	Files   []string // names in it
-	Links   []string // names of files that SystemCerts has links to
-	Dangles bool     // SystemCerts has a link that leads nowhere
+	Dir     bool     // authoritiesDir exists
+	Files   []string // names in authoritiesDir
+	Links   []string // names of files with a link in SystemCerts
+	Dangles bool     // SystemCerts has a broken link
 }
 
-// ObserveTrust looks for it. Where no relation ever gave any it looks at one name.
+// ObserveTrust reads Trust. If no relation ever provided authorities, it reads one name
+// only.
 func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
 	names := func(dir string) (names []string) {
 		entries, failed := r.ReadDir(dir)
@@ -70,38 +70,41 @@ func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
 	return t, jujuerrors.Annotate(err, "cannot observe which authorities are trusted")
 }
 
-// authorities returns the authorities that the relations give, and remarks on them.
+// authorities returns the authorities of the relations, and warnings about them.
 func authorities(o Observed) (all []relation.Authority, causes []status.Cause) {
 	remark := func(format string, args ...any) {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("receive-ca-certs: "+format, args...)})
+		causes = append(causes, status.Cause{Kind: status.Active,
+			Text: fmt.Sprintf("receive-ca-certs: "+format, args...)})
 	}
 	var given [][]relation.Authority
 	for _, l := range o.Facts.Authorities.Relations {
 		some, problems := relation.ParseAuthorities(l.Remote, l.Units)
 		for _, p := range problems {
-			remark("%s; have %s mend it, or run juju remove-relation %s:receive-ca-certs %s", p, l.App, juju.AppOf(o.Facts.Unit), l.App)
+			remark("%s; have %s mend it, or run juju remove-relation %s:receive-ca-certs %s", p, l.App,
+				juju.AppOf(o.Facts.Unit), l.App)
 		}
 		if len(some)+len(problems) == 0 {
 			remark("%s has given no certificate yet; see juju status %s", l.App, l.App)
 		}
 		given = append(given, some)
 	}
-	all, left := shareAuthorities(given)
-	for i, n := range left {
+	all, dropped := shareAuthorities(given)
+	for i, n := range dropped {
 		if n > 0 {
 			app := o.Facts.Authorities.Relations[i].App
-			remark("%d of %d authorities of %s are not trusted, as the limit is %d; have it give fewer, or run juju remove-relation %s:receive-ca-certs %s",
+			remark("%d of %d authorities of %s are not trusted, as the limit is %d; have it give fewer, or run "+
+				"juju remove-relation %s:receive-ca-certs %s",
 				n, len(given[i]), app, relation.MaxAuthorities, juju.AppOf(o.Facts.Unit), app)
 		}
 	}
 	return all, causes
 }
 
-// shareAuthorities takes one authority of each relation in turn until the limit is
-// reached, so that a relation with many takes no place from one with few. left has the
-// number of authorities of each relation that found no place.
-func shareAuthorities(given [][]relation.Authority) (all []relation.Authority, left []int) {
-	left = make([]int, len(given))
+// shareAuthorities takes one authority of each relation in turn until the limit is reached.
+// So a relation with many authorities does not displace authorities of another one. dropped
+// has the number of dropped authorities of each relation.
+func shareAuthorities(given [][]relation.Authority) (all []relation.Authority, dropped []int) {
+	dropped = make([]int, len(given))
 	trusted := map[string]bool{}
 	for turn, more := 0, true; more; turn++ {
 		more = false
@@ -114,17 +117,17 @@ func shareAuthorities(given [][]relation.Authority) (all []relation.Authority, l
 			switch {
 			case trusted[a.Fingerprint]:
 			case len(all) == relation.MaxAuthorities:
-				left[i]++
+				dropped[i]++
 			default:
 				trusted[a.Fingerprint] = true
 				all = append(all, a)
 			}
 		}
 	}
-	return relation.Distinct(all), left
+	return relation.Distinct(all), dropped
 }
 
-// DesireTrust has the machine trust these authorities, and no others of the charm's.
+// DesireTrust makes the machine trust exactly these authorities, apart from public ones.
 func DesireTrust(t Trust, all []relation.Authority) (rs []plan.Resource) {
 	if len(all) == 0 && !t.Dir {
 		return nil
@@ -146,8 +149,8 @@ func DesireTrust(t Trust, all []relation.Authority) (rs []plan.Resource) {
 		}
 	}
 	argv := []string{"update-ca-certificates"}
-	// A link stays where nothing is added, and then leads nowhere, at which Concourse's
-	// copy for checks, gets and puts would fail.
+	// Without --fresh a removed file leaves a broken link. Concourse copies the folder for
+	// checks, gets and puts, and the copy would fail.
 	if t.Dangles || slices.ContainsFunc(t.Links, unknown) {
 		argv = append(argv, "--fresh")
 	}
@@ -161,20 +164,21 @@ func DesireTrust(t Trust, all []relation.Authority) (rs []plan.Resource) {
 
 func fileOf(a relation.Authority) string { return authorityName + a.Fingerprint[:32] + ".crt" }
 
-// KnowAuthorities notes the authorities that tasks trust, and returns remarks on them.
+// KnowAuthorities sets the authorities that tasks trust, and returns warnings about them.
 func (d *Desired) KnowAuthorities(o Observed) (remarks []status.Cause) {
 	d.Trusted, remarks = authorities(o)
 	return remarks
 }
 
-// TrustAuthorities has the machine trust the authorities of the relations.
+// TrustAuthorities makes the machine trust the authorities of the relations.
 func (d *Desired) TrustAuthorities(o Observed) {
 	remarks := d.KnowAuthorities(o)
 	d.Causes = append(d.Causes, remarks...)
 	d.Resources = append(d.Resources, DesireTrust(o.Trust, d.Trusted)...)
 }
 
-// TrustInputs are inputs of a restart: a process reads once what the machine trusts.
+// TrustInputs returns inputs for the restart of a process, which reads authorities only
+// once.
 func (d *Desired) TrustInputs() (inputs [][]byte) {
 	for _, a := range d.Trusted {
 		inputs = append(inputs, []byte(a.Fingerprint))

@@ -35,8 +35,7 @@ func authority(digit string) relation.Authority {
 	return relation.Authority{Fingerprint: fingerprint, PEM: "PEM " + digit + "\n"}
 }
 
-// trusting is a machine with a stand-in of update-ca-certificates, and what it was called
-// with.
+// trusting returns a machine with a simulated update-ca-certificates, and its calls.
 func trusting(t *testing.T) (h host.Host, calls *[][]string) {
 	t.Helper()
 	calls = new([][]string)
@@ -92,7 +91,7 @@ func links(t *testing.T, h host.Host) (names []string) {
 	return names
 }
 
-func TestTheMachineTrustsTheAuthoritiesAndNoOthers(t *testing.T) {
+func TestMachineTrustsOnlyTheAuthoritiesOfRelations(t *testing.T) {
 	h, calls := trusting(t)
 	require.Empty(t, trust(t, h, -1), "nobody ever gave any")
 	a, b, c := authority("a"), authority("b"), authority("c")
@@ -119,7 +118,7 @@ func TestTheMachineTrustsTheAuthoritiesAndNoOthers(t *testing.T) {
 }
 
 // A run that is killed anywhere, before a reboot too, which forgets the stamps.
-func TestTrustConvergesWhereverARunEnded(t *testing.T) {
+func TestTrustConvergesAfterAKilledRun(t *testing.T) {
 	a, b := authority("a"), authority("b")
 	for _, reboot := range []bool{false, true} {
 		for _, to := range [][]relation.Authority{{b}, {a, b}, nil} {
@@ -145,7 +144,7 @@ func TestTrustConvergesWhereverARunEnded(t *testing.T) {
 	}
 }
 
-func TestWhatIsInTheFolderOfAuthoritiesIsTheCharms(t *testing.T) {
+func TestFolderOfAuthoritiesHasNoOtherFiles(t *testing.T) {
 	h, calls := trusting(t)
 	a := authority("a")
 	trust(t, h, -1, a)
@@ -158,7 +157,7 @@ func TestWhatIsInTheFolderOfAuthoritiesIsTheCharms(t *testing.T) {
 	require.Equal(t, [][]string{{"update-ca-certificates", "--fresh"}}, *calls, "what leads nowhere stops Concourse's copy")
 }
 
-// madeAuthority is the certificate of another authority each time.
+// madeAuthority returns the certificate of a new authority.
 func madeAuthority(t *testing.T, key *ecdsa.PrivateKey) string {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -169,7 +168,7 @@ func madeAuthority(t *testing.T, key *ecdsa.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// Another application's many certificates push nobody else's out.
+// An application with many certificates does not displace those of another application.
 func TestRelationsShareTheLimitOfAuthorities(t *testing.T) {
 	list := func(from, n int) (all []relation.Authority) {
 		for i := range n {
@@ -201,7 +200,7 @@ func TestRelationsShareTheLimitOfAuthorities(t *testing.T) {
 	}
 }
 
-func TestStatusNamesTheRelationThatGivesTooManyAuthorities(t *testing.T) {
+func TestStatusNamesTheRelationWithTooManyAuthorities(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	var many []string
@@ -221,7 +220,7 @@ func TestStatusNamesTheRelationThatGivesTooManyAuthorities(t *testing.T) {
 		Text: "receive-ca-certs: 4 of 203 authorities of vault are not trusted, as the limit is 200; have it give fewer, or run juju remove-relation web:receive-ca-certs vault"}}, causes)
 }
 
-func TestAuthoritiesOfAllRelationsCountAndTheStatusTellsOfWrongOnes(t *testing.T) {
+func TestAuthoritiesOfAllRelationsAreTrustedAndInvalidOnesNamed(t *testing.T) {
 	o := Observed{Facts: model.Facts{Unit: "web/1", Authorities: model.Authorities{Relations: []model.Relation{
 		{App: "ca"}, {App: "vault", Remote: map[string]string{"certificates": "["}},
 	}}}}

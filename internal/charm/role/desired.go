@@ -1,38 +1,42 @@
 package role
 
 import (
+	"context"
+	"errors"
+
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// Desired is what the machine should be in either role. What only a worker or a web
-// has is in the packages of these.
+// Desired holds the part of the desired state that both roles have.
 type Desired struct {
 	Resources []plan.Resource
-	Causes    []status.Cause // why the unit is not ready, as far as it can be known before applying
+	Causes    []status.Cause // reasons why the unit is not ready, as far as they are known before applying
 	Release   release.Release
-	Trusted   []relation.Authority // those of relations
+	Trusted   []relation.Authority // from relations
 
-	Remove    bool // the unit is going away
-	EndsTasks bool // the operator ended the worker's tasks, see the function
-	// Refused is why nothing at all is done: the Python charm's service can't be
-	// taken over yet, and runs on.
+	Remove    bool // the unit is being removed
+	EndsTasks bool // see function EndsTasks
+	// Refused has the reasons why nothing is done: the Python charm's service cannot be
+	// taken over yet and keeps running.
 	Refused []status.Cause
 }
 
-// RunningTasks is what stopping a worker for good disrupts. Restarting one
-// does not: its containers live on and the new process takes them over.
+// RunningTasks is the disruption of a worker's stop. A restart does not disrupt tasks: their
+// containers keep running, and the new process takes them over.
 const RunningTasks = "running tasks"
 
-// EndsTasks reports whether the operator ended the worker's tasks: by removing the unit,
-// or its relation to the web. A web that goes away for a while does not end them. A unit
-// that is removed breaks its relations first, that of the peers last, and only then the
-// others see it go (Juju, uniter/relation/relationer.go: die). So its tasks end in the
-// hook before, not in stop. With mode=worker the missing relation is enough: the hook
-// that saw it end may have failed.
+// EndsTasks reports whether the operator ended the worker's tasks by removing the unit or
+// its relation to the web. The temporary absence of a web does not end them. A removed unit
+// breaks its relations first, the relation of the peers last. Only then the other units see
+// it leave (Juju, uniter/relation/relationer.go: die). So its tasks end in that hook and
+// not in stop. With mode=worker the missing relation is sufficient, because the hook that
+// saw it end may have failed.
 func EndsTasks(event string, f model.Facts) bool {
 	if f.Mode() == "worker" && len(f.Flights) == 0 {
 		return true
@@ -40,8 +44,60 @@ func EndsTasks(event string, f model.Facts) bool {
 	return model.Leaving(event) || f.Mode() == "auto" && event == "peers-relation-broken"
 }
 
-// TakeOver comes when the unit's own service is as it should be, and before an
-// exporter, whose port the Python charm's has.
+// TakeOver removes the files of the Python charm. It comes after the unit's service is set
+// up, and before an exporter, because the Python charm's exporter has its port.
 func (d *Desired) TakeOver(o Observed) {
 	d.Resources = append(d.Resources, o.Predecessor...)
+}
+
+// Remediable marks errors that only the operator can fix. Remedy returns the fix.
+type Remediable interface{ Remedy() string }
+
+// Refusals returns the reasons why the Python charm's service cannot be taken over now. They
+// are found before the first step. While there is a reason, nothing changes and the service
+// keeps running. A stopped service is not a reason, and also not a service that the operator
+// ended by removing a relation. able reports that the service will run again or must end.
+// why has the obstacles.
+func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause) {
+	for _, err := range o.Refused {
+		var r Remediable
+		if errors.As(err, &r) {
+			causes = append(causes, status.Cause{Kind: status.Blocked, Text: r.Remedy()})
+		}
+	}
+	unit, what := concourse.Unit, "worker"
+	if o.Facts.Role == model.WebRole {
+		unit, what = concourse.WebUnit, "web"
+	}
+	running := o.TakesOver && o.Units[unit].Running()
+	if running && !able && len(causes) == 0 {
+		causes = append(causes, why...)
+	}
+	if running && len(causes) > 0 {
+		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "the Python charm's " + what +
+			" runs on until then"})
+	}
+	return causes
+}
+
+// Shared reports whether several units share the storage of releases.
+func (o Observed) Shared() bool { return o.Config.SharedStorage != "none" }
+
+// DesireRelease installs the release and its folders. before runs when another release is
+// about to replace the current one. If the storage cannot be used, the run ends there, and
+// the status shows the reason.
+func DesireRelease(d *Desired, o Observed, before plan.Resource) {
+	for _, text := range o.Remarks {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	for _, text := range o.Config.Notes {
+		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+	}
+	if o.Storage != nil {
+		d.Resources = append(d.Resources, StepOf("use the shared storage", "shared-storage="+o.Config.SharedStorage,
+			func(context.Context, host.Host) error { return o.Storage }))
+		return
+	}
+	d.Resources = append(d.Resources, release.Folders(o.Shared())...)
+	d.Resources = append(d.Resources, release.Install{Release: o.Release, Before: before})
 }

@@ -15,10 +15,10 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// WorkerName is the one that the web knows the worker by.
+// WorkerName returns the worker's name at the web.
 func WorkerName(kept, unit, id string) string { return cmp.Or(kept, concourse.WorkerName(unit, id)) }
 
-// ProxyOf is the operator's proxies, else the model's.
+// ProxyOf returns the operator's proxies. Without them it returns the model's.
 func ProxyOf(facts model.Facts, cfg config.Config) resource.Proxies {
 	p := resource.Proxies{HTTP: cfg.HTTPProxy, HTTPS: cfg.HTTPSProxy, No: cfg.NoProxy}
 	if p == (resource.Proxies{}) {
@@ -27,17 +27,17 @@ func ProxyOf(facts model.Facts, cfg config.Config) resource.Proxies {
 	return p
 }
 
-// Attached reports whether a release was attached: an empty file is how a
-// store says that none was. The path is Juju's own, not below the root.
+// Attached reports whether a release was attached. An empty file means that none was. The
+// path is Juju's and not below the root.
 func Attached(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.Size() > 0
 }
 
-// LandedFile says that the operator landed this worker: hooks leave it down.
+// LandedFile exists if the operator landed this worker. Then hooks do not start it.
 const LandedFile = model.StateDir + "/landed"
 
-// ReadOptional is a file as text, "" where there is none.
+// ReadOptional returns a file as text, "" if it is missing.
 func ReadOptional(r host.Root, path string) (string, error) {
 	data, err := r.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,6 @@
-// Package role is what units of both roles have in common: what is observed of each,
-// the form of what is desired, the release, Pebble and the charm's own programs.
-// Packages worker and web decide on top of it, and package charm does what they say.
+// Package role has the common parts of both roles: their observed and desired state, the
+// release, Pebble and the charm's programs. Packages worker and web decide on top of it. It
+// never changes the machine: package charm applies the resources.
 package role
 
 import (
@@ -15,38 +15,37 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// Observed is what Desire of either role decides on. It is data: two equal ones
-// give equal desires.
+// Observed holds the input of Desire in both roles. It is plain data: equal values give
+// equal desired states.
 type Observed struct {
-	Event    string // the hook's name
+	Event    string // name of the hook
 	Facts    model.Facts
 	Config   config.Config
 	Machine  machine.Machine
 	Arch     string // amd64, arm64
-	CharmDir string // where the charm's own files are, as this process opens them
+	CharmDir string // folder of the charm's files, as this process opens it
 	Now      time.Time
 
 	Trust   Trust
 	Install amd.InstallState
 	Kernel  string // uname -r
 
-	// Release is the one that is wanted, ReleaseID its identity once installed.
+	// Release is the wanted release. ReleaseID identifies it after its installation.
 	Release   release.Release
 	ReleaseID string
-	// Storage is why the shared storage can't be used; nil where it can, or
-	// where there is none.
+	// Storage has the reason why shared storage cannot be used. It is nil if it can, or if
+	// shared storage is not used.
 	Storage error
-	// Remarks are about the release: what auto-upgrade leaves to the operator, or
-	// that a version was given up here.
+	// Remarks are about the release, for example that a version failed to start here.
 	Remarks  []string
-	WorkerID string // of the work folder; a fresh one where it has none
-	KeptName string // of a worker that the Python charm registered; "" for others
-	// TakesOver says that this unit's service is as the Python charm set it up;
-	// Refused are keys that it has and that are of no use.
+	WorkerID string // id in the work folder, or a new one
+	KeptName string // name of a worker that the Python charm registered, or ""
+	// TakesOver reports that the Python charm set up this unit's service. Refused has its
+	// invalid keys.
 	TakesOver bool
 	Refused   []error
-	// Predecessor takes away what the Python charm left.
+	// Predecessor removes the files of the Python charm.
 	Predecessor []plan.Resource
 	Units       map[string]resource.UnitState
-	Programs    []byte // tells whether the charm's own programs changed
+	Programs    []byte // changes if the charm's programs change
 }

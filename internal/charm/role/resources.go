@@ -2,20 +2,21 @@ package role
 
 import (
 	"context"
+	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 )
 
-// Impossible is desired state that could not be written down; it fails the
-// plan, so that nothing is applied by halves.
+// Impossible replaces a desired state that could not be computed. It fails the plan, so that
+// nothing is applied.
 type Impossible struct{ Err error }
 
 // Diff implements plan.Resource.
 func (i Impossible) Diff(context.Context, host.Host) (plan.Plan, error) { return nil, i.Err }
 
-// step is a resource that is due in this run, whatever the machine is like.
+// step describes a resource that is always due in this run.
 type step struct {
 	plan.Step
 	do func(context.Context, host.Host) error
@@ -28,7 +29,7 @@ func (s step) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	return plan.Plan{p}, nil
 }
 
-// Series is several resources in the place of one.
+// Series combines several resources into one.
 type Series []plan.Resource
 
 // Diff implements plan.Resource.
@@ -36,16 +37,28 @@ func (s Series) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	return plan.Diff(ctx, h, s...)
 }
 
-// Starts reports whether a unit that is wanted up is started by this run, with
-// all that was written before: one that is up or about to be is not.
+// Starts reports whether this run starts a unit that should run. A unit that already runs,
+// or is about to, was started with an earlier state of its files.
 func Starts(s resource.UnitState) bool { return !s.Running() && s.Active != "activating" }
 
-// Tolerated returns a step that is due in this run. If it fails, that is a note.
+// Tolerated returns a step that is always due in this run and may fail. A failure is a note.
 func Tolerated(op, why string, do func(context.Context, host.Host) error) plan.Resource {
 	return step{plan.Step{Op: op, Why: why, Tolerate: true}, do}
 }
 
-// StepOf is a step that is due in this run.
+// StepOf returns a step that is always due in this run.
 func StepOf(op, why string, do func(context.Context, host.Host) error) plan.Resource {
 	return step{plan.Step{Op: op, Why: why}, do}
 }
+
+// WebSettleTime is how long a hook waits for a web that it started. The web prepares the
+// database first.
+const WebSettleTime = 60 * time.Second
+
+// A started worker needs 4 to 6 s until it is registered. A worker that lost its web retries
+// every 5 s. A hook waits that long, so that the status is right before the next
+// update-status.
+const (
+	SettleTime = 15 * time.Second
+	SettlePoll = 500 * time.Millisecond
+)

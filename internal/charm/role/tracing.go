@@ -11,9 +11,9 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Tracing is where the relation tracing has this unit's process send its traces, and what
-// there is to tell of it. The operator's own way wins: a variable in env, the process's
-// environment as it is, or one of its flags. service is the process's name among traces.
+// Tracing returns the receiver of the relation tracing for a process, and warnings about it.
+// The operator's setting has priority: a variable in env, which is the current environment
+// of the process, or a flag. service is the name of the process in traces.
 func Tracing(o Observed, env []byte, flags []string, service string) (t concourse.Tracing, causes []status.Cause) {
 	l := o.Facts.Watchers.Tracing
 	if l == nil {
@@ -29,9 +29,11 @@ func Tracing(o Observed, env []byte, flags []string, service string) (t concours
 		name, _, _ := strings.Cut(flags[flag], "=")
 		return remark("extra-web-flags has %s, which wins; take it out to send traces to %s", name, l.App)
 	case own != "":
-		return remark("the file of the environment has %s of your own, which wins; take it out to send traces to %s", own, l.App)
+		return remark("the file of the environment has %s of your own, which wins; take it out to send traces to %s",
+			own, l.App)
 	case problem != nil:
-		return remark("%s; no traces are sent until %s mends it, or you run juju remove-relation %s:tracing %s", problem, l.App, juju.AppOf(o.Facts.Unit), l.App)
+		return remark("%s; no traces are sent until %s mends it, or you run juju remove-relation %s:tracing %s",
+			problem, l.App, juju.AppOf(o.Facts.Unit), l.App)
 	case !ok:
 		return remark("%s offers no otlp_grpc yet, so no traces are sent; see juju status %s", l.App, l.App)
 	}
@@ -39,7 +41,7 @@ func Tracing(o Observed, env []byte, flags []string, service string) (t concours
 		Model: o.Facts.Model, ModelUUID: o.Facts.ModelUUID, Unit: o.Facts.Unit}, nil
 }
 
-// tracingFlag reports whether a flag of concourse web says where traces go.
+// tracingFlag reports whether a flag of concourse web sets a receiver of traces.
 func tracingFlag(flag string) bool {
 	for _, to := range []string{"otlp", "jaeger", "honeycomb", "stackdriver"} {
 		if strings.HasPrefix(flag, "--tracing-"+to+"-") {

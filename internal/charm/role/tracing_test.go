@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-func TestTracesGoWhereTheRelationSaysUnlessTheOperatorDoes(t *testing.T) {
+func TestTracesUseTheRelationUnlessTheOperatorSetsAReceiver(t *testing.T) {
 	const offer = `[{"protocol": {"name": "otlp_grpc", "type": "grpc"}, "url": "tempo:4317"}, {"protocol": {"name": "otlp_http", "type": "http"}, "url": "https://tempo:4318"}]`
 	for name, c := range map[string]struct {
 		receivers, env string

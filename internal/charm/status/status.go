@@ -1,5 +1,5 @@
-// Package status is what juju status shows of a unit, made from causes with a
-// kind and a text that says what to do. It imports nothing of the charm.
+// Package status makes the status of a unit from causes. A cause has a kind, and a text that
+// names the remedy. The package imports no other package of the charm.
 package status
 
 import (
@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// Kind is one of Juju's workload states, the best last.
+// Kind names one of Juju's workload states.
 type Kind string
 
 // The workload states that a charm can set.
 const (
 	Blocked     Kind = "blocked" // only the operator can help
-	Waiting     Kind = "waiting" // it will come right by itself
+	Waiting     Kind = "waiting" // it resolves without the operator
 	Maintenance Kind = "maintenance"
 	Active      Kind = "active"
 )
 
-// Cause is one reason for a state, with what to do about it.
+// Cause holds a reason for a state, with its remedy.
 type Cause struct {
 	Kind Kind
 	Text string
 }
 
-// Status is what `juju status` shows.
+// Status holds a state and its text in `juju status`.
 type Status struct {
 	Kind    Kind
 	Message string
 }
 
-// Of is the worst of the causes, with every cause named, worst first.
-// Without a cause that keeps the unit from working it is active with ready
-// as its text. Causes that are Active are remarks: they follow the text.
+// Of returns the worst state of the causes, with the texts of all causes, worst first.
+// Causes that are Active are warnings. If there are only warnings, the unit is active, and
+// its text begins with ready.
 func Of(ready string, causes []Cause) Status {
 	order := []Kind{Blocked, Waiting, Maintenance, Active}
 	sorted := slices.Clone(causes)

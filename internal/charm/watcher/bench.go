@@ -28,7 +28,7 @@ func (u *Unit) beginBench() error {
 		return nil
 	}
 	for _, e := range entries {
-		if one, wrong := u.pins().Read(e.Name()); one != nil || wrong != nil && clockpin.Plain(e.Name()) {
+		if one, wrong := u.pins().Read(e.Name()); one != nil || wrong != nil && clockpin.IsWholeGPU(e.Name()) {
 			err = errors.Join(err, u.Start("gpu", "bench", e.Name()))
 		}
 	}
@@ -81,7 +81,7 @@ func (u *benchSight) look(ctx context.Context) (pinned bool, err error) {
 		return false, nil
 	}
 	now := clockpin.Judge(held.Record, u.read(held))
-	if err := held.Note(now); err != nil {
+	if err := held.Save(now); err != nil {
 		return false, err
 	}
 	return true, u.writeVerdict(now, name)
@@ -89,7 +89,7 @@ func (u *benchSight) look(ctx context.Context) (pinned bool, err error) {
 
 // EndBench gives a GPU back whose task is over; with end whoever has it.
 func (u *Unit) EndBench(w io.Writer, name string, end bool) error {
-	was, err := u.pins().Back(name, u.Host.Path(sysfsOf(name)), func() (string, error) {
+	was, err := u.pins().Restore(name, u.Host.Path(sysfsOf(name)), func() (string, error) {
 		if end {
 			return "", nil
 		}
@@ -99,7 +99,7 @@ func (u *Unit) EndBench(w io.Writer, name string, end bool) error {
 		return err
 	}
 	fmt.Fprintf(w, "GPU %s: its clocks are its own again, container %s had fixed them\n", name, was.Container)
-	was.MarkWrong("its clocks were given back", u.Host.Now())
+	was.MarkInvalid("its clocks were given back", u.Host.Now())
 	return u.writeVerdict(*was, name)
 }
 

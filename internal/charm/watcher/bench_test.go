@@ -240,13 +240,13 @@ func TestReadingOfADriver(t *testing.T) {
 		want  clockpin.Reading
 	}{
 		"dead":             {amdgpu.State{}, clockpin.Reading{Failed: "the GPU does not answer"}},
-		"asleep":           {amdgpu.State{Alive: true, RuntimePower: "suspended"}, clockpin.Reading{Known: true, Level: clockpin.Standard, Counters: was.Counters}},
+		"asleep":           {amdgpu.State{Alive: true, RuntimePower: "suspended"}, clockpin.Reading{ThrottleKnown: true, Level: clockpin.Standard, Counters: was.Counters}},
 		"no level":         {amdgpu.State{Alive: true}, clockpin.Reading{Failed: "operation not permitted"}},
 		"no table":         {amdgpu.State{Alive: true}, clockpin.Reading{}},
-		"bits":             {with(1, 3, amdgpu.Throttling{Active: []amdgpu.Throttle{off, on}}), clockpin.Reading{Known: true, Limits: []string{"temp_mem"}}},
+		"bits":             {with(1, 3, amdgpu.Throttling{Active: []amdgpu.Throttle{off, on}}), clockpin.Reading{ThrottleKnown: true, Limits: []string{"temp_mem"}}},
 		"MI300 on old 6.x": {with(1, 5, amdgpu.Throttling{Active: []amdgpu.Throttle{off}}), clockpin.Reading{}},
 		"counters": {with(1, 9, amdgpu.Throttling{Ticks: amdgpu.Known(7), Residency: []amdgpu.Residency{{Reason: "ppt", Ticks: 3}}}),
-			clockpin.Reading{Known: true, Counters: clockpin.Counters{{Ticks: 7}, {Reason: "ppt", Ticks: 3}}}},
+			clockpin.Reading{ThrottleKnown: true, Counters: clockpin.Counters{{Ticks: 7}, {Reason: "ppt", Ticks: 3}}}},
 	} {
 		var got clockpin.Reading
 		var unread error

@@ -25,7 +25,7 @@ func (u *benchSight) close() {
 }
 
 // read reads a GPU's level, clocks, and what slows it down, as the exporter would.
-func (u *benchSight) read(held *clockpin.Held) clockpin.Reading {
+func (u *benchSight) read(held *clockpin.HeldPin) clockpin.Reading {
 	now := clockpin.Reading{At: u.Host.Now()}
 	level, unread := held.Now()
 	if err := u.open(); err != nil {
@@ -79,13 +79,13 @@ func readingOf(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.R
 	now.Clocks, now.Busy = clocksOf(s), s.Activity.Graphics.Known && s.Activity.Graphics.Value >= busyAt
 	switch t := s.Throttling; {
 	case s.Suspended(): // nothing runs that could be slowed down, and the driver tells nothing
-		now.Level, now.Known, now.Counters = r.Level, true, r.Counters
+		now.Level, now.ThrottleKnown, now.Counters = r.Level, true, r.Counters
 	case unread != nil:
 		now.Failed = unread.Error()
 	case !s.Alive:
 		now.Failed = "the GPU does not answer"
 	case len(t.Residency) > 0:
-		now.Known = true
+		now.ThrottleKnown = true
 		if t.Ticks.Known {
 			now.Counters = append(now.Counters, clockpin.Counter{Ticks: uint64(t.Ticks.Value)})
 		}
@@ -94,7 +94,7 @@ func readingOf(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.R
 		}
 	case len(t.Active) > 0 && s.Table.Revision != nil:
 		v := *s.Table.Revision
-		now.Known = v.Format != 1 || v.Content != 4 && v.Content != 5
+		now.ThrottleKnown = v.Format != 1 || v.Content != 4 && v.Content != 5
 		for _, a := range t.Active {
 			if a.Active {
 				now.Limits = append(now.Limits, a.Reason)

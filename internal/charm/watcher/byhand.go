@@ -24,7 +24,7 @@ func (u *Unit) Return(w io.Writer, which string) error {
 		case now.Find(of.name) == nil:
 			text = of.String() + " is gone, and forgotten: it counts anew when it is back"
 		case len(standing) > 0:
-			text += ", though this stands: " + quarantine.Texts(standing) + ". It is not withheld for that any more; for anything new it is"
+			text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld for that any more; for anything new it is"
 		}
 		return now, text + ". Tags and status follow by the next hooks, within 10 minutes", err
 	})

@@ -44,7 +44,7 @@ func (u *Unit) OutOfService(unit string) (out []Out, of int, err error) {
 	all, err := u.servedNow()
 	for _, s := range all {
 		if s.State != quarantine.InService {
-			out = append(out, Out{s.String(), s.Text() + "; " + s.remedy(unit), s.Person})
+			out = append(out, Out{s.String(), s.Text() + "; " + s.remedy(unit), s.ManualReturn})
 		}
 	}
 	return out, len(all), err
@@ -54,7 +54,7 @@ func (u *Unit) OutOfService(unit string) (out []Out, of int, err error) {
 func (u *Unit) Warnings() (list []Out, err error) {
 	all, err := u.servedNow()
 	for _, s := range all {
-		if warning := s.Warned(); warning != "" {
+		if warning := s.WarningText(); warning != "" {
 			list = append(list, Out{GPU: s.String(), Text: warning})
 		}
 	}
@@ -69,9 +69,9 @@ func (s servedGPU) remedy(unit string) string {
 	}
 	back := fmt.Sprintf("juju run %s gpu-return gpu=%s", unit, which)
 	switch code := s.Code(); {
-	case s.Person:
+	case s.ManualReturn:
 		return "once it is mended: " + back
-	case s.By == quarantine.ByHand:
+	case s.QuarantinedBy == quarantine.ByHand:
 		return "give it back: " + back
 	case s.index < 0:
 		return "give it back to the unit, or go on without it: " + back

@@ -39,11 +39,11 @@ func TestGPUThatAContainerHasOpenWithoutALeaseIsGivenToNone(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	runs(t, u.Host.Root, "4711")
 	first := leasedName(t, u, 0)
-	open := func() []admission.GPU {
+	open := func() []admission.Quarantined {
 		f, _ := admission.Decode([]byte(withheldNow(t, u.Host.Root)))
 		return f.GPUs
 	}
-	want := []admission.GPU{{Name: first, Why: "is open in container " + other + ", which has not leased it (fly containers shows its build)"}}
+	want := []admission.Quarantined{{Name: first, Reason: "is open in container " + other + ", which has not leased it (fly containers shows its build)"}}
 	watched := func(containers ...string) {
 		openIn(t, u, containers...)
 		watched(t, u)

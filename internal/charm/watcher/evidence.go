@@ -18,11 +18,11 @@ import (
 // kernel's log goes on.
 func (u *Unit) keepEvidence(w io.Writer, before, now quarantine.Record) error {
 	var more []quarantine.Evidence
-	for _, run := range quarantine.News(before, now) {
+	for _, run := range quarantine.NewFaultyRuns(before, now) {
 		e := quarantine.Evidence{Run: run}
 		e.Kernel, e.Unread = u.kernelLines(run)
 		more = append(more, e)
-		fmt.Fprintf(w, "container %s: %s: %s\n", run.Container, run.Verdict, run.Why)
+		fmt.Fprintf(w, "container %s: %s: %s\n", run.Container, run.Verdict, run.Reason)
 	}
 	if len(more) == 0 {
 		return nil
@@ -85,25 +85,25 @@ func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 }
 
 func showEvidence(w io.Writer, e quarantine.Evidence) {
-	fmt.Fprintf(w, "container %s from %s", e.Container, quarantine.Stamp(e.Began))
+	fmt.Fprintf(w, "container %s from %s", e.Container, quarantine.FormatTime(e.Began))
 	if e.Ended != nil {
-		fmt.Fprintf(w, " to %s", quarantine.Stamp(*e.Ended))
+		fmt.Fprintf(w, " to %s", quarantine.FormatTime(*e.Ended))
 	}
 	if e.Exit != nil {
 		fmt.Fprintf(w, ", exit status %d", *e.Exit)
 	}
-	fmt.Fprintf(w, "\n  verdict: %s: %s\n", e.Verdict, e.Why)
+	fmt.Fprintf(w, "\n  verdict: %s: %s\n", e.Verdict, e.Reason)
 	for _, u := range e.GPUs {
 		text := "nothing new"
-		if len(u.Met) > 0 {
-			text = quarantine.Texts(u.Met)
+		if len(u.NewFaults) > 0 {
+			text = quarantine.DescribeFaults(u.NewFaults)
 		}
 		fmt.Fprintf(w, "  GPU %d (%s): %s\n", u.Index, u.Name, text)
 		if u.MemoryBefore != nil && u.MemoryAfter != nil {
 			fmt.Fprintf(w, "    memory in use: %.1f GiB before, %.1f GiB after\n", *u.MemoryBefore/(1<<30), *u.MemoryAfter/(1<<30))
 		}
 		if len(u.Before) > 0 {
-			fmt.Fprintf(w, "    before: %s\n", quarantine.Texts(u.Before))
+			fmt.Fprintf(w, "    before: %s\n", quarantine.DescribeFaults(u.Before))
 		}
 	}
 	for _, line := range e.Kernel {

@@ -26,12 +26,12 @@ func kindsUnit(t *testing.T) *Unit {
 	runs(t, u.Host.Root, "4711")
 	l, _, _, err := u.leased()
 	require.NoError(t, err)
-	_, err = l.Take(lease.Call{Container: engineID, Bundle: "/run/containerd/io.containerd.runtime.v2.task/moby/" + engineID, PidFile: "/run/none", Cgroup: engineID, Own: true, PID: 4711},
+	_, err = l.Take(lease.Call{Container: engineID, Bundle: "/run/containerd/io.containerd.runtime.v2.task/moby/" + engineID, PidFile: "/run/none", Cgroup: engineID, OwnProcess: true, PID: 4711},
 		lease.Want{Of: []int{0}, Count: 1})
 	require.NoError(t, err)
-	require.NoError(t, l.Keep("team-a/train-0/main", []int{1}, nil))
+	require.NoError(t, l.HoldForPod("team-a/train-0/main", []int{1}, nil))
 	taken(t, u, "4f1c", 4711, time.Minute, lease.Want{Of: []int{2}, Count: 1})
-	require.NoError(t, l.Keep(lease.PodToCome, []int{3}, nil))
+	require.NoError(t, l.HoldForPod(lease.StartingPod, []int{3}, nil))
 	hosttest.Put(t, u.Host.Root, clockpin.DefaultDir+"/"+leasedName(t, u, 2), `{"container":"4f1c","bundle":"/run/b","boot":"5f0c-boot","level":"profile_standard","since":1767322920000}`)
 	hosttest.Put(t, u.Host.Root, clockpin.DefaultDir+"/"+leasedName(t, u, 3), `{"container":"old","bundle":"/run/b","boot":"another","level":"profile_standard","since":1767322920000}`)
 	return u
@@ -50,7 +50,7 @@ func TestGPUStatusTellsOfWhichKindAHolderIs(t *testing.T) {
 		{Held: true, Kind: lease.Container, Container: "0123456789ab", Engine: "docker"},
 		{Held: true, Kind: lease.Pod, Container: "main", Namespace: "team-a", Pod: "train-0"},
 		{Held: true, Kind: lease.Task, Container: "4f1c", Clocks: &monitor.Clocks{Level: "profile_standard", Container: "4f1c", Since: time.UnixMilli(1767322920000).UTC()}},
-		{Held: true, Kind: lease.Pod, Container: lease.PodToCome},
+		{Held: true, Kind: lease.Pod, Container: lease.StartingPod},
 	}, report.GPUs)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
@@ -23,7 +24,7 @@ import (
 
 // notLeased returns gpu-sharing as the last hook had it, and why the wrapper leases no GPU.
 func (u *Unit) notLeased() (sharing, why string) {
-	if cfg, known := u.option("gpu-sharing"); known && cfg.Exclusive {
+	if cfg, known := u.option("gpu-sharing"); known && cfg.GPUSharing == config.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; see juju status"
 	}
 	return "shared", "gpu-sharing=shared: GPUs are not leased"
@@ -117,7 +118,7 @@ func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseRepor
 			one.Index = &gpus[i].index
 		}
 		if s.Held {
-			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.Short(), s.Engine, s.PID
+			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.ShortName(), s.Engine, s.PID
 			if namespace, pod, container := s.Pod(); pod != "" {
 				one.Namespace, one.Pod, one.Container = namespace, pod, container
 			}
@@ -133,7 +134,7 @@ func (u *Unit) leaseReport(l lease.Leases, gpus []leasedGPU) (monitor.LeaseRepor
 
 // clocks are a GPU's where they are fixed.
 func (u *Unit) clocks(name string) *monitor.Clocks {
-	r, err := u.pins().Fixed(name)
+	r, err := u.pins().ReadCurrent(name)
 	switch {
 	case err != nil: // it may be at being written
 		return &monitor.Clocks{Why: err.Error()}
@@ -141,15 +142,15 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 		return nil
 	}
 	c := monitor.Clocks{Level: r.Level, Container: r.Container, Since: r.Since.UTC()}
-	if last := len(r.Wrong) - 1; last >= 0 {
-		c.Why = r.Wrong[last].Why
+	if last := len(r.InvalidSpans) - 1; last >= 0 {
+		c.Why = r.InvalidSpans[last].Reason
 	}
 	return &c
 }
 
 // endLeft ends what ended tasks left behind, so that their GPUs are free.
 func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
-	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.Leftovers == "keep" {
+	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPULeftovers == "keep" {
 		return nil
 	}
 	signal := u.Signal
@@ -159,7 +160,7 @@ func (u *Unit) endLeft(w io.Writer, l lease.Leases) error {
 		}
 		signal = l.Signal
 	}
-	done, err := l.EndLeft(func(p lease.Process, sig unix.Signal) error {
+	done, err := l.EndRemaining(func(p lease.Process, sig unix.Signal) error {
 		if err := signal(p, sig); err != nil {
 			return fmt.Errorf("process %d: %w", p.PID, err)
 		}

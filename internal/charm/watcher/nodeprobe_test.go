@@ -61,11 +61,11 @@ func TestNodeIsOpenedAndToldOf(t *testing.T) {
 		runs(t, u.Host.Root, "4711")
 		now := u.Host.Now().UTC()
 		require.NoError(t, u.writeAnswer(name, nodeAnswer{Begun: now, Ended: &now, Node: node}))
-		l := quarantine.Look{GPUs: []quarantine.Seen{{Name: name, GFX: "gfx90a", Up: true}, {Name: "0000:23:00.0", GFX: "gfx90a", Up: true}},
+		l := quarantine.Look{GPUs: []quarantine.Reading{{Name: name, GFX: "gfx90a", Up: true}, {Name: "0000:23:00.0", GFX: "gfx90a", Up: true}},
 			Tasks: []quarantine.Task{{Container: "c", GPUs: []string{name}}}, At: now, Policy: quarantine.Auto}
 		require.Empty(t, u.seeNodes(&l, quarantine.Record{}), "not again within a minute")
 		r := quarantine.Decide(quarantine.Record{}, l)
-		require.Equal(t, want, r.Find(name).State == quarantine.Withheld, node)
+		require.Equal(t, want, r.Find(name).State == quarantine.Quarantined, node)
 	}
 	for _, damaged := range []string{"", "{", "[]", `{"begun":1}`} {
 		hosttest.Put(t, u.Host.Root, answerFile(name), damaged)

@@ -29,7 +29,7 @@ func toldNow(t *testing.T, u *Unit) string {
 	m, err := tasknotice.Read(u.Host.Root)
 	require.NoError(t, err)
 	var told []string
-	for _, one := range m.Told {
+	for _, one := range m.Notified {
 		told = append(told, one.Container+" "+one.GPU)
 	}
 	return strings.Join(told, ", ")

@@ -18,12 +18,12 @@ import (
 // makes again.
 func TestPipeInPlaceOfAStateFileHangsNoLook(t *testing.T) {
 	for file, c := range map[string]struct{ again, fails bool }{
-		quarantine.File:         {again: true},
-		tasknotice.File:         {},
-		model.FactsFile:         {},
-		quarantine.WithheldFile: {again: true},
-		quarantine.EvidenceFile: {},
-		oci.DefaultConfig:       {fails: true},
+		quarantine.File:          {again: true},
+		tasknotice.File:          {},
+		model.FactsFile:          {},
+		quarantine.AdmissionFile: {again: true},
+		quarantine.EvidenceFile:  {},
+		oci.DefaultConfig:        {fails: true},
 	} {
 		t.Run(file, func(t *testing.T) {
 			u := served(t, "mi210x4")

@@ -62,7 +62,7 @@ func (u *Unit) seeProofs(l *quarantine.Look, r quarantine.Record) error {
 }
 
 func notRun(name, command string, why error, at time.Time) quarantine.Proof {
-	return quarantine.Proof{Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Why: why.Error()}
+	return quarantine.Proof{Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Reason: why.Error()}
 }
 
 // beginProof starts RecordProof in a service of its own: Pebble gives a look seconds, and
@@ -135,7 +135,7 @@ func verdict(p quarantine.Proof) string {
 	case p.End == quarantine.Passed:
 		return fmt.Sprintf("gpu-proof ended with 0 after %s", took)
 	case p.End == quarantine.NotRun:
-		return "gpu-proof can't be run: " + p.Why
+		return "gpu-proof can't be run: " + p.Reason
 	case p.Late:
 		return fmt.Sprintf("gpu-proof did not end within %s", quarantine.ProofDeadline)
 	default:

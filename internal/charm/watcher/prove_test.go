@@ -146,7 +146,7 @@ func TestFailedProofWithholdsAgain(t *testing.T) {
 	r, err := quarantine.Read(u.Host.Root)
 	require.NoError(t, err)
 	require.Len(t, r.Find(sick).Strikes, 2)
-	require.Equal(t, "proof failed", r.Find(sick).Word())
+	require.Equal(t, "proof failed", r.Find(sick).ShortReason())
 }
 
 // The GPU stays on trial with a reason, and what is mended is seen within a minute.

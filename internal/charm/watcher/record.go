@@ -37,31 +37,31 @@ func (u *Unit) changeService(change func(quarantine.Record) (quarantine.Record, 
 func (u *Unit) writeWithheld(r quarantine.Record) error {
 	var f admission.File
 	for _, g := range r.OutOfService() {
-		f.GPUs = append(f.GPUs, admission.GPU{Name: g.Name, Why: g.Text()})
+		f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: g.Text()})
 	}
 	for _, g := range r.GPUs {
 		if g.State == quarantine.InService && g.OpenIn != "" {
-			f.GPUs = append(f.GPUs, admission.GPU{Name: g.Name, Why: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)"})
+			f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)"})
 		}
 	}
 	for _, a := range r.Avoid() {
-		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, Like: a.Like})
+		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, StepHash: a.StepHash})
 	}
 	if _, _, on, err := u.leased(); err == nil && on {
 		for _, g := range r.GPUs {
-			if most, ok := g.Most(); ok && g.State == quarantine.InService {
+			if most, ok := g.MaxIdleMemory(); ok && g.State == quarantine.InService {
 				f.Memory = append(f.Memory, admission.IdleMemory{Name: g.Name, File: "/sys/bus/pci/devices/" + g.Name + "/mem_info_vram_used", Most: most})
 			}
 		}
 	}
 	if len(f.GPUs)+len(f.Avoid)+len(f.Memory) == 0 {
-		return u.Host.Remove(quarantine.WithheldFile)
+		return u.Host.Remove(quarantine.AdmissionFile)
 	}
 	want := admission.Encode(f)
-	if have, err := u.Host.ReadFile(quarantine.WithheldFile); err == nil && string(have) == string(want) {
-		if st, err := u.Host.Lstat(quarantine.WithheldFile); err == nil && st.Mode() == 0o644 {
+	if have, err := u.Host.ReadFile(quarantine.AdmissionFile); err == nil && string(have) == string(want) {
+		if st, err := u.Host.Lstat(quarantine.AdmissionFile); err == nil && st.Mode() == 0o644 {
 			return nil
 		}
 	}
-	return u.Host.WriteFile(quarantine.WithheldFile, want, 0o644)
+	return u.Host.WriteFile(quarantine.AdmissionFile, want, 0o644)
 }

@@ -47,7 +47,7 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 // endOf says how a holder is ended.
 func endOf(s lease.State) string {
 	see := ""
-	if look := s.Look(); look != "" {
+	if look := s.InspectCommand(); look != "" {
 		see = " (" + look + " shows it)"
 	}
 	switch s.Kind {

@@ -66,14 +66,14 @@ func (u *Unit) servedNow() ([]servedGPU, error) {
 func serviceText(all []servedGPU) string {
 	var b strings.Builder
 	for _, s := range all {
-		if warning := s.Warned(); warning != "" {
+		if warning := s.WarningText(); warning != "" {
 			fmt.Fprintf(&b, "warning: %s: %s\n", s, warning)
 		}
 		if s.State == quarantine.InService {
 			continue
 		}
 		fmt.Fprintf(&b, "%s: %s %s\n", s.State, s, s.Text())
-		if now := quarantine.Texts(s.Standing); s.State == quarantine.Withheld && now != "" {
+		if now := quarantine.DescribeFaults(s.ActiveFaults); s.State == quarantine.Quarantined && now != "" {
 			fmt.Fprintf(&b, "      at the last look: %s\n", now)
 		}
 	}
@@ -87,7 +87,7 @@ type Served struct {
 	State    quarantine.State `json:"state"`
 	Since    string           `json:"since"`
 	Why      string           `json:"why"`
-	By       quarantine.By    `json:"by,omitempty"`
+	By       quarantine.Actor `json:"by,omitempty"`
 	Standing []health.Fault   `json:"standing,omitempty"` // at the last look
 	Seconds  float64          `json:"withheld_seconds"`
 	Times    uint64           `json:"withheld_times"` // because it was sick
@@ -96,7 +96,7 @@ type Served struct {
 
 func (u *Unit) servedJSON(all []servedGPU) (list []Served) {
 	for _, s := range all {
-		list = append(list, Served{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Why, s.By, s.Standing, s.OutFor(u.Host.Now()), s.Times, s.Warned()})
+		list = append(list, Served{s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Reason, s.QuarantinedBy, s.ActiveFaults, s.OutFor(u.Host.Now()), s.Times, s.WarningText()})
 	}
 	return list
 }

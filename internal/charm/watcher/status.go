@@ -64,7 +64,7 @@ func leaseText(r monitor.LeaseReport, states []lease.State, gpus []leasedGPU, f 
 			if g.PID > 0 {
 				fmt.Fprintf(&b, ", its first process is %d", g.PID)
 			}
-			if look := states[i].Look(); look != "" {
+			if look := states[i].InspectCommand(); look != "" {
 				b.WriteString("\n      see " + look)
 			}
 		}

@@ -38,10 +38,10 @@ func (u *Unit) reportWatched(ctx context.Context, w io.Writer) error {
 }
 
 // decideService returns what it saw, too.
-func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]quarantine.Seen, error) {
+func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]quarantine.Reading, error) {
 	// The exporter can take seconds, so a person need not wait for it: it is asked first.
 	l := quarantine.Look{}
-	l.Boot, l.Driver = quarantine.Loads(u.Host.Root)
+	l.Boot, l.Driver = quarantine.CurrentLoad(u.Host.Root)
 	worker, cancel := context.WithTimeout(ctx, containersTime)
 	defer cancel()
 	seen, err := gpuhealth.Look(ctx, u.Host, u.ExporterURL)
@@ -60,16 +60,16 @@ func (u *Unit) decideService(ctx context.Context, w io.Writer) ([]quarantine.See
 		unread = u.seeProofs(&l, r)
 		open = u.seeNodes(&l, r)
 		now := quarantine.Decide(r, l)
-		due = now.Due()
+		due = now.DueProofs()
 		if err := u.keepEvidence(w, r, now); err != nil {
 			return r, err
 		}
 		for _, g := range now.GPUs {
 			was := r.Find(g.Name)
 			if was == nil || was.State != g.State {
-				fmt.Fprintf(w, "GPU %d (%s): %s: %s\n", g.Index, g.Name, g.State, g.Why)
+				fmt.Fprintf(w, "GPU %d (%s): %s: %s\n", g.Index, g.Name, g.State, g.Reason)
 			}
-			if warning := g.Warned(); warning != "" && (was == nil || was.Warned() == "") {
+			if warning := g.WarningText(); warning != "" && (was == nil || was.WarningText() == "") {
 				fmt.Fprintf(w, "GPU %d (%s): warning: %s\n", g.Index, g.Name, warning)
 			}
 		}
@@ -95,7 +95,7 @@ func (u *Unit) quarantine(r quarantine.Record) quarantine.Policy {
 	if !ok {
 		return before
 	}
-	return quarantine.Policy(cfg.Quarantine)
+	return quarantine.Policy(cfg.GPUQuarantine)
 }
 
 // option is the configuration of the last hook; false where it was wrong about this option,

@@ -58,12 +58,12 @@ func watched(t *testing.T, u *Unit) string {
 
 func withheldNow(t *testing.T, r host.Root) string {
 	t.Helper()
-	data, err := r.ReadFile(quarantine.WithheldFile)
+	data, err := r.ReadFile(quarantine.AdmissionFile)
 	if err != nil {
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		return ""
 	}
-	st, err := r.Stat(quarantine.WithheldFile)
+	st, err := r.Stat(quarantine.AdmissionFile)
 	require.NoError(t, err)
 	require.EqualValues(t, 0o644, st.Mode().Perm())
 	return string(data)
@@ -128,7 +128,7 @@ func TestDamagedFilesAreMadeAnew(t *testing.T) {
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
 	watched(t, u)
 	want := withheldNow(t, u.Host.Root)
-	for _, path := range []string{quarantine.WithheldFile, quarantine.File} {
+	for _, path := range []string{quarantine.AdmissionFile, quarantine.File} {
 		hosttest.Put(t, u.Host.Root, path, "{")
 		watched(t, u)
 		require.Equal(t, want, withheldNow(t, u.Host.Root))
@@ -199,5 +199,5 @@ func TestMetricsTellOfWithheldGPUs(t *testing.T) {
 		require.Contains(t, w.Body.String(), line)
 	}
 	require.Regexp(t, `rocm_gpu_withheld_seconds_total\{gpu="1",pci_bus_id="0000:43:00.0",uuid="[^"]*"\} 90\n`, w.Body.String())
-	require.NoError(t, oci.CheckConfig([]byte(`{"runtime":"/r","withheld":{"file":"`+quarantine.WithheldFile+`"}}`)))
+	require.NoError(t, oci.CheckConfig([]byte(`{"runtime":"/r","withheld":{"file":"`+quarantine.AdmissionFile+`"}}`)))
 }

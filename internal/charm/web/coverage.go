@@ -11,31 +11,32 @@ import (
 	"concourse-ci-machine/internal/charm/status"
 )
 
-// Coverage is which architectures of AMD GPUs the related workers have.
+// Coverage holds the architectures of AMD GPUs that the related workers have.
 type Coverage struct {
-	Architectures []CoveredArch   `json:"architectures" yaml:"architectures"` // by name
-	Missing       []string        `json:"missing" yaml:"missing,flow"`        // of required-archs: those that no worker has
-	Withheld      []string        `json:"withheld" yaml:"withheld,flow"`      // of required-archs: those of which all GPUs are withheld from tasks
-	Unknown       []CoveringUnit  `json:"unknown" yaml:"unknown"`             // AMD GPUs whose architecture the kernel does not tell
-	Others        []CoveringUnit  `json:"others" yaml:"others"`               // GPUs that are not AMD's
-	Workers       CoveringWorkers `json:"workers" yaml:"workers"`
+	Architectures []CoveredArch `json:"architectures" yaml:"architectures"` // by name
+	Missing       []string      `json:"missing" yaml:"missing,flow"`        // required-archs that no worker has
+	// required-archs with all GPUs in quarantine
+	Withheld []string        `json:"withheld" yaml:"withheld,flow"`
+	Unknown  []CoveringUnit  `json:"unknown" yaml:"unknown"` // AMD GPUs of unknown architecture
+	Others   []CoveringUnit  `json:"others" yaml:"others"`   // GPUs of other vendors
+	Workers  CoveringWorkers `json:"workers" yaml:"workers"`
 }
 
-// CoveredArch is one architecture, with the units that have it.
+// CoveredArch describes one architecture, with the units that have it.
 type CoveredArch struct {
 	Arch     string         `json:"architecture" yaml:"architecture"`
 	Required bool           `json:"required" yaml:"required"`
-	GPUs     int            `json:"gpus" yaml:"gpus"`         // of all units
-	Withheld int            `json:"withheld" yaml:"withheld"` // of these, from tasks
+	GPUs     int            `json:"gpus" yaml:"gpus"`         // in all units
+	Withheld int            `json:"withheld" yaml:"withheld"` // GPUs in quarantine
 	Units    []CoveringUnit `json:"units" yaml:"units"`
 }
 
-// CoveringUnit is one worker's unit in one of the lists.
+// CoveringUnit describes the unit of one worker in a list of Coverage.
 type CoveringUnit struct {
 	Unit     string `json:"unit" yaml:"unit"`
-	Worker   string `json:"worker" yaml:"worker"`     // its name at the web, "" where it tells none
-	GPUs     int    `json:"gpus" yaml:"gpus"`         // of this list
-	Withheld int    `json:"withheld" yaml:"withheld"` // of these, from tasks; 0 also where a unit of an older charm does not tell
+	Worker   string `json:"worker" yaml:"worker"`     // name at the web, "" if unpublished
+	GPUs     int    `json:"gpus" yaml:"gpus"`         // in this list
+	Withheld int    `json:"withheld" yaml:"withheld"` // GPUs in quarantine, 0 for older charms
 	Sharing  string `json:"sharing" yaml:"sharing"`
 }
 
@@ -54,13 +55,18 @@ type CoveringWorkers struct {
 	GPUs int `json:"with_gpus" yaml:"with_gpus"`
 }
 
-// CoverageOf is the matrix of what workers tell.
+// CoverageOf returns the architectures that workers publish, and compares them with
+// required.
 func CoverageOf(workers []model.Worker, required []string) Coverage {
-	c := Coverage{Architectures: []CoveredArch{}, Missing: []string{}, Withheld: []string{}, Unknown: []CoveringUnit{}, Others: []CoveringUnit{}}
+	c := Coverage{Architectures: []CoveredArch{}, Missing: []string{}, Withheld: []string{},
+		Unknown: []CoveringUnit{}, Others: []CoveringUnit{}}
 	at := func(arch string) *CoveredArch {
-		i, found := slices.BinarySearchFunc(c.Architectures, arch, func(a CoveredArch, name string) int { return strings.Compare(a.Arch, name) })
+		i, found := slices.BinarySearchFunc(c.Architectures, arch, func(a CoveredArch, name string) int {
+			return strings.Compare(a.Arch, name)
+		})
 		if !found {
-			c.Architectures = slices.Insert(c.Architectures, i, CoveredArch{Arch: arch, Required: slices.Contains(required, arch), Units: []CoveringUnit{}})
+			c.Architectures = slices.Insert(c.Architectures, i,
+				CoveredArch{Arch: arch, Required: slices.Contains(required, arch), Units: []CoveringUnit{}})
 		}
 		return &c.Architectures[i]
 	}
@@ -81,20 +87,20 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 			c.Others = append(c.Others, unit)
 			continue
 		}
-		unknown, out := w.GPUs.Count, map[string]int{} // out of service, by architecture
+		unknown, quarantined := w.GPUs.Count, map[string]int{} // quarantined GPUs by architecture
 		for _, g := range w.GPUs.Each {
-			if g.Out() {
-				out[g.GFX]++
+			if g.Quarantined() {
+				quarantined[g.GFX]++
 			}
 		}
 		for _, a := range w.GPUs.Archs {
 			unknown -= a.GPUs
-			unit.GPUs, unit.Withheld = a.GPUs, min(out[a.Arch], a.GPUs)
+			unit.GPUs, unit.Withheld = a.GPUs, min(quarantined[a.Arch], a.GPUs)
 			arch := at(a.Arch)
 			arch.GPUs, arch.Withheld = arch.GPUs+a.GPUs, arch.Withheld+unit.Withheld
 			arch.Units = append(arch.Units, unit)
 		}
-		if unit.GPUs, unit.Withheld = unknown, min(out[""], unknown); unknown > 0 {
+		if unit.GPUs, unit.Withheld = unknown, min(quarantined[""], unknown); unknown > 0 {
 			c.Unknown = append(c.Unknown, unit)
 		}
 	}
@@ -109,18 +115,20 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 	return c
 }
 
-// missingArchs are remarks on architectures that have to be there and are not, or of which
-// no task gets a GPU.
+// missingArchs warns about required architectures that no worker has, or that have all
+// GPUs in quarantine.
 func missingArchs(w *model.Web, required []string) (causes []status.Cause) {
 	if len(required) == 0 {
 		return nil
 	}
 	c := CoverageOf(w.SortedWorkers(), required)
 	if len(c.Missing) > 0 {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("no worker has %s (required-archs)", strings.Join(c.Missing, ", "))})
+		causes = append(causes, status.Cause{Kind: status.Active,
+			Text: fmt.Sprintf("no worker has %s (required-archs)", strings.Join(c.Missing, ", "))})
 	}
 	if len(c.Withheld) > 0 {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("all GPUs of %s are withheld (required-archs)", strings.Join(c.Withheld, ", "))})
+		causes = append(causes, status.Cause{Kind: status.Active,
+			Text: fmt.Sprintf("all GPUs of %s are withheld (required-archs)", strings.Join(c.Withheld, ", "))})
 	}
 	return causes
 }

@@ -10,31 +10,33 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/postgres"
 )
 
-// Desire decides what a unit that is a web should be, and does nothing else: the same
-// Observed gives the same Desired, except for functions in resources that cannot be
-// compared. gone takes away what the other role left on the unit.
-func Desire(o Observed, gone []plan.Resource) Desired {
-	d := desireWebUnit(o, gone)
+// Desire decides the state of a web's unit. It is pure: the same Observed gives the same
+// Desired, except for functions in resources. cleanup removes the files of the other role.
+func Desire(o Observed, cleanup []plan.Resource) Desired {
+	d := desireWebUnit(o, cleanup)
 	d.Refused = role.Refusals(o.Observed, d.Up || o.Facts.Web.Database == nil, d.Causes)
 	return d
 }
 
-func desireWebUnit(o Observed, gone []plan.Resource) Desired {
+func desireWebUnit(o Observed, cleanup []plan.Resource) Desired {
 	d := Desired{Desired: role.Desired{Release: o.Release},
-		Web: Web{URL: webURL(o), LocalURL: localURL(o), Route: route(o), Request: o.Certify.Request, Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}}
+		Web: Web{URL: webURL(o), LocalURL: localURL(o), Route: route(o), Request: o.Certify.Request,
+			Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}}
 	if o.TLS {
 		d.Ports = append(d.Ports, juju.TCP(o.Config.TLSPort))
 	}
 	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
 	d.TrustAuthorities(o.Observed)
-	// The web first: what a worker of this unit still ran is lost with the web
-	// that it was registered at, but the others wait for this one.
+	// The web comes before the cleanup. Tasks of a worker on this unit end with the web of
+	// that worker anyway, and all other workers wait for this web.
 	err := desireWeb(&d, o)
-	d.Resources = append(d.Resources, gone...)
+	d.Resources = append(d.Resources, cleanup...)
 	if err == nil {
 		desireOwnWorker(&d, o)
 	}
@@ -48,35 +50,36 @@ func desireWebUnit(o Observed, gone []plan.Resource) Desired {
 	return d
 }
 
-// localURL is for this machine's own programs. With TLS the web still answers
-// there: what it sends elsewhere are requests for its external name.
+// localURL returns the URL for programs of this machine. With TLS the web still answers
+// there. It redirects only requests for its external name.
 func localURL(o Observed) string {
 	return fmt.Sprintf("http://127.0.0.1:%d", o.Config.WebPort)
 }
 
-// desireOwnWorker is what a web of mode=auto does about the worker that it was or
-// will be: its key is there and published, so that another leader lets it in at
-// once; and the web, once it is up, forgets the worker that it was, which would
-// look as if it ran for a while yet.
+// desireOwnWorker prepares the unit of a mode=auto web for the role of a worker. It creates
+// and publishes the worker's key, so that another leader accepts the worker at once. It also
+// removes this unit's previous worker from the web's list, which would show it as running
+// for a while.
 func desireOwnWorker(d *Desired, o Observed) {
 	if o.Facts.Mode() == "auto" {
-		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755}, resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
+		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755},
+			resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
 			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	}
 	if !d.Up || o.WorkerID == "" {
 		return
 	}
 	name := role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID)
-	url, user, password := d.LocalURL, o.Config.AdminUser, d.Secret[model.AdminPassword]
-	d.Resources = append(d.Resources, resource.Trigger{Name: ForgetWorker, Inputs: [][]byte{[]byte(name)}, Tolerate: true,
-		Op: "forget the worker " + name, Why: "this unit is the web now",
+	url, user, password := d.LocalURL, o.Config.InitialAdminUsername, d.Secret[model.AdminPassword]
+	d.Resources = append(d.Resources, resource.Trigger{Name: ForgetWorker, Inputs: [][]byte{[]byte(name)},
+		Tolerate: true,
+		Op:       "forget the worker " + name, Why: "this unit is the web now",
 		Do: func(ctx context.Context, h host.Host) error {
 			return forgetOwnWorker(ctx, h.Clock, concourse.NewAPI(url, user, password, ""), url, name)
 		}})
 }
 
-// forgetOwnWorker waits for the web, which was just started, and takes the
-// worker from its list.
+// forgetOwnWorker waits until the web has started, and removes the worker from its list.
 func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, url, name string) error {
 	awaitWeb(ctx, clock, url)
 	workers, err := api.Workers(ctx)
@@ -97,9 +100,38 @@ func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, 
 	return nil
 }
 
-// awaitWeb waits until a web that was just started answers, up to role.WebSettleTime.
+// awaitWeb waits until a started web answers, at most role.WebSettleTime.
 func awaitWeb(ctx context.Context, clock host.Clock, url string) {
-	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy && waited < role.WebSettleTime; waited += role.SettlePoll {
+	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy &&
+		waited < role.WebSettleTime; waited += role.SettlePoll {
 		clock.Sleep(role.SettlePoll)
 	}
+}
+
+// Desired describes the state that a web's unit should have.
+type Desired struct {
+	role.Desired
+	Web
+}
+
+// Web holds the part of Desired that only a web has.
+type Web struct {
+	Up       bool     // it should be running after applying
+	Cut      []string // keys of workers that left, to be disconnected by applying
+	URL      string   // for users
+	LocalURL string   // for programs of this machine
+	Ports    []juju.Port
+
+	Route relation.Route // request to a reverse proxy
+
+	Secret  map[string]string // content of the application's secret, nil if this unit cannot set it
+	Request string            // certificate request, PEM
+
+	// If the web is up: its database for Concourse and for the charm's own connections, and
+	// its environment.
+	Database    concourse.WebDatabase
+	Repair      postgres.Config
+	Environment map[string]string
+
+	Jobs bool // concourse-exporter and Concourse's own metrics should be running after applying
 }

@@ -12,16 +12,17 @@ import (
 	"concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
-// desireJobExporter is Pebble with the exporter of Concourse's jobs, on a web
-// with enable-metrics. It knows the web's own address, port and user (D57), and
-// runs as the user that the file with the password belongs to (D39).
+// desireJobExporter runs the exporter of Concourse's jobs under Pebble, on a web with
+// enable-metrics. The exporter uses the web's own address, port and user (D57). It runs as
+// the owner of the file with the password (D39).
 func desireJobExporter(d *Desired, o Observed) error {
 	why := "enable-metrics is off"
-	if o.Config.Metrics {
+	if o.Config.EnableMetrics {
 		why = "there is no web to ask"
 	}
-	if d.Jobs = o.Config.Metrics && d.Up; d.Jobs {
-		c := login.Credentials{URL: d.LocalURL, Username: o.Config.AdminUser, Password: d.Secret[model.AdminPassword]}
+	if d.Jobs = o.Config.EnableMetrics && d.Up; d.Jobs {
+		c := login.Credentials{URL: d.LocalURL, Username: o.Config.InitialAdminUsername,
+			Password: d.Secret[model.AdminPassword]}
 		data, err := c.Marshal()
 		if err != nil {
 			return err

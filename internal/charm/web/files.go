@@ -20,16 +20,16 @@ import (
 	"concourse-ci-machine/internal/concourse/postgres"
 )
 
-// Certify is this web's TLS: its private key and the request for a certificate.
+// Certify holds the private key of this web and its certificate request.
 type Certify struct {
 	Key, Request string // PEM
 }
 
-// observeCertify reads the key, or makes one, and makes the request: for the
-// same names it is always the same one. Without a name, which Juju may not know
-// yet, there is nothing to ask for.
+// observeCertify reads the private key, or makes one, and makes the request. The same names
+// give the same request. Without a name it makes no request: Juju may not have assigned an
+// address yet.
 func observeCertify(r host.Root, cfg config.Config, w *model.Web) (c Certify, err error) {
-	if !cfg.TLS || w == nil {
+	if !cfg.TLSEnabled || w == nil {
 		return c, nil
 	}
 	names := webNames(cfg, w)
@@ -47,7 +47,7 @@ func observeCertify(r host.Root, cfg config.Config, w *model.Web) (c Certify, er
 	return c, jujuerrors.Annotate(err, "cannot make the certificate request")
 }
 
-// webNames are the names that the certificate is to have, the first one first.
+// webNames returns the names for the certificate. The first one is the common name.
 func webNames(cfg config.Config, w *model.Web) (names []string) {
 	if u, err := url.Parse(cfg.ExternalURL); err == nil && u.Hostname() != "" {
 		names = append(names, u.Hostname())
@@ -58,15 +58,17 @@ func webNames(cfg config.Config, w *model.Web) (names []string) {
 	return names
 }
 
-// certificateOf is the certificate for the request, ok where there is one.
+// certificateOf returns the certificate for the request, and whether there is one.
 func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []status.Cause) {
-	if !o.Config.TLS {
+	if !o.Config.TLSEnabled {
 		return cert, false, nil
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	l := o.Facts.Web.Certificates
 	if l == nil {
-		return cert, false, []status.Cause{{Kind: status.Blocked, Text: "tls-enabled: a certificate is missing; run juju integrate " + app + ":certificates <certificates application>, or set tls-enabled=false"}}
+		return cert, false, []status.Cause{{Kind: status.Blocked,
+			Text: "tls-enabled: a certificate is missing; run juju integrate " + app +
+				":certificates <certificates application>, or set tls-enabled=false"}}
 	}
 	cert, ok, problems := relation.ParseCertificates(l.Remote, o.Certify.Request)
 	for _, p := range problems {
@@ -78,8 +80,9 @@ func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []sta
 	return cert, ok, causes
 }
 
-// webFiles are the files beside the environment that the web reads.
-func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files []resource.File, causes []status.Cause) {
+// webFiles returns the files that the web reads, without its environment.
+func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files []resource.File,
+	causes []status.Cause) {
 	own := func(path, data string, mode fs.FileMode) {
 		files = append(files, resource.File{Path: path, Data: []byte(data), Mode: mode, Owner: concourse.WebUser})
 	}
@@ -94,7 +97,8 @@ func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files
 		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "vault-kv: " + p})
 	}
 	if o.Facts.Web.Vault != nil && !ok && len(problems) == 0 {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: "vault-kv: no credentials for this unit yet; run the action of Vault's charm that authorizes it"})
+		causes = append(causes, status.Cause{Kind: status.Active,
+			Text: "vault-kv: no credentials for this unit yet; run the action of Vault's charm that authorizes it"})
 	}
 	for _, key := range optionFiles(o) {
 		own(optionFile(paths, key), o.Config.Files[key], 0o600)
@@ -106,8 +110,8 @@ func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files
 	return files, append(causes, more...)
 }
 
-// certifyFiles is the private key of a certificate. It is written whether the
-// web can run or not: one that is not kept would be another in the next hook.
+// certifyFiles returns the file with the private key. It is written even if the web cannot
+// run: otherwise the next hook would make another key and another request.
 func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
 	if o.Certify.Key == "" {
 		return nil
@@ -115,8 +119,8 @@ func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
 	return []resource.File{{Path: paths.TLSKey(), Data: []byte(o.Certify.Key), Mode: 0o600, Owner: concourse.WebUser}}
 }
 
-// optionFiles are the variables whose value is a file of the charm; not Vault's where
-// a relation says how to reach it.
+// optionFiles returns the variables with the path of a file of the charm. Vault's variables
+// are left out if a relation provides Vault.
 func optionFiles(o Observed) []string {
 	keys := slices.Sorted(maps.Keys(o.Config.Files))
 	if _, related, _ := vaultOf(o); related {
@@ -125,13 +129,14 @@ func optionFiles(o Observed) []string {
 	return keys
 }
 
-// optionFile is where the text of an option lies that Concourse wants a path of.
+// optionFile returns the path for the text of an option that Concourse reads from a file.
 func optionFile(p concourse.WebPaths, env string) string {
 	ending := ".pem"
 	if env == config.ResourceDefaults {
 		ending = ".yml"
 	}
-	return p.KeyDir() + "/" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(env, "CONCOURSE_"), "_", "-")) + ending
+	return p.KeyDir() + "/" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(env, "CONCOURSE_"), "_",
+		"-")) + ending
 }
 
 func vaultOf(o Observed) (relation.Vault, bool, []string) {
@@ -142,8 +147,8 @@ func vaultOf(o Observed) (relation.Vault, bool, []string) {
 	return relation.ParseVault(l.Remote, l.Own["nonce"], l.Secrets)
 }
 
-// vaultEnv is how the web finds Vault. A relation wins over the options, of
-// which only the prefix still counts (D60).
+// vaultEnv returns the web's environment for Vault. A relation has priority over the
+// options, except for the path prefix and the cache (D60).
 func vaultEnv(o Observed, paths concourse.WebPaths) map[string]string {
 	const prefix, cache = "CONCOURSE_VAULT_PATH_PREFIX", "CONCOURSE_VAULT_ENABLE_KV_MOUNT_CACHE"
 	options := o.Config.VaultEnv
@@ -164,16 +169,18 @@ func vaultEnv(o Observed, paths concourse.WebPaths) map[string]string {
 	return env
 }
 
-// webDatabase and repairConfig are the database as Concourse and as the repair
-// of rights take it.
+// webDatabase returns the database for Concourse.
 func webDatabase(db relation.Database, paths concourse.WebPaths) concourse.WebDatabase {
-	d := concourse.WebDatabase{Host: db.Host, Port: db.Port, User: db.User, Password: db.Password, Name: db.Name, SSLMode: db.SSLMode()}
+	d := concourse.WebDatabase{Host: db.Host, Port: db.Port, User: db.User, Password: db.Password,
+		Name: db.Name, SSLMode: db.SSLMode()}
 	if db.CA != "" {
 		d.CAFile = paths.DatabaseCA()
 	}
 	return d
 }
 
+// repairConfig returns the database for the repair of rights.
 func repairConfig(db relation.Database) postgres.Config {
-	return postgres.Config{Host: db.Host, Port: db.Port, User: db.User, Password: db.Password, Name: db.Name, SSLMode: db.SSLMode(), CA: db.CA}
+	return postgres.Config{Host: db.Host, Port: db.Port, User: db.User, Password: db.Password, Name: db.Name,
+		SSLMode: db.SSLMode(), CA: db.CA}
 }

@@ -17,8 +17,8 @@ import (
 // authority is a certificate that signs.
 func authority(t *testing.T) string { t.Helper(); return hosttest.NewAuthority(t, "ca").PEM }
 
-// D30, D40: what PostgreSQL says of TLS is what the web and the charm's own
-// connections use, and a new CA restarts the web.
+// D30, D40: the web and the charm's own connections use TLS as PostgreSQL publishes it. A new
+// CA restarts the web.
 func TestD30D40DatabaseTLS(t *testing.T) {
 	ca := authority(t)
 	for name, tt := range map[string]struct {
@@ -56,9 +56,8 @@ func TestD30D40DatabaseTLS(t *testing.T) {
 	}
 }
 
-// A request is the same in every run for the same key and names, and another
-// one for other names; without a name there is none.
-func TestCertificateRequestStaysAsLongAsItsNames(t *testing.T) {
+// A request changes only with the key or the names. Without a name it is missing.
+func TestCertificateRequestChangesOnlyWithItsNames(t *testing.T) {
 	r := hosttest.Root(t)
 	cfg := roletest.Config(t, map[string]any{"mode": "web", "tls-enabled": true})
 	w := &model.Web{}
@@ -77,7 +76,7 @@ func TestCertificateRequestStaysAsLongAsItsNames(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first.Key, other.Key)
 	require.NotEqual(t, first.Request, other.Request)
-	require.NotEqual(t, relation.CertificateBag(first.Request), relation.CertificateBag(other.Request))
+	require.NotEqual(t, relation.CertificateDatabag(first.Request), relation.CertificateDatabag(other.Request))
 	off := roletest.Config(t, map[string]any{"mode": "web"})
 	c, err = observeCertify(r, off, w)
 	require.NoError(t, err)
@@ -85,7 +84,7 @@ func TestCertificateRequestStaysAsLongAsItsNames(t *testing.T) {
 }
 
 // A mirror's password is in a file of the web's own, and a new one restarts the web.
-func TestRegistryMirrorIsAFileOfConcourse(t *testing.T) {
+func TestRegistryMirrorIsWrittenForConcourse(t *testing.T) {
 	o := observedWeb(t, map[string]any{"registry-mirror": "ci:hunter2@mirror:5000"})
 	d := Desire(o, nil)
 	const path = "/var/lib/concourse/keys/base-resource-type-defaults.yml"

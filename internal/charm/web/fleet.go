@@ -10,40 +10,43 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// Fleet is all workers: those of related units, and those that Concourse knows besides.
+// Fleet holds all workers: workers of related units, and others that Concourse lists.
 type Fleet struct {
 	Time    time.Time     `json:"time"`
-	Unknown string        `json:"state_unknown,omitempty"` // why Concourse tells of no worker
+	Unknown string        `json:"state_unknown,omitempty"` // reason why Concourse's list is missing
 	Workers []FleetWorker `json:"workers"`
 }
 
-// FleetWorker is one of them. null is not known.
+// FleetWorker describes one worker. null is unknown.
 type FleetWorker struct {
-	Unit   string `json:"unit"`   // "" where no related unit has this worker
-	Worker string `json:"worker"` // its name at the web, "" where the unit tells none
-	State  string `json:"state"`  // as Concourse has it, of now; "" where it does not know the worker
+	Unit   string `json:"unit"`   // "" if no related unit has this worker
+	Worker string `json:"worker"` // name at the web, "" if the unit publishes none
+	State  string `json:"state"`  // current state in Concourse, "" if Concourse does not list the worker
 	Tasks  *int   `json:"active_tasks"`
 
 	Runtime string               `json:"runtime"`       // rocm, cuda; "" without GPUs
-	GPUs    int                  `json:"gpus"`          // that tasks get
-	Archs   []relation.ArchCount `json:"architectures"` // of AMD's
+	GPUs    int                  `json:"gpus"`          // available to tasks
+	Archs   []relation.ArchCount `json:"architectures"` // of AMD GPUs
 	Sharing string               `json:"sharing"`       // shared, exclusive; "" without GPUs
 
-	InService *int               `json:"in_service"`
-	Free      *int               `json:"free"` // that a task can lease; null also where tasks share them
-	Each      []relation.ToldGPU `json:"each"` // null where the unit does not tell, as by an older charm
-	Told      *time.Time         `json:"told"` // since when it tells that of each
-	Problem   string             `json:"problem,omitempty"`
+	InService *int                    `json:"in_service"`
+	Free      *int                    `json:"free"` // available for a lease; null also if tasks share GPUs
+	Each      []relation.PublishedGPU `json:"each"` // null if the unit does not publish it, as older charms
+	Since     *time.Time              `json:"told"` // first time with this value of Each
+	Problem   string                  `json:"problem,omitempty"`
 }
 
-// FleetOf puts together what workers' units told, and what Concourse knows of them.
+// FleetOf joins the workers of related units with the list of Concourse.
 func FleetOf(workers []model.Worker, known []concourse.WorkerInfo, now time.Time) Fleet {
 	f := Fleet{Time: now.UTC().Truncate(time.Second), Workers: []FleetWorker{}}
-	known = slices.SortedStableFunc(slices.Values(known), func(a, b concourse.WorkerInfo) int { return cmp.Compare(a.Name, b.Name) })
+	known = slices.SortedStableFunc(slices.Values(known), func(a, b concourse.WorkerInfo) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 	seen := map[string]bool{}
 	for _, w := range workers {
-		one := told(w)
-		if i := slices.IndexFunc(known, func(k concourse.WorkerInfo) bool { return k.Name == w.Name }); i >= 0 && w.Name != "" {
+		one := fleetWorker(w)
+		if i := slices.IndexFunc(known,
+			func(k concourse.WorkerInfo) bool { return k.Name == w.Name }); i >= 0 && w.Name != "" {
 			one.State, one.Tasks = known[i].State, &known[i].ActiveTasks
 			seen[w.Name] = true
 		}
@@ -57,9 +60,10 @@ func FleetOf(workers []model.Worker, known []concourse.WorkerInfo, now time.Time
 	return f
 }
 
-// told is a worker as its unit tells of it.
-func told(w model.Worker) FleetWorker {
-	one := FleetWorker{Unit: w.Unit, Worker: w.Name, Runtime: w.GPUs.Runtime, GPUs: w.GPUs.Count, Archs: w.GPUs.Archs, Problem: cmp.Or(w.Problem, w.GPUsOdd)}
+// fleetWorker returns a worker as its unit publishes it.
+func fleetWorker(w model.Worker) FleetWorker {
+	one := FleetWorker{Unit: w.Unit, Worker: w.Name, Runtime: w.GPUs.Runtime, GPUs: w.GPUs.Count,
+		Archs: w.GPUs.Archs, Problem: cmp.Or(w.Problem, w.GPUsProblem)}
 	if one.GPUs == 0 {
 		return one
 	}
@@ -69,10 +73,10 @@ func told(w model.Worker) FleetWorker {
 	if w.GPUs.Each == nil {
 		return one
 	}
-	one.Each, one.Told = w.GPUs.Each, &w.GPUs.Told
+	one.Each, one.Since = w.GPUs.Each, &w.GPUs.Since
 	in, free, leased := 0, 0, false
 	for _, g := range one.Each {
-		if !g.Out() {
+		if !g.Quarantined() {
 			in++
 		}
 		if leased = leased || g.Leased != nil; g.Free() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,21 +20,22 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// A web gives no work to workers of another protocol, and errors a build that wants one.
-// So an upgrade over such a border goes in this order: the web starts no more builds of
-// jobs, waits for those that run, and switches. The workers follow, and then builds start
-// again. The web keeps that in HoldFile, so a hook that is killed anywhere is made good.
+// A web gives no work to workers of another protocol, and a build that needs such a worker
+// errors. So an upgrade to another protocol has a fixed order. The web starts no more builds
+// of jobs, waits for running builds, and switches. The workers follow, and then builds start
+// again. HoldFile has this state, so that the next hook can finish a killed one.
 
-// HoldFile holds until when builds are held. It is written before and removed after.
+// HoldFile has the time until which builds are held. It is written before the hold begins
+// and removed after it ends.
 const HoldFile = model.StateDir + "/builds-held"
 
-// HoldKey holds the same in the peers' bag of the application: a unit that leads later lets
-// builds start again, if the one that held them can't.
+// HoldKey has the same time in the application's databag of the peers. If the unit that
+// holds builds is lost, a later leader lets builds start again.
 const HoldKey = "builds-held"
 
 const (
-	comeTime = 15 * time.Minute // in which workers get the release and restart
-	holdPoll = 2 * time.Second
+	followTime = 15 * time.Minute // for workers to install the release and restart
+	holdPoll   = 2 * time.Second
 )
 
 // drainTime returns how long running builds get: the longest time that a worker gives its
@@ -45,8 +47,8 @@ func drainTime(workers map[string]model.Worker) (longest time.Duration) {
 	return longest
 }
 
-// holdBefore holds builds before a web becomes one of another protocol.
-func holdBefore(o Observed) plan.Resource {
+// holdBeforeSwitch holds builds before the web switches to a release with another protocol.
+func holdBeforeSwitch(o Observed) plan.Resource {
 	fits := o.Release.Version != "" && release.Fits(o.Installed, o.Release.Version)
 	if fits {
 		return role.Series(nil)
@@ -56,7 +58,7 @@ func holdBefore(o Observed) plan.Resource {
 			return role.Series(nil)
 		}
 		// The action run-migrations held builds. The time of the workers begins now.
-		return holdFile(o.Now.Add(2*drainTime(o.Facts.Web.Workers) + comeTime))
+		return holdFile(o.Now.Add(2*drainTime(o.Facts.Web.Workers) + followTime))
 	}
 	why := "workers of " + o.Installed + " get none from a web of " + o.Release.Version
 	if o.Release.Version == "" { // an attached release is not unpacked yet
@@ -66,14 +68,15 @@ func holdBefore(o Observed) plan.Resource {
 		if release.Fits(o.Installed, release.VersionOf(h.Root, o.ReleaseID)) {
 			return nil
 		}
-		return Hold(ctx, h, apiOf(o), o.Facts.Web.Workers)
+		return HoldBuilds(ctx, h, apiOf(o), o.Facts.Web.Workers)
 	})
 }
 
-// Hold holds builds and waits for those that run, up to the longest worker-drain-timeout.
-func Hold(ctx context.Context, h host.Host, api *concourse.API, workers map[string]model.Worker) error {
+// HoldBuilds holds builds and waits for running ones, at most for the longest
+// worker-drain-timeout.
+func HoldBuilds(ctx context.Context, h host.Host, api *concourse.API, workers map[string]model.Worker) error {
 	limit := drainTime(workers)
-	f := holdFile(h.Now().Add(2*limit + comeTime))
+	f := holdFile(h.Now().Add(2*limit + followTime))
 	if err := h.WriteFile(f.Path, f.Data, f.Mode); err != nil {
 		return err
 	}
@@ -86,8 +89,8 @@ func Hold(ctx context.Context, h host.Host, api *concourse.API, workers map[stri
 		case err != nil || n == 0:
 			return err
 		case waited >= limit:
-			return fmt.Errorf("%d running builds are errored: they did not end within %s, the longest worker-drain-timeout",
-				n, limit)
+			return fmt.Errorf("%d running builds are errored: they did not end within %s, the longest "+
+				"worker-drain-timeout", n, limit)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
@@ -95,8 +98,8 @@ func Hold(ctx context.Context, h host.Host, api *concourse.API, workers map[stri
 	}
 }
 
-// Release lets builds start that Hold held, once the web at url answers.
-func Release(ctx context.Context, h host.Host, api *concourse.API, url string) error {
+// ResumeBuilds ends HoldBuilds after the web at url answers.
+func ResumeBuilds(ctx context.Context, h host.Host, api *concourse.API, url string) error {
 	awaitWeb(ctx, h.Clock, url)
 	if err := api.HoldBuilds(ctx, false); err != nil {
 		return err
@@ -104,13 +107,13 @@ func Release(ctx context.Context, h host.Host, api *concourse.API, url string) e
 	return h.Remove(HoldFile)
 }
 
-// holdFile returns HoldFile as it is while builds are held.
+// holdFile returns HoldFile with a time.
 func holdFile(until time.Time) resource.File {
 	return resource.File{Path: HoldFile, Data: []byte(until.UTC().Format(time.RFC3339) + "\n"), Mode: 0o600}
 }
 
-// heldUntil returns until when builds are held, the zero time if they are not. A time that
-// can't be read has passed.
+// heldUntil returns the time until which builds are held, zero if they are not held. An
+// unreadable time has passed.
 func heldUntil(root host.Root, f model.Facts) (time.Time, error) {
 	text, err := role.ReadOptional(root, HoldFile)
 	if err != nil {
@@ -129,8 +132,8 @@ func heldUntil(root host.Root, f model.Facts) (time.Time, error) {
 	return until, nil
 }
 
-// desireHold lets builds start again once the workers have followed the web, or their
-// time is over.
+// desireHold lets builds start again after the workers have followed the web, or after
+// their time is over.
 func desireHold(d *Desired, o Observed) {
 	stays := o.InstalledID == o.ReleaseID || o.Release.Version != "" && release.Fits(o.Installed, o.Release.Version)
 	if o.HeldUntil.IsZero() || !stays {
@@ -156,21 +159,22 @@ func desireHold(d *Desired, o Observed) {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
 	}
 	d.Resources = append(d.Resources, role.Tolerated("let builds start again", why,
-		func(ctx context.Context, h host.Host) error { return letStart(ctx, h, o) }))
+		func(ctx context.Context, h host.Host) error { return resumeWithPeers(ctx, h, o) }))
 }
 
-// letStart lets builds start, unless another web on the database would give workers none.
-func letStart(ctx context.Context, h host.Host, o Observed) error {
+// resumeWithPeers lets builds start. It fails if another web on the database still has the
+// previous protocol, because that web would give this web's workers no work.
+func resumeWithPeers(ctx context.Context, h host.Host, o Observed) error {
 	for _, peer := range o.Facts.Web.Peers {
 		url := "http://" + net.JoinHostPort(peer, strconv.Itoa(o.Config.WebPort))
 		if v := concourse.WebVersion(ctx, url); !release.Fits(o.Installed, v) && h.Now().Before(o.HeldUntil) {
 			return fmt.Errorf("the web at %s still runs %s", peer, v)
 		}
 	}
-	return Release(ctx, h, apiOf(o), localURL(o))
+	return ResumeBuilds(ctx, h, apiOf(o), localURL(o))
 }
 
-// firstOf names the first units of many.
+// firstOf returns the first units of a list as text, and the number of the others.
 func firstOf(units []string) string {
 	const most = 5
 	if len(units) > most {
@@ -181,5 +185,27 @@ func firstOf(units []string) string {
 
 // apiOf returns the API of this unit's own web.
 func apiOf(o Observed) *concourse.API {
-	return concourse.NewAPI(localURL(o), o.Config.AdminUser, secretContent(o)[model.AdminPassword], "")
+	return concourse.NewAPI(localURL(o), o.Config.InitialAdminUsername, secretContent(o)[model.AdminPassword], "")
+}
+
+// refuseDowngrade refuses a release that does not support the schema of the database.
+// Concourse would start with it and fail at every query.
+func refuseDowngrade(o Observed, db concourse.WebDatabase, env map[string]string) plan.Resource {
+	return role.StepOf("compare the database with the release",
+		"a release that is older than the database can't use it",
+		func(ctx context.Context, h host.Host) error {
+			from, id, used := release.Installed(h.Root)
+			inUse := ""
+			if used {
+				inUse = path.Join(release.Dir, id)
+			}
+			can, supported, err := concourse.CanUse(ctx, h, path.Join(release.Dir, o.ReleaseID), inUse, db, env)
+			if err != nil {
+				return databaseError{err}
+			}
+			if !can {
+				return &release.DowngradeError{From: from, To: release.VersionOf(h.Root, o.ReleaseID), Schema: supported}
+			}
+			return nil
+		})
 }

@@ -20,7 +20,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// schedulingWeb is a web whose builds end after some looks; it notes what it is asked for.
+// schedulingWeb simulates a web with builds that end after some requests, and records requests.
 type schedulingWeb struct {
 	looks int // that show a running build
 	asked []string
@@ -59,7 +59,7 @@ func upgrading(t *testing.T, web *schedulingWeb) Observed {
 	return withWorkers(o, worker)
 }
 
-func TestWebHoldsBuildsBeforeItsWorkersGetNoneFromIt(t *testing.T) {
+func TestWebHoldsBuildsBeforeAnotherProtocol(t *testing.T) {
 	for name, c := range map[string]struct {
 		looks int
 		to    string
@@ -78,7 +78,7 @@ func TestWebHoldsBuildsBeforeItsWorkersGetNoneFromIt(t *testing.T) {
 			o.Release.Version, o.ReleaseID = c.to, c.to
 			h := hosttest.Quiet(t, hosttest.Root(t))
 			require.NoError(t, h.WriteFile(release.Dir+"/"+c.to+"/VERSION", []byte(c.to+"\n"), 0o644))
-			p, err := plan.Diff(t.Context(), h, holdBefore(o))
+			p, err := plan.Diff(t.Context(), h, holdBeforeSwitch(o))
 			require.NoError(t, err)
 			for _, s := range p {
 				require.True(t, s.Tolerate, "the upgrade goes on without")
@@ -102,17 +102,17 @@ func TestHoldOfAStoppedWebIsRenewed(t *testing.T) {
 	o := upgrading(t, &schedulingWeb{})
 	o.Units = nil
 	h := hosttest.Quiet(t, hosttest.Root(t))
-	p, err := plan.Diff(t.Context(), h, holdBefore(o))
+	p, err := plan.Diff(t.Context(), h, holdBeforeSwitch(o))
 	require.NoError(t, err)
 	require.Empty(t, p, "no builds are held")
 	o.HeldUntil = o.Now.Add(-time.Hour)
-	require.NoError(t, roletest.Changes(t, h, []plan.Resource{holdBefore(o)})[0].Do(t.Context()))
+	require.NoError(t, roletest.Changes(t, h, []plan.Resource{holdBeforeSwitch(o)})[0].Do(t.Context()))
 	until, err := heldUntil(h.Root, model.Facts{})
 	require.NoError(t, err)
-	require.Equal(t, o.Now.Add(2*10*time.Second+comeTime).UTC(), until)
+	require.Equal(t, o.Now.Add(2*10*time.Second+followTime).UTC(), until)
 }
 
-func TestBuildsStartAgainOnceTheWorkersFollowed(t *testing.T) {
+func TestBuildsStartAgainAfterTheWorkersFollowed(t *testing.T) {
 	for name, c := range map[string]struct {
 		worker string
 		until  time.Duration // from now
@@ -208,7 +208,7 @@ func TestLeaderTakesOverTheHoldOfBuilds(t *testing.T) {
 			require.Equal(t, c.held, !until.IsZero())
 		})
 	}
-	require.Contains(t, roletest.Ops(roletest.Changes(t, withHold(t), Gone(upgrading(t, &schedulingWeb{}).Observed))), HoldFile,
+	require.Contains(t, roletest.Ops(roletest.Changes(t, withHold(t), RemoveFromWorker(upgrading(t, &schedulingWeb{}).Observed))), HoldFile,
 		"a worker holds none")
 }
 
@@ -219,7 +219,7 @@ func withHold(t *testing.T) host.Host {
 	return h
 }
 
-func TestFileOfHeldBuildsThatCannotBeReadHoldsNone(t *testing.T) {
+func TestUnreadableHoldFileHasExpired(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Root(t))
 	require.NoError(t, h.WriteFile(HoldFile, []byte("soon"), 0o600))
 	until, err := heldUntil(h.Root, model.Facts{})

@@ -9,8 +9,8 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// ldapOf is the server of the relation ldap, which wins over the options that name one,
-// and what there is to tell of it.
+// ldapOf returns the server of the relation ldap, which has priority over the options that
+// name a server. The causes report its problems.
 func ldapOf(o Observed) (concourse.LDAP, []status.Cause) {
 	l := o.Facts.Web.LDAP
 	if l == nil {
@@ -26,15 +26,19 @@ func ldapOf(o Observed) (concourse.LDAP, []status.Cause) {
 	}
 	var causes []status.Cause
 	for _, p := range problems {
-		causes = append(causes, cause(status.Waiting, "%s; %s has to mend it, or run juju remove-relation %s:ldap %s", p, l.App, juju.AppOf(o.Facts.Unit), l.App)...)
+		causes = append(causes, cause(status.Waiting,
+			"%s; %s has to mend it, or run juju remove-relation %s:ldap %s", p, l.App,
+			juju.AppOf(o.Facts.Unit), l.App)...)
 	}
 	switch {
 	case len(problems) > 0:
 		return concourse.LDAP{}, causes
 	case !ok:
-		return concourse.LDAP{}, cause(status.Waiting, "%s has no account for this application yet; see juju status %s", l.App, l.App)
+		return concourse.LDAP{}, cause(status.Waiting,
+			"%s has no account for this application yet; see juju status %s", l.App, l.App)
 	case server.Clear:
-		causes = cause(status.Active, "%s offers neither LDAPS nor StartTLS, so passwords are sent in clear; switch one on there", l.App)
+		causes = cause(status.Active,
+			"%s offers neither LDAPS nor StartTLS, so passwords are sent in clear; switch one on there", l.App)
 	}
 	return concourse.LDAP(server), causes
 }

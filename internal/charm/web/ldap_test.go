@@ -10,7 +10,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-func TestLDAPIsWhatTheRelationSaysOrWhyItIsNot(t *testing.T) {
+func TestLDAPIsReadFromTheRelation(t *testing.T) {
 	const id = "secret:d2ldap0000000000000g"
 	for name, c := range map[string]struct {
 		change map[string]string
@@ -54,8 +54,8 @@ func TestLDAPIsWhatTheRelationSaysOrWhyItIsNot(t *testing.T) {
 	}
 }
 
-// What refines the search may be set first; without a server it has no effect.
-func TestOptionsOfLDAPWithoutAServerAreARemark(t *testing.T) {
+// Options that refine the search may be set first. Without a server they have no effect.
+func TestOptionsOfLDAPWithoutAServerAreAWarning(t *testing.T) {
 	o := observedWeb(t, map[string]any{"ldap-user-search-filter": "(objectClass=person)"})
 	want := "ldap-user-search-filter has no effect without the relation ldap or ldap-host, ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username"
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: want}}, Desire(o, nil).Causes)

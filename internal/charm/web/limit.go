@@ -13,14 +13,13 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// NoteFile names the variables in the web's environment that the operator may have as
-// well, limits at first, and that the charm wrote: one of the operator's there is not the
-// charm's to take away.
+// NoteFile lists the variables of the web's environment that the charm wrote and that the
+// operator may also write, such as limits. The charm never removes the operator's variables.
 const NoteFile = model.StateDir + "/web-limit"
 
-// taskLimit is the web's limit, 0 for none, and what to tell of it.
+// taskLimit returns the web's limit of tasks per worker, 0 for none, and warnings about it.
 func taskLimit(o Observed) (limit int, causes []status.Cause) {
-	var gpus []int // numbers of GPUs of workers without a limit of their own, each once
+	var gpus []int // numbers of GPUs of workers without an own limit, each once
 	needed, limited, others := false, false, false
 	for _, w := range o.Facts.Web.Workers {
 		switch {
@@ -46,24 +45,29 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		return 0, []status.Cause{{Kind: status.Active, Text: fmt.Sprintf(format, args...)}}
 	}
 	switch {
-	case !needed && !limited || !o.Config.LimitTasks || own:
+	case !needed && !limited || !o.Config.LimitGPUTasks || own:
 		return 0, nil
 	case needed && len(gpus) > 1:
 		slices.Sort(gpus)
-		return remark("tasks are not limited to the GPUs: workers have %s of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off", numbers(gpus))
+		return remark("tasks are not limited to the GPUs: workers have %s of them, and the web has one limit "+
+			"for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off", numbers(gpus))
 	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
-		return remark("tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without %s; add that, or set limit-gpu-tasks=off", concourse.LimitStrategy)
+		return remark("tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy "+
+			"without %s; add that, or set limit-gpu-tasks=off", concourse.LimitStrategy)
 	case !concourse.Limitable(strategy):
-		return remark("tasks are not limited to the GPUs: container-placement-strategy=%s goes with no other; set another, or limit-gpu-tasks=off", strategy)
+		return remark("tasks are not limited to the GPUs: container-placement-strategy=%s goes with no other; "+
+			"set another, or limit-gpu-tasks=off", strategy)
 	case !needed:
 		return concourse.HighLimit, nil
 	case others:
-		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf("no worker gets more than %d tasks at once, as GPU workers have %d GPUs and the web has one limit for all (limit-gpu-tasks)", gpus[0], gpus[0])})
+		causes = append(causes, status.Cause{Kind: status.Active,
+			Text: fmt.Sprintf("no worker gets more than %d tasks at once, as GPU workers have %d GPUs and the "+
+				"web has one limit for all (limit-gpu-tasks)", gpus[0], gpus[0])})
 	}
 	return gpus[0], causes
 }
 
-// numbers are the first of them as a text.
+// numbers returns the first numbers as text.
 func numbers(all []int) string {
 	const most = 4
 	var texts []string
@@ -77,9 +81,9 @@ func numbers(all []int) string {
 	return strings.Join(texts, ", ")
 }
 
-// strategies is how the web chooses a worker; fixed says that flags do, which
-// win over the environment. own says that the operator limits tasks himself, by
-// a flag or in the web's file.
+// strategies returns how the web chooses a worker. fixed reports that flags choose, which
+// have priority over the environment. own reports that the operator limits tasks, with a
+// flag or in the web's file.
 func strategies(o Observed) (text string, fixed, own bool) {
 	var flags []string
 	for _, f := range o.Config.ExtraWebFlags {
@@ -91,21 +95,21 @@ func strategies(o Observed) (text string, fixed, own bool) {
 			flags = append(flags, value)
 		}
 	}
-	own = own || operatorsOwn(o, concourse.TaskLimitKey)
+	own = own || setByOperator(o, concourse.TaskLimitKey)
 	if len(flags) > 0 {
 		return strings.Join(flags, ","), true, own
 	}
 	return o.Config.WebEnv[concourse.StrategyKey], false, own
 }
 
-// operatorsOwn reports whether the variable in the web's file is not the charm's.
-func operatorsOwn(o Observed, key string) bool {
+// setByOperator reports whether the variable in the web's file is the operator's.
+func setByOperator(o Observed, key string) bool {
 	return !slices.Contains(o.Noted, key) && concourse.SetsEnv(o.WebEnv, key)
 }
 
-// withNote is the web's environment with the note of which variables in it are the
-// charm's: what comes is noted before, and what goes is forgotten after, so that a
-// crash in between loses none.
+// withNote returns the web's environment together with NoteFile. New variables are noted
+// before they are written, and removed ones are forgotten afterwards. So a crash between the
+// steps loses no note.
 func withNote(o Observed, env resource.File, now []string) []plan.Resource {
 	note := func(keys []string) resource.File {
 		return resource.File{Path: NoteFile, Data: []byte(strings.Join(keys, "\n") + "\n"), Mode: 0o600}

@@ -25,7 +25,7 @@ func withWorkers(o Observed, workers ...model.Worker) Observed {
 	return o
 }
 
-func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
+func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 	plain := model.Worker{Unit: "plain/0", Key: "ssh-ed25519 AAAA plain"}
 	keyless := roletest.GPUWorker("new/0", 9, true, false)
 	keyless.Key = ""
@@ -84,9 +84,9 @@ func TestWebLimitsTasksWhereOneNumberFitsAllGPUWorkers(t *testing.T) {
 	}
 }
 
-// A limit in the web's file is the operator's, unless the charm noted that it
-// wrote one; its own goes with the last worker that needs it.
-func TestOperatorsLimitInTheFileWinsAndTheCharmsGoes(t *testing.T) {
+// A limit in the web's file is the operator's unless the charm noted that it wrote it. The
+// charm's limit is removed with the last worker that needs it.
+func TestLimitOfTheOperatorReplacesTheCharms(t *testing.T) {
 	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 2, true, false))
 	o.WebEnv = []byte("CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n")
 	env := webEnv(t, Desire(o, nil))
@@ -98,8 +98,8 @@ func TestOperatorsLimitInTheFileWinsAndTheCharmsGoes(t *testing.T) {
 	require.NotContains(t, webEnv(t, Desire(o, nil)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
 }
 
-// A crash anywhere leaves a note that is true: of what the file may have.
-func TestNoteOfLimitsIsWrittenBeforeAndForgottenAfterThem(t *testing.T) {
+// After a crash anywhere the note lists all variables that the file may have.
+func TestNoteIsWrittenBeforeTheLimitsAndRemovedAfterThem(t *testing.T) {
 	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 4, true, false))
 	o.Noted = []string{"CONCOURSE_A_LIMIT"}
 	var order []string

@@ -15,25 +15,25 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// Observed is what a web is decided on.
+// Observed holds everything that a web's state is decided from.
 type Observed struct {
 	role.Observed
 
-	// OldStorage takes away what the Python charm left on shared storage, once the
-	// secret has the keys.
+	// OldStorage removes the Python charm's keys on shared storage, after they are in the
+	// secret.
 	OldStorage []plan.Resource
-	WebEnv     []byte   // config.env as it is
-	OtherKeys  []string // lines of the file of workers' keys that somebody added
-	Ended      []string // workers that left and have retired, by name
-	Noted      []string // variables in it that the charm noted
+	WebEnv     []byte   // current config.env
+	OtherKeys  []string // lines that others added to the file of workers' keys
+	Retired    []string // workers that left and have retired, by name
+	Noted      []string // variables in WebEnv that the charm noted
 	Certify    Certify
-	TLS        bool // the web has its certificate
+	TLS        bool // the web has a certificate
 
-	Installed, InstalledID string    // the release that runs
-	HeldUntil              time.Time // builds are held; zero: they are not
+	Installed, InstalledID string    // running release
+	HeldUntil              time.Time // end of the hold of builds; zero if they are not held
 }
 
-// Observe looks at what a web depends on, after what every unit does.
+// Observe reads everything that a web depends on, in addition to u.
 func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error) {
 	o := Observed{Observed: u}
 	var err error
@@ -62,7 +62,7 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 		return o, err
 	}
 	_, o.TLS, _ = certificateOf(o)
-	o.Ended = ended(ctx, h, o)
+	o.Retired = retired(ctx, h, o)
 	o.Installed, o.InstalledID, _ = release.Installed(h.Root)
 	if o.HeldUntil, err = heldUntil(h.Root, o.Facts); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe whether builds are held")

@@ -11,9 +11,9 @@ import (
 	"concourse-ci-machine/internal/charm/status"
 )
 
-// route is what the application asks a reverse proxy for. With mode=auto the leader alone
-// is a web; as long as it has no address, nothing is asked for, as requests would go to
-// its workers.
+// route returns the request to a reverse proxy. With mode=auto only the leader is a web.
+// While the leader has no address, nothing is requested, because the proxy would send
+// requests to the workers.
 func route(o Observed) relation.Route {
 	l := o.Facts.Route
 	auto := o.Config.Mode == "auto"
@@ -31,42 +31,45 @@ func route(o Observed) relation.Route {
 	return r
 }
 
-// routed are the URLs by which the proxy has the web.
-func routed(o Observed) ([]string, error) {
+// routeURLs returns the proxy's URLs of the web.
+func routeURLs(o Observed) ([]string, error) {
 	if o.Facts.Route == nil {
 		return nil, nil
 	}
 	return relation.ParseRoute(o.Facts.Route.Remote)
 }
 
-// routeCauses is what there is to tell of a proxy that does not lead to the web yet, or
-// by another name than people are told.
+// routeCauses warns about a proxy that does not lead to the web yet, or that has another
+// name for it than external-url.
 func routeCauses(o Observed) []status.Cause {
 	l := o.Facts.Route
 	if l == nil {
 		return nil
 	}
-	urls, problem := routed(o)
+	urls, problem := routeURLs(o)
 	external := o.Config.ExternalURL
-	leadsThere := func(url string) bool { return placeOf(url) == placeOf(external) }
+	leadsThere := func(url string) bool { return hostOf(url) == hostOf(external) }
 	remark := func(format string, args ...any) []status.Cause {
 		return []status.Cause{{Kind: status.Active, Text: "haproxy-route: " + fmt.Sprintf(format, args...)}}
 	}
 	switch {
 	case problem != nil:
-		return remark("%s; no URL of it is used until %s mends it, or you run juju remove-relation %s:haproxy-route %s", problem, l.App, juju.AppOf(o.Facts.Unit), l.App)
+		return remark("%s; no URL of it is used until %s mends it, or you run juju remove-relation %s:haproxy-route %s",
+			problem, l.App, juju.AppOf(o.Facts.Unit), l.App)
 	case len(urls) == 0 && relation.RouteName(external) == "":
-		return remark("%s has no name for the web; set external-url to one with a domain, such as https://ci.example.com", l.App)
+		return remark("%s has no name for the web; set external-url to one with a domain, such as "+
+			"https://ci.example.com", l.App)
 	case len(urls) == 0:
 		return remark("%s has no URL for the web yet; see juju status %s", l.App, l.App)
 	case external != "" && !slices.ContainsFunc(urls, leadsThere):
-		return remark("%s has the web at %s, and external-url is %s; set external-url to that one, or to nothing", l.App, urls[0], external)
+		return remark("%s has the web at %s, and external-url is %s; set external-url to that one, or to nothing",
+			l.App, urls[0], external)
 	}
 	return nil
 }
 
-// placeOf is where a URL leads: the host and, where it is not the scheme's own, the port.
-func placeOf(text string) string {
+// hostOf returns the host of a URL, with the port unless it is the scheme's default.
+func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return ""

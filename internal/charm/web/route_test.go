@@ -18,7 +18,7 @@ func behind(t *testing.T, endpoints string, set map[string]any) Observed {
 	return o
 }
 
-func TestPeopleFindTheWebWhereTheProxyHasIt(t *testing.T) {
+func TestURLOfTheWebIsTheProxys(t *testing.T) {
 	const proxied = `["https://proxy.example.com/"]`
 	for name, c := range map[string]struct {
 		external, endpoints, url, remark string
@@ -51,7 +51,7 @@ func TestPeopleFindTheWebWhereTheProxyHasIt(t *testing.T) {
 	}
 }
 
-func TestTheProxyIsAskedForWhatTheWebIs(t *testing.T) {
+func TestRouteRequestsThePortAndNameOfTheWeb(t *testing.T) {
 	certified := func(o Observed) Observed {
 		o.TLS = true
 		return o

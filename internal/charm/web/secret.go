@@ -7,8 +7,8 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// PredecessorPassword is the first user's that the Python charm keeps in the
-// peers' bag, "" where there is none of use.
+// PredecessorPassword returns the first user's password from the peers' databag, in which
+// the Python charm keeps it. It returns "" if the password is missing or unusable.
 func PredecessorPassword(f model.Facts) string {
 	if f.Peer == nil || concourse.CheckPassword(f.Peer.Remote[model.AdminPassword]) != nil {
 		return ""
@@ -16,10 +16,10 @@ func PredecessorPassword(f model.Facts) string {
 	return f.Peer.Remote[model.AdminPassword]
 }
 
-// secretContent is what the application's secret should hold. A new encryption
-// key makes the one before the old one, with which Concourse reads what it then
-// encrypts anew (D29). A password of the Python charm is the one in use, also
-// where that charm was gone back to and made another.
+// secretContent returns the desired content of the application's secret. If the encryption
+// key changes, the previous key becomes the old one, with which Concourse reads the data to
+// encrypt it again (D29). A password of the Python charm has priority: after a downgrade to
+// that charm and back, its password is the one in use.
 func secretContent(o Observed) map[string]string {
 	s := maps.Clone(o.Facts.Web.Secret)
 	if s == nil {
@@ -39,7 +39,7 @@ func secretContent(o Observed) map[string]string {
 	return s
 }
 
-// Rotated are the keys that rotate-keys makes anew.
+// Rotated lists the parts of the secret that each value of rotate-keys replaces.
 var Rotated = map[string][]string{
 	"session":        {model.SessionKey},
 	"tsa-host":       {model.TSAHostKey},
@@ -47,7 +47,7 @@ var Rotated = map[string][]string{
 	"all":            {model.SessionKey, model.TSAHostKey, model.AdminPassword},
 }
 
-// rotatedBy is the value of rotate-keys that makes one part of the secret anew.
+// rotatedBy returns the value of rotate-keys that replaces one part of the secret.
 func rotatedBy(part string) string {
 	for name, parts := range Rotated {
 		if len(parts) == 1 && parts[0] == part {

@@ -1,7 +1,8 @@
-// Package web decides what a unit that is a web should be. Observe looks at what that
-// depends on, Desire says what should be, and Gone what it leaves to be taken away.
-// Each file is one subject: keys and passwords, files beside the environment, the
-// workers that may register, the limit of tasks, the exporter of jobs.
+// Package web decides the state of a web's unit. Observe reads everything that the decision
+// depends on, Desire decides, and Stop, RemoveFromWorker and RemoveAll end a web. The
+// package never changes the machine itself: it returns resources, which package charm
+// applies. Each file is one subject, such as keys, worker registration, the limit of tasks
+// or the hold of builds.
 package web
 
 import (
@@ -27,7 +28,7 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// The triggers of a web.
+// Names of the triggers of a web.
 const (
 	ReloadWebUnit  = "daemon-reload-web"
 	RestartWeb     = "restart-web"
@@ -38,8 +39,8 @@ const (
 	ReloadWebOp = "reload " + concourse.WebUnit
 )
 
-// desireWeb is the web itself. It is up only with a database; without one it
-// is stopped, and its credentials are gone from the disk.
+// desireWeb desires the web itself. Without a database the web is stopped, and its
+// credentials are removed from the disk.
 func desireWeb(d *Desired, o Observed) error {
 	w := o.Facts.Web
 	paths := concourse.WebFiles(o.Shared())
@@ -53,15 +54,16 @@ func desireWeb(d *Desired, o Observed) error {
 	if up {
 		d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
 		d.Environment = webConfig(o, paths, secrets, d.Database).Env()
-		before = role.Series{beforeWebSwitch(o, d.Database, d.Environment), holdBefore(o)}
+		before = role.Series{refuseDowngrade(o, d.Database, d.Environment), holdBeforeSwitch(o)}
 	}
 	role.DesireRelease(&d.Desired, o.Observed, before)
 	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
 	if err != nil {
 		return err
 	}
-	d.Resources = append(d.Resources, unit, resource.Trigger{Name: ReloadWebUnit, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path},
-		Op: "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
+	d.Resources = append(d.Resources, unit, resource.Trigger{Name: ReloadWebUnit, Inputs: [][]byte{unit.Data},
+		Files: []string{unit.Path},
+		Op:    "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
 
 	state := o.Units[concourse.WebUnit]
 	if lacking != nil {
@@ -70,7 +72,8 @@ func desireWeb(d *Desired, o Observed) error {
 		d.Secret = secretContent(o)
 	}
 	if w.Address == "" {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for this unit's address: Juju knows none yet"})
+		causes = append(causes, status.Cause{Kind: status.Waiting,
+			Text: "Waiting for this unit's address: Juju knows none yet"})
 	}
 	files, fileCauses := webFiles(o, paths, db)
 	_, traced := tracing(o)
@@ -80,8 +83,9 @@ func desireWeb(d *Desired, o Observed) error {
 		d.Resources = append(d.Resources, f)
 	}
 	if !up {
-		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state, Why: "it has no " + missingPart(ready, lacking)})
-		// Only what the operator wrote stays: options and relations have credentials, too.
+		d.Resources = append(d.Resources, resource.Service{Unit: concourse.WebUnit, State: state,
+			Why: "it has no " + missingPart(ready, lacking)})
+		// Only the operator's lines stay, because options and relations contain credentials.
 		bare := concourse.WebConfig{Paths: paths, OptionKeys: config.WebEnvKeys(), Noted: o.Noted}
 		env, err := bare.File(o.WebEnv)
 		d.Resources = append(d.Resources, withNote(o, env, bare.ToNote())...)
@@ -90,7 +94,7 @@ func desireWeb(d *Desired, o Observed) error {
 	return desireWebUp(d, o, paths, secrets, db, append([]resource.File{unit}, files...))
 }
 
-// tracing is where the web sends its traces.
+// tracing returns the receiver of the web's traces.
 func tracing(o Observed) (concourse.Tracing, []status.Cause) {
 	return role.Tracing(o.Observed, o.WebEnv, o.Config.ExtraWebFlags, "concourse-web")
 }
@@ -105,9 +109,10 @@ func missingPart(ready bool, err error) string {
 	return "address"
 }
 
-// desireWebUp is the web with all that it needs; of the files the first is
-// desired already.
-func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets concourse.WebSecrets, db relation.Database, files []resource.File) error {
+// desireWebUp desires the running web with everything that it needs. The first of files is
+// already desired.
+func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets concourse.WebSecrets,
+	db relation.Database, files []resource.File) error {
 	w, state := o.Facts.Web, o.Units[concourse.WebUnit]
 	keys, err := paths.Keys(secrets)
 	if err != nil {
@@ -137,7 +142,8 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		d.Resources = append(d.Resources, f)
 	}
 	d.Resources = append(d.Resources,
-		resource.Trigger{Name: RepairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host, db.Port, db.Name, db.User))},
+		resource.Trigger{Name: RepairDatabase, Inputs: [][]byte{[]byte(fmt.Sprintf("%s %d %s %s", db.Host,
+			db.Port, db.Name, db.User))},
 			Op: "check this web's rights in the database", Do: func(ctx context.Context, _ host.Host) error {
 				if _, err := postgres.Repair(ctx, repairConfig(db)); err != nil {
 					return databaseError{err}
@@ -145,43 +151,48 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 				return nil
 			}},
 		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
-		// A key that comes or goes needs no restart: the web reads the file again
-		// (D16). Before the restart, as a web that was just started ends of it.
+		// New or removed keys need no restart, because the web can reload the file (D16).
+		// The reload precedes the restart: a signal would end a web that has just started.
 		reloadKeys(state, keyFiles),
-		resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read, Unit: concourse.WebUnit, State: state,
+		resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read,
+			Unit: concourse.WebUnit, State: state,
 			Op: "restart " + concourse.WebUnit, Adopt: role.Starts(state),
 			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
-	if len(keyFiles) == 1 { // last, as the web starts with no file missing that it knows of
-		d.Resources = append(d.Resources, resource.Absent{Path: paths.TeamKeys(), Why: "extra-worker-keys names no team"})
+	if len(keyFiles) == 1 { // last, because the running web must find all files of its environment
+		d.Resources = append(d.Resources, resource.Absent{Path: paths.TeamKeys(),
+			Why: "extra-worker-keys names no team"})
 	}
 	d.Resources = append(d.Resources, o.OldStorage...)
 	desireHold(d, o)
-	cut, gone := cutOff(o)
-	d.Cut, d.Resources = gone, append(d.Resources, cut...)
+	cut, cutKeys := cutOff(o)
+	d.Cut, d.Resources = cutKeys, append(d.Resources, cut...)
 	_, limited := taskLimit(o)
-	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), drainingCauses(o), strangers(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
+	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), drainingCauses(o),
+		unknownKeys(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
 	return nil
 }
 
-// databaseError is a database that can't be used as it is: a password that does
-// not hold yet, a server that restarts, rights that somebody has to give. The
-// status says it, and every hook tries again.
+// databaseError reports a database that cannot be used now: an invalid password, a restart
+// of the server, or missing rights. The status shows it, and every hook tries again.
 type databaseError struct{ error }
 
 func (e databaseError) Unwrap() error { return e.error }
 
-// Temporary says that another try can help.
+// Temporary reports that another try can help.
 func (databaseError) Temporary() bool { return true }
 
-// databaseOf is where Concourse keeps its data, or why it has nowhere yet.
+// databaseOf returns the database of Concourse, or the reason why it is missing.
 func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {
 	l := o.Facts.Web.Database
 	if l == nil && o.Facts.Removed {
-		return db, false, []status.Cause{{Kind: status.Waiting, Text: "the unit is being removed, and its database is not related any more"}}
+		return db, false, []status.Cause{{Kind: status.Waiting,
+			Text: "the unit is being removed, and its database is not related any more"}}
 	}
 	if l == nil {
 		app, _, _ := strings.Cut(o.Facts.Unit, "/")
-		return db, false, []status.Cause{{Kind: status.Blocked, Text: fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql application>:database", app)}}
+		return db, false, []status.Cause{{Kind: status.Blocked,
+			Text: fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql "+
+				"application>:database", app)}}
 	}
 	db, ready, problems := relation.ParseDatabase(l.Remote, l.Units, l.Secrets)
 	for _, p := range problems {
@@ -203,31 +214,38 @@ func secretCause(o Observed, err error) status.Cause {
 		which = rotatedBy(bad.Key)
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
-	return status.Cause{Kind: status.Blocked, Text: fmt.Sprintf("%s; run juju run %s/leader rotate-keys keys=%s", err, app, which)}
+	return status.Cause{Kind: status.Blocked,
+		Text: fmt.Sprintf("%s; run juju run %s/leader rotate-keys keys=%s", err, app, which)}
 }
 
-// webURL is where people find the web.
+// webURL returns the web's URL for users.
 func webURL(o Observed) string {
-	routed, _ := routed(o)
+	urls, _ := routeURLs(o)
 	switch {
 	case o.Config.ExternalURL != "":
 		return o.Config.ExternalURL
-	case len(routed) > 0:
-		return routed[0]
+	case len(urls) > 0:
+		return urls[0]
 	case o.TLS:
 		return "https://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.TLSPort))
 	}
 	return "http://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.WebPort))
 }
 
-// webConfig is the environment that options, relations and secrets come to.
-func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db concourse.WebDatabase) concourse.WebConfig {
+// webConfig returns the environment from options, relations and secrets.
+func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets,
+	db concourse.WebDatabase) concourse.WebConfig {
 	w, content := o.Facts.Web, secretContent(o)
-	_, teams := extraKeys(o.Config.WorkerKeys)
-	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel, ExternalURL: webURL(o),
-		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.Facts.Model, AdminUser: o.Config.AdminUser, AdminPassword: s.AdminPassword,
-		TeamKeys: len(teams) > 0, MainTeamUser: o.Config.MainTeamUser, ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
-		Metrics: o.Config.Metrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(), Proxy: role.ProxyOf(o.Facts, o.Config)}
+	_, teams := extraKeys(o.Config.ExtraWorkerKeys)
+	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel,
+		ExternalURL: webURL(o),
+		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.Facts.Model,
+		AdminUser:     o.Config.InitialAdminUsername,
+		AdminPassword: s.AdminPassword,
+		TeamKeys:      len(teams) > 0, MainTeamUser: o.Config.MainTeamLocalUser,
+		ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
+		Metrics: o.Config.EnableMetrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(),
+		Proxy: role.ProxyOf(o.Facts, o.Config)}
 	if db != (concourse.WebDatabase{}) {
 		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]
 	}
@@ -237,7 +255,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets, db 
 	c.TaskLimit, _ = taskLimit(o)
 	c.Noted = o.Noted
 	for _, k := range w.Workers {
-		c.Rerun = c.Rerun || o.Config.Rerun && k.Key != "" && k.GPUs.Count > 0
+		c.Rerun = c.Rerun || o.Config.GPURerun && k.Key != "" && k.GPUs.Count > 0
 	}
 	c.Vault = vaultEnv(o, paths)
 	c.LDAP, _ = ldapOf(o)

@@ -21,7 +21,7 @@ import (
 	"concourse-ci-machine/internal/testutil/roletest"
 )
 
-// databaseLink is what PostgreSQL's charm publishes.
+// databaseLink has the databag of PostgreSQL's charm.
 func databaseLink() *model.Relation {
 	return &model.Relation{ID: "postgresql:4", App: "postgresql", Own: map[string]string{}, OwnApp: map[string]string{},
 		Remote:  map[string]string{"database": "concourse", "endpoints": "10.0.0.9:5432", "secret-user": "secret:d2user0000000000000g"},
@@ -76,7 +76,7 @@ func TestWebHasItsKeysDatabaseAndAddress(t *testing.T) {
 	require.Equal(t, []juju.Port{juju.TCP(8080)}, d.Ports)
 }
 
-// D3: the predecessor's web units had keys of their own each.
+// D3: the predecessor's web units had different keys.
 func TestD3EveryWebHasTheSameKeys(t *testing.T) {
 	leader, other := observedWeb(t, nil), observedWeb(t, nil)
 	other.Facts.Leader = false
@@ -93,7 +93,7 @@ func TestD3EveryWebHasTheSameKeys(t *testing.T) {
 	require.Equal(t, []status.Cause{{Kind: status.Waiting, Text: "Waiting for the leader to share the web's keys"}}, d.Causes)
 }
 
-// D5: without a database the web is down, and the status says what to run.
+// D5: without a database the web is down, and the status has the command that adds one.
 func TestD5WebWithoutADatabaseIsDownAndHasNoCredentials(t *testing.T) {
 	up := observedWeb(t, nil)
 	up.WebEnv = []byte("CONCOURSE_POSTGRES_PASSWORD=old\nMY_OWN=kept\n")
@@ -118,8 +118,7 @@ func TestD5WebWithoutADatabaseIsDownAndHasNoCredentials(t *testing.T) {
 	}
 }
 
-// Of all that a web's environment holds, a web without a database keeps what the operator
-// wrote.
+// Without a database only the operator's lines stay in the web's environment.
 func TestWebWithoutADatabaseKeepsNoCredentialsOfOptionsAndRelations(t *testing.T) {
 	o := observedWeb(t, map[string]any{"extra-local-users": "ann:hunter2", "oidc-issuer": "https://id", "oidc-client-id": "ci", "oidc-client-secret": "hunter2"})
 	const id = "secret:d2ldap0000000000000g"
@@ -135,7 +134,7 @@ func TestWebWithoutADatabaseKeepsNoCredentialsOfOptionsAndRelations(t *testing.T
 		webEnv(t, Desire(o, nil)), "no credentials of the database, options and relations")
 }
 
-func TestStatusOfARemovedWebAsksForNoDatabase(t *testing.T) {
+func TestStatusOfARemovedWebRequiresNoDatabase(t *testing.T) {
 	o := observedWeb(t, nil)
 	o.Facts.Web.Database, o.Facts.Removed = nil, true
 	d := Desire(o, nil)
@@ -164,9 +163,9 @@ func TestD23WebIgnoresGPUOptions(t *testing.T) {
 }
 
 // D19: keys of workers that left are taken back, and their connections end.
-func TestD19WorkersThatLeftAreCutOff(t *testing.T) {
+func TestD19WorkersThatLeftAreDisconnected(t *testing.T) {
 	o := observedWeb(t, nil)
-	o.Facts.Web.Gone = []model.Leaver{{Worker: model.Worker{Unit: "gpu/1", Key: roletest.TSAKey, Address: "10.0.0.8"}}, {Worker: model.Worker{Unit: "gpu/2", Key: roletest.TSAKey}}}
+	o.Facts.Web.Departed = []model.DepartedWorker{{Worker: model.Worker{Unit: "gpu/1", Key: roletest.TSAKey, Address: "10.0.0.8"}}, {Worker: model.Worker{Unit: "gpu/2", Key: roletest.TSAKey}}}
 	var cut []concourse.Disconnect
 	reloaded := false
 	for _, r := range Desire(o, nil).Resources {
@@ -204,8 +203,8 @@ func TestNewEncryptionKeyKeepsTheOldOne(t *testing.T) {
 	require.Equal(t, "fedcba9876543210", webEnv(t, Desire(o, nil))["CONCOURSE_ENCRYPTION_KEY"], "the leader says when")
 }
 
-// What metrics wait for is not the option.
-func TestMetricsWithoutAWebSayWhy(t *testing.T) {
+// The reason names the obstacle, which may be a missing web or the option.
+func TestMetricsWithoutAWebReportTheReason(t *testing.T) {
 	for name, tc := range map[string]struct {
 		metrics bool
 		want    string
@@ -225,7 +224,7 @@ func TestMetricsWithoutAWebSayWhy(t *testing.T) {
 	}
 }
 
-func TestCredentialsOfADatabaseAreCheckedOnceAndAgainWhenTheyChange(t *testing.T) {
+func TestDatabaseIsCheckedAgainAfterItsCredentialsChange(t *testing.T) {
 	o := observedWeb(t, nil)
 	before := resourcetest.Trigger(t, Desire(o, nil).Resources, RepairDatabase)
 	require.NotNil(t, before.Do)
@@ -235,8 +234,8 @@ func TestCredentialsOfADatabaseAreCheckedOnceAndAgainWhenTheyChange(t *testing.T
 	require.NotEqual(t, before.Inputs, resourcetest.Trigger(t, Desire(o, nil).Resources, RepairDatabase).Inputs)
 }
 
-// A process reads once what the machine trusts.
-func TestWebIsRestartedWithOtherPrivateAuthorities(t *testing.T) {
+// A process reads the trusted authorities only once.
+func TestWebRestartsAfterAuthoritiesChange(t *testing.T) {
 	o := observedWeb(t, nil)
 	plain := resourcetest.Trigger(t, Desire(o, nil).Resources, RestartWeb).Inputs
 	o.Facts.Authorities.Relations = []model.Relation{{App: "ca", Units: map[string]map[string]string{"ca/0": {"ca": authority(t)}}}}
@@ -252,7 +251,7 @@ func TestWebIsRestartedWithOtherPrivateAuthorities(t *testing.T) {
 	require.Equal(t, plain, resourcetest.Trigger(t, Desire(o, nil).Resources, RestartWeb).Inputs)
 }
 
-func TestDesireWebLeavesWhatWasObservedAsItIs(t *testing.T) {
+func TestDesireDoesNotChangeObserved(t *testing.T) {
 	o, same := observedWeb(t, nil), observedWeb(t, nil)
 	same.CharmDir = o.CharmDir
 	one, two := Desire(o, nil), Desire(o, nil)

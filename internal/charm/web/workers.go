@@ -12,9 +12,9 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// otherKeys are the lines of the web's file of keys that are no worker's of Juju's,
-// now or lately. The key of a worker that the Python charm made for the web itself
-// has no use.
+// otherKeys returns the lines of the web's file of keys that belong to no current or recent
+// worker of Juju. The Python charm's key of a worker on the web itself is not used, so it is
+// not returned.
 func otherKeys(r host.Root, paths concourse.WebPaths, w *model.Web) ([]string, error) {
 	existing, err := role.ReadOptional(r, paths.AuthorizedKeys())
 	if err != nil {
@@ -25,13 +25,13 @@ func otherKeys(r host.Root, paths concourse.WebPaths, w *model.Web) ([]string, e
 		return nil, err
 	}
 	known := append(w.Authorized(), unused)
-	for _, l := range w.Gone {
+	for _, l := range w.Departed {
 		known = append(known, l.Key)
 	}
 	return concourse.OtherKeys([]byte(existing), known), nil
 }
 
-// extraKeys are those of the option extra-worker-keys: for all teams, and by team.
+// extraKeys returns the keys of the option extra-worker-keys: for all teams, and by team.
 func extraKeys(keys []config.WorkerKey) (all []string, teams map[string][]string) {
 	teams = map[string][]string{}
 	for _, k := range keys {
@@ -44,10 +44,10 @@ func extraKeys(keys []config.WorkerKey) (all []string, teams map[string][]string
 	return all, teams
 }
 
-// workerKeyFiles are the files of who may register: that for all teams, and where the option
-// names teams the one for these.
+// workerKeyFiles returns the files of authorized keys: for all teams, and by team if the
+// option names teams.
 func workerKeyFiles(o Observed, paths concourse.WebPaths) ([]resource.File, error) {
-	all, teams := extraKeys(o.Config.WorkerKeys)
+	all, teams := extraKeys(o.Config.ExtraWorkerKeys)
 	keys := o.Facts.Web.Authorized()
 	for _, l := range o.draining() {
 		keys = append(keys, l.Key)
@@ -60,35 +60,37 @@ func workerKeyFiles(o Observed, paths concourse.WebPaths) ([]resource.File, erro
 	return append(files, f), err
 }
 
-// strangers is a remark on such lines.
-func strangers(file string, others []string) []status.Cause {
+// unknownKeys warns about lines of the file of keys that belong to no related worker.
+func unknownKeys(file string, others []string) []status.Cause {
 	if len(others) == 0 {
 		return nil
 	}
-	return []status.Cause{{Kind: status.Active, Text: fmt.Sprintf("%s has keys of no related worker (%d), which may register: move them to the option extra-worker-keys, or take their lines out to end that", file, len(others))}}
+	return []status.Cause{{Kind: status.Active,
+		Text: fmt.Sprintf("%s has keys of no related worker (%d), which may register: move them to the option "+
+			"extra-worker-keys, or take their lines out to end that", file, len(others))}}
 }
 
-// MaxRefused is how many workers a status names.
+// MaxRefused is the number of workers that a status names.
 const MaxRefused = 3
 
-// refused are remarks on workers whose key is not taken, or that publish wrong
-// data on their GPUs.
+// refusedWorkers warns about workers with a refused key, or with invalid data about GPUs.
 func refusedWorkers(w *model.Web) []status.Cause {
 	var keys, gpus []string
 	for _, k := range w.SortedWorkers() {
 		if k.Problem != "" {
 			keys = append(keys, k.Unit+" can't register: "+k.Problem)
 		}
-		if k.GPUsOdd != "" {
-			gpus = append(gpus, k.Unit+" publishes wrong data on its GPUs: "+k.GPUsOdd)
+		if k.GPUsProblem != "" {
+			gpus = append(gpus, k.Unit+" publishes wrong data on its GPUs: "+k.GPUsProblem)
 		}
 	}
-	return append(firstRemarks(keys, "%d more workers can't register either"), firstRemarks(gpus, "%d more workers publish wrong data on their GPUs")...)
+	return append(firstWarnings(keys, "%d more workers can't register either"),
+		firstWarnings(gpus, "%d more workers publish wrong data on their GPUs")...)
 }
 
-// firstRemarks are the first of many remarks: a status with a thousand of them would be
-// read by nobody.
-func firstRemarks(texts []string, more string) (causes []status.Cause) {
+// firstWarnings returns the first MaxRefused texts and the number of the others, because
+// a status with a thousand texts is useless.
+func firstWarnings(texts []string, more string) (causes []status.Cause) {
 	for _, text := range texts[:min(len(texts), MaxRefused)] {
 		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
 	}

@@ -42,6 +42,6 @@ func TestUnknownArchitectureIsAnErrorAndNeverAGuess(t *testing.T) {
 		require.Equal(t, c.arches, wrapperOf(t, d).Env["HIP_ARCHES"], name)
 		require.Len(t, wrapperOf(t, d).Devices, 4, name)
 		require.Equal(t, "gpu,compute-runtime=rocm,rocm,gpu-count=4,gfx=gfx90a", env(t, d)["CONCOURSE_TAG"], name)
-		require.Equal(t, "gfx90a=3", d.GPUs.Bag()["gpu-archs"], name)
+		require.Equal(t, "gfx90a=3", d.GPUs.Databag()["gpu-archs"], name)
 	}
 }

@@ -19,13 +19,13 @@ import (
 // bench is how the clocks of leased GPUs are fixed for tasks that measure; nil where they
 // are not.
 func bench(o Observed, gpus []gpu.GPU) *oci.Bench {
-	if !o.Config.Bench {
+	if !o.Config.GPUBench {
 		return nil
 	}
 	var list []oci.BenchGPU
 	for _, g := range gpus {
 		name := gpu.Slot(g.PCI, g.Partition)
-		if g.Vendor == gpu.AMD && clockpin.Plain(name) {
+		if g.Vendor == gpu.AMD && clockpin.IsWholeGPU(name) {
 			list = append(list, oci.BenchGPU{Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: levelOf(g.GFX)})
 		}
 	}
@@ -62,7 +62,7 @@ func (b pinsBack) Diff(_ context.Context, h host.Host) (p plan.Plan, err error) 
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if r, wrong := (clockpin.Pins{Dir: h.Path(clockpin.DefaultDir)}).Read(name); r == nil && wrong == nil || !clockpin.Plain(name) {
+		if r, wrong := (clockpin.Pins{Dir: h.Path(clockpin.DefaultDir)}).Read(name); r == nil && wrong == nil || !clockpin.IsWholeGPU(name) {
 			continue
 		}
 		p = append(p, plan.Step{Op: "give GPU " + name + " its own clocks back", Why: b.why, Tolerate: true, Do: func(ctx context.Context) error {

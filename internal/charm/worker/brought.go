@@ -27,7 +27,7 @@ func takeBack(o Observed, g GPUs) []plan.Resource {
 	var rs []plan.Resource
 	if !wanted(gpu.AMD) {
 		rs = append(append(rs, leaveAMD(o.Observed, why)...), leaveService(o.CharmDir, why)...)
-		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.WithheldFile)...)
+		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.AdmissionFile)...)
 	}
 	if !wanted(gpu.NVIDIA) {
 		rs = append(rs, nvidia.Leave(why)...)

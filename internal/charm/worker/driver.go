@@ -46,7 +46,7 @@ func DriverWanted(c config.Config, unit string) amd.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
 		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
-		ModuleParams: c.ModuleParams, DeviceMode: c.DeviceMode, Tools: c.ROCmTools, MinDisk: c.MinDisk}
+		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, Tools: c.ROCmTools, MinDisk: c.MinDisk}
 }
 
 // desireDriver is the driver, user space and rules that were decided on, before

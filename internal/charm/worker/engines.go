@@ -18,7 +18,7 @@ func enginesFor(o Observed, g GPUs) []string {
 	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
 		return nil
 	}
-	return o.Config.Engines
+	return o.Config.ContainerEngines
 }
 
 func desireEngines(d *Desired, o Observed, g GPUs) {

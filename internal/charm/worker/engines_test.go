@@ -47,7 +47,7 @@ func TestOptionNamesTheEnginesThatAreKnown(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
 	for _, name := range engines.Names() {
 		o := observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "container-engines": name})
-		require.Equal(t, []string{name}, o.Config.Engines)
+		require.Equal(t, []string{name}, o.Config.ContainerEngines)
 	}
 	p, err := engines.Unit{Wrapper: enginesWrapper}.Diff(context.Background(), h)
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 	default:
 		watchAMD(&layer, o)
 	}
-	if o.Config.DCGMAliases {
+	if o.Config.ExporterDCGMAliases {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
 	if leases(o, g) != nil {
@@ -35,13 +35,13 @@ func desireExporter(d *Desired, o Observed, g GPUs) error {
 func watchAMD(l *resource.PebbleLayer, o Observed) {
 	l.Command = append(l.Command, "--service.report="+quarantine.File)
 	l.Job, l.JobCommand = "gpu-watch", []string{dispatchBin, "gpu", "watch"}
-	if o.Config.Usage {
+	if o.Config.ExporterUsage {
 		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
 		l.Helper, l.HelperCommand = role.UsageService, []string{role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/"}
 	} else {
 		l.Command = append(l.Command, "--collect.usage=false")
 	}
-	if !o.Config.PCIeBandwidth {
+	if !o.Config.ExporterPCIeBandwidth {
 		l.Command = append(l.Command, "--collect.pcie-bandwidth=false")
 	}
 }

@@ -41,7 +41,7 @@ func SrvFolders(r host.Root) ([]string, error) {
 // FoldersOfTasks are those of /srv that the options give to tasks.
 func FoldersOfTasks(c config.Config, names []string) (given []string) {
 	for _, name := range names {
-		if !c.NoFolders && (len(c.Folders) == 0 || slices.Contains(c.Folders, name)) {
+		if !c.NoSrvFolders && (len(c.SrvFolders) == 0 || slices.Contains(c.SrvFolders, name)) {
 			given = append(given, name)
 		}
 	}

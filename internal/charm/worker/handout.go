@@ -25,7 +25,7 @@ import (
 func desireGPUs(d *Desired, o Observed, g GPUs) (wired bool, err error) {
 	if g.Vendor == gpu.AMD && len(g.All) > 0 {
 		d.Toolkit = true
-		want := amd.Toolkit{Mode: o.Config.Toolkit, Version: o.Config.ToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
+		want := amd.Toolkit{Mode: o.Config.AMDContainerToolkit, Version: o.Config.AMDContainerToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
 			Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit, Now: o.Now}.Want()
 		d.Resources, d.NoToolkit = append(d.Resources, want.Resources...), want.Missing
 		if want.Note != "" {
@@ -108,8 +108,8 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 			config.RootfsEnv = map[string]map[string]string{amd.Home: amd.TaskEnv()}
 		}
 	}
-	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.Quarantine != string(quarantine.Off) {
-		config.Withheld = &oci.Withheld{File: quarantine.WithheldFile, GPUs: leasedGPUs(chosenInOrder(g))}
+	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.GPUQuarantine != string(quarantine.Off) {
+		config.Quarantine = &oci.Quarantine{File: quarantine.AdmissionFile, GPUs: leasedGPUs(chosenInOrder(g))}
 	}
 	if len(g.Chosen) == 0 && g.Asked {
 		config.Visible = []string{cmp.Or(g.Vendor, gpu.AMD).Traits().Visible}
@@ -122,8 +122,8 @@ func wrapperConfig(d *Desired, o Observed, g GPUs) oci.Config {
 	if len(enginesFor(o, g)) > 0 {
 		config.Containers = oci.Asked
 	}
-	if !o.Config.NoFolders {
-		config.Folders = &oci.Folders{Root: Srv, Containers: o.Config.FoldersFor, Names: o.Config.Folders, Readonly: oci.Recursive}
+	if !o.Config.NoSrvFolders {
+		config.Folders = &oci.Folders{Root: Srv, Containers: o.Config.SrvFoldersContainers, Names: o.Config.SrvFolders, Readonly: oci.Recursive}
 		if !o.Machine.RecursiveReadonly {
 			config.Folders.Readonly = oci.TopOnly
 		}
@@ -155,7 +155,7 @@ func taskEnv(o Observed, g GPUs) (map[string]string, error) {
 		} else if o.Config.TaskEnv["HIP_ARCHES"] != "" {
 			err = nil // the operator says it there
 		}
-		version := o.Config.HSAOverride
+		version := o.Config.HSAOverrideGFXVersion
 		if version == "auto" {
 			var wrong error
 			version, wrong = amd.OverrideGFX(gfx)

@@ -7,6 +7,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
@@ -21,7 +22,7 @@ const LeaseReport = "/run/concourse-gpu-leases.json"
 // ObserveLinks looks at how the unit's GPUs are joined, where leases choose
 // between them.
 func (o *Observed) ObserveLinks(r host.Root) {
-	if o.Config.Exclusive {
+	if o.Config.GPUSharing == config.Exclusive {
 		o.Links = gpu.ReadLinks(r, o.GPUs.GPUs)
 	}
 }
@@ -32,7 +33,7 @@ func (o *Observed) ObserveLinks(r host.Root) {
 func (o *Observed) observeHeld(h host.Host) {
 	data, err := h.ReadFile(LeaseReport)
 	var r monitor.LeaseReport
-	if !o.Config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil || h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
+	if o.Config.GPUSharing != config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil || h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
 		return
 	}
 	o.Held = map[string]bool{}
@@ -43,7 +44,7 @@ func (o *Observed) observeHeld(h host.Host) {
 
 // leases is how the wrapper leases the chosen GPUs; nil where tasks share them.
 func leases(o Observed, g GPUs) *oci.Leases {
-	if !o.Config.Exclusive || len(g.Chosen) == 0 {
+	if o.Config.GPUSharing != config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
 	gpus := chosenInOrder(g)
@@ -88,7 +89,7 @@ func weights(o Observed, gpus []gpu.GPU) [][]int {
 		for j, b := range at {
 			if i != j && max(a, b) < len(o.Links) && min(a, b) >= 0 {
 				l := o.Links[a][b]
-				rows[i][j] = lease.Weight(l.Same, l.Hops, l.NUMA)
+				rows[i][j] = lease.LinkWeight(l.Same, l.Hops, l.NUMA)
 			}
 			better = better || rows[i][j] != 0
 		}
@@ -102,10 +103,10 @@ func weights(o Observed, gpus []gpu.GPU) [][]int {
 // desireLeases says where leases can't have an effect, and takes the report away
 // that an exporter would go on showing.
 func desireLeases(d *Desired, o Observed, g GPUs) {
-	if o.Config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
+	if o.Config.GPUSharing == config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-sharing=exclusive has no effect while compute-runtime=none"})
 	}
-	if o.Config.Bench && !o.Config.Exclusive {
+	if o.Config.GPUBench && o.Config.GPUSharing != config.Exclusive {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: "gpu-bench=true has no effect while gpu-sharing=shared"})
 	}
 	if leases(o, g) == nil {

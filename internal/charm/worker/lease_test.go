@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
@@ -101,7 +102,7 @@ func TestLinksAreReadOnlyWhereGPUsAreLeased(t *testing.T) {
 
 func TestBetterLinksWeighMore(t *testing.T) {
 	ordered := []gpu.Link{{}, {NUMA: true}, {Hops: 9}, {Hops: 3, NUMA: true}, {Hops: 2, NUMA: true}, {Hops: 1}, {Hops: 1, NUMA: true}, {Same: true, NUMA: true}}
-	weight := func(l gpu.Link) int { return lease.Weight(l.Same, l.Hops, l.NUMA) }
+	weight := func(l gpu.Link) int { return lease.LinkWeight(l.Same, l.Hops, l.NUMA) }
 	for i, l := range ordered[1:] {
 		require.Greater(t, weight(l), weight(ordered[i]), "%+v", l)
 		require.LessOrEqual(t, weight(l), oci.MaxLink)
@@ -134,7 +135,7 @@ func TestLeasesDoNotRestartTheWorker(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	base := running(observed(t, r, map[string]any{"compute-runtime": "rocm"}))
 	on := base
-	on.Config.Exclusive = true
+	on.Config.GPUSharing = config.Exclusive
 	inputs := func(o Observed, name string) [][]byte {
 		return resourcetest.Trigger(t, Desire(o, nil).Resources, name).Inputs
 	}

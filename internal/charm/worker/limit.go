@@ -10,6 +10,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
@@ -36,7 +37,7 @@ type workerLimit struct {
 // asked is asked again in the next hook, and until then counts as one that can't.
 func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	_, id, installed := release.Installed(h.Root)
-	if !o.Config.Exclusive || !installed {
+	if o.Config.GPUSharing != config.Exclusive || !installed {
 		return nil
 	}
 	data, err := h.ReadFile(WorkerLimitFile)
@@ -63,7 +64,7 @@ func desireWorkerLimit(d *Desired, o Observed, g GPUs) (tasks int) {
 		d.Resources = append(d.Resources, role.Impossible{Err: err})
 	case o.WorkerLimit.Release != "":
 		d.Resources = append(d.Resources, resource.File{Path: WorkerLimitFile, Data: append(data, '\n'), Mode: 0o600})
-	case !o.Config.Exclusive:
+	case o.Config.GPUSharing != config.Exclusive:
 		d.Resources = append(d.Resources, resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
 	}
 	if d.GPUs.Limited {
@@ -87,17 +88,17 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 
 // eachGPU is what the web is told of each GPU that tasks get, for people who look at all
 // workers: nothing is decided on it.
-func eachGPU(o Observed, g GPUs) (each []relation.ToldGPU) {
+func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
 	for i, of := range g.All {
 		if !contains(g.Chosen, of) {
 			continue
 		}
 		name := gpu.Slot(of.PCI, of.Partition)
-		one := relation.ToldGPU{Index: i, GFX: of.GFX, Model: of.Name}
+		one := relation.PublishedGPU{Index: i, GFX: of.GFX, Model: of.Name}
 		if s := o.Service.Find(name); s != nil && g.Vendor == gpu.AMD {
 			one.Service = string(s.State)
 		}
-		if held, known := o.Held[name]; known && o.Config.Exclusive {
+		if held, known := o.Held[name]; known && o.Config.GPUSharing == config.Exclusive {
 			one.Leased = &held
 		}
 		each = append(each, one)

@@ -24,7 +24,7 @@ func desireNVIDIA(d *Desired, o Observed, g GPUs) {
 
 // NVIDIAToolkit is what NVIDIA's toolkit is decided on.
 func NVIDIAToolkit(o Observed, g GPUs) nvidia.Toolkit {
-	t := nvidia.Toolkit{Version: o.Config.NVIDIAToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
+	t := nvidia.Toolkit{Version: o.Config.NVIDIAContainerToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now}
 	if o.Machine.LXD() {
 		t.Container = o.Machine.Hostname
 	}

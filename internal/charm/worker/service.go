@@ -45,7 +45,7 @@ func (o *Observed) observeService(r host.Root) (err error) {
 // withhold says which of the chosen GPUs are withheld, and which the tags are of.
 func (g *GPUs) withhold(d *Desired, o Observed) {
 	g.Tagged = g.Chosen
-	if g.Vendor != gpu.AMD || o.Config.Quarantine == string(quarantine.Off) {
+	if g.Vendor != gpu.AMD || o.Config.GPUQuarantine == string(quarantine.Off) {
 		d.Resources = append(d.Resources, resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
 		return
 	}
@@ -54,15 +54,15 @@ func (g *GPUs) withhold(d *Desired, o Observed) {
 		if one == nil {
 			continue
 		}
-		if warning := one.Warned(); warning != "" {
+		if warning := one.WarningText(); warning != "" {
 			g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d: %s", one.Index, warning)})
 		}
 		if one.State != quarantine.InService {
 			g.Withheld = append(g.Withheld, *one)
-			if one.Await != nil && one.Await.Stuck {
-				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d is well and not returned: %s", one.Index, one.Await.Text)})
+			if one.PendingProof != nil && one.PendingProof.Stuck {
+				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf("GPU %d is well and not returned: %s", one.Index, one.PendingProof.Text)})
 			}
-			if one.Person {
+			if one.ManualReturn {
 				g.Remarks = append(g.Remarks, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
 					"GPU %d fell sick too often to come back by itself; once it is mended: juju run %s gpu-return gpu=%d", one.Index, o.Facts.Unit, one.Index)})
 			}
@@ -87,7 +87,7 @@ func (g GPUs) withheldText() (text string) {
 	for _, in := range []struct {
 		state  quarantine.State
 		format string
-	}{{quarantine.Withheld, ", %d withheld: %s"}, {quarantine.Proving, ", %d proving: %s"}} {
+	}{{quarantine.Quarantined, ", %d withheld: %s"}, {quarantine.Proving, ", %d proving: %s"}} {
 		n := 0
 		var words []string
 		for _, w := range g.Withheld {
@@ -95,8 +95,8 @@ func (g GPUs) withheldText() (text string) {
 				continue
 			}
 			n++
-			word := w.Word()
-			if w.Together {
+			word := w.ShortReason()
+			if w.CommonCause {
 				word = quarantine.AllAtOnce
 			}
 			if !slices.Contains(words, word) {

@@ -22,7 +22,7 @@ var slotsOf = []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:
 func withheld(o *Observed, gpus ...int) {
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
-		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, Up: true, State: health.Healthy})
 	}
 	o.Service = quarantine.Decide(quarantine.Record{}, l)
 	l.At = l.At.Add(time.Second)
@@ -49,7 +49,7 @@ func TestRecordOfGPUsOutlivesATimeAsTheWeb(t *testing.T) {
 	var web Desired
 	web.Resources = Gone(o.Observed)
 	require.False(t, absent(web, quarantine.File))
-	require.False(t, absent(web, quarantine.WithheldFile), "the first task after it may come before the first look")
+	require.False(t, absent(web, quarantine.AdmissionFile), "the first task after it may come before the first look")
 	other := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none"}), nil)
 	require.True(t, absent(other, quarantine.File))
 }
@@ -110,7 +110,7 @@ func TestQuarantineOffTagsAllGPUs(t *testing.T) {
 	d := Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD)", d.Suffix)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=4")
-	require.Nil(t, wrapperOf(t, d).Withheld)
+	require.Nil(t, wrapperOf(t, d).Quarantine)
 	require.True(t, absent(d, tagsFile))
 }
 
@@ -127,7 +127,7 @@ func TestOwnLimitIsThatOfGPUsInService(t *testing.T) {
 func TestPersonIsToldOfAGPUThatIsTheirs(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	withheld(&o, 2)
-	o.Service.Find(slotsOf[2]).Person = true
+	o.Service.Find(slotsOf[2]).ManualReturn = true
 	d := Desire(o, nil)
 	require.Contains(t, d.Causes[len(d.Causes)-1].Text+d.Causes[0].Text,
 		"GPU 2 fell sick too often to come back by itself; once it is mended: juju run concourse-ci-machine/0 gpu-return gpu=2")
@@ -140,13 +140,13 @@ func TestWatchRunsWhereverThereAreAMDGPUs(t *testing.T) {
 		require.True(t, ok)
 		require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-service.json")
-		w := wrapperOf(t, d).Withheld
-		require.Equal(t, quarantine.WithheldFile, w.File)
+		w := wrapperOf(t, d).Quarantine
+		require.Equal(t, quarantine.AdmissionFile, w.File)
 		require.Equal(t, oci.LeasedGPU{Name: slotsOf[3], Nodes: []string{"/dev/dri/renderD131", "/dev/dri/card4"}}, w.GPUs[3])
 	}
 	d := Desire(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "none"}), nil)
 	require.True(t, absent(d, quarantine.File))
-	require.True(t, absent(d, quarantine.WithheldFile))
+	require.True(t, absent(d, quarantine.AdmissionFile))
 }
 
 // Statistics withhold nothing: tags and the wrapper stay, and the status has a remark.

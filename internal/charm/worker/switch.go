@@ -27,6 +27,6 @@ func beforeWorkerSwitch(o Observed) plan.Resource {
 			}
 			return err
 		}),
-		concourse.Retire{State: state, Limit: o.Config.DrainTimeout, Why: "another release of Concourse takes its place"},
+		concourse.Retire{State: state, Limit: o.Config.WorkerDrainTimeout, Why: "another release of Concourse takes its place"},
 	}
 }

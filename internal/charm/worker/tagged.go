@@ -49,7 +49,7 @@ func (t taggedGPUs) follow(chosen []gpu.GPU, withheld []quarantine.GPU, now time
 	var out []string
 	for _, g := range chosen {
 		slot := gpu.Slot(g.PCI, g.Partition)
-		if w, is := sick[slot]; is && (!serves[g.GFX] || slices.Contains(t.Out, slot) || now.Sub(*w.Out).Abs() >= shortTime) {
+		if w, is := sick[slot]; is && (!serves[g.GFX] || slices.Contains(t.Out, slot) || now.Sub(*w.OutSince).Abs() >= shortTime) {
 			out = append(out, slot)
 		}
 	}

@@ -45,7 +45,7 @@ func TestTagsFollowWhatLastsAndWhatLeavesNone(t *testing.T) {
 			var withheld []quarantine.GPU
 			for name, since := range one.out {
 				at := hosttest.Now.Add(-since)
-				withheld = append(withheld, quarantine.GPU{Name: name, Out: &at})
+				withheld = append(withheld, quarantine.GPU{Name: name, OutSince: &at})
 			}
 			after := before.follow(chosen, withheld, hosttest.Now)
 			require.Equal(t, one.want, strings.Join(after.Out, " "))
@@ -66,7 +66,7 @@ func TestFirstProofIsOverBeforeTheTagsFollow(t *testing.T) {
 	withheld(&o, 1)
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
-		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, Up: true})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, Up: true})
 	}
 	for o.Service.Find(slotsOf[1]).State != quarantine.InService {
 		l.At = l.At.Add(6 * time.Second)

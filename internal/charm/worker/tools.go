@@ -14,7 +14,7 @@ var toolNames = []string{"gpu-baseline"}
 // not the charm's own folder, which an upgrade replaces under a task that runs; the files in
 // this one are replaced one by one, so a task has those of the charm that runs now.
 func toolsFor(o Observed, g GPUs) string {
-	if !o.Config.Tools || len(g.Chosen) == 0 {
+	if !o.Config.GPUTools || len(g.Chosen) == 0 {
 		return ""
 	}
 	return role.ToolsDir

@@ -52,11 +52,11 @@ func lostWeb(o role.Observed) bool {
 
 // drain ends a worker that has no web any more.
 func drain(o role.Observed) plan.Resource {
-	return concourse.Drain{State: o.Units[concourse.Unit], Limit: o.Config.DrainTimeout, Why: "it has no web to register at", Disrupts: role.RunningTasks}
+	return concourse.Drain{State: o.Units[concourse.Unit], Limit: o.Config.WorkerDrainTimeout, Why: "it has no web to register at", Disrupts: role.RunningTasks}
 }
 
 func desireWorkerUnit(o Observed, gone []plan.Resource) Desired {
-	d := Desired{Desired: role.Desired{Release: o.Release}, Worker: Worker{LogLevel: o.Config.LogLevel, Drain: o.Config.DrainTimeout, Invocation: o.Units[concourse.Unit].Invocation}}
+	d := Desired{Desired: role.Desired{Release: o.Release}, Worker: Worker{LogLevel: o.Config.LogLevel, Drain: o.Config.WorkerDrainTimeout, Invocation: o.Units[concourse.Unit].Invocation}}
 	gpus := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
 	d.Known = gpus.miss(o)
 	gpus.withhold(&d, o)
@@ -98,7 +98,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	cfg := concourse.WorkerConfig{
 		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: concourse.WorkFolder(o.Shared()), LogLevel: o.Config.LogLevel, TSA: o.TSA,
 		Tags: concourse.Tags(ofUnit(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)), Wrapped: wired, MaxTasks: tasks,
-		DNSProxy: o.Config.DNSProxy, DNSServers: o.Config.DNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
+		DNSProxy: o.Config.ContainerdDNSProxy, DNSServers: o.Config.ContainerdDNSServers, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
@@ -116,7 +116,7 @@ func desireWorker(d *Desired, o Observed, gpus GPUs, wired bool) error {
 	d.TSA = o.TSA
 	registers := o.TSA.Complete() && (o.Facts.Mode() == "auto" || len(o.Facts.Flights) == 1)
 	if o.KeptName != "" {
-		d.Resources = append(d.Resources, predecessor.KeepName(concourse.WorkFolder(o.Shared()), o.KeptName))
+		d.Resources = append(d.Resources, predecessor.NameFile(concourse.WorkFolder(o.Shared()), o.KeptName))
 	}
 	d.Resources = append(d.Resources, certs...)
 	d.Resources = append(d.Resources, concourse.OperatorEnv{}, concourse.WorkerID(concourse.WorkFolder(o.Shared()), o.WorkerID), unit,

@@ -76,7 +76,7 @@ func TestD16D17OnlyWhatTheWorkerUsesRestartsIt(t *testing.T) {
 			o.Facts.Flights[0].Own["worker-public-key"] = "ssh-rsa A"
 		}, false},
 		"time passed":         {func(o *Observed) { o.Now = o.Now.Add(time.Hour) }, false},
-		"drain timeout":       {func(o *Observed) { o.Config.DrainTimeout = time.Hour }, false},
+		"drain timeout":       {func(o *Observed) { o.Config.WorkerDrainTimeout = time.Hour }, false},
 		"the exporter is new": {func(o *Observed) { o.Programs = []byte("2") }, false},
 		"a tag":               {func(o *Observed) { o.Config.Tags = []string{"big"} }, true},
 		"another TSA":         {func(o *Observed) { o.Facts.Flights[0].Units["web/0"]["tsa-host"] = "10.0.0.9:2222" }, true},

@@ -12,7 +12,7 @@ type Service struct {
 	State quarantine.State `json:"state"`
 	Since time.Time        `json:"since"`        // of the state
 	Why   string           `json:"why"`          // it came to the state; by hand, what the person said
-	By    quarantine.By    `json:"by,omitempty"` // who withholds it; missing in service
+	By    quarantine.Actor `json:"by,omitempty"` // who withholds it; missing in service
 }
 
 // serviceOf is nil where nothing was decided.
@@ -20,7 +20,7 @@ func serviceOf(g *quarantine.GPU) *Service {
 	if g == nil {
 		return nil
 	}
-	return &Service{g.State, g.Since.UTC(), g.Why, g.By}
+	return &Service{g.State, g.Since.UTC(), g.Reason, g.QuarantinedBy}
 }
 
 // Out reports whether no new task gets the GPU.
@@ -46,7 +46,7 @@ func outText(all []Status, noun string) (text string) {
 			counts[all[i].Service.State]++
 		}
 	}
-	for _, state := range []quarantine.State{quarantine.Withheld, quarantine.Proving} {
+	for _, state := range []quarantine.State{quarantine.Quarantined, quarantine.Proving} {
 		if n := counts[state]; n > 0 {
 			text += fmt.Sprintf("; %d %s%s", n, noun, state)
 		}

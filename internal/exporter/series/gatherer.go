@@ -90,7 +90,7 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 	}
 	if v := s.Service; v != nil {
 		r.put(serviceAge, max(s.At.Sub(v.At).Seconds(), 0))
-		for _, verdict := range []quarantine.Verdict{quarantine.Infrastructure, quarantine.OfTask} {
+		for _, verdict := range []quarantine.Verdict{quarantine.Infrastructure, quarantine.TaskCaused} {
 			r.put(taskVerdicts, float64(v.Verdicts[verdict]), string(verdict))
 		}
 	}

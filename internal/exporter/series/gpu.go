@@ -66,10 +66,10 @@ func putFaults(r *rows, s *monitor.Snapshot, name string) {
 	if s.Service == nil {
 		return
 	}
-	for _, m := range s.Service.Met {
+	for _, m := range s.Service.FaultyRuns {
 		for _, u := range m.GPUs {
-			if u.Name == name && len(u.Met) > 0 && s.At.Sub(m.Began) < faultTime {
-				r.put(containerFaults, float64(len(u.Met)), m.Container[:min(len(m.Container), 64)], string(m.Verdict))
+			if u.Name == name && len(u.NewFaults) > 0 && s.At.Sub(m.Began) < faultTime {
+				r.put(containerFaults, float64(len(u.NewFaults)), m.Container[:min(len(m.Container), 64)], string(m.Verdict))
 			}
 		}
 	}

@@ -9,12 +9,12 @@ import (
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// traits are what the kubelet may ask of the plugin.
-func (p *plugin) traits() *v1beta1.DevicePluginOptions {
+// pluginOptions returns the optional calls that the kubelet may make.
+func (p *plugin) pluginOptions() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{PreStartRequired: true, GetPreferredAllocationAvailable: true}
 }
 
-// find are the indexes of devices.
+// find returns the indexes of devices.
 func (m machine) find(ids []string) (found []int, err error) {
 	for _, id := range ids {
 		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id == id })
@@ -26,8 +26,8 @@ func (m machine) find(ids []string) (found []int, err error) {
 	return found, nil
 }
 
-// allocate answers with all containers' devices, or with none, and leases them. For which
-// pod that is the kubelet does not tell.
+// allocate answers with the devices of all containers and leases them, or does neither. The
+// kubelet does not name the pod.
 func (p *plugin) allocate(r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,41 +49,41 @@ func (p *plugin) allocate(r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse
 		a.ContainerResponses = append(a.ContainerResponses, given)
 		all = append(all, found...)
 	}
-	if err := p.seen.keep(all); err != nil {
+	if err := p.seen.hold(all); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
-// start says whether a container may start with the devices that it was given, maybe
+// checkStart refuses a container that may not start with its devices. They may be from
 // before a reboot, after which a task may have one of them.
-func (p *plugin) start(ids []string) error {
+func (p *plugin) checkStart(ids []string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found, err := p.seen.find(ids)
 	if err != nil {
 		return err
 	}
-	if err := p.sameNodes(ids, found); err != nil {
+	if err := p.checkSameNodes(ids, found); err != nil {
 		return err
 	}
 	if !p.seen.leased() {
-		return nil // what runs with a GPU that fell sick goes on, and so it may start again
+		return nil // a running container with a faulty GPU goes on, and so it may also restart
 	}
 	states, _, err := p.seen.leases.Read()
 	if err != nil {
 		return err
 	}
 	found = slices.DeleteFunc(found, func(i int) bool { return states[i].Held && states[i].Kind == lease.Pod })
-	return p.seen.keep(found)
+	return p.seen.hold(found)
 }
 
-// sameNodes refuses a container that would get another GPU's nodes: the kubelet keeps the
-// answer to Allocate over a reboot, which may give a GPU another number.
-func (p *plugin) sameNodes(ids []string, found []int) error {
+// checkSameNodes refuses a container that would get another GPU's nodes. The kubelet keeps
+// the answer to Allocate over a reboot, which may give a GPU another number.
+func (p *plugin) checkSameNodes(ids []string, found []int) error {
 	notes, err := readNotes(p.socketDir(), nil)
 	if err != nil {
-		return nil // it has none, or they are not for us to understand
+		return nil // it has none, or this plugin does not support their format
 	}
 	for _, n := range notes {
 		if !isOurs(n.ResourceName) || !sameSet(n.ids(), ids) {
@@ -96,7 +96,8 @@ func (p *plugin) sameNodes(ids []string, found []int) error {
 		for _, path := range paths {
 			has := func(i int) bool { return slices.Contains(p.seen.devices[i].nodes, path) }
 			if !slices.ContainsFunc(found, has) {
-				return fmt.Errorf("cannot start a container with %s, which is no node of its GPU any more: delete the pod, so that it is given its GPU anew", path)
+				return fmt.Errorf("cannot start a container with %s, which is no node of its GPU any more: "+
+					"delete the pod, so that it is given its GPU anew", path)
 			}
 		}
 	}

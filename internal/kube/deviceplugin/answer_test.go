@@ -38,9 +38,9 @@ func TestAnswer(t *testing.T) {
 	}{
 		{auto, two[:1], []string{"amd.com/gpu=0"}, two[0].nodes, ""},
 		{auto, two, []string{"amd.com/gpu=0"}, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0", "/dev/dri/renderD129"}, ""},
-		{nodes, two[:1], nil, two[0].nodes, ""},
-		{cdiNames, two[:1], []string{"amd.com/gpu=0"}, nil, ""},
-		{cdiNames, two, nil, nil, "cannot give GPU 1 to a pod by its CDI name: it is not in /etc/cdi/amd.json"},
+		{byNode, two[:1], nil, two[0].nodes, ""},
+		{byCDIName, two[:1], []string{"amd.com/gpu=0"}, nil, ""},
+		{byCDIName, two, nil, nil, "cannot give GPU 1 to a pod by its CDI name: it is not in /etc/cdi/amd.json"},
 	} {
 		r, err := answer(c.how, c.devices)
 		if c.err != "" {
@@ -62,7 +62,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-func TestDevicesHaveTheirNamesAndPlaces(t *testing.T) {
+func TestDevicesHaveNamesAndNUMANodes(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	describe(t, r)
 	hosttest.Put(t, r, "/sys/bus/pci/devices/"+gpu0+"/numa_node", "1\n")

@@ -17,7 +17,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestPreferredGPUsAreThoseThatLeasesChoose(t *testing.T) {
+func TestPreferredGPUsAreChosenAsLeasesDo(t *testing.T) {
 	p := newPlugin(options{}, nil)
 	for _, id := range []string{"a", "b", "c", "d"} {
 		p.seen.devices = append(p.seen.devices, device{id: id})
@@ -53,7 +53,7 @@ func TestPreferredGPUsAreThoseThatLeasesChoose(t *testing.T) {
 }
 
 // AMD's own plugin has its socket under the resource's name.
-func TestPluginStepsBackForAMDs(t *testing.T) {
+func TestPluginRefusesToCompeteWithAMDs(t *testing.T) {
 	p, k, log := started(t, hosttest.ManyGPUs(t, 1), nil)
 	k.start()
 	turn(t, p)
@@ -83,7 +83,7 @@ func TestSecondPluginEnds(t *testing.T) {
 	require.Empty(t, p.trouble())
 }
 
-func TestPluginOfAKilledOneTakesItsPlace(t *testing.T) {
+func TestPluginReplacesAKilledOne(t *testing.T) {
 	p, k, log := started(t, hosttest.ManyGPUs(t, 1), nil)
 	k.start()
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(k.dir, "device-plugins", "concourse-gpu.sock"), Net: "unix"})

@@ -15,7 +15,7 @@ func TestReconcile(t *testing.T) {
 	held := func(kind lease.Kind, name string, ago time.Duration) lease.State {
 		return lease.State{Held: true, Kind: kind, Container: name, Since: now.Add(-ago)}
 	}
-	starting := func(waited time.Duration) lease.State { return held(lease.Pod, lease.PodToCome, waited) }
+	starting := func(waited time.Duration) lease.State { return held(lease.Pod, lease.StartingPod, waited) }
 	for _, c := range []struct {
 		name  string
 		state lease.State
@@ -26,25 +26,25 @@ func TestReconcile(t *testing.T) {
 		{"nobody has it", lease.State{}, "", nil, change{}},
 		{"its last holder was a pod", lease.State{Kind: lease.Pod, Container: "a/b/c"}, "", nil, change{}},
 		{"a pod has it", held(lease.Pod, "a/b/c", time.Hour), "a/b/c", nil, change{}},
-		{"a pod that is not known yet", starting(0), "a/b/c", nil, change{keep: map[string][]int{"a/b/c": {0}}}},
-		{"a pod, and nobody of the records", lease.State{}, "a/b/c", nil, change{keep: map[string][]int{"a/b/c": {0}}}},
-		{"another pod", held(lease.Pod, "a/b/c", time.Hour), "a/d/c", nil, change{keep: map[string][]int{"a/d/c": {0}}}},
-		{"a pod, and a task of the records", held(lease.Task, "t", 0), "a/b/c", nil, change{keep: map[string][]int{"a/b/c": {0}}}},
-		{"the pod has ended", held(lease.Pod, "a/b/c", 0), "", nil, change{back: []int{0}}},
+		{"a pod that is not known yet", starting(0), "a/b/c", nil, change{hold: map[string][]int{"a/b/c": {0}}}},
+		{"a pod, and nobody of the records", lease.State{}, "a/b/c", nil, change{hold: map[string][]int{"a/b/c": {0}}}},
+		{"another pod", held(lease.Pod, "a/b/c", time.Hour), "a/d/c", nil, change{hold: map[string][]int{"a/d/c": {0}}}},
+		{"a pod, and a task of the records", held(lease.Task, "t", 0), "a/b/c", nil, change{hold: map[string][]int{"a/b/c": {0}}}},
+		{"the pod has ended", held(lease.Pod, "a/b/c", 0), "", nil, change{release: []int{0}}},
 		{"a task has it", held(lease.Task, "t", time.Hour), "", map[int]bool{}, change{}},
 		{"a container has it", held(lease.Container, "t", time.Hour), "", map[int]bool{}, change{}},
 		{"a pod that starts", starting(59 * time.Second), "", map[int]bool{}, change{}},
 		{"one that does so for long, notes not known", starting(time.Minute), "", nil, change{ask: true}},
 		{"an init container", starting(time.Hour), "", map[int]bool{0: true}, change{ask: true}},
-		{"one that never came", starting(time.Minute), "", map[int]bool{1: true}, change{back: []int{0}}},
+		{"one that never came", starting(time.Minute), "", map[int]bool{1: true}, change{release: []int{0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pods := map[int]string{}
 			if c.pod != "" {
 				pods[0] = c.pod
 			}
-			if c.want.keep == nil {
-				c.want.keep = map[string][]int{}
+			if c.want.hold == nil {
+				c.want.hold = map[string][]int{}
 			}
 			require.Equal(t, c.want, reconcile([]lease.State{c.state}, pods, c.notes, map[int]time.Duration{0: now.Sub(c.state.Since)}))
 		})
@@ -56,7 +56,7 @@ func TestReconcile(t *testing.T) {
 func TestReconcileConverges(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	r := rand.New(rand.NewPCG(1, 2))
-	names := []string{lease.PodToCome, "a/b/c", "a/d/c", "task"}
+	names := []string{lease.StartingPod, "a/b/c", "a/d/c", "task"}
 	kinds := []lease.Kind{lease.Task, lease.Container, lease.Pod, lease.Pod, ""}
 	for range 20_000 {
 		states, pods, notes := make([]lease.State, 1+r.IntN(4)), map[int]string{}, map[int]bool{}
@@ -73,12 +73,12 @@ func TestReconcileConverges(t *testing.T) {
 			waited[i] = now.Sub(s.Since)
 		}
 		c := reconcile(states, pods, notes, waited)
-		for _, i := range c.back {
+		for _, i := range c.release {
 			require.Empty(t, pods[i])
 			require.Equal(t, lease.Pod, states[i].Kind)
 			states[i].Held = false
 		}
-		for pod, gpus := range c.keep {
+		for pod, gpus := range c.hold {
 			for _, i := range gpus {
 				require.Equal(t, pod, pods[i])
 				if !states[i].Held || states[i].Kind == lease.Pod { // else Keep refuses
@@ -87,8 +87,8 @@ func TestReconcileConverges(t *testing.T) {
 			}
 		}
 		again := reconcile(states, pods, notes, waited)
-		require.Empty(t, again.back)
-		for _, gpus := range again.keep {
+		require.Empty(t, again.release)
+		for _, gpus := range again.hold {
 			for _, i := range gpus {
 				require.NotEqual(t, lease.Pod, states[i].Kind, "only what a task has")
 			}

@@ -1,31 +1,38 @@
-// Package deviceplugin is the program gpu-device-plugin: it offers a machine's AMD GPUs to
-// the kubelet by the device plugin API (v1beta1), and leases to pods what a unit leases to
-// its tasks, so that no GPU is in both. It changes no GPU, opens none, and speaks to
-// nobody but the kubelet, by its sockets.
+// Package deviceplugin implements gpu-device-plugin. It offers a machine's AMD GPUs to the
+// kubelet through the device plugin API (v1beta1), and leases them to pods if the unit
+// leases GPUs to its tasks, so that a task and a pod never have the same GPU. It changes
+// and opens no GPU, and communicates only with the kubelet, through its sockets.
 //
-// A GPU that a task or a container leases is not listed at all, as it is not sick: what
-// the node can allocate falls by one, and pods wait until it is back. One that is withheld
-// from tasks is listed as Unhealthy.
+// A GPU that a task or a container leases is not listed, because it is not faulty: the node
+// can allocate one GPU less, and pods wait until it is back. A GPU in quarantine is listed
+// as Unhealthy.
 package deviceplugin
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// device is one GPU, or one partition, as the kubelet gets to know it.
+// device describes one GPU, or one partition, as the kubelet sees it.
 type device struct {
-	id    string   // of the kubelet and of the lease: see gpu.Slot
-	label string   // as texts for people name it
+	id    string   // for the kubelet and the lease: see gpu.Slot
+	label string   // its name in texts for people
 	nodes []string // paths, /dev/kfd first
-	cdi   string   // its name in the machine's CDI description, "" where it has none
-	numa  int      // NUMA node, -1: not known
-	style string   // how its GPU is partitioned, "cpx_nps4"; "" where GPUs can't be
+	cdi   string   // its name in the machine's CDI spec; "" if it has none
+	numa  int      // NUMA node; -1 if not known
+	style string   // its partitioning, "cpx_nps4"; "" if it cannot be partitioned
 
-	withheld string // why pods get it no more, after its name; "" where they do
-	holder   string // which task or container leases it, "" for none
+	exclusion string // why pods do not get it, as a text that follows its name; "" if they do
+	holder    string // the task or container that leases it; "" for none
 }
 
-// listed is what the kubelet is told of the devices.
+// listed returns the devices for the kubelet.
 func listed(devices []device) []*v1beta1.Device {
 	list := []*v1beta1.Device{}
 	for _, d := range devices {
@@ -33,7 +40,7 @@ func listed(devices []device) []*v1beta1.Device {
 			continue
 		}
 		one := &v1beta1.Device{ID: d.id, Health: v1beta1.Healthy}
-		if d.withheld != "" {
+		if d.exclusion != "" {
 			one.Health = v1beta1.Unhealthy
 		}
 		if d.numa >= 0 {
@@ -44,13 +51,94 @@ func listed(devices []device) []*v1beta1.Device {
 	return list
 }
 
-// state is what of a device the log tells, "" while pods can have it.
+// state returns the state of a device for the log, and "" if pods can have it.
 func (d device) state() string {
 	switch {
 	case d.holder != "":
 		return "is not offered: " + d.holder + " has it"
-	case d.withheld != "":
-		return "is Unhealthy: it " + d.withheld
+	case d.exclusion != "":
+		return "is Unhealthy: it " + d.exclusion
 	}
 	return ""
 }
+
+// Values of --devices.
+const (
+	auto      = "auto"
+	byCDIName = "cdi"
+	byNode    = "nodes"
+)
+
+// answer returns how a container gets these devices: by their CDI names, their nodes, or
+// both.
+//
+// The plugin cannot see whether the kubelet (1.28) and its runtime (containerd 1.7) support
+// CDI, and both silently ignore it otherwise. So auto gives both: a runtime with CDI
+// replaces a node by the same node of the spec. A device without a CDI name has only nodes.
+func answer(how string, devices []device) (*v1beta1.ContainerAllocateResponse, error) {
+	r := &v1beta1.ContainerAllocateResponse{}
+	given := map[string]bool{}
+	for _, d := range devices {
+		if how != byNode && d.cdi != "" {
+			r.CdiDevices = append(r.CdiDevices, &v1beta1.CDIDevice{Name: d.cdi})
+		}
+		if how == byCDIName && d.cdi == "" {
+			return nil, fmt.Errorf("cannot give %s to a pod by its CDI name: it is not in %s; dispatch cdi "+
+				"generate --output %[2]s describes it", d.label, wellknown.AMDSpec)
+		}
+		if how == byCDIName {
+			continue
+		}
+		for _, path := range d.nodes {
+			if !given[path] { // GPUs share /dev/kfd
+				r.Devices = append(r.Devices,
+					&v1beta1.DeviceSpec{HostPath: path, ContainerPath: path, Permissions: "rw"})
+			}
+			given[path] = true
+		}
+	}
+	return r, nil
+}
+
+// Values of --resource-naming-strategy, as in AMD's own device plugin.
+const (
+	single = "single" // all under amd.com/gpu
+	mixed  = "mixed"  // partitions under a name of their style, such as amd.com/cpx_nps4
+)
+
+const (
+	vendorPrefix = "amd.com/"
+	wholeGPU     = vendorPrefix + "gpu"
+)
+
+// resources groups devices by the resource that pods request. It refuses partitions of
+// different sizes under one name, because a pod could not choose between them.
+func resources(strategy string, devices []device) (map[string][]device, error) {
+	styles := map[string][]device{}
+	for _, d := range devices {
+		if d.style != "" {
+			styles[d.style] = append(styles[d.style], d)
+		}
+	}
+	if strategy == single {
+		if len(styles) > 1 {
+			return map[string][]device{wholeGPU: nil}, fmt.Errorf("cannot offer GPUs as %s: they are "+
+				"partitioned as %s; partition them alike, or start with --resource-naming-strategy=%s",
+				wholeGPU, strings.Join(slices.Sorted(maps.Keys(styles)), " and "), mixed)
+		}
+		return map[string][]device{wholeGPU: devices}, nil
+	}
+	of := map[string][]device{}
+	for _, d := range devices {
+		name := wholeGPU
+		if d.style != "" {
+			name = vendorPrefix + d.style
+		}
+		of[name] = append(of[name], d)
+	}
+	return of, nil
+}
+
+// isOurs reports whether pods get GPUs under this name from one of the strategies, or from
+// AMD's plugin.
+func isOurs(resource string) bool { return strings.HasPrefix(resource, vendorPrefix) }

@@ -32,7 +32,7 @@ func FuzzNotes(f *testing.F) {
 		require.True(t, err != nil || notes != nil)
 		for _, n := range notes {
 			_, _ = n.paths()
-			for _, i := range m.known(n.ResourceName, n.ids()) {
+			for _, i := range m.indexesOf(n.ResourceName, n.ids()) {
 				require.Less(t, i, len(m.devices))
 			}
 		}

@@ -29,7 +29,7 @@ func TestGPUOfATaskIsNotListed(t *testing.T) {
 	require.Contains(t, log.String(), "GPU 0 ("+gpu0+") can be had by pods\n")
 }
 
-func TestWithheldGPUIsUnhealthy(t *testing.T) {
+func TestQuarantinedGPUIsUnhealthy(t *testing.T) {
 	p, _, w, log := unit(t)
 	withhold(t, p.root, gpu1)
 	turn(t, p)
@@ -40,13 +40,13 @@ func TestWithheldGPUIsUnhealthy(t *testing.T) {
 	require.Equal(t, []string{"", ""}, holders(t, p))
 }
 
-func TestPodHasItsGPUFromAllocateToItsEnd(t *testing.T) {
+func TestPodHoldsItsGPUFromAllocateToItsEnd(t *testing.T) {
 	p, k, w, _ := unit(t)
 	_, err := w.allocate(gpu0)
 	require.NoError(t, err)
-	require.Equal(t, []string{lease.PodToCome, ""}, holders(t, p))
+	require.Equal(t, []string{lease.StartingPod, ""}, holders(t, p))
 	turn(t, p)
-	require.Equal(t, []string{lease.PodToCome, ""}, holders(t, p), "the kubelet does not list it yet")
+	require.Equal(t, []string{lease.StartingPod, ""}, holders(t, p), "the kubelet does not list it yet")
 	k.pods = []*podresources.PodResources{pod("ci", "train", "main", "amd.com/gpu", gpu0)}
 	turn(t, p)
 	require.Equal(t, []string{"ci/train/main", ""}, holders(t, p))
@@ -117,14 +117,14 @@ func TestInitContainerHoldsItsGPU(t *testing.T) {
 	require.NoError(t, err)
 	k.notes(clock, "init", "amd.com/gpu", answer.ContainerResponses[0], gpu0)
 	turn(t, p)
-	clock = clock.Add(2 * toCome)
+	clock = clock.Add(2 * listDelay)
 	turn(t, p)
-	require.Equal(t, lease.PodToCome, holders(t, p)[0], "notes older than the kubelet's list say nothing")
+	require.Equal(t, lease.StartingPod, holders(t, p)[0], "notes older than the kubelet's list say nothing")
 	require.Len(t, <-w.lists, 2, "the same again, so that it writes them")
 	k.notes(clock, "init", "amd.com/gpu", answer.ContainerResponses[0], gpu0)
 	clock = clock.Add(time.Second)
 	turn(t, p)
-	require.Equal(t, lease.PodToCome, holders(t, p)[0])
+	require.Equal(t, lease.StartingPod, holders(t, p)[0])
 	require.Empty(t, w.lists, "not each second")
 	clock = clock.Add(2 * askAgain)
 	turn(t, p)
@@ -135,8 +135,8 @@ func TestInitContainerHoldsItsGPU(t *testing.T) {
 }
 
 // The kernel stamps files with its last tick, so notes that the kubelet writes at once look
-// older than the question.
-func TestNotesOfTheSameTickAreYoung(t *testing.T) {
+// older than the request.
+func TestNotesOfTheSameTickAreNew(t *testing.T) {
 	p, k, w, _ := unit(t)
 	clock := time.Now()
 	p.now = func() time.Time { return clock }
@@ -145,16 +145,16 @@ func TestNotesOfTheSameTickAreYoung(t *testing.T) {
 	require.NoError(t, err)
 	k.notes(clock, "main", "amd.com/gpu", answer.ContainerResponses[0], gpu0)
 	turn(t, p)
-	clock = clock.Add(2 * toCome)
+	clock = clock.Add(2 * listDelay)
 	turn(t, p)
-	require.Equal(t, lease.PodToCome, holders(t, p)[0])
+	require.Equal(t, lease.StartingPod, holders(t, p)[0])
 	k.notes(clock.Add(-4*time.Millisecond), "", "", nil)
 	turn(t, p)
 	require.Empty(t, holders(t, p)[0])
 }
 
 // The clock that the lease was recorded by was an hour ahead.
-func TestPodThatNeverCameGivesItsGPUBackThoughTheClockWasSetBack(t *testing.T) {
+func TestGPUOfAMissingPodIsReleasedThoughTheClockWasSetBack(t *testing.T) {
 	p, k, w, _ := unit(t)
 	set := time.Now()
 	clock := set.Add(time.Hour)
@@ -164,8 +164,8 @@ func TestPodThatNeverCameGivesItsGPUBackThoughTheClockWasSetBack(t *testing.T) {
 	require.NoError(t, err)
 	clock = set
 	turn(t, p)
-	require.Equal(t, lease.PodToCome, holders(t, p)[0])
-	clock = clock.Add(toCome)
+	require.Equal(t, lease.StartingPod, holders(t, p)[0])
+	clock = clock.Add(listDelay)
 	turn(t, p)
 	k.notes(clock, "", "", nil)
 	turn(t, p)

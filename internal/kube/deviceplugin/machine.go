@@ -21,15 +21,15 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// machine is what there is to offer, as one look found it.
+// machine holds the GPUs to offer, as one look found them.
 type machine struct {
 	devices []device     // in the order of leases
-	leases  lease.Leases // without Dir where GPUs are shared; GPUs are the devices in any case
+	leases  lease.Leases // without Dir if GPUs are shared; GPUs are always the devices
 	states  []lease.State
 }
 
-// look reads the GPUs that pods may have: those of the unit where the wrapper's config
-// says which these are, else all. It opens no GPU.
+// look reads the GPUs that pods may have: those of the unit if the wrapper's config lists
+// them, and otherwise all. It opens no GPU.
 func look(r host.Root, config string, now func() time.Time) (m machine, err error) {
 	inv, err := gpu.Discover(r)
 	if err != nil {
@@ -42,7 +42,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	all := inv.Of(gpu.AMD)
 	gpus := offered(all, unit)
 	out := map[string]string{}
-	if unit == nil || unit.Withheld != nil {
+	if unit == nil || unit.Quarantine != nil {
 		record, err := quarantine.Read(r)
 		if err != nil {
 			return m, err
@@ -51,13 +51,14 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 			out[g.Name] = g.Text()
 		}
 	}
-	described := names(r)
+	described := cdiNames(r)
 	for _, g := range gpus {
 		d := deviceOf(r, g, inv.KFD)
-		d.label = fmt.Sprintf("GPU %d (%s)", slices.IndexFunc(all, func(a gpu.GPU) bool { return a.Render.Path == g.Render.Path }), d.id)
+		d.label = fmt.Sprintf("GPU %d (%s)",
+			slices.IndexFunc(all, func(a gpu.GPU) bool { return a.Render.Path == g.Render.Path }), d.id)
 		d.cdi = described[keyOf(g.Render.Path, g.Render.Major, g.Render.Minor)]
 		if why := out[d.id]; why != "" {
-			d.withheld = why
+			d.exclusion = why
 		}
 		m.devices = append(m.devices, d)
 		m.leases.GPUs = append(m.leases.GPUs, d.id)
@@ -71,7 +72,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	return m, m.readLeases()
 }
 
-// readConfig is the wrapper's config, nil where this machine has none.
+// readConfig returns the wrapper's config, and nil if this machine has none.
 func readConfig(r host.Root, file string) (*oci.Config, error) {
 	data, err := r.ReadFile(file)
 	if file == "" || errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +88,7 @@ func readConfig(r host.Root, file string) (*oci.Config, error) {
 	return &config, nil
 }
 
-// offered are the GPUs of the unit, in the order in which it leases them.
+// offered returns the GPUs of the unit, in the order of its leases.
 func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 	if unit == nil {
 		return all
@@ -106,7 +107,7 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
 	d := device{id: gpu.Slot(g.PCI, g.Partition), nodes: []string{kfd.Node.Path, g.Render.Path}, numa: -1}
 	if !kfd.Usable() {
-		d.withheld = "can't compute: " + kfd.Text()
+		d.exclusion = "can't compute: " + kfd.Text()
 	}
 	if g.Card != nil {
 		d.nodes = append(d.nodes, g.Card.Path)
@@ -119,10 +120,10 @@ func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
 	return d
 }
 
-// names are the GPUs' names in the machine's CDI description, by their render nodes with
-// these numbers: by unique id, which stays with a GPU, before the index. The description
-// is not needed, so one that can't be read has none.
-func names(r host.Root) map[host.Node]string {
+// cdiNames returns the GPUs' names in the machine's CDI spec by their render nodes. It
+// prefers the unique id, which stays with a GPU, to the index. The spec is optional, so an
+// unreadable one has no names.
+func cdiNames(r host.Root) map[host.Node]string {
 	of := map[host.Node]string{}
 	data, err := r.ReadFile(gpu.AMDSpec)
 	if err != nil {
@@ -151,14 +152,14 @@ func keyOf(path string, major, minor uint32) host.Node {
 	return host.Node{Path: path, Major: major, Minor: minor}
 }
 
-// weights are links as leases weigh them.
+// weights converts links to the weights of leases.
 func weights(links [][]gpu.Link) [][]int {
 	of := make([][]int, len(links))
 	for i, row := range links {
 		of[i] = make([]int, len(row))
 		for j, l := range row {
 			if i != j {
-				of[i][j] = lease.Weight(l.Same, l.Hops, l.NUMA)
+				of[i][j] = lease.LinkWeight(l.Same, l.Hops, l.NUMA)
 			}
 		}
 	}

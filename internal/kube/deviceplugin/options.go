@@ -18,7 +18,7 @@ machine is a unit with gpu-sharing=exclusive, no pod and no task have one GPU at
 
 `
 
-// options are the command line.
+// options holds the command line.
 type options struct {
 	root     host.Root
 	kubelet  string // the kubelet's directory
@@ -28,18 +28,23 @@ type options struct {
 	version  bool
 }
 
-// errHelp says that the help was printed, which was all that was asked for.
+// errHelp means that the help was requested and printed.
 var errHelp = errors.New("help was asked for")
 
-// parse reads the command line; what is wrong with it, or the help, it prints itself.
+// parse reads the command line. It prints errors and the help itself.
 func parse(args []string, stdout, stderr io.Writer) (o options, err error) {
 	fs := flag.NewFlagSet("gpu-device-plugin", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	root := fs.String("path.root", "/", "`directory` to read GPUs, descriptions and settings below, as the machine's root")
-	fs.StringVar(&o.kubelet, "kubelet-dir", "/var/lib/kubelet", "the kubelet's `directory` (its --root-dir), which has device-plugins and pod-resources")
-	fs.StringVar(&o.devices, "devices", auto, "`how` containers get GPUs: cdi (names of /etc/cdi/amd.json), nodes (paths below /dev), or auto, which gives both")
-	fs.StringVar(&o.strategy, "resource-naming-strategy", single, "`names` of GPUs that are partitioned: single (amd.com/gpu) or mixed (amd.com/cpx_nps4 and its like)")
-	fs.StringVar(&o.config, "config", oci.DefaultConfig, "`file` that tells a unit's GPUs and leases; where it is missing or empty all GPUs are offered and nothing is leased")
+	root := fs.String("path.root", "/", "`directory` to read GPUs, descriptions and settings below, as the "+
+		"machine's root")
+	fs.StringVar(&o.kubelet, "kubelet-dir", "/var/lib/kubelet",
+		"the kubelet's `directory` (its --root-dir), which has device-plugins and pod-resources")
+	fs.StringVar(&o.devices, "devices", auto, "`how` containers get GPUs: cdi (names of /etc/cdi/amd.json), "+
+		"nodes (paths below /dev), or auto, which gives both")
+	fs.StringVar(&o.strategy, "resource-naming-strategy", single,
+		"`names` of GPUs that are partitioned: single (amd.com/gpu) or mixed (amd.com/cpx_nps4 and its like)")
+	fs.StringVar(&o.config, "config", oci.DefaultConfig, "`file` that tells a unit's GPUs and leases; where it "+
+		"is missing or empty all GPUs are offered and nothing is leased")
 	fs.BoolVar(&o.version, "version", false, "print the version")
 	err = fs.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -53,8 +58,9 @@ func parse(args []string, stdout, stderr io.Writer) (o options, err error) {
 	case err != nil:
 	case fs.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
-	case !slices.Contains([]string{auto, cdiNames, nodes}, o.devices):
-		err = fmt.Errorf("invalid value %q for flag -devices: %s", o.devices, strings.Join([]string{auto, cdiNames, nodes}, ", "))
+	case !slices.Contains([]string{auto, byCDIName, byNode}, o.devices):
+		err = fmt.Errorf("invalid value %q for flag -devices: %s", o.devices,
+			strings.Join([]string{auto, byCDIName, byNode}, ", "))
 	case !slices.Contains([]string{single, mixed}, o.strategy):
 		err = fmt.Errorf("invalid value %q for flag -resource-naming-strategy: %s, %s", o.strategy, single, mixed)
 	case !filepath.IsAbs(o.kubelet):

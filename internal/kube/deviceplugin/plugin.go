@@ -9,37 +9,40 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// plugin is the program at work.
+// plugin holds the state of the running program.
 type plugin struct {
 	options
 	log io.Writer
 	now func() time.Time
 
-	// Of turn alone.
+	// Used only by turn.
 	services map[string]*service // by resource
-	said     map[string]string   // what was last told of each subject
-	failed   []string            // why pods can't get GPUs
+	logged   map[string]string   // the last logged text of each subject
+	failed   []string            // why pods cannot get GPUs
 
-	mu   sync.Mutex // of what follows, and held while leases are changed
+	mu   sync.Mutex // protects the following, and is locked while leases change
 	seen machine
 
 	asked   time.Time             // for the kubelet's notes, by turn
-	before  os.FileInfo           // the notes when it asked, nil if there were none
+	before  os.FileInfo           // the notes at that time; nil if there were none
 	awaited map[awaited]time.Time // when turn first saw each
 }
 
 func newPlugin(o options, log io.Writer) *plugin {
-	return &plugin{options: o, log: log, now: time.Now, services: map[string]*service{}, said: map[string]string{}}
+	return &plugin{options: o, log: log, now: time.Now, services: map[string]*service{}, logged: map[string]string{}}
 }
 
 func (p *plugin) socketDir() string { return filepath.Join(p.kubelet, "device-plugins") }
 
-// turn does all that has to be done now. What may be otherwise in a second is no error: it
-// is said once.
+// turn does one round of work. A problem that may disappear in a second is not an error,
+// but is logged once.
 func (p *plugin) turn(ctx context.Context) error {
 	p.failed = nil
 	devices := p.look()
@@ -56,38 +59,37 @@ func (p *plugin) turn(ctx context.Context) error {
 			delete(p.services, name)
 		}
 	}
-	var unheard error
+	var unregistered error
 	for name, devices := range named {
 		if p.services[name] == nil {
 			p.services[name] = newService(p, name)
 		}
 		s := p.services[name]
 		s.offer(listed(devices))
-		if err := s.rival(); err != nil {
+		if err := s.checkRival(); err != nil {
 			s.stop()
-			unheard = err
+			unregistered = err
 			continue
 		}
 		switch err := s.listen(); {
 		case errors.Is(err, fs.ErrNotExist): // a kubelet starts, which removes the sockets
-			unheard = err
+			unregistered = err
 			continue
 		case err != nil:
 			return err
 		}
-		if s.unheard(p.now()) {
-			unheard = errors.Join(unheard, s.register(ctx))
+		if s.needsRegistration(p.now()) {
+			unregistered = errors.Join(unregistered, s.register(ctx))
 		}
 	}
-	p.report("kubelet", unheard)
+	p.report("kubelet", unregistered)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.report("leases", p.settle(ctx))
 	return nil
 }
 
-// look brings what is known of the machine up to date. What held before holds until more
-// is known.
+// look updates the view of the machine. After an error the previous one stays.
 func (p *plugin) look() []device {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,27 +99,27 @@ func (p *plugin) look() []device {
 	}
 	p.report("GPUs", err)
 	for _, d := range p.seen.devices {
-		p.say(d.id, d.label+" ", d.state())
+		p.logChange(d.id, d.label+" ", d.state())
 	}
 	return slices.Clone(p.seen.devices)
 }
 
-// report notes a failure, and says it where it is another than before.
+// report records a failure, and logs it if it is new.
 func (p *plugin) report(subject string, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 		p.failed = append(p.failed, text)
 	}
-	p.say(subject, "", text)
+	p.logChange(subject, "", text)
 }
 
-// say tells of a subject what changed.
-func (p *plugin) say(subject, name, text string) {
-	if p.said[subject] == text {
+// logChange logs what changed about a subject.
+func (p *plugin) logChange(subject, name, text string) {
+	if p.logged[subject] == text {
 		return
 	}
-	p.said[subject] = text
+	p.logged[subject] = text
 	switch {
 	case text != "":
 		fmt.Fprintln(p.log, name+text)
@@ -128,7 +130,7 @@ func (p *plugin) say(subject, name, text string) {
 	}
 }
 
-// trouble is why pods can't get GPUs now, "" where they can.
+// trouble returns why pods cannot get GPUs now, and "" if they can.
 func (p *plugin) trouble() string {
 	if len(p.failed) == 0 {
 		return ""
@@ -136,10 +138,64 @@ func (p *plugin) trouble() string {
 	return p.failed[0]
 }
 
-// close ends all services, so that the kubelet sees their GPUs go.
+// close ends all services, so that the kubelet drops their GPUs.
 func (p *plugin) close() {
 	for name, s := range p.services {
 		s.stop()
 		delete(p.services, name)
+	}
+}
+
+// interval is the time between two looks at the machine, the leases and the kubelet.
+const interval = time.Second
+
+// Run runs the program until ctx is done. It returns the exit status: 0 after a normal end,
+// help or version, 1 after a failure, and 2 for a wrong command line.
+func Run(ctx context.Context, version string, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout, stderr)
+	switch {
+	case errors.Is(err, errHelp):
+		return 0
+	case err != nil:
+		return 2
+	case o.version:
+		fmt.Fprintln(stdout, "gpu-device-plugin", version)
+		return 0
+	}
+	p := newPlugin(o, stderr)
+	if err := p.serve(ctx); err != nil {
+		fmt.Fprintf(stderr, "gpu-device-plugin: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// serve does a round each second, and removes its sockets at the end.
+func (p *plugin) serve(ctx context.Context) error {
+	defer p.close()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		if err := p.turn(ctx); err != nil {
+			return err
+		}
+		notifySystemd(p.trouble())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// notifySystemd reports to systemd, if it started this program, that it is alive and
+// whether pods can get GPUs. Then StatusErrno is 0.
+func notifySystemd(trouble string) {
+	state := "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet knows the GPUs"
+	if trouble != "" {
+		state = "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=" + strings.ReplaceAll(trouble, "\n", "; ") // ENOTCONN
+	}
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot tell systemd: %v\n", err)
 	}
 }

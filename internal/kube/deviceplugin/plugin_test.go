@@ -58,7 +58,7 @@ func TestPluginRegistersWhatTheMachineHas(t *testing.T) {
 }
 
 // Of what systemd takes line by line, a reason has one.
-func TestSystemdIsToldWhetherTheKubeletKnowsTheGPUs(t *testing.T) {
+func TestSystemdStatusShowsWhetherGPUsAreRegistered(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestSystemdIsToldWhetherTheKubeletKnowsTheGPUs(t *testing.T) {
 		"":                      "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet knows the GPUs",
 		"no kubelet\nMAINPID=1": "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=no kubelet; MAINPID=1",
 	} {
-		tell(trouble)
+		notifySystemd(trouble)
 		text := make([]byte, 1000)
 		n, err := l.Read(text)
 		require.NoError(t, err)

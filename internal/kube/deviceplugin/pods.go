@@ -13,8 +13,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// listPods asks the kubelet which container has which GPU: "namespace/pod/container" by
-// the GPU's index. To be asked makes the kubelet forget pods that have ended.
+// listPods returns the container that has each GPU, as "namespace/pod/container" by the
+// GPU's index. The request also makes the kubelet forget pods that have ended.
 func listPods(ctx context.Context, socket string, m machine) (map[int]string, error) {
 	conn, err := dial(socket)
 	if err != nil {
@@ -35,7 +35,7 @@ func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string 
 	for _, pod := range r.GetPodResources() {
 		for _, c := range pod.GetContainers() {
 			for _, d := range c.GetDevices() {
-				for _, i := range m.known(d.GetResourceName(), d.GetDeviceIds()) {
+				for _, i := range m.indexesOf(d.GetResourceName(), d.GetDeviceIds()) {
 					pods[i] = pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName()
 				}
 			}
@@ -44,8 +44,8 @@ func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string 
 	return pods
 }
 
-// known are the indexes of those devices that are the machine's.
-func (m machine) known(resource string, ids []string) (known []int) {
+// indexesOf returns the indexes of the devices that this machine has.
+func (m machine) indexesOf(resource string, ids []string) (known []int) {
 	for _, id := range ids {
 		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id == id })
 		if i >= 0 && isOurs(resource) {
@@ -55,22 +55,22 @@ func (m machine) known(resource string, ids []string) (known []int) {
 	return known
 }
 
-// notesFile is where the kubelet notes what it allocated, for itself when it starts
-// again. It writes it with each allocation and each list of devices that it gets.
+// notesFile is the kubelet's checkpoint of its allocations, which it reads when it
+// restarts. The kubelet writes it at each allocation and each list of devices that it gets.
 const notesFile = "kubelet_internal_checkpoint"
 
 const maxNotes = 16 << 20 // bytes
 
-// note is what it allocated of one resource to one container.
+// note describes an allocation of one resource to one container.
 type note struct {
 	ResourceName string
 	DeviceIDs    map[string][]string // by NUMA node
 	AllocResp    []byte              // the plugin's answer
 }
 
-// readNotes reads the notes, and returns nil if they are still those of before. It compares
-// no time of a file with the clock: the kernel stamps files with its last tick, which is
-// up to 10 ms old, and the kubelet writes its notes sooner than that.
+// readNotes reads the notes, and returns nil if they are unchanged since before. It does not
+// compare the file's time with the clock: the kernel stamps files with its last tick, which
+// is up to 10 ms old, and the kubelet writes its notes sooner than that.
 func readNotes(dir string, before os.FileInfo) ([]note, error) {
 	file := filepath.Join(dir, notesFile)
 	st, err := os.Stat(file)
@@ -107,7 +107,7 @@ func decodeNotes(data []byte) ([]note, error) {
 	return append([]note{}, f.Data.PodDeviceEntries...), nil
 }
 
-// ids are its devices.
+// ids returns its devices.
 func (n note) ids() (all []string) {
 	for _, ids := range n.DeviceIDs {
 		all = append(all, ids...)
@@ -115,7 +115,7 @@ func (n note) ids() (all []string) {
 	return all
 }
 
-// paths are the nodes that the container gets.
+// paths returns the nodes that the container gets.
 func (n note) paths() (paths []string, err error) {
 	var r v1beta1.ContainerAllocateResponse
 	if err := proto.Unmarshal(n.AllocResp, &r); err != nil {

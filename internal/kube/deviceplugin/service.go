@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// service is the server of one resource, as the API wants it: a socket each.
+// service serves one resource. The API requires a socket for each.
 type service struct {
 	v1beta1.UnsafeDevicePluginServer
 	plugin   *plugin
@@ -28,17 +29,19 @@ type service struct {
 
 	mu         sync.Mutex
 	devices    []*v1beta1.Device
-	changed    chan struct{} // closed when devices are to be told
-	streams    int           // that the kubelet watches by
-	registered time.Time     // when it was last told of this service and has not come yet
+	changed    chan struct{} // closed when devices must be sent
+	streams    int           // from the kubelet
+	registered time.Time     // time of a registration that the kubelet has not followed yet
 }
 
 func newService(p *plugin, resource string) *service {
 	name := "concourse-" + strings.TrimPrefix(resource, vendorPrefix) + ".sock"
-	return &service{plugin: p, resource: resource, socket: filepath.Join(p.socketDir(), name), changed: make(chan struct{})}
+	return &service{plugin: p, resource: resource, socket: filepath.Join(p.socketDir(), name),
+		changed: make(chan struct{})}
 }
 
-// listen has a socket there. A kubelet that starts removes all in its folder.
+// listen makes the socket if it is missing. A kubelet that starts removes all files in its
+// folder.
 func (s *service) listen() error {
 	if st, err := os.Lstat(s.socket); err == nil && s.server != nil && os.SameFile(st, s.made) {
 		return nil
@@ -62,14 +65,14 @@ func (s *service) listen() error {
 		l.Close()
 		return err
 	}
-	// Stop waits for streams, so that none counts as the next server's.
+	// Stop waits for streams, so that none is counted for the next server.
 	s.server = grpc.NewServer(grpc.WaitForHandlers(true))
 	v1beta1.RegisterDevicePluginServer(s.server, s)
 	go s.server.Serve(l) // ends by Stop
 	return nil
 }
 
-// answers reports whether somebody listens on the socket.
+// answers reports whether a program listens on the socket.
 func answers(socket string) bool {
 	c, err := net.DialTimeout("unix", socket, time.Second)
 	if err != nil {
@@ -86,11 +89,11 @@ func (s *service) stop() {
 	}
 	s.server = nil
 	s.mu.Lock()
-	s.registered = time.Time{} // the next server is another for the kubelet
+	s.registered = time.Time{} // the next server is new to the kubelet
 	s.mu.Unlock()
 }
 
-// offer changes what the kubelet is told.
+// offer changes the devices for the kubelet.
 func (s *service) offer(devices []*v1beta1.Device) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,23 +104,23 @@ func (s *service) offer(devices []*v1beta1.Device) {
 	s.send()
 }
 
-// send has the devices told again, with mu held.
+// send makes all streams send the devices. The caller holds mu.
 func (s *service) send() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// again tells the devices although nothing has changed, so that the kubelet writes its notes.
-func (s *service) again() {
+// sendAgain sends the devices without a change, so that the kubelet writes its notes.
+func (s *service) sendAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.send()
 }
 
-// unheard reports whether the kubelet does not watch and was not told of the service just
-// now. It is told once: of two registrations it would keep both and end the second with
-// the first.
-func (s *service) unheard(now time.Time) bool {
+// needsRegistration reports whether the kubelet neither watches the service nor was just
+// told about it. It must be registered once, because the kubelet would keep two
+// registrations and end the second with the first.
+func (s *service) needsRegistration(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.streams == 0 && now.Sub(s.registered) > registerGrace
@@ -125,11 +128,12 @@ func (s *service) unheard(now time.Time) bool {
 
 // GetDevicePluginOptions implements the API.
 func (s *service) GetDevicePluginOptions(context.Context, *v1beta1.Empty) (*v1beta1.DevicePluginOptions, error) {
-	return s.plugin.traits(), nil
+	return s.plugin.pluginOptions(), nil
 }
 
-// ListAndWatch implements the API: the devices, again each time that they change.
-func (s *service) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
+// ListAndWatch implements the API. It sends the devices now and after each change.
+func (s *service) ListAndWatch(_ *v1beta1.Empty,
+	stream grpc.ServerStreamingServer[v1beta1.ListAndWatchResponse]) error {
 	s.mu.Lock()
 	s.streams++
 	s.registered = time.Time{}
@@ -159,13 +163,69 @@ func (s *service) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1be
 	return s.plugin.allocate(r)
 }
 
-// PreStartContainer implements the API. It is called before each start of a container,
-// also of one whose GPUs were allocated before a reboot.
-func (s *service) PreStartContainer(_ context.Context, r *v1beta1.PreStartContainerRequest) (*v1beta1.PreStartContainerResponse, error) {
-	return &v1beta1.PreStartContainerResponse{}, s.plugin.start(r.DevicesIds)
+// PreStartContainer implements the API. The kubelet calls it before each start of a
+// container, including one with GPUs that were allocated before a reboot.
+func (s *service) PreStartContainer(_ context.Context,
+	r *v1beta1.PreStartContainerRequest) (*v1beta1.PreStartContainerResponse, error) {
+	return &v1beta1.PreStartContainerResponse{}, s.plugin.checkStart(r.DevicesIds)
 }
 
 // GetPreferredAllocation implements the API.
-func (s *service) GetPreferredAllocation(_ context.Context, r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
+func (s *service) GetPreferredAllocation(_ context.Context,
+	r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
 	return s.plugin.prefer(r)
+}
+
+// registerGrace is the wait before a repeated registration. The kubelet connects to a
+// registered service at once.
+const registerGrace = 10 * time.Second
+
+// askTime bounds a request to the kubelet, which calls the plugin before it answers.
+const askTime = 5 * time.Second
+
+// maxAnswer is the limit of the kubelet's own clients, in bytes.
+const maxAnswer = 16 << 20
+
+// dial connects to a socket of the kubelet. The connection is not kept, because retries of
+// a failed one wait longer each time.
+func dial(socket string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+}
+
+// register registers a listening service with the kubelet.
+func (s *service) register(ctx context.Context) error {
+	socket := filepath.Join(filepath.Dir(s.socket), filepath.Base(v1beta1.KubeletSocket))
+	conn, err := dial(socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s.mu.Lock()
+	s.registered = s.plugin.now() // before, because the kubelet may connect before it answers
+	s.mu.Unlock()
+	_, err = v1beta1.NewRegistrationClient(conn).Register(ctx, &v1beta1.RegisterRequest{
+		Version: v1beta1.Version, Endpoint: filepath.Base(s.socket), ResourceName: s.resource,
+		Options: s.plugin.pluginOptions()})
+	if err != nil {
+		s.mu.Lock()
+		s.registered = time.Time{}
+		s.mu.Unlock()
+		return fmt.Errorf("cannot register %s at %s: %w", s.resource, socket, err)
+	}
+	fmt.Fprintf(s.plugin.log, "registered %s at %s\n", s.resource, socket)
+	return nil
+}
+
+// checkRival reports AMD's own plugin, which has a socket with this name. The kubelet would
+// alternate between two plugins for one resource.
+func (s *service) checkRival() error {
+	socket := filepath.Join(filepath.Dir(s.socket), strings.ReplaceAll(s.resource, "/", "_"))
+	if answers(socket) {
+		return fmt.Errorf("cannot offer %s: AMD's own device plugin does, on %s; take one of them away",
+			s.resource, socket)
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ func exclusive(t *testing.T, r host.Root, n int) {
 	t.Helper()
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "boot-1\n")
 	require.NoError(t, r.MkdirAll("/run", 0o755))
-	config := oci.Config{Runtime: "/runc", Leases: &oci.Leases{}, Withheld: &oci.Withheld{}}
+	config := oci.Config{Runtime: "/runc", Leases: &oci.Leases{}, Quarantine: &oci.Quarantine{}}
 	for i := range n {
 		config.Devices = append(config.Devices, "amd.com/gpu="+strconv.Itoa(i))
 	}
@@ -57,7 +57,7 @@ func taskTakes(t *testing.T, p *plugin, gpu int) (end func()) {
 func withhold(t *testing.T, r host.Root, name string) {
 	t.Helper()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	require.NoError(t, quarantine.Write(r, quarantine.Record{GPUs: []quarantine.GPU{{Name: name, State: quarantine.Withheld, By: quarantine.ByHand, Since: at, Out: &at, Why: "a fan"}}}))
+	require.NoError(t, quarantine.Write(r, quarantine.Record{GPUs: []quarantine.GPU{{Name: name, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHand, Since: at, OutSince: &at, Reason: "a fan"}}}))
 }
 
 func pod(namespace, name, container, resource string, ids ...string) *podresources.PodResources {

@@ -1,7 +1,7 @@
-// Package nodelabels says how a node of Kubernetes that has AMD's GPUs is labelled:
-// with the names and values of AMD's node labeller, and those by which ClusterBloom finds
-// nodes with GPUs. It reads sysfs alone, opens no GPU, asks no cluster and has no
-// credentials: Node Feature Discovery, or a person with kubectl, brings labels to the node.
+// Package nodelabels computes the labels of a Kubernetes node with AMD GPUs: those of AMD's
+// node labeller, and those with which ClusterBloom finds nodes with GPUs. It reads only
+// sysfs, opens no GPU, accesses no cluster and has no credentials. Node Feature Discovery,
+// or an administrator with kubectl, adds the labels to the node.
 package nodelabels
 
 import (
@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Machine is what labels tell of a machine.
+// Machine describes a machine for its labels.
 type Machine struct {
 	GPUs []GPU // whole ones, or partitions
 
 	DriverVersion string // of the module amdgpu; the kernel's own has none
 	DriverSource  string // srcversion: a checksum of the module's source
 
-	ComputePartitions bool // the first GPU can be divided
-	MemoryPartitions  bool // so can its memory
+	ComputePartitions bool // the first GPU can be partitioned
+	MemoryPartitions  bool // its memory can be partitioned
 }
 
-// GPU is one of them. "" is what the machine does not tell.
+// GPU describes one GPU. Unknown values are "".
 type GPU struct {
 	Slot        string // see gpu.Slot
 	Family      string // as AMD's labeller abbreviates it, "AI"
@@ -29,18 +29,19 @@ type GPU struct {
 	ProductName string // "AMD Instinct MI300X OAM"
 	VRAM        string // "192G", in GiB
 	SIMDs, CUs  string
-	Style       string // "cpx_nps4" where it can be divided
+	Style       string // "cpx_nps4" if it can be partitioned
 }
 
-// The label of nodes with GPUs that ClusterBloom's installation guide sets beside
-// amd.com/gpu. It has no prefix, and Node Feature Discovery sets none without.
+// anyGPU is the label of nodes with GPUs that ClusterBloom's installation guide sets in
+// addition to amd.com/gpu. It has no prefix, and Node Feature Discovery sets no labels
+// without a prefix.
 const (
 	anyGPU    = "gpu"
 	anyGPUNFD = "feature.node.kubernetes.io/" + anyGPU
 )
 
-// Labels of a machine; none where it has no GPU. A value that Kubernetes would refuse is
-// made fit, and a name that it would refuse is left out.
+// Labels returns the labels of a machine, and none if it has no GPU. It adjusts values that
+// Kubernetes would refuse, and leaves out such names.
 func Labels(m Machine) map[string]string {
 	of := map[string]string{}
 	if len(m.GPUs) == 0 {
@@ -50,12 +51,12 @@ func Labels(m Machine) map[string]string {
 	for property, value := range map[string]func(GPU) string{
 		"family":       func(g GPU) string { return g.Family },
 		"device-id":    func(g GPU) string { return g.DeviceID },
-		"product-name": func(g GPU) string { return fit(g.ProductName) },
+		"product-name": func(g GPU) string { return toValue(g.ProductName) },
 		"vram":         func(g GPU) string { return g.VRAM },
 		"simd-count":   func(g GPU) string { return g.SIMDs },
 		"cu-count":     func(g GPU) string { return g.CUs },
 	} {
-		counted(of, property, count(m.GPUs, value))
+		addProperty(of, property, count(m.GPUs, value))
 	}
 	styles := count(m.GPUs, func(g GPU) string { return g.Style })
 	for style := range styles {
@@ -65,8 +66,9 @@ func Labels(m Machine) map[string]string {
 	}
 	of["amd.com/gpu.compute-partitioning-supported"] = strconv.FormatBool(m.ComputePartitions)
 	of["amd.com/gpu.memory-partitioning-supported"] = strconv.FormatBool(m.MemoryPartitions)
-	for property, value := range map[string]string{"driver-version": m.DriverVersion, "driver-src-version": m.DriverSource} {
-		if value = fit(value); value != "" {
+	for property, value := range map[string]string{"driver-version": m.DriverVersion,
+		"driver-src-version": m.DriverSource} {
+		if value = toValue(value); value != "" {
 			of["amd.com/gpu."+property] = value
 		}
 	}
@@ -83,17 +85,17 @@ func count(gpus []GPU, value func(GPU) string) map[string]int {
 	return of
 }
 
-// counted labels a property as AMD's labeller does: by its value where all GPUs have one,
-// else by a name for each value with the number of GPUs; below beta.amd.com there are
-// those names in any case.
-func counted(of map[string]string, property string, values map[string]int) {
+// addProperty labels a property as AMD's labeller does: with its value if all GPUs have the
+// same, and otherwise with a name for each value and the number of GPUs. Below beta.amd.com
+// it always adds those names.
+func addProperty(of map[string]string, property string, values map[string]int) {
 	for value, n := range values {
 		name := "gpu." + property
 		counter := name + "." + value
 		if len(values) == 1 {
 			of["amd.com/"+name], of["beta.amd.com/"+name] = value, value
 		}
-		if len(counter) > longest {
+		if len(counter) > maxLength {
 			continue
 		}
 		of["beta.amd.com/"+counter] = strconv.Itoa(n)
@@ -103,26 +105,26 @@ func counted(of map[string]string, property string, values map[string]int) {
 	}
 }
 
-// longest is how much of a name, after its prefix, and of a value Kubernetes takes
+// maxLength is Kubernetes' limit for a value, and for a name after its prefix
 // (k8s.io/apimachinery/pkg/util/validation).
-const longest = 63
+const maxLength = 63
 
-var unfit = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
+var invalidChar = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
 
-// fit makes a value of any text. AMD's labeller puts "_" for a blank and leaves
-// parentheses out; other characters that Kubernetes refuses become "_", too.
-func fit(text string) string {
+// toValue converts a text to a valid value. AMD's labeller replaces spaces by "_" and omits
+// parentheses. Other characters that Kubernetes refuses become "_", too.
+func toValue(text string) string {
 	text = strings.NewReplacer(" ", "_", "(", "", ")", "").Replace(text)
-	text = unfit.ReplaceAllString(text, "_")
-	return strings.Trim(text[:min(len(text), longest)], "-_.")
+	text = invalidChar.ReplaceAllString(text, "_")
+	return strings.Trim(text[:min(len(text), maxLength)], "-_.")
 }
 
-// family is the name that AMD's labeller has for the kernel's AMDGPU_FAMILY of a GPU,
-// told by its instruction set: the kernel derives both from the version of the graphics
-// block (amdgpu_discovery.c, kfd_device.c), and to ask it would open the GPU. "" is a GPU
-// that is not in the table.
+// family returns the name in AMD's labeller for the kernel's AMDGPU_FAMILY of a GPU, from
+// its instruction set. The kernel derives both from the version of the graphics block
+// (amdgpu_discovery.c, kfd_device.c), and reading the family would open the GPU. It returns
+// "" for a GPU that is not in the table.
 func family(gfx string, device uint16) string {
-	const mendocino = 0x1506 // KFD calls its 10.3.7 and Raphael's 10.3.6 by one name
+	const mendocino = 0x1506 // KFD has one name for its 10.3.7 and Raphael's 10.3.6
 	switch strings.TrimPrefix(gfx, "gfx") {
 	case "900", "904", "906", "908", "90a", "940", "941", "942", "950":
 		return "AI"

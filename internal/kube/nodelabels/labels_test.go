@@ -41,7 +41,7 @@ func fits(t *testing.T, labels map[string]string) {
 }
 
 // KFD tells a GPU's memory and, of AMD's packaged driver, sysfs the version.
-func TestWhatOnlySomeMachinesTell(t *testing.T) {
+func TestLabelsOfOptionalFiles(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	hosttest.Put(t, r, "/sys/module/amdgpu/version", "6.16.6\n")
 	hosttest.Put(t, r, "/sys/module/amdgpu/srcversion", "0123456789ABCDEF01234567\n")
@@ -53,7 +53,7 @@ func TestWhatOnlySomeMachinesTell(t *testing.T) {
 	require.Equal(t, "1", of["beta.amd.com/gpu.vram.192G"])
 }
 
-func TestGPUsThatDifferAreCounted(t *testing.T) {
+func TestDifferentGPUsAreCounted(t *testing.T) {
 	of := nodelabels.Labels(nodelabels.Machine{GPUs: []nodelabels.GPU{
 		{DeviceID: "74a1", Style: "spx_nps1", ProductName: "Navi 31 [Radeon RX 7900 XT/7900 XTX]"},
 		{DeviceID: "74a1", Style: "cpx_nps1", ProductName: "Navi 31 [Radeon RX 7900 XT/7900 XTX]"},

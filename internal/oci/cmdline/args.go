@@ -1,5 +1,4 @@
-// Package cmdline reads the command line that the wrapper is called with, as runc's own
-// parser does.
+// Package cmdline parses the wrapper's command line as runc's own parser does.
 package cmdline
 
 import (
@@ -10,37 +9,35 @@ import (
 	"strings"
 )
 
-// A Call is what the wrapper has to know of one call of runc.
+// A Call holds the parts of one call of runc that the wrapper uses.
 type Call struct {
-	// Command is create, run, start or exec. It is empty for all that goes straight
-	// to the real runc: other commands, help, and calls that runc refuses.
+	// Command is create, run, start or exec. It is empty for calls that become the real
+	// runc at once: other commands, help, and calls that runc refuses.
 	Command string
-	// ID is the container's.
-	ID string
-	// Bundle is the bundle's directory; "." when not given.
+	ID      string
+	// Bundle is the bundle's directory, "." by default.
 	Bundle string
-	// PidFile is where create and run write the number of the container's first
-	// process, empty when not given.
+	// PidFile is the file for the number of the container's first process. It may be empty.
 	PidFile string
-	// Log, LogFormat and Root are the global flags, empty when not given.
+	// Log, LogFormat and Root are the global flags. They may be empty.
 	Log, LogFormat, Root string
 
 	Process Word // exec's --process
 }
 
-// A Word is a flag's value and where it stands: args[At] is Prefix + Value.
+// A Word holds a flag's value and its position: args[At] is Prefix + Value.
 type Word struct {
 	At            int
 	Prefix, Value string
 }
 
-// errUnknownFlag has a name because a runc newer than this program may know
-// the flag: a container must not lose its GPU over that without a word.
+// errUnknownFlag marks a flag that a newer runc may support. A container must not silently
+// lose its GPU because of it.
 var errUnknownFlag = errors.New("unknown flag")
 
-// Parse reads the arguments after the program's name as runc's own parser
-// (urfave/cli v1 over Go's flag package) does: one dash or two, value in the
-// next word or after "=", and for create and run also flags after the ID.
+// Parse reads the arguments after the program's name as runc's own parser (urfave/cli v1
+// over Go's flag package) does: one dash or two, a value in the next word or after "=", and
+// for create and run also flags after the ID.
 func Parse(args []string) (Call, error) {
 	var c Call
 	global, rest, err := parse(globalFlags, positions(args))
@@ -51,7 +48,7 @@ func Parse(args []string) (Call, error) {
 		}
 		return c, nil
 	}
-	if wantsHelp(global) || len(rest) == 0 {
+	if requestsHelp(global) || len(rest) == 0 {
 		return c, nil
 	}
 	command, rest := rest[0].Value, rest[1:]
@@ -79,7 +76,7 @@ func (c *Call) parseCreate(command string, words []Word) error {
 	}
 	long, isLong := flags.get("bundle")
 	short, isShort := flags.get("b")
-	if err != nil || wantsHelp(flags) || len(ids) != 1 || isLong && isShort {
+	if err != nil || requestsHelp(flags) || len(ids) != 1 || isLong && isShort {
 		return nil
 	}
 	c.Command, c.ID = command, ids[0].Value
@@ -95,7 +92,7 @@ func (c *Call) parseExec(words []Word) {
 	flags, ids, err := parse(execFlags, words)
 	long, isLong := flags.get("process")
 	short, isShort := flags.get("p")
-	if err != nil || wantsHelp(flags) || len(ids) == 0 || isLong && isShort {
+	if err != nil || requestsHelp(flags) || len(ids) == 0 || isLong && isShort {
 		return
 	}
 	c.Command, c.ID, c.Process = "exec", ids[0].Value, long
@@ -104,7 +101,7 @@ func (c *Call) parseExec(words []Word) {
 	}
 }
 
-func wantsHelp(flags foundFlags) bool {
+func requestsHelp(flags foundFlags) bool {
 	for _, name := range []string{"help", "h", "version", "v"} {
 		if w, there := flags.get(name); there {
 			if on, _ := strconv.ParseBool(w.Value); on {
@@ -122,8 +119,8 @@ func positions(args []string) (words []Word) {
 	return words
 }
 
-// parse reads flags up to the first word that is none, as Go's flag package
-// does. The last one of a name wins. A flag without value is "true".
+// parse reads flags up to the first word that is not a flag, as Go's flag package does. The
+// last flag of a name wins. A flag without value is "true".
 func parse(known flagSet, words []Word) (found foundFlags, rest []Word, err error) {
 	for len(words) > 0 {
 		w := words[0]
@@ -160,9 +157,9 @@ func parse(known flagSet, words []Word) (found foundFlags, rest []Word, err erro
 	return found, words, nil
 }
 
-// reorder moves flags before the other words, as urfave/cli does for create
-// and run. It takes the word after any flag along, even where the flag has no
-// value, since runc does so too; such a call is then refused by runc.
+// reorder moves flags before the other words, as urfave/cli does for create and run. Like
+// runc it also moves the word after a flag, even if the flag takes no value. runc then
+// refuses such a call.
 func reorder(known flagSet, words []Word) []Word {
 	var flags, others []Word
 	mayBeValue := false

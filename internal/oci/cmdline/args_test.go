@@ -55,11 +55,12 @@ func TestArgs(t *testing.T) {
 		"--debug=false create -b /b c1":                    create("/b"),
 		"--systemd-cgroup --rootless auto create -b /b c1": create("/b"),
 		"--criu create create -b /b c1":                    create("/b"),
-		"-log /l -log-format=text create -b /b c1":         {Command: "create", ID: "c1", Bundle: "/b", Log: "/l", LogFormat: "text"},
-		"run -b /b c1":                                     {Command: "run", ID: "c1", Bundle: "/b"},
-		"run -d --keep -b /b c1":                           {Command: "run", ID: "c1", Bundle: "/b"},
-		"run --no-subreaper --bundle=/b c1":                {Command: "run", ID: "c1", Bundle: "/b"},
-		"run --pid-file=x c1 --pid-file y":                 {Command: "run", ID: "c1", Bundle: ".", PidFile: "y"},
+		"-log /l -log-format=text create -b /b c1": {Command: "create", ID: "c1", Bundle: "/b",
+			Log: "/l", LogFormat: "text"},
+		"run -b /b c1":                      {Command: "run", ID: "c1", Bundle: "/b"},
+		"run -d --keep -b /b c1":            {Command: "run", ID: "c1", Bundle: "/b"},
+		"run --no-subreaper --bundle=/b c1": {Command: "run", ID: "c1", Bundle: "/b"},
+		"run --pid-file=x c1 --pid-file y":  {Command: "run", ID: "c1", Bundle: ".", PidFile: "y"},
 		// exec: nothing after the ID is a flag of runc.
 		"exec -p /tmp/p c1":          exec(2, "", "/tmp/p"),
 		"exec -p=/tmp/p c1":          exec(1, "-p=", "/tmp/p"),
@@ -139,7 +140,8 @@ func TestArgsOfRecordedCalls(t *testing.T) {
 }
 
 func FuzzParseArgs(f *testing.F) {
-	for _, s := range []string{"create -b /b c1", globals + "exec -p=/x c1", "--log create state", "run c1 --bundle", "-- create -- -b"} {
+	for _, s := range []string{"create -b /b c1", globals + "exec -p=/x c1", "--log create state",
+		"run c1 --bundle", "-- create -- -b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -1,14 +1,15 @@
 package cmdline
 
-// A flagSet says whether a command has the flag, and whether the flag takes a
-// value. Names are those of runc 1.1.5 and 1.4.0 (main.go, create.go, run.go,
-// exec.go), with the aliases: runc reads -bundle as --bundle. It is code and
-// no map, which would be filled before main by every call of runc.
+// A flagSet reports whether a command has the flag, and whether the flag takes a value.
+// Names are those of runc 1.1.5 and 1.4.0 (main.go, create.go, run.go, exec.go) with their
+// aliases: runc reads -bundle as --bundle. It is code and not a map, which every call of
+// runc would fill before main.
 type flagSet func(name string) (takes, known bool)
 
 func globalFlags(name string) (takes, known bool) {
 	switch name {
-	case "log", "log-format", "root", "criu", "rootless", "log-level", "cgroup-manager": // the last two are crun's
+	// the last two are crun's
+	case "log", "log-format", "root", "criu", "rootless", "log-level", "cgroup-manager":
 		return true, true
 	case "debug", "systemd-cgroup", "help", "h", "version", "v":
 		return false, true
@@ -45,7 +46,7 @@ func execFlags(name string) (takes, known bool) {
 	return false, false
 }
 
-// foundFlags are the flags of a call, in its order.
+// foundFlags lists the flags of a call in order.
 type foundFlags []foundFlag
 
 type foundFlag struct {
@@ -53,7 +54,7 @@ type foundFlag struct {
 	Word
 }
 
-// get returns the last one of a name.
+// get returns the last flag of a name.
 func (f foundFlags) get(name string) (w Word, there bool) {
 	for i := len(f) - 1; i >= 0; i-- {
 		if f[i].name == name {

@@ -1,6 +1,7 @@
-// Package deadmount tells whether a directory is the root of a mount that some server or
-// program stands behind, and asks such a one with a limit: whoever waits for a dead server
-// can't be woken, runc neither. It asks nothing but the kernel of all others.
+// Package deadmount detects directories that could hang: roots of mounts that a server or a
+// program provides. It probes such a directory with a time limit, because a process that
+// waits for a dead server cannot be killed, and this includes runc. For all other
+// directories it asks only the kernel.
 package deadmount
 
 import (
@@ -15,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Possible tells by statx of a directory, with STATX_TYPE and STATX_MNT_ID, whether
-// somebody could be asked who never answers.
-func Possible(st unix.Statx_t) bool {
+// MayHang reports whether an access to a directory could wait forever, from statx with
+// STATX_TYPE and STATX_MNT_ID.
+func MayHang(st unix.Statx_t) bool {
 	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Dev_major != 0 {
 		return false
 	}
@@ -25,8 +26,8 @@ func Possible(st unix.Statx_t) bool {
 	return st.Mask&unix.STATX_MNT_ID == 0 || !slices.Contains(local, typeOfMount(st.Mnt_id))
 }
 
-// typeOfMount looks a mount up in /proc/self/mountinfo (proc(5)); "" when it
-// is not there. Only the kernel is asked.
+// typeOfMount looks up a mount in /proc/self/mountinfo (proc(5)) and returns "" if it is
+// missing. It reads only data of the kernel.
 func typeOfMount(id uint64) string {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -47,13 +48,13 @@ func typeOfMount(id uint64) string {
 	}
 }
 
-// Command makes this program ask one directory and exit, see Answer.
+// Command makes this program probe one directory and exit, see AnswerProbe.
 const Command = "wrapper-probe"
 
-// Ask asks a directory in a process of its own, which is this program with Command, and
-// leaves that alone when there is no answer in time. It returns why the directory can't be
-// used; "" when it can.
-func Ask(path string, limit time.Duration) string {
+// Probe accesses a directory in a separate process, which is this program with Command, and
+// kills the process after the limit. It returns why the directory cannot be used, and "" if
+// it can.
+func Probe(path string, limit time.Duration) string {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return "can't be asked: " + err.Error()
@@ -88,8 +89,9 @@ func Ask(path string, limit time.Duration) string {
 	}
 }
 
-// Answer is the other side. The exit status is the error's number.
-func Answer(path string) int {
+// AnswerProbe accesses the directory for Probe. It returns the exit status, which is the
+// error's number.
+func AnswerProbe(path string) int {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		var errno unix.Errno

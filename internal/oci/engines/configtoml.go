@@ -10,11 +10,12 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// configTOML edits a TOML file by lines, so that all others stay as they are, comments
-// too. A part is either a block of tables, which goes to the end, or a line of one table,
-// whose name has the table before a colon. A line of text can look like a key or a table
-// and be inside a string. So each result is read again: its values have to be the previous
-// ones with the part, and nothing else.
+// configTOML edits a TOML file by lines, so that all other lines stay as they are,
+// including comments. A part is either a block of tables, which is appended to the file, or
+// a line of one table. The name of such a part begins with the table and a colon.
+//
+// A line can look like a key or a table and be inside a string. So each result is parsed
+// again: its values must be the previous ones with the part, and nothing more.
 type configTOML struct{}
 
 const (
@@ -40,31 +41,31 @@ func (configTOML) add(before []byte, parts []part) (after []byte, put []part, er
 		maps.Copy(want, of)
 		name, key, line := strings.Cut(p.Name, ": ")
 		if line && reflect.DeepEqual(was, want) {
-			continue // it was there before, and stays when ours goes
+			continue // it was there before, and stays when ours is removed
 		}
-		ways := []edit{{text: atEnd(text, p.Text)}}
+		edits := []edit{{text: atEnd(text, p.Text)}}
 		if line {
-			ways = linesSet(text, name, key, p.Text)
+			edits = lineEdits(text, name, key, p.Text)
 		}
-		i := slices.IndexFunc(ways, func(w edit) bool { return w.gives(want) })
+		i := slices.IndexFunc(edits, func(w edit) bool { return w.hasValues(want) })
 		if i < 0 {
 			return nil, nil, fmt.Errorf("its form is not known here; put this in by hand:\n%s", p.Text)
 		}
-		p.Before = ways[i].before
-		text, put = ways[i].text, append(put, p)
+		p.Before = edits[i].before
+		text, put = edits[i].text, append(put, p)
 	}
 	return []byte(text), put, nil
 }
 
-// edit holds one way to edit a file: the new text, and the line that it replaced.
+// edit holds one possible edit of a file: the new text, and the line that it replaced.
 type edit struct{ text, before string }
 
-func (w edit) gives(want map[string]any) bool {
+func (w edit) hasValues(want map[string]any) bool {
 	is, err := valuesOf(w.text)
 	return err == nil && reflect.DeepEqual(is, want)
 }
 
-// valuesOf returns the values of a TOML file by their keys; a table without any has none.
+// valuesOf returns the values of a TOML file by their keys. Empty tables have none.
 func valuesOf(text string) (map[string]any, error) {
 	var tree map[string]any
 	if err := toml.Unmarshal([]byte(text), &tree); err != nil {
@@ -85,7 +86,7 @@ func valuesOf(text string) (map[string]any, error) {
 	return values, nil
 }
 
-// values returns what a part sets.
+// values returns the values that a part sets.
 func (p part) values() (map[string]any, error) { return valuesOf(p.inTable(p.Text)) }
 
 func (p part) inTable(text string) string {
@@ -102,9 +103,10 @@ func atEnd(text, add string) string {
 	return text + add
 }
 
-// linesSet returns the ways to put a line into a table: in the place of a line that looks
-// like the same key, below a line that looks like the table's first, or with a new table.
-func linesSet(text, name, key, line string) (ways []edit) {
+// lineEdits returns the possible edits that put a line into a table: in place of a line
+// that looks like the same key, below a line that looks like the table's first, or with a
+// new table.
+func lineEdits(text, name, key, line string) (edits []edit) {
 	lines := strings.SplitAfter(text, "\n")
 	want, err := headerOf("[" + name + "]")
 	if err != nil {
@@ -120,19 +122,19 @@ func linesSet(text, name, key, line string) (ways []edit) {
 				before := strings.TrimRight(lines[i], "\r\n")
 				next := slices.Clone(lines)
 				next[i] = line + lines[i][len(before):]
-				ways = append(ways, edit{strings.Join(next, ""), before})
+				edits = append(edits, edit{strings.Join(next, ""), before})
 			}
 		}
 		next := slices.Clone(lines)
 		if !strings.HasSuffix(l, "\n") {
 			next[h] += "\n"
 		}
-		ways = append(ways, edit{text: strings.Join(slices.Insert(next, h+1, line+"\n"), "")})
+		edits = append(edits, edit{text: strings.Join(slices.Insert(next, h+1, line+"\n"), "")})
 	}
-	return append(ways, edit{text: atEnd(text, "["+name+"]"+ours+"\n"+line+"\n")})
+	return append(edits, edit{text: atEnd(text, "["+name+"]"+ours+"\n"+line+"\n")})
 }
 
-// headerOf are the keys of a line that begins a table.
+// headerOf returns the keys of a line that begins a table.
 func headerOf(line string) (keys []string, err error) {
 	if trimmed := strings.TrimSpace(line); !strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "[[") {
 		return nil, fmt.Errorf("%q begins no table", line)
@@ -150,7 +152,7 @@ func headerOf(line string) (keys []string, err error) {
 	return keys, nil
 }
 
-func (configTOML) take(now []byte, parts []part) (left []byte, kept []string, err error) {
+func (configTOML) remove(now []byte, parts []part) (left []byte, kept []string, err error) {
 	text := string(now)
 	for _, p := range slices.Backward(parts) {
 		is, err := valuesOf(text)
@@ -172,10 +174,10 @@ func (configTOML) take(now []byte, parts []part) (left []byte, kept []string, er
 			delete(want, key)
 		}
 		maps.Copy(want, back)
-		ways := taken(text, p)
-		switch i := slices.IndexFunc(ways, func(w edit) bool { return w.gives(want) }); {
+		edits := removals(text, p)
+		switch i := slices.IndexFunc(edits, func(w edit) bool { return w.hasValues(want) }); {
 		case i >= 0:
-			text = ways[i].text
+			text = edits[i].text
 		case there:
 			kept = append(kept, p.Name)
 		}
@@ -183,13 +185,14 @@ func (configTOML) take(now []byte, parts []part) (left []byte, kept []string, er
 	return []byte(text), kept, nil
 }
 
-// taken returns the ways to take a part out, one for each place that looks like it.
-func taken(text string, p part) (ways []edit) {
+// removals returns the possible edits that remove a part, one for each place that looks
+// like it.
+func removals(text string, p part) (edits []edit) {
 	name, _, line := strings.Cut(p.Name, ": ")
 	for at := 0; ; at++ {
 		next := strings.Index(text[at:], p.Text)
 		if next < 0 {
-			return ways
+			return edits
 		}
 		at += next
 		from, to := at, at+len(p.Text)
@@ -199,6 +202,6 @@ func taken(text string, p part) (ways []edit) {
 		if line && p.Before == "" && strings.HasPrefix(text[to:], "\n") {
 			to++
 		}
-		ways = append(ways, edit{text: text[:from] + p.Before + text[to:]})
+		edits = append(edits, edit{text: text[:from] + p.Before + text[to:]})
 	}
 }

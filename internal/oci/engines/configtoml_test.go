@@ -10,7 +10,7 @@ import (
 )
 
 // What looks like a key or a table inside a string stays text, and the key is set.
-func TestTextInsideAStringIsNoKey(t *testing.T) {
+func TestTextInsideAStringIsNotAKey(t *testing.T) {
 	const cri = "[plugins.\"io.containerd.grpc.v1.cri\"]\n"
 	for name, before := range map[string]string{
 		"a key in a string of its table":     "version = 2\n" + cri + "note = '''\nenable_cdi = false\n'''\nenable_cdi = false\n",
@@ -49,7 +49,7 @@ func TestTextInsideAStringIsNoKey(t *testing.T) {
 }
 
 // A key that another form of TOML sets already is left as it is.
-func TestKeyThatIsSetInAnyFormIsNotSetAgain(t *testing.T) {
+func TestExistingKeyIsNotSetAgain(t *testing.T) {
 	h := machine(t, "containerd", containerd17)
 	before := "version = 2\nplugins.\"io.containerd.grpc.v1.cri\".enable_cdi = true\n"
 	after, put, err := configTOML{}.add([]byte(before), []part{{Name: table("plugins", criGRPC) + ": enable_cdi", Text: "  enable_cdi = true" + ours}})

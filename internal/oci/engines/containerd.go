@@ -13,16 +13,18 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// A containerd before 2 replaces a plugin's whole configuration by that of an imported
-// file (containerd issue 5837), and all runtimes by those that a file has (issue 7982):
-// there the runtime goes into config.toml itself, and runc with it where it has none. From
-// 2 on it merges, and takes a file of our own, in a version not above the main one's
-// (containerd pull request 12891).
+// containerdFacts holds what decides where the runtime is configured.
+//
+// Before version 2 an imported file replaces the whole configuration of a plugin
+// (containerd issue 5837) and all runtimes (issue 7982). There the runtime is added to
+// config.toml itself, together with runc if it is missing. Version 2 merges files and gets
+// a separate file, with a version not above that of config.toml (containerd pull request
+// 12891).
 type containerdFacts struct {
-	major, minor int // 0: not known
+	major, minor int // 0 if not known
 	version      int64
 	plugin       []string // the table of the CRI's runtimes
-	imports      bool     // of our own file
+	imports      bool     // config.toml imports our file
 	tree         map[string]any
 }
 
@@ -39,7 +41,7 @@ func readContainerd(data []byte, file string, major, minor int) (f containerdFac
 	var known bool
 	if f.version, known = f.tree["version"].(int64); !known {
 		f.version = 1
-		if len(f.tree) == 0 { // nothing is said yet
+		if len(f.tree) == 0 { // an empty file
 			f.version = 2
 			if major >= 2 {
 				f.version = 3
@@ -52,7 +54,8 @@ func readContainerd(data []byte, file string, major, minor int) (f containerdFac
 	case 3, 4:
 		f.plugin = []string{"plugins", criRuntime, "containerd"}
 	default:
-		return f, fmt.Errorf("its version is %d, and 2, 3 and 4 are known here; containerd config migrate prints it in a newer one", f.version)
+		return f, fmt.Errorf("its version is %d, and 2, 3 and 4 are known here; containerd config migrate "+
+			"prints it in a newer one", f.version)
 	}
 	list, _ := f.tree["imports"].([]any)
 	for _, glob := range list {
@@ -66,10 +69,10 @@ func readContainerd(data []byte, file string, major, minor int) (f containerdFac
 	return f, nil
 }
 
-// ownImport is the file of our own where containerd reads such ones.
+// ownImport returns the path of our file, for containerd versions that import it.
 func ownImport(file string) string { return path.Join(path.Dir(file), "conf.d", "50-amd-gpu.toml") }
 
-// at is the value at a path of keys in a tree.
+// at returns the value at a path of keys in a tree.
 func at(tree map[string]any, keys ...string) any {
 	var v any = tree
 	for _, k := range keys {
@@ -92,21 +95,24 @@ func table(keys ...string) string {
 	return strings.Join(quoted, ".")
 }
 
-// runtimeText is the runtime as a table of containerd's, with the cgroups that runc has.
+// runtimeText returns the table of the runtime for containerd, with runc's cgroup driver.
 func (f containerdFacts) runtimeText(wrapper string) string {
 	of := func(name string) string { return table(append(slices.Clone(f.plugin), "runtimes", name)...) }
 	text := ""
 	if f.major < 2 && at(f.tree, append(slices.Clone(f.plugin), "runtimes", "runc")...) == nil {
 		text = fmt.Sprintf("[%s]\n  runtime_type = \"io.containerd.runc.v2\"\n", of("runc"))
 	}
-	text += fmt.Sprintf("[%s]\n  runtime_type = \"io.containerd.runc.v2\"\n[%s.options]\n  BinaryName = \"%s\"\n", of(Name), of(Name), wrapper)
-	if on, _ := at(f.tree, append(slices.Clone(f.plugin), "runtimes", "runc", "options", "SystemdCgroup")...).(bool); on {
+	text += fmt.Sprintf("[%s]\n  runtime_type = \"io.containerd.runc.v2\"\n[%s.options]\n  BinaryName = "+
+		"\"%s\"\n", of(Name), of(Name), wrapper)
+	if on, _ := at(f.tree, append(slices.Clone(f.plugin), "runtimes", "runc", "options",
+		"SystemdCgroup")...).(bool); on {
 		text += "  SystemdCgroup = true\n"
 	}
 	return text
 }
 
-// containerd 1.7 has CDI and has to be told; 2 has it on.
+// needsCDI reports whether CDI must be switched on, as in containerd 1.7. Version 2 has it
+// on.
 func (f containerdFacts) needsCDI() bool { return f.major == 1 && f.minor >= 7 }
 
 func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
@@ -124,8 +130,10 @@ func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource,
 		return nil, err
 	}
 	if f.imports && rec == nil {
-		return dropIn{path: ownImport(r.File), first: fmt.Sprintf("version = %d\n", f.version), runtime: f.runtimeText(r.Wrapper),
-			asDefault: fmt.Sprintf("[%s]\n  default_runtime_name = \"%s\"\n", table(f.plugin...), Name), is: r.Default}, nil
+		return dropIn{path: ownImport(r.File), first: fmt.Sprintf("version = %d\n", f.version),
+			runtime: f.runtimeText(r.Wrapper),
+			asDefault: fmt.Sprintf("[%s]\n  default_runtime_name = \"%s\"\n", table(f.plugin...),
+				Name), byDefault: r.Default}, nil
 	}
 	return edited{"containerd", r.File, configTOML{}, func(before []byte, had []part) ([]part, error) {
 		f, err := readContainerd(before, r.File, major, minor)
@@ -141,7 +149,8 @@ func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource,
 		}
 		parts := []part{{Name: "runtime " + Name, Text: block(text)}}
 		if f.needsCDI() {
-			parts = append(parts, part{Name: table(f.plugin[0], f.plugin[1]) + ": enable_cdi", Text: "  enable_cdi = true" + ours})
+			parts = append(parts, part{Name: table(f.plugin[0], f.plugin[1]) + ": enable_cdi",
+				Text: "  enable_cdi = true" + ours})
 		}
 		if wantsDefault(r.Default, had, f.defaultName()) {
 			parts = append(parts, part{Name: f.defaultName(), Text: "  default_runtime_name = \"" + Name + "\"" + ours})
@@ -152,8 +161,9 @@ func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource,
 
 func (f containerdFacts) defaultName() string { return table(f.plugin...) + ": default_runtime_name" }
 
-// goneContainerd takes both back: which of them there is depends on what containerd was.
-func goneContainerd(r Request) plan.Resource {
+// removeContainerd removes both forms, because containerd may have been another version
+// then.
+func removeContainerd(r Request) plan.Resource {
 	return both{asBefore{engine: "containerd", file: r.File, editor: configTOML{}}, noDropIn{ownImport(r.File)}}
 }
 

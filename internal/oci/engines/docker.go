@@ -20,7 +20,7 @@ const (
 	dockerDefault = "default-runtime"
 )
 
-// daemonJSON edits daemon.json; a part's name is its keys.
+// daemonJSON edits daemon.json. A part is named by its keys.
 type daemonJSON struct{}
 
 func wantDocker(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
@@ -41,22 +41,22 @@ func wantDocker(ctx context.Context, h host.Host, r Request) (plan.Resource, err
 	}}, nil
 }
 
-func goneDocker(r Request) plan.Resource {
+func removeDocker(r Request) plan.Resource {
 	return asBefore{engine: "docker", file: r.File, editor: daemonJSON{}}
 }
 
-// wantsDefault keeps it as it is where nothing is said.
+// wantsDefault reports whether the runtime becomes or stays the default.
 func wantsDefault(d Default, had []part, name string) bool {
 	return d == Set || d == AsIs && slices.ContainsFunc(had, func(p part) bool { return p.Name == name })
 }
 
-// dockerNeedsCDI: Docker has CDI from 25 on, and since 28.2 without being told (moby
-// 49963).
+// dockerNeedsCDI reports whether CDI must be switched on. Docker has CDI from 25 on, and
+// has it on since 28.2 (moby 49963).
 func dockerNeedsCDI(major, minor int) bool {
 	return major >= 25 && (major < 28 || major == 28 && minor < 2)
 }
 
-// version asks a program for its version; 0 where it is not there or says nothing.
+// version returns the version of a program, and 0 if the program is missing or prints none.
 func version(ctx context.Context, h host.Host, program string) (major, minor int) {
 	out, err := h.Run(ctx, host.Command{Argv: []string{program, "--version"}, ReadOnly: true})
 	if err != nil {
@@ -84,7 +84,7 @@ func (daemonJSON) add(before []byte, parts []part) (after []byte, put []part, er
 			return nil, nil, err
 		}
 		if sameJSON(p.Before, p.Text) {
-			continue // it was there before, and stays when ours goes
+			continue // it was there before, and stays when ours is removed
 		}
 		if after, err = setValue(after, keys, p.Text); err != nil {
 			return nil, nil, err
@@ -97,7 +97,7 @@ func (daemonJSON) add(before []byte, parts []part) (after []byte, put []part, er
 	return after, put, nil
 }
 
-func (daemonJSON) take(now []byte, parts []part) (left []byte, kept []string, err error) {
+func (daemonJSON) remove(now []byte, parts []part) (left []byte, kept []string, err error) {
 	left = now
 	for _, p := range parts {
 		keys := strings.Split(p.Name, ".")

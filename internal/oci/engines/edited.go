@@ -17,41 +17,41 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// part is one thing that was added to an engine's file.
+// part describes one addition to an engine's file.
 type part struct {
-	Name   string `json:"name"`             // for people: runtimes.amd
-	Text   string `json:"text"`             // as it stands there
-	Before string `json:"before,omitempty"` // what stood in its place
+	Name   string `json:"name"`             // shown to users: runtimes.amd
+	Text   string `json:"text"`             // as written to the file
+	Before string `json:"before,omitempty"` // the text that it replaced
 }
 
-// record remembers what was done to an engine's file, so that --remove takes back exactly
-// that. Its file may have the engine's secrets, and only root reads it.
+// record describes the edits of an engine's file, so that --remove undoes exactly these. It
+// may contain the engine's secrets, so only root can read its file.
 type record struct {
 	File    string `json:"file"`
 	Existed bool   `json:"existed"`
 	Before  []byte `json:"before"`
 	After   []byte `json:"after"`
 	Parts   []part `json:"parts"`
-	// Found and Had are the file and its parts before the change to After. A run that
-	// ends between the record and the file leaves them in the file; one that ends well
-	// forgets them.
+	// Found and Had are the file and its parts before the change to After. They remain if a
+	// run ends between writing the record and the file, and are removed otherwise.
 	Found []byte `json:"found,omitempty"`
 	Had   []part `json:"had,omitempty"`
 }
 
-// editor knows a file's syntax.
+// editor edits one file format.
 type editor interface {
-	// add puts parts in, and says what stood in the place of each.
+	// add adds parts, and records the text that each replaced.
 	add(before []byte, parts []part) (after []byte, put []part, err error)
-	// take takes out those that are as they were put in, and names the others.
-	take(now []byte, parts []part) (left []byte, kept []string, err error)
+	// remove removes the parts that are unchanged, and returns the names of the others.
+	remove(now []byte, parts []part) (left []byte, kept []string, err error)
 }
 
-// edited is an engine's own file with parts of ours.
+// edited describes an engine's own file with our parts.
 type edited struct {
 	engine, file string
 	editor       editor
-	// want are the parts, by what the file has without them and what was put in last.
+	// want returns the parts, from the file without them and the parts that were added
+	// last.
 	want func(before []byte, had []part) ([]part, error)
 }
 
@@ -69,12 +69,13 @@ func readRecord(r host.Root, engine string) (*record, error) {
 		err = json.Unmarshal(data, &rec)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read what was added to %s: %w; remove %s, and take it out by hand", engine, err, recordPath(engine))
+		return nil, fmt.Errorf("cannot read what was added to %s: %w; remove %s, and take it out by hand",
+			engine, err, recordPath(engine))
 	}
 	return &rec, nil
 }
 
-// readEngineFile reads a file that is there, or not yet.
+// readEngineFile reads a file that may be missing.
 func readEngineFile(r host.Root, file string) (data []byte, there bool, err error) {
 	st, err := r.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +93,7 @@ func readEngineFile(r host.Root, file string) (data []byte, there bool, err erro
 	return data, err == nil, err
 }
 
-// without returns the file as it would be without what was added.
+// without returns the file as it would be without our additions.
 func (e edited) without(now []byte, there bool, rec *record) (before []byte, existed bool, kept []string, err error) {
 	switch {
 	case rec == nil || rec.File != e.file || !there || rec.Existed && bytes.Equal(now, rec.Before):
@@ -100,12 +101,12 @@ func (e edited) without(now []byte, there bool, rec *record) (before []byte, exi
 	case bytes.Equal(now, rec.After), len(rec.Had) > 0 && bytes.Equal(now, rec.Found):
 		return rec.Before, rec.Existed, nil, nil
 	}
-	if before, kept, err = e.editor.take(now, rec.Parts); err != nil || len(rec.Had) == 0 {
+	if before, kept, err = e.editor.remove(now, rec.Parts); err != nil || len(rec.Had) == 0 {
 		return before, true, kept, err
 	}
-	// A run ended between the record and the file, and a person edited the file since. It
-	// has either the new parts or the previous ones.
-	before, had, err := e.editor.take(before, rec.Had)
+	// A run ended between the record and the file, and the file was edited since. It has
+	// either the new parts or the previous ones.
+	before, had, err := e.editor.remove(before, rec.Had)
 	kept = slices.DeleteFunc(kept, func(name string) bool {
 		return named(rec.Had, name) && !slices.Contains(had, name)
 	})
@@ -136,7 +137,7 @@ func (rec *record) had() (all []part) {
 
 // Diff implements plan.Resource.
 func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	rec, now, there, err := e.look(h.Root)
+	rec, now, there, err := e.read(h.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -154,17 +155,18 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
 	next := record{File: e.file, Existed: existed, Before: before, After: after, Parts: put}
-	forget := e.remember(h, next, "what --remove takes back")
+	forget := e.saveRecord(h, next, "what --remove takes back")
 	switch done := there && bytes.Equal(now, after); {
 	case done && rec != nil && len(rec.Had) > 0:
 		return plan.Plan{forget}, nil
 	case done && (rec != nil || len(put) == 0):
 		return nil, nil
-	case !there || bytes.Equal(now, before): // it has nothing of ours
+	case !there || bytes.Equal(now, before): // it has none of our parts
 		return plan.Plan{forget, e.write(h, after, "puts in "+e.texts(put), rec)}, nil
 	}
 	next.Found, next.Had = now, had
-	return plan.Plan{e.remember(h, next, "what was there and what shall be"), e.write(h, after, "puts in "+e.texts(put), rec), forget}, nil
+	return plan.Plan{e.saveRecord(h, next, "what was there and what shall be"),
+		e.write(h, after, "puts in "+e.texts(put), rec), forget}, nil
 }
 
 func (e edited) texts(put []part) string {
@@ -179,21 +181,23 @@ func (e edited) texts(put []part) string {
 	return strings.Join(texts, "; ")
 }
 
-func (e edited) look(r host.Root) (rec *record, now []byte, there bool, err error) {
+func (e edited) read(r host.Root) (rec *record, now []byte, there bool, err error) {
 	if rec, err = readRecord(r, e.engine); err != nil {
 		return nil, nil, false, err
 	}
 	if rec != nil && rec.File != e.file {
-		return nil, nil, false, fmt.Errorf("cannot edit %s: %s was edited before; take that back first, by --remove --config-path=%[2]s", e.file, rec.File)
+		return nil, nil, false, fmt.Errorf("cannot edit %s: %s was edited before; take that back first, by "+
+			"--remove --config-path=%[2]s", e.file, rec.File)
 	}
 	now, there, err = readEngineFile(r, e.file)
 	return rec, now, there, err
 }
 
-// remember writes the record. It comes before the file: parts that the file does not have
-// are not taken out of it.
-func (e edited) remember(h host.Host, rec record, why string) plan.Step {
-	return plan.Step{Op: "write " + recordPath(e.engine), Why: why, Do: func(context.Context) error { return e.writeRecord(h, rec) }}
+// saveRecord writes the record. This comes before the file, because removing parts that the
+// file does not have does no harm.
+func (e edited) saveRecord(h host.Host, rec record, why string) plan.Step {
+	return plan.Step{Op: "write " + recordPath(e.engine), Why: why,
+		Do: func(context.Context) error { return e.writeRecord(h, rec) }}
 }
 
 func (e edited) writeRecord(h host.Host, rec record) error {
@@ -207,7 +211,7 @@ func (e edited) writeRecord(h host.Host, rec record) error {
 	return h.WriteFile(recordPath(e.engine), append(data, '\n'), 0o600)
 }
 
-// removeRecord removes the record, and the folders that it leaves empty.
+// removeRecord removes the record and folders that are empty without it.
 func (e edited) removeRecord(h host.Host) error {
 	if err := h.Remove(recordPath(e.engine)); err != nil {
 		return err
@@ -222,7 +226,7 @@ func (e edited) removeRecord(h host.Host) error {
 	return nil
 }
 
-// write writes the engine's file. If that fails, the record becomes as it was, too.
+// write writes the engine's file. If that fails, it restores the record.
 func (e edited) write(h host.Host, data []byte, why string, was *record) plan.Step {
 	return plan.Step{Op: "write " + e.file, Why: why, Do: func(context.Context) error {
 		err := e.writeFile(h, data)
@@ -236,7 +240,7 @@ func (e edited) write(h host.Host, data []byte, why string, was *record) plan.St
 	}}
 }
 
-// writeFile keeps the mode and owner that the file has.
+// writeFile writes the file and keeps its mode and owner.
 func (e edited) writeFile(h host.Host, data []byte) error {
 	st, err := h.Lstat(e.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -249,13 +253,13 @@ func (e edited) writeFile(h host.Host, data []byte) error {
 	return h.WriteFileAs(e.file, data, st.Mode().Perm(), int(sys.Uid), int(sys.Gid))
 }
 
-// asBefore takes back what edited did.
+// asBefore undoes the edits of edited.
 type asBefore edited
 
 // Diff implements plan.Resource.
 func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	e := edited(a)
-	rec, now, there, err := e.look(h.Root)
+	rec, now, there, err := e.read(h.Root)
 	if err != nil || rec == nil {
 		return nil, err
 	}
@@ -274,7 +278,8 @@ func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	switch {
 	case !there:
 	case !existed:
-		p = plan.Plan{{Op: "remove " + e.file, Why: "it was not there before", Do: func(context.Context) error { return h.Remove(e.file) }}}
+		p = plan.Plan{{Op: "remove " + e.file, Why: "it was not there before",
+			Do: func(context.Context) error { return h.Remove(e.file) }}}
 	case !bytes.Equal(now, before):
 		p = plan.Plan{e.write(h, before, why, rec)}
 	}
@@ -282,5 +287,6 @@ func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if len(kept) > 0 {
 		forget = "somebody changed it since, and it stays: " + strings.Join(kept, "; ")
 	}
-	return append(p, plan.Step{Op: "remove " + recordPath(e.engine), Why: forget, Do: func(context.Context) error { return e.removeRecord(h) }}), nil
+	return append(p, plan.Step{Op: "remove " + recordPath(e.engine), Why: forget,
+		Do: func(context.Context) error { return e.removeRecord(h) }}), nil
 }

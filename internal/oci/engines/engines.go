@@ -1,9 +1,9 @@
-// Package engines makes AMD's GPUs known to container engines other than Concourse's:
-// Docker, Podman, containerd and CRI-O. It adds the wrapper as a runtime "amd" to an
-// engine's configuration, and CDI where the engine has to be told of it: as a file of its
-// own where the engine reads such ones, else by a few keys in the engine's file, whose
-// other bytes stay. It takes back what it added and nothing else, and restarts nothing
-// by itself.
+// Package engines configures container engines other than Concourse's for AMD GPUs: Docker,
+// Podman, containerd and CRI-O. It adds the wrapper as the runtime "amd" to an engine's
+// configuration, and CDI if the engine has it switched off. It writes a separate file if
+// the engine reads such files. Otherwise it adds a few keys to the engine's file and leaves
+// all other bytes as they are. It removes only its additions, and restarts nothing unless
+// it is requested.
 package engines
 
 import (
@@ -11,63 +11,66 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 )
 
-// Name is what the runtime is called in every engine, as AMD's toolkit calls its own.
+// Name is the name of the runtime in every engine. AMD's toolkit uses the same name.
 const Name = "amd"
 
-// Default says whether containers that name no runtime get this one.
+// Default selects whether containers that name no runtime get this one.
 type Default int
 
-// As it is now, set, and taken back.
+// Values of Default: keep the current setting, set it, or unset it.
 const (
 	AsIs Default = iota
 	Set
 	Unset
 )
 
-// Request is what a person asks for.
+// Request describes the configuration that a user requests.
 type Request struct {
 	Engine  string
 	Wrapper string // absolute path of runc-amd-wrapper; not needed to remove
-	// File is the engine's configuration, or the own file for an engine that reads a
-	// folder of them; "" is where the engine looks for it.
+	// File is the engine's configuration, or our file for an engine that reads a folder.
+	// Empty means the usual path.
 	File    string
 	Default Default
 	Remove  bool
 	Restart bool
-	// UserConfig is the folder of a user's configuration, "" for root's: of podman.
+	// UserConfig is a user's configuration folder, for podman. Empty means root's.
 	UserConfig string
 }
 
-// engine is what differs.
+// engine describes how an engine is configured.
 type engine struct {
 	name    string
 	file    string
-	reload  []string // what makes it read its configuration; nil: it does at each start
+	reload  []string // command that reloads the configuration; nil if it is read at each start
 	want    func(ctx context.Context, h host.Host, r Request) (plan.Resource, error)
-	gone    func(r Request) plan.Resource
+	remove  func(r Request) plan.Resource
 	example string
 }
 
 func all() []engine {
 	return []engine{
-		{"docker", "/etc/docker/daemon.json", []string{"systemctl", "reload", "docker"}, wantDocker, goneDocker,
+		{"docker", "/etc/docker/daemon.json", []string{"systemctl", "reload", "docker"}, wantDocker, removeDocker,
 			"docker run --rm --runtime amd -e AMD_VISIBLE_DEVICES=0 IMAGE"},
-		{"podman", "/etc/containers/containers.conf.d/50-amd-gpu.conf", nil, wantPodman, goneDropIn,
+		{"podman", "/etc/containers/containers.conf.d/50-amd-gpu.conf", nil, wantPodman, removeDropIn,
 			"podman run --rm --device amd.com/gpu=0 IMAGE, or --runtime amd -e AMD_VISIBLE_DEVICES=0"},
-		{"containerd", "/etc/containerd/config.toml", []string{"systemctl", "restart", "containerd"}, wantContainerd, goneContainerd,
+		{"containerd", "/etc/containerd/config.toml", []string{"systemctl", "restart", "containerd"},
+			wantContainerd, removeContainerd,
 			"a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0"},
-		{"crio", "/etc/crio/crio.conf.d/50-amd-gpu.conf", []string{"systemctl", "restart", "crio"}, wantCRIO, goneDropIn,
+		{"crio", "/etc/crio/crio.conf.d/50-amd-gpu.conf", []string{"systemctl", "restart", "crio"}, wantCRIO,
+			removeDropIn,
 			"a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0"},
 	}
 }
 
-// Names are the engines that there is something for.
+// Names returns the supported engines.
 func Names() (names []string) {
 	for _, e := range all() {
 		names = append(names, e.name)
@@ -75,7 +78,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Want is what has to be there, and what a person has to know of it when it is.
+// Want returns the resources of a request, and advice for the user to show after they are
+// applied.
 func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, advice []string, err error) {
 	var e engine
 	for _, known := range all() {
@@ -93,11 +97,11 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 		}
 	}
 	if e.name == "docker" && (r.Remove || r.Default == Unset) {
-		e.reload = []string{"systemctl", "restart", "docker"} // a key that is gone changes nothing in a dockerd that runs
+		e.reload = []string{"systemctl", "restart", "docker"} // dockerd keeps a removed key until it restarts
 	}
 	var resource plan.Resource
 	if !r.Remove {
-		err = usable(h.Root, r.Wrapper)
+		err = checkWrapper(h.Root, r.Wrapper)
 	}
 	if err == nil {
 		resource, err = e.resource(ctx, h, r)
@@ -121,39 +125,41 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 
 func (e engine) resource(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
 	if r.Remove {
-		return e.gone(r), nil
+		return e.remove(r), nil
 	}
 	return e.want(ctx, h, r)
 }
 
-// usable says why an engine could not run the wrapper. Its name is how the wrapper tells
-// an engine from Concourse, which calls it runc.
-func usable(r host.Root, wrapper string) error {
+// checkWrapper returns why an engine could not run the wrapper. The wrapper's name must not
+// be runc, because by that name it recognizes calls of Concourse.
+func checkWrapper(r host.Root, wrapper string) error {
 	st, err := r.Stat(wrapper)
 	switch {
 	case err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0:
 		return fmt.Errorf("there is no program %s; --wrapper=PATH names runc-amd-wrapper", wrapper)
 	case path.Base(wrapper) == "runc":
-		return fmt.Errorf("%s is called runc, as Concourse calls it; --wrapper=PATH names it under another name", wrapper)
+		return fmt.Errorf("%s is called runc, as Concourse calls it; --wrapper=PATH names it under another "+
+			"name", wrapper)
 	case strings.ContainsAny(wrapper, "\"\\\n"):
 		return fmt.Errorf("the path %q can't stand in the configuration of an engine", wrapper)
 	}
 	return trusted(r, wrapper)
 }
 
-// trusted refuses a wrapper that another user than root can replace, if root calls: root's
+// trusted refuses a wrapper that users other than root can replace, if root calls: root's
 // engines would run that user's program as root.
 func trusted(r host.Root, wrapper string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	if err := r.OnlyRoot(wrapper); err != nil {
-		return fmt.Errorf("%w; or install the wrapper where only root can write: sudo install %s /usr/local/bin/, then --wrapper=/usr/local/bin/%s", err, wrapper, path.Base(wrapper))
+		return fmt.Errorf("%w; or install the wrapper where only root can write: sudo install %s "+
+			"/usr/local/bin/, then --wrapper=/usr/local/bin/%s", err, wrapper, path.Base(wrapper))
 	}
 	return nil
 }
 
-// andThen runs a command where something changed.
+// andThen runs a command if something changed.
 type andThen struct {
 	plan.Resource
 	argv []string
@@ -165,8 +171,50 @@ func (a andThen) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil || len(p) == 0 {
 		return p, err
 	}
-	return append(p, plan.Step{Op: strings.Join(a.argv, " "), Why: "as --restart says", Do: func(ctx context.Context) error {
-		_, err := h.Run(ctx, host.Command{Argv: a.argv})
-		return err
-	}}), nil
+	return append(p, plan.Step{Op: strings.Join(a.argv, " "), Why: "as --restart says",
+		Do: func(ctx context.Context) error {
+			_, err := h.Run(ctx, host.Command{Argv: a.argv})
+			return err
+		}}), nil
+}
+
+// Unit configures the engines that the operator of a unit lists. The unit recognizes its
+// configuration by its wrapper, so an engine that was configured by hand with another
+// wrapper stays as it is. An engine's broken file fails no hook.
+type Unit struct {
+	Engines []string
+	Wrapper string
+}
+
+// Diff implements plan.Resource.
+func (u Unit) Diff(ctx context.Context, h host.Host) (p plan.Plan, err error) {
+	for _, e := range all() {
+		r := Request{Engine: e.name, Wrapper: u.Wrapper, File: e.file, Remove: !slices.Contains(u.Engines, e.name)}
+		if r.Remove && !u.has(h.Root, e) {
+			continue
+		}
+		var steps plan.Plan
+		of, err := e.resource(ctx, h, r)
+		if err == nil {
+			steps, err = of.Diff(ctx, h)
+		}
+		if err != nil {
+			steps = plan.Plan{{Op: "configure " + e.name, Why: "container-engines", Tolerate: true,
+				Do: func(context.Context) error { return err }}}
+		}
+		p = append(p, steps...)
+	}
+	return p, nil
+}
+
+// has reports whether an engine uses this unit's wrapper.
+func (u Unit) has(r host.Root, e engine) bool {
+	for _, file := range []string{e.file, ownImport(e.file)} {
+		if text, err := readOwn(r, file); err == nil && strings.Contains(text, u.Wrapper) {
+			return true
+		}
+	}
+	rec, err := readRecord(r, e.name)
+	return err == nil && slices.ContainsFunc(rec.had(),
+		func(p part) bool { return strings.Contains(p.Text, u.Wrapper) })
 }

@@ -132,7 +132,7 @@ func TestLifeOfARuntimeInEachEngine(t *testing.T) {
 }
 
 // What a person writes meanwhile stays, in every order; what was ours goes.
-func TestWhatAPersonChangedMeanwhileStays(t *testing.T) {
+func TestManualChangesAreKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		l            life
 		change, with string
@@ -167,7 +167,7 @@ func TestWhatAPersonChangedMeanwhileStays(t *testing.T) {
 	}
 }
 
-func TestRefusalNamesTheWayOut(t *testing.T) {
+func TestEngineRefusalNamesTheRemedy(t *testing.T) {
 	for text, c := range map[string]struct {
 		l life
 		r Request
@@ -207,7 +207,7 @@ func TestRefusalNamesTheWayOut(t *testing.T) {
 	require.ErrorContains(t, err, "it is no regular file; --config-path=PATH names what it leads to")
 }
 
-func TestRestartIsOnlyWhatIsAskedFor(t *testing.T) {
+func TestEngineIsRestartedOnlyOnRequest(t *testing.T) {
 	h := machine(t, "dockerd", docker20)
 	r := Request{Engine: "docker", Wrapper: wrapper, Restart: true}
 	h.Runner.(*hosttest.Runner).Answer("systemctl reload docker", "")
@@ -235,7 +235,7 @@ func FuzzDaemonJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		left, kept, err := daemonJSON{}.take(after, put)
+		left, kept, err := daemonJSON{}.remove(after, put)
 		if err != nil || len(kept) > 0 || !json.Valid(left) {
 			t.Fatalf("%q came of %q: %v, %q", left, data, err, kept)
 		}
@@ -267,7 +267,7 @@ func FuzzConfigTOML(f *testing.F) {
 		if err != nil {
 			return
 		}
-		left, kept, err := configTOML{}.take(after, put)
+		left, kept, err := configTOML{}.remove(after, put)
 		if err != nil || len(kept) > 0 || strings.TrimRight(string(left), "\r\n") != strings.TrimRight(string(data), "\r\n") {
 			t.Fatalf("%q came of %q: %v, %q", left, data, err, kept)
 		}

@@ -82,7 +82,7 @@ func TestChangeKilledAtEachStepConverges(t *testing.T) {
 }
 
 // What a person adds to the file after such a kill stays, and all of ours goes.
-func TestFileEditedAfterAKillLosesOnlyWhatIsOurs(t *testing.T) {
+func TestFileEditedAfterAKillLosesOnlyOurParts(t *testing.T) {
 	for name, edit := range map[string]struct{ at, add string }{
 		"docker-25":                {"\"data-root\"", "\"debug\": true,\n  \"data-root\""},
 		"containerd-1.7-kubeadm":   {"# a comment\n", "# a comment\noom_score = -999\n"},
@@ -119,7 +119,7 @@ func TestFileEditedAfterAKillLosesOnlyWhatIsOurs(t *testing.T) {
 }
 
 // A folder that can't be written is an error, and the file and the record stay as they are.
-func TestReadOnlyFolderOfAnEngineChangesNothing(t *testing.T) {
+func TestReadOnlyFolderOfAnEngineIsUnchanged(t *testing.T) {
 	for _, name := range []string{"docker-25", "containerd-1.7-kubeadm"} {
 		l := lives[name]
 		for n, r := range append(changes, Request{Remove: true}) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// member is one of an object's: data[start:value] is its key and colon, data[value:end]
-// its value.
+// member locates one member of an object: data[start:value] is its key and colon,
+// data[value:end] its value.
 type member struct {
 	key               string
 	start, value, end int
@@ -32,7 +32,8 @@ func object(data []byte, at int) (list []member, end int, err error) {
 		if err := dec.Decode(&raw); err != nil {
 			return nil, 0, err
 		}
-		m := member{key: key.(string), start: before + bytes.IndexByte(data[before:], '"'), end: at + int(dec.InputOffset())}
+		m := member{key: key.(string), start: before + bytes.IndexByte(data[before:], '"'),
+			end: at + int(dec.InputOffset())}
 		m.value = m.end - len(raw)
 		if slices.ContainsFunc(list, func(o member) bool { return o.key == m.key }) {
 			return nil, 0, fmt.Errorf("key %q is there twice", m.key)
@@ -43,15 +44,15 @@ func object(data []byte, at int) (list []member, end int, err error) {
 	return list, at + int(dec.InputOffset()), err
 }
 
-// place is where a path of keys leads: the objects on the way, as far as they are there.
-type place struct {
+// location holds the end of a path of keys: the objects on the path, as far as they exist.
+type location struct {
 	objects [][]member
 	starts  []int // of each object
 	ends    []int
-	found   *member // nil where the last key is missing
+	found   *member // nil if the last key is missing
 }
 
-func find(data []byte, path []string) (p place, err error) {
+func find(data []byte, path []string) (p location, err error) {
 	at := len(data) - len(bytes.TrimLeft(data, " \t\r\n"))
 	for i, key := range path {
 		list, end, err := object(data, at)
@@ -71,7 +72,7 @@ func find(data []byte, path []string) (p place, err error) {
 	return p, nil
 }
 
-// valueAt is the value at a path as it was written, "" where there is none.
+// valueAt returns the value at a path as it is written, and "" if it is missing.
 func valueAt(data []byte, path []string) (string, error) {
 	p, err := find(data, path)
 	if err != nil || p.found == nil {
@@ -80,8 +81,8 @@ func valueAt(data []byte, path []string) (string, error) {
 	return string(data[p.found.value:p.found.end]), nil
 }
 
-// setValue puts a value at a path. What is there is replaced; what is not comes last in its
-// object, indented as its neighbours are.
+// setValue sets a value at a path. An existing value is replaced. A new one is added as the
+// last of its object, with the indentation of its neighbours.
 func setValue(data []byte, path []string, value string) ([]byte, error) {
 	p, err := find(data, path)
 	if err != nil {
@@ -113,13 +114,13 @@ func setValue(data []byte, path []string, value string) ([]byte, error) {
 }
 
 func quote(key string) string {
-	text, _ := json.Marshal(key) // a string always can be
+	text, _ := json.Marshal(key) // strings never fail
 	return string(text)
 }
 
-// indents are what stands before the closing bracket of the object at that depth, and
-// what each depth adds; an object on one line has neither.
-func indents(data []byte, p place, depth int) (outer, step string) {
+// indents returns the indentation of the closing bracket of the object at that depth, and
+// the addition for each depth. An object on one line has neither.
+func indents(data []byte, p location, depth int) (outer, step string) {
 	root := p.objects[0]
 	if len(root) == 0 {
 		return "\n", "    "
@@ -135,8 +136,8 @@ func indents(data []byte, p place, depth int) (outer, step string) {
 
 func deeper(outer, step string, n int) string { return outer + strings.Repeat(step, n) }
 
-// dropValue takes the member at a path out, and the objects on the way that it leaves
-// empty, but not the outermost.
+// dropValue removes the member at a path, and objects on the path that are empty without
+// it, except the outermost.
 func dropValue(data []byte, path []string) ([]byte, error) {
 	p, err := find(data, path)
 	if err != nil || p.found == nil {
@@ -160,7 +161,7 @@ func splice(data []byte, from, to int, text string) []byte {
 	return slices.Concat(data[:from], []byte(text), data[to:])
 }
 
-// sameJSON compares values, not how they are written.
+// sameJSON compares values and ignores their formatting.
 func sameJSON(a, b string) bool {
 	var left, right any
 	return json.Unmarshal([]byte(a), &left) == nil && json.Unmarshal([]byte(b), &right) == nil && equalJSON(left, right)

@@ -23,7 +23,7 @@ func apply(t *testing.T, h host.Host, u Unit) (p plan.Plan, notes []plan.Note) {
 	return p, notes
 }
 
-func TestUnitHasTheEnginesThatTheOperatorNames(t *testing.T) {
+func TestUnitConfiguresTheListedEngines(t *testing.T) {
 	h := machine(t, "dockerd", docker20)
 	h.Runner.(*hosttest.Runner).Answer("containerd --version", containerd21)
 	hosttest.Put(t, h.Root, "/etc/docker/daemon.json", "{\"debug\": true}\n")
@@ -43,7 +43,7 @@ func TestUnitHasTheEnginesThatTheOperatorNames(t *testing.T) {
 func first(p plan.Plan, _ []plan.Note) plan.Plan { return p }
 
 // What a person brought with another wrapper is theirs.
-func TestUnitWithoutTheOptionLeavesAPersonsRuntime(t *testing.T) {
+func TestUnitWithoutTheOptionKeepsAManualRuntime(t *testing.T) {
 	h := machine(t, "dockerd", docker20)
 	for _, e := range []string{"docker", "podman"} {
 		do(t, h, Request{Engine: e, Wrapper: wrapper})
@@ -53,7 +53,7 @@ func TestUnitWithoutTheOptionLeavesAPersonsRuntime(t *testing.T) {
 	require.Equal(t, before, files(t, h))
 }
 
-func TestBrokenFileOfAnEngineIsANote(t *testing.T) {
+func TestBrokenFileOfAnEngineFailsNoHook(t *testing.T) {
 	h := machine(t, "dockerd", docker20)
 	hosttest.Put(t, h.Root, "/etc/docker/daemon.json", "{")
 	p, notes := apply(t, h, Unit{Engines: []string{"docker", "podman"}, Wrapper: ofUnit})

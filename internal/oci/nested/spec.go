@@ -1,4 +1,5 @@
-// Package nested says in CDI which AMD GPUs a task has, for the container engines in it.
+// Package nested writes a CDI spec of a task's AMD GPUs, for the container engines in the
+// task.
 package nested
 
 import (
@@ -10,11 +11,11 @@ import (
 	"concourse-ci-machine/internal/oci/visible"
 )
 
-// Spec is these devices as a CDI spec of version 0.5.0, which podman 4 reads: one with
-// annotations it does not. Indexes count the task's GPUs, as ROCm does there, so that who leases one
-// GPU of eight can ask for 0; the other names stay with their GPU.
+// Spec returns a CDI spec of these devices. It has version 0.5.0, because podman 4 reads no
+// spec with annotations. Indexes count the task's GPUs, as ROCm does there, so that a task
+// with one of eight GPUs can request 0. Other names stay with their GPU.
 func Spec(specs []*cdispec.Spec, devices []cdispec.Device) ([]byte, error) {
-	gpus, err := visible.Single(specs, devices)
+	gpus, err := visible.SingleGPUs(specs, devices)
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +33,9 @@ func Spec(specs []*cdispec.Spec, devices []cdispec.Device) ([]byte, error) {
 	return append(appendDevice(out, cdispec.All, all.Nodes), "]}\n"...), err
 }
 
-// appendDevice writes a device with its nodes as the task has them. Their access is what
-// the task's control group allows, as that of a container in it can't be more (cgroup v1
-// refuses the rule); their mode is that of the task's, for users of every container.
+// appendDevice writes a device with its nodes as the task has them. Their access is that of
+// the task's control group, because a nested container cannot have more (cgroup v1 refuses
+// the rule). Their mode is that of the task's nodes, for the users of every container.
 func appendDevice(out []byte, name string, nodes []cdispec.Node) []byte {
 	out = rawjson.AppendString(append(out, `{"name":`...), name)
 	out = append(out, `,"containerEdits":{"deviceNodes":[`...)
@@ -43,7 +44,7 @@ func appendDevice(out []byte, name string, nodes []cdispec.Node) []byte {
 			out = append(out, ',')
 		}
 		out = rawjson.AppendString(append(out, `{"path":`...), n.Path)
-		if n.Major != 0 || n.Minor != 0 { // else an engine asks the node
+		if n.Major != 0 || n.Minor != 0 { // otherwise the engine reads the node
 			out = strconv.AppendUint(append(out, `,"type":"c","major":`...), n.Major, 10)
 			out = strconv.AppendUint(append(out, `,"minor":`...), n.Minor, 10)
 		}

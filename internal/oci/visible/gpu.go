@@ -1,7 +1,7 @@
-// Package visible says which of a unit's GPUs a container asks for, by its
-// environment: lists such as AMD_VISIBLE_DEVICES, and GPU_COUNT. A container can
-// choose less than its unit gives, never more; what can't be understood or had is
-// refused by name. It reads no file and leases nothing.
+// Package visible evaluates which of a unit's GPUs a container requests with its
+// environment: with lists such as AMD_VISIBLE_DEVICES, and with GPU_COUNT. A container can
+// choose less than its unit gives, never more. A request that is invalid or cannot be met
+// is refused by name. The package reads no file and leases nothing.
 package visible
 
 import (
@@ -13,17 +13,16 @@ import (
 	"concourse-ci-machine/internal/gpu/cdispec"
 )
 
-// unitGPU is one GPU that the unit gives to tasks, with all its names.
+// unitGPU describes one GPU that the unit gives to tasks, with all its names.
 type unitGPU struct {
 	cdispec.Device          // under the first of the names
-	names          []string // in the spec: its index, GPU-<id>, its slot
-	pci            string   // "" when not known
-	nodes          []string // its device nodes, which tell GPUs apart
+	names          []string // in the spec: its index, GPU-<id>, its PCI slot
+	pci            string   // "" if not known
+	nodes          []string // its device nodes, which identify it
 }
 
-// unitGPUs are the single GPUs behind the unit's devices. A spec describes each
-// under several names, and all of them under "all": names with the same device
-// nodes are one GPU.
+// unitGPUs returns the single GPUs of the unit's devices. A spec describes each GPU under
+// several names, and all of them under "all". Names with the same device nodes are one GPU.
 func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, err error) {
 	allowedNodes := make([][]string, len(allowed))
 	for i, a := range allowed {
@@ -43,10 +42,12 @@ func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, 
 			if d.Name == cdispec.All || len(nodes) == 0 {
 				continue
 			}
-			// Under this name, another of the same nodes, or that for all.
+			// It is allowed under this name, under another name with the same nodes, or
+			// with all.
 			permitted := false
 			for i, a := range allowed {
-				permitted = permitted || a.Spec == s && (a.Name == cdispec.All || a.Name == d.Name || slices.Equal(allowedNodes[i], nodes))
+				permitted = permitted || a.Spec == s &&
+					(a.Name == cdispec.All || a.Name == d.Name || slices.Equal(allowedNodes[i], nodes))
 			}
 			if !permitted {
 				continue
@@ -65,7 +66,7 @@ func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, 
 	return gpus, nil
 }
 
-// String is the GPU as messages name it: "0 (GPU-1a2b, 0000:03:00.0)".
+// String formats the GPU for messages: "0 (GPU-1a2b, 0000:03:00.0)".
 func (g unitGPU) String() string {
 	others := slices.Clone(g.names[1:])
 	if g.pci != "" && !slices.ContainsFunc(g.names, func(n string) bool { return wellknown.PCIOf(n) != "" }) {
@@ -77,7 +78,7 @@ func (g unitGPU) String() string {
 	return g.names[0] + " (" + strings.Join(others, ", ") + ")"
 }
 
-// index is the GPU's number; no GPU without one is part of a range.
+// index returns the GPU's number. A GPU without a number is in no range.
 func (g unitGPU) index() (uint64, bool) {
 	for _, name := range g.names {
 		if n, err := strconv.ParseUint(name, 10, 32); err == nil {
@@ -87,10 +88,32 @@ func (g unitGPU) index() (uint64, bool) {
 	return 0, false
 }
 
-// Label is a device as tasks know it: by its index on the unit, and its other names.
+// Label formats a device for tasks: its index on the unit, and its other names.
 func Label(specs []*cdispec.Spec, d cdispec.Device) string {
 	if gpus, err := unitGPUs(specs, []cdispec.Device{d}); err == nil && len(gpus) == 1 {
 		return gpus[0].String()
 	}
 	return d.Name
+}
+
+// GPU describes a GPU that a container gets.
+type GPU struct {
+	cdispec.Device
+	// IDs lists its names in the spec other than the index, such as GPU-<unique id>.
+	IDs []string
+}
+
+// SingleGPUs returns the single GPUs of devices, each once, in the order of their spec.
+func SingleGPUs(specs []*cdispec.Spec, devices []cdispec.Device) ([]GPU, error) {
+	of, err := unitGPUs(specs, devices)
+	gpus := make([]GPU, len(of))
+	for i, g := range of {
+		gpus[i].Device = g.Device
+		for _, name := range g.names {
+			if !isDecimal(name) {
+				gpus[i].IDs = append(gpus[i].IDs, name)
+			}
+		}
+	}
+	return gpus, err
 }

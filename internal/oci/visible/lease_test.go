@@ -20,10 +20,10 @@ func wanted(t testing.TB, env ...string) (lease.Want, error) {
 	specs := []*cdispec.Spec{s}
 	devices, err := cdispec.Find(specs, []string{"amd.com/gpu=GPU-00a1b2c3d4e50001", "amd.com/gpu=3", "amd.com/gpu=2"})
 	require.NoError(t, err)
-	return Leased(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
+	return SelectLeased(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
 }
 
-func TestTaskSaysHowManyGPUsAndWhich(t *testing.T) {
+func TestTaskChoosesNumberAndGPUs(t *testing.T) {
 	for env, want := range map[string]lease.Want{
 		"":                                                 {Count: 1},
 		"GPU_COUNT=2":                                      {Count: 2},
@@ -60,22 +60,26 @@ func TestTaskSaysHowManyGPUsAndWhich(t *testing.T) {
 }
 
 func TestWrongCountIsRefusedByName(t *testing.T) {
-	for _, value := range []string{"two", "-1", "+1", "1.5", "0x1", "1e3", "1,2", "4294967296", "99999999999999999999", "none", strings.Repeat("9", 5000)} {
+	for _, value := range []string{"two", "-1", "+1", "1.5", "0x1", "1e3", "1,2", "4294967296",
+		"99999999999999999999", "none", strings.Repeat("9", 5000)} {
 		_, err := wanted(t, "GPU_COUNT="+value)
-		require.EqualError(t, err, fmt.Sprintf("cannot give the task GPU_COUNT=%s GPUs: it is not a whole number or all", shorten(value)))
+		require.EqualError(t, err, fmt.Sprintf("cannot give the task GPU_COUNT=%s GPUs: it is not a whole "+
+			"number or all", shorten(value)))
 	}
 	_, err := wanted(t, "AMD_VISIBLE_DEVICES=0")
 	require.ErrorContains(t, err, `"0" is no GPU that this unit gives; there are: 1 (`)
 }
 
 // One GPU under two names would be two leases.
-func TestEachDeviceHasToBeOneGPU(t *testing.T) {
+func TestEachDeviceMustBeOneGPU(t *testing.T) {
 	s, err := cdispec.Decode("/x.json", []byte(cards(2)[:len(cards(2))-2]+`,{"name":"empty","containerEdits":{}}]}`))
 	require.NoError(t, err)
 	specs := []*cdispec.Spec{s}
 	for names, text := range map[string]string{
-		"1 GPU-00a1b2c3d4e50001": "cannot lease GPU GPU-00a1b2c3d4e50001: it has the device nodes of 1; a GPU must be there once, or two tasks could lease it",
-		"0 empty":                "cannot lease GPU empty: CDI spec /x.json lists no device nodes of it, by which GPUs are told apart",
+		"1 GPU-00a1b2c3d4e50001": "cannot lease GPU GPU-00a1b2c3d4e50001: it has the device nodes of 1; a GPU " +
+			"must be there once, or two tasks could lease it",
+		"0 empty": "cannot lease GPU empty: CDI spec /x.json lists no device nodes of it, by " +
+			"which GPUs are told apart",
 	} {
 		var full []string
 		for name := range strings.FieldsSeq(names) {
@@ -83,7 +87,7 @@ func TestEachDeviceHasToBeOneGPU(t *testing.T) {
 		}
 		devices, err := cdispec.Find(specs, full)
 		require.NoError(t, err)
-		_, err = Leased(specs, devices, nil, nil, nil)
+		_, err = SelectLeased(specs, devices, nil, nil, nil)
 		require.EqualError(t, err, text)
 	}
 }

@@ -12,18 +12,19 @@ import (
 	"concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
-// maxVisible is the longest value of a variable like AMD_VISIBLE_DEVICES.
+// maxVisible bounds the value of a variable such as AMD_VISIBLE_DEVICES.
 const maxVisible = 4096
 
-// pickList applies the value of one variable, such as AMD_VISIBLE_DEVICES, to the
-// GPUs that the unit gives, and tells which of them the task asks for. The
-// value is all; none, void or nothing at all; or a list with commas of indexes
-// ("0"), ranges ("0-2"), names of the CDI spec ("GPU-<unique id>"), unique ids
-// in hex ("0x1a2b...", or bare with more than 8 digits) and PCI addresses
-// ("0000:03:00.0", "03:00.0"; of one partition "0000:03:00.0-1"). Case does not matter, nor do spaces around
-// entries and GPUs named twice.
+// pickList applies the value of one variable, such as AMD_VISIBLE_DEVICES, to the GPUs that
+// the unit gives, and returns which of them the task requests. The value is "all", or one
+// of "none", "void" and "", or a list with commas of:
+//   - indexes ("0") and ranges ("0-2")
+//   - names of the CDI spec ("GPU-<unique id>")
+//   - unique ids in hex ("0x1a2b...", or more than 8 digits without 0x)
+//   - PCI addresses ("0000:03:00.0", "03:00.0"), also of a partition ("0000:03:00.0-1")
 //
-// The work grows with the text and the GPUs, never with a number in the text.
+// Case, spaces around entries and repeated GPUs do not matter. The work grows with the text
+// and the GPUs, never with a number in the text.
 func pickList(gpus []unitGPU, value string) (picked []bool, err error) {
 	if len(value) > maxVisible {
 		return nil, fmt.Errorf("it has %d characters, more than %d", len(value), maxVisible)
@@ -47,7 +48,7 @@ func pickList(gpus []unitGPU, value string) (picked []bool, err error) {
 	return picked, nil
 }
 
-// shorten quotes a text of a user for a message.
+// shorten quotes a user's text for a message.
 func shorten(s string) string {
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "..."
@@ -57,7 +58,8 @@ func shorten(s string) string {
 
 var (
 	errUnknownGPU = errors.New("is no GPU that this unit gives")
-	errMalformed  = errors.New("is not an index, a range such as 0-1, GPU-<unique id>, a unique id in hex or a PCI address")
+	errMalformed  = errors.New("is not an index, a range such as 0-1, GPU-<unique id>, a unique id in hex or a " +
+		"PCI address")
 )
 
 func pick(gpus []unitGPU, picked []bool, entry string) error {
@@ -69,12 +71,13 @@ func pick(gpus []unitGPU, picked []bool, entry string) error {
 	}
 	found := false
 	for i, g := range gpus {
-		if !g.is(entry) {
+		if !g.matches(entry) {
 			continue
 		}
 		picked[i], found = true, true
-		for j, other := range gpus { // an id that all partitions share names the first of them
-			if g.hasID() && !other.hasID() && g.pci != "" && other.pci == g.pci && (!isDecimal(entry) || isUniqueID(entry)) {
+		for j, other := range gpus { // an id that all partitions share is listed at the first of them
+			if g.hasID() && !other.hasID() && g.pci != "" && other.pci == g.pci &&
+				(!isDecimal(entry) || isUniqueID(entry)) {
 				picked[j] = true
 			}
 		}
@@ -84,13 +87,14 @@ func pick(gpus []unitGPU, picked []bool, entry string) error {
 	}
 	from, to, isRange := strings.Cut(entry, "-")
 	from, to = strings.TrimSpace(from), strings.TrimSpace(to)
-	if id := madeDecimal(gpus, entry); id != "" {
+	if id := unquotedHexID(gpus, entry); id != "" {
 		return fmt.Errorf("is what YAML makes of %s without quotes: write %q", id, id)
 	}
 	switch {
 	case isRange && isDecimal(from) && isDecimal(to):
 		return pickRange(gpus, picked, from, to)
-	case isDecimal(entry), isUniqueID(entry), isPCI(entry), strings.HasPrefix(entry, "gpu-"), strings.HasPrefix(entry, "mig-"):
+	case isDecimal(entry), isUniqueID(entry), isPCI(entry), strings.HasPrefix(entry,
+		"gpu-"), strings.HasPrefix(entry, "mig-"):
 		return errUnknownGPU
 	}
 	return errMalformed
@@ -103,8 +107,8 @@ func (g unitGPU) hasID() bool {
 	return slices.ContainsFunc(g.names, func(n string) bool { return strings.HasPrefix(n, "GPU-") })
 }
 
-// is tells whether an entry, in small letters, names the GPU.
-func (g unitGPU) is(entry string) bool {
+// matches reports whether an entry, in small letters, names the GPU.
+func (g unitGPU) matches(entry string) bool {
 	id, hex := strings.CutPrefix(entry, "0x")
 	hex = hex || isUniqueID(entry)
 	for _, name := range g.names {
@@ -124,14 +128,14 @@ func (g unitGPU) is(entry string) bool {
 	return g.pci != "" && isPCI(entry) && fullPCI(entry) == fullPCI(strings.ToLower(g.pci))
 }
 
-// isUniqueID tells hex digits of an id from an index: they begin with 0x, or
+// isUniqueID distinguishes the hex digits of an id from an index: they begin with 0x, or
 // are more than 8.
 func isUniqueID(s string) bool {
 	id, marked := strings.CutPrefix(s, "0x")
 	return id != "" && (marked || len(id) > 8) && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// isPCI reads [domain:]bus:device.function, and the same with -partition.
+// isPCI recognizes [domain:]bus:device.function, also with -partition.
 func isPCI(s string) bool { return wellknown.PCIOf(fullPCI(s)) != "" }
 
 func fullPCI(s string) string {
@@ -141,8 +145,7 @@ func fullPCI(s string) string {
 	return s
 }
 
-// pickRange picks the GPUs whose index is in the range, which has to be all of
-// the range.
+// pickRange picks the GPUs with an index in the range. All indexes of the range must exist.
 func pickRange(gpus []unitGPU, picked []bool, from, to string) error {
 	a, errA := strconv.ParseUint(from, 10, 32)
 	b, errB := strconv.ParseUint(to, 10, 32)
@@ -165,9 +168,10 @@ func pickRange(gpus []unitGPU, picked []bool, from, to string) error {
 	return nil
 }
 
-// narrow are the GPUs that all of the variables allow. narrowed is false where the
-// task sets none of them, or all of them to all.
-func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []string) (own []unitGPU, narrowed bool, err error) {
+// narrow returns the GPUs that all of the variables allow. narrowed is false if the task
+// sets none of them, or all of them to all.
+func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []string) (own []unitGPU,
+	narrowed bool, err error) {
 	for _, name := range variables {
 		value, set := edits.Lookup(env, name)
 		short := withoutKind(specs, value)
@@ -180,10 +184,11 @@ func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []st
 		}
 		picked, err := pickList(gpus, short)
 		if err == nil {
-			err = unquoted(env, name, value)
+			err = checkQuoted(env, name, value)
 		}
 		if err != nil {
-			return nil, false, fmt.Errorf("cannot give the task the GPUs of %s=%s: %w; there are: %s", name, shorten(value), err, list(gpus))
+			return nil, false, fmt.Errorf("cannot give the task the GPUs of %s=%s: %w; there are: %s", name,
+				shorten(value), err, joinGPUs(gpus))
 		}
 		var both []unitGPU
 		for i, g := range gpus {
@@ -197,7 +202,7 @@ func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []st
 	return own, narrowed, nil
 }
 
-// withoutKind makes full CDI names, amd.com/gpu=0, those that a list has.
+// withoutKind shortens full CDI names such as amd.com/gpu=0 to the names of a list.
 func withoutKind(specs []*cdispec.Spec, value string) string {
 	if !strings.Contains(value, "=") || len(value) > maxVisible {
 		return value
@@ -213,7 +218,7 @@ func withoutKind(specs []*cdispec.Spec, value string) string {
 	return strings.Join(entries, ",")
 }
 
-func list(gpus []unitGPU) string {
+func joinGPUs(gpus []unitGPU) string {
 	texts := []string{}
 	for _, g := range gpus {
 		texts = append(texts, g.String())
@@ -222,4 +227,44 @@ func list(gpus []unitGPU) string {
 		return "none"
 	}
 	return strings.Join(texts, ", ")
+}
+
+// unquotedHexID finds the GPU with a unique id that YAML reads as this number if a pipeline
+// has it in hex without quotes. It returns "" if no GPU has such an id.
+func unquotedHexID(gpus []unitGPU, entry string) string {
+	for _, g := range gpus {
+		for _, name := range g.names {
+			hex, ok := strings.CutPrefix(strings.ToLower(name), "gpu-")
+			id, err := strconv.ParseUint(hex, 16, 64)
+			if !ok || err != nil {
+				continue
+			}
+			if strconv.FormatUint(id, 10) == entry {
+				return "0x" + hex
+			}
+		}
+	}
+	return ""
+}
+
+// checkQuoted detects how YAML reads {AMD_VISIBLE_DEVICES: 0,1}: as the value 0 and a
+// variable with the name 1 and no value.
+func checkQuoted(env []string, name, value string) error {
+	var rest []string
+	for _, e := range env {
+		other, empty := strings.CutSuffix(e, "=")
+		from, to, isRange := strings.Cut(other, "-")
+		if empty && (isDecimal(other) || isRange && isDecimal(from) && isDecimal(to) ||
+			strings.HasPrefix(strings.ToLower(other), "gpu-")) {
+			rest = append(rest, other)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	slices.Sort(rest)
+	list := shorten(strings.Join(append([]string{value}, rest...), ","))
+	return fmt.Errorf("the task also has a variable %s without a value, as YAML reads {%s: %s}; "+
+		"write the list in quotes: %s",
+		shorten(rest[0]), name, strings.Trim(list, `"`), list)
 }

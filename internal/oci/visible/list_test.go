@@ -48,7 +48,7 @@ func asked(t testing.TB, spec string, unit []string, env ...string) (string, err
 	specs := []*cdispec.Spec{s}
 	devices, err := cdispec.Find(specs, unit)
 	require.NoError(t, err)
-	own, err := Shared(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
+	own, err := SelectShared(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
 	if len(own) > 0 && &own[0] == &devices[0] {
 		return "as the unit", err
 	}
@@ -67,7 +67,8 @@ func TestTaskNarrowsItsGPUs(t *testing.T) {
 		"none": "", "void": "", "": "", " ": "", "NONE": "",
 		"0": "0", "3": "3", "00": "0", "0,2": "0 2", "2,0": "0 2", " 1 , 3 ": "1 3", "1,1": "1", "0-1,1": "0 1",
 		"0-3": "0 1 2 3", "1 - 2": "1 2", "2-2": "2",
-		"amd.com/gpu=0": "0", "amd.com/gpu=2, AMD.com/gpu=1": "1 2", "amd.com/gpu=0-1,3": "0 1 3", "amd.com/gpu=all": "as the unit", "amd.com/gpu=none": "",
+		"amd.com/gpu=0": "0", "amd.com/gpu=2, AMD.com/gpu=1": "1 2", "amd.com/gpu=0-1,3": "0 1 " +
+			"3", "amd.com/gpu=all": "as the unit", "amd.com/gpu=none": "",
 		"GPU-00a1b2c3d4e50001": "1", "gpu-00A1B2C3D4E50001": "1",
 		"0x00a1b2c3d4e50002": "2", "0xa1b2c3d4e50002": "2", "0XA1B2C3D4E50002": "2", "00a1b2c3d4e50003": "3", "a1b2c3d4e50003": "3",
 		"0000:03:00.0": "0", "04:00.0": "1", "0000:06:00.0,0": "0 3",
@@ -89,7 +90,8 @@ func TestTaskNarrowsItsGPUs(t *testing.T) {
 func TestIdOfAWholeGPUNamesAllItsPartitions(t *testing.T) {
 	older := strings.NewReplacer(`"GPU-00a1b2c3d4e50001"`, `"x"`, "0000:04:00.0", "0000:03:00.0").Replace(annotated(3))
 	newer := strings.NewReplacer(`"GPU-00a1b2c3d4e50001"`, `"x"`, "0000:04:00.0", "0000:03:00.0-1").Replace(cards(3))
-	for value, want := range map[string]string{"GPU-00a1b2c3d4e50000": "0 1", "0xa1b2c3d4e50000": "0 1", "0000:03:00.0": "0 1", "0": "0", "1": "1"} {
+	for value, want := range map[string]string{"GPU-00a1b2c3d4e50000": "0 1", "0xa1b2c3d4e50000": "0 1",
+		"0000:03:00.0": "0 1", "0": "0", "1": "1"} {
 		for _, spec := range []string{older, newer} {
 			got, err := asked(t, spec, unitAll, "AMD_VISIBLE_DEVICES="+value)
 			require.NoError(t, err, value)
@@ -167,19 +169,22 @@ func TestWorkDoesNotGrowWithANumber(t *testing.T) {
 // V6: the unit's own choice of GPUs is the limit.
 func TestTaskNeverGetsMoreThanItsUnitGives(t *testing.T) {
 	unit := []string{"amd.com/gpu=GPU-00a1b2c3d4e50001", "amd.com/gpu=3"}
-	for value, want := range map[string]string{"all": "as the unit", "1": "1", "1,3": "1 3", "GPU-00a1b2c3d4e50003": "3"} {
+	for value, want := range map[string]string{"all": "as the unit", "1": "1", "1,3": "1 3",
+		"GPU-00a1b2c3d4e50003": "3"} {
 		got, err := asked(t, cards(4), unit, "AMD_VISIBLE_DEVICES="+value)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	for _, value := range []string{"0", "0-3", "03:00.0", "GPU-00a1b2c3d4e50000", "2"} {
 		_, err := asked(t, cards(4), unit, "AMD_VISIBLE_DEVICES="+value)
-		require.ErrorContains(t, err, "there are: 1 (GPU-00a1b2c3d4e50001, 0000:04:00.0), 3 (GPU-00a1b2c3d4e50003, 0000:06:00.0)")
+		require.ErrorContains(t, err, "there are: 1 (GPU-00a1b2c3d4e50001, 0000:04:00.0), 3 "+
+			"(GPU-00a1b2c3d4e50003, 0000:06:00.0)")
 	}
 }
 
 func TestAllVariablesNarrowAndTheLastOfANameCounts(t *testing.T) {
-	got, err := asked(t, cards(4), unitAll, "NVIDIA_VISIBLE_DEVICES=1-2", "AMD_VISIBLE_DEVICES=0", "AMD_VISIBLE_DEVICES=2,3")
+	got, err := asked(t, cards(4), unitAll, "NVIDIA_VISIBLE_DEVICES=1-2", "AMD_VISIBLE_DEVICES=0",
+		"AMD_VISIBLE_DEVICES=2,3")
 	require.NoError(t, err)
 	require.Equal(t, "2", got)
 	got, err = asked(t, cards(4), unitAll, "NVIDIA_VISIBLE_DEVICES=1", "AMD_VISIBLE_DEVICES=0")
@@ -191,7 +196,8 @@ func TestAllVariablesNarrowAndTheLastOfANameCounts(t *testing.T) {
 }
 
 func FuzzVisible(f *testing.F) {
-	for _, s := range []string{"all", "0,1-3", "GPU-00a1b2c3d4e50001", "0xA1", "0000:03:00.0", "03:00.0-1", "0-2000000000", " , ", "void"} {
+	for _, s := range []string{"all", "0,1-3", "GPU-00a1b2c3d4e50001", "0xA1", "0000:03:00.0", "03:00.0-1",
+		"0-2000000000", " , ", "void"} {
 		f.Add(s)
 	}
 	s, err := cdispec.Decode("/x.json", []byte(cards(4)))
@@ -204,7 +210,8 @@ func FuzzVisible(f *testing.F) {
 		if err != nil && (own != nil || !strings.Contains(err.Error(), "there are: 1 (")) {
 			t.Fatalf("%v %v", own, err)
 		}
-		if err != nil && (strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) || len(err.Error()) > 1000) {
+		if err != nil && (strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) ||
+			len(err.Error()) > 1000) {
 			t.Fatalf("%q", err)
 		}
 		last := ""

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileSize is that of each file: one write within a page, which no kill can tear.
+// fileSize is the size of each file: one write within a page, which no kill can tear.
 const fileSize = 4096
 
-// How long a file is waited for that another process has. Who has it works for
-// milliseconds, or hangs in the driver for good.
+// Wait for a file that another process has locked. That process works for milliseconds, or
+// hangs in the driver for good.
 const (
 	lockPause = 10 * time.Millisecond
 	lockTime  = time.Second
 )
 
-// file is that of one GPU, open and locked. It stays when the GPU is given back, blank.
+// file holds the open and locked file of one GPU. It stays, empty, after the GPU is unpinned.
 type file struct {
 	name string
 	fd   int
@@ -29,9 +29,9 @@ type file struct {
 
 func (f *file) close() { unix.Close(f.fd) }
 
-// lock opens a GPU's file and locks it. Without make it is nil where there is none.
+// lock opens a GPU's file and locks it. Without make it returns nil if the file is missing.
 func (p Pins) lock(name string, make bool) (*file, error) {
-	if !Plain(name) {
+	if !IsWholeGPU(name) {
 		return nil, fmt.Errorf("cannot pin GPU %q: its name is no PCI address", name)
 	}
 	flags := unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
@@ -72,8 +72,8 @@ func (p Pins) lock(name string, make bool) (*file, error) {
 	}
 }
 
-// Plain tells whether a name is that of a whole GPU: its PCI address.
-func Plain(name string) bool {
+// IsWholeGPU reports whether a name is the PCI address of a whole GPU.
+func IsWholeGPU(name string) bool {
 	digits := strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' || 'a' <= r && r <= 'f' {
 			return '0'
@@ -84,7 +84,7 @@ func Plain(name string) bool {
 	return ok && len(short) >= 4 && len(short) <= 8 && strings.Trim(short, "0") == ""
 }
 
-// read returns what the file tells; nil for a GPU that is not pinned.
+// read returns the record in the file, and nil for a GPU that is not pinned.
 func (f *file) read() (*Record, error) {
 	var room [fileSize]byte
 	n, err := unix.Pread(f.fd, room[:], 0)
@@ -98,7 +98,7 @@ func (f *file) read() (*Record, error) {
 	return r.named(f.name), nil
 }
 
-// write makes r what the file tells; nil is nothing.
+// write writes r to the file. nil empties it.
 func (f *file) write(p Pins, r *Record) error {
 	what, data := "blank ", []byte(nil)
 	if r != nil {

@@ -14,7 +14,7 @@ import (
 var at = time.UnixMilli(1700000000000).UTC()
 
 func TestJudge(t *testing.T) {
-	well := Reading{At: at, Level: Standard, Known: true}
+	well := Reading{At: at, Level: Standard, ThrottleKnown: true}
 	counted := func(pairs ...any) (c Counters) {
 		for i := 0; i < len(pairs); i += 2 {
 			c = append(c, Counter{pairs[i].(string), uint64(pairs[i+1].(int))})
@@ -30,7 +30,7 @@ func TestJudge(t *testing.T) {
 		"well":                        {nil, well, ""},
 		"not read":                    {nil, with(func(r *Reading) { r.Failed = "it does not answer" }), "it does not answer"},
 		"set by others":               {nil, with(func(r *Reading) { r.Level = auto }), "its clocks were set meanwhile: power_dpm_force_performance_level is auto, not profile_standard"},
-		"nothing is told":             {nil, with(func(r *Reading) { r.Known = false }), "its driver does not tell whether it is throttled"},
+		"nothing is told":             {nil, with(func(r *Reading) { r.ThrottleKnown = false }), "its driver does not tell whether it is throttled"},
 		"bits":                        {nil, with(func(r *Reading) { r.Limits = []string{"temp_mem", "ppt0"} }), "it was throttled: ppt0, temp_mem"},
 		"first counters":              {nil, with(func(r *Reading) { r.Counters = counted("", 1000, "ppt", 990) }), ""},
 		"counters that stand":         {counted("", 1000, "ppt", 90), with(func(r *Reading) { r.Counters = counted("", 7000, "ppt", 90) }), ""},
@@ -50,40 +50,40 @@ func TestJudge(t *testing.T) {
 		require.Equal(t, 1, r.Looks)
 		require.Equal(t, c.want == "", VerdictOf([]Record{r}).Valid, name)
 		if c.want != "" { // it stays, for its time
-			require.Equal(t, r.Wrong, Judge(r, well).Wrong, name)
+			require.Equal(t, r.InvalidSpans, Judge(r, well).InvalidSpans, name)
 		}
 	}
 }
 
 func whyOf(r Record) string {
-	if len(r.Wrong) == 0 {
+	if len(r.InvalidSpans) == 0 {
 		return ""
 	}
-	return r.Wrong[0].Why
+	return r.InvalidSpans[0].Reason
 }
 
 // What is wrong is so from the look before it was seen, as it may have begun then.
-func TestWhatIsWrongHasItsTime(t *testing.T) {
+func TestProblemsHaveTimes(t *testing.T) {
 	second := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
 	r := Record{Level: Standard, Since: at}
 	for n, limit := range []string{"", "", "ppt0", "temp", "", "", "ppt1", ""} {
-		now := Reading{At: second(n + 1), Level: Standard, Known: true}
+		now := Reading{At: second(n + 1), Level: Standard, ThrottleKnown: true}
 		if limit != "" {
 			now.Limits = []string{limit}
 		}
 		r = Judge(r, now)
 	}
-	require.Equal(t, spans{{second(2), second(4), "it was throttled: ppt0"}, {second(6), second(7), "it was throttled: ppt1"}}, r.Wrong)
+	require.Equal(t, spans{{second(2), second(4), "it was throttled: ppt0"}, {second(6), second(7), "it was throttled: ppt1"}}, r.InvalidSpans)
 	r = Judge(Record{Level: Standard, Since: at}, Reading{At: second(1), Level: auto})
-	require.Equal(t, Span{at, second(1), "its clocks were set meanwhile: power_dpm_force_performance_level is auto, not profile_standard"}, r.Wrong[0])
+	require.Equal(t, Span{at, second(1), "its clocks were set meanwhile: power_dpm_force_performance_level is auto, not profile_standard"}, r.InvalidSpans[0])
 	for n := range 20 { // more than are kept apart
 		r.Looked = second(10 * n)
-		r.MarkWrong("x", second(10*n+1))
+		r.MarkInvalid("x", second(10*n+1))
 	}
-	require.Len(t, r.Wrong, maxSpans)
-	require.Equal(t, at, r.Wrong[0].From, "all that was wrong is in one of them")
-	require.Equal(t, second(141), r.Wrong[0].To)
-	require.Equal(t, Span{second(190), second(191), "x"}, r.Wrong[maxSpans-1])
+	require.Len(t, r.InvalidSpans, maxSpans)
+	require.Equal(t, at, r.InvalidSpans[0].From, "all that was wrong is in one of them")
+	require.Equal(t, second(141), r.InvalidSpans[0].To)
+	require.Equal(t, Span{second(190), second(191), "x"}, r.InvalidSpans[maxSpans-1])
 }
 
 // A clock is judged where the GPU was busy at two looks in turn, by what it was at first.
@@ -110,7 +110,7 @@ func TestClocksOfABusyGPUAreJudged(t *testing.T) {
 	} {
 		r := Record{Level: c.level}
 		for _, l := range c.looks {
-			now := Reading{At: at, Level: c.level, Known: true, Busy: l.busy}
+			now := Reading{At: at, Level: c.level, ThrottleKnown: true, Busy: l.busy}
 			for domain, mhz := range map[string]int{"gfx": l.gfx, "mem": l.mem} {
 				if mhz > 0 {
 					now.Clocks = append(now.Clocks, MHz{domain, mhz})
@@ -124,21 +124,21 @@ func TestClocksOfABusyGPUAreJudged(t *testing.T) {
 	}
 }
 
-func TestVerdictIsTheLeastOfAllGPUs(t *testing.T) {
+func TestVerdictCombinesAllGPUs(t *testing.T) {
 	one, two := Record{Level: Standard, Looks: 3, Looked: at}, Record{Level: Standard, Looks: 2, Looked: at.Add(-time.Second)}
 	require.Equal(t, Verdict{Valid: true, Level: Standard, Looked: at.Add(-time.Second), Looks: 2}, VerdictOf([]Record{one, two}))
 	none := Record{Level: Standard}
 	require.Equal(t, Verdict{Reason: notYet, Level: Standard}, VerdictOf([]Record{one, none}))
 	bad := two
-	bad.MarkWrong("it was throttled: ppt", at)
+	bad.MarkInvalid("it was throttled: ppt", at)
 	require.Equal(t, whyOf(bad), VerdictOf([]Record{none, bad}).Reason, "what is known goes before what is not")
 	require.Equal(t, whyOf(bad), VerdictOf([]Record{bad, none}).Reason)
 	require.False(t, VerdictOf(nil).Valid)
 	later, bad := one, bad
-	later.MarkWrong("the GPU was reset", at.Add(time.Minute))
+	later.MarkInvalid("the GPU was reset", at.Add(time.Minute))
 	later.GPU, later.Clocks = gpu, []Clock{{"gfx", 2000, 1900, 2100}}
 	v := VerdictOf([]Record{later, bad})
-	require.Equal(t, []Span{{at.Add(-time.Second), at.Add(time.Minute), whyOf(bad)}}, v.Wrong, "of all GPUs")
+	require.Equal(t, []Span{{at.Add(-time.Second), at.Add(time.Minute), whyOf(bad)}}, v.InvalidSpans, "of all GPUs")
 	require.Equal(t, []SeenClocks{{gpu, later.Clocks}}, v.Clocks)
 }
 
@@ -149,7 +149,7 @@ func TestVerdictIsJSONOfOneSize(t *testing.T) {
 		var all []Record
 		for n := range 64 {
 			r.GPU, r.Looked = fmt.Sprintf("0000:%02x:00.0", n), at.Add(time.Duration(10*n)*time.Second)
-			r.MarkWrong(reason, r.Looked)
+			r.MarkInvalid(reason, r.Looked)
 			all = append(all, r)
 		}
 		sum := VerdictOf(all)
@@ -169,23 +169,23 @@ func TestVerdictIsJSONOfOneSize(t *testing.T) {
 		require.Len(t, data, verdictSize)
 		require.True(t, v.Valid != nil && !*v.Valid && strings.HasPrefix(strings.ReplaceAll(reason, "\x01", " "), v.Reason))
 		require.Len(t, v.Wrong, maxSpans)
-		require.Equal(t, all[63].Wrong[maxSpans-1].To, v.Wrong[maxSpans-1].To.UTC())
+		require.Equal(t, all[63].InvalidSpans[maxSpans-1].To, v.Wrong[maxSpans-1].To.UTC())
 		require.Equal(t, [2]int{20000, 20000}, v.Clocks["0000:0f:00.0"]["mem"], "of sixteen GPUs at least")
 		require.Equal(t, "profile_standard 7 2023-11-14T22:13:20Z", v.Level+" "+string(rune('0'+v.Looks))+" "+v.Looked)
 	}
 }
 
-func TestRecordIsReadAsItWasWritten(t *testing.T) {
+func TestPinRoundTrip(t *testing.T) {
 	for _, r := range []Record{
 		{Task: task("c1"), Boot: "b", Level: Standard, Since: at},
-		{Task: Task{"c1", `/a"b`}, Boot: "b", Level: Determinism, Since: at, Looked: at, Looks: 2, Wrong: spans{{at, at.Add(time.Second), "x"}, {at.Add(time.Minute), at.Add(time.Hour), `"`}},
+		{Task: Task{"c1", `/a"b`}, Boot: "b", Level: Determinism, Since: at, Looked: at, Looks: 2, InvalidSpans: spans{{at, at.Add(time.Second), "x"}, {at.Add(time.Minute), at.Add(time.Hour), `"`}},
 			Counters: Counters{{"", 1}, {"ppt", 1 << 62}}, Busy: true, Clocks: []Clock{{"gfx", 3, 2, 4}, {"mem", 1, 1, 1}}},
 	} {
 		got, err := decode(append(r.appendTo(nil), "   \n"...))
 		require.NoError(t, err)
 		got.Since, got.Looked = got.Since.UTC(), got.Looked.UTC()
-		for i, s := range got.Wrong {
-			got.Wrong[i].From, got.Wrong[i].To = s.From.UTC(), s.To.UTC()
+		for i, s := range got.InvalidSpans {
+			got.InvalidSpans[i].From, got.InvalidSpans[i].To = s.From.UTC(), s.To.UTC()
 		}
 		require.Equal(t, r, *got)
 	}
@@ -212,7 +212,7 @@ func TestHighestClock(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	f.Add((&Record{Task: task("c1"), Boot: "b", Level: Standard, Looks: 1, Counters: Counters{{"ppt", 1}},
-		Wrong: spans{{at, at, "x"}}, Clocks: []Clock{{"gfx", 3, 2, 4}}}).appendTo(nil))
+		InvalidSpans: spans{{at, at, "x"}}, Clocks: []Clock{{"gfx", 3, 2, 4}}}).appendTo(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := decode(data)
 		if err == nil && r != nil {
@@ -221,4 +221,16 @@ func FuzzRecord(f *testing.F) {
 			require.Equal(t, r, again)
 		}
 	})
+}
+
+// Programs of other versions read these files.
+func TestPinFileFormat(t *testing.T) {
+	at := time.UnixMilli(99)
+	r := Record{
+		Task: Task{"c", "/b"}, Boot: "x", Level: Standard, Since: at, Looked: at, Looks: 3, Busy: true,
+		InvalidSpans: spans{{at, at, "y"}}, Clocks: []Clock{{"gfx", 3, 2, 4}}, Counters: Counters{{"a", 5}, {"", 7}},
+	}
+	require.Equal(t, `{"container":"c","bundle":"/b","boot":"x","level":"profile_standard","since":99,"looked":99,"looks":3,`+
+		`"busy":1,"wrong":[{"from":99,"to":99,"why":"y"}],"clocks":[{"domain":"gfx","first":3,"min":2,"max":4}],`+
+		`"counters":{"a":5,"":7}}`, string(r.appendTo(nil)))
 }

@@ -1,32 +1,34 @@
 package clockpin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Level is what power_dpm_force_performance_level of a GPU says.
+// Level holds the value of a GPU's power_dpm_force_performance_level.
 type Level string
 
 const (
 	auto Level = "auto"
-	// Standard runs at clocks that the driver has for profiling, below what heat and power
-	// allow, and switches no part of the GPU off and on.
+	// Standard runs at the driver's clocks for profiling, below the limits of heat and
+	// power, and does not switch parts of the GPU off and on.
 	Standard Level = "profile_standard"
-	// Determinism is what MI300 and later have instead: the graphics clock does not pass
-	// a limit, here nine tenths of its highest.
+	// Determinism replaces Standard on MI300 and later: the graphics clock stays below a
+	// limit, here nine tenths of its highest.
 	Determinism Level = "perf_determinism"
 )
 
-func (l Level) ours() bool { return l == Standard || l == Determinism }
+func (l Level) pins() bool { return l == Standard || l == Determinism }
 
-// Check says what is wrong with a level that a file names.
+// Check returns an error for a level that does not pin a GPU.
 func (l Level) Check() error {
-	if !l.ours() {
+	if !l.pins() {
 		return fmt.Errorf("%q is not one of %s, %s", string(l), Standard, Determinism)
 	}
 	return nil
@@ -39,14 +41,14 @@ const (
 	divisionFile = "current_compute_partition"
 )
 
-// pinnable says why the GPU can't be pinned.
-func (c Card) pinnable() error {
+// checkPinnable returns why the GPU cannot be pinned.
+func (c Card) checkPinnable() error {
 	if division, err := readText(c.Dir, divisionFile); err == nil && division != "" && division != "SPX" {
 		return fmt.Errorf("it is divided (%s), and its parts have the same clocks", division)
 	}
 	level, err := readLevel(c.Dir)
 	switch {
-	case gone(err):
+	case isMissing(err):
 		return errors.New("its driver has no " + levelFile)
 	case err != nil:
 		return err
@@ -56,10 +58,10 @@ func (c Card) pinnable() error {
 	return nil
 }
 
-// apply tells the driver, and sees that it has obeyed.
+// apply sets the level and verifies that the driver uses it.
 func (p Pins) apply(c Card) error {
 	limit := ""
-	if c.Level == Determinism { // the highest is told while nothing is set
+	if c.Level == Determinism { // the highest clock is listed only while no limit is set
 		text, err := readText(c.Dir, clocksFile)
 		if err != nil {
 			return err
@@ -77,16 +79,16 @@ func (p Pins) apply(c Card) error {
 		return nil
 	}
 	for _, text := range []string{limit, "c"} {
-		if err := p.put(c.Dir, clocksFile, text); err != nil {
+		if err := p.writeSetting(c.Dir, clocksFile, text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// setLevel sets a level and reads it back: a write to sysfs can be taken and ignored.
+// setLevel sets a level and reads it back, because sysfs can accept a write and ignore it.
 func (p Pins) setLevel(dir string, to Level) error {
-	if err := p.put(dir, levelFile, string(to)); err != nil {
+	if err := p.writeSetting(dir, levelFile, string(to)); err != nil {
 		return err
 	}
 	now, err := readLevel(dir)
@@ -96,7 +98,7 @@ func (p Pins) setLevel(dir string, to Level) error {
 	return err
 }
 
-func (p Pins) put(dir, name, text string) error {
+func (p Pins) writeSetting(dir, name, text string) error {
 	p.before("put " + name + " " + text)
 	fd, err := unix.Open(dir+"/"+name, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err == nil {
@@ -105,7 +107,8 @@ func (p Pins) put(dir, name, text string) error {
 	}
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EROFS), errors.Is(err, unix.EPERM):
-		return fmt.Errorf("this machine may not write %s: %w; in a container of LXD, and in a guest that has a part of a GPU, the host alone may", name, err)
+		return fmt.Errorf("this machine may not write %s: %w; in a container of LXD, and in a guest that has a "+
+			"part of a GPU, the host alone may", name, err)
 	case err != nil:
 		return fmt.Errorf("cannot write %q to %s: %w", text, name, err)
 	}
@@ -124,7 +127,7 @@ func readText(dir, name string) (string, error) {
 		return "", fmt.Errorf("cannot read %s: %w", name, err)
 	}
 	defer unix.Close(fd)
-	var room [4096]byte // a page, as sysfs has it
+	var room [4096]byte // a page, as in sysfs
 	n, err := unix.Read(fd, room[:])
 	if err != nil {
 		return "", fmt.Errorf("cannot read %s: %w", name, err)
@@ -132,10 +135,10 @@ func readText(dir, name string) (string, error) {
 	return strings.TrimSpace(string(room[:n])), nil
 }
 
-// gone is how the files of a GPU that went away, or of one without the file, say so.
-func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) }
+// isMissing reports whether an error means that the GPU or its file no longer exists.
+func isMissing(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) }
 
-// highestClock is the highest graphics clock in MHz, as the driver lists it:
+// highestClock returns the highest graphics clock in MHz from the driver's list:
 //
 //	OD_SCLK:
 //	0: 500Mhz
@@ -157,4 +160,24 @@ func highestClock(text string) (mhz int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// wake keeps a suspended GPU awake until done is called: newer drivers refuse to read its
+// files (EPERM) until a process opens its node. If that fails, the later error reports it.
+func (p Pins) wake(dir string) (done func()) {
+	status, err := readText(dir, "power/runtime_status")
+	if err != nil || !strings.HasPrefix(status, "suspend") {
+		return func() {}
+	}
+	nodes, _ := filepath.Glob(dir + "/drm/renderD*") // the pattern is valid
+	for _, node := range nodes {
+		name := filepath.Base(node)
+		p.before("wake " + name)
+		fd, err := unix.Open(filepath.Join(cmp.Or(p.DRI, "/dev/dri"), name),
+			unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		if err == nil {
+			return func() { unix.Close(fd) }
+		}
+	}
+	return func() {}
 }

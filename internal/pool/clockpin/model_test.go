@@ -59,14 +59,14 @@ func TestNoSettingOutlivesItsTask(t *testing.T) {
 			what = "create"
 			made++
 			if !killed(func() { w.create(fmt.Sprint("c", made)) }) {
-				require.False(t, w.level().ours(), "step %d: the next task has the clocks of the last", n)
+				require.False(t, w.level().pins(), "step %d: the next task has the clocks of the last", n)
 			}
 		case roll < 65:
 			what = "look"
 			if w.dies(r.IntN(9), func() { w.look() }) {
 				did["look killed"]++
 			} else if measures == "" {
-				require.False(t, w.level().ours(), "step %d: a setting outlives its task", n)
+				require.False(t, w.level().pins(), "step %d: a setting outlives its task", n)
 			}
 		case roll < 85:
 			what = "end"
@@ -103,7 +103,7 @@ func TestNoSettingOutlivesItsTask(t *testing.T) {
 	}
 	end()
 	w.look()
-	require.False(t, w.level().ours())
+	require.False(t, w.level().pins())
 	require.True(t, w.blank())
 	t.Log(did)
 	if *steps >= 3000 {

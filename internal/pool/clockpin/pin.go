@@ -1,59 +1,62 @@
-// Package clockpin fixes the clocks of GPUs for tasks that measure, and gives them back. A
-// pinned GPU has a file that says for whom, written before the driver is told: whatever
-// is killed where, who finds that file and not the task's lease gives the GPU back.
+// Package clockpin fixes the clocks of GPUs for tasks that measure, and restores them
+// afterwards. A pinned GPU has a file that names the task, written before the driver is
+// changed. After a kill at any point, a process that finds the file without the task's
+// lease restores the GPU.
 //
-// The clocks of a GPU are its driver's own (auto) before it is pinned, else it is not
-// pinned at all. So there is one way back, which can be gone again and again, and no
-// record can bring back a setting that somebody has changed meanwhile.
+// A GPU is pinned only if the driver controls its clocks (auto). So restoring always sets
+// the same value and can be repeated, and no record can restore a setting that was changed
+// by hand since.
 //
-// It is linked into runc-amd-wrapper, and so needs the standard library,
-// golang.org/x/sys and the wrapper's own JSON only. The charm's look at a pinned GPU
-// (package watcher) uses it as well.
+// The package is linked into runc-amd-wrapper, and so needs only the standard library,
+// golang.org/x/sys and the wrapper's own JSON. The charm's watcher uses it too.
 package clockpin
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 )
 
-// DefaultDir is where the files of pinned GPUs lie: on disk, as a container of LXD can be
-// started anew while the kernel of its host keeps what was set. Each names the boot that
-// it was made in, and is void in another.
+// DefaultDir is the directory of the files of pinned GPUs. It is on disk, because an LXD
+// container can be restarted while the kernel of its host keeps the setting. Each file
+// names its boot, and is void after another one.
 const DefaultDir = "/var/lib/concourse-ci-machine/gpu-bench"
 
-// Devices is where sysfs has the directories of PCI devices.
+// Devices is the directory of PCI devices in sysfs.
 const Devices = "/sys/bus/pci/devices"
 
-// Pins are those of one unit.
+// Pins holds the pins of one unit.
 type Pins struct {
-	Dir  string // DefaultDir, if not a test's
-	Proc string // /proc, if not a test's
-	DRI  string // /dev/dri, if not a test's
+	Dir  string // DefaultDir, except in tests
+	Proc string // /proc, except in tests
+	DRI  string // /dev/dri, except in tests
 	Now  func() time.Time
-	// Sleep is between two attempts to lock a file that another process has.
+	// Sleep is called between two attempts to lock a file that another process has locked.
 	Sleep func(time.Duration)
 
 	step func(next string) // called before each change; may never return
 }
 
-// Card is a GPU as it is to be pinned.
+// Card describes how a GPU is pinned.
 type Card struct {
 	Name  string // of its lease
 	Dir   string // of its PCI device in sysfs
 	Level Level
 }
 
-// Task is for whom.
+// Task identifies the task that a GPU is pinned for.
 type Task struct {
 	Container string
-	Bundle    string // absolute; its verdict stands there, see Verdict
+	Bundle    string // absolute; contains its verdict, see Verdict
 }
 
 var errBusy = errors.New("another process is at it")
 
-// Set pins a GPU that the task has leased. With an error it is as it was.
+// Set pins a GPU that the task has leased. After an error the GPU is unchanged.
 func (p Pins) Set(c Card, t Task) error {
 	f, err := p.lock(c.Name, true)
 	if err != nil {
@@ -64,11 +67,11 @@ func (p Pins) Set(c Card, t Task) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.giveBack(p, c.Dir, boot); err != nil {
+	if _, err := f.restore(p, c.Dir, boot); err != nil {
 		return err
 	}
 	defer p.wake(c.Dir)()
-	if err := c.pinnable(); err != nil {
+	if err := c.checkPinnable(); err != nil {
 		return err
 	}
 	r := Record{Task: t, Boot: boot, Level: c.Level, Since: p.Now()}
@@ -76,40 +79,40 @@ func (p Pins) Set(c Card, t Task) error {
 		return err
 	}
 	if err := p.apply(c); err != nil {
-		_, failed := f.giveBack(p, c.Dir, boot)
-		return Both(err, failed)
+		_, failed := f.restore(p, c.Dir, boot)
+		return JoinErrors(err, failed)
 	}
 	return nil
 }
 
-// Both is an error of one line, as it stands in a build's output.
-func Both(first, second error) error {
+// JoinErrors joins errors in one line, as the output of a build needs.
+func JoinErrors(first, second error) error {
 	if first == nil || second == nil {
 		return cmp.Or(first, second)
 	}
 	return fmt.Errorf("%w; and %w", first, second)
 }
 
-// Holder tells who leases a GPU now: a container, "" for nobody. It is asked while nobody
-// can pin the GPU, so who does next has its lease by then.
+// Holder returns the container that leases a GPU now, and "" for none. It is called while
+// no other process can pin the GPU, so the next one to pin it has its lease by then.
 type Holder func() (string, error)
 
-// Back gives a GPU back whose pin is not that of its holder, and returns what the pin was;
-// nil where nothing was to be done.
-func (p Pins) Back(name, dir string, holder Holder) (was *Record, err error) {
-	f, stays, boot, err := p.open(name, holder)
+// Restore restores the clocks of a GPU if its pin does not belong to the current holder. It
+// returns the removed pin, and nil if nothing was changed.
+func (p Pins) Restore(name, dir string, holder Holder) (was *Record, err error) {
+	f, valid, boot, err := p.open(name, holder)
 	if f == nil || err != nil {
 		return nil, err
 	}
 	defer f.close()
-	if stays != nil {
+	if valid != nil {
 		return nil, nil
 	}
-	return f.giveBack(p, dir, boot)
+	return f.restore(p, dir, boot)
 }
 
-// open locks a GPU's file, nil where there is none, and returns the pin that stays.
-func (p Pins) open(name string, holder Holder) (f *file, stays *Record, boot string, err error) {
+// open locks a GPU's file, nil if it is missing, and returns the pin if it is valid.
+func (p Pins) open(name string, holder Holder) (f *file, valid *Record, boot string, err error) {
 	if f, err = p.lock(name, false); f == nil || err != nil {
 		return nil, nil, "", err
 	}
@@ -117,7 +120,7 @@ func (p Pins) open(name string, holder Holder) (f *file, stays *Record, boot str
 		var container string
 		if r, wrong := f.read(); wrong == nil && r != nil && r.Boot == boot {
 			if container, err = holder(); container == r.Container {
-				stays = r
+				valid = r
 			}
 		}
 	}
@@ -125,12 +128,12 @@ func (p Pins) open(name string, holder Holder) (f *file, stays *Record, boot str
 		f.close()
 		return nil, nil, "", err
 	}
-	return f, stays, boot, nil
+	return f, valid, boot, nil
 }
 
-// giveBack undoes what the file tells of. A file that is damaged tells nothing, so any of
-// the levels that are ever set is undone.
-func (f *file) giveBack(p Pins, dir, boot string) (was *Record, err error) {
+// restore undoes the pin in the file. If the file is damaged, it undoes any level that this
+// package sets.
+func (f *file) restore(p Pins, dir, boot string) (was *Record, err error) {
 	was, damaged := f.read()
 	switch {
 	case damaged == nil && was == nil:
@@ -139,13 +142,13 @@ func (f *file) giveBack(p Pins, dir, boot string) (was *Record, err error) {
 	default:
 		defer p.wake(dir)()
 		now, err := readLevel(dir)
-		if gone(err) { // and with it the setting
+		if isMissing(err) { // and the setting with it
 			break
 		}
 		if err != nil {
 			return was, err
 		}
-		if was != nil && now == was.Level || was == nil && now.ours() {
+		if was != nil && now == was.Level || was == nil && now.pins() {
 			if err := p.setLevel(dir, auto); err != nil {
 				return was, fmt.Errorf("cannot give GPU %s its own clocks back: %w", f.name, err)
 			}
@@ -158,4 +161,69 @@ func (p Pins) before(what string) {
 	if p.step != nil {
 		p.step(what)
 	}
+}
+
+// Hold locks a pin of the GPU's current holder, for a look at the GPU. It returns nil if
+// there is no such pin. stale reports a pin of a task that no longer has the GPU.
+func (p Pins) Hold(name, dir string, holder Holder) (held *HeldPin, stale bool, err error) {
+	f, valid, _, err := p.open(name, holder)
+	if f == nil || err != nil {
+		return nil, false, err
+	}
+	if valid != nil {
+		return &HeldPin{*valid, p, f, dir}, false, nil
+	}
+	defer f.close()
+	r, err := f.read()
+	return nil, r != nil || err != nil, nil
+}
+
+// HeldPin holds a valid pin with a locked file.
+type HeldPin struct {
+	Record
+	pins Pins
+	file *file
+	dir  string
+}
+
+// Save writes the record and unlocks the file.
+func (h *HeldPin) Save(r Record) error {
+	defer h.file.close()
+	return h.file.write(h.pins, &r)
+}
+
+// Now returns the GPU's current setting.
+func (h *HeldPin) Now() (Level, error) { return readLevel(h.dir) }
+
+// Read returns the record in a GPU's file without a lock, and nil for a GPU that is not
+// pinned.
+func (p Pins) Read(name string) (*Record, error) {
+	data, err := os.ReadFile(filepath.Join(p.Dir, name))
+	if err != nil || !IsWholeGPU(name) {
+		return nil, err
+	}
+	r, err := decode(data)
+	return r.named(name), err
+}
+
+func (r *Record) named(gpu string) *Record {
+	if r != nil {
+		r.GPU = gpu
+	}
+	return r
+}
+
+// ReadCurrent returns the pin of a GPU in this boot without a lock, and nil for none.
+func (p Pins) ReadCurrent(name string) (*Record, error) {
+	r, err := p.Read(name)
+	if r == nil || err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return nil, err
+	}
+	if boot, err := p.boot(); err != nil || boot != r.Boot {
+		return nil, err
+	}
+	return r, nil
 }

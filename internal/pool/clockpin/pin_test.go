@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestGPUIsPinnedAsLongAsItsTaskHasIt(t *testing.T) {
+func TestGPUIsPinnedWhileItsTaskHasIt(t *testing.T) {
 	for _, l := range []Level{Standard, Determinism} {
 		w := newWorld(t)
 		require.NoError(t, w.set("c1", l))
@@ -34,7 +34,7 @@ func TestDeterminismLimitsTheClock(t *testing.T) {
 
 // No kill of what pins or gives back, and none of both, leaves a setting: the unit's look
 // gives it back, the next create does, and the next that measures has its own.
-func TestEveryKillIsGivenBack(t *testing.T) {
+func TestClocksAreRestoredAfterEveryKill(t *testing.T) {
 	backs := map[string]func(w *world){
 		"look":   func(w *world) { w.holder = ""; w.look() },
 		"create": func(w *world) { w.create("c2") },
@@ -71,7 +71,7 @@ func TestEveryKillIsGivenBack(t *testing.T) {
 }
 
 // What somebody set meanwhile, or after a boot, is theirs.
-func TestSettingOfOthersStays(t *testing.T) {
+func TestManualSettingIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)
 		want   Level
@@ -96,7 +96,7 @@ func TestSettingOfOthersStays(t *testing.T) {
 	}
 }
 
-func TestGPUThatCannotBePinnedIsAsItWas(t *testing.T) {
+func TestUnpinnableGPUIsUnchanged(t *testing.T) {
 	for want, change := range map[string]func(w *world){
 		"somebody has set its clocks (power_dpm_force_performance_level is manual, not auto)": func(w *world) { w.put("sys/"+levelFile, "manual\n") },
 		"it is divided (CPX), and its parts have the same clocks":                             func(w *world) { w.put("sys/"+divisionFile, "CPX\n") },
@@ -119,7 +119,7 @@ func TestGPUThatCannotBePinnedIsAsItWas(t *testing.T) {
 }
 
 // A write that the kernel refuses after the level was set: it does not stay.
-func TestHalfOfASettingIsUndone(t *testing.T) {
+func TestPartialSettingIsUndone(t *testing.T) {
 	w := newWorld(t)
 	w.pins.step = func(next string) {
 		if next == "put "+clocksFile+" c" {
@@ -136,7 +136,7 @@ func TestUnknownHolderKeepsThePin(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.set("c1", Standard))
 	unknown := func() (string, error) { return "", errors.New("no") }
-	_, err := w.pins.Back(gpu, w.card("").Dir, unknown)
+	_, err := w.pins.Restore(gpu, w.card("").Dir, unknown)
 	require.EqualError(t, err, "no")
 	_, _, err = w.pins.Hold(gpu, w.card("").Dir, unknown)
 	require.EqualError(t, err, "no")
@@ -146,7 +146,7 @@ func TestUnknownHolderKeepsThePin(t *testing.T) {
 	require.Equal(t, auto, w.level())
 }
 
-func TestDamagedFileIsGivenBack(t *testing.T) {
+func TestGPUWithDamagedFileIsRestored(t *testing.T) {
 	for _, text := range []string{"x", "{}", `{"container":"c1"}`} {
 		w := newWorld(t)
 		require.NoError(t, w.set("c1", Standard))
@@ -158,7 +158,7 @@ func TestDamagedFileIsGivenBack(t *testing.T) {
 }
 
 // A process that hangs in the driver has the file: others wait for a second, and go on.
-func TestFileThatAnotherProcessHasIsNotWaitedForLong(t *testing.T) {
+func TestWaitForALockedFileIsShort(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.set("c1", Standard))
 	f, err := w.pins.lock(gpu, false)
@@ -170,13 +170,13 @@ func TestFileThatAnotherProcessHasIsNotWaitedForLong(t *testing.T) {
 func TestOnlyPCIAddressesArePinned(t *testing.T) {
 	for name, want := range map[string]bool{gpu: true, "00010000:c3:00.0": true, "0000:03:00.0-1": false, "..": false, "": false,
 		"0000:03:00.0/": false, "0000:03:00": false, "GPU-1a2b": false, "00:03:00.0": false} {
-		require.Equal(t, want, Plain(name), name)
+		require.Equal(t, want, IsWholeGPU(name), name)
 	}
 }
 
 // The driver of a GPU that sleeps answers nobody: it is woken to be pinned, and to be given
 // back.
-func TestGPUThatSleepsIsWoken(t *testing.T) {
+func TestSuspendedGPUIsWoken(t *testing.T) {
 	w := newWorld(t)
 	w.pins.DRI = filepath.Join(w.root, "dri")
 	w.put("dri/renderD128", "")

@@ -3,40 +3,39 @@ package clockpin
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"concourse-ci-machine/internal/base/rawjson"
 )
 
-// Record is what is known of a pinned GPU.
+// Record describes a pinned GPU.
 type Record struct {
 	Task
-	GPU   string // of its lease, as its file is called
+	GPU   string // of its lease, and the name of its file
 	Boot  string // /proc/sys/kernel/random/boot_id
-	Level Level  // that was set; before it was auto
+	Level Level  // that was set; it was auto before
 	Since time.Time
 
-	// What looks at it have found, see Judge.
-	Looked   time.Time // last; zero for never
-	Looks    int
-	Wrong    spans    // when what the task measures does not count
-	Counters Counters // at the last look
-	Busy     bool     // at the last look
-	Clocks   []Clock  // that were seen while it was busy
+	// Results of looks, see Judge.
+	Looked       time.Time // last; zero for never
+	Looks        int
+	InvalidSpans spans    // times in which measurements are not valid
+	Counters     Counters // at the last look
+	Busy         bool     // at the last look
+	Clocks       []Clock  // while it was busy
 }
 
-// Counters are the firmware's ticks under each limit, and of all time, since some moment.
+// Counters has the firmware's ticks under each limit, and of all time, since some moment.
 type Counters []Counter
 
-// Counter is one of them. Ticks of all time have no reason.
+// Counter holds one of them. The ticks of all time have no reason.
 type Counter struct {
 	Reason string
 	Ticks  uint64
 }
 
-func (c Counters) of(reason string) (ticks uint64, ok bool) {
+func (c Counters) ticksOf(reason string) (ticks uint64, ok bool) {
 	for _, one := range c {
 		if one.Reason == reason {
 			return one.Ticks, true
@@ -45,91 +44,76 @@ func (c Counters) of(reason string) (ticks uint64, ok bool) {
 	return 0, false
 }
 
-func (r *Record) appendTo(out []byte) []byte {
-	out = rawjson.AppendString(append(out, `{"container":`...), r.Container)
-	out = rawjson.AppendString(append(out, `,"bundle":`...), r.Bundle)
-	out = rawjson.AppendString(append(out, `,"boot":`...), r.Boot)
-	out = rawjson.AppendString(append(out, `,"level":`...), string(r.Level))
-	out = strconv.AppendInt(append(out, `,"since":`...), r.Since.UnixMilli(), 10)
-	if r.Looks > 0 {
-		out = strconv.AppendInt(append(out, `,"looked":`...), r.Looked.UnixMilli(), 10)
-		out = strconv.AppendInt(append(out, `,"looks":`...), int64(r.Looks), 10)
-	}
+// mostTicks and mostMHz bound the numbers in a record.
+const mostTicks, mostMHz = 1<<63 - 1, 1 << 20
+
+// members declares the format of a record.
+func (r *Record) members(c *rawjson.Codec) {
+	looks, busy := uint64(r.Looks), uint64(0)
 	if r.Busy {
-		out = append(out, `,"busy":1`...)
+		busy = 1
 	}
-	out = appendList(out, "wrong", r.Wrong, func(out []byte, s Span) []byte {
-		out = fmt.Appendf(out, `{"from":%d,"to":%d,"why":`, s.From.UnixMilli(), s.To.UnixMilli())
-		return append(rawjson.AppendString(out, s.Why), '}')
+	c.String("container", &r.Container)
+	c.String("bundle", &r.Bundle)
+	c.String("boot", &r.Boot)
+	c.String("level", (*string)(&r.Level))
+	c.Millis("since", &r.Since)
+	if looks > 0 { // on writing
+		c.Millis("looked", &r.Looked)
+	}
+	c.OptionalNumber("looks", &looks, 1<<31-1)
+	if c.Reading() && looks > 0 { // otherwise the time stays zero
+		c.Millis("looked", &r.Looked)
+	}
+	c.OptionalNumber("busy", &busy, 1)
+	rawjson.OptionalList(c, "wrong", (*[]Span)(&r.InvalidSpans), func(c *rawjson.Codec, s *Span) {
+		c.Millis("from", &s.From)
+		c.Millis("to", &s.To)
+		c.String("why", &s.Reason)
 	})
-	out = appendList(out, "clocks", r.Clocks, func(out []byte, c Clock) []byte {
-		out = rawjson.AppendString(append(out, `{"domain":`...), c.Domain)
-		return fmt.Appendf(out, `,"first":%d,"min":%d,"max":%d}`, c.First, c.Min, c.Max)
+	rawjson.OptionalList(c, "clocks", &r.Clocks, func(c *rawjson.Codec, one *Clock) {
+		c.String("domain", &one.Domain)
+		megahertz(c, "first", &one.First)
+		megahertz(c, "min", &one.Min)
+		megahertz(c, "max", &one.Max)
 	})
-	if len(r.Counters) > 0 {
-		out = append(out, `,"counters":{`...)
-		for i, c := range r.Counters {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = strconv.AppendUint(append(rawjson.AppendString(out, c.Reason), ':'), c.Ticks, 10)
+	if c.Reading() || len(r.Counters) > 0 {
+		c.Member("counters", rawjson.Object, r.Counters.read, r.Counters.appendTo)
+	}
+	r.Looks, r.Busy = int(looks), busy > 0
+}
+
+func megahertz(c *rawjson.Codec, key string, mhz *int) {
+	n := uint64(*mhz)
+	c.Number(key, &n, mostMHz)
+	*mhz = int(n)
+}
+
+func (all *Counters) read(v rawjson.Value) error {
+	for reason, v := range v.Members() {
+		n, err := v.Whole(mostTicks)
+		if err != nil {
+			return err
 		}
-		out = append(out, '}')
+		*all = append(*all, Counter{reason, n})
+	}
+	return nil
+}
+
+func (all *Counters) appendTo(out []byte) []byte {
+	out = append(out, '{')
+	for i, c := range *all {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendUint(append(rawjson.AppendString(out, c.Reason), ':'), c.Ticks, 10)
 	}
 	return append(out, '}')
 }
 
-// appendList adds a member that is a list, where it has anything.
-func appendList[T any](out []byte, key string, list []T, one func([]byte, T) []byte) []byte {
-	for i, v := range list {
-		if i == 0 {
-			out = append(append(append(out, `,"`...), key...), `":[`...)
-		} else {
-			out = append(out, ',')
-		}
-		out = one(out, v)
-	}
-	if len(list) > 0 {
-		out = append(out, ']')
-	}
-	return out
-}
+func (r *Record) appendTo(out []byte) []byte { return rawjson.Encode(out, r.members) }
 
-// mostTime, mostTicks and mostMHz bound what a record is believed to have.
-const mostTime, mostTicks, mostMHz = 1 << 48, 1<<63 - 1, 1 << 20
-
-// reading decodes a record, and keeps what was wrong first.
-type reading struct{ failed error }
-
-func (d *reading) keep(err error) {
-	if d.failed == nil {
-		d.failed = err
-	}
-}
-
-func (d *reading) text(v rawjson.Value, key string) string {
-	s, err := v.StringOf(key)
-	d.keep(err)
-	return s
-}
-
-func (d *reading) number(v rawjson.Value, key string, most uint64) uint64 {
-	n, err := v.NumberOf(key, most)
-	d.keep(err)
-	return n
-}
-
-func (d *reading) time(v rawjson.Value, key string) time.Time {
-	return time.UnixMilli(int64(d.number(v, key, mostTime)))
-}
-
-func (d *reading) member(v rawjson.Value, key string, k rawjson.Kind) rawjson.Value {
-	member, err := v.Of(key, k)
-	d.keep(err)
-	return member
-}
-
-// decode reads a file's content; nil is what it returns for a blank one.
+// decode reads a file's content. It returns nil for an empty one.
 func decode(data []byte) (*Record, error) {
 	if data = bytes.TrimRight(data, " \n"); len(data) == 0 {
 		return nil, nil
@@ -138,31 +122,15 @@ func decode(data []byte) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var d reading
-	root := doc.Root()
-	r := &Record{Task: Task{d.text(root, "container"), d.text(root, "bundle")}, Boot: d.text(root, "boot"), Level: Level(d.text(root, "level")),
-		Since: d.time(root, "since"), Looks: int(d.number(root, "looks", 1<<31-1)), Busy: d.number(root, "busy", 1) > 0}
-	if r.Looks > 0 {
-		r.Looked = d.time(root, "looked")
+	var r Record
+	if err := rawjson.Decode(doc.Root(), r.members); err != nil {
+		return nil, err
 	}
-	for v := range d.member(root, "wrong", rawjson.Array).Elements() {
-		r.Wrong = append(r.Wrong, Span{d.time(v, "from"), d.time(v, "to"), d.text(v, "why")})
+	if err := r.Level.Check(); err != nil {
+		return nil, err
 	}
-	for v := range d.member(root, "clocks", rawjson.Array).Elements() {
-		mhz := func(key string) int { return int(d.number(v, key, mostMHz)) }
-		r.Clocks = append(r.Clocks, Clock{d.text(v, "domain"), mhz("first"), mhz("min"), mhz("max")})
-	}
-	for reason, v := range d.member(root, "counters", rawjson.Object).Members() {
-		n, err := v.Whole(mostTicks)
-		d.keep(err)
-		r.Counters = append(r.Counters, Counter{reason, n})
-	}
-	d.keep(r.Level.Check())
 	if r.Container == "" || r.Boot == "" {
-		d.keep(errors.New("it lacks container or boot"))
+		return nil, errors.New("it lacks container or boot")
 	}
-	if d.failed != nil {
-		return nil, d.failed
-	}
-	return r, nil
+	return &r, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,30 +14,31 @@ import (
 	"concourse-ci-machine/internal/base/rawjson"
 )
 
-// A task finds what is known of its measurement in VerdictPath, read-only: the file
-// VerdictName of its bundle, which goes with the container. RecordVariable names it.
+// VerdictPath is the read-only file in which a task finds whether its measurements are
+// valid. It is the file VerdictName of its bundle, which is removed with the container.
+// RecordVariable names it in the environment.
 const (
 	VerdictName    = "gpu-bench.json"
 	VerdictPath    = "/opt/concourse-ci-machine/bench.json"
 	RecordVariable = "GPU_BENCH_RECORD"
 )
 
-// verdictSize is that of the file: it is written in one piece within a page, in place, as
-// the task has this very file.
+// verdictSize is the size of the file. It is written in one piece within a page and in
+// place, because the task has this file mounted.
 const verdictSize = 4096
 
-// Verdict is whether what a task measures counts.
+// Verdict reports whether a task's measurements are valid.
 type Verdict struct {
-	Valid  bool
-	Reason string    // why not; "" where it does
-	Level  Level     // "" where its GPUs are not pinned
-	Looked time.Time // when that was last seen of all of its GPUs; zero for never
-	Looks  int
-	Wrong  []Span // when it does not count: what ran before or after does
-	Clocks []SeenClocks
+	Valid        bool
+	Reason       string    // why not; "" if they are
+	Level        Level     // "" if its GPUs are not pinned
+	Looked       time.Time // the last look that saw all of its GPUs; zero for never
+	Looks        int
+	InvalidSpans []Span // times in which they are not valid; measurements before and after are
+	Clocks       []SeenClocks
 }
 
-// SeenClocks are those of one GPU, while it was busy.
+// SeenClocks holds the clocks of one GPU while it was busy.
 type SeenClocks struct {
 	GPU    string // of its lease
 	Clocks []Clock
@@ -45,15 +47,16 @@ type SeenClocks struct {
 // notYet is the reason until the first look.
 const notYet = "the unit has not looked at the GPU yet: it does each few seconds"
 
-// VerdictOf sums up the records of a task's GPUs: the least that is true of each.
+// VerdictOf combines the records of a task's GPUs. It is valid only as far as all records
+// are.
 func VerdictOf(records []Record) Verdict {
 	v := Verdict{Valid: len(records) > 0}
 	var wrong spans
 	for i, r := range records {
-		if r.Looks == 0 && len(r.Wrong) == 0 {
+		if r.Looks == 0 && len(r.InvalidSpans) == 0 {
 			v.Valid, v.Reason = false, notYet
 		}
-		for _, s := range r.Wrong {
+		for _, s := range r.InvalidSpans {
 			wrong = wrong.with(s)
 		}
 		if len(r.Clocks) > 0 {
@@ -67,8 +70,8 @@ func VerdictOf(records []Record) Verdict {
 		}
 		v.Level = r.Level
 	}
-	if v.Wrong = wrong; len(wrong) > 0 { // what is known goes before what is not
-		v.Valid, v.Reason = false, wrong[0].Why
+	if v.InvalidSpans = wrong; len(wrong) > 0 { // a known problem replaces notYet
+		v.Valid, v.Reason = false, wrong[0].Reason
 	}
 	return v
 }
@@ -78,7 +81,7 @@ const maxReason = 300
 
 func (v Verdict) encode() []byte {
 	out := strconv.AppendBool([]byte(`{"valid": `), v.Valid)
-	out = rawjson.AppendString(append(out, `, "reason": `...), bounded(v.Reason, maxReason))
+	out = rawjson.AppendString(append(out, `, "reason": `...), truncate(v.Reason, maxReason))
 	out = rawjson.AppendString(append(out, `, "level": `...), string(v.Level))
 	out = strconv.AppendInt(append(out, `, "looks": `...), int64(v.Looks), 10)
 	looked := ""
@@ -87,18 +90,19 @@ func (v Verdict) encode() []byte {
 	}
 	out = rawjson.AppendString(append(out, `, "looked": `...), looked)
 	out = append(out, `, "wrong": [`...)
-	for i, s := range v.Wrong {
-		out = fmt.Appendf(out, `%s{"from": "%s", "to": "%s", "reason": `, between(i), s.From.UTC().Format(milliseconds), s.To.UTC().Format(milliseconds))
-		out = append(rawjson.AppendString(out, s.Why), '}')
+	for i, s := range v.InvalidSpans {
+		out = fmt.Appendf(out, `%s{"from": "%s", "to": "%s", "reason": `, separator(i),
+			s.From.UTC().Format(milliseconds), s.To.UTC().Format(milliseconds))
+		out = append(rawjson.AppendString(out, s.Reason), '}')
 	}
 	out = append(out, `], "clocks": {`...)
 	for i, g := range v.Clocks {
-		if len(out) > verdictSize-200 { // of more GPUs than any machine has
+		if len(out) > verdictSize-200 { // more GPUs than any machine has
 			break
 		}
-		out = append(rawjson.AppendString(append(out, between(i)...), g.GPU), `: {`...)
+		out = append(rawjson.AppendString(append(out, separator(i)...), g.GPU), `: {`...)
 		for i, c := range g.Clocks {
-			out = rawjson.AppendString(append(out, between(i)...), c.Domain)
+			out = rawjson.AppendString(append(out, separator(i)...), c.Domain)
 			out = fmt.Appendf(out, `: [%d, %d]`, c.Min, c.Max)
 		}
 		out = append(out, '}')
@@ -107,32 +111,34 @@ func (v Verdict) encode() []byte {
 	return append(out, strings.Repeat(" ", max(0, verdictSize-1-len(out)))+"\n"...)
 }
 
-// milliseconds is a time in RFC 3339.
+// milliseconds formats a time in RFC 3339.
 const milliseconds = "2006-01-02T15:04:05.000Z07:00"
 
-func between(i int) string {
+func separator(i int) string {
 	if i == 0 {
 		return ""
 	}
 	return ", "
 }
 
-// MakeVerdict makes the file in an open bundle. A program of any user of the task reads it.
+// MakeVerdict makes the file in an open bundle. All users of the task may read it.
 func MakeVerdict(bundle int, v Verdict) error {
-	fd, err := unix.Openat(bundle, VerdictName, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
+	fd, err := unix.Openat(bundle, VerdictName,
+		unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.Fchmod(fd, 0o644); err != nil { // the umask took some of it
+	if err := unix.Fchmod(fd, 0o644); err != nil { // the umask removed bits
 		return err
 	}
-	return put(fd, v)
+	return writeVerdictFile(fd, v)
 }
 
-// WriteVerdict changes the file of a task that has it. One that is gone is nobody's.
+// WriteVerdict changes the file of a task that has one. A missing file is not an error.
 func WriteVerdict(bundle string, v Verdict) error {
-	fd, err := unix.Open(filepath.Join(bundle, VerdictName), unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(filepath.Join(bundle, VerdictName),
+		unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
@@ -140,14 +146,67 @@ func WriteVerdict(bundle string, v Verdict) error {
 		return err
 	}
 	defer unix.Close(fd)
-	return put(fd, v)
+	return writeVerdictFile(fd, v)
 }
 
-func put(fd int, v Verdict) error {
+func writeVerdictFile(fd int, v Verdict) error {
 	data := v.encode()
 	n, err := unix.Pwrite(fd, data, 0)
 	if err == nil && n != len(data) {
 		err = errors.New("it was written in part")
 	}
 	return err
+}
+
+// Span holds a time in which a task's measurements are not valid: from the look before the
+// problem was first seen to the look that last saw it.
+type Span struct {
+	From, To time.Time
+	Reason   string // the first problem
+}
+
+// maxSpans and maxWhy, in bytes, bound the spans of a record and a verdict.
+const maxSpans, maxWhy = 6, 120
+
+// spans lists times in order, without overlaps.
+type spans []Span
+
+// with returns the list with one more time. If there are too many, the earliest two are
+// joined, with the time between them: too few valid results do less harm than an invalid
+// one.
+func (all spans) with(one Span) (apart spans) {
+	one.Reason = truncate(one.Reason, maxWhy)
+	for _, s := range slices.SortedStableFunc(slices.Values(append(slices.Clone(all), one)),
+		func(a, b Span) int { return a.From.Compare(b.From) }) {
+		if n := len(apart); n == 0 || s.From.After(apart[n-1].To) {
+			apart = append(apart, s)
+		} else if s.To.After(apart[n-1].To) {
+			apart[n-1].To = s.To
+		}
+	}
+	if len(apart) > maxSpans {
+		apart[1].From, apart[1].Reason = apart[0].From, apart[0].Reason
+		apart = apart[1:]
+	}
+	return apart
+}
+
+// truncate cuts a text to a number of bytes and makes it one line.
+func truncate(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}
+
+// MarkInvalid records a problem for the time since the last look.
+func (r *Record) MarkInvalid(why string, until time.Time) {
+	from := r.Looked
+	if from.IsZero() {
+		from = r.Since
+	}
+	r.InvalidSpans = r.InvalidSpans.with(Span{from, until, why})
 }

@@ -67,9 +67,9 @@ func (w *world) look() (kept bool) {
 	require.NoError(w.t, err)
 	if held != nil {
 		require.False(w.t, over)
-		require.NoError(w.t, held.Note(held.Record))
+		require.NoError(w.t, held.Save(held.Record))
 	}
-	_, err = w.pins.Back(gpu, w.card("").Dir, holder)
+	_, err = w.pins.Restore(gpu, w.card("").Dir, holder)
 	require.NoError(w.t, err)
 	if !over {
 		require.Equal(w.t, held == nil, w.blank())
@@ -81,7 +81,7 @@ func (w *world) look() (kept bool) {
 func (w *world) create(container string) {
 	w.t.Helper()
 	w.holder = container
-	_, err := w.pins.Back(gpu, w.card("").Dir, func() (string, error) { return "", nil })
+	_, err := w.pins.Restore(gpu, w.card("").Dir, func() (string, error) { return "", nil })
 	require.NoError(w.t, err)
 }
 

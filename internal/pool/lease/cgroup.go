@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxGroups bounds the walk through the cgroups that a privileged task can make
-// below its own.
+// maxGroups bounds the walk through the cgroups that a privileged task can make below its
+// own.
 const maxGroups = 10000
 
 func (l Leases) proc() string {
@@ -34,13 +34,13 @@ func (l Leases) boot() (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-// groupsOf reads /proc/PID/cgroup. It tells whether the process is in the
-// container whose cgroup has this name, and the directories at which the
-// container's cgroup may be seen, the best first: that of the hierarchy by which
-// devices are allowed, as who is not in it is not held by its rules; then pids,
-// which runc has where devices can't be delegated; then cgroup v2, whose path
-// has no controllers in front.
-func (l Leases) groupsOf(text, name string) (dirs []string, within bool) {
+// containerGroups reads /proc/PID/cgroup. It reports whether the process is in the
+// container with this cgroup name, and returns the directories where the container's cgroup
+// may be visible, the best first:
+//   - the hierarchy that controls devices, because its rules do not apply to processes outside of it
+//   - pids, which runc uses if devices cannot be delegated
+//   - cgroup v2, with a path that has no controllers in front
+func (l Leases) containerGroups(text, name string) (dirs []string, within bool) {
 	root := l.Cgroup
 	if root == "" {
 		root = "/sys/fs/cgroup"
@@ -54,7 +54,7 @@ func (l Leases) groupsOf(text, name string) (dirs []string, within bool) {
 			continue
 		}
 		within = true
-		if strings.HasPrefix(path, "/..") { // outside of what this machine sees
+		if strings.HasPrefix(path, "/..") { // outside of this machine's view
 			continue
 		}
 		list := strings.Split(controllers, ",")
@@ -70,8 +70,8 @@ func (l Leases) groupsOf(text, name string) (dirs []string, within bool) {
 	return slices.Concat(devices, pids, unified), within
 }
 
-// cutAt cuts a path after its first element that has the name, as a whole word:
-// init itself may have been moved to a cgroup below.
+// cutAt cuts a path after its first element that contains the name as a whole word, because
+// init may have been moved to a cgroup below.
 func cutAt(path, name string) (string, bool) {
 	for at := 0; ; {
 		i := strings.Index(path[at:], name)
@@ -80,7 +80,7 @@ func cutAt(path, name string) (string, bool) {
 		}
 		from := at + i
 		to := from + len(name)
-		if (from == 0 || !wordy(path[from-1])) && (to == len(path) || !wordy(path[to])) {
+		if (from == 0 || !isWordByte(path[from-1])) && (to == len(path) || !isWordByte(path[to])) {
 			if end := strings.IndexByte(path[to:], '/'); end >= 0 {
 				return path[:to+end], true
 			}
@@ -90,23 +90,23 @@ func cutAt(path, name string) (string, bool) {
 	}
 }
 
-func wordy(c byte) bool {
+func isWordByte(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
 }
 
-// others tells whether some process other than init is seen in the first of these
-// cgroups that is there, or below it. That none is says nothing.
-func (l Leases) others(dirs []string, init int) bool {
+// hasOthers reports whether a process other than init is in the first existing one of these
+// cgroups, or below it. A result of false proves nothing.
+func (l Leases) hasOthers(dirs []string, init int) bool {
 	for _, dir := range dirs {
 		w := walk{init: strconv.Itoa(init)}
-		if err := w.visit(dir); !gone(err) {
+		if err := w.visit(dir); !vanished(err) {
 			return w.others
 		}
 	}
 	return false
 }
 
-// walk looks for processes in a cgroup and all below.
+// walk searches a cgroup and all below it for processes.
 type walk struct {
 	init   string
 	others bool
@@ -117,13 +117,13 @@ func (w *walk) visit(dir string) error {
 	if w.groups++; w.groups > maxGroups {
 		return fmt.Errorf("there are more than %d cgroups", maxGroups)
 	}
-	// Every process is in here until it was waited for or its last thread ended.
+	// A process stays here until its parent has waited for it or its last thread has ended.
 	text, err := readAll(dir + "/cgroup.procs")
 	if err != nil {
 		return err
 	}
 	for pid := range strings.FieldsSeq(text) {
-		if pid != w.init { // 0 is one of another pid namespace
+		if pid != w.init { // 0 is a process of another pid namespace
 			w.others = true
 			return nil
 		}
@@ -137,8 +137,8 @@ func (w *walk) visit(dir string) error {
 			continue
 		}
 		err := w.visit(dir + "/" + e.Name())
-		// A threaded cgroup has its processes in the list of one above it.
-		if err != nil && !gone(err) && !errors.Is(err, unix.EOPNOTSUPP) {
+		// The processes of a threaded cgroup are listed in a cgroup above it.
+		if err != nil && !vanished(err) && !errors.Is(err, unix.EOPNOTSUPP) {
 			return err
 		}
 		if w.others {

@@ -29,7 +29,7 @@ func TestGroupsOf(t *testing.T) {
 		{"no lines", "garbage", "c1", false, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dirs, within := Leases{Cgroup: "/cg"}.groupsOf(c.text, c.container)
+			dirs, within := Leases{Cgroup: "/cg"}.containerGroups(c.text, c.container)
 			require.Equal(t, c.within, within)
 			require.Equal(t, c.want, dirs)
 		})
@@ -49,7 +49,7 @@ func busy(t *testing.T, w *world, l Leases) (c Call, init, task int) {
 	return c, init, task
 }
 
-func TestLeaseLivesWhileSomebodyIsInTheContainer(t *testing.T) {
+func TestLeaseIsLiveWhileAProcessIsInTheContainer(t *testing.T) {
 	both := map[string]bool{"v1": false, "v2": true}
 	for _, c := range []struct {
 		name   string
@@ -100,7 +100,7 @@ func TestLeaseLivesWhileSomebodyIsInTheContainer(t *testing.T) {
 	}
 }
 
-func TestLeaseIsHeldWhereNobodyCanLook(t *testing.T) {
+func TestUnverifiableLeaseIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(t *testing.T, w *world, c Call, init, task int)
@@ -154,7 +154,7 @@ func TestRebootEndsAllLeases(t *testing.T) {
 }
 
 // Before its first exec a container is known by its pid file.
-func TestPidFileThatIsNoneIsADoubt(t *testing.T) {
+func TestInvalidPidFileKeepsTheLease(t *testing.T) {
 	for text, doubt := range map[string]string{"many": "cannot read", "0": "it holds no process id"} {
 		w := newWorld(t, true)
 		l := w.leases("a")

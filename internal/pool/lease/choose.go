@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Weight is how well two GPUs are joined, for Leases.Links: partitions of one GPU, then
-// XGMI by the fewest hops, then the same NUMA node, which also decides between equal links.
-// hops is 0 where no XGMI joins them.
-func Weight(same bool, hops int, numa bool) (w int) {
+// LinkWeight rates the link of two GPUs for Leases.Links: partitions of one GPU, then XGMI
+// with the fewest hops, then the same NUMA node, which also decides between equal links.
+// hops is 0 if they have no XGMI link.
+func LinkWeight(same bool, hops int, numa bool) (w int) {
 	if numa {
 		w = LinkNUMA
 	}
@@ -21,13 +21,13 @@ func Weight(same bool, hops int, numa bool) (w int) {
 	return w
 }
 
-// Prefer picks n of the GPUs that are free as Take would, with all of must, which are
-// among them. Both are sorted; n is not less than must has, and there are n or more.
+// Prefer chooses n of the free GPUs as Take would, including all of must. Both are sorted,
+// must is part of free, and n is between their lengths.
 func (l Leases) Prefer(free, must []int, n int) []int {
 	if n == len(must) {
 		return slices.Clone(must)
 	}
-	const above = 1 << 20 // all that other links come to
+	const above = 1 << 20 // more than all other links together
 	links := make([][]int, len(l.GPUs))
 	for i := range links {
 		links[i] = make([]int, len(l.GPUs))
@@ -42,41 +42,41 @@ func (l Leases) Prefer(free, must []int, n int) []int {
 	return l.choose(free, free, n)
 }
 
-// maxSets bounds the sets that are all looked at: 70 are the most for 8 GPUs.
+// maxSets bounds the sets that are all compared. 8 GPUs have at most 70.
 const maxSets = 5000
 
-// set is a choice of GPUs: by index, lowest first.
+// set holds a choice of GPUs by index, lowest first.
 type set struct {
 	gpus   []int
 	within int // weight of the links between them
-	broken int // weight of those between them and what stays free
+	broken int // weight of the links between them and the GPUs that stay free
 }
 
-// better is the order of choice: linked best; then breaking least of what stays
-// free, so that a single GPU comes from no hive that is whole; then the lowest.
+// better orders sets by the best links, then by the smallest loss for the GPUs that stay
+// free, so that a single GPU does not come from an unused hive, then by the lowest indexes.
 func (a set) better(b set) bool {
 	return cmp.Or(cmp.Compare(b.within, a.within), cmp.Compare(a.broken, b.broken), slices.Compare(a.gpus, b.gpus)) < 0
 }
 
-// choose picks n of the candidates, all of which are among the free; both are
-// sorted, and there are n or more candidates.
+// choose chooses n of the candidates, which are all free. Both are sorted, and there are at
+// least n candidates.
 func (l Leases) choose(candidates, free []int, n int) []int {
 	if n == len(candidates) {
 		return slices.Clone(candidates)
 	}
-	total := make([]int, len(l.GPUs)) // weight of each one's links to all that is free
+	total := make([]int, len(l.GPUs)) // weight of the links from each candidate to all free GPUs
 	for _, c := range candidates {
 		for _, f := range free {
 			total[c] += l.link(c, f)
 		}
 	}
-	if sets(len(candidates), n) > maxSets {
+	if countSets(len(candidates), n) > maxSets {
 		return l.greedy(candidates, n, total)
 	}
 	return l.exact(candidates, n, total)
 }
 
-// link is the weight between two GPUs, 0 where that is not known.
+// link returns the weight between two GPUs, and 0 if it is not known.
 func (l Leases) link(i, j int) int {
 	i, j = min(i, j), max(i, j)
 	if i == j || i >= len(l.Links) || j >= len(l.Links[i]) {
@@ -85,8 +85,8 @@ func (l Leases) link(i, j int) int {
 	return l.Links[i][j]
 }
 
-// sets is the number of ways to choose k of n, or anything beyond maxSets.
-func sets(n, k int) int {
+// countSets returns the number of ways to choose k of n, or a number above maxSets.
+func countSets(n, k int) int {
 	ways := 1
 	for i := range min(k, n-k) {
 		if ways = ways * (n - i) / (i + 1); ways > maxSets {
@@ -102,7 +102,7 @@ func (l Leases) exact(candidates []int, n int, total []int) []int {
 	var add func(from, within, outer int)
 	add = func(from, within, outer int) {
 		if len(chosen) == n {
-			// Links within count twice in the totals.
+			// The totals contain each link within the set twice.
 			if s := (set{chosen, within, outer - 2*within}); best.gpus == nil || s.better(best) {
 				s.gpus = slices.Clone(chosen)
 				best = s
@@ -123,14 +123,14 @@ func (l Leases) exact(candidates []int, n int, total []int) []int {
 	return best.gpus
 }
 
-// greedy begins with each candidate and adds the one that is linked best to
-// those it has, then the one that breaks least.
+// greedy starts with each candidate and adds the one with the best links to the chosen
+// ones, then the one with the smallest loss.
 func (l Leases) greedy(candidates []int, n int, total []int) []int {
 	var best set
 	for _, first := range candidates {
 		s := set{gpus: []int{first}}
 		outer := total[first]
-		gain := make([]int, len(l.GPUs)) // of each candidate, to those chosen
+		gain := make([]int, len(l.GPUs)) // of each candidate, to the chosen ones
 		for last := first; len(s.gpus) < n; {
 			next := -1
 			for _, c := range candidates {
@@ -141,7 +141,8 @@ func (l Leases) greedy(candidates []int, n int, total []int) []int {
 					continue
 				}
 				gain[c] += l.link(last, c)
-				if next < 0 || cmp.Or(cmp.Compare(gain[c], gain[next]), cmp.Compare(total[next]-gain[next], total[c]-gain[c])) > 0 {
+				if next < 0 || cmp.Or(cmp.Compare(gain[c], gain[next]),
+					cmp.Compare(total[next]-gain[next], total[c]-gain[c])) > 0 {
 					next = c
 				}
 			}

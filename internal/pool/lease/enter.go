@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter lets an exec into a container that leased these GPUs at its create; they
-// are in its cgroup for good. Where it holds them still, the exec is noted; where
-// its task has ended, it gets the same ones again if all are free. Else it is a
-// *Refusal. c.PidFile is that of create, or "" where its record is still there.
+// Enter lets an exec into a container that leased these GPUs at its create and has them in
+// its cgroup for good. If the container still holds them, Enter only records the exec. If
+// its task has ended, it leases the same GPUs again if all are free, and otherwise returns
+// a *Refusal. c.PidFile is the file of create, or "" if its record still exists.
 func (l Leases) Enter(c Call, gpus []int) error {
 	if len(gpus) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (l Leases) Enter(c Call, gpus []int) error {
 	if err != nil {
 		return err
 	}
-	self, err := l.caller(c.PID)
+	self, err := l.callingProcess(c.PID)
 	if err != nil {
 		return err
 	}
@@ -50,58 +50,60 @@ func (l Leases) Enter(c Call, gpus []int) error {
 	if r.kind == Task {
 		r.phase = entered
 	}
-	holds := r.succeed(s)
-	if slices.ContainsFunc(s, func(o slot) bool { return o.live && !o.of(c.Container, boot) }) {
-		held := l.bury(s, now)
+	holdsAll := r.inherit(s)
+	if slices.ContainsFunc(s, func(o slot) bool { return o.live && !o.belongsTo(c.Container, boot) }) {
+		held := l.endDead(s, now)
 		l.count(dir, func(n *Counters) { n.Busy, n.HeldMS = n.Busy+1, n.HeldMS+held })
-		return &Refusal{Reason: Busy, For: r.kind, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs), States: l.states(s), At: now, Again: c.Container, indexes: gpus, label: l.Label}
+		return &Refusal{Reason: Busy, Kind: r.kind, Count: len(gpus), Of: l.named(gpus), Total: len(l.GPUs),
+			States: l.states(s), At: now, PreviousContainer: c.Container, indexes: gpus, label: l.Label}
 	}
 	if r.pidFile == "" {
-		return withoutPidFile(c)
+		return missingPidFile(c)
 	}
-	// Who can't be seen could use the GPUs unseen.
+	// A container without a visible first process could use the GPUs unnoticed.
 	if r.init, _, err = l.initOf(&r); err != nil || r.init.pid == 0 {
 		return cannotEnter(r, err)
 	}
-	if r.calls, err = l.stillCalling(r); err != nil {
+	if r.calls, err = l.runningCalls(r); err != nil {
 		return err
 	}
 	held, err := l.write(s, r, gpus, now)
-	if err != nil || holds {
+	if err != nil || holdsAll {
 		return err
 	}
 	l.count(dir, func(n *Counters) { n.Granted, n.HeldMS = n.Granted+1, n.HeldMS+held })
 	return nil
 }
 
-// of tells whether the record is one of this container.
-func (s slot) of(container, boot string) bool {
+// belongsTo reports whether the record is from this container.
+func (s slot) belongsTo(container, boot string) bool {
 	return s.record != nil && s.record.container == container && s.record.boot == boot
 }
 
-// succeed takes over what the container's own records say. It tells whether the
-// container holds all of the GPUs.
-func (r *record) succeed(s slots) (holds bool) {
-	holds = true
+// inherit copies data from the container's own records, and reports whether the container
+// holds all of the GPUs.
+func (r *record) inherit(s slots) (holdsAll bool) {
+	holdsAll = true
 	for _, o := range s {
-		if !o.of(r.container, r.boot) {
-			holds = false
+		if !o.belongsTo(r.container, r.boot) {
+			holdsAll = false
 			continue
 		}
-		r.bundle, r.pidFile, r.cgroup, r.init, r.like = o.record.bundle, o.record.pidFile, o.record.cgroup, o.record.init, o.record.like
+		r.bundle, r.pidFile, r.cgroup = o.record.bundle, o.record.pidFile, o.record.cgroup
+		r.init, r.stepHash = o.record.init, o.record.stepHash
 		for _, c := range o.record.calls {
 			if !slices.Contains(r.calls, c) {
 				r.calls = append(r.calls, c)
 			}
 		}
-		if holds = holds && o.live; holds {
+		if holdsAll = holdsAll && o.live; holdsAll {
 			r.since = o.record.since
 		}
 	}
-	if !holds {
+	if !holdsAll {
 		r.since = r.called
 	}
-	return holds
+	return holdsAll
 }
 
 func cannotEnter(r record, err error) error {
@@ -111,15 +113,16 @@ func cannotEnter(r record, err error) error {
 	return fmt.Errorf("cannot enter container %s, which has GPUs of its own: %w; run the task again", r.container, err)
 }
 
-// stillCalling drops the calls that are gone: what they started is in the cgroup.
-// Another exec that is on its way at the same time has to be remembered.
-func (l Leases) stillCalling(r record) ([]process, error) {
+// runningCalls drops the calls that have ended, because their processes are in the cgroup.
+// Other execs that run at the same time must stay in the record.
+func (l Leases) runningCalls(r record) ([]process, error) {
 	calls := slices.DeleteFunc(r.calls, func(c process) bool {
 		alive, err := l.alive(c)
 		return err == nil && !alive
 	})
 	if len(calls) > maxCalls {
-		return nil, fmt.Errorf("cannot enter container %s: %d other calls of runc are in progress in it; try again", r.container, len(calls)-1)
+		return nil, fmt.Errorf("cannot enter container %s: %d other calls of runc are in progress in it; try "+
+			"again", r.container, len(calls)-1)
 	}
 	return calls, nil
 }

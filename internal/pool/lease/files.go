@@ -10,8 +10,8 @@ import (
 
 const countersName = "counters"
 
-// openDir opens the directory of leases. With create it is made where there is
-// none; else -1 stands for none.
+// openDir opens the directory of leases. If it is missing, openDir makes it with create,
+// and otherwise returns -1.
 func (l Leases) openDir(create bool) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Open(l.Dir, flags, 0)
@@ -25,7 +25,8 @@ func (l Leases) openDir(create bool) (int, error) {
 		}
 	}
 	if err != nil {
-		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w; it has to be a directory of mode 0700, no link: remove what is there, and it is made anew", l.Dir, err)
+		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w; it has to be a directory of mode "+
+			"0700, no link: remove what is there, and it is made anew", l.Dir, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -34,15 +35,16 @@ func (l Leases) openDir(create bool) (int, error) {
 	}
 	if st.Mode&0o7777 != 0o700 || st.Uid != l.Euid {
 		unix.Close(fd)
-		return -1, fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by user %d; remove it, and it is made anew", l.Dir, l.Euid)
+		return -1, fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by user %d; remove it, "+
+			"and it is made anew", l.Dir, l.Euid)
 	}
 	return fd, nil
 }
 
-// checkNames refuses names that are no plain file names, or taken.
+// checkNames refuses names that are not plain file names or not unique.
 func (l Leases) checkNames() error {
 	for i, name := range l.GPUs {
-		if !plain(name) || name == countersName {
+		if !isPlain(name) || name == countersName {
 			return fmt.Errorf("cannot lease GPU %q: its name has to be at most 200 letters, digits, _ . : and -", name)
 		}
 		for _, other := range l.GPUs[:i] {
@@ -54,7 +56,7 @@ func (l Leases) checkNames() error {
 	return nil
 }
 
-func plain(name string) bool {
+func isPlain(name string) bool {
 	for i := range len(name) {
 		c := name[i]
 		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '_' && c != '.' && c != ':' && c != '-' {
@@ -64,7 +66,8 @@ func plain(name string) bool {
 	return name != "" && len(name) <= 200 && name[0] != '.'
 }
 
-// openFile opens a file below dir to read and write; with create it is made.
+// openFile opens a file below dir for reading and writing. With create it makes a missing
+// file.
 func openFile(dir int, name string, create bool) (int, error) {
 	flags := unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 	if create {
@@ -86,7 +89,7 @@ func flock(fd, how int) error {
 	}
 }
 
-// pread fills room from the file's start as far as there is something.
+// pread fills room from the start of the file, as far as the file goes.
 func pread(fd int, room []byte) ([]byte, error) {
 	for {
 		n, err := unix.Pread(fd, room, 0)
@@ -110,7 +113,7 @@ func pwrite(fd int, data []byte) error {
 	}
 }
 
-// readAll reads a small file of the kernel's.
+// readAll reads a small file of the kernel.
 func readAll(path string) (string, error) {
 	const most = 1 << 20
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)

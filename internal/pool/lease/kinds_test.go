@@ -12,7 +12,7 @@ import (
 // own is a container of another engine, whose create is over.
 func (w *world) own(id string, l Leases, gpus int) (c Call, init int) {
 	c = w.call(id, w.spawn(""))
-	c.Own = true
+	c.OwnProcess = true
 	_, err := l.Take(c, Want{Count: gpus})
 	require.NoError(w.t, err)
 	return c, w.up(c)
@@ -60,11 +60,11 @@ func TestContainerHoldsAsLongAsItsFirstProcess(t *testing.T) {
 	}
 }
 
-func TestContainerHoldsOnItsWay(t *testing.T) {
+func TestContainerHoldsFromItsCreate(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")
 	c := w.call("c1", w.spawn(""))
-	c.Own = true
+	c.OwnProcess = true
 	_, err := l.Take(c, Want{Count: 1})
 	require.NoError(t, err)
 	require.Equal(t, []string{"container c1"}, holders(t, l), "its create is there")
@@ -74,7 +74,7 @@ func TestContainerHoldsOnItsWay(t *testing.T) {
 	c.PID = l.pid
 	_, err = l.Take(c, Want{Count: 1})
 	require.NoError(t, err)
-	require.NoError(t, l.Forget("c1"))
+	require.NoError(t, l.Cancel("c1"))
 	require.Equal(t, []string{""}, holders(t, l))
 }
 
@@ -129,7 +129,7 @@ func TestExecIntoAContainerNeedsThatItHolds(t *testing.T) {
 }
 
 // docker restart makes it anew under its name: it takes what is free then.
-func TestContainerThatIsMadeAnewUnderItsName(t *testing.T) {
+func TestContainerRecreatedUnderItsName(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b")
 	_, init := w.own("c1", l, 1)
@@ -141,64 +141,64 @@ func TestContainerThatIsMadeAnewUnderItsName(t *testing.T) {
 	require.Equal(t, []string{"container c2", ""}, holders(t, l))
 }
 
-func TestPodKeepsUntilItsKeeperGivesBack(t *testing.T) {
+func TestPodHoldsUntilReleasePod(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b", "c")
 	began := w.clock
-	require.NoError(t, l.Keep(PodToCome, []int{1, 0}, nil))
+	require.NoError(t, l.HoldForPod(StartingPod, []int{1, 0}, nil))
 	w.clock = w.clock.Add(time.Minute)
-	require.NoError(t, l.Keep("n/p/main", []int{0, 1}, nil))
+	require.NoError(t, l.HoldForPod("n/p/main", []int{0, 1}, nil))
 	w.clock = w.clock.Add(26 * time.Hour)
-	require.NoError(t, l.Keep("n/p/main", []int{0, 1}, []Withheld{{GPU: 0, Why: "is withheld"}}), "what it keeps already")
+	require.NoError(t, l.HoldForPod("n/p/main", []int{0, 1}, []Excluded{{GPU: 0, Reason: "is withheld"}}), "what it keeps already")
 	states, n, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, State{GPU: "a", Held: true, Kind: Pod, Container: "n/p/main", Since: began}, states[0], "since it was handed out")
 	require.Equal(t, Counters{Granted: 1}, n)
-	require.NoError(t, l.GiveBack([]int{0, 1, 2}))
+	require.NoError(t, l.ReleasePod([]int{0, 1, 2}))
 	require.Equal(t, []string{"", "", ""}, holders(t, l))
 	states, n, err = l.Read()
 	require.NoError(t, err)
 	require.Equal(t, "n/p/main", states[0].Container, "who held it last is known")
 	require.Equal(t, uint64(2*time.Hour.Milliseconds()*26+2*time.Minute.Milliseconds()), n.HeldMS)
-	require.NoError(t, l.Keep("n/p/main", []int{2}, nil))
+	require.NoError(t, l.HoldForPod("n/p/main", []int{2}, nil))
 	w.boot("boot-2")
 	require.Equal(t, []string{"", "", ""}, holders(t, l))
 }
 
-func TestPodIsRefusedWhatOthersHold(t *testing.T) {
+func TestPodIsRefusedHeldGPUs(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b", "c")
 	w.own("c1", l, 1)
 	for _, c := range []struct {
 		name     string
 		gpus     []int
-		withheld []Withheld
+		withheld []Excluded
 		want     string
 	}{
 		{"a container has one", []int{0, 1}, nil, "cannot lease 2 GPUs: 1 of the 2 that the pod names is free; 0 (a) is held by container c1 of another engine since 22:13:20 UTC (0s)"},
-		{"one is withheld", []int{1, 2}, []Withheld{{GPU: 2, Why: "is withheld since noon"}}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 is withheld since noon"},
+		{"one is withheld", []int{1, 2}, []Excluded{{GPU: 2, Reason: "is withheld since noon"}}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 is withheld since noon"},
 		{"one is not there", []int{3}, nil, "cannot lease GPU 3: this unit has 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.EqualError(t, l.Keep("n/p/main", c.gpus, c.withheld), c.want)
+			require.EqualError(t, l.HoldForPod("n/p/main", c.gpus, c.withheld), c.want)
 			require.Equal(t, []string{"container c1", "", ""}, holders(t, l), "all or none")
 		})
 	}
-	require.NoError(t, l.GiveBack([]int{0, 1, 2}))
+	require.NoError(t, l.ReleasePod([]int{0, 1, 2}))
 	require.Equal(t, []string{"container c1", "", ""}, holders(t, l), "it is no pod's")
 	var refused *Refusal
-	require.True(t, errors.As(l.Keep("n/p/main", []int{0}, nil), &refused))
-	require.Equal(t, Pod, refused.For)
-	require.NoError(t, l.Keep("n/p/main", nil, nil))
+	require.True(t, errors.As(l.HoldForPod("n/p/main", []int{0}, nil), &refused))
+	require.Equal(t, Pod, refused.Kind)
+	require.NoError(t, l.HoldForPod("n/p/main", nil, nil))
 }
 
-func TestTaskIsRefusedWhatAPodKeeps(t *testing.T) {
+func TestTaskIsRefusedGPUsOfAPod(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")
-	require.NoError(t, l.Keep("team-a/train-0/main", []int{0}, nil))
+	require.NoError(t, l.HoldForPod("team-a/train-0/main", []int{0}, nil))
 	_, err := l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
 	require.ErrorContains(t, err, "0 (a) is held by pod team-a/train-0, container main since 22:13:20 UTC (0s; see kubectl --namespace team-a get pod train-0)")
-	require.NoError(t, l.Keep(PodToCome, []int{0}, nil))
+	require.NoError(t, l.HoldForPod(StartingPod, []int{0}, nil))
 	_, err = l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
 	require.ErrorContains(t, err, "0 (a) is held by a pod that is starting since 22:13:20 UTC (0s)")
 }
@@ -211,7 +211,7 @@ func TestContainersAreShownByTheirEngines(t *testing.T) {
 		"/var/lib/containers/storage/overlay-containers/" + id + "/userdata": {"container 0123456789ab of podman", "podman ps --filter id=0123456789ab"},
 		"/x": {"container 0123456789ab of another engine", ""},
 	} {
-		s := State{Kind: Container, Container: id, Engine: engine(bundle)}
-		require.Equal(t, want, [2]string{s.Holder(), s.Look()}, bundle)
+		s := State{Kind: Container, Container: id, Engine: engineOf(bundle)}
+		require.Equal(t, want, [2]string{s.Holder(), s.InspectCommand()}, bundle)
 	}
 }

@@ -1,139 +1,140 @@
-// Package lease gives GPUs to tasks, containers of other engines and pods for their own:
-// no GPU is ever held by two of them, and none stays held by one that is gone. State is
-// files below /run and the kernel's own knowledge of processes; nothing runs in between,
-// and nobody has to say that a task or container has ended.
+// Package lease gives each GPU to one task, container of another engine or pod. A GPU never
+// has two holders, and no GPU stays leased after its holder has ended. The state is files
+// below /run and the kernel's process tables. No daemon is needed, and no end of a task or
+// container must be reported.
 //
-// A record in a GPU's file says who got it. It counts only as long as a process
-// bears it out: the runc call that it names, or what that call started in the
-// container. No process that could be known here bears a pod out: its record counts until
-// its keeper gives it back. All that decides or changes is done with the files of the GPUs
-// locked, for milliseconds; kill -9 leaves records that nothing bears out.
+// A record in a GPU's file names its holder. It is valid only while a process proves it:
+// the runc call in the record, or a process that this call started in the container. No
+// such process is known for a pod, so its record is valid until ReleasePod. All decisions
+// and changes are made with the files of the GPUs locked, for milliseconds. After kill -9 a
+// record remains that no process proves.
 //
-// It is linked into runc-amd-wrapper, and so needs the standard library,
-// golang.org/x/sys and the wrapper's own JSON only.
+// The package is linked into runc-amd-wrapper, and so needs only the standard library,
+// golang.org/x/sys and the wrapper's own JSON.
 package lease
 
 import (
 	"time"
 )
 
-// DefaultDir is where leases lie. Below /run, so that a reboot ends them.
+// DefaultDir is the directory of leases. It is below /run, so that a reboot ends them.
 const DefaultDir = "/run/concourse-gpu"
 
-// Leases are those of one unit.
+// Leases holds the leases of one unit.
 type Leases struct {
-	Dir  string   // DefaultDir, if not a test's; its parent has to be there
-	GPUs []string // names of the unit's GPUs, each a plain file name; the order gives the indexes below
-	// Links[i][j] tells how well GPUs i and j are joined: LinkSame, LinkXGMI,
-	// LinkNUMA or 0. Empty: not known.
+	Dir  string   // DefaultDir, except in tests; its parent must exist
+	GPUs []string // names of the unit's GPUs, which are plain file names; their order defines the indexes below
+	// Links[i][j] rates the link of GPUs i and j: LinkSame, LinkXGMI, LinkNUMA or 0. Empty
+	// means not known.
 	Links [][]int
-	// Label is how a refusal names the GPU with an index; nil: by index and name.
+	// Label names the GPU with an index in refusals. nil means index and name.
 	Label func(gpu int) string
 
-	// What a test replaces; zero values mean the real thing.
+	// Replaced in tests. Zero values mean the real ones.
 	Proc   string // /proc
 	Cgroup string // /sys/fs/cgroup
 	Now    func() time.Time
 	Euid   uint32
 
-	nested func(pid int) (bool, error) // in place of search.below
+	nested func(pid int) (bool, error) // replaces search.isNested
 
 	pid  int               // of this process
 	step func(next string) // called before each change of a file; may never return
 }
 
-// Weights of Leases.Links, the better the greater.
+// Weights of Leases.Links. Higher is better.
 const (
 	LinkNUMA = 1  // on the same NUMA node
 	LinkXGMI = 8  // one XGMI hop
 	LinkSame = 64 // partitions of the same GPU
 )
 
-// Kind says what holds a lease.
+// Kind is the kind of a lease's holder.
 type Kind string
 
-// The kinds of holders, and what a lease lasts as long as.
+// The kinds of holders, and how long their leases last.
 const (
-	Task      Kind = "task"      // of Concourse's: what came by exec, its first process being idle
-	Container Kind = "container" // of another engine: its first process, which is the work
-	Pod       Kind = "pod"       // until its keeper calls GiveBack
+	// of Concourse: until the processes that came by exec have ended, as the first one is
+	// idle
+	Task      Kind = "task"
+	Container Kind = "container" // of another engine: until its first process ends, which does the work
+	Pod       Kind = "pod"       // until ReleasePod
 )
 
-// Call is the wrapper's call that leases: it becomes runc by execve, with the
-// same process id and start time.
+// Call describes the wrapper's call that leases. It becomes runc by execve, with the same
+// process id and start time.
 type Call struct {
 	Container string // runc's id of the container
 	Bundle    string // absolute
-	PidFile   string // absolute; where runc's create writes the pid of init
-	// Cgroup is what an element of the path of each of its processes in
-	// /proc/PID/cgroup has: "4f1c" is in "/garden/4f1c" and in
-	// "/system.slice/runc-4f1c.scope".
+	PidFile   string // absolute; runc's create writes the pid of init to it
+	// Cgroup is part of an element of the path of all its processes in /proc/PID/cgroup:
+	// "4f1c" is in "/garden/4f1c" and in "/system.slice/runc-4f1c.scope".
 	Cgroup string
-	// Like is the same for tasks that look the same; "" is not known.
-	Like string
-	Own  bool // the container's first process is its work: it is a Container, else a Task
-	PID  int
+	// StepHash is equal for reruns of a step. "" means not known.
+	StepHash   string
+	OwnProcess bool // the first process does the work: the holder is a Container, otherwise a Task
+	PID        int
 }
 
 func (c Call) record(boot string, self process, now time.Time) record {
 	r := record{
 		kind: c.kind(), boot: boot, container: c.Container, bundle: c.Bundle, pidFile: c.PidFile, cgroup: c.Cgroup,
-		calls: []process{self}, phase: created, since: now, called: now, like: c.Like,
+		calls: []process{self}, phase: created, since: now, called: now, stepHash: c.StepHash,
 	}
-	if c.Own {
+	if c.OwnProcess {
 		r.phase = holding
 	}
 	return r
 }
 
 func (c Call) kind() Kind {
-	if c.Own {
+	if c.OwnProcess {
 		return Container
 	}
 	return Task
 }
 
-// Want is what a task asks for.
+// Want describes the GPUs that a task requests.
 type Want struct {
-	Of    []int // indexes of the GPUs it may get; nil: any
-	Count int   // how many of these, 1 or more
-	// Withheld are GPUs that nobody gets now, each once.
-	Withheld []Withheld
-	// Avoid are GPUs that a task like one of them gets only where no others are free.
+	Of    []int // indexes of the allowed GPUs; nil means any
+	Count int   // how many of these, at least 1
+	// Excluded lists GPUs that are not leased now, each once.
+	Excluded []Excluded
+	// Avoid lists GPUs that a rerun of a step gets only if no others are free.
 	Avoid []Avoid
-	// Unready says why a GPU that nobody holds can't be given yet, after its name; "" where
-	// it can. nil: all can.
+	// Unready returns why a free GPU cannot be leased yet, as a text that follows its name,
+	// and "" if it can. nil means that all can.
 	Unready func(gpu int) string
 }
 
-// Avoid is a GPU on which a task met a fault.
+// Avoid names a GPU on which a task had a fault.
 type Avoid struct {
-	GPU  int    // index
-	Like string // of the task
+	GPU      int    // index
+	StepHash string // of the task
 }
 
-// Withheld is a GPU that nobody gets, though no task holds it.
-type Withheld struct {
-	GPU int    // index
-	Why string // after its name: "is withheld since ..."
+// Excluded names a GPU that is not leased, even if it is free.
+type Excluded struct {
+	GPU    int    // index
+	Reason string // follows its name: "is withheld since ..."
 }
 
-// State is what is known of one GPU's lease.
+// State describes one GPU's lease.
 type State struct {
 	GPU       string
 	Held      bool
-	Kind      Kind      // of who holds it, or held it last; "" when nobody is known
-	Container string    // its name: runc's id, of a pod namespace/pod/container or PodToCome
-	Engine    string    // of a container: docker, podman, containerd/<namespace>; "" not known
-	Like      string    // of its task, see Call
+	Kind      Kind      // of the current or last holder; "" if none is known
+	Container string    // the holder's name: runc's id, or for a pod namespace/pod/container or StartingPod
+	Engine    string    // of a container: docker, podman, containerd/<namespace>; "" if not known
+	StepHash  string    // of its task, see Call
 	Since     time.Time // of the lease
-	PID       int       // of the container's init, 0 when it has none
-	TaskEnded bool      // the task's own process is gone, and others of its container hold the GPU
-	Doubt     string    // why it counts as held though that can't be seen; "" usually
+	PID       int       // of the container's init, 0 if it has none
+	TaskEnded bool      // the task's own process has ended, and others of its container hold the GPU
+	Doubt     string    // why the GPU is treated as held although this cannot be verified; usually ""
 }
 
-// Counters since the boot. HeldMS, in milliseconds, is summed over GPUs, and added
-// when a call first finds that a lease has ended, which can be later than it did.
+// Counters counts since the boot. HeldMS, in milliseconds, is a sum over GPUs. A lease is
+// added when a call first finds that it has ended, which can be later than its end.
 type Counters struct {
 	Granted, Busy, Impossible uint64 // Busy and Impossible are refusals
 	HeldMS                    uint64
@@ -146,7 +147,7 @@ func (l Leases) now() time.Time {
 	return time.Now()
 }
 
-// before is where a test may end the process.
+// before calls step, so that a test can end the process here.
 func (l Leases) before(verb, file string) {
 	if l.step != nil {
 		l.step(verb + " " + file)

@@ -10,31 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// execDue is how long a container keeps its GPUs after its create though no
-// exec came. Concourse's comes within a second.
+// execDue is how long a container keeps its GPUs after its create without an exec.
+// Concourse's exec comes within a second.
 const execDue = time.Minute
 
-// verdict is what the kernel says of a record.
+// verdict holds the result of checking a record against the kernel.
 type verdict struct {
 	live  bool
-	init  int    // the container's init, 0 for none
-	doubt string // why it counts as live though that can't be seen
+	init  int    // the container's init, 0 if it has none
+	doubt string // why it is treated as live although this cannot be verified
 }
 
 func doubtful(init int, err error) verdict { return verdict{true, init, err.Error()} }
 
-// judge tells whether somebody can use the GPU for whom the record was made. A
-// record that is not live never gets so by itself: what starts a process in a
-// container is an exec, and that asks Enter first.
+// judge reports whether the holder in a record can still use the GPU. A record that is not
+// live cannot become live by itself: processes start in a container by an exec, which calls
+// Enter first.
 func (l Leases) judge(r *record, boot string, now time.Time) verdict {
 	switch {
 	case r.phase == ended || r.boot != boot:
 		return verdict{}
-	case r.kind == Pod: // until its keeper gives it back
+	case r.kind == Pod: // until ReleasePod
 		return verdict{live: true}
 	}
-	// Calls first: a call that is gone has put its process into the cgroup, and
-	// its pid into the file, before it went.
+	// Calls first: before a call ends, it has put its process into the cgroup and its pid
+	// into the file.
 	var calling bool
 	for _, c := range r.calls {
 		alive, err := l.alive(c)
@@ -49,19 +49,20 @@ func (l Leases) judge(r *record, boot string, now time.Time) verdict {
 		return doubtful(init.pid, err)
 	case calling || init.pid == 0:
 		return verdict{live: calling, init: init.pid}
-	case r.kind == Container: // all of it ends with its first process
+	case r.kind == Container: // it ends with its first process
 		return verdict{live: true, init: init.pid}
-	case r.phase == created: // a clock that was set back holds it no longer either
+	case r.phase == created: // Abs, because the clock may have been set back
 		return verdict{live: now.Sub(r.called).Abs() < execDue, init: init.pid}
 	}
-	// Most of those that live are in the cgroup, which is quick to see. A
-	// privileged task can leave it, and only that the namespace is empty counts.
-	others := l.others(groups, init.pid)
+	// Most live containers have others in the cgroup, which is a quick check. A privileged
+	// task can leave the cgroup, so only an empty namespace proves the end.
+	others := l.hasOthers(groups, init.pid)
 	if !others {
-		others, err = l.inside(init.pid)
+		others, err = l.hasOthersInside(init.pid)
 	}
 	if err != nil {
-		if again, _, gone := l.initOf(r); again.pid == 0 && gone == nil { // and so is all that was inside
+		// it has ended, and so have all processes inside
+		if again, _, gone := l.initOf(r); again.pid == 0 && gone == nil {
 			return verdict{}
 		}
 		return doubtful(init.pid, err)
@@ -69,11 +70,11 @@ func (l Leases) judge(r *record, boot string, now time.Time) verdict {
 	return verdict{live: others, init: init.pid}
 }
 
-// process is the one that has this id now.
+// process returns the process that has this id now.
 func (l Leases) process(pid int) (p process, alive bool, err error) {
 	path := l.proc() + "/" + strconv.Itoa(pid) + "/stat"
 	text, err := readAll(path)
-	if gone(err) {
+	if vanished(err) {
 		return p, false, nil
 	}
 	if err == nil {
@@ -90,15 +91,15 @@ func (l Leases) alive(was process) (bool, error) {
 	return alive && is == was, err
 }
 
-// gone is how files of a process, or of a cgroup, say that it is.
-func gone(err error) bool {
+// vanished reports whether an error means that a process or a cgroup no longer exists.
+func vanished(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }
 
-// decodeStat reads /proc/PID/stat: the name in parentheses can hold anything,
-// state is the field after it, then the number of threads is the 20th and the
-// start time the 22nd of all. A zombie is alive as long as it has other threads:
-// a kill ends the first one sooner, and the rest still has the open files.
+// decodeStat parses /proc/PID/stat. The name in parentheses can contain anything. The state
+// is the field after it, the number of threads the 20th field and the start time the 22nd.
+// A zombie is alive while it has other threads: a kill ends the first thread sooner, and
+// the rest still has the open files.
 func decodeStat(text string) (start uint64, alive bool, err error) {
 	const state, threads, startTime = 3, 20, 22
 	at, found := state, ""
@@ -119,9 +120,9 @@ func decodeStat(text string) (start uint64, alive bool, err error) {
 	return start, alive, nil
 }
 
-// initOf returns the container's init, the zero process for none, and where its
-// cgroup may lie. It is known by its start time, once an exec was let in: until
-// then nothing of the task's runs, which could leave the cgroup.
+// initOf returns the container's init, or the zero process, and the directories of its
+// cgroup. After the first exec init is identified by its start time. Before that no process
+// of the task runs that could leave the cgroup.
 func (l Leases) initOf(r *record) (init process, groups []string, err error) {
 	pid := r.init.pid
 	if pid == 0 {
@@ -135,40 +136,40 @@ func (l Leases) initOf(r *record) (init process, groups []string, err error) {
 	}
 	path := l.proc() + "/" + strconv.Itoa(pid) + "/cgroup"
 	text, err := readAll(path)
-	if gone(err) {
+	if vanished(err) {
 		return process{}, nil, nil
 	}
 	if err != nil {
 		return init, nil, fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	groups, within := l.groupsOf(text, r.cgroup)
-	if !within && r.init.pid == 0 {
-		if still, err := l.leftGroup(r, pid); !still || err != nil { // another process has its number
+	groups, inside := l.containerGroups(text, r.cgroup)
+	if !inside && r.init.pid == 0 {
+		if still, err := l.mayHaveLeftGroup(r, pid); !still || err != nil { // another process has its number
 			return process{}, nil, err
 		}
 	}
 	return init, groups, nil
 }
 
-// leftGroup tells whether a process outside of the container's cgroup may still be its
-// first one: that of a container works itself, and with privileges leaves its cgroup, but
-// stays process 1 of a namespace that was made in this one. It may be another container's
-// by now, which is the safe side.
-func (l Leases) leftGroup(r *record, pid int) (bool, error) {
+// mayHaveLeftGroup reports whether a process outside of the container's cgroup may still be
+// its first one. The first process of a Container does the work, and with privileges it can
+// leave its cgroup, but it stays process 1 of a namespace below this one. It may belong to
+// another container by now, and then true is the safe answer.
+func (l Leases) mayHaveLeftGroup(r *record, pid int) (bool, error) {
 	if r.kind != Container {
 		return false, nil
 	}
 	numbers, err := l.numbers(pid)
-	if gone(err) {
+	if vanished(err) {
 		return false, nil
 	}
 	return len(numbers) == 2 && numbers[1] == "1", err
 }
 
-// readPID reads a pid file, 0 for none.
+// readPID reads a pid file and returns 0 if it is missing.
 func (l Leases) readPID(path string) (pid int, err error) {
 	text, err := readAll(path)
-	if gone(err) || errors.Is(err, unix.ENOTDIR) {
+	if vanished(err) || errors.Is(err, unix.ENOTDIR) {
 		return 0, nil
 	}
 	if err == nil {

@@ -18,7 +18,7 @@ type pod struct {
 // its pid file away: that of one whose start nobody saw could name the first process of
 // another container by then, and would count.
 func (m *model) endContainer() {
-	c := m.some(func(c *container) bool { return c.Own && c.init != 0 && !c.noFile && len(c.calls) == 0 })
+	c := m.some(func(c *container) bool { return c.OwnProcess && c.init != 0 && !c.noFile && len(c.calls) == 0 })
 	if c == nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (m *model) allocate() {
 	}
 	m.r.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
 	gpus := free[:1+m.r.IntN(min(2, len(free)))]
-	if m.keep(PodToCome, gpus) && m.r.IntN(4) > 0 {
+	if m.keep(StartingPod, gpus) && m.r.IntN(4) > 0 {
 		m.made++
 		m.pods = append(m.pods, pod{"n/p" + strconv.Itoa(m.made) + "/main", gpus})
 	}
@@ -83,7 +83,7 @@ func (m *model) reconcile() {
 			back = append(back, g)
 		}
 	}
-	o := m.mayDie(func(l Leases) outcome { return outcome{err: l.GiveBack(back)} })
+	o := m.mayDie(func(l Leases) outcome { return outcome{err: l.ReleasePod(back)} })
 	m.settle(o, back, "")
 	if !o.killed {
 		require.NoError(m.t, o.err)
@@ -101,7 +101,7 @@ func (m *model) keep(name string, gpus []int) bool {
 	for _, g := range gpus {
 		may = may && (!held[g] || m.kept[g] != "")
 	}
-	o := m.mayDie(func(l Leases) outcome { return outcome{err: l.Keep(name, gpus, nil)} })
+	o := m.mayDie(func(l Leases) outcome { return outcome{err: l.HoldForPod(name, gpus, nil)} })
 	m.settle(o, gpus, name)
 	switch {
 	case o.killed:

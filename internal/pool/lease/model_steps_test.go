@@ -164,11 +164,11 @@ func (m *model) moveInit() {
 
 // escapes is what a privileged task can do: it goes to another cgroup, with all.
 func (m *model) escapes() {
-	c := m.some(func(c *container) bool { return hasTasks(c) || c.Own && c.init != 0 && !c.noFile })
+	c := m.some(func(c *container) bool { return hasTasks(c) || c.OwnProcess && c.init != 0 && !c.noFile })
 	if c == nil || m.r.IntN(2) == 0 {
 		return
 	}
-	if c.Own {
+	if c.OwnProcess {
 		m.note("container escaped")
 	}
 	for _, pid := range append([]int{c.init}, c.tasks...) {
@@ -198,7 +198,7 @@ func (m *model) delete() {
 		m.reap(init)
 	}
 	m.removeGroup("garden/" + c.Container)
-	if m.r.IntN(3) > 0 || c.Own { // see endContainer
+	if m.r.IntN(3) > 0 || c.OwnProcess { // see endContainer
 		require.NoError(m.t, os.RemoveAll(c.Bundle))
 	} // else its pid file stays, and another process gets the number
 	m.containers = slices.DeleteFunc(m.containers, func(o *container) bool { return o == c })

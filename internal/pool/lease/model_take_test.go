@@ -14,7 +14,7 @@ func (m *model) take() {
 	}
 	m.made++
 	call := m.call("c"+strconv.Itoa(m.made), m.spawn(""))
-	call.Own = m.r.IntN(3) == 0
+	call.OwnProcess = m.r.IntN(3) == 0
 	want := Want{Count: 1 + m.r.IntN(3)}
 	if m.r.IntN(4) == 0 {
 		want.Of = m.r.Perm(len(m.owner))[:want.Count+m.r.IntN(2)]
@@ -38,7 +38,7 @@ func (m *model) take() {
 			m.owner[g] = c
 		}
 		m.containers = append(m.containers, c)
-		m.note(map[bool]string{false: "taken", true: "container taken"}[call.Own])
+		m.note(map[bool]string{false: "taken", true: "container taken"}[call.OwnProcess])
 	default:
 		var r *Refusal
 		require.ErrorAs(m.t, o.err, &r, "step %d", m.n)

@@ -17,7 +17,7 @@ var (
 
 // No GPU is ever with two containers that can use it, and none is lost,
 // whatever happens to whom, and wherever a call is killed.
-func TestNoGPUIsHeldTwiceAndNoneIsLost(t *testing.T) {
+func TestNoGPUIsHeldTwiceOrLost(t *testing.T) {
 	from := *seed
 	if from == 0 {
 		from = uint64(time.Now().UnixNano())
@@ -116,12 +116,12 @@ func (m *model) alive(c *container) bool { return m.running(c) || m.reserved(c) 
 
 // running: somebody in it uses its GPUs, or is about to.
 func (m *model) running(c *container) bool {
-	return c != nil && (len(c.calls) > 0 || len(c.tasks) > 0 || c.Own && c.init != 0 && !c.noFile)
+	return c != nil && (len(c.calls) > 0 || len(c.tasks) > 0 || c.OwnProcess && c.init != 0 && !c.noFile)
 }
 
 // reserved: its exec is awaited.
 func (m *model) reserved(c *container) bool {
-	return c != nil && !c.Own && !c.entered && c.init != 0 && !c.noFile && m.clock.Sub(c.called).Abs() < time.Minute
+	return c != nil && !c.OwnProcess && !c.entered && c.init != 0 && !c.noFile && m.clock.Sub(c.called).Abs() < time.Minute
 }
 
 func (m *model) held(g int) bool { return m.damaged[g] || m.kept[g] != "" || m.alive(m.owner[g]) }

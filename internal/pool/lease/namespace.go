@@ -1,33 +1,35 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// A look at all processes of the machine counts only when none ended meanwhile:
-// one that did can have left a child where the look had been already. Two looks
-// that count are needed, and more than maxLooks are not made.
+// A scan of all processes is complete only if none ended during it: an ending process can
+// leave a child at a place that the scan has passed. The proof needs needLooks complete
+// scans, and at most maxLooks are made.
 const (
 	needLooks = 2
 	maxLooks  = 20
 )
 
-// inside tells whether a process other than init is in init's pid namespace, or
-// in one below. No process ever leaves it, whatever its privileges; and init has
-// to be there, since all end with it (pid_namespaces(7)).
-func (l Leases) inside(init int) (bool, error) {
+// hasOthersInside reports whether a process other than init is in init's pid namespace or
+// below it. No process ever leaves it, whatever its privileges. If init has ended, all
+// others have too (pid_namespaces(7)).
+func (l Leases) hasOthersInside(init int) (bool, error) {
 	s, err := l.searchOf(init)
 	if err != nil {
 		return false, err
 	}
 	for look, good := 0, 0; look < maxLooks; look++ {
-		found, sure, err := s.look(func(process) bool { return true })
+		found, sure, err := s.scan(func(process) bool { return true })
 		if found || err != nil {
 			return found, err
 		}
@@ -41,7 +43,8 @@ func (l Leases) inside(init int) (bool, error) {
 	return false, fmt.Errorf("cannot see who is in the container of process %d: processes come and go too fast", init)
 }
 
-// searchOf is for the pid namespace of a container's init, which is not this program's.
+// searchOf returns a search of the pid namespace of a container's init, which must not be
+// this program's.
 func (l Leases) searchOf(init int) (search, error) {
 	space, err := os.Readlink(l.space(init))
 	if err != nil {
@@ -59,25 +62,25 @@ func (l Leases) searchOf(init int) (search, error) {
 
 func (l Leases) space(pid int) string { return l.proc() + "/" + strconv.Itoa(pid) + "/ns/pid" }
 
-// search is for the processes of one pid namespace.
+// search looks for the processes of one pid namespace.
 type search struct {
 	Leases
 	init  int
 	space string
-	known map[string]bool // namespaces: whether they are this one, or below
+	known map[string]bool // namespaces, with true for this one and those below it
 }
 
-// look goes through all processes once, until one in the namespace is enough. sure is
-// false when one ended meanwhile.
-func (s search) look(enough func(process) bool) (found, sure bool, err error) {
+// scan visits all processes once, until enough returns true for one in the namespace. sure
+// is false if a process ended during the scan.
+func (s search) scan(enough func(process) bool) (found, sure bool, err error) {
 	sure = true
 	err = s.pids(func(pid int) (bool, error) {
 		if pid == s.init {
 			return false, nil
 		}
-		p, in, err := s.has(pid)
+		p, in, err := s.contains(pid)
 		switch {
-		case gone(err):
+		case vanished(err):
 			sure = false
 		case err != nil:
 			return false, fmt.Errorf("cannot see the pid namespace of process %d: %w", pid, err)
@@ -89,14 +92,14 @@ func (s search) look(enough func(process) bool) (found, sure bool, err error) {
 	return found, sure && err == nil, err
 }
 
-// pids visits the number of each process of the machine, until that is enough.
+// pids visits the number of each process of the machine, until visit returns true.
 func (l Leases) pids(visit func(pid int) (enough bool, err error)) error {
 	dir, err := unix.Open(l.proc(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", l.proc(), err)
 	}
 	defer unix.Close(dir)
-	var room [1024]byte // few at a time, as they end while others are looked at
+	var room [1024]byte // few at a time, because processes end during the scan
 	for {
 		n, err := unix.ReadDirent(dir, room[:])
 		if err == unix.EINTR {
@@ -118,18 +121,18 @@ func (l Leases) pids(visit func(pid int) (enough bool, err error)) error {
 	}
 }
 
-// has tells whether a process is in the namespace, and not only the rest of one.
-func (s search) has(pid int) (p process, in bool, err error) {
+// contains reports whether a process is in the namespace and has not ended.
+func (s search) contains(pid int) (p process, in bool, err error) {
 	space, err := os.Readlink(s.Leases.space(pid))
 	if errors.Is(err, os.ErrPermission) && s.outermost(pid) {
-		return p, false, nil // some are kept from root, too
+		return p, false, nil // some cannot be read even by root
 	}
 	if err != nil {
 		return p, false, err
 	}
 	in, known := s.known[space]
 	if !known {
-		below := s.below
+		below := s.isNested
 		if s.nested != nil {
 			below = s.nested
 		}
@@ -148,15 +151,15 @@ func (s search) has(pid int) (p process, in bool, err error) {
 	return p, alive, err
 }
 
-// outermost tells whether a process is in the pid namespace of /proc itself, and so
-// in none of a container: then it has one number only.
+// outermost reports whether a process is in the pid namespace of /proc itself, and so in no
+// container: then it has only one number.
 func (s search) outermost(pid int) bool {
 	numbers, err := s.numbers(pid)
 	return err == nil && len(numbers) == 1
 }
 
-// numbers are those that a process has, in the pid namespace of /proc first and in its
-// own last.
+// numbers returns the numbers of a process in its pid namespaces, from that of /proc to its
+// own.
 func (l Leases) numbers(pid int) ([]string, error) {
 	text, err := readAll(l.proc() + "/" + strconv.Itoa(pid) + "/status")
 	_, numbers, _ := strings.Cut(text, "\nNSpid:")
@@ -164,9 +167,9 @@ func (l Leases) numbers(pid int) ([]string, error) {
 	return strings.Fields(line), err
 }
 
-// below tells whether the process's pid namespace was made in the one that is
-// searched for. What is above this program's own can't be asked for.
-func (s search) below(pid int) (bool, error) {
+// isNested reports whether the process's pid namespace was made inside the searched one.
+// Namespaces above this program's own cannot be read.
+func (s search) isNested(pid int) (bool, error) {
 	fd, err := unix.Open(s.Leases.space(pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	for err == nil {
 		var st unix.Stat_t
@@ -186,3 +189,68 @@ func (s search) below(pid int) (bool, error) {
 	}
 	return false, err
 }
+
+// maxMembers bounds the processes that Members returns.
+const maxMembers = 4096
+
+// Process identifies one process forever: a process id is used again, but never with the
+// same start time (/proc/PID/stat, field 22, in clock ticks since the boot).
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+// Inits finds the first process of a container by its name, which is part of its control
+// groups' paths as in Call.Cgroup. It must be process 1 of a namespace that a process of
+// this machine made, so no task can present a process of its own. It returns none if no
+// such container runs, and several only if one was moved there.
+func (l Leases) Inits(name string) (inits []Process, err error) {
+	err = l.pids(func(pid int) (bool, error) {
+		text, err := readAll(l.proc() + "/" + strconv.Itoa(pid) + "/cgroup")
+		if err != nil {
+			return false, nil // it has ended
+		}
+		if _, within := l.containerGroups(text, name); !within {
+			return false, nil
+		}
+		if numbers, err := l.numbers(pid); err != nil || len(numbers) != 2 || numbers[1] != "1" {
+			return false, nil
+		}
+		p, alive, err := l.process(pid)
+		if alive {
+			inits = append(inits, Process{p.pid, p.start})
+		}
+		return false, err
+	})
+	return inits, err
+}
+
+// Members returns the other processes in an init's pid namespace or below it, ordered by
+// start time. there is false if init has ended.
+func (l Leases) Members(init Process) (others []Process, there bool, err error) {
+	if there, err = l.Alive(init); err != nil || !there {
+		return nil, false, err
+	}
+	s, err := l.searchOf(init.PID)
+	if err != nil {
+		return nil, false, err
+	}
+	if _, _, err := s.scan(func(p process) bool {
+		others = append(others, Process{p.pid, p.start})
+		return len(others) == maxMembers
+	}); err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(others, func(a, b Process) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start),
+			cmp.Compare(a.PID, b.PID))
+	})
+	// While init was there, the namespace was its own, and no other process had its number.
+	if there, err = l.Alive(init); err != nil || !there {
+		return nil, false, err
+	}
+	return others, true, nil
+}
+
+// Alive reports whether a process still exists.
+func (l Leases) Alive(p Process) (bool, error) { return l.alive(process{p.PID, p.Start}) }

@@ -99,7 +99,7 @@ func child(dir string) error {
 		for _, fd := range witnesses {
 			unix.Close(fd)
 		}
-		if err := l.Forget(id); err != nil {
+		if err := l.Cancel(id); err != nil {
 			return err
 		}
 	}

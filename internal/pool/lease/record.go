@@ -12,74 +12,112 @@ import (
 	"concourse-ci-machine/internal/base/rawjson"
 )
 
-// recordSize is that of each GPU's file: one write within a page, which no kill
-// can tear.
+// recordSize is the size of each GPU's file: one write within a page, which no kill can
+// tear.
 const recordSize = 2048
 
-// phase is how far a container with a lease came.
+// phase is the progress of a container with a lease.
 type phase string
 
 const (
-	created phase = "created" // its task is still to come, by exec
+	created phase = "created" // its task will come by exec
 	entered phase = "entered" // an exec was let in
-	ended   phase = "ended"   // the lease was found dead; only Enter brings it back
-	// A container or pod holds from the first to the last, and awaits no exec. A program of
-	// before kinds knows no such phase, and takes the GPU as held.
+	ended   phase = "ended"   // the lease was found dead; only Enter renews it
+	// A container or pod holds its GPUs from start to end, without an exec. Programs before
+	// the field kind do not know this phase and treat the GPU as held.
 	holding phase = "holding"
 )
 
-// maxCalls bounds the execs of one container that are on their way at once.
+// maxCalls bounds the execs of one container that run at the same time.
 const maxCalls = 8
 
-// process is one for ever: a process id is given again, but never with the same
-// start time (/proc/PID/stat, field 22, in clock ticks since the boot).
+// process identifies one process forever, as Process does.
 type process struct {
 	pid   int
 	start uint64
 }
 
-// record is what a GPU's file says of its holder.
+// record holds the content of a GPU's file about its holder.
 type record struct {
-	kind      Kind   // a record of before kinds has none, and is a task's
-	boot      string // /proc/sys/kernel/random/boot_id
-	container string // State.Container
-	bundle    string
-	pidFile   string
-	cgroup    string
-	init      process   // the container's, once an exec was let in; zero before
-	calls     []process // runc calls that may be in progress, at most maxCalls
-	phase     phase
-	since     time.Time // of the lease, in milliseconds
-	called    time.Time // of the last call, in milliseconds
-	gpus      int       // how many the lease has
-	like      string    // see Call
-	left      int64     // when EndLeft first saw what the task left behind, in milliseconds; 0 for never
+	kind           Kind   // missing in records before this field, which are of tasks
+	boot           string // /proc/sys/kernel/random/boot_id
+	container      string // State.Container
+	bundle         string
+	pidFile        string
+	cgroup         string
+	init           process   // of the container, once an exec was let in; zero before
+	calls          []process // runc calls that may be in progress, at most maxCalls
+	phase          phase
+	since          time.Time // of the lease, in milliseconds
+	called         time.Time // of the last call, in milliseconds
+	gpus           int       // number of GPUs in the lease
+	stepHash       string    // see Call
+	remainingSince int64     // when EndRemaining first saw remaining processes, in milliseconds; 0 for never
 }
 
-func (r record) appendTo(out []byte) []byte {
-	out = rawjson.AppendString(append(out, `{"container":`...), r.container)
-	out = rawjson.AppendString(append(out, `,"phase":`...), string(r.phase))
-	out = strconv.AppendInt(append(out, `,"gpus":`...), int64(r.gpus), 10)
-	out = strconv.AppendInt(append(out, `,"since":`...), r.since.UnixMilli(), 10)
-	out = strconv.AppendInt(append(out, `,"called":`...), r.called.UnixMilli(), 10)
-	out = appendProcesses(append(out, `,"calls":`...), r.calls)
-	if r.init.pid != 0 {
-		out = appendProcesses(append(out, `,"init":`...), []process{r.init})
+// members declares the format of a record.
+func (r *record) members(c *rawjson.Codec) {
+	gpus, remaining := uint64(r.gpus), uint64(r.remainingSince)
+	kind := r.kind
+	if kind == Task { // which has no kind in its file
+		kind = ""
 	}
-	out = rawjson.AppendString(append(out, `,"boot":`...), r.boot)
-	out = rawjson.AppendString(append(out, `,"bundle":`...), r.bundle)
-	out = rawjson.AppendString(append(out, `,"pid_file":`...), r.pidFile)
-	out = rawjson.AppendString(append(out, `,"cgroup":`...), r.cgroup)
-	if r.kind != Task {
-		out = rawjson.AppendString(append(out, `,"kind":`...), string(r.kind))
+	c.String("container", &r.container)
+	c.String("phase", (*string)(&r.phase))
+	c.Number("gpus", &gpus, 1<<31-1)
+	c.Millis("since", &r.since)
+	c.Millis("called", &r.called)
+	processes(c, "calls", &r.calls)
+	if c.Reading() || r.init.pid != 0 {
+		inits := []process{r.init}
+		if processes(c, "init", &inits); len(inits) > 0 {
+			r.init = inits[0]
+		}
 	}
-	if r.like != "" {
-		out = rawjson.AppendString(append(out, `,"like":`...), r.like)
+	c.String("boot", &r.boot)
+	c.String("bundle", &r.bundle)
+	c.String("pid_file", &r.pidFile)
+	c.String("cgroup", &r.cgroup)
+	c.OptionalString("kind", (*string)(&kind))
+	c.OptionalString("like", &r.stepHash)
+	c.OptionalNumber("left", &remaining, 1<<48)
+	r.gpus, r.remainingSince, r.kind = int(gpus), int64(remaining), cmp.Or(kind, Task)
+}
+
+func (r record) appendTo(out []byte) []byte { return rawjson.Encode(out, r.members) }
+
+// processes reads or writes a list of pairs: process id and start time.
+func processes(c *rawjson.Codec, key string, list *[]process) {
+	c.Member(key, rawjson.Array,
+		func(v rawjson.Value) (err error) {
+			*list, err = decodeProcesses(key, v)
+			return err
+		},
+		func(out []byte) []byte { return appendProcesses(out, *list) })
+}
+
+func decodeProcesses(key string, calls rawjson.Value) (list []process, err error) {
+	if calls.Len() > maxCalls {
+		return nil, fmt.Errorf("%s are %d, more than %d", key, calls.Len(), maxCalls)
 	}
-	if r.left != 0 {
-		out = strconv.AppendInt(append(out, `,"left":`...), r.left, 10)
+	for call := range calls.Elements() {
+		var pair [2]uint64
+		if call.Len() != len(pair) {
+			return nil, fmt.Errorf("%s: %s is not a pair of numbers", key, call.Raw())
+		}
+		i := 0
+		for n := range call.Elements() {
+			if pair[i], err = n.Whole(1<<63 - 1); err != nil {
+				return nil, err
+			}
+			i++
+		}
+		if pair[0] < 1 || pair[0] > 1<<31-1 {
+			return nil, fmt.Errorf("%s: %d is not a process id", key, pair[0])
+		}
+		list = append(list, process{int(pair[0]), pair[1]})
 	}
-	return append(out, '}')
+	return list, nil
 }
 
 func appendProcesses(out []byte, list []process) []byte {
@@ -98,12 +136,13 @@ func appendProcesses(out []byte, list []process) []byte {
 func (r record) encode() ([]byte, error) {
 	out := r.appendTo(make([]byte, 0, recordSize))
 	if len(out) >= recordSize {
-		return nil, fmt.Errorf("cannot record the lease of container %s: it has %d bytes, more than %d; its paths are too long", r.container, len(out), recordSize-1)
+		return nil, fmt.Errorf("cannot record the lease of container %s: it has %d bytes, more than %d; its "+
+			"paths are too long", r.container, len(out), recordSize-1)
 	}
 	return pad(out), nil
 }
 
-// pad appends blanks up to recordSize, and a newline as the last byte.
+// pad appends spaces up to recordSize, and a newline as the last byte.
 func pad(out []byte) []byte {
 	from := len(out)
 	out = slices.Grow(out, recordSize-from)[:recordSize]
@@ -114,7 +153,7 @@ func pad(out []byte) []byte {
 	return out
 }
 
-// trim drops the blanks at the end. Most files are blank, which is quick to see.
+// trim drops the spaces at the end. Most files are empty, which is a quick check.
 func trim(data []byte) []byte {
 	if bytes.Count(data, []byte{' '})+bytes.Count(data, []byte{'\n'}) == len(data) {
 		return nil
@@ -122,8 +161,8 @@ func trim(data []byte) []byte {
 	return bytes.TrimRight(data, " \n")
 }
 
-// decodeRecord reads a file's content, which must not change any more; nil is
-// what it returns for a blank one.
+// decodeRecord reads a file's content, which must not change afterwards. It returns nil for
+// an empty file.
 func decodeRecord(data []byte) (*record, error) {
 	if data = trim(data); len(data) == 0 {
 		return nil, nil
@@ -132,86 +171,20 @@ func decodeRecord(data []byte) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := fields{v: doc.Root()}
-	r := record{
-		kind: cmp.Or(Kind(f.text("kind")), Task), boot: f.text("boot"), container: f.text("container"), bundle: f.text("bundle"),
-		pidFile: f.text("pid_file"), cgroup: f.text("cgroup"), phase: phase(f.text("phase")),
-		since: f.time("since"), called: f.time("called"), gpus: f.number("gpus"), like: f.text("like"),
-	}
-	r.calls = f.processes("calls")
-	r.left = f.time("left").UnixMilli()
-	if list := f.processes("init"); len(list) > 0 {
-		r.init = list[0]
-	}
+	var r record
+	err = rawjson.Decode(doc.Root(), r.members)
 	switch {
-	case f.err != nil:
+	case err != nil:
 	case r.kind != Task && r.kind != Container && r.kind != Pod:
-		f.err = fmt.Errorf("kind is %q", r.kind)
-	case r.phase != ended && (r.kind == Task && r.phase != created && r.phase != entered || r.kind != Task && r.phase != holding):
-		f.err = fmt.Errorf("phase is %q", r.phase)
+		err = fmt.Errorf("kind is %q", r.kind)
+	case r.phase != ended && (r.kind == Task && r.phase != created && r.phase != entered || r.kind != Task &&
+		r.phase != holding):
+		err = fmt.Errorf("phase is %q", r.phase)
 	case r.container == "" || r.boot == "" || r.kind != Pod && (r.pidFile == "" || r.cgroup == ""):
-		f.err = errors.New("it lacks container, boot, pid_file or cgroup")
+		err = errors.New("it lacks container, boot, pid_file or cgroup")
 	}
-	if f.err != nil {
-		return nil, f.err
+	if err != nil {
+		return nil, err
 	}
 	return &r, nil
-}
-
-// fields reads members of an object and keeps the first error.
-type fields struct {
-	v   rawjson.Value
-	err error
-}
-
-func (f *fields) text(key string) string {
-	s, err := f.v.StringOf(key)
-	f.keep(err)
-	return s
-}
-
-func (f *fields) number(key string) int {
-	n, err := f.v.NumberOf(key, 1<<31-1)
-	f.keep(err)
-	return int(n)
-}
-
-// time is one in milliseconds, at most of the year 10889.
-func (f *fields) time(key string) time.Time {
-	n, err := f.v.NumberOf(key, 1<<48)
-	f.keep(err)
-	return time.UnixMilli(int64(n))
-}
-
-func (f *fields) processes(key string) (list []process) {
-	calls, err := f.v.Of(key, rawjson.Array)
-	f.keep(err)
-	if calls.Len() > maxCalls {
-		f.keep(fmt.Errorf("%s are %d, more than %d", key, calls.Len(), maxCalls))
-		return nil
-	}
-	for call := range calls.Elements() {
-		var pair [2]uint64
-		if call.Len() != len(pair) {
-			f.keep(fmt.Errorf("%s: %s is not a pair of numbers", key, call.Raw()))
-			return nil
-		}
-		i := 0
-		for n := range call.Elements() {
-			pair[i], err = n.Whole(1<<63 - 1)
-			f.keep(err)
-			i++
-		}
-		if pair[0] < 1 || pair[0] > 1<<31-1 {
-			f.keep(fmt.Errorf("%s: %d is not a process id", key, pair[0]))
-		}
-		list = append(list, process{int(pair[0]), pair[1]})
-	}
-	return list
-}
-
-func (f *fields) keep(err error) {
-	if f.err == nil {
-		f.err = err
-	}
 }

@@ -15,7 +15,7 @@ func sample() record {
 	}
 }
 
-func TestRecordComesBackAsItWas(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	data, err := sample().encode()
 	require.NoError(t, err)
 	require.Len(t, data, recordSize)
@@ -25,7 +25,7 @@ func TestRecordComesBackAsItWas(t *testing.T) {
 	require.Equal(t, sample(), *got)
 }
 
-func TestRecordsOfEachKindComeBack(t *testing.T) {
+func TestRecordRoundTripForEachKind(t *testing.T) {
 	for kind, r := range map[Kind]record{
 		Container: {boot: "b", container: "c1", bundle: "/b", pidFile: "/b/init.pid", cgroup: "c1", init: process{9, 1}, calls: []process{{7, 1}}},
 		Pod:       {boot: "b", container: "team-a/train-0/main"},
@@ -38,7 +38,7 @@ func TestRecordsOfEachKindComeBack(t *testing.T) {
 }
 
 // As the version before kinds wrote it. What it would not understand it counts as held.
-func TestRecordOfBeforeKindsIsATasks(t *testing.T) {
+func TestRecordWithoutKindIsATask(t *testing.T) {
 	got, err := decodeRecord([]byte(`{"container":"c1","phase":"entered","gpus":1,"since":1,"called":2,"calls":[],"init":[[9,5]],"boot":"b","bundle":"/b","pid_file":"/p","cgroup":"c1"}`))
 	require.NoError(t, err)
 	require.Equal(t, Task, got.kind)
@@ -52,7 +52,7 @@ func TestRecordThatDoesNotFitIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "cannot record the lease of container c1")
 }
 
-func TestDecodeRecordNamesWhatIsWrong(t *testing.T) {
+func TestDecodeRecordErrors(t *testing.T) {
 	whole := string(sample().appendTo(nil))
 	for _, c := range []struct{ name, data, want string }{
 		{"empty", "", ""},
@@ -139,7 +139,7 @@ func TestDecodeStat(t *testing.T) {
 	}
 }
 
-func TestCountersComeBackAndBeginAnewWhenDamaged(t *testing.T) {
+func TestCountersRestartWhenDamaged(t *testing.T) {
 	c := Counters{1, 2, 3, 1 << 62}
 	got, err := decodeCounters(pad(c.appendTo(nil)))
 	require.NoError(t, err)
@@ -157,4 +157,16 @@ func TestCountersComeBackAndBeginAnewWhenDamaged(t *testing.T) {
 	_, c, err = l.Read()
 	require.NoError(t, err)
 	require.Equal(t, Counters{Busy: 1}, c)
+}
+
+// Programs of other versions read these files.
+func TestRecordFileFormat(t *testing.T) {
+	r := record{
+		kind: Pod, boot: "b", container: "n/p/c", bundle: "/b", pidFile: "/p", cgroup: "g", init: process{7, 9},
+		calls: []process{{1, 2}, {3, 4}}, phase: holding, since: time.UnixMilli(123), called: time.UnixMilli(456),
+		gpus: 3, stepHash: "abc", remainingSince: 77,
+	}
+	require.Equal(t, `{"container":"n/p/c","phase":"holding","gpus":3,"since":123,"called":456,"calls":[[1,2],[3,4]],`+
+		`"init":[[7,9]],"boot":"b","bundle":"/b","pid_file":"/p","cgroup":"g","kind":"pod","like":"abc","left":77}`,
+		string(r.appendTo(nil)))
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,53 +9,56 @@ import (
 	"time"
 )
 
-// Reason is why GPUs are refused.
+// Reason is the reason of a refusal.
 type Reason string
 
 // The reasons of a Refusal.
 const (
 	Busy       Reason = "busy"       // others hold them
 	Impossible Reason = "impossible" // there are not that many
-	// OutOfService: there would be enough, if none were withheld. It is counted as busy.
+	// OutOfService means that there would be enough without excluded GPUs. It is counted as
+	// busy.
 	OutOfService Reason = "out_of_service"
-	// Unready: enough are free, but see Want.Unready. It is counted as busy.
+	// Unready means that enough are free, but see Want.Unready. It is counted as busy.
 	Unready Reason = "unready"
 )
 
-// Refusal says why a container gets no GPUs, and what its owner can do.
+// Refusal describes why a container gets no GPUs, and how its owner can fix that.
 type Refusal struct {
-	Reason Reason
-	For    Kind     // what asks for them
-	Count  int      // how many it wants
-	Of     []string // names of the GPUs it may get; nil: any
-	Total  int      // how many the unit has
-	States []State  // of those it may get
-	At     time.Time
-	Again  string // the container that had them before and lost them
+	Reason            Reason
+	Kind              Kind     // kind of the container that requests them
+	Count             int      // how many it requests
+	Of                []string // names of the allowed GPUs; nil means any
+	Total             int      // how many the unit has
+	States            []State  // of the allowed GPUs
+	At                time.Time
+	PreviousContainer string // the container that had leased them before
 
-	InService int    // of those it may get, with OutOfService
-	Withheld  string // which of those it may get are withheld, and why; "" for none
-	Unready   string // which are free and can't be given yet, and why
+	InService int    // how many of the allowed GPUs are in service, with OutOfService
+	Excluded  string // which of the allowed GPUs are excluded, and why; may be ""
+	Unready   string // which are free and not ready, and why
 
-	indexes []int // those of States
+	indexes []int // of the GPUs in States
 	label   func(gpu int) string
 }
 
-// RunAgain ends a refusal for want of GPUs that Concourse believes to be here. With the
-// web's option gpu-rerun it does not fail a build for a step whose error has "worker ...
-// disappeared" in it, but runs it again some seconds later, where else that may be
-// (Concourse, atc/exec/retry_error_step.go and atc/engine; tests/concourse holds it).
-const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again (gpu-rerun): on another worker, or here when one is back"
+// RunAgain ends a refusal for GPUs that Concourse still schedules tasks for. With the web's
+// option gpu-rerun a step with "worker ... disappeared" in its error does not fail the
+// build: Concourse runs it again some seconds later, possibly on another worker (Concourse,
+// atc/exec/retry_error_step.go and atc/engine; tests/concourse tests it).
+const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again (gpu-rerun): on " +
+	"another worker, or here when one is back"
 
-// Error is the whole text, which reaches the output of the build.
+// Error returns the whole text, which reaches the output of the build.
 func (r *Refusal) Error() string {
 	again := "run the task again"
-	if r.For == Container {
+	if r.Kind == Container {
 		again = "start the container again"
 	}
 	switch {
 	case r.Reason == Impossible && r.Of != nil:
-		return fmt.Sprintf("cannot lease %s: the %s names %d; ask for fewer by GPU_COUNT", gpus(r.Count), r.asker(), len(r.Of))
+		return fmt.Sprintf("cannot lease %s: the %s names %d; ask for fewer by GPU_COUNT", gpus(r.Count),
+			r.asker(), len(r.Of))
 	case r.Reason == Impossible:
 		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT", gpus(r.Count), r.Total)
 	case r.Reason == OutOfService:
@@ -62,13 +66,16 @@ func (r *Refusal) Error() string {
 		if r.Of != nil {
 			of = "the " + strconv.Itoa(len(r.Of)) + " that the " + r.asker() + " names"
 		}
-		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s", gpus(r.Count), r.InService, of, r.Withheld) + r.runAgain()
+		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s", gpus(r.Count), r.InService, of,
+			r.Excluded) + r.runAgain()
 	case r.Reason == Unready:
 		return fmt.Sprintf("cannot lease %s: %s", gpus(r.Count), r.Unready) + r.runAgain()
-	case r.Again != "" && r.For == Container:
-		return fmt.Sprintf("cannot use %s in container %s: its lease was released, and since then %s; %s", gpus(r.Count), r.Again, r.holders(), again)
-	case r.Again != "":
-		return fmt.Sprintf("cannot use %s in container %s again: its task has ended, and since then %s; %s", gpus(r.Count), r.Again, r.holders(), again)
+	case r.PreviousContainer != "" && r.Kind == Container:
+		return fmt.Sprintf("cannot use %s in container %s: its lease was released, and since then %s; %s",
+			gpus(r.Count), r.PreviousContainer, r.holders(), again)
+	case r.PreviousContainer != "":
+		return fmt.Sprintf("cannot use %s in container %s again: its task has ended, and since then %s; %s",
+			gpus(r.Count), r.PreviousContainer, r.holders(), again)
 	}
 	of := "of " + strconv.Itoa(r.Total)
 	if r.Of != nil {
@@ -88,14 +95,14 @@ func (r *Refusal) Error() string {
 	if holders := r.holders(); holders != "" {
 		text += "; " + holders
 	}
-	if r.Withheld != "" {
-		return text + "; " + r.Withheld + r.runAgain()
+	if r.Excluded != "" {
+		return text + "; " + r.Excluded + r.runAgain()
 	}
 	if r.TaskEnded() {
 		return text + r.runAgain()
 	}
-	switch r.For {
-	case Pod: // it is its controller that makes another
+	switch r.Kind {
+	case Pod: // the pod's controller makes another pod
 		return text
 	case Container:
 		text += "; " + again + " later"
@@ -104,30 +111,32 @@ func (r *Refusal) Error() string {
 	}
 	if r.Count > 1 {
 		text += ", or ask for fewer"
-		if r.For != Container { // whose engine can have put them into it
+		if r.Kind != Container { // its engine may have added the GPUs itself
 			text += " by GPU_COUNT"
 		}
 	}
 	return text
 }
 
-// TaskEnded reports whether a task is refused a GPU that is held after the end of its task.
-// Concourse counts that GPU as free, and so it would send one task after the other here.
+// TaskEnded reports whether a task is refused a GPU that is still held after the end of
+// another task. Concourse treats that GPU as free, and so it would send one task after the
+// other here.
 func (r *Refusal) TaskEnded() bool {
-	return r.Reason == Busy && r.For == Task && r.Again == "" && slices.ContainsFunc(r.States, func(s State) bool { return s.TaskEnded })
+	return r.Reason == Busy && r.Kind == Task && r.PreviousContainer == "" &&
+		slices.ContainsFunc(r.States, func(s State) bool { return s.TaskEnded })
 }
 
-// asker is what names the GPUs.
+// asker returns what requests the GPUs.
 func (r *Refusal) asker() string {
-	if r.For == "" {
+	if r.Kind == "" {
 		return string(Task)
 	}
-	return string(r.For)
+	return string(r.Kind)
 }
 
-// runAgain ends a refusal for want of GPUs that are here and can't be given.
+// runAgain ends a refusal for GPUs that exist and cannot be leased now.
 func (r *Refusal) runAgain() string {
-	switch r.For {
+	switch r.Kind {
 	case Pod:
 		return ""
 	case Container:
@@ -146,12 +155,12 @@ func gpus(n int) string {
 // maxHolders bounds the text: a unit can have 64 partitions.
 const maxHolders = 8
 
-// holders says who holds what, one container after the other.
+// holders lists the holders and their GPUs, one container after the other.
 func (r *Refusal) holders() string {
 	var parts []string
-	said := make([]bool, len(r.States))
+	listed := make([]bool, len(r.States))
 	for i, s := range r.States {
-		if !s.Held || said[i] {
+		if !s.Held || listed[i] {
 			continue
 		}
 		if len(parts) == maxHolders {
@@ -160,7 +169,7 @@ func (r *Refusal) holders() string {
 		var list []string
 		for j, o := range r.States {
 			if o.Held && o.Container == s.Container && o.Since.Equal(s.Since) && o.Doubt == s.Doubt {
-				said[j] = true
+				listed[j] = true
 				list = append(list, r.name(j))
 			}
 		}
@@ -175,8 +184,9 @@ func (r *Refusal) holder(list string, n int, s State) string {
 		text = list + " are held"
 	}
 	if s.Container != "" {
-		text += fmt.Sprintf(" by %s since %s (%s", s.Holder(), s.Since.UTC().Format("15:04:05 UTC"), short(r.At.Sub(s.Since)))
-		if look := s.Look(); look != "" {
+		text += fmt.Sprintf(" by %s since %s (%s", s.Holder(), s.Since.UTC().Format("15:04:05 UTC"),
+			formatAge(r.At.Sub(s.Since)))
+		if look := s.InspectCommand(); look != "" {
 			text += "; see " + look
 		}
 		text += ")"
@@ -187,7 +197,7 @@ func (r *Refusal) holder(list string, n int, s State) string {
 	return text
 }
 
-// name is that of a GPU, after its index, by which tasks name it.
+// name returns the name of a GPU after its index, which tasks use.
 func (r *Refusal) name(i int) string {
 	index := strconv.Itoa(i)
 	if i < len(r.indexes) {
@@ -202,8 +212,8 @@ func (r *Refusal) name(i int) string {
 	return index + " (" + r.States[i].GPU + ")"
 }
 
-// short has one unit: 40s, 12m, 26h.
-func short(d time.Duration) string {
+// formatAge formats a duration with one unit: 40s, 12m, 26h.
+func formatAge(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Minute:
 		return strconv.Itoa(int(d/time.Second)) + "s"
@@ -211,4 +221,82 @@ func short(d time.Duration) string {
 		return strconv.Itoa(int(d/time.Minute)) + "m"
 	}
 	return strconv.Itoa(int(d/time.Hour)) + "h"
+}
+
+// Values of State.Engine.
+const (
+	docker     = "docker"
+	podman     = "podman"
+	containerd = "containerd/" // followed by the namespace
+)
+
+// Holder names the current or last holder of the GPU for people, and returns "" if it is
+// not known.
+func (s State) Holder() string {
+	switch {
+	case s.Container == "" || s.Container == StartingPod:
+		return s.Container
+	case s.Kind == Pod:
+		namespace, pod, container := s.Pod()
+		return "pod " + namespace + "/" + pod + ", container " + container
+	case s.Kind == Container:
+		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
+		return "container " + s.ShortName() + " of " + name
+	}
+	if s.TaskEnded {
+		return "the ended task of container " + s.Container
+	}
+	return "the task of container " + s.Container
+}
+
+// InspectCommand returns the command that shows the holder, and "" if there is no such
+// command.
+func (s State) InspectCommand() string {
+	switch {
+	case s.Kind == Pod && s.Container != StartingPod:
+		namespace, pod, _ := s.Pod()
+		return "kubectl --namespace " + namespace + " get pod " + pod
+	case s.Engine == docker || s.Engine == podman:
+		return s.Engine + " ps --filter id=" + s.ShortName()
+	}
+	if space, found := strings.CutPrefix(s.Engine, containerd); found {
+		return "ctr --namespace " + space + " containers info " + s.Container
+	}
+	return ""
+}
+
+// Pod splits the name of a pod's container. It returns "" if no pod is named.
+func (s State) Pod() (namespace, pod, container string) {
+	if s.Kind != Pod || s.Container == StartingPod {
+		return "", "", ""
+	}
+	namespace, rest, _ := strings.Cut(s.Container, "/")
+	pod, container, _ = strings.Cut(rest, "/")
+	return namespace, pod, container
+}
+
+// engineOf detects the engine from a container's bundle. The shim of containerd has bundles
+// below a namespace, which is moby for Docker, and Podman has them below
+// containers/storage.
+func engineOf(bundle string) string {
+	const shim = "/io.containerd.runtime.v2.task/"
+	_, below, ofShim := strings.Cut(bundle, shim)
+	space, _, _ := strings.Cut(below, "/")
+	switch {
+	case ofShim && space == "moby":
+		return docker
+	case ofShim:
+		return containerd + space
+	case strings.Contains(bundle, "/overlay-containers/"), strings.Contains(bundle, "/vfs-containers/"):
+		return podman
+	}
+	return ""
+}
+
+// ShortName returns the name as engines show it: the first twelve of 64 hexadecimal digits.
+func (s State) ShortName() string {
+	if id := s.Container; len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {
+		return id[:12]
+	}
+	return s.Container
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRefusalSaysWhoHoldsWhatAndTheWayOut(t *testing.T) {
+func TestRefusalNamesHoldersAndRemedy(t *testing.T) {
 	at := time.Date(2026, 1, 2, 14, 15, 30, 0, time.UTC)
 	held := func(gpu, container string, ago time.Duration) State {
 		return State{GPU: gpu, Held: true, Container: container, Since: at.Add(-ago)}
@@ -26,7 +26,7 @@ func TestRefusalSaysWhoHoldsWhatAndTheWayOut(t *testing.T) {
 			"cannot lease 1 GPU: 0 of 1 are free; 0 is held [its file is damaged]; run the task again later, or let tasks queue at the web (limit-gpu-tasks)"},
 		{"more than there are", Refusal{Reason: Impossible, Count: 5, Total: 4}, "cannot lease 5 GPUs: this unit has 4; ask for fewer by GPU_COUNT"},
 		{"more than are named", Refusal{Reason: Impossible, Count: 3, Of: []string{"a", "b"}, Total: 4}, "cannot lease 3 GPUs: the task names 2; ask for fewer by GPU_COUNT"},
-		{"an exec that comes too late", Refusal{Reason: Busy, Count: 1, Total: 2, At: at, Again: "old", States: []State{held("1", "new", time.Minute)}, indexes: []int{1}},
+		{"an exec that comes too late", Refusal{Reason: Busy, Count: 1, Total: 2, At: at, PreviousContainer: "old", States: []State{held("1", "new", time.Minute)}, indexes: []int{1}},
 			"cannot use 1 GPU in container old again: its task has ended, and since then 1 is held by the task of container new since 14:14:30 UTC (1m); run the task again"},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.EqualError(t, &c.r, c.want) })

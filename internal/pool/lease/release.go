@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Forget gives back what this process took for a container whose create goes no
-// further. Without it the lease ends with the process.
-func (l Leases) Forget(container string) error {
+// Cancel ends the lease that this process took for a container, if its create fails.
+// Otherwise the lease ends with the process.
+func (l Leases) Cancel(container string) error {
 	dir, err := l.openDir(false)
 	if dir < 0 || err != nil {
 		return err
@@ -20,7 +20,7 @@ func (l Leases) Forget(container string) error {
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	self, err := l.caller(pid)
+	self, err := l.callingProcess(pid)
 	if err != nil {
 		return err
 	}
@@ -35,10 +35,11 @@ func (l Leases) Forget(container string) error {
 	}
 	var held uint64
 	for _, o := range s {
-		if r := o.record; r == nil || r.container != container || r.init.pid != 0 || len(r.calls) != 1 || r.calls[0] != self {
+		if r := o.record; r == nil || r.container != container || r.init.pid != 0 || len(r.calls) != 1 ||
+			r.calls[0] != self {
 			continue
 		}
-		if err := l.blank(o); err != nil {
+		if err := l.clear(o); err != nil {
 			return err
 		}
 		held += millis(now.Sub(o.record.since))
@@ -47,9 +48,8 @@ func (l Leases) Forget(container string) error {
 	return nil
 }
 
-// Release makes a GPU free and returns its state before. One that is held it
-// leaves alone, unless forced: then its holder may still be using the GPU when
-// another gets it.
+// Release frees a GPU and returns its previous state. It frees a held GPU only with force:
+// then its holder may still be using the GPU when another gets it.
 func (l Leases) Release(gpu int, force bool) (State, error) {
 	if err := l.checkNames(); err != nil {
 		return State{}, err
@@ -79,12 +79,13 @@ func (l Leases) Release(gpu int, force bool) (State, error) {
 	if was.Held && !force {
 		r := Refusal{Count: 1, States: []State{was}, At: now, indexes: []int{gpu}}
 		end := map[Kind]string{Container: "stop the container", Pod: "delete the pod"}[was.Kind]
-		return was, fmt.Errorf("cannot release GPU: %s; %s, or give force=true when nobody uses it", r.holders(), cmp.Or(end, "abort the build"))
+		return was, fmt.Errorf("cannot release GPU: %s; %s, or give force=true when nobody uses it",
+			r.holders(), cmp.Or(end, "abort the build"))
 	}
 	if len(s[0].raw) == 0 {
 		return was, nil
 	}
-	if err := l.blank(s[0]); err != nil {
+	if err := l.clear(s[0]); err != nil {
 		return was, err
 	}
 	if r := s[0].record; r != nil && r.phase != ended {
@@ -93,8 +94,8 @@ func (l Leases) Release(gpu int, force bool) (State, error) {
 	return was, nil
 }
 
-// blank writes that nobody has the GPU.
-func (l Leases) blank(s slot) error {
+// clear empties the GPU's file, so that no holder is recorded.
+func (l Leases) clear(s slot) error {
 	l.before("blank", s.name)
 	if err := pwrite(s.fd, pad(nil)); err != nil {
 		return fmt.Errorf("cannot write %s: %w", l.path(s.name), err)

@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slot is one GPU: its open file, what is in it, and what that is worth.
+// slot holds one GPU: its open file, the content, and whether that is valid.
 type slot struct {
 	gpu    int
 	name   string
 	fd     int
-	raw    []byte // the content, less blanks; empty when nobody is known
+	raw    []byte // the content without spaces; empty if no holder is recorded
 	record *record
 	verdict
-	changed bool // record is no longer that of the file
+	changed bool // record differs from the file
 }
 
-// slots are those of some GPUs, in the order of their names.
+// slots holds several GPUs, in the order of their names.
 type slots []slot
 
-// lock opens the files of some GPUs, makes those that are not there, and locks
-// them, in the one order that everybody keeps to.
+// lock opens the files of some GPUs, makes missing ones, and locks them in the order of
+// their names, which is the same for all callers.
 func (l Leases) lock(dir int, gpus []int) (locked slots, err error) {
 	s := make(slots, 0, len(gpus))
 	defer func() {
@@ -52,7 +52,7 @@ func (l Leases) lock(dir int, gpus []int) (locked slots, err error) {
 
 func (l Leases) path(name string) string { return l.Dir + "/" + name }
 
-// close gives up the locks.
+// close releases the locks.
 func (s slots) close() {
 	for i := range s {
 		if s[i].fd >= 0 {
@@ -61,7 +61,7 @@ func (s slots) close() {
 	}
 }
 
-// read fills in what is in the files, and what it is worth now.
+// read reads the content of the files and judges it.
 func (l Leases) read(s slots, boot string, now time.Time) error {
 	var room [recordSize + 1]byte
 	for i := range s {
@@ -87,14 +87,16 @@ func (l Leases) judgeAll(s slots, boot string, now time.Time) {
 		}
 		r, err := decodeRecord(s[i].raw)
 		if err != nil {
-			s[i].verdict = verdict{live: true, doubt: fmt.Sprintf("%s is damaged: %v; when no task uses this GPU, run: juju run <unit> gpu-release gpu=%s force=true", l.path(s[i].name), err, l.GPUs[s[i].gpu])}
+			s[i].verdict = verdict{live: true,
+				doubt: fmt.Sprintf("%s is damaged: %v; when no task uses this GPU, run: juju run <unit> "+
+					"gpu-release gpu=%s force=true", l.path(s[i].name), err, l.GPUs[s[i].gpu])}
 			continue
 		}
 		s[i].record, s[i].verdict = r, l.judge(r, boot, now)
 	}
 }
 
-// free are the indexes of the GPUs that nobody holds, lowest first.
+// free returns the indexes of the free GPUs, lowest first.
 func (s slots) free() []int {
 	list := make([]int, 0, len(s))
 	for _, o := range s {
@@ -106,19 +108,19 @@ func (s slots) free() []int {
 	return list
 }
 
-// state is what users and metrics see.
+// state returns the state for users and metrics.
 func (s slot) state(name string) State {
 	st := State{GPU: name, Held: s.live, PID: s.init, Doubt: s.doubt}
-	if s.record != nil {
-		st.Kind, st.Container, st.Since, st.Like = s.record.kind, s.record.container, s.record.since, s.record.like
+	if r := s.record; r != nil {
+		st.Kind, st.Container, st.Since, st.StepHash = r.kind, r.container, r.since, r.stepHash
 		if st.Kind == Container {
-			st.Engine = engine(s.record.bundle)
+			st.Engine = engineOf(s.record.bundle)
 		}
 	}
 	return st
 }
 
-// states are in the order of the unit's GPUs.
+// states returns states in the order of the unit's GPUs.
 func (l Leases) states(s slots) []State {
 	byGPU := slices.Clone(s)
 	slices.SortFunc(byGPU, func(a, b slot) int { return cmp.Compare(a.gpu, b.gpu) })
@@ -131,9 +133,9 @@ func (l Leases) states(s slots) []State {
 	return list
 }
 
-// write makes r the record of some of the GPUs, of all or of none: their files
-// differ only as long as this process, which r names, is there. It returns how
-// long dead leases were held that r takes the place of, in milliseconds.
+// write writes r to the files of all of some GPUs, or of none. Their files differ only
+// while this process, which r names, exists. It returns how long the replaced dead leases
+// were held, in milliseconds.
 func (l Leases) write(s slots, r record, gpus []int, now time.Time) (held uint64, err error) {
 	data, err := r.encode()
 	if err != nil {
@@ -148,7 +150,7 @@ func (l Leases) write(s slots, r record, gpus []int, now time.Time) (held uint64
 			l.restore(s[:i+1])
 			return 0, fmt.Errorf("cannot write %s: %w", l.path(s[i].name), err)
 		}
-		if s[i].dying() {
+		if s[i].newlyDead() {
 			held += millis(now.Sub(s[i].record.since))
 		}
 		s[i].changed = true
@@ -156,29 +158,29 @@ func (l Leases) write(s slots, r record, gpus []int, now time.Time) (held uint64
 	return held, nil
 }
 
-// restore puts back what was there. Where that fails, too, what stays is void as
-// soon as this process ends, and it does.
+// restore writes the previous content. If that fails too, the files are void as soon as
+// this process ends, which it does.
 func (l Leases) restore(s slots) {
 	for i := range s {
 		_ = pwrite(s[i].fd, pad(bytes.Clone(s[i].raw)))
 	}
 }
 
-// dying tells whether a lease is found dead for the first time.
-func (s slot) dying() bool { return s.record != nil && !s.live && s.record.phase != ended }
+// newlyDead reports whether a lease is found dead for the first time.
+func (s slot) newlyDead() bool { return s.record != nil && !s.live && s.record.phase != ended }
 
-// bury marks records that are found dead, so that nobody has to judge them
-// again, and returns how long they were held, in milliseconds.
-func (l Leases) bury(s slots, now time.Time) (held uint64) {
+// endDead marks dead records, so that they need not be judged again. It returns how long
+// they were held, in milliseconds.
+func (l Leases) endDead(s slots, now time.Time) (held uint64) {
 	for i := range s {
-		if s[i].changed || !s[i].dying() {
+		if s[i].changed || !s[i].newlyDead() {
 			continue
 		}
 		dead := *s[i].record
 		dead.phase, dead.calls = ended, nil
 		data, err := dead.encode()
 		l.before("bury", s[i].name)
-		if err == nil && pwrite(s[i].fd, data) == nil { // else the next call does it
+		if err == nil && pwrite(s[i].fd, data) == nil { // otherwise the next call does it
 			held += millis(now.Sub(dead.since))
 		}
 	}

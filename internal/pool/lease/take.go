@@ -2,6 +2,8 @@ package lease
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Take leases GPUs to a container at its create, all that are wanted or none,
-// and returns their indexes, lowest first. What can't be is a *Refusal; then,
-// and with any other error, nothing is leased. It does not wait: nobody could
-// tell it that the build is wanted no more (docs/explanation/gpu-leases.md).
+// Take leases all of the wanted GPUs to a container at its create, or none, and returns
+// their indexes, lowest first. If they cannot be leased, the error is a *Refusal. With any
+// error nothing is leased. It does not wait, because it would not learn that the build was
+// aborted (docs/explanation/gpu-leases.md).
 func (l Leases) Take(c Call, w Want) ([]int, error) {
 	gpus, err := l.Try(c, w)
 	l.CountRefusal(err)
 	return gpus, err
 }
 
-// CountRefusal counts a *Refusal of Try, after which the container is given up.
+// CountRefusal counts a *Refusal of Try after which the caller gives up.
 func (l Leases) CountRefusal(err error) {
 	var refused *Refusal
 	if !errors.As(err, &refused) {
@@ -40,15 +42,15 @@ func (l Leases) CountRefusal(err error) {
 	})
 }
 
-// Try does what Take does, and counts no refusal: its caller may try again.
+// Try does the same as Take and does not count a refusal, because its caller may try again.
 func (l Leases) Try(c Call, w Want) ([]int, error) {
 	if err := l.checkCall(c); err != nil {
 		return nil, err
 	}
 	if c.PidFile == "" {
-		return nil, withoutPidFile(c)
+		return nil, missingPidFile(c)
 	}
-	of, err := l.wanted(w)
+	of, err := l.candidates(w)
 	if err != nil {
 		return nil, err
 	}
@@ -61,39 +63,40 @@ func (l Leases) Try(c Call, w Want) ([]int, error) {
 	}
 	defer unix.Close(dir)
 	if w.Count > len(of) {
-		return nil, &Refusal{Reason: Impossible, For: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
+		return nil, &Refusal{Reason: Impossible, Kind: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
 	}
-	if len(w.Withheld) > 0 {
-		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.withheld(g) != "" })
+	if len(w.Excluded) > 0 {
+		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.exclusion(g) != "" })
 	}
 	if w.Count > len(of) {
-		return nil, &Refusal{Reason: OutOfService, For: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs), InService: len(of), Withheld: l.tellWithheld(w)}
+		return nil, &Refusal{Reason: OutOfService, Kind: c.kind(), Count: w.Count, Of: l.named(w.Of),
+			Total: len(l.GPUs), InService: len(of), Excluded: l.excludedText(w)}
 	}
 	boot, err := l.boot()
 	if err != nil {
 		return nil, err
 	}
-	self, err := l.caller(c.PID)
+	self, err := l.callingProcess(c.PID)
 	if err != nil {
 		return nil, err
 	}
-	t := &taking{Leases: l, dir: dir, call: c, self: self, boot: boot, want: w, of: of}
+	t := &takeCall{Leases: l, dir: dir, call: c, self: self, boot: boot, want: w, allowed: of}
 	return t.try()
 }
 
-// taking is one Take.
-type taking struct {
+// takeCall holds the state of one call of Take.
+type takeCall struct {
 	Leases
-	dir  int
-	call Call
-	self process
-	boot string
-	want Want
-	of   []int
+	dir     int
+	call    Call
+	self    process
+	boot    string
+	want    Want
+	allowed []int
 }
 
-// try leases if enough is free, else it refuses.
-func (t *taking) try() ([]int, error) {
+// try leases the GPUs if enough are free, and refuses otherwise.
+func (t *takeCall) try() ([]int, error) {
 	s, err := t.lock(t.dir, t.all())
 	if err != nil {
 		return nil, err
@@ -104,13 +107,14 @@ func (t *taking) try() ([]int, error) {
 		return nil, err
 	}
 	free := s.free()
-	candidates := slices.DeleteFunc(slices.Clone(free), func(g int) bool { return !slices.Contains(t.of, g) })
+	candidates := slices.DeleteFunc(slices.Clone(free), func(g int) bool { return !slices.Contains(t.allowed, g) })
 	if len(candidates) < t.want.Count {
 		return nil, t.giveUp(s, now)
 	}
-	candidates, unready := t.ready(candidates)
+	candidates, unready := t.splitReady(candidates)
 	if len(candidates) < t.want.Count {
-		return nil, &Refusal{Reason: Unready, For: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), Unready: unready}
+		return nil, &Refusal{Reason: Unready, Kind: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of),
+			Total: len(t.GPUs), Unready: unready}
 	}
 	if other := slices.DeleteFunc(slices.Clone(candidates), t.avoids); len(other) >= t.want.Count {
 		candidates = other
@@ -118,39 +122,40 @@ func (t *taking) try() ([]int, error) {
 	return t.grant(s, t.choose(candidates, free, t.want.Count), now)
 }
 
-// avoids reports whether a task like this one met a fault on the GPU.
-func (t *taking) avoids(gpu int) bool {
-	return t.call.Like != "" && slices.Contains(t.want.Avoid, Avoid{gpu, t.call.Like})
+// avoids reports whether a run of the same step had a fault on the GPU.
+func (t *takeCall) avoids(gpu int) bool {
+	return t.call.StepHash != "" && slices.Contains(t.want.Avoid, Avoid{gpu, t.call.StepHash})
 }
 
-// grant writes the lease, and then only what may get lost.
-func (t *taking) grant(s slots, gpus []int, now time.Time) ([]int, error) {
+// grant writes the lease first, and then data that may be lost.
+func (t *takeCall) grant(s slots, gpus []int, now time.Time) ([]int, error) {
 	r := t.call.record(t.boot, t.self, now)
 	r.gpus = len(gpus)
 	held, err := t.write(s, r, gpus, now)
 	if err != nil {
 		return nil, err
 	}
-	held += t.bury(s, now)
+	held += t.endDead(s, now)
 	t.count(t.dir, func(n *Counters) { n.Granted, n.HeldMS = n.Granted+1, n.HeldMS+held })
 	return gpus, nil
 }
 
-func (t *taking) giveUp(s slots, now time.Time) error {
-	held := t.bury(s, now)
+func (t *takeCall) giveUp(s slots, now time.Time) error {
+	held := t.endDead(s, now)
 	if held > 0 {
 		t.count(t.dir, func(n *Counters) { n.HeldMS += held })
 	}
-	why := &Refusal{Reason: Busy, For: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of), Total: len(t.GPUs), At: now, Withheld: t.tellWithheld(t.want), label: t.Label}
+	why := &Refusal{Reason: Busy, Kind: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of),
+		Total: len(t.GPUs), At: now, Excluded: t.excludedText(t.want), label: t.Label}
 	states := t.states(s)
-	for _, g := range t.of {
+	for _, g := range t.allowed {
 		why.States = append(why.States, states[g])
 	}
-	why.indexes = t.of
+	why.indexes = t.allowed
 	return why
 }
 
-// named returns the names of GPUs; nil for nil.
+// named returns the names of GPUs, and nil for nil.
 func (l Leases) named(gpus []int) (list []string) {
 	for _, g := range gpus {
 		list = append(list, l.GPUs[g])
@@ -158,18 +163,18 @@ func (l Leases) named(gpus []int) (list []string) {
 	return list
 }
 
-// withheld is why nobody gets a GPU, "" where a task may.
-func (w Want) withheld(gpu int) string {
-	for _, o := range w.Withheld {
+// exclusion returns why a GPU is excluded, and "" if it is not.
+func (w Want) exclusion(gpu int) string {
+	for _, o := range w.Excluded {
 		if o.GPU == gpu {
-			return o.Why
+			return o.Reason
 		}
 	}
 	return ""
 }
 
-// ready are those of the free GPUs that can be given now, and why others can't.
-func (t *taking) ready(free []int) (can []int, not string) {
+// splitReady returns the free GPUs that can be leased now, and a text about the others.
+func (t *takeCall) splitReady(free []int) (ready []int, others string) {
 	if t.want.Unready == nil {
 		return free, ""
 	}
@@ -177,15 +182,15 @@ func (t *taking) ready(free []int) (can []int, not string) {
 	for _, g := range free {
 		why := t.want.Unready(g)
 		if why == "" {
-			can = append(can, g)
+			ready = append(ready, g)
 		} else if len(texts) < maxHolders {
 			texts = append(texts, "GPU "+t.labelOf(g)+" "+why)
 		}
 	}
-	return can, strings.Join(texts, ", ")
+	return ready, strings.Join(texts, ", ")
 }
 
-// labelOf is how texts name a GPU.
+// labelOf returns a GPU's name for texts.
 func (l Leases) labelOf(gpu int) string {
 	if l.Label != nil {
 		return l.Label(gpu)
@@ -193,10 +198,10 @@ func (l Leases) labelOf(gpu int) string {
 	return strconv.Itoa(gpu)
 }
 
-// tellWithheld says which of the GPUs that a task may get are withheld, and why.
-func (l Leases) tellWithheld(w Want) string {
+// excludedText lists the allowed GPUs that are excluded, and why.
+func (l Leases) excludedText(w Want) string {
 	var texts []string
-	for _, o := range w.Withheld {
+	for _, o := range w.Excluded {
 		if w.Of != nil && !slices.Contains(w.Of, o.GPU) {
 			continue
 		}
@@ -204,9 +209,77 @@ func (l Leases) tellWithheld(w Want) string {
 			texts = append(texts, "and others")
 			break
 		}
-		texts = append(texts, "GPU "+l.labelOf(o.GPU)+" "+o.Why)
+		texts = append(texts, "GPU "+l.labelOf(o.GPU)+" "+o.Reason)
 	}
 	return strings.Join(texts, ", ")
 }
 
 func millis(d time.Duration) uint64 { return uint64(max(0, d.Milliseconds())) }
+
+// callingProcess returns the process that leases.
+func (l Leases) callingProcess(pid int) (process, error) {
+	self, alive, err := l.process(pid)
+	if err == nil && !alive {
+		err = errors.New("it is gone")
+	}
+	if err != nil {
+		return self, fmt.Errorf("cannot lease GPUs to process %d: %w", pid, err)
+	}
+	return self, nil
+}
+
+func (l Leases) checkCall(c Call) error {
+	if err := l.checkNames(); err != nil {
+		return err
+	}
+	if c.Container == "" || c.Cgroup == "" || c.PID < 1 {
+		return errors.New("cannot lease GPUs: the call names no container, cgroup or process")
+	}
+	if c.PidFile != "" && !filepath.IsAbs(c.PidFile) {
+		return fmt.Errorf("cannot lease GPUs to container %s: its pid file %s is not an absolute path",
+			c.Container, c.PidFile)
+	}
+	return nil
+}
+
+// missingPidFile returns the error for a container with an end that could not be seen.
+func missingPidFile(c Call) error {
+	if c.OwnProcess {
+		return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so nobody "+
+			"could see when it has ended; run it by an engine that gives one, as Docker, Podman and containerd "+
+			"do", c.Container)
+	}
+	return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so nobody could "+
+		"see when its task has ended", c.Container)
+}
+
+// candidates returns the requested GPUs, lowest first.
+func (l Leases) candidates(w Want) (of []int, err error) {
+	if w.Count < 1 {
+		return nil, fmt.Errorf("cannot lease %d GPUs", w.Count)
+	}
+	if w.Of == nil {
+		return l.all(), nil
+	}
+	of = slices.Clone(w.Of)
+	slices.Sort(of)
+	of = slices.Compact(of)
+	return of, l.checkIndexes(of)
+}
+
+func (l Leases) all() []int {
+	all := make([]int, len(l.GPUs))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+func (l Leases) checkIndexes(gpus []int) error {
+	for _, g := range gpus {
+		if g < 0 || g >= len(l.GPUs) {
+			return fmt.Errorf("cannot lease GPU %d: this unit has %d", g, len(l.GPUs))
+		}
+	}
+	return nil
+}

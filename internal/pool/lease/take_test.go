@@ -42,7 +42,7 @@ func TestTakeOfNamedGPUs(t *testing.T) {
 	require.Equal(t, []int{2}, got)
 }
 
-func TestWhatCanNeverBeIsRefusedAtOnce(t *testing.T) {
+func TestImpossibleRequestIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b")
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestWhatCanNeverBeIsRefusedAtOnce(t *testing.T) {
 	require.Equal(t, Counters{Impossible: 2}, n)
 }
 
-func TestTakeRefusesWhatItCantFollow(t *testing.T) {
+func TestTakeRefusesInvalidCalls(t *testing.T) {
 	w := newWorld(t, true)
 	good := w.call("c1", w.spawn(""))
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func TestTakeRefusesWhatItCantFollow(t *testing.T) {
 	}
 }
 
-func TestDirectoryHasToBeOnesOwn(t *testing.T) {
+func TestDirectoryOfLeasesMustBePrivate(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(t *testing.T, dir string)
@@ -123,7 +123,7 @@ func TestDirectoryHasToBeOnesOwn(t *testing.T) {
 	require.ErrorContains(t, err, "owned by user")
 }
 
-func TestFilesAreForTheirOwnerAndNoLinks(t *testing.T) {
+func TestLeaseFilesArePrivateAndNotLinks(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b")
 	_, err := l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
@@ -140,18 +140,18 @@ func TestFilesAreForTheirOwnerAndNoLinks(t *testing.T) {
 	require.NoFileExists(t, w.path("elsewhere"))
 }
 
-func TestReadBeforeAnybodyLeasedMakesNothing(t *testing.T) {
+func TestReadCreatesNothing(t *testing.T) {
 	l := newWorld(t, true).leases("a", "b")
 	states, c, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, []State{{GPU: "a"}, {GPU: "b"}}, states)
 	require.Zero(t, c)
 	require.NoDirExists(t, l.Dir)
-	require.NoError(t, l.Forget("c1"))
+	require.NoError(t, l.Cancel("c1"))
 	require.NoDirExists(t, l.Dir)
 }
 
-func TestForgetGivesBackOnlyWhatThisProcessTook(t *testing.T) {
+func TestCancelEndsOnlyLeasesOfThisProcess(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b")
 	c := w.call("c1", w.spawn(""))
@@ -163,13 +163,13 @@ func TestForgetGivesBackOnlyWhatThisProcessTook(t *testing.T) {
 		return []bool{states[0].Held, states[1].Held}
 	}
 	l.pid = w.spawn("")
-	require.NoError(t, l.Forget("c1"))
+	require.NoError(t, l.Cancel("c1"))
 	require.Equal(t, []bool{true, false}, held())
 	l.pid = c.PID
-	require.NoError(t, l.Forget("c2"))
+	require.NoError(t, l.Cancel("c2"))
 	require.Equal(t, []bool{true, false}, held())
 	w.clock = w.clock.Add(time.Second)
-	require.NoError(t, l.Forget("c1"))
+	require.NoError(t, l.Cancel("c1"))
 	require.Equal(t, []bool{false, false}, held())
 	_, n, err := l.Read()
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestFailedWriteLeasesNothing(t *testing.T) {
 	require.False(t, states[0].Held || states[1].Held)
 }
 
-func TestReleaseLeavesAloneWhatIsHeldUnlessForced(t *testing.T) {
+func TestReleaseNeedsForceForAHeldGPU(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b")
 	call, _, task := busy(t, w, l)
@@ -239,7 +239,7 @@ func TestReleaseLeavesAloneWhatIsHeldUnlessForced(t *testing.T) {
 	w.reap(task)
 }
 
-func TestExecsOnTheirWayAtOnceAreAllRemembered(t *testing.T) {
+func TestConcurrentExecsAreAllRecorded(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")
 	_, _, task := busy(t, w, l)
@@ -292,7 +292,7 @@ func benchmarkTake(b *testing.B, count int) {
 		_, err := l.Take(c, Want{Count: count})
 		took += time.Since(began)
 		require.NoError(b, err)
-		require.NoError(b, l.Forget("c1"))
+		require.NoError(b, l.Cancel("c1"))
 		began = time.Now()
 		var fds [8]int
 		for i := range fds {

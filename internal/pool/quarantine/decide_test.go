@@ -23,8 +23,8 @@ var start = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)
 var names = []string{"0000:03:00.0", "0000:43:00.0", "0000:83:00.0"}
 
 // sign is a GPU as one letter tells of it.
-func sign(i int, letter byte) (s Seen, here bool) {
-	s = Seen{Name: names[i], Index: i, GFX: "gfx90a", Up: true, State: health.Healthy}
+func sign(i int, letter byte) (s Reading, here bool) {
+	s = Reading{Name: names[i], Index: i, GFX: "gfx90a", Up: true, State: health.Healthy}
 	critical := func(faults ...health.Fault) { s.State, s.Faults = health.Critical, faults }
 	switch letter {
 	case '.':
@@ -117,16 +117,16 @@ func play(t *testing.T, text string) string {
 	tell := func(before Record, now Record) {
 		for _, g := range now.GPUs {
 			was := before.Find(g.Name)
-			if was != nil && g.Await != nil && (was.Await == nil || *was.Await != *g.Await) {
-				fmt.Fprintf(&out, "%6s  GPU %d  awaits      %s; due: %t, stuck: %t  [%s]\n", at.Sub(start), g.Index, g.Await.Text, g.Await.Due, g.Await.Stuck, g.Text())
+			if was != nil && g.PendingProof != nil && (was.PendingProof == nil || *was.PendingProof != *g.PendingProof) {
+				fmt.Fprintf(&out, "%6s  GPU %d  awaits      %s; due: %t, stuck: %t  [%s]\n", at.Sub(start), g.Index, g.PendingProof.Text, g.PendingProof.Due, g.PendingProof.Stuck, g.Text())
 			}
 			switch {
-			case was != nil && was.State == g.State && was.By == g.By:
+			case was != nil && was.State == g.State && was.QuarantinedBy == g.QuarantinedBy:
 				continue
 			case was == nil && g.State == InService:
 				continue
 			}
-			fmt.Fprintf(&out, "%6s  GPU %d  %-10s  %s", at.Sub(start), g.Index, g.State, g.Why)
+			fmt.Fprintf(&out, "%6s  GPU %d  %-10s  %s", at.Sub(start), g.Index, g.State, g.Reason)
 			if text := g.Text(); text != "" {
 				fmt.Fprintf(&out, "  [%s]", text)
 			}
@@ -158,7 +158,7 @@ func play(t *testing.T, text string) string {
 					p = Proof{Name: names[n], Command: proof, Began: at}
 				}
 				p.Running, p.Ended, p.End = verb == "begin", at, map[string]ProofEnd{"passed": Passed, "failed": Failed, "late": Failed, "not_run": NotRun}[verb]
-				p.Late, p.Why = verb == "late", "there is no /opt/proof"
+				p.Late, p.Reason = verb == "late", "there is no /opt/proof"
 				fmt.Sscan(rest, &n, &p.Exit)
 				proofs[names[n]] = p
 			case "withhold":
@@ -209,38 +209,38 @@ func goldens(t *testing.T, pattern string, play func(*testing.T, string) string)
 }
 
 // One look tells; each gate alone is enough.
-func TestEachGateWithholdsAtOnce(t *testing.T) {
+func TestEachGateQuarantinesAtOnce(t *testing.T) {
 	for letter, word := range map[byte]string{'h': "hang", 'n': "hang", 'd': "unreadable", '1': "uncorrectable errors", 'b': "bad pages", 'x': "gone", 'k': "not in kfd", 's': "node fails"} {
 		well, _ := sign(0, '.')
 		other, _ := sign(1, '.')
-		r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Seen{well, other}})
-		l := Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Seen{other}}
+		r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{well, other}})
+		l := Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Reading{other}}
 		if s, here := sign(0, letter); here {
-			l.GPUs = []Seen{s, other}
+			l.GPUs = []Reading{s, other}
 		}
 		r = Decide(r, l)
 		g := r.Find(names[0])
-		require.Equal(t, Withheld, g.State, string(letter))
-		require.Equal(t, ByHealth, g.By)
-		require.Equal(t, word, g.Word())
+		require.Equal(t, Quarantined, g.State, string(letter))
+		require.Equal(t, ByHealth, g.QuarantinedBy)
+		require.Equal(t, word, g.ShortReason())
 		require.Equal(t, InService, r.Find(names[1]).State)
 		require.Len(t, r.OutOfService(), 1)
 	}
 }
 
 // A GPU that is divided anew has other partitions, and none is gone for that.
-func TestPartitionsThatGoAreNoFault(t *testing.T) {
-	part := func(name string) Seen { return Seen{Name: name, Up: true, State: health.Healthy, GFX: "gfx942"} }
-	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Seen{part("0000:03:00.0"), part("0000:03:00.0-1"), part("0000:43:00.0")}})
+func TestRemovedPartitionsAreNotAFault(t *testing.T) {
+	part := func(name string) Reading { return Reading{Name: name, Up: true, State: health.Healthy, GFX: "gfx942"} }
+	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{part("0000:03:00.0"), part("0000:03:00.0-1"), part("0000:43:00.0")}})
 	require.Len(t, r.GPUs, 3)
-	r = Decide(r, Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Seen{part("0000:03:00.0"), part("0000:43:00.0")}})
+	r = Decide(r, Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Reading{part("0000:03:00.0"), part("0000:43:00.0")}})
 	require.Len(t, r.GPUs, 2)
 	require.Empty(t, r.OutOfService())
 }
 
 // Whether it falls sick in service or on trial, alone or with all others; a person's word
 // is no fault, and no return takes the count back.
-func TestTimesThatAGPUFellSickAreCounted(t *testing.T) {
+func TestQuarantinesAreCounted(t *testing.T) {
 	at, r := start, Record{}
 	look := func(letters string) uint64 {
 		l := Look{At: at, Policy: Auto}
@@ -271,7 +271,7 @@ func TestTimesThatAGPUFellSickAreCounted(t *testing.T) {
 }
 
 func TestTimeOutOfServiceIsSummedUp(t *testing.T) {
-	seen := func(letter byte) []Seen { a, _ := sign(0, letter); b, _ := sign(1, '.'); return []Seen{a, b} }
+	seen := func(letter byte) []Reading { a, _ := sign(0, letter); b, _ := sign(1, '.'); return []Reading{a, b} }
 	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: seen('h')})
 	at := start
 	for range 30 {
@@ -286,9 +286,9 @@ func TestTimeOutOfServiceIsSummedUp(t *testing.T) {
 	require.InDelta(t, 315+60, r.Find(names[0]).OutFor(at.Add(time.Minute)), 0.1)
 }
 
-func TestPersonIsToldWhatIsWrong(t *testing.T) {
+func TestInvalidManualChangesAreRefused(t *testing.T) {
 	a, _ := sign(0, '.')
-	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Seen{a}})
+	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{a}})
 	for want, do := range map[string]func() error{
 		"cannot withhold GPU 0000:99:00.0: it is not known":                              func() error { _, err := r.Withhold("0000:99:00.0", "x", start); return err },
 		"cannot withhold a GPU without a reason: builds that are refused show it":        func() error { _, err := r.Withhold(names[0], " ", start); return err },
@@ -307,13 +307,13 @@ func TestPersonIsToldWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestRecordSurvivesItsFile(t *testing.T) {
+func TestQuarantineRecordRoundTrip(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	none, err := Read(r)
 	require.NoError(t, err)
 	require.Empty(t, none.GPUs)
 	a, _ := sign(0, 'n')
-	rec := Decide(Record{}, Look{At: start, Policy: Auto, Boot: "b", Driver: "7", GPUs: []Seen{a}})
+	rec := Decide(Record{}, Look{At: start, Policy: Auto, Boot: "b", Driver: "7", GPUs: []Reading{a}})
 	require.NoError(t, Write(r, rec))
 	got, err := Read(r)
 	require.NoError(t, err)
@@ -330,7 +330,7 @@ func TestRecordSurvivesItsFile(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	a, _ := sign(0, 'n')
-	data, err := json.Marshal(Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Seen{a}}))
+	data, err := json.Marshal(Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{a}}))
 	require.NoError(f, err)
 	f.Add(data)
 	f.Add([]byte(`{"gpus":[{"name":"a","state":"proving","by":"health","out":"2026-08-01T14:00:00Z"}]}`))
@@ -341,7 +341,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		for letter := range []byte(".h?") { // whatever lies there, deciding on goes on
 			s, _ := sign(0, ".hc"[letter])
-			rec = Decide(rec, Look{At: start, Policy: Auto, GPUs: []Seen{s}})
+			rec = Decide(rec, Look{At: start, Policy: Auto, GPUs: []Reading{s}})
 		}
 		for _, g := range rec.OutOfService() {
 			_ = g.Text()

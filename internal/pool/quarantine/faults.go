@@ -9,30 +9,31 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Kinds of faults besides those of package health, which judges one reading of a GPU
-// that is there.
+// Kinds of faults in addition to those of package health, which judges a single reading of
+// an existing GPU.
 const (
-	gone     health.Kind = "gone"       // the exporter lists it no more
-	notInKFD health.Kind = "not_in_kfd" // KFD knew it and does not any more: no task can compute on it
-	lowScore health.Kind = "low_score"  // critical, and the exporter does not say for what
+	missing  health.Kind = "gone"       // the exporter no longer lists it
+	notInKFD health.Kind = "not_in_kfd" // KFD listed it and no longer does: no task can compute on it
+	lowScore health.Kind = "low_score"  // critical, and the exporter reports no reason
 
-	proofFailed health.Kind = "proof_failed" // Value is what gpu-proof ended with
-	proofLate   health.Kind = "proof_late"   // Limit is the time that it has, in seconds
+	proofFailed health.Kind = "proof_failed" // Value is the exit status of gpu-proof
+	proofLate   health.Kind = "proof_late"   // Limit is its deadline, in seconds
 )
 
-// AllAtOnce is the one cause of faults that all GPUs of a unit met at the same look.
+// AllAtOnce is the common cause of faults that all GPUs of a unit had at the same look.
 const AllAtOnce = "all GPUs at once: driver or machine"
 
-// gates are the kinds that withhold a GPU at once. All else withholds only where it
-// makes the GPU critical for a time.
-var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, gone, notInKFD, leaked, noNode}
+// gates lists the kinds that quarantine a GPU at once. Other kinds do so only if they make
+// the GPU critical for some time.
+var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, missing,
+	notInKFD, leaked, noNode}
 
 func isGate(f health.Fault) bool { return slices.Contains(gates, f.Kind) }
 
-// inWords says a fault in words.
-func inWords(f health.Fault) string {
+// describe returns a fault in words.
+func describe(f health.Fault) string {
 	switch f.Kind {
-	case gone:
+	case missing:
 		return "is gone: the exporter lists it no more"
 	case notInKFD:
 		return "the kernel's KFD does not know it any more"
@@ -57,27 +58,29 @@ func inWords(f health.Fault) string {
 	return f.Text()
 }
 
-// Code is the number of the error by which explain-error tells what to do about what
-// withholds the GPU, 1 to 8; 0 where there is none.
+// Code returns the number of the explain-error entry for the fault that quarantines the
+// GPU, 1 to 8, and 0 if it has none.
 func (g *GPU) Code() int {
-	if g.State == InService || g.By != ByHealth || g.Fault == nil || slices.Contains([]health.Kind{gone, notInKFD, lowScore, leaked, noNode, blamed, failures, proofFailed, proofLate}, g.Fault.Kind) {
+	if g.State == InService || g.QuarantinedBy != ByHealth || g.Fault == nil ||
+		slices.Contains([]health.Kind{missing, notInKFD, lowScore, leaked, noNode, blamed, failures,
+			proofFailed, proofLate}, g.Fault.Kind) {
 		return 0
 	}
 	return g.Fault.Code()
 }
 
-// Texts says faults in words.
-func Texts(faults []health.Fault) string {
+// DescribeFaults returns faults in words.
+func DescribeFaults(faults []health.Fault) string {
 	texts := make([]string, len(faults))
 	for i, f := range faults {
-		texts[i] = inWords(f)
+		texts[i] = describe(f)
 	}
 	return strings.Join(texts, "; ")
 }
 
-// standing are the faults of a GPU that count: its gates, and all that is wrong where
-// it is critical. A warning withholds nothing.
-func (s Seen) standing(before GPU) (faults []health.Fault) {
+// activeFaults returns the faults that can quarantine a GPU: gates, and all faults of a
+// critical GPU. A warning quarantines no GPU.
+func (s Reading) activeFaults(before GPU) (faults []health.Fault) {
 	for _, f := range s.Faults {
 		if isGate(f) || s.State == health.Critical {
 			faults = append(faults, f)
@@ -99,9 +102,9 @@ func (s Seen) standing(before GPU) (faults []health.Fault) {
 	return faults
 }
 
-// covers reports whether somebody who acknowledged a knew of f. One more error, or
-// another sign of a hang, is a new fault; so is another number of errors, as fewer of
-// them were counted anew. How hot a GPU is, is not.
+// covers reports whether the acknowledgement of a includes f. One more error, or another
+// sign of a hang, is a new fault. So is a smaller number of errors, because then they were
+// counted from zero again. The temperature of a hot GPU is not compared.
 func covers(a, f health.Fault) bool {
 	if a.Kind != f.Kind {
 		return false
@@ -117,9 +120,9 @@ func covers(a, f health.Fault) bool {
 	return true
 }
 
-// part makes of what stands: which acknowledgements still have a fault, and which
-// faults nobody acknowledged.
-func part(acknowledged, standing []health.Fault) (kept, fresh []health.Fault) {
+// splitAcknowledged returns the acknowledgements with an active fault, and the active
+// faults without one.
+func splitAcknowledged(acknowledged, standing []health.Fault) (kept, fresh []health.Fault) {
 	for _, f := range standing {
 		i := slices.IndexFunc(acknowledged, func(a health.Fault) bool { return covers(a, f) })
 		if i < 0 {
@@ -129,4 +132,41 @@ func part(acknowledged, standing []health.Fault) (kept, fresh []health.Fault) {
 		kept = append(kept, acknowledged[i])
 	}
 	return kept, fresh
+}
+
+// Node is the answer of a GPU's node when it is opened. This needs more of the driver than
+// reading sysfs does: a new address space. See actions.beginProbe.
+type Node string
+
+// Answers that are faults. All others, such as for a node that this unit may not open, are
+// not about the GPU.
+const (
+	NodeStuck Node = "stuck"  // no answer for ten seconds
+	NodeGone  Node = "ENODEV" // the driver has given up the GPU
+	NodeFails Node = "EIO"
+)
+
+// NodeDir has the answers, and the locks of processes that wait for one.
+const NodeDir = "/run/concourse-gpu-node"
+
+// noNode is the fault. File is the Node.
+const noNode health.Kind = "node_fails"
+
+// fault returns the fault of an answer.
+func (n Node) fault() (health.Fault, bool) {
+	switch n {
+	case NodeStuck, NodeGone, NodeFails:
+		return health.Fault{Kind: noNode, File: string(n)}, true
+	}
+	return health.Fault{}, false
+}
+
+// TaskFault returns the fault of a task that has the GPU: the last one that quarantined it.
+// gate reports whether results computed on it may be lost or wrong. The fault is nil if the
+// GPU is in service, healthy again, or withheld by hand.
+func (g *GPU) TaskFault() (f *health.Fault, gate bool) {
+	if g.State != Quarantined || g.QuarantinedBy != ByHealth || g.Fault == nil {
+		return nil, false
+	}
+	return g.Fault, isGate(*g.Fault)
 }

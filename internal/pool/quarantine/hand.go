@@ -12,10 +12,10 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// maxReason bounds what a person gives as the reason: it is in the output of builds.
+// maxReason bounds an operator's reason, because it is in the output of builds.
 const maxReason = 200
 
-// Withhold is the record after a person withheld a GPU of it.
+// Withhold returns the record after an operator withheld a GPU.
 func (r Record) Withhold(name, reason string, at time.Time) (Record, error) {
 	r = r.clone()
 	g := r.Find(name)
@@ -25,21 +25,22 @@ func (r Record) Withhold(name, reason string, at time.Time) (Record, error) {
 		return r, fmt.Errorf("cannot withhold GPU %s: it is not known", name)
 	case reason == "":
 		return r, errors.New("cannot withhold a GPU without a reason: builds that are refused show it")
-	case utf8.RuneCountInString(reason) > maxReason || strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case utf8.RuneCountInString(reason) > maxReason ||
+		strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return r, fmt.Errorf("cannot withhold a GPU for that reason: want one line of at most %d characters", maxReason)
 	case r.Policy == Off:
 		return r, errors.New("cannot withhold a GPU: gpu-quarantine=off; set it to manual or auto first")
-	case g.By == ByHand:
+	case g.QuarantinedBy == ByHand:
 		return r, fmt.Errorf("cannot withhold GPU %d: it %s; return it first to give another reason", g.Index, g.Text())
 	}
-	g.move(Withheld, reason, at)
-	g.By, g.Fault, g.Together, g.Person, g.Critical = ByHand, nil, false, false, nil
+	g.move(Quarantined, reason, at)
+	g.QuarantinedBy, g.Fault, g.CommonCause, g.ManualReturn, g.CriticalSince = ByHand, nil, false, false, nil
 	return r, nil
 }
 
-// Return is the record after a person returned a GPU, and which of its faults stand all
-// the same. These are acknowledged: others withhold it again. A GPU that is gone is
-// forgotten.
+// Return returns the record after an operator returned a GPU, and its active faults. These
+// are acknowledged, and only others quarantine it again. A missing GPU is removed from the
+// record.
 func (r Record) Return(name string, at time.Time) (Record, []health.Fault, error) {
 	r = r.clone()
 	g := r.Find(name)
@@ -47,15 +48,16 @@ func (r Record) Return(name string, at time.Time) (Record, []health.Fault, error
 	case g == nil:
 		return r, nil, fmt.Errorf("cannot return GPU %s: it is not known", name)
 	case g.State == InService:
-		return r, nil, fmt.Errorf("cannot return GPU %d: it is in service since %s", g.Index, g.Since.UTC().Format(stamp))
+		return r, nil, fmt.Errorf("cannot return GPU %d: it is in service since %s", g.Index,
+			g.Since.UTC().Format(stamp))
 	}
-	standing := g.Standing
-	if slices.ContainsFunc(standing, func(f health.Fault) bool { return f.Kind == gone }) {
+	standing := g.ActiveFaults
+	if slices.ContainsFunc(standing, func(f health.Fault) bool { return f.Kind == missing }) {
 		r.GPUs = slices.DeleteFunc(r.GPUs, func(g GPU) bool { return g.Name == name })
 		return r, standing, nil
 	}
 	g.move(InService, "returned by hand", at)
 	g.Acknowledged, g.Strikes = slices.Clone(standing), nil
-	g.Idle, g.Dirty = nil, nil // what is in use now is its level
+	g.Idle, g.DirtySince = nil, nil // the memory in use now is its idle level
 	return r, standing, nil
 }

@@ -8,18 +8,18 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// How the tasks of a GPU ended, against those of its siblings.
+// This file compares how the tasks of a GPU and of its siblings ended.
 
 const (
-	// failures is the warning on a GPU whose tasks end badly more often than its siblings'
-	// do: Value of the last Limit of them.
+	// failures is the warning on a GPU with tasks that fail more often than those of its
+	// siblings: Value of the last Limit tasks.
 	failures health.Kind = "failed_tasks"
-	// maxOutcomes is how many of the last runs of a GPU count, and leastBad how many of
-	// them have to have ended badly for the numbers to mean something.
+	// maxOutcomes is the number of runs of a GPU that are compared. leastBad is the number
+	// of failures among them that the comparison needs.
 	maxOutcomes = 50
 	leastBad    = 3
-	// significance is the greatest chance, on a GPU that is like its siblings, of numbers
-	// that are a warning.
+	// significance is the greatest probability of such numbers, on a GPU that is like its
+	// siblings, that is a warning.
 	significance = 0.005
 )
 
@@ -28,20 +28,19 @@ const (
 	endedBadly = "x"
 )
 
-// badly reports whether a task ended as one does whose GPU let it down: by abort, which
-// is how ROCm ends a process after a fault (134), by another signal of a crash, or ended
-// from outside (137, 143), as a build that was aborted or took too long is. A test that
-// fails ends otherwise.
-func badly(status int) bool { return slices.Contains([]int{134, 135, 136, 137, 139, 143}, status) }
+// isBadExit reports whether a task ended as after a GPU fault: by abort, with which ROCm
+// ends a process (134), by another crash signal, or by a signal from outside (137, 143), as
+// in a build that was aborted or timed out. A failing test ends differently.
+func isBadExit(status int) bool { return slices.Contains([]int{134, 135, 136, 137, 139, 143}, status) }
 
-// count adds how a run ended to its GPUs, where it is known. One that had all of them
-// tells of none.
-func (r *Record) count(run Run) {
+// countOutcome adds a run's outcome to its GPUs, if it is known. A run on all GPUs allows
+// no comparison.
+func (r *Record) countOutcome(run Run) {
 	if run.Exit == nil || len(run.GPUs) == len(r.GPUs) {
 		return
 	}
 	letter := endedWell
-	if badly(*run.Exit) {
+	if isBadExit(*run.Exit) {
 		letter = endedBadly
 	}
 	for _, u := range run.GPUs {
@@ -52,9 +51,10 @@ func (r *Record) count(run Run) {
 	}
 }
 
-// compare warns of GPUs whose tasks end badly when those of their siblings do not. It
-// withholds none: a program that crashes each time on the GPU that it names looks the same.
-func (r *Record) compare() {
+// compareOutcomes warns about GPUs with tasks that fail when those of their siblings do
+// not. It quarantines no GPU, because a program that always crashes on the GPU that it
+// names looks the same.
+func (r *Record) compareOutcomes() {
 	allBad, total := 0, 0
 	for _, g := range r.GPUs {
 		allBad += strings.Count(g.Outcomes, endedBadly)
@@ -69,16 +69,17 @@ func (r *Record) compare() {
 	}
 }
 
-// Warned returns in words what speaks against a GPU that is in service; "" for nothing.
-func (g *GPU) Warned() string {
+// WarningText returns the warning about a GPU in service in words, and "" for none.
+func (g *GPU) WarningText() string {
 	if g.Warning == nil || g.State != InService {
 		return ""
 	}
-	return inWords(*g.Warning) + "; run a program on it with a result that you know"
+	return describe(*g.Warning) + "; run a program on it with a result that you know"
 }
 
-// chance is Fisher's exact test: how likely it is that of bad+otherBad bad ends in all+others
-// runs at least bad fall to one GPU's all runs, if it is like the others.
+// chance applies Fisher's exact test. It returns the probability that at least bad of the
+// bad+otherBad bad ends in all+others runs are in one GPU's all runs, if the GPU is like
+// the others.
 func chance(bad, all, otherBad, others int) float64 {
 	total, allBad := all+others, bad+otherBad
 	sum := 0.0
@@ -86,13 +87,13 @@ func chance(bad, all, otherBad, others int) float64 {
 		if allBad-k > others {
 			continue
 		}
-		sum += math.Exp(choose(all, k) + choose(others, allBad-k) - choose(total, allBad))
+		sum += math.Exp(logBinomial(all, k) + logBinomial(others, allBad-k) - logBinomial(total, allBad))
 	}
 	return min(1, sum)
 }
 
-// choose is the logarithm of n over k.
-func choose(n, k int) float64 {
+// logBinomial returns the logarithm of n over k.
+func logBinomial(n, k int) float64 {
 	a, _ := math.Lgamma(float64(n + 1))
 	b, _ := math.Lgamma(float64(k + 1))
 	c, _ := math.Lgamma(float64(n - k + 1))

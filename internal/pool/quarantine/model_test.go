@@ -15,7 +15,7 @@ import (
 
 // unacknowledged are the gates of a GPU that nobody acknowledged.
 func unacknowledged(g GPU) (gates int) {
-	_, fresh := part(g.Acknowledged, g.Standing)
+	_, fresh := splitAcknowledged(g.Acknowledged, g.ActiveFaults)
 	for _, f := range fresh {
 		if isGate(f) {
 			gates++
@@ -25,7 +25,7 @@ func unacknowledged(g GPU) (gates int) {
 }
 
 // Whatever GPUs, the exporter, the machine and people do in 10,000 steps.
-func TestModelKeepsItsPromises(t *testing.T) {
+func TestModelKeepsItsInvariants(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(16, 2026))
 	letters := []byte("................whHnd12bclkux")
 	now := [3]byte{'.', '.', '.'}
@@ -52,7 +52,7 @@ func TestModelKeepsItsPromises(t *testing.T) {
 		switch name := names[rnd.IntN(len(names))]; rnd.IntN(100) {
 		case 0:
 			if next, err := r.Withhold(name, "a person", at); err == nil {
-				require.Equal(t, Withheld, next.Find(name).State)
+				require.Equal(t, Quarantined, next.Find(name).State)
 				r = next
 			}
 		case 1:
@@ -73,7 +73,7 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			case p.Running && rnd.IntN(2) == 0: // it ends, or its process is gone
 				p.Running, p.Ended, p.End = false, at, []ProofEnd{Passed, Passed, Passed, Failed, NotRun, ""}[rnd.IntN(6)]
 				proofs[name] = p
-			case !p.Running && (slices.Contains(r.Due(), name) || rnd.IntN(100) == 0):
+			case !p.Running && (slices.Contains(r.DueProofs(), name) || rnd.IntN(100) == 0):
 				proofs[name] = Proof{Name: name, Command: proof, Began: at, Running: true}
 			}
 		}
@@ -109,21 +109,21 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			free := !slices.ContainsFunc(tasks, func(k Task) bool { return slices.Contains(k.GPUs, n) })
 			if g := told.Find(n); g != nil && g.State == InService && free && rnd.IntN(3) == 0 {
 				serial++
-				l.Tasks = append(l.Tasks, Task{Container: fmt.Sprint(serial), Like: []string{"", "a", "b"}[rnd.IntN(3)], GPUs: names[i : i+1]})
+				l.Tasks = append(l.Tasks, Task{Container: fmt.Sprint(serial), StepHash: []string{"", "a", "b"}[rnd.IntN(3)], GPUs: names[i : i+1]})
 			}
 		}
 		tasks = l.Tasks
 		r = Decide(r, l)
 
-		require.LessOrEqual(t, len(r.Met), maxMet)
+		require.LessOrEqual(t, len(r.FaultyRuns), maxFaultyRuns)
 		require.LessOrEqual(t, len(r.Runs), maxRuns)
 		for _, g := range r.GPUs {
 			require.False(t, g.Fault != nil && g.Fault.Kind == failures, "step %d: numbers alone withhold nothing", step)
 			require.LessOrEqual(t, len(g.Outcomes), maxOutcomes)
 		}
-		for _, m := range r.Met {
+		for _, m := range r.FaultyRuns {
 			require.NotEmpty(t, m.faulty(), "step %d", step)
-			require.NotEmpty(t, m.Why, "step %d", step)
+			require.NotEmpty(t, m.Reason, "step %d", step)
 		}
 		for v, n := range r.Verdicts {
 			fates[v] = n
@@ -135,50 +135,50 @@ func TestModelKeepsItsPromises(t *testing.T) {
 			if was == nil {
 				was = &GPU{State: InService}
 			}
-			fell := was.State != Withheld && g.State == Withheld // persons withhold between looks
+			fell := was.State != Quarantined && g.State == Quarantined // persons withhold between looks
 			require.Equal(t, was.Times+map[bool]uint64{true: 1}[fell], g.Times, "step %d: each time counts, and nothing else", step)
-			if was.State == Proving && g.State == Withheld && isGate(*g.Fault) {
+			if was.State == Proving && g.State == Quarantined && isGate(*g.Fault) {
 				require.LessOrEqual(t, len(g.Strikes), len(was.Strikes), "step %d: no task had it", step)
 			}
 			if g.State != was.State {
-				require.NotEmpty(t, g.Why, "step %d: no change without a reason", step)
+				require.NotEmpty(t, g.Reason, "step %d: no change without a reason", step)
 				require.Equal(t, at, g.Since)
 			}
-			require.Equal(t, g.State != InService, g.Out != nil)
-			require.Equal(t, g.State != InService, g.By != "")
+			require.Equal(t, g.State != InService, g.OutSince != nil)
+			require.Equal(t, g.State != InService, g.QuarantinedBy != "")
 			switch {
 			case policy == Off:
 				require.Equal(t, InService, g.State, "step %d: off is off", step)
 				continue
 			case policy == Manual:
-				require.NotEqual(t, ByHealth, g.By, "step %d: persons alone", step)
+				require.NotEqual(t, ByHealth, g.QuarantinedBy, "step %d: persons alone", step)
 			case l.Unknown != "":
 				require.Equal(t, was.State, g.State, "step %d: what is unknown changes nothing", step)
 			case unacknowledged(g) > 0:
-				require.Equal(t, Withheld, g.State, "step %d: %+v", step, g)
+				require.Equal(t, Quarantined, g.State, "step %d: %+v", step, g)
 			}
-			if was.By == ByHand {
-				require.Equal(t, Withheld, g.State, "step %d: until a person returns it", step)
+			if was.QuarantinedBy == ByHand {
+				require.Equal(t, Quarantined, g.State, "step %d: until a person returns it", step)
 			}
-			if policy == Auto && was.By == ByHealth && g.State == InService {
-				require.Empty(t, g.Standing, "step %d: it came back sick", step)
-				require.GreaterOrEqual(t, at.Sub(since[g.Name]), was.trial(), "step %d: it was not well for long enough", step)
-				require.False(t, was.Person, "step %d", step)
+			if policy == Auto && was.QuarantinedBy == ByHealth && g.State == InService {
+				require.Empty(t, g.ActiveFaults, "step %d: it came back sick", step)
+				require.GreaterOrEqual(t, at.Sub(since[g.Name]), was.probation(), "step %d: it was not well for long enough", step)
+				require.False(t, was.ManualReturn, "step %d", step)
 				if p := proofs[g.Name]; proof != "" {
 					require.Equal(t, Passed, p.End, "step %d: it came back without a proof", step)
 					require.Equal(t, proof, p.Command)
-					require.False(t, p.Began.Before(since[g.Name].Add(was.trial())), "step %d: the proof is an old one", step)
+					require.False(t, p.Began.Before(since[g.Name].Add(was.probation())), "step %d: the proof is an old one", step)
 					proved++
 				}
 			}
-			if g.Await != nil {
+			if g.PendingProof != nil {
 				require.Equal(t, Proving, g.State, "step %d", step)
-				require.NotEmpty(t, g.Await.Text)
-				require.False(t, g.Await.Due && proofs[g.Name].Running, "step %d: one at a time", step)
+				require.NotEmpty(t, g.PendingProof.Text)
+				require.False(t, g.PendingProof.Due && proofs[g.Name].Running, "step %d: one at a time", step)
 			}
-			if was.State == InService && g.State == Withheld {
+			if was.State == InService && g.State == Quarantined {
 				byTasks := g.Fault != nil && g.Fault.Kind == blamed
-				require.True(t, len(g.Standing) > 0 || byTasks, "step %d: withheld for nothing", step)
+				require.True(t, len(g.ActiveFaults) > 0 || byTasks, "step %d: withheld for nothing", step)
 			}
 		}
 		if len(before.GPUs) > 0 && l.Unknown != "" {
@@ -186,10 +186,10 @@ func TestModelKeepsItsPromises(t *testing.T) {
 		}
 	}
 	require.Positive(t, proved, "the model never proves a GPU")
-	for _, s := range []State{InService, Withheld, Proving} {
+	for _, s := range []State{InService, Quarantined, Proving} {
 		require.Greater(t, seen[s], 300, "the model hardly ever is %s", s)
 	}
-	for _, v := range []Verdict{Infrastructure, OfTask} {
+	for _, v := range []Verdict{Infrastructure, TaskCaused} {
 		require.Positive(t, fates[v], "the model never has the verdict %s", v)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // What a proof has of the GPU's memory is no level of rest, and has to be back after it.
-func TestMemoryOfAProofHasToBeBack(t *testing.T) {
+func TestMemoryOfAHealthCheckMustBeFreed(t *testing.T) {
 	const gib = 1 << 30
 	total := 64.0 * gib
 	r, at := Record{}, start
@@ -18,7 +18,7 @@ func TestMemoryOfAProofHasToBeBack(t *testing.T) {
 		s.Memory, s.Total = &memory, &total
 		other, _ := sign(1, '.')
 		at = at.Add(15 * time.Second)
-		l.At, l.GPUs = at, []Seen{s, other}
+		l.At, l.GPUs = at, []Reading{s, other}
 		r = Decide(r, l)
 		return r.Find(names[0])
 	}
@@ -27,17 +27,17 @@ func TestMemoryOfAProofHasToBeBack(t *testing.T) {
 	for range 25 {
 		look('.', gib)
 	}
-	require.Equal(t, []string{names[0]}, r.Due())
+	require.Equal(t, []string{names[0]}, r.DueProofs())
 	p := Proof{Name: names[0], Command: l.Proof, Began: at, Running: true}
 	l.Proofs = []Proof{p}
 	for range 8 {
 		g := look('.', 60*gib)
-		require.Empty(t, g.Standing)
+		require.Empty(t, g.ActiveFaults)
 		require.EqualValues(t, gib, *g.Idle)
 	}
 	p.Running, p.Ended, p.End = false, at, Passed
 	l.Proofs = []Proof{p}
 	require.Equal(t, InService, look('.', 60*gib).State)
 	require.Equal(t, InService, look('.', gib).State)
-	require.Nil(t, r.Find(names[0]).Dirty, "it was the driver, clearing up")
+	require.Nil(t, r.Find(names[0]).DirtySince, "it was the driver, clearing up")
 }

@@ -65,7 +65,7 @@ func tell(t *testing.T, text string) string {
 			}
 			who, gpus, ok := strings.Cut(w, ":")
 			require.True(t, ok, line)
-			task := Task{Container: who, Like: who[:1]}
+			task := Task{Container: who, StepHash: who[:1]}
 			for _, g := range gpus {
 				task.GPUs = append(task.GPUs, names[g-'0'])
 			}
@@ -77,23 +77,23 @@ func tell(t *testing.T, text string) string {
 			r = Decide(r, l)
 			for _, g := range r.GPUs {
 				if was := before.Find(g.Name); was != nil && was.State != g.State {
-					fmt.Fprintf(&out, "%6s  GPU %d  %s: %s\n", at.Sub(start), g.Index, g.State, g.Why)
+					fmt.Fprintf(&out, "%6s  GPU %d  %s: %s\n", at.Sub(start), g.Index, g.State, g.Reason)
 				}
 			}
 			for _, g := range r.GPUs {
-				if was := before.Find(g.Name); was != nil && was.Warned() != g.Warned() {
-					fmt.Fprintf(&out, "%6s  GPU %d  warning: %s\n", at.Sub(start), g.Index, g.Warned())
+				if was := before.Find(g.Name); was != nil && was.WarningText() != g.WarningText() {
+					fmt.Fprintf(&out, "%6s  GPU %d  warning: %s\n", at.Sub(start), g.Index, g.WarningText())
 				}
 			}
-			for _, run := range r.Met[min(len(before.Met), len(r.Met)):] {
+			for _, run := range r.FaultyRuns[min(len(before.FaultyRuns), len(r.FaultyRuns)):] {
 				exit := ""
 				if run.Exit != nil {
 					exit = fmt.Sprintf(", exit %d", *run.Exit)
 				}
 				for _, u := range run.faulty() {
-					fmt.Fprintf(&out, "%6s  %s  on GPU %d%s: %s\n", at.Sub(start), run.Container, u.Index, exit, Texts(u.Met))
+					fmt.Fprintf(&out, "%6s  %s  on GPU %d%s: %s\n", at.Sub(start), run.Container, u.Index, exit, DescribeFaults(u.NewFaults))
 				}
-				fmt.Fprintf(&out, "%6s  %s  %s: %s\n", at.Sub(start), run.Container, run.Verdict, run.Why)
+				fmt.Fprintf(&out, "%6s  %s  %s: %s\n", at.Sub(start), run.Container, run.Verdict, run.Reason)
 			}
 			if a := fmt.Sprint(r.Avoid()); a != fmt.Sprint(before.Avoid()) {
 				fmt.Fprintf(&out, "%6s  avoid %s\n", at.Sub(start), a)
@@ -104,7 +104,7 @@ func tell(t *testing.T, text string) string {
 	return out.String()
 }
 
-func TestTasksAndWhatTheyMet(t *testing.T) { goldens(t, "testdata/*.tale", tell) }
+func TestRunsOverRecordedTales(t *testing.T) { goldens(t, "testdata/*.tale", tell) }
 
 // The numbers are those of R's fisher.test(alternative="greater").
 func TestChanceIsFishersExactTest(t *testing.T) {
@@ -126,10 +126,10 @@ func TestChanceIsFishersExactTest(t *testing.T) {
 }
 
 // A decision leaves what it was made from as it was.
-func TestDecisionsShareNothingWithWhatWasBefore(t *testing.T) {
+func TestDecideDoesNotChangeThePreviousRecord(t *testing.T) {
 	a, _ := sign(0, '.')
 	b, _ := sign(1, 'r')
-	l := Look{At: start, Policy: Auto, GPUs: []Seen{a, b}, Tasks: []Task{{Container: "A1", Like: "A", GPUs: names[:2]}}}
+	l := Look{At: start, Policy: Auto, GPUs: []Reading{a, b}, Tasks: []Task{{Container: "A1", StepHash: "A", GPUs: names[:2]}}}
 	r := Decide(Record{}, l)
 	for i := range 12 {
 		l.At = l.At.Add(15 * time.Second)
@@ -137,7 +137,7 @@ func TestDecisionsShareNothingWithWhatWasBefore(t *testing.T) {
 		l.GPUs = slices.Clone(l.GPUs)
 		l.GPUs[i%2] = sick
 		if l.Tasks = nil; i%3 == 0 {
-			l.Tasks = []Task{{Container: fmt.Sprint("A", i), Like: "A", GPUs: names[i%2 : i%2+1]}}
+			l.Tasks = []Task{{Container: fmt.Sprint("A", i), StepHash: "A", GPUs: names[i%2 : i%2+1]}}
 		}
 		same := fmt.Sprintf("%+v", r)
 		was, err := encode(r)

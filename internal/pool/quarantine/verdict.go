@@ -9,31 +9,31 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Verdict is whose the faults are that a run met.
+// Verdict is the cause of a run's faults.
 type Verdict string
 
-// The verdicts.
+// Values of Verdict.
 const (
-	Infrastructure Verdict = "infrastructure" // the GPU's, its driver's or the machine's: run the build again
-	OfTask         Verdict = "task"           // the task's own: it met faults on one GPU after the other
+	Infrastructure Verdict = "infrastructure" // the GPU, its driver or the machine: run the build again
+	TaskCaused     Verdict = "task"           // the task itself: it had faults on one GPU after the other
 )
 
-// blamed is the fault of a GPU on which several tasks in a row met faults.
+// blamed is the fault of a GPU on which several tasks in a row had faults.
 const blamed health.Kind = "several_tasks"
 
-// memoryTime is how long a run that met faults counts against its task or its GPU.
+// memoryTime is how long a run with faults is used as evidence against its task or its GPU.
 const memoryTime = 24 * time.Hour
 
-// hardware are the kinds that no task brings about.
-var hardware = []health.Kind{health.UncorrectableErrors, health.BadPages, gone, notInKFD, leaked}
+// hardware lists the kinds that no task can cause.
+var hardware = []health.Kind{health.UncorrectableErrors, health.BadPages, missing, notInKFD, leaked}
 
-// finish judges a run that is over, and keeps it where it met something.
+// finish judges a run that is over, and keeps it if it had faults.
 func (r *Record) finish(run Run, l Look) {
 	faulty := run.faulty()
-	r.count(run)
+	r.countOutcome(run)
 	if len(faulty) == 0 {
-		for i := range r.Met {
-			if m := &r.Met[i]; alike(*m, run) {
+		for i := range r.FaultyRuns {
+			if m := &r.FaultyRuns[i]; sameTask(*m, run) {
 				m.Cleared = true
 			}
 		}
@@ -45,8 +45,8 @@ func (r *Record) finish(run Run, l Look) {
 		return
 	}
 	for _, u := range faulty {
-		if g := r.Find(u.Name); g != nil && !u.Shared && !slices.Contains(g.Blamed, run.name()) {
-			g.Blamed = append(slices.Clone(g.Blamed), run.name())
+		if g := r.Find(u.Name); g != nil && !u.Shared && !slices.Contains(g.Blamed, run.taskName()) {
+			g.Blamed = append(slices.Clone(g.Blamed), run.taskName())
 		}
 	}
 	for i := range run.GPUs {
@@ -56,17 +56,17 @@ func (r *Record) finish(run Run, l Look) {
 			}
 		}
 	}
-	run.Verdict, run.Why = r.verdict(run, faulty, l.At)
-	if run.Verdict == OfTask {
-		r.pardon(run)
+	run.Verdict, run.Reason = r.judge(run, faulty, l.At)
+	if run.Verdict == TaskCaused {
+		r.withdrawStrikes(run)
 	}
 	for _, u := range faulty {
 		g := r.Find(u.Name)
-		if g == nil || run.Verdict == OfTask || len(g.Blamed) < 2 {
+		if g == nil || run.Verdict == TaskCaused || len(g.Blamed) < 2 {
 			continue
 		}
 		if n := len(g.Blamed); g.State == InService && l.Policy == Auto {
-			g.strike(health.Fault{Kind: blamed, Value: float64(n)}, l.At)
+			g.recordStrike(health.Fault{Kind: blamed, Value: float64(n)}, l.At)
 		}
 		g.Blamed = nil
 	}
@@ -74,31 +74,31 @@ func (r *Record) finish(run Run, l Look) {
 		r.Verdicts = map[Verdict]int{}
 	}
 	r.Verdicts[run.Verdict]++
-	r.Met = append(r.Met, run)
-	r.Met = r.Met[max(0, len(r.Met)-maxMet):]
+	r.FaultyRuns = append(r.FaultyRuns, run)
+	r.FaultyRuns = r.FaultyRuns[max(0, len(r.FaultyRuns)-maxFaultyRuns):]
 }
 
-// name is what a run has in common with others of its task.
-func (run *Run) name() string {
-	if run.Like != "" {
-		return run.Like
+// taskName returns what a run has in common with others of its step.
+func (run *Run) taskName() string {
+	if run.StepHash != "" {
+		return run.StepHash
 	}
 	return run.Container
 }
 
-func alike(a, b Run) bool { return a.name() == b.name() }
+func sameTask(a, b Run) bool { return a.taskName() == b.taskName() }
 
-// verdict is whose the faults are, and why.
-func (r *Record) verdict(run Run, faulty []Use, at time.Time) (Verdict, string) {
+// judge returns the cause of the faults, and why.
+func (r *Record) judge(run Run, faulty []Use, at time.Time) (Verdict, string) {
 	shared, together := false, false
 	for _, u := range faulty {
 		shared = shared || u.Shared
 		if g := r.Find(u.Name); g != nil {
-			together = together || g.Together
+			together = together || g.CommonCause
 		}
-		for _, f := range u.Met {
+		for _, f := range u.NewFaults {
 			if slices.Contains(hardware, f.Kind) {
-				return Infrastructure, "no task brings this about: " + inWords(f)
+				return Infrastructure, "no task brings this about: " + describe(f)
 			}
 		}
 	}
@@ -108,10 +108,11 @@ func (r *Record) verdict(run Run, faulty []Use, at time.Time) (Verdict, string) 
 	case shared:
 		return Infrastructure, "several tasks had the GPU, so it is not known which of them met it"
 	case len(faulty) > 1:
-		return OfTask, fmt.Sprintf("it met faults on %d GPUs at once, and others had none", len(faulty))
+		return TaskCaused, fmt.Sprintf("it met faults on %d GPUs at once, and others had none", len(faulty))
 	}
-	if last := r.lastOf(run, at); last != nil {
-		return OfTask, fmt.Sprintf("a task like it met a fault on GPU %d at %s as well, and none ran to its end since", last.faulty()[0].Index, last.Began.UTC().Format(stamp))
+	if last := r.previousFaultyRun(run, at); last != nil {
+		return TaskCaused, fmt.Sprintf("a task like it met a fault on GPU %d at %s as well, and none ran to its "+
+			"end since", last.faulty()[0].Index, last.Began.UTC().Format(stamp))
 	}
 	if g := r.Find(faulty[0].Name); g != nil && len(g.Blamed) > 1 {
 		return Infrastructure, fmt.Sprintf("%d different tasks in a row met faults on this GPU", len(g.Blamed))
@@ -119,12 +120,12 @@ func (r *Record) verdict(run Run, faulty []Use, at time.Time) (Verdict, string) 
 	return Infrastructure, "this task has met no fault on another GPU"
 }
 
-// lastOf is the last run of such a task that met a fault on another GPU, where none was
-// well since.
-func (r *Record) lastOf(run Run, at time.Time) *Run {
-	for i := len(r.Met) - 1; i >= 0; i-- {
-		m := &r.Met[i]
-		if !alike(*m, run) {
+// previousFaultyRun returns the last run of the step, if it had a fault on another GPU and
+// no later run was without faults.
+func (r *Record) previousFaultyRun(run Run, at time.Time) *Run {
+	for i := len(r.FaultyRuns) - 1; i >= 0; i-- {
+		m := &r.FaultyRuns[i]
+		if !sameTask(*m, run) {
 			continue
 		}
 		if m.Cleared || at.Sub(m.Began).Abs() > memoryTime || m.faulty()[0].Name == run.faulty()[0].Name {
@@ -135,9 +136,9 @@ func (r *Record) lastOf(run Run, at time.Time) *Run {
 	return nil
 }
 
-// pardon takes the strikes back that a task cost its GPUs. They have to prove that they
-// are well all the same.
-func (r *Record) pardon(run Run) {
+// withdrawStrikes removes the strikes that a task caused on its GPUs. The GPUs still go
+// through their probation.
+func (r *Record) withdrawStrikes(run Run) {
 	for _, u := range run.faulty() {
 		g := r.Find(u.Name)
 		if g == nil {
@@ -145,25 +146,25 @@ func (r *Record) pardon(run Run) {
 		}
 		g.Blamed = nil
 		g.Strikes = slices.DeleteFunc(slices.Clone(g.Strikes), func(s time.Time) bool { return !s.Before(run.Began) })
-		g.Person = g.Person && len(g.Strikes) > maxStrikes
+		g.ManualReturn = g.ManualReturn && len(g.Strikes) > maxStrikes
 	}
 }
 
-// Avoided are GPUs that a task which looks like this one is given only where no other is
-// free: it met a fault there, and the GPU may be why.
-type Avoided struct{ GPU, Like string }
+// Avoided names a GPU that a rerun of a step gets only if no other is free, because the step
+// had a fault there and the GPU may be the cause.
+type Avoided struct{ GPU, StepHash string }
 
-// avoidTime is how long a task that is run again is kept from the GPU.
+// avoidTime is how long reruns of a step avoid the GPU.
 const avoidTime = time.Hour
 
-// Avoid are those of the last runs.
+// Avoid returns the GPUs of the last runs.
 func (r *Record) Avoid() (list []Avoided) {
-	for _, m := range r.Met {
-		if m.Like == "" || m.Cleared || m.Ended == nil || r.At.Sub(*m.Ended).Abs() > avoidTime {
+	for _, m := range r.FaultyRuns {
+		if m.StepHash == "" || m.Cleared || m.Ended == nil || r.At.Sub(*m.Ended).Abs() > avoidTime {
 			continue
 		}
 		for _, u := range m.faulty() {
-			if a := (Avoided{u.Name, m.Like}); !slices.Contains(list, a) {
+			if a := (Avoided{u.Name, m.StepHash}); !slices.Contains(list, a) {
 				list = append(list, a)
 			}
 		}

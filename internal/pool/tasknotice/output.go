@@ -15,27 +15,28 @@ import (
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// Why a task is not told.
+// Reasons that a task gets no notice.
 var (
 	errNoTask  = errors.New("no process runs in it besides its first one")
 	errFull    = errors.New("its output takes nothing now")
 	errNowhere = errors.New("its output is neither a terminal nor a pipe that Concourse reads")
 )
 
-// devpts and pipefs are types of file systems (statfs(2)); a terminal in devpts has the
-// major number of UNIX98_PTY_SLAVE_MAJOR, and its own as the minor (fs/devpts/inode.c).
+// devpts and pipefs are types of file systems (statfs(2)). A terminal in devpts has the
+// major number of UNIX98_PTY_SLAVE_MAJOR, and its own number as the minor
+// (fs/devpts/inode.c).
 const (
 	devpts, pipefs = 0x1cd1, 0x50495045
 	terminal       = 136
 )
 
-// Limits on what is looked at.
+// Limits of the search.
 const (
-	mostCalled = 16   // processes that Concourse started in one container
-	mostFiles  = 4096 // of one process
+	maxCalled    = 16   // processes that Concourse started in one container
+	maxOpenFiles = 4096 // of one process
 )
 
-// Tasks are those of a machine's containers.
+// Tasks accesses the tasks in a machine's containers.
 type Tasks struct {
 	// Leases finds a container's processes.
 	Leases lease.Leases
@@ -49,9 +50,9 @@ func (t Tasks) proc(parts ...string) string {
 	return filepath.Join(append([]string{root}, parts...)...)
 }
 
-// tell writes a line into the output of a container's task, as it stands there for the
-// build: that of the first process which Concourse started, the shim's child.
-func (t Tasks) tell(c container, text string) error {
+// notify writes a line into the output of a container's task, as the build shows it: the
+// output of the first process that Concourse started, which is a child of the shim.
+func (t Tasks) notify(c container, text string) error {
 	if len(c.tasks) == 0 {
 		return errNoTask
 	}
@@ -59,10 +60,11 @@ func (t Tasks) tell(c container, text string) error {
 	called := 0
 	for _, p := range c.tasks {
 		shim, err := t.parent(p)
-		if err != nil || shim == c.init.PID || slices.ContainsFunc(c.tasks, func(o lease.Process) bool { return o.PID == shim }) {
+		if err != nil || shim == c.init.PID ||
+			slices.ContainsFunc(c.tasks, func(o lease.Process) bool { return o.PID == shim }) {
 			continue
 		}
-		if called++; called > mostCalled {
+		if called++; called > maxCalled {
 			break
 		}
 		for _, number := range []string{"1", "2"} {
@@ -78,7 +80,7 @@ func (t Tasks) tell(c container, text string) error {
 	return why
 }
 
-// parent is a process's parent (/proc/PID/stat, field 4).
+// parent returns a process's parent (/proc/PID/stat, field 4).
 func (t Tasks) parent(p lease.Process) (int, error) {
 	text, err := os.ReadFile(t.proc(strconv.Itoa(p.PID), "stat"))
 	if err != nil {
@@ -91,8 +93,8 @@ func (t Tasks) parent(p lease.Process) (int, error) {
 	return strconv.Atoi(fields[1])
 }
 
-// write writes once, all or nothing where it is a pipe, and waits for nobody. The line is
-// one of its own, whatever the task has written so far.
+// write writes a line once and does not wait. A pipe gets all of it or nothing. The line
+// begins with a newline, because the task may have written part of a line.
 func (t Tasks) write(p lease.Process, number string, shim int, text string) error {
 	file, owner, err := t.open(p, number, shim)
 	if err != nil {
@@ -114,10 +116,9 @@ func (t Tasks) write(p lease.Process, number string, shim int, text string) erro
 	return nil
 }
 
-// open opens what a process has as a descriptor, without a right to read or write, where
-// that is a terminal or a pipe whose other end the shim has. A task can put there what it
-// likes, and a file system of its own may never answer: until it is known what it is,
-// the file itself is asked nothing.
+// open opens a descriptor of a process without a right to read or write. It accepts only a
+// terminal, or a pipe that the shim reads. A task can put any file there, and a file system
+// of its own may never answer. So the file itself is not accessed until its type is known.
 func (t Tasks) open(p lease.Process, number string, shim int) (fd int, owner uint32, err error) {
 	pid := strconv.Itoa(p.PID)
 	fd, err = unix.Open(t.proc(pid, "fd", number), unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -132,7 +133,7 @@ func (t Tasks) open(p lease.Process, number string, shim int) (fd int, owner uin
 			unix.Close(fd)
 		}
 	}()
-	if there, err := t.Leases.Alive(p); err != nil || !there { // else another has its number
+	if there, err := t.Leases.Alive(p); err != nil || !there { // otherwise another process has its number
 		return -1, 0, errors.Join(err, errNoTask)
 	}
 	own := "/proc/self/fd/" + strconv.Itoa(fd)
@@ -140,7 +141,7 @@ func (t Tasks) open(p lease.Process, number string, shim int) (fd int, owner uin
 	if err != nil {
 		return -1, 0, err
 	}
-	// Files of a path begin with "/", pipes without a name do not.
+	// Files with a path begin with "/", pipes without a name do not.
 	if pipe := strings.HasPrefix(name, "pipe:["); !pipe && t.fileSystem(pid, fd) != "devpts" {
 		return -1, 0, errNowhere
 	}
@@ -156,14 +157,14 @@ func (t Tasks) open(p lease.Process, number string, shim int) (fd int, owner uin
 	case st.Mode&unix.S_IFMT == unix.S_IFCHR && fs.Type == devpts && unix.Major(st.Rdev) == terminal:
 		other = "tty-index:" + strconv.Itoa(int(unix.Minor(st.Rdev)))
 	}
-	if other == "" || !t.has(shim, other) {
+	if other == "" || !t.hasOtherEnd(shim, other) {
 		return -1, 0, errNowhere
 	}
 	return fd, st.Uid, nil
 }
 
-// fileSystem is the type of the one that an open file is on, as the mounts that the
-// process sees tell.
+// fileSystem returns the type of an open file's file system, from the mounts that the
+// process sees.
 func (t Tasks) fileSystem(pid string, fd int) string {
 	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
 	if err != nil {
@@ -176,7 +177,7 @@ func (t Tasks) fileSystem(pid string, fd int) string {
 	return typeOf(string(mounts), field(string(info), "mnt_id:"))
 }
 
-// typeOf finds a mount in /proc/PID/mountinfo by its id; the type is after " - ".
+// typeOf finds a mount in /proc/PID/mountinfo by its id. The type is after " - ".
 func typeOf(mounts, id string) string {
 	for line := range strings.Lines(mounts) {
 		if first, rest, _ := strings.Cut(line, " "); first == id && id != "" {
@@ -188,7 +189,7 @@ func typeOf(mounts, id string) string {
 	return ""
 }
 
-// field is a value in /proc/PID/fdinfo/FD.
+// field returns a value in /proc/PID/fdinfo/FD.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name); ok {
@@ -198,16 +199,16 @@ func field(info, name string) string {
 	return ""
 }
 
-// has tells whether a process has the other end: a pipe's, which it reads, by the pipe's
-// name, or a terminal's master by the terminal's number.
-func (t Tasks) has(pid int, other string) bool {
+// hasOtherEnd reports whether a process has the other end: the reading end of a pipe with
+// this name, or the master of the terminal with this number.
+func (t Tasks) hasOtherEnd(pid int, other string) bool {
 	dir := t.proc(strconv.Itoa(pid))
 	f, err := os.Open(filepath.Join(dir, "fd"))
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	names, _ := f.Readdirnames(mostFiles)
+	names, _ := f.Readdirnames(maxOpenFiles)
 	index, master := strings.CutPrefix(other, "tty-index:")
 	return slices.ContainsFunc(names, func(name string) bool {
 		link, err := os.Readlink(filepath.Join(dir, "fd", name))
@@ -224,9 +225,9 @@ func (t Tasks) has(pid int, other string) bool {
 	})
 }
 
-// reopen opens a file for writing. It may belong to the task's user, and root is not
-// always one who may write to others' files: then it is opened as that user, by this
-// thread alone, which is thrown away.
+// reopen opens a file for writing. The file may belong to the task's user, and root may not
+// always write to such files. Then this thread opens it as that user, and is discarded
+// afterwards.
 func reopen(file int, owner uint32) (fd int, err error) {
 	path := "/proc/self/fd/" + strconv.Itoa(file)
 	const flags = unix.O_WRONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
@@ -236,7 +237,7 @@ func reopen(file int, owner uint32) (fd int, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and it is never unlocked
+		runtime.LockOSThread() // it is never unlocked
 		if err = unix.Setfsuid(int(owner)); err == nil {
 			fd, err = unix.Open(path, flags, 0)
 		}

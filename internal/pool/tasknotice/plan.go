@@ -1,15 +1,19 @@
-// Package tasknotice tells a build that a GPU fell sick under it: one line into the output
-// of its task, and on demand the task's end. Plan, a pure function, makes of what
-// quarantine decided who is told what, once; Tasks carries it out on the processes of
-// Concourse's containers, with root's rights, and on no others. It waits for no task, and
-// decides nothing about GPUs.
+// Package tasknotice informs a build about a fault of its GPU: it writes a line into the
+// task's output and, if configured, ends the task. Plan is a pure function that turns the
+// decisions of quarantine into notices, each only once. Tasks delivers them to processes of
+// Concourse's containers, with root's rights, and to no others. The package waits for no
+// task, and decides nothing about GPUs.
 package tasknotice
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"slices"
 	"time"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -18,88 +22,91 @@ import (
 // Action is the option gpu-hang-action.
 type Action string
 
-// The actions.
+// Values of Action.
 const (
-	Write   Action = "write"    // tell the build, and let it run
-	EndTask Action = "end-task" // tell it, and end its task
+	Write   Action = "write"    // write a notice, and let the task run
+	EndTask Action = "end-task" // write a notice, and end the task
 )
 
 const (
-	// fresh is how long it counts who had a GPU. A process that dies of a hang has it
-	// open no more when the hang is seen; readings of users come each 15 s.
+	// fresh is how long the last use of a GPU is remembered. A process that a hang ends no
+	// longer has the GPU open when the hang is seen. Readings of users come every 15 s.
 	fresh = time.Minute
-	// grace is what a task has between SIGTERM and SIGKILL, to save what it has and to
-	// clean up. Container runtimes give 10 to 30 s; one that hangs in the driver uses none.
+	// grace is the time between SIGTERM and SIGKILL in which a task can save its results
+	// and clean up. Container runtimes use 10 to 30 s. A task that hangs in the driver
+	// needs none.
 	grace = 30 * time.Second
 )
 
-// Look is what is known at one time.
+// Look holds the input of one plan.
 type Look struct {
 	At     time.Time
 	Action Action
 	Record quarantine.Record
-	// Users are the containers that have a GPU, by the GPU's name. A GPU whose users are
-	// not known is not in it.
+	// Users lists the containers that have a GPU, by the GPU's name. A GPU is missing if
+	// its users are not known.
 	Users map[string][]string
 }
 
-// Memory is what is remembered from look to look, until a reboot.
+// Memory is kept from look to look, until a reboot.
 type Memory struct {
-	// Had is when a container was last known to have a GPU: by the GPU's name, and the
-	// container's.
-	Had    map[string]map[string]time.Time `json:"had,omitempty"`
-	Told   []Told                          `json:"told,omitempty"`
-	Ending []Ending                        `json:"ending,omitempty"`
+	// LastUses has the last time that a container had a GPU, by the names of the GPU and
+	// the container.
+	LastUses map[string]map[string]time.Time `json:"had,omitempty"`
+	Notified []Notified                      `json:"told,omitempty"`
+	Ending   []Ending                        `json:"ending,omitempty"`
 }
 
-// Told is a container that was told of a fault.
-type Told struct {
+// Notified names a container that has got the notice of a fault.
+type Notified struct {
 	Container string    `json:"container"`
 	GPU       string    `json:"gpu"`   // its name
-	Since     time.Time `json:"since"` // it is withheld, which tells one fault from the next
+	Since     time.Time `json:"since"` // of the quarantine, which identifies the fault
 }
 
-// Ending is a container whose task was asked to end.
+// Ending names a container with a task that was requested to end.
 type Ending struct {
 	Container string        `json:"container"`
 	Init      lease.Process `json:"init"`
 	At        time.Time     `json:"at"`
 }
 
-// Note is what one container is told.
+// Note holds the notice for one container.
 type Note struct {
 	Container string
-	About     []Told
-	Text      string // one line, without its end
-	End       bool   // its task is ended after it
+	About     []Notified
+	Text      string // one line, without a newline
+	End       bool   // end its task afterwards
 }
 
-// Plan is whom to tell what, and the memory once that is done.
+// Plan returns the notices, and the memory after they are delivered.
 func (m Memory) Plan(l Look) (Memory, []Note) {
-	m.Had = m.had(l)
-	m.Told = slices.DeleteFunc(slices.Clone(m.Told), func(t Told) bool {
+	m.LastUses = m.lastUses(l)
+	m.Notified = slices.DeleteFunc(slices.Clone(m.Notified), func(t Notified) bool {
 		g := l.Record.Find(t.GPU)
-		return g == nil || g.State != quarantine.Withheld || !g.Since.Equal(t.Since)
+		return g == nil || g.State != quarantine.Quarantined || !g.Since.Equal(t.Since)
 	})
 	var notes []note
 	for _, g := range l.Record.GPUs {
-		fault, gate := g.Met()
+		fault, gate := g.TaskFault()
 		if fault == nil {
 			continue
 		}
 		_, known := l.Users[g.Name]
-		for container, seen := range m.Had[g.Name] {
-			t := Told{container, g.Name, g.Since}
-			if !wellknown.IsHandle(container) || slices.ContainsFunc(m.Told, t.same) {
+		for container, seen := range m.LastUses[g.Name] {
+			t := Notified{container, g.Name, g.Since}
+			if !wellknown.IsHandle(container) || slices.ContainsFunc(m.Notified, t.same) {
 				continue
 			}
-			m.Told = append(m.Told, t)
-			// Who had it a moment ago, and has not now, may have done with it.
+			m.Notified = append(m.Notified, t)
+			// A task that had it a moment ago, and does not now, may be finished with it.
 			end := gate && l.Action == EndTask && (seen.Equal(l.At) || !known)
-			notes = collect(notes, note{container, wordsOf(g), gate, end, []Told{t}, []int{g.Index}})
+			notes = collect(notes, note{container, describeFault(g), gate, end, []Notified{t}, []int{g.Index}})
 		}
 	}
-	slices.SortFunc(m.Told, func(a, b Told) int { return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.GPU, b.GPU)) })
+	slices.SortFunc(m.Notified, func(a, b Notified) int {
+		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.GPU, b.GPU))
+	})
 	slices.SortFunc(notes, func(a, b note) int {
 		return cmp.Or(cmp.Compare(a.container, b.container), cmp.Compare(a.words, b.words))
 	})
@@ -110,8 +117,8 @@ func (m Memory) Plan(l Look) (Memory, []Note) {
 	return m, all
 }
 
-// had is Had with this look, less what is old.
-func (m Memory) had(l Look) map[string]map[string]time.Time {
+// lastUses returns LastUses with this look and without old entries.
+func (m Memory) lastUses(l Look) map[string]map[string]time.Time {
 	all := map[string]map[string]time.Time{}
 	put := func(gpu, container string, at time.Time) {
 		if all[gpu] == nil {
@@ -119,7 +126,7 @@ func (m Memory) had(l Look) map[string]map[string]time.Time {
 		}
 		all[gpu][container] = at
 	}
-	for gpu, containers := range m.Had {
+	for gpu, containers := range m.LastUses {
 		for container, at := range containers {
 			if age := l.At.Sub(at); age >= 0 && age <= fresh {
 				put(gpu, container, at)
@@ -134,12 +141,50 @@ func (m Memory) had(l Look) map[string]map[string]time.Time {
 	return all
 }
 
-func (t Told) same(o Told) bool {
+func (t Notified) same(o Notified) bool {
 	return t.Container == o.Container && t.GPU == o.GPU && t.Since.Equal(o.Since)
 }
 
-// without is the memory of who is still to be told.
+// without returns the memory before this notice, so that it is sent again.
 func (m Memory) without(n Note) Memory {
-	m.Told = slices.DeleteFunc(slices.Clone(m.Told), func(t Told) bool { return slices.ContainsFunc(n.About, t.same) })
+	m.Notified = slices.DeleteFunc(slices.Clone(m.Notified),
+		func(t Notified) bool { return slices.ContainsFunc(n.About, t.same) })
 	return m
+}
+
+// File is the Memory. It is below /run, because no container outlives a reboot.
+const File = "/run/concourse-charm/gpu-notes.json"
+
+// Read reads the memory. A missing or damaged file is treated as empty: at worst a build
+// gets a notice twice.
+func Read(r host.Root) (m Memory, err error) {
+	data, err := r.ReadFile(File)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotFile) {
+		return m, nil
+	}
+	if err != nil {
+		return m, err
+	}
+	return decode(data), nil
+}
+
+func decode(data []byte) (m Memory) {
+	if err := json.Unmarshal(data, &m); err != nil {
+		return Memory{}
+	}
+	for _, e := range m.Ending {
+		if !wellknown.IsHandle(e.Container) || e.Init.PID < 2 {
+			return Memory{}
+		}
+	}
+	return m
+}
+
+// write replaces the memory in one step.
+func write(r host.Root, m Memory) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return r.WriteFile(File, append(data, '\n'), 0o600)
 }

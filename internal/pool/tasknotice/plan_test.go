@@ -47,7 +47,7 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 	u.at = u.at.Add(15 * time.Second)
 	l := quarantine.Look{At: u.at, Policy: quarantine.Auto}
 	for i, name := range []string{gpu0, gpu1} {
-		s := quarantine.Seen{Name: name, Index: i, GFX: "gfx1100", Up: true, State: health.Healthy}
+		s := quarantine.Reading{Name: name, Index: i, GFX: "gfx1100", Up: true, State: health.Healthy}
 		if f, sick := faults[name]; sick {
 			s.State, s.Faults = health.Critical, []health.Fault{f}
 		}
@@ -78,7 +78,7 @@ type users = map[string][]string
 
 const hung = `concourse-ci-machine: GPU 0: hangs or is in reset (ring gfx timeout), seen at 12:00:30 UTC. Withheld from new tasks. What ran on it may be lost or wrong`
 
-func TestBuildOnASickGPUIsToldOnce(t *testing.T) {
+func TestBuildOnAFaultyGPUIsNotifiedOnce(t *testing.T) {
 	u := newUnit(t, Write)
 	has := users{gpu0: {build}, gpu1: {another}}
 	require.Equal(t, []string{"1 " + hung + ": run the build again"}, texts(u.look(faults{gpu0: hang}, has)))
@@ -89,11 +89,11 @@ func TestBuildOnASickGPUIsToldOnce(t *testing.T) {
 	require.Len(t, u.look(faults{gpu0: hang}, users{gpu0: {build, another}}), 1)
 	// It is well again, and then not: that is another fault.
 	require.Empty(t, u.look(nil, has))
-	require.Empty(t, u.memory.Told)
+	require.Empty(t, u.memory.Notified)
 	require.Len(t, u.look(faults{gpu0: hang}, has), 2, "the other had it a moment ago")
 }
 
-func TestWhoIsTold(t *testing.T) {
+func TestContainersToNotify(t *testing.T) {
 	for name, c := range map[string]struct {
 		action Action
 		before users
@@ -128,7 +128,7 @@ func TestHeatEndsNoTask(t *testing.T) {
 	require.Equal(t, []string{"1 concourse-ci-machine: GPU 0: junction at 111 of 110 °C, seen at 12:05:30 UTC. Withheld from new tasks. This task keeps it, and may be slow"}, told)
 }
 
-func TestPersonsWithholdWithoutAWord(t *testing.T) {
+func TestManualQuarantineSendsNoNotice(t *testing.T) {
 	u := newUnit(t, EndTask)
 	var err error
 	u.record, err = u.record.Withhold(gpu0, "swap the riser", u.at)
@@ -136,17 +136,17 @@ func TestPersonsWithholdWithoutAWord(t *testing.T) {
 	require.Empty(t, u.look(faults{gpu0: hang}, users{gpu0: {build}}))
 }
 
-func TestWhoHadItLongAgoIsNotTold(t *testing.T) {
+func TestOldUsersAreNotNotified(t *testing.T) {
 	u := newUnit(t, Write)
 	require.Empty(t, u.look(nil, users{gpu0: {build}}))
 	for range 5 {
 		require.Empty(t, u.look(nil, users{gpu0: {}}))
 	}
-	require.Empty(t, u.memory.Had)
+	require.Empty(t, u.memory.LastUses)
 	require.Empty(t, u.look(faults{gpu0: hang}, users{gpu0: {}}))
 }
 
-func TestWhoCouldNotBeToldIsToldLater(t *testing.T) {
+func TestFailedNoticeIsSentLater(t *testing.T) {
 	u := newUnit(t, Write)
 	notes := u.look(faults{gpu0: hang}, users{gpu0: {build, another}})
 	require.Len(t, notes, 2)

@@ -10,21 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/pool/lease"
 )
 
-// settle is the time between a line and the task's end. Concourse can lose what a task
-// with a terminal says right before it ends.
+// settle is the time between a notice and the task's end. Concourse can lose the last
+// output of a task with a terminal.
 const settle = time.Second
 
-// Tell does what follows from a look, and says on w what it did. That a task can't be
-// told or ended is no error: it is tried again at later looks where that can help.
-func (t Tasks) Tell(h host.Host, w io.Writer, l Look) error {
+// Notify plans and delivers the notices of a look, and logs its actions to w. A task that
+// cannot be notified or ended is not an error. It is tried again at later looks if that can
+// help.
+func (t Tasks) Notify(h host.Host, w io.Writer, l Look) error {
 	before, err := Read(h.Root)
 	if err != nil {
 		return err
 	}
 	m, notes := before.Plan(l)
-	// First, so that a kill between the two costs a line and does not repeat it.
+	// First, so that a kill between the two loses a notice and does not repeat it.
 	if err := write(h.Root, m); err != nil {
 		return err
 	}
@@ -32,7 +34,7 @@ func (t Tasks) Tell(h host.Host, w io.Writer, l Look) error {
 	for _, n := range notes {
 		c, err := t.find(n.Container)
 		if err == nil {
-			err = t.tell(c, n.Text)
+			err = t.notify(c, n.Text)
 		}
 		switch {
 		case err == nil:
@@ -48,20 +50,20 @@ func (t Tasks) Tell(h host.Host, w io.Writer, l Look) error {
 			end = append(end, n.Container)
 		}
 	}
-	m.Ending = t.goOn(w, m.Ending, l.At)
+	m.Ending = t.continueEnds(w, m.Ending, l.At)
 	if len(end) > 0 {
 		h.Sleep(settle)
 	}
 	for _, handle := range end {
-		if e, ok := t.begin(w, handle, l.At); ok {
+		if e, ok := t.beginEnd(w, handle, l.At); ok {
 			m.Ending = append(m.Ending, e)
 		}
 	}
 	return write(h.Root, m)
 }
 
-// begin asks a container's task to end.
-func (t Tasks) begin(w io.Writer, handle string, at time.Time) (e Ending, ok bool) {
+// beginEnd sends SIGTERM to a container's task.
+func (t Tasks) beginEnd(w io.Writer, handle string, at time.Time) (e Ending, ok bool) {
 	c, err := t.find(handle)
 	if err == nil {
 		err = t.signal(c, unix.SIGTERM)
@@ -74,9 +76,9 @@ func (t Tasks) begin(w io.Writer, handle string, at time.Time) (e Ending, ok boo
 	return Ending{handle, c.init, at}, true
 }
 
-// goOn ends those that were asked to, and did not within their time. It returns those
-// that still have a process.
-func (t Tasks) goOn(w io.Writer, all []Ending, at time.Time) (left []Ending) {
+// continueEnds kills tasks that did not end within their time. It returns those that still
+// have a process.
+func (t Tasks) continueEnds(w io.Writer, all []Ending, at time.Time) (left []Ending) {
 	for _, e := range all {
 		c, err := t.find(e.Container)
 		if errors.Is(err, errNoContainer) || err == nil && (c.init != e.Init || len(c.tasks) == 0) {
@@ -87,7 +89,8 @@ func (t Tasks) goOn(w io.Writer, all []Ending, at time.Time) (left []Ending) {
 			continue
 		}
 		if err == nil {
-			fmt.Fprintf(w, "the task in container %s does not end by itself: %d processes are killed\n", e.Container, len(c.tasks))
+			fmt.Fprintf(w, "the task in container %s does not end by itself: %d processes are killed\n",
+				e.Container, len(c.tasks))
 			err = t.signal(c, unix.SIGKILL)
 		}
 		if err != nil {
@@ -95,4 +98,45 @@ func (t Tasks) goOn(w io.Writer, all []Ending, at time.Time) (left []Ending) {
 		}
 	}
 	return left
+}
+
+var errNoContainer = errors.New("no such container runs")
+
+// container holds the processes of a container.
+type container struct {
+	init  lease.Process // idle, in Concourse's
+	tasks []lease.Process
+}
+
+// find finds a container by its handle.
+func (t Tasks) find(handle string) (c container, err error) {
+	inits, err := t.Leases.Inits(handle)
+	switch {
+	case err != nil:
+		return c, err
+	case len(inits) == 0:
+		return c, errNoContainer
+	case len(inits) > 1:
+		return c, fmt.Errorf("processes %d and %d both look like its first one", inits[0].PID, inits[1].PID)
+	}
+	c.init = inits[0]
+	tasks, there, err := t.Leases.Members(c.init)
+	if c.tasks = tasks; err == nil && !there {
+		err = errNoContainer
+	}
+	return c, err
+}
+
+// signal sends a signal to all processes of a container except its init. Concourse sees its
+// own process end, and the build fails as if a command failed. Tasks.find identified the
+// processes by their namespace. Each one is verified again when the kernel holds it for
+// this program, so no other process can get the signal.
+func (t Tasks) signal(c container, sig unix.Signal) error {
+	var failed error
+	for _, p := range c.tasks {
+		if err := t.Leases.Signal(p, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+			failed = err
+		}
+	}
+	return failed
 }

@@ -10,19 +10,20 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// note is a Note before it is put into words: GPUs of one container with the same fault,
-// as partitions of one board have it, are one line.
+// note holds a Note before its text is made. GPUs of one container with the same fault, such
+// as partitions of one board, share one line.
 type note struct {
 	container, words string
 	gate, end        bool
-	about            []Told
+	about            []Notified
 	gpus             []int
 }
 
-// collect adds a note of one GPU to the others.
+// collect adds the note of one GPU to the others.
 func collect(notes []note, n note) []note {
 	at := slices.IndexFunc(notes, func(o note) bool {
-		return o.container == n.container && o.words == n.words && o.gate == n.gate && o.about[0].Since.Equal(n.about[0].Since)
+		return o.container == n.container && o.words == n.words && o.gate == n.gate &&
+			o.about[0].Since.Equal(n.about[0].Since)
 	})
 	if at < 0 {
 		return append(notes, n)
@@ -32,16 +33,16 @@ func collect(notes []note, n note) []note {
 	return notes
 }
 
-// wordsOf says what a GPU was withheld for.
-func wordsOf(g quarantine.GPU) string {
-	words := quarantine.Texts([]health.Fault{*g.Fault})
-	if g.Together {
+// describeFault returns why a GPU was quarantined.
+func describeFault(g quarantine.GPU) string {
+	words := quarantine.DescribeFaults([]health.Fault{*g.Fault})
+	if g.CommonCause {
 		words = quarantine.AllAtOnce + ": " + words
 	}
 	return words
 }
 
-// text is the line that a build shows.
+// text returns the line for the build.
 func (n note) text() string {
 	names := make([]string, len(n.gpus))
 	for i, g := range n.gpus {
@@ -51,7 +52,8 @@ func (n note) text() string {
 		n.about[0].Since.UTC().Format("15:04:05 UTC") + ". Withheld from new tasks. "
 	switch {
 	case n.end:
-		text += "What ran on it may be lost or wrong, so this task is ended now (gpu-hang-action=end-task): run the build again"
+		text += "What ran on it may be lost or wrong, so this task is ended now (gpu-hang-action=end-task): run " +
+			"the build again"
 	case n.gate:
 		text += "What ran on it may be lost or wrong: run the build again"
 	default:
@@ -60,6 +62,6 @@ func (n note) text() string {
 	return sanitize.Line(text, maxText)
 }
 
-// maxText is in characters, of 4 bytes at most: a pipe takes all of a text or nothing up
-// to PIPE_BUF, 4096 bytes.
+// maxText is in characters of at most 4 bytes. A pipe takes all of a text or nothing up to
+// PIPE_BUF, 4096 bytes.
 const maxText = 1000

@@ -61,13 +61,13 @@ func GPUWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
 // Telling is the worker telling of each of its GPUs, since a time: those in out are
 // withheld, and of those that it leases the ones in held are.
 func Telling(w model.Worker, since time.Time, out, held []int) model.Worker {
-	w.GPUs.Told = since
+	w.GPUs.Since = since
 	var archs []string
 	for _, a := range w.GPUs.Archs {
 		archs = append(archs, slices.Repeat([]string{a.Arch}, a.GPUs)...)
 	}
 	for i := range w.GPUs.Count {
-		g := relation.ToldGPU{Index: i, Model: "AMD Instinct", Service: "in_service"}
+		g := relation.PublishedGPU{Index: i, Model: "AMD Instinct", Service: "in_service"}
 		if i < len(archs) {
 			g.GFX = archs[i]
 		}

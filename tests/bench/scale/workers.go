@@ -45,12 +45,12 @@ func (b *bench) join(n int, kind string) (s sample, err error) {
 		if err != nil {
 			return s, err
 		}
-		for k, v := range relation.WorkerBag(key, fmt.Sprintf("worker-%d-0badcafe", n-1), "8.2.5") {
+		for k, v := range relation.WorkerDatabag(key, fmt.Sprintf("worker-%d-0badcafe", n-1), "8.2.5") {
 			all[k] = v
 		}
 		// The same for all, so that the web's limit of tasks stays as it is.
 		gpus := relation.WorkerGPUs{Runtime: "rocm", Count: 8, Exclusive: true, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: 8}}}
-		for k, v := range gpus.Bag() {
+		for k, v := range gpus.Databag() {
 			all[k] = v
 		}
 	}

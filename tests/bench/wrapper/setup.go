@@ -142,7 +142,7 @@ func (b *bench) configure(gpus int) error {
 		Env:     map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "HIP_ARCHES": "gfx1100"},
 		Folders: &oci.Folders{Root: b.path("srv")},
 		// As on a unit none of whose GPUs is withheld: there is no such file.
-		Withheld: &oci.Withheld{File: filepath.Join(b.fast, "withheld.json"), GPUs: leased},
+		Quarantine: &oci.Quarantine{File: filepath.Join(b.fast, "withheld.json"), GPUs: leased},
 	}
 	if err := writeJSON(b.path(fmt.Sprintf("wrapper%d.json", gpus)), config); err != nil {
 		return err

@@ -39,9 +39,11 @@ func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) err
 	}
 	c.Event = juju.Event{Name: "update-status", Unit: facts.Unit}
 	var u unitNow
-	if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
+	d, err := c.Decide(ctx)
+	if err != nil {
 		return err
 	}
+	u.Facts, u.Want, u.Problems = d.Facts, d.Want, d.Problems
 	u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 	return c.writeFleet(ctx, w, u, f)
 }
@@ -112,13 +114,13 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 			archs = append(archs, fmt.Sprintf("%s=%d", a.Arch, a.GPUs))
 		}
 		for _, g := range w.Each {
-			if g.Out() {
+			if g.Quarantined() {
 				out = append(out, fmt.Sprintf("GPU %d %s", g.Index, g.Service))
 			}
 		}
 		texts[4], texts[5], texts[9] = fmt.Sprint(w.GPUs), orDash(strings.Join(archs, ",")), strings.Join(out, ", ")
 		if texts[6] = "not told"; w.InService != nil {
-			texts[6], texts[8] = fmt.Sprint(*w.InService), ago(all.Time.Sub(*w.Told))
+			texts[6], texts[8] = fmt.Sprint(*w.InService), ago(all.Time.Sub(*w.Since))
 		}
 		switch {
 		case w.Free != nil:

@@ -32,7 +32,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitNow, _ map[string]any) (
 			return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables it again
 		}
 	}
-	for waited := time.Duration(0); waited < u.Config.DrainTimeout; waited += landPoll {
+	for waited := time.Duration(0); waited < u.Config.WorkerDrainTimeout; waited += landPoll {
 		states, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
 		if err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitNow, _ map[string]any) (
 		}
 		c.Host.Sleep(landPoll)
 	}
-	return map[string]any{"landed": false}, fmt.Errorf("cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they end, and takes no new ones", u.Config.DrainTimeout)
+	return map[string]any{"landed": false}, fmt.Errorf("cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they end, and takes no new ones", u.Config.WorkerDrainTimeout)
 }
 
 const landPoll = 2 * time.Second

@@ -42,7 +42,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 	down, api := to < current, c.api(u)
 	if down { // a web of the older release may have no workers at first
 		c.say(ctx)("Waiting for running builds to end")
-		if err := web.Hold(ctx, c.Host, api, u.Facts.Web.Workers); err != nil {
+		if err := web.HoldBuilds(ctx, c.Host, api, u.Facts.Web.Workers); err != nil {
 			c.say(ctx)(fmt.Sprintf("Builds: %v", err))
 		}
 	}
@@ -60,7 +60,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitNow, params map[strin
 	}
 	_, err = c.Host.Run(ctx, resource.Systemctl("start", concourse.WebUnit))
 	if err == nil && down {
-		err = web.Release(ctx, c.Host, api, u.Want.Web.LocalURL)
+		err = web.ResumeBuilds(ctx, c.Host, api, u.Want.Web.LocalURL)
 	}
 	if failed == nil {
 		failed = err

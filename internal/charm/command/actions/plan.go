@@ -42,11 +42,11 @@ func (c *Actions) ShowPlan(ctx context.Context, w io.Writer) error {
 
 // planText is the plan as people read it, and its number of steps.
 func (c *Actions) planText(ctx context.Context) (string, int, error) {
-	_, want, problems, err := c.Decide(ctx)
+	d, err := c.Decide(ctx)
 	if err != nil {
 		return "", 0, err
 	}
-	return c.planOf(ctx, want, problems)
+	return c.planOf(ctx, d.Want, d.Problems)
 }
 
 func (c *Actions) planOf(ctx context.Context, want charm.Desired, problems []config.Problem) (string, int, error) {
@@ -82,7 +82,7 @@ func (c *Actions) planOf(ctx context.Context, want charm.Desired, problems []con
 			return "", 0, err
 		}
 	}
-	if len(due)+len(deferred) == 0 && want.OperatorsTurn() {
+	if len(due)+len(deferred) == 0 && want.NeedsOperator() {
 		b.WriteString("nothing to do for the charm: what is said above is the operator's part\n")
 		return b.String(), 0, nil
 	}

@@ -38,7 +38,7 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]
 		}
 		// One whose tasks did not end while its unit was there stays as retiring.
 		leaves := w.State == "landing" || w.State == "retiring"
-		if w.State == "running" && u.Facts.Web.Left(name) && !u.Facts.Web.Related(name) {
+		if w.State == "running" && u.Facts.Web.HasLeft(name) && !u.Facts.Web.Related(name) {
 			// Without its key it stays in the list as running for a while.
 			if err := api.Land(ctx, w); err != nil {
 				return nil, err
@@ -59,14 +59,14 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitNow, params map[string]
 // expel takes the key of a worker that left and drains, and cuts it off: who prunes it
 // does not wait for its tasks. The next hook forgets it.
 func (c *Actions) expel(ctx context.Context, u unitNow, name string) error {
-	if !u.Facts.Web.Left(name) {
+	if !u.Facts.Web.HasLeft(name) {
 		return nil
 	}
 	facts, web := u.Facts, *u.Facts.Web
-	web.Gone = slices.Clone(web.Gone)
-	for i := range web.Gone {
-		if web.Gone[i].Name == name {
-			web.Gone[i].Until = time.Time{}
+	web.Departed = slices.Clone(web.Departed)
+	for i := range web.Departed {
+		if web.Departed[i].Name == name {
+			web.Departed[i].Until = time.Time{}
 		}
 	}
 	facts.Web = &web

@@ -63,9 +63,11 @@ func (c *Actions) work(do func(ctx context.Context, u unitNow, params map[string
 		}
 		defer unlock()
 		var u unitNow
-		if u.Facts, u.Want, u.Problems, err = c.Decide(ctx); err != nil {
+		d, err := c.Decide(ctx)
+		if err != nil {
 			return nil, err
 		}
+		u.Facts, u.Want, u.Problems = d.Facts, d.Want, d.Problems
 		u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 		return do(ctx, u, params)
 	}
@@ -108,7 +110,7 @@ func (c *Actions) say(ctx context.Context) func(string) {
 }
 
 func (c *Actions) api(u unitNow) *concourse.API {
-	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.AdminUser, u.Want.Web.Secret[model.AdminPassword], "")
+	return concourse.NewAPI(u.Want.Web.LocalURL, u.Config.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "")
 }
 
 // answer is an action whose result, called key, is the text that a person gets on

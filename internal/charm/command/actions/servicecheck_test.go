@@ -24,7 +24,7 @@ func onHost(t *testing.T, host string) *Actions {
 func sickness(c *Actions, faults map[string]health.Fault, names ...string) quarantine.Record {
 	l := quarantine.Look{At: c.Host.Now().Add(-time.Hour), Policy: quarantine.Auto}
 	for i, name := range names {
-		l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
 	}
 	r := quarantine.Decide(quarantine.Record{}, l)
 	l.At = l.At.Add(time.Second)
@@ -64,7 +64,7 @@ func TestCheckStatusNamesWithheldGPUsWithTheCommandThatHelps(t *testing.T) {
 			r := sickness(c, map[string]health.Fault{b: hang}, a, b)
 			l := quarantine.Look{At: c.Host.Now().Add(-30 * time.Minute), Policy: quarantine.Auto}
 			for i, name := range []string{a, b} {
-				l.GPUs = append(l.GPUs, quarantine.Seen{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+				l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
 			}
 			return quarantine.Decide(r, l)
 		}, []string{
@@ -73,7 +73,7 @@ func TestCheckStatusNamesWithheldGPUsWithTheCommandThatHelps(t *testing.T) {
 			"ok      gpus in service: 1 of 2"}},
 		"too often": {func() quarantine.Record {
 			r := sickness(c, map[string]health.Fault{b: hang}, a, b)
-			r.Find(b).Person = true
+			r.Find(b).ManualReturn = true
 			return r
 		}, []string{
 			"FAILED  service of " + two + ": is withheld since " + at +

@@ -1,0 +1,134 @@
+package charm
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"runtime"
+	"slices"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/predecessor"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu/amd"
+)
+
+// observe reads the state that units of both roles have. It changes nothing and runs only
+// commands that read.
+func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Config,
+	units func() (map[string]resource.UnitState, error)) (role.Observed, error) {
+	o := role.Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Arch: runtime.GOARCH, CharmDir: c.CharmDir,
+		Machine: machine.Observe(c.Host.Root).Under(facts.Juju), Now: c.Host.Now()}
+	var err error
+	if o.Units, err = units(); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the systemd units")
+	}
+	o.Install = amd.ObserveInstall(c.Host.Root)
+	if o.Kernel, err = c.Host.ReadText("/proc/sys/kernel/osrelease"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return o, jujuerrors.Annotate(err, "cannot observe the kernel")
+	}
+	if o.Trust, err = role.ObserveTrust(c.Host.Root, len(facts.Authorities.Relations) > 0); err != nil {
+		return o, err
+	}
+	if model.Leaving(c.Event.Name) {
+		return o, nil // removal does not depend on the rest
+	}
+	o.Predecessor, o.Remarks = predecessor.Leftovers(c.Host.Root), predecessor.Remarks(c.Host.Root)
+	web := ""
+	if facts.Role != model.WebRole {
+		tsa, _ := model.ChooseTSA(facts)
+		web = tsa.Version
+	}
+	if err := c.observeRelease(ctx, &o, web); err != nil {
+		return o, err
+	}
+	work := concourse.WorkFolder(o.Shared())
+	var there bool
+	if o.WorkerID, there = concourse.ReadWorkerID(c.Host.Root, work); !there && facts.Role != model.WebRole {
+		o.WorkerID = c.NewID()
+	}
+	o.KeptName, _ = predecessor.WorkerName(c.Host.Root, work)
+	return o, nil
+}
+
+// decideRole returns the desired state of the unit in its role.
+func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, err error) {
+	defer func() { want.EndsTasks = role.EndsTasks(u.Event, u.Facts) }()
+	switch {
+	case model.Leaving(u.Event):
+		want.Desired = desireRemoval(u)
+	case u.Facts.Role == model.WebRole:
+		o, err := web.Observe(ctx, c.Host, u)
+		if err != nil {
+			return want, err
+		}
+		d := web.Desire(o, worker.Gone(u))
+		want.Desired, want.Web = d.Desired, d.Web
+		want.Resources = append(want.Resources, commandLink{u.CharmDir})
+	default:
+		o, err := worker.Observe(ctx, c.Host, u)
+		if err != nil {
+			return want, err
+		}
+		d := worker.Desire(o, web.RemoveFromWorker(u))
+		want.Desired, want.Worker = d.Desired, d.Worker
+		want.Resources = append(want.Resources, commandLink{u.CharmDir})
+	}
+	// finishToolkit in Hook has done this before. It is repeated for commands that only
+	// print the plan.
+	want.Resources = append([]plan.Resource{amd.ToolkitKept()}, want.Resources...)
+	return want, nil
+}
+
+// showUnits queries systemd in the background. The returned function waits for the result.
+func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitState, error) {
+	type answer struct {
+		units map[string]resource.UnitState
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, concourse.WebUnit, role.PebbleUnit,
+			worker.RefreshUnit, worker.PluginUnit)
+		done <- answer{units, err}
+	}()
+	return func() (map[string]resource.UnitState, error) {
+		a := <-done
+		return a.units, a.err
+	}
+}
+
+// Desired describes the state that the unit should have. The part of the role that the unit
+// does not have is empty.
+type Desired struct {
+	role.Desired
+	Worker worker.Worker
+	Web    web.Web
+}
+
+// MainUnit returns the systemd unit of the role, or "".
+func (d Desired) MainUnit() string {
+	switch {
+	case d.Web.Up:
+		return concourse.WebUnit
+	case d.Worker.Up:
+		return concourse.Unit
+	}
+	return ""
+}
+
+// NeedsOperator reports whether only the operator can remove an obstacle to the unit's work.
+func (d Desired) NeedsOperator() bool {
+	return d.Worker.Driver != nil && len(d.Worker.Driver.Decision.Remedies) > 0 ||
+		slices.ContainsFunc(d.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
+}

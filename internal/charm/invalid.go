@@ -1,0 +1,56 @@
+package charm
+
+import (
+	"context"
+
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
+)
+
+// desireEnding returns the changes of a unit with invalid options: whatever the operator
+// ended must end, and workers that left lose their access. In cfg invalid options have
+// their defaults.
+func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.Config,
+	units func() (map[string]resource.UnitState, error)) (want Desired, err error) {
+	o := role.Observed{Event: c.Event.Name, Facts: facts, Config: cfg, Now: c.Host.Now()}
+	if o.Units, err = units(); err != nil {
+		return want, err
+	}
+	want.EndsTasks = role.EndsTasks(o.Event, facts)
+	if facts.Role == model.WebRole {
+		d, err := web.Ending(ctx, c.Host, o)
+		want.Desired.Resources, want.Web = d.Resources, d.Web
+		return want, err
+	}
+	want.Resources, err = worker.Ending(c.Host, o)
+	return want, err
+}
+
+// endOnly applies a decision of a unit with invalid options. The status names the options.
+func (c *Charm) endOnly(ctx context.Context, d Decision) error {
+	want := d.Want
+	want.Causes = causesOf(d.Problems)
+	due, deferred, err := c.Plan(ctx, want)
+	if err != nil {
+		return err
+	}
+	if err := c.logPlan(ctx, due, deferred); err != nil {
+		return err
+	}
+	notes, err := due.Apply(ctx, c.showProgress(ctx))
+	if err != nil {
+		return c.failed(ctx, want, err)
+	}
+	if err := c.logNotes(ctx, notes); err != nil {
+		return err
+	}
+	if err := c.forgetDeparted(d.Facts, want, notes); err != nil {
+		return err
+	}
+	return c.setStatus(ctx, status.Of("", want.Causes))
+}

@@ -1,0 +1,60 @@
+package charm
+
+import (
+	"context"
+	"slices"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/gpu/amd"
+)
+
+// desireRemoval returns the state of a unit that is being removed. The hook stop ends its
+// services after tasks had their time. The hook remove deletes the files of both roles.
+// Releases stay, because other units may share them. They contain no secret.
+func desireRemoval(o role.Observed) role.Desired {
+	const why = "the unit is being removed"
+	d := role.Desired{Remove: true, Resources: slices.Concat(
+		worker.Stop(o, why, role.RunningTasks, o.Config.WorkerDrainTimeout), web.Stop(o, why), role.StopPebble(o, why))}
+	if o.Event != "remove" {
+		return d
+	}
+	d.Resources = slices.Concat(d.Resources, worker.Leave(o, why), web.RemoveAll(why), role.RemovePebble(why),
+		role.DesireTrust(o.Trust, nil), []plan.Resource{
+			resource.Absent{Path: release.UnitRecord(o.Facts.Unit), Why: why},
+			resource.Absent{Path: programs, Why: why, Tree: true},
+			noCommandLink{o.CharmDir, why},
+			// StateDir has the records of all other files, so it is removed near the end.
+			noState{why},
+			resource.Absent{Path: versionFile, Why: why},
+			resource.NoStamps{Why: why},
+		})
+	return d
+}
+
+// programs is the charm's own folder with the link to the release, the wrapper and dispatch.
+const programs = "/opt/concourse-ci-machine"
+
+// noState removes the charm's state. Files of other packages may still be stored there. If
+// they cannot be restored, the hook fails and Juju runs it again.
+type noState struct{ why string }
+
+// Diff implements plan.Resource.
+func (s noState) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	p, err := resource.Absent{Path: model.StateDir, Why: s.why, Tree: true}.Diff(ctx, h)
+	for i, step := range p {
+		p[i].Do = func(ctx context.Context) error {
+			if err := amd.ToolkitKept().PutBack(ctx, h); err != nil {
+				return err
+			}
+			return step.Do(ctx)
+		}
+	}
+	return p, err
+}

@@ -1,0 +1,71 @@
+package charm
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/gpu/nvidia"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+	"concourse-ci-machine/internal/testutil/roletest"
+)
+
+// D18: the predecessor never drained.
+func TestD18StopAndRemoveDrainFirst(t *testing.T) {
+	for _, event := range []string{"stop", "remove"} {
+		up := resource.UnitState{Load: "loaded", Active: "active", Sub: "running", File: "enabled"}
+		d := desireRemoval(role.Observed{Event: event, Config: roletest.Config(t, map[string]any{"worker-drain-timeout": "30s"}),
+			Units: map[string]resource.UnitState{concourse.Unit: up, role.PebbleUnit: up}})
+		require.True(t, d.Remove)
+		drain, ok := d.Resources[0].(concourse.Drain)
+		require.True(t, ok, "%T", d.Resources[0])
+		require.Equal(t, 30*time.Second, drain.Limit)
+		require.Equal(t, event == "remove", resourcetest.Absent(d.Resources, concourse.ConfigDir), "keys go when the unit does")
+		require.Equal(t, event == "remove", slices.ContainsFunc(d.Resources, func(r plan.Resource) bool { _, is := r.(noState); return is }))
+		require.False(t, resourcetest.Absent(d.Resources, concourse.WorkDir))
+	}
+}
+
+func TestRemovedUnitDeletesItsFiles(t *testing.T) {
+	h, r := roletest.Brought(t)
+	p := roletest.Changes(t, h, desireRemoval(role.Observed{Event: "remove", Config: roletest.Config(t, nil)}).Resources)
+	text := roletest.Ops(p)
+	last := strings.LastIndex(text, "remove package ")
+	require.Less(t, last, strings.Index(text, "remove "+model.StateDir), "the note of packages goes after them")
+	_, err := p.Apply(context.Background(), nil)
+	require.NoError(t, err)
+	require.Equal(t, 2, len(r.Ran), r.Ran)
+	for _, path := range slices.Concat(amd.ToolkitFiles(), nvidia.Files(), []string{cdi.Path, nvidia.Path, model.StateDir}) {
+		require.False(t, h.Exists(path), path)
+	}
+	for _, path := range roletest.Operators {
+		require.True(t, h.Exists(path), path)
+	}
+}
+
+// D21, D3: no role's leftovers keep running.
+func TestD21EachRoleRemovesTheOther(t *testing.T) {
+	gone := worker.Gone(role.Observed{})
+	require.True(t, resourcetest.Absent(gone, concourse.UnitFile))
+	require.True(t, resourcetest.Absent(gone, concourse.EnvFile))
+	require.True(t, slices.ContainsFunc(gone, func(r plan.Resource) bool { _, is := r.(concourse.Drain); return is }))
+
+	gone = web.RemoveFromWorker(role.Observed{Config: roletest.Config(t, nil)})
+	require.False(t, resourcetest.Service(t, gone, concourse.WebUnit).Up)
+	for _, path := range []string{concourse.WebUnitFile, "/var/lib/concourse/config.env", "/var/lib/concourse/keys"} {
+		require.True(t, resourcetest.Absent(gone, path), path)
+	}
+}

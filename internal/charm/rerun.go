@@ -1,0 +1,74 @@
+package charm
+
+import (
+	"context"
+
+	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse/release"
+	"concourse-ci-machine/internal/gpu/nvidia"
+)
+
+// run distinguishes the runs of the pipeline in one hook.
+type run string
+
+// A hook has at most two runs. The last one never causes another.
+const (
+	firstRun run = "first"
+	lastRun  run = "last"
+)
+
+// rerunReason names why a hook has a second run, "" for none.
+type rerunReason string
+
+const (
+	releaseFailed      rerunReason = "the new release ended, so the previous one is used again"
+	driverIsNew        rerunReason = "the GPUs of the new driver are not known yet"
+	descriptionsAreNew rerunReason = "the new descriptions of GPUs are not used yet"
+	limitIsUnknown     rerunReason = "the limits of the new release's worker are not known yet"
+)
+
+// rerun returns the reason for a second run of the pipeline. upgrades reports that this run
+// installed another release, changed that it had steps.
+func (c *Charm) rerun(ctx context.Context, want Desired, upgrades, changed bool) (rerunReason, error) {
+	if upgrades {
+		failed, err := c.watchUpgrade(ctx, want)
+		if failed {
+			return releaseFailed, err
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case driverInstalled(want.Worker, changed):
+		return driverIsNew, nil
+	case c.gpusDescribed(want.Worker):
+		return descriptionsAreNew, nil
+	case c.limitUnknown(want.Worker):
+		return limitIsUnknown, nil
+	}
+	return "", nil
+}
+
+// gpusDescribed reports whether this run described GPUs that it could not know when it
+// began. The next run makes them available to tasks.
+func (c *Charm) gpusDescribed(want worker.Worker) bool {
+	if !want.Describes {
+		return false
+	}
+	names, err := worker.NVIDIADevices(c.Host.Root)
+	return err == nil && len(names) > 0 && nvidia.ReadAttempt(c.Host.Root) == nil
+}
+
+// limitUnknown reports whether this run installed a release with an uninspected worker.
+// The next run finds out which limits it supports.
+func (c *Charm) limitUnknown(want worker.Worker) bool {
+	_, id, installed := release.Installed(c.Host.Root)
+	return want.GPUs.Exclusive && installed && want.Asked != id
+}
+
+// driverInstalled reports whether this run installed a driver that tasks waited for. Only
+// the next run can find the GPUs of that driver.
+func driverInstalled(w worker.Worker, changed bool) bool {
+	return changed && w.Driver != nil && !w.Driver.Computes && w.Driver.Decision.Driver
+}

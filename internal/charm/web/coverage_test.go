@@ -1,0 +1,41 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+	"concourse-ci-machine/internal/testutil/roletest"
+)
+
+func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
+	o := withWorkers(observedWeb(t, map[string]any{"required-archs": "gfx950,gfx942,gfx1201"}), roletest.GPUWorker("gpu/0", 8, false, false))
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "no worker has gfx950, gfx1201 (required-archs)"}}, Desire(o, nil).Causes)
+	one := roletest.GPUWorker("gpu/0", 8, false, false)
+	one.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 4}, {Arch: "gfx1201", GPUs: 4}}
+	require.Empty(t, Desire(withWorkers(o, one, roletest.GPUWorker("gpu/1", 8, true, true)), nil).Causes)
+}
+
+func TestStatusNamesRequiredArchitecturesInQuarantine(t *testing.T) {
+	o := observedWeb(t, map[string]any{"required-archs": "gfx942"})
+	all := []int{0, 1}
+	sick, well := roletest.Telling(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2, false, false)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "all GPUs of gfx942 are withheld (required-archs)"}}, Desire(withWorkers(o, sick), nil).Causes)
+	require.Empty(t, Desire(withWorkers(o, sick, well), nil).Causes)
+	require.Empty(t, Desire(withWorkers(o, roletest.Telling(well, hosttest.Now, all[:1], nil)), nil).Causes)
+}
+
+func TestExporterCountsTheWorkersOfRequiredArchitectures(t *testing.T) {
+	layer := func(set map[string]any) string {
+		data, ok := resourcetest.File(Desire(observedWeb(t, set), nil).Resources, role.PebbleDir+"/layers/001-concourse-exporter.yaml")
+		require.True(t, ok)
+		return data
+	}
+	require.Contains(t, layer(map[string]any{"enable-metrics": true, "required-archs": "gfx950,gfx942"}), "--required-archs=gfx950,gfx942")
+	require.NotContains(t, layer(map[string]any{"enable-metrics": true}), "required-archs")
+}

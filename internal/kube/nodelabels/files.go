@@ -1,0 +1,120 @@
+package nodelabels
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
+)
+
+const (
+	topology = "/sys/class/kfd/kfd/topology/nodes"
+	module   = "/sys/module/amdgpu"
+)
+
+// Read reads the AMD GPUs of Discover.
+func Read(r host.Root, gpus []gpu.GPU) Machine {
+	m := Machine{DriverVersion: text(r, module+"/version"), DriverSource: text(r, module+"/srcversion")}
+	for i, g := range gpus {
+		m.GPUs = append(m.GPUs, read(r, g))
+		if i == 0 {
+			m.ComputePartitions = r.Exists(path.Join(g.Sysfs, "available_compute_partition"))
+			m.MemoryPartitions = r.Exists(path.Join(g.Sysfs, "available_memory_partition"))
+		}
+	}
+	return m
+}
+
+func read(r host.Root, g gpu.GPU) GPU {
+	of := GPU{Slot: gpu.Slot(g.PCI, g.Partition), Family: family(g.GFX, g.DeviceID),
+		DeviceID: fmt.Sprintf("%04x", g.DeviceID), ProductName: g.Name, Style: gpu.Style(r, g)}
+	var vram uint64
+	if g.KFDNode >= 0 {
+		node := path.Join(topology, strconv.Itoa(g.KFDNode))
+		has := properties(text(r, path.Join(node, "properties")))
+		if simds := has["simd_count"]; simds > 0 {
+			of.SIMDs = strconv.FormatUint(simds, 10)
+			if per := has["simd_per_cu"]; per > 0 {
+				of.CUs = strconv.FormatUint(simds/per, 10)
+			}
+		}
+		vram = properties(text(r, path.Join(node, "mem_banks/0/properties")))["size_in_bytes"]
+	}
+	if vram == 0 && g.Partition == 0 && of.Style == "" { // otherwise it is the memory of all partitions
+		vram, _ = strconv.ParseUint(text(r, path.Join(g.Sysfs, "mem_info_vram_total")), 10, 64)
+	}
+	if vram > 0 {
+		const mib = 1 << 20
+		of.VRAM = fmt.Sprintf("%dG", (vram/mib+512)/1024) // to the nearest GiB
+	}
+	return of
+}
+
+// text returns a file's content, and "" if it is missing, because not all GPUs have all
+// files.
+func text(r host.Root, file string) string { return gpu.Attribute(r, file) }
+
+// properties parses KFD's lines of a name and a decimal number.
+func properties(text string) map[string]uint64 {
+	of := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseUint(value, 10, 64); err == nil {
+			of[name] = n
+		}
+	}
+	return of
+}
+
+// Files of Node Feature Discovery. Its worker reads each file of Dir (its source "local").
+const (
+	Parent = "/etc/kubernetes/node-feature-discovery" // exists if it is set up
+	Dir    = Parent + "/features.d"
+	File   = Dir + "/concourse-gpu"
+)
+
+// Lines formats labels for Node Feature Discovery, sorted by name. It adds Node Feature
+// Discovery's own prefix to a name without one, because with the gate DisableAutoPrefix
+// such names are refused. It writes no comment, which version 0.13 reads as a label.
+func Lines(labels map[string]string) []byte {
+	labels = maps.Clone(labels)
+	if v, is := labels[anyGPU]; is {
+		delete(labels, anyGPU)
+		labels[anyGPUNFD] = v
+	}
+	var b bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(&b, "%s=%s\n", name, labels[name])
+	}
+	return b.Bytes()
+}
+
+// nodeName matches the names of Kubernetes nodes: DNS subdomains of RFC 1123.
+var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// Manifest returns a node with only these labels, for kubectl apply --server-side. kubectl
+// adds them to the node, and removes labels that a later manifest no longer has.
+func Manifest(node string, labels map[string]string) ([]byte, error) {
+	if !nodeName.MatchString(node) || len(node) > 253 {
+		return nil, fmt.Errorf("cannot label node %q: no node can have that name; kubectl get nodes has the "+
+			"names", node)
+	}
+	type metadata struct {
+		Name   string            `yaml:"name"`
+		Labels map[string]string `yaml:"labels"`
+	}
+	return yaml.Marshal(struct {
+		APIVersion string   `yaml:"apiVersion"`
+		Kind       string   `yaml:"kind"`
+		Metadata   metadata `yaml:"metadata"`
+	}{"v1", "Node", metadata{node, labels}})
+}

@@ -1,0 +1,182 @@
+package oci
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/pool/admission"
+	"concourse-ci-machine/internal/pool/lease"
+)
+
+const hung = "is withheld since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"
+
+// withholding lets the testbed's two GPUs be withheld, by the names a and b.
+func withholding(b *testbed) func(*Config) {
+	return func(c *Config) {
+		c.Visible = []string{"AMD_VISIBLE_DEVICES"}
+		c.Quarantine = &Quarantine{File: b.path("withheld.json"), GPUs: []LeasedGPU{
+			{"a", []string{"/dev/dri/renderD128"}}, {"b", []string{"/dev/dri/renderD129"}}}}
+	}
+}
+
+func (b *testbed) withhold(t *testing.T, names ...string) {
+	t.Helper()
+	var gpus []admission.Quarantined
+	for _, n := range names {
+		gpus = append(gpus, admission.Quarantined{Name: n, Reason: hung})
+	}
+	b.put(t, "withheld.json", string(admission.Encode(admission.File{GPUs: gpus})))
+}
+
+const elsewhere = "; " + lease.RunAgain + " [container c1]"
+
+func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
+	b := newTestbed(t)
+	for name, devices := range map[string][]string{"named each": {"amd.com/gpu=0", "amd.com/gpu=GPU-3c4d"},
+		"all as one": {"amd.com/gpu=all"}} {
+		t.Run(name, func(t *testing.T) {
+			b.configure(t, func(c *Config) { withholding(b)(c); c.Devices = devices })
+			require.NoError(t, os.RemoveAll(b.path("withheld.json")))
+			b.bundle(t, "task")
+			require.NoError(t, b.create())
+			require.Len(t, b.given(t), 2, "no file: none is withheld")
+
+			b.withhold(t, "a", "a GPU of nobody")
+			for _, set := range [][]any{nil, {"GPU_COUNT=1"}, {"GPU_COUNT=all"}, {"AMD_VISIBLE_DEVICES=all"},
+				{"AMD_VISIBLE_DEVICES=0,1", "GPU_COUNT=1"}, {"AMD_VISIBLE_DEVICES=1"}} {
+				b.bundle(t, "task", env(set...))
+				require.NoError(t, b.create(), set)
+				require.Equal(t, []string{"/dev/dri/renderD129"}, b.given(t), set)
+			}
+			for set, want := range map[string]string{
+				"AMD_VISIBLE_DEVICES=0": "cannot give the task 1 GPU: 0 of the 1 that the task names can be " +
+					"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
+				"AMD_VISIBLE_DEVICES=0-1": "cannot give the task 2 GPUs: 1 of the 2 that the task names can be " +
+					"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
+				"GPU_COUNT=2": "cannot give the task 2 GPUs: 1 of the 2 that this unit gives can be " +
+					"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
+				"GPU_COUNT=3": "cannot give the task 3 GPUs: this unit gives 2; ask for fewer by " +
+					"GPU_COUNT [container c1]",
+			} {
+				b.bundle(t, "task", env(set))
+				require.EqualError(t, b.create(), want)
+				require.Nil(t, b.argv)
+			}
+			b.bundle(t, "task", env("GPU_COUNT=0"))
+			require.NoError(t, b.create())
+			b.bundle(t, "check")
+			require.NoError(t, b.create(), "no task")
+
+			b.withhold(t, "a", "b")
+			b.bundle(t, "task")
+			require.EqualError(t, b.create(), "cannot give the task 1 GPU: 0 of the 2 that this unit gives can "+
+				"be given; GPU 0 (GPU-1a2b, 0000:03:00.0) "+
+				hung+", GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+elsewhere)
+		})
+	}
+}
+
+func TestQuarantinedGPUIsNotLeased(t *testing.T) {
+	b := exclusive(t)
+	b.configure(t, func(c *Config) {
+		c.Devices = []string{"amd.com/gpu=GPU-3c4d", "amd.com/gpu=GPU-1a2b"}
+		c.Leases = &Leases{Dir: b.path("leases"), GPUs: []LeasedGPU{{"GPU-3c4d",
+			[]string{"/dev/dri/renderD129"}}, {"GPU-1a2b", []string{"/dev/dri/renderD128"}}}}
+		withholding(b)(c)
+	})
+	b.withhold(t, "b") // the lowest by links and index
+	for set, want := range map[string]string{
+		"AMD_VISIBLE_DEVICES=1": "cannot lease 1 GPU: 0 of the 1 that the task names can be given; GPU 1 " +
+			"(GPU-3c4d, 0000:c4:00.0) " + hung + elsewhere,
+		"GPU_COUNT=2": "cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 1 (GPU-3c4d, " +
+			"0000:c4:00.0) " + hung + elsewhere,
+		"GPU_COUNT=3": "cannot lease 3 GPUs: this unit has 2; ask for fewer by GPU_COUNT [container c1]",
+	} {
+		require.EqualError(t, b.task(t, "c1", set), want)
+	}
+	require.NoError(t, b.task(t, "c1", "GPU_COUNT=all"), "all that can be given")
+	require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
+	require.Equal(t, []string{"c1", ""}, b.held(t))
+	require.EqualError(t, b.task(t, "c2"), "cannot lease 1 GPU: 0 of 2 are free; 0 (GPU-1a2b, 0000:03:00.0) is "+
+		"held by the task of container c1 since 03:04:05 UTC (0s); "+
+		"GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+"; "+lease.RunAgain+" [container c2]")
+
+	b.withhold(t, "a", "b")
+	require.EqualError(t, b.task(t, "c1"), "cannot lease 1 GPU: 0 of this unit's 2 can be given; GPU 1 "+
+		"(GPU-3c4d, 0000:c4:00.0) "+hung+", GPU 0 (GPU-1a2b, 0000:03:00.0) "+hung+elsewhere)
+	process := b.path("process.json")
+	b.put(t, "process.json", `{"user":{"uid":0,"gid":0},"args":["sh"],"env":["A=b"],"cwd":"/"}`)
+	require.NoError(t, b.call("exec", "--process", process, "c2-without-a-lease"), "an exec asks nobody")
+}
+
+// What guards builds against a sick GPU must not stop all of them.
+func TestUnusableListQuarantinesNoGPU(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, b *testbed){
+		"damaged":   func(t *testing.T, b *testbed) { b.put(t, "withheld.json", `{"gpus":[{"name":"a",`) },
+		"no list":   func(t *testing.T, b *testbed) { b.put(t, "withheld.json", `[]`) },
+		"another's": func(t *testing.T, b *testbed) { b.euid++ },
+		"others write it": func(t *testing.T,
+			b *testbed) {
+			require.NoError(t, os.Chmod(b.path("withheld.json"), 0o666))
+		},
+		"a folder": func(t *testing.T, b *testbed) {
+			require.NoError(t, os.Remove(b.path("withheld.json")))
+			b.put(t, "withheld.json/x", "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTestbed(t)
+			b.configure(t, withholding(b))
+			b.withhold(t, "a")
+			s, err := b.readConfig()
+			require.NoError(t, err)
+			require.Len(t, b.readAdmission(s).GPUs, 1)
+			if name == "another's" && os.Geteuid() == 0 {
+				require.NoError(t, os.Chown(b.path("withheld.json"), 4711, 4711))
+			}
+			spoil(t, b)
+			if name == "another's" && os.Geteuid() != 0 {
+				require.NotEmpty(t, b.dir) // the file is this user's, and the wrapper now another's
+			}
+			require.Empty(t, b.readAdmission(s))
+		})
+	}
+}
+
+func TestTaskThatRequestsAMissingGPUIsRefused(t *testing.T) {
+	b := newTestbed(t)
+	b.configure(t, func(c *Config) {
+		c.Devices, c.Specs, c.Visible, c.Missing = nil, nil, []string{"AMD_VISIBLE_DEVICES"}, "this unit has none now"
+	})
+	for _, set := range []string{"GPU_COUNT=1", "GPU_COUNT=all", "AMD_VISIBLE_DEVICES=0", "GPU_COUNT=two"} {
+		b.bundle(t, "task", env(set))
+		require.EqualError(t, b.create(),
+			"cannot give the task a GPU, as it asks for: this unit has none now [container c1]", set)
+		require.Nil(t, b.argv)
+	}
+	for _, set := range []string{"A=b", "GPU_COUNT=0", "GPU_COUNT=", "AMD_VISIBLE_DEVICES=none",
+		"AMD_VISIBLE_DEVICES=all"} {
+		b.bundle(t, "task", env(set))
+		before := b.text(t)
+		require.NoError(t, b.create(), set)
+		require.Equal(t, before, b.text(t))
+	}
+	b.bundle(t, "check", env("GPU_COUNT=1"))
+	require.NoError(t, b.create(), "no task")
+}
+
+func TestQuarantineInTheConfigIsChecked(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"withheld":{"file":"x"}}`:                                                                   `withheld: file: "x" is not an absolute path`,
+		`{"withheld":{"file":"/x","gpus":[{"name":"a"}]}}`:                                            `withheld: gpus: "a" is no name with nodes, or there twice`,
+		`{"withheld":{"file":"/x","gpus":[{"name":"a","nodes":["n"]}]}}`:                              `withheld: gpus: "n" is no absolute path, or there twice`,
+		`{"withheld":{"file":"/x","gpus":[{"name":"a","nodes":["/n"]},{"name":"b","nodes":["/n"]}]}}`: `withheld: gpus: "/n" is no absolute path, or there twice`,
+		`{"withheld":{"path":"/x"}}`:                                                                  `this version of the wrapper does not know it`,
+		`{"missing":1}`:                                                                               `"missing": it is a number, not a string`,
+	} {
+		_, err := decodeConfig([]byte(in))
+		require.ErrorContains(t, err, want, in)
+	}
+}

@@ -1,0 +1,95 @@
+package visible
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"concourse-ci-machine/internal/pool/lease"
+)
+
+// QuarantinedGPU describes a GPU that no new container gets.
+type QuarantinedGPU struct {
+	Nodes  []string // that only this GPU has
+	Reason string   // follows its name: "is withheld since ..."
+}
+
+// quarantineReason returns why no task gets the GPU with these nodes, and "" if tasks may
+// get it.
+func quarantineReason(quarantined []QuarantinedGPU, nodes []string) string {
+	for _, w := range quarantined {
+		if slices.ContainsFunc(w.Nodes, func(n string) bool { return slices.Contains(nodes, n) }) {
+			return w.Reason
+		}
+	}
+	return ""
+}
+
+// splitQuarantined returns the usable GPUs and a text about the others.
+func splitQuarantined(gpus []unitGPU, quarantined []QuarantinedGPU) (usable []unitGPU, others string) {
+	var texts []string
+	for _, g := range gpus {
+		reason := quarantineReason(quarantined, g.nodes)
+		if reason == "" {
+			usable = append(usable, g)
+			continue
+		}
+		texts = append(texts, "GPU "+g.String()+" "+reason)
+	}
+	const most = 8 // a unit can have 64 partitions
+	if len(texts) > most {
+		texts = append(texts[:most], "and others")
+	}
+	return usable, strings.Join(texts, ", ")
+}
+
+// refuseQuarantined refuses a task that needs more GPUs than are usable.
+func refuseQuarantined(count, usable, all int, scope, others string) error {
+	gpus := "1 GPU"
+	if count != 1 {
+		gpus = strconv.Itoa(count) + " GPUs"
+	}
+	return fmt.Errorf("cannot give the task %s: %d of the %d that %s can be given; %s; %s",
+		gpus, usable, all, scope, others, lease.RunAgain)
+}
+
+// RequestsGPUs reports whether a container that gets no GPU by default requests some:
+// GPU_COUNT or one of the variables is set, also to all, and is not none.
+func RequestsGPUs(variables, env []string) bool {
+	for _, name := range append([]string{countVariable}, variables...) {
+		value, _ := edits.Lookup(env, name)
+		switch strings.ToLower(strings.TrimSpace(value)) {
+		case "", "none", "void":
+		case "0":
+			if name != countVariable { // GPU_COUNT=0 is a number of GPUs, in a list 0 is an index
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// TaskRequestsGPU reports whether a task requests a GPU with GPU_COUNT or a list in one of
+// the variables. The list all is not a request, because many images have it.
+func TaskRequestsGPU(variables, env []string) bool {
+	listed := false
+	for _, name := range variables {
+		value, set := edits.Lookup(env, name)
+		switch value = strings.ToLower(strings.TrimSpace(value)); {
+		case !set || value == "all":
+		case value == "" || value == "none" || value == "void":
+			return false
+		default:
+			listed = true
+		}
+	}
+	count, set, err := readCount(env)
+	if set || err != nil {
+		return err != nil || count != 0
+	}
+	return listed
+}

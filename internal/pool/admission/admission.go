@@ -1,0 +1,85 @@
+// Package admission encodes the file in which a unit lists, for its wrapper, the GPUs that
+// no new container gets, the GPUs that a task should not get again, and the memory that a
+// free GPU may use.
+package admission
+
+import (
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/base/rawjson"
+)
+
+// File holds its content. Names are as in oci.Quarantine.GPUs and oci.Leases.GPUs.
+type File struct {
+	GPUs  []Quarantined
+	Avoid []Avoided
+	// Memory lists leased GPUs, which must be empty before the next task gets them.
+	Memory []IdleMemory
+}
+
+// Quarantined names a GPU that no new container gets.
+type Quarantined struct {
+	Name   string
+	Reason string // follows its name in messages: "is withheld since ..."
+}
+
+// Avoided names a GPU that a task gets only if no other is free, because a run of the same
+// step had a fault on it.
+type Avoided struct{ Name, StepHash string }
+
+// IdleMemory bounds the memory in use of a GPU that no task has.
+type IdleMemory struct {
+	Name string
+	File string // absolute, of sysfs: bytes in use now; reading it does not access the hardware
+	Most uint64 // bytes
+}
+
+// members declares the format of the file.
+func (f *File) members(c *rawjson.Codec) {
+	rawjson.List(c, "gpus", &f.GPUs, func(c *rawjson.Codec, g *Quarantined) {
+		c.String("name", &g.Name)
+		c.String("why", &g.Reason)
+	})
+	rawjson.OptionalList(c, "avoid", &f.Avoid, func(c *rawjson.Codec, a *Avoided) {
+		c.String("name", &a.Name)
+		c.String("like", &a.StepHash)
+	})
+	rawjson.OptionalList(c, "memory", &f.Memory, func(c *rawjson.Codec, m *IdleMemory) {
+		c.String("name", &m.Name)
+		c.String("file", &m.File)
+		c.Number("most", &m.Most, 1<<63-1)
+	})
+}
+
+// Encode returns the file's bytes.
+func Encode(f File) []byte { return append(rawjson.Encode(nil, f.members), '\n') }
+
+// maxGPUs bounds each list that is read. No unit has more than 512 partitions.
+const maxGPUs = 512
+
+// Decode reads the bytes of Encode and ignores fields of later charms. It returns no reason
+// with ok == false, see oci.Quarantine.File.
+func Decode(data []byte) (f File, ok bool) {
+	doc, err := rawjson.Parse(data)
+	if err != nil || doc.Root().Kind() != rawjson.Object {
+		return f, false
+	}
+	if v, err := doc.Root().Get("gpus"); err != nil || v.None() {
+		return f, false
+	}
+	if err := rawjson.Decode(doc.Root(), f.members); err != nil || !f.valid() {
+		return File{}, false
+	}
+	return f, true
+}
+
+// valid reports whether all texts are set.
+func (f *File) valid() bool {
+	return max(len(f.GPUs), len(f.Avoid), len(f.Memory)) <= maxGPUs &&
+		!slices.ContainsFunc(f.GPUs, func(g Quarantined) bool { return g.Name == "" || g.Reason == "" }) &&
+		!slices.ContainsFunc(f.Avoid, func(a Avoided) bool { return a.Name == "" || a.StepHash == "" }) &&
+		!slices.ContainsFunc(f.Memory, func(m IdleMemory) bool {
+			return m.Name == "" || !strings.HasPrefix(m.File, "/")
+		})
+}
