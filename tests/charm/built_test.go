@@ -31,7 +31,7 @@ func TestCharmOfThisMachineRuns(t *testing.T) {
 		c.Dir, c.Env = dir, []string{}
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, string(out))
-		require.Contains(t, string(out), "dispatch plan")
+		require.Contains(t, string(out), "Usage: dispatch COMMAND")
 	})
 	t.Run("the other programs start", func(t *testing.T) {
 		for _, argv := range [][]string{

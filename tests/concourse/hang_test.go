@@ -69,7 +69,7 @@ func (s *story) finish(u *unit, b *oneBuild) {
 	require.Contains(s.t, b.out, "\n"+b.name+" has ended")
 }
 
-// The promise of docs/explanation/gpu-service.md for a GPU whose files hang, or fail but for
+// The promise of docs/explanation/gpu-health.md for a GPU whose files hang, or fail but for
 // one: no further build gets it, none errors, its build is told, and hooks end.
 func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 	tgz := releaseTarball(t)

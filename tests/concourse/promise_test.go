@@ -100,7 +100,7 @@ func within(t *testing.T, d time.Duration, is func() bool, why string) time.Dura
 	return time.Since(begin)
 }
 
-// The promise of docs/explanation/gpu-service.md, with a real Concourse: two workers of two
+// The promise of docs/explanation/gpu-health.md, with a real Concourse: two workers of two
 // GPUs each, 40 builds of one GPU each, and one GPU that falls sick under one of them.
 func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	tgz := releaseTarball(t)

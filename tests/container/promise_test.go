@@ -184,7 +184,7 @@ func (w *promised) end(p *promisedBuild, exit int) {
 	}, 20*time.Second, 5*time.Millisecond, "its lease ends with it")
 }
 
-// The promise of docs/explanation/gpu-service.md, with real runc, the real wrapper, real
+// The promise of docs/explanation/gpu-health.md, with real runc, the real wrapper, real
 // leases and looks, and a web that does what Concourse does: two workers of two GPUs each,
 // 40 builds of one GPU each, and one GPU that falls sick under one of them, for too short a
 // time for the tags to follow.

@@ -15,7 +15,7 @@ import (
 )
 
 // The sum of all delays from the kernel's first sign to the quarantine, as in
-// docs/explanation/gpu-service.md. The sign comes at the worst moment, directly after a
+// docs/explanation/gpu-health.md. The sign comes at the worst moment, directly after a
 // reading.
 func TestFaultyGPUIsQuarantinedWithin20Seconds(t *testing.T) {
 	const most = 20 * time.Second

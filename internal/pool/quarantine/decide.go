@@ -9,7 +9,10 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Times of decisions. docs/explanation/gpu-service.md has their reasons.
+// Times of decisions, which docs/explanation/gpu-health.md lists. Heat mostly passes, and a
+// sensor near its limit must not make the worker flap, so a critical score must last. Most
+// first faults are driver states that end within minutes. Each return of a flapping GPU can
+// fail a build, so the time doubles and ends with a manual return.
 const (
 	// criticalTime is how long a GPU must be critical by its score alone, such as when it
 	// is hot, before it is quarantined.
