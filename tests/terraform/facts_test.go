@@ -1,7 +1,6 @@
 package terraform
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const root = "../.."
@@ -57,8 +57,6 @@ type metadata struct {
 	Provides, Requires, Resources map[string]any
 }
 
-var update = flag.Bool("update", false, "write the endpoints of metadata.yaml into terraform/outputs.tf")
-
 // endpointsOutput returns an output with a row for each endpoint, as `tofu fmt` formats it.
 func endpointsOutput(name, description string, endpoints map[string]any) string {
 	names := slices.Sorted(maps.Keys(endpoints))
@@ -80,13 +78,8 @@ func TestOutputsAreTheCharmsEndpoints(t *testing.T) {
 	readYAML(t, "metadata.yaml", &m)
 	want := endpointsOutput("provides", "Endpoints that the charm provides.", m.Provides) + "\n" +
 		endpointsOutput("requires", "Endpoints that the charm requires.", m.Requires)
-	has := read(t, "terraform/outputs.tf")
-	if *update {
-		head, _, _ := strings.Cut(has, `output "provides"`)
-		require.NoError(t, os.WriteFile(filepath.Join(root, "terraform", "outputs.tf"), []byte(head+want), 0o644))
-		return
-	}
-	require.True(t, strings.HasSuffix(has, want), "go test ./tests/terraform -update writes the endpoints")
+	head, _, _ := strings.Cut(read(t, "terraform/outputs.tf"), `output "provides"`)
+	hosttest.Golden(t, filepath.Join(root, "terraform", "outputs.tf"), head+want)
 }
 
 func TestModuleKnowsTheCharm(t *testing.T) {
