@@ -16,11 +16,7 @@ func commonOptions() []Option {
 	return []Option{
 		text("mode", "auto", func(c *Config, s string) error {
 			c.Mode = s
-			if s == "all" || s == "both" {
-				return fmt.Errorf("%q is not possible: a unit runs the web or a worker; write auto (the leader "+
-					"runs the web), web or worker", s)
-			}
-			return oneOf(s, "auto", "web", "worker")
+			return oneOf(s, "auto", "all", "web", "worker")
 		}),
 		text("version", "", func(c *Config, s string) error { c.Version = s; return version(s) }),
 		boolean("auto-upgrade", false, func(c *Config, on bool) { c.AutoUpgrade = on }),

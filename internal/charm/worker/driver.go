@@ -22,7 +22,7 @@ func wantsAMD(c config.Config) bool { return c.ComputeRuntime == "rocm" || c.Com
 // observeDriver reads the state of AMD's driver. With compute-runtime=auto a machine
 // without a driver needs no decision.
 func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
-	if o.Facts.Role == model.WebRole || model.Leaving(o.Event) || !wantsAMD(o.Config) {
+	if !o.Facts.Role.Worker() || model.Leaving(o.Event) || !wantsAMD(o.Config) {
 		return nil
 	}
 	f, err := amd.ObserveDriver(ctx, h, AMDMachine(o.Machine, o.Arch))
