@@ -31,7 +31,7 @@ const (
 
 // observer reads the data that depends on the unit's role.
 type observer struct {
-	t       *juju.Tools
+	t       juju.Model
 	e       juju.Event
 	last    Facts
 	now     time.Time
