@@ -29,7 +29,7 @@ func write(dir string) error {
 	}
 	// A fixed date: the same source gives the same bytes.
 	date := time.Unix(0, 0).UTC()
-	root := cli.Root()
+	root := cli.Root("dispatch", "")
 	root.DisableAutoGenTag = true
 	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "concourse-ci-machine " + version.Version}, dir)
 }

@@ -1,5 +1,7 @@
 package model
 
+import "concourse-ci-machine/internal/charm/config"
+
 // Role names the role of a unit. Units of the modes auto, web and worker have one role (D22).
 type Role string
 
@@ -18,13 +20,13 @@ func (r Role) Worker() bool { return r == WorkerRole || r == AllRole }
 
 // roleOf decides the role in every hook. With mode=auto the leader is the web and all others
 // are workers. With mode=all the leader is a worker, too. An invalid mode has no role.
-func roleOf(mode string, leader bool) Role {
+func roleOf(mode config.Mode, leader bool) Role {
 	switch {
-	case mode == "web", mode == "auto" && leader:
+	case mode == config.ModeWeb, mode == config.ModeAuto && leader:
 		return WebRole
-	case mode == "all" && leader:
+	case mode == config.ModeAll && leader:
 		return AllRole
-	case mode == "worker", mode == "auto", mode == "all":
+	case mode == config.ModeWorker, mode == config.ModeAuto, mode == config.ModeAll:
 		return WorkerRole
 	}
 	return ""
@@ -32,9 +34,9 @@ func roleOf(mode string, leader bool) Role {
 
 // Mode returns the option mode without a check, because the Facts to read depend on it.
 // While the option is invalid, the unit keeps its previous mode.
-func (f Facts) Mode() string {
+func (f Facts) Mode() config.Mode {
 	mode := modeOf(f.Config)
-	if !validMode(mode) {
+	if !mode.Valid() {
 		return f.KeptMode
 	}
 	return mode
@@ -42,23 +44,18 @@ func (f Facts) Mode() string {
 
 // keepMode saves the mode of the previous hook if the option is invalid now.
 func (f *Facts) keepMode(last Facts) {
-	if !validMode(modeOf(f.Config)) {
+	if !modeOf(f.Config).Valid() {
 		f.KeptMode = last.Mode()
 	}
 }
 
-// validMode reports whether units with this mode have a role.
-func validMode(mode string) bool {
-	return mode == "auto" || mode == "all" || mode == "web" || mode == "worker"
-}
-
 // LeaderIsWeb reports whether the leader of the application is its web, and the other units
 // are its workers.
-func (f Facts) LeaderIsWeb() bool { return f.Mode() == "auto" || f.Mode() == "all" }
+func (f Facts) LeaderIsWeb() bool { return f.Mode() == config.ModeAuto || f.Mode() == config.ModeAll }
 
-func modeOf(raw map[string]any) string {
+func modeOf(raw map[string]any) config.Mode {
 	if mode, ok := raw["mode"].(string); ok {
-		return mode
+		return config.Mode(mode)
 	}
-	return "auto"
+	return config.ModeAuto
 }

@@ -18,13 +18,13 @@ import (
 func desireJobExporter(d *Desired, o Observed) error {
 	why := ""
 	switch {
-	case !o.Config.EnableMetrics:
+	case !o.Config.Web.EnableMetrics:
 		why = "enable-metrics is off"
 	case !d.Up:
 		why = "there is no web to ask"
 	}
 	if d.Jobs = why == ""; d.Jobs {
-		c := login.Credentials{URL: d.LocalURL, Username: o.Config.InitialAdminUsername,
+		c := login.Credentials{URL: d.LocalURL, Username: o.Config.Web.InitialAdminUsername,
 			Password: d.Secret[model.AdminPassword]}
 		data, err := c.Marshal()
 		if err != nil {
@@ -36,8 +36,8 @@ func desireJobExporter(d *Desired, o Observed) error {
 		d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: why})
 	}
 	command := []string{role.JobsBin, "--credentials-file=" + role.JobsCredentials}
-	if len(o.Config.RequiredArchs) > 0 {
-		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
+	if len(o.Config.Web.RequiredArchs) > 0 {
+		command = append(command, "--required-archs="+strings.Join(o.Config.Web.RequiredArchs, ","))
 	}
 	d.Pebble = append(d.Pebble, role.PebbleService{Missing: why, Programs: o.Programs, Layer: resource.PebbleLayer{
 		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(wellknown.JobsPort),

@@ -20,10 +20,10 @@ func route(o Observed) relation.Route {
 	if l == nil || auto && l.Address == "" {
 		return relation.Route{}
 	}
-	r := relation.Route{Service: o.Facts.Model + "-" + juju.AppOf(o.Facts.Unit), Port: o.Config.WebPort, TLS: o.TLS,
-		Hostname: relation.RouteName(o.Config.ExternalURL), HTTP: strings.HasPrefix(o.Config.ExternalURL, "http://")}
+	r := relation.Route{Service: o.Facts.Model + "-" + juju.AppOf(o.Facts.Unit), Port: o.Config.Web.Port, TLS: o.TLS,
+		Hostname: relation.RouteName(o.Config.Web.ExternalURL), HTTP: strings.HasPrefix(o.Config.Web.ExternalURL, "http://")}
 	if o.TLS {
-		r.Port = o.Config.TLSPort
+		r.Port = o.Config.Web.TLSPort
 	}
 	if auto {
 		r.Hosts = []string{l.Address}
@@ -47,7 +47,7 @@ func routeCauses(o Observed) []status.Cause {
 		return nil
 	}
 	urls, problem := routeURLs(o)
-	external := o.Config.ExternalURL
+	external := o.Config.Web.ExternalURL
 	leadsThere := func(url string) bool { return hostOf(url) == hostOf(external) }
 	remark := func(format string, args ...any) []status.Cause {
 		return []status.Cause{{Kind: status.Active, Text: "haproxy-route: " + fmt.Sprintf(format, args...)}}

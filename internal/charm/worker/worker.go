@@ -60,7 +60,7 @@ func lostWeb(o role.Observed) bool {
 // drain ends a worker that has no web.
 func drain(o role.Observed) plan.Resource {
 	return concourse.Drain{
-		State: o.Units[concourse.Unit], Limit: o.Config.WorkerDrainTimeout,
+		State: o.Units[concourse.Unit], Limit: o.Config.Worker.DrainTimeout,
 		Why: "it has no web to register at", Disrupts: role.RunningTasks,
 	}
 }
@@ -96,8 +96,8 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		wrapper,
 	)
 	w := Worker{
-		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: o.Config.LogLevel,
-		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.WorkerDrainTimeout,
+		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
+		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.Worker.DrainTimeout,
 		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
 		Kubernetes: servesKubelet(o, gpus), Exporter: len(gpus.All) > 0,
 		AMDToolkit: wantsToolkit(gpus, gpu.AMD), NVIDIAToolkit: wantsToolkit(gpus, gpu.NVIDIA),
@@ -152,10 +152,10 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 	workDir := concourse.WorkFolder(o.Shared())
 	cfg := concourse.WorkerConfig{
 		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: workDir,
-		LogLevel: o.Config.LogLevel, TSA: o.TSA,
-		Tags:    concourse.Tags(unitTags(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
+		LogLevel: string(o.Config.LogLevel), TSA: o.TSA,
+		Tags:    concourse.Tags(unitTags(o.Config.Worker.Tag, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
 		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
-		DNSProxy: o.Config.ContainerdDNSProxy, DNSServers: o.Config.ContainerdDNSServers,
+		DNSProxy: o.Config.Worker.ContainerdDNSProxyEnable, DNSServers: o.Config.Worker.ContainerdDNSServer,
 		Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	var traced []status.Cause
@@ -226,7 +226,7 @@ func webCauses(o Observed) (p part) {
 	case !o.TSA.Complete():
 		p.wait(rankWeb, "Waiting for TSA connection info...")
 	}
-	if v := o.Config.Version; v != "" && !release.Fits(o.TSA.Version, v) {
+	if v := o.Config.Release.Version; v != "" && !release.Fits(o.TSA.Version, v) {
 		p.block(rankWeb, "a worker of Concourse %s gets no work from a web of %s: "+
 			"to follow the web, run juju config %s --reset version", v, o.TSA.Version, app)
 	}
@@ -316,7 +316,7 @@ func DrainBeforeUpgrade(o role.Observed) plan.Resource {
 				return err
 			}),
 		concourse.Retire{
-			State: state, Limit: o.Config.WorkerDrainTimeout,
+			State: state, Limit: o.Config.Worker.DrainTimeout,
 			Why: "another release of Concourse takes its place",
 		},
 	}

@@ -46,12 +46,19 @@ func Run(h host.Host, exe string, args []string, env func(string) string, stdout
 		c.Probe = actions.NewProbe(c.Host, exe, "gpu", probe)
 		c.ReadStates = gpuhealth.NewReader(c.Host, exe, "gpu", read)
 	}
+	program := "dispatch"
+	if len(args) > 0 && filepath.Base(args[0]) == MachineProgram {
+		program = MachineProgram
+	}
 	if len(args) > 1 {
-		return runCommand(ctx, c, args[1:], env, stdout, stderr)
+		return runCommand(ctx, program, c, args[1:], env, stdout, stderr)
+	}
+	if program == MachineProgram {
+		return runCommand(ctx, program, c, []string{"--help"}, env, stdout, stderr)
 	}
 	event, err := juju.ParseEvent(env)
 	if errors.Is(err, juju.ErrNotJuju) {
-		return runCommand(ctx, c, []string{"--help"}, env, stdout, stderr)
+		return runCommand(ctx, program, c, []string{"--help"}, env, stdout, stderr)
 	}
 	if err != nil {
 		return fail(stderr, err)

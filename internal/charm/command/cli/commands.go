@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,8 +55,17 @@ var groups = map[string]string{
 
 // commands returns all commands in the order of the help text.
 func (p *caller) commands() []command {
+	if p.program != MachineProgram {
+		return slices.Concat(p.unitCommands(), p.ownCommands())
+	}
+	shared := slices.DeleteFunc(p.unitCommands(), func(c command) bool { return c.words == "plan" })
+	return slices.Concat(p.machineCommands(), shared, p.ownCommands())
+}
+
+// unitCommands returns the commands on a unit of Juju, which a machine without Juju has too.
+func (p *caller) unitCommands() []command {
 	c := p.charm
-	return append([]command{
+	return []command{
 		{words: "plan", text: "show what the charm would change now, and why; changes nothing",
 			run: func([]string) error { return c.ShowPlan(p.ctx, p.stdout) }},
 		p.topCommand(),
@@ -114,7 +124,7 @@ func (p *caller) commands() []command {
 			_, err := fmt.Fprintln(p.stdout, "concourse-ci-machine", version.Version)
 			return err
 		}},
-	}, p.ownCommands()...)
+	}
 }
 
 // ownCommands returns the commands that dispatch and Pebble start.

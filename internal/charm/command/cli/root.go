@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/term"
 )
@@ -28,6 +29,10 @@ type caller struct {
 	screen         *os.File // stdout if it is a terminal, or nil
 	format         term.Format
 	env            func(string) string
+	program        string // dispatch, or MachineProgram
+
+	release string // --release of up
+	verbose bool   // --verbose of up
 }
 
 // wrongLine reports a wrong command line: exit status 2.
@@ -45,12 +50,13 @@ func (w *usageError) Error() string {
 
 // runPerson runs the command of a person and returns the exit status.
 func runCommand(
-	ctx context.Context, c *actions.Actions, args []string, env func(string) string,
+	ctx context.Context, program string, c *actions.Actions, args []string, env func(string) string,
 	stdout, stderr io.Writer,
 ) int {
 	screen := term.Terminal(stdout, env)
 	// See no-color.org.
-	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
+	p := &caller{ctx: ctx, charm: c, stdout: stdout, stderr: stderr, screen: screen, env: env, program: program,
+		format: term.Format{Colour: screen != nil && env("NO_COLOR") == ""}}
 	root := p.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -65,8 +71,11 @@ func runCommand(
 	return 1
 }
 
-// Root returns the tree of commands, for man pages and tests.
-func Root() *cobra.Command { return (&caller{charm: &actions.Actions{}}).root() }
+// Root returns the tree of commands of a program, for man pages and tests. charmDir has
+// actions.yaml.
+func Root(program, charmDir string) *cobra.Command {
+	return (&caller{program: program, charm: &actions.Actions{Charm: &charm.Charm{CharmDir: charmDir}}}).root()
+}
 
 func (p *caller) root() *cobra.Command {
 	root := &cobra.Command{Use: "dispatch", Version: version.Version, SilenceErrors: true, SilenceUsage: true,
@@ -74,6 +83,11 @@ func (p *caller) root() *cobra.Command {
 		Short: "the charm concourse-ci-machine",
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
 			"People run it on a unit, most commands as root."}
+	if p.program == MachineProgram {
+		root.Use, root.Short = MachineProgram, "a Concourse CI on this machine"
+		root.Long = "concourse-ci-machine runs Concourse's web and worker with this machine's GPUs, and keeps them " +
+			"as its options say. Most commands need sudo."
+	}
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("concourse-ci-machine {{.Version}}\n")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
