@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/term"
 )
@@ -69,13 +70,18 @@ func runCommand(
 func Root() *cobra.Command { return (&caller{charm: &actions.Actions{}}).root() }
 
 func (p *caller) root() *cobra.Command {
-	root := &cobra.Command{Use: "dispatch", Version: version.Version, SilenceErrors: true, SilenceUsage: true,
+	root := &cobra.Command{Use: wellknown.Command, Version: version.Version, SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs, RunE: wantCommand,
 		Short: "the charm concourse-ci-machine",
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
 			"People run it on a unit, most commands as root."}
+	if onWorkstation() {
+		root.Short = "AMD GPUs for containers"
+		root.Long = "gpukit gives the AMD GPUs of this machine to containers of Docker, Podman, containerd and " +
+			"CRI-O, and shows how they are. It needs neither Juju nor ROCm."
+	}
 	root.Flags().Bool("version", false, "print the version")
-	root.SetVersionTemplate("concourse-ci-machine {{.Version}}\n")
+	root.SetVersionTemplate(productName() + " {{.Version}}\n")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err), c.CommandPath()}
@@ -83,11 +89,14 @@ func (p *caller) root() *cobra.Command {
 	root.CompletionOptions.DisableDescriptions = true
 	parents := map[string]*cobra.Command{}
 	for _, c := range p.commands() {
+		if c.only == wellknown.GPUKit && !onWorkstation() {
+			continue
+		}
 		parent, name := root, c.words
 		if group, word, ok := strings.Cut(c.words, " "); ok {
 			if parents[group] == nil {
 				parents[group] = &cobra.Command{
-					Use: group, Short: groups[group], Args: cobra.ArbitraryArgs, RunE: wantCommand,
+					Use: group, Short: groupText(group), Args: cobra.ArbitraryArgs, RunE: wantCommand,
 				}
 				root.AddCommand(parents[group])
 			}
@@ -105,7 +114,35 @@ func (p *caller) root() *cobra.Command {
 	return root
 }
 
+// onWorkstation reports whether this program is for machines without a unit.
+func onWorkstation() bool { return wellknown.Command == wellknown.GPUKit }
+
+// groupText returns the line of a group in the help.
+func groupText(group string) string {
+	if group == "gpu" && onWorkstation() {
+		return "GPUs of this machine"
+	}
+	return groups[group]
+}
+
+// productName returns the name in the version.
+func productName() string {
+	if onWorkstation() {
+		return wellknown.GPUKit
+	}
+	return "concourse-ci-machine"
+}
+
 func (p *caller) cobraCommand(c command, name string) *cobra.Command {
+	if c.only == wellknown.Dispatch && onWorkstation() {
+		c.hidden, c.raw, c.min, c.max = true, true, 0, -1
+		c.run = func([]string) error {
+			return &usageError{
+				text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s", c.words),
+				help: wellknown.GPUKit,
+			}
+		}
+	}
 	cc := &cobra.Command{Use: strings.TrimSpace(name + " " + c.args), Short: c.text, Long: c.long, Example: c.example,
 		Hidden: c.hidden, DisableFlagParsing: c.raw, DisableFlagsInUseLine: true,
 		Args: func(cc *cobra.Command, args []string) error {
@@ -237,7 +274,7 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 		b.WriteString("Example:\n  " + strings.ReplaceAll(c.Example, "\n", "\n  ") + "\n\n")
 	}
 	if !c.HasParent() {
-		b.WriteString("dispatch COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
+		b.WriteString(wellknown.Command + " COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
 			"Environment: CHARM_ROOT=/prefix works on the file tree below /prefix, not /.\n" +
 			"NO_COLOR=1 turns colours off; only a terminal gets them.\n\n")
 	}
