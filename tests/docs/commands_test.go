@@ -89,7 +89,7 @@ func TestCommandsPageIsTrue(t *testing.T) {
 			}
 		}
 	}
-	check(cli.Root("dispatch", ""))
+	check(cli.Root())
 
 	want := map[string][]string{"0": {"--version"}, "1": {"plan"}, "2": {"reboot"}}
 	rows := table(page, "exit status")

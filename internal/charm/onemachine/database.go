@@ -33,7 +33,7 @@ const (
 
 	pgPackage    = "postgresql"
 	postgresPort = 5432
-	sqlTime   = 2 * time.Minute
+	sqlTime      = 2 * time.Minute
 )
 
 // database holds the login of the machine's own database.

@@ -112,7 +112,7 @@ func ErrorCodes() []ErrorCode {
 			[]string{"a kernel of the application that never ends or reads beyond its memory",
 				"a defect of the driver or the GPU's firmware, often with a new kernel or ROCm release",
 				"hardware: overheating, power, memory or the PCIe link (look for codes 1, 3, 4 and 7)"},
-			[]string{"see whether the driver recovered: dispatch gpu verify",
+			[]string{"see whether the driver recovered: " + wellknown.Command + " gpu verify",
 				"find the task that ran on it and keep it from starting again",
 				"read the kernel's log around the first ring timeout",
 				"reboot the machine when the reset failed; a GPU that hangs with any work needs service"},

@@ -13,6 +13,7 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/cdi"
@@ -96,8 +97,8 @@ func (p *caller) generateCDI(output, format string, dry bool) error {
 	p.printLeftOut(m.Left)
 	if m.Spec == nil {
 		return errors.New(
-			"cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list " +
-				"says what it has",
+			"cannot describe GPUs: this machine has no AMD GPU that a container could use; " +
+				wellknown.Command + " gpu list says what it has",
 		)
 	}
 	data, err := encodeSpec(m.Spec, format, output == cdi.Path)
@@ -127,8 +128,8 @@ func checkCompute(kfd gpu.KFD) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"cannot let containers compute with these GPUs: %s; %s; then: dispatch cdi generate",
-		kfd.Text(), kfd.Help(),
+		"cannot let containers compute with these GPUs: %s; %s; then: %s cdi generate",
+		kfd.Text(), kfd.Help(), wellknown.Command,
 	)
 }
 
@@ -221,7 +222,7 @@ func (p *caller) showDifferences(file string, diffs, left []string) error {
 		}
 	}
 	if !valid {
-		return fmt.Errorf("%s is not what this machine has; run: dispatch cdi generate --output %[1]s", file)
+		return fmt.Errorf("%s is not what this machine has; run: %[2]s cdi generate --output %[1]s", file, wellknown.Command)
 	}
 	return nil
 }

@@ -41,6 +41,7 @@ type command struct {
 	values   func() []string      // completes its first argument
 	hidden   bool                 // dispatch itself calls it
 	raw      bool                 // its arguments belong to another program
+	only     string               // the program that has it; "" if both have it
 	run      func(args []string) error
 }
 
@@ -55,7 +56,7 @@ var groups = map[string]string{
 
 // commands returns all commands in the order of the help text.
 func (p *caller) commands() []command {
-	if p.program != MachineProgram {
+	if wellknown.Command != MachineProgram {
 		return slices.Concat(p.unitCommands(), p.ownCommands())
 	}
 	shared := slices.DeleteFunc(p.unitCommands(), func(c command) bool { return c.words == "plan" })
@@ -65,11 +66,11 @@ func (p *caller) commands() []command {
 // unitCommands returns the commands on a unit of Juju, which a machine without Juju has too.
 func (p *caller) unitCommands() []command {
 	c := p.charm
-	return []command{
+	all := []command{
 		{words: "plan", text: "show what the charm would change now, and why; changes nothing",
 			run: func([]string) error { return c.ShowPlan(p.ctx, p.stdout) }},
 		p.topCommand(),
-		{words: "gpu list", json: true, text: "list the unit's GPUs, and why others are not used",
+		{words: "gpu list", json: true, text: "list the GPUs, and why others are not used",
 			run: func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format.JSON) }},
 		{words: "gpu detect", text: "print which vendors' GPUs the unit has, in fixed words",
 			run: func([]string) error { return c.DetectGPUs(p.stdout) }},
@@ -82,7 +83,7 @@ func (p *caller) unitCommands() []command {
 		{words: "gpu evidence", json: true, text: "show the tasks that met GPU faults, and the cause of each fault",
 			run: func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
 		{words: "gpu withhold", args: "GPU REASON", min: 2, max: -1, values: p.gpuNames,
-			text: "give a GPU to no new task until it is returned", example: "dispatch gpu withhold 0 noisy fan",
+			text: "give a GPU to no new task until it is returned", example: wellknown.Command + " gpu withhold 0 noisy fan",
 			run: func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
 		{
 			words: "gpu return", args: "GPU", min: 1, max: 1, values: p.gpuNames,
@@ -99,9 +100,9 @@ func (p *caller) unitCommands() []command {
 		{words: "preflight", json: true, text: "check this machine, and name the fix of each problem",
 			run: func([]string) error { return preflight.Show(p.ctx, c.Host, p.stdout, "", p.format) }},
 		{words: "cdi refresh", text: "describe the GPUs for tasks again; restarts nothing",
-			run: func([]string) error { return c.RefreshCDI(p.ctx, p.stdout) }},
+			run: func([]string) error { return p.refreshCDI() }},
 		p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
-		p.labelsCommand(), p.manifestCommand(),
+		p.labelsCommand(), p.manifestCommand(), p.undoCommand(),
 		{words: "fleet", json: true, text: "show all workers of this web node, their GPUs and free leases",
 			run: func([]string) error { return c.ShowFleet(p.ctx, p.stdout, p.format) }},
 		{words: "pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
@@ -121,11 +122,21 @@ func (p *caller) unitCommands() []command {
 			text: "compare profiles of GPU programs, and find the commit that is slower",
 			run:  p.execBaseline},
 		{words: "version", hidden: true, text: "print the version", run: func([]string) error {
-			_, err := fmt.Fprintln(p.stdout, "concourse-ci-machine", version.Version)
+			_, err := fmt.Fprintln(p.stdout, productName(), version.Version)
 			return err
 		}},
 	}
+	for i := range all {
+		if slices.Contains(ofUnit, all[i].words) {
+			all[i].only = wellknown.Dispatch
+		}
+	}
+	return all
 }
+
+// ofUnit lists the commands that need a unit of the charm, its options or its records.
+var ofUnit = []string{"plan", "gpu evidence", "gpu withhold", "gpu return", "gpu prove", "rocm plan", "preflight",
+	"fleet", "pipelines", "gpu-baseline"}
 
 // ownCommands returns the commands that dispatch and Pebble start.
 func (p *caller) ownCommands() []command {

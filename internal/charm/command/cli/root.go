@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/term"
@@ -29,7 +30,6 @@ type caller struct {
 	screen         *os.File // stdout if it is a terminal, or nil
 	format         term.Format
 	env            func(string) string
-	program        string // dispatch, or MachineProgram
 
 	release string // --release of up
 	verbose bool   // --verbose of up
@@ -50,12 +50,12 @@ func (w *usageError) Error() string {
 
 // runPerson runs the command of a person and returns the exit status.
 func runCommand(
-	ctx context.Context, program string, c *actions.Actions, args []string, env func(string) string,
+	ctx context.Context, c *actions.Actions, args []string, env func(string) string,
 	stdout, stderr io.Writer,
 ) int {
 	screen := term.Terminal(stdout, env)
 	// See no-color.org.
-	p := &caller{ctx: ctx, charm: c, stdout: stdout, stderr: stderr, screen: screen, env: env, program: program,
+	p := &caller{ctx: ctx, charm: c, stdout: stdout, stderr: stderr, screen: screen, env: env,
 		format: term.Format{Colour: screen != nil && env("NO_COLOR") == ""}}
 	root := p.root()
 	root.SetArgs(args)
@@ -71,25 +71,28 @@ func runCommand(
 	return 1
 }
 
-// Root returns the tree of commands of a program, for man pages and tests. charmDir has
-// actions.yaml.
-func Root(program, charmDir string) *cobra.Command {
-	return (&caller{program: program, charm: &actions.Actions{Charm: &charm.Charm{CharmDir: charmDir}}}).root()
-}
+// Root returns the tree of commands, for man pages and tests. It reads actions.yaml in the
+// current folder.
+func Root() *cobra.Command { return (&caller{charm: &actions.Actions{Charm: &charm.Charm{}}}).root() }
 
 func (p *caller) root() *cobra.Command {
-	root := &cobra.Command{Use: "dispatch", Version: version.Version, SilenceErrors: true, SilenceUsage: true,
+	root := &cobra.Command{Use: wellknown.Command, Version: version.Version, SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs, RunE: wantCommand,
 		Short: "the charm concourse-ci-machine",
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
 			"People run it on a unit, most commands as root."}
-	if p.program == MachineProgram {
-		root.Use, root.Short = MachineProgram, "a Concourse CI on this machine"
+	switch {
+	case wellknown.Command == MachineProgram:
+		root.Short = "a Concourse CI on this machine"
 		root.Long = "concourse-ci-machine runs Concourse's web and worker with this machine's GPUs, and keeps them " +
 			"as its options say. Most commands need sudo."
+	case onWorkstation():
+		root.Short = "AMD GPUs for containers"
+		root.Long = "gpukit gives the AMD GPUs of this machine to containers of Docker, Podman, containerd and " +
+			"CRI-O, and shows how they are. It needs neither Juju nor ROCm."
 	}
 	root.Flags().Bool("version", false, "print the version")
-	root.SetVersionTemplate("concourse-ci-machine {{.Version}}\n")
+	root.SetVersionTemplate(productName() + " {{.Version}}\n")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err), c.CommandPath()}
@@ -97,11 +100,14 @@ func (p *caller) root() *cobra.Command {
 	root.CompletionOptions.DisableDescriptions = true
 	parents := map[string]*cobra.Command{}
 	for _, c := range p.commands() {
+		if c.only == wellknown.GPUKit && !onWorkstation() {
+			continue
+		}
 		parent, name := root, c.words
 		if group, word, ok := strings.Cut(c.words, " "); ok {
 			if parents[group] == nil {
 				parents[group] = &cobra.Command{
-					Use: group, Short: groups[group], Args: cobra.ArbitraryArgs, RunE: wantCommand,
+					Use: group, Short: groupText(group), Args: cobra.ArbitraryArgs, RunE: wantCommand,
 				}
 				root.AddCommand(parents[group])
 			}
@@ -119,7 +125,35 @@ func (p *caller) root() *cobra.Command {
 	return root
 }
 
+// onWorkstation reports whether this program is for machines without a unit.
+func onWorkstation() bool { return wellknown.Command == wellknown.GPUKit }
+
+// groupText returns the line of a group in the help.
+func groupText(group string) string {
+	if group == "gpu" && onWorkstation() {
+		return "GPUs of this machine"
+	}
+	return groups[group]
+}
+
+// productName returns the name in the version.
+func productName() string {
+	if onWorkstation() {
+		return wellknown.GPUKit
+	}
+	return "concourse-ci-machine"
+}
+
 func (p *caller) cobraCommand(c command, name string) *cobra.Command {
+	if c.only == wellknown.Dispatch && onWorkstation() {
+		c.hidden, c.raw, c.min, c.max = true, true, 0, -1
+		c.run = func([]string) error {
+			return &usageError{
+				text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s", c.words),
+				help: wellknown.GPUKit,
+			}
+		}
+	}
 	cc := &cobra.Command{Use: strings.TrimSpace(name + " " + c.args), Short: c.text, Long: c.long, Example: c.example,
 		Hidden: c.hidden, DisableFlagParsing: c.raw, DisableFlagsInUseLine: true,
 		Args: func(cc *cobra.Command, args []string) error {
@@ -251,7 +285,7 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 		b.WriteString("Example:\n  " + strings.ReplaceAll(c.Example, "\n", "\n  ") + "\n\n")
 	}
 	if !c.HasParent() {
-		b.WriteString("dispatch COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
+		b.WriteString(wellknown.Command + " COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
 			"Environment: CHARM_ROOT=/prefix works on the file tree below /prefix, not /.\n" +
 			"NO_COLOR=1 turns colours off; only a terminal gets them.\n\n")
 	}
