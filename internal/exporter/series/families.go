@@ -66,7 +66,7 @@ var (
 		"vendor", "name", "gfx", "vbios", "serial", "driver_version", "partition", "product_number", "numa_node")
 	temperatureCelsius = gauge("rocm_gpu_temperature_celsius", "Temperature by sensor.", "sensor")
 	temperatureCrit    = gauge("rocm_gpu_temperature_crit_celsius",
-		"Temperature at which the GPU throttles to protect itself, by sensor.", "sensor")
+		"Temperature at which the GPU protects itself, by sensor.", "sensor")
 	temperatureEmergency = gauge("rocm_gpu_temperature_emergency_celsius",
 		"Temperature at which the GPU shuts down, by sensor.", "sensor")
 	powerWatts = gauge("rocm_gpu_power_watts",
@@ -126,7 +126,7 @@ var (
 		"Firmware ticks under a limit, of rocm_gpu_throttle_ticks_total.", "reason")
 	throttleTicks = counter("rocm_gpu_throttle_ticks_total", "Firmware ticks.")
 	gfxLimited    = counter("rocm_gpu_gfx_limited_total",
-		"Time that a compute die ran below the requested clock, in an unknown unit.",
+		"Sum of the time that a compute die ran below the requested clock.",
 		"reason", "instance", "partition")
 	partitions    = gauge("rocm_gpu_partitions", "Partitions of the GPU.")
 	partitionInfo = gauge("rocm_gpu_partition_info",

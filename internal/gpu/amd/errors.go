@@ -158,7 +158,7 @@ func ErrorCodes() []ErrorCode {
 				"under light load or with a cap that is too low.",
 			[]string{"heavy work, which is normal",
 				"a lowered power cap",
-				"a power supply or cable that is too weak for the card"},
+				"a power supply or cable that reports less power than the card needs"},
 			[]string{"compare the power draw with its cap, and the cap with its maximum",
 				"reset the cap (hwmon power1_cap, as root on the host)",
 				"check the power connectors if the draw stays far below the cap",
