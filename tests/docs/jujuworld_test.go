@@ -25,7 +25,7 @@ var jujuCommands = map[string]string{
 	"config":             "--reset=",
 	"consume":            "",
 	"debug-log":          "--include= --replay",
-	"deploy":             "--config= --channel= --resource= --base= -n= --to=",
+	"deploy":             "--config= --channel= --resource= --base= -n= --to= --constraints=",
 	"download":           "",
 	"expose":             "",
 	"grant-secret":       "",
