@@ -182,6 +182,17 @@ func Detach(program string, args ...string) error {
 	return c.Process.Release()
 }
 
+// Attach runs a program with the given input and outputs, such as those of a user's
+// terminal.
+func Attach(ctx context.Context, in io.Reader, out, errs io.Writer, program string, args ...string) error {
+	c := exec.CommandContext(ctx, program, args...)
+	c.Stdin, c.Stdout, c.Stderr = in, out, errs
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("cannot run %s: %w", program, err)
+	}
+	return nil
+}
+
 // Answer starts a program in a separate session, writes in to it, and returns the one line
 // that it writes. It waits for the line and not for the process, which it then kills but
 // which may hang in the kernel. After limit it returns no line and no error.

@@ -9,11 +9,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
@@ -68,8 +68,8 @@ func (m *Machine) Join(invitation string) error {
 		return errors.New("cannot join: this machine has a web; remove it first: sudo concourse-ci-machine purge")
 	}
 	url, rest, _ := strings.Cut(strings.TrimSpace(invitation), " ")
-	host, key, ok := strings.Cut(rest, " ")
-	bag := map[string]string{tsaHost: host, tsaKey: key}
+	address, key, ok := strings.Cut(rest, " ")
+	bag := map[string]string{tsaHost: address, tsaKey: key}
 	if _, problems := concourse.ParseTSA(bag); !ok || len(problems) > 0 || !strings.HasPrefix(url, "http") {
 		return fmt.Errorf("cannot join with %.80q: copy the whole line that `sudo concourse-ci-machine invite` prints "+
 			"on the web's machine %s", invitation, strings.Join(problems, ", "))
@@ -133,24 +133,20 @@ func (m *Machine) Dismiss(ctx context.Context, name string) error {
 }
 
 // AddWorker joins another machine through the user's own ssh, which checks its host key.
-func (m *Machine) AddWorker(ctx context.Context, host string) error {
-	if host == "" || strings.HasPrefix(host, "-") {
-		return fmt.Errorf("cannot add a worker: %q is not [user@]host", host)
+func (m *Machine) AddWorker(ctx context.Context, address string) error {
+	if address == "" || strings.HasPrefix(address, "-") {
+		return fmt.Errorf("cannot add a worker: %q is not [user@]host", address)
 	}
 	line, err := m.invitation()
 	if err != nil {
 		return err
 	}
 	ssh := func(out *bytes.Buffer, command string) error {
-		c := exec.CommandContext(ctx, "ssh", "--", host, command)
-		c.Stdin, c.Stdout, c.Stderr = os.Stdin, m.Stdout, m.Stdout
+		to := m.Stdout
 		if out != nil {
-			c.Stdout = out
+			to = out
 		}
-		if err := c.Run(); err != nil {
-			return fmt.Errorf("cannot run %.40q on %s: %w", command, host, err)
-		}
-		return nil
+		return host.Attach(ctx, os.Stdin, to, m.Stdout, "ssh", "--", address, command)
 	}
 	if err := ssh(nil, "sudo concourse-ci-machine up --join '"+line+"'"); err != nil {
 		return err

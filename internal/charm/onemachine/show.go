@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"text/tabwriter"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
@@ -45,7 +46,8 @@ func (m *Machine) Show(ctx context.Context) error {
 	tags := envValue(env, "CONCOURSE_TAG")
 	if d.Want.Web.Up {
 		fmt.Fprintf(w, "web\t%s\n", d.Want.Web.URL)
-		fmt.Fprintf(w, "user\t%v\n", d.Facts.Config["initial-admin-username"])
+		cfg, _ := config.Parse(d.Facts.Config, nil) // checked before
+		fmt.Fprintf(w, "user\t%s\n", cfg.Web.InitialAdminUsername)
 		fmt.Fprintln(w, "password\tsudo concourse-ci-machine get-admin-password")
 	}
 	if facts.Role.Worker() {
@@ -104,7 +106,5 @@ func envValue(file, key string) string {
 func (m *Machine) Logs(ctx context.Context, args []string) error {
 	argv := []string{"--unit=" + concourse.WebUnit, "--unit=" + concourse.Unit, "--unit=" + role.PebbleUnit,
 		"--unit=concourse-ci-machine.service"}
-	c := exec.CommandContext(ctx, "journalctl", append(argv, args...)...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, m.Stdout, os.Stderr
-	return c.Run()
+	return host.Attach(ctx, os.Stdin, m.Stdout, os.Stderr, "journalctl", append(argv, args...)...)
 }
