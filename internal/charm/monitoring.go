@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/gpu"
 )
 
 // charmName is the name in metadata.yaml.
@@ -101,7 +102,7 @@ func (c *Charm) rules(folder string, files ...ruleFile) (rules []byte, err error
 func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up listening) (b monitoringDatabags,
 	err error) {
 	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
-	gpus := cfg.Mode != "web" && slices.Contains([]string{"auto", "rocm", "cuda"}, cfg.ComputeRuntime)
+	gpus := cfg.Mode != "web" && (cfg.ComputeRuntime == "auto" || gpu.OfRuntime(cfg.ComputeRuntime) != "")
 	webs := cfg.Mode != "worker" && cfg.EnableMetrics
 	if b.silent = !gpus && !webs; b.silent {
 		b.agent, err = relation.NoCOSAgent()

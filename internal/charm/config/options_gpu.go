@@ -5,6 +5,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	"concourse-ci-machine/internal/gpu"
 )
 
 // gpuOptions returns the options about GPUs of tasks and their watcher.
@@ -12,7 +14,7 @@ func gpuOptions() []Option {
 	return []Option{
 		text("compute-runtime", "none", func(c *Config, s string) error {
 			c.ComputeRuntime = s
-			return oneOf(s, "none", "auto", "cuda", "rocm")
+			return oneOf(s, append([]string{"none", "auto"}, gpu.Runtimes()...)...)
 		}),
 		boolean("enable-gpu", false, func(c *Config, on bool) {
 			if on && c.ComputeRuntime == "none" {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -62,7 +63,7 @@ func TestUsersOfAnNVIDIAGPUAreFoundByItsNode(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
 	hosttest.Put(t, r, "/proc/100/cgroup", "0::/garden/"+container+"\n")
 	hosttest.Link(t, r, "/proc/100/fd/7", "/dev/nvidia0")
-	m := newMonitor(r, NVIDIA(r), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
+	m := newMonitor(r, Of(r, gpu.NVIDIA), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
 	m.Snapshot()
 	m.readUsers(context.Background())
 	require.Equal(t, []usage.Row{{Container: container, Processes: 1}}, m.Snapshot().GPUs[0].Users)
