@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
@@ -27,7 +28,7 @@ func TestMissingGPUsAreReportedUntilAccepted(t *testing.T) {
 	had := KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "c"}}
 	for name, c := range map[string]struct {
 		was     KnownGPUs
-		runtime string
+		runtime config.ComputeRuntime
 		have    []gpu.GPU
 		now     KnownGPUs
 		gone    []string
@@ -41,8 +42,8 @@ func TestMissingGPUsAreReportedUntilAccepted(t *testing.T) {
 		"another in its place": {had, "rocm", at("a", "b", "d"), KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "d"}}, nil},
 		"in partitions":        {had, "rocm", at("a", "a", "b", "c"), had, nil},
 		"partitions no more":   {KnownGPUs{Runtime: "rocm", PCI: []string{"a"}}, "rocm", at("a"), KnownGPUs{Runtime: "rocm", PCI: []string{"a"}}, nil},
-		"another runtime":      {had, "auto", at("a"), KnownGPUs{Runtime: "auto", PCI: []string{"a"}}, nil},
-		"no GPUs wanted":       {had, "none", nil, KnownGPUs{}, nil},
+		"another runtime":      {had, config.RuntimeAuto, at("a"), KnownGPUs{Runtime: config.RuntimeAuto, PCI: []string{"a"}}, nil},
+		"no GPUs wanted":       {had, config.RuntimeNone, nil, KnownGPUs{}, nil},
 	} {
 		now, gone := c.was.update(c.runtime, c.have)
 		now.Each = nil // see TestMissingPartitionsKeepTheirNumbers
@@ -94,21 +95,21 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 	const says = "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"
 	for name, c := range map[string]struct {
 		host    string
-		runtime string
+		runtime config.ComputeRuntime
 		known   []string
 		tag     string
 		status  string // part of it
 	}{
 		"asked for, no kfd":     {"amd-no-kfd", "rocm", nil, "gpu-count=0", "blocked: no /dev/kfd"},
-		"auto, no kfd":          {"amd-no-kfd", "auto", nil, "gpu-count=0", "blocked: no /dev/kfd"},
+		"auto, no kfd":          {"amd-no-kfd", config.RuntimeAuto, nil, "gpu-count=0", "blocked: no /dev/kfd"},
 		"asked for, no GPU":     {"no-gpu", "rocm", nil, "gpu-count=0", "blocked: no AMD GPU"},
-		"auto, no GPU":          {"no-gpu", "auto", nil, "", "active: Ready; no GPU passed through"},
-		"auto, had one":         {"no-gpu", "auto", []string{"0000:03:00.0"}, "gpu-count=0", "1 GPU fewer than before, gone: 0000:03:00.0; give them back, or go on without them: juju run concourse-ci-machine/0 accept-gpus"},
+		"auto, no GPU":          {"no-gpu", config.RuntimeAuto, nil, "", "active: Ready; no GPU passed through"},
+		"auto, had one":         {"no-gpu", config.RuntimeAuto, []string{"0000:03:00.0"}, "gpu-count=0", "1 GPU fewer than before, gone: 0000:03:00.0; give them back, or go on without them: juju run concourse-ci-machine/0 accept-gpus"},
 		"one of five":           {"mi210x4", "rocm", []string{"0000:03:00.0", "1", "2", "3", "4"}, "gpu-count=4", "1 GPU fewer than before, gone: "},
-		"none wanted, had some": {"no-gpu", "none", []string{"0000:03:00.0"}, "", "active: Ready"},
+		"none wanted, had some": {"no-gpu", config.RuntimeNone, []string{"0000:03:00.0"}, "", "active: Ready"},
 		"as it should be":       {"amd", "rocm", nil, "gpu-count=1", "active: Ready (GPU: 1x AMD)"},
 	} {
-		o := running(observed(t, hosttest.Host(t, c.host), map[string]any{"compute-runtime": c.runtime}))
+		o := running(observed(t, hosttest.Host(t, c.host), map[string]any{"compute-runtime": string(c.runtime)}))
 		o.Known = KnownGPUs{Runtime: c.runtime, PCI: c.known}
 		d := Desire(o, nil)
 		env, ok := resourcetest.File(d.Resources, concourse.EnvFile)
@@ -242,7 +243,7 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 	}
 	require.Equal(t, numbers(all), numbers(k.numbered("rocm", all)))
 	require.Equal(t, numbers(all), numbers(k.numbered("rocm", all[4:])), "the first board is gone")
-	require.Equal(t, numbers(all[4:]), numbers(k.numbered("auto", all[4:])), "known by another option")
+	require.Equal(t, numbers(all[4:]), numbers(k.numbered(config.RuntimeAuto, all[4:])), "known by another option")
 	whole := []gpu.GPU{{Vendor: gpu.AMD, PCI: "0000:43:00.0"}, {Vendor: gpu.AMD, PCI: "0000:99:00.0"}}
 	require.Equal(t, "0000:03:00.0 0000:03:00.0-1 0000:03:00.0-2 0000:03:00.0-3 0000:43:00.0 0000:99:00.0",
 		strings.Join(numbers(KnownGPUs{Runtime: k.Runtime, PCI: append(slices.Clone(k.PCI), "0000:a3:00.0"), Each: k.Each}.numbered("rocm", whole)), " "),
