@@ -20,7 +20,7 @@ type amd struct{}
 
 func (amd) traits() *Traits { return &amdTraits }
 
-var amdTraits = Traits{Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: amdDriver, Drivers: []string{amdDriver},
+var amdTraits = Traits{Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: amdDriver, Drivers: map[string]string{amdDriver: amdDriver},
 	Kind: wellknown.AMDKind, Spec: wellknown.AMDSpec, ByID: true, Visible: wellknown.AMDVisible,
 	Features: []Feature{KFDNode, OwnSpec, Quarantine, Clocks, Engines, Kubernetes}}
 

@@ -3,7 +3,6 @@ package gpu
 import (
 	"cmp"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -182,7 +181,7 @@ func (d *discovery) revision(f function) uint8 {
 
 // computes reports whether a task can compute with the render node of a driver. The driver
 // radeon has render nodes too, but no compute stack.
-func computes(v Vendor, driver string) bool { return slices.Contains(v.Traits().Drivers, driver) }
+func computes(v Vendor, driver string) bool { return v.Traits().Drivers[driver] != "" }
 
 // isBMC reports whether a vendor makes display chips of management controllers: ASPEED,
 // Matrox (G200e), HiSilicon (hibmc).

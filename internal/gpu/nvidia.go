@@ -17,7 +17,7 @@ type nvidia struct{}
 func (nvidia) traits() *Traits { return &nvidiaTraits }
 
 var nvidiaTraits = Traits{Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia",
-	Drivers: []string{"nvidia", "nouveau"},
+	Drivers: map[string]string{"nvidia": "nvidia-drm", "nouveau": "nouveau"},
 	Kind:    NVIDIAKind, Spec: NVIDIASpec, Visible: "NVIDIA_VISIBLE_DEVICES"}
 
 // identify reads nothing: name and id need NVIDIA's library.

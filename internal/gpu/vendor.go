@@ -35,11 +35,13 @@ func Vendors() []Vendor { return slices.Clone(vendors) }
 
 // Traits holds the values that differ between vendors.
 type Traits struct {
-	Label   string   // in status texts
-	Runtime string   // value of the option compute-runtime, and of the tag
-	PCI     uint16   // PCI vendor id
-	Module  string   // kernel module of the driver
-	Drivers []string // kernel drivers with which a task can compute
+	Label   string // in status texts
+	Runtime string // value of the option compute-runtime, and of the tag
+	PCI     uint16 // PCI vendor id
+	Module  string // kernel module of the driver
+	// Drivers has the kernel drivers with which a task can compute, and the DRM drivers of
+	// their nodes.
+	Drivers map[string]string
 
 	Kind    string // vendor and class of its CDI devices
 	Spec    string // file of their CDI description

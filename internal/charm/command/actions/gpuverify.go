@@ -114,11 +114,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 		checks = append(checks, NodeCheck{Node: "/dev/kfd", Detail: inv.KFD.Text()})
 	}
 	for _, g := range inv.GPUs {
-		driver := g.Driver
-		if driver == "nvidia" {
-			driver = "nvidia-drm" // the module that creates the DRM nodes
-		}
-		try(g.Render.Path, g.Name+"  "+g.PCI, driver)
+		try(g.Render.Path, g.Name+"  "+g.PCI, g.Vendor.Traits().Drivers[g.Driver])
 	}
 	var all sync.WaitGroup
 	room := make(chan struct{}, maxProbes)
