@@ -23,9 +23,8 @@ type maker interface {
 	models() []knownModel
 }
 
-// makers registers the vendors. The charm's work for them is registered in
-// internal/charm/worker, and the reader of the exporter in internal/exporter/monitor. Tests
-// there fail for a vendor that is missing.
+// makers registers the vendors. A vendor is also registered in internal/charm/worker,
+// internal/charm/preflight and internal/exporter/monitor. Tests there fail if it is missing.
 var makers = map[Vendor]maker{AMD: amd{}, NVIDIA: nvidia{}}
 
 var vendors = slices.Sorted(maps.Keys(makers))

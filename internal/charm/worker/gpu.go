@@ -122,6 +122,7 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 			strings.Join(labels, " and "), strings.Join(runtimes, " or "),
 		)
 	case len(labels) == 1:
+	// An unusable render node was passed through for tasks that compute through it.
 	case slices.ContainsFunc(inv.UnusableOf(gpu.VendorWith(gpu.KFDNode)), Unusable):
 		g.Vendor = gpu.VendorWith(gpu.KFDNode)
 	default:

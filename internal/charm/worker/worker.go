@@ -1,7 +1,7 @@
 // Package worker decides the desired state of a unit that is a worker. Observe reads the
 // machine, Desire returns the resources and causes, and RemoveForWeb and RemoveAll return
 // what to remove. It changes nothing itself. Each file has one subject: GPUs, the wrapper,
-// leases, quarantine, AMD's driver, folders, the limit of tasks, the exporter, Kubernetes.
+// leases, quarantine, each vendor, folders, the limit of tasks, the exporter, Kubernetes.
 package worker
 
 import (
