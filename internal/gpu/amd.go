@@ -20,8 +20,9 @@ type amd struct{}
 
 func (amd) traits() *Traits { return &amdTraits }
 
-var amdTraits = Traits{Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: amdDriver, Drivers: map[string]string{amdDriver: amdDriver},
-	Kind: wellknown.AMDKind, Spec: wellknown.AMDSpec, ByID: true, Visible: wellknown.AMDVisible,
+var amdTraits = Traits{Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: amdDriver,
+	Drivers: map[string]string{amdDriver: amdDriver},
+	Kind:    wellknown.AMDKind, Spec: wellknown.AMDSpec, ByID: true, Visible: wellknown.AMDVisible,
 	Features: []Feature{KFDNode, OwnSpec, Quarantine, Clocks, Engines, Kubernetes}}
 
 // identify reads the name and the id in the GPU's own memory.

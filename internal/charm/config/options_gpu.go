@@ -24,7 +24,8 @@ func computeRuntimes() []ComputeRuntime {
 // gpuOptions returns the options about GPUs of tasks and their watcher.
 func gpuOptions() []Option {
 	return []Option{
-		choice("compute-runtime", func(c *Config) *ComputeRuntime { return &c.GPU.ComputeRuntime }, computeRuntimes()...),
+		choice("compute-runtime", func(c *Config) *ComputeRuntime { return &c.GPU.ComputeRuntime },
+			computeRuntimes()...),
 		boolean("enable-gpu", false, func(c *Config, on bool) {
 			if on && c.GPU.ComputeRuntime == RuntimeNone {
 				c.GPU.ComputeRuntime = RuntimeAuto

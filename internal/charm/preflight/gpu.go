@@ -25,7 +25,8 @@ func (p *preflight) gpus() []Check {
 	if err := o.ReadSpecs(p.Host.Root); err != nil {
 		return []Check{failure("gpu", "look at /etc/cdi", "%v", err)}
 	}
-	if o.Known, err = worker.ReadKnown(p.Host.Root); err != nil && !errors.Is(err, fs.ErrPermission) { // without root the file is ignored
+	o.Known, err = worker.ReadKnown(p.Host.Root)
+	if err != nil && !errors.Is(err, fs.ErrPermission) { // without root the file is ignored
 		return []Check{failure("gpu", "look at "+worker.GPUsFile, "%v", err)}
 	}
 	g := worker.DecideGPUs(o)
