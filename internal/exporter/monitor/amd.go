@@ -14,9 +14,6 @@ import (
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// AMD lists the GPUs of AMD, as Of does.
-func AMD(root host.Root) Source { return Of(root, gpu.AMD) }
-
 type amdVendor struct{}
 
 func (amdVendor) reader(m *Monitor, d reading.Device) reader {

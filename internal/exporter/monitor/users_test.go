@@ -22,7 +22,7 @@ func withTask(t *testing.T, r host.Root) *steered {
 	hosttest.Link(t, r, "/proc/100/fd/7", "/dev/dri/renderD128")
 	hosttest.Put(t, r, "/proc/100/fdinfo/7", "drm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t7\npasid:\t32771\n"+
 		"drm-memory-vram:\t1024 KiB\ndrm-engine-gfx:\t2500000000 ns\n")
-	return newMonitor(r, AMD(r), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
+	return newMonitor(r, All(r), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
 }
 
 func TestUsersComeFromTheLastScan(t *testing.T) {
@@ -48,7 +48,7 @@ func TestReportIsNotWrittenWithoutAGPU(t *testing.T) {
 // Without the flag, and without a GPU, no process is looked at.
 func TestProcessesAreScannedOnlyWithGPUs(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	m := newMonitor(r, AMD(r), Options{})
+	m := newMonitor(r, All(r), Options{})
 	require.Nil(t, m.users)
 	require.Nil(t, m.Snapshot().Users)
 
