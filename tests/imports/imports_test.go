@@ -73,11 +73,11 @@ var folders = map[string][]string{
 // charmLayers lists the packages of internal/charm from the lowest to the highest. A
 // package imports its own layer and those below it.
 var charmLayers = [][]string{
-	{"juju", "config", "machine", "status", "predecessor", "command/usagereport", "command/term"},
+	{"juju", "config", "machine", "status", "predecessor", "command/usagereport", "command/term", "command/remote"},
 	{"healthcheck", "relation"},
 	{"model", "gpuhealth"},
 	{"role"},
-	{"worker", "web"},
+	{"worker", "web", "workstation"},
 	{".", "preflight"},
 	{"watcher"},
 	{"command/actions"},
@@ -181,7 +181,7 @@ func TestTestSupportIsInNoShippedProgram(t *testing.T) {
 			require.NotEqual(t, "testutil", folderOf(d), "%s contains %s", p.ImportPath, d)
 		}
 	}
-	require.Equal(t, 6, found)
+	require.Equal(t, 7, found)
 }
 
 // The charm ships gpu-baseline and does not link it.

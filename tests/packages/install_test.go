@@ -69,7 +69,7 @@ state >/out/purged
 	require.Equal(t, got["daemon.json"], got["upgraded.json"], "an upgrade changes no engine")
 	require.Equal(t, "{\n  \"log-driver\" : \"local\", \"features\": {\"x\": true}\n}\n", got["removed.json"])
 	for _, d := range differences(got["before"], got["removed"]) {
-		require.Contains(t, d, "/etc/default/rocm-gpu-exporter", "only a configuration file stays until the purge")
+		require.Regexp(t, "/etc/default/(gpukit|rocm-gpu-exporter)", d, "only configuration files stay until the purge")
 	}
 	require.Empty(t, differences(got["before"], got["purged"]))
 }

@@ -62,16 +62,16 @@ func leaseConfig(o Observed, g GPUs) *oci.Leases {
 	}
 }
 
-// LeasesForEngines returns the wrapper's settings on a machine without a unit: each AMD GPU
-// is leased to containers that request one. The caller adds the runtime.
-func LeasesForEngines(inv gpu.Inventory, links [][]gpu.Link) oci.Config {
-	g := GPUs{Vendor: gpu.AMD, All: inv.Of(gpu.AMD), Chosen: inv.Of(gpu.AMD)}
+// LeasesForEngines returns the wrapper's settings on a machine without a unit: each chosen
+// AMD GPU is leased to containers that request one. The caller adds the runtime.
+func LeasesForEngines(inv gpu.Inventory, chosen []gpu.GPU, links [][]gpu.Link) oci.Config {
+	g := GPUs{Vendor: gpu.AMD, All: inv.Of(gpu.AMD), Chosen: chosen}
 	t := g.Vendor.Traits()
 	var o Observed
 	o.GPUs, o.Links = inv, links
 	return oci.Config{
 		Containers: oci.Asked, Specs: []string{t.Spec}, Devices: cdiNames(g), Visible: []string{t.Visible},
-		Leases: &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(g.All), Links: linkWeights(o, g.All)},
+		Leases: &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(chosen), Links: linkWeights(o, chosen)},
 	}
 }
 

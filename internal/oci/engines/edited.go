@@ -228,7 +228,7 @@ func (e edited) removeRecord(h host.Host) error {
 
 // write writes the engine's file. If that fails, it restores the record.
 func (e edited) write(h host.Host, data []byte, why string, was *record) plan.Step {
-	return plan.Step{Op: "write " + e.file, Why: why, Do: func(context.Context) error {
+	return plan.Step{Op: "write " + e.file, Why: why, Content: data, Do: func(context.Context) error {
 		err := e.writeFile(h, data)
 		switch {
 		case err == nil:
