@@ -197,9 +197,10 @@ func TestPackageThatCannotBeMadeHasItsReason(t *testing.T) {
 		env  string
 		want string
 	}{
-		"no version": {[]string{"-bin", "x", "-tree", "y", "-o", t.TempDir()}, "", "want -bin, -tree, -version and -o; see --help"},
-		"no program": {[]string{"-bin", "/nowhere", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "", "/nowhere/gpukit"},
-		"no date":    {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},
+		"no version":  {[]string{"-bin", "x", "-tree", "y", "-o", t.TempDir()}, "", "want -bin, -tree, -version and -o; see --help"},
+		"bad version": {[]string{"-bin", "x", "-tree", "y", "-version", "unknown", "-o", t.TempDir()}, "", `the version "unknown" does not begin with a number; run: make packages VERSION=1.2.3`},
+		"no program":  {[]string{"-bin", "/nowhere", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "", "/nowhere/gpukit"},
+		"no date":     {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},
 	} {
 		c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), tt.args...)
 		c.Dir, c.Env = hosttest.Source(), append(os.Environ(), tt.env)

@@ -43,11 +43,10 @@ func SeeCodes(codes []int) string {
 	for i, n := range codes {
 		texts[i] = fmt.Sprint(n)
 	}
-	command := "explain-error"
 	if wellknown.Command == wellknown.GPUKit {
-		command = wellknown.GPUKit + " explain"
+		return " (see gpukit explain " + strings.Join(texts, ", ") + ")"
 	}
-	return " (see " + command + " " + strings.Join(texts, ", ") + ")"
+	return " (see explain-error " + strings.Join(texts, ", ") + ")"
 }
 
 // Read reads the GPUs once. It returns even if a GPU hangs, but its process cannot end

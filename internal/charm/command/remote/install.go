@@ -8,10 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/base/host"
 )
 
 // cleanTime bounds the removal of the copied package after an interrupted installation.
@@ -132,12 +133,13 @@ func (n *Node) asRoot(ctx context.Context, f Facts, command string) error {
 	default:
 		command = "sudo -n " + command
 	}
-	c := exec.CommandContext(ctx, "ssh", n.argv(append(options, command)...)...)
-	c.Stdin, c.Stdout, c.Stderr = n.Stdin, n.Stderr, n.Stderr
-	err := c.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && !f.Root && !n.Terminal {
-		return fmt.Errorf("exit status %d; without a terminal sudo must need no password there, or connect as root", exit.ExitCode())
+	err := n.ssh(ctx, n.Stdin, n.Stderr, n.Stderr, append(options, command)...)
+	var failed *host.CommandError
+	switch {
+	case errors.As(err, &failed) && !f.Root && !n.Terminal:
+		return fmt.Errorf("exit status %d; without a terminal sudo must need no password there, or connect as root", failed.Code)
+	case errors.As(err, &failed):
+		return fmt.Errorf("exit status %d, see above", failed.Code)
 	}
 	return err
 }

@@ -10,12 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/sanitize"
 )
 
@@ -41,9 +42,6 @@ func Open(n Node) (*Node, error) {
 	}) {
 		return nil, fmt.Errorf("cannot connect to %q: want USER@HOST", n.Target)
 	}
-	if _, err := exec.LookPath("ssh"); err != nil {
-		return nil, errors.New("cannot connect: ssh is not installed; Debian: sudo apt install openssh-client")
-	}
 	var err error
 	n.dir, err = os.MkdirTemp("", "gpukit-")
 	return &n, err
@@ -51,8 +49,17 @@ func Open(n Node) (*Node, error) {
 
 // Close ends the connection.
 func (n *Node) Close() error {
-	_ = exec.Command("ssh", n.argv("-O", "exit")...).Run() // fails if it was never open
+	end, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	_ = n.ssh(end, nil, io.Discard, io.Discard, "-O", "exit") // fails if it was never open
 	return os.RemoveAll(n.dir)
+}
+
+// endTime bounds the end of a connection.
+const endTime = 10 * time.Second
+
+func (n *Node) ssh(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args ...string) error {
+	return host.Attached(ctx, append([]string{"ssh"}, n.argv(args...)...), stdin, stdout, stderr)
 }
 
 // argv returns the arguments of ssh. All calls share one connection, so that a password is
@@ -77,9 +84,7 @@ func (n *Node) argv(more ...string) []string {
 // run runs a shell command on the node and returns its output.
 func (n *Node) run(ctx context.Context, stdin io.Reader, command string) (string, error) {
 	var out, errs bytes.Buffer
-	c := exec.CommandContext(ctx, "ssh", n.argv(command)...)
-	c.Stdin, c.Stdout, c.Stderr = stdin, &out, &errs
-	if err := c.Run(); err != nil {
+	if err := n.ssh(ctx, stdin, &out, &errs, command); err != nil {
 		return "", n.failure(err, errs.String())
 	}
 	return out.String(), nil
@@ -87,7 +92,7 @@ func (n *Node) run(ctx context.Context, stdin io.Reader, command string) (string
 
 // failure explains an error of ssh, which exits with 255, or of the remote command.
 func (n *Node) failure(err error, text string) error {
-	var exit *exec.ExitError
+	var failed *host.CommandError
 	last := ""
 	for line := range strings.Lines(text) {
 		if line = sanitize.Line(strings.TrimSpace(line), 300); line != "" {
@@ -95,10 +100,10 @@ func (n *Node) failure(err error, text string) error {
 		}
 	}
 	switch {
-	case !errors.As(err, &exit):
-		return fmt.Errorf("cannot run ssh: %w", err)
-	case exit.ExitCode() != 255:
-		return fmt.Errorf("exit status %d: %s", exit.ExitCode(), last)
+	case !errors.As(err, &failed) || failed.Code < 0:
+		return fmt.Errorf("cannot run ssh (Debian: sudo apt install openssh-client): %w", err)
+	case failed.Code != 255:
+		return fmt.Errorf("exit status %d: %s", failed.Code, last)
 	case strings.Contains(text, "Host key verification failed"):
 		return fmt.Errorf("cannot connect to %s: its host key is not in known_hosts, or changed; compare it at the "+
 			"first connection: ssh %[1]s", n.Target)
