@@ -76,14 +76,14 @@ var folders = map[string][]string{
 // charmLayers lists the packages of internal/charm from the lowest to the highest. A
 // package imports its own layer and those below it.
 var charmLayers = [][]string{
-	{"juju", "config", "machine", "status", "predecessor", "command/usagereport", "command/term"},
+	{"juju", "config", "machine", "status", "predecessor", "command/usagereport", "command/term", "command/remote"},
 	{"healthcheck", "relation"},
 	{"model", "gpuhealth"},
 	{"role"},
-	{"worker", "web"},
+	{"worker", "web", "workstation"},
 	{".", "preflight"},
 	{"watcher"},
-	{"command/actions"},
+	{"command/actions", "workstation"},
 	{"onemachine"},
 	{"command/cli"},
 }

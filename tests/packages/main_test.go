@@ -71,7 +71,7 @@ func makeSystem() error {
 		return err
 	}
 	systemTar, err = debian.System{Name: "packages", Suite: release,
-		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client"}.Tar(context.Background())
+		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client,sudo"}.Tar(context.Background())
 	return err
 }
 
@@ -103,16 +103,23 @@ func inside(t *testing.T, host, script string) map[string]string {
 	fixture, out := hosttest.Host(t, host), t.TempDir()
 	err := debian.Inside(t.Context(), systemTar, setup+script, nil, built+":/in", out+":/out", fixture.Path("/")+":/host",
 		fixture.Path("/sys")+":/sys")
-	entries, readErr := os.ReadDir(out)
-	require.NoError(t, readErr)
-	results := map[string]string{}
+	got := results(t, out)
+	require.NoError(t, err, "%v", got)
+	return got
+}
+
+// results returns the content of the files in a folder.
+func results(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	all := map[string]string{}
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(out, e.Name()))
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		require.NoError(t, err)
-		results[e.Name()] = string(data)
+		all[e.Name()] = string(data)
 	}
-	require.NoError(t, err, "%v", results)
-	return results
+	return all
 }
 
 // lines returns the lines of a text that contain a part.

@@ -54,6 +54,9 @@ func run(o options) error {
 	if flag.NArg() > 0 || o.bin == "" || o.tree == "" || o.version == "" || o.out == "" {
 		return errors.New("want -bin, -tree, -version and -o; see --help")
 	}
+	if o.version[0] < '0' || o.version[0] > '9' {
+		return fmt.Errorf("the version %q does not begin with a number; run: make packages VERSION=1.2.3", o.version)
+	}
 	at, err := buildTime(os.Getenv("SOURCE_DATE_EPOCH"))
 	if err != nil {
 		return err

@@ -146,7 +146,7 @@ func (m *Machine) AddWorker(ctx context.Context, address string) error {
 		if out != nil {
 			to = out
 		}
-		return host.Attach(ctx, os.Stdin, to, m.Stdout, "ssh", "--", address, command)
+		return host.Attached(ctx, []string{"ssh", "--", address, command}, os.Stdin, to, m.Stdout)
 	}
 	if err := ssh(nil, "sudo concourse-ci-machine up --join '"+line+"'"); err != nil {
 		return err

@@ -10,6 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
@@ -39,9 +42,15 @@ func UnitOf(r host.Root) (string, error) {
 	return "", err
 }
 
+// Selection limits the description to some GPUs.
+type Selection struct {
+	Devices []string // names as cdi.Select takes them; none means all
+	NoAll   bool     // leave out the device with all GPUs
+}
+
 // Refresh returns the resources for the GPUs that are present now, and notes for the user.
 // The settings of leases are among them if leases are on.
-func Refresh(h host.Host) (want []plan.Resource, notes []string, err error) {
+func Refresh(h host.Host, s Selection) (want []plan.Resource, notes []string, err error) {
 	unit, err := UnitOf(h.Root)
 	if err != nil || unit != "" {
 		return nil, []string{"nothing to do: the unit " + unit + " describes the GPUs of this machine"}, err
@@ -54,30 +63,39 @@ func Refresh(h host.Host) (want []plan.Resource, notes []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	gpus := inv.Of(gpu.AMD)
+	spec, left, err := cdi.Spec(inv.Of(gpu.VendorWith(gpu.OwnSpec)), inv.KFD)
+	if err == nil && spec != nil && !foreign {
+		spec, err = cdi.Select(spec, s.Devices, s.NoAll)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range left {
+		notes = append(notes, "left out: "+l)
+	}
 	switch {
 	case foreign:
 		notes = append(notes, fmt.Sprintf("%s is another tool's and stays; %s cdi generate replaces it", cdi.Path,
 			wellknown.Command))
-	case len(gpus) == 0:
+		if spec, err = cdi.ReadSpec(h.Root, cdi.Path); err != nil {
+			return nil, nil, err
+		}
+	case spec == nil:
 		notes = append(notes, "this machine has no AMD GPU that a container could use; "+wellknown.Command+
 			" gpu list shows why")
 		want = append(want, cdi.Gone{Why: "no AMD GPU is present"})
 	default:
-		spec, left, err := cdi.Resource(gpus, inv.KFD)
+		file, err := cdi.File(spec)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, l := range left {
-			notes = append(notes, "left out: "+l)
-		}
-		want = append(want, spec)
+		want = append(want, file)
 	}
 	on, err := Exclusive(h.Root)
 	if err != nil || !on {
 		return want, notes, err
 	}
-	settings, err := leaseSettings(h.Root, inv)
+	settings, err := leaseSettings(h.Root, inv, spec)
 	return append(want, settings), notes, err
 }
 
@@ -118,7 +136,15 @@ func Lease(r host.Root) (want []plan.Resource, err error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := leaseSettings(r, inv)
+	// Without a description, as in a dry run, all GPUs will be in it.
+	spec, _, err := cdi.Spec(inv.Of(gpu.VendorWith(gpu.OwnSpec)), inv.KFD)
+	if err == nil && r.Exists(cdi.Path) {
+		spec, err = cdi.ReadSpec(r, cdi.Path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	settings, err := leaseSettings(r, inv, spec)
 	return []plan.Resource{settings}, err
 }
 
@@ -131,9 +157,16 @@ func Share(r host.Root) (want []plan.Resource, err error) {
 	return want, err
 }
 
-// leaseSettings returns the wrapper's settings with a lease for each AMD GPU.
-func leaseSettings(r host.Root, inv gpu.Inventory) (f resource.File, err error) {
-	c := worker.LeasesForEngines(inv, gpu.ReadLinks(r, inv.GPUs))
+// leaseSettings returns the wrapper's settings with a lease for each AMD GPU of a
+// description.
+func leaseSettings(r host.Root, inv gpu.Inventory, spec *specs.Spec) (f resource.File, err error) {
+	var chosen []gpu.GPU
+	for _, g := range inv.Of(gpu.VendorWith(gpu.OwnSpec)) {
+		if slices.ContainsFunc(cdi.List(spec), func(l cdi.Listed) bool { return slices.Contains(l.Nodes, g.Render.Path) }) {
+			chosen = append(chosen, g)
+		}
+	}
+	c := worker.LeasesForEngines(inv, chosen, gpu.ReadLinks(r, inv.GPUs))
 	c.Missing = mark
 	if c.Runtime, err = findRuntime(r); err != nil {
 		return f, err

@@ -45,6 +45,7 @@ func Run(h host.Host, exe string, args []string, env func(string) string, stdout
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
 		c.Probe = actions.NewProbe(c.Host, exe, "gpu", probe)
 		c.ReadStates = gpuhealth.NewReader(c.Host, exe, "gpu", read)
+		c.ReadReport = gpuhealth.NewReportReader(c.Host, exe, "gpu", snapshot)
 	}
 	if len(args) > 0 && filepath.Base(args[0]) == MachineProgram {
 		wellknown.Command = MachineProgram

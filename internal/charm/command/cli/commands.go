@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/base/version"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/preflight"
 	"concourse-ci-machine/internal/charm/watcher"
@@ -25,6 +26,8 @@ import (
 const (
 	probe = "probe"
 	read  = "read"
+	// snapshot reads the users of the GPUs as well.
+	snapshot = "snapshot"
 )
 
 // command describes one command of the command line. Help, completion and man pages are
@@ -99,9 +102,7 @@ func (p *caller) unitCommands() []command {
 			run: func([]string) error { return amd.WriteMatrix(p.stdout) }},
 		{words: "preflight", json: true, text: "check this machine, and name the fix of each problem",
 			run: func([]string) error { return preflight.Show(p.ctx, c.Host, p.stdout, "", p.format) }},
-		{words: "cdi refresh", text: "describe the GPUs for tasks again; restarts nothing",
-			run: func([]string) error { return p.refreshCDI() }},
-		p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
+		p.cdiRefreshCommand(), p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
 		p.labelsCommand(), p.manifestCommand(), p.undoCommand(),
 		{words: "fleet", json: true, text: "show all workers of this web node, their GPUs and free leases",
 			run: func([]string) error { return c.ShowFleet(p.ctx, p.stdout, p.format) }},
@@ -126,6 +127,7 @@ func (p *caller) unitCommands() []command {
 			return err
 		}},
 	}
+	all = append(all, p.remoteCommands()...)
 	for i := range all {
 		if slices.Contains(ofUnit, all[i].words) {
 			all[i].only = wellknown.Dispatch
@@ -156,6 +158,10 @@ func (p *caller) ownCommands() []command {
 		{
 			words: "gpu " + read,
 			run:   func([]string) error { return gpuhealth.Write(p.stdout, gpuhealth.Read(c.Host.Root)) },
+		},
+		{
+			words: "gpu " + snapshot,
+			run:   func([]string) error { return term.JSON(p.stdout, gpuhealth.ReadReport(p.ctx, c.Host.Root)) },
 		},
 		// The watcher's loop, and what Pebble starts in its place if GPUs are only leased.
 		{words: "gpu watch", run: func([]string) error { return c.GPUs().Look(p.ctx, p.stdout) }},

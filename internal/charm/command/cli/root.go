@@ -33,6 +33,7 @@ type caller struct {
 
 	release string // --release of up
 	verbose bool   // --verbose of up
+	plan    planOutput
 }
 
 // wrongLine reports a wrong command line: exit status 2.
@@ -166,7 +167,10 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			}
 		},
 		RunE: func(cc *cobra.Command, args []string) error {
-			err := c.run(args)
+			err := p.flagsFromEnvironment(cc)
+			if err == nil {
+				err = c.run(args)
+			}
 			if wrong := (*usageError)(nil); errors.As(err, &wrong) && wrong.help == "" {
 				wrong.help = cc.CommandPath()
 			}
@@ -190,6 +194,40 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 		c.flags(cc.Flags())
 	}
 	return cc
+}
+
+// flagsFromEnvironment sets the flags of a command for engines that the command line does
+// not set, from variables such as GPUKIT_CDI_GENERATE_OUTPUT.
+func (p *caller) flagsFromEnvironment(cc *cobra.Command) (err error) {
+	prefix := variablesOf(cc)
+	if prefix == "" {
+		return nil
+	}
+	cc.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		name := prefix + variableName(f.Name)
+		value := p.env(name)
+		if value == "" || f.Changed || err != nil || f.Name == "help" {
+			return
+		}
+		if wrong := cc.Flags().Set(f.Name, value); wrong != nil {
+			err = &usageError{text: fmt.Sprintf("cannot use %s=%q: %v", name, value, wrong)}
+		}
+	})
+	return err
+}
+
+// variablesOf returns the beginning of the variables for a command's flags, "" if it has
+// none.
+func variablesOf(cc *cobra.Command) string {
+	group, _, ok := strings.Cut(strings.TrimPrefix(cc.CommandPath(), wellknown.Command+" "), " ")
+	if !ok || group != "cdi" && group != "runtime" {
+		return ""
+	}
+	return variableName(cc.CommandPath()) + "_"
+}
+
+func variableName(text string) string {
+	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(text))
 }
 
 // wantCommand reports a group without a known command below it.
@@ -269,16 +307,31 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 			title = ""
 			name, text := pflag.UnquoteUsage(f)
 			left := "--" + f.Name
+			if f.Shorthand != "" {
+				left = "-" + f.Shorthand + ", " + left
+			}
 			if f.Value.Type() != "bool" {
 				left += "=" + name
 			}
-			if f.DefValue != "" && f.DefValue != "false" {
+			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
 				text += " (default " + f.DefValue + ")"
 			}
 			writeRow(&b, left, 22, text)
 		})
 		if title == "" {
 			b.WriteString("\n")
+		}
+		if prefix := variablesOf(c); prefix != "" && title == "" {
+			example := ""
+			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if f.Value.Type() == "string" {
+					example = f.Name
+				}
+			})
+			if example != "" {
+				text := "Each flag has a variable of the environment: " + prefix + variableName(example) + " is --" + example + "."
+				b.WriteString(strings.Join(term.Wrap(text, width), "\n") + "\n\n")
+			}
 		}
 	}
 	if c.Example != "" {

@@ -21,7 +21,7 @@ const wrapperProgram = "runc-amd-wrapper"
 
 func (p *caller) runtimeCommand() command {
 	r := engines.Request{}
-	set, unset, dry := false, false, false
+	set, unset := false, false
 	exclusive, shared := false, false
 	return command{words: "runtime configure", args: strings.Join(engines.Names(), "|"), max: 1, values: engines.Names,
 		text: "add the GPUs to another container engine on any machine",
@@ -37,7 +37,7 @@ func (p *caller) runtimeCommand() command {
 			fs.BoolVar(&r.Restart, "restart", false, "restart or reload the engine if it needs that")
 			fs.BoolVar(&exclusive, "exclusive", false, "lease GPUs: each is in one container at a time")
 			fs.BoolVar(&shared, "shared", false, "end --exclusive: containers share the GPUs")
-			fs.BoolVar(&dry, "dry-run", false, "print what would be done, change nothing")
+			p.planFlags(fs)
 			fs.StringVar(
 				&r.Wrapper, "wrapper", "",
 				"`PATH` of runc-amd-wrapper (default: beside this program, else on PATH)",
@@ -71,14 +71,14 @@ func (p *caller) runtimeCommand() command {
 				r.Default = engines.Unset
 			}
 			r.Engine = words[0]
-			return p.configure(r, sharing{exclusive: exclusive, shared: shared}, dry)
+			return p.configure(r, sharing{exclusive: exclusive, shared: shared})
 		}}
 }
 
 // sharing holds the requested change of leases; without both, it stays as it is.
 type sharing struct{ exclusive, shared bool }
 
-func (p *caller) configure(r engines.Request, s sharing, dry bool) (err error) {
+func (p *caller) configure(r engines.Request, s sharing) (err error) {
 	if r.Wrapper == "" {
 		r.Wrapper = p.findWrapper()
 	}
@@ -107,7 +107,7 @@ func (p *caller) configure(r engines.Request, s sharing, dry bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.applyPlan(dry, append(want, more...)...); err != nil {
+	if err := p.applyPlan(append(want, more...)...); err != nil {
 		return err
 	}
 	if s.exclusive && r.Default != engines.Set {
@@ -117,7 +117,7 @@ func (p *caller) configure(r engines.Request, s sharing, dry bool) (err error) {
 		advice = append([]string{"there is no " + cdi.Path + " yet: " + wellknown.Command + " cdi generate"}, advice...)
 	}
 	for _, a := range advice {
-		fmt.Fprintln(p.stdout, a)
+		p.advise(a)
 	}
 	return nil
 }
@@ -128,6 +128,11 @@ func (p *caller) configure(r engines.Request, s sharing, dry bool) (err error) {
 func (p *caller) machineResources(r engines.Request, s sharing) (want []plan.Resource, err error) {
 	root := p.charm.Host.Root
 	if s.exclusive {
+		if !root.Exists(cdi.Path) {
+			if err := p.refreshCDI(workstation.Selection{}); err != nil {
+				return nil, err
+			}
+		}
 		return workstation.Lease(root)
 	}
 	others := slices.DeleteFunc(engines.Configured(root, r.Wrapper), func(e string) bool { return e == r.Engine })

@@ -3,24 +3,50 @@ package cli
 import (
 	"fmt"
 
+	"github.com/spf13/pflag"
+
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/workstation"
+	"concourse-ci-machine/internal/gpu/cdi"
 )
 
-// refreshCDI describes the GPUs again: those of the unit, or those of the machine.
-func (p *caller) refreshCDI() error {
+// cdiRefreshCommand describes the GPUs again: those of the unit, or those of the machine.
+func (p *caller) cdiRefreshCommand() command {
 	if !onWorkstation() {
-		return p.charm.RefreshCDI(p.ctx, p.stdout)
+		return command{words: "cdi refresh", text: "describe the GPUs for tasks again; restarts nothing",
+			run: func([]string) error { return p.charm.RefreshCDI(p.ctx, p.stdout) }}
 	}
-	want, notes, err := workstation.Refresh(p.charm.Host)
+	var s workstation.Selection
+	return command{words: "cdi refresh", text: "describe the GPUs again, as gpukit-cdi.service does",
+		long: "Describes the AMD GPUs of this machine in " + cdi.Path + ", and sets their leases if runtime configure " +
+			"--exclusive turned them on. A description by another tool stays. gpukit-cdi.service runs this command " +
+			"when GPUs change, with the variables in /etc/default/gpukit.",
+		flags: func(fs *pflag.FlagSet) {
+			selectionFlags(fs, &s)
+			p.planFlags(fs)
+		},
+		run: func([]string) error { return p.refreshCDI(s) }}
+}
+
+// selectionFlags adds the flags that limit a description.
+func selectionFlags(fs *pflag.FlagSet, s *workstation.Selection) {
+	fs.StringSliceVar(&s.Devices, "device", nil, "`GPU` to describe: its number, GPU-<unique id> or PCI address; "+
+		"repeat it for more (default: all)")
+	fs.BoolVar(&s.NoAll, "no-all", false, "leave out the name amd.com/gpu=all")
+}
+
+func (p *caller) refreshCDI(s workstation.Selection) error {
+	want, notes, err := workstation.Refresh(p.charm.Host, s)
 	if err != nil {
 		return err
 	}
 	for _, n := range notes {
-		fmt.Fprintln(p.stderr, n)
+		if !p.plan.quiet {
+			fmt.Fprintln(p.stderr, n)
+		}
 	}
-	return p.applyPlan(false, want...)
+	return p.applyPlan(want...)
 }
 
 // undoCommand undoes all changes to the machine. The package runs it before its files are
@@ -38,7 +64,7 @@ func (p *caller) undoCommand() command {
 // applyEach applies resources one by one, so that one failure does not keep the others.
 func (p *caller) applyEach(want []plan.Resource) (failed error) {
 	for _, r := range want {
-		if err := p.applyPlan(false, r); err != nil {
+		if err := p.applyPlan(r); err != nil {
 			fmt.Fprintln(p.stderr, err)
 			failed = err
 		}
