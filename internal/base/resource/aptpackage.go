@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -199,6 +200,23 @@ func ReadPackage(r host.Root, name string) (PackageState, error) {
 		return PackageState{}, fmt.Errorf("cannot read the state of package %s: %w", name, err)
 	}
 	return findPackage(data, name), nil
+}
+
+// InstalledPackages returns the names of the machine's installed packages, sorted.
+func InstalledPackages(r host.Root) (names []string, err error) {
+	data, err := r.ReadFile(DpkgStatus)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the packages of the machine: %w", err)
+	}
+	for stanza := range bytes.SplitSeq(data, []byte("\n\n")) {
+		line, _, _ := bytes.Cut(bytes.TrimLeft(stanza, "\n"), []byte("\n"))
+		name, ok := bytes.CutPrefix(line, []byte("Package: "))
+		if ok && parseStanza(stanza).Status != "" && parseStanza(stanza).Version != "" {
+			names = append(names, string(name))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // findPackage searches all architectures of a package and prefers an installed one.

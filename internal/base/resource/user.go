@@ -124,3 +124,9 @@ func ids(h host.Host, owner string) (uid, gid int, err error) {
 	}
 	return a.uid, a.gid, nil
 }
+
+// UserExists reports whether the machine has a user.
+func UserExists(root host.Root, name string) (bool, error) {
+	_, ok, err := lookupAccount(root, name)
+	return ok, err
+}

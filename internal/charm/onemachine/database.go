@@ -34,6 +34,7 @@ const (
 	pgPackage    = "postgresql"
 	postgresPort = 5432
 	sqlTime      = 2 * time.Minute
+	purgeTime    = 15 * time.Minute
 )
 
 // database holds the login of the machine's own database.
@@ -87,37 +88,63 @@ func (m *Model) SetUpDatabase(ctx context.Context, report func(string)) error {
 			return err
 		}
 	}
-	for _, stage := range []func(context.Context) ([]plan.Resource, error){m.installPostgres, m.configureCluster,
-		m.makeDatabase} {
+	if err := m.installPostgres(ctx, report); err != nil {
+		return err
+	}
+	for _, stage := range []func(context.Context) ([]plan.Resource, error){m.configureCluster, m.makeDatabase} {
 		want, err := stage(ctx)
-		if err != nil {
-			return err
+		if err == nil {
+			err = apply(ctx, m.Host, report, want...)
 		}
-		p, err := plan.Diff(ctx, m.Host, want...)
 		if err != nil {
-			return err
-		}
-		if _, err := p.Apply(ctx, report); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// installPostgres returns the package and the cluster.
-func (m *Model) installPostgres(context.Context) ([]plan.Resource, error) {
+// apply brings resources to their state.
+func apply(ctx context.Context, h host.Host, report func(string), want ...plan.Resource) error {
+	p, err := plan.Diff(ctx, h, want...)
+	if err == nil {
+		_, err = p.Apply(ctx, report)
+	}
+	return err
+}
+
+// installPostgres installs the package, makes the cluster, and records the new packages. A
+// run that was killed in between is finished by the next one.
+func (m *Model) installPostgres(ctx context.Context, report func(string)) error {
 	st, err := resource.ReadPackage(m.Host.Root, pgPackage)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var rs []plan.Resource
 	if !st.Installed() {
+		if len(m.state.Before) == 0 && len(m.state.Packages) == 0 {
+			if m.state.Before, err = resource.InstalledPackages(m.Host.Root); err != nil {
+				return err
+			}
+			if err := m.Save(); err != nil {
+				return err
+			}
+		}
 		rs = append(rs, resource.Dir{Path: path.Dir(path.Dir(noMainCluster)), Mode: 0o755},
 			resource.Dir{Path: path.Dir(noMainCluster), Mode: 0o755},
 			resource.File{Path: noMainCluster, Mode: 0o644, Data: []byte("create_main_cluster = false\n")})
 	}
-	return append(rs, resource.OwnedPackage{Package: resource.Package{Name: pgPackage}}, cluster{},
-		resource.Absent{Path: noMainCluster, Why: "PostgreSQL is installed"}), nil
+	rs = append(rs, resource.Package{Name: pgPackage}, cluster{},
+		resource.Absent{Path: noMainCluster, Why: "PostgreSQL is installed"})
+	if err := apply(ctx, m.Host, report, rs...); err != nil || len(m.state.Before) == 0 {
+		return err
+	}
+	now, err := resource.InstalledPackages(m.Host.Root)
+	if err != nil {
+		return err
+	}
+	m.state.Packages = slices.DeleteFunc(now, func(p string) bool { return slices.Contains(m.state.Before, p) })
+	m.state.Before = nil
+	return m.Save()
 }
 
 // cluster makes the PostgreSQL cluster.
@@ -267,12 +294,41 @@ func (m *Model) RemoveDatabase(ctx context.Context, report func(string)) error {
 	if version != "" && m.state.Database != nil {
 		rs = append(rs, dropCluster{version})
 	}
-	rs = append(rs, resource.Absent{Path: noMainCluster, Why: "the machine is purged"})
-	p, err := plan.Diff(ctx, m.Host, rs...)
-	if err == nil {
-		_, err = p.Apply(ctx, report)
+	rs = append(rs, resource.Absent{Path: noMainCluster, Why: purged})
+	if len(m.state.Packages) > 0 {
+		rs = append(rs, noPackages{m.state.Packages})
 	}
-	return err
+	return apply(ctx, m.Host, report, rs...)
+}
+
+// purged is the reason of each step of Purge.
+const purged = "the machine is purged"
+
+// noPackages purges packages. It keeps all of them if another package needs one.
+type noPackages struct{ names []string }
+
+// Diff implements plan.Resource.
+func (n noPackages) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	apt := func(args ...string) host.Command {
+		return host.Command{Argv: append(append([]string{"apt-get", "purge", "--yes"}, args...), n.names...),
+			Deadline: purgeTime, Env: []string{"DEBIAN_FRONTEND=noninteractive"}}
+	}
+	return plan.Plan{{Op: "purge PostgreSQL's packages", Why: purged, Tolerate: true, Do: func(ctx context.Context) error {
+		simulate := apt("--simulate")
+		simulate.ReadOnly = true
+		out, err := h.Run(ctx, simulate)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(out)) {
+			f := strings.Fields(line)
+			if len(f) > 1 && (f[0] == "Remv" || f[0] == "Purg") && !slices.Contains(n.names, f[1]) {
+				return fmt.Errorf("cannot purge PostgreSQL: %s needs it; it stays", f[1])
+			}
+		}
+		_, err = h.Run(ctx, apt())
+		return err
+	}}}, nil
 }
 
 // dropCluster removes the PostgreSQL cluster with its data.
@@ -280,7 +336,7 @@ type dropCluster struct{ version string }
 
 // Diff implements plan.Resource.
 func (d dropCluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	return plan.Plan{{Op: "drop the PostgreSQL cluster " + clusterName, Why: "the machine is purged",
+	return plan.Plan{{Op: "drop the PostgreSQL cluster " + clusterName, Why: purged,
 		Do: func(ctx context.Context) error {
 			_, err := h.Run(ctx, host.Command{Argv: []string{"pg_dropcluster", "--stop", d.version, clusterName},
 				Deadline: sqlTime})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,6 +82,13 @@ func (m *Machine) Up(ctx context.Context, invitation string) error {
 			if err := m.checkPorts(); err != nil {
 				return err
 			}
+		}
+		if !m.Model.Installed() {
+			exists, err := resource.UserExists(m.Model.Host.Root, concourse.WebUser)
+			if err != nil {
+				return err
+			}
+			m.Model.state.OwnUser = !exists
 		}
 		m.Model.state.Down = false
 		if err := m.Model.Save(); err != nil {
@@ -162,27 +170,39 @@ func (m *Machine) Purge(ctx context.Context) error {
 		if err := m.Model.RemoveDatabase(ctx, m.report); err != nil {
 			return err
 		}
-		why := "the machine is purged"
-		if err := m.apply(ctx, noFly{why}, resource.RemoveOwned{Name: pgPackage, Why: why}); err != nil {
+		if err := m.apply(ctx, noFly{purged}); err != nil {
 			return err
 		}
+		ownUser := m.Model.state.OwnUser
 		if err := m.hook(ctx, "remove"); err != nil {
 			return err
 		}
-		return m.apply(ctx, resource.Absent{Path: release.HomeDir, Why: why, Tree: true},
-			resource.Absent{Path: concourse.WorkFolder(false), Why: why, Tree: true},
-			resource.Absent{Path: OptionsFile, Why: why}, resource.Absent{Path: model.StateDir, Why: why, Tree: true})
+		rest := []plan.Resource{resource.Absent{Path: release.HomeDir, Why: purged, Tree: true}}
+		if ownUser {
+			rest = append(rest, noUser{})
+		}
+		return m.apply(ctx, append(rest, resource.Absent{Path: path.Dir(OptionsFile), Why: purged, Tree: true},
+			resource.Absent{Path: model.StateDir, Why: purged, Tree: true})...)
 	})
 }
 
 // apply brings resources that only a machine without Juju has to their state.
 func (m *Machine) apply(ctx context.Context, want ...plan.Resource) error {
-	p, err := plan.Diff(ctx, m.Model.Host, want...)
-	if err != nil {
-		return err
+	return apply(ctx, m.Model.Host, m.report, want...)
+}
+
+// noUser removes the user of the web.
+type noUser struct{}
+
+// Diff implements plan.Resource.
+func (noUser) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	if exists, err := resource.UserExists(h.Root, concourse.WebUser); err != nil || !exists {
+		return nil, err
 	}
-	_, err = p.Apply(ctx, m.report)
-	return err
+	return plan.Plan{{Op: "remove user " + concourse.WebUser, Why: purged, Do: func(ctx context.Context) error {
+		_, err := h.Run(ctx, host.Command{Argv: []string{"userdel", concourse.WebUser}, Deadline: sqlTime})
+		return err
+	}}}, nil
 }
 
 func (m *Machine) report(text string) { fmt.Fprintln(m.Stdout, text) }

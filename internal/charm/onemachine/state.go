@@ -33,10 +33,15 @@ type state struct {
 	Message string      `json:"message,omitempty"`
 	Down    bool        `json:"down,omitempty"` // stopped by the command down
 
-	Database *database                    `json:"database,omitempty"` // on this machine
-	Packages []string                     `json:"packages,omitempty"` // installed for the database
-	Workers  map[string]map[string]string `json:"workers,omitempty"`  // databags of joined machines
-	Web      map[string]string            `json:"web,omitempty"`      // databag of the web that this machine joined
+	Database *database `json:"database,omitempty"` // on this machine
+	// Packages are those that were installed with PostgreSQL. Before has the packages of the
+	// machine while PostgreSQL is being installed.
+	Packages []string `json:"packages,omitempty"`
+	Before   []string `json:"before,omitempty"`
+	OwnUser  bool     `json:"own_user,omitempty"` // the user of the web did not exist before
+
+	Workers map[string]map[string]string `json:"workers,omitempty"` // databags of joined machines
+	Web     map[string]string            `json:"web,omitempty"`     // databag of the web that this machine joined
 }
 
 // Load reads the options and the state of the machine. A machine that was never set up has
