@@ -142,7 +142,7 @@ release: need-go ## write charms for amd64 and arm64, what is in them and checks
 publish: ## make what is in dist/ a release on GitHub; .github/workflows/release.yml calls it
 	@scripts/publish.sh "$(VERSION)"
 
-site: ## make the site of docs/ in dist/site, with links checked; needs mkdocs
+site: need-go ## make the site of docs/ in dist/site, with links and anchors checked; needs mkdocs-material
 	@scripts/site.sh
 
 charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft uses it
