@@ -35,7 +35,7 @@ TOOL = go tool -modfile=tools/pinned/go.mod
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check test e2e test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench man fuzz clean
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench man fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,10 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	@programs=$$($(TOOL) deadcode ./src/... ./tools/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
 	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
+
+# Asks vuln.go.dev; test-only modules are not shipped and not checked.
+vulncheck: need-go ## govulncheck: known vulnerabilities that the programs reach; needs vuln.go.dev
+	$(TOOL) govulncheck ./src/... ./tools/...
 
 ifdef PKG
 test: progress
