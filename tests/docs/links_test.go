@@ -44,13 +44,24 @@ func slugs(md string) (out []string) {
 	return out
 }
 
-func TestEveryPageIsInTheIndex(t *testing.T) {
-	index := readFile(t, "docs/index.md")
-	for name := range pages(t) {
+// indexed matches an entry of a list in docs/index.md: title and page. tools/site makes the
+// menu of the site of them.
+var indexed = regexp.MustCompile(`(?m)^- \[([^\]]+)\]\(([^)]+)\)`)
+
+func TestEveryPageIsInTheIndexByItsTitle(t *testing.T) {
+	all := pages(t)
+	var listed, there []string
+	for _, m := range indexed.FindAllStringSubmatch(all["docs/index.md"], -1) {
+		listed = append(listed, m[2])
+		title, _, _ := strings.Cut(strings.TrimPrefix(all["docs/"+m[2]], "# "), "\n")
+		assert.Equal(t, title, m[1], m[2])
+	}
+	for name := range all {
 		if rest, ok := strings.CutPrefix(name, "docs/"); ok && rest != "index.md" {
-			require.Contains(t, index, "]("+rest+")")
+			there = append(there, rest)
 		}
 	}
+	require.ElementsMatch(t, there, listed)
 }
 
 func TestFoldersOfTheArchitectureAreThoseOfTheTree(t *testing.T) {
