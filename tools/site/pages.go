@@ -249,5 +249,6 @@ func config(root, version string, pages []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return yaml.Marshal(map[string]any{"INHERIT": "../mkdocs.yml", "nav": nav, "extra": map[string]string{"release": version}})
+	extra := map[string]string{"release": version}
+	return yaml.Marshal(map[string]any{"INHERIT": "../mkdocs.yml", "nav": nav, "extra": extra})
 }
