@@ -3,13 +3,18 @@
 package concourse
 
 import (
+	"bufio"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/tests/debian"
 	"concourse-ci-machine/tests/standin"
 )
@@ -68,6 +73,43 @@ func newMachine(t *testing.T, n int, hardware string) *unit {
 	})
 }
 
+// onMachine runs a command line of the package that has to succeed.
+func (u *unit) onMachine(line string) string {
+	u.t.Helper()
+	return u.must("concourse-ci-machine " + line)
+}
+
+// files lists all files of the machine with their content's sum, mode and owner. What logs,
+// caches, apt and the test itself write is left out.
+func (u *unit) files() string {
+	u.t.Helper()
+	return u.must(`cd / && find . -xdev \( -path ./proc -o -path ./sys -o -path ./run -o -path ./dev -o -path ./tmp -o -path ./var/tmp -o -path ./var/log \
+-o -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/lib/systemd -o -path ./opt/debs -o -path ./root \
+-o -path .` + built + ` -o -path .` + u.Dir + ` \) -prune -o -printf '%p %y %m %U:%G %l ' \( -type f -exec sha256sum {} \; -o -printf '\n' \) | sort`)
+}
+
+// killed runs up, and kills it after some lines of progress.
+func (u *unit) killed(args string, lines int) {
+	u.t.Helper()
+	c := exec.Command("nsenter", append(u.namespaces(), "/usr/bin/env", "-", "PATH="+systemPath, "/bin/sh", "-c",
+		"echo $$; exec concourse-ci-machine up "+args)...)
+	out, err := c.StdoutPipe()
+	require.NoError(u.t, err)
+	require.NoError(u.t, c.Start())
+	in := bufio.NewScanner(out)
+	require.True(u.t, in.Scan())
+	pid := in.Text()
+	for range lines {
+		if !in.Scan() {
+			break
+		}
+	}
+	u.run("kill -KILL " + pid) // it may have ended
+	for in.Scan() {            // what it started ends with its pipe, or goes on
+	}
+	c.Wait()
+}
+
 // This needs no release: a program that stands in for Concourse answers the health checks.
 // Everything else is real: systemd, apt, PostgreSQL, Pebble and the exporter.
 func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
@@ -75,8 +117,104 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	tgz := filepath.Join(built, "stand-in-one.tgz") // where the machine sees it
 	require.NoError(t, standin.Release(tgz, filepath.Join(built, "bin", "concourse")))
 	u := newMachine(t, 60, "amd")
-	out, err := u.run("concourse-ci-machine up --release " + tgz)
-	t.Log(out)
-	require.NoError(t, err)
-	t.Log(u.must("concourse-ci-machine status"))
+	u.must("touch -d 2000-01-01 /etc/hostname && rm -rf /var/cache/apt/archives/*.deb")
+	before := u.files()
+
+	out, err := u.run("concourse-ci-machine status")
+	require.Error(t, err)
+	require.Contains(t, out, "to set it up run: sudo concourse-ci-machine up")
+	require.Contains(t, u.onMachine("plan"), "write /etc/systemd/system/concourse-server.service (missing)")
+	require.Equal(t, before, u.files(), "plan changes nothing")
+
+	u.must("systemd-run --quiet --unit=hog systemd-socket-activate --listen=8080 /bin/cat")
+	until(t, func() bool { out, err = u.run("concourse-ci-machine up"); return err != nil }, "the port is free")
+	require.Contains(t, out, "port 8080, which the web needs, is used by systemd-socket")
+	require.Contains(t, out, "write another web-port to /etc/concourse-ci-machine/config.yaml")
+	u.must("systemctl stop hog")
+
+	for i := range 20 {
+		u.killed("--release "+tgz, 1+4*i)
+	}
+	begin := time.Now()
+	out = u.onMachine("up --release " + tgz)
+	t.Logf("up after 20 kills, %.0f s:\n%s", time.Since(begin).Seconds(), out)
+	require.Contains(t, out, "active: Web server and worker ready (v8.2.5) http://10.99.0.70:8080 (GPU: 1x AMD)")
+	require.Contains(t, out, "tags       gpu compute-runtime=rocm rocm gpu-count=1 gfx=gfx1100")
+	require.Empty(t, u.must("systemctl --failed --no-legend"))
+	require.NotContains(t, u.must("ss --tcp --listening --numeric --no-header"), ":5432", "the database answers on its socket only")
+	require.Equal(t, "600", u.must("stat -c %a /etc/concourse-ci-machine/config.yaml"))
+
+	file := read(u, "/etc/concourse-ci-machine/config.yaml")
+	out, err = u.run("concourse-ci-machine set gpu-sharing=many web-prt=80")
+	require.Error(t, err)
+	require.Contains(t, out, "web-prt: no such option; did you mean web-port")
+	require.Contains(t, out, `gpu-sharing: "many" is not one of`)
+	require.Equal(t, file, read(u, "/etc/concourse-ci-machine/config.yaml"))
+	u.onMachine("set gpu-sharing=exclusive")
+	require.Contains(t, read(u, "/etc/concourse-ci-machine/wrapper.json"), `"leases"`)
+	u.onMachine("reset gpu-sharing")
+	require.Equal(t, file, read(u, "/etc/concourse-ci-machine/config.yaml"))
+
+	u.must("rm /etc/cdi/amd.json && systemctl start concourse-ci-machine.service")
+	require.Contains(t, read(u, "/etc/cdi/amd.json"), "amd.com/gpu", "the timer's service repairs what somebody removed")
+	require.NotEmpty(t, u.onMachine("get-admin-password"))
+	out, err = u.run("concourse-ci-machine land-worker forse=true")
+	require.Error(t, err)
+	require.Contains(t, out, "cannot run concourse-ci-machine land-worker")
+
+	table := "SELECT count(*) FROM kept"
+	sql := func(text string) string {
+		return u.must(`runuser -u postgres -- psql --quiet --tuples-only --no-align --port "$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse/postgresql.conf)" --dbname=concourse --command="` + text + `"`)
+	}
+	sql("CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
+	u.onMachine("down")
+	require.Equal(t, "inactive", u.state(concourse.WebUnit))
+	require.Equal(t, "inactive", u.state(concourse.Unit))
+	u.must("systemctl start concourse-ci-machine.service")
+	require.Equal(t, "inactive", u.state(concourse.Unit), "what is down stays down")
+	out, err = u.run("concourse-ci-machine status")
+	require.Error(t, err)
+	require.Contains(t, out, "down: ")
+	u.onMachine("up --release " + tgz)
+	require.Equal(t, "1", sql(table))
+
+	out, err = u.run("concourse-ci-machine purge </dev/null")
+	require.Error(t, err)
+	require.Contains(t, out, "give --yes")
+	u.onMachine("purge --yes")
+	require.Equal(t, before, u.files(), "purge leaves the machine as it was")
+	require.Empty(t, u.must("systemctl --failed --no-legend"))
+}
+
+// A real Concourse: from nothing to a green build on the machine's GPU, and a second machine
+// that joins as a worker.
+func TestOneMachineIsACI(t *testing.T) {
+	tgz := releaseTarball(t)
+	u := newMachine(t, 62, "amd")
+	begin := time.Now()
+	out := u.onMachine("up --release " + tgz)
+	t.Logf("up took %.0f s:\n%s", time.Since(begin).Seconds(), out)
+	require.Contains(t, out, "active: Web server and worker ready (v8.2.5) http://10.99.0.72:8080 (GPU: 1x AMD)")
+	password := u.onMachine("get-admin-password")
+	require.Contains(t, u.must("fly --version"), "8.2.5")
+	f := newFly(t, t.TempDir(), "http://10.99.0.72:8080", strings.TrimSpace(password[strings.LastIndex(password, " ")+1:]))
+	f.must("set-pipeline", "-n", "-p", "gpu", "-c", f.write("gpu.yml", strings.ReplaceAll(pipeline, "path: echo, args: [hello]", "path: sh, args: [-c, ls -l /dev/kfd /dev/dri]")))
+	f.must("unpause-pipeline", "-p", "gpu")
+	out = f.must("trigger-job", "-j", "gpu/build", "-w")
+	t.Logf("a build succeeded %.0f s after the first command:\n%s", time.Since(begin).Seconds(), out)
+	require.Contains(t, out, "renderD128")
+	require.Contains(t, out, "succeeded")
+
+	second := newMachine(t, 63, "no-gpu")
+	line := u.onMachine("invite")
+	line = line[strings.Index(line, "'"):]
+	out = second.onMachine("up --release " + tgz + " --join " + line)
+	accept := out[strings.Index(out, "sudo concourse-ci-machine accept ")+len("sudo concourse-ci-machine "):]
+	u.onMachine(accept)
+	until(t, func() bool {
+		return len(strings.Split(strings.TrimSpace(f.must("workers")), "\n")) == 2
+	}, "the second machine's worker does not register")
+	require.Contains(t, second.onMachine("status"), "active: Worker ready (v8.2.5)")
+	name := accept[strings.Index(accept, "'")+1:]
+	u.onMachine("dismiss " + name[:strings.Index(name, " ")])
 }
