@@ -11,7 +11,6 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -37,7 +36,7 @@ func reported(t *testing.T) monitor.LeaseReport {
 	require.Len(t, devices, 4)
 	since, r := hosttest.Now.Add(-10*time.Minute), monitor.LeaseReport{At: hosttest.Now.Add(-5 * time.Second)}
 	for _, d := range devices {
-		r.GPUs = append(r.GPUs, monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), PCI: d.PCI})
+		r.GPUs = append(r.GPUs, monitor.LeasedGPU{Name: d.Address(), PCI: d.PCI})
 	}
 	r.GPUs[1].Held, r.GPUs[1].Container, r.GPUs[1].Since = true, "4f1c", &since
 	pod := &r.GPUs[3]
@@ -102,7 +101,7 @@ func TestDifferentClocksGiveNoNegativeAges(t *testing.T) {
 
 // Whatever a report says, the scrape goes on, and Prometheus can read it.
 func FuzzLeaseReport(f *testing.F) {
-	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"` + gpu.Slot(exportertest.PCI, 0) + `","held":true,"since":"2026-01-02T03:04:05Z","container":"` +
+	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"` + exportertest.PCI + `","held":true,"since":"2026-01-02T03:04:05Z","container":"` +
 		strings.Repeat("\u20ac", 40) + `"}],"waiting":[{}],"since_boot":{}}`) // 64 bytes end within a letter
 	f.Add(`{"gpus":null}`)
 	root := exportertest.Put(f, map[string]string{"gpu_busy_percent": "5\n"})

@@ -14,6 +14,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -80,7 +81,7 @@ func TestPageEscapesNames(t *testing.T) {
 	const bad = `<img src=x onerror="alert(1)"></script>'&`
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "1\n"})
 	c := newTestCollector(r, func() ([]reading.Device, error) {
-		return []reading.Device{{PCI: "0000:03:00.0", Name: bad, GFX: "<b>", Dir: dev, Own: dev}}, nil
+		return []reading.Device{{Slot: gpu.Slot{PCI: "0000:03:00.0", GFX: "<b>"}, Name: bad, Dir: dev, Own: dev}}, nil
 	})
 	report := c.Report()
 	report.GPUs[0].Users = []api.User{{Container: bad, Processes: 1, Engines: map[string]float64{bad: 1}}}

@@ -11,7 +11,6 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -25,7 +24,7 @@ func decided(t *testing.T, r host.Root, sick, proving, byHand []int) quarantine.
 	require.NoError(t, err)
 	l := quarantine.Look{At: hosttest.Now.Add(-20 * time.Minute), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, GFX: d.GFX, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: d.Address(), Index: d.Index, GFX: d.GFX, Up: true, State: health.Healthy})
 	}
 	rec := quarantine.Decide(quarantine.Record{}, l)
 	is := func(i int, state health.State, faults ...health.Fault) {

@@ -10,7 +10,6 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -28,7 +27,7 @@ func usedBy(t *testing.T, r host.Root) *collector {
 	since := hosttest.Now.Add(-12 * time.Minute)
 	for i, d := range devices {
 		u := usage.Used{Device: usage.Device{PCI: d.PCI, Partition: d.Partition}, Rows: []usage.Row{}}
-		l := monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition)}
+		l := monitor.LeasedGPU{Name: d.Address()}
 		switch {
 		case i == 1 || len(devices) == 1:
 			u.Rows = []usage.Row{

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu/slot"
 )
 
 const pciDevices = "/sys/bus/pci/devices"
@@ -40,6 +41,7 @@ func discover(r files) (Inventory, error) {
 	}
 	d.inv.sort()
 	d.inv.clearDuplicateIDs()
+	d.inv.number()
 	d.inv.KFD = readKFD(r)
 	return d.inv, nil
 }
@@ -114,7 +116,7 @@ func (d *discovery) fromPCI() {
 // judge adds a PCI function to the usable GPUs, or to the unusable ones with the first
 // reason. It skips functions that are not GPUs.
 func (d *discovery) judge(f function, dev *drmDevice) {
-	vendor := vendorOf(f.vendor)
+	vendor := slot.OfPCI(f.vendor)
 	switch {
 	case f.hangs:
 		why := Hangs
@@ -151,7 +153,7 @@ func (d *discovery) addUsable(f function, dev *drmDevice) *GPU {
 		return nil
 	}
 	g := GPU{
-		Vendor: vendorOf(f.vendor), PCI: f.addr, DeviceID: f.device, Class: f.class, Driver: f.driver,
+		Slot: Slot{Vendor: slot.OfPCI(f.vendor), PCI: f.addr}, DeviceID: f.device, Class: f.class, Driver: f.driver,
 		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir,
 		DRM: dev.class[cmp.Or(dev.card, dev.render)],
 	}

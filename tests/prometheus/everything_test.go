@@ -15,7 +15,6 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -73,7 +72,7 @@ func leaseReport(t *testing.T, r host.Root) string {
 	require.NotEmpty(t, devices)
 	since, report := time.Now().Add(-time.Hour), monitor.LeaseReport{At: time.Now().Add(90 * time.Second)}
 	for _, d := range devices {
-		report.GPUs = append(report.GPUs, monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), Held: true, Container: "4f1c", Since: &since})
+		report.GPUs = append(report.GPUs, monitor.LeasedGPU{Name: d.Address(), Held: true, Container: "4f1c", Since: &since})
 	}
 	data, err := json.Marshal(report)
 	require.NoError(t, err)
@@ -90,7 +89,7 @@ func serviceReport(t *testing.T, r host.Root) string {
 	require.NoError(t, err)
 	l := quarantine.Look{At: time.Now(), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Name: d.Address(), Index: d.Index, Up: true, State: health.Healthy})
 	}
 	rec, err := quarantine.Decide(quarantine.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].Name, "swap the riser", l.At)
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ func parseSeen(all []api.Status) (seen []quarantine.Reading, err error) {
 		if s.Vendor != "" && s.Vendor != string(gpu.AMD) {
 			continue // only AMD GPUs are quarantined
 		}
-		name := gpu.Slot(s.PCI, s.Partition)
+		name := s.Address()
 		if !address.MatchString(s.PCI) || s.Partition < 0 || s.Index < 0 || names[name] ||
 			len(s.Health.Faults) > maxFaults {
 			return nil, errImplausible

@@ -64,7 +64,7 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 		return j, err
 	}
 	for i, g := range inv.Of(gpu.AMD) {
-		if gpu.Slot(g.PCI, g.Partition) != name {
+		if g.Address() != name {
 			continue
 		}
 		j = Job{Name: name, Index: i, PCI: g.PCI, Command: command, Runc: r.Path(wrapper.Runtime)}

@@ -15,7 +15,6 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
@@ -195,7 +194,7 @@ func (u *benchWatch) open() error {
 		return err
 	}
 	for _, d := range devices {
-		if gpu.Slot(d.PCI, d.Partition) == u.name {
+		if d.Address() == u.name {
 			u.reader = amdgpu.NewReader(u.Host.Root, d, sysfile.NewLimit(), u.Host.Now)
 			return nil
 		}

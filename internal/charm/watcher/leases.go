@@ -102,7 +102,7 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 func findUnitGPU(inv gpu.Inventory, name string) unitGPU {
 	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
-			if gpu.Slot(g.PCI, g.Partition) != name {
+			if g.Address() != name {
 				continue
 			}
 			found := unitGPU{name: name, index: i, pci: g.PCI, partition: g.Partition}

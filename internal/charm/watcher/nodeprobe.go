@@ -99,7 +99,7 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 	}
 	defer unlock()
 	for _, g := range inv.Of(gpu.AMD) {
-		if gpu.Slot(g.PCI, g.Partition) != name {
+		if g.Address() != name {
 			continue
 		}
 		a := probeResult{Begun: u.Host.Now().UTC()}

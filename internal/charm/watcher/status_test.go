@@ -255,7 +255,7 @@ func TestWrapperActionsAndExporterUseOneName(t *testing.T) {
 		names := config.Leases.GPUs
 		require.Len(t, devices, len(names), name)
 		for i, d := range devices {
-			require.Equal(t, gpu.Slot(d.PCI, d.Partition), names[i].Name)
+			require.Equal(t, d.Address(), names[i].Name)
 			got := findUnitGPU(inv, names[i].Name)
 			require.Equal(t, []any{names[i].Name, d.Index, d.PCI, d.Partition}, []any{got.name, got.index, got.pci, got.partition})
 		}

@@ -105,7 +105,7 @@ func (k KnownGPUs) numbered(runtime string, all []gpu.GPU) (list []gpu.GPU) {
 	last := ""
 	for _, one := range now.Each {
 		if slices.Contains(missing, one.PCI) {
-			list = append(list, gpu.GPU{PCI: one.PCI, Partition: one.Partition, UniqueID: one.UniqueID})
+			list = append(list, gpu.GPU{Slot: gpu.Slot{PCI: one.PCI, Partition: one.Partition, UniqueID: one.UniqueID}})
 		} else if one.PCI != last {
 			add(one.PCI)
 		}

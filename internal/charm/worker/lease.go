@@ -66,7 +66,7 @@ func leaseConfig(o Observed, g GPUs) *oci.Leases {
 // a task computes on it. A process that opens the card's node computes as well.
 func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
 	for _, g := range gpus {
-		one := oci.LeasedGPU{Name: gpu.Slot(g.PCI, g.Partition), Nodes: []string{g.Render.Path}}
+		one := oci.LeasedGPU{Name: g.Address(), Nodes: []string{g.Render.Path}}
 		if g.Card != nil {
 			one.Nodes = append(one.Nodes, g.Card.Path)
 		}
@@ -132,7 +132,7 @@ func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
 	}
 	var list []oci.BenchGPU
 	for _, g := range gpus {
-		name := gpu.Slot(g.PCI, g.Partition)
+		name := g.Address()
 		if g.Vendor == gpu.AMD && clockpin.IsWholeGPU(name) {
 			list = append(list, oci.BenchGPU{
 				Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),

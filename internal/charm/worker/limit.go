@@ -96,7 +96,7 @@ func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
 		if !contains(g.Chosen, one) {
 			continue
 		}
-		name := gpu.Slot(one.PCI, one.Partition)
+		name := one.Address()
 		published := relation.PublishedGPU{Index: i, GFX: one.GFX, Model: one.Name}
 		if s := o.Quarantine.Find(name); s != nil && g.Vendor == gpu.AMD {
 			published.Service = string(s.State)

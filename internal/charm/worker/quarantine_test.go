@@ -167,7 +167,7 @@ func TestGPUWithFailedTasksStaysInServiceWithAWarning(t *testing.T) {
 
 func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 	const a, b, c, other = "0000:03:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"
-	chosen := []gpu.GPU{{PCI: a, GFX: "gfx90a"}, {PCI: b, GFX: "gfx90a"}, {PCI: c, GFX: "gfx90a"}, {PCI: other, GFX: "gfx942"}}
+	chosen := []gpu.GPU{{Slot: gpu.Slot{PCI: a, GFX: "gfx90a"}}, {Slot: gpu.Slot{PCI: b, GFX: "gfx90a"}}, {Slot: gpu.Slot{PCI: c, GFX: "gfx90a"}}, {Slot: gpu.Slot{PCI: other, GFX: "gfx942"}}}
 	long, brief := 10*time.Minute, 9*time.Minute
 	for name, one := range map[string]struct {
 		before string                   // what the tags left out

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
@@ -66,6 +67,9 @@ type Status struct {
 	Explained []health.Explanation `json:"explained,omitempty"`
 	History   *monitor.History     `json:"history,omitempty"`
 }
+
+// Address returns the name of the GPU in leases and records, see slot.Slot.
+func (s Status) Address() string { return slot.Slot{PCI: s.PCI, Partition: s.Partition}.Address() }
 
 // Health holds a GPU's judgement; package health has the formula.
 type Health struct {

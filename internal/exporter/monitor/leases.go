@@ -3,7 +3,6 @@ package monitor
 import (
 	"time"
 
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
@@ -67,7 +66,7 @@ func (r *LeaseReport) find(d reading.Device, now time.Time) *LeasedGPU {
 	if r == nil || now.Sub(r.At).Abs() >= StaleLeases {
 		return nil
 	}
-	name := gpu.Slot(d.PCI, d.Partition)
+	name := d.Address()
 	for i := range r.GPUs {
 		if r.GPUs[i].Name == name {
 			return &r.GPUs[i]

@@ -211,7 +211,7 @@ func (m *Monitor) addContext(s *Snapshot) {
 			g.Users = s.Users.Of(usageDevice(g.Device))
 		}
 		if s.Service != nil {
-			g.Service = s.Service.Find(gpu.Slot(g.Device.PCI, g.Device.Partition))
+			g.Service = s.Service.Find(g.Device.Address())
 		}
 	}
 	m.mu.Lock()

@@ -41,10 +41,8 @@ func sourceOf(root host.Root, vendors ...gpu.Vendor) Source {
 		}
 		var out []reading.Device
 		for _, v := range vendors {
-			for i, g := range inv.Of(v) {
-				out = append(out, reading.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition,
-					UniqueID: g.UniqueID,
-					Name:     g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
+			for _, g := range inv.Of(v) {
+				out = append(out, reading.Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: owner(g)})
 			}
 		}
 		return out, nil
@@ -130,5 +128,5 @@ func parseUevent(text string) (reading.Device, bool) {
 	if v["DRIVER"] != "amdgpu" || vendor != "1002" {
 		return reading.Device{}, false
 	}
-	return reading.Device{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
+	return reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"]}, Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
 }

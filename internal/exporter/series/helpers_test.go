@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
@@ -73,7 +74,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 	f := &filler{next: 1000, numbers: map[string]float64{}}
 	s := monitor.Snapshot{At: hosttest.Now}
 	for i := range n {
-		g := monitor.GPU{Device: reading.Device{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), Name: "Some GPU", GFX: "gfx942"}, Driver: "6.10.5", Up: true}
+		g := monitor.GPU{Device: reading.Device{Slot: gpu.Slot{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), GFX: "gfx942"}, Name: "Some GPU"}, Driver: "6.10.5", Up: true}
 		f.fill(reflect.ValueOf(&g.State).Elem(), fmt.Sprintf("gpu%d", i))
 		g.State.Identity.UUID, g.State.RuntimePower = fmt.Sprintf("GPU-%016x", i), "active"
 		g.Health = health.Judgement{State: health.Critical, Score: 12.34, Faults: []health.Fault{{Kind: health.Hang}}}

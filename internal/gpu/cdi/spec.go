@@ -57,7 +57,7 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 	named := map[string]int{}
 	for _, g := range gpus {
 		named[idOf(g)]++
-		named[gpu.Slot(g.PCI, g.Partition)]++
+		named[g.Address()]++
 	}
 	var byID, bySlot []specs.Device
 	for i, g := range gpus {
@@ -72,7 +72,7 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 		if id := idOf(g); g.UniqueID != "" && named[id] == 1 {
 			byID = append(byID, specs.Device{Name: id, ContainerEdits: edits})
 		}
-		if slot := gpu.Slot(g.PCI, g.Partition); g.PCI != "" && named[slot] == 1 {
+		if slot := g.Address(); g.PCI != "" && named[slot] == 1 {
 			bySlot = append(bySlot, specs.Device{Name: slot, ContainerEdits: edits})
 		}
 		all = append(all, nodes...)

@@ -15,7 +15,7 @@ func offeredOf(t *testing.T, unit *oci.Config) (ids []string) {
 	inv, err := gpu.Discover(hosttest.ManyGPUs(t, 3))
 	require.NoError(t, err)
 	for _, g := range offered(inv.Of(gpu.AMD), unit) {
-		ids = append(ids, gpu.Slot(g.PCI, g.Partition))
+		ids = append(ids, g.Address())
 	}
 	return ids
 }

@@ -105,7 +105,7 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 }
 
 func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
-	d := device{id: gpu.Slot(g.PCI, g.Partition), nodes: []string{kfd.Node.Path, g.Render.Path}, numa: -1}
+	d := device{id: g.Address(), nodes: []string{kfd.Node.Path, g.Render.Path}, numa: -1}
 	if !kfd.Usable() {
 		d.exclusion = "can't compute: " + kfd.Text()
 	}

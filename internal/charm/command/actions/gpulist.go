@@ -135,7 +135,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 			why = err.Error()
 		}
 		for i := range r.GPUs {
-			reported[gpu.Slot(r.GPUs[i].PCI, r.GPUs[i].Partition)] = &r.GPUs[i]
+			reported[r.GPUs[i].Address()] = &r.GPUs[i]
 		}
 	}
 	service, err := quarantine.Read(c.Host.Root)
@@ -145,7 +145,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 	all := []ListedGPU{}
 	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
-			slot := gpu.Slot(g.PCI, g.Partition)
+			slot := g.Address()
 			one := describeGPU(i, g, reported[slot])
 			if s := service.Find(slot); s != nil {
 				one.Service = s.State

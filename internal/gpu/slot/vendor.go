@@ -1,4 +1,4 @@
-package gpu
+package slot
 
 import (
 	"slices"
@@ -55,7 +55,8 @@ func OfRuntime(runtime string) Vendor {
 	return firstVendor(func(t Traits) bool { return t.Runtime == runtime })
 }
 
-func vendorOf(pci uint16) Vendor {
+// OfPCI returns the vendor with a PCI vendor id, "" for all others.
+func OfPCI(pci uint16) Vendor {
 	return firstVendor(func(t Traits) bool { return t.PCI == pci })
 }
 
