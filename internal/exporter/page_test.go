@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -85,7 +86,7 @@ func TestPageEscapesNames(t *testing.T) {
 	})
 	report := c.Report()
 	report.GPUs[0].Users = []api.User{{Container: bad, Processes: 1, Engines: map[string]float64{bad: 1}}}
-	report.GPUs[0].Lease = &api.Lease{Held: true, Container: bad, Doubt: bad}
+	report.GPUs[0].Lease = &pool.Lease{Held: true, Container: bad, Doubt: bad}
 	w := httptest.NewRecorder()
 	Page(func() api.Report { return report }).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	text := w.Body.String()

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/pool/clockpin"
 )
 
@@ -158,6 +159,9 @@ type LeasedGPU struct {
 	// this GPU, even in a spec that is newer than this file.
 	Nodes []string `json:"nodes"`
 }
+
+// NewLeasedGPU names the GPU of a slot.
+func NewLeasedGPU(s slot.Slot) LeasedGPU { return LeasedGPU{s.Address(), s.Nodes.Paths()} }
 
 // Quarantine configures the GPUs that no new container gets, because of faults or an
 // operator's decision. Containers that have one keep it, and an exec does not check.

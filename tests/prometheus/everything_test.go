@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -70,9 +71,9 @@ func leaseReport(t *testing.T, r host.Root) string {
 	devices, err := monitor.AMD(r)()
 	require.NoError(t, err)
 	require.NotEmpty(t, devices)
-	since, report := time.Now().Add(-time.Hour), monitor.LeaseReport{At: time.Now().Add(90 * time.Second)}
+	since, report := time.Now().Add(-time.Hour), pool.Report{At: time.Now().Add(90 * time.Second)}
 	for _, d := range devices {
-		report.GPUs = append(report.GPUs, monitor.LeasedGPU{Name: d.Address(), Held: true, Container: "4f1c", Since: &since})
+		report.GPUs = append(report.GPUs, pool.ReportedLease{Name: d.Address(), Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since}})
 	}
 	data, err := json.Marshal(report)
 	require.NoError(t, err)

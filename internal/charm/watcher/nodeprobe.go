@@ -98,24 +98,22 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		return err
 	}
 	defer unlock()
-	for _, g := range inv.Of(gpu.AMD) {
-		if g.Address() != name {
-			continue
-		}
-		a := probeResult{Begun: u.Host.Now().UTC()}
-		if err := u.writeProbe(name, a); err != nil {
-			return err
-		}
-		_, err := drm.Ask(u.Host.Root.Path(g.Render.Path))
-		now := u.Host.Now().UTC()
-		a.Ended = &now
-		var number unix.Errno
-		if errors.As(err, &number) {
-			a.Node = quarantine.Node(unix.ErrnoName(number))
-		}
-		return u.writeProbe(name, a)
+	g := inv.Find(name)
+	if g == nil || g.Vendor != gpu.AMD {
+		return nil // the GPU is missing, as the exporter reports
 	}
-	return nil // the GPU is missing, as the exporter reports
+	a := probeResult{Begun: u.Host.Now().UTC()}
+	if err := u.writeProbe(name, a); err != nil {
+		return err
+	}
+	_, err = drm.Ask(u.Host.Root.Path(g.Render.Path))
+	now := u.Host.Now().UTC()
+	a.Ended = &now
+	var number unix.Errno
+	if errors.As(err, &number) {
+		a.Node = quarantine.Node(unix.ErrnoName(number))
+	}
+	return u.writeProbe(name, a)
 }
 
 func (u *Unit) writeProbe(name string, a probeResult) error {

@@ -5,6 +5,7 @@ import (
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -28,7 +29,7 @@ func desireExporter(o Observed, g GPUs) (p part) {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
 	if leaseConfig(o, g) != nil {
-		layer.Command = append(layer.Command, "--leases.report="+LeaseReport)
+		layer.Command = append(layer.Command, "--leases.report="+pool.ReportFile)
 	}
 	p.add(resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
 	var err error

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -84,10 +85,10 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 			layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
 			require.Equal(t, c.host != "no-gpu", ok)
 			if c.want == nil {
-				require.True(t, absent(d, LeaseReport))
+				require.True(t, absent(d, pool.ReportFile))
 				require.NotContains(t, layer, "leases")
 			} else {
-				require.False(t, absent(d, LeaseReport))
+				require.False(t, absent(d, pool.ReportFile))
 				require.Contains(t, layer, " --leases.report=/run/concourse-gpu-leases.json\n")
 				require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 			}

@@ -11,8 +11,7 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/gpu/usage"
-	"concourse-ci-machine/internal/pool/clockpin"
-	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool"
 )
 
 // Report is the answer of /api/v1/gpus.
@@ -60,9 +59,7 @@ type Status struct {
 	SocketActivity   *float64 `json:"socket_activity_ratio,omitempty"` // of the whole GPU, if it is divided
 
 	Users []User `json:"users"` // null: unknown
-	Lease *Lease `json:"lease"` // null: not leased, or unknown
-	// Service shows whether tasks get the GPU; null: no decision, or unknown.
-	Service *Service `json:"service"`
+	pool.View
 
 	Explained []health.Explanation `json:"explained,omitempty"`
 	History   *monitor.History     `json:"history,omitempty"`
@@ -93,30 +90,6 @@ type User struct {
 	Units     *float64           `json:"compute_units,omitempty"` // with running work
 }
 
-// Lease describes the holder of a GPU.
-type Lease struct {
-	Held      bool       `json:"held"`
-	Kind      lease.Kind `json:"kind,omitempty"` // task, container or pod
-	Container string     `json:"container,omitempty"`
-	Namespace string     `json:"namespace,omitempty"` // of the pod
-	Pod       string     `json:"pod,omitempty"`
-	Since     *time.Time `json:"since,omitempty"`
-	Doubt     string     `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
-	// Clocks is the level of clocks that are fixed for a benchmark, "" without one.
-	Clocks clockpin.Level `json:"clocks,omitempty"`
-}
-
-func leaseOf(l *monitor.LeasedGPU) *Lease {
-	if l == nil {
-		return nil
-	}
-	out := &Lease{l.Held, l.Kind, l.Container, l.Namespace, l.Pod, l.Since, l.Doubt, ""}
-	if l.Clocks != nil {
-		out.Clocks = l.Clocks.Level
-	}
-	return out
-}
-
 // StatusOf returns the GPUs of a snapshot. A partition whose sensors another partition
 // shows has the health of its GPU and only its own readings.
 func StatusOf(snapshot monitor.Snapshot) []Status {
@@ -141,7 +114,7 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 				Hang: j.Signals()},
 			Explained:      health.Explain(j.Codes()),
 			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI],
-			Users: usersOf(g.Users), Service: serviceOf(g.Service), Lease: leaseOf(g.Lease),
+			Users: usersOf(g.Users), View: g.Record().View(),
 		}
 		if w := whole[d.PCI]; w != nil {
 			division := &w.State.Division

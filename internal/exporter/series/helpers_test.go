@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -81,7 +82,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 		g.Socket = g.State.Activity.Graphics
 		g.Traffic = &monitor.Traffic{Received: f.number("received"), Sent: f.number("sent")}
 		since := hosttest.Now.Add(-time.Duration(f.number("since")) * time.Second)
-		g.Lease = &monitor.LeasedGPU{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}
+		g.Lease = &pool.ReportedLease{Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}}
 		g.Service = &quarantine.GPU{Name: "a", State: quarantine.Quarantined, OutSince: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
 			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}},
@@ -93,7 +94,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 		FaultyRuns: []quarantine.Run{{Container: "c", Began: hosttest.Now, Verdict: quarantine.TaskCaused, GPUs: []quarantine.Use{{Name: "a", NewFaults: []health.Fault{{Kind: health.Hang}}}}}}}
 	s.Disk = &monitor.Disk{Size: f.number("disk"), Free: f.number("free")}
 	s.Users = &usage.Result{Took: time.Second}
-	s.Leases = &monitor.LeaseReport{At: hosttest.Now.Add(-time.Second), Counters: monitor.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}
+	s.Leases = &pool.Report{At: hosttest.Now.Add(-time.Second), Counters: pool.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}
 	s.Reports = []monitor.ReadErrors{{GPU: "0", Failure: reading.Failure{File: "gpu_metrics", Errno: "EIO"}, Count: 3}}
 	return s, f
 }
