@@ -15,6 +15,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -90,9 +91,9 @@ func serviceReport(t *testing.T, r host.Root) string {
 	require.NoError(t, err)
 	l := quarantine.Look{At: time.Now(), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: d.Address(), Index: d.Index, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: d.Address(), Index: d.Index}, Up: true, State: health.Healthy})
 	}
-	rec, err := quarantine.Decide(quarantine.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].Name, "swap the riser", l.At)
+	rec, err := quarantine.Decide(quarantine.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].PCI, "swap the riser", l.At)
 	require.NoError(t, err)
 	data, err := json.Marshal(rec)
 	require.NoError(t, err)

@@ -43,12 +43,12 @@ func (u *Unit) addNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 	now, oldest := u.Host.Now(), time.Time{}
 	for i := range l.GPUs {
 		s := &l.GPUs[i]
-		has := func(t quarantine.Task) bool { return slices.Contains(t.GPUs, s.Name) }
-		known := r.Find(s.Name)
+		has := func(t quarantine.Task) bool { return slices.Contains(t.GPUs, s.Address()) }
+		known := r.Find(s.Address())
 		if !slices.ContainsFunc(l.Tasks, has) && (known == nil || known.State == quarantine.InService) {
 			continue
 		}
-		a, running := u.readProbe(s.Name)
+		a, running := u.readProbe(s.Address())
 		switch {
 		case running && now.Sub(a.Begun) >= stuckTime:
 			s.Node = quarantine.NodeStuck
@@ -56,7 +56,7 @@ func (u *Unit) addNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 			s.Node = a.Node
 		}
 		if !running && now.Sub(a.Begun).Abs() >= probePeriod && (next == "" || a.Begun.Before(oldest)) {
-			next, oldest = s.Name, a.Begun
+			next, oldest = s.Address(), a.Begun
 		}
 	}
 	return next

@@ -179,7 +179,7 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	// If the exporter does not answer, tasks are unknown, and the person decides.
 	seen, _ := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
 	for _, s := range seen {
-		if s.Name == g.Address() && len(s.Users) > 0 {
+		if s.Address() == g.Address() && len(s.Users) > 0 {
 			return fmt.Errorf(
 				"cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which",
 				g,

@@ -123,7 +123,7 @@ func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
 		name := g.Address()
 		if g.Vendor == gpu.AMD && clockpin.IsWholeGPU(name) {
 			list = append(list, oci.BenchGPU{
-				Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),
+				Name: name, Dir: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),
 			})
 		}
 	}

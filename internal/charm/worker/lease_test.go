@@ -154,9 +154,9 @@ func TestClocksOfWholeLeasedGPUsAreFixed(t *testing.T) {
 	}{
 		"not wanted":     {"mi210x4", exclusive(), nil, 0},
 		"shared":         {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-bench": true}, nil, 0},
-		"whole":          {"mi210x4", exclusive(), []oci.BenchGPU{{Name: first, Sysfs: clockpin.Devices + "/" + first, Level: clockpin.Standard}}, 4},
+		"whole":          {"mi210x4", exclusive(), []oci.BenchGPU{{Name: first, Dir: clockpin.Devices + "/" + first, Level: clockpin.Standard}}, 4},
 		"NVIDIA's":       {"nvidia-only", map[string]any{"compute-runtime": "cuda", "gpu-sharing": "exclusive"}, nil, 0},
-		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), []oci.BenchGPU{{Name: "0000:0a:00.0", Sysfs: clockpin.Devices + "/0000:0a:00.0", Level: clockpin.Determinism}}, 1},
+		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), []oci.BenchGPU{{Name: "0000:0a:00.0", Dir: clockpin.Devices + "/0000:0a:00.0", Level: clockpin.Determinism}}, 1},
 	} {
 		if name != "not wanted" {
 			c.set["gpu-bench"] = true

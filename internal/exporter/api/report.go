@@ -5,6 +5,7 @@ package api
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/exporter/monitor"
@@ -65,8 +66,15 @@ type Status struct {
 	History   *monitor.History     `json:"history,omitempty"`
 }
 
-// Address returns the name of the GPU in leases and records, see slot.Slot.
-func (s Status) Address() string { return slot.Slot{PCI: s.PCI, Partition: s.Partition}.Address() }
+// Slot returns the GPU that is described.
+func (s Status) Slot() slot.Slot {
+	id, _ := strings.CutPrefix(s.UUID, "GPU-")
+	if id == s.UUID {
+		id = "" // it is a serial number or an address
+	}
+	return slot.Slot{Vendor: slot.Vendor(s.Vendor), Index: s.Index, PCI: s.PCI, Partition: s.Partition, UniqueID: id,
+		GFX: s.GFX}
+}
 
 // Health holds a GPU's judgement; package health has the formula.
 type Health struct {

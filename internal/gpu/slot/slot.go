@@ -12,19 +12,22 @@ import (
 
 // Slot identifies a GPU, or one of its partitions. Slots are comparable.
 type Slot struct {
-	Vendor Vendor
+	Vendor Vendor `json:"-"`
 	// Index is the number among the GPUs of the vendor in this unit, which gpu-device-ids
 	// takes. It is Missing for a GPU that the unit no longer has.
-	Index     int
-	PCI       string // "0000:03:00.0"; a partition has its parent's address
-	Partition int    // 0 for a whole GPU or for the first partition
+	Index     int    `json:"-"`
+	PCI       string `json:"pci"`                 // "0000:03:00.0"; a partition has its parent's address
+	Partition int    `json:"partition,omitempty"` // 0 for a whole GPU or for the first partition
 	// UniqueID has 16 lower-case hex digits and is the same in every slot and machine. It
 	// is "" if the hardware has none, and on a partition if the kernel gives all partitions
 	// the id of the whole GPU. So no two GPUs share an id.
-	UniqueID string
-	GFX      string // architecture, "gfx1100"; "" if KFD does not report it
-	Nodes    Nodes
+	UniqueID string `json:"unique_id,omitempty"`
+	GFX      string `json:"-"` // architecture, "gfx1100"; "" if KFD does not report it
+	Nodes    Nodes  `json:"-"`
 }
+
+// Stored returns the members that a file of the unit stores. The others can change.
+func (s Slot) Stored() Slot { return Slot{PCI: s.PCI, Partition: s.Partition, UniqueID: s.UniqueID} }
 
 // Missing is the Index of a GPU that the unit no longer has.
 const Missing = -1

@@ -166,7 +166,7 @@ func (r *Record) superseded(run int, gpu string) bool {
 func (g *GPU) taskFaults(l Look) (faults []health.Fault) {
 	faults = slices.DeleteFunc(slices.Clone(g.ActiveFaults), func(f health.Fault) bool { return !isTaskFault(f) })
 	for _, s := range l.GPUs {
-		if s.Name != g.Name {
+		if s.Address() != g.Name {
 			continue
 		}
 		for _, f := range s.Faults {

@@ -75,13 +75,13 @@ func describeGPU(index int, g gpu.GPU, s *api.Status) ListedGPU {
 		return &t
 	}
 	l := ListedGPU{
-		Index: index, Vendor: string(g.Vendor), Name: g.Name, PCI: g.PCI, UniqueID: uuid(g), GFX: g.GFX,
+		Index: index, Vendor: string(g.Vendor), Name: g.Name, PCI: g.PCI, UniqueID: g.ID(), GFX: g.GFX,
 		Nodes:     nodePaths(g),
-		Partition: g.Partition, Driver: g.Driver, UUID: text(uuid(g))}
+		Partition: g.Partition, Driver: g.Driver, UUID: text(g.ID())}
 	if s == nil {
 		return l
 	}
-	l.UUID, l.VBIOS, l.DriverVersion, l.SensorsOf = text(cmp.Or(uuid(g), s.UUID)), text(s.VBIOS), text(s.Driver),
+	l.UUID, l.VBIOS, l.DriverVersion, l.SensorsOf = text(cmp.Or(g.ID(), s.UUID)), text(s.VBIOS), text(s.Driver),
 		s.SensorsOf
 	if s.Partitions > 0 {
 		l.Partitions = &s.Partitions
@@ -135,7 +135,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 			why = err.Error()
 		}
 		for i := range r.GPUs {
-			reported[r.GPUs[i].Address()] = &r.GPUs[i]
+			reported[r.GPUs[i].Slot().Address()] = &r.GPUs[i]
 		}
 	}
 	service, err := quarantine.Read(c.Host.Root)
@@ -215,13 +215,6 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 	}
 	fmt.Fprintf(&b, "%s\n", inv.KFD.Text())
 	return b.String()
-}
-
-func uuid(g gpu.GPU) string {
-	if g.UniqueID == "" {
-		return ""
-	}
-	return "GPU-" + g.UniqueID
 }
 
 func nodePaths(g gpu.GPU) []string {
