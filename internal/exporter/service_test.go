@@ -11,8 +11,8 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -25,7 +25,7 @@ func decided(t *testing.T, r host.Root, sick, proving, byHand []int) quarantine.
 	require.NoError(t, err)
 	l := quarantine.Look{At: hosttest.Now.Add(-20 * time.Minute), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: slot.Slot{PCI: d.Address(), Index: d.Index, GFX: d.GFX}, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: d.Address(), Index: d.Index, GFX: d.GFX}, Up: true, State: health.Healthy})
 	}
 	rec := quarantine.Decide(quarantine.Record{}, l)
 	is := func(i int, state health.State, faults ...health.Fault) {

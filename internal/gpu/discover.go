@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/slot"
 )
 
 const pciDevices = "/sys/bus/pci/devices"
@@ -116,7 +115,7 @@ func (d *discovery) fromPCI() {
 // judge adds a PCI function to the usable GPUs, or to the unusable ones with the first
 // reason. It skips functions that are not GPUs.
 func (d *discovery) judge(f function, dev *drmDevice) {
-	vendor := slot.OfPCI(f.vendor)
+	vendor := vendorOf(f.vendor)
 	switch {
 	case f.hangs:
 		why := Hangs
@@ -153,7 +152,7 @@ func (d *discovery) addUsable(f function, dev *drmDevice) *GPU {
 		return nil
 	}
 	g := GPU{
-		Slot: Slot{Vendor: slot.OfPCI(f.vendor), PCI: f.addr}, DeviceID: f.device, Class: f.class, Driver: f.driver,
+		Slot: Slot{Vendor: vendorOf(f.vendor), PCI: f.addr}, DeviceID: f.device, Class: f.class, Driver: f.driver,
 		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir,
 		DRM: dev.class[cmp.Or(dev.card, dev.render)],
 	}

@@ -16,30 +16,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/slot"
 )
-
-// Slot and Vendor are in a package of their own, because the wrapper links it.
-type (
-	Slot   = slot.Slot
-	Nodes  = slot.Nodes
-	Vendor = slot.Vendor
-	Traits = slot.Traits
-)
-
-// The supported vendors, and the CDI descriptions of their GPUs.
-const (
-	AMD                    = slot.AMD
-	NVIDIA                 = slot.NVIDIA
-	AMDKind, AMDSpec       = slot.AMDKind, slot.AMDSpec
-	NVIDIAKind, NVIDIASpec = slot.NVIDIAKind, slot.NVIDIASpec
-)
-
-// Vendors returns all supported vendors.
-func Vendors() []Vendor { return slot.Vendors() }
-
-// OfRuntime returns the vendor of a value of compute-runtime, "" for none or auto.
-func OfRuntime(runtime string) Vendor { return slot.OfRuntime(runtime) }
 
 // GPU describes a usable GPU, or one of its partitions.
 type GPU struct {

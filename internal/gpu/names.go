@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/slot"
 )
 
 // A GPU's name is the first of: `product_name` of its own memory (server GPUs), libdrm's
@@ -174,8 +173,8 @@ func (p *pciIDs) startVendor(line []byte) (more bool) {
 	if !ok {
 		return line[0] != 'C' // the classes follow all vendors
 	}
-	p.vendor = slot.OfPCI(uint16(id))
-	return id <= uint64(AMD.Traits().PCI) && p.names.missing(AMD) || id <= uint64(NVIDIA.Traits().PCI) &&
+	p.vendor = vendorOf(uint16(id))
+	return id <= uint64(traits[AMD].PCI) && p.names.missing(AMD) || id <= uint64(traits[NVIDIA].PCI) &&
 		p.names.missing(NVIDIA)
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/slot"
 )
 
 const (
@@ -61,7 +60,7 @@ func readFunction(r files, dir string) (f function, ok bool) {
 		c, _ := hex(value(r, path.Join(dir, "class")), 32)
 		f.class = uint32(c)
 	}
-	if f.driver == "" && slot.OfPCI(f.vendor) != "" {
+	if f.driver == "" && vendorOf(f.vendor) != "" {
 		if to := target(r.Root, path.Join(dir, "driver")); to != "" {
 			f.driver = path.Base(to)
 		}
@@ -79,7 +78,7 @@ func (f function) unread(r host.Root) (_ function, ok bool) {
 	f.driver = path.Base(target(r, path.Join(f.dir, "driver")))
 	for _, v := range Vendors() {
 		if computes(v, f.driver) {
-			f.vendor, f.class = v.Traits().PCI, classDisplay<<16
+			f.vendor, f.class = traits[v].PCI, classDisplay<<16
 		}
 	}
 	return f, f.vendor != 0 && IsAddress(f.addr)

@@ -1,10 +1,6 @@
 package gpu
 
-import (
-	"fmt"
-
-	"concourse-ci-machine/internal/gpu/slot"
-)
+import "fmt"
 
 // Unusable describes a GPU that sysfs shows and that this machine cannot use.
 type Unusable struct {
@@ -73,7 +69,7 @@ func (r Reason) Text() string {
 }
 
 func newUnusable(f function, why Reason, format string, args ...any) Unusable {
-	l := Unusable{PCI: f.addr, Vendor: slot.OfPCI(f.vendor), DeviceID: f.device, Reason: why,
+	l := Unusable{PCI: f.addr, Vendor: vendorOf(f.vendor), DeviceID: f.device, Reason: why,
 		Detail: fmt.Sprintf(format, args...)}
 	switch {
 	case f.hangs:

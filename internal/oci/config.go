@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/pool/clockpin"
 )
 
@@ -22,15 +21,18 @@ const (
 	EnvRuntime = "RUNC_AMD_RUNTIME"
 )
 
-// Values of Config.Containers.
+// Containers selects the containers that a setting is for.
+type Containers string
+
+// Values of Containers.
 const (
 	// Tasks gives GPUs only to containers of Concourse task steps. It is the default.
-	Tasks = "tasks"
+	Tasks Containers = "tasks"
 	// Asked gives GPUs to tasks and to containers of other engines that request them with a
 	// variable of Visible, with GPU_COUNT or with a CDI request.
-	Asked = "asked"
+	Asked Containers = "asked"
 	// All gives GPUs to every new container, including checks and gets.
-	All = "all"
+	All Containers = "all"
 )
 
 // Config describes the wrapper's config file. The charm writes it by marshalling this type,
@@ -40,7 +42,7 @@ type Config struct {
 	// Runtime is the absolute path of the real runc.
 	Runtime string `json:"runtime"`
 	// Containers is Tasks, Asked or All. Empty means Tasks.
-	Containers string `json:"containers,omitempty"`
+	Containers Containers `json:"containers,omitempty"`
 	// Specs lists the absolute paths of the CDI spec files (JSON) that describe Devices,
 	// usually only /etc/cdi/amd.json.
 	Specs []string `json:"specs,omitempty"`
@@ -92,7 +94,7 @@ type Folders struct {
 	// Names is empty.
 	Root string `json:"root"`
 	// Containers is Tasks or All. Empty means Tasks.
-	Containers string `json:"containers,omitempty"`
+	Containers Containers `json:"containers,omitempty"`
 	// Names lists the folders to bind. Empty means all. If a named folder cannot be bound,
 	// the container is refused.
 	Names []string `json:"names,omitempty"`
@@ -154,9 +156,6 @@ type LeasedGPU struct {
 	// this GPU, even in a spec that is newer than this file.
 	Nodes []string `json:"nodes"`
 }
-
-// NewLeasedGPU names the GPU of a slot.
-func NewLeasedGPU(s slot.Slot) LeasedGPU { return LeasedGPU{s.Address(), s.Nodes.Paths()} }
 
 // Quarantine configures the GPUs that no new container gets, because of faults or an
 // operator's decision. Containers that have one keep it, and an exec does not check.

@@ -170,7 +170,7 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 		"concourse-ci-machine/internal/oci/cmdline": true, "concourse-ci-machine/internal/pool/admission": true,
 		"concourse-ci-machine/internal/base/rawjson": true, "concourse-ci-machine/internal/oci/visible": true,
 		"concourse-ci-machine/internal/base/version": true, "concourse-ci-machine/internal/oci/deadmount": true,
-		"concourse-ci-machine/internal/oci/nested": true, "concourse-ci-machine/internal/gpu/slot": true,
+		"concourse-ci-machine/internal/oci/nested": true,
 		"concourse-ci-machine/internal/pool/lease": true, "concourse-ci-machine/internal/base/wellknown": true, "concourse-ci-machine/internal/pool/clockpin": true,
 		"golang.org/x/sys/unix": true,
 	}, found)

@@ -6,7 +6,7 @@ package pool
 import (
 	"time"
 
-	"concourse-ci-machine/internal/gpu/slot"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -19,7 +19,7 @@ type Records struct {
 }
 
 // Of returns the record of a GPU at a time. An old report is ignored, see StaleLeases.
-func (r Records) Of(s slot.Slot, now time.Time) Record {
+func (r Records) Of(s gpu.Slot, now time.Time) Record {
 	one := Record{Slot: s}
 	if r.Leases != nil && !r.Leases.Stale(now) {
 		one.Lease = r.Leases.Find(s.Address())
@@ -32,7 +32,7 @@ func (r Records) Of(s slot.Slot, now time.Time) Record {
 
 // Record holds all that is recorded of one GPU.
 type Record struct {
-	slot.Slot
+	gpu.Slot
 	Lease   *ReportedLease  // nil: not leased, or unknown
 	Service *quarantine.GPU // with its probation; nil: no decision, or unknown
 }

@@ -3,7 +3,7 @@ package pool
 import (
 	"time"
 
-	"concourse-ci-machine/internal/gpu/slot"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 )
@@ -21,7 +21,7 @@ type Report struct {
 
 // ReportedLease describes one GPU's lease, with what only the unit itself may show.
 type ReportedLease struct {
-	Name  string `json:"name"`            // see slot.Slot.Address
+	Name  string `json:"name"`            // see gpu.Slot.Address
 	Index *int   `json:"index,omitempty"` // the number that gpu-device-ids takes; nil for a missing GPU
 	PCI   string `json:"pci,omitempty"`
 	Lease
@@ -67,14 +67,14 @@ func (r *Report) Find(address string) *ReportedLease {
 // NewReport returns the report of leases. gpus are the GPUs of states, in the same order.
 // clocks returns the fixed clocks of a GPU by its address, or nil.
 func NewReport(
-	at time.Time, gpus []slot.Slot, states []lease.State, n lease.Counters, clocks func(address string) *Clocks,
+	at time.Time, gpus []gpu.Slot, states []lease.State, n lease.Counters, clocks func(address string) *Clocks,
 ) Report {
 	r := Report{At: at, GPUs: []ReportedLease{}, Counters: LeaseCounters{
 		Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible, HeldSeconds: float64(n.HeldMS) / 1000,
 	}}
 	for i, s := range states {
 		one := ReportedLease{Name: s.GPU, Lease: leaseOf(s), Clocks: clocks(s.GPU)}
-		if gpus[i].Index != slot.Missing {
+		if gpus[i].Index != gpu.Missing {
 			one.Index, one.PCI = &gpus[i].Index, gpus[i].PCI
 		}
 		if s.Held {

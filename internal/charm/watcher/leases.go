@@ -15,7 +15,6 @@ import (
 
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
@@ -23,7 +22,7 @@ import (
 
 // sharingState returns gpu-sharing as of the last hook, and why the wrapper leases no GPU.
 func (u *Unit) sharingState() (sharing, why string) {
-	if cfg, known := u.option("gpu-sharing"); known && cfg.GPUSharing == config.Exclusive {
+	if cfg, known := u.option("gpu-sharing"); known && cfg.GPU.Sharing == config.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; " +
 			"see juju status"
 	}
@@ -33,7 +32,7 @@ func (u *Unit) sharingState() (sharing, why string) {
 // unitLeases holds the unit's leases with the names of their GPUs.
 type unitLeases struct {
 	lease.Leases
-	gpus []slot.Slot // in the order of Leases.GPUs
+	gpus []gpu.Slot // in the order of Leases.GPUs
 }
 
 // readLeases returns the leases in the wrapper's config, because options have no effect on
@@ -74,11 +73,11 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 }
 
 // findSlot finds the GPU with this address. A GPU that is not there is missing.
-func findSlot(inv gpu.Inventory, address string) slot.Slot {
+func findSlot(inv gpu.Inventory, address string) gpu.Slot {
 	if g := inv.Find(address); g != nil {
 		return g.Slot
 	}
-	return slot.OfAddress(address)
+	return gpu.MissingSlot(address)
 }
 
 // leaseReport returns the current leases for the exporter, and their states.
@@ -109,7 +108,7 @@ func (u *Unit) clocks(name string) *pool.Clocks {
 
 // endLeftovers ends the processes that ended tasks left behind, to free their GPUs.
 func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
-	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPULeftovers == "keep" {
+	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPU.Leftovers == config.LeftoversKeep {
 		return nil
 	}
 	signal := u.Signal
@@ -245,13 +244,13 @@ func sinceText(s lease.State, now time.Time) string {
 // findGPU finds a GPU by the number that gpu-device-ids uses, the slot, the unique id, or
 // the PCI address of a GPU without partitions. verb is the action on the GPU, and has the
 // unit's relation to GPUs, for messages.
-func findGPU(gpus []slot.Slot, verb, has, which string) (int, error) {
+func findGPU(gpus []gpu.Slot, verb, has, which string) (int, error) {
 	which = strings.TrimSpace(which)
 	var found, known []string
 	at := -1
 	for i, g := range gpus {
 		known = append(known, strings.TrimPrefix(g.String(), "GPU "))
-		here := g.Index != slot.Missing
+		here := g.Index != gpu.Missing
 		if strings.EqualFold(which, g.Address()) || here && (which == fmt.Sprint(g.Index) ||
 			strings.EqualFold(which, g.ID()) && g.ID() != "" || strings.EqualFold(which, g.PCI)) {
 			found, at = append(found, g.String()), i

@@ -9,7 +9,6 @@ import (
 
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/admission"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -35,7 +34,7 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g pool.Rec
 	if len(all) == 0 {
 		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see juju status", verb, which)
 	}
-	var gpus []slot.Slot
+	var gpus []gpu.Slot
 	for _, s := range all {
 		gpus = append(gpus, s.Slot)
 	}
@@ -274,7 +273,7 @@ func (u *Unit) Warnings() (list []Problem, err error) {
 // remedy returns the command that helps with a GPU that is not in service.
 func remedy(s pool.Record, unit string) string {
 	which := fmt.Sprint(s.Index)
-	if s.Index == slot.Missing {
+	if s.Index == gpu.Missing {
 		which = s.Address()
 	}
 	back := fmt.Sprintf("juju run %s gpu-return gpu=%s", unit, which)
@@ -283,7 +282,7 @@ func remedy(s pool.Record, unit string) string {
 		return "once it is mended: " + back
 	case s.Service.QuarantinedBy == quarantine.ByHand:
 		return "give it back: " + back
-	case s.Index == slot.Missing:
+	case s.Index == gpu.Missing:
 		return "give it back to the unit, or go on without it: " + back
 	case s.Service.State == quarantine.Proving:
 		return "it comes back by itself; at once: " + back

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/gpu/slot"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
 )
@@ -48,7 +48,7 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 	return err
 }
 
-func leaseText(r pool.Report, states []lease.State, gpus []slot.Slot, f term.Format) string {
+func leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f term.Format) string {
 	var b strings.Builder
 	for i, g := range r.GPUs {
 		state, colour := "free", term.Green

@@ -24,7 +24,6 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
@@ -177,8 +176,8 @@ func TestGPUReleaseFreesGPUsWithoutATask(t *testing.T) {
 }
 
 func TestGPUsAreFoundByTheNamesInTheStatus(t *testing.T) {
-	gpus := []slot.Slot{{PCI: "0000:0a:00.0", UniqueID: "00000000000000a1"}, {Index: 1, PCI: "0000:0a:00.0", Partition: 1},
-		{Index: 3, PCI: "0000:1b:00.0", UniqueID: "ff"}, slot.OfAddress("0000:2c:00.0")}
+	gpus := []gpu.Slot{{PCI: "0000:0a:00.0", UniqueID: "00000000000000a1"}, {Index: 1, PCI: "0000:0a:00.0", Partition: 1},
+		{Index: 3, PCI: "0000:1b:00.0", UniqueID: "ff"}, gpu.MissingSlot("0000:2c:00.0")}
 	for which, want := range map[string]int{"0": 0, " 1 ": 1, "3": 2, "gpu-FF": 2, "0000:1B:00.0": 2, "0000:0A:00.0-1": 1, "0000:2c:00.0": 3} {
 		i, err := findGPU(gpus, "release", "leases", which)
 		require.NoError(t, err, which)

@@ -38,7 +38,7 @@ type workerLimit struct {
 // then.
 func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	_, id, installed := release.Installed(h.Root)
-	if o.Config.GPUSharing != config.Exclusive || !installed {
+	if o.Config.GPU.Sharing != config.Exclusive || !installed {
 		return nil
 	}
 	data, err := h.ReadFile(WorkerLimitFile)
@@ -63,7 +63,7 @@ func desireWorkerLimit(o Observed) (p part) {
 		p.err = err
 	case o.WorkerLimit.Release != "":
 		p.add(resource.File{Path: WorkerLimitFile, Data: append(data, '\n'), Mode: 0o600})
-	case o.Config.GPUSharing != config.Exclusive:
+	case o.Config.GPU.Sharing != config.Exclusive:
 		p.add(resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
 	}
 	return p

@@ -11,7 +11,6 @@ import (
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -25,7 +24,7 @@ var slotsOf = []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:
 func withheld(o *Observed, gpus ...int) {
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: slot.Slot{PCI: name, Index: i}, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i}, Up: true, State: health.Healthy})
 	}
 	o.Quarantine = quarantine.Decide(quarantine.Record{}, l)
 	l.At = l.At.Add(time.Second)
@@ -220,7 +219,7 @@ func TestFirstHealthCheckEndsBeforeTheTagsChange(t *testing.T) {
 	withheld(&o, 1)
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: slot.Slot{PCI: name, Index: i}, Up: true})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i}, Up: true})
 	}
 	for o.Quarantine.Find(slotsOf[1]).State != quarantine.InService {
 		l.At = l.At.Add(6 * time.Second)

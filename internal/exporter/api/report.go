@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/slot"
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool"
 )
@@ -67,12 +67,12 @@ type Status struct {
 }
 
 // Slot returns the GPU that is described.
-func (s Status) Slot() slot.Slot {
+func (s Status) Slot() gpu.Slot {
 	id, _ := strings.CutPrefix(s.UUID, "GPU-")
 	if id == s.UUID {
 		id = "" // it is a serial number or an address
 	}
-	return slot.Slot{Vendor: slot.Vendor(s.Vendor), Index: s.Index, PCI: s.PCI, Partition: s.Partition, UniqueID: id,
+	return gpu.Slot{Vendor: gpu.Vendor(s.Vendor), Index: s.Index, PCI: s.PCI, Partition: s.Partition, UniqueID: id,
 		GFX: s.GFX}
 }
 

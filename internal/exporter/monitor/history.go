@@ -59,7 +59,7 @@ func (r *ring) add(p point) {
 // histories holds the points of all present GPUs. The zero value is empty.
 type histories struct {
 	mu    sync.Mutex
-	rings map[string]*ring // by slot.Slot.Address
+	rings map[string]*ring // by gpu.Slot.Address
 	last  time.Time
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/slot"
 )
 
 // Times of decisions, which docs/explanation/gpu-health.md lists. Heat mostly passes, and a
@@ -32,7 +32,7 @@ const (
 
 // Reading describes one GPU as the exporter reports it.
 type Reading struct {
-	slot.Slot
+	gpu.Slot
 	Up     bool // it answered, or sleeps
 	State  health.State
 	Faults []health.Fault

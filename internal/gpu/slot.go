@@ -1,7 +1,4 @@
-// Package slot identifies GPUs: where a GPU is, and its names. Discovery makes each Slot
-// once (package gpu), and all others carry it. The package is linked into the wrapper, and
-// so needs only the standard library and package wellknown. It reads no file.
-package slot
+package gpu
 
 import (
 	"fmt"
@@ -10,7 +7,8 @@ import (
 	"strings"
 )
 
-// Slot identifies a GPU, or one of its partitions. Slots are comparable.
+// Slot identifies a GPU, or one of its partitions. Discover makes each Slot once, and all
+// who read, record, lease or show the GPU carry it. Slots are comparable.
 type Slot struct {
 	Vendor Vendor `json:"-"`
 	// Index is the number among the GPUs of the vendor in this unit, which gpu-device-ids
@@ -53,8 +51,8 @@ func (s Slot) Address() string {
 	return s.PCI + "-" + strconv.Itoa(s.Partition)
 }
 
-// OfAddress returns the slot of a GPU that is missing. Only its address is known.
-func OfAddress(address string) Slot {
+// MissingSlot returns the slot of a GPU that is missing. Only its address is known.
+func MissingSlot(address string) Slot {
 	s := Slot{Index: Missing, PCI: address}
 	if pci, partition, divided := strings.Cut(address, "-"); divided {
 		if n, err := strconv.Atoi(partition); err == nil && n > 0 && strconv.Itoa(n) == partition {

@@ -1,4 +1,4 @@
-package slot
+package gpu
 
 import (
 	"slices"
@@ -34,39 +34,34 @@ const (
 	NVIDIAKind, NVIDIASpec = "nvidia.com/gpu", "/etc/cdi/nvidia.json"
 )
 
+var traits = map[Vendor]Traits{
+	AMD: {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true,
+		Visible: wellknown.AMDVisible},
+	NVIDIA: {Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind, Spec: NVIDIASpec,
+		Visible: "NVIDIA_VISIBLE_DEVICES"},
+}
+
 // Vendors returns all supported vendors.
 func Vendors() []Vendor { return []Vendor{AMD, NVIDIA} }
 
-// Traits returns the vendor's row; the zero value for any other vendor. It is not a
-// variable, because the wrapper initializes nothing before main.
-func (v Vendor) Traits() Traits {
-	switch v {
-	case AMD:
-		return Traits{Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec,
-			ByID: true, Visible: wellknown.AMDVisible}
-	case NVIDIA:
-		return Traits{Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind,
-			Spec: NVIDIASpec, Visible: "NVIDIA_VISIBLE_DEVICES"}
-	}
-	return Traits{}
-}
+// Traits returns the vendor's row; the zero value for any other vendor.
+func (v Vendor) Traits() Traits { return traits[v] }
 
 // Label returns the vendor's name in status texts; "" for any other vendor.
-func (v Vendor) Label() string { return v.Traits().Label }
+func (v Vendor) Label() string { return traits[v].Label }
 
 // OfRuntime returns the vendor of a value of compute-runtime, "" for none or auto.
 func OfRuntime(runtime string) Vendor {
 	return firstVendor(func(t Traits) bool { return t.Runtime == runtime })
 }
 
-// OfPCI returns the vendor with a PCI vendor id, "" for all others.
-func OfPCI(pci uint16) Vendor {
+func vendorOf(pci uint16) Vendor {
 	return firstVendor(func(t Traits) bool { return t.PCI == pci })
 }
 
 func firstVendor(is func(Traits) bool) Vendor {
 	all := Vendors()
-	if i := slices.IndexFunc(all, func(v Vendor) bool { return is(v.Traits()) }); i >= 0 {
+	if i := slices.IndexFunc(all, func(v Vendor) bool { return is(traits[v]) }); i >= 0 {
 		return all[i]
 	}
 	return ""
