@@ -1,6 +1,6 @@
 // Package pool joins what a unit has recorded of its GPUs: who has a GPU (package lease),
-// and whether tasks get it (package quarantine). Everybody who shows GPUs carries a Record
-// and shows its View. The package decides nothing and leases nothing.
+// and whether tasks get it (package quarantine). All packages that show GPUs carry a Record
+// and show its View. The package decides nothing and leases nothing.
 package pool
 
 import (
@@ -47,7 +47,7 @@ func (r Record) View() (v View) {
 		}
 	}
 	if r.Service != nil {
-		v.Service = ServiceOf(r.Service)
+		v.Service = serviceOf(r.Service)
 	}
 	return v
 }
@@ -101,8 +101,8 @@ type Service struct {
 	By    quarantine.Actor `json:"by,omitempty"` // who quarantined the GPU; missing in service
 }
 
-// ServiceOf returns the service of a GPU of the record.
-func ServiceOf(g *quarantine.GPU) *Service {
+// serviceOf returns the service of a GPU of the record.
+func serviceOf(g *quarantine.GPU) *Service {
 	return &Service{g.State, g.Since.UTC(), g.Reason, g.QuarantinedBy}
 }
 

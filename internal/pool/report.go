@@ -19,7 +19,8 @@ type Report struct {
 	Counters LeaseCounters   `json:"since_boot"`
 }
 
-// ReportedLease describes one GPU's lease, with what only the unit itself may show.
+// ReportedLease describes one GPU's lease. Engine, process and clocks are for the unit's own
+// commands, and not in a View.
 type ReportedLease struct {
 	Name  string `json:"name"`            // see gpu.Slot.Address
 	Index *int   `json:"index,omitempty"` // the number that gpu-device-ids takes; nil for a missing GPU

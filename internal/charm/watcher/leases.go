@@ -72,7 +72,7 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 	return l, nil
 }
 
-// findSlot finds the GPU with this address. A GPU that is not there is missing.
+// findSlot returns the GPU with this address, with the index gpu.Missing if the unit lacks it.
 func findSlot(inv gpu.Inventory, address string) gpu.Slot {
 	if g := inv.Find(address); g != nil {
 		return g.Slot
