@@ -61,7 +61,7 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 	if err != nil {
 		return j, err
 	}
-	if g := inv.Find(name); g != nil && g.Vendor == gpu.AMD {
+	if g := inv.Find(name); g != nil && g.Vendor.Has(gpu.Quarantine) {
 		j = Job{Slot: g.Slot, Command: command, Runc: r.Path(wrapper.Runtime)}
 		j.Devices, err = cdi.Nodes(r, g.Index, *g)
 		return j, err

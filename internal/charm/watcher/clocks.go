@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
@@ -189,7 +190,7 @@ func (u *benchWatch) open() error {
 	if u.reader != nil {
 		return nil
 	}
-	devices, err := monitor.AMD(u.Host.Root)()
+	devices, err := monitor.Of(u.Host.Root, gpu.VendorWith(gpu.Clocks))()
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 	}
 	defer unlock()
 	g := inv.Find(name)
-	if g == nil || g.Vendor != gpu.AMD {
+	if g == nil || !g.Vendor.Has(gpu.Quarantine) {
 		return nil // the GPU is missing, as the exporter reports
 	}
 	a := probeResult{Begun: u.Host.Now().UTC()}

@@ -99,7 +99,7 @@ func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
 			continue
 		}
 		record := records.Of(one.Slot, o.Now)
-		if g.Vendor != gpu.AMD {
+		if !g.Vendor.Has(gpu.Quarantine) {
 			record.Service = nil // it is not watched
 		}
 		published := relation.NewPublishedGPU(record, one.Name)
