@@ -236,6 +236,9 @@ func (w *wrapper) readAdmission(s *settings) admission.File {
 
 // quarantined returns why no new container gets a GPU, by its device nodes.
 func (s *settings) quarantined(f admission.File) map[string]string {
+	if len(f.GPUs) == 0 {
+		return nil
+	}
 	reasons := map[string]string{}
 	for _, g := range f.GPUs {
 		at := slices.IndexFunc(s.Quarantine.GPUs, func(l LeasedGPU) bool { return l.Name == g.Name })
