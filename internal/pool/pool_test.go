@@ -50,7 +50,7 @@ func TestViewShowsTheLeaseAndTheService(t *testing.T) {
 	var read Report
 	require.NoError(t, json.Unmarshal(data, &read))
 	records := Records{Leases: &read, Service: &quarantine.Record{GPUs: []quarantine.GPU{
-		{Name: "0000:03:00.0-1", State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHand, Reason: "a fan", Since: at},
+		{Ref: quarantine.Ref{Name: "0000:03:00.0-1"}, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHand, Reason: "a fan", Since: at},
 	}}}
 	view := records.Of(one, at.Add(time.Minute)).View()
 	data, err = json.Marshal(view)

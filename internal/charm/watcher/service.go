@@ -77,8 +77,7 @@ func serviceText(all []pool.Record) string {
 
 // ServiceStatus describes the service state of a GPU in JSON.
 type ServiceStatus struct {
-	Name  string `json:"name"`
-	Index int    `json:"index"`
+	quarantine.Ref
 	pool.Service
 	Standing []health.Fault `json:"standing,omitempty"` // at the last look
 	Seconds  float64        `json:"withheld_seconds"`
@@ -91,7 +90,7 @@ func (u *Unit) serviceJSON(all []pool.Record) (list []ServiceStatus) {
 		g, shown := s.Service, *s.View().Service
 		shown.Since = shown.Since.Truncate(time.Second)
 		list = append(list, ServiceStatus{
-			g.Name, g.Index, shown, g.ActiveFaults, g.OutFor(u.Host.Now()), g.Times, g.WarningText(),
+			g.Ref, shown, g.ActiveFaults, g.OutFor(u.Host.Now()), g.Times, g.WarningText(),
 		})
 	}
 	return list

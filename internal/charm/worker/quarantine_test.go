@@ -198,7 +198,7 @@ func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 			var withheld []quarantine.GPU
 			for name, since := range one.out {
 				at := hosttest.Now.Add(-since)
-				withheld = append(withheld, quarantine.GPU{Name: name, OutSince: &at})
+				withheld = append(withheld, quarantine.GPU{Ref: quarantine.Ref{Name: name}, OutSince: &at})
 			}
 			after := before.update(chosen, withheld, hosttest.Now)
 			require.Equal(t, one.want, strings.Join(after.Excluded, " "))

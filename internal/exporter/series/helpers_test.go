@@ -83,7 +83,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 		g.Traffic = &monitor.Traffic{Received: f.number("received"), Sent: f.number("sent")}
 		since := hosttest.Now.Add(-time.Duration(f.number("since")) * time.Second)
 		g.Lease = &pool.ReportedLease{Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}}
-		g.Service = &quarantine.GPU{Name: "a", State: quarantine.Quarantined, OutSince: &since, Times: 3}
+		g.Service = &quarantine.GPU{Ref: quarantine.Ref{Name: "a"}, State: quarantine.Quarantined, OutSince: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
 			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}},
 			Peak: []usage.Amount{{Name: "vram", Value: f.number("peak")}}}}
@@ -91,7 +91,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 	}
 	s.Module = monitor.Module{Running: "dkms", Selected: "dkms", Same: true}
 	s.Service = &quarantine.Record{At: hosttest.Now.Add(-7 * time.Second), Verdicts: map[quarantine.Verdict]int{quarantine.TaskCaused: 2},
-		FaultyRuns: []quarantine.Run{{Container: "c", Began: hosttest.Now, Verdict: quarantine.TaskCaused, GPUs: []quarantine.Use{{Name: "a", NewFaults: []health.Fault{{Kind: health.Hang}}}}}}}
+		FaultyRuns: []quarantine.Run{{Container: "c", Began: hosttest.Now, Verdict: quarantine.TaskCaused, GPUs: []quarantine.Use{{Ref: quarantine.Ref{Name: "a"}, NewFaults: []health.Fault{{Kind: health.Hang}}}}}}}
 	s.Disk = &monitor.Disk{Size: f.number("disk"), Free: f.number("free")}
 	s.Users = &usage.Result{Took: time.Second}
 	s.Leases = &pool.Report{At: hosttest.Now.Add(-time.Second), Counters: pool.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}

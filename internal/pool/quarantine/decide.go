@@ -114,7 +114,7 @@ func (r *Record) updateGPUs(l Look) {
 	for _, s := range l.GPUs {
 		known := r.Find(s.Address())
 		if known == nil {
-			known = &GPU{Name: s.Address(), State: InService, Since: l.At, Reason: "seen first"}
+			known = &GPU{Ref: Ref{Name: s.Address()}, State: InService, Since: l.At, Reason: "seen first"}
 		}
 		g := *known
 		g.updateMemory(s, l)
