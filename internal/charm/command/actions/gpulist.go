@@ -113,14 +113,6 @@ func (l ListedGPU) readingsText() string {
 	return strings.Join(parts, ", ")
 }
 
-// UncountedGPU describes a GPU of the host that this unit cannot use.
-type UncountedGPU struct {
-	PCI    string `json:"pci"`
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-	Detail string `json:"detail"`
-}
-
 // ListGPUs writes the unit's GPUs, the unusable GPUs, and the state of /dev/kfd. Readings
 // come only from the exporter: to read a GPU that hangs would hang the hook.
 func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error {
@@ -160,16 +152,12 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 		_, err := io.WriteString(w, listText(all, inv))
 		return err
 	}
-	left := []UncountedGPU{}
-	for _, l := range inv.Unusable {
-		left = append(left, UncountedGPU{l.PCI, l.Name, string(l.Reason), l.Detail})
-	}
 	return term.JSON(w, struct {
 		GPUs []ListedGPU    `json:"gpus"`
-		Left []UncountedGPU `json:"not_counted"`
+		Left []gpu.Unusable `json:"not_counted"`
 		KFD  string         `json:"kfd"`
 		Why  string         `json:"no_readings,omitempty"` // why there are no readings
-	}{all, left, inv.KFD.Text(), why})
+	}{all, append([]gpu.Unusable{}, inv.Unusable...), inv.KFD.Text(), why})
 }
 
 func listText(all []ListedGPU, inv gpu.Inventory) string {
