@@ -36,6 +36,8 @@ PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-basel
 PACKER = go run -buildvcs=false ./tools/charmpack/cmd
 TOOL = go tool -modfile=tools/pinned/go.mod
 PACKAGE_ARCHS = amd64 arm64
+# The command that texts of the programs name.
+COMMAND ?= dispatch
 KITX = -X concourse-ci-machine/internal/base/version.Version=$(VERSION) -X concourse-ci-machine/internal/base/wellknown.Command=gpukit
 # Shows what runs, and keeps the events in JSON.
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
@@ -55,7 +57,7 @@ need-build: need-go
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X concourse-ci-machine/internal/base/version.Version=$(VERSION)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X concourse-ci-machine/internal/base/version.Version=$(VERSION) -X concourse-ci-machine/internal/base/wellknown.Command=$(COMMAND)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 # Without grpc's tracing pages, which nobody serves: a quarter less.
@@ -164,13 +166,15 @@ hooks: need-go ## make hooks/ match the relations in metadata.yaml
 # The programs of the packages name gpukit where those of the charm name dispatch. Made for
 # this machine, gpukit also prints the completion.
 PACKAGED = bin/packages/$*
-packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## write gpukit and rocm-gpu-exporter as deb and rpm, for amd64 and arm64, and SHA256SUMS into PACKAGES=dist/packages
+packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## write concourse-ci-machine, gpukit and rocm-gpu-exporter as deb and rpm, for amd64 and arm64, and SHA256SUMS into PACKAGES=dist/packages
 	@ls -l $(PACKAGES)
 
 package-%: need-go packer package-tree
 	@echo "go build $(PACKAGED): gpukit, runc-amd-wrapper, rocm-exporter"
 	@mkdir -p $(PACKAGED)
 	@GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags "-s -w $(KITX)" -o $(PACKAGED)/ ./src/gpukit ./src/runc-amd-wrapper ./src/rocm-exporter
+	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=$(PACKAGED)/charm COMMAND=concourse-ci-machine
+	@$(PACKER) tree -bin $(PACKAGED)/charm -arch $* -version "$(VERSION)" -o bin/packages/tree/charm-$*
 	@bin/packer -bin $(PACKAGED) -tree bin/packages/tree -arch $* -version "$(VERSION)" -compression $(COMPRESSION) -o $(PACKAGES)
 
 packer: need-go
@@ -180,6 +184,7 @@ package-tree: need-go
 	@rm -rf bin/packages/tree && mkdir -p bin/packages/tree
 	@go run -buildvcs=false -ldflags "$(KITX)" ./tools/manpages bin/packages/tree/man/gpukit gpukit
 	@go build -trimpath -buildvcs=false -ldflags "$(KITX)" -o bin/packages/gpukit ./src/gpukit
+	@go run -buildvcs=false -ldflags "-X concourse-ci-machine/internal/base/wellknown.Command=concourse-ci-machine" ./src/dispatch completion bash >bin/packages/tree/concourse-ci-machine.bash
 	@for shell in bash zsh fish; do bin/packages/gpukit completion $$shell >bin/packages/tree/gpukit.$$shell || exit 1; done
 
 bench: build ## run the benchmarks in tests/bench, some 7 minutes: ratios against a floor, hooks of a web with 1,000 workers

@@ -115,6 +115,9 @@ func (o options) pack(file, format string, at time.Time) error {
 	}
 	info = nfpm.WithDefaults(info)
 	info.MTime, info.RPM.BuildHost = at, "concourse-ci-machine"
+	if info.Contents, err = expandTrees(info.Contents); err != nil {
+		return err
+	}
 	if err := fixContents(info.Contents, format, at); err != nil {
 		return err
 	}
@@ -137,6 +140,43 @@ func (o options) pack(file, format string, at time.Time) error {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// expandTrees replaces each entry of type tree by its files. A file is executable for all or
+// for nobody, whatever the umask of the checkout.
+func expandTrees(all files.Contents) (expanded files.Contents, err error) {
+	for _, c := range all {
+		if c.Type != files.TypeTree {
+			expanded = append(expanded, c)
+			continue
+		}
+		err = filepath.WalkDir(c.Source, func(file string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			st, err := d.Info()
+			if err != nil {
+				return err
+			}
+			one := &files.Content{Source: file, Destination: c.Destination + strings.TrimPrefix(file, c.Source),
+				Packager: c.Packager, FileInfo: &files.ContentFileInfo{Mode: 0o644}}
+			switch {
+			case d.Type()&os.ModeSymlink != 0:
+				one.Type = files.TypeSymlink
+				one.Source, err = os.Readlink(file)
+			case !d.Type().IsRegular():
+				err = fmt.Errorf("%s is neither a file nor a link", file)
+			case st.Mode()&0o111 != 0:
+				one.FileInfo.Mode = 0o755
+			}
+			expanded = append(expanded, one)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return expanded, nil
 }
 
 // fixContents sets times, and requires a mode of each file: that of a checkout depends on

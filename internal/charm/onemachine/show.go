@@ -82,7 +82,7 @@ func printNext(m *Machine, url, tags string) {
 	if strings.Contains(flags, "rocm") {
 		task = "verify-gpu-amd.yml"
 	}
-	fmt.Fprintf(m.Stdout, "  fly --target ci execute --config %s/pipelines/tasks/%s%s\n", m.Charm.CharmDir, task, flags)
+	fmt.Fprintf(m.Stdout, "  fly --target ci execute --config /usr/share/concourse-ci-machine/tasks/%s%s\n", task, flags)
 }
 
 func orNone(s string) string {
