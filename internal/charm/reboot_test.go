@@ -110,9 +110,8 @@ func TestNoRebootWithoutABootID(t *testing.T) {
 
 func TestSecondRunOnlyForADriverThatTasksNeed(t *testing.T) {
 	fresh := driven(t, "metal-fresh", nil, false)
-	require.True(t, driverInstalled(fresh, true))
-	require.False(t, driverInstalled(fresh, false))
-	require.False(t, driverInstalled(driven(t, "metal-fresh", nil, true), true))
-	require.False(t, driverInstalled(driven(t, "lxd", nil, false), true))
-	require.False(t, driverInstalled(worker.Worker{}, true))
+	require.True(t, driverInstalled(fresh))
+	require.False(t, driverInstalled(driven(t, "metal-fresh", nil, true)))
+	require.False(t, driverInstalled(driven(t, "lxd", nil, false)))
+	require.False(t, driverInstalled(worker.Worker{}))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"concourse-ci-machine/internal/base/host"
@@ -41,28 +42,46 @@ const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
 // reports has these files with the services that write them.
 var reports = []struct{ service, path string }{{UsageService, UsageReport}, {NVIDIAService, NVIDIAReport}}
 
-// DesirePebble runs one service under Pebble. If on is false, it removes Pebble. other is
-// the service of the other role, which is removed.
-func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l resource.PebbleLayer) error {
-	l.Dir = PebbleDir + "/layers"
+// pebbleLayers is the folder of the services that Pebble runs.
+const pebbleLayers = PebbleDir + "/layers"
+
+// DesireNoPebble removes Pebble with the layer of one service, and of the service of the
+// other role.
+func DesireNoPebble(d *Desired, o Observed, why, other string, l resource.PebbleLayer) error {
+	l.Dir = pebbleLayers
+	layer, err := l.File()
+	if err != nil {
+		return err
+	}
+	d.Resources = slices.Concat(d.Resources, removeOther(other, ""), []plan.Resource{
+		resource.Service{Unit: PebbleUnit, State: o.Units[PebbleUnit], Why: why},
+		resource.Absent{Path: layer.Path, Why: why}, resource.Absent{Path: pebbleUnitFile, Why: why}})
+	return nil
+}
+
+// removeOther removes the layer of the other role's service, and the reports that no helper
+// writes.
+func removeOther(other, helper string) []plan.Resource {
+	all := []plan.Resource{resource.Absent{Path: pebbleLayers + "/001-" + other + ".yaml",
+		Why: "this unit's role has no " + other}}
+	for _, r := range reports {
+		if helper != r.service {
+			all = append(all, resource.Absent{Path: r.path, Why: "nobody writes it on this unit"})
+		}
+	}
+	return all
+}
+
+// DesirePebble runs one service under Pebble, and removes the service of the other role.
+func DesirePebble(d *Desired, o Observed, other string, l resource.PebbleLayer) error {
+	l.Dir = pebbleLayers
 	layer, err := l.File()
 	if err != nil {
 		return err
 	}
 	unit := pebbleUnitFile
 	state := o.Units[PebbleUnit]
-	d.Resources = append(d.Resources, resource.Absent{Path: l.Dir + "/001-" + other + ".yaml",
-		Why: "this unit's role has no " + other})
-	for _, r := range reports {
-		if l.Helper != r.service || !on {
-			d.Resources = append(d.Resources, resource.Absent{Path: r.path, Why: "nobody writes it on this unit"})
-		}
-	}
-	if !on {
-		d.Resources = append(d.Resources, resource.Service{Unit: PebbleUnit, State: state, Why: why},
-			resource.Absent{Path: layer.Path, Why: why}, resource.Absent{Path: unit, Why: why})
-		return nil
-	}
+	d.Resources = append(d.Resources, removeOther(other, l.Helper)...)
 	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin,
 		"Looks": l.Helper == UsageService || l.Job != ""})
 	if err != nil {

@@ -36,8 +36,12 @@ func desireJobExporter(d *Desired, o Observed) error {
 	if len(o.Config.Web.RequiredArchs) > 0 {
 		command = append(command, "--required-archs="+strings.Join(o.Config.Web.RequiredArchs, ","))
 	}
-	return role.DesirePebble(&d.Desired, o.Observed, why, d.Jobs, role.ExporterService, resource.PebbleLayer{
+	layer := resource.PebbleLayer{
 		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(wellknown.JobsPort),
 		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
-		Check: role.JobsService, URL: role.JobsURL})
+		Check: role.JobsService, URL: role.JobsURL}
+	if !d.Jobs {
+		return role.DesireNoPebble(&d.Desired, o.Observed, why, role.ExporterService, layer)
+	}
+	return role.DesirePebble(&d.Desired, o.Observed, role.ExporterService, layer)
 }

@@ -33,8 +33,11 @@ func desireExporter(o Observed, g GPUs) (p part) {
 	p.add(resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
 	var err error
 	pebble := rolePart(rankWorker, func(d *role.Desired) {
-		err = role.DesirePebble(
-			d, o.Observed, "this unit has no GPU to watch", len(g.All) > 0, role.JobsService, layer)
+		if len(g.All) == 0 {
+			err = role.DesireNoPebble(d, o.Observed, "this unit has no GPU to watch", role.JobsService, layer)
+			return
+		}
+		err = role.DesirePebble(d, o.Observed, role.JobsService, layer)
 	})
 	return join(p, pebble, part{err: err})
 }

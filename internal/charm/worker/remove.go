@@ -105,5 +105,5 @@ func removeAMD(o role.Observed, why string) []plan.Resource {
 // removeGPUs removes everything that the charm installed for GPUs.
 func removeGPUs(o role.Observed, why string) []plan.Resource {
 	rs := append(resource.AllAbsent(why, refreshFiles()...), removeAMD(o, why)...)
-	return append(append(rs, nvidia.Uninstall(why)...), cdi.Gone{Why: why})
+	return append(append(rs, nvidia.Uninstall(why)...), cdi.Absent{Why: why})
 }

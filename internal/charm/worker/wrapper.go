@@ -36,7 +36,7 @@ func desireAMDToolkit(o Observed, g GPUs) (p part, missing string) {
 	want := amd.Toolkit{
 		Mode: c.AMDContainerToolkit, Version: c.AMDContainerToolkitVersion, BaseURL: c.ROCmBaseURL,
 		Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
-		Now: o.Now}.Want()
+		Now: o.Now}.Desire()
 	p.add(want.Resources...)
 	p.cause(rankToolkit, status.Active, want.Note)
 	p.cause(rankToolkit, status.Blocked, want.Blocked)
@@ -49,7 +49,7 @@ func desireNVIDIAToolkit(o Observed, g GPUs) (p part) {
 	if !wantsToolkit(g, gpu.NVIDIA) {
 		return p
 	}
-	want := NVIDIAToolkit(o, g).Want()
+	want := NVIDIAToolkit(o, g).Desire()
 	p.add(want.Resources...)
 	p.cause(rankToolkit, status.Active, want.Note)
 	return p
@@ -57,13 +57,13 @@ func desireNVIDIAToolkit(o Observed, g GPUs) (p part) {
 
 // generatesSpec reports whether applying can give additional NVIDIA GPUs to tasks.
 func generatesSpec(o Observed, g GPUs) bool {
-	return wantsToolkit(g, gpu.NVIDIA) && len(g.Chosen) == 0 && NVIDIAToolkit(o, g).Want().Describes
+	return wantsToolkit(g, gpu.NVIDIA) && len(g.Chosen) == 0 && NVIDIAToolkit(o, g).Desire().Describes
 }
 
 // desireSpec returns the description of the unit's AMD GPUs.
 func desireSpec(o Observed, g GPUs) (p part) {
 	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
-		p.add(cdi.Gone{Why: "tasks get no AMD GPU"})
+		p.add(cdi.Absent{Why: "tasks get no AMD GPU"})
 		return p
 	}
 	spec, left, err := cdi.Resource(g.All, o.GPUs.KFD)

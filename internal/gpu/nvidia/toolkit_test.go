@@ -63,12 +63,12 @@ func installed(t *testing.T, h host.Host, version string) {
 }
 
 // hook is one run: observe, decide, plan, apply.
-func hook(t *testing.T, h host.Host, k Toolkit) (w Want, ops []string, notes []plan.Note) {
+func hook(t *testing.T, h host.Host, k Toolkit) (w Desired, ops []string, notes []plan.Note) {
 	t.Helper()
 	var err error
 	k.Seen, err = Observe(h.Root)
 	require.NoError(t, err)
-	w = k.Want()
+	w = k.Desire()
 	ops, notes = apply(t, h, w.Resources...)
 	return w, ops, notes
 }
