@@ -20,7 +20,7 @@ import (
 // driven returns the decision about the driver of a fixture machine.
 func driven(t *testing.T, name string, set map[string]any, computes bool) worker.Worker {
 	t.Helper()
-	options := map[string]any{"compute-runtime": "rocm", "min-disk-gb": 0} // the test machine's own disk is what it is
+	options := map[string]any{"compute-runtime": "rocm", "preflight-limits": "disk=0"} // the test machine's own disk is what it is
 	maps.Copy(options, set)
 	r := roletest.DriverHost(t, name)
 	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}

@@ -120,8 +120,11 @@ type Driver struct {
 	AllowReboot                   bool
 	AMDGPUModuleParams            string // name=value words of amdgpu with one space between them
 	GPUDeviceMode                 amd.DeviceMode
-	MinDisk, MinRAM               uint64 // bytes; 0 for no check
+	PreflightLimits               Limits
 }
+
+// Limits holds the values of preflight-limits in bytes, 0 for no check.
+type Limits struct{ Disk, RAM uint64 }
 
 // Exporter holds the options about the metrics of GPUs.
 type Exporter struct {

@@ -26,7 +26,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
 			Quarantine: quarantine.Auto, HangAction: tasknotice.Write, Leftovers: LeftoversEnd},
 		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, ROCmTools: "none", InstallDriver: amd.DriverAuto,
-			GPUDeviceMode: amd.ModeGroup, MinDisk: 20_000_000_000, MinRAM: 4_000_000_000},
+			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}},
 		Exporter: Exporter{PCIeBandwidth: true, Usage: true}}, c)
 }
 
@@ -45,6 +45,20 @@ func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
 		c, problems := Parse(map[string]any{"mode": "worker", "compute-runtime": string(runtime), "enable-gpu": true}, nil)
 		require.Empty(t, problems)
 		require.Equal(t, want, c.GPU.ComputeRuntime)
+	}
+}
+
+// A limit that is left out keeps its default.
+func TestPreflightLimitsAreGigabytes(t *testing.T) {
+	for value, want := range map[string]Limits{
+		"":                {20_000_000_000, 4_000_000_000},
+		"disk=50":         {50_000_000_000, 4_000_000_000},
+		"ram=0, disk=0":   {},
+		"ram=8, disk=100": {100_000_000_000, 8_000_000_000},
+	} {
+		c, problems := Parse(map[string]any{"preflight-limits": value}, nil)
+		require.Empty(t, problems, value)
+		require.Equal(t, want, c.Driver.PreflightLimits, value)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/gpu/amd"
@@ -80,13 +82,9 @@ func gpuOptions() []Option {
 		}),
 		choice("gpu-device-mode", func(c *Config) *amd.DeviceMode { return &c.Driver.GPUDeviceMode },
 			amd.ModeGroup, amd.ModeAll),
-		integer("min-disk-gb", 20, 0, 100_000, func(c *Config, n int) error {
-			c.Driver.MinDisk = uint64(n) * gigabyte
-			return nil
-		}),
-		integer("min-ram-gb", 4, 0, 100_000, func(c *Config, n int) error {
-			c.Driver.MinRAM = uint64(n) * gigabyte
-			return nil
+		text("preflight-limits", "disk=20,ram=4", func(c *Config, s string) (err error) {
+			c.Driver.PreflightLimits, err = limits(s)
+			return err
 		}),
 		text("nvidia-container-toolkit-version", "", func(c *Config, s string) error {
 			c.Driver.NVIDIAContainerToolkitVersion = s
@@ -103,6 +101,27 @@ func gpuOptions() []Option {
 
 // gigabyte is the decimal unit of disks and memory.
 const gigabyte = 1_000_000_000
+
+// limits reads preflight-limits. A limit that is left out keeps its default.
+func limits(s string) (Limits, error) {
+	all := map[string]int{"disk": 20, "ram": 4}
+	parts, err := list(s, func(part string) error {
+		name, value, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(value)
+		if _, known := all[name]; !known || err != nil || n < 0 || n > 100_000 {
+			return fmt.Errorf("%q is not disk=<GB> or ram=<GB>, with 0 to 100000; write them as disk=20,ram=4", part)
+		}
+		return nil
+	})
+	for i, part := range parts {
+		name, value, _ := strings.Cut(part, "=")
+		if slices.ContainsFunc(parts[:i], func(p string) bool { return strings.HasPrefix(p, name+"=") }) {
+			return Limits{}, fmt.Errorf("%s is given twice", name)
+		}
+		all[name], _ = strconv.Atoi(value) // valid, see above
+	}
+	return Limits{Disk: uint64(all["disk"]) * gigabyte, RAM: uint64(all["ram"]) * gigabyte}, err
+}
 
 // usecases lists the use cases of AMD's packages for user space without a desktop. dkms is
 // the kernel driver, which belongs to install-driver.

@@ -30,7 +30,7 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desi
 	if set["compute-runtime"] == nil {
 		set["compute-runtime"] = "rocm"
 	}
-	set["min-disk-gb"] = 0 // the test machine's own disk is what it is
+	set["preflight-limits"] = "disk=0" // the test machine's own disk is what it is
 	o := Observed{Observed: role.Observed{Event: "config-changed", Config: roletest.Config(t, set), Machine: machine.Observe(r), Arch: "amd64", Now: hosttest.Now}}
 	o.Facts = model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: workerMode()}
 	require.NoError(t, o.observeDriver(t.Context(), h))

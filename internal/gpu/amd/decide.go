@@ -32,7 +32,7 @@ type Wanted struct {
 	ModuleParams      string // amdgpu-module-params
 	DeviceMode        DeviceMode
 	Tools             string // none, smi
-	MinDisk           uint64 // min-disk-gb in bytes; 0 disables the check
+	MinDisk           uint64 // free bytes on / to install the driver; 0 disables the check
 }
 
 // setCommand returns the command that sets an option.
@@ -313,10 +313,10 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 			"boot a kernel whose headers apt has: sudo apt-get update && sudo apt-get install linux-generic, "+
 				"then juju ssh "+w.unit()+" sudo reboot")
 	case w.MinDisk > 0 && f.Disk < w.MinDisk:
-		return refuse(StateNone, fmt.Sprintf("%.1f GB are free on /, and min-disk-gb is %d", float64(f.Disk)/gigabyte,
-			w.MinDisk/gigabyte),
+		return refuse(StateNone, fmt.Sprintf("%.1f GB are free on /, and preflight-limits has disk=%d",
+			float64(f.Disk)/gigabyte, w.MinDisk/gigabyte),
 			"make room: sudo apt-get clean; see what is large with sudo du -xh --max-depth=2 / | sort -h | tail",
-			"or lower the bar: "+w.setCommand("min-disk-gb=<GB>"))
+			"or lower the bar: "+w.setCommand("preflight-limits=disk=<GB>"))
 	}
 	for _, p := range f.Packages {
 		if p.Held && (p.Name == driverPackage || p.Name == driverPackage+"-firmware") &&
