@@ -318,7 +318,7 @@ func TestDispatchInstallsTheDriver(t *testing.T) {
 		require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755))
 	}
 	m.site.publish(repository, keys.good, time.Time{}, toolkit)
-	for name, value := range map[string]any{"compute-runtime": "rocm", "rocm-base-url": m.url(), "rocm-tools": "smi",
+	for name, value := range map[string]any{"compute-runtime": "rocm", "rocm-base-url": m.url(), "rocm-usecases": "smi",
 		"install-driver": "always", "allow-driver-change": true, "preflight-limits": "disk=1,ram=1"} {
 		require.NoError(t, m.Model.SetConfig(name, value))
 	}

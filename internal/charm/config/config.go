@@ -113,8 +113,7 @@ type Driver struct {
 	NVIDIAContainerToolkitVersion string // "" or x.y.z
 	ROCmBaseURL                   string
 	ROCmVersion                   string   // "" or x.y.z: a row of internal/gpu/amd's table
-	ROCmUsecases                  []string // use cases of AMD's packages, for the unit itself
-	ROCmTools                     string   // none, smi
+	ROCmUsecases                  []string // use cases of AMD's packages and smi, for the unit itself
 	InstallDriver                 amd.InstallDriver
 	AllowDriverChange             bool
 	AllowReboot                   bool

@@ -25,7 +25,7 @@ func TestDefaultsAreValid(t *testing.T) {
 			DrainTimeout: 10 * time.Minute},
 		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
 			Quarantine: quarantine.Auto, HangAction: tasknotice.Write, Leftovers: LeftoversEnd},
-		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, ROCmTools: "none", InstallDriver: amd.DriverAuto,
+		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, InstallDriver: amd.DriverAuto,
 			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}},
 		Exporter: Exporter{PCIeBandwidth: true, Usage: true}}, c)
 }

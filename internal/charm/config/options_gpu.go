@@ -68,10 +68,6 @@ func gpuOptions() []Option {
 			c.Driver.ROCmUsecases, err = list(s, usecase)
 			return err
 		}),
-		text("rocm-tools", "none", func(c *Config, s string) error {
-			c.Driver.ROCmTools = s
-			return oneOf(s, "none", "smi")
-		}),
 		choice("install-driver", func(c *Config) *amd.InstallDriver { return &c.Driver.InstallDriver },
 			amd.DriverAuto, amd.DriverAlways, amd.DriverNever),
 		boolean("allow-driver-change", false, func(c *Config, on bool) { c.Driver.AllowDriverChange = on }),
@@ -126,7 +122,7 @@ func limits(s string) (Limits, error) {
 // usecases lists the use cases of AMD's packages for user space without a desktop. dkms is
 // the kernel driver, which belongs to install-driver.
 var usecases = []string{"rocm", "rocmdevtools", "lrt", "hip", "hiplibsdk", "opencl", "openclsdk", "openmpsdk",
-	"mllib", "mlsdk"}
+	"mllib", "mlsdk", amd.UsecaseSMI}
 
 func usecase(s string) error {
 	if s == "dkms" {

@@ -199,7 +199,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"AMD refuses":    {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
 		"half a toolkit": {file("/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
 		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
-			p.cfg.Driver.ROCmUsecases = []string{"hip", "opencl"}
+			p.cfg.Driver.ROCmUsecases = []string{"hip", "smi", "opencl"}
 		}, "toolchain", Warning,
 			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},
 		"host unreachable": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {

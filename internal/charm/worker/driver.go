@@ -48,7 +48,7 @@ func DriverOptions(c config.Driver, unit string) amd.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
 		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
-		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, Tools: c.ROCmTools, MinDisk: c.PreflightLimits.Disk}
+		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, MinDisk: c.PreflightLimits.Disk}
 }
 
 // desireDriver returns the driver, user space and rules, before the GPUs that depend on

@@ -138,6 +138,6 @@ func TestOptionValuesMatchTheReleases(t *testing.T) {
 		_, problems := config.Parse(map[string]any{"mode": "worker", "rocm-usecases": u}, nil)
 		require.Len(t, problems, 1, u)
 	}
-	c := roletest.Config(t, map[string]any{"rocm-usecases": "rocm, rocmdevtools,lrt,hip,hiplibsdk,opencl,openclsdk,openmpsdk,mllib,mlsdk"})
-	require.ElementsMatch(t, amd.Usecases(), c.Driver.ROCmUsecases)
+	c := roletest.Config(t, map[string]any{"rocm-usecases": "rocm, rocmdevtools,lrt,hip,hiplibsdk,opencl,openclsdk,openmpsdk,mllib,mlsdk,smi"})
+	require.ElementsMatch(t, append(amd.Usecases(), amd.UsecaseSMI), c.Driver.ROCmUsecases)
 }

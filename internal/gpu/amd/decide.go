@@ -17,8 +17,9 @@ const (
 	DriverNever  InstallDriver = "never"
 )
 
-// ToolsSMI is the value of rocm-tools that installs rocm-smi.
-const ToolsSMI = "smi"
+// UsecaseSMI is the value of rocm-usecases that installs rocm-smi. It is none of AMD's use
+// cases.
+const UsecaseSMI = "smi"
 
 // Wanted holds the options of the driver and of ROCm.
 type Wanted struct {
@@ -31,7 +32,6 @@ type Wanted struct {
 	AllowReboot       bool
 	ModuleParams      string // amdgpu-module-params
 	DeviceMode        DeviceMode
-	Tools             string // none, smi
 	MinDisk           uint64 // free bytes on / to install the driver; 0 disables the check
 }
 
@@ -74,7 +74,7 @@ type Decision struct {
 // state with a problem has remedies.
 func Decide(f DriverFacts, w Wanted) Decision {
 	d := decideDriver(f, w)
-	if w.Tools == ToolsSMI || len(w.Usecases) > 0 {
+	if len(w.Usecases) > 0 {
 		d = decideUserSpace(d, f, w)
 	}
 	d.Install = d.Driver || d.Tools || len(d.Usecases) > 0
@@ -99,13 +99,14 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	if d.Driver && d.Release.ROCm != r.ROCm {
 		r = d.Release
 	}
-	d.Release, d.Tools, d.Usecases = r, w.Tools == ToolsSMI, w.Usecases
+	d.Release, d.Tools = r, slices.Contains(w.Usecases, UsecaseSMI)
+	d.Usecases = slices.DeleteFunc(slices.Clone(w.Usecases), func(u string) bool { return u == UsecaseSMI })
 	return d
 }
 
 func refuseUserSpace(d Decision, reason, remedy string, w Wanted) Decision {
-	d.Reason += "; rocm-tools and rocm-usecases are not installed: " + reason
-	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.setCommand("rocm-tools=none rocm-usecases="))
+	d.Reason += "; rocm-usecases are not installed: " + reason
+	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.setCommand("rocm-usecases="))
 	return d
 }
 

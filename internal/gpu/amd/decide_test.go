@@ -11,7 +11,7 @@ import (
 )
 
 func defaults() Wanted {
-	return Wanted{App: "rocm-worker", Unit: "rocm-worker/0", InstallDriver: DriverAuto, DeviceMode: ModeGroup, Tools: "none", MinDisk: 20 * gigabyte}
+	return Wanted{App: "rocm-worker", Unit: "rocm-worker/0", InstallDriver: DriverAuto, DeviceMode: ModeGroup, MinDisk: 20 * gigabyte}
 }
 
 const testKernel = "6.8.0-52-generic"
@@ -235,8 +235,8 @@ func TestForeignDriverIsReplacedOnlyWithApproval(t *testing.T) {
 
 // User space needs no driver of the charm's, in a container neither.
 func TestUserSpace(t *testing.T) {
-	tools := wanting(func(w *Wanted) { w.Tools = ToolsSMI })
-	both := wanting(func(w *Wanted) { w.Tools, w.Usecases = ToolsSMI, []string{"hip"} })
+	tools := wanting(func(w *Wanted) { w.Usecases = []string{UsecaseSMI} })
+	both := wanting(func(w *Wanted) { w.Usecases = []string{"hip", UsecaseSMI} })
 	for name, c := range map[string]struct {
 		facts   DriverFacts
 		wanted  Wanted
@@ -248,8 +248,8 @@ func TestUserSpace(t *testing.T) {
 		"the release of the driver": {with(fresh(), on(dkmsFile, "6.12.12", "D"), driver(v643), runs("6.12.12", "D")), tools, "6.4.3", "serves"},
 		"beside a newer driver":     {with(fresh(), on(dkmsFile, "6.19.14.31400000", "D"), driver(v7140), runs("6.19.14.31400000", "D")), tools, "7.2.4", "ROCm 7.14.0 serves"},
 		"with the driver":           {fresh(), both, "7.2.4", "to be installed"},
-		"named":                     {with(fresh(), lxd, runs("", "K")), wanting(func(w *Wanted) { w.Tools, w.Version = ToolsSMI, "7.2.3" }), "7.2.3", ""},
-		"unknown":                   {with(fresh(), lxd, runs("", "K")), wanting(func(w *Wanted) { w.Tools, w.Version = ToolsSMI, "1.2.3" }), "", "1.2.3 is not in the table"},
+		"named":                     {with(fresh(), lxd, runs("", "K")), wanting(func(w *Wanted) { w.Usecases, w.Version = []string{UsecaseSMI}, "7.2.3" }), "7.2.3", ""},
+		"unknown":                   {with(fresh(), lxd, runs("", "K")), wanting(func(w *Wanted) { w.Usecases, w.Version = []string{UsecaseSMI}, "1.2.3" }), "", "1.2.3 is not in the table"},
 		"no such series":            {with(fresh(), lxd, runs("", "K"), func(f *DriverFacts) { f.Series = "focal" }), tools, "", "no release is known to work on focal"},
 		"arm64":                     {with(fresh(), lxd, runs("", "K"), func(f *DriverFacts) { f.Arch = "arm64" }), tools, "", "no packages for arm64"},
 	} {
@@ -263,7 +263,8 @@ func TestUserSpace(t *testing.T) {
 				return
 			}
 			require.Equal(t, c.release, d.Release.ROCm)
-			require.Equal(t, c.wanted.Usecases, d.Usecases)
+			require.NotContains(t, d.Usecases, UsecaseSMI)
+			require.Len(t, d.Usecases, len(c.wanted.Usecases)-1)
 		})
 	}
 }
