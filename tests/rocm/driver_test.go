@@ -319,7 +319,7 @@ func TestDispatchInstallsTheDriver(t *testing.T) {
 	}
 	m.site.publish(repository, keys.good, time.Time{}, toolkit)
 	for name, value := range map[string]any{"compute-runtime": "rocm", "rocm-base-url": m.url(), "rocm-usecases": "smi",
-		"install-driver": "always", "allow-driver-change": true, "preflight-limits": "disk=1,ram=1"} {
+		"install-driver": "replace", "preflight-limits": "disk=1,ram=1"} {
 		require.NoError(t, m.Model.SetConfig(name, value))
 	}
 	m.publish(m.release.DriverRepo(), keys.other, time.Time{}, "amdgpu-dkms", "amdgpu-dkms-firmware")

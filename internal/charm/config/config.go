@@ -115,7 +115,6 @@ type Driver struct {
 	ROCmVersion                   string   // "" or x.y.z: a row of internal/gpu/amd's table
 	ROCmUsecases                  []string // use cases of AMD's packages and smi, for the unit itself
 	InstallDriver                 amd.InstallDriver
-	AllowDriverChange             bool
 	AllowReboot                   bool
 	AMDGPUModuleParams            string // name=value words of amdgpu with one space between them
 	GPUDeviceMode                 amd.DeviceMode

@@ -69,8 +69,7 @@ func gpuOptions() []Option {
 			return err
 		}),
 		choice("install-driver", func(c *Config) *amd.InstallDriver { return &c.Driver.InstallDriver },
-			amd.DriverAuto, amd.DriverAlways, amd.DriverNever),
-		boolean("allow-driver-change", false, func(c *Config, on bool) { c.Driver.AllowDriverChange = on }),
+			amd.DriverAuto, amd.DriverAlways, amd.DriverReplace, amd.DriverNever),
 		boolean("allow-reboot", false, func(c *Config, on bool) { c.Driver.AllowReboot = on }),
 		text("amdgpu-module-params", "", func(c *Config, s string) (err error) {
 			c.Driver.AMDGPUModuleParams, err = moduleParams(s)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
@@ -47,7 +48,7 @@ func AMDMachine(m machine.Machine, arch string) amd.Machine {
 func DriverOptions(c config.Driver, unit string) amd.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
-		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
+		InstallDriver: c.InstallDriver, AllowReboot: c.AllowReboot,
 		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, MinDisk: c.PreflightLimits.Disk}
 }
 
@@ -86,10 +87,11 @@ func driverCause(decision amd.Decision, w amd.Wanted, computes bool) *status.Cau
 	case decision.Reboot != "": // the hook reports it once it decided on the reboot
 		return nil
 	case decision.State == amd.StateContainer:
-		if w.InstallDriver == amd.DriverAlways {
+		if w.InstallDriver.Always() {
 			return &status.Cause{
 				Kind: status.Active,
-				Text: "install-driver=always does nothing: the host owns the driver of this container",
+				Text: fmt.Sprintf("install-driver=%s does nothing: the host owns the driver of this container",
+					w.InstallDriver),
 			}
 		}
 		return nil // the cause for the missing nodes has the command for the host
