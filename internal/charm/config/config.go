@@ -26,12 +26,11 @@ type Config struct {
 	HTTPSProxy    string // may hold a password: never logged
 	NoProxy       string
 
-	Release  Release
-	Web      Web
-	Worker   Worker
-	GPU      GPU
-	Driver   Driver
-	Exporter Exporter
+	Release Release
+	Web     Web
+	Worker  Worker
+	GPU     GPU
+	Driver  Driver
 
 	Notes []string // remarks for the operator that are not problems
 }
@@ -103,6 +102,7 @@ type GPU struct {
 	HSAOverrideGFXVersion string   // "", auto or 11.0.0
 	HIPArches             []string // build targets of tasks, such as gfx90a:xnack-: each once, in order
 	TaskEnv               map[string]string
+	Metrics               Metrics
 }
 
 // Driver holds the options about packages of GPU vendors and the kernel driver. The charm
@@ -124,8 +124,8 @@ type Driver struct {
 // Limits holds the values of preflight-limits in bytes, 0 for no check.
 type Limits struct{ Disk, RAM uint64 }
 
-// Exporter holds the options about the metrics of GPUs.
-type Exporter struct {
+// Metrics holds the words of gpu-metrics.
+type Metrics struct {
 	DCGMAliases   bool
 	PCIeBandwidth bool // measure it for each GPU
 	Usage         bool // find out which processes use each GPU

@@ -24,10 +24,10 @@ func TestDefaultsAreValid(t *testing.T) {
 		Worker: Worker{SrvFoldersContainers: oci.Tasks, ContainerdDNSServer: []string{"1.1.1.1", "8.8.8.8"},
 			DrainTimeout: 10 * time.Minute},
 		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
-			Quarantine: quarantine.Auto, HangAction: tasknotice.Write, Leftovers: LeftoversEnd},
+			Quarantine: quarantine.Auto, HangAction: tasknotice.Write, Leftovers: LeftoversEnd,
+			Metrics: Metrics{PCIeBandwidth: true, Usage: true}},
 		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, InstallDriver: amd.DriverAuto,
-			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}},
-		Exporter: Exporter{PCIeBandwidth: true, Usage: true}}, c)
+			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}}}, c)
 }
 
 func TestEachModeIsAccepted(t *testing.T) {

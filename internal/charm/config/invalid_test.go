@@ -132,6 +132,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"preflight-limits", "disk=20GB", `"disk=20GB" is not disk=<GB> or ram=<GB>, with 0 to 100000; write them as disk=20,ram=4`},
 		{"rocm-usecases", "rocm-smi", `"rocm-smi" is not one of rocm, rocmdevtools, lrt, hip, hiplibsdk, opencl, openclsdk, openmpsdk, mllib, mlsdk, smi`},
 		{"install-driver", "yes", `"yes" is not one of auto, always, replace, never`},
+		{"gpu-metrics", "usage,dcgm", `"dcgm" is not one of usage, pcie-bandwidth, dcgm-aliases`},
 		{"preflight-limits", "20", `"20" is not disk=<GB> or ram=<GB>, with 0 to 100000; write them as disk=20,ram=4`},
 		{"preflight-limits", "cpu=2", `"cpu=2" is not disk=<GB> or ram=<GB>, with 0 to 100000; write them as disk=20,ram=4`},
 		{"preflight-limits", "ram=-1", `"ram=-1" is not disk=<GB> or ram=<GB>, with 0 to 100000; write them as disk=20,ram=4`},

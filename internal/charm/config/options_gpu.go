@@ -88,9 +88,12 @@ func gpuOptions() []Option {
 			}
 			return nil
 		}),
-		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.Exporter.DCGMAliases = on }),
-		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.Exporter.PCIeBandwidth = on }),
-		boolean("exporter-usage", true, func(c *Config, on bool) { c.Exporter.Usage = on }),
+		text("gpu-metrics", "usage,pcie-bandwidth", func(c *Config, s string) error {
+			all, err := list(s, func(m string) error { return oneOf(m, "usage", "pcie-bandwidth", "dcgm-aliases") })
+			c.GPU.Metrics = Metrics{Usage: slices.Contains(all, "usage"),
+				PCIeBandwidth: slices.Contains(all, "pcie-bandwidth"), DCGMAliases: slices.Contains(all, "dcgm-aliases")}
+			return err
+		}),
 	}
 }
 

@@ -70,7 +70,7 @@ func full(t *testing.T) map[string]any {
 func others(t *testing.T) map[string]any {
 	cert, _ := certificate(t)
 	return map[string]any{
-		"mode": "worker", "preflight-limits": "disk=1", "container-engines": "docker,podman", "kubernetes": "off", "version": "8.2.5", "release-mirror": "https://mirror", "release-sha256": strings.Repeat("a", 64),
+		"mode": "worker", "preflight-limits": "disk=1", "gpu-metrics": "usage", "container-engines": "docker,podman", "kubernetes": "off", "version": "8.2.5", "release-mirror": "https://mirror", "release-sha256": strings.Repeat("a", 64),
 		"shared-storage": "lxc", "log-level": "debug", "http-proxy": "http://proxy:3128", "https-proxy": "http://proxy:3128",
 		"external-url": "https://ci.example.com", "extra-worker-keys": publicKey("a"), "extra-local-users": "bob:secret-9", "encryption-key": "0123456789abcdef",
 		"extra-web-flags": "--enable-across-step", "container-placement-strategy": "random", "gc-failed-grace-period": "1h",

@@ -24,7 +24,7 @@ func desireExporter(o Observed, g GPUs) (p part) {
 	default:
 		watchAMD(&layer, o)
 	}
-	if o.Config.Exporter.DCGMAliases {
+	if o.Config.GPU.Metrics.DCGMAliases {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
 	if leaseConfig(o, g) != nil {
@@ -46,7 +46,7 @@ func desireExporter(o Observed, g GPUs) (p part) {
 func watchAMD(l *resource.PebbleLayer, o Observed) {
 	l.Command = append(l.Command, "--service.report="+quarantine.File)
 	l.Job, l.JobCommand = "gpu-watch", []string{dispatchBin, "gpu", "watch"}
-	if o.Config.Exporter.Usage {
+	if o.Config.GPU.Metrics.Usage {
 		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
 		l.Helper, l.HelperCommand = role.UsageService, []string{
 			role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/",
@@ -54,7 +54,7 @@ func watchAMD(l *resource.PebbleLayer, o Observed) {
 	} else {
 		l.Command = append(l.Command, "--collect.usage=false")
 	}
-	if !o.Config.Exporter.PCIeBandwidth {
+	if !o.Config.GPU.Metrics.PCIeBandwidth {
 		l.Command = append(l.Command, "--collect.pcie-bandwidth=false")
 	}
 }

@@ -142,28 +142,25 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 
 func TestExporterOptionsAreFlags(t *testing.T) {
 	report := " --usage.report=" + role.UsageReport
-	for option, tt := range map[string]struct {
-		set  bool
-		want string
-	}{
-		"exporter-dcgm-aliases":   {true, report + " --dcgm-aliases\n"},
-		"exporter-pcie-bandwidth": {false, report + " --collect.pcie-bandwidth=false\n"},
-		"exporter-usage":          {false, " --collect.usage=false\n"},
+	for metrics, flags := range map[string]string{
+		"usage,pcie-bandwidth":              report + "\n",
+		"usage,pcie-bandwidth,dcgm-aliases": report + " --dcgm-aliases\n",
+		"usage":                             report + " --collect.pcie-bandwidth=false\n",
+		"pcie-bandwidth":                    " --collect.usage=false\n",
+		"":                                  " --collect.usage=false --collect.pcie-bandwidth=false\n",
 	} {
-		for _, changed := range []bool{false, true} {
-			d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", option: tt.set == changed}), nil)
-			layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
-			require.True(t, ok)
-			require.Equal(t, changed, strings.Contains(layer, tt.want), "%s: %s", option, layer)
-			require.Equal(t, option != "exporter-usage" || !changed, strings.Contains(layer, "--usage.write="), "who uses the GPUs is looked up by root")
-		}
+		d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "gpu-metrics": metrics}), nil)
+		layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
+		require.True(t, ok)
+		require.Contains(t, layer, flags, metrics)
+		require.Equal(t, strings.Contains(metrics, "usage"), strings.Contains(layer, "--usage.write="), "who uses the GPUs is looked up by root")
 	}
 }
 
 // NVIDIA GPUs have no flags for users and quarantine.
 func TestUnitWithNVIDIAGPUsHasExporterAndHelper(t *testing.T) {
 	for _, sharing := range []string{"shared", "exclusive"} {
-		o := observed(t, hosttest.Host(t, "both-passed"), map[string]any{"compute-runtime": "cuda", "gpu-sharing": sharing, "exporter-dcgm-aliases": true})
+		o := observed(t, hosttest.Host(t, "both-passed"), map[string]any{"compute-runtime": "cuda", "gpu-sharing": sharing, "gpu-metrics": "dcgm-aliases"})
 		o.NVIDIA = []string{"0", "all"}
 		d := Desire(o, nil)
 		require.True(t, d.Exporter)
