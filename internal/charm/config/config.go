@@ -108,17 +108,17 @@ type GPU struct {
 // Driver holds the options about packages of GPU vendors and the kernel driver. The charm
 // changes the kernel driver only as far as they allow.
 type Driver struct {
-	AMDContainerToolkit           amd.ToolkitMode
-	AMDContainerToolkitVersion    string
-	NVIDIAContainerToolkitVersion string // "" or x.y.z
-	ROCmBaseURL                   string
-	ROCmVersion                   string   // "" or x.y.z: a row of internal/gpu/amd's table
-	ROCmUsecases                  []string // use cases of AMD's packages and smi, for the unit itself
-	InstallDriver                 amd.InstallDriver
-	AllowReboot                   bool
-	AMDGPUModuleParams            string // name=value words of amdgpu with one space between them
-	GPUDeviceMode                 amd.DeviceMode
-	PreflightLimits               Limits
+	AMDContainerToolkit    amd.ToolkitMode
+	AMDToolkitVersion      string // "" or x.y.z, with ToolkitAuto
+	NVIDIAContainerToolkit string // "" for auto, or x.y.z
+	ROCmBaseURL            string
+	ROCmVersion            string   // "" or x.y.z: a row of internal/gpu/amd's table
+	ROCmUsecases           []string // use cases of AMD's packages and smi, for the unit itself
+	InstallDriver          amd.InstallDriver
+	AllowReboot            bool
+	AMDGPUModuleParams     string // name=value words of amdgpu with one space between them
+	GPUDeviceMode          amd.DeviceMode
+	PreflightLimits        Limits
 }
 
 // Limits holds the values of preflight-limits in bytes, 0 for no check.

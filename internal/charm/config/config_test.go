@@ -62,6 +62,13 @@ func TestPreflightLimitsAreGigabytes(t *testing.T) {
 	}
 }
 
+func TestVersionOfAMDsToolkitIsInstalledAsWithAuto(t *testing.T) {
+	c, problems := Parse(map[string]any{"amd-container-toolkit": "1.2.0"}, nil)
+	require.Empty(t, problems)
+	require.Equal(t, amd.ToolkitAuto, c.Driver.AMDContainerToolkit)
+	require.Equal(t, "1.2.0", c.Driver.AMDToolkitVersion)
+}
+
 // D31: the operator can change the name servers. Without any, tasks use the machine's.
 func TestD31NameServersOfTheMachineCanBeUsed(t *testing.T) {
 	for text, want := range map[string][]string{"": nil, "10.0.0.53, fd00::53": {"10.0.0.53", "fd00::53"}} {

@@ -50,12 +50,14 @@ func gpuOptions() []Option {
 		}),
 		text("hip-arches", "", func(c *Config, s string) (err error) { c.GPU.HIPArches, err = hipArches(s); return err }),
 		text("task-env", "", func(c *Config, s string) (err error) { c.GPU.TaskEnv, err = environment(s); return err }),
-		choice("amd-container-toolkit", func(c *Config) *amd.ToolkitMode { return &c.Driver.AMDContainerToolkit },
-			amd.ToolkitAuto, amd.ToolkitRequired, amd.ToolkitSkip),
-		text("amd-container-toolkit-version", "", func(c *Config, s string) error {
-			c.Driver.AMDContainerToolkitVersion = s
-			if s != "" && !versionForm.MatchString(s) {
-				return fmt.Errorf("%q is not empty or a version like 1.2.0", s)
+		text("amd-container-toolkit", string(amd.ToolkitAuto), func(c *Config, s string) error {
+			c.Driver.AMDContainerToolkit = amd.ToolkitMode(s)
+			if versionForm.MatchString(s) {
+				c.Driver.AMDContainerToolkit, c.Driver.AMDToolkitVersion = amd.ToolkitAuto, s
+				return nil
+			}
+			if oneOf(c.Driver.AMDContainerToolkit, amd.ToolkitAuto, amd.ToolkitRequired, amd.ToolkitSkip) != nil {
+				return fmt.Errorf("%q is not auto, required, skip or a version such as 1.2.0", s)
 			}
 			return nil
 		}),
@@ -81,10 +83,14 @@ func gpuOptions() []Option {
 			c.Driver.PreflightLimits, err = limits(s)
 			return err
 		}),
-		text("nvidia-container-toolkit-version", "", func(c *Config, s string) error {
-			c.Driver.NVIDIAContainerToolkitVersion = s
-			if s != "" && !versionForm.MatchString(s) {
-				return fmt.Errorf("%q is not empty or a version like 1.17.8", s)
+		text("nvidia-container-toolkit", "auto", func(c *Config, s string) error {
+			c.Driver.NVIDIAContainerToolkit = ""
+			if s == "auto" {
+				return nil
+			}
+			c.Driver.NVIDIAContainerToolkit = s
+			if !versionForm.MatchString(s) {
+				return fmt.Errorf("%q is not auto or a version such as 1.17.8", s)
 			}
 			return nil
 		}),

@@ -37,7 +37,8 @@ func TestFieldsAreNamedAsTheirOptions(t *testing.T) {
 	for _, o := range Options() {
 		named[strings.ReplaceAll(o.Name, "-", "")] = true
 	}
-	other := []string{"Notes", "Web.Env", "Web.VaultEnv", "Web.Files", "Web.LDAPNotes", "Worker.NoSrvFolders"}
+	other := []string{"Notes", "Web.Env", "Web.VaultEnv", "Web.Files", "Web.LDAPNotes", "Worker.NoSrvFolders",
+		"Driver.AMDToolkitVersion"}
 	var check func(typ reflect.Type, prefix string)
 	check = func(typ reflect.Type, prefix string) {
 		for f := range typ.Fields() {
@@ -82,9 +83,9 @@ func others(t *testing.T) map[string]any {
 		"oauth-userinfo-url": "https://o", "oidc-issuer": "https://o", "oauth-ca-cert": cert, "oidc-ca-cert": "/ca.pem",
 		"srv-folders": "data", "srv-folders-containers": "all", "containerd-dns-server": "10.0.0.53", "worker-drain-timeout": "1m",
 		"compute-runtime": "rocm", "gpu-sharing": "exclusive", "gpu-quarantine": "off", "gpu-proof": "/opt/proof", "gpu-hang-action": "end-task", "gpu-leftovers": "keep", "hsa-override-gfx-version": "auto", "task-env": "A=b", "amd-container-toolkit": "skip",
-		"amd-container-toolkit-version": "1.3.0", "rocm-base-url": "https://mirror",
-		"rocm-version": "6.4.3", "rocm-usecases": "rocm,smi", "install-driver": "never", "amdgpu-module-params": "gpu_recovery=1",
-		"prometheus-url": "http://10.0.0.9:9090", "required-archs": "gfx942", "registry-mirror": "mirror:5000", "registry-ca-cert": cert, "limit-gpu-tasks": "off", "gpu-rerun": "off", "hip-arches": "gfx942", "gpu-device-mode": "0666", "nvidia-container-toolkit-version": "1.17.8",
+		"rocm-base-url": "https://mirror",
+		"rocm-version":  "6.4.3", "rocm-usecases": "rocm,smi", "install-driver": "never", "amdgpu-module-params": "gpu_recovery=1",
+		"prometheus-url": "http://10.0.0.9:9090", "required-archs": "gfx942", "registry-mirror": "mirror:5000", "registry-ca-cert": cert, "limit-gpu-tasks": "off", "gpu-rerun": "off", "hip-arches": "gfx942", "gpu-device-mode": "0666", "nvidia-container-toolkit": "1.17.8",
 	}
 }
 

@@ -34,7 +34,7 @@ func desireAMDToolkit(o Observed, g GPUs) (p part, missing string) {
 	}
 	c := o.Config.Driver
 	want := amd.Toolkit{
-		Mode: c.AMDContainerToolkit, Version: c.AMDContainerToolkitVersion, BaseURL: c.ROCmBaseURL,
+		Mode: c.AMDContainerToolkit, Version: c.AMDToolkitVersion, BaseURL: c.ROCmBaseURL,
 		Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
 		Now: o.Now}.Desire()
 	p.add(want.Resources...)
@@ -261,7 +261,7 @@ func removeEngines(why string) []plan.Resource {
 // NVIDIAToolkit returns the input for the decision on NVIDIA's toolkit.
 func NVIDIAToolkit(o Observed, g GPUs) nvidia.Toolkit {
 	t := nvidia.Toolkit{
-		Version: o.Config.Driver.NVIDIAContainerToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config),
+		Version: o.Config.Driver.NVIDIAContainerToolkit, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config),
 		GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now,
 	}
 	if o.Machine.LXD() {

@@ -194,7 +194,7 @@ var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 // malformed describes invalid values that would become part of a URL.
 func (t Toolkit) malformed() string {
 	if !versionForm.MatchString(t.Version) {
-		return fmt.Sprintf("amd-container-toolkit-version: %q is not empty or a version like %s", t.Version,
+		return fmt.Sprintf("amd-container-toolkit: %q is not auto, required, skip or a version such as %s", t.Version,
 			DefaultToolkit())
 	}
 	u, err := url.Parse(t.base())

@@ -167,7 +167,7 @@ func (t Toolkit) problem() string {
 	u, err := url.Parse(t.base())
 	switch {
 	case t.Version != "" && !versionForm.MatchString(t.Version):
-		return fmt.Sprintf("nvidia-container-toolkit-version: %q is not a version like 1.17.8", t.Version)
+		return fmt.Sprintf("nvidia-container-toolkit: %q is not auto or a version such as 1.17.8", t.Version)
 	case err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" &&
 		u.Scheme != "https":
 		return "the repository's address is not a URL like " + BaseURL
