@@ -26,7 +26,7 @@ func archs(s string) ([]string, error) {
 	return distinct(all), err
 }
 
-// hipArches reads the option hip-arches: values of clang's --offload-arch (LLVM's AMDGPU
+// hipArches reads HIP_ARCHES of task-env: values of clang's --offload-arch (LLVM's AMDGPU
 // usage guide, "Target ID"), each once, in order. Features are sorted, so that two
 // spellings of one target are equal.
 func hipArches(s string) ([]string, error) {

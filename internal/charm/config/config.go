@@ -88,21 +88,20 @@ type Worker struct {
 
 // GPU holds the options about the GPUs of tasks.
 type GPU struct {
-	ComputeRuntime        ComputeRuntime // includes enable-gpu
-	DeviceIDs             string         // not parsed; see internal/gpu.Select
-	Sharing               Sharing
-	Bench                 bool     // tasks that measure may get fixed clocks
-	Tools                 bool     // tasks on units with GPUs get the charm's GPU programs
-	ContainerEngines      []string // other engines that get the wrapper as a runtime
-	Kubernetes            Kubernetes
-	Quarantine            quarantine.Policy
-	Proof                 string            // "" or the path of the program that checks a GPU before its return
-	HangAction            tasknotice.Action // for tasks with a hanging GPU
-	Leftovers             Leftovers
-	HSAOverrideGFXVersion string   // "", auto or 11.0.0
-	HIPArches             []string // build targets of tasks, such as gfx90a:xnack-: each once, in order
-	TaskEnv               map[string]string
-	Metrics               Metrics
+	ComputeRuntime   ComputeRuntime // includes enable-gpu
+	DeviceIDs        string         // not parsed; see internal/gpu.Select
+	Sharing          Sharing
+	Bench            bool     // tasks that measure may get fixed clocks
+	Tools            bool     // tasks on units with GPUs get the charm's GPU programs
+	ContainerEngines []string // other engines that get the wrapper as a runtime
+	Kubernetes       Kubernetes
+	Quarantine       quarantine.Policy
+	Proof            string            // "" or the path of the program that checks a GPU before its return
+	HangAction       tasknotice.Action // for tasks with a hanging GPU
+	Leftovers        Leftovers
+	TaskEnv          map[string]string
+	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not
+	Metrics          Metrics
 }
 
 // Driver holds the options about packages of GPU vendors and the kernel driver. The charm

@@ -121,7 +121,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"gpu-proof", "/srv/cache_rw/proof", `tasks can write to /srv/cache_rw, and would say what proves a GPU; put the program into a folder whose name ends otherwise`},
 		{"gpu-proof", "/srv/out_writable/a/proof", `tasks can write to /srv/out_writable, and would say what proves a GPU; put the program into a folder whose name ends otherwise`},
 		{"gpu-proof", "/opt/a\nb", cr},
-		{"hsa-override-gfx-version", "11", `"11" is not empty, auto or a version like 11.0.0`},
+		{"task-env", "HSA_OVERRIDE_GFX_VERSION=11", `HSA_OVERRIDE_GFX_VERSION: "11" is not auto or a version such as 11.0.0`},
 		{"srv-folders", "../etc", `"../etc" is not the name of a folder in /srv`},
 		{"srv-folders-containers", "some", `"some" is not one of tasks, all`},
 		{"amd-container-toolkit", "maybe", `"maybe" is not auto, required, skip or a version such as 1.2.0`},

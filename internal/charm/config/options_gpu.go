@@ -51,15 +51,12 @@ func gpuOptions() []Option {
 		choice("gpu-hang-action", func(c *Config) *tasknotice.Action { return &c.GPU.HangAction }, tasknotice.Write,
 			tasknotice.EndTask),
 		choice("gpu-leftovers", func(c *Config) *Leftovers { return &c.GPU.Leftovers }, LeftoversEnd, LeftoversKeep),
-		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
-			c.GPU.HSAOverrideGFXVersion = s
-			if s != "" && s != "auto" && !versionForm.MatchString(s) {
-				return fmt.Errorf("%q is not empty, auto or a version like 11.0.0", s)
+		text("task-env", "", func(c *Config, s string) (err error) {
+			if c.GPU.TaskEnv, err = environment(s); err == nil {
+				c.GPU.HSAOverrideAuto, err = amdEnvironment(c.GPU.TaskEnv)
 			}
-			return nil
+			return err
 		}),
-		text("hip-arches", "", func(c *Config, s string) (err error) { c.GPU.HIPArches, err = hipArches(s); return err }),
-		text("task-env", "", func(c *Config, s string) (err error) { c.GPU.TaskEnv, err = environment(s); return err }),
 		text("amd-container-toolkit", string(amd.ToolkitAuto), func(c *Config, s string) error {
 			c.Driver.AMDContainerToolkit = amd.ToolkitMode(s)
 			if versionForm.MatchString(s) {

@@ -131,20 +131,17 @@ func (amdVendor) wrap(c *oci.Config, o Observed, g GPUs) (err error) {
 	for _, one := range g.Chosen {
 		gfx = append(gfx, one.GFX)
 	}
-	var archs []string
-	if archs, err = amd.HIPArches(gfx, o.Config.GPU.HIPArches); len(archs) > 0 {
-		c.Env["HIP_ARCHES"] = strings.Join(archs, ",")
-	} else if o.Config.GPU.TaskEnv["HIP_ARCHES"] != "" {
-		err = nil // task-env has the value
+	if o.Config.GPU.TaskEnv["HIP_ARCHES"] == "" {
+		var archs []string
+		if archs, err = amd.HIPArches(gfx); len(archs) > 0 {
+			c.Env["HIP_ARCHES"] = strings.Join(archs, ",")
+		}
 	}
-	version := o.Config.GPU.HSAOverrideGFXVersion
-	if version == "auto" {
-		var overrideErr error
-		version, overrideErr = amd.OverrideGFX(gfx)
-		err = cmp.Or(overrideErr, err)
-	}
-	if version != "" {
-		c.Env["HSA_OVERRIDE_GFX_VERSION"] = version
+	if o.Config.GPU.HSAOverrideAuto {
+		version, overrideErr := amd.OverrideGFX(gfx)
+		if err = cmp.Or(overrideErr, err); version != "" {
+			c.Env["HSA_OVERRIDE_GFX_VERSION"] = version
+		}
 	}
 	return err
 }

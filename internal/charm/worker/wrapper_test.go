@@ -36,10 +36,10 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 		want map[string]string
 	}{
 		"architectures":        {"mi210x4", nil, map[string]string{"HIP_ARCHES": "gfx90a"}},
-		"what to build for":    {"mi210x4", map[string]any{"hip-arches": "gfx942,gfx90a:xnack-:sramecc+"}, map[string]string{"HIP_ARCHES": "gfx942,gfx90a:sramecc+:xnack-"}},
-		"no override needed":   {"amd", map[string]any{"hsa-override-gfx-version": "auto"}, map[string]string{"HIP_ARCHES": "gfx1100"}},
-		"override of an APU":   {"apu-gfx1103", map[string]any{"hsa-override-gfx-version": "auto"}, map[string]string{"HIP_ARCHES": "gfx1103", "HSA_OVERRIDE_GFX_VERSION": "11.0.0"}},
-		"override by value":    {"amd", map[string]any{"hsa-override-gfx-version": "10.3.0"}, map[string]string{"HIP_ARCHES": "gfx1100", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}},
+		"what to build for":    {"mi210x4", map[string]any{"task-env": "HIP_ARCHES=gfx942,gfx90a:xnack-:sramecc+"}, map[string]string{"HIP_ARCHES": "gfx942,gfx90a:sramecc+:xnack-"}},
+		"no override needed":   {"amd", map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=auto"}, map[string]string{"HIP_ARCHES": "gfx1100"}},
+		"override of an APU":   {"apu-gfx1103", map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=auto"}, map[string]string{"HIP_ARCHES": "gfx1103", "HSA_OVERRIDE_GFX_VERSION": "11.0.0"}},
+		"override by value":    {"amd", map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=10.3.0"}, map[string]string{"HIP_ARCHES": "gfx1100", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}},
 		"the operator's wins":  {"amd", map[string]any{"task-env": `HIP_ARCHES=gfx1030 NOTE="a b"`}, map[string]string{"HIP_ARCHES": "gfx1030", "NOTE": "a b"}},
 		"nothing without auto": {"apu-gfx1103", nil, map[string]string{"HIP_ARCHES": "gfx1103"}},
 	} {
