@@ -101,13 +101,7 @@ func coverageOptions() []Option {
 			c.Web.RequiredArchs, err = archs(s)
 			return err
 		}),
-		text("limit-gpu-tasks", "auto", func(c *Config, s string) error {
-			c.Web.LimitGPUTasks = s == "auto"
-			return oneOf(s, "auto", "off")
-		}),
-		text("gpu-rerun", "auto", func(c *Config, s string) error {
-			c.Web.GPURerun = s == "auto"
-			return oneOf(s, "auto", "off")
-		}),
+		automatic("limit-gpu-tasks", func(c *Config, on bool) { c.Web.LimitGPUTasks = on }),
+		automatic("gpu-rerun", func(c *Config, on bool) { c.Web.GPURerun = on }),
 	}
 }

@@ -102,9 +102,10 @@ func gpuOptions() []Option {
 			return nil
 		}),
 		text("gpu-metrics", "usage,pcie-bandwidth", func(c *Config, s string) error {
-			all, err := list(s, func(m string) error { return oneOf(m, "usage", "pcie-bandwidth", "dcgm-aliases") })
-			c.GPU.Metrics = Metrics{Usage: slices.Contains(all, "usage"),
-				PCIeBandwidth: slices.Contains(all, "pcie-bandwidth"), DCGMAliases: slices.Contains(all, "dcgm-aliases")}
+			const usage, pcie, dcgm = "usage", "pcie-bandwidth", "dcgm-aliases"
+			all, err := list(s, func(m string) error { return oneOf(m, usage, pcie, dcgm) })
+			c.GPU.Metrics = Metrics{Usage: slices.Contains(all, usage), PCIeBandwidth: slices.Contains(all, pcie),
+				DCGMAliases: slices.Contains(all, dcgm)}
 			return err
 		}),
 	}
