@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"cmp"
+	"concourse-ci-machine/internal/base/wellknown"
 	"fmt"
 	"math"
 	"slices"
@@ -122,7 +123,7 @@ func gpuOfPage(r api.Report, all []api.Status) shownGPU {
 	if s.Health.Score != nil {
 		g.Score = fmt.Sprintf(", %.0f of 100", *s.Health.Score)
 	}
-	command := "dispatch explain "
+	command := wellknown.Command + " explain "
 	if r.Unit != "" {
 		command = "juju run " + r.Unit + " explain-error code="
 	}

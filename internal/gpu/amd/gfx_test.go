@@ -52,10 +52,10 @@ func TestBuildTargetsComeFromTheKernel(t *testing.T) {
 		want string
 		err  string
 	}{
-		"the kernel tells":      {gfx: []string{"gfx942", "gfx90a", "gfx942"}, want: "gfx942,gfx90a"},
-		"nobody says":           {gfx: []string{""}, err: "no architecture for 1 of the 1 GPUs"},
-		"one is not told":       {gfx: []string{"gfx942", ""}, err: "no architecture for 1 of the 2 GPUs"},
-		"no GPU":                {},
+		"the kernel tells": {gfx: []string{"gfx942", "gfx90a", "gfx942"}, want: "gfx942,gfx90a"},
+		"nobody says":      {gfx: []string{""}, err: "no architecture for 1 of the 1 GPUs"},
+		"one is not told":  {gfx: []string{"gfx942", ""}, err: "no architecture for 1 of the 2 GPUs"},
+		"no GPU":           {},
 	} {
 		got, err := HIPArches(c.gfx)
 		require.Equal(t, c.want, strings.Join(got, ","), name)

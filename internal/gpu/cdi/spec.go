@@ -42,11 +42,17 @@ func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err 
 	if spec == nil {
 		return resource.Absent{Path: Path, Why: "there is no AMD GPU to describe"}, left, nil
 	}
+	r, err = File(spec)
+	return r, left, err
+}
+
+// File returns the file at Path with a description.
+func File(spec *specs.Spec) (plan.Resource, error) {
 	data, err := json.Marshal(spec) // compact: the wrapper reads it for every container
 	if err != nil {
-		return nil, left, fmt.Errorf("cannot encode %s: %w", Path, err)
+		return nil, fmt.Errorf("cannot encode %s: %w", Path, err)
 	}
-	return resource.File{Path: Path, Data: append(data, '\n'), Mode: 0o644}, left, nil
+	return resource.File{Path: Path, Data: append(data, '\n'), Mode: 0o644}, nil
 }
 
 // Spec returns the description, nil if no GPU can be described. A GPU that is left out
