@@ -116,13 +116,16 @@ func (c *Charm) converge(ctx context.Context, r run) (rerunReason, error) {
 	if want.Remove {
 		return "", c.setStatus(ctx, status.Status{Kind: status.Maintenance, Message: "Stopped"})
 	}
-	changed := len(due) > 0
+	services := Unchanged
+	if len(due) > 0 {
+		services = Restarted
+	}
 	if r == firstRun {
-		if reason, err := c.rerun(ctx, want, upgrades, changed); reason != "" || err != nil {
+		if reason, err := c.rerun(ctx, want, upgrades, services); reason != "" || err != nil {
 			return reason, err
 		}
 	}
-	return "", c.report(ctx, outcome{d, deferred, notes, changed})
+	return "", c.report(ctx, outcome{d, deferred, notes, services})
 }
 
 // outcome holds the results of an applied plan.
@@ -130,7 +133,7 @@ type outcome struct {
 	Decision
 	deferred plan.Plan
 	notes    []plan.Note // of tolerated failures
-	changed  bool        // at least one step was due
+	services Services    // Restarted if at least one step was due
 }
 
 // report publishes relations and secrets after the plan was applied, and sets the status.
@@ -146,7 +149,7 @@ func (c *Charm) report(ctx context.Context, o outcome) error {
 		return jujuerrors.Annotate(err, "cannot remember which GPUs there are")
 	}
 	causes := slices.Concat(want.Causes, deferredCauses(o.deferred), c.noteCauses(want.Worker, o.notes),
-		c.Check(ctx, want, o.changed))
+		c.Check(ctx, want, o.services))
 	reboot, err := c.reboot(ctx, want.Worker)
 	if err != nil {
 		return err

@@ -40,17 +40,26 @@ func (c *Charm) ready(want Desired) string {
 	return text + want.Worker.Suffix
 }
 
+// Services describes the services that a check examines.
+type Services string
+
+// Values of Services. A check waits until restarted services answer.
+const (
+	Unchanged Services = "unchanged"
+	Restarted Services = "restarted"
+)
+
 // Check examines the running services after applying. A unit is active if its services
 // answer, not if they were started (D4).
-func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.Cause {
+func (c *Charm) Check(ctx context.Context, want Desired, services Services) []status.Cause {
 	var causes []status.Cause
 	if want.Worker.Up {
-		if cause := c.SettledWorker(ctx, want.Worker, changed); cause != nil {
+		if cause := c.SettledWorker(ctx, want.Worker, services); cause != nil {
 			causes = append(causes, *cause)
 		}
 	}
 	if want.Web.Up {
-		if cause := c.CheckWeb(ctx, want.Web, changed); cause != nil {
+		if cause := c.CheckWeb(ctx, want.Web, services); cause != nil {
 			causes = append(causes, *cause)
 		}
 	}
@@ -75,13 +84,13 @@ func (c *Charm) Check(ctx context.Context, want Desired, changed bool) []status.
 }
 
 // SettledWorker repeats checkWorker until the worker is ready or role.SettleTime is over.
-func (c *Charm) SettledWorker(ctx context.Context, want worker.Worker, changed bool) *status.Cause {
+func (c *Charm) SettledWorker(ctx context.Context, want worker.Worker, services Services) *status.Cause {
 	which := observedProcess
-	if changed {
+	if services == Restarted {
 		which = currentProcess
 	}
 	cause, connects := c.checkWorker(ctx, want, which)
-	for waited := time.Duration(0); cause != nil && (changed || connects) &&
+	for waited := time.Duration(0); cause != nil && (services == Restarted || connects) &&
 		waited < role.SettleTime; waited += role.SettlePoll {
 		c.Host.Sleep(role.SettlePoll)
 		cause, connects = c.checkWorker(ctx, want, currentProcess)
@@ -189,9 +198,9 @@ func (c *Charm) CheckKubernetes(ctx context.Context) string {
 }
 
 // CheckWeb requests the web's health. systemd only reports that a process runs.
-func (c *Charm) CheckWeb(ctx context.Context, want web.Web, changed bool) *status.Cause {
+func (c *Charm) CheckWeb(ctx context.Context, want web.Web, services Services) *status.Cause {
 	h := concourse.CheckWeb(ctx, want.LocalURL)
-	for waited := time.Duration(0); h.State != concourse.Healthy && changed &&
+	for waited := time.Duration(0); h.State != concourse.Healthy && services == Restarted &&
 		waited < role.WebSettleTime; waited += role.SettlePoll {
 		c.Host.Sleep(role.SettlePoll)
 		h = concourse.CheckWeb(ctx, want.LocalURL)

@@ -66,7 +66,7 @@ func TestHookWaitsForAReconnectingWorker(t *testing.T) {
 			hosttest.Put(t, r, concourse.OperatorEnvFile, fmt.Sprintf("CONCOURSE_HEALTHCHECK_BIND_PORT=%s\n", tc.port))
 			slept := 0
 			c := &Charm{Host: host.Host{Root: r, Runner: &journal{lines: tc.lines}, Clock: hosttest.Clock{T: hosttest.Now, Slept: func(time.Duration) { slept++ }}}}
-			causes := c.Check(t.Context(), Desired{Worker: worker.Worker{Up: true, LogLevel: "info"}}, false)
+			causes := c.Check(t.Context(), Desired{Worker: worker.Worker{Up: true, LogLevel: "info"}}, Unchanged)
 			require.Equal(t, tc.slept, slept)
 			if tc.want == "" {
 				require.Empty(t, causes)

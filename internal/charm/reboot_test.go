@@ -20,7 +20,7 @@ import (
 // driven returns the decision about the driver of a fixture machine.
 func driven(t *testing.T, name string, set map[string]any, computes bool) worker.Worker {
 	t.Helper()
-	options := map[string]any{"compute-runtime": "rocm", "min-disk-gb": 0} // the test machine's own disk is what it is
+	options := map[string]any{"compute-runtime": "rocm", "preflight-limits": "disk=0"} // the test machine's own disk is what it is
 	maps.Copy(options, set)
 	r := roletest.DriverHost(t, name)
 	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
@@ -110,9 +110,8 @@ func TestNoRebootWithoutABootID(t *testing.T) {
 
 func TestSecondRunOnlyForADriverThatTasksNeed(t *testing.T) {
 	fresh := driven(t, "metal-fresh", nil, false)
-	require.True(t, driverInstalled(fresh, true))
-	require.False(t, driverInstalled(fresh, false))
-	require.False(t, driverInstalled(driven(t, "metal-fresh", nil, true), true))
-	require.False(t, driverInstalled(driven(t, "lxd", nil, false), true))
-	require.False(t, driverInstalled(worker.Worker{}, true))
+	require.True(t, driverInstalled(fresh))
+	require.False(t, driverInstalled(driven(t, "metal-fresh", nil, true)))
+	require.False(t, driverInstalled(driven(t, "lxd", nil, false)))
+	require.False(t, driverInstalled(worker.Worker{}))
 }

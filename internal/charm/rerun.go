@@ -31,8 +31,8 @@ const (
 )
 
 // rerun returns the reason for a second run of the pipeline. upgrades reports that this run
-// installed another release, changed that it had steps.
-func (c *Charm) rerun(ctx context.Context, want Desired, upgrades, changed bool) (rerunReason, error) {
+// installed another release.
+func (c *Charm) rerun(ctx context.Context, want Desired, upgrades bool, services Services) (rerunReason, error) {
 	if upgrades {
 		failed, err := c.watchUpgrade(ctx, want)
 		if failed {
@@ -43,7 +43,7 @@ func (c *Charm) rerun(ctx context.Context, want Desired, upgrades, changed bool)
 		}
 	}
 	switch {
-	case driverInstalled(want.Worker, changed):
+	case services == Restarted && driverInstalled(want.Worker):
 		return driverIsNew, nil
 	case want.Worker.GeneratedSpec(c.Host.Root):
 		return descriptionsAreNew, nil
@@ -72,8 +72,8 @@ func (c *Charm) limitUnknown(want worker.Worker) bool {
 	return want.GPUs.Exclusive && installed && want.LimitRelease != id
 }
 
-// driverInstalled reports whether this run installed a driver that tasks waited for. Only
-// the next run can find the GPUs of that driver.
-func driverInstalled(w worker.Worker, changed bool) bool {
-	return changed && w.Driver != nil && !w.Driver.HasGPUs && w.Driver.Decision.Driver
+// driverInstalled reports whether a plan with steps installed a driver that tasks waited
+// for. Only the next run can find the GPUs of that driver.
+func driverInstalled(w worker.Worker) bool {
+	return w.Driver != nil && !w.Driver.HasGPUs && w.Driver.Decision.Driver
 }

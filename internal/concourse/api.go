@@ -270,16 +270,19 @@ func (e *webDownError) Remedy() string {
 	return e.Error() + "; on the unit see: journalctl --unit concourse-server"
 }
 
-// HoldBuilds stops all webs of the database from starting builds of jobs, or lets them
-// start again. It pauses their component "scheduler", which stays paused over a restart.
-// Running builds continue. One-off builds (fly execute) start anyway.
-func (a *API) HoldBuilds(ctx context.Context, hold bool) error {
-	what, verb := "hold builds", "pause"
-	if !hold {
-		what, verb = "let builds start again", "unpause"
-	}
-	return a.call(ctx, what, http.MethodPut, "/api/v1/components/scheduler/"+verb, nil, nil)
+// HoldBuilds stops all webs of the database from starting builds of jobs. It pauses their
+// component "scheduler", which stays paused over a restart. Running builds continue.
+// One-off builds (fly execute) start anyway.
+func (a *API) HoldBuilds(ctx context.Context) error {
+	return a.call(ctx, "hold builds", http.MethodPut, scheduler+"pause", nil, nil)
 }
+
+// ResumeBuilds ends HoldBuilds.
+func (a *API) ResumeBuilds(ctx context.Context) error {
+	return a.call(ctx, "let builds start again", http.MethodPut, scheduler+"unpause", nil, nil)
+}
+
+const scheduler = "/api/v1/components/scheduler/"
 
 // RunningBuilds counts the running builds among the newest 500, without checks.
 func (a *API) RunningBuilds(ctx context.Context) (n int, err error) {

@@ -26,7 +26,7 @@ func TestAuthorizedKeysAreTheSameInAnyOrder_D16(t *testing.T) {
 	other, err := newWebSecrets(testBits)
 	require.NoError(t, err)
 	a, b := workerLine(t, secrets(t)), workerLine(t, other)
-	p := WebFiles(true)
+	p := SeparateWebFiles()
 	f := p.Authorized([]string{a, b}, nil)
 	require.Equal(t, "/var/lib/concourse-web/keys/authorized_worker_keys", f.Path)
 	require.Equal(t, os.FileMode(0o644), f.Mode)
@@ -57,7 +57,7 @@ func TestKeysOfRemovedWorkersAreRemoved_D19(t *testing.T) {
 func TestOnlyKeysAreAuthorized(t *testing.T) {
 	a := workerLine(t, secrets(t))
 	for _, bad := range []string{"", "garbage", "ssh-rsa", a + "\n" + a, `environment="A=b" ` + a, "# " + a, a[:len(a)/2]} {
-		require.Empty(t, WebFiles(false).Authorized([]string{bad}, nil).Data, "%q", bad)
+		require.Empty(t, HomeWebFiles().Authorized([]string{bad}, nil).Data, "%q", bad)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestKeysOfWorkersOutsideJujuAreFound(t *testing.T) {
 	require.Equal(t, []string{b + " somebody@elsewhere", `from="10.0.0.1" ` + c}, others)
 	require.Empty(t, OtherKeys([]byte(existing), []string{a, b, c}))
 	require.Empty(t, OtherKeys(nil, nil))
-	f := WebFiles(false).Authorized([]string{a}, nil, others...)
+	f := HomeWebFiles().Authorized([]string{a}, nil, others...)
 	require.Equal(t, 3, strings.Count(string(f.Data), "\n"))
 	require.ElementsMatch(t, others, OtherKeys(f.Data, []string{a}), "the file that is written gives the same again")
 }
@@ -81,7 +81,7 @@ func FuzzOtherKeys(f *testing.F) {
 	f.Add([]byte("# x\nfrom=\"a\" "+public+"\r\n"), "")
 	f.Fuzz(func(t *testing.T, existing []byte, known string) {
 		others := OtherKeys(existing, []string{known})
-		again := OtherKeys(WebFiles(false).Authorized(nil, nil, others...).Data, []string{known})
+		again := OtherKeys(HomeWebFiles().Authorized(nil, nil, others...).Data, []string{known})
 		if slices.Sort(others); !slices.Equal(others, again) {
 			t.Fatalf("%q, then %q", others, again)
 		}

@@ -67,7 +67,7 @@ func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, e
 		return err
 	}
 	m := migration{h, release, db, env}
-	if _, err := m.run(ctx, false, "--migrate-db-to-version="+strconv.Itoa(to)); err != nil {
+	if _, err := m.run(ctx, "--migrate-db-to-version="+strconv.Itoa(to)); err != nil {
 		return fmt.Errorf("cannot migrate the database from version %d to %d: %w", current, to, err)
 	}
 	if current, err = m.number(ctx, "--current-db-version"); err != nil {
@@ -110,7 +110,7 @@ type migration struct {
 
 // number runs a query. The answer is the last word of its output.
 func (m migration) number(ctx context.Context, flag string) (int, error) {
-	out, err := m.run(ctx, true, flag)
+	out, err := m.query(ctx, flag)
 	if err != nil {
 		return 0, err
 	}
@@ -125,9 +125,18 @@ func (m migration) number(ctx context.Context, flag string) (int, error) {
 	return n, nil
 }
 
-// run passes the password and the encryption keys in the environment, and removes them from
-// the command's output.
-func (m migration) run(ctx context.Context, readOnly bool, flag string) ([]byte, error) {
+// query runs a command that changes nothing.
+func (m migration) query(ctx context.Context, flag string) ([]byte, error) {
+	return m.command(ctx, host.Command{Argv: []string{flag}, ReadOnly: true, Deadline: askLimit})
+}
+
+func (m migration) run(ctx context.Context, flag string) ([]byte, error) {
+	return m.command(ctx, host.Command{Argv: []string{flag}, Deadline: migrationLimit})
+}
+
+// command runs concourse migrate. It passes the password and the encryption keys in the
+// environment, and removes them from the command's output.
+func (m migration) command(ctx context.Context, c host.Command) ([]byte, error) {
 	env := map[string]string{"CONCOURSE_POSTGRES_CONNECT_TIMEOUT": "10s"}
 	var secrets []string
 	for _, from := range []map[string]string{m.env, databaseVariables.env(m.db)} {
@@ -140,11 +149,7 @@ func (m migration) run(ctx context.Context, readOnly bool, flag string) ([]byte,
 			}
 		}
 	}
-	c := host.Command{Argv: []string{m.h.Path(path.Join(m.release, "bin", "concourse")), "migrate", flag},
-		ReadOnly: readOnly, Deadline: migrationLimit}
-	if readOnly {
-		c.Deadline = askLimit
-	}
+	c.Argv = append([]string{m.h.Path(path.Join(m.release, "bin", "concourse")), "migrate"}, c.Argv...)
 	for _, key := range slices.Sorted(maps.Keys(env)) {
 		c.Env = append(c.Env, key+"="+env[key])
 	}

@@ -13,7 +13,7 @@ func TestTracesNameTheUnitAndGoWithTheRelation(t *testing.T) {
 	const own = "CONCOURSE_TRACING_OTLP_HEADER=x-scope:team-a\nMY_OWN=1\n"
 	for name, file := range map[string]func(existing string, to Tracing) string{
 		"the web": func(existing string, to Tracing) string {
-			f, err := WebConfig{Paths: WebFiles(false), Tracing: to}.File([]byte(existing))
+			f, err := WebConfig{Paths: HomeWebFiles(), Tracing: to}.File([]byte(existing))
 			require.NoError(t, err)
 			return string(f.Data)
 		},

@@ -25,13 +25,19 @@ const (
 // units, because its keys and its user's id belong to one machine (D10, D11).
 type WebPaths struct{ Dir string }
 
-// WebFiles returns HomeDir, or a separate folder if HomeDir is shared.
+// WebFiles returns SeparateWebFiles if HomeDir is shared, otherwise HomeWebFiles.
 func WebFiles(shared bool) WebPaths {
 	if shared {
-		return WebPaths{"/var/lib/concourse-web"}
+		return SeparateWebFiles()
 	}
-	return WebPaths{release.HomeDir}
+	return HomeWebFiles()
 }
+
+// HomeWebFiles returns the files in HomeDir.
+func HomeWebFiles() WebPaths { return WebPaths{release.HomeDir} }
+
+// SeparateWebFiles returns the files in a folder that is never shared.
+func SeparateWebFiles() WebPaths { return WebPaths{"/var/lib/concourse-web"} }
 
 // Env returns the path of the unit's environment file.
 func (p WebPaths) Env() string { return path.Join(p.Dir, "config.env") }

@@ -17,7 +17,7 @@ import (
 )
 
 func TestWebUnit(t *testing.T) {
-	unit, err := WebUnitFileFor(WebFiles(false), []string{"--enable-across-step", "--base-resource-type-defaults=/etc/a b.yml"})
+	unit, err := WebUnitFileFor(HomeWebFiles(), []string{"--enable-across-step", "--base-resource-type-defaults=/etc/a b.yml"})
 	require.NoError(t, err)
 	require.Equal(t, "/etc/systemd/system/concourse-server.service", unit.Path)
 	require.Equal(t, os.FileMode(0o644), unit.Mode)
@@ -27,11 +27,11 @@ func TestWebUnit(t *testing.T) {
 
 // On shared storage the web keeps its keys and its environment to itself.
 func TestWebOnSharedStorageHasAFolderOfItsOwn_D10_D11(t *testing.T) {
-	unit, err := WebUnitFileFor(WebFiles(true), nil)
+	unit, err := WebUnitFileFor(SeparateWebFiles(), nil)
 	require.NoError(t, err)
 	require.Contains(t, string(unit.Data), "\nEnvironmentFile=-/var/lib/concourse-web/config.env\nEnvironmentFile=-/etc/default/concourse\n")
 	require.Contains(t, string(unit.Data), "\nWorkingDirectory=/var/lib/concourse-web\n")
-	p := WebFiles(true)
+	p := SeparateWebFiles()
 	for _, file := range []string{p.Env(), p.TSAHostKey(), p.TSAHostKeyPublic(), p.SessionKey(), p.AuthorizedKeys(), p.DatabaseCA(), p.TLSCert(), p.TLSKey(), p.VaultCA()} {
 		require.True(t, strings.HasPrefix(file, "/var/lib/concourse-web/"), file)
 	}
@@ -56,7 +56,7 @@ func TestWebFlagsAreTakenLiterally_D28(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for _, bad := range []string{"a\nExecStartPre=/bin/sh", "\x00", "a\r", "\xff", "\u0085"} {
-		_, err := WebUnitFileFor(WebFiles(false), []string{bad})
+		_, err := WebUnitFileFor(HomeWebFiles(), []string{bad})
 		require.ErrorContains(t, err, "cannot pass a flag to the web", "%q", bad)
 	}
 }
@@ -65,7 +65,7 @@ func TestSystemdUnderstandsTheWebUnit(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed: the unit's syntax was not checked")
 	}
-	unit, err := WebUnitFileFor(WebFiles(false), []string{`--x=a "b" \ 100% $HOME`, ";", "end"})
+	unit, err := WebUnitFileFor(HomeWebFiles(), []string{`--x=a "b" \ 100% $HOME`, ";", "end"})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), WebUnit)
 	text := strings.NewReplacer(release.BinDir+"/concourse", "/bin/true", "WorkingDirectory="+release.HomeDir, "WorkingDirectory=/",

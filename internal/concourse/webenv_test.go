@@ -18,11 +18,11 @@ import (
 // webConfig is a web with everything.
 func webConfig() WebConfig {
 	return WebConfig{
-		Paths: WebFiles(false), BindPort: 8080, LogLevel: "info", ExternalURL: "https://ci.example.com",
+		Paths: HomeWebFiles(), BindPort: 8080, LogLevel: "info", ExternalURL: "https://ci.example.com",
 		PeerAddress: "10.0.0.2", ClusterName: "ci", TLSPort: 443,
 		AdminUser: "admin", AdminPassword: `p"a$s\w'ö rd`, MainTeamUser: "admin,eve", ExtraLocalUsers: "eve:secret",
 		Database: WebDatabase{Host: "10.0.0.3", Port: 5432, User: "relation-7", Password: "se cret#1", Name: "concourse",
-			SSLMode: "verify-ca", CAFile: WebFiles(false).DatabaseCA()},
+			SSLMode: "verify-ca", CAFile: HomeWebFiles().DatabaseCA()},
 		EncryptionKey: "0123456789abcdef", OldEncryptionKey: "fedcba9876543210", Metrics: true,
 		Options:    map[string]string{"CONCOURSE_LDAP_HOST": "ldap:636", "CONCOURSE_SECRET_CACHE_ENABLED": "true"},
 		Vault:      map[string]string{"CONCOURSE_VAULT_URL": "https://10.0.0.4:8200", "CONCOURSE_VAULT_AUTH_PARAM": "role_id:a,secret_id:b"},
@@ -74,7 +74,7 @@ func TestEveryWebKeyIsTakenBackWhenCleared_D26(t *testing.T) {
 // D35: nobody but root reads the file, at any moment.
 func TestWebEnvironmentIsRootsAlone_D35(t *testing.T) {
 	h := hosttest.Real(t)
-	hosttest.Put(t, h.Root, WebFiles(false).Env(), "CONCOURSE_BIND_PORT=1\n") // 0644
+	hosttest.Put(t, h.Root, HomeWebFiles().Env(), "CONCOURSE_BIND_PORT=1\n") // 0644
 	f, err := webConfig().File(nil)
 	require.NoError(t, err)
 	require.Equal(t, "root", f.Owner)

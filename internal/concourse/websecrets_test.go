@@ -80,7 +80,7 @@ func TestAllWebsHaveTheSameKeys_D3(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, signer.PublicKey().Marshal(), key.Marshal())
 
-	p := WebFiles(false)
+	p := HomeWebFiles()
 	want, err := p.Keys(s)
 	require.NoError(t, err)
 	files := map[string]string{}

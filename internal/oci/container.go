@@ -36,7 +36,7 @@ func readFacts(root rawjson.Value) (f facts, err error) {
 	if root.Kind() != rawjson.Object {
 		return f, fmt.Errorf("it is %s, not an object", root.Kind())
 	}
-	mounts, err := root.Of("mounts", rawjson.Array)
+	mounts, err := root.Member("mounts", rawjson.Array)
 	if err != nil {
 		return f, err
 	}
@@ -49,7 +49,7 @@ func readFacts(root rawjson.Value) (f facts, err error) {
 		f.mounts = append(f.mounts, mountPoint{destination, source})
 		f.task = f.task || isTask(destination)
 	}
-	process, err := root.Of("process", rawjson.Object)
+	process, err := root.Member("process", rawjson.Object)
 	if err != nil {
 		return f, err
 	}
@@ -59,11 +59,11 @@ func readFacts(root rawjson.Value) (f facts, err error) {
 	if err := f.readEngine(root, process); err != nil {
 		return f, err
 	}
-	linux, err := root.Of("linux", rawjson.Object)
+	linux, err := root.Member("linux", rawjson.Object)
 	if err != nil {
 		return f, err
 	}
-	namespaces, err := linux.Of("namespaces", rawjson.Array)
+	namespaces, err := linux.Member("namespaces", rawjson.Array)
 	if err != nil {
 		return f, err
 	}
@@ -89,7 +89,7 @@ func readMount(m rawjson.Value) (destination, source string, err error) {
 }
 
 func readMaps(linux rawjson.Value, key string) (maps []idMap, err error) {
-	rows, err := linux.Of(key, rawjson.Array)
+	rows, err := linux.Member(key, rawjson.Array)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (f facts) containerGID(gid uint32) (uint32, bool) {
 // inputs. It covers no values, because params can be secrets. The author of a pipeline can
 // produce any hash, so nothing that could hurt other teams depends on it.
 func stepHash(root rawjson.Value) string {
-	process, err := root.Of("process", rawjson.Object)
+	process, err := root.Member("process", rawjson.Object)
 	if err != nil {
 		return ""
 	}
@@ -161,7 +161,7 @@ func stepHash(root rawjson.Value) string {
 	if err != nil {
 		return ""
 	}
-	mounts, err := root.Of("mounts", rawjson.Array)
+	mounts, err := root.Member("mounts", rawjson.Array)
 	if err != nil {
 		return ""
 	}
@@ -222,7 +222,7 @@ func newHeldLease(root rawjson.Value, c *cmdline.Call, ownProcess bool) (h heldL
 	fail := func(err error) (heldLease, error) {
 		return heldLease{}, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	process, err := root.Of("process", rawjson.Object)
+	process, err := root.Member("process", rawjson.Object)
 	if err != nil {
 		return fail(err)
 	}
@@ -234,7 +234,7 @@ func newHeldLease(root rawjson.Value, c *cmdline.Call, ownProcess bool) (h heldL
 		return h, fmt.Errorf("cannot lease GPUs to a container whose first process is not Concourse's %s: a "+
 			"lease lasts as long as what comes by exec", concourseInit)
 	}
-	linux, err := root.Of("linux", rawjson.Object)
+	linux, err := root.Member("linux", rawjson.Object)
 	if err != nil {
 		return fail(err)
 	}
@@ -263,7 +263,7 @@ func newHeldLease(root rawjson.Value, c *cmdline.Call, ownProcess bool) (h heldL
 // ownPIDNamespace reports whether the kernel ends all processes of the container with the
 // first one, which is so in a new pid namespace (pid_namespaces(7)).
 func ownPIDNamespace(linux rawjson.Value) (own bool, err error) {
-	namespaces, err := linux.Of("namespaces", rawjson.Array)
+	namespaces, err := linux.Member("namespaces", rawjson.Array)
 	if err != nil {
 		return false, err
 	}

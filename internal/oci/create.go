@@ -241,7 +241,7 @@ func (b bundle) rootfsDefaults(all []rootfsEnv, doc *rawjson.Doc, f facts) (env 
 	if len(all) == 0 {
 		return nil, nil
 	}
-	rootfs, err := doc.Root().Of("root", rawjson.Object)
+	rootfs, err := doc.Root().Member("root", rawjson.Object)
 	if err != nil {
 		return nil, err
 	}

@@ -131,14 +131,14 @@ type engineFacts struct {
 }
 
 func (f *facts) readEngine(root, process rawjson.Value) error {
-	user, err := process.Of("user", rawjson.Object)
+	user, err := process.Member("user", rawjson.Object)
 	if err != nil {
 		return err
 	}
 	if f.uid, err = user.NumberOf("uid", 1<<32-1); err != nil {
 		return err
 	}
-	annotations, err := root.Of("annotations", rawjson.Object)
+	annotations, err := root.Member("annotations", rawjson.Object)
 	if err != nil {
 		return err
 	}
@@ -196,11 +196,11 @@ func (w *wrapper) engineDevices(s *settings, root rawjson.Value) (gpus []int, er
 		return nil, nil
 	}
 	fail := func(err error) ([]int, error) { return nil, fmt.Errorf("cannot decode %s: %w", configName, err) }
-	linux, err := root.Of("linux", rawjson.Object)
+	linux, err := root.Member("linux", rawjson.Object)
 	if err != nil {
 		return fail(err)
 	}
-	devices, err := linux.Of("devices", rawjson.Array)
+	devices, err := linux.Member("devices", rawjson.Array)
 	if err != nil {
 		return fail(err)
 	}
@@ -256,7 +256,8 @@ func (w *wrapper) leaseEngineDevices(s *settings, c *cmdline.Call, doc *rawjson.
 			}
 		}
 		var caller lease.Call
-		if h, caller, err = w.newCaller(doc, c, true); err != nil {
+		const ownProcess = true
+		if h, caller, err = w.newCaller(doc, c, ownProcess); err != nil {
 			return nil, err
 		}
 		leases := w.leases(s, names)
@@ -284,7 +285,7 @@ var podNames = [][3]string{
 // withoutPodGPUs leaves out the GPUs that the container's own pod, or a pod that is still
 // to come, holds.
 func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (others []int, err error) {
-	annotations, err := root.Of("annotations", rawjson.Object)
+	annotations, err := root.Member("annotations", rawjson.Object)
 	if err != nil {
 		return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}

@@ -41,7 +41,7 @@ func (w *wrapper) exec(s *settings, c *cmdline.Call, args []string) ([]string, e
 // and is not changed. The copy is a sealed memory file that runc inherits: no other process
 // can open it, and it ends with runc.
 func changeProcess(args []string, file cmdline.Word, p edits.Process, euid uint32) ([]string, error) {
-	data, st, err := readRegular(file.Value, true)
+	data, st, err := readNoFollow(file.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (m markers) load(id string) (marker, error) {
 	if err != nil {
 		return marker{}, err
 	}
-	data, st, err := readRegular(path, true)
+	data, st, err := readNoFollow(path)
 	if errors.Is(err, unix.ENOENT) {
 		return marker{}, nil
 	}
@@ -259,7 +259,7 @@ func (m markers) sweep() {
 // void reports whether a marker's container cannot exist: its bundle is missing, or the
 // create that made the marker was killed before writing it.
 func (m markers) void(path string) bool {
-	data, st, err := readRegular(path, true)
+	data, st, err := readNoFollow(path)
 	if err != nil {
 		return false
 	}

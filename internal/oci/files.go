@@ -14,14 +14,14 @@ import (
 // Concourse has about 13 KiB.
 const maxFile = 16 << 20
 
-// readRegular reads a regular file of at most maxFile bytes. With noFollow the last part of
-// the path must not be a symbolic link. It never waits for a pipe.
-func readRegular(path string, noFollow bool) ([]byte, unix.Stat_t, error) {
-	flags := unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK
-	if noFollow {
-		flags |= unix.O_NOFOLLOW
-	}
-	fd, err := unix.Open(path, flags, 0)
+// readRegular reads a regular file of at most maxFile bytes. It never waits for a pipe.
+func readRegular(path string) ([]byte, unix.Stat_t, error) { return readWith(path, 0) }
+
+// readNoFollow is readRegular for a path that must not be a symbolic link.
+func readNoFollow(path string) ([]byte, unix.Stat_t, error) { return readWith(path, unix.O_NOFOLLOW) }
+
+func readWith(path string, flags int) ([]byte, unix.Stat_t, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return nil, unix.Stat_t{}, err
 	}
@@ -113,7 +113,7 @@ func writeAll(fd int, parts ...[]byte) error {
 // call, the config, because it names the program that this process becomes. Only root and
 // this user may be able to write it or to put another file in its place.
 func (w *wrapper) readTrusted(path string) ([]byte, error) {
-	data, st, err := readRegular(path, false)
+	data, st, err := readRegular(path)
 	if err != nil {
 		return nil, err
 	}

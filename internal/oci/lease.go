@@ -176,7 +176,7 @@ func memoryCheck(memory []admission.IdleMemory, names []string) func(gpu int) st
 }
 
 func readUsedMemory(file string) (uint64, bool) {
-	data, _, err := readRegular(file, false)
+	data, _, err := readRegular(file)
 	if err != nil {
 		return 0, false
 	}

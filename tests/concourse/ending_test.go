@@ -135,7 +135,7 @@ func (s *story) nothingToPrune(t *testing.T) {
 	web := s.web()
 	require.Empty(t, s.workers())
 	s.app.hook(web, "update-status")
-	require.Empty(t, read(web, concourse.WebFiles(false).AuthorizedKeys()))
+	require.Empty(t, read(web, concourse.HomeWebFiles().AuthorizedKeys()))
 	require.Equal(t, "active: Web server ready (v"+releaseVersion(t)+") "+webAt, web.status())
 	require.Empty(t, web.hook("update-status").Plan())
 }

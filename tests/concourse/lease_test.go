@@ -145,7 +145,7 @@ func (s *story) exclusive(t *testing.T) {
 
 	begin := time.Now()
 	s.sets(map[string]any{"limit-gpu-tasks": "auto"})
-	env := read(s.web(), concourse.WebFiles(false).Env())
+	env := read(s.web(), concourse.HomeWebFiles().Env())
 	require.Contains(t, env, concourse.TaskLimitKey+"=1")
 	var queued []*oneBuild
 	for n := range 3 {

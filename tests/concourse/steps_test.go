@@ -118,7 +118,7 @@ func (s *story) ready(u *unit) {
 
 // D3: the leader changes, and changes back.
 func (s *story) leads(t *testing.T) {
-	paths := concourse.WebFiles(false)
+	paths := concourse.HomeWebFiles()
 	password, host, session := s.app.password(), read(s.web(), paths.TSAHostKey()), read(s.web(), paths.SessionKey())
 	first, second := s.app.units[0], s.app.units[1]
 	for _, change := range []struct{ from, to *unit }{{first, second}, {second, first}} {
@@ -159,7 +159,7 @@ const (
 func (s *story) leaves(t *testing.T) {
 	gone, stays := s.app.units[1], s.app.units[2]
 	key := strings.TrimSpace(read(gone, concourse.WorkerKeyPublic))
-	authorized := concourse.WebFiles(false).AuthorizedKeys()
+	authorized := concourse.HomeWebFiles().AuthorizedKeys()
 	require.Contains(t, read(s.web(), authorized), key)
 	require.True(t, s.has(s.nameOf(gone)))
 	before, starts, said := times(stays, registered), times(gone, refused), s.web().show("concourse-server", "InvocationID")
@@ -184,7 +184,7 @@ func (s *story) leaves(t *testing.T) {
 
 func (s *story) rotates(t *testing.T) {
 	worker := s.app.units[1]
-	paths := concourse.WebFiles(false)
+	paths := concourse.HomeWebFiles()
 	for _, keys := range []string{"session", "tsa-host"} {
 		session, host, before := read(s.web(), paths.SessionKey()), read(s.web(), paths.TSAHostKey()), times(worker, registered)
 		begin := time.Now()

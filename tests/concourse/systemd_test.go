@@ -36,7 +36,7 @@ func TestTheUnitsOnSystemd(t *testing.T) {
 	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 1x AMD)", u.status())
 	require.Empty(t, u.hook("update-status").Plan())
 	require.Empty(t, u.must("systemctl --failed --no-legend"))
-	web, err := concourse.WebUnitFileFor(concourse.WebFiles(false), nil) // of another machine, with the same programs
+	web, err := concourse.WebUnitFileFor(concourse.HomeWebFiles(), nil) // of another machine, with the same programs
 	require.NoError(t, err)
 	require.NoError(t, u.Root.WriteFile("/root/"+concourse.WebUnit, web.Data, 0o644))
 	require.Empty(t, u.must("systemd-analyze verify --man=no /etc/systemd/system/concourse-* /root/"+concourse.WebUnit), "systemd's remarks")

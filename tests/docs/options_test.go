@@ -26,9 +26,9 @@ var optionGroups = map[string]string{
 	"vault":      "vault- secret-cache-",
 	"registries": "registry- enable-cache-streamed-volumes",
 	"worker":     "tag srv- containerd- worker- task-env",
-	"gpu":        "compute-runtime enable-gpu gpu- container-engines kubernetes hsa- hip- required-archs limit-gpu- amd-container- nvidia-",
-	"driver":     "rocm- install-driver allow- amdgpu- gpu-device-mode min-",
-	"exporter":   "enable-metrics prometheus-url exporter-",
+	"gpu":        "compute-runtime enable-gpu gpu- container-engines kubernetes required-archs limit-gpu- amd-container- nvidia-",
+	"driver":     "rocm- install-driver allow- amdgpu- gpu-device-mode preflight-limits",
+	"exporter":   "enable-metrics prometheus-url gpu-metrics",
 	"none":       "worker-procs max-concurrent-downloads",
 }
 

@@ -35,7 +35,7 @@ func releases() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", r.ROCm, cmp.Or(r.Date, "not known"), r.Driver, cmp.Or(r.InstallVersion, "not known"), r.ModuleVersion(),
 			strings.Join(versions, "<br>"), strings.Join(kernels, "<br>"))
 	}
-	b.WriteString("\n## AMD's container toolkit\n\n| version | date | source | `amd-container-toolkit-version` empty |\n|---|---|---|---|\n")
+	b.WriteString("\n## AMD's container toolkit\n\n| version | date | source | `amd-container-toolkit=auto` |\n|---|---|---|---|\n")
 	for _, r := range amd.ToolkitReleases() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Version, r.Date, r.Source, cmp.Or(r.Unknown, "chosen if it is the newest"))
 	}

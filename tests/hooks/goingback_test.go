@@ -115,7 +115,7 @@ func TestPackagesGoWithTheirRuntime(t *testing.T) {
 		name, end string
 		there     bool
 	}{{"brought, then none", "none", false}, {"brought, then removed", "remove", false}, {"there before", "none", true}} {
-		u := newUnit(t, fixture("amd"), options{"compute-runtime": "rocm", "amd-container-toolkit-version": "1.2.0"})
+		u := newUnit(t, fixture("amd"), options{"compute-runtime": "rocm", "amd-container-toolkit": "1.2.0"})
 		if c.there {
 			require.NoError(t, u.Root.WriteFile("/var/lib/dpkg/status", []byte("Package: amd-container-toolkit\nStatus: install ok installed\nVersion: 1.2.0\n\n"), 0o644))
 		} else { // as after the installation: AMD's repository is out of reach here

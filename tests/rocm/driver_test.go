@@ -318,8 +318,8 @@ func TestDispatchInstallsTheDriver(t *testing.T) {
 		require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755))
 	}
 	m.site.publish(repository, keys.good, time.Time{}, toolkit)
-	for name, value := range map[string]any{"compute-runtime": "rocm", "rocm-base-url": m.url(), "rocm-tools": "smi",
-		"install-driver": "always", "allow-driver-change": true, "min-disk-gb": 1, "min-ram-gb": 1} {
+	for name, value := range map[string]any{"compute-runtime": "rocm", "rocm-base-url": m.url(), "rocm-usecases": "smi",
+		"install-driver": "replace", "preflight-limits": "disk=1,ram=1"} {
 		require.NoError(t, m.Model.SetConfig(name, value))
 	}
 	m.publish(m.release.DriverRepo(), keys.other, time.Time{}, "amdgpu-dkms", "amdgpu-dkms-firmware")

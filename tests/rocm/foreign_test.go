@@ -118,13 +118,13 @@ func TestFilesOfOthersSurviveAMDsPackage(t *testing.T) {
 		require.Equal(t, want, u.others())
 	}
 
-	option("amd-container-toolkit-version", "1.1.0")
+	option("amd-container-toolkit", "1.1.0")
 	plan := u.hook("config-changed").Plan()
 	require.Contains(t, plan, "install amd-container-toolkit (version 1.2.0, want 1.1.0; /etc/cdi and /etc/docker/daemon.json are kept as they are)")
 	require.True(t, u.Root.Exists(description), "the charm's own has to wait for another hook")
 	kept("ii 1.1.0")
 
-	option("amd-container-toolkit-version", "1.2.0")
+	option("amd-container-toolkit", "1.2.0")
 	u.killed("config-changed", "apt-get", "dpkg")
 	require.NotEqual(t, want, u.others())
 	plan = u.hook("update-status").Plan()

@@ -46,7 +46,7 @@ func newUnit(t *testing.T, n int, pg *postgres, secrets concourse.WebSecrets) *u
 	for file, text := range map[string]string{"/etc/passwd": "root:x:0:0::/root:/bin/sh\n", "/etc/group": "root:x:0:\n"} {
 		require.NoError(t, u.host.WriteFile(file, []byte(text), 0o644))
 	}
-	p := concourse.WebFiles(false)
+	p := concourse.HomeWebFiles()
 	db := pg.db
 	db.CAFile = p.DatabaseCA()
 	u.config = concourse.WebConfig{Paths: p, BindPort: 80 + n, LogLevel: "info", ExternalURL: fmt.Sprintf("https://127.0.0.1:%d", 443+n),

@@ -58,7 +58,7 @@ func (c *Codec) Member(key string, kind Kind, read func(Value) error, write func
 		c.out = write(c.out)
 		return
 	}
-	v, err := c.from.Of(key, kind)
+	v, err := c.from.Member(key, kind)
 	if err == nil {
 		err = read(v)
 	}

@@ -48,7 +48,7 @@ func (n *Node) At(keys ...string) (*Node, error) {
 	for _, key := range keys {
 		i := slices.IndexFunc(n.children, func(c *Node) bool { return c.key == key })
 		if i < 0 {
-			value, err := n.value.Of(key, Object)
+			value, err := n.value.Member(key, Object)
 			if err != nil {
 				return nil, err
 			}
@@ -67,7 +67,7 @@ func (n *Node) Strings(key string) ([]string, error) { return n.value.Strings(ke
 // with the same bytes, and those that drop accepts; drop may be nil. The other elements
 // keep their order. Append may be called once for a list.
 func (n *Node) Append(key string, elements [][]byte, drop func(Value) bool) error {
-	list, err := n.value.Of(key, Array)
+	list, err := n.value.Member(key, Array)
 	if err != nil {
 		return err
 	}

@@ -109,8 +109,8 @@ func (v Value) Get(key string) (Value, error) {
 	return found, nil
 }
 
-// Of calls Get and checks the member's kind. Its errors name the key.
-func (v Value) Of(key string, k Kind) (Value, error) {
+// Member calls Get and checks the member's kind. Its errors name the key.
+func (v Value) Member(key string, k Kind) (Value, error) {
 	member, err := v.Get(key)
 	if err == nil {
 		if err = member.As(k); err != nil {
@@ -140,7 +140,7 @@ func (d *Doc) text(at int) []byte {
 
 // Strings returns the list at key, which must contain only strings.
 func (v Value) Strings(key string) ([]string, error) {
-	list, err := v.Of(key, Array)
+	list, err := v.Member(key, Array)
 	if err != nil {
 		return nil, err
 	}
@@ -159,13 +159,13 @@ func (v Value) Strings(key string) ([]string, error) {
 
 // StringOf returns the string at key, or "".
 func (v Value) StringOf(key string) (string, error) {
-	member, err := v.Of(key, String)
+	member, err := v.Member(key, String)
 	return member.Text(), err
 }
 
 // NumberOf returns the whole number at key, from 0 to limit, or 0 if missing.
 func (v Value) NumberOf(key string, limit uint64) (uint64, error) {
-	member, err := v.Of(key, Number)
+	member, err := v.Member(key, Number)
 	if err != nil || member.None() {
 		return 0, err
 	}

@@ -141,7 +141,7 @@ func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 				return errors.Join(fmt.Errorf("cannot remove package %s: %s needs it; it stays", t.Name,
 					strings.Join(others, ", ")), dropRecord())
 			}
-			if _, err := h.Run(ctx, t.command(false)); err != nil {
+			if _, err := h.Run(ctx, t.command()); err != nil {
 				return err
 			}
 			return dropRecord()
@@ -149,14 +149,15 @@ func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	return plan.Plan{t.Preserve.wrap(h, remove)}, nil
 }
 
-func (t RemoveOwned) command(simulate bool) host.Command {
-	c := host.Command{Argv: []string{"apt-get", "remove", "--yes", "-o",
-		fmt.Sprintf("DPkg::Lock::Timeout=%d", int(lockTimeout.Seconds()))},
-		Deadline: removeLimit, Env: Package{}.env(), ReadOnly: simulate}
-	if simulate {
-		c.Argv = append(c.Argv, "--simulate")
-	}
-	c.Argv = append(c.Argv, t.Name)
+func (t RemoveOwned) command(flags ...string) host.Command {
+	argv := append([]string{"apt-get", "remove", "--yes", "-o",
+		fmt.Sprintf("DPkg::Lock::Timeout=%d", int(lockTimeout.Seconds()))}, flags...)
+	return host.Command{Argv: append(argv, t.Name), Deadline: removeLimit, Env: Package{}.env()}
+}
+
+func (t RemoveOwned) simulation() host.Command {
+	c := t.command("--simulate")
+	c.ReadOnly = true
 	return c
 }
 
@@ -167,7 +168,7 @@ func (t RemoveOwned) others(ctx context.Context, h host.Host) (names []string, e
 	if err != nil {
 		return nil, err
 	}
-	out, err := h.Run(ctx, t.command(true))
+	out, err := h.Run(ctx, t.simulation())
 	for line := range strings.Lines(string(out)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "Remv" && !slices.Contains(own.Packages, f[1]) {
 			names = append(names, f[1])

@@ -51,7 +51,7 @@ func (k Preserved) Restore(ctx context.Context, h host.Host) error {
 	if !k.Pending(h.Root) {
 		return nil
 	}
-	return k.restore(ctx, h, true)
+	return k.restore(ctx, h, k.restoreChanged)
 }
 
 // wrap adds copying and restoring to the step in which apt acts on the package.
@@ -66,7 +66,7 @@ func (k *Preserved) wrap(h host.Host, s plan.Step) plan.Step {
 			return fmt.Errorf("cannot keep %s, which the package would change: %w", k.paths(), err)
 		}
 		err := do(ctx)
-		if back := k.restore(ctx, h, false); back != nil {
+		if back := k.restore(ctx, h, k.restoreFile); back != nil {
 			err = errors.Join(err, fmt.Errorf("cannot put back %s: %w", k.paths(), back))
 		}
 		return err
@@ -106,9 +106,8 @@ func (k Preserved) save(r host.Root) error {
 	return syncDir(r, path.Dir(k.dir()))
 }
 
-// restore waits for a running apt, because a killed hook does not end its apt. found
-// reports that others may have written the file since; their version is then moved aside.
-func (k Preserved) restore(ctx context.Context, h host.Host, found bool) error {
+// restore waits for a running apt, because a killed hook does not end its apt.
+func (k Preserved) restore(ctx context.Context, h host.Host, restoreFile func(host.Root) error) error {
 	err := func() error {
 		unlock, err := lockDpkg(ctx, h.Root)
 		if err != nil {
@@ -121,7 +120,7 @@ func (k Preserved) restore(ctx context.Context, h host.Host, found bool) error {
 			}
 		}
 		if exists(h.Root, k.file()) {
-			if err := k.restoreFile(h.Root, found); err != nil {
+			if err := restoreFile(h.Root); err != nil {
 				return err
 			}
 		}
@@ -133,7 +132,7 @@ func (k Preserved) restore(ctx context.Context, h host.Host, found bool) error {
 	return nil
 }
 
-func (k Preserved) restoreFile(r host.Root, found bool) error {
+func (k Preserved) restoreFile(r host.Root) error {
 	target, err := r.Resolve(k.File) // the scripts write to the target of a link
 	if err != nil {
 		return copyFile(r, k.file(), k.File)
@@ -142,12 +141,21 @@ func (k Preserved) restoreFile(r host.Root, found bool) error {
 	if err != nil || same {
 		return err
 	}
-	if found {
+	return copyFile(r, k.file(), target)
+}
+
+// restoreChanged keeps a copy of a file that others may have written since.
+func (k Preserved) restoreChanged(r host.Root) error {
+	if target, err := r.Resolve(k.File); err == nil {
+		same, err := equalFiles(r, k.file(), target)
+		if err != nil || same {
+			return err
+		}
 		if err := copyFile(r, target, target+".found-by-concourse"); err != nil {
 			return err
 		}
 	}
-	return copyFile(r, k.file(), target)
+	return k.restoreFile(r)
 }
 
 // drop removes the copies. It renames them first, so that an incomplete copy is never

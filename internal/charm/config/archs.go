@@ -26,7 +26,7 @@ func archs(s string) ([]string, error) {
 	return distinct(all), err
 }
 
-// hipArches reads the option hip-arches: values of clang's --offload-arch (LLVM's AMDGPU
+// hipArches reads HIP_ARCHES of task-env: values of clang's --offload-arch (LLVM's AMDGPU
 // usage guide, "Target ID"), each once, in order. Features are sorted, so that two
 // spellings of one target are equal.
 func hipArches(s string) ([]string, error) {
@@ -101,13 +101,7 @@ func coverageOptions() []Option {
 			c.Web.RequiredArchs, err = archs(s)
 			return err
 		}),
-		text("limit-gpu-tasks", "auto", func(c *Config, s string) error {
-			c.Web.LimitGPUTasks = s == "auto"
-			return oneOf(s, "auto", "off")
-		}),
-		text("gpu-rerun", "auto", func(c *Config, s string) error {
-			c.Web.GPURerun = s == "auto"
-			return oneOf(s, "auto", "off")
-		}),
+		automatic("limit-gpu-tasks", func(c *Config, on bool) { c.Web.LimitGPUTasks = on }),
+		automatic("gpu-rerun", func(c *Config, on bool) { c.Web.GPURerun = on }),
 	}
 }

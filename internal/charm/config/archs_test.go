@@ -17,9 +17,9 @@ func TestHipArchesAreDistinctAndNormalized(t *testing.T) {
 		"gfx90a:xnack+,gfx90a:xnack-":                   "gfx90a:xnack+ gfx90a:xnack-",
 		"gfx9-4-generic,gfx11-generic":                  "gfx9-4-generic gfx11-generic",
 	} {
-		c, problems := Parse(map[string]any{"hip-arches": value}, nil)
+		c, problems := Parse(map[string]any{"task-env": `HIP_ARCHES="` + value + `"`}, nil)
 		require.Empty(t, problems, value)
-		require.Equal(t, want, strings.Join(c.GPU.HIPArches, " "), value)
+		require.Equal(t, want, strings.ReplaceAll(c.GPU.TaskEnv["HIP_ARCHES"], ",", " "), value)
 	}
 	for value, want := range map[string]string{
 		"gfx":                    `"gfx" is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them`,
@@ -34,8 +34,8 @@ func TestHipArchesAreDistinctAndNormalized(t *testing.T) {
 		"gfx90a:xnack+,gfx90a":   `gfx90a stands there with different features; give each of its entries the same ones, with + or -`,
 		"gfx942,gfx942:sramecc-": `gfx942 stands there with different features; give each of its entries the same ones, with + or -`,
 	} {
-		_, problems := Parse(map[string]any{"hip-arches": value}, nil)
-		require.Equal(t, []Problem{{"hip-arches", want}}, problems, value)
+		_, problems := Parse(map[string]any{"task-env": `HIP_ARCHES="` + value + `"`}, nil)
+		require.Equal(t, []Problem{{"task-env", "HIP_ARCHES: " + want}}, problems, value)
 	}
 }
 

@@ -26,12 +26,11 @@ type Config struct {
 	HTTPSProxy    string // may hold a password: never logged
 	NoProxy       string
 
-	Release  Release
-	Web      Web
-	Worker   Worker
-	GPU      GPU
-	Driver   Driver
-	Exporter Exporter
+	Release Release
+	Web     Web
+	Worker  Worker
+	GPU     GPU
+	Driver  Driver
 
 	Notes []string // remarks for the operator that are not problems
 }
@@ -89,42 +88,43 @@ type Worker struct {
 
 // GPU holds the options about the GPUs of tasks.
 type GPU struct {
-	ComputeRuntime        ComputeRuntime // includes enable-gpu
-	DeviceIDs             string         // not parsed; see internal/gpu.Select
-	Sharing               Sharing
-	Bench                 bool     // tasks that measure may get fixed clocks
-	Tools                 bool     // tasks on units with GPUs get the charm's GPU programs
-	ContainerEngines      []string // other engines that get the wrapper as a runtime
-	Kubernetes            Kubernetes
-	Quarantine            quarantine.Policy
-	Proof                 string            // "" or the path of the program that checks a GPU before its return
-	HangAction            tasknotice.Action // for tasks with a hanging GPU
-	Leftovers             Leftovers
-	HSAOverrideGFXVersion string   // "", auto or 11.0.0
-	HIPArches             []string // build targets of tasks, such as gfx90a:xnack-: each once, in order
-	TaskEnv               map[string]string
+	ComputeRuntime   ComputeRuntime // includes enable-gpu
+	DeviceIDs        string         // not parsed; see internal/gpu.Select
+	Sharing          Sharing
+	Bench            bool     // tasks that measure may get fixed clocks
+	Tools            bool     // tasks on units with GPUs get the charm's GPU programs
+	ContainerEngines []string // other engines that get the wrapper as a runtime
+	Kubernetes       Kubernetes
+	Quarantine       quarantine.Policy
+	Proof            string            // "" or the path of the program that checks a GPU before its return
+	HangAction       tasknotice.Action // for tasks with a hanging GPU
+	Leftovers        Leftovers
+	TaskEnv          map[string]string
+	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not
+	Metrics          Metrics
 }
 
 // Driver holds the options about packages of GPU vendors and the kernel driver. The charm
 // changes the kernel driver only as far as they allow.
 type Driver struct {
-	AMDContainerToolkit           amd.ToolkitMode
-	AMDContainerToolkitVersion    string
-	NVIDIAContainerToolkitVersion string // "" or x.y.z
-	ROCmBaseURL                   string
-	ROCmVersion                   string   // "" or x.y.z: a row of internal/gpu/amd's table
-	ROCmUsecases                  []string // use cases of AMD's packages, for the unit itself
-	ROCmTools                     string   // none, smi
-	InstallDriver                 amd.InstallDriver
-	AllowDriverChange             bool
-	AllowReboot                   bool
-	AMDGPUModuleParams            string // name=value words of amdgpu with one space between them
-	GPUDeviceMode                 amd.DeviceMode
-	MinDisk, MinRAM               uint64 // bytes; 0 for no check
+	AMDContainerToolkit    amd.ToolkitMode
+	AMDToolkitVersion      string // "" or x.y.z, with ToolkitAuto
+	NVIDIAContainerToolkit string // "" for auto, or x.y.z
+	ROCmBaseURL            string
+	ROCmVersion            string   // "" or x.y.z: a row of internal/gpu/amd's table
+	ROCmUsecases           []string // use cases of AMD's packages and smi, for the unit itself
+	InstallDriver          amd.InstallDriver
+	AllowReboot            bool
+	AMDGPUModuleParams     string // name=value words of amdgpu with one space between them
+	GPUDeviceMode          amd.DeviceMode
+	PreflightLimits        Limits
 }
 
-// Exporter holds the options about the metrics of GPUs.
-type Exporter struct {
+// Limits holds the values of preflight-limits in bytes, 0 for no check.
+type Limits struct{ Disk, RAM uint64 }
+
+// Metrics holds the words of gpu-metrics.
+type Metrics struct {
 	DCGMAliases   bool
 	PCIeBandwidth bool // measure it for each GPU
 	Usage         bool // find out which processes use each GPU

@@ -24,10 +24,10 @@ func TestDefaultsAreValid(t *testing.T) {
 		Worker: Worker{SrvFoldersContainers: oci.Tasks, ContainerdDNSServer: []string{"1.1.1.1", "8.8.8.8"},
 			DrainTimeout: 10 * time.Minute},
 		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
-			Quarantine: quarantine.Auto, HangAction: tasknotice.Write, Leftovers: LeftoversEnd},
-		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, ROCmTools: "none", InstallDriver: amd.DriverAuto,
-			GPUDeviceMode: amd.ModeGroup, MinDisk: 20_000_000_000, MinRAM: 4_000_000_000},
-		Exporter: Exporter{PCIeBandwidth: true, Usage: true}}, c)
+			Quarantine: quarantine.Auto, HangAction: tasknotice.Write, Leftovers: LeftoversEnd,
+			Metrics: Metrics{PCIeBandwidth: true, Usage: true}},
+		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, InstallDriver: amd.DriverAuto,
+			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}}}, c)
 }
 
 func TestEachModeIsAccepted(t *testing.T) {
@@ -46,6 +46,27 @@ func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
 		require.Empty(t, problems)
 		require.Equal(t, want, c.GPU.ComputeRuntime)
 	}
+}
+
+// A limit that is left out keeps its default.
+func TestPreflightLimitsAreGigabytes(t *testing.T) {
+	for value, want := range map[string]Limits{
+		"":                {20_000_000_000, 4_000_000_000},
+		"disk=50":         {50_000_000_000, 4_000_000_000},
+		"ram=0, disk=0":   {},
+		"ram=8, disk=100": {100_000_000_000, 8_000_000_000},
+	} {
+		c, problems := Parse(map[string]any{"preflight-limits": value}, nil)
+		require.Empty(t, problems, value)
+		require.Equal(t, want, c.Driver.PreflightLimits, value)
+	}
+}
+
+func TestVersionOfAMDsToolkitIsInstalledAsWithAuto(t *testing.T) {
+	c, problems := Parse(map[string]any{"amd-container-toolkit": "1.2.0"}, nil)
+	require.Empty(t, problems)
+	require.Equal(t, amd.ToolkitAuto, c.Driver.AMDContainerToolkit)
+	require.Equal(t, "1.2.0", c.Driver.AMDToolkitVersion)
 }
 
 // D31: the operator can change the name servers. Without any, tasks use the machine's.

@@ -35,6 +35,28 @@ func environment(s string) (map[string]string, error) {
 	return env, nil
 }
 
+// amdEnvironment checks the variables for AMD GPUs and writes the build targets in order.
+// auto reports that the charm chooses HSA_OVERRIDE_GFX_VERSION. Unlike others, these values
+// are never secret.
+func amdEnvironment(env map[string]string) (auto bool, err error) {
+	const targets, override = "HIP_ARCHES", "HSA_OVERRIDE_GFX_VERSION"
+	if value := env[targets]; value != "" {
+		all, err := hipArches(value)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", targets, err)
+		}
+		env[targets] = strings.Join(all, ",")
+	}
+	switch value := env[override]; {
+	case value == "auto":
+		delete(env, override)
+		return true, nil
+	case value != "" && !versionForm.MatchString(value):
+		return false, fmt.Errorf("%s: %q is not auto or a version such as 11.0.0", override, value)
+	}
+	return false, nil
+}
+
 // quotedWords splits at white space outside double quotes.
 func quotedWords(s string) (words []string, err error) {
 	var b strings.Builder

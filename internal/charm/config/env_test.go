@@ -21,6 +21,16 @@ func TestTaskEnvIsSplitIntoWords(t *testing.T) {
 	}
 }
 
+func TestAutomaticOverrideIsNoVariableOfTasks(t *testing.T) {
+	for value, auto := range map[string]bool{"auto": true, "11.0.0": false, "": false} {
+		c, problems := Parse(map[string]any{"task-env": "A=1 HSA_OVERRIDE_GFX_VERSION=" + value}, nil)
+		require.Empty(t, problems)
+		require.Equal(t, auto, c.GPU.HSAOverrideAuto)
+		_, set := c.GPU.TaskEnv["HSA_OVERRIDE_GFX_VERSION"]
+		require.Equal(t, !auto, set)
+	}
+}
+
 // D27, D28: a wrong value is named by its place or key, never repeated.
 func TestProblemOfTaskEnvDoesNotQuoteTheValue(t *testing.T) {
 	for text, want := range map[string]string{

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/gpu"
@@ -49,21 +51,20 @@ func gpuOptions() []Option {
 		choice("gpu-hang-action", func(c *Config) *tasknotice.Action { return &c.GPU.HangAction }, tasknotice.Write,
 			tasknotice.EndTask),
 		choice("gpu-leftovers", func(c *Config) *Leftovers { return &c.GPU.Leftovers }, LeftoversEnd, LeftoversKeep),
-		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
-			c.GPU.HSAOverrideGFXVersion = s
-			if s != "" && s != "auto" && !versionForm.MatchString(s) {
-				return fmt.Errorf("%q is not empty, auto or a version like 11.0.0", s)
+		text("task-env", "", func(c *Config, s string) (err error) {
+			if c.GPU.TaskEnv, err = environment(s); err == nil {
+				c.GPU.HSAOverrideAuto, err = amdEnvironment(c.GPU.TaskEnv)
 			}
-			return nil
+			return err
 		}),
-		text("hip-arches", "", func(c *Config, s string) (err error) { c.GPU.HIPArches, err = hipArches(s); return err }),
-		text("task-env", "", func(c *Config, s string) (err error) { c.GPU.TaskEnv, err = environment(s); return err }),
-		choice("amd-container-toolkit", func(c *Config) *amd.ToolkitMode { return &c.Driver.AMDContainerToolkit },
-			amd.ToolkitAuto, amd.ToolkitRequired, amd.ToolkitSkip),
-		text("amd-container-toolkit-version", "", func(c *Config, s string) error {
-			c.Driver.AMDContainerToolkitVersion = s
-			if s != "" && !versionForm.MatchString(s) {
-				return fmt.Errorf("%q is not empty or a version like 1.2.0", s)
+		text("amd-container-toolkit", string(amd.ToolkitAuto), func(c *Config, s string) error {
+			c.Driver.AMDContainerToolkit = amd.ToolkitMode(s)
+			if versionForm.MatchString(s) {
+				c.Driver.AMDContainerToolkit, c.Driver.AMDToolkitVersion = amd.ToolkitAuto, s
+				return nil
+			}
+			if oneOf(c.Driver.AMDContainerToolkit, amd.ToolkitAuto, amd.ToolkitRequired, amd.ToolkitSkip) != nil {
+				return fmt.Errorf("%q is not auto, required, skip or a version such as 1.2.0", s)
 			}
 			return nil
 		}),
@@ -76,13 +77,8 @@ func gpuOptions() []Option {
 			c.Driver.ROCmUsecases, err = list(s, usecase)
 			return err
 		}),
-		text("rocm-tools", "none", func(c *Config, s string) error {
-			c.Driver.ROCmTools = s
-			return oneOf(s, "none", "smi")
-		}),
 		choice("install-driver", func(c *Config) *amd.InstallDriver { return &c.Driver.InstallDriver },
-			amd.DriverAuto, amd.DriverAlways, amd.DriverNever),
-		boolean("allow-driver-change", false, func(c *Config, on bool) { c.Driver.AllowDriverChange = on }),
+			amd.DriverAuto, amd.DriverAlways, amd.DriverReplace, amd.DriverNever),
 		boolean("allow-reboot", false, func(c *Config, on bool) { c.Driver.AllowReboot = on }),
 		text("amdgpu-module-params", "", func(c *Config, s string) (err error) {
 			c.Driver.AMDGPUModuleParams, err = moduleParams(s)
@@ -90,34 +86,59 @@ func gpuOptions() []Option {
 		}),
 		choice("gpu-device-mode", func(c *Config) *amd.DeviceMode { return &c.Driver.GPUDeviceMode },
 			amd.ModeGroup, amd.ModeAll),
-		integer("min-disk-gb", 20, 0, 100_000, func(c *Config, n int) error {
-			c.Driver.MinDisk = uint64(n) * gigabyte
-			return nil
+		text("preflight-limits", "disk=20,ram=4", func(c *Config, s string) (err error) {
+			c.Driver.PreflightLimits, err = limits(s)
+			return err
 		}),
-		integer("min-ram-gb", 4, 0, 100_000, func(c *Config, n int) error {
-			c.Driver.MinRAM = uint64(n) * gigabyte
-			return nil
-		}),
-		text("nvidia-container-toolkit-version", "", func(c *Config, s string) error {
-			c.Driver.NVIDIAContainerToolkitVersion = s
-			if s != "" && !versionForm.MatchString(s) {
-				return fmt.Errorf("%q is not empty or a version like 1.17.8", s)
+		text("nvidia-container-toolkit", "auto", func(c *Config, s string) error {
+			c.Driver.NVIDIAContainerToolkit = ""
+			if s == "auto" {
+				return nil
+			}
+			c.Driver.NVIDIAContainerToolkit = s
+			if !versionForm.MatchString(s) {
+				return fmt.Errorf("%q is not auto or a version such as 1.17.8", s)
 			}
 			return nil
 		}),
-		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.Exporter.DCGMAliases = on }),
-		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.Exporter.PCIeBandwidth = on }),
-		boolean("exporter-usage", true, func(c *Config, on bool) { c.Exporter.Usage = on }),
+		text("gpu-metrics", "usage,pcie-bandwidth", func(c *Config, s string) error {
+			const usage, pcie, dcgm = "usage", "pcie-bandwidth", "dcgm-aliases"
+			all, err := list(s, func(m string) error { return oneOf(m, usage, pcie, dcgm) })
+			c.GPU.Metrics = Metrics{Usage: slices.Contains(all, usage), PCIeBandwidth: slices.Contains(all, pcie),
+				DCGMAliases: slices.Contains(all, dcgm)}
+			return err
+		}),
 	}
 }
 
 // gigabyte is the decimal unit of disks and memory.
 const gigabyte = 1_000_000_000
 
+// limits reads preflight-limits. A limit that is left out keeps its default.
+func limits(s string) (Limits, error) {
+	all := map[string]int{"disk": 20, "ram": 4}
+	parts, err := list(s, func(part string) error {
+		name, value, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(value)
+		if _, known := all[name]; !known || err != nil || n < 0 || n > 100_000 {
+			return fmt.Errorf("%q is not disk=<GB> or ram=<GB>, with 0 to 100000; write them as disk=20,ram=4", part)
+		}
+		return nil
+	})
+	for i, part := range parts {
+		name, value, _ := strings.Cut(part, "=")
+		if slices.ContainsFunc(parts[:i], func(p string) bool { return strings.HasPrefix(p, name+"=") }) {
+			return Limits{}, fmt.Errorf("%s is given twice", name)
+		}
+		all[name], _ = strconv.Atoi(value) // valid, see above
+	}
+	return Limits{Disk: uint64(all["disk"]) * gigabyte, RAM: uint64(all["ram"]) * gigabyte}, err
+}
+
 // usecases lists the use cases of AMD's packages for user space without a desktop. dkms is
 // the kernel driver, which belongs to install-driver.
 var usecases = []string{"rocm", "rocmdevtools", "lrt", "hip", "hiplibsdk", "opencl", "openclsdk", "openmpsdk",
-	"mllib", "mlsdk"}
+	"mllib", "mlsdk", amd.UsecaseSMI}
 
 func usecase(s string) error {
 	if s == "dkms" {

@@ -38,7 +38,7 @@ func TestFieldsAreNamedAsTheirOptions(t *testing.T) {
 		named[strings.ReplaceAll(o.Name, "-", "")] = true
 	}
 	other := []string{"Notes", "Web.Env", "Web.VaultEnv", "Web.Files", "Web.LDAPNotes", "Worker.NoSrvFolders",
-		"Driver.MinDisk", "Driver.MinRAM"}
+		"Driver.AMDToolkitVersion", "GPU.HSAOverrideAuto"}
 	var check func(typ reflect.Type, prefix string)
 	check = func(typ reflect.Type, prefix string) {
 		for f := range typ.Fields() {
@@ -71,7 +71,7 @@ func full(t *testing.T) map[string]any {
 func others(t *testing.T) map[string]any {
 	cert, _ := certificate(t)
 	return map[string]any{
-		"mode": "worker", "container-engines": "docker,podman", "kubernetes": "off", "version": "8.2.5", "release-mirror": "https://mirror", "release-sha256": strings.Repeat("a", 64),
+		"mode": "worker", "preflight-limits": "disk=1", "gpu-metrics": "usage", "container-engines": "docker,podman", "kubernetes": "off", "version": "8.2.5", "release-mirror": "https://mirror", "release-sha256": strings.Repeat("a", 64),
 		"shared-storage": "lxc", "log-level": "debug", "http-proxy": "http://proxy:3128", "https-proxy": "http://proxy:3128",
 		"external-url": "https://ci.example.com", "extra-worker-keys": publicKey("a"), "extra-local-users": "bob:secret-9", "encryption-key": "0123456789abcdef",
 		"extra-web-flags": "--enable-across-step", "container-placement-strategy": "random", "gc-failed-grace-period": "1h",
@@ -82,10 +82,10 @@ func others(t *testing.T) map[string]any {
 		"ldap-group-search-filter": "(&(a=b)(c=d))", "oauth-auth-url": "https://o", "oauth-token-url": "https://o",
 		"oauth-userinfo-url": "https://o", "oidc-issuer": "https://o", "oauth-ca-cert": cert, "oidc-ca-cert": "/ca.pem",
 		"srv-folders": "data", "srv-folders-containers": "all", "containerd-dns-server": "10.0.0.53", "worker-drain-timeout": "1m",
-		"compute-runtime": "rocm", "gpu-sharing": "exclusive", "gpu-quarantine": "off", "gpu-proof": "/opt/proof", "gpu-hang-action": "end-task", "gpu-leftovers": "keep", "hsa-override-gfx-version": "auto", "task-env": "A=b", "amd-container-toolkit": "skip",
-		"amd-container-toolkit-version": "1.3.0", "rocm-base-url": "https://mirror",
-		"rocm-version": "6.4.3", "rocm-usecases": "rocm,hip", "rocm-tools": "smi", "install-driver": "never", "amdgpu-module-params": "gpu_recovery=1",
-		"prometheus-url": "http://10.0.0.9:9090", "required-archs": "gfx942", "registry-mirror": "mirror:5000", "registry-ca-cert": cert, "limit-gpu-tasks": "off", "gpu-rerun": "off", "hip-arches": "gfx942", "gpu-device-mode": "0666", "nvidia-container-toolkit-version": "1.17.8",
+		"compute-runtime": "rocm", "gpu-sharing": "exclusive", "gpu-quarantine": "off", "gpu-proof": "/opt/proof", "gpu-hang-action": "end-task", "gpu-leftovers": "keep", "task-env": "A=b", "amd-container-toolkit": "skip",
+		"rocm-base-url": "https://mirror",
+		"rocm-version":  "6.4.3", "rocm-usecases": "rocm,smi", "install-driver": "never", "amdgpu-module-params": "gpu_recovery=1",
+		"prometheus-url": "http://10.0.0.9:9090", "required-archs": "gfx942", "registry-mirror": "mirror:5000", "registry-ca-cert": cert, "limit-gpu-tasks": "off", "gpu-rerun": "off", "gpu-device-mode": "0666", "nvidia-container-toolkit": "1.17.8",
 	}
 }
 

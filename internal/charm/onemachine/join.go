@@ -49,7 +49,7 @@ func (m *Machine) invitation() (string, error) {
 		return "", err
 	}
 	cfg, _ := config.Parse(facts.Config, facts.Secrets)
-	key, err := role.ReadOptional(m.Model.Host.Root, concourse.WebFiles(false).TSAHostKeyPublic())
+	key, err := role.ReadOptional(m.Model.Host.Root, concourse.HomeWebFiles().TSAHostKeyPublic())
 	if err != nil {
 		return "", err
 	}

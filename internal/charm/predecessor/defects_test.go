@@ -48,9 +48,9 @@ func TestD26SettingsOfThePythonCharmAreReverted(t *testing.T) {
 	}
 
 	h, _ = predecessor(t, "web")
-	existing, err = h.ReadFile(concourse.WebFiles(false).Env())
+	existing, err = h.ReadFile(concourse.HomeWebFiles().Env())
 	require.NoError(t, err)
-	file, err = concourse.WebConfig{Paths: concourse.WebFiles(false), BindPort: 8080, LogLevel: "info", OptionKeys: config.WebEnvKeys()}.File(existing)
+	file, err = concourse.WebConfig{Paths: concourse.HomeWebFiles(), BindPort: 8080, LogLevel: "info", OptionKeys: config.WebEnvKeys()}.File(existing)
 	require.NoError(t, err)
 	keys = keysOf(file.Data)
 	require.Contains(t, keys, "CONCOURSE_ENABLE_ACROSS_STEP")
@@ -66,7 +66,7 @@ func TestD26SettingsOfThePythonCharmAreReverted(t *testing.T) {
 // group, its exporter's password on the disk.
 func TestD35D39FilesOfThePythonCharmAreClosed(t *testing.T) {
 	h, _, after := takeOver(t, "web")
-	paths := concourse.WebFiles(false)
+	paths := concourse.HomeWebFiles()
 	existing, err := h.ReadFile(paths.Env())
 	require.NoError(t, err)
 	env, err := concourse.WebConfig{Paths: paths, BindPort: 8080}.File(existing)
@@ -205,7 +205,7 @@ func TestD58PythonExporterIsRemoved(t *testing.T) {
 // elsewhere, and not before.
 func TestD10D11WebsKeysLeaveSharedStorage(t *testing.T) {
 	h, _ := predecessor(t, "lxc")
-	shared, own := concourse.WebFiles(false), concourse.WebFiles(true)
+	shared, own := concourse.HomeWebFiles(), concourse.SeparateWebFiles()
 	require.Equal(t, shared, WebFiles(h.Root, own))
 	require.Equal(t, shared, WebFiles(h.Root, shared))
 	require.Empty(t, resourcetest.Ops(t, h, SharedKeys(hosttest.Predecessor(t, "web"))...), "what is not shared is the web's own")

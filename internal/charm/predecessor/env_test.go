@@ -13,7 +13,7 @@ import (
 // can decrypt it.
 func TestEncryptionKeyWithoutOptionIsTakenOver(t *testing.T) {
 	h, _ := predecessor(t, "web")
-	paths := concourse.WebFiles(false)
+	paths := concourse.HomeWebFiles()
 	key, old := Encryption(h.Root, paths)
 	require.Equal(t, "0123456789abcdef", key)
 	require.Empty(t, old)
@@ -26,6 +26,6 @@ func TestEncryptionKeyWithoutOptionIsTakenOver(t *testing.T) {
 	require.Empty(t, now)
 	require.Equal(t, key, old)
 
-	key, old = Encryption(h.Root, concourse.WebFiles(true))
+	key, old = Encryption(h.Root, concourse.SeparateWebFiles())
 	require.Empty(t, key+old)
 }

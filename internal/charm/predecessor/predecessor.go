@@ -192,7 +192,7 @@ func (l *leftovers) unusedKeys() {
 	if l.shared() {
 		return
 	}
-	dir := concourse.WebFiles(false).KeyDir()
+	dir := concourse.HomeWebFiles().KeyDir()
 	for _, name := range []string{"worker_key", "worker_key.pub", ".last_key_authorized_at"} {
 		l.remove(path.Join(dir, name))
 	}

@@ -18,8 +18,8 @@ import (
 // Python charm's if the releases are on shared storage and the own folder is empty.
 func WebFiles(root host.Root, p concourse.WebPaths) concourse.WebPaths {
 	if _, err := root.Lstat(p.Env()); p.Dir != release.HomeDir && errors.Is(err, fs.ErrNotExist) &&
-		root.Exists(concourse.WebFiles(false).KeyDir()) {
-		return concourse.WebFiles(false)
+		root.Exists(concourse.HomeWebFiles().KeyDir()) {
+		return concourse.HomeWebFiles()
 	}
 	return p
 }
@@ -33,7 +33,7 @@ func SharedKeys(root host.Root) []plan.Resource {
 	if !l.shared() {
 		return nil
 	}
-	old := concourse.WebFiles(false)
+	old := concourse.HomeWebFiles()
 	for _, p := range []string{old.Env(), old.KeyDir()} {
 		if l.exists(p) {
 			l.steps = append(l.steps, resource.Absent{Path: p, Why: predecessors, Tree: true})

@@ -86,10 +86,10 @@ func (p *preflight) memory() Check {
 	switch {
 	case err != nil || total == 0:
 		return warn("memory", "run free on the unit", "/proc/meminfo tells no total")
-	case total < p.cfg.Driver.MinRAM:
+	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
-			"memory", "deploy with --constraints mem=..., or set min-ram-gb", "%s; min-ram-gb is %d",
-			gb(total), p.cfg.Driver.MinRAM/gigabyte,
+			"memory", "deploy with --constraints mem=..., or set preflight-limits", "%s; preflight-limits has ram=%d",
+			gb(total), p.cfg.Driver.PreflightLimits.RAM/gigabyte,
 		)
 	}
 	return ok("memory", "%s", gb(total))
@@ -109,7 +109,7 @@ func (p *preflight) disks() []Check {
 		}
 		seen = append(seen, [2]uint64{total, free})
 		name := "disk " + path
-		switch remedy := "give the machine a larger disk (--constraints root-disk=...), or set min-disk-gb"; {
+		switch remedy := "give the machine a larger disk (--constraints root-disk=...), or set preflight-limits"; {
 		case err != nil:
 			checks = append(checks, warn(name, "run df on the unit", "its space can't be told: %v", err))
 		case free < min(lowDisk, total/4):
@@ -117,10 +117,10 @@ func (p *preflight) disks() []Check {
 				name, "remove what fills it, or give the machine a larger disk",
 				"%s of %s are free; builds fail soon", gb(free), gb(total),
 			))
-		case free < p.cfg.Driver.MinDisk:
+		case free < p.cfg.Driver.PreflightLimits.Disk:
 			checks = append(checks, warn(
-				name, remedy, "%s of %s are free; min-disk-gb is %d", gb(free), gb(total),
-				p.cfg.Driver.MinDisk/gigabyte,
+				name, remedy, "%s of %s are free; preflight-limits has disk=%d", gb(free), gb(total),
+				p.cfg.Driver.PreflightLimits.Disk/gigabyte,
 			))
 		default:
 			checks = append(checks, ok(name, "%s of %s are free", gb(free), gb(total)))

@@ -146,10 +146,10 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"no kernel":      {gone("/proc/sys/kernel/osrelease"), "kernel", Warning, "can't be read", "uname"},
 		"one processor":  {file("/proc/cpuinfo", "processor : 0\n"), "cpu", Warning, "1 processor;", "cores=2"},
 		"no processor":   {file("/proc/cpuinfo", "Features : fp\n"), "cpu", Warning, "names no processor", "nproc"},
-		"little memory":  {file("/proc/meminfo", "MemTotal: 2000000 kB\n"), "memory", Warning, "2.0 GB; min-ram-gb is 4", "min-ram-gb"},
+		"little memory":  {file("/proc/meminfo", "MemTotal: 2000000 kB\n"), "memory", Warning, "2.0 GB; preflight-limits has ram=4", "preflight-limits"},
 		"no memory":      {file("/proc/meminfo", "x\n"), "memory", Warning, "tells no total", "free"},
 		"full disk":      {space(100*gigabyte, 4*gigabyte, nil), "disk /", Failure, "4.0 GB of 100.0 GB are free; builds fail soon", "larger disk"},
-		"little disk":    {space(100*gigabyte, 19*gigabyte, nil), "disk /", Warning, "min-disk-gb is 20", "min-disk-gb"},
+		"little disk":    {space(100*gigabyte, 19*gigabyte, nil), "disk /", Warning, "preflight-limits has disk=20", "preflight-limits"},
 		"unknown disk":   {space(0, 0, errors.New("input/output error")), "disk /", Warning, "input/output error", "df"},
 		"clock of 1970": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
 			p.Host.Clock = hosttest.Clock{T: time.Unix(0, 0)}
@@ -199,7 +199,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"AMD refuses":    {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
 		"half a toolkit": {file("/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
 		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
-			p.cfg.Driver.ROCmUsecases = []string{"hip", "opencl"}
+			p.cfg.Driver.ROCmUsecases = []string{"hip", "smi", "opencl"}
 		}, "toolchain", Warning,
 			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},
 		"host unreachable": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/gpu/amd"
 )
 
 // defaultHosts lists the usual hosts of builds for AMD GPUs: sources, Python packages,
@@ -117,7 +119,8 @@ func (p *preflight) folders() Check {
 func (p *preflight) toolchain() Check {
 	const name = "toolchain"
 	version, err := p.Host.ReadText("/opt/rocm/.info/version")
-	wanted := strings.Join(p.cfg.Driver.ROCmUsecases, ",")
+	isSMI := func(u string) bool { return u == amd.UsecaseSMI }
+	wanted := strings.Join(slices.DeleteFunc(slices.Clone(p.cfg.Driver.ROCmUsecases), isSMI), ",")
 	switch {
 	case err == nil:
 		return ok(name, "ROCm %.40s in /opt/rocm of the unit; tasks have that of their images", version)

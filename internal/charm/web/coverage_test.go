@@ -14,17 +14,17 @@ import (
 )
 
 func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
-	o := withWorkers(observedWeb(t, map[string]any{"required-archs": "gfx950,gfx942,gfx1201"}), roletest.GPUWorker("gpu/0", 8, false, false))
+	o := withWorkers(observedWeb(t, map[string]any{"required-archs": "gfx950,gfx942,gfx1201"}), roletest.GPUWorker("gpu/0", 8))
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "no worker has gfx950, gfx1201 (required-archs)"}}, Desire(o, nil).Causes)
-	one := roletest.GPUWorker("gpu/0", 8, false, false)
+	one := roletest.GPUWorker("gpu/0", 8)
 	one.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 4}, {Arch: "gfx1201", GPUs: 4}}
-	require.Empty(t, Desire(withWorkers(o, one, roletest.GPUWorker("gpu/1", 8, true, true)), nil).Causes)
+	require.Empty(t, Desire(withWorkers(o, one, roletest.GPUWorker("gpu/1", 8, roletest.Limited)), nil).Causes)
 }
 
 func TestStatusNamesRequiredArchitecturesInQuarantine(t *testing.T) {
 	o := observedWeb(t, map[string]any{"required-archs": "gfx942"})
 	all := []int{0, 1}
-	sick, well := roletest.Reporting(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2, false, false)
+	sick, well := roletest.Reporting(roletest.GPUWorker("gpu/0", 2), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2)
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "all GPUs of gfx942 are withheld (required-archs)"}}, Desire(withWorkers(o, sick), nil).Causes)
 	require.Empty(t, Desire(withWorkers(o, sick, well), nil).Causes)
 	require.Empty(t, Desire(withWorkers(o, roletest.Reporting(well, hosttest.Now, all[:1], nil)), nil).Causes)

@@ -67,7 +67,7 @@ func TestCertificateRequestChangesOnlyWithItsNames(t *testing.T) {
 	w.Address = "10.0.0.2"
 	first, err := observeCertify(r, cfg, w)
 	require.NoError(t, err)
-	hosttest.Put(t, r, concourse.WebFiles(false).TLSKey(), first.Key)
+	hosttest.Put(t, r, concourse.HomeWebFiles().TLSKey(), first.Key)
 	again, err := observeCertify(r, cfg, w)
 	require.NoError(t, err)
 	require.Equal(t, first, again)

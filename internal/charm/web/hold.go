@@ -80,7 +80,7 @@ func HoldBuilds(ctx context.Context, h host.Host, api *concourse.API, workers ma
 	if err := h.WriteFile(f.Path, f.Data, f.Mode); err != nil {
 		return err
 	}
-	if err := api.HoldBuilds(ctx, true); err != nil {
+	if err := api.HoldBuilds(ctx); err != nil {
 		return err
 	}
 	for waited := time.Duration(0); ; waited += holdPoll {
@@ -101,7 +101,7 @@ func HoldBuilds(ctx context.Context, h host.Host, api *concourse.API, workers ma
 // ResumeBuilds ends HoldBuilds after the web at url answers.
 func ResumeBuilds(ctx context.Context, h host.Host, api *concourse.API, url string) error {
 	awaitWeb(ctx, h.Clock, url)
-	if err := api.HoldBuilds(ctx, false); err != nil {
+	if err := api.ResumeBuilds(ctx); err != nil {
 		return err
 	}
 	return h.Remove(HoldFile)

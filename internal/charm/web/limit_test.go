@@ -27,7 +27,7 @@ func withWorkers(o Observed, workers ...model.Worker) Observed {
 
 func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 	plain := model.Worker{Unit: "plain/0", Key: "ssh-ed25519 AAAA plain"}
-	keyless := roletest.GPUWorker("new/0", 9, true, false)
+	keyless := roletest.GPUWorker("new/0", 9, roletest.Exclusive)
 	keyless.Key = ""
 	usual := "limit-active-tasks,volume-locality"
 	for name, c := range map[string]struct {
@@ -38,24 +38,24 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 		remark string
 	}{
 		"no worker":            {nil, nil, "", "volume-locality", ""},
-		"shared GPUs":          {nil, []model.Worker{roletest.GPUWorker("a/0", 4, false, false), plain}, "", "volume-locality", ""},
-		"all the same":         {nil, []model.Worker{roletest.GPUWorker("a/0", 4, true, false), roletest.GPUWorker("a/1", 4, true, false), keyless}, "4", usual, ""},
-		"they limit theirs":    {nil, []model.Worker{roletest.GPUWorker("a/0", 4, true, true), roletest.GPUWorker("a/1", 8, true, true), plain}, "10000", usual, ""},
-		"one can't":            {nil, []model.Worker{roletest.GPUWorker("a/0", 4, true, true), roletest.GPUWorker("a/1", 4, true, false)}, "4", usual, ""},
-		"one can't, and less":  {nil, []model.Worker{roletest.GPUWorker("a/0", 8, true, true), roletest.GPUWorker("a/1", 4, true, false)}, "4", usual, ""},
-		"others have more":     {nil, []model.Worker{roletest.GPUWorker("a/0", 2, true, false), roletest.GPUWorker("b/0", 8, false, false)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off"},
-		"many numbers":         {nil, []model.Worker{roletest.GPUWorker("a/0", 1, true, false), roletest.GPUWorker("a/1", 2, true, false), roletest.GPUWorker("a/2", 3, true, false), roletest.GPUWorker("a/3", 4, true, false), roletest.GPUWorker("a/4", 5, true, false)}, "", "volume-locality", "workers have 1, 2, 3, 4, ... of them"},
-		"workers without GPUs": {nil, []model.Worker{roletest.GPUWorker("a/0", 2, true, false), plain}, "2", usual, "no worker gets more than 2 tasks at once, as GPU workers have 2 GPUs and the web has one limit for all (limit-gpu-tasks)"},
-		"off":                  {map[string]any{"limit-gpu-tasks": "off"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
-		"a strategy of one's own": {map[string]any{"container-placement-strategy": "fewest-build-containers"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false)},
+		"shared GPUs":          {nil, []model.Worker{roletest.GPUWorker("a/0", 4), plain}, "", "volume-locality", ""},
+		"all the same":         {nil, []model.Worker{roletest.GPUWorker("a/0", 4, roletest.Exclusive), roletest.GPUWorker("a/1", 4, roletest.Exclusive), keyless}, "4", usual, ""},
+		"they limit theirs":    {nil, []model.Worker{roletest.GPUWorker("a/0", 4, roletest.Limited), roletest.GPUWorker("a/1", 8, roletest.Limited), plain}, "10000", usual, ""},
+		"one can't":            {nil, []model.Worker{roletest.GPUWorker("a/0", 4, roletest.Limited), roletest.GPUWorker("a/1", 4, roletest.Exclusive)}, "4", usual, ""},
+		"one can't, and less":  {nil, []model.Worker{roletest.GPUWorker("a/0", 8, roletest.Limited), roletest.GPUWorker("a/1", 4, roletest.Exclusive)}, "4", usual, ""},
+		"others have more":     {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), roletest.GPUWorker("b/0", 8)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off"},
+		"many numbers":         {nil, []model.Worker{roletest.GPUWorker("a/0", 1, roletest.Exclusive), roletest.GPUWorker("a/1", 2, roletest.Exclusive), roletest.GPUWorker("a/2", 3, roletest.Exclusive), roletest.GPUWorker("a/3", 4, roletest.Exclusive), roletest.GPUWorker("a/4", 5, roletest.Exclusive)}, "", "volume-locality", "workers have 1, 2, 3, 4, ... of them"},
+		"workers without GPUs": {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "2", usual, "no worker gets more than 2 tasks at once, as GPU workers have 2 GPUs and the web has one limit for all (limit-gpu-tasks)"},
+		"off":                  {map[string]any{"limit-gpu-tasks": "off"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "", "volume-locality", ""},
+		"a strategy of one's own": {map[string]any{"container-placement-strategy": "fewest-build-containers"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
 			"2", "limit-active-tasks,fewest-build-containers", ""},
-		"random": {map[string]any{"container-placement-strategy": "random"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false)},
+		"random": {map[string]any{"container-placement-strategy": "random"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
 			"", "random", "tasks are not limited to the GPUs: container-placement-strategy=random goes with no other; set another, or limit-gpu-tasks=off"},
-		"a limit by flag": {map[string]any{"extra-web-flags": "--max-active-tasks-per-worker=9"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false), plain}, "", "volume-locality", ""},
-		"a strategy by flag": {map[string]any{"extra-web-flags": "--container-placement-strategy=random"}, []model.Worker{roletest.GPUWorker("a/0", 2, true, false)},
+		"a limit by flag": {map[string]any{"extra-web-flags": "--max-active-tasks-per-worker=9"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "", "volume-locality", ""},
+		"a strategy by flag": {map[string]any{"extra-web-flags": "--container-placement-strategy=random"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
 			"", "volume-locality", "tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without limit-active-tasks; add that, or set limit-gpu-tasks=off"},
 		"strategies by flags": {map[string]any{"extra-web-flags": "--container-placement-strategy=limit-active-tasks --container-placement-strategy=volume-locality"},
-			[]model.Worker{roletest.GPUWorker("a/0", 2, true, false)}, "2", usual, ""},
+			[]model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)}, "2", usual, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := withWorkers(observedWeb(t, c.set), c.workers...)
@@ -87,7 +87,7 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 // A limit in the web's file is the operator's unless the charm noted that it wrote it. The
 // charm's limit is removed with the last worker that needs it.
 func TestLimitOfTheOperatorReplacesTheCharms(t *testing.T) {
-	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 2, true, false))
+	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 2, roletest.Exclusive))
 	o.WebEnv = []byte("CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n")
 	env := webEnv(t, Desire(o, nil))
 	require.Equal(t, "7", env["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
@@ -100,7 +100,7 @@ func TestLimitOfTheOperatorReplacesTheCharms(t *testing.T) {
 
 // After a crash anywhere the note lists all variables that the file may have.
 func TestNoteIsWrittenBeforeTheLimitsAndRemovedAfterThem(t *testing.T) {
-	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 4, true, false))
+	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 4, roletest.Exclusive))
 	o.Noted = []string{"CONCOURSE_A_LIMIT"}
 	var order []string
 	for _, r := range Desire(o, nil).Resources {

@@ -25,7 +25,7 @@ func RemoveFromWorker(o role.Observed) []plan.Resource {
 // RemoveAll removes all files of a web, with and without shared storage, after Stop. Files
 // among the charm's notes and stamps are removed with their folders.
 func RemoveAll(why string) []plan.Resource {
-	return slices.Concat(secrets(concourse.WebFiles(false), why), secrets(concourse.WebFiles(true), why),
+	return slices.Concat(secrets(concourse.HomeWebFiles(), why), secrets(concourse.SeparateWebFiles(), why),
 		resource.AllAbsent(why, concourse.WebUnitFile, role.JobsCredentials))
 }
 

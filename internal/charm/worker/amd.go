@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
@@ -97,9 +98,9 @@ func (amdVendor) desire(o Observed, g GPUs, w *Worker) part {
 	}
 	c := o.Config.Driver
 	want := amd.Toolkit{
-		Mode: c.AMDContainerToolkit, Version: c.AMDContainerToolkitVersion, BaseURL: c.ROCmBaseURL,
+		Mode: c.AMDContainerToolkit, Version: c.AMDToolkitVersion, BaseURL: c.ROCmBaseURL,
 		Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
-		Now: o.Now}.Want()
+		Now: o.Now}.Desire()
 	toolkit.add(want.Resources...)
 	toolkit.cause(rankToolkit, status.Active, want.Note)
 	toolkit.cause(rankToolkit, status.Blocked, want.Blocked)
@@ -110,7 +111,7 @@ func (amdVendor) desire(o Observed, g GPUs, w *Worker) part {
 // describe returns the description of the unit's AMD GPUs.
 func (amdVendor) describe(o Observed, g GPUs) (p part) {
 	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
-		p.add(cdi.Gone{Why: "tasks get no AMD GPU"})
+		p.add(cdi.Absent{Why: "tasks get no AMD GPU"})
 		return p
 	}
 	spec, left, err := cdi.Resource(g.All, o.GPUs.KFD)
@@ -131,20 +132,17 @@ func (amdVendor) wrap(c *oci.Config, o Observed, g GPUs) (err error) {
 	for _, one := range g.Chosen {
 		gfx = append(gfx, one.GFX)
 	}
-	var archs []string
-	if archs, err = amd.HIPArches(gfx, o.Config.GPU.HIPArches); len(archs) > 0 {
-		c.Env["HIP_ARCHES"] = strings.Join(archs, ",")
-	} else if o.Config.GPU.TaskEnv["HIP_ARCHES"] != "" {
-		err = nil // task-env has the value
+	if o.Config.GPU.TaskEnv["HIP_ARCHES"] == "" {
+		var archs []string
+		if archs, err = amd.HIPArches(gfx); len(archs) > 0 {
+			c.Env["HIP_ARCHES"] = strings.Join(archs, ",")
+		}
 	}
-	version := o.Config.GPU.HSAOverrideGFXVersion
-	if version == "auto" {
-		var overrideErr error
-		version, overrideErr = amd.OverrideGFX(gfx)
-		err = cmp.Or(overrideErr, err)
-	}
-	if version != "" {
-		c.Env["HSA_OVERRIDE_GFX_VERSION"] = version
+	if o.Config.GPU.HSAOverrideAuto {
+		version, overrideErr := amd.OverrideGFX(gfx)
+		if err = cmp.Or(overrideErr, err); version != "" {
+			c.Env["HSA_OVERRIDE_GFX_VERSION"] = version
+		}
 	}
 	return err
 }
@@ -153,7 +151,7 @@ func (amdVendor) wrap(c *oci.Config, o Observed, g GPUs) (err error) {
 func (amdVendor) watch(l *resource.PebbleLayer, o Observed, _ GPUs) {
 	l.Command = append(l.Command, "--service.report="+quarantine.File)
 	l.Job, l.JobCommand = "gpu-watch", []string{dispatchBin, "gpu", "watch"}
-	if o.Config.Exporter.Usage {
+	if o.Config.GPU.Metrics.Usage {
 		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
 		l.Helper, l.HelperCommand = role.UsageService, []string{
 			role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/",
@@ -161,7 +159,7 @@ func (amdVendor) watch(l *resource.PebbleLayer, o Observed, _ GPUs) {
 	} else {
 		l.Command = append(l.Command, "--collect.usage=false")
 	}
-	if !o.Config.Exporter.PCIeBandwidth {
+	if !o.Config.GPU.Metrics.PCIeBandwidth {
 		l.Command = append(l.Command, "--collect.pcie-bandwidth=false")
 	}
 }
@@ -226,8 +224,8 @@ func AMDMachine(m machine.Machine, arch string) amd.Machine {
 func DriverOptions(c config.Driver, unit string) amd.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
-		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
-		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, Tools: c.ROCmTools, MinDisk: c.MinDisk}
+		InstallDriver: c.InstallDriver, AllowReboot: c.AllowReboot,
+		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, MinDisk: c.PreflightLimits.Disk}
 }
 
 // desireDriver returns the driver, user space and rules, before the GPUs that depend on
@@ -265,10 +263,11 @@ func driverCause(decision amd.Decision, w amd.Wanted, computes bool) *status.Cau
 	case decision.Reboot != "": // the hook reports it once it decided on the reboot
 		return nil
 	case decision.State == amd.StateContainer:
-		if w.InstallDriver == amd.DriverAlways {
+		if w.InstallDriver.Always() {
 			return &status.Cause{
 				Kind: status.Active,
-				Text: "install-driver=always does nothing: the host owns the driver of this container",
+				Text: fmt.Sprintf("install-driver=%s does nothing: the host owns the driver of this container",
+					w.InstallDriver),
 			}
 		}
 		return nil // the cause for the missing nodes has the command for the host

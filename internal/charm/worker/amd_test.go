@@ -30,7 +30,7 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desi
 	if set["compute-runtime"] == nil {
 		set["compute-runtime"] = "rocm"
 	}
-	set["min-disk-gb"] = 0 // the test machine's own disk is what it is
+	set["preflight-limits"] = "disk=0" // the test machine's own disk is what it is
 	o := Observed{Observed: role.Observed{Event: "config-changed", Config: roletest.Config(t, set), Machine: machine.Observe(r), Arch: "amd64", Now: hosttest.Now}}
 	o.Facts = model.Facts{Unit: "rocm-worker/0", Role: model.WorkerRole, Config: workerMode()}
 	require.NoError(t, o.observeDriver(t.Context(), h))
@@ -138,6 +138,6 @@ func TestOptionValuesMatchTheReleases(t *testing.T) {
 		_, problems := config.Parse(map[string]any{"mode": "worker", "rocm-usecases": u}, nil)
 		require.Len(t, problems, 1, u)
 	}
-	c := roletest.Config(t, map[string]any{"rocm-usecases": "rocm, rocmdevtools,lrt,hip,hiplibsdk,opencl,openclsdk,openmpsdk,mllib,mlsdk"})
-	require.ElementsMatch(t, amd.Usecases(), c.Driver.ROCmUsecases)
+	c := roletest.Config(t, map[string]any{"rocm-usecases": "rocm, rocmdevtools,lrt,hip,hiplibsdk,opencl,openclsdk,openmpsdk,mllib,mlsdk,smi"})
+	require.ElementsMatch(t, append(amd.Usecases(), amd.UsecaseSMI), c.Driver.ROCmUsecases)
 }

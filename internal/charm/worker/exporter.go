@@ -18,7 +18,7 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 			"--disk.folder=" + concourse.WorkFolder(o.Shared()), "--vendor=" + string(g.Vendor),
 		}}
 	vendors[g.assumed()].watch(&layer, o, g)
-	if o.Config.Exporter.DCGMAliases {
+	if o.Config.GPU.Metrics.DCGMAliases {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
 	if leaseConfig(o, g) != nil {

@@ -58,7 +58,7 @@ func running(o Observed) Observed {
 }
 
 func absent(d Desired, path string) bool {
-	gone := slices.ContainsFunc(d.Resources, func(r plan.Resource) bool { _, is := r.(cdi.Gone); return is })
+	gone := slices.ContainsFunc(d.Resources, func(r plan.Resource) bool { _, is := r.(cdi.Absent); return is })
 	return resourcetest.Absent(d.Resources, path) || path == cdi.Path && gone
 }
 

@@ -81,7 +81,7 @@ func (nvidiaVendor) desire(o Observed, g GPUs, w *Worker) (p part) {
 	if g.Vendor != gpu.NVIDIA || len(g.All) == 0 {
 		return p
 	}
-	want := nvidiaToolkit(o, g.All).Want()
+	want := nvidiaToolkit(o, g.All).Desire()
 	p.add(want.Resources...)
 	p.cause(rankToolkit, status.Active, want.Note)
 	w.Toolkit, w.generatesSpec = gpu.NVIDIA, len(g.Chosen) == 0 && want.Describes
@@ -91,7 +91,7 @@ func (nvidiaVendor) desire(o Observed, g GPUs, w *Worker) (p part) {
 // nvidiaToolkit returns the input for the decision on NVIDIA's toolkit.
 func nvidiaToolkit(o Observed, gpus []gpu.GPU) nvidia.Toolkit {
 	t := nvidia.Toolkit{
-		Version: o.Config.Driver.NVIDIAContainerToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config),
+		Version: o.Config.Driver.NVIDIAContainerToolkit, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config),
 		GPUs: gpus, Seen: o.NVIDIAToolkit, Now: o.Now,
 	}
 	if o.Machine.LXD() {

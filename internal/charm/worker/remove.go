@@ -97,5 +97,5 @@ func removeGPUs(o role.Observed, why string) []plan.Resource {
 	for _, v := range gpu.Vendors() {
 		rs = append(rs, vendors[v].uninstall(o, why)...)
 	}
-	return append(rs, cdi.Gone{Why: why})
+	return append(rs, cdi.Absent{Why: why})
 }

@@ -277,16 +277,15 @@ func TestTagCanContainTheUnitName(t *testing.T) {
 // set, and tasks get no guessed architecture. The GPUs and the worker's tags are
 // unaffected.
 func TestUnknownArchitectureIsReported(t *testing.T) {
-	const cause = "hip-arches: the kernel does not tell the architecture of 1 of the 4 GPUs of tasks; set the option to what tasks shall build for, such as gfx942"
+	const cause = "the kernel reports no architecture for 1 of the 4 GPUs of tasks; add the one to build for to task-env, such as HIP_ARCHES=gfx942"
 	for name, c := range map[string]struct {
 		set    map[string]any
 		causes []status.Cause
 		arches string
 	}{
 		"nobody says":        {nil, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
-		"the option says":    {map[string]any{"hip-arches": "gfx90a,gfx942"}, nil, "gfx90a,gfx942"},
 		"task-env says":      {map[string]any{"task-env": "HIP_ARCHES=gfx90a"}, nil, "gfx90a"},
-		"as far as it knows": {map[string]any{"hsa-override-gfx-version": "auto"}, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
+		"as far as it knows": {map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=auto"}, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
 	} {
 		set := map[string]any{"compute-runtime": "rocm"}
 		for k, v := range c.set {

@@ -36,10 +36,10 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 		want map[string]string
 	}{
 		"architectures":        {"mi210x4", nil, map[string]string{"HIP_ARCHES": "gfx90a"}},
-		"what to build for":    {"mi210x4", map[string]any{"hip-arches": "gfx942,gfx90a:xnack-:sramecc+"}, map[string]string{"HIP_ARCHES": "gfx942,gfx90a:sramecc+:xnack-"}},
-		"no override needed":   {"amd", map[string]any{"hsa-override-gfx-version": "auto"}, map[string]string{"HIP_ARCHES": "gfx1100"}},
-		"override of an APU":   {"apu-gfx1103", map[string]any{"hsa-override-gfx-version": "auto"}, map[string]string{"HIP_ARCHES": "gfx1103", "HSA_OVERRIDE_GFX_VERSION": "11.0.0"}},
-		"override by value":    {"amd", map[string]any{"hsa-override-gfx-version": "10.3.0"}, map[string]string{"HIP_ARCHES": "gfx1100", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}},
+		"what to build for":    {"mi210x4", map[string]any{"task-env": "HIP_ARCHES=gfx942,gfx90a:xnack-:sramecc+"}, map[string]string{"HIP_ARCHES": "gfx942,gfx90a:sramecc+:xnack-"}},
+		"no override needed":   {"amd", map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=auto"}, map[string]string{"HIP_ARCHES": "gfx1100"}},
+		"override of an APU":   {"apu-gfx1103", map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=auto"}, map[string]string{"HIP_ARCHES": "gfx1103", "HSA_OVERRIDE_GFX_VERSION": "11.0.0"}},
+		"override by value":    {"amd", map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=10.3.0"}, map[string]string{"HIP_ARCHES": "gfx1100", "HSA_OVERRIDE_GFX_VERSION": "10.3.0"}},
 		"the operator's wins":  {"amd", map[string]any{"task-env": `HIP_ARCHES=gfx1030 NOTE="a b"`}, map[string]string{"HIP_ARCHES": "gfx1030", "NOTE": "a b"}},
 		"nothing without auto": {"apu-gfx1103", nil, map[string]string{"HIP_ARCHES": "gfx1103"}},
 	} {
@@ -142,28 +142,25 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 
 func TestExporterOptionsAreFlags(t *testing.T) {
 	report := " --usage.report=" + role.UsageReport
-	for option, tt := range map[string]struct {
-		set  bool
-		want string
-	}{
-		"exporter-dcgm-aliases":   {true, report + " --dcgm-aliases\n"},
-		"exporter-pcie-bandwidth": {false, report + " --collect.pcie-bandwidth=false\n"},
-		"exporter-usage":          {false, " --collect.usage=false\n"},
+	for metrics, flags := range map[string]string{
+		"usage,pcie-bandwidth":              report + "\n",
+		"usage,pcie-bandwidth,dcgm-aliases": report + " --dcgm-aliases\n",
+		"usage":                             report + " --collect.pcie-bandwidth=false\n",
+		"pcie-bandwidth":                    " --collect.usage=false\n",
+		"":                                  " --collect.usage=false --collect.pcie-bandwidth=false\n",
 	} {
-		for _, changed := range []bool{false, true} {
-			d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", option: tt.set == changed}), nil)
-			layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
-			require.True(t, ok)
-			require.Equal(t, changed, strings.Contains(layer, tt.want), "%s: %s", option, layer)
-			require.Equal(t, option != "exporter-usage" || !changed, strings.Contains(layer, "--usage.write="), "who uses the GPUs is looked up by root")
-		}
+		d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "gpu-metrics": metrics}), nil)
+		layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
+		require.True(t, ok)
+		require.Contains(t, layer, flags, metrics)
+		require.Equal(t, strings.Contains(metrics, "usage"), strings.Contains(layer, "--usage.write="), "who uses the GPUs is looked up by root")
 	}
 }
 
 // NVIDIA GPUs have no flags for users and quarantine.
 func TestUnitWithNVIDIAGPUsHasExporterAndHelper(t *testing.T) {
 	for _, sharing := range []string{"shared", "exclusive"} {
-		o := observed(t, hosttest.Host(t, "both-passed"), map[string]any{"compute-runtime": "cuda", "gpu-sharing": sharing, "exporter-dcgm-aliases": true})
+		o := observed(t, hosttest.Host(t, "both-passed"), map[string]any{"compute-runtime": "cuda", "gpu-sharing": sharing, "gpu-metrics": "dcgm-aliases"})
 		o.NVIDIA = []string{"0", "all"}
 		d := Desire(o, nil)
 		require.True(t, d.Exporter)

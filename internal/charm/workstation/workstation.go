@@ -83,7 +83,7 @@ func Refresh(h host.Host, s Selection) (want []plan.Resource, notes []string, er
 	case spec == nil:
 		notes = append(notes, "this machine has no AMD GPU that a container could use; "+wellknown.Command+
 			" gpu list shows why")
-		want = append(want, cdi.Gone{Why: "no AMD GPU is present"})
+		want = append(want, cdi.Absent{Why: "no AMD GPU is present"})
 	default:
 		file, err := cdi.File(spec)
 		if err != nil {
@@ -201,5 +201,5 @@ func Remove(ctx context.Context, h host.Host, wrapper string) (want []plan.Resou
 		return want, err
 	}
 	shared, err := Share(h.Root)
-	return append(append(want, shared...), cdi.Gone{Why: "the package is being removed"}), err
+	return append(append(want, shared...), cdi.Absent{Why: "the package is being removed"}), err
 }

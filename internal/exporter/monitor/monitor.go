@@ -191,7 +191,7 @@ func (m *Monitor) await(g *GPU, read *flight[reading.State], deadline <-chan tim
 	state, answered := read.wait(deadline)
 	if answered {
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)
-		m.identity(g.Device, state.Identity, true)
+		m.setIdentity(g.Device, state.Identity)
 		g.Device.Name = cmp.Or(state.Identity.Model, g.Device.Name)
 		return
 	}
@@ -199,7 +199,7 @@ func (m *Monitor) await(g *GPU, read *flight[reading.State], deadline <-chan tim
 	file, now := r.At(), m.now()
 	m.count(strconv.Itoa(g.Device.Index), reading.Failure{File: file, Errno: reading.SignalTimeout})
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = reading.State{Identity: m.identity(g.Device, reading.Identity{}, false), Hangs: r.Missed(now)}
+	g.State = reading.State{Identity: m.lastIdentity(g.Device), Hangs: r.Missed(now)}
 	g.Device.Name = cmp.Or(g.State.Identity.Model, g.Device.Name)
 }
 
@@ -288,15 +288,19 @@ func (m *Monitor) read(g *GPU, found search) (*flight[reading.State], func()) {
 	})
 }
 
-// identity keeps a device's labels stable while it does not answer.
-func (m *Monitor) identity(d reading.Device, id reading.Identity, answered bool) reading.Identity {
+// setIdentity keeps the identity of a device that answered, for lastIdentity.
+func (m *Monitor) setIdentity(d reading.Device, id reading.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.Index = 0 // the index changes if neighbours are added or removed
-	if answered {
-		m.ids[d] = id
-		return id
-	}
+	m.ids[d] = id
+}
+
+// lastIdentity keeps a device's labels stable while it does not answer.
+func (m *Monitor) lastIdentity(d reading.Device) reading.Identity {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d.Index = 0
 	if before, ok := m.ids[d]; ok {
 		return before
 	}

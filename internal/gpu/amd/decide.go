@@ -12,27 +12,30 @@ type InstallDriver string
 
 // Values of InstallDriver.
 const (
-	DriverAuto   InstallDriver = "auto"   // only if the GPUs have no driver
-	DriverAlways InstallDriver = "always" // also instead of the kernel's own driver
-	DriverNever  InstallDriver = "never"
+	DriverAuto    InstallDriver = "auto"    // only if the GPUs have no driver
+	DriverAlways  InstallDriver = "always"  // also for integrated GPUs
+	DriverReplace InstallDriver = "replace" // also instead of a driver that the charm did not install
+	DriverNever   InstallDriver = "never"
 )
 
-// ToolsSMI is the value of rocm-tools that installs rocm-smi.
-const ToolsSMI = "smi"
+// Always reports whether the operator requires AMD's driver, with or without a replacement.
+func (i InstallDriver) Always() bool { return i == DriverAlways || i == DriverReplace }
+
+// UsecaseSMI is the value of rocm-usecases that installs rocm-smi. It is none of AMD's use
+// cases.
+const UsecaseSMI = "smi"
 
 // Wanted holds the options of the driver and of ROCm.
 type Wanted struct {
-	App, Unit         string   // for texts; "" if unknown
-	Version           string   // rocm-version: a row's ROCm; "" means the newest row for this machine
-	BaseURL           string   // rocm-base-url; "" means BaseURL
-	Usecases          []string // rocm-usecases
-	InstallDriver     InstallDriver
-	AllowDriverChange bool
-	AllowReboot       bool
-	ModuleParams      string // amdgpu-module-params
-	DeviceMode        DeviceMode
-	Tools             string // none, smi
-	MinDisk           uint64 // min-disk-gb in bytes; 0 disables the check
+	App, Unit     string   // for texts; "" if unknown
+	Version       string   // rocm-version: a row's ROCm; "" means the newest row for this machine
+	BaseURL       string   // rocm-base-url; "" means BaseURL
+	Usecases      []string // rocm-usecases
+	InstallDriver InstallDriver
+	AllowReboot   bool
+	ModuleParams  string // amdgpu-module-params
+	DeviceMode    DeviceMode
+	MinDisk       uint64 // free bytes on / to install the driver; 0 disables the check
 }
 
 // setCommand returns the command that sets an option.
@@ -69,12 +72,11 @@ type Decision struct {
 }
 
 // Decide decides on the driver and on AMD's user space of a machine, as a pure function of
-// facts and options. A foreign driver that serves GPUs stays unless the options replace it:
-// allow-driver-change together with install-driver=always or another rocm-version. Every
-// state with a problem has remedies.
+// facts and options. A foreign driver stays without install-driver=replace. Every state with a
+// problem has remedies.
 func Decide(f DriverFacts, w Wanted) Decision {
 	d := decideDriver(f, w)
-	if w.Tools == ToolsSMI || len(w.Usecases) > 0 {
+	if len(w.Usecases) > 0 {
 		d = decideUserSpace(d, f, w)
 	}
 	d.Install = d.Driver || d.Tools || len(d.Usecases) > 0
@@ -99,13 +101,14 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	if d.Driver && d.Release.ROCm != r.ROCm {
 		r = d.Release
 	}
-	d.Release, d.Tools, d.Usecases = r, w.Tools == ToolsSMI, w.Usecases
+	d.Release, d.Tools = r, slices.Contains(w.Usecases, UsecaseSMI)
+	d.Usecases = slices.DeleteFunc(slices.Clone(w.Usecases), func(u string) bool { return u == UsecaseSMI })
 	return d
 }
 
 func refuseUserSpace(d Decision, reason, remedy string, w Wanted) Decision {
-	d.Reason += "; rocm-tools and rocm-usecases are not installed: " + reason
-	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.setCommand("rocm-tools=none rocm-usecases="))
+	d.Reason += "; rocm-usecases are not installed: " + reason
+	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.setCommand("rocm-usecases="))
 	return d
 }
 
@@ -197,8 +200,8 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 		d.Reason = "the driver is the host's, and it has none loaded"
 		d.Remedies = []string{"on the host: sudo modprobe amdgpu"}
 	}
-	if w.InstallDriver == DriverAlways {
-		d.Reason += "; install-driver=always can do nothing in a container"
+	if w.InstallDriver.Always() {
+		d.Reason += fmt.Sprintf("; install-driver=%s can do nothing in a container", w.InstallDriver)
 		d.Remedies = append(d.Remedies, w.setCommand("install-driver=auto"))
 	}
 	return d
@@ -239,11 +242,11 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 			Reason: no + ", though amdgpu " + r.DKMSVersion + " of ROCm " + r.ROCm + " is loaded", Remedies: []string{
 				"see why: sudo dmesg | grep -i amdgpu", "try another release: juju run " + w.unit() +
 					" rocm-matrix, then " + w.setCommand("rocm-version=<one of them>")}}
-	case installed && has.Version != r.Package(f.Series) && !f.OwnsDriver() && !w.AllowDriverChange:
+	case installed && has.Version != r.Package(f.Series) && !f.OwnsDriver() && w.InstallDriver != DriverReplace:
 		return Decision{State: StateUnsupported, Reason: no + ", and amdgpu-dkms " + has.Version +
 			" is not the charm's to replace",
 			Remedies: []string{"see why it does not: sudo dmesg | grep -i amdgpu",
-				"let the charm change it to amdgpu " + r.DKMSVersion + ": " + w.setCommand("allow-driver-change=true")}}
+				"let the charm change it to amdgpu " + r.DKMSVersion + ": " + w.setCommand("install-driver=replace")}}
 	case w.InstallDriver == DriverAuto && !slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != APU }):
 		return Decision{State: StateUnsupported, Reason: no +
 			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
@@ -313,10 +316,10 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 			"boot a kernel whose headers apt has: sudo apt-get update && sudo apt-get install linux-generic, "+
 				"then juju ssh "+w.unit()+" sudo reboot")
 	case w.MinDisk > 0 && f.Disk < w.MinDisk:
-		return refuse(StateNone, fmt.Sprintf("%.1f GB are free on /, and min-disk-gb is %d", float64(f.Disk)/gigabyte,
-			w.MinDisk/gigabyte),
+		return refuse(StateNone, fmt.Sprintf("%.1f GB are free on /, and preflight-limits has disk=%d",
+			float64(f.Disk)/gigabyte, w.MinDisk/gigabyte),
 			"make room: sudo apt-get clean; see what is large with sudo du -xh --max-depth=2 / | sort -h | tail",
-			"or lower the bar: "+w.setCommand("min-disk-gb=<GB>"))
+			"or lower the bar: "+w.setCommand("preflight-limits=disk=<GB>"))
 	}
 	for _, p := range f.Packages {
 		if p.Held && (p.Name == driverPackage || p.Name == driverPackage+"-firmware") &&

@@ -93,7 +93,7 @@ func decideBound(f DriverFacts, w Wanted, free, bound []PCIGPU) Decision {
 		d.Remedies = []string{"see why: sudo dmesg | grep -i amdgpu"}
 		if want, err := FindRelease(w.Version, f.Series, f.Kernel); err == nil && !f.newerThan(want, w) {
 			d.Remedies = append(d.Remedies, "or let the charm install AMD's driver: "+
-				w.setCommand("install-driver=always allow-driver-change=true"))
+				w.setCommand("install-driver=replace"))
 		}
 	}
 	return d
@@ -105,7 +105,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 	has, installed := f.Package(driverPackage)
 	row, known := releaseOfDriver(has.Version, f.Module.Version)
 	newer := f.newerThan(want, w)
-	asked := w.InstallDriver == DriverAlways || w.InstallDriver != DriverNever && w.Version != ""
+	asked := w.InstallDriver.Always() || w.InstallDriver != DriverNever && w.Version != ""
 	switch {
 	case f.OwnsDriver() && w.InstallDriver != DriverNever: // installed by the charm, which keeps or changes it
 		if w.Version == "" && installed && known && row.Package(f.Series) == has.Version {
@@ -130,7 +130,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 		return keptDriver(f, row, known, want)
 	case asked && werr != nil:
 		return unknownRelease(werr, w)
-	case asked && w.AllowDriverChange && !(installed && has.Version == want.Package(f.Series)):
+	case w.InstallDriver == DriverReplace && !(installed && has.Version == want.Package(f.Series)):
 		return planInstall(Decision{State: StateSupported, Release: want}, f, w,
 			fmt.Sprintf("%s is to be changed to amdgpu %s of ROCm %s", f.driverName(), want.DKMSVersion, want.ROCm))
 	case known:
@@ -146,7 +146,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 				"see what is known to work: juju run " + w.unit() + " rocm-matrix"}}
 		if werr == nil {
 			d.Remedies = append(d.Remedies, fmt.Sprintf("let the charm change it to amdgpu %s: %s", want.DKMSVersion,
-				w.setCommand("install-driver=always allow-driver-change=true")))
+				w.setCommand("install-driver=replace")))
 		}
 		return d
 	}
@@ -196,11 +196,11 @@ func (f DriverFacts) driverName() string {
 	return "the amdgpu of kernel " + f.Kernel
 }
 
-// needsApproval adds that a driver change requires allow-driver-change.
+// needsApproval adds that a driver change requires install-driver=replace.
 func needsApproval(d Decision, f DriverFacts, w Wanted, want Release) Decision {
-	d.Reason += fmt.Sprintf("; amdgpu %s of ROCm %s is not put in its place without allow-driver-change",
+	d.Reason += fmt.Sprintf("; amdgpu %s of ROCm %s is not put in its place without install-driver=replace",
 		want.DKMSVersion, want.ROCm)
-	d.Remedies = append(d.Remedies, "let the charm replace it: "+w.setCommand("allow-driver-change=true"),
+	d.Remedies = append(d.Remedies, "let the charm replace it: "+w.setCommand("install-driver=replace"),
 		"or keep it: "+w.setCommand("install-driver=auto rocm-version="))
 	return d
 }

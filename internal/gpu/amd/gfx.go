@@ -54,17 +54,14 @@ func OverrideGFX(gfx []string) (string, error) {
 	case 1:
 		return order[0], nil
 	}
-	return "", fmt.Errorf("hsa-override-gfx-version: auto can't serve %s at once; choose GPUs of one kind with "+
-		"gpu-device-ids, or set a value", strings.Join(Archs(gfx), " and "))
+	return "", fmt.Errorf("task-env: HSA_OVERRIDE_GFX_VERSION=auto can't serve %s at once; choose GPUs of one kind "+
+		"with gpu-device-ids, or set a value", strings.Join(Archs(gfx), " and "))
 }
 
-// HIPArches returns the build targets of tasks: the operator's, otherwise the GPUs'
-// architectures from the kernel. An unknown architecture is an error, because a build for a
-// wrong guess fails late, or runs wrong.
-func HIPArches(gfx, operator []string) ([]string, error) {
-	if len(operator) > 0 {
-		return operator, nil
-	}
+// HIPArches returns the build targets of tasks: the GPUs' architectures from the kernel. An
+// unknown architecture is an error, because a build for a wrong guess fails late, or runs
+// wrong.
+func HIPArches(gfx []string) ([]string, error) {
 	unknown := 0
 	for _, g := range gfx {
 		if g == "" {
@@ -72,8 +69,8 @@ func HIPArches(gfx, operator []string) ([]string, error) {
 		}
 	}
 	if unknown > 0 {
-		return nil, fmt.Errorf("hip-arches: the kernel does not tell the architecture of %d of the %d GPUs of "+
-			"tasks; set the option to what tasks shall build for, such as gfx942", unknown, len(gfx))
+		return nil, fmt.Errorf("the kernel reports no architecture for %d of the %d GPUs of tasks; add the one to build "+
+			"for to task-env, such as HIP_ARCHES=gfx942", unknown, len(gfx))
 	}
 	return Archs(gfx), nil
 }

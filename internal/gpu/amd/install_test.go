@@ -37,7 +37,7 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	g.f = DriverFacts{Kind: Metal, Kernel: rigKernel, BootID: "b1", GPUs: []PCIGPU{{PCI: "0000:03:00.0"}}}
 	g.f.Series, g.f.Arch = "noble", "amd64"
-	g.w = Wanted{BaseURL: mirror(t), Tools: ToolsSMI}
+	g.w = Wanted{BaseURL: mirror(t), Usecases: []string{UsecaseSMI}}
 	g.d = Decision{State: StateNone, Install: true, Driver: true, Tools: true, Usecases: []string{"hip"}, Release: release}
 	g.e = Environment{Key: fmt.Sprintf("%x", sha1.Sum(keyFile)), Now: hosttest.Now}
 	hosttest.Put(t, g.h.Root, initramfsTool, "")

@@ -87,8 +87,8 @@ type ToolkitRelease struct {
 	Unknown string // why the charm does not choose it; "" for a row that it chooses
 }
 
-// ToolkitReleases returns the table of AMD's container toolkit, oldest first. An empty
-// amd-container-toolkit-version selects the newest row without Unknown.
+// ToolkitReleases returns the table of AMD's container toolkit, oldest first. Without
+// a version in amd-container-toolkit the newest row without Unknown is installed.
 func ToolkitReleases() []ToolkitRelease {
 	return []ToolkitRelease{
 		{Version: "1.2.0", Date: "2025-11", Source: "AMD's installation page and its release notes"},

@@ -127,31 +127,31 @@ func ObserveToolkit(r host.Root) (ToolkitState, error) {
 	return ToolkitState{Package: p, Driver: r.Exists(driverDir), Attempt: ReadAttempt(r)}, nil
 }
 
-// ToolkitWant holds the resources for a Toolkit. At most one of Note and Blocked is set,
+// ToolkitDesired holds the resources for a Toolkit. At most one of Note and Blocked is set,
 // each a text for the unit's status.
-type ToolkitWant struct {
+type ToolkitDesired struct {
 	Resources []plan.Resource
 	Note      string // the unit works without the toolkit
 	Missing   string // why auto continues without the toolkit on this base, only for check-status
 	Blocked   string // the operator must change this first
 }
 
-// Want decides on the toolkit. After a failed attempt it returns the same result until the
+// Desire decides on the toolkit. After a failed attempt it returns the same result until the
 // pause is over or an option changes.
-func (t Toolkit) Want() ToolkitWant {
-	forget := ToolkitWant{Resources: []plan.Resource{
+func (t Toolkit) Desire() ToolkitDesired {
+	forget := ToolkitDesired{Resources: []plan.Resource{
 		resource.Absent{Path: attemptPath, Why: "nothing is left to be tried again"}}}
 	if t.Mode == ToolkitSkip {
 		return forget
 	}
 	t.Version = cmp.Or(t.Version, DefaultToolkit())
 	if problem := t.malformed(); problem != "" {
-		return ToolkitWant{Blocked: problem}
+		return ToolkitDesired{Blocked: problem}
 	}
 	if problem := t.impossible(); problem != "" {
 		text := notInstalled + ": " + problem
 		if t.Mode == ToolkitRequired {
-			return ToolkitWant{Blocked: text + ", or set amd-container-toolkit=auto"}
+			return ToolkitDesired{Blocked: text + ", or set amd-container-toolkit=auto"}
 		}
 		if why := MissingToolkit(t.Series); why != "" {
 			if !t.Seen.Package.Installed() {
@@ -167,7 +167,7 @@ func (t Toolkit) Want() ToolkitWant {
 		last = nil
 	}
 	if t.Mode == ToolkitAuto && last != nil && last.Pausing(t.Now) {
-		return ToolkitWant{Note: ToolkitNote(last)}
+		return ToolkitDesired{Note: ToolkitNote(last)}
 	}
 	source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Version},
 		Suites: []string{t.Series}, Components: []string{"main"}, Architectures: []string{t.Arch}, SignedBy: keyPath}
@@ -175,7 +175,7 @@ func (t Toolkit) Want() ToolkitWant {
 	if last != nil {
 		number = last.Attempt + 1
 	}
-	return ToolkitWant{Resources: []plan.Resource{resource.Chain{
+	return ToolkitDesired{Resources: []plan.Resource{resource.Chain{
 		Links: []plan.Resource{
 			resource.AptKey{Path: keyPath, URL: t.base() + keyURL, Fingerprint: cmp.Or(t.fingerprint, KeyFingerprint),
 				Proxies: t.Proxies, Remedy: keyRemedy},
@@ -194,7 +194,7 @@ var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 // malformed describes invalid values that would become part of a URL.
 func (t Toolkit) malformed() string {
 	if !versionForm.MatchString(t.Version) {
-		return fmt.Sprintf("amd-container-toolkit-version: %q is not empty or a version like %s", t.Version,
+		return fmt.Sprintf("amd-container-toolkit: %q is not auto, required, skip or a version such as %s", t.Version,
 			DefaultToolkit())
 	}
 	u, err := url.Parse(t.base())

@@ -46,12 +46,12 @@ func mirror(t *testing.T) string {
 }
 
 // hook is one run: observe, decide, plan, apply.
-func hook(t *testing.T, h host.Host, k Toolkit) (ToolkitWant, plan.Plan, []plan.Note, error) {
+func hook(t *testing.T, h host.Host, k Toolkit) (ToolkitDesired, plan.Plan, []plan.Note, error) {
 	t.Helper()
 	var err error
 	k.Seen, err = ObserveToolkit(h.Root)
 	require.NoError(t, err)
-	w := k.Want()
+	w := k.Desire()
 	p, err := plan.Diff(context.Background(), h, w.Resources...)
 	require.NoError(t, err)
 	notes, err := p.Apply(context.Background(), nil)
@@ -103,7 +103,7 @@ Signed-By: /etc/apt/keyrings/concourse-ci-amd.gpg`, text)
 	k.fingerprint = ""
 	k.Seen, err = ObserveToolkit(h.Root)
 	require.NoError(t, err)
-	p, err = plan.Diff(context.Background(), h, k.Want().Resources...)
+	p, err = plan.Diff(context.Background(), h, k.Desire().Resources...)
 	require.NoError(t, err)
 	require.Equal(t, "replace apt key /etc/apt/keyrings/concourse-ci-amd.gpg", p[0].Op, "outside tests the key is AMD's")
 	require.Contains(t, p[0].Why, KeyFingerprint)
@@ -189,9 +189,9 @@ func TestInstalledToolkitStaysWithoutItsDriver(t *testing.T) {
 func TestEmptyToolkitVersionIsTheNewestThatIsKnown(t *testing.T) {
 	require.Equal(t, "1.2.0", DefaultToolkit())
 	_, _, k := unit(t, "")
-	want := k.Want()
+	want := k.Desire()
 	k.Version = ""
-	require.Equal(t, want, k.Want())
+	require.Equal(t, want, k.Desire())
 }
 
 func TestToolkitRefusesValuesThatWouldEndUpInAURL(t *testing.T) {
@@ -328,7 +328,7 @@ func TestStoppedHookIsNotAFailedAttempt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.On("apt-get update", func(host.Command) (string, error) { cancel(); return "", context.Canceled })
 	k.Seen.Driver = true
-	p, err := plan.Diff(ctx, h, k.Want().Resources...)
+	p, err := plan.Diff(ctx, h, k.Desire().Resources...)
 	require.NoError(t, err)
 	_, err = p.Apply(ctx, nil)
 	require.NoError(t, err)

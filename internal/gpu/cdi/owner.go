@@ -59,7 +59,7 @@ func Foreign(r host.Root) (bool, error) {
 	return there && !own, err
 }
 
-// Keep moves a foreign description to saved, from which Gone restores it. Descriptions that
+// Keep moves a foreign description to saved, from which Absent restores it. Descriptions that
 // were moved earlier stay, too.
 type Keep struct{}
 
@@ -104,24 +104,24 @@ func earlierSaved(r host.Root) (string, error) {
 	}
 }
 
-// Gone removes the charm's description and restores the previous one. A foreign description
+// Absent removes the charm's description and restores the previous one. A foreign description
 // stays.
-type Gone struct{ Why string }
+type Absent struct{ Why string }
 
 // Diff implements plan.Resource.
-func (g Gone) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+func (a Absent) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	there, own, err := own(h.Root)
 	if err != nil || there && !own {
 		return nil, err
 	}
 	if _, err := h.Lstat(saved); err == nil {
 		// One rename does both, so that an interrupted run leaves no intermediate state.
-		return plan.Plan{{Op: "put " + Path + " back as it was before", Why: g.Why, Do: func(context.Context) error {
+		return plan.Plan{{Op: "put " + Path + " back as it was before", Why: a.Why, Do: func(context.Context) error {
 			return os.Rename(h.Path(saved), h.Path(Path))
 		}}}, nil
 	}
 	if !there {
 		return nil, nil
 	}
-	return plan.Plan{{Op: "remove " + Path, Why: g.Why, Do: func(context.Context) error { return h.Remove(Path) }}}, nil
+	return plan.Plan{{Op: "remove " + Path, Why: a.Why, Do: func(context.Context) error { return h.Remove(Path) }}}, nil
 }

@@ -28,7 +28,7 @@ func TestRemovalRestoresThePreviousFile(t *testing.T) {
 		h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
 		hosttest.Put(t, h.Root, "/etc/cdi/other.json", "{}")
 		hosttest.Put(t, h.Root, Path, before)
-		require.Empty(t, apply(t, h, Gone{"compute-runtime is none"}), name)
+		require.Empty(t, apply(t, h, Absent{"compute-runtime is none"}), name)
 		require.Equal(t, before, content(t, h), name)
 
 		r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
@@ -39,10 +39,10 @@ func TestRemovalRestoresThePreviousFile(t *testing.T) {
 		require.Empty(t, apply(t, h, Keep{}), name)
 		require.Empty(t, apply(t, h, r), name)
 
-		require.Len(t, apply(t, h, Gone{"compute-runtime is none"}), 1, name)
+		require.Len(t, apply(t, h, Absent{"compute-runtime is none"}), 1, name)
 		require.Equal(t, before, content(t, h), name)
 		require.False(t, h.Exists(saved), name)
-		require.Empty(t, apply(t, h, Gone{"compute-runtime is none"}), name)
+		require.Empty(t, apply(t, h, Absent{"compute-runtime is none"}), name)
 		require.True(t, h.Exists("/etc/cdi/other.json"), name)
 	}
 }
@@ -57,7 +57,7 @@ func TestSecondForeignDescriptionKeepsTheFirst(t *testing.T) {
 		apply(t, h, Keep{})
 		apply(t, h, r)
 	}
-	apply(t, h, Gone{"compute-runtime is none"})
+	apply(t, h, Absent{"compute-runtime is none"})
 	require.Equal(t, "third", content(t, h))
 	kept, err := h.Glob(saved + "*")
 	require.NoError(t, err)
@@ -91,11 +91,11 @@ func TestOwnDescriptionIsRemoved(t *testing.T) {
 	r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
 	require.NoError(t, err)
 	h, _ := install(t, r)
-	p := apply(t, h, Gone{"compute-runtime is none"})
+	p := apply(t, h, Absent{"compute-runtime is none"})
 	require.Len(t, p, 1)
 	require.Equal(t, "compute-runtime is none", p[0].Why)
 	require.False(t, h.Exists(Path))
-	require.Empty(t, apply(t, h, Gone{""}))
+	require.Empty(t, apply(t, h, Absent{""}))
 }
 
 // The charm's descriptions named no slots once, and had annotations instead. An upgrade

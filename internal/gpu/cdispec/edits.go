@@ -46,7 +46,7 @@ func (e *Edits) add(file string, v rawjson.Value) error {
 		{"deviceNodes", rawjson.Array}, {"mounts", rawjson.Array}, {"hooks", rawjson.Array}, {"env", rawjson.Array},
 		{"additionalGids", rawjson.Array}, {"netDevices", rawjson.Array}, {"intelRdt", rawjson.Object},
 	} {
-		member, err := v.Of(part.key, part.kind)
+		member, err := v.Member(part.key, part.kind)
 		if err == nil && part.kind == rawjson.Object && !member.None() {
 			err = fmt.Errorf("%s: %w", part.key, errUnsupported)
 		}
@@ -192,7 +192,7 @@ func (e *Edits) addHook(v rawjson.Value) error {
 			out = rawjson.AppendStrings(append(append(append(out, `,"`...), list...), `":`...), texts)
 		}
 	}
-	timeout, err := v.Of("timeout", rawjson.Number)
+	timeout, err := v.Member("timeout", rawjson.Number)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

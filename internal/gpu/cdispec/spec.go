@@ -63,10 +63,10 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 	if s.Kind, err = root.StringOf("kind"); err != nil {
 		return "", err
 	}
-	if s.edits, err = root.Of("containerEdits", rawjson.Object); err != nil {
+	if s.edits, err = root.Member("containerEdits", rawjson.Object); err != nil {
 		return "", err
 	}
-	devices, err := root.Of("devices", rawjson.Array)
+	devices, err := root.Member("devices", rawjson.Array)
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 		if d.Name, err = v.StringOf("name"); err != nil {
 			return "", fmt.Errorf("devices: %w", err)
 		}
-		annotations, err := v.Of("annotations", rawjson.Object)
+		annotations, err := v.Member("annotations", rawjson.Object)
 		if err != nil {
 			return "", fmt.Errorf("device %s: %w", d.Name, err)
 		}
@@ -84,7 +84,7 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 			return "", fmt.Errorf("device %s: %w", d.Name, err)
 		}
 		d.PCI = cmp.Or(d.PCI, wellknown.PCIOf(d.Name))
-		if d.edits, err = v.Of("containerEdits", rawjson.Object); err != nil {
+		if d.edits, err = v.Member("containerEdits", rawjson.Object); err != nil {
 			return "", fmt.Errorf("device %s: %w", d.Name, err)
 		}
 		s.Devices = append(s.Devices, d)
@@ -94,7 +94,7 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 
 // Nodes returns the paths of the device's own nodes, sorted. They distinguish devices.
 func (d Device) Nodes() (paths []string, err error) {
-	list, err := d.edits.Of("deviceNodes", rawjson.Array)
+	list, err := d.edits.Member("deviceNodes", rawjson.Array)
 	if err != nil {
 		return nil, fmt.Errorf("cannot use CDI spec %s: %w", d.Spec.File, err)
 	}

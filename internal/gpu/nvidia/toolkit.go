@@ -105,30 +105,30 @@ func ReadAttempt(r host.Root) *resource.Attempt {
 	return resource.ReadAttempt(r, attemptPath, undescribed)
 }
 
-// Want holds the resources for a Toolkit. Note is a text for the unit's status.
-type Want struct {
+// Desired holds the resources for a Toolkit. Note is a text for the unit's status.
+type Desired struct {
 	Resources []plan.Resource
 	Note      string
 	// Describes means that Resources include the description, so that a run may create it.
 	Describes bool
 }
 
-// Want decides on the toolkit. A foreign description and a foreign toolkit stay.
-func (t Toolkit) Want() Want {
+// Desire decides on the toolkit. A foreign description and a foreign toolkit stay.
+func (t Toolkit) Desire() Desired {
 	if t.Seen.Foreign {
-		return Want{Resources: []plan.Resource{resource.Absent{Path: attemptPath,
+		return Desired{Resources: []plan.Resource{resource.Absent{Path: attemptPath,
 			Why: "nothing is left to be tried again"}}}
 	}
 	own := !t.Seen.Tool || t.Seen.Installed || t.Seen.Package.Broken()
 	if problem := t.problem(); own && problem != "" {
-		return Want{Note: undescribed + ": " + problem}
+		return Desired{Note: undescribed + ": " + problem}
 	}
 	last := t.Seen.Attempt
 	if last != nil && last.Inputs != t.inputs() {
 		last = nil
 	}
 	if last != nil && last.Pausing(t.Now) {
-		return Want{Note: last.Text()}
+		return Desired{Note: last.Text()}
 	}
 	number := 1
 	if last != nil {
@@ -148,7 +148,7 @@ func (t Toolkit) Want() Want {
 				Proxies: t.Proxies}}}
 	}
 	c.Links = append(c.Links, specified{From: t.from(), Container: t.Container})
-	return Want{Resources: []plan.Resource{c}, Describes: true}
+	return Desired{Resources: []plan.Resource{c}, Describes: true}
 }
 
 // Refresh returns only the description, generated again if the charm generated it before.
@@ -167,7 +167,7 @@ func (t Toolkit) problem() string {
 	u, err := url.Parse(t.base())
 	switch {
 	case t.Version != "" && !versionForm.MatchString(t.Version):
-		return fmt.Sprintf("nvidia-container-toolkit-version: %q is not a version like 1.17.8", t.Version)
+		return fmt.Sprintf("nvidia-container-toolkit: %q is not auto or a version such as 1.17.8", t.Version)
 	case err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" &&
 		u.Scheme != "https":
 		return "the repository's address is not a URL like " + BaseURL

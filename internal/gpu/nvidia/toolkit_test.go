@@ -63,12 +63,12 @@ func installed(t *testing.T, h host.Host, version string) {
 }
 
 // hook is one run: observe, decide, plan, apply.
-func hook(t *testing.T, h host.Host, k Toolkit) (w Want, ops []string, notes []plan.Note) {
+func hook(t *testing.T, h host.Host, k Toolkit) (w Desired, ops []string, notes []plan.Note) {
 	t.Helper()
 	var err error
 	k.Seen, err = Observe(h.Root)
 	require.NoError(t, err)
-	w = k.Want()
+	w = k.Desire()
 	ops, notes = apply(t, h, w.Resources...)
 	return w, ops, notes
 }
@@ -241,7 +241,7 @@ func TestValuesOfAURLAreChecked(t *testing.T) {
 		change func(*Toolkit)
 		want   string
 	}{
-		{func(k *Toolkit) { k.Version = "newest" }, `nvidia-container-toolkit-version: "newest" is not a version like 1.17.8`},
+		{func(k *Toolkit) { k.Version = "newest" }, `nvidia-container-toolkit: "newest" is not auto or a version such as 1.17.8`},
 		{func(k *Toolkit) { k.Arch = "s390x" }, "NVIDIA has no packages for s390x, only for amd64 and arm64"},
 		{func(k *Toolkit) { k.BaseURL = "file:///x" }, "the repository's address is not a URL like " + BaseURL},
 		{func(k *Toolkit) { k.BaseURL = "http://u:p@x" }, "the repository's address is not a URL like " + BaseURL},

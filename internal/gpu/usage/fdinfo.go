@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -65,9 +66,9 @@ func parseInfo(text string) info {
 			if name, ok := strings.CutPrefix(key, "drm-engine-"); ok {
 				in.addEngine(name, value)
 			} else if name, ok := strings.CutPrefix(key, "drm-resident-"); ok {
-				in.addMemory(name, value, &resident, true)
+				in.addResident(name, value, &resident)
 			} else if name, ok := strings.CutPrefix(key, "drm-memory-"); ok {
-				in.addMemory(name, value, &resident, false)
+				in.addMemory(name, value, &resident)
 			}
 		}
 	}
@@ -83,15 +84,26 @@ func parseID(text string, bits int) (uint64, bool) {
 	return n, true
 }
 
-func (in *info) addMemory(name, value string, resident *[numKinds]bool, better bool) {
-	for k, kind := range kinds[:kindKFD] {
-		if kind != name || resident[k] && !better {
-			continue
-		}
-		if n, ok := parseSize(value); ok {
-			in.memory[k], resident[k] = n, better
-		}
+// addResident reads drm-resident-*.
+func (in *info) addResident(name, value string, resident *[numKinds]bool) {
+	if k, n, ok := parseMemory(name, value); ok {
+		in.memory[k], resident[k] = n, true
 	}
+}
+
+// addMemory reads drm-memory-*, unless addResident had the value.
+func (in *info) addMemory(name, value string, resident *[numKinds]bool) {
+	if k, n, ok := parseMemory(name, value); ok && !resident[k] {
+		in.memory[k] = n
+	}
+}
+
+func parseMemory(name, value string) (kind int, n int64, ok bool) {
+	if kind = slices.Index(kinds[:kindKFD], name); kind < 0 {
+		return 0, 0, false
+	}
+	n, ok = parseSize(value)
+	return kind, n, ok
 }
 
 // addEngine reads "1234 ns". The capacity of an engine has a similar key but no unit.

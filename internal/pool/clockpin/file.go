@@ -29,27 +29,39 @@ type file struct {
 
 func (f *file) close() { unix.Close(f.fd) }
 
-// lock opens a GPU's file and locks it. Without make it returns nil if the file is missing.
-func (p Pins) lock(name string, make bool) (*file, error) {
+// create opens a GPU's file and locks it. It makes a missing file.
+func (p Pins) create(name string) (*file, error) {
 	if !IsWholeGPU(name) {
-		return nil, fmt.Errorf("cannot pin GPU %q: its name is no PCI address", name)
+		return nil, notWholeGPU(name)
 	}
-	flags := unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
-	if make {
-		err := os.MkdirAll(filepath.Dir(p.Dir), 0o755)
-		if err == nil {
-			err = os.MkdirAll(p.Dir, 0o700)
-		}
-		if err != nil {
-			return nil, err
-		}
-		flags |= unix.O_CREAT
+	if err := os.MkdirAll(filepath.Dir(p.Dir), 0o755); err != nil {
+		return nil, err
 	}
-	path := filepath.Join(p.Dir, name)
-	fd, err := unix.Open(path, flags, 0o600)
-	if errors.Is(err, unix.ENOENT) && !make {
+	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	return p.lockWith(name, unix.O_CREAT)
+}
+
+// lock opens a GPU's file and locks it. It returns nil if the file is missing.
+func (p Pins) lock(name string) (*file, error) {
+	if !IsWholeGPU(name) {
+		return nil, notWholeGPU(name)
+	}
+	f, err := p.lockWith(name, 0)
+	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
+	return f, err
+}
+
+func notWholeGPU(name string) error {
+	return fmt.Errorf("cannot pin GPU %q: its name is no PCI address", name)
+}
+
+func (p Pins) lockWith(name string, flags int) (*file, error) {
+	path := filepath.Join(p.Dir, name)
+	fd, err := unix.Open(path, flags|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", path, err)
 	}

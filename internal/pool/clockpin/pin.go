@@ -58,7 +58,7 @@ var errBusy = errors.New("another process is at it")
 
 // Set pins a GPU that the task has leased. After an error the GPU is unchanged.
 func (p Pins) Set(c Card, t Task) error {
-	f, err := p.lock(c.Name, true)
+	f, err := p.create(c.Name)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (p Pins) Restore(name, dir string, holder Holder) (was *Record, err error) 
 
 // open locks a GPU's file, nil if it is missing, and returns the pin if it is valid.
 func (p Pins) open(name string, holder Holder) (f *file, valid *Record, boot string, err error) {
-	if f, err = p.lock(name, false); f == nil || err != nil {
+	if f, err = p.lock(name); f == nil || err != nil {
 		return nil, nil, "", err
 	}
 	if boot, err = p.boot(); err == nil {

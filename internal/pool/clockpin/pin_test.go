@@ -161,7 +161,7 @@ func TestGPUWithDamagedFileIsRestored(t *testing.T) {
 func TestWaitForALockedFileIsShort(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.set("c1", Standard))
-	f, err := w.pins.lock(gpu, false)
+	f, err := w.pins.lock(gpu)
 	require.NoError(t, err)
 	defer f.close()
 	require.ErrorIs(t, w.set("c2", Standard), errBusy)

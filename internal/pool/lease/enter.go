@@ -23,7 +23,7 @@ func (l Leases) Enter(c Call, gpus []int) error {
 	if err := l.checkIndexes(gpus); err != nil {
 		return err
 	}
-	dir, err := l.openDir(true)
+	dir, err := l.createDir()
 	if err != nil {
 		return err
 	}

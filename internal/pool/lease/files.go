@@ -10,20 +10,31 @@ import (
 
 const countersName = "counters"
 
-// openDir opens the directory of leases. If it is missing, openDir makes it with create,
-// and otherwise returns -1.
-func (l Leases) openDir(create bool) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Open(l.Dir, flags, 0)
+const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// openDir opens the directory of leases. It returns -1 if the directory is missing.
+func (l Leases) openDir() (int, error) {
+	fd, err := unix.Open(l.Dir, dirFlags, 0)
 	if errors.Is(err, unix.ENOENT) {
-		if !create {
-			return -1, nil
-		}
+		return -1, nil
+	}
+	return l.checkDir(fd, err)
+}
+
+// createDir opens the directory of leases, and makes it if it is missing.
+func (l Leases) createDir() (int, error) {
+	fd, err := unix.Open(l.Dir, dirFlags, 0)
+	if errors.Is(err, unix.ENOENT) {
 		l.before("mkdir", l.Dir)
 		if err = unix.Mkdir(l.Dir, 0o700); err == nil || errors.Is(err, unix.EEXIST) {
-			fd, err = unix.Open(l.Dir, flags, 0)
+			fd, err = unix.Open(l.Dir, dirFlags, 0)
 		}
 	}
+	return l.checkDir(fd, err)
+}
+
+// checkDir checks the result of opening the directory of leases.
+func (l Leases) checkDir(fd int, err error) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w; it has to be a directory of mode "+
 			"0700, no link: remove what is there, and it is made anew", l.Dir, err)
@@ -66,13 +77,14 @@ func isPlain(name string) bool {
 	return name != "" && len(name) <= 200 && name[0] != '.'
 }
 
-// openFile opens a file below dir for reading and writing. With create it makes a missing
-// file.
-func openFile(dir int, name string, create bool) (int, error) {
-	flags := unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
-	if create {
-		flags |= unix.O_CREAT
-	}
+// openFile opens a file below dir for reading and writing.
+func openFile(dir int, name string) (int, error) { return openWith(dir, name, 0) }
+
+// createFile is openFile, and makes a missing file.
+func createFile(dir int, name string) (int, error) { return openWith(dir, name, unix.O_CREAT) }
+
+func openWith(dir int, name string, flags int) (int, error) {
+	flags |= unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 	for {
 		fd, err := unix.Openat(dir, name, flags, 0o600)
 		if err != unix.EINTR {

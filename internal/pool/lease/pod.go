@@ -88,7 +88,7 @@ func (l Leases) startPodCall(gpus []int) (k *podCall, err error) {
 	if k.boot, err = l.boot(); err != nil {
 		return nil, err
 	}
-	if k.dir, err = l.openDir(true); err != nil {
+	if k.dir, err = l.createDir(); err != nil {
 		return nil, err
 	}
 	if k.slots, err = l.lock(k.dir, k.gpus); err != nil {

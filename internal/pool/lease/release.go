@@ -11,7 +11,7 @@ import (
 // Cancel ends the lease that this process took for a container, if its create fails.
 // Otherwise the lease ends with the process.
 func (l Leases) Cancel(container string) error {
-	dir, err := l.openDir(false)
+	dir, err := l.openDir()
 	if dir < 0 || err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (l Leases) Release(gpu int, force bool) (State, error) {
 	if err := l.checkIndexes([]int{gpu}); err != nil {
 		return State{}, err
 	}
-	dir, err := l.openDir(true)
+	dir, err := l.createDir()
 	if err != nil {
 		return State{}, err
 	}

@@ -140,7 +140,7 @@ func (l Leases) EndRemaining(signal func(Process, unix.Signal) error) (ended []R
 	if err != nil || !slices.ContainsFunc(states, func(s State) bool { return s.Held && s.TaskEnded }) {
 		return nil, err
 	}
-	dir, err := l.openDir(false)
+	dir, err := l.openDir()
 	if dir < 0 || err != nil {
 		return nil, err
 	}

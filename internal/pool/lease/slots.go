@@ -40,7 +40,7 @@ func (l Leases) lock(dir int, gpus []int) (locked slots, err error) {
 	slices.SortFunc(s, func(a, b slot) int { return strings.Compare(a.name, b.name) })
 	for i := range s {
 		l.before("open", s[i].name)
-		if s[i].fd, err = openFile(dir, s[i].name, true); err == nil {
+		if s[i].fd, err = createFile(dir, s[i].name); err == nil {
 			err = flock(s[i].fd, unix.LOCK_EX)
 		}
 		if err != nil {

@@ -16,7 +16,7 @@ func (l Leases) Read() (states []State, c Counters, err error) {
 	if err := l.checkNames(); err != nil {
 		return nil, c, err
 	}
-	dir, err := l.openDir(false)
+	dir, err := l.openDir()
 	if err != nil {
 		return nil, c, err
 	}
@@ -44,7 +44,7 @@ func (l Leases) Read() (states []State, c Counters, err error) {
 
 // readShared returns the content of a GPU's file without spaces.
 func readShared(dir int, name string) ([]byte, error) {
-	fd, err := openFile(dir, name, false)
+	fd, err := openFile(dir, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
@@ -64,7 +64,7 @@ func readShared(dir int, name string) ([]byte, error) {
 // It ignores errors, because a missing number in a metric must not cost a task its GPU.
 func (l Leases) count(dir int, change func(*Counters)) {
 	l.before("open", countersName)
-	fd, err := openFile(dir, countersName, true)
+	fd, err := createFile(dir, countersName)
 	if err != nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (l Leases) count(dir int, change func(*Counters)) {
 }
 
 func (l Leases) readCounters(dir int) (Counters, error) {
-	fd, err := openFile(dir, countersName, false)
+	fd, err := openFile(dir, countersName)
 	if errors.Is(err, unix.ENOENT) {
 		return Counters{}, nil
 	}

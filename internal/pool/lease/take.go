@@ -28,7 +28,7 @@ func (l Leases) CountRefusal(err error) {
 	if !errors.As(err, &refused) {
 		return
 	}
-	dir, err := l.openDir(true)
+	dir, err := l.createDir()
 	if err != nil {
 		return // as in count
 	}
@@ -57,7 +57,7 @@ func (l Leases) Try(c Call, w Want) ([]int, error) {
 	if w.Of != nil {
 		w.Of = of
 	}
-	dir, err := l.openDir(true)
+	dir, err := l.createDir()
 	if err != nil {
 		return nil, err
 	}

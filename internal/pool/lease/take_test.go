@@ -204,7 +204,7 @@ func TestFailedWriteLeasesNothing(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b")
 	c := w.call("c1", w.spawn(""))
-	dir, err := l.openDir(true)
+	dir, err := l.createDir()
 	require.NoError(t, err)
 	defer unix.Close(dir)
 	s, err := l.lock(dir, l.all())

@@ -125,7 +125,7 @@ func (r *Record) updateGPUs(l Look) {
 		if s.GFX != "" {
 			g.GFX = s.GFX
 		}
-		g.step(l, s.State == health.Critical)
+		g.step(l, s.State)
 		if !l.TasksUnknown {
 			g.OpenIn = s.openElsewhere(l)
 		}
@@ -142,7 +142,7 @@ func (r *Record) updateGPUs(l Look) {
 			continue
 		}
 		g.ActiveFaults = []health.Fault{{Kind: missing}}
-		g.step(l, true)
+		g.step(l, health.Critical)
 		now = append(now, g)
 	}
 	r.GPUs = now
@@ -158,7 +158,7 @@ func boardOf(name string) string {
 }
 
 // step updates one GPU from a look that saw it, or found it missing.
-func (g *GPU) step(l Look, critical bool) {
+func (g *GPU) step(l Look, state health.State) {
 	var fresh []health.Fault
 	g.Acknowledged, fresh = splitAcknowledged(g.Acknowledged, g.ActiveFaults)
 	if l.Policy != Auto || g.QuarantinedBy == ByHand {
@@ -166,7 +166,7 @@ func (g *GPU) step(l Look, critical bool) {
 		return
 	}
 	gate := slices.IndexFunc(fresh, isGate)
-	low := gate < 0 && critical && len(fresh) > 0
+	low := gate < 0 && state == health.Critical && len(fresh) > 0
 	switch {
 	case !low:
 		g.CriticalSince = nil

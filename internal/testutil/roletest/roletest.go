@@ -52,12 +52,23 @@ var WebSecrets = sync.OnceValue(func() concourse.WebSecrets {
 	return s
 })
 
-// GPUWorker returns the report of a unit with that many AMD GPUs.
-func GPUWorker(unit string, gpus int, exclusive, limited bool) model.Worker {
-	return model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
-		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus, Exclusive: exclusive, Limited: limited,
+// GPUWorker returns the report of a unit with that many AMD GPUs. Without an option all
+// tasks share them.
+func GPUWorker(unit string, gpus int, options ...func(*relation.WorkerGPUs)) model.Worker {
+	w := model.Worker{Unit: unit, Key: "ssh-ed25519 AAAA " + unit, Name: strings.ReplaceAll(unit, "/", "-"),
+		GPUs: relation.WorkerGPUs{Runtime: "rocm", Count: gpus,
 			Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: gpus}}}}
+	for _, o := range options {
+		o(&w.GPUs)
+	}
+	return w
 }
+
+// Exclusive is an option of GPUWorker: no two tasks use a GPU at the same time.
+func Exclusive(g *relation.WorkerGPUs) { g.Exclusive = true }
+
+// Limited is Exclusive on a worker that limits its tasks itself.
+func Limited(g *relation.WorkerGPUs) { g.Exclusive, g.Limited = true, true }
 
 // Reporting returns the worker with a report of each GPU, valid since a time. GPUs in out
 // are withheld. If the worker leases GPUs, those in held are leased.

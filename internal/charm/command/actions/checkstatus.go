@@ -112,13 +112,13 @@ func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[strin
 
 func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Web.Up {
-		r.addCause("web", c.CheckWeb(ctx, u.Want.Web, false), u.Want.Web.URL)
+		r.addCause("web", c.CheckWeb(ctx, u.Want.Web, charm.Unchanged), u.Want.Web.URL)
 		db := u.Want.Web.Database
 		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker.Up {
 		r.addCause(
-			"worker", c.SettledWorker(ctx, u.Want.Worker, false),
+			"worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
 			"healthy and registered at "+u.Want.Worker.TSA.Host,
 		)
 	}

@@ -97,15 +97,15 @@ func TestFleetRunsOnWebsOnly(t *testing.T) {
 
 // fleet returns one worker of each kind.
 func fleet() []model.Worker {
-	mixed := roletest.GPUWorker("mixed/0", 3, true, false)
+	mixed := roletest.GPUWorker("mixed/0", 3, roletest.Exclusive)
 	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
-	nvidia := roletest.GPUWorker("nvidia/0", 2, false, false)
+	nvidia := roletest.GPUWorker("nvidia/0", 2)
 	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
 	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
-	mi350 := roletest.GPUWorker("mi350/0", 1, true, true)
+	mi350 := roletest.GPUWorker("mi350/0", 1, roletest.Limited)
 	mi350.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 1}}
-	return []model.Worker{roletest.GPUWorker("gpu/0", 8, false, false), // of an older charm, as it does not tell of each
-		roletest.Reporting(roletest.GPUWorker("gpu/1", 8, true, true), hosttest.Now.Add(-20*time.Minute), []int{2, 5}, []int{0, 2}),
+	return []model.Worker{roletest.GPUWorker("gpu/0", 8), // of an older charm, as it does not tell of each
+		roletest.Reporting(roletest.GPUWorker("gpu/1", 8, roletest.Limited), hosttest.Now.Add(-20*time.Minute), []int{2, 5}, []int{0, 2}),
 		roletest.Reporting(mi350, hosttest.Now.Add(-3*time.Hour), []int{0}, nil),
 		roletest.Reporting(mixed, hosttest.Now.Add(-time.Second), []int{0, 2}, nil), nvidia, old}
 }
@@ -113,7 +113,7 @@ func fleet() []model.Worker {
 // A quarantined GPU exists, and is not available to builds.
 func TestRequiredArchitectureWithoutGPUsInServiceIsWithheld(t *testing.T) {
 	results := func(out ...int) map[string]any {
-		w := roletest.Reporting(roletest.GPUWorker("gpu/0", 2, false, false), hosttest.Now, out, nil)
+		w := roletest.Reporting(roletest.GPUWorker("gpu/0", 2), hosttest.Now, out, nil)
 		got, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), coveredBy([]model.Worker{w}, "gfx942"), nil)
 		require.NoError(t, err)
 		return got

@@ -27,7 +27,7 @@ func TestDriverPlanBeforeTheFirstHook(t *testing.T) {
 	require.NoError(t, model.Save(c.Host.Root, model.Facts{}, model.Facts{Unit: "rocm-worker/3", Config: map[string]any{"mode": "worker", "install-driver": "sometimes"}}))
 	b.Reset()
 	require.NoError(t, c.ShowDriver(t.Context(), &b))
-	require.Contains(t, b.String(), `wrong option: install-driver: "sometimes" is not one of auto, always, never`)
+	require.Contains(t, b.String(), `wrong option: install-driver: "sometimes" is not one of auto, always, replace, never`)
 }
 
 // The reset shows its plan and changes nothing by default.

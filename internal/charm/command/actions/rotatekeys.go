@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
@@ -68,7 +69,7 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string
 	}
 	results := map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}
 	if want.Web.Up {
-		if cause := c.CheckWeb(ctx, want.Web, true); cause != nil {
+		if cause := c.CheckWeb(ctx, want.Web, charm.Restarted); cause != nil {
 			return results, fmt.Errorf("cannot reach the web with its new keys: %s", cause.Text)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
@@ -50,7 +51,7 @@ func (c *Actions) restartServices(ctx context.Context, u unitState, params map[s
 			return map[string]any{"restarted": strings.Join(units, " ")}, err
 		}
 	}
-	causes := c.Check(ctx, u.Want, true)
+	causes := c.Check(ctx, u.Want, charm.Restarted)
 	results := map[string]any{"restarted": strings.Join(units, " ")}
 	for _, cause := range causes {
 		if cause.Kind != status.Active {
