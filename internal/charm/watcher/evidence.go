@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/gpu/kernellog"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -56,7 +57,7 @@ func (u *Unit) kernelLines(run quarantine.Run) (lines []string, unread string) {
 func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 	list, err := quarantine.ReadEvidence(u.Host.Root)
 	switch {
-	case errors.Is(err, quarantine.ErrDamaged):
+	case errors.Is(err, statefile.ErrDamaged):
 		return fmt.Errorf("%w; remove the file, it is begun anew", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf(

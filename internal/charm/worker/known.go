@@ -1,14 +1,12 @@
 package worker
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
@@ -32,17 +30,11 @@ type knownGPU struct {
 	UniqueID  string `json:"unique_id,omitempty"`
 }
 
-// ReadKnown reads GPUsFile. A damaged file is ignored: the only loss is a warning.
-func ReadKnown(r host.Root) (k KnownGPUs, err error) {
-	data, err := r.ReadFile(GPUsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return k, nil
-	}
-	if err == nil && json.Unmarshal(data, &k) != nil {
-		return KnownGPUs{}, nil
-	}
-	return k, err
-}
+// knownState is disposable: the only loss is a warning.
+var knownState = statefile.File[KnownGPUs]{Path: GPUsFile, Mode: 0o600, Disposable: true}
+
+// ReadKnown reads GPUsFile.
+func ReadKnown(r host.Root) (KnownGPUs, error) { return knownState.Read(r) }
 
 // ObserveKnown reads the previous GPUs of the unit.
 func (o *Observed) ObserveKnown(r host.Root) (err error) {
@@ -57,13 +49,9 @@ func (k KnownGPUs) Write(r host.Root) error {
 		return err
 	}
 	if k.Runtime == "" {
-		return r.Remove(GPUsFile)
+		return knownState.Remove(r)
 	}
-	data, err := json.Marshal(k)
-	if err != nil {
-		return err
-	}
-	return r.WriteFile(GPUsFile, append(data, '\n'), 0o600)
+	return knownState.Write(r, k)
 }
 
 // update returns the GPUs to record from now on, and the addresses of the missing GPUs.

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"path"
@@ -37,10 +36,8 @@ func (o *Observed) ObserveLinks(r host.Root) {
 // read the leases themselves. The values are only shown to people, so an old or unreadable
 // report is ignored.
 func (o *Observed) observeLeases(h host.Host) {
-	data, err := h.ReadFile(LeaseReport)
-	var r monitor.LeaseReport
-	if o.Config.GPUSharing != config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil ||
-		h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
+	r, err := monitor.LeaseFile(LeaseReport).Read(h.Root)
+	if o.Config.GPUSharing != config.Exclusive || err != nil || h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
 		return
 	}
 	o.Leased = map[string]bool{}

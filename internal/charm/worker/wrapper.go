@@ -2,7 +2,6 @@ package worker
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"concourse-ci-machine/internal/gpu/nvidia"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/oci/engines"
+	"concourse-ci-machine/internal/oci/wrapperfile"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -146,13 +146,12 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 }
 
 func wrapperFile(config oci.Config) (f resource.File, err error) {
-	data, err := json.Marshal(config)
+	data, err := wrapperfile.File.Encode(config)
 	if err == nil {
 		err = oci.CheckConfig(data)
 	}
-	// task-env may hold a secret, so only root can read the file. The wrapper accepts only
-	// files of root.
-	return resource.File{Path: oci.DefaultConfig, Data: append(data, '\n'), Mode: 0o600, Owner: "root"}, err
+	// The wrapper accepts only files of root.
+	return resource.File{Path: wrapperfile.File.Path, Data: data, Mode: wrapperfile.File.Mode, Owner: "root"}, err
 }
 
 // taskEnv returns the environment of GPU tasks. The option task-env has precedence.

@@ -3,6 +3,7 @@ package monitor
 import (
 	"time"
 
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/clockpin"
@@ -54,12 +55,17 @@ type LeaseCounters struct {
 // each check of the GPUs by Pebble.
 const StaleLeases = 2 * time.Minute
 
+// LeaseFile declares the file of a LeaseReport.
+func LeaseFile(path string) statefile.File[LeaseReport] {
+	return statefile.File[LeaseReport]{Path: path, Mode: 0o644}
+}
+
 // readLeases reads the report for a snapshot.
 func (m *Monitor) readLeases() *LeaseReport {
 	if m.options.Leases == "" {
 		return nil
 	}
-	return decodeReport[LeaseReport](m, "leases", m.readReport("leases", m.options.Leases))
+	return decodeReport(m, "leases", LeaseFile(""), m.readReport("leases", m.options.Leases))
 }
 
 // find returns the lease of a device, nil if the report is stale or lacks the device.

@@ -113,7 +113,7 @@ func TestMachineThatCannotBeReadChangesNothing(t *testing.T) {
 	p, _, w, log := unit(t)
 	hosttest.Put(t, p.root, oci.DefaultConfig, "{")
 	turn(t, p)
-	require.Contains(t, p.trouble(), "cannot decode /etc/concourse-ci-machine/wrapper.json")
+	require.Contains(t, p.trouble(), "cannot read /etc/concourse-ci-machine/wrapper.json")
 	require.Empty(t, w.lists)
 	exclusive(t, p.root, 1)
 	turn(t, p)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/exporter/api"
@@ -138,8 +139,8 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 			reported[gpu.Slot(r.GPUs[i].PCI, r.GPUs[i].Partition)] = &r.GPUs[i]
 		}
 	}
-	service, err := quarantine.Read(c.Host.Root)
-	if err != nil && !errors.Is(err, quarantine.ErrDamaged) {
+	service, err := quarantine.RecordFile.Read(c.Host.Root)
+	if err != nil && !errors.Is(err, statefile.ErrDamaged) {
 		return err
 	}
 	all := []ListedGPU{}
