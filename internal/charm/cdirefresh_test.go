@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu"
@@ -103,7 +104,7 @@ func TestTasksWithGPUsAreRefusedAfterTheLastGPUIsRemoved(t *testing.T) {
 		require.Empty(t, wrapperNow(t, c.Host.Root).Missing)
 		inv, err := gpu.Discover(c.Host.Root)
 		require.NoError(t, err)
-		require.NoError(t, worker.KnownGPUs{Runtime: set["compute-runtime"].(string), PCI: []string{inv.GPUs[0].PCI}}.Write(c.Host.Root))
+		require.NoError(t, worker.KnownGPUs{Runtime: config.ComputeRuntime(set["compute-runtime"].(string)), PCI: []string{inv.GPUs[0].PCI}}.Write(c.Host.Root))
 		require.NoError(t, c.Host.Remove(inv.GPUs[0].Render.Path))
 		refresh(t, c)
 		now := wrapperNow(t, c.Host.Root)

@@ -101,8 +101,8 @@ func (c *Charm) rules(folder string, files ...ruleFile) (rules []byte, err error
 func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up listening) (b monitoringDatabags,
 	err error) {
 	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
-	gpus := cfg.Mode != "web" && slices.Contains([]string{"auto", "rocm", "cuda"}, cfg.ComputeRuntime)
-	webs := cfg.Mode != "worker" && cfg.EnableMetrics
+	gpus := cfg.Mode != config.ModeWeb && cfg.GPU.ComputeRuntime != config.RuntimeNone
+	webs := cfg.Mode != config.ModeWorker && cfg.Web.EnableMetrics
 	if b.silent = !gpus && !webs; b.silent {
 		b.agent, err = relation.NoCOSAgent()
 		return b, err
@@ -118,7 +118,7 @@ func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up liste
 		return b, err
 	}
 	switch {
-	case webs && cfg.Mode == "web":
+	case webs && cfg.Mode == config.ModeWeb:
 		all = append(all, webJobs("")...)
 	case webs && up.Web && w.Address != "": // with mode=auto only the leader is a web
 		all = append(all, webJobs(w.Address)...)
@@ -131,7 +131,7 @@ func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up liste
 	}
 	t := relation.Topology{Model: c.Event.ModelName, ModelUUID: c.Event.ModelUUID, App: c.Event.App(),
 		Unit: c.Event.Unit, Charm: charmName}
-	if up.GPU || up.Web && cfg.Mode == "web" {
+	if up.GPU || up.Web && cfg.Mode == config.ModeWeb {
 		b.unit = relation.ScrapeUnit(c.Event.Unit, w.Address)
 	}
 	if w.Leader {

@@ -9,6 +9,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/web"
@@ -105,7 +106,7 @@ func (c *Charm) publishRoute(ctx context.Context, facts model.Facts, want relati
 		return nil
 	}
 	address := l.Address
-	if facts.Mode() == "worker" {
+	if facts.Mode() == config.ModeWorker {
 		address = ""
 	}
 	app, err := want.Databag()

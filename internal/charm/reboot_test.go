@@ -26,7 +26,7 @@ func driven(t *testing.T, name string, set map[string]any, computes bool) worker
 	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
 	f, err := amd.ObserveDriver(t.Context(), h, worker.AMDMachine(machine.Observe(r), "amd64"))
 	require.NoError(t, err)
-	w := worker.DriverOptions(roletest.Config(t, options), "rocm-worker/0")
+	w := worker.DriverOptions(roletest.Config(t, options).Driver, "rocm-worker/0")
 	return worker.Worker{Driver: &worker.Driver{Decision: amd.Decide(f, w), Facts: f, Wanted: w, HasGPUs: computes}}
 }
 

@@ -22,19 +22,19 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 	if o.Shared() && c.Tools != nil && c.Event.Action == nil { // it writes a test file
 		o.Storage = release.SharedStorage(c.Host.Root)
 	}
-	version := o.Config.Version
+	version := o.Config.Release.Version
 	if version == "" {
 		version = web
 	}
 	attached := role.Attached(o.Facts.Resource)
 	if version == "" && !attached {
 		version = release.TestedVersion
-		if o.Config.AutoUpgrade {
+		if o.Config.Release.AutoUpgrade {
 			installed, _, _ := release.Installed(c.Host.Root)
 			var remark string
 			version, remark = release.Newest(ctx, c.Host, release.NewestQuery{Installed: installed,
 				Arch:  runtime.GOARCH,
-				Token: o.Config.GitHubToken, Proxy: role.ProxyOf(o.Facts, o.Config),
+				Token: o.Config.Release.GitHubToken, Proxy: role.ProxyOf(o.Facts, o.Config),
 				Offline: c.Tools == nil || c.Event.Action != nil})
 			if remark != "" {
 				o.Remarks = append(o.Remarks, remark)
@@ -42,9 +42,9 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 		}
 	}
 	r, err := release.Observe(c.Host.Root, release.Release{Version: version, Resource: o.Facts.Resource,
-		Mirror: o.Config.ReleaseMirror, SHA256: o.Config.ReleaseSHA256,
+		Mirror: o.Config.Release.Mirror, SHA256: o.Config.Release.SHA256,
 		Arch: runtime.GOARCH, Proxy: role.ProxyOf(o.Facts, o.Config), Shared: o.Shared(), Unit: o.Facts.Unit,
-		Token: o.Config.GitHubToken})
+		Token: o.Config.Release.GitHubToken})
 	if err == nil {
 		o.Release = r
 		o.ReleaseID, err = r.ID(c.Host.Root)

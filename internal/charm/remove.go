@@ -21,7 +21,7 @@ import (
 func desireRemoval(o role.Observed) role.Desired {
 	const why = "the unit is being removed"
 	d := role.Desired{Remove: true, Resources: slices.Concat(
-		worker.Stop(o, why, role.RunningTasks, o.Config.WorkerDrainTimeout), web.Stop(o, why), role.StopPebble(o, why))}
+		worker.Stop(o, why, role.RunningTasks, o.Config.Worker.DrainTimeout), web.Stop(o, why), role.StopPebble(o, why))}
 	if o.Event != "remove" {
 		return d
 	}

@@ -25,7 +25,7 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 		f.Web.Secret = map[string]string{}
 	}
 	s := f.Web.Secret
-	paths := predecessor.WebFiles(c.Host.Root, concourse.WebFiles(cfg.SharedStorage != "none"))
+	paths := predecessor.WebFiles(c.Host.Root, concourse.WebFiles(cfg.SharedStorage != config.StorageNone))
 	if f.Web.SecretID == "" && s[model.EncryptionKey] == "" && s[model.OldEncryptionKey] == "" {
 		// The database may be encrypted with a key that was removed from the option.
 		s[model.EncryptionKey], s[model.OldEncryptionKey] = predecessor.Encryption(c.Host.Root, paths)

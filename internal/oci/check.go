@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,22 +14,17 @@ import (
 )
 
 func (c *Config) setDefaults() {
-	standard := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
+	c.Containers = cmp.Or(c.Containers, Tasks)
+	c.State = cmp.Or(c.State, defaultState)
+	c.Nodes = cmp.Or(c.Nodes, DefaultNodes)
+	if f := c.Folders; f != nil {
+		f.Containers = cmp.Or(f.Containers, Tasks)
+		f.Readonly = cmp.Or(f.Readonly, Recursive)
 	}
-	standard(&c.Containers, Tasks)
-	standard(&c.State, defaultState)
-	standard(&c.Nodes, DefaultNodes)
-	if c.Folders != nil {
-		standard(&c.Folders.Containers, Tasks)
-		standard(&c.Folders.Readonly, Recursive)
-	}
-	if c.Leases != nil {
-		standard(&c.Leases.Dir, lease.DefaultDir)
-		if c.Leases.Bench != nil {
-			standard(&c.Leases.Bench.Dir, clockpin.DefaultDir)
+	if l := c.Leases; l != nil {
+		l.Dir = cmp.Or(l.Dir, lease.DefaultDir)
+		if l.Bench != nil {
+			l.Bench.Dir = cmp.Or(l.Bench.Dir, clockpin.DefaultDir)
 		}
 	}
 }
@@ -83,11 +79,15 @@ func (c *Config) check() error {
 	return c.Folders.check()
 }
 
-func checkContainers(s string, known ...string) error {
-	if !slices.Contains(known, s) {
-		return fmt.Errorf("containers: %q is not one of %s", s, strings.Join(known, ", "))
+func checkContainers(c Containers, known ...Containers) error {
+	var texts []string
+	for _, k := range known {
+		if c == k {
+			return nil
+		}
+		texts = append(texts, string(k))
 	}
-	return nil
+	return fmt.Errorf("containers: %q is not one of %s", c, strings.Join(texts, ", "))
 }
 
 func (f *Folders) check() error {

@@ -21,15 +21,18 @@ const (
 	EnvRuntime = "RUNC_AMD_RUNTIME"
 )
 
-// Values of Config.Containers.
+// Containers selects the containers that a setting is for.
+type Containers string
+
+// Values of Containers.
 const (
 	// Tasks gives GPUs only to containers of Concourse task steps. It is the default.
-	Tasks = "tasks"
+	Tasks Containers = "tasks"
 	// Asked gives GPUs to tasks and to containers of other engines that request them with a
 	// variable of Visible, with GPU_COUNT or with a CDI request.
-	Asked = "asked"
+	Asked Containers = "asked"
 	// All gives GPUs to every new container, including checks and gets.
-	All = "all"
+	All Containers = "all"
 )
 
 // ConfigVersion is the newest version of the config file's format, see rawjson.VersionKey.
@@ -42,7 +45,7 @@ type Config struct {
 	// Runtime is the absolute path of the real runc.
 	Runtime string `json:"runtime"`
 	// Containers is Tasks, Asked or All. Empty means Tasks.
-	Containers string `json:"containers,omitempty"`
+	Containers Containers `json:"containers,omitempty"`
 	// Specs lists the absolute paths of the CDI spec files (JSON) that describe Devices,
 	// usually only /etc/cdi/amd.json.
 	Specs []string `json:"specs,omitempty"`
@@ -94,7 +97,7 @@ type Folders struct {
 	// Names is empty.
 	Root string `json:"root"`
 	// Containers is Tasks or All. Empty means Tasks.
-	Containers string `json:"containers,omitempty"`
+	Containers Containers `json:"containers,omitempty"`
 	// Names lists the folders to bind. Empty means all. If a named folder cannot be bound,
 	// the container is refused.
 	Names []string `json:"names,omitempty"`

@@ -81,8 +81,8 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 			s["linux"].(map[string]any)["devices"].([]any)[0].(map[string]any)["type"] = "b"
 		}}, []string{"", ""}},
 	} {
-		for _, containers := range []string{Asked, Tasks} {
-			t.Run(name+", "+containers, func(t *testing.T) {
+		for _, containers := range []Containers{Asked, Tasks} {
+			t.Run(name+", "+string(containers), func(t *testing.T) {
 				b := exclusiveEngine(t, func(c *Config) { c.Containers = containers })
 				require.NoError(t, b.container(t, "c1", c.change...))
 				require.Equal(t, c.held, b.held(t))

@@ -12,7 +12,7 @@ func (to *Config) decodeField(key string, v rawjson.Value) (err error) {
 	case "runtime":
 		to.Runtime, err = decodeString[string](v)
 	case "containers":
-		to.Containers, err = decodeString[string](v)
+		to.Containers, err = decodeString[Containers](v)
 	case "specs":
 		to.Specs, err = decodeStrings(v)
 	case "devices":
@@ -46,7 +46,7 @@ func (to *Folders) decodeField(key string, v rawjson.Value) (err error) {
 	case "root":
 		to.Root, err = decodeString[string](v)
 	case "containers":
-		to.Containers, err = decodeString[string](v)
+		to.Containers, err = decodeString[Containers](v)
 	case "names":
 		to.Names, err = decodeStrings(v)
 	case "readonly":

@@ -104,6 +104,19 @@ func TestWhatAgesIsOnItsPage(t *testing.T) {
 	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "versions", b.String()+"\n"))
 }
 
+func TestSupportMatrixNamesTheVersionsInUse(t *testing.T) {
+	page := readFile(t, "docs/reference/support.md")
+	for _, p := range parts(t) {
+		if p.name == "AMD's container toolkit" {
+			continue // tasks do not need it
+		}
+		require.Contains(t, page, p.current, p.name)
+	}
+	for _, r := range amd.Releases() {
+		require.Contains(t, page, r.ROCm)
+	}
+}
+
 // A version that was tried and is not used is one that somebody forgot.
 func TestDefaultsAreTheNewestThatWereTried(t *testing.T) {
 	for _, p := range parts(t) {

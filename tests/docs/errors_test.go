@@ -37,7 +37,7 @@ func TestErrorsPageIsTheCharmsTable(t *testing.T) {
 			shows = append(shows, string(s.Source)+": "+what)
 		}
 		list("How it shows", "-", shows)
-		fmt.Fprintf(&b, "\nMore: [%s](%s)\n", strings.TrimPrefix(e.Link, "https://"), e.Link)
+		fmt.Fprintf(&b, "\n[The kernel's documentation](%s)\n", e.Link)
 	}
 	b.WriteString("\n")
 	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "errors", b.String()))
@@ -63,14 +63,22 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 		for _, g := range rules.Groups {
 			for _, r := range g.Rules {
 				expr := strings.ReplaceAll(strings.Join(strings.Fields(r.Expr), " "), "|", `\|`)
-				_, remedy, _ := strings.Cut(r.Annotations["description"], "What to do: ")
-				remedy = regexp.MustCompile(`\{\{ \$labels\.(?:juju_)?(\w+) \}\}`).ReplaceAllStringFunc(remedy, func(s string) string {
-					return strings.ToUpper(strings.TrimPrefix(strings.Trim(s, "{} "), "$labels."))
-				})
-				if strings.Contains(expr, "`") {
-					expr = "` " + expr + " `" // Markdown's form for code that has backticks itself
+				description := r.Annotations["description"]
+				_, remedy, found := strings.Cut(description, "What to do: ")
+				if !found { // its first command
+					remedy = regexp.MustCompile(`juju \w+ \{\{ [^:;]+`).FindString(description)
 				}
-				fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n", r.Alert, r.Labels["severity"], expr, cmp.Or(r.For, "at once"), strings.ReplaceAll(remedy, "JUJU_", ""))
+				named := func(text string) string {
+					upper := regexp.MustCompile(`\{\{ \$labels\.\w+ \}\}`).ReplaceAllStringFunc(text, func(s string) string {
+						return strings.ToUpper(strings.TrimPrefix(strings.Trim(s, "{} "), "$labels."))
+					})
+					return strings.ReplaceAll(upper, "JUJU_", "")
+				}
+				when := "`" + expr + "`"
+				if strings.HasPrefix(file, "loki") { // a query on lines of logs, which nobody reads
+					when = named(r.Annotations["summary"])
+				}
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Alert, r.Labels["severity"], when, cmp.Or(r.For, "at once"), named(remedy))
 			}
 		}
 		require.Greater(t, strings.Count(b.String(), "\n"), 2)

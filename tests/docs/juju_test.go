@@ -54,6 +54,8 @@ func TestWrongJujuCommandsAreFound(t *testing.T) {
 		"juju config web tls-enabled=perhaps":                         "tls-enabled: ",
 		"juju config web web-prot=80":                                 "no option web-prot",
 		"juju config web web-port=2222":                               "web-port: 2222",
+		"juju config ldap-integrator base_dn=dc=example,dc=com":       "",
+		"juju config ldap-integrator base-dn=dc=example,dc=com":       "no option base-dn",
 		"juju config postgresql x=y":                                  "no application of this charm",
 		"juju config web --reset versoin":                             "no option versoin",
 		"juju run web/leader rotate-keys keys=session":                "",

@@ -21,11 +21,11 @@ var jujuCommands = map[string]string{
 	"add-secret":         "",
 	"add-unit":           "-n=",
 	"attach-resource":    "",
-	"bootstrap":          "",
 	"config":             "--reset=",
 	"consume":            "",
 	"debug-log":          "--include= --replay",
-	"deploy":             "--config= --channel= --resource= --base= -n= --to=",
+	"deploy":             "--config= --channel= --resource= --base= -n= --to= --constraints=",
+	"destroy-controller": "--destroy-all-models --destroy-storage",
 	"download":           "",
 	"expose":             "",
 	"grant-secret":       "",
@@ -69,6 +69,11 @@ var (
 		"grafana-dashboards":                                  "",
 	}
 )
+
+// otherOptions are options of other charms that pages set, as their own files have them.
+var otherOptions = map[string][]string{
+	"ldap-integrator": {"urls", "base_dn", "starttls", "bind_dn", "bind_password"},
+}
 
 // jujuWorld is what the charm's files say.
 type jujuWorld struct {
@@ -156,6 +161,14 @@ func (w jujuWorld) jujuProblem(argv []string, span bool) string {
 		}
 		return w.givenProblem(flags)
 	case "config":
+		if other, ok := otherOptions[app]; ok {
+			for _, word := range args[1:] {
+				if name, _, _ := strings.Cut(word, "="); !slices.Contains(other, name) {
+					return "no option " + name
+				}
+			}
+			return ""
+		}
 		if !slices.Contains(ours, app) && !strings.HasPrefix(app, "<") {
 			return "no application of this charm: " + app
 		}
@@ -178,7 +191,11 @@ func (w jujuWorld) jujuProblem(argv []string, span bool) string {
 		}
 		return w.resourceProblem(args[1])
 	case "add-unit", "expose", "grant-secret", "refresh":
-		if app := args[len(args)-1]; !slices.Contains(ours, app) && !placeholder(app) {
+		app := args[len(args)-1]
+		if _, other := otherOptions[app]; verb == "grant-secret" && other {
+			return ""
+		}
+		if !slices.Contains(ours, app) && !placeholder(app) {
 			return "no application of this charm: " + app
 		}
 		return w.givenProblem(flags)

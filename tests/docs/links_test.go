@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 )
 
 var (
@@ -44,13 +45,44 @@ func slugs(md string) (out []string) {
 	return out
 }
 
-func TestEveryPageIsInTheIndex(t *testing.T) {
-	index := readFile(t, "docs/index.md")
-	for name := range pages(t) {
+// indexed matches an entry of a list in docs/index.md: title and page.
+var indexed = regexp.MustCompile(`(?m)^- \[([^\]]+)\]\(([^)]+)\)`)
+
+func TestEveryPageIsInTheIndexByItsTitle(t *testing.T) {
+	all := pages(t)
+	var listed, there []string
+	for _, m := range indexed.FindAllStringSubmatch(all["docs/index.md"], -1) {
+		listed = append(listed, m[2])
+		title, _, _ := strings.Cut(strings.TrimPrefix(all["docs/"+m[2]], "# "), "\n")
+		assert.Equal(t, title, m[1], m[2])
+	}
+	for name := range all {
 		if rest, ok := strings.CutPrefix(name, "docs/"); ok && rest != "index.md" {
-			require.Contains(t, index, "]("+rest+")")
+			there = append(there, rest)
 		}
 	}
+	require.ElementsMatch(t, there, listed)
+}
+
+func TestMenuOfTheSiteHasTheOrderOfTheIndex(t *testing.T) {
+	var site struct{ Nav yaml.Node }
+	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "mkdocs.yml")), &site))
+	var menu, want []string
+	var below func(n *yaml.Node)
+	below = func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode && strings.HasSuffix(n.Value, ".md") {
+			menu = append(menu, n.Value)
+		}
+		for _, c := range n.Content {
+			below(c)
+		}
+	}
+	below(&site.Nav)
+	want = append(want, "index.md")
+	for _, m := range indexed.FindAllStringSubmatch(readFile(t, "docs/index.md"), -1) {
+		want = append(want, m[2])
+	}
+	require.Equal(t, want, menu)
 }
 
 func TestFoldersOfTheArchitectureAreThoseOfTheTree(t *testing.T) {

@@ -12,58 +12,81 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-const optionsIntro = `# Options
+const optionsPage = "docs/reference/options.md"
 
-Set them with ` + "`juju config <application> <option>=<value>`" + `. A value that an option can't
-have is named in the unit's [status](status.md), together with all others, and
-nothing is changed until they are right. The charm acts on a change in the
-next hook, which Juju starts at once.
+// optionGroups maps the sections of the page to their options. A word that ends in "-" is a
+// prefix. The longest word that fits an option decides.
+var optionGroups = map[string]string{
+	"role":       "mode version auto-upgrade github-token release- shared-storage log-level http-proxy https-proxy no-proxy",
+	"web":        "web- external-url tls- encryption-key extra-worker-keys extra-web-flags container-placement-strategy default- max- gc-",
+	"login":      "initial-admin-username main-team-local-user extra-local-users",
+	"ldap":       "ldap- main-team-ldap-",
+	"oauth":      "oauth- main-team-oauth-",
+	"oidc":       "oidc- main-team-oidc-",
+	"vault":      "vault- secret-cache-",
+	"registries": "registry- enable-cache-streamed-volumes",
+	"worker":     "tag srv- containerd- worker- task-env",
+	"gpu":        "compute-runtime enable-gpu gpu- container-engines kubernetes hsa- hip- required-archs limit-gpu- amd-container- nvidia-",
+	"driver":     "rocm- install-driver allow- amdgpu- gpu-device-mode min-",
+	"exporter":   "enable-metrics prometheus-url exporter-",
+	"none":       "worker-procs max-concurrent-downloads",
+}
 
-An option that may be the URI of a Juju secret takes the text itself, too. With a
-secret nobody sees the text in ` + "`juju config`" + `:
+// groupOf returns the section of an option, "" if no word fits.
+func groupOf(option string) (section string) {
+	longest := 0
+	for name, words := range optionGroups {
+		for word := range strings.FieldsSeq(words) {
+			fits := word == option || strings.HasSuffix(word, "-") && strings.HasPrefix(option, word)
+			if fits && len(word) > longest {
+				section, longest = name, len(word)
+			}
+		}
+	}
+	return section
+}
 
-    juju add-secret ldap ldap-bind-pw#file=password.txt
-    juju grant-secret ldap <application>
-    juju config <application> ldap-bind-pw=secret:d0000000000000000000
+// common maps texts of many options to the words that the page explains at its top.
+var common = regexp.MustCompile(` May be the URI of a Juju secret\.|: the path of a PEM file on the units, or its text(?: \(juju config [^)]*\))?`)
 
-The URI is the one that ` + "`juju add-secret`" + ` prints. The text is that of the secret's
-key with the option's name, else of its key ` + "`value`" + `, else of its only key. A new
-revision of the secret takes effect by itself.
-
-Where the path of a PEM file is taken, its text is taken as well; the charm makes
-the file:
-
-    juju config <application> vault-ca-cert=@ca.pem
-
-This page is made from config.yaml; ` + "`go test ./tests/docs -update`" + ` writes it anew.
-
-`
-
-// optionsPage is docs/reference/options.md as config.yaml wants it.
-func optionsPage(t *testing.T) string {
+// optionTables returns the rows of each section, in the order of config.yaml.
+func optionTables(t *testing.T) map[string]string {
 	t.Helper()
 	var doc struct{ Options yaml.Node }
 	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "config.yaml")), &doc))
-	var b strings.Builder
-	b.WriteString(optionsIntro + "| option | type | default | what it does |\n|---|---|---|---|\n")
 	nodes := doc.Options.Content
 	require.NotEmpty(t, nodes)
-	for i := 0; i < len(nodes); i += 2 { // a mapping is keys and values in turn, in the file's order
-		var o struct{ Type, Default, Description string }
+	rows := map[string]string{}
+	for i := 0; i < len(nodes); i += 2 { // a mapping is keys and values in turn
+		var o struct{ Default, Description string }
 		require.NoError(t, nodes[i+1].Decode(&o))
-		standard := "empty"
+		standard := ""
 		if o.Default != "" {
-			standard = "`" + o.Default + "`"
+			standard = "`" + o.Default + "` "
 		}
-		text := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(strings.Join(strings.Fields(o.Description), " "))
+		text := common.ReplaceAllStringFunc(strings.Join(strings.Fields(o.Description), " "), func(phrase string) string {
+			if strings.HasPrefix(phrase, ":") {
+				return ": **PEM file**"
+			}
+			return " **Secret**."
+		})
+		text = strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text)
 		text = regexp.MustCompile("`[^`]*`").ReplaceAllStringFunc(text, func(span string) string {
 			return strings.ReplaceAll(span, "&lt;", "<") // code stands as it is
 		})
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", nodes[i].Value, o.Type, standard, text)
+		group := groupOf(nodes[i].Value)
+		require.NotEmpty(t, group, "%s is in no group of the page", nodes[i].Value)
+		rows[group] += fmt.Sprintf("| `%s` | %s| %s |\n", nodes[i].Value, standard, text)
 	}
-	return b.String()
+	return rows
 }
 
 func TestOptionsPageIsConfigYAML(t *testing.T) {
-	hosttest.Golden(t, root+"/docs/reference/options.md", optionsPage(t))
+	page := readFile(t, optionsPage)
+	rows := optionTables(t)
+	for section := range optionGroups {
+		require.NotEmpty(t, rows[section], "no option is in the group %s", section)
+		page = withSection(t, page, section, "\n| option | default | what it does |\n|---|---|---|\n"+rows[section]+"\n")
+	}
+	hosttest.Golden(t, root+"/"+optionsPage, page)
 }

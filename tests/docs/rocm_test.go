@@ -39,10 +39,6 @@ func releases() string {
 	for _, r := range amd.ToolkitReleases() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Version, r.Date, r.Source, cmp.Or(r.Unknown, "chosen if it is the newest"))
 	}
-	b.WriteString("\n## Why each row is here, and what it was checked against\n")
-	for _, r := range amd.Releases() {
-		fmt.Fprintf(&b, "\n**%s**: %s.\nChecked against: %s.\n", r.ROCm, r.Reason, r.Source)
-	}
 	return b.String()
 }
 

@@ -39,16 +39,8 @@ var tried = []string{"curl", "jq", "promtool"}
 // reason. A new one has to be put here, so that somebody has thought of it.
 var notRun = map[string]string{
 	// A newcomer's machine, before anything of this project is on it.
-	"ls -l /dev/kfd":                            "needs a GPU",
-	"sudo snap install lxd":                     "installs a program",
-	"sudo lxd init --auto":                      "another program's own",
-	`sudo usermod -aG lxd "$USER"`:              "changes a user",
-	"newgrp lxd":                                "starts a shell",
-	"sudo snap install juju --channel 3/stable": "installs a program",
-	"mkdir -p ~/.local/share":                   "a folder of the reader's",
-	"sudo snap install go --classic":            "installs a program",
-	"sudo apt-get update":                       "changes the machine",
-	"sudo apt-get install -y make git jq":       "installs packages",
+	"sudo snap install --classic concierge": "installs a program",
+	"sudo concierge prepare":                "changes the machine; TestTutorialDeploysItsBundle has its file",
 	// On a unit, or on an LXD host.
 	"touch no-release": "an empty file",
 	"git clone https://github.com/fourdollars/concourse-ci-machine": "fetches from the internet; TestClonesAreOfTheSource has the address",
@@ -79,6 +71,10 @@ var notRun = map[string]string{
 	"docker run --rm --runtime amd -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal rocm-smi":                        "tests/engines runs the same with an image of its own",
 	"podman --runtime amd run --rm -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal rocm-smi":                        "tests/engines runs the same with an image of its own",
 	"nerdctl run --rm --runtime /usr/local/bin/runc-amd-wrapper -e GPU_COUNT=1 rocm/rocm-terminal rocm-smi":     "tests/engines runs the same with an image of its own",
+	`sudo usermod -aG render,video "$USER"`:                                                                     "changes a user",
+	"docker run --rm --gpus all rocm/rocm-terminal rocm-smi":                                                    "needs Docker 29.3 and a GPU",
+	"docker run --rm --runtime amd --gpus all rocm/rocm-terminal rocm-smi":                                      "needs Docker 28.3 and a GPU",
+	"sudo ln -s runc-amd-wrapper /usr/local/bin/amd-container-runtime":                                          "root's folder",
 	"sudo systemctl reload docker":                                                                              "another program's service",
 	"sudo systemctl restart docker":                                                                             "another program's service",
 	"sudo systemctl restart containerd":                                                                         "another program's service",

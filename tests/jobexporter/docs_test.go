@@ -43,14 +43,13 @@ func withSection(t *testing.T, md, name, text string) string {
 
 func TestPageIsTheExporters(t *testing.T) {
 	var metrics strings.Builder
-	metrics.WriteString("| metric | type | labels | what it is |\n|---|---|---|---|\n")
+	metrics.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
 	for _, f := range jobexporter.Families() {
 		shown := ""
 		if len(f.Labels) > 0 {
 			shown = "`" + strings.Join(f.Labels, "`, `") + "`"
 		}
-		kind := strings.ToLower(f.Type.ToDTO().String())
-		fmt.Fprintf(&metrics, "| `%s` | %s | %s | %s |\n", f.Name, kind, shown, f.Help)
+		fmt.Fprintf(&metrics, "| `%s` | %s | %s |\n", f.Name, shown, f.Help)
 	}
 	file, err := login.Credentials{
 		URL: "https://10.0.0.2:8443", Username: "admin", Password: "...",

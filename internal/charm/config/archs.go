@@ -98,15 +98,15 @@ func distinct(all []string) (once []string) {
 func coverageOptions() []Option {
 	return []Option{
 		text("required-archs", "", func(c *Config, s string) (err error) {
-			c.RequiredArchs, err = archs(s)
+			c.Web.RequiredArchs, err = archs(s)
 			return err
 		}),
 		text("limit-gpu-tasks", "auto", func(c *Config, s string) error {
-			c.LimitGPUTasks = s == "auto"
+			c.Web.LimitGPUTasks = s == "auto"
 			return oneOf(s, "auto", "off")
 		}),
 		text("gpu-rerun", "auto", func(c *Config, s string) error {
-			c.GPURerun = s == "auto"
+			c.Web.GPURerun = s == "auto"
 			return oneOf(s, "auto", "off")
 		}),
 	}

@@ -19,7 +19,7 @@ func TestHipArchesAreDistinctAndNormalized(t *testing.T) {
 	} {
 		c, problems := Parse(map[string]any{"hip-arches": value}, nil)
 		require.Empty(t, problems, value)
-		require.Equal(t, want, strings.Join(c.HIPArches, " "), value)
+		require.Equal(t, want, strings.Join(c.GPU.HIPArches, " "), value)
 	}
 	for value, want := range map[string]string{
 		"gfx":                    `"gfx" is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them`,
@@ -42,8 +42,8 @@ func TestHipArchesAreDistinctAndNormalized(t *testing.T) {
 func TestRequiredArchsAreArchitecturesOfHardware(t *testing.T) {
 	c, problems := Parse(map[string]any{"required-archs": "gfx942,gfx90a, gfx942"}, nil)
 	require.Empty(t, problems)
-	require.Equal(t, []string{"gfx942", "gfx90a"}, c.RequiredArchs)
-	require.True(t, c.LimitGPUTasks)
+	require.Equal(t, []string{"gfx942", "gfx90a"}, c.Web.RequiredArchs)
+	require.True(t, c.Web.LimitGPUTasks)
 	for _, value := range []string{"gfx90a:xnack-", "gfx11-generic", "gfx12", "gfx123456789", "rocm", "gfx942,,gfx90a"} {
 		_, problems := Parse(map[string]any{"required-archs": value}, nil)
 		require.Len(t, problems, 1, value)
@@ -51,7 +51,7 @@ func TestRequiredArchsAreArchitecturesOfHardware(t *testing.T) {
 	}
 	c, problems = Parse(map[string]any{"limit-gpu-tasks": "off"}, nil)
 	require.Empty(t, problems)
-	require.False(t, c.LimitGPUTasks)
+	require.False(t, c.Web.LimitGPUTasks)
 	_, problems = Parse(map[string]any{"limit-gpu-tasks": "4"}, nil)
 	require.Equal(t, []Problem{{"limit-gpu-tasks", `"4" is not one of auto, off`}}, problems)
 	_, problems = Parse(map[string]any{"gpu-rerun": "on"}, nil)

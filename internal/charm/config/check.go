@@ -32,29 +32,29 @@ func check(c *Config, options []Option, set settings) []Problem {
 			problems = append(problems, Problem{one.option, one.err.Error()})
 		}
 	}
-	if c.WebEnv[envKey("secret-cache-enabled")] == "false" {
-		delete(c.WebEnv, envKey("secret-cache-duration"))
-		delete(c.WebEnv, envKey("secret-cache-duration-notfound"))
+	if c.Web.Env[envKey("secret-cache-enabled")] == "false" {
+		delete(c.Web.Env, envKey("secret-cache-duration"))
+		delete(c.Web.Env, envKey("secret-cache-duration-notfound"))
 	}
 	for _, l := range logins() {
 		problems = append(problems, l.check(c, options, set)...)
 	}
-	if c.AutoUpgrade && c.Version != "" {
+	if c.Release.AutoUpgrade && c.Release.Version != "" {
 		c.Notes = append(c.Notes, "auto-upgrade has no effect while version names one")
 	}
 	return problems
 }
 
 func tlsPort(c *Config) error {
-	if c.TLSEnabled && c.TLSPort == c.WebPort && c.TLSPort != 0 {
-		return fmt.Errorf("%d is web-port, too; give one of them another port", c.TLSPort)
+	if c.Web.TLSEnabled && c.Web.TLSPort == c.Web.Port && c.Web.TLSPort != 0 {
+		return fmt.Errorf("%d is web-port, too; give one of them another port", c.Web.TLSPort)
 	}
 	return nil
 }
 
 func extraUsers(c *Config) error {
-	for i, pair := range pairs(c.ExtraLocalUsers) {
-		if name, _, _ := strings.Cut(pair, ":"); name == c.InitialAdminUsername {
+	for i, pair := range pairs(c.Web.ExtraLocalUsers) {
+		if name, _, _ := strings.Cut(pair, ":"); name == c.Web.InitialAdminUsername {
 			return fmt.Errorf("pair %d has the name of initial-admin-username; the charm makes that user", i+1)
 		}
 	}
@@ -63,8 +63,8 @@ func extraUsers(c *Config) error {
 
 // retention compares the builds or days that jobs keep by default with the maximum.
 func retention(c *Config, standard, most string) error {
-	limit, limited := c.WebEnv[envKey(most)]
-	kept, _ := strconv.Atoi(c.WebEnv[envKey(standard)]) // 0 if unset: keep the maximum
+	limit, limited := c.Web.Env[envKey(most)]
+	kept, _ := strconv.Atoi(c.Web.Env[envKey(standard)]) // 0 if unset: keep the maximum
 	if n, _ := strconv.Atoi(limit); limited && kept > n {
 		return fmt.Errorf("%d is more than the %d of %s; lower it or raise that", kept, n, most)
 	}
@@ -74,7 +74,7 @@ func retention(c *Config, standard, most string) error {
 // vaultLogin requires a login for Vault, because Concourse does not start without it. The
 // charm has no options for Concourse's other ways to log in to Vault.
 func vaultLogin(c *Config, set settings) error {
-	byFlag := slices.ContainsFunc(c.ExtraWebFlags, func(f string) bool { return strings.HasPrefix(f, "--vault-") })
+	byFlag := slices.ContainsFunc(c.Web.ExtraWebFlags, func(f string) bool { return strings.HasPrefix(f, "--vault-") })
 	if set["vault-url"] && !set["vault-client-token"] && !set["vault-auth-backend"] && !byFlag {
 		return errors.New("Concourse can't log in there; set vault-client-token, or vault-auth-backend and " +
 			"vault-auth-param")
@@ -86,7 +86,7 @@ func clientPair(c *Config, set settings) error {
 	if set["vault-client-key"] != set["vault-client-cert"] {
 		return errors.New("vault-client-cert and vault-client-key go together; set both or none")
 	}
-	cert, key := c.Files[envKey("vault-client-cert")], c.Files[envKey("vault-client-key")]
+	cert, key := c.Web.Files[envKey("vault-client-cert")], c.Web.Files[envKey("vault-client-key")]
 	if cert == "" || key == "" {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (l login) check(c *Config, options []Option, set settings) []Problem {
 	}
 	notes, without, named := &c.Notes, "", true
 	if l.server != nil {
-		notes, without = &c.LDAPNotes, "the relation ldap or "
+		notes, without = &c.Web.LDAPNotes, "the relation ldap or "
 		named = slices.ContainsFunc(l.server, func(name string) bool { return set[name] })
 	}
 	for _, o := range options {

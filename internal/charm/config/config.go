@@ -8,99 +8,127 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/tasknotice"
 )
 
-// Config holds the charm's options after validation.
+// Config holds the charm's options after validation. A field has the name of its option,
+// without the prefix that is the name of its struct: Web.Port is web-port. Options of
+// workers about GPUs are in GPU, those about packages and the kernel in Driver.
 type Config struct {
-	Mode          string // auto, web, worker
-	Version       string // "" or x.y.z
-	AutoUpgrade   bool
-	GitHubToken   string // a secret
-	ReleaseMirror string
-	ReleaseSHA256 string // "" or 64 lower-case hex digits
-	SharedStorage string // none, lxc
-	LogLevel      string // debug, info, error, fatal: the levels of Concourse
+	Mode          Mode
+	SharedStorage SharedStorage
+	LogLevel      LogLevel
 	HTTPProxy     string // may hold a password: never logged
 	HTTPSProxy    string // may hold a password: never logged
 	NoProxy       string
 
-	WebPort              int
+	Release  Release
+	Web      Web
+	Worker   Worker
+	GPU      GPU
+	Driver   Driver
+	Exporter Exporter
+
+	Notes []string // remarks for the operator that are not problems
+}
+
+// Release holds the options about the release of Concourse.
+type Release struct {
+	Version     string // "" or x.y.z
+	AutoUpgrade bool
+	GitHubToken string // a secret
+	Mirror      string
+	SHA256      string // "" or 64 lower-case hex digits
+}
+
+// Web holds the options of web nodes.
+type Web struct {
+	Port                 int
 	ExternalURL          string // "" or without a trailing slash
 	PrometheusURL        string // Prometheus server for gpu-usage; "" for none
 	TLSEnabled           bool
 	TLSPort              int
 	InitialAdminUsername string
-	MainTeamLocalUser    string      // "" or names with commas between them
-	ExtraLocalUsers      string      // a secret: "" or name:password pairs with commas between them
-	EncryptionKey        string      // a secret: "" or 16 or 32 bytes
-	EnableMetrics        bool        // of Concourse, and of its jobs
-	ExtraWorkerKeys      []WorkerKey // of workers without this charm
-	ExtraWebFlags        []string    // each --flag or --flag=value, without quotes
-	RequiredArchs        []string    // such as gfx942: each once, in order
-	GPURerun             bool        // rerun steps after their worker or its GPUs have disappeared
-	LimitGPUTasks        bool        // limit the tasks of each worker to the GPUs of one worker
+	MainTeamLocalUser    string         // "" or names with commas between them
+	ExtraLocalUsers      string         // a secret: "" or name:password pairs with commas between them
+	EncryptionKey        string         // a secret: "" or 16 or 32 bytes
+	EnableMetrics        bool           // of Concourse, and of its jobs
+	ExtraWorkerKeys      []WorkerKey    // of workers without this charm
+	ExtraWebFlags        []string       // each --flag or --flag=value, without quotes
+	RequiredArchs        []string       // such as gfx942: each once, in order
+	GPURerun             bool           // rerun steps after their worker or its GPUs have disappeared
+	LimitGPUTasks        bool           // limit the tasks of each worker to the GPUs of one worker
+	RegistryMirror       registryMirror // of Docker Hub; Host is "" for none
+	RegistryCACert       string         // PEM
 
-	Tags                       []string
-	ComputeRuntime             string // none, auto, cuda, rocm; includes enable-gpu
-	GPUDeviceIDs               string // not parsed; see internal/gpu.Select
-	GPUSharing                 Sharing
-	GPUBench                   bool     // tasks that measure may get fixed clocks
-	GPUTools                   bool     // tasks on units with GPUs get the charm's GPU programs
-	ContainerEngines           []string // other engines that get the wrapper as a runtime
-	Kubernetes                 string   // auto, off: offer the GPUs to this machine's kubelet
-	GPUHangAction              string   // write, end-task: action for tasks with a hanging GPU
-	GPULeftovers               string   // end, keep: processes of ended tasks on leased GPUs
-	GPUQuarantine              string   // auto, manual, off: who can quarantine a GPU
-	GPUProof                   string   // "" or the path of the program that checks a GPU before its return
-	HSAOverrideGFXVersion      string   // "", auto or 11.0.0
-	HIPArches                  []string // build targets of tasks, such as gfx90a:xnack-: each once, in order
-	TaskEnv                    map[string]string
-	SrvFolders                 []string // of /srv; nil means all, unless NoSrvFolders
-	NoSrvFolders               bool
-	SrvFoldersContainers       string // tasks, all
-	AMDContainerToolkit        string // auto, required, skip
-	AMDContainerToolkitVersion string
-	ROCmBaseURL                string
-	ROCmVersion                string   // "" or x.y.z: a row of internal/gpu/amd's table
-	ROCmUsecases               []string // use cases of AMD's packages, for the unit itself
-	ROCmTools                  string   // none, smi
-	// Limits of the charm for changes of the kernel driver.
-	InstallDriver                 string // auto, always, never
-	AllowDriverChange             bool
-	AllowReboot                   bool
-	AMDGPUModuleParams            string // name=value words of amdgpu with one space between them
-	GPUDeviceMode                 string // 0660, 0666
-	MinDisk, MinRAM               uint64 // bytes; 0 for no check
-	NVIDIAContainerToolkitVersion string // "" or x.y.z
-	ExporterDCGMAliases           bool
-	ExporterPCIeBandwidth         bool // measure it for each GPU
-	ExporterUsage                 bool // find out which processes use each GPU
-	ContainerdDNSProxy            bool
-	ContainerdDNSServers          []string
-	WorkerDrainTimeout            time.Duration
-
-	// Environment of Concourse, from options that are exactly one variable. No value is
-	// empty. Some are secrets.
-	WebEnv         map[string]string // concourse web, without Vault's
-	VaultEnv       map[string]string // of concourse web, for Vault
-	RegistryMirror registryMirror    // of Docker Hub; Host is "" for none
-	RegistryCA     string            // PEM
-
+	// Env and VaultEnv are environment of concourse web, from options that are exactly one
+	// variable. VaultEnv is for Vault. No value is empty. Some are secrets.
+	Env      map[string]string
+	VaultEnv map[string]string
 	// Files has texts by environment variable. The value of the variable must be the path
 	// of a file with the text. Its variables are not in the maps above.
 	Files map[string]string
 
-	Notes     []string // remarks for the operator that are not problems
 	LDAPNotes []string // remarks that apply only without the relation ldap
 }
 
-// Sharing names a value of gpu-sharing.
-type Sharing string
+// Worker holds the options of workers, except those about GPUs.
+type Worker struct {
+	Tag                      []string
+	SrvFolders               []string // of /srv; nil means all, unless NoSrvFolders
+	NoSrvFolders             bool
+	SrvFoldersContainers     oci.Containers // Tasks, All
+	ContainerdDNSProxyEnable bool
+	ContainerdDNSServer      []string
+	DrainTimeout             time.Duration
+}
 
-const (
-	Shared    Sharing = "shared"
-	Exclusive Sharing = "exclusive" // no two tasks use a GPU at the same time
-)
+// GPU holds the options about the GPUs of tasks.
+type GPU struct {
+	ComputeRuntime        ComputeRuntime // includes enable-gpu
+	DeviceIDs             string         // not parsed; see internal/gpu.Select
+	Sharing               Sharing
+	Bench                 bool     // tasks that measure may get fixed clocks
+	Tools                 bool     // tasks on units with GPUs get the charm's GPU programs
+	ContainerEngines      []string // other engines that get the wrapper as a runtime
+	Kubernetes            Kubernetes
+	Quarantine            quarantine.Policy
+	Proof                 string            // "" or the path of the program that checks a GPU before its return
+	HangAction            tasknotice.Action // for tasks with a hanging GPU
+	Leftovers             Leftovers
+	HSAOverrideGFXVersion string   // "", auto or 11.0.0
+	HIPArches             []string // build targets of tasks, such as gfx90a:xnack-: each once, in order
+	TaskEnv               map[string]string
+}
+
+// Driver holds the options about packages of GPU vendors and the kernel driver. The charm
+// changes the kernel driver only as far as they allow.
+type Driver struct {
+	AMDContainerToolkit           amd.ToolkitMode
+	AMDContainerToolkitVersion    string
+	NVIDIAContainerToolkitVersion string // "" or x.y.z
+	ROCmBaseURL                   string
+	ROCmVersion                   string   // "" or x.y.z: a row of internal/gpu/amd's table
+	ROCmUsecases                  []string // use cases of AMD's packages, for the unit itself
+	ROCmTools                     string   // none, smi
+	InstallDriver                 amd.InstallDriver
+	AllowDriverChange             bool
+	AllowReboot                   bool
+	AMDGPUModuleParams            string // name=value words of amdgpu with one space between them
+	GPUDeviceMode                 amd.DeviceMode
+	MinDisk, MinRAM               uint64 // bytes; 0 for no check
+}
+
+// Exporter holds the options about the metrics of GPUs.
+type Exporter struct {
+	DCGMAliases   bool
+	PCIeBandwidth bool // measure it for each GPU
+	Usage         bool // find out which processes use each GPU
+}
 
 // Problem describes an invalid value of an option.
 type Problem struct {

@@ -8,21 +8,31 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/tasknotice"
 )
 
 func TestDefaultsAreValid(t *testing.T) {
 	c, problems := Parse(map[string]any{"mode": nil}, nil)
 	require.Empty(t, problems)
-	c.WebEnv, c.VaultEnv = nil, nil // see TestD26
-	require.Equal(t, Config{Mode: "auto", SharedStorage: "none", LogLevel: "info", WebPort: 8080, TLSPort: 8443, LimitGPUTasks: true, GPURerun: true, GPUTools: true, InitialAdminUsername: "admin",
-		ComputeRuntime: "none", GPUDeviceIDs: "all", GPUSharing: Shared, Kubernetes: "auto", GPUQuarantine: "auto", GPUHangAction: "write", GPULeftovers: "end", SrvFoldersContainers: "tasks", AMDContainerToolkit: "auto",
-		ROCmTools: "none", InstallDriver: "auto", GPUDeviceMode: "0660", MinDisk: 20_000_000_000, MinRAM: 4_000_000_000, ExporterPCIeBandwidth: true, ExporterUsage: true,
-		ContainerdDNSServers: []string{"1.1.1.1", "8.8.8.8"}, WorkerDrainTimeout: 10 * time.Minute}, c)
+	c.Web.Env, c.Web.VaultEnv = nil, nil // see TestD26
+	require.Equal(t, Config{Mode: ModeAuto, SharedStorage: StorageNone, LogLevel: LogInfo,
+		Web: Web{Port: 8080, TLSPort: 8443, LimitGPUTasks: true, GPURerun: true, InitialAdminUsername: "admin"},
+		Worker: Worker{SrvFoldersContainers: oci.Tasks, ContainerdDNSServer: []string{"1.1.1.1", "8.8.8.8"},
+			DrainTimeout: 10 * time.Minute},
+		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
+			Quarantine: quarantine.Auto, HangAction: tasknotice.Write, Leftovers: LeftoversEnd},
+		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, ROCmTools: "none", InstallDriver: amd.DriverAuto,
+			GPUDeviceMode: amd.ModeGroup, MinDisk: 20_000_000_000, MinRAM: 4_000_000_000},
+		Exporter: Exporter{PCIeBandwidth: true, Usage: true}}, c)
 }
 
 func TestEachModeIsAccepted(t *testing.T) {
-	for _, mode := range []string{"auto", "web", "worker"} {
-		c, problems := Parse(map[string]any{"mode": mode}, nil)
+	for _, mode := range []Mode{ModeAuto, ModeWeb, ModeWorker} {
+		c, problems := Parse(map[string]any{"mode": string(mode)}, nil)
 		require.Empty(t, problems)
 		require.Equal(t, mode, c.Mode)
 	}
@@ -30,10 +40,11 @@ func TestEachModeIsAccepted(t *testing.T) {
 
 // The documented deploy line has enable-gpu=true and names no runtime.
 func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
-	for runtime, want := range map[string]string{"none": "auto", "rocm": "rocm", "cuda": "cuda", "auto": "auto"} {
-		c, problems := Parse(map[string]any{"mode": "worker", "compute-runtime": runtime, "enable-gpu": true}, nil)
+	for runtime, want := range map[ComputeRuntime]ComputeRuntime{RuntimeNone: RuntimeAuto, RuntimeROCm: RuntimeROCm,
+		RuntimeCUDA: RuntimeCUDA, RuntimeAuto: RuntimeAuto} {
+		c, problems := Parse(map[string]any{"mode": "worker", "compute-runtime": string(runtime), "enable-gpu": true}, nil)
 		require.Empty(t, problems)
-		require.Equal(t, want, c.ComputeRuntime)
+		require.Equal(t, want, c.GPU.ComputeRuntime)
 	}
 }
 
@@ -42,7 +53,7 @@ func TestD31NameServersOfTheMachineCanBeUsed(t *testing.T) {
 	for text, want := range map[string][]string{"": nil, "10.0.0.53, fd00::53": {"10.0.0.53", "fd00::53"}} {
 		c, problems := Parse(map[string]any{"containerd-dns-server": text}, nil)
 		require.Empty(t, problems)
-		require.Equal(t, want, c.ContainerdDNSServers)
+		require.Equal(t, want, c.Worker.ContainerdDNSServer)
 	}
 }
 
@@ -51,7 +62,7 @@ func TestD31NameServersOfTheMachineCanBeUsed(t *testing.T) {
 func TestWarnBecomesALevelOfConcourse(t *testing.T) {
 	c, problems := Parse(map[string]any{"log-level": "warn"}, nil)
 	require.Empty(t, problems)
-	require.Equal(t, "error", c.LogLevel)
+	require.Equal(t, LogError, c.LogLevel)
 }
 
 func TestValuesAreWrittenAsConcourseReadsThem(t *testing.T) {
@@ -66,15 +77,15 @@ func TestValuesAreWrittenAsConcourseReadsThem(t *testing.T) {
 	}
 	c, problems := Parse(raw, nil)
 	require.Empty(t, problems)
-	require.Equal(t, "https://ci.example.com", c.ExternalURL)
-	require.Equal(t, "admin,ann", c.MainTeamLocalUser)
-	require.Equal(t, 80, c.WebPort)
+	require.Equal(t, "https://ci.example.com", c.Web.ExternalURL)
+	require.Equal(t, "admin,ann", c.Web.MainTeamLocalUser)
+	require.Equal(t, 80, c.Web.Port)
 	for key, want := range map[string]string{"CONTAINER_PLACEMENT_STRATEGY": "limit-active-tasks,volume-locality", "OAUTH_SCOPE": "openid,profile,email",
 		"MAIN_TEAM_LDAP_GROUP": "a b,c", "DEFAULT_BUILD_LOGS_TO_RETAIN": "9", "MAX_BUILD_LOGS_TO_RETAIN": "9", "LDAP_HOST": "[fd00::1]:636"} {
-		require.Equal(t, want, c.WebEnv["CONCOURSE_"+key])
+		require.Equal(t, want, c.Web.Env["CONCOURSE_"+key])
 	}
-	require.Equal(t, "/ci", c.VaultEnv["CONCOURSE_VAULT_PATH_PREFIX"])
-	require.Equal(t, "/{{.Team}}/{{.Secret}},/{{.Secret}}", c.VaultEnv["CONCOURSE_VAULT_LOOKUP_TEMPLATES"])
+	require.Equal(t, "/ci", c.Web.VaultEnv["CONCOURSE_VAULT_PATH_PREFIX"])
+	require.Equal(t, "/{{.Team}}/{{.Secret}},/{{.Secret}}", c.Web.VaultEnv["CONCOURSE_VAULT_LOOKUP_TEMPLATES"])
 }
 
 func TestAllProblemsAreReportedAtOnce(t *testing.T) {
@@ -138,13 +149,13 @@ func FuzzParse(f *testing.F) {
 		if slices.ContainsFunc(problems, func(p Problem) bool { return p.Option == option }) {
 			return
 		}
-		for _, tag := range c.Tags {
+		for _, tag := range c.Worker.Tag {
 			require.False(t, strings.ContainsAny(tag, ", \n\""))
 		}
-		for _, v := range append(c.Tags, c.NoProxy, c.HTTPProxy, c.HTTPSProxy, c.ExternalURL, c.InitialAdminUsername, c.MainTeamLocalUser, c.ExtraLocalUsers, c.EncryptionKey) {
+		for _, v := range append(c.Worker.Tag, c.NoProxy, c.HTTPProxy, c.HTTPSProxy, c.Web.ExternalURL, c.Web.InitialAdminUsername, c.Web.MainTeamLocalUser, c.Web.ExtraLocalUsers, c.Web.EncryptionKey) {
 			require.True(t, printable(v), "%q", v)
 		}
-		for _, env := range []map[string]string{c.WebEnv, c.VaultEnv} {
+		for _, env := range []map[string]string{c.Web.Env, c.Web.VaultEnv} {
 			for key, v := range env {
 				require.True(t, printable(v) && v != "", "%s=%q", key, v)
 			}

@@ -38,7 +38,7 @@ func TestProblemOfTaskEnvDoesNotQuoteTheValue(t *testing.T) {
 }
 
 func TestFoldersAreAllNoneOrNames(t *testing.T) {
-	for text, want := range map[string]Config{
+	for text, want := range map[string]Worker{
 		"all":       {},
 		"none":      {NoSrvFolders: true},
 		"":          {NoSrvFolders: true},
@@ -46,8 +46,8 @@ func TestFoldersAreAllNoneOrNames(t *testing.T) {
 	} {
 		c, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text}, nil)
 		require.Empty(t, problems, text)
-		require.Equal(t, want.SrvFolders, c.SrvFolders, text)
-		require.Equal(t, want.NoSrvFolders, c.NoSrvFolders, text)
+		require.Equal(t, want.SrvFolders, c.Worker.SrvFolders, text)
+		require.Equal(t, want.NoSrvFolders, c.Worker.NoSrvFolders, text)
 	}
 	for _, text := range []string{"../etc", "a,,b", ".hidden", "a/b"} {
 		_, problems := Parse(map[string]any{"mode": "worker", "srv-folders": text}, nil)

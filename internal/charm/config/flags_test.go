@@ -23,7 +23,7 @@ func TestExtraWebFlagsAreSplitLikeInAShell(t *testing.T) {
 	} {
 		c, problems := Parse(map[string]any{"extra-web-flags": text}, nil)
 		require.Empty(t, problems, text)
-		require.Equal(t, want, c.ExtraWebFlags, text)
+		require.Equal(t, want, c.Web.ExtraWebFlags, text)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestD28InvalidWebFlagsAreRefused(t *testing.T) {
 		require.Len(t, problems, 1, text)
 		require.Equal(t, "extra-web-flags: "+want, problems[0].String())
 		require.NotContains(t, problems[0].String(), "hunter2")
-		require.Empty(t, c.ExtraWebFlags)
+		require.Empty(t, c.Web.ExtraWebFlags)
 	}
 }
 

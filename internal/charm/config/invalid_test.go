@@ -177,7 +177,7 @@ func TestOptionsWithoutEffectAreNoted(t *testing.T) {
 	c, problems := Parse(map[string]any{"main-team-oidc-group": "admins", "auto-upgrade": true, "version": "8.2.5"}, nil)
 	require.Empty(t, problems)
 	require.Equal(t, []string{"main-team-oidc-group has no effect without oidc-issuer, oidc-client-id, oidc-client-secret", "auto-upgrade has no effect while version names one"}, c.Notes)
-	require.Equal(t, "admins", c.WebEnv["CONCOURSE_MAIN_TEAM_OIDC_GROUP"])
+	require.Equal(t, "admins", c.Web.Env["CONCOURSE_MAIN_TEAM_OIDC_GROUP"])
 
 	const server = " has no effect without the relation ldap or ldap-host, ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn"
 	for raw, want := range map[string]string{"main-team-ldap-group": "main-team-ldap-group" + server + ", ldap-user-search-username",
@@ -185,6 +185,6 @@ func TestOptionsWithoutEffectAreNoted(t *testing.T) {
 		c, problems := Parse(map[string]any{raw: "uid"}, nil)
 		require.Empty(t, problems)
 		require.Empty(t, c.Notes)
-		require.Equal(t, []string{want}, c.LDAPNotes)
+		require.Equal(t, []string{want}, c.Web.LDAPNotes)
 	}
 }

@@ -34,8 +34,8 @@ func Options() []Option {
 // worker: the options of workers are fields of Config.
 type in func(c *Config) *map[string]string
 
-func web(c *Config) *map[string]string   { return &c.WebEnv }
-func vault(c *Config) *map[string]string { return &c.VaultEnv }
+func web(c *Config) *map[string]string   { return &c.Web.Env }
+func vault(c *Config) *map[string]string { return &c.Web.VaultEnv }
 
 // WebEnvKeys returns the variables of concourse web that options can set, sorted, with the
 // variables of VaultEnv and Files. A variable that an option no longer sets must be removed
@@ -70,6 +70,14 @@ func text(name, standard string, set func(*Config, string) error) Option {
 		}
 		return set(c, s)
 	}}
+}
+
+// choice returns an option with one of the values. The first value is the default.
+func choice[T ~string](name string, field func(*Config) *T, values ...T) Option {
+	return text(name, string(values[0]), func(c *Config, s string) error {
+		*field(c) = T(s)
+		return oneOf(T(s), values...)
+	})
 }
 
 func boolean(name string, standard bool, set func(*Config, bool)) Option {

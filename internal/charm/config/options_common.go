@@ -14,38 +14,35 @@ var (
 // commonOptions returns the options of every unit.
 func commonOptions() []Option {
 	return []Option{
-		text("mode", "auto", func(c *Config, s string) error {
-			c.Mode = s
+		text("mode", string(ModeAuto), func(c *Config, s string) error {
+			c.Mode = Mode(s)
 			if s == "all" || s == "both" {
 				return fmt.Errorf("%q is not possible: a unit runs the web or a worker; write auto (the leader "+
 					"runs the web), web or worker", s)
 			}
-			return oneOf(s, "auto", "web", "worker")
+			return oneOf(c.Mode, ModeAuto, ModeWeb, ModeWorker)
 		}),
-		text("version", "", func(c *Config, s string) error { c.Version = s; return version(s) }),
-		boolean("auto-upgrade", false, func(c *Config, on bool) { c.AutoUpgrade = on }),
-		secret(text("github-token", "", func(c *Config, s string) error { c.GitHubToken = s; return token(s) })),
+		text("version", "", func(c *Config, s string) error { c.Release.Version = s; return version(s) }),
+		boolean("auto-upgrade", false, func(c *Config, on bool) { c.Release.AutoUpgrade = on }),
+		secret(text("github-token", "", func(c *Config, s string) error { c.Release.GitHubToken = s; return token(s) })),
 		text("release-mirror", "", func(c *Config, s string) error {
-			c.ReleaseMirror = strings.TrimRight(s, "/")
+			c.Release.Mirror = strings.TrimRight(s, "/")
 			return httpURL(s)
 		}),
 		text("release-sha256", "", func(c *Config, s string) error {
-			c.ReleaseSHA256 = strings.ToLower(s)
-			if s != "" && !sha256Form.MatchString(c.ReleaseSHA256) {
+			c.Release.SHA256 = strings.ToLower(s)
+			if s != "" && !sha256Form.MatchString(c.Release.SHA256) {
 				return fmt.Errorf("%q is not a SHA-256: want the 64 hex digits that sha256sum prints", s)
 			}
 			return nil
 		}),
-		text("shared-storage", "none", func(c *Config, s string) error {
-			c.SharedStorage = s
-			return oneOf(s, "none", "lxc")
-		}),
-		text("log-level", "info", func(c *Config, s string) error {
-			c.LogLevel = s
-			if s == "warn" { // Concourse refuses to start with it, and logs nothing at this level
-				c.LogLevel = "error"
+		choice("shared-storage", func(c *Config) *SharedStorage { return &c.SharedStorage }, StorageNone, StorageLXC),
+		text("log-level", string(LogInfo), func(c *Config, s string) error {
+			c.LogLevel = LogLevel(s)
+			if c.LogLevel == logWarn {
+				c.LogLevel = LogError
 			}
-			return oneOf(s, "debug", "info", "warn", "error", "fatal")
+			return oneOf(LogLevel(s), LogDebug, LogInfo, logWarn, LogError, LogFatal)
 		}),
 		secret(text("http-proxy", "", func(c *Config, s string) error { c.HTTPProxy = s; return secretURL(s) })),
 		secret(text("https-proxy", "", func(c *Config, s string) error { c.HTTPSProxy = s; return secretURL(s) })),

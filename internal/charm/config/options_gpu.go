@@ -5,114 +5,99 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/tasknotice"
 )
 
 // gpuOptions returns the options about GPUs of tasks and their watcher.
 func gpuOptions() []Option {
 	return []Option{
-		text("compute-runtime", "none", func(c *Config, s string) error {
-			c.ComputeRuntime = s
-			return oneOf(s, "none", "auto", "cuda", "rocm")
-		}),
+		choice("compute-runtime", func(c *Config) *ComputeRuntime { return &c.GPU.ComputeRuntime }, RuntimeNone, RuntimeAuto,
+			RuntimeCUDA, RuntimeROCm),
 		boolean("enable-gpu", false, func(c *Config, on bool) {
-			if on && c.ComputeRuntime == "none" {
-				c.ComputeRuntime = "auto"
+			if on && c.GPU.ComputeRuntime == RuntimeNone {
+				c.GPU.ComputeRuntime = RuntimeAuto
 			}
 		}),
-		text("gpu-device-ids", "all", func(c *Config, s string) error { c.GPUDeviceIDs = s; return nil }),
-		text("gpu-sharing", "shared", func(c *Config, s string) error {
-			c.GPUSharing = Sharing(s)
-			return oneOf(s, "shared", "exclusive")
-		}),
-		boolean("gpu-bench", false, func(c *Config, on bool) { c.GPUBench = on }),
-		boolean("gpu-tools", true, func(c *Config, on bool) { c.GPUTools = on }),
+		text("gpu-device-ids", "all", func(c *Config, s string) error { c.GPU.DeviceIDs = s; return nil }),
+		choice("gpu-sharing", func(c *Config) *Sharing { return &c.GPU.Sharing }, Shared, Exclusive),
+		boolean("gpu-bench", false, func(c *Config, on bool) { c.GPU.Bench = on }),
+		boolean("gpu-tools", true, func(c *Config, on bool) { c.GPU.Tools = on }),
 		text("container-engines", "", func(c *Config, s string) (err error) {
-			c.ContainerEngines, err = list(s, func(name string) error {
+			c.GPU.ContainerEngines, err = list(s, func(name string) error {
 				return oneOf(name, "docker", "podman",
 					"containerd", "crio")
 			})
 			return err
 		}),
-		text("kubernetes", "auto", func(c *Config, s string) error {
-			c.Kubernetes = s
-			return oneOf(s, "auto", "off")
-		}),
-		text("gpu-quarantine", "auto", func(c *Config, s string) error {
-			c.GPUQuarantine = s
-			return oneOf(s, "auto", "manual", "off")
-		}),
-		text("gpu-proof", "", func(c *Config, s string) error { c.GPUProof = s; return proofPath(s) }),
-		text("gpu-hang-action", "write", func(c *Config, s string) error {
-			c.GPUHangAction = s
-			return oneOf(s, "write", "end-task")
-		}),
-		text("gpu-leftovers", "end", func(c *Config, s string) error {
-			c.GPULeftovers = s
-			return oneOf(s, "end", "keep")
-		}),
+		choice("kubernetes", func(c *Config) *Kubernetes { return &c.GPU.Kubernetes }, KubernetesAuto, KubernetesOff),
+		choice("gpu-quarantine", func(c *Config) *quarantine.Policy { return &c.GPU.Quarantine }, quarantine.Auto,
+			quarantine.Manual, quarantine.Off),
+		text("gpu-proof", "", func(c *Config, s string) error { c.GPU.Proof = s; return proofPath(s) }),
+		choice("gpu-hang-action", func(c *Config) *tasknotice.Action { return &c.GPU.HangAction }, tasknotice.Write,
+			tasknotice.EndTask),
+		choice("gpu-leftovers", func(c *Config) *Leftovers { return &c.GPU.Leftovers }, LeftoversEnd, LeftoversKeep),
 		text("hsa-override-gfx-version", "", func(c *Config, s string) error {
-			c.HSAOverrideGFXVersion = s
+			c.GPU.HSAOverrideGFXVersion = s
 			if s != "" && s != "auto" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty, auto or a version like 11.0.0", s)
 			}
 			return nil
 		}),
-		text("hip-arches", "", func(c *Config, s string) (err error) { c.HIPArches, err = hipArches(s); return err }),
-		text("task-env", "", func(c *Config, s string) (err error) { c.TaskEnv, err = environment(s); return err }),
-		text("amd-container-toolkit", "auto", func(c *Config, s string) error {
-			c.AMDContainerToolkit = s
-			return oneOf(s, "auto", "required", "skip")
-		}),
+		text("hip-arches", "", func(c *Config, s string) (err error) { c.GPU.HIPArches, err = hipArches(s); return err }),
+		text("task-env", "", func(c *Config, s string) (err error) { c.GPU.TaskEnv, err = environment(s); return err }),
+		choice("amd-container-toolkit", func(c *Config) *amd.ToolkitMode { return &c.Driver.AMDContainerToolkit },
+			amd.ToolkitAuto, amd.ToolkitRequired, amd.ToolkitSkip),
 		text("amd-container-toolkit-version", "", func(c *Config, s string) error {
-			c.AMDContainerToolkitVersion = s
+			c.Driver.AMDContainerToolkitVersion = s
 			if s != "" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty or a version like 1.2.0", s)
 			}
 			return nil
 		}),
 		text("rocm-base-url", "", func(c *Config, s string) error {
-			c.ROCmBaseURL = strings.TrimRight(s, "/")
+			c.Driver.ROCmBaseURL = strings.TrimRight(s, "/")
 			return httpURL(s)
 		}),
-		text("rocm-version", "", func(c *Config, s string) error { c.ROCmVersion = s; return rocmVersion(s) }),
+		text("rocm-version", "", func(c *Config, s string) error { c.Driver.ROCmVersion = s; return rocmVersion(s) }),
 		text("rocm-usecases", "", func(c *Config, s string) (err error) {
-			c.ROCmUsecases, err = list(s, usecase)
+			c.Driver.ROCmUsecases, err = list(s, usecase)
 			return err
 		}),
-		text("rocm-tools", "none", func(c *Config, s string) error { c.ROCmTools = s; return oneOf(s, "none", "smi") }),
-		text("install-driver", "auto", func(c *Config, s string) error {
-			c.InstallDriver = s
-			return oneOf(s, "auto", "always", "never")
+		text("rocm-tools", "none", func(c *Config, s string) error {
+			c.Driver.ROCmTools = s
+			return oneOf(s, "none", "smi")
 		}),
-		boolean("allow-driver-change", false, func(c *Config, on bool) { c.AllowDriverChange = on }),
-		boolean("allow-reboot", false, func(c *Config, on bool) { c.AllowReboot = on }),
+		choice("install-driver", func(c *Config) *amd.InstallDriver { return &c.Driver.InstallDriver },
+			amd.DriverAuto, amd.DriverAlways, amd.DriverNever),
+		boolean("allow-driver-change", false, func(c *Config, on bool) { c.Driver.AllowDriverChange = on }),
+		boolean("allow-reboot", false, func(c *Config, on bool) { c.Driver.AllowReboot = on }),
 		text("amdgpu-module-params", "", func(c *Config, s string) (err error) {
-			c.AMDGPUModuleParams, err = moduleParams(s)
+			c.Driver.AMDGPUModuleParams, err = moduleParams(s)
 			return err
 		}),
-		text("gpu-device-mode", "0660", func(c *Config, s string) error {
-			c.GPUDeviceMode = s
-			return oneOf(s,
-				"0660", "0666")
-		}),
+		choice("gpu-device-mode", func(c *Config) *amd.DeviceMode { return &c.Driver.GPUDeviceMode },
+			amd.ModeGroup, amd.ModeAll),
 		integer("min-disk-gb", 20, 0, 100_000, func(c *Config, n int) error {
-			c.MinDisk = uint64(n) * gigabyte
+			c.Driver.MinDisk = uint64(n) * gigabyte
 			return nil
 		}),
 		integer("min-ram-gb", 4, 0, 100_000, func(c *Config, n int) error {
-			c.MinRAM = uint64(n) * gigabyte
+			c.Driver.MinRAM = uint64(n) * gigabyte
 			return nil
 		}),
 		text("nvidia-container-toolkit-version", "", func(c *Config, s string) error {
-			c.NVIDIAContainerToolkitVersion = s
+			c.Driver.NVIDIAContainerToolkitVersion = s
 			if s != "" && !versionForm.MatchString(s) {
 				return fmt.Errorf("%q is not empty or a version like 1.17.8", s)
 			}
 			return nil
 		}),
-		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.ExporterDCGMAliases = on }),
-		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.ExporterPCIeBandwidth = on }),
-		boolean("exporter-usage", true, func(c *Config, on bool) { c.ExporterUsage = on }),
+		boolean("exporter-dcgm-aliases", false, func(c *Config, on bool) { c.Exporter.DCGMAliases = on }),
+		boolean("exporter-pcie-bandwidth", true, func(c *Config, on bool) { c.Exporter.PCIeBandwidth = on }),
+		boolean("exporter-usage", true, func(c *Config, on bool) { c.Exporter.Usage = on }),
 	}
 }
 

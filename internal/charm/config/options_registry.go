@@ -28,7 +28,7 @@ func registryOptions() []Option {
 		if s == "" {
 			return nil
 		}
-		c.RegistryCA = s + "\n"
+		c.Web.RegistryCACert = s + "\n"
 		return certificates(s)
 	})
 	mirror := secret(text("registry-mirror", "", func(c *Config, s string) error {
@@ -45,7 +45,7 @@ func registryOptions() []Option {
 			return errors.New("the value is not host:port, or user:password@host:port, without https:// and " +
 				"without a path")
 		}
-		c.RegistryMirror = registryMirror{host, user, password}
+		c.Web.RegistryMirror = registryMirror{host, user, password}
 		return nil
 	}))
 	mirror.Env, ca.Env = ResourceDefaults, ResourceDefaults
@@ -58,23 +58,23 @@ func (c *Config) registryDefaults() error {
 	source := struct {
 		Mirror registryMirror `yaml:"registry_mirror,omitempty"`
 		CA     []string       `yaml:"ca_certs,omitempty"`
-	}{Mirror: c.RegistryMirror}
-	if c.RegistryCA != "" {
-		source.CA = []string{c.RegistryCA}
+	}{Mirror: c.Web.RegistryMirror}
+	if c.Web.RegistryCACert != "" {
+		source.CA = []string{c.Web.RegistryCACert}
 	}
 	if source.Mirror.Host == "" && source.CA == nil {
 		return nil
 	}
-	for _, f := range c.ExtraWebFlags {
+	for _, f := range c.Web.ExtraWebFlags {
 		if name, _, _ := strings.Cut(f, "="); name == "--base-resource-type-defaults" {
 			return errors.New("extra-web-flags has --base-resource-type-defaults, which wins; put the mirror " +
 				"into that file, or take the flag out")
 		}
 	}
 	data, err := yaml.Marshal(map[string]any{"registry-image": source})
-	if c.Files == nil {
-		c.Files = map[string]string{}
+	if c.Web.Files == nil {
+		c.Web.Files = map[string]string{}
 	}
-	c.Files[ResourceDefaults] = string(data)
+	c.Web.Files[ResourceDefaults] = string(data)
 	return err
 }

@@ -25,11 +25,11 @@ func TestRegistryOptionsAreDefaultsOfRegistryImage(t *testing.T) {
 			c, problems := Parse(tc.raw, nil)
 			require.Empty(t, problems)
 			if tc.want == nil {
-				require.Empty(t, c.Files)
+				require.Empty(t, c.Web.Files)
 				return
 			}
 			var got map[string]any
-			require.NoError(t, yaml.Unmarshal([]byte(c.Files[ResourceDefaults]), &got))
+			require.NoError(t, yaml.Unmarshal([]byte(c.Web.Files[ResourceDefaults]), &got))
 			require.Equal(t, map[string]any{"registry-image": tc.want}, got)
 		})
 	}

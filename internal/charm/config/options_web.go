@@ -11,33 +11,33 @@ import (
 // depend on more than the option.
 func webOptions() []Option {
 	return []Option{
-		integer("web-port", 8080, 1, 65535, func(c *Config, n int) error { c.WebPort = n; return freePort(n) }),
+		integer("web-port", 8080, 1, 65535, func(c *Config, n int) error { c.Web.Port = n; return freePort(n) }),
 		text("external-url", "", func(c *Config, s string) (err error) {
-			c.ExternalURL, err = baseURL(s, "https://ci.example.com")
+			c.Web.ExternalURL, err = baseURL(s, "https://ci.example.com")
 			return err
 		}),
-		boolean("tls-enabled", false, func(c *Config, on bool) { c.TLSEnabled = on }),
-		integer("tls-port", 8443, 1, 65535, func(c *Config, n int) error { c.TLSPort = n; return freePort(n) }),
+		boolean("tls-enabled", false, func(c *Config, on bool) { c.Web.TLSEnabled = on }),
+		integer("tls-port", 8443, 1, 65535, func(c *Config, n int) error { c.Web.TLSPort = n; return freePort(n) }),
 		text("initial-admin-username", "admin", func(c *Config, s string) error {
-			c.InitialAdminUsername = s
+			c.Web.InitialAdminUsername = s
 			return userName(s)
 		}),
 		text("main-team-local-user", "", func(c *Config, s string) error {
 			users, err := list(s, userName)
-			c.MainTeamLocalUser = strings.Join(users, ",")
+			c.Web.MainTeamLocalUser = strings.Join(users, ",")
 			return err
 		}),
 		secret(text("extra-local-users", "", func(c *Config, s string) error {
-			c.ExtraLocalUsers = s
+			c.Web.ExtraLocalUsers = s
 			return localUsers(s)
 		})),
-		boolean("enable-metrics", false, func(c *Config, on bool) { c.EnableMetrics = on }),
+		boolean("enable-metrics", false, func(c *Config, on bool) { c.Web.EnableMetrics = on }),
 		text("prometheus-url", "", func(c *Config, s string) (err error) {
-			c.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
+			c.Web.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
 			return err
 		}),
 		secret(text("encryption-key", "", func(c *Config, s string) error {
-			c.EncryptionKey = s
+			c.Web.EncryptionKey = s
 			if n := len(s); n != 0 && n != 16 && n != 32 {
 				return fmt.Errorf("the key has %d bytes; Concourse takes 16 or 32: openssl rand -hex 16 prints 32", n)
 			}
@@ -45,11 +45,11 @@ func webOptions() []Option {
 			return err
 		})),
 		text("extra-worker-keys", "", func(c *Config, s string) (err error) {
-			c.ExtraWorkerKeys, err = workerKeys(s)
+			c.Web.ExtraWorkerKeys, err = workerKeys(s)
 			return err
 		}),
 		text("extra-web-flags", "", func(c *Config, s string) (err error) {
-			c.ExtraWebFlags, err = webFlags(s)
+			c.Web.ExtraWebFlags, err = webFlags(s)
 			return err
 		}),
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+
+	"concourse-ci-machine/internal/oci"
 )
 
 var tagForm = regexp.MustCompile(`^[^\s,"'\\$%[:cntrl:]]+$`)
@@ -15,26 +17,24 @@ const MaxDrainTimeout = 24 * time.Hour
 // workerOptions returns the options of workers, except those about GPUs.
 func workerOptions() []Option {
 	return []Option{
-		text("tag", "", func(c *Config, s string) (err error) { c.Tags, err = list(s, tag); return err }),
+		text("tag", "", func(c *Config, s string) (err error) { c.Worker.Tag, err = list(s, tag); return err }),
 		text("srv-folders", "all", func(c *Config, s string) (err error) {
-			if c.NoSrvFolders = s == "none" || s == ""; c.NoSrvFolders || s == "all" {
+			if c.Worker.NoSrvFolders = s == "none" || s == ""; c.Worker.NoSrvFolders || s == "all" {
 				return nil
 			}
-			c.SrvFolders, err = list(s, folder)
+			c.Worker.SrvFolders, err = list(s, folder)
 			return err
 		}),
-		text("srv-folders-containers", "tasks", func(c *Config, s string) error {
-			c.SrvFoldersContainers = s
-			return oneOf(s, "tasks", "all")
-		}),
-		boolean("containerd-dns-proxy-enable", false, func(c *Config, on bool) { c.ContainerdDNSProxy = on }),
+		choice("srv-folders-containers", func(c *Config) *oci.Containers { return &c.Worker.SrvFoldersContainers },
+			oci.Tasks, oci.All),
+		boolean("containerd-dns-proxy-enable", false, func(c *Config, on bool) { c.Worker.ContainerdDNSProxyEnable = on }),
 		text("containerd-dns-server", "1.1.1.1,8.8.8.8", func(c *Config, s string) (err error) {
-			c.ContainerdDNSServers, err = list(s, address)
+			c.Worker.ContainerdDNSServer, err = list(s, address)
 			return err
 		}),
 		text("worker-drain-timeout", "10m", func(c *Config, s string) (err error) {
-			c.WorkerDrainTimeout, err = time.ParseDuration(s)
-			if err != nil || c.WorkerDrainTimeout < 0 || c.WorkerDrainTimeout > MaxDrainTimeout {
+			c.Worker.DrainTimeout, err = time.ParseDuration(s)
+			if err != nil || c.Worker.DrainTimeout < 0 || c.Worker.DrainTimeout > MaxDrainTimeout {
 				return fmt.Errorf("%q is not a time between 0s and 24h, such as 30s, 10m or 1h", s)
 			}
 			return nil

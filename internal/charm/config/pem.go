@@ -23,10 +23,10 @@ func pemText(where in, name string, check func(string) error) Option {
 		if err := check(s); err != nil {
 			return err
 		}
-		if c.Files == nil {
-			c.Files = map[string]string{}
+		if c.Web.Files == nil {
+			c.Web.Files = map[string]string{}
 		}
-		c.Files[o.Env] = s + "\n"
+		c.Web.Files[o.Env] = s + "\n"
 		return nil
 	}))
 }

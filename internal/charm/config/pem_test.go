@@ -35,9 +35,9 @@ func TestD28PEMTextBecomesAFileAndAPathDoesNot(t *testing.T) {
 	cert, key := certificate(t)
 	c, problems := Parse(map[string]any{"vault-ca-cert": cert + cert, "vault-client-cert": cert, "vault-client-key": key}, nil)
 	require.Empty(t, problems)
-	require.Equal(t, map[string]string{"CONCOURSE_VAULT_CA_CERT": cert + cert, "CONCOURSE_VAULT_CLIENT_CERT": cert, "CONCOURSE_VAULT_CLIENT_KEY": key}, c.Files)
-	for env := range c.Files {
-		require.NotContains(t, c.VaultEnv, env)
+	require.Equal(t, map[string]string{"CONCOURSE_VAULT_CA_CERT": cert + cert, "CONCOURSE_VAULT_CLIENT_CERT": cert, "CONCOURSE_VAULT_CLIENT_KEY": key}, c.Web.Files)
+	for env := range c.Web.Files {
+		require.NotContains(t, c.Web.VaultEnv, env)
 		require.Contains(t, WebEnvKeys(), env)
 	}
 
@@ -45,10 +45,10 @@ func TestD28PEMTextBecomesAFileAndAPathDoesNot(t *testing.T) {
 	raw["oauth-ca-cert"], raw["oidc-ca-cert"], raw["vault-ca-cert"] = "/etc/a.pem, /etc/b.pem", "/etc/c.pem", "/etc/d.pem"
 	c, problems = Parse(raw, nil)
 	require.Empty(t, problems)
-	require.Empty(t, c.Files)
-	require.Equal(t, "/etc/a.pem,/etc/b.pem", c.WebEnv["CONCOURSE_OAUTH_CA_CERT"])
-	require.Equal(t, "/etc/c.pem", c.WebEnv["CONCOURSE_OIDC_CA_CERT"])
-	require.Equal(t, "/etc/d.pem", c.VaultEnv["CONCOURSE_VAULT_CA_CERT"])
+	require.Empty(t, c.Web.Files)
+	require.Equal(t, "/etc/a.pem,/etc/b.pem", c.Web.Env["CONCOURSE_OAUTH_CA_CERT"])
+	require.Equal(t, "/etc/c.pem", c.Web.Env["CONCOURSE_OIDC_CA_CERT"])
+	require.Equal(t, "/etc/d.pem", c.Web.VaultEnv["CONCOURSE_VAULT_CA_CERT"])
 }
 
 func TestD28InvalidPEMIsRefused(t *testing.T) {

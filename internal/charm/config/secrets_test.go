@@ -53,7 +53,7 @@ func TestD34SecretReplacesTheURI(t *testing.T) {
 			continue
 		}
 		require.Empty(t, problems, name)
-		require.Equal(t, c.want, got.WebEnv["CONCOURSE_LDAP_BIND_PW"], name)
+		require.Equal(t, c.want, got.Web.Env["CONCOURSE_LDAP_BIND_PW"], name)
 	}
 }
 

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +29,29 @@ func TestTableEqualsConfigYAML(t *testing.T) {
 		require.Equal(t, o.Secret, strings.Contains(strings.Join(strings.Fields(options[o.Name].Description), " "), "URI of a Juju secret"), o.Name)
 	}
 	require.Equal(t, order, names)
+}
+
+// A field has the name of its option, without the name of its struct.
+func TestFieldsAreNamedAsTheirOptions(t *testing.T) {
+	named := map[string]bool{}
+	for _, o := range Options() {
+		named[strings.ReplaceAll(o.Name, "-", "")] = true
+	}
+	other := []string{"Notes", "Web.Env", "Web.VaultEnv", "Web.Files", "Web.LDAPNotes", "Worker.NoSrvFolders",
+		"Driver.MinDisk", "Driver.MinRAM"}
+	var check func(typ reflect.Type, prefix string)
+	check = func(typ reflect.Type, prefix string) {
+		for f := range typ.Fields() {
+			name := strings.ToLower(f.Name)
+			switch {
+			case prefix == "" && f.Type.Kind() == reflect.Struct:
+				check(f.Type, f.Name)
+			case !slices.Contains(other, strings.TrimPrefix(prefix+"."+f.Name, ".")):
+				require.True(t, named[name] || named[strings.ToLower(prefix)+name], "%s.%s", prefix, f.Name)
+			}
+		}
+	}
+	check(reflect.TypeFor[Config](), "")
 }
 
 // full is a configuration in which every option has an effect.
@@ -100,8 +125,8 @@ func TestD29EveryOptionHasAnEffectOrANote(t *testing.T) {
 			continue
 		}
 		require.Contains(t, WebEnvKeys(), o.Env)
-		_, file := c.Files[o.Env]
-		require.True(t, file || c.WebEnv[o.Env] != "" || c.VaultEnv[o.Env] != "" || o.Default == true, o.Name)
+		_, file := c.Web.Files[o.Env]
+		require.True(t, file || c.Web.Env[o.Env] != "" || c.Web.VaultEnv[o.Env] != "" || o.Default == true, o.Name)
 	}
 }
 
@@ -110,18 +135,18 @@ func TestD26EmptyOptionWritesNothing(t *testing.T) {
 	standard, problems := Parse(nil, nil)
 	require.Empty(t, problems)
 	require.Equal(t, map[string]string{"CONCOURSE_CONTAINER_PLACEMENT_STRATEGY": "volume-locality", "CONCOURSE_SECRET_CACHE_ENABLED": "true",
-		"CONCOURSE_SECRET_CACHE_DURATION": "5m", "CONCOURSE_SECRET_CACHE_DURATION_NOTFOUND": "1m"}, standard.WebEnv)
-	require.Equal(t, map[string]string{"CONCOURSE_VAULT_ENABLE_KV_MOUNT_CACHE": "true"}, standard.VaultEnv)
-	require.Empty(t, standard.Files)
+		"CONCOURSE_SECRET_CACHE_DURATION": "5m", "CONCOURSE_SECRET_CACHE_DURATION_NOTFOUND": "1m"}, standard.Web.Env)
+	require.Equal(t, map[string]string{"CONCOURSE_VAULT_ENABLE_KV_MOUNT_CACHE": "true"}, standard.Web.VaultEnv)
+	require.Empty(t, standard.Web.Files)
 
 	c, problems := Parse(full(t), nil)
 	require.Empty(t, problems)
-	require.Equal(t, "secret-2", c.WebEnv["CONCOURSE_LDAP_BIND_PW"])
-	for key := range c.WebEnv {
+	require.Equal(t, "secret-2", c.Web.Env["CONCOURSE_LDAP_BIND_PW"])
+	for key := range c.Web.Env {
 		require.Contains(t, WebEnvKeys(), key)
-		require.NotContains(t, c.VaultEnv, key)
+		require.NotContains(t, c.Web.VaultEnv, key)
 	}
-	for key := range c.VaultEnv {
+	for key := range c.Web.VaultEnv {
 		require.Contains(t, WebEnvKeys(), key)
 	}
 	raw := full(t)
@@ -135,11 +160,11 @@ func TestD26EmptyOptionWritesNothing(t *testing.T) {
 
 	c, problems = Parse(map[string]any{"container-placement-strategy": "", "secret-cache-duration": "", "secret-cache-duration-notfound": ""}, nil)
 	require.Empty(t, problems)
-	require.Equal(t, map[string]string{"CONCOURSE_SECRET_CACHE_ENABLED": "true"}, c.WebEnv) // Concourse's own defaults
+	require.Equal(t, map[string]string{"CONCOURSE_SECRET_CACHE_ENABLED": "true"}, c.Web.Env) // Concourse's own defaults
 
 	c, problems = Parse(map[string]any{"secret-cache-enabled": false}, nil)
 	require.Empty(t, problems)
-	require.Equal(t, "false", c.WebEnv["CONCOURSE_SECRET_CACHE_ENABLED"])
-	require.NotContains(t, c.WebEnv, "CONCOURSE_SECRET_CACHE_DURATION")
-	require.NotContains(t, c.WebEnv, "CONCOURSE_SECRET_CACHE_DURATION_NOTFOUND")
+	require.Equal(t, "false", c.Web.Env["CONCOURSE_SECRET_CACHE_ENABLED"])
+	require.NotContains(t, c.Web.Env, "CONCOURSE_SECRET_CACHE_DURATION")
+	require.NotContains(t, c.Web.Env, "CONCOURSE_SECRET_CACHE_DURATION_NOTFOUND")
 }

@@ -65,13 +65,15 @@ func names(s string) (string, error) {
 	return strings.Join(parts, ","), err
 }
 
-func oneOf(s string, legal ...string) error {
+func oneOf[T ~string](s T, legal ...T) error {
+	var texts []string
 	for _, l := range legal {
 		if s == l {
 			return nil
 		}
+		texts = append(texts, string(l))
 	}
-	return fmt.Errorf("%q is not one of %s", s, strings.Join(legal, ", "))
+	return fmt.Errorf("%q is not one of %s", string(s), strings.Join(texts, ", "))
 }
 
 // duration checks a time in the syntax of Go, which Concourse uses.

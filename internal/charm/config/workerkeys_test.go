@@ -20,7 +20,7 @@ func TestKeysOfWorkersWithoutThisCharmAreRead(t *testing.T) {
 	a, b := publicKey("a"), publicKey("b")
 	c, problems := Parse(map[string]any{"extra-worker-keys": "\n# Windows\nteam=ml  " + a + " RDNA4 box\n\n" + b + "\n"}, nil)
 	require.Empty(t, problems)
-	require.Equal(t, []WorkerKey{{"ml", a}, {"", b}}, c.ExtraWorkerKeys)
+	require.Equal(t, []WorkerKey{{"ml", a}, {"", b}}, c.Web.ExtraWorkerKeys)
 	_, problems = Parse(map[string]any{"extra-worker-keys": "team=" + strings.Repeat("é", 100) + " " + a}, nil)
 	require.Empty(t, problems)
 	_, problems = Parse(map[string]any{"extra-worker-keys": "team=" + strings.Repeat("é", 101) + " " + a}, nil)
@@ -50,7 +50,7 @@ func TestInvalidWorkerKeyIsRefused(t *testing.T) {
 		c, problems := Parse(map[string]any{"extra-worker-keys": value}, nil)
 		require.Len(t, problems, 1, value)
 		require.Contains(t, problems[0].String(), want)
-		require.Empty(t, c.ExtraWorkerKeys)
+		require.Empty(t, c.Web.ExtraWorkerKeys)
 		require.NotContains(t, problems[0].String(), "AAAA"+"B3", "no key is repeated")
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -131,7 +132,7 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 // ChooseTSA returns the first complete web unit of the first relation. With mode=auto the
 // web is the leader of the peers, which publishes its address in the application's databag.
 func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
-	if f.Mode() == "auto" {
+	if f.Mode() == config.ModeAuto {
 		if f.Peer == nil {
 			return t, nil
 		}

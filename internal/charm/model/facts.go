@@ -35,7 +35,7 @@ type Facts struct {
 	Leader   bool           `json:"leader,omitempty"`  // unknown with mode=worker
 	Removed  bool           `json:"removed,omitempty"` // the unit or its application is being removed
 	Role     Role           `json:"role"`
-	KeptMode string         `json:"kept_mode,omitempty"` // last valid mode, while the option is invalid
+	KeptMode config.Mode    `json:"kept_mode,omitempty"` // last valid mode, while the option is invalid
 	Flights  []Relation     `json:"flights"`
 	Peer     *Relation      `json:"peer,omitempty"`  // nil with mode=worker, or before it exists
 	TSAs     []Relation     `json:"tsas,omitempty"`  // with mode=worker only after hooks that resync

@@ -43,7 +43,7 @@ type observer struct {
 // the role.
 func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	mode := f.Mode()
-	if mode == "worker" && !Resyncs(o.e.Name) {
+	if mode == config.ModeWorker && !Resyncs(o.e.Name) {
 		f.Role = WorkerRole
 		return nil
 	}

@@ -1,5 +1,9 @@
 package model
 
+import (
+	"concourse-ci-machine/internal/charm/config"
+)
+
 // Role names the role of a unit: web or worker, never both (D22).
 type Role string
 
@@ -11,11 +15,11 @@ const (
 
 // roleOf decides the role in every hook. With mode=auto the leader is the web and all others
 // are workers. An invalid mode has no role.
-func roleOf(mode string, leader bool) Role {
+func roleOf(mode config.Mode, leader bool) Role {
 	switch {
-	case mode == "web", mode == "auto" && leader:
+	case mode == config.ModeWeb, mode == config.ModeAuto && leader:
 		return WebRole
-	case mode == "worker", mode == "auto":
+	case mode == config.ModeWorker, mode == config.ModeAuto:
 		return WorkerRole
 	}
 	return ""
@@ -23,9 +27,9 @@ func roleOf(mode string, leader bool) Role {
 
 // Mode returns the option mode without a check, because the Facts to read depend on it.
 // While the option is invalid, the unit keeps its previous mode.
-func (f Facts) Mode() string {
+func (f Facts) Mode() config.Mode {
 	mode := modeOf(f.Config)
-	if !validMode(mode) {
+	if !mode.Valid() {
 		return f.KeptMode
 	}
 	return mode
@@ -33,17 +37,14 @@ func (f Facts) Mode() string {
 
 // keepMode saves the mode of the previous hook if the option is invalid now.
 func (f *Facts) keepMode(last Facts) {
-	if !validMode(modeOf(f.Config)) {
+	if !modeOf(f.Config).Valid() {
 		f.KeptMode = last.Mode()
 	}
 }
 
-// validMode reports whether units with this mode have a role.
-func validMode(mode string) bool { return mode == "auto" || mode == "web" || mode == "worker" }
-
-func modeOf(raw map[string]any) string {
+func modeOf(raw map[string]any) config.Mode {
 	if mode, ok := raw["mode"].(string); ok {
-		return mode
+		return config.Mode(mode)
 	}
-	return "auto"
+	return config.ModeAuto
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/concourse"
@@ -103,7 +104,7 @@ func (o *observer) database(ctx context.Context, l *Relation) (err error) {
 
 // otherWebs reads the addresses of the other webs, which need no proxy.
 func (o *observer) otherWebs(ctx context.Context, f *Facts, w *Web) error {
-	if f.Peer == nil || f.Mode() != "web" {
+	if f.Peer == nil || f.Mode() != config.ModeWeb {
 		return nil
 	}
 	bags, err := o.bags(ctx, f.Peer.ID)

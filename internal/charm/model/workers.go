@@ -45,7 +45,7 @@ func (o *observer) workers(ctx context.Context, f *Facts, w *Web) error {
 			return err
 		}
 	}
-	if f.Peer != nil && f.Mode() == "auto" {
+	if f.Peer != nil && f.Mode() == config.ModeAuto {
 		if err := o.workersOf(ctx, f.Peer.ID, known, w.Workers); err != nil {
 			return err
 		}

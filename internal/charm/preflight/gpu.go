@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu"
@@ -14,7 +15,7 @@ import (
 
 // gpus checks the GPUs of a unit that requires them.
 func (p *preflight) gpus() []Check {
-	if p.cfg.ComputeRuntime == "none" {
+	if p.cfg.GPU.ComputeRuntime == config.RuntimeNone {
 		return []Check{ok("gpu", "compute-runtime is none: tasks get no GPUs")}
 	}
 	inv, err := gpu.Discover(p.Host.Root)
@@ -104,7 +105,7 @@ func (p *preflight) toolkitAMD() Check {
 	switch {
 	case err != nil:
 		return warn(name, "run: dpkg --audit", "%v", err)
-	case p.cfg.AMDContainerToolkit == "skip":
+	case p.cfg.Driver.AMDContainerToolkit == amd.ToolkitSkip:
 		return ok(name, "amd-container-toolkit is skip; tasks need none")
 	case s.Package.Installed():
 		return ok(name, "%s %s", amd.ToolkitPackage, s.Package.Version)
@@ -113,9 +114,9 @@ func (p *preflight) toolkitAMD() Check {
 			name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish",
 			amd.ToolkitPackage, s.Package.Status,
 		)
-	case p.cfg.AMDContainerToolkit == "auto" && amd.MissingToolkit(p.machine.Series) != "":
+	case p.cfg.Driver.AMDContainerToolkit == amd.ToolkitAuto && amd.MissingToolkit(p.machine.Series) != "":
 		return ok(name, "%s", amd.MissingToolkit(p.machine.Series))
-	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.AMDContainerToolkit == "auto":
+	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.Driver.AMDContainerToolkit == amd.ToolkitAuto:
 		return ok(name, "%s; tasks get their GPUs without it", s.Attempt.Text())
 	case s.Attempt != nil:
 		return warn(name, "let the unit reach it, or set amd-container-toolkit=skip", "%s", s.Attempt.Text())

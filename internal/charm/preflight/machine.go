@@ -86,10 +86,10 @@ func (p *preflight) memory() Check {
 	switch {
 	case err != nil || total == 0:
 		return warn("memory", "run free on the unit", "/proc/meminfo tells no total")
-	case total < p.cfg.MinRAM:
+	case total < p.cfg.Driver.MinRAM:
 		return warn(
 			"memory", "deploy with --constraints mem=..., or set min-ram-gb", "%s; min-ram-gb is %d",
-			gb(total), p.cfg.MinRAM/gigabyte,
+			gb(total), p.cfg.Driver.MinRAM/gigabyte,
 		)
 	}
 	return ok("memory", "%s", gb(total))
@@ -117,10 +117,10 @@ func (p *preflight) disks() []Check {
 				name, "remove what fills it, or give the machine a larger disk",
 				"%s of %s are free; builds fail soon", gb(free), gb(total),
 			))
-		case free < p.cfg.MinDisk:
+		case free < p.cfg.Driver.MinDisk:
 			checks = append(checks, warn(
 				name, remedy, "%s of %s are free; min-disk-gb is %d", gb(free), gb(total),
-				p.cfg.MinDisk/gigabyte,
+				p.cfg.Driver.MinDisk/gigabyte,
 			))
 		default:
 			checks = append(checks, ok(name, "%s of %s are free", gb(free), gb(total)))

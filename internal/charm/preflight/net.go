@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse/release"
@@ -29,7 +30,7 @@ func (p *preflight) sourcesInUse() []source {
 	var all []source
 	const proxies = "let the unit reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
 	if _, _, installed := release.Installed(p.Host.Root); !role.Attached(p.facts.Resource) {
-		from, remedy := p.cfg.ReleaseMirror, proxies
+		from, remedy := p.cfg.Release.Mirror, proxies
 		if from == "" {
 			from, remedy = release.Upstream, proxies+"; or set release-mirror, or attach the resource concourse-release"
 		}
@@ -38,18 +39,19 @@ func (p *preflight) sourcesInUse() []source {
 	if p.facts.Role == model.WebRole {
 		return all
 	}
-	vendor := p.cfg.ComputeRuntime
-	if base := p.cfg.ROCmBaseURL; vendor == "rocm" && p.cfg.AMDContainerToolkit != "skip" {
+	vendor := p.cfg.GPU.ComputeRuntime
+	toolkit := p.cfg.Driver.AMDContainerToolkit
+	if base := p.cfg.Driver.ROCmBaseURL; vendor == config.RuntimeROCm && toolkit != amd.ToolkitSkip {
 		if base == "" {
 			base = amd.BaseURL
 		}
 		s, err := amd.ObserveToolkit(p.Host.Root)
 		all = append(all, source{
-			"AMD's packages", base, err == nil && p.cfg.AMDContainerToolkit == "required" && !s.Package.Installed(),
+			"AMD's packages", base, err == nil && toolkit == amd.ToolkitRequired && !s.Package.Installed(),
 			proxies + "; or set rocm-base-url to a mirror",
 		})
 	}
-	if vendor == "cuda" {
+	if vendor == config.RuntimeCUDA {
 		s, err := nvidia.Observe(p.Host.Root)
 		all = append(all, source{
 			"NVIDIA's packages", nvidia.BaseURL, err == nil && !s.Tool,

@@ -198,7 +198,9 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"no way to AMD":  {noToolkit(`{"attempt":2,"error":"cannot reach repo.radeon.com","unreachable":true}`), "toolkit", OK, "cannot reach repo.radeon.com (attempt 2); tasks get their GPUs without it", ""},
 		"AMD refuses":    {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
 		"half a toolkit": {file("/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
-		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) { p.cfg.ROCmUsecases = []string{"hip", "opencl"} }, "toolchain", Warning,
+		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
+			p.cfg.Driver.ROCmUsecases = []string{"hip", "opencl"}
+		}, "toolchain", Warning,
 			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},
 		"host unreachable": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			require.NoError(t, p.setHosts(""))

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/worker"
@@ -45,7 +46,7 @@ func hostURLs(hosts string) (urls []string, err error) {
 // host.
 func (p *preflight) setHosts(hosts string) (err error) {
 	switch {
-	case hosts == "none", hosts == "" && (p.facts.Role == model.WebRole || p.cfg.ComputeRuntime == "none"):
+	case hosts == "none", hosts == "" && (p.facts.Role == model.WebRole || p.cfg.GPU.ComputeRuntime == config.RuntimeNone):
 		return nil
 	case hosts == "":
 		hosts = defaultHosts
@@ -116,7 +117,7 @@ func (p *preflight) folders() Check {
 func (p *preflight) toolchain() Check {
 	const name = "toolchain"
 	version, err := p.Host.ReadText("/opt/rocm/.info/version")
-	wanted := strings.Join(p.cfg.ROCmUsecases, ",")
+	wanted := strings.Join(p.cfg.Driver.ROCmUsecases, ",")
 	switch {
 	case err == nil:
 		return ok(name, "ROCm %.40s in /opt/rocm of the unit; tasks have that of their images", version)

@@ -6,6 +6,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/status"
@@ -38,10 +39,10 @@ const RunningTasks = "running tasks"
 // not in stop. With mode=worker the missing relation is sufficient, because the hook that
 // saw it end may have failed.
 func EndsTasks(event string, f model.Facts) bool {
-	if f.Mode() == "worker" && len(f.Flights) == 0 {
+	if f.Mode() == config.ModeWorker && len(f.Flights) == 0 {
 		return true
 	}
-	return model.Leaving(event) || f.Mode() == "auto" && event == "peers-relation-broken"
+	return model.Leaving(event) || f.Mode() == config.ModeAuto && event == "peers-relation-broken"
 }
 
 // TakeOver removes the files of the Python charm. It comes after the unit's service is set
@@ -81,7 +82,7 @@ func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause)
 }
 
 // Shared reports whether several units share the storage of releases.
-func (o Observed) Shared() bool { return o.Config.SharedStorage != "none" }
+func (o Observed) Shared() bool { return o.Config.SharedStorage != config.StorageNone }
 
 // DesireRelease installs the release and its folders. before runs when another release is
 // about to replace the current one. If the storage cannot be used, the run ends there, and
@@ -94,7 +95,7 @@ func DesireRelease(d *Desired, o Observed, before plan.Resource) {
 		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
 	}
 	if o.Storage != nil {
-		d.Resources = append(d.Resources, StepOf("use the shared storage", "shared-storage="+o.Config.SharedStorage,
+		d.Resources = append(d.Resources, StepOf("use the shared storage", "shared-storage="+string(o.Config.SharedStorage),
 			func(context.Context, host.Host) error { return o.Storage }))
 		return
 	}

@@ -25,7 +25,7 @@ import (
 
 // sharingState returns gpu-sharing as of the last hook, and why the wrapper leases no GPU.
 func (u *Unit) sharingState() (sharing, why string) {
-	if cfg, known := u.option("gpu-sharing"); known && cfg.GPUSharing == config.Exclusive {
+	if cfg, known := u.option("gpu-sharing"); known && cfg.GPU.Sharing == config.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; " +
 			"see juju status"
 	}
@@ -161,7 +161,7 @@ func (u *Unit) clocks(name string) *monitor.Clocks {
 
 // endLeftovers ends the processes that ended tasks left behind, to free their GPUs.
 func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
-	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPULeftovers == "keep" {
+	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPU.Leftovers == config.LeftoversKeep {
 		return nil
 	}
 	signal := u.Signal

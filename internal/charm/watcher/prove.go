@@ -39,7 +39,7 @@ func (u *Unit) proofOption() (command string, invalid error) {
 			invalid = errors.New(p.String())
 		}
 	}
-	return cfg.GPUProof, invalid
+	return cfg.GPU.Proof, invalid
 }
 
 // addProofs adds the health checks of GPUs to a look.

@@ -120,7 +120,7 @@ func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 	}
 	l := tasknotice.Look{At: u.Host.Now().UTC(), Action: tasknotice.Write, Record: r}
 	if cfg, ok := u.option("gpu-hang-action"); ok {
-		l.Action = tasknotice.Action(cfg.GPUHangAction)
+		l.Action = cfg.GPU.HangAction
 	}
 	if l.Users, err = u.users(seen); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)

@@ -106,7 +106,7 @@ func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	if !ok {
 		return before
 	}
-	return quarantine.Policy(cfg.GPUQuarantine)
+	return cfg.GPU.Quarantine
 }
 
 // option returns the configuration of the last hook. known is false if the option name is

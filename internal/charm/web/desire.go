@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
@@ -27,9 +28,9 @@ func Desire(o Observed, cleanup []plan.Resource) Desired {
 func desireWebUnit(o Observed, cleanup []plan.Resource) Desired {
 	d := Desired{Desired: role.Desired{Release: o.Release},
 		Web: Web{URL: webURL(o), LocalURL: localURL(o), Route: route(o), Request: o.Certify.Request,
-			Ports: []juju.Port{juju.TCP(o.Config.WebPort)}}}
+			Ports: []juju.Port{juju.TCP(o.Config.Web.Port)}}}
 	if o.TLS {
-		d.Ports = append(d.Ports, juju.TCP(o.Config.TLSPort))
+		d.Ports = append(d.Ports, juju.TCP(o.Config.Web.TLSPort))
 	}
 	d.Resources = append(d.Resources, role.CharmFiles(o.Observed)...)
 	d.TrustAuthorities(o.Observed)
@@ -53,7 +54,7 @@ func desireWebUnit(o Observed, cleanup []plan.Resource) Desired {
 // localURL returns the URL for programs of this machine. With TLS the web still answers
 // there. It redirects only requests for its external name.
 func localURL(o Observed) string {
-	return fmt.Sprintf("http://127.0.0.1:%d", o.Config.WebPort)
+	return fmt.Sprintf("http://127.0.0.1:%d", o.Config.Web.Port)
 }
 
 // desireOwnWorker prepares the unit of a mode=auto web for the role of a worker. It creates
@@ -61,7 +62,7 @@ func localURL(o Observed) string {
 // removes this unit's previous worker from the web's list, which would show it as running
 // for a while.
 func desireOwnWorker(d *Desired, o Observed) {
-	if o.Facts.Mode() == "auto" {
+	if o.Facts.Mode() == config.ModeAuto {
 		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755},
 			resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
 			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
@@ -70,7 +71,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 		return
 	}
 	name := role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID)
-	url, user, password := d.LocalURL, o.Config.InitialAdminUsername, d.Secret[model.AdminPassword]
+	url, user, password := d.LocalURL, o.Config.Web.InitialAdminUsername, d.Secret[model.AdminPassword]
 	d.Resources = append(d.Resources, resource.Trigger{Name: ForgetWorker, Inputs: [][]byte{[]byte(name)},
 		Tolerate: true,
 		Op:       "forget the worker " + name, Why: "this unit is the web now",

@@ -17,11 +17,11 @@ import (
 // the owner of the file with the password (D39).
 func desireJobExporter(d *Desired, o Observed) error {
 	why := "enable-metrics is off"
-	if o.Config.EnableMetrics {
+	if o.Config.Web.EnableMetrics {
 		why = "there is no web to ask"
 	}
-	if d.Jobs = o.Config.EnableMetrics && d.Up; d.Jobs {
-		c := login.Credentials{URL: d.LocalURL, Username: o.Config.InitialAdminUsername,
+	if d.Jobs = o.Config.Web.EnableMetrics && d.Up; d.Jobs {
+		c := login.Credentials{URL: d.LocalURL, Username: o.Config.Web.InitialAdminUsername,
 			Password: d.Secret[model.AdminPassword]}
 		data, err := c.Marshal()
 		if err != nil {
@@ -33,8 +33,8 @@ func desireJobExporter(d *Desired, o Observed) error {
 		d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: why})
 	}
 	command := []string{role.JobsBin, "--credentials-file=" + role.JobsCredentials}
-	if len(o.Config.RequiredArchs) > 0 {
-		command = append(command, "--required-archs="+strings.Join(o.Config.RequiredArchs, ","))
+	if len(o.Config.Web.RequiredArchs) > 0 {
+		command = append(command, "--required-archs="+strings.Join(o.Config.Web.RequiredArchs, ","))
 	}
 	return role.DesirePebble(&d.Desired, o.Observed, why, d.Jobs, role.ExporterService, resource.PebbleLayer{
 		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(wellknown.JobsPort),

@@ -29,14 +29,15 @@ type Certify struct {
 // give the same request. Without a name it makes no request: Juju may not have assigned an
 // address yet.
 func observeCertify(r host.Root, cfg config.Config, w *model.Web) (c Certify, err error) {
-	if !cfg.TLSEnabled || w == nil {
+	if !cfg.Web.TLSEnabled || w == nil {
 		return c, nil
 	}
 	names := webNames(cfg, w)
 	if len(names) == 0 {
 		return c, nil
 	}
-	if c.Key, err = role.ReadOptional(r, concourse.WebFiles(cfg.SharedStorage != "none").TLSKey()); err != nil {
+	files := concourse.WebFiles(cfg.SharedStorage != config.StorageNone)
+	if c.Key, err = role.ReadOptional(r, files.TLSKey()); err != nil {
 		return c, err
 	}
 	if c.Key == "" {
@@ -49,7 +50,7 @@ func observeCertify(r host.Root, cfg config.Config, w *model.Web) (c Certify, er
 
 // webNames returns the names for the certificate. The first one is the common name.
 func webNames(cfg config.Config, w *model.Web) (names []string) {
-	if u, err := url.Parse(cfg.ExternalURL); err == nil && u.Hostname() != "" {
+	if u, err := url.Parse(cfg.Web.ExternalURL); err == nil && u.Hostname() != "" {
 		names = append(names, u.Hostname())
 	}
 	if w.Address != "" && !slices.Contains(names, w.Address) {
@@ -60,7 +61,7 @@ func webNames(cfg config.Config, w *model.Web) (names []string) {
 
 // certificateOf returns the certificate for the request, and whether there is one.
 func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []status.Cause) {
-	if !o.Config.TLSEnabled {
+	if !o.Config.Web.TLSEnabled {
 		return cert, false, nil
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
@@ -101,7 +102,7 @@ func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files
 			Text: "vault-kv: no credentials for this unit yet; run the action of Vault's charm that authorizes it"})
 	}
 	for _, key := range optionFiles(o) {
-		own(optionFile(paths, key), o.Config.Files[key], 0o600)
+		own(optionFile(paths, key), o.Config.Web.Files[key], 0o600)
 	}
 	cert, ok, more := certificateOf(o)
 	if ok {
@@ -122,7 +123,7 @@ func certifyFiles(o Observed, paths concourse.WebPaths) []resource.File {
 // optionFiles returns the variables with the path of a file of the charm. Vault's variables
 // are left out if a relation provides Vault.
 func optionFiles(o Observed) []string {
-	keys := slices.Sorted(maps.Keys(o.Config.Files))
+	keys := slices.Sorted(maps.Keys(o.Config.Web.Files))
 	if _, related, _ := vaultOf(o); related {
 		keys = slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(k, "CONCOURSE_VAULT_") })
 	}
@@ -151,7 +152,7 @@ func vaultOf(o Observed) (relation.Vault, bool, []string) {
 // options, except for the path prefix and the cache (D60).
 func vaultEnv(o Observed, paths concourse.WebPaths) map[string]string {
 	const prefix, cache = "CONCOURSE_VAULT_PATH_PREFIX", "CONCOURSE_VAULT_ENABLE_KV_MOUNT_CACHE"
-	options := o.Config.VaultEnv
+	options := o.Config.Web.VaultEnv
 	v, ok, _ := vaultOf(o)
 	if !ok {
 		if options["CONCOURSE_VAULT_URL"] == "" {

@@ -166,7 +166,7 @@ func desireHold(d *Desired, o Observed) {
 // previous protocol, because that web would give this web's workers no work.
 func resumeWithPeers(ctx context.Context, h host.Host, o Observed) error {
 	for _, peer := range o.Facts.Web.Peers {
-		url := "http://" + net.JoinHostPort(peer, strconv.Itoa(o.Config.WebPort))
+		url := "http://" + net.JoinHostPort(peer, strconv.Itoa(o.Config.Web.Port))
 		if v := concourse.WebVersion(ctx, url); !release.Fits(o.Installed, v) && h.Now().Before(o.HeldUntil) {
 			return fmt.Errorf("the web at %s still runs %s", peer, v)
 		}
@@ -185,7 +185,7 @@ func firstOf(units []string) string {
 
 // apiOf returns the API of this unit's own web.
 func apiOf(o Observed) *concourse.API {
-	return concourse.NewAPI(localURL(o), o.Config.InitialAdminUsername, secretContent(o)[model.AdminPassword], "")
+	return concourse.NewAPI(localURL(o), o.Config.Web.InitialAdminUsername, secretContent(o)[model.AdminPassword], "")
 }
 
 // refuseDowngrade refuses a release that does not support the schema of the database.

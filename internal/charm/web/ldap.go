@@ -15,7 +15,7 @@ func ldapOf(o Observed) (concourse.LDAP, []status.Cause) {
 	l := o.Facts.Web.LDAP
 	if l == nil {
 		var causes []status.Cause
-		for _, text := range o.Config.LDAPNotes {
+		for _, text := range o.Config.Web.LDAPNotes {
 			causes = append(causes, status.Cause{Kind: status.Active, Text: text})
 		}
 		return concourse.LDAP{}, causes

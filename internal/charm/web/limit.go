@@ -45,7 +45,7 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		return 0, []status.Cause{{Kind: status.Active, Text: fmt.Sprintf(format, args...)}}
 	}
 	switch {
-	case !needed && !limited || !o.Config.LimitGPUTasks || own:
+	case !needed && !limited || !o.Config.Web.LimitGPUTasks || own:
 		return 0, nil
 	case needed && len(gpus) > 1:
 		slices.Sort(gpus)
@@ -86,7 +86,7 @@ func numbers(all []int) string {
 // flag or in the web's file.
 func strategies(o Observed) (text string, fixed, own bool) {
 	var flags []string
-	for _, f := range o.Config.ExtraWebFlags {
+	for _, f := range o.Config.Web.ExtraWebFlags {
 		name, value, _ := strings.Cut(f, "=")
 		switch name {
 		case "--max-active-tasks-per-worker":
@@ -99,7 +99,7 @@ func strategies(o Observed) (text string, fixed, own bool) {
 	if len(flags) > 0 {
 		return strings.Join(flags, ","), true, own
 	}
-	return o.Config.WebEnv[concourse.StrategyKey], false, own
+	return o.Config.Web.Env[concourse.StrategyKey], false, own
 }
 
 // setByOperator reports whether the variable in the web's file is the operator's.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/status"
@@ -16,14 +17,14 @@ import (
 // requests to the workers.
 func route(o Observed) relation.Route {
 	l := o.Facts.Route
-	auto := o.Config.Mode == "auto"
+	auto := o.Config.Mode == config.ModeAuto
 	if l == nil || auto && l.Address == "" {
 		return relation.Route{}
 	}
-	r := relation.Route{Service: o.Facts.Model + "-" + juju.AppOf(o.Facts.Unit), Port: o.Config.WebPort, TLS: o.TLS,
-		Hostname: relation.RouteName(o.Config.ExternalURL), HTTP: strings.HasPrefix(o.Config.ExternalURL, "http://")}
+	r := relation.Route{Service: o.Facts.Model + "-" + juju.AppOf(o.Facts.Unit), Port: o.Config.Web.Port, TLS: o.TLS,
+		Hostname: relation.RouteName(o.Config.Web.ExternalURL), HTTP: strings.HasPrefix(o.Config.Web.ExternalURL, "http://")}
 	if o.TLS {
-		r.Port = o.Config.TLSPort
+		r.Port = o.Config.Web.TLSPort
 	}
 	if auto {
 		r.Hosts = []string{l.Address}
@@ -47,7 +48,7 @@ func routeCauses(o Observed) []status.Cause {
 		return nil
 	}
 	urls, problem := routeURLs(o)
-	external := o.Config.ExternalURL
+	external := o.Config.Web.ExternalURL
 	leadsThere := func(url string) bool { return hostOf(url) == hostOf(external) }
 	remark := func(format string, args ...any) []status.Cause {
 		return []status.Cause{{Kind: status.Active, Text: "haproxy-route: " + fmt.Sprintf(format, args...)}}

@@ -25,7 +25,7 @@ func secretContent(o Observed) map[string]string {
 	if s == nil {
 		s = map[string]string{}
 	}
-	if key := o.Config.EncryptionKey; o.Facts.Leader && key != s[model.EncryptionKey] {
+	if key := o.Config.Web.EncryptionKey; o.Facts.Leader && key != s[model.EncryptionKey] {
 		s[model.OldEncryptionKey], s[model.EncryptionKey] = s[model.EncryptionKey], key
 	}
 	if p := PredecessorPassword(o.Facts); o.Facts.Leader && p != "" {

@@ -57,7 +57,7 @@ func desireWeb(d *Desired, o Observed) error {
 		before = role.Series{refuseDowngrade(o, d.Database, d.Environment), holdBeforeSwitch(o)}
 	}
 	role.DesireRelease(&d.Desired, o.Observed, before)
-	unit, err := concourse.WebUnitFileFor(paths, o.Config.ExtraWebFlags)
+	unit, err := concourse.WebUnitFileFor(paths, o.Config.Web.ExtraWebFlags)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func desireWeb(d *Desired, o Observed) error {
 
 // tracing returns the receiver of the web's traces.
 func tracing(o Observed) (concourse.Tracing, []status.Cause) {
-	return role.Tracing(o.Observed, o.WebEnv, o.Config.ExtraWebFlags, "concourse-web")
+	return role.Tracing(o.Observed, o.WebEnv, o.Config.Web.ExtraWebFlags, "concourse-web")
 }
 
 func missingPart(ready bool, err error) string {
@@ -168,7 +168,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	d.Cut, d.Resources = cutKeys, append(d.Resources, cut...)
 	_, limited := taskLimit(o)
 	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), drainingCauses(o),
-		unknownKeys(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.RequiredArchs), limited)
+		unknownKeys(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(w, o.Config.Web.RequiredArchs), limited)
 	return nil
 }
 
@@ -222,40 +222,40 @@ func secretCause(o Observed, err error) status.Cause {
 func webURL(o Observed) string {
 	urls, _ := routeURLs(o)
 	switch {
-	case o.Config.ExternalURL != "":
-		return o.Config.ExternalURL
+	case o.Config.Web.ExternalURL != "":
+		return o.Config.Web.ExternalURL
 	case len(urls) > 0:
 		return urls[0]
 	case o.TLS:
-		return "https://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.TLSPort))
+		return "https://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.Web.TLSPort))
 	}
-	return "http://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.WebPort))
+	return "http://" + net.JoinHostPort(o.Facts.Web.Address, strconv.Itoa(o.Config.Web.Port))
 }
 
 // webConfig returns the environment from options, relations and secrets.
 func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets,
 	db concourse.WebDatabase) concourse.WebConfig {
 	w, content := o.Facts.Web, secretContent(o)
-	_, teams := extraKeys(o.Config.ExtraWorkerKeys)
-	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.WebPort, LogLevel: o.Config.LogLevel,
+	_, teams := extraKeys(o.Config.Web.ExtraWorkerKeys)
+	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.Web.Port, LogLevel: string(o.Config.LogLevel),
 		ExternalURL: webURL(o),
 		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.Facts.Model,
-		AdminUser:     o.Config.InitialAdminUsername,
+		AdminUser:     o.Config.Web.InitialAdminUsername,
 		AdminPassword: s.AdminPassword,
-		TeamKeys:      len(teams) > 0, MainTeamUser: o.Config.MainTeamLocalUser,
-		ExtraLocalUsers: o.Config.ExtraLocalUsers, Database: db,
-		Metrics: o.Config.EnableMetrics, Options: maps.Clone(o.Config.WebEnv), OptionKeys: config.WebEnvKeys(),
+		TeamKeys:      len(teams) > 0, MainTeamUser: o.Config.Web.MainTeamLocalUser,
+		ExtraLocalUsers: o.Config.Web.ExtraLocalUsers, Database: db,
+		Metrics: o.Config.Web.EnableMetrics, Options: maps.Clone(o.Config.Web.Env), OptionKeys: config.WebEnvKeys(),
 		Proxy: role.ProxyOf(o.Facts, o.Config)}
 	if db != (concourse.WebDatabase{}) {
 		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]
 	}
 	if o.TLS {
-		c.TLSPort = o.Config.TLSPort
+		c.TLSPort = o.Config.Web.TLSPort
 	}
 	c.TaskLimit, _ = taskLimit(o)
 	c.Noted = o.Noted
 	for _, k := range w.Workers {
-		c.Rerun = c.Rerun || o.Config.GPURerun && k.Key != "" && k.GPUs.Count > 0
+		c.Rerun = c.Rerun || o.Config.Web.GPURerun && k.Key != "" && k.GPUs.Count > 0
 	}
 	c.Vault = vaultEnv(o, paths)
 	c.LDAP, _ = ldapOf(o)

@@ -188,18 +188,18 @@ func TestNewEncryptionKeyKeepsTheOldOne(t *testing.T) {
 	require.Equal(t, "0123456789abcdef", webEnv(t, d)["CONCOURSE_ENCRYPTION_KEY"])
 
 	o.Facts.Web.Secret = d.Secret
-	o.Config.EncryptionKey = "fedcba9876543210"
+	o.Config.Web.EncryptionKey = "fedcba9876543210"
 	d = Desire(o, nil)
 	env := webEnv(t, d)
 	require.Equal(t, "fedcba9876543210", env["CONCOURSE_ENCRYPTION_KEY"])
 	require.Equal(t, "0123456789abcdef", env["CONCOURSE_OLD_ENCRYPTION_KEY"])
 
-	o.Facts.Web.Secret, o.Config.EncryptionKey = d.Secret, ""
+	o.Facts.Web.Secret, o.Config.Web.EncryptionKey = d.Secret, ""
 	env = webEnv(t, Desire(o, nil))
 	require.NotContains(t, env, "CONCOURSE_ENCRYPTION_KEY", "what was encrypted is read with the old key, and written plain")
 	require.Equal(t, "fedcba9876543210", env["CONCOURSE_OLD_ENCRYPTION_KEY"])
 
-	o.Facts.Leader, o.Facts.Web.Secret, o.Config.EncryptionKey = false, d.Secret, "another key 0123"
+	o.Facts.Leader, o.Facts.Web.Secret, o.Config.Web.EncryptionKey = false, d.Secret, "another key 0123"
 	require.Equal(t, "fedcba9876543210", webEnv(t, Desire(o, nil))["CONCOURSE_ENCRYPTION_KEY"], "the leader says when")
 }
 

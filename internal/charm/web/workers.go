@@ -47,7 +47,7 @@ func extraKeys(keys []config.WorkerKey) (all []string, teams map[string][]string
 // workerKeyFiles returns the files of authorized keys: for all teams, and by team if the
 // option names teams.
 func workerKeyFiles(o Observed, paths concourse.WebPaths) ([]resource.File, error) {
-	all, teams := extraKeys(o.Config.ExtraWorkerKeys)
+	all, teams := extraKeys(o.Config.Web.ExtraWorkerKeys)
 	keys := o.Facts.Web.Authorized()
 	for _, l := range o.draining() {
 		keys = append(keys, l.Key)

@@ -17,7 +17,9 @@ import (
 )
 
 // wantsAMD reports whether the options can require AMD's driver.
-func wantsAMD(c config.Config) bool { return c.ComputeRuntime == "rocm" || c.ComputeRuntime == "auto" }
+func wantsAMD(c config.Config) bool {
+	return c.GPU.ComputeRuntime == config.RuntimeROCm || c.GPU.ComputeRuntime == config.RuntimeAuto
+}
 
 // observeDriver reads the state of AMD's driver. With compute-runtime=auto a machine
 // without a driver needs no decision.
@@ -29,7 +31,7 @@ func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe the driver of AMD GPUs")
 	}
-	if o.Config.ComputeRuntime == "auto" && len(f.GPUs) == 0 {
+	if o.Config.GPU.ComputeRuntime == config.RuntimeAuto && len(f.GPUs) == 0 {
 		return nil
 	}
 	o.Driver = &f
@@ -42,7 +44,7 @@ func AMDMachine(m machine.Machine, arch string) amd.Machine {
 }
 
 // DriverOptions returns the options for AMD's driver and user space.
-func DriverOptions(c config.Config, unit string) amd.Wanted {
+func DriverOptions(c config.Driver, unit string) amd.Wanted {
 	app, _, _ := strings.Cut(unit, "/")
 	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
 		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
@@ -56,7 +58,7 @@ func desireDriver(o Observed, g GPUs) (p part, d *Driver) {
 	if o.Driver == nil || g.Vendor == gpu.NVIDIA {
 		return p, nil
 	}
-	w := DriverOptions(o.Config, o.Facts.Unit)
+	w := DriverOptions(o.Config.Driver, o.Facts.Unit)
 	decision := amd.Decide(*o.Driver, w)
 	install, err := amd.Install(decision, *o.Driver, w, amd.Environment{
 		Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now,

@@ -139,5 +139,5 @@ func TestOptionValuesMatchTheReleases(t *testing.T) {
 		require.Len(t, problems, 1, u)
 	}
 	c := roletest.Config(t, map[string]any{"rocm-usecases": "rocm, rocmdevtools,lrt,hip,hiplibsdk,opencl,openclsdk,openmpsdk,mllib,mlsdk"})
-	require.ElementsMatch(t, amd.Usecases(), c.ROCmUsecases)
+	require.ElementsMatch(t, amd.Usecases(), c.Driver.ROCmUsecases)
 }

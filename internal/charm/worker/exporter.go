@@ -24,7 +24,7 @@ func desireExporter(o Observed, g GPUs) (p part) {
 	default:
 		watchAMD(&layer, o)
 	}
-	if o.Config.ExporterDCGMAliases {
+	if o.Config.Exporter.DCGMAliases {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
 	if leaseConfig(o, g) != nil {
@@ -43,7 +43,7 @@ func desireExporter(o Observed, g GPUs) (p part) {
 func watchAMD(l *resource.PebbleLayer, o Observed) {
 	l.Command = append(l.Command, "--service.report="+quarantine.File)
 	l.Job, l.JobCommand = "gpu-watch", []string{dispatchBin, "gpu", "watch"}
-	if o.Config.ExporterUsage {
+	if o.Config.Exporter.Usage {
 		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
 		l.Helper, l.HelperCommand = role.UsageService, []string{
 			role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/",
@@ -51,7 +51,7 @@ func watchAMD(l *resource.PebbleLayer, o Observed) {
 	} else {
 		l.Command = append(l.Command, "--collect.usage=false")
 	}
-	if !o.Config.ExporterPCIeBandwidth {
+	if !o.Config.Exporter.PCIeBandwidth {
 		l.Command = append(l.Command, "--collect.pcie-bandwidth=false")
 	}
 }

@@ -48,7 +48,7 @@ func SrvFolders(r host.Root) ([]string, error) {
 // TaskFolders returns the folders of /srv that the options give to tasks.
 func TaskFolders(c config.Config, names []string) (given []string) {
 	for _, name := range names {
-		if !c.NoSrvFolders && (len(c.SrvFolders) == 0 || slices.Contains(c.SrvFolders, name)) {
+		if !c.Worker.NoSrvFolders && (len(c.Worker.SrvFolders) == 0 || slices.Contains(c.Worker.SrvFolders, name)) {
 			given = append(given, name)
 		}
 	}

@@ -51,8 +51,8 @@ func (g *GPUs) block(format string, args ...any) {
 // the options require GPUs that cannot compute, the causes name the problem and the command
 // that helps. The unit gets no GPU then, and is not a GPU worker (D45).
 func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.Machine, nvidia []string) GPUs {
-	g := GPUs{Vendor: gpu.OfRuntime(c.ComputeRuntime)}
-	if c.ComputeRuntime == "auto" {
+	g := GPUs{Vendor: gpu.OfRuntime(string(c.GPU.ComputeRuntime))}
+	if c.GPU.ComputeRuntime == config.RuntimeAuto {
 		g.chooseVendor(inv)
 	}
 	g.Requested = g.Vendor != "" ||
@@ -70,7 +70,7 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.M
 	if len(g.All) == 0 {
 		return g
 	}
-	chosen := g.choose(known.numbered(c.ComputeRuntime, g.All), c.GPUDeviceIDs)
+	chosen := g.choose(known.numbered(c.GPU.ComputeRuntime, g.All), c.GPU.DeviceIDs)
 	if len(g.Causes) > 0 {
 		return g
 	}

@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
@@ -18,9 +19,9 @@ const GPUsFile = model.StateDir + "/gpus.json"
 // KnownGPUs holds the most GPUs that the unit had since compute-runtime changed or the
 // action accept-gpus ran. Partitions of one GPU count as one.
 type KnownGPUs struct {
-	Runtime string     `json:"compute-runtime"`
-	PCI     []string   `json:"gpus"`
-	Each    []knownGPU `json:"each,omitempty"` // with partitions, in the order of their numbers
+	Runtime config.ComputeRuntime `json:"compute-runtime"`
+	PCI     []string              `json:"gpus"`
+	Each    []knownGPU            `json:"each,omitempty"` // with partitions, in the order of their numbers
 }
 
 // knownGPU identifies a GPU by the values that gpu-device-ids accepts.
@@ -55,10 +56,10 @@ func (k KnownGPUs) Write(r host.Root) error {
 }
 
 // update returns the GPUs to record from now on, and the addresses of the missing GPUs.
-func (k KnownGPUs) update(runtime string, all []gpu.GPU) (now KnownGPUs, missing []string) {
+func (k KnownGPUs) update(runtime config.ComputeRuntime, all []gpu.GPU) (now KnownGPUs, missing []string) {
 	pci := addresses(all)
 	switch {
-	case runtime != "none" && k.Runtime == runtime && len(k.PCI) > len(pci):
+	case runtime != config.RuntimeNone && k.Runtime == runtime && len(k.PCI) > len(pci):
 		return k, slices.DeleteFunc(slices.Clone(k.PCI), func(p string) bool { return slices.Contains(pci, p) })
 	case len(pci) == 0:
 		return KnownGPUs{}, nil
@@ -73,7 +74,7 @@ func (k KnownGPUs) update(runtime string, all []gpu.GPU) (now KnownGPUs, missing
 // numbered returns the unit's GPUs in the order of gpu-device-ids. Missing GPUs keep their
 // numbers and have no render node, so that the number of a removed GPU never chooses
 // another GPU.
-func (k KnownGPUs) numbered(runtime string, all []gpu.GPU) (list []gpu.GPU) {
+func (k KnownGPUs) numbered(runtime config.ComputeRuntime, all []gpu.GPU) (list []gpu.GPU) {
 	now, missing := k.update(runtime, all)
 	if len(missing) == 0 {
 		return all
@@ -120,7 +121,7 @@ func addresses(all []gpu.GPU) (pci []string) {
 // that lost its GPUs stays a GPU worker, also with compute-runtime=auto: it must not take
 // the steps of all teams.
 func (g *GPUs) reportMissing(o Observed) KnownGPUs {
-	now, missing := o.Known.update(o.Config.ComputeRuntime, g.All)
+	now, missing := o.Known.update(o.Config.GPU.ComputeRuntime, g.All)
 	if len(missing) == 0 {
 		return now
 	}

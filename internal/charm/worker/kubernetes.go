@@ -7,6 +7,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/kube/nodelabels"
@@ -40,7 +41,7 @@ func (o *Observed) observeKubelet(h host.Host) (err error) {
 
 // servesKubelet reports whether the unit offers AMD GPUs to a kubelet.
 func servesKubelet(o Observed, g GPUs) bool {
-	return o.Config.Kubernetes != "off" && o.Kubelet && g.Vendor == gpu.AMD
+	return o.Config.GPU.Kubernetes != config.KubernetesOff && o.Kubelet && g.Vendor == gpu.AMD
 }
 
 // desireKubernetes returns the device plugin on units with AMD GPUs and a kubelet.
@@ -51,7 +52,7 @@ func desireKubernetes(o Observed, g GPUs) (p part) {
 		if !o.Kubelet {
 			why = "there is no kubelet"
 		}
-		if o.Config.Kubernetes == "off" {
+		if o.Config.GPU.Kubernetes == config.KubernetesOff {
 			why = "kubernetes=off"
 		}
 		p.add(removeKubernetes(state, why)...)
@@ -85,7 +86,7 @@ func removeKubernetes(state resource.UnitState, why string) []plan.Resource {
 // ObserveLabels reads the node labels of the GPUs if a program can use them: Node Feature
 // Discovery is set up, or the machine has a kubelet.
 func (o *Observed) ObserveLabels(r host.Root) {
-	if o.Config.Kubernetes == "off" || !r.Exists(nodelabels.Parent) && !r.Exists(kubeletDir) {
+	if o.Config.GPU.Kubernetes == config.KubernetesOff || !r.Exists(nodelabels.Parent) && !r.Exists(kubeletDir) {
 		return
 	}
 	m := nodelabels.Read(r, o.GPUs.Of(gpu.AMD))

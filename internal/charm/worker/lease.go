@@ -27,7 +27,7 @@ const LeaseReport = "/run/concourse-gpu-leases.json"
 
 // ObserveLinks reads the links between the unit's GPUs if leases choose by them.
 func (o *Observed) ObserveLinks(r host.Root) {
-	if o.Config.GPUSharing == config.Exclusive {
+	if o.Config.GPU.Sharing == config.Exclusive {
 		o.Links = gpu.ReadLinks(r, o.GPUs.GPUs)
 	}
 }
@@ -37,7 +37,7 @@ func (o *Observed) ObserveLinks(r host.Root) {
 // report is ignored.
 func (o *Observed) observeLeases(h host.Host) {
 	r, err := monitor.LeaseFile(LeaseReport).Read(h.Root)
-	if o.Config.GPUSharing != config.Exclusive || err != nil || h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
+	if o.Config.GPU.Sharing != config.Exclusive || err != nil || h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
 		return
 	}
 	o.Leased = map[string]bool{}
@@ -49,7 +49,7 @@ func (o *Observed) observeLeases(h host.Host) {
 // leaseConfig returns how the wrapper leases the chosen GPUs. It returns nil if tasks share
 // them.
 func leaseConfig(o Observed, g GPUs) *oci.Leases {
-	if o.Config.GPUSharing != config.Exclusive || len(g.Chosen) == 0 {
+	if o.Config.GPU.Sharing != config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
 	gpus := chosenInOrder(g)
@@ -109,10 +109,10 @@ func linkWeights(o Observed, gpus []gpu.GPU) [][]int {
 // desireLeases returns the causes for options without an effect, and removes the report
 // that the exporter would continue to show.
 func desireLeases(o Observed, g GPUs) (p part) {
-	if o.Config.GPUSharing == config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
+	if o.Config.GPU.Sharing == config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
 		p.warn(rankLeases, "gpu-sharing=exclusive has no effect while compute-runtime=none")
 	}
-	if o.Config.GPUBench && o.Config.GPUSharing != config.Exclusive {
+	if o.Config.GPU.Bench && o.Config.GPU.Sharing != config.Exclusive {
 		p.warn(rankLeases, "gpu-bench=true has no effect while gpu-sharing=shared")
 	}
 	if leaseConfig(o, g) == nil {
@@ -124,7 +124,7 @@ func desireLeases(o Observed, g GPUs) (p part) {
 // benchConfig returns how the wrapper fixes the clocks of leased GPUs for tasks that
 // measure. It returns nil if gpu-bench is off.
 func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
-	if !o.Config.GPUBench {
+	if !o.Config.GPU.Bench {
 		return nil
 	}
 	var list []oci.BenchGPU

@@ -135,7 +135,7 @@ func TestLeasesDoNotRestartTheWorker(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	base := running(observed(t, r, map[string]any{"compute-runtime": "rocm"}))
 	on := base
-	on.Config.GPUSharing = config.Exclusive
+	on.Config.GPU.Sharing = config.Exclusive
 	inputs := func(o Observed, name string) [][]byte {
 		return resourcetest.Trigger(t, Desire(o, nil).Resources, name).Inputs
 	}

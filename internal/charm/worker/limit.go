@@ -37,7 +37,7 @@ var limitState = statefile.File[workerLimit]{Path: WorkerLimitFile, Mode: 0o600,
 // then.
 func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	_, id, installed := release.Installed(h.Root)
-	if o.Config.GPUSharing != config.Exclusive || !installed {
+	if o.Config.GPU.Sharing != config.Exclusive || !installed {
 		return nil
 	}
 	last, err := limitState.Read(h.Root)
@@ -63,7 +63,7 @@ func desireWorkerLimit(o Observed) (p part) {
 		p.err = err
 	case o.WorkerLimit.Release != "":
 		p.add(resource.File{Path: WorkerLimitFile, Data: data, Mode: 0o600})
-	case o.Config.GPUSharing != config.Exclusive:
+	case o.Config.GPU.Sharing != config.Exclusive:
 		p.add(resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
 	}
 	return p
@@ -102,7 +102,7 @@ func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
 		if s := o.Quarantine.Find(name); s != nil && g.Vendor == gpu.AMD {
 			published.Service = string(s.State)
 		}
-		if held, known := o.Leased[name]; known && o.Config.GPUSharing == config.Exclusive {
+		if held, known := o.Leased[name]; known && o.Config.GPU.Sharing == config.Exclusive {
 			published.Leased = &held
 		}
 		each = append(each, published)

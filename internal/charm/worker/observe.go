@@ -8,6 +8,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/predecessor"
 	"concourse-ci-machine/internal/charm/role"
@@ -54,7 +55,7 @@ type Observed struct {
 func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error) {
 	o := Observed{Observed: u}
 	var err error
-	if o.Config.ComputeRuntime != "none" { // a worker without GPUs cannot fail because of GPUs (D23)
+	if o.Config.GPU.ComputeRuntime != config.RuntimeNone { // a worker without GPUs cannot fail because of GPUs (D23)
 		if o.GPUs, err = gpu.Discover(h.Root); err != nil {
 			return o, jujuerrors.Annotate(err, "cannot observe the GPUs")
 		}

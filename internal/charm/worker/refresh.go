@@ -6,6 +6,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/templates"
 )
@@ -29,8 +30,8 @@ func refreshFiles() []string {
 // timer.
 func desireRefresh(o Observed, g GPUs) (p part) {
 	state := o.Units[RefreshUnit]
-	if g.Vendor == "" && o.Config.ComputeRuntime != "auto" {
-		p.add(removeRefresh(state, "compute-runtime is "+o.Config.ComputeRuntime)...)
+	if g.Vendor == "" && o.Config.GPU.ComputeRuntime != config.RuntimeAuto {
+		p.add(removeRefresh(state, "compute-runtime is "+string(o.Config.GPU.ComputeRuntime))...)
 		return p
 	}
 	var all [][]byte

@@ -5,6 +5,7 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
@@ -77,9 +78,9 @@ func RemoveAll(o role.Observed, why string) []plan.Resource {
 // exclude the vendor then.
 func removeOtherVendor(o Observed, g GPUs) []plan.Resource {
 	wanted := func(v gpu.Vendor) bool {
-		return g.Vendor == v || g.Vendor == "" && o.Config.ComputeRuntime == "auto"
+		return g.Vendor == v || g.Vendor == "" && o.Config.GPU.ComputeRuntime == config.RuntimeAuto
 	}
-	why := "compute-runtime is " + o.Config.ComputeRuntime
+	why := "compute-runtime is " + string(o.Config.GPU.ComputeRuntime)
 	var rs []plan.Resource
 	if !wanted(gpu.AMD) {
 		rs = append(append(rs, removeAMD(o.Observed, why)...), removeWatch(o.CharmDir, why)...)

@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/predecessor"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
@@ -57,7 +58,7 @@ func lostWeb(o role.Observed) bool {
 // drain ends a worker that has no web.
 func drain(o role.Observed) plan.Resource {
 	return concourse.Drain{
-		State: o.Units[concourse.Unit], Limit: o.Config.WorkerDrainTimeout,
+		State: o.Units[concourse.Unit], Limit: o.Config.Worker.DrainTimeout,
 		Why: "it has no web to register at", Disrupts: role.RunningTasks,
 	}
 }
@@ -94,8 +95,8 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		wrapper,
 	)
 	w := Worker{
-		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: o.Config.LogLevel,
-		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.WorkerDrainTimeout,
+		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
+		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.Worker.DrainTimeout,
 		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
 		Kubernetes: servesKubelet(o, gpus), Exporter: len(gpus.All) > 0,
 		AMDToolkit: wantsToolkit(gpus, gpu.AMD), NVIDIAToolkit: wantsToolkit(gpus, gpu.NVIDIA),
@@ -121,7 +122,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 
 // registers reports whether the unit has one web to register at.
 func registers(o Observed) bool {
-	return o.TSA.Complete() && (o.Facts.Mode() == "auto" || len(o.Facts.Flights) == 1)
+	return o.TSA.Complete() && (o.Facts.Mode() == config.ModeAuto || len(o.Facts.Flights) == 1)
 }
 
 // The triggers, which are also the names of their stamps.
@@ -137,10 +138,10 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 	workDir := concourse.WorkFolder(o.Shared())
 	cfg := concourse.WorkerConfig{
 		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: workDir,
-		LogLevel: o.Config.LogLevel, TSA: o.TSA,
-		Tags:    concourse.Tags(unitTags(o.Config.Tags, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
+		LogLevel: string(o.Config.LogLevel), TSA: o.TSA,
+		Tags:    concourse.Tags(unitTags(o.Config.Worker.Tag, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
 		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
-		DNSProxy: o.Config.ContainerdDNSProxy, DNSServers: o.Config.ContainerdDNSServers,
+		DNSProxy: o.Config.Worker.ContainerdDNSProxyEnable, DNSServers: o.Config.Worker.ContainerdDNSServer,
 		Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	var traced []status.Cause
@@ -199,7 +200,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 func webCauses(o Observed) (p part) {
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	switch {
-	case o.Facts.Mode() == "auto":
+	case o.Facts.Mode() == config.ModeAuto:
 		if !o.TSA.Complete() {
 			p.wait(rankWeb, "Waiting for the leader's web: it says in juju status what it waits for")
 		}
@@ -211,7 +212,7 @@ func webCauses(o Observed) (p part) {
 	case !o.TSA.Complete():
 		p.wait(rankWeb, "Waiting for TSA connection info...")
 	}
-	if v := o.Config.Version; v != "" && !release.Fits(o.TSA.Version, v) {
+	if v := o.Config.Release.Version; v != "" && !release.Fits(o.TSA.Version, v) {
 		p.block(rankWeb, "a worker of Concourse %s gets no work from a web of %s: "+
 			"to follow the web, run juju config %s --reset version", v, o.TSA.Version, app)
 	}
@@ -301,7 +302,7 @@ func drainBeforeUpgrade(o Observed) plan.Resource {
 				return err
 			}),
 		concourse.Retire{
-			State: state, Limit: o.Config.WorkerDrainTimeout,
+			State: state, Limit: o.Config.Worker.DrainTimeout,
 			Why: "another release of Concourse takes its place",
 		},
 	}

@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
@@ -77,12 +78,12 @@ func TestD16D17OnlyItsOwnFilesRestartTheWorker(t *testing.T) {
 			o.Facts.Flights[0].Own["worker-public-key"] = "ssh-rsa A"
 		}, false},
 		"time passed":         {func(o *Observed) { o.Now = o.Now.Add(time.Hour) }, false},
-		"drain timeout":       {func(o *Observed) { o.Config.WorkerDrainTimeout = time.Hour }, false},
+		"drain timeout":       {func(o *Observed) { o.Config.Worker.DrainTimeout = time.Hour }, false},
 		"the exporter is new": {func(o *Observed) { o.Programs = []byte("2") }, false},
-		"a tag":               {func(o *Observed) { o.Config.Tags = []string{"big"} }, true},
+		"a tag":               {func(o *Observed) { o.Config.Worker.Tag = []string{"big"} }, true},
 		"another TSA":         {func(o *Observed) { o.Facts.Flights[0].Units["web/0"]["tsa-host"] = "10.0.0.9:2222" }, true},
 		"another release":     {func(o *Observed) { o.ReleaseID = "8.3.0" }, true},
-		"no GPUs":             {func(o *Observed) { o.Config.ComputeRuntime = "none" }, true},
+		"no GPUs":             {func(o *Observed) { o.Config.GPU.ComputeRuntime = config.RuntimeNone }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := resourcetest.Trigger(t, Desire(base(), nil).Resources, RestartWorker)
@@ -233,7 +234,7 @@ func TestDesireDoesNotChangeItsInput(t *testing.T) {
 // An environment that cannot be written fails the whole plan.
 func TestImpossibleEnvironmentFailsThePlan(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), nil)
-	o.Config.Tags = []string{"a\nCONCOURSE_TSA_HOST=evil"}
+	o.Config.Worker.Tag = []string{"a\nCONCOURSE_TSA_HOST=evil"}
 	_, err := plan.Diff(t.Context(), hosttest.Quiet(t, hosttest.Host(t, "amd")), Desire(o, nil).Resources...)
 	require.EqualError(t, err, "cannot write CONCOURSE_TAG: the value holds a line end or another control character")
 }
@@ -321,7 +322,7 @@ func TestWorkerOfAnotherVersionIsBlocked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o Observed
-			o.Facts.Unit, o.Config.Version, o.TSA = "gpu/0", c.own, concourse.TSA{Version: c.web}
+			o.Facts.Unit, o.Config.Release.Version, o.TSA = "gpu/0", c.own, concourse.TSA{Version: c.web}
 			var got []status.Cause
 			for _, cause := range webCauses(o).sortedCauses() {
 				if cause.Kind == status.Blocked {

@@ -32,8 +32,9 @@ func desireAMDToolkit(o Observed, g GPUs) (p part, missing string) {
 	if !wantsToolkit(g, gpu.AMD) {
 		return p, ""
 	}
+	c := o.Config.Driver
 	want := amd.Toolkit{
-		Mode: o.Config.AMDContainerToolkit, Version: o.Config.AMDContainerToolkitVersion, BaseURL: o.Config.ROCmBaseURL,
+		Mode: c.AMDContainerToolkit, Version: c.AMDContainerToolkitVersion, BaseURL: c.ROCmBaseURL,
 		Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
 		Now: o.Now}.Want()
 	p.add(want.Resources...)
@@ -118,7 +119,7 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 			config.RootfsEnv = map[string]map[string]string{amd.Home: amd.TaskEnv()}
 		}
 	}
-	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.GPUQuarantine != string(quarantine.Off) {
+	if len(g.Chosen) > 0 && g.Vendor == gpu.AMD && o.Config.GPU.Quarantine != quarantine.Off {
 		config.Quarantine = &oci.Quarantine{File: quarantine.AdmissionFile, GPUs: leasedGPUs(chosenInOrder(g))}
 	}
 	if len(g.Chosen) == 0 && g.Requested {
@@ -133,9 +134,9 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 	if len(enginesFor(o, g)) > 0 {
 		config.Containers = oci.Asked
 	}
-	if !o.Config.NoSrvFolders {
+	if !o.Config.Worker.NoSrvFolders {
 		config.Folders = &oci.Folders{
-			Root: Srv, Containers: o.Config.SrvFoldersContainers, Names: o.Config.SrvFolders,
+			Root: Srv, Containers: o.Config.Worker.SrvFoldersContainers, Names: o.Config.Worker.SrvFolders,
 			Readonly: oci.Recursive,
 		}
 		if !o.Machine.RecursiveReadonly {
@@ -164,12 +165,12 @@ func taskEnv(o Observed, g GPUs) (map[string]string, error) {
 			gfx = append(gfx, one.GFX)
 		}
 		var archs []string
-		if archs, err = amd.HIPArches(gfx, o.Config.HIPArches); len(archs) > 0 {
+		if archs, err = amd.HIPArches(gfx, o.Config.GPU.HIPArches); len(archs) > 0 {
 			env["HIP_ARCHES"] = strings.Join(archs, ",")
-		} else if o.Config.TaskEnv["HIP_ARCHES"] != "" {
+		} else if o.Config.GPU.TaskEnv["HIP_ARCHES"] != "" {
 			err = nil // task-env has the value
 		}
-		version := o.Config.HSAOverrideGFXVersion
+		version := o.Config.GPU.HSAOverrideGFXVersion
 		if version == "auto" {
 			var overrideErr error
 			version, overrideErr = amd.OverrideGFX(gfx)
@@ -179,7 +180,7 @@ func taskEnv(o Observed, g GPUs) (map[string]string, error) {
 			env["HSA_OVERRIDE_GFX_VERSION"] = version
 		}
 	}
-	maps.Copy(env, o.Config.TaskEnv)
+	maps.Copy(env, o.Config.GPU.TaskEnv)
 	return env, err
 }
 
@@ -207,7 +208,7 @@ var toolNames = []string{"gpu-baseline"}
 // in the charm's folder, which an upgrade replaces while tasks run. The files in this
 // folder are replaced one by one, so that a task has the programs of the running charm.
 func toolsFor(o Observed, g GPUs) string {
-	if !o.Config.GPUTools || len(g.Chosen) == 0 {
+	if !o.Config.GPU.Tools || len(g.Chosen) == 0 {
 		return ""
 	}
 	return role.ToolsDir
@@ -234,7 +235,7 @@ func enginesFor(o Observed, g GPUs) []string {
 	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
 		return nil
 	}
-	return o.Config.ContainerEngines
+	return o.Config.GPU.ContainerEngines
 }
 
 func desireEngines(o Observed, g GPUs) (p part) {
@@ -259,7 +260,7 @@ func removeEngines(why string) []plan.Resource {
 // NVIDIAToolkit returns the input for the decision on NVIDIA's toolkit.
 func NVIDIAToolkit(o Observed, g GPUs) nvidia.Toolkit {
 	t := nvidia.Toolkit{
-		Version: o.Config.NVIDIAContainerToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config),
+		Version: o.Config.Driver.NVIDIAContainerToolkitVersion, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config),
 		GPUs: g.All, Seen: o.NVIDIAToolkit, Now: o.Now,
 	}
 	if o.Machine.LXD() {

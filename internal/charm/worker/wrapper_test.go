@@ -227,7 +227,7 @@ func TestOtherEnginesGetTheUnitsGPUsByOption(t *testing.T) {
 	for name, c := range map[string]struct {
 		host, runtime, option string
 		want                  []string
-		containers            string
+		containers            oci.Containers
 	}{
 		"no option":       {"amd", "rocm", "", nil, oci.Tasks},
 		"two":             {"amd", "rocm", "docker,podman", []string{"docker", "podman"}, oci.Asked},
@@ -249,7 +249,7 @@ func TestOptionAcceptsAllEngines(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
 	for _, name := range engines.Names() {
 		o := observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "container-engines": name})
-		require.Equal(t, []string{name}, o.Config.ContainerEngines)
+		require.Equal(t, []string{name}, o.Config.GPU.ContainerEngines)
 	}
 	p, err := engines.Unit{Wrapper: enginesWrapper}.Diff(context.Background(), h)
 	require.NoError(t, err)

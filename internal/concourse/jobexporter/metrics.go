@@ -55,44 +55,39 @@ func Families() []Family { return families[:] }
 
 var families = [...]Family{
 	jobStatus: gauge("concourse_job_last_build_status",
-		"How the job's last finished build ended, or what its first one does: 1 succeeded, 0 failed, -1 errored, "+
+		"Result of the last finished build, or state of the first one: 1 succeeded, 0 failed, -1 errored, "+
 			"-2 aborted, -3 started, -4 pending or never built, -999 unknown.", "job", "pipeline", "team"),
 	jobDuration: gauge("concourse_job_last_build_duration_seconds",
-		"How long the job's last finished build ran in seconds; absent where it ended before it "+
-			"started.", "job", "pipeline", "status", "team"),
+		"Duration of the last finished build in seconds; absent if it ended before it started.",
+		"job", "pipeline", "status", "team"),
 	jobTimestamp: gauge("concourse_job_last_build_timestamp",
-		"When the job's last finished build ended, in seconds since 1970.", "job", "pipeline", "status", "team"),
-	pipelinesTotal: gauge("concourse_pipelines_total",
-		"Pipelines, each instance of an instanced one and archived ones included."),
-	jobsTotal:    gauge("concourse_jobs_total", "Jobs of all pipelines that are not archived."),
-	exporterInfo: gauge("concourse_exporter_info", "Always 1; the label has the exporter's version.", "version"),
+		"End of the last finished build, in seconds since 1970.", "job", "pipeline", "status", "team"),
+	pipelinesTotal: gauge("concourse_pipelines_total", "Pipelines, including archived ones and each instance."),
+	jobsTotal:      gauge("concourse_jobs_total", "Jobs of all pipelines that are not archived."),
+	exporterInfo:   gauge("concourse_exporter_info", "Always 1; the exporter's version.", "version"),
 
 	jobPaused: gauge("concourse_job_paused",
-		"1 while the job is paused, else 0; a paused pipeline does not count.", "job", "pipeline", "team"),
+		"1 if the job is paused; a paused pipeline has no effect.", "job", "pipeline", "team"),
 	pipelinePaused: gauge("concourse_pipeline_paused",
-		"1 while the pipeline is paused, else 0; archived ones are left out.", "pipeline", "team"),
+		"1 if the pipeline is paused; archived ones are left out.", "pipeline", "team"),
 	pipelinesArchived: gauge("concourse_pipelines_archived", "Archived pipelines."),
-	teams:             gauge("concourse_teams", "Teams that the exporter's user may see."),
+	teams:             gauge("concourse_teams", "Teams visible to the exporter's user."),
 	requiredArch: gauge("concourse_required_arch_workers",
-		"Running workers with the tag gfx= of an architecture of --required-archs; absent where none is "+
-			"required.", "arch"),
+		"Running workers with the tag gfx= of an architecture of --required-archs.", "arch"),
 	jobFailures: gauge("concourse_job_consecutive_failures",
-		"Builds of the job in a row that failed or errored, as far as the exporter saw them end since its start; "+
-			"aborted ones do not count.", "job", "pipeline", "team"),
+		"Builds in a row that failed or errored since the exporter started; aborted ones are ignored.",
+		"job", "pipeline", "team"),
 	containerInfo: gauge("concourse_container_info",
-		"Always 1; whose the container of a task is. The label container has its handle, as in the metrics of "+
-			"GPUs; of fly execute there are no pipeline and no job. Shown for 5 minutes after Concourse removed "+
-			"it.", "build", "container", "job_name", "pipeline", "step", "team", "worker"),
-	up: gauge("concourse_exporter_up", "1 if Concourse answered the last time it was asked, else 0."),
+		"Always 1; the build of a task's container, by handle. fly execute has no pipeline and job. Shown "+
+			"for 5 minutes after its end.", "build", "container", "job_name", "pipeline", "step", "team", "worker"),
+	up: gauge("concourse_exporter_up", "1 if Concourse answered the last poll."),
 	lastSuccess: gauge("concourse_exporter_last_success_timestamp_seconds",
-		"When Concourse last answered, in seconds since 1970; absent where it never has."),
-	pollDuration: gauge("concourse_exporter_poll_duration_seconds",
-		"How long it took to ask Concourse the last time, in seconds."),
-	polls: counter("concourse_exporter_polls_total",
-		"How often Concourse was asked, by what came of it.", "result"),
+		"Time of Concourse's last answer, in seconds since 1970."),
+	pollDuration: gauge("concourse_exporter_poll_duration_seconds", "Duration of the last poll in seconds."),
+	polls:        counter("concourse_exporter_polls_total", "Polls by result.", "result"),
 	skipped: gauge("concourse_exporter_skipped",
-		"Jobs, pipelines and containers of the last answer that are not shown: without a name, with one over "+
-			"1024 bytes, or of the same name as another; and containers beyond 5000.", "kind"),
+		"Jobs, pipelines and containers not shown: no name, a name over 1024 bytes, a duplicate, or "+
+			"containers beyond 5000.", "kind"),
 }
 
 // metric takes the values of the family's labels in their order. It panics if their number

@@ -7,11 +7,14 @@ import (
 	"strings"
 )
 
-// Values of install-driver.
+// InstallDriver names a value of install-driver.
+type InstallDriver string
+
+// Values of InstallDriver.
 const (
-	DriverAuto   = "auto"   // only if the GPUs have no driver
-	DriverAlways = "always" // also instead of the kernel's own driver
-	DriverNever  = "never"
+	DriverAuto   InstallDriver = "auto"   // only if the GPUs have no driver
+	DriverAlways InstallDriver = "always" // also instead of the kernel's own driver
+	DriverNever  InstallDriver = "never"
 )
 
 // ToolsSMI is the value of rocm-tools that installs rocm-smi.
@@ -23,11 +26,11 @@ type Wanted struct {
 	Version           string   // rocm-version: a row's ROCm; "" means the newest row for this machine
 	BaseURL           string   // rocm-base-url; "" means BaseURL
 	Usecases          []string // rocm-usecases
-	InstallDriver     string   // auto, always, never
+	InstallDriver     InstallDriver
 	AllowDriverChange bool
 	AllowReboot       bool
 	ModuleParams      string // amdgpu-module-params
-	DeviceMode        string // 0660, 0666
+	DeviceMode        DeviceMode
 	Tools             string // none, smi
 	MinDisk           uint64 // min-disk-gb in bytes; 0 disables the check
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func defaults() Wanted {
-	return Wanted{App: "rocm-worker", Unit: "rocm-worker/0", InstallDriver: DriverAuto, DeviceMode: "0660", Tools: "none", MinDisk: 20 * gigabyte}
+	return Wanted{App: "rocm-worker", Unit: "rocm-worker/0", InstallDriver: DriverAuto, DeviceMode: ModeGroup, Tools: "none", MinDisk: 20 * gigabyte}
 }
 
 const testKernel = "6.8.0-52-generic"
@@ -218,7 +218,7 @@ func TestForeignDriverIsReplacedOnlyWithApproval(t *testing.T) {
 	n := 0
 	for _, c := range decisions {
 		foreign := c.facts.Module.Loaded && c.facts.GPUs != nil && c.facts.GPUs[0].Driver == "amdgpu" && !c.facts.OwnsDriver()
-		for _, mode := range []string{DriverAuto, DriverAlways, DriverNever} {
+		for _, mode := range []InstallDriver{DriverAuto, DriverAlways, DriverNever} {
 			for _, version := range []string{"", "6.3.2", "6.4.3", "7.2.3", "9.9.9"} {
 				w := c.wanted
 				w.InstallDriver, w.Version, w.AllowDriverChange = mode, version, false

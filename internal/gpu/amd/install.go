@@ -90,7 +90,7 @@ func Install(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, e
 	} else {
 		want.Resources = append(want.Resources, resource.Absent{Path: loadFile, Why: "amdgpu is not to be loaded"})
 	}
-	rules, err := udevRules(cmp.Or(w.DeviceMode, modeGroup))
+	rules, err := udevRules(cmp.Or(w.DeviceMode, ModeGroup))
 	if err != nil {
 		return want, err
 	}
@@ -111,11 +111,11 @@ func wantsModule(f DriverFacts, d Decision) bool {
 
 // containerRemarks lists the options that only a container's host can apply.
 func containerRemarks(f DriverFacts, w Wanted) (remarks []string) {
-	if cmp.Or(w.DeviceMode, modeGroup) != modeGroup {
+	if cmp.Or(w.DeviceMode, ModeGroup) != ModeGroup {
 		text := "gpu-device-mode does nothing: the host owns the GPU nodes of this container"
 		if f.Kind == LXD {
 			text += "; on the LXD host run: lxc config device set " + cmp.Or(f.Hostname, "<container>") +
-				" <gpu device> mode=" + w.DeviceMode
+				" <gpu device> mode=" + string(w.DeviceMode)
 		}
 		remarks = append(remarks, text)
 	}

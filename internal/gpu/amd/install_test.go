@@ -180,7 +180,7 @@ func TestContainerGetsUserSpaceOnly(t *testing.T) {
 		for _, not := range []string{"dkms", "linux-", "udev", "modprobe", "kernel module", "modules-load"} {
 			require.NotContains(t, text, not)
 		}
-		g.w.DeviceMode, g.w.ModuleParams = modeGroup, ""
+		g.w.DeviceMode, g.w.ModuleParams = ModeGroup, ""
 		_, want = g.plan()
 		require.Empty(t, want.Remarks, "nothing was asked for")
 	}

@@ -13,12 +13,12 @@ import (
 // B13: udev hears of its rules when they changed, and at no other time.
 func TestUdevReloadsOnlyAfterAChange(t *testing.T) {
 	g := newRig(t)
-	rules := func(mode string) plan.Plan {
+	rules := func(mode DeviceMode) plan.Plan {
 		r, err := udevRules(mode)
 		require.NoError(t, err)
 		return g.diff([]plan.Resource{r})
 	}
-	for _, mode := range []string{modeGroup, ModeAll, modeGroup} {
+	for _, mode := range []DeviceMode{ModeGroup, ModeAll, ModeGroup} {
 		g.r.Ran = nil
 		p := rules(mode)
 		require.Len(t, p, 2)
@@ -28,7 +28,7 @@ func TestUdevReloadsOnlyAfterAChange(t *testing.T) {
 		require.Empty(t, rules(mode))
 		text, err := g.h.ReadText(UdevRules)
 		require.NoError(t, err)
-		require.Equal(t, 2, strings.Count(text, `GROUP="render", MODE="`+mode+`"`))
+		require.Equal(t, 2, strings.Count(text, `GROUP="render", MODE="`+string(mode)+`"`))
 	}
 	g.r.Fail("udevadm trigger", 1, "no")
 	require.NotEmpty(t, g.apply(rules(ModeAll)), "a failure is tolerated")

@@ -48,16 +48,19 @@ var (
 	toolkitArches = []string{"amd64"}
 )
 
-// Modes of the toolkit.
+// ToolkitMode names a value of amd-container-toolkit.
+type ToolkitMode string
+
+// Values of ToolkitMode.
 const (
-	toolkitAuto     = "auto"     // install it if its repository is reachable, continue without it on failure
-	toolkitRequired = "required" // install it or be blocked
-	toolkitSkip     = "skip"
+	ToolkitAuto     ToolkitMode = "auto"     // install it if its repository is reachable, continue without it on failure
+	ToolkitRequired ToolkitMode = "required" // install it or be blocked
+	ToolkitSkip     ToolkitMode = "skip"
 )
 
 // Toolkit holds the options of AMD's container toolkit and the state of the unit.
 type Toolkit struct {
-	Mode    string // auto, required, skip
+	Mode    ToolkitMode
 	Version string // x.y.z; also the repository's last path element; "" is the newest row
 	BaseURL string // "" means BaseURL; no password
 	Series  string // VERSION_CODENAME of os-release
@@ -138,7 +141,7 @@ type ToolkitWant struct {
 func (t Toolkit) Want() ToolkitWant {
 	forget := ToolkitWant{Resources: []plan.Resource{
 		resource.Absent{Path: attemptPath, Why: "nothing is left to be tried again"}}}
-	if t.Mode == toolkitSkip {
+	if t.Mode == ToolkitSkip {
 		return forget
 	}
 	t.Version = cmp.Or(t.Version, DefaultToolkit())
@@ -147,7 +150,7 @@ func (t Toolkit) Want() ToolkitWant {
 	}
 	if problem := t.impossible(); problem != "" {
 		text := notInstalled + ": " + problem
-		if t.Mode == toolkitRequired {
+		if t.Mode == ToolkitRequired {
 			return ToolkitWant{Blocked: text + ", or set amd-container-toolkit=auto"}
 		}
 		if why := MissingToolkit(t.Series); why != "" {
@@ -163,7 +166,7 @@ func (t Toolkit) Want() ToolkitWant {
 	if last != nil && last.Inputs != t.inputs() {
 		last = nil
 	}
-	if t.Mode == toolkitAuto && last != nil && last.Pausing(t.Now) {
+	if t.Mode == ToolkitAuto && last != nil && last.Pausing(t.Now) {
 		return ToolkitWant{Note: ToolkitNote(last)}
 	}
 	source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Version},
@@ -180,7 +183,7 @@ func (t Toolkit) Want() ToolkitWant {
 			resource.OwnedPackage{Package: resource.Package{Name: ToolkitPackage, Version: t.Version, Source: &source,
 				Proxies: t.Proxies, Preserve: &toolkitKept}},
 		},
-		Tolerate: t.Mode == toolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(),
+		Tolerate: t.Mode == ToolkitAuto, File: attemptPath, Done: ToolkitPackage + " is installed", Host: t.hostname(),
 		Vendor: "AMD",
 		Next:   resource.Attempt{Attempt: number, Inputs: t.inputs(), What: notInstalled},
 	}}}
@@ -246,6 +249,6 @@ func (t Toolkit) hostname() string {
 // at once.
 func (t Toolkit) inputs() string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q",
-		[]string{t.Mode, t.Version, t.base(), t.Series, t.Arch,
+		[]string{string(t.Mode), t.Version, t.base(), t.Series, t.Arch,
 			t.Proxies.HTTP, t.Proxies.HTTPS, t.Proxies.No})))
 }

@@ -29,7 +29,7 @@ func unit(t *testing.T, base string) (host.Host, *hosttest.Runner, Toolkit) {
 	r := hosttest.NewRunner(t)
 	h := host.Host{Root: hosttest.Root(t), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
 	require.NoError(t, h.MkdirAll(driverDir, 0o755))
-	return h, r, Toolkit{Mode: toolkitAuto, Version: DefaultToolkit(), BaseURL: base, Series: "noble", Arch: "amd64",
+	return h, r, Toolkit{Mode: ToolkitAuto, Version: DefaultToolkit(), BaseURL: base, Series: "noble", Arch: "amd64",
 		Now: hosttest.Now, fingerprint: fmt.Sprintf("%x", sha1.Sum(keyFile))}
 }
 
@@ -132,14 +132,14 @@ func TestToolkitNeedsAKnownSeriesArchitectureAndDriver(t *testing.T) {
 		require.Empty(t, w.Blocked, name)
 		require.Empty(t, p, name)
 
-		k.Mode = toolkitRequired
+		k.Mode = ToolkitRequired
 		w, p, _, err = hook(t, h, k)
 		require.NoError(t, err, name)
 		require.Empty(t, w.Note, name)
 		require.Equal(t, c.want+", or set amd-container-toolkit=auto", w.Blocked, name)
 		require.Empty(t, p, name)
 
-		k.Mode = toolkitSkip
+		k.Mode = ToolkitSkip
 		w, p, _, err = hook(t, h, k)
 		require.NoError(t, err, name)
 		require.Empty(t, w.Note+w.Blocked, name)
@@ -166,7 +166,7 @@ func TestBaseWithoutToolkitIsForCheckStatusAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, w.Missing+w.Note+w.Blocked, "a person installed it")
 
-	k.Mode = toolkitRequired
+	k.Mode = ToolkitRequired
 	w, _, _, err = hook(t, h, k)
 	require.NoError(t, err)
 	require.Equal(t, "amd-container-toolkit not installed: AMD has no packages for resolute, only for jammy and noble; use such a base, or set amd-container-toolkit=auto", w.Blocked)
@@ -214,7 +214,7 @@ func TestToolkitRefusesValuesThatWouldEndUpInAURL(t *testing.T) {
 
 func TestRequiredToolkitEndsTheRunAtTheFirstFailure(t *testing.T) {
 	h, r, k := unit(t, mirror(t))
-	k.Mode = toolkitRequired
+	k.Mode = ToolkitRequired
 	r.Fail("apt-get update", 100, "E: Failed to fetch http://x  Could not connect to x")
 	_, _, notes, err := hook(t, h, k)
 	var failed *plan.StepError

@@ -183,7 +183,7 @@ func (c *Actions) coverage(_ context.Context, u unitState, params map[string]any
 	if err := u.checkUsable("tell the coverage", model.WebRole); err != nil {
 		return nil, err
 	}
-	all := web.CoverageOf(u.Facts.Web.SortedWorkers(), u.Config.RequiredArchs)
+	all := web.CoverageOf(u.Facts.Web.SortedWorkers(), u.Config.Web.RequiredArchs)
 	var b strings.Builder
 	var err error
 	if params["format"] == "json" {

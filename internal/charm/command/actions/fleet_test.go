@@ -136,7 +136,7 @@ func coveredBy(workers []model.Worker, required ...string) unitState {
 	for _, w := range workers {
 		web.Workers["tsa:7 "+w.Unit] = w
 	}
-	return unitState{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{RequiredArchs: required}}
+	return unitState{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{Web: config.Web{RequiredArchs: required}}}
 }
 
 func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {

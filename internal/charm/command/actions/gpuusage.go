@@ -21,7 +21,7 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]a
 	if err := u.checkUsable("tell the usage of GPUs", model.WebRole); err != nil {
 		return nil, err
 	}
-	if u.Config.PrometheusURL == "" {
+	if u.Config.Web.PrometheusURL == "" {
 		return nil, errors.New(
 			"cannot tell the usage of GPUs: only a Prometheus keeps it; set prometheus-url to one that scrapes " +
 				"webs and workers",
@@ -35,7 +35,7 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]a
 		return nil, fmt.Errorf("cannot tell the usage of GPUs: since: %w", err)
 	}
 	r, err := usagereport.Fetch(
-		ctx, u.Config.PrometheusURL, usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()},
+		ctx, u.Config.Web.PrometheusURL, usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()},
 		since, c.Host.Clock.Now(),
 	)
 	if err != nil {

@@ -32,7 +32,7 @@ func usageOf(t *testing.T, results func(query string) string) (*Actions, unitSta
 	}))
 	t.Cleanup(s.Close)
 	u := coveredBy(nil)
-	u.Config.PrometheusURL = s.URL
+	u.Config.Web.PrometheusURL = s.URL
 	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t)), Event: juju.Event{Unit: "ci/0", ModelUUID: "f47ac10b"}}}, u
 }
 
@@ -62,7 +62,7 @@ func TestUsageRequiresPrometheus(t *testing.T) {
 	require.Contains(t, got["usage"], "none: no build had one, or this Prometheus lacks the charm's rules")
 	_, err = c.gpuUsage(t.Context(), u, map[string]any{"since": "a week"})
 	require.EqualError(t, err, `cannot tell the usage of GPUs: since: "a week" is no time like 36h, 7d or 4w`)
-	u.Config.PrometheusURL = ""
+	u.Config.Web.PrometheusURL = ""
 	_, err = c.gpuUsage(t.Context(), u, nil)
 	require.ErrorContains(t, err, "set prometheus-url to one that scrapes webs and workers")
 	u.Facts.Role = model.WorkerRole

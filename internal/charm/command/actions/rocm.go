@@ -41,7 +41,7 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	return amd.Decide(f, worker.DriverOptions(cfg, facts.Unit)).Print(w)
+	return amd.Decide(f, worker.DriverOptions(cfg.Driver, facts.Unit)).Print(w)
 }
 
 // resetROCm removes all of AMD's software from the unit if apply is set. Otherwise it

@@ -123,7 +123,7 @@ func (c *Actions) logProgress(ctx context.Context) func(string) {
 
 func (c *Actions) webAPI(u unitState) *concourse.API {
 	return concourse.NewAPI(
-		u.Want.Web.LocalURL, u.Config.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "",
+		u.Want.Web.LocalURL, u.Config.Web.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "",
 	)
 }
 

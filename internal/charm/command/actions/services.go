@@ -132,6 +132,6 @@ func (c *Actions) adminPassword(_ context.Context, u unitState, _ map[string]any
 	if u.Facts.Web.SecretID == "" || password == "" {
 		return nil, fmt.Errorf("cannot tell the password: there is none yet; juju status says what the web waits for")
 	}
-	return map[string]any{"username": u.Config.InitialAdminUsername, "password": password,
+	return map[string]any{"username": u.Config.Web.InitialAdminUsername, "password": password,
 		"message": "Use these credentials to login to Concourse web UI"}, nil
 }

@@ -35,7 +35,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 			return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
 		}
 	}
-	for waited := time.Duration(0); waited < u.Config.WorkerDrainTimeout; waited += landPoll {
+	for waited := time.Duration(0); waited < u.Config.Worker.DrainTimeout; waited += landPoll {
 		states, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
 		if err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 	return map[string]any{"landed": false}, fmt.Errorf(
 		"cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they "+
 			"end, and takes no new ones",
-		u.Config.WorkerDrainTimeout,
+		u.Config.Worker.DrainTimeout,
 	)
 }
 

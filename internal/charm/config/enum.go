@@ -1,0 +1,77 @@
+package config
+
+// Types of options with a fixed list of values. Other packages own the types that they act
+// on: quarantine.Policy, tasknotice.Action, oci.Containers and those of package amd.
+
+// Mode names a value of mode.
+type Mode string
+
+// Values of Mode.
+const (
+	ModeAuto   Mode = "auto" // the leader is the web, the others are workers
+	ModeWeb    Mode = "web"
+	ModeWorker Mode = "worker"
+)
+
+// Valid reports whether units with this mode have a role.
+func (m Mode) Valid() bool { return m == ModeAuto || m == ModeWeb || m == ModeWorker }
+
+// SharedStorage names a value of shared-storage.
+type SharedStorage string
+
+// Values of SharedStorage.
+const (
+	StorageNone SharedStorage = "none"
+	StorageLXC  SharedStorage = "lxc" // a folder of the LXD host
+)
+
+// LogLevel names a level of Concourse's log.
+type LogLevel string
+
+// Values of LogLevel. Concourse refuses to start with warn, and logs nothing at this level.
+const (
+	LogDebug LogLevel = "debug"
+	LogInfo  LogLevel = "info"
+	logWarn  LogLevel = "warn"
+	LogError LogLevel = "error"
+	LogFatal LogLevel = "fatal"
+)
+
+// ComputeRuntime names a value of compute-runtime.
+type ComputeRuntime string
+
+// Values of ComputeRuntime.
+const (
+	RuntimeNone ComputeRuntime = "none"
+	RuntimeAuto ComputeRuntime = "auto" // the vendor of the unit's GPUs
+	RuntimeCUDA ComputeRuntime = "cuda"
+	RuntimeROCm ComputeRuntime = "rocm"
+)
+
+// Sharing names a value of gpu-sharing.
+type Sharing string
+
+// Values of Sharing.
+const (
+	Shared    Sharing = "shared"
+	Exclusive Sharing = "exclusive" // no two tasks use a GPU at the same time
+)
+
+// Kubernetes names a value of kubernetes.
+type Kubernetes string
+
+// Values of Kubernetes.
+const (
+	KubernetesAuto Kubernetes = "auto" // offer the GPUs to the kubelet of this machine
+	KubernetesOff  Kubernetes = "off"
+)
+
+// Leftovers names a value of gpu-leftovers: the action for processes of ended tasks that
+// hold a leased GPU.
+type Leftovers string
+
+// Values of Leftovers.
+const (
+	LeftoversEnd  Leftovers = "end"
+	LeftoversKeep Leftovers = "keep"
+)
