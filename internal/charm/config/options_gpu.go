@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/pool/tasknotice"
@@ -81,11 +82,11 @@ func gpuOptions() []Option {
 		choice("gpu-device-mode", func(c *Config) *amd.DeviceMode { return &c.Driver.GPUDeviceMode },
 			amd.ModeGroup, amd.ModeAll),
 		integer("min-disk-gb", 20, 0, 100_000, func(c *Config, n int) error {
-			c.Driver.MinDisk = uint64(n) * gigabyte
+			c.Driver.MinDisk = uint64(n) * units.GB
 			return nil
 		}),
 		integer("min-ram-gb", 4, 0, 100_000, func(c *Config, n int) error {
-			c.Driver.MinRAM = uint64(n) * gigabyte
+			c.Driver.MinRAM = uint64(n) * units.GB
 			return nil
 		}),
 		text("nvidia-container-toolkit-version", "", func(c *Config, s string) error {
@@ -100,9 +101,6 @@ func gpuOptions() []Option {
 		boolean("exporter-usage", true, func(c *Config, on bool) { c.Exporter.Usage = on }),
 	}
 }
-
-// gigabyte is the decimal unit of disks and memory.
-const gigabyte = 1_000_000_000
 
 // usecases lists the use cases of AMD's packages for user space without a desktop. dkms is
 // the kernel driver, which belongs to install-driver.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/exporter/monitor"
@@ -178,13 +179,13 @@ func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 		return nil
 	})
 	for _, d := range done {
-		processes, hold := "1 process", "it holds"
+		hold := "it holds"
 		if d.Processes > 1 {
-			processes, hold = fmt.Sprintf("%d processes", d.Processes), "they hold"
+			hold = "they hold"
 		}
 		fmt.Fprintf(
 			w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container,
-			unix.SignalName(d.Signal), processes, hold, strings.Join(d.GPUs, ", "),
+			unix.SignalName(d.Signal), units.Count(max(1, d.Processes), "process"), hold, strings.Join(d.GPUs, ", "),
 		)
 	}
 	if err != nil {

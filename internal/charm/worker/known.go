@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/status"
@@ -131,14 +132,10 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 			missing[i] = pci + " (it hangs, see explain-error 2)"
 		}
 	}
-	count := "1 GPU"
-	if fewer := len(now.PCI) - len(addresses(g.All)); fewer > 1 {
-		count = fmt.Sprintf("%d GPUs", fewer)
-	}
 	g.Warnings = append(g.Warnings, status.Cause{
 		Kind: status.Active,
 		Text: fmt.Sprintf(
 			"%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
-			count, strings.Join(missing, ", "), o.Facts.Unit)})
+			units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"), strings.Join(missing, ", "), o.Facts.Unit)})
 	return now
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/exporter/api"
@@ -184,11 +185,7 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 		if l.Vendor != vendor {
 			vendor = l.Vendor
 			v := gpu.Vendor(vendor)
-			s := "s"
-			if len(inv.Of(v)) == 1 {
-				s = ""
-			}
-			fmt.Fprintf(&b, "Found %d %s GPU device%s\n", len(inv.Of(v)), v.Label(), s)
+			fmt.Fprintf(&b, "Found %s\n", units.Count(len(inv.Of(v)), v.Label()+" GPU device"))
 		}
 		place := ""
 		if divided[l.PCI] > 1 || l.Partition > 0 {
