@@ -50,6 +50,14 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
+// Ago formats the age of an event: now, 12m ago.
+func Ago(d time.Duration) string {
+	if d < time.Minute {
+		return "now"
+	}
+	return Age(d) + " ago"
+}
+
 // Count formats a number of things: 1 GPU, 2 GPUs, 3 processes.
 func Count(n int, thing string) string {
 	switch {

@@ -30,6 +30,11 @@ func TestAgesAndDurations(t *testing.T) {
 	}
 }
 
+func TestEventOfThisMinuteIsNow(t *testing.T) {
+	require.Equal(t, "now", Ago(59*time.Second))
+	require.Equal(t, "3d ago", Ago(72*time.Hour))
+}
+
 func TestCounts(t *testing.T) {
 	require.Equal(t, "0 GPUs", Count(0, "GPU"))
 	require.Equal(t, "1 process", Count(1, "process"))

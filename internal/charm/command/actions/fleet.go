@@ -132,7 +132,7 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 	}
 	inService, free, reported := "not told", "-", "-"
 	if w.InService != nil {
-		inService, reported = fmt.Sprint(*w.InService), units.Age(all.Time.Sub(*w.Since))+" ago"
+		inService, reported = fmt.Sprint(*w.InService), units.Ago(all.Time.Sub(*w.Since))
 	}
 	switch {
 	case w.Free != nil:
