@@ -6,6 +6,10 @@ GOARCH ?= $(HOSTARCH)
 # The programs for another architecture go beside this machine's own.
 BIN ?= $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/$(GOARCH))
 CHARM ?= concourse-ci-machine_$(GOARCH).charm
+# A folder for the packages of make packages.
+PACKAGES ?= dist/packages
+# gzip is far quicker.
+COMPRESSION ?= xz
 TAKEOVER_CHARM ?= concourse-ci-machine-takeover_$(GOARCH).charm
 CHARM_TREE ?= bin/charm-$(GOARCH)
 # A tag of the file VERSION, else that version to come and the commit.
@@ -31,11 +35,13 @@ E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests |
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
 PACKER = go run -buildvcs=false ./tools/charmpack/cmd
 TOOL = go tool -modfile=tools/pinned/go.mod
+PACKAGE_ARCHS = amd64 arm64
+KITX = -X concourse-ci-machine/internal/base/version.Version=$(VERSION) -X concourse-ci-machine/internal/base/wellknown.Command=gpukit
 # Shows what runs, and keeps the events in JSON.
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check test e2e test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench man fuzz clean
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench man fuzz clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +89,10 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	@programs=$$($(TOOL) deadcode ./src/... ./tools/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
 	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
+
+# Asks vuln.go.dev; test-only modules are not shipped and not checked.
+vulncheck: need-go ## govulncheck: known vulnerabilities that the programs reach; needs vuln.go.dev
+	$(TOOL) govulncheck ./src/... ./tools/...
 
 ifdef PKG
 test: progress
@@ -142,7 +152,7 @@ release: need-go ## write charms for amd64 and arm64, what is in them and checks
 publish: ## make what is in dist/ a release on GitHub; .github/workflows/release.yml calls it
 	@scripts/publish.sh "$(VERSION)"
 
-site: ## make the site of docs/ in dist/site, with links checked; needs mkdocs
+site: need-go ## make the site of docs/ in dist/site, with links and anchors checked; needs mkdocs-material
 	@scripts/site.sh
 
 charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft uses it
@@ -150,6 +160,27 @@ charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft 
 
 hooks: need-go ## make hooks/ match the relations in metadata.yaml
 	$(PACKER) hooks
+
+# The programs of the packages name gpukit where those of the charm name dispatch. Made for
+# this machine, gpukit also prints the completion.
+PACKAGED = bin/packages/$*
+packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## write gpukit and rocm-gpu-exporter as deb and rpm, for amd64 and arm64, and SHA256SUMS into PACKAGES=dist/packages
+	@ls -l $(PACKAGES)
+
+package-%: need-go packer package-tree
+	@echo "go build $(PACKAGED): gpukit, runc-amd-wrapper, rocm-exporter"
+	@mkdir -p $(PACKAGED)
+	@GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags "-s -w $(KITX)" -o $(PACKAGED)/ ./src/gpukit ./src/runc-amd-wrapper ./src/rocm-exporter
+	@bin/packer -bin $(PACKAGED) -tree bin/packages/tree -arch $* -version "$(VERSION)" -compression $(COMPRESSION) -o $(PACKAGES)
+
+packer: need-go
+	@go build -C tools/packages -trimpath -buildvcs=false -o $(CURDIR)/bin/packer .
+
+package-tree: need-go
+	@rm -rf bin/packages/tree && mkdir -p bin/packages/tree
+	@go run -buildvcs=false -ldflags "$(KITX)" ./tools/manpages bin/packages/tree/man/gpukit gpukit
+	@go build -trimpath -buildvcs=false -ldflags "$(KITX)" -o bin/packages/gpukit ./src/gpukit
+	@for shell in bash zsh fish; do bin/packages/gpukit completion $$shell >bin/packages/tree/gpukit.$$shell || exit 1; done
 
 bench: build ## run the benchmarks in tests/bench, some 7 minutes: ratios against a floor, hooks of a web with 1,000 workers
 	@found=$$(go list -e -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./tests/bench/*/) && \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # release.sh VERSION: writes into dist/ what a release is made of: a charm for each
-# architecture, what is in it (CycloneDX), checksums, and how to build the same again. The
+# architecture, the packages, what is in them (CycloneDX), checksums, and how to build the same again. The
 # same commit gives the same bytes anywhere. It publishes nothing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -33,6 +33,11 @@ for arch in amd64 arm64; do
 	make --no-print-directory charm GOARCH="$arch" BIN="bin/release-$arch" VERSION="$version" CHARM="$dist/$name.charm"
 	go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/bin/release-$arch"/* >"$dist/$name.cdx.json"
 done
+make --no-print-directory packages VERSION="$version" PACKAGES="$PWD/bin/release-packages"
+for arch in amd64 arm64; do
+	go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/bin/packages/$arch"/* >"$dist/packages_$arch.cdx.json"
+done
+mv bin/release-packages/*.deb bin/release-packages/*.rpm "$dist/"
 cat >"$dist/PROVENANCE.md" <<TEXT
 # concourse-ci-machine $version
 

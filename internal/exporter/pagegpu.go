@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"cmp"
+	"concourse-ci-machine/internal/base/wellknown"
 	"fmt"
 	"math"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -72,7 +74,7 @@ var exclusionMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", 
 // exclusionOf returns why parts of one GPU are excluded, nil if tasks get all of them. If several
 // are excluded, it describes the earliest.
 func exclusionOf(all []api.Status) *exclusion {
-	n, first := 0, (*api.Service)(nil)
+	n, first := 0, (*pool.Service)(nil)
 	for i := range all {
 		if !all[i].Excluded() {
 			continue
@@ -122,7 +124,7 @@ func gpuOfPage(r api.Report, all []api.Status) shownGPU {
 	if s.Health.Score != nil {
 		g.Score = fmt.Sprintf(", %.0f of 100", *s.Health.Score)
 	}
-	command := "dispatch explain "
+	command := wellknown.Command + " explain "
 	if r.Unit != "" {
 		command = "juju run " + r.Unit + " explain-error code="
 	}

@@ -65,6 +65,9 @@ func (w *wrapper) engineConfig() (*settings, error) {
 var runtimes = []string{"/usr/bin/runc", "/usr/sbin/runc", "/usr/local/sbin/runc", "/usr/local/bin/runc",
 	"/usr/bin/crun", "/usr/local/bin/crun"}
 
+// Runtimes returns the paths of findRuntime, in the order for root.
+func Runtimes() []string { return slices.Clone(runtimes) }
+
 // findRuntime looks for the real runtime. Without root it looks for crun first, because
 // only crun can keep the groups that open a node.
 func (w *wrapper) findRuntime() (string, error) {
@@ -107,7 +110,7 @@ func (m *machine) rootless() bool {
 // staleSpecRemedy returns who writes a stale CDI spec again, for a refusal.
 func (m *machine) staleSpecRemedy() string {
 	if m.engine {
-		return "dispatch cdi generate writes the spec anew"
+		return wellknown.Command + " cdi generate writes the spec anew"
 	}
 	return "the unit writes the spec anew at its next hook"
 }
@@ -115,7 +118,7 @@ func (m *machine) staleSpecRemedy() string {
 // missingSpecRemedy returns who writes a missing CDI spec, for a refusal.
 func (m *machine) missingSpecRemedy() string {
 	if m.engine {
-		return "dispatch cdi generate writes it"
+		return wellknown.Command + " cdi generate writes it"
 	}
 	return "the status of the unit (juju status) says how it comes back"
 }
@@ -246,12 +249,10 @@ func (w *wrapper) leaseEngineDevices(s *settings, c *cmdline.Call, doc *rawjson.
 	got, err := w.leaseWithRetry(s, func() (got []int, err error) {
 		file := w.readAdmission(s)
 		want := lease.Want{Of: gpus, Count: len(gpus), Unready: memoryCheck(file.Memory, names)}
-		for _, out := range s.quarantined(file) {
-			for _, g := range gpus {
-				if slices.ContainsFunc(out.Nodes,
-					func(n string) bool { return slices.Contains(s.Leases.GPUs[g].Nodes, n) }) {
-					want.Excluded = append(want.Excluded, lease.Excluded{GPU: g, Reason: out.Reason})
-				}
+		quarantined := s.quarantined(file)
+		for _, g := range gpus {
+			if reason := visible.QuarantineReason(quarantined, s.Leases.GPUs[g].Nodes); reason != "" {
+				want.Excluded = append(want.Excluded, lease.Excluded{GPU: g, Reason: reason})
 			}
 		}
 		var caller lease.Call

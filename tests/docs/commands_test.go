@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/cli"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -18,6 +19,7 @@ import (
 
 var (
 	dispatchCommand = regexp.MustCompile(`^(?:sudo )?(?:\./)?dispatch( .*)?$`)
+	gpukitCommand   = regexp.MustCompile(`^(?:sudo )?gpukit ([a-z].*)$`)
 	lxcCommand      = regexp.MustCompile(`^(?:sudo )?(lxc [^#]*)`)
 	makeCommand     = regexp.MustCompile(`^(?:\w+=\S+ )*make ([a-z0-9-]+)`)
 )
@@ -66,6 +68,20 @@ func TestDispatchKnowsItsCommands(t *testing.T) {
 			}
 			assert.NotEqual(t, 2, code, "%s: dispatch%s", page, args)
 		}
+	})
+}
+
+// The engine is not restarted, and no other machine is contacted.
+func TestGPUKitAcceptsItsCommands(t *testing.T) {
+	wellknown.Command = wellknown.GPUKit
+	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
+	eachCommand(t, gpukitCommand, func(page string, m []string) {
+		if strings.Contains(m[1], "USER@HOST") || m[1] == "cdi" || m[1] == "runtime" {
+			return
+		}
+		args := strings.Replace(m[1], "--restart", "--dry-run", 1)
+		code, _ := dispatch(t, strings.Fields(args)...)
+		assert.NotEqual(t, 2, code, "%s: gpukit %s", page, args)
 	})
 }
 

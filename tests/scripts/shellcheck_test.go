@@ -20,7 +20,7 @@ func TestShellCheckFindsNothing(t *testing.T) {
 		t.Skip("needs shellcheck; `make e2e` installs it")
 	}
 	args := []string{"--external-sources"}
-	for _, pattern := range []string{"scripts/*.sh", "scripts/*/*.sh", "tests/lxdhost/*.sh", "pipelines/tasks/*/*.sh"} {
+	for _, pattern := range []string{"scripts/*.sh", "scripts/*/*.sh", "tests/lxdhost/*.sh", "pipelines/tasks/*/*.sh", "tools/packages/*/*.sh", "tests/packages/*.sh"} {
 		found, err := filepath.Glob("../../" + pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, found)

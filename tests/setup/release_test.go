@@ -49,5 +49,7 @@ func TestReleaseIsBuiltByTheGoOfTheModule(t *testing.T) {
 
 // The modules that are built beside the charm's must not ask for another Go.
 func TestToolsAreBuiltByTheSameGo(t *testing.T) {
-	require.Equal(t, goOfModule(t, "../../go.mod"), goOfModule(t, "../../tools/pinned/go.mod"))
+	for _, tool := range []string{"pinned", "packages"} {
+		require.Equal(t, goOfModule(t, "../../go.mod"), goOfModule(t, "../../tools/"+tool+"/go.mod"))
+	}
 }

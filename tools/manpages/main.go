@@ -1,4 +1,4 @@
-// Command manpages writes a man page for each command of dispatch into a folder.
+// Command manpages writes a man page for each command of dispatch or gpukit into a folder.
 package main
 
 import (
@@ -9,12 +9,17 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/cli"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "cannot write man pages: want manpages FOLDER")
+	switch {
+	case len(os.Args) == 2:
+	case len(os.Args) == 3 && os.Args[2] == wellknown.GPUKit:
+		wellknown.Command = os.Args[2]
+	default:
+		fmt.Fprintln(os.Stderr, "cannot write man pages: want manpages FOLDER [gpukit]")
 		os.Exit(2)
 	}
 	if err := write(os.Args[1]); err != nil {

@@ -182,6 +182,23 @@ func Detach(program string, args ...string) error {
 	return c.Process.Release()
 }
 
+// Attached runs a program with these streams, for programs that a user must be able to
+// answer, such as ssh. It has no deadline but the context's. A nil stdin is empty. Its error
+// is a *CommandError without the output.
+func Attached(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = stdin, stdout, stderr
+	err := c.Run()
+	if err == nil {
+		return nil
+	}
+	failed := &CommandError{Argv: argv, Code: -1, Err: err}
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		failed.Code = exit.ExitCode()
+	}
+	return failed
+}
+
 // Answer starts a program in a separate session, writes in to it, and returns the one line
 // that it writes. It waits for the line and not for the process, which it then kills but
 // which may hang in the kernel. After limit it returns no line and no error.

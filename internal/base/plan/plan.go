@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"concourse-ci-machine/internal/base/host"
 )
@@ -28,7 +29,9 @@ type Step struct {
 	// Tolerate turns a failure into a warning, because later steps do not need this one.
 	// The run continues.
 	Tolerate bool
-	Do       func(ctx context.Context) error
+	// Content is the new content of a file, for PrintWithContent. It may be nil.
+	Content []byte
+	Do      func(ctx context.Context) error
 }
 
 // Plan has steps in the order of their execution.
@@ -59,6 +62,23 @@ func (p Plan) Print(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// PrintWithContent writes each step as Print does, and below it the content of a file that
+// it writes.
+func (p Plan) PrintWithContent(w io.Writer) error {
+	if len(p) == 0 {
+		return p.Print(w)
+	}
+	var b strings.Builder
+	for i, s := range p {
+		fmt.Fprintf(&b, "%d/%d %s (%s)\n", i+1, len(p), s.Op, s.Why)
+		for line := range strings.Lines(string(s.Content)) {
+			b.WriteString("    " + strings.TrimSuffix(line, "\n") + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // Note records the tolerated failure of a step.

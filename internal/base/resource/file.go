@@ -33,7 +33,7 @@ func (f File) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil || why == "" {
 		return nil, err
 	}
-	return plan.Plan{{Op: "write " + f.Path, Why: why, Do: func(context.Context) error {
+	return plan.Plan{{Op: "write " + f.Path, Why: why, Content: f.Data, Do: func(context.Context) error {
 		uid, gid, err := ids(h, f.Owner)
 		if err != nil {
 			return err

@@ -11,13 +11,18 @@ const (
 	GPUsPort       = 9401 // metrics of GPUs
 )
 
-// Dispatch is the name of the charm's program, and ReadGPUFiles its command under gpu that
-// reads files of GPUs. A program with another name, such as a test's, must not be started
-// for that.
+// The programs with commands for people: Dispatch on a unit, GPUKit on a machine without
+// Juju. ReadGPUFiles is their command under gpu that reads files of GPUs. A program with
+// another name, such as a test's, must not be started for that.
 const (
 	Dispatch     = "dispatch"
+	GPUKit       = "gpukit"
 	ReadGPUFiles = "attributes"
 )
+
+// Command is the program that texts name. A program or its linker sets it before anything
+// else runs.
+var Command = Dispatch
 
 // StateDir stores the charm's own records. Its mode is 0700.
 const StateDir = "/var/lib/concourse-charm"

@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/exporter/api"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
@@ -40,6 +43,9 @@ func SeeCodes(codes []int) string {
 	for i, n := range codes {
 		texts[i] = fmt.Sprint(n)
 	}
+	if wellknown.Command == wellknown.GPUKit {
+		return " (see gpukit explain " + strings.Join(texts, ", ") + ")"
+	}
 	return " (see explain-error " + strings.Join(texts, ", ") + ")"
 }
 
@@ -49,6 +55,48 @@ func Read(r host.Root) []State {
 	return States(api.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot()))
 }
 
+// scanPause is the time between the two scans of ReadReport. Busy shares need two.
+const scanPause = time.Second
+
+// ReadReport reads the GPUs and their users once, as the exporter would. It returns even if
+// a GPU hangs, but its process cannot end then: see NewReportReader. Without root, it sees
+// only the caller's processes.
+func ReadReport(ctx context.Context, r host.Root) api.Report {
+	m := monitor.New(r, monitor.All(r), monitor.Options{Usage: true, UsageInterval: usageAge})
+	m.ScanUsers(ctx)
+	select {
+	case <-ctx.Done():
+	case <-time.After(scanPause):
+	}
+	m.ScanUsers(ctx)
+	s := m.Snapshot()
+	name, _ := r.ReadText("/proc/sys/kernel/hostname") // "" is no reason to show nothing
+	report := api.Report{Host: name, Version: version.Version, Time: s.At.UTC(), GPUs: api.StatusOf(s)}
+	if s.Users != nil {
+		at := s.Users.At.UTC()
+		report.UsersTime = &at
+	}
+	return report
+}
+
+// usageAge bounds the age of a scan in ReadReport.
+const usageAge = 15 * time.Second
+
+// NewReportReader returns ReadReport of argv, a process that writes the report as JSON.
+func NewReportReader(r host.Runner, argv ...string) func(context.Context) (api.Report, error) {
+	return func(ctx context.Context) (api.Report, error) {
+		out, err := runReader(ctx, r, argv)
+		if err != nil {
+			return api.Report{}, err
+		}
+		report, err := ParseReport(out)
+		if err != nil {
+			err = errors.New("this machine has no GPU")
+		}
+		return report, err
+	}
+}
+
 // readTimeout is longer than Read takes.
 const readTimeout = 3 * monitor.Deadline
 
@@ -56,15 +104,8 @@ const readTimeout = 3 * monitor.Deadline
 // blocks that process and not this one, which Juju waits for.
 func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, error) {
 	return func(ctx context.Context) ([]State, error) {
-		out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
-		var command *host.CommandError
-		switch {
-		case errors.As(err, &command) && command.Timeout > 0:
-			return nil, fmt.Errorf(
-				"reading the GPUs does not end within %s: one hangs; see explain-error 2",
-				command.Timeout,
-			)
-		case err != nil:
+		out, err := runReader(ctx, r, argv)
+		if err != nil {
 			return nil, err
 		}
 		var states []State
@@ -73,6 +114,16 @@ func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, er
 		}
 		return states, nil
 	}
+}
+
+// runReader returns the output of a process that reads GPUs.
+func runReader(ctx context.Context, r host.Runner, argv []string) ([]byte, error) {
+	out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
+	var command *host.CommandError
+	if errors.As(err, &command) && command.Timeout > 0 {
+		err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see explain-error 2", command.Timeout)
+	}
+	return out, err
 }
 
 // Write writes the input of NewReader.

@@ -74,14 +74,19 @@ func usersFile(path string) statefile.File[usage.Result] {
 	return statefile.File[usage.Result]{Path: path, Mode: 0o644}
 }
 
+// ScanUsers scans the users of the GPUs once, for a program that does not Watch.
+func (m *Monitor) ScanUsers(ctx context.Context) {
+	m.search(time.After(Deadline))
+	m.readUsers(ctx)
+}
+
 // ReportUsers scans the users of the GPUs once and writes them to a file for an exporter
 // without the rights to scan. The exporter serves the network without rights; this process
 // has rights and serves nothing. Without a GPU it writes nothing, and the previous file
 // soon expires.
 func (m *Monitor) ReportUsers(ctx context.Context, path string) error {
 	before := m.users.scanner.Last()
-	m.search(time.After(Deadline))
-	m.readUsers(ctx)
+	m.ScanUsers(ctx)
 	r := m.users.scanner.Last()
 	if r == before {
 		return nil

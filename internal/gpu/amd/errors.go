@@ -111,7 +111,7 @@ func ErrorCodes() []ErrorCode {
 			[]string{"a GPU kernel of the application that never ends or reads beyond its memory",
 				"a defect of the driver or firmware, often with a new kernel or ROCm release",
 				"hardware: heat, power, memory or the PCIe link (codes 1, 3, 4 and 7)"},
-			[]string{"check whether the driver recovered: dispatch gpu verify",
+			[]string{"check whether the driver recovered: " + wellknown.Command + " gpu verify",
 				"stop the task that ran on it",
 				"read the kernel's log around the first ring timeout",
 				"reboot the machine if the reset failed; replace a GPU that hangs with any work"},

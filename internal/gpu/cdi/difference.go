@@ -12,14 +12,15 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/pci"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // ReadSpec reads a description of any tool, in JSON or YAML.
 func ReadSpec(r host.Root, file string) (*specs.Spec, error) {
 	st, err := r.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot read %s: there is no such file; dispatch cdi generate --output %[1]s makes it",
-			file)
+		return nil, fmt.Errorf("cannot read %s: there is no such file; %[2]s cdi generate --output %[1]s makes it",
+			file, wellknown.Command)
 	}
 	if err == nil && st.Size() > specLimit {
 		err = fmt.Errorf("it has %d bytes, more than %d", st.Size(), specLimit)

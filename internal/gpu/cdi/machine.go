@@ -42,6 +42,51 @@ func OfMachine(r host.Root) (m Machine, err error) {
 	return m, err
 }
 
+// Select returns the description of some GPUs, all for no names. A name is a number, a
+// unique id as GPU-<id>, or a PCI address, with or without amd.com/gpu=. Numbers stay with
+// their GPUs. With noAll the device with all GPUs is left out.
+func Select(s *specs.Spec, names []string, noAll bool) (*specs.Spec, error) {
+	if len(names) == 0 && !noAll {
+		return s, nil
+	}
+	list := List(s)
+	var nodes []string // of the selected GPUs
+	for _, name := range names {
+		name = Kind + "=" + strings.TrimPrefix(name, Kind+"=")
+		at := slices.IndexFunc(list, func(l Listed) bool { return l.Name == name || slices.Contains(l.Other, name) })
+		if at < 0 {
+			var known []string
+			for _, l := range list {
+				known = append(known, strings.TrimPrefix(l.Name, Kind+"="))
+			}
+			return nil, fmt.Errorf("cannot describe GPU %q: this machine has %s", strings.TrimPrefix(name, Kind+"="),
+				strings.Join(known, ", "))
+		}
+		nodes = append(nodes, list[at].Nodes...)
+	}
+	selected := *s
+	selected.Devices = nil
+	for _, d := range s.Devices {
+		if d.Name == All {
+			if noAll {
+				continue
+			}
+			d.ContainerEdits.DeviceNodes = keepNodes(d.ContainerEdits.DeviceNodes, nodes)
+		}
+		if len(nodes) == 0 || len(keepNodes(d.ContainerEdits.DeviceNodes, nodes)) > 0 {
+			selected.Devices = append(selected.Devices, d)
+		}
+	}
+	return &selected, nil
+}
+
+// keepNodes returns the nodes with these paths, all for no paths.
+func keepNodes(all []*specs.DeviceNode, paths []string) []*specs.DeviceNode {
+	return slices.DeleteFunc(slices.Clone(all), func(n *specs.DeviceNode) bool {
+		return len(paths) > 0 && !slices.Contains(paths, n.Path)
+	})
+}
+
 // Listed describes one GPU of a description with all its names.
 type Listed struct {
 	Name  string   `json:"name"`            // amd.com/gpu=0

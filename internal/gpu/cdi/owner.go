@@ -54,6 +54,12 @@ func own(r host.Root) (there, own bool, err error) {
 	return true, false, nil
 }
 
+// Foreign reports whether another program wrote the description.
+func Foreign(r host.Root) (bool, error) {
+	there, own, err := own(r)
+	return there && !own, err
+}
+
 // Keep moves a foreign description to saved, from which Gone restores it. Descriptions that
 // were moved earlier stay, too.
 type Keep struct{}

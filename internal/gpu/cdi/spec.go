@@ -42,11 +42,17 @@ func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err 
 	if spec == nil {
 		return resource.Absent{Path: Path, Why: "there is no AMD GPU to describe"}, left, nil
 	}
+	r, err = File(spec)
+	return r, left, err
+}
+
+// File returns the file at Path with a description.
+func File(spec *specs.Spec) (plan.Resource, error) {
 	data, err := json.Marshal(spec) // compact: the wrapper reads it for every container
 	if err != nil {
-		return nil, left, fmt.Errorf("cannot encode %s: %w", Path, err)
+		return nil, fmt.Errorf("cannot encode %s: %w", Path, err)
 	}
-	return resource.File{Path: Path, Data: append(data, '\n'), Mode: 0o644}, left, nil
+	return resource.File{Path: Path, Data: append(data, '\n'), Mode: 0o644}, nil
 }
 
 // Spec returns the description, nil if no GPU can be described. A GPU that is left out
@@ -57,8 +63,8 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 	var all []*specs.DeviceNode
 	named := map[string]int{}
 	for _, g := range gpus {
-		named[idOf(g)]++
-		named[gpu.Slot(g.PCI, g.Partition)]++
+		named[g.ID()]++
+		named[g.Address()]++
 	}
 	var byID, bySlot []specs.Device
 	for i, g := range gpus {
@@ -70,10 +76,10 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 		edits := specs.ContainerEdits{DeviceNodes: nodes}
 		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), ContainerEdits: edits})
 		// A name that two GPUs claim is left out.
-		if id := idOf(g); g.UniqueID != "" && named[id] == 1 {
+		if id := g.ID(); id != "" && named[id] == 1 {
 			byID = append(byID, specs.Device{Name: id, ContainerEdits: edits})
 		}
-		if slot := gpu.Slot(g.PCI, g.Partition); g.PCI != "" && named[slot] == 1 {
+		if slot := g.Address(); g.PCI != "" && named[slot] == 1 {
 			bySlot = append(bySlot, specs.Device{Name: slot, ContainerEdits: edits})
 		}
 		all = append(all, nodes...)
@@ -101,8 +107,6 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 	}
 	return spec, left, nil
 }
-
-func idOf(g gpu.GPU) string { return "GPU-" + g.UniqueID }
 
 // nodesOf returns the nodes of one GPU, or the reason why one is missing.
 func nodesOf(g gpu.GPU) (nodes []*specs.DeviceNode, reason string) {

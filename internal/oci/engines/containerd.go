@@ -164,7 +164,7 @@ func (f containerdFacts) defaultName() string { return table(f.plugin...) + ": d
 // removeContainerd removes both forms, because containerd may have been another version
 // then.
 func removeContainerd(r Request) plan.Resource {
-	return both{asBefore{engine: "containerd", file: r.File, editor: configTOML{}}, noDropIn{ownImport(r.File)}}
+	return both{asBefore{engine: "containerd", file: r.File, editor: configTOML{}}, noDropIn{path: ownImport(r.File)}}
 }
 
 type both [2]plan.Resource

@@ -18,23 +18,32 @@ const mark = "# Made by: dispatch runtime configure. With --remove it goes.\n"
 // dropIn describes a separate file that the engine reads in addition to its own.
 type dropIn struct {
 	path      string
+	engine    string // names the record of new folders; "" without one, as for a user's file
 	runtime   string // text without the default, which asDefault adds
 	asDefault string
 	byDefault Default
 	first     string // must come before all tables
 }
 
+// recordEngine returns the engine of a request for root.
+func recordEngine(r Request) string {
+	if r.UserConfig != "" {
+		return ""
+	}
+	return r.Engine
+}
+
 // wantPodman writes a separate file, because Podman merges the tables of all its files
 // (containers.conf(5)).
 func wantPodman(_ context.Context, _ host.Host, r Request) (plan.Resource, error) {
-	return dropIn{path: r.File, runtime: fmt.Sprintf("[engine.runtimes]\n%s = [\"%s\"]\n", Name, r.Wrapper),
+	return dropIn{path: r.File, engine: recordEngine(r), runtime: fmt.Sprintf("[engine.runtimes]\n%s = [\"%s\"]\n", Name, r.Wrapper),
 		asDefault: fmt.Sprintf("[engine]\nruntime = \"%s\"\n", Name), byDefault: r.Default}, nil
 }
 
 // wantCRIO writes a separate file, because CRI-O reads its folder after crio.conf
 // (crio.conf.d(5)).
 func wantCRIO(_ context.Context, _ host.Host, r Request) (plan.Resource, error) {
-	return dropIn{path: r.File, runtime: fmt.Sprintf("[crio.runtime.runtimes.%s]\nruntime_path = "+
+	return dropIn{path: r.File, engine: recordEngine(r), runtime: fmt.Sprintf("[crio.runtime.runtimes.%s]\nruntime_path = "+
 		"\"%s\"\nruntime_type = \"oci\"\n", Name, r.Wrapper),
 		asDefault: fmt.Sprintf("[crio.runtime]\ndefault_runtime = \"%s\"\n", Name), byDefault: r.Default}, nil
 }
@@ -49,7 +58,19 @@ func (d dropIn) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	if d.byDefault == Set || d.byDefault == AsIs && strings.Contains(now, d.asDefault) {
 		text = d.asDefault + text
 	}
-	return resource.File{Path: d.path, Data: []byte(mark + d.first + text), Mode: 0o644}.Diff(ctx, h)
+	p, err := resource.File{Path: d.path, Data: []byte(mark + d.first + text), Mode: 0o644}.Diff(ctx, h)
+	for i := range p {
+		write := p[i].Do
+		p[i].Do = func(ctx context.Context) error {
+			if made := missingFolders(h.Root, d.path); len(made) > 0 && d.engine != "" {
+				if err := writeRecord(h, d.engine, record{File: d.path, Made: made}); err != nil {
+					return err
+				}
+			}
+			return write(ctx)
+		}
+	}
+	return p, err
 }
 
 // readOwn reads one of our files and returns "" if it is missing.
@@ -69,9 +90,9 @@ func readOwn(r host.Root, path string) (string, error) {
 
 // noDropIn removes one of our files, with anything that was added by hand. Its first line
 // warns of this.
-type noDropIn struct{ path string }
+type noDropIn struct{ path, engine string }
 
-func removeDropIn(r Request) plan.Resource { return noDropIn{r.File} }
+func removeDropIn(r Request) plan.Resource { return noDropIn{r.File, recordEngine(r)} }
 
 // Diff implements plan.Resource.
 func (d noDropIn) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
@@ -80,5 +101,17 @@ func (d noDropIn) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, err
 	}
 	return plan.Plan{{Op: "remove " + d.path, Why: "--remove",
-		Do: func(context.Context) error { return h.Remove(d.path) }}}, nil
+		Do: func(context.Context) error { return d.remove(h) }}}, nil
+}
+
+// remove removes the file, and the folders that were made for it.
+func (d noDropIn) remove(h host.Host) error {
+	if err := h.Remove(d.path); err != nil || d.engine == "" {
+		return err
+	}
+	rec, err := readRecord(h.Root, d.engine)
+	if err != nil || rec == nil || rec.File != d.path {
+		return err
+	}
+	return errors.Join(removeFolders(h, rec.Made), removeRecord(h, d.engine))
 }

@@ -37,6 +37,35 @@ type record struct {
 	// run ends between writing the record and the file, and are removed otherwise.
 	Found []byte `json:"found,omitempty"`
 	Had   []part `json:"had,omitempty"`
+	// Made lists the folders that were missing before the file, the deepest first.
+	Made []string `json:"made,omitempty"`
+}
+
+// missingFolders returns the missing folders above a file, the deepest first.
+func missingFolders(r host.Root, file string) (missing []string) {
+	for dir := path.Dir(file); dir != "/" && !r.Exists(dir); dir = path.Dir(dir) {
+		missing = append(missing, dir)
+	}
+	return missing
+}
+
+// removeFolders removes folders of missingFolders, up to the first that is not empty.
+func removeFolders(h host.Host, made []string) error {
+	for _, dir := range made {
+		list, err := h.ReadDir(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err
+		case len(list) > 0:
+			return nil
+		}
+		if err := h.Remove(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // editor edits one file format.
@@ -159,6 +188,9 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
 	next := record{File: e.file, Existed: existed, Before: before, After: after, Parts: put}
+	if next.Made = missingFolders(h.Root, e.file); rec != nil && len(next.Made) == 0 {
+		next.Made = rec.Made
+	}
 	forget := e.saveRecord(h, next, "what --remove takes back")
 	switch done := there && bytes.Equal(now, after); {
 	case done && rec != nil && len(rec.Had) > 0:
@@ -205,18 +237,24 @@ func (e edited) saveRecord(h host.Host, rec record, why string) plan.Step {
 }
 
 func (e edited) writeRecord(h host.Host, rec record) error {
+	return writeRecord(h, e.engine, rec)
+}
+
+func writeRecord(h host.Host, engine string, rec record) error {
 	if err := h.MkdirAll(wellknown.StateDir, 0o700); err != nil {
 		return err
 	}
-	return recordFile(e.engine).Write(h.Root, rec)
+	return recordFile(engine).Write(h.Root, rec)
 }
 
 // removeRecord removes the record and folders that are empty without it.
-func (e edited) removeRecord(h host.Host) error {
-	if err := recordFile(e.engine).Remove(h.Root); err != nil {
+func (e edited) removeRecord(h host.Host) error { return removeRecord(h, e.engine) }
+
+func removeRecord(h host.Host, engine string) error {
+	if err := recordFile(engine).Remove(h.Root); err != nil {
 		return err
 	}
-	for _, dir := range []string{path.Dir(recordPath(e.engine)), wellknown.StateDir} {
+	for _, dir := range []string{path.Dir(recordPath(engine)), wellknown.StateDir} {
 		if list, err := h.ReadDir(dir); err == nil && len(list) == 0 {
 			if err := h.Remove(dir); err != nil {
 				return err
@@ -228,7 +266,7 @@ func (e edited) removeRecord(h host.Host) error {
 
 // write writes the engine's file. If that fails, it restores the record.
 func (e edited) write(h host.Host, data []byte, why string, was *record) plan.Step {
-	return plan.Step{Op: "write " + e.file, Why: why, Do: func(context.Context) error {
+	return plan.Step{Op: "write " + e.file, Why: why, Content: data, Do: func(context.Context) error {
 		err := e.writeFile(h, data)
 		switch {
 		case err == nil:
@@ -279,7 +317,9 @@ func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	case !there:
 	case !existed:
 		p = plan.Plan{{Op: "remove " + e.file, Why: "it was not there before",
-			Do: func(context.Context) error { return h.Remove(e.file) }}}
+			Do: func(context.Context) error {
+				return errors.Join(h.Remove(e.file), removeFolders(h, rec.Made))
+			}}}
 	case !bytes.Equal(now, before):
 		p = plan.Plan{e.write(h, before, why, rec)}
 	}

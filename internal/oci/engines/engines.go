@@ -207,6 +207,33 @@ func (u Unit) Diff(ctx context.Context, h host.Host) (p plan.Plan, err error) {
 	return p, nil
 }
 
+// RemoveAll returns the resources that remove a wrapper from all engines that use it, with
+// the files that were named when it was added.
+func RemoveAll(ctx context.Context, h host.Host, wrapper string) (want []plan.Resource, err error) {
+	for _, name := range Configured(h.Root, wrapper) {
+		r := Request{Engine: name, Wrapper: wrapper, Remove: true}
+		if rec, err := readRecord(h.Root, name); err == nil && rec != nil {
+			r.File = rec.File
+		}
+		one, _, err := Want(ctx, h, r)
+		if err != nil {
+			return nil, err
+		}
+		want = append(want, one...)
+	}
+	return want, nil
+}
+
+// Configured returns the engines that use a wrapper.
+func Configured(r host.Root, wrapper string) (names []string) {
+	for _, e := range all() {
+		if (Unit{Wrapper: wrapper}).has(r, e) {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
 // has reports whether an engine uses this unit's wrapper.
 func (u Unit) has(r host.Root, e engine) bool {
 	for _, file := range []string{e.file, ownImport(e.file)} {

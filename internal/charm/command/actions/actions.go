@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/preflight"
 	"concourse-ci-machine/internal/charm/watcher"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/pipelines"
 )
@@ -29,6 +30,8 @@ type Actions struct {
 	Start func(args ...string) error
 	// ReadStates reads the GPUs' health once. If nil, this process reads them.
 	ReadStates func(ctx context.Context) ([]gpuhealth.State, error)
+	// ReadReport reads the GPUs and their users once. If nil, GPUTop needs the exporter.
+	ReadReport func(ctx context.Context) (api.Report, error)
 }
 
 // GPUs returns the unit's GPUs with their leases and quarantine.

@@ -10,7 +10,6 @@ import (
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
-	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/preflight"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
@@ -188,16 +187,18 @@ func (c *Actions) checkDetails(ctx context.Context, u unitState, r *report) {
 		}
 	}
 	for _, name := range []string{"runc", "containerd"} {
-		if v := release.ToolVersion(ctx, c.Host, name); v != "" && u.Facts.Role == model.WorkerRole {
+		if v := release.ToolVersion(ctx, c.Host, name); v != "" && u.Facts.Role.Worker() {
 			r.add(name, nil, v)
 		}
 	}
-	if u.Facts.Role == model.WebRole && u.Want.Web.Up {
+	if u.Facts.Role.Web() && u.Want.Web.Up {
 		workers, err := c.webAPI(u).Workers(ctx)
 		r.add("workers", err, fmt.Sprintf("%d", len(workers)))
 		for _, w := range workers {
 			r.add("worker "+w.Name, nil, strings.TrimSpace(w.State+" "+strings.Join(w.Tags, ",")))
 		}
+	}
+	if !u.Facts.Role.Worker() {
 		return
 	}
 	if inv, err := gpu.Discover(c.Host.Root); err != nil {
@@ -238,7 +239,7 @@ func (c *Actions) checkLeases(r *report) {
 		return
 	}
 	for _, d := range leases.Doubts {
-		r.add("lease of "+d.GPU, fmt.Errorf("in doubt: %s", d.Doubt), "")
+		r.add("lease of "+d.GPU, fmt.Errorf("in doubt: %s", d.Text), "")
 	}
 	r.add("leases", err, fmt.Sprintf("%d of %d GPUs held", leases.Held, leases.GPUs))
 }

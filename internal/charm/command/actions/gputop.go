@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,9 @@ func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top To
 	for {
 		r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
 		remark := ""
+		if err != nil && last.GPUs == nil && c.ReadReport != nil && ctx.Err() == nil {
+			return c.topOnce(ctx, w, f, err)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -61,6 +65,23 @@ func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top To
 		case <-top.Refresh:
 		}
 	}
+}
+
+// topOnce shows the users of each GPU as this program reads them, if no exporter answers.
+func (c *Actions) topOnce(ctx context.Context, w io.Writer, f term.Format, why error) error {
+	r, err := c.ReadReport(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot show who uses the GPUs: %w, and %w", why, err)
+	}
+	if f.JSON {
+		return term.JSON(w, r)
+	}
+	lines := append(topLines(r, f, 0), fmt.Sprintf("read once, because %s", why))
+	if os.Geteuid() != 0 {
+		lines = append(lines, "processes of other users are not shown: run it with sudo")
+	}
+	_, err = io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return err
 }
 
 // redraw returns lines that replace the screen. Long lines are cut at the edge of the

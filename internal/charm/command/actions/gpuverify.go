@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu"
@@ -138,8 +139,8 @@ func (c *Actions) tryNode(ctx context.Context, node, driver string) (detail stri
 	switch name, _, _ := strings.Cut(got, " "); {
 	case errors.As(err, &command) && command.Timeout > 0:
 		return fmt.Sprintf(
-			"the kernel does not answer within %s: the GPU may hang; see dispatch explain 2",
-			command.Timeout,
+			"the kernel does not answer within %s: the GPU may hang; see %s explain 2",
+			command.Timeout, wellknown.Command,
 		), false
 	case errors.As(err, &command) && command.Stderr != "":
 		return command.LastLine(), false

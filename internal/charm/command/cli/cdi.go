@@ -13,7 +13,9 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/workstation"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/cdi"
 )
@@ -48,7 +50,8 @@ func (p *caller) printLeftOut(left []string) {
 }
 
 func (p *caller) cdiGenerateCommand() command {
-	output, format, dry := cdi.Path, "", false
+	output, format := cdi.Path, ""
+	var s workstation.Selection
 	return command{words: "cdi generate", text: "write the CDI description of this machine's AMD GPUs",
 		long: "Writes the CDI description of this machine's AMD GPUs, and prints what it changes. A description " +
 			"by another tool at " + cdi.Path + " is moved to " + cdi.Path + ".before-concourse. A correct file " +
@@ -61,7 +64,8 @@ func (p *caller) cdiGenerateCommand() command {
 				&format, "format", "",
 				"`NAME` of the format, json or yaml (default: by FILE's name, else json)",
 			)
-			fs.BoolVar(&dry, "dry-run", false, "print what would be done, change nothing")
+			selectionFlags(fs, &s)
+			p.planFlags(fs)
 		},
 		run: func([]string) error {
 			if format == "" {
@@ -82,23 +86,35 @@ func (p *caller) cdiGenerateCommand() command {
 					text: "cannot write YAML to " + cdi.Path + ": want another --output, or - for standard output",
 				}
 			}
-			return p.generateCDI(output, format, dry)
+			if onWorkstation() && output == cdi.Path && (len(s.Devices) > 0 || s.NoAll) {
+				return &usageError{
+					text: "cannot keep a selection in " + cdi.Path + ", which gpukit-cdi.service writes: set " +
+						"GPUKIT_CDI_REFRESH_DEVICE or GPUKIT_CDI_REFRESH_NO_ALL in /etc/default/gpukit, then: sudo " +
+						"systemctl restart gpukit-cdi; or want another --output",
+				}
+			}
+			return p.generateCDI(output, format, s)
 		}}
 }
 
 // generateCDI writes the description of the machine's GPUs to a file, or to standard output
 // for "-".
-func (p *caller) generateCDI(output, format string, dry bool) error {
+func (p *caller) generateCDI(output, format string, s workstation.Selection) error {
 	m, err := cdi.OfMachine(p.charm.Host.Root)
 	if err != nil {
 		return err
 	}
-	p.printLeftOut(m.Left)
+	if !p.plan.quiet {
+		p.printLeftOut(m.Left)
+	}
 	if m.Spec == nil {
 		return errors.New(
-			"cannot describe GPUs: this machine has no AMD GPU that a container could use; dispatch gpu list " +
-				"says what it has",
+			"cannot describe GPUs: this machine has no AMD GPU that a container could use; " +
+				wellknown.Command + " gpu list says what it has",
 		)
+	}
+	if m.Spec, err = cdi.Select(m.Spec, s.Devices, s.NoAll); err != nil {
+		return err
 	}
 	data, err := encodeSpec(m.Spec, format, output == cdi.Path)
 	if err != nil {
@@ -116,7 +132,7 @@ func (p *caller) generateCDI(output, format string, dry bool) error {
 	if file == cdi.Path {
 		want = append(want, cdi.Keep{})
 	}
-	err = p.applyPlan(dry, append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
+	err = p.applyPlan(append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
 	return errors.Join(err, checkCompute(m.KFD))
 }
 
@@ -127,8 +143,8 @@ func checkCompute(kfd gpu.KFD) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"cannot let containers compute with these GPUs: %s; %s; then: dispatch cdi generate",
-		kfd.Text(), kfd.Help(),
+		"cannot let containers compute with these GPUs: %s; %s; then: %s cdi generate",
+		kfd.Text(), kfd.Help(), wellknown.Command,
 	)
 }
 
@@ -152,13 +168,36 @@ func encodeSpec(s *specs.Spec, format string, compact bool) (data []byte, err er
 	return data, nil
 }
 
-// applyPlan prints the missing resources and, unless dry, creates them.
-func (p *caller) applyPlan(dry bool, want ...plan.Resource) error {
+// planOutput sets how a command shows and applies its plan.
+type planOutput struct{ dryRun, verbose, quiet bool }
+
+func (p *caller) planFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&p.plan.dryRun, "dry-run", false, "print what would be done, change nothing")
+	fs.BoolVarP(&p.plan.verbose, "verbose", "v", false, "print the content of files, too")
+	fs.BoolVar(&p.plan.quiet, "quiet", false, "print errors only")
+}
+
+// advise writes a line for people.
+func (p *caller) advise(text string) {
+	if !p.plan.quiet {
+		fmt.Fprintln(p.stdout, text)
+	}
+}
+
+// applyPlan prints the missing resources and, unless it is a dry run, creates them.
+func (p *caller) applyPlan(want ...plan.Resource) error {
 	steps, err := plan.Diff(p.ctx, p.charm.Host, want...)
 	if err != nil {
 		return err
 	}
-	if err := steps.Print(p.stdout); err != nil || dry {
+	show := steps.Print
+	if p.plan.verbose {
+		show = steps.PrintWithContent
+	}
+	if !p.plan.quiet {
+		err = show(p.stdout)
+	}
+	if err != nil || p.plan.dryRun {
 		return err
 	}
 	_, err = steps.Apply(p.ctx, nil)
@@ -221,7 +260,7 @@ func (p *caller) showDifferences(file string, diffs, left []string) error {
 		}
 	}
 	if !valid {
-		return fmt.Errorf("%s is not what this machine has; run: dispatch cdi generate --output %[1]s", file)
+		return fmt.Errorf("%s is not what this machine has; run: %[2]s cdi generate --output %[1]s", file, wellknown.Command)
 	}
 	return nil
 }

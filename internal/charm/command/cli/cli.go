@@ -41,10 +41,17 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 func Run(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	ctx := context.Background()
 	c := &actions.Actions{Charm: &charm.Charm{Host: h, NewID: newID, Stderr: stderr, CharmDir: charmDir(exe, env)}}
-	if filepath.Base(exe) == wellknown.Dispatch {
+	if filepath.Base(exe) == wellknown.Command {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
 		c.Probe = actions.NewProbe(c.Host, exe, "gpu", probe)
 		c.ReadStates = gpuhealth.NewReader(c.Host, exe, "gpu", read)
+		c.ReadReport = gpuhealth.NewReportReader(c.Host, exe, "gpu", snapshot)
+	}
+	if len(args) > 0 && filepath.Base(args[0]) == MachineProgram {
+		wellknown.Command = MachineProgram
+	}
+	if len(args) == 1 && wellknown.Command != wellknown.Dispatch {
+		args = append(args, "--help") // only dispatch runs hooks
 	}
 	if len(args) > 1 {
 		return runCommand(ctx, c, args[1:], env, stdout, stderr)

@@ -135,7 +135,7 @@ func TestExitStatus(t *testing.T) {
 		"cdi list --help":                 {"amd", 0, "Usage: dispatch cdi list [--json]\n", ""},
 		"cdi list 0":                      {"amd", 2, "", `cannot run dispatch cdi list with "0": want `},
 		"cdi list --all":                  {"amd", 2, "", "cannot run dispatch cdi list: unknown flag: --all; see dispatch cdi list --help\n"},
-		"cdi generate --help":             {"amd", 0, "Usage: dispatch cdi generate [--dry-run] [--format=NAME] [--output=FILE]\n", ""},
+		"cdi generate --help":             {"amd", 0, "Usage: dispatch cdi generate [--device=GPU] [--dry-run] [--format=NAME]\n", ""},
 		"cdi generate x.json":             {"amd", 2, "", `cannot run dispatch cdi generate with "x.json": want dispatch cdi generate `},
 		"cdi generate --output=":          {"amd", 2, "", "cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output; see dispatch cdi generate --help\n"},
 		"cdi generate --format=x":         {"amd", 2, "", `cannot describe GPUs as "x": want json or yaml; see dispatch cdi generate --help` + "\n"},

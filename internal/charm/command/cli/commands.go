@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/base/version"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/preflight"
 	"concourse-ci-machine/internal/charm/watcher"
@@ -24,6 +26,8 @@ import (
 const (
 	probe = "probe"
 	read  = "read"
+	// snapshot reads the users of the GPUs as well.
+	snapshot = "snapshot"
 )
 
 // command describes one command of the command line. Help, completion and man pages are
@@ -40,6 +44,7 @@ type command struct {
 	values   func() []string      // completes its first argument
 	hidden   bool                 // dispatch itself calls it
 	raw      bool                 // its arguments belong to another program
+	only     string               // the program that has it; "" if both have it
 	run      func(args []string) error
 }
 
@@ -54,12 +59,21 @@ var groups = map[string]string{
 
 // commands returns all commands in the order of the help text.
 func (p *caller) commands() []command {
+	if wellknown.Command != MachineProgram {
+		return slices.Concat(p.unitCommands(), p.ownCommands())
+	}
+	shared := slices.DeleteFunc(p.unitCommands(), func(c command) bool { return c.words == "plan" })
+	return slices.Concat(p.machineCommands(), shared, p.ownCommands())
+}
+
+// unitCommands returns the commands on a unit of Juju, which a machine without Juju has too.
+func (p *caller) unitCommands() []command {
 	c := p.charm
-	return append([]command{
+	all := []command{
 		{words: "plan", text: "show what the charm would change now, and why; changes nothing",
 			run: func([]string) error { return c.ShowPlan(p.ctx, p.stdout) }},
 		p.topCommand(),
-		{words: "gpu list", json: true, text: "list the unit's GPUs, and why others are not used",
+		{words: "gpu list", json: true, text: "list the GPUs, and why others are not used",
 			run: func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format.JSON) }},
 		{words: "gpu detect", text: "print which vendors' GPUs the unit has, in fixed words",
 			run: func([]string) error { return c.DetectGPUs(p.stdout) }},
@@ -72,7 +86,7 @@ func (p *caller) commands() []command {
 		{words: "gpu evidence", json: true, text: "show the tasks that met GPU faults, and the cause of each fault",
 			run: func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
 		{words: "gpu withhold", args: "GPU REASON", min: 2, max: -1, values: p.gpuNames,
-			text: "give a GPU to no new task until it is returned", example: "dispatch gpu withhold 0 noisy fan",
+			text: "give a GPU to no new task until it is returned", example: wellknown.Command + " gpu withhold 0 noisy fan",
 			run: func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
 		{
 			words: "gpu return", args: "GPU", min: 1, max: 1, values: p.gpuNames,
@@ -88,10 +102,8 @@ func (p *caller) commands() []command {
 			run: func([]string) error { return amd.WriteMatrix(p.stdout) }},
 		{words: "preflight", json: true, text: "check this machine, and name the fix of each problem",
 			run: func([]string) error { return preflight.Show(p.ctx, c.Host, p.stdout, "", p.format) }},
-		{words: "cdi refresh", text: "describe the GPUs for tasks again; restarts nothing",
-			run: func([]string) error { return c.RefreshCDI(p.ctx, p.stdout) }},
-		p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
-		p.labelsCommand(), p.manifestCommand(),
+		p.cdiRefreshCommand(), p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
+		p.labelsCommand(), p.manifestCommand(), p.undoCommand(),
 		{words: "fleet", json: true, text: "show all workers of this web node, their GPUs and free leases",
 			run: func([]string) error { return c.ShowFleet(p.ctx, p.stdout, p.format) }},
 		{words: "pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
@@ -111,11 +123,22 @@ func (p *caller) commands() []command {
 			text: "compare profiles of GPU programs, and find the commit that is slower",
 			run:  p.execBaseline},
 		{words: "version", hidden: true, text: "print the version", run: func([]string) error {
-			_, err := fmt.Fprintln(p.stdout, "concourse-ci-machine", version.Version)
+			_, err := fmt.Fprintln(p.stdout, productName(), version.Version)
 			return err
 		}},
-	}, p.ownCommands()...)
+	}
+	all = append(all, p.remoteCommands()...)
+	for i := range all {
+		if slices.Contains(ofUnit, all[i].words) {
+			all[i].only = wellknown.Dispatch
+		}
+	}
+	return all
 }
+
+// ofUnit lists the commands that need a unit of the charm, its options or its records.
+var ofUnit = []string{"plan", "gpu evidence", "gpu withhold", "gpu return", "gpu prove", "rocm plan", "preflight",
+	"fleet", "pipelines", "gpu-baseline"}
 
 // ownCommands returns the commands that dispatch and Pebble start.
 func (p *caller) ownCommands() []command {
@@ -135,6 +158,10 @@ func (p *caller) ownCommands() []command {
 		{
 			words: "gpu " + read,
 			run:   func([]string) error { return gpuhealth.Write(p.stdout, gpuhealth.Read(c.Host.Root)) },
+		},
+		{
+			words: "gpu " + snapshot,
+			run:   func([]string) error { return term.JSON(p.stdout, gpuhealth.ReadReport(p.ctx, c.Host.Root)) },
 		},
 		// The watcher's loop, and what Pebble starts in its place if GPUs are only leased.
 		{words: "gpu watch", run: func([]string) error { return c.GPUs().Look(p.ctx, p.stdout) }},
@@ -179,7 +206,7 @@ func (p *caller) gpuNames() (names []string) {
 		return nil
 	}
 	for i, g := range inv.Of(gpu.VendorWith(gpu.Quarantine)) {
-		names = append(names, strconv.Itoa(i), gpu.Slot(g.PCI, g.Partition))
+		names = append(names, strconv.Itoa(i), g.Address())
 	}
 	return names
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/kube/nodelabels"
@@ -35,7 +36,7 @@ func (p *caller) manifestCommand() command {
 	return command{words: "kubernetes manifest", args: "NODE", min: 1, max: 1,
 		text:    "print the same labels as a manifest of a node",
 		long:    "Prints the node NODE with its labels, for clusters without Node Feature Discovery.\n\n" + labelsText,
-		example: "dispatch kubernetes manifest NODE |\n  kubectl apply --server-side --filename -",
+		example: wellknown.Command + " kubernetes manifest NODE |\n  kubectl apply --server-side --filename -",
 		run: func(args []string) error {
 			labels, err := p.nodeLabels()
 			if err != nil {
@@ -58,7 +59,7 @@ func (p *caller) nodeLabels() (map[string]string, error) {
 	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.VendorWith(gpu.Kubernetes))))
 	if len(labels) == 0 {
 		return nil, errors.New(
-			"cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has",
+			"cannot label a node: this machine has no AMD GPU that counts; " + wellknown.Command + " gpu list says what it has",
 		)
 	}
 	return labels, nil

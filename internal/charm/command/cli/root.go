@@ -14,6 +14,8 @@ import (
 
 	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/version"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/term"
 )
@@ -26,6 +28,10 @@ type caller struct {
 	screen         *os.File // stdout if it is a terminal, or nil
 	format         term.Format
 	env            func(string) string
+
+	release string // --release of up
+	verbose bool   // --verbose of up
+	plan    planOutput
 }
 
 // wrongLine reports a wrong command line: exit status 2.
@@ -48,7 +54,8 @@ func runCommand(
 ) int {
 	screen := term.Terminal(stdout, env)
 	// See no-color.org.
-	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env}
+	p := &caller{ctx: ctx, charm: c, stdout: stdout, stderr: stderr, screen: screen, env: env,
+		format: term.Format{Colour: screen != nil && env("NO_COLOR") == ""}}
 	root := p.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -63,17 +70,28 @@ func runCommand(
 	return 1
 }
 
-// Root returns the tree of commands, for man pages and tests.
-func Root() *cobra.Command { return (&caller{charm: &actions.Actions{}}).root() }
+// Root returns the tree of commands, for man pages and tests. It reads actions.yaml in the
+// current folder.
+func Root() *cobra.Command { return (&caller{charm: &actions.Actions{Charm: &charm.Charm{}}}).root() }
 
 func (p *caller) root() *cobra.Command {
-	root := &cobra.Command{Use: "dispatch", Version: version.Version, SilenceErrors: true, SilenceUsage: true,
+	root := &cobra.Command{Use: wellknown.Command, Version: version.Version, SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs, RunE: wantCommand,
 		Short: "the charm concourse-ci-machine",
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
 			"People run it on a unit, most commands as root."}
+	switch {
+	case wellknown.Command == MachineProgram:
+		root.Short = "a Concourse CI on this machine"
+		root.Long = "concourse-ci-machine runs Concourse's web and worker with this machine's GPUs, and keeps them " +
+			"as its options say. Most commands need sudo."
+	case onWorkstation():
+		root.Short = "AMD GPUs for containers"
+		root.Long = "gpukit gives the AMD GPUs of this machine to containers of Docker, Podman, containerd and " +
+			"CRI-O, and shows how they are. It needs neither Juju nor ROCm."
+	}
 	root.Flags().Bool("version", false, "print the version")
-	root.SetVersionTemplate("concourse-ci-machine {{.Version}}\n")
+	root.SetVersionTemplate(productName() + " {{.Version}}\n")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		text := fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err)
@@ -87,11 +105,14 @@ func (p *caller) root() *cobra.Command {
 	root.CompletionOptions.DisableDescriptions = true
 	parents := map[string]*cobra.Command{}
 	for _, c := range p.commands() {
+		if c.only == wellknown.GPUKit && !onWorkstation() {
+			continue
+		}
 		parent, name := root, c.words
 		if group, word, ok := strings.Cut(c.words, " "); ok {
 			if parents[group] == nil {
 				parents[group] = &cobra.Command{
-					Use: group, Short: groups[group], Args: cobra.ArbitraryArgs, RunE: wantCommand,
+					Use: group, Short: groupText(group), Args: cobra.ArbitraryArgs, RunE: wantCommand,
 				}
 				root.AddCommand(parents[group])
 			}
@@ -109,7 +130,35 @@ func (p *caller) root() *cobra.Command {
 	return root
 }
 
+// onWorkstation reports whether this program is for machines without a unit.
+func onWorkstation() bool { return wellknown.Command == wellknown.GPUKit }
+
+// groupText returns the line of a group in the help.
+func groupText(group string) string {
+	if group == "gpu" && onWorkstation() {
+		return "GPUs of this machine"
+	}
+	return groups[group]
+}
+
+// productName returns the name in the version.
+func productName() string {
+	if onWorkstation() {
+		return wellknown.GPUKit
+	}
+	return "concourse-ci-machine"
+}
+
 func (p *caller) cobraCommand(c command, name string) *cobra.Command {
+	if c.only == wellknown.Dispatch && onWorkstation() {
+		c.hidden, c.raw, c.min, c.max = true, true, 0, -1
+		c.run = func([]string) error {
+			return &usageError{
+				text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s", c.words),
+				help: wellknown.GPUKit,
+			}
+		}
+	}
 	cc := &cobra.Command{Use: strings.TrimSpace(name + " " + c.args), Short: c.text, Long: c.long, Example: c.example,
 		Hidden: c.hidden, DisableFlagParsing: c.raw, DisableFlagsInUseLine: true,
 		Args: func(cc *cobra.Command, args []string) error {
@@ -122,7 +171,10 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			}
 		},
 		RunE: func(cc *cobra.Command, args []string) error {
-			err := c.run(args)
+			err := p.flagsFromEnvironment(cc)
+			if err == nil {
+				err = c.run(args)
+			}
 			if wrong := (*usageError)(nil); errors.As(err, &wrong) && wrong.help == "" {
 				wrong.help = cc.CommandPath()
 			}
@@ -146,6 +198,40 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 		c.flags(cc.Flags())
 	}
 	return cc
+}
+
+// flagsFromEnvironment sets the flags of a command for engines that the command line does
+// not set, from variables such as GPUKIT_CDI_GENERATE_OUTPUT.
+func (p *caller) flagsFromEnvironment(cc *cobra.Command) (err error) {
+	prefix := variablesOf(cc)
+	if prefix == "" {
+		return nil
+	}
+	cc.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		name := prefix + variableName(f.Name)
+		value := p.env(name)
+		if value == "" || f.Changed || err != nil || f.Name == "help" {
+			return
+		}
+		if wrong := cc.Flags().Set(f.Name, value); wrong != nil {
+			err = &usageError{text: fmt.Sprintf("cannot use %s=%q: %v", name, value, wrong)}
+		}
+	})
+	return err
+}
+
+// variablesOf returns the beginning of the variables for a command's flags, "" if it has
+// none.
+func variablesOf(cc *cobra.Command) string {
+	group, _, ok := strings.Cut(strings.TrimPrefix(cc.CommandPath(), wellknown.Command+" "), " ")
+	if !ok || group != "cdi" && group != "runtime" {
+		return ""
+	}
+	return variableName(cc.CommandPath()) + "_"
+}
+
+func variableName(text string) string {
+	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(text))
 }
 
 // wantCommand reports a group without a known command below it.
@@ -225,10 +311,13 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 			title = ""
 			name, text := pflag.UnquoteUsage(f)
 			left := "--" + f.Name
+			if f.Shorthand != "" {
+				left = "-" + f.Shorthand + ", " + left
+			}
 			if f.Value.Type() != "bool" {
 				left += "=" + name
 			}
-			if f.DefValue != "" && f.DefValue != "false" {
+			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
 				text += " (default " + f.DefValue + ")"
 			}
 			commandline.WriteRow(&b, left, 22, text)
@@ -236,12 +325,24 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 		if title == "" {
 			b.WriteString("\n")
 		}
+		if prefix := variablesOf(c); prefix != "" && title == "" {
+			example := ""
+			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if f.Value.Type() == "string" {
+					example = f.Name
+				}
+			})
+			if example != "" {
+				text := "Each flag has a variable of the environment: " + prefix + variableName(example) + " is --" + example + "."
+				b.WriteString(strings.Join(commandline.Wrap(text, commandline.Width), "\n") + "\n\n")
+			}
+		}
 	}
 	if c.Example != "" {
 		b.WriteString("Example:\n  " + strings.ReplaceAll(c.Example, "\n", "\n  ") + "\n\n")
 	}
 	if !c.HasParent() {
-		b.WriteString("dispatch COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
+		b.WriteString(wellknown.Command + " COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
 			"Environment: CHARM_ROOT=/prefix works on the file tree below /prefix, not /.\n" +
 			"NO_COLOR=1 turns colours off; only a terminal gets them.\n\n")
 	}

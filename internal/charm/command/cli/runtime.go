@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/workstation"
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci/engines"
 )
@@ -18,20 +21,23 @@ const wrapperProgram = "runc-amd-wrapper"
 
 func (p *caller) runtimeCommand() command {
 	r := engines.Request{}
-	set, unset, dry := false, false, false
+	set, unset := false, false
+	exclusive, shared := false, false
 	return command{words: "runtime configure", args: strings.Join(engines.Names(), "|"), max: 1, values: engines.Names,
 		text: "add the GPUs to another container engine on any machine",
 		long: "Adds runc-amd-wrapper to a container engine as the runtime \"amd\", and turns CDI on if the " +
 			"engine needs that. It prints what it does, adds only its own keys or its own file, and " +
 			"restarts nothing unless told to. Without root, podman is that of the calling user.",
-		example: "sudo dispatch cdi generate\nsudo dispatch runtime configure docker --restart\n" +
+		example: "sudo " + wellknown.Command + " cdi generate\nsudo " + wellknown.Command + " runtime configure docker --restart\n" +
 			"docker run --runtime amd IMAGE",
 		flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&set, "set-as-default", false, "use it for containers that name no runtime")
 			fs.BoolVar(&unset, "unset-as-default", false, "stop using it for them")
 			fs.BoolVar(&r.Remove, "remove", false, "remove exactly what was added")
 			fs.BoolVar(&r.Restart, "restart", false, "restart or reload the engine if it needs that")
-			fs.BoolVar(&dry, "dry-run", false, "print what would be done, change nothing")
+			fs.BoolVar(&exclusive, "exclusive", false, "lease GPUs: each is in one container at a time")
+			fs.BoolVar(&shared, "shared", false, "end --exclusive: containers share the GPUs")
+			p.planFlags(fs)
 			fs.StringVar(
 				&r.Wrapper, "wrapper", "",
 				"`PATH` of runc-amd-wrapper (default: beside this program, else on PATH)",
@@ -57,17 +63,22 @@ func (p *caller) runtimeCommand() command {
 				return &usageError{
 					text: "cannot do both: --set-as-default, --unset-as-default and --remove exclude each other",
 				}
+			case exclusive && (shared || r.Remove):
+				return &usageError{text: "cannot do both: --exclusive excludes --shared and --remove"}
 			case set:
 				r.Default = engines.Set
 			case unset:
 				r.Default = engines.Unset
 			}
 			r.Engine = words[0]
-			return p.configure(r, dry)
+			return p.configure(r, sharing{exclusive: exclusive, shared: shared})
 		}}
 }
 
-func (p *caller) configure(r engines.Request, dry bool) (err error) {
+// sharing holds the requested change of leases; without both, it stays as it is.
+type sharing struct{ exclusive, shared bool }
+
+func (p *caller) configure(r engines.Request, s sharing) (err error) {
 	if r.Wrapper == "" {
 		r.Wrapper = p.findWrapper()
 	}
@@ -92,16 +103,43 @@ func (p *caller) configure(r engines.Request, dry bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.applyPlan(dry, want...); err != nil {
+	more, err := p.machineResources(r, s)
+	if err != nil {
 		return err
 	}
+	if err := p.applyPlan(append(want, more...)...); err != nil {
+		return err
+	}
+	if s.exclusive && r.Default != engines.Set {
+		advice = append(advice, "only containers under the wrapper lease: --set-as-default adds those with --device")
+	}
 	if !r.Remove && !p.charm.Host.Exists(cdi.Path) {
-		advice = append([]string{"there is no " + cdi.Path + " yet: dispatch cdi generate"}, advice...)
+		advice = append([]string{"there is no " + cdi.Path + " yet: " + wellknown.Command + " cdi generate"}, advice...)
 	}
 	for _, a := range advice {
-		fmt.Fprintln(p.stdout, a)
+		p.advise(a)
 	}
 	return nil
+}
+
+// machineResources returns what a machine without a unit needs in addition to an engine's
+// configuration: the description, if the package keeps it current, and the leases. They are
+// removed with the last engine.
+func (p *caller) machineResources(r engines.Request, s sharing) (want []plan.Resource, err error) {
+	root := p.charm.Host.Root
+	if s.exclusive {
+		if !root.Exists(cdi.Path) {
+			if err := p.refreshCDI(workstation.Selection{}); err != nil {
+				return nil, err
+			}
+		}
+		return workstation.Lease(root)
+	}
+	others := slices.DeleteFunc(engines.Configured(root, r.Wrapper), func(e string) bool { return e == r.Engine })
+	if s.shared || r.Remove && len(others) == 0 {
+		return workstation.Share(root)
+	}
+	return nil, nil
 }
 
 // findWrapper searches the charm's folder, and then PATH.

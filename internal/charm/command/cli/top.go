@@ -18,7 +18,8 @@ func (p *caller) topCommand() command {
 	return command{words: "gpu top", json: true, text: "show live who uses each GPU",
 		long: "Shows who uses each AMD GPU, as rocm-exporter reports: container, memory, engine time " +
 			"and lease. Engine time is the busy share between the exporter's last two looks at the " +
-			"processes. The display repeats until Ctrl-C.",
+			"processes. The display repeats until Ctrl-C. If no exporter answers, the command reads the " +
+			"GPUs once itself.",
 		flags: func(fs *pflag.FlagSet) {
 			fs.DurationVar(&interval, "interval", interval, "`TIME` between two requests to the exporter, 1s or more")
 			fs.BoolVar(&once, "once", false, "show it once, as if the output is no terminal")

@@ -1,0 +1,15 @@
+// Command gpukit gives the AMD GPUs of a machine without Juju to containers. It has the
+// commands of dispatch that need no unit of the charm.
+package main
+
+import (
+	"os"
+
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/command/cli"
+)
+
+func main() {
+	wellknown.Command = wellknown.GPUKit
+	os.Exit(cli.Main(os.Args, os.Getenv, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,211 @@
+//go:build e2e
+
+package packages
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// engine is a machine with Docker's daemon and runc, as far as gpukit looks at them.
+const engine = `
+mkdir -p /etc/docker
+printf '{\n  "log-driver" : "local", "features": {"x": true}\n}\n' >/etc/docker/daemon.json
+printf '#!/bin/sh\necho Docker version 27.5.1, build 1\n' >/usr/bin/dockerd
+printf '#!/bin/sh\nexit 1\n' >/usr/bin/runc
+mkdir -p /etc/containers/containers.conf.d
+chmod 755 /usr/bin/dockerd /usr/bin/runc
+`
+
+// use is what a person does after the installation.
+const use = `
+gpukit cdi list >/out/list
+gpukit cdi refresh >/out/refresh 2>&1
+gpukit runtime configure docker >/out/configure
+cp /etc/docker/daemon.json /out/shared.json
+gpukit runtime configure docker --exclusive --set-as-default >/out/exclusive
+gpukit runtime configure podman >>/out/exclusive
+cp /etc/docker/daemon.json /out/daemon.json
+cp /etc/concourse-ci-machine/wrapper.json /out/wrapper.json
+stat -c '%a %U' /etc/concourse-ci-machine/wrapper.json >/out/mode
+gpukit cdi validate >/out/validate
+runc-amd-wrapper wrapper-info >/out/info
+gpukit gpu status >/out/status
+`
+
+func TestDebIsInstalledUsedAndPurged(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := inside(t, "mi210x4", engine+`
+state >/out/before
+dpkg --install /in/gpukit_*.deb /in/rocm-gpu-exporter_*.deb >/out/install 2>&1
+dpkg --verify gpukit rocm-gpu-exporter >/out/verify
+state >/out/installed
+systemd-analyze verify --man=no gpukit-cdi.path gpukit-cdi.service gpukit-cdi.timer rocm-gpu-exporter.service rocm-gpu-exporter-users.service >/out/analyze 2>&1 || true
+udevadm verify /usr/lib/udev/rules.d/70-gpukit.rules >/out/udev 2>&1 || udevadm --version >>/out/udev
+`+use+`
+dpkg --install /in/gpukit_*.deb >/out/again 2>&1
+cp /etc/docker/daemon.json /out/upgraded.json
+dpkg --remove gpukit rocm-gpu-exporter >/out/remove 2>&1
+cp /etc/docker/daemon.json /out/removed.json
+state >/out/removed
+dpkg --purge gpukit rocm-gpu-exporter >/out/purge 2>&1
+state >/out/purged
+`)
+	checkInstalled(t, got)
+	checkUse(t, got)
+	require.Empty(t, got["verify"])
+	require.Equal(t, got["daemon.json"], got["upgraded.json"], "an upgrade changes no engine")
+	require.Equal(t, "{\n  \"log-driver\" : \"local\", \"features\": {\"x\": true}\n}\n", got["removed.json"])
+	for _, d := range differences(got["before"], got["removed"]) {
+		require.Regexp(t, "/etc/default/(gpukit|rocm-gpu-exporter)", d, "only configuration files stay until the purge")
+	}
+	require.Empty(t, differences(got["before"], got["purged"]))
+}
+
+func TestRPMIsInstalledUsedAndErased(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := inside(t, "mi210x4", engine+`
+rpm="rpm --nodeps --force-debian"
+rpm --initdb
+state >/out/before
+$rpm --install /in/gpukit_*.rpm /in/rocm-gpu-exporter_*.rpm >/out/install 2>&1
+rpm --verify --nodeps gpukit rocm-gpu-exporter >/out/verify || true
+state >/out/installed
+`+use+`
+$rpm --upgrade --replacepkgs /in/gpukit_*.rpm >/out/again 2>&1
+cp /etc/docker/daemon.json /out/upgraded.json
+$rpm --erase gpukit rocm-gpu-exporter >/out/remove 2>&1
+cp /etc/docker/daemon.json /out/removed.json
+state >/out/purged
+`)
+	checkInstalled(t, got)
+	checkUse(t, got)
+	require.Empty(t, got["verify"])
+	require.Equal(t, got["daemon.json"], got["upgraded.json"], "an upgrade changes no engine")
+	require.Equal(t, "{\n  \"log-driver\" : \"local\", \"features\": {\"x\": true}\n}\n", got["removed.json"])
+	require.Empty(t, differences(got["before"], got["purged"]))
+}
+
+// checkInstalled expects the files, their modes and the enabled units.
+func checkInstalled(t *testing.T, got map[string]string) {
+	t.Helper()
+	added := strings.Join(differences(got["before"], got["installed"]), "")
+	for _, want := range []string{
+		"+f|755|0:0|./usr/bin/gpukit|", "+f|755|0:0|./usr/bin/runc-amd-wrapper|", "+f|755|0:0|./usr/bin/rocm-exporter|",
+		"+f|644|0:0|./usr/lib/systemd/system/gpukit-cdi.service|", "+f|644|0:0|./usr/lib/systemd/system/gpukit-cdi.path|",
+		"+f|644|0:0|./usr/lib/udev/rules.d/70-gpukit.rules|", "+f|644|0:0|./usr/share/bash-completion/completions/gpukit|",
+		"+f|644|0:0|./usr/share/man/man1/gpukit-runtime-configure.1|", "+d|755|0:0|./etc/cdi|",
+		"+f|644|0:0|./etc/default/rocm-gpu-exporter|", "+f|644|0:0|./usr/share/rocm-gpu-exporter/prometheus-alerts.yaml|",
+		"+l|777|0:0|./etc/systemd/system/multi-user.target.wants/gpukit-cdi.path|",
+		"+l|777|0:0|./etc/systemd/system/multi-user.target.wants/gpukit-cdi.service|",
+		"+l|777|0:0|./etc/systemd/system/multi-user.target.wants/rocm-gpu-exporter.service|",
+	} {
+		require.Contains(t, added, want)
+	}
+	require.NotRegexp(t, `\+[a-z]\|[0-7]*[2367][0-7]?\|0:0\|\./usr`, added, "only root can write")
+	require.NotRegexp(t, "(?m)^-", added, "no other program's file changes")
+	for _, line := range lines(got["analyze"], "gpu") {
+		require.NotRegexp(t, `(?i)unknown|failed|ignoring|not executable`, line)
+	}
+	require.NotRegexp(t, `(?i)rules:\d+`, got["udev"])
+}
+
+func checkUse(t *testing.T, got map[string]string) {
+	t.Helper()
+	require.Contains(t, got["list"], "Found 4 AMD GPU devices\namd.com/gpu=all\namd.com/gpu=0\n")
+	require.Contains(t, got["refresh"], "write /etc/cdi/amd.json (missing)")
+	require.Contains(t, got["validate"], "CDI spec is valid")
+	require.Contains(t, got["configure"], "docker run --rm --runtime amd")
+	require.NotContains(t, got["configure"]+got["exclusive"]+got["refresh"], "dispatch")
+	require.JSONEq(t, `{"log-driver": "local", "features": {"x": true, "cdi": true}, "runtimes": {"amd": {"path": "/usr/bin/runc-amd-wrapper"}}}`, got["shared.json"])
+	require.Contains(t, got["daemon.json"], `"default-runtime": "amd"`)
+	require.Equal(t, "600 root\n", got["mode"])
+	require.Contains(t, got["info"], "runtime /usr/bin/runc\n")
+	require.Contains(t, got["info"], "leases in /run/concourse-gpu\n")
+	require.Equal(t, 4, strings.Count(got["info"], " for asked\n"), got["info"])
+	require.Contains(t, got["status"], "GPU 3", got["status"])
+}
+
+// Modes and times of a checkout differ between machines, and must not reach a package.
+func TestTwoBuildsHaveTheSameBytes(t *testing.T) {
+	need(t)
+	t.Parallel()
+	elsewhere := filepath.Join(t.TempDir(), "a", "tree")
+	for _, dir := range []string{"tools/packages", "src/prometheus_alert_rules", "src/loki_alert_rules", "src/grafana_dashboards", "bin/packages"} {
+		copyTree(t, filepath.Join(hosttest.Source(), dir), filepath.Join(elsewhere, dir))
+	}
+	license, err := os.ReadFile(filepath.Join(hosttest.Source(), "LICENSE"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "LICENSE"), license, 0o600))
+	out := t.TempDir()
+	c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), "-bin", "bin/packages/"+runtime.GOARCH, "-tree", "bin/packages/tree",
+		"-arch", runtime.GOARCH, "-version", "1.2.3", "-compression", "gzip", "-o", out)
+	c.Dir, c.Env = elsewhere, append(os.Environ(), "TZ=Asia/Tokyo", "HOSTNAME=other", "LC_ALL=C")
+	text, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	for _, name := range []string{"gpukit", "rocm-gpu-exporter"} {
+		for _, format := range []string{"deb", "rpm"} {
+			first, err := packageFile(name, format)
+			require.NoError(t, err)
+			require.Equal(t, sum(t, first), sum(t, filepath.Join(out, filepath.Base(first))), filepath.Base(first))
+		}
+	}
+	sums, err := exec.Command("sh", "-c", "cd "+built+" && sha256sum --check --strict SHA256SUMS").CombinedOutput()
+	require.NoError(t, err, "%s", sums)
+}
+
+func sum(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// copyTree copies files with other modes and times.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	require.NoError(t, os.CopyFS(to, os.DirFS(from)))
+	at := time.Now().Add(-1000 * time.Hour)
+	require.NoError(t, filepath.WalkDir(to, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			err = os.Chmod(path, 0o600)
+		}
+		if err == nil {
+			err = os.Chtimes(path, at, at)
+		}
+		return err
+	}))
+}
+
+func TestPackageThatCannotBeMadeHasItsReason(t *testing.T) {
+	need(t)
+	for name, tt := range map[string]struct {
+		args []string
+		env  string
+		want string
+	}{
+		"no version":  {[]string{"-bin", "x", "-tree", "y", "-o", t.TempDir()}, "", "want -bin, -tree, -version and -o; see --help"},
+		"bad version": {[]string{"-bin", "x", "-tree", "y", "-version", "unknown", "-o", t.TempDir()}, "", `the version "unknown" does not begin with a number; run: make packages VERSION=1.2.3`},
+		"no program":  {[]string{"-bin", "/nowhere", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "", "/nowhere/gpukit"},
+		"no date":     {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},
+	} {
+		c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), tt.args...)
+		c.Dir, c.Env = hosttest.Source(), append(os.Environ(), tt.env)
+		out, err := c.CombinedOutput()
+		require.Error(t, err, name)
+		require.Contains(t, string(out), tt.want, name)
+	}
+}

@@ -1,0 +1,167 @@
+//go:build e2e
+
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/tests/suite"
+
+	// The packages contain programs that make builds, of which go test has no record: this
+	// makes a changed program a reason to run these tests again.
+	_ "concourse-ci-machine/internal/charm/command/cli"
+	_ "concourse-ci-machine/internal/exporter"
+)
+
+// missing returns why the tests can't run here, "" if they can.
+func missing() string {
+	if os.Geteuid() != 0 {
+		return "root is needed for a chroot"
+	}
+	return suite.Lacks("debootstrap make golang util-linux", "debootstrap", "make", "go", "unshare")
+}
+
+func need(t *testing.T) { suite.Need(t, missing()) }
+
+// built is the folder with the packages of this machine's architecture.
+var built string
+
+func TestMain(m *testing.M) {
+	switch why := missing(); {
+	case why != "" && os.Getenv("E2E") == "1":
+		fmt.Fprintln(os.Stderr, "cannot run the tests of the packages:", why)
+		os.Exit(1)
+	case why != "":
+		os.Exit(m.Run())
+	}
+	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
+	os.Exit(suite.InFolder(m, func(dir string) error {
+		built = filepath.Join(dir, "packages")
+		return errors.Join(makeSystem(), makePackages(built))
+	}))
+}
+
+func makePackages(dir string) error {
+	c := exec.Command("make", "package-"+runtime.GOARCH, "PACKAGES="+dir, "COMPRESSION=gzip", "VERSION=1.2.3")
+	c.Dir = hosttest.Source()
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot make the packages: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// systemTar is the path of a Debian with systemd, rpm, and ssh.
+var systemTar string
+
+func makeSystem() error {
+	_, release, err := debian.Mirror()
+	if err != nil {
+		return err
+	}
+	systemTar, err = debian.System{Name: "packages", Suite: release,
+		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client,sudo"}.Tar(context.Background())
+	return err
+}
+
+// setup makes the machine of a fixture host in the Debian: its sysfs is bound at /sys, and
+// /dev gets its nodes. save prints all files that stay on disk. show writes a result.
+const setup = `
+mount -t tmpfs -o mode=755 tmpfs /dev
+mkdir /dev/dri /dev/pts /dev/shm
+mount -t devpts -o newinstance,ptmxmode=666 devpts /dev/pts && ln -s pts/ptmx /dev/ptmx
+for n in null:3 zero:5 full:7 random:8 urandom:9; do mknod -m 666 /dev/${n%%:*} c 1 ${n##*:}; done
+mknod -m 666 /dev/tty c 5 0
+mknod -m 666 /dev/kfd c 235 0
+for n in 128 129 130 131; do [ ! -e /sys/class/drm/renderD$n ] || mknod -m 666 /dev/dri/renderD$n c 226 $n; done
+for n in 0 1 2 3 4; do [ ! -e /sys/class/drm/card$n ] || mknod -m 666 /dev/dri/card$n c 226 $n; done
+mount --bind /host/proc/devices /proc/devices
+state() {
+	cd /
+	for way in "-printf %y|%m|%U:%G|%p|%l\n" "-type f -exec sha256sum {} +"; do
+		find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./host -o -path ./in -o -path ./out \
+			-o -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./root/.rpmdb -o -path ./var/log -o -path ./var/cache \) -prune -o $way | sort
+	done
+}
+`
+
+// inside runs a script on a machine with the GPUs of a fixture host. What the script writes
+// to /out is the result; the packages are in /in.
+func inside(t *testing.T, host, script string) map[string]string {
+	t.Helper()
+	fixture, out := hosttest.Host(t, host), t.TempDir()
+	err := debian.Inside(t.Context(), systemTar, setup+script, nil, built+":/in", out+":/out", fixture.Path("/")+":/host",
+		fixture.Path("/sys")+":/sys")
+	got := results(t, out)
+	require.NoError(t, err, "%v", got)
+	return got
+}
+
+// results returns the content of the files in a folder.
+func results(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	all := map[string]string{}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		all[e.Name()] = string(data)
+	}
+	return all
+}
+
+// lines returns the lines of a text that contain a part.
+func lines(text, part string) (found []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			found = append(found, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return found
+}
+
+// differences returns the lines that only one of two texts has.
+func differences(a, b string) (d []string) {
+	in := func(all string) map[string]bool {
+		m := map[string]bool{}
+		for line := range strings.Lines(all) {
+			m[line] = true
+		}
+		return m
+	}
+	left, right := in(a), in(b)
+	for line := range strings.Lines(a) {
+		if !right[line] {
+			d = append(d, "-"+line)
+		}
+	}
+	for line := range strings.Lines(b) {
+		if !left[line] {
+			d = append(d, "+"+line)
+		}
+	}
+	return d
+}
+
+var errNoPackage = errors.New("there is no such package")
+
+// packageFile returns the path of a package.
+func packageFile(name, format string) (string, error) {
+	path := filepath.Join(built, fmt.Sprintf("%s_%s.%s", name, runtime.GOARCH, format))
+	if _, err := os.Stat(path); err != nil {
+		return "", errors.Join(errNoPackage, err)
+	}
+	return path, nil
+}

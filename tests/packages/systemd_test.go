@@ -1,0 +1,100 @@
+//go:build e2e
+
+package packages
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// booted runs a script on a machine with systemd and the GPUs of a fixture host. What the
+// script writes to /out is the result.
+func booted(t *testing.T, host, script string) map[string]string {
+	t.Helper()
+	fixture, out, root := hosttest.Host(t, host), t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(out, "script"), []byte("exec 2>/out/errors\nset -x\n"+script), 0o644))
+	c := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
+		"--mount-proc", "sh", "boot.sh", root, systemTar, built, out, fixture.Path("/"))
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	text, _ := c.CombinedOutput() // a container's systemd ends with a status of its own
+	got := results(t, out)
+	require.Equal(t, "0\n", got["code"], "%s\n%s\n%s", text, got["errors"], got["console"])
+	return got
+}
+
+// The units run with the real systemd, as they restrict them.
+func TestServicesWorkUnderSystemd(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := booted(t, "mi210x4", `
+get() { bash -c "exec 3<>/dev/tcp/127.0.0.1/9401 && printf 'GET $1 HTTP/1.0\r\n\r\n' >&3 && cat <&3"; }
+until_ok() { for i in $(seq 100); do "$@" && return 0; sleep .3; done; return 1; }
+of() { systemctl show --value --property "$2" "$1"; }
+ls -1 /etc/systemd/system /etc /usr/share /var/lib >/out/before
+dpkg --install /in/gpukit_*.deb /in/rocm-gpu-exporter_*.deb >/out/install 2>&1
+until_ok test -s /etc/cdi/amd.json
+gpukit cdi validate >/out/described || true
+systemctl is-active gpukit-cdi.path rocm-gpu-exporter rocm-gpu-exporter-users >/out/active
+until_ok sh -c 'test -s /run/rocm-gpu-exporter/users.json'
+until_ok get /-/healthy >/dev/null
+get /metrics >/out/metrics
+get /api/v1/gpus | sed '1,/^.$/d' >/out/api
+for s in rocm-gpu-exporter rocm-gpu-exporter-users; do
+	p=$(of $s MainPID)
+	grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/$p/status >/out/$s
+	readlink /proc/$p/ns/net >/out/$s.net
+done
+readlink /proc/1/ns/net >/out/net
+gpukit gpu top --once >/out/top
+# A GPU disappears: the watch on /dev/dri describes the others, with their leases.
+printf '#!/bin/sh\n' >/usr/bin/runc && chmod 755 /usr/bin/runc
+gpukit runtime configure podman --exclusive >/out/configure
+rm /dev/dri/renderD129
+gone() { ! grep -q renderD129 /etc/cdi/amd.json && ! grep -q renderD129 /etc/concourse-ci-machine/wrapper.json; }
+until_ok gone && echo yes >/out/followed
+echo 'GPUKIT_CDI_REFRESH_DEVICE=2' >>/etc/default/gpukit
+systemctl restart gpukit-cdi
+gpukit cdi list >/dev/null
+grep -o '"name":"[0-9]"' /etc/cdi/amd.json >/out/selected
+journalctl -b --no-pager -u 'gpukit*' -u 'rocm-gpu*' >/out/journal
+dpkg --purge gpukit rocm-gpu-exporter >/out/purge 2>&1
+rm /usr/bin/runc
+systemctl list-units --all --plain --no-legend 'gpukit*' 'rocm-gpu*' >/out/units
+ls -1 /etc/systemd/system /etc /usr/share /var/lib >/out/after
+ls /run/rocm-gpu-exporter /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit >/out/left 2>/dev/null || true
+`)
+	require.Equal(t, "active\nactive\nactive\n", got["active"], got["journal"])
+	require.Contains(t, got["described"], "CDI spec is valid")
+	require.Equal(t, 4, strings.Count(got["metrics"], "\nrocm_exporter_device_up{"), got["metrics"])
+	var report struct {
+		UsersTime *string `json:"users_time"`
+		GPUs      []any
+	}
+	require.NoError(t, json.Unmarshal([]byte(got["api"]), &report), got["api"])
+	require.Len(t, report.GPUs, 4)
+	require.NotContains(t, got["top"], "read once")
+	require.Contains(t, got["top"], "4 GPUs")
+
+	serves, reads := got["rocm-gpu-exporter"], got["rocm-gpu-exporter-users"]
+	require.NotRegexp(t, `Uid:\s+0\s`, serves, "who serves is not root")
+	require.Regexp(t, `CapEff:\s+0000000000000000\nCapBnd:\s+0000000000000000\nNoNewPrivs:\s+1\nSeccomp:\s+2`, serves)
+	require.Equal(t, got["net"], got["rocm-gpu-exporter.net"])
+	require.Regexp(t, `Uid:\s+0\s`, reads)
+	require.Regexp(t, `CapBnd:\s+0000000000080004\nNoNewPrivs:\s+1\nSeccomp:\s+2`, reads, "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH alone")
+	require.NotEqual(t, got["net"], got["rocm-gpu-exporter-users.net"], "who reads has no network")
+
+	require.Equal(t, "yes\n", got["followed"], got["journal"])
+	require.Equal(t, "\"name\":\"2\"\n", got["selected"])
+	require.Empty(t, got["units"])
+	require.Empty(t, differences(got["before"], got["after"]))
+	require.Empty(t, got["left"])
+}

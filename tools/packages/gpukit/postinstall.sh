@@ -1,0 +1,21 @@
+#!/bin/sh
+# dpkg: configure [OLD VERSION]; rpm: the number of installed versions.
+set -e
+case "$1" in
+configure) [ -n "${2:-}" ] && upgrade=1 || upgrade= ;;
+abort-*) exit 0 ;;
+*) [ "$1" -gt 1 ] 2>/dev/null && upgrade=1 || upgrade= ;;
+esac
+command -v systemctl >/dev/null || exit 0
+# After an upgrade the administrator's choice stays.
+[ -n "$upgrade" ] || systemctl --quiet enable gpukit-cdi.path gpukit-cdi.service
+[ -d /run/systemd/system ] || exit 0
+systemctl daemon-reload || true
+udevadm control --reload 2>/dev/null || true
+if [ -n "$upgrade" ]; then
+	systemctl try-restart gpukit-cdi.path gpukit-cdi.timer || true
+else
+	systemctl start gpukit-cdi.path || true
+fi
+# Now, so that the next command finds the names of the GPUs.
+systemctl restart gpukit-cdi.service || true
