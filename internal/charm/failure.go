@@ -3,7 +3,6 @@ package charm
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +18,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
@@ -115,32 +115,20 @@ func (c *Charm) countFailure(op string) (int, error) {
 		a = attempts{Op: op}
 	}
 	a.Count++
-	data, err := json.Marshal(a)
-	if err == nil {
-		err = model.MakeStateDir(c.Host.Root)
-	}
-	if err == nil {
-		err = c.Host.WriteFile(AttemptsFile, append(data, '\n'), 0o600)
-	}
+	err = attemptsState.Write(c.Host.Root, a)
 	return a.Count, jujuerrors.Annotate(err, "cannot note the failed attempt")
 }
 
-func (c *Charm) readAttempts() (a attempts, err error) {
-	data, err := c.Host.ReadFile(AttemptsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return a, nil
-	}
-	if err != nil {
-		return a, jujuerrors.Annotate(err, "cannot read the failed attempts")
-	}
-	if json.Unmarshal(data, &a) != nil {
-		return attempts{}, nil // the count starts again
-	}
-	return a, nil
+// attemptsState is disposable: the count starts again.
+var attemptsState = statefile.File[attempts]{Path: AttemptsFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
+
+func (c *Charm) readAttempts() (attempts, error) {
+	a, err := attemptsState.Read(c.Host.Root)
+	return a, jujuerrors.Annotate(err, "cannot read the failed attempts")
 }
 
 func (c *Charm) forgetFailures() error {
-	return jujuerrors.Annotate(c.Host.Remove(AttemptsFile), "cannot forget the failed attempts")
+	return jujuerrors.Annotate(attemptsState.Remove(c.Host.Root), "cannot forget the failed attempts")
 }
 
 // fullDisk returns the status for an error that a full disk caused, with the disk and the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/monitor"
@@ -68,23 +69,23 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 		return o, fs, err
 	}
 	if o.usageWrite != "" && (!o.collect.Usage || o.collect.UsageReport != "") {
-		return o, fs, errors.New("flag -usage.write goes with neither -collect.usage=false nor -usage.report")
+		return o, fs, errors.New("flag --usage.write goes with neither --collect.usage=false nor --usage.report")
 	}
 	if o.nvidiaWrite != "" && (o.usageWrite != "" || o.collect.NVIDIA != "") {
-		return o, fs, errors.New("flag -nvidia.write goes with neither -usage.write nor -nvidia.report")
+		return o, fs, errors.New("flag --nvidia.write goes with neither --usage.write nor --nvidia.report")
 	}
 	if vendorsOf(o.vendor) == nil {
-		return o, fs, fmt.Errorf("invalid value %q for flag -vendor: amd, nvidia or all", o.vendor)
+		return o, fs, fmt.Errorf("invalid value %q for flag --vendor: amd, nvidia or all", o.vendor)
 	}
 	if o.collect.RASInterval < minRAS {
-		return o, fs, fmt.Errorf("invalid value %s for flag -ras.interval: at least %s", o.collect.RASInterval, minRAS)
+		return o, fs, fmt.Errorf("invalid value %s for flag --ras.interval: at least %s", o.collect.RASInterval, minRAS)
 	}
 	if o.collect.UsageInterval < minUsage {
-		return o, fs, fmt.Errorf("invalid value %s for flag -usage.interval: at least %s",
+		return o, fs, fmt.Errorf("invalid value %s for flag --usage.interval: at least %s",
 			o.collect.UsageInterval, minUsage)
 	}
 	if n := o.collect.UsageContainers; n < 1 || n > maxContainers {
-		return o, fs, fmt.Errorf("invalid value %d for flag -usage.containers: 1 to %d", n, maxContainers)
+		return o, fs, fmt.Errorf("invalid value %d for flag --usage.containers: 1 to %d", n, maxContainers)
 	}
 	if o.usageWrite != "" && fs.Watchdog > 0 {
 		fs.Watchdog += o.collect.UsageInterval // each scan extends it
@@ -95,7 +96,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	return o, fs, nil
 }
 
-// vendorsOf returns the vendors of a value of -vendor, nil for an invalid value.
+// vendorsOf returns the vendors of a value of --vendor, nil for an invalid value.
 func vendorsOf(name string) (of []gpu.Vendor) {
 	for _, v := range gpu.Vendors() {
 		if name == "all" || name == string(v) {
@@ -117,13 +118,10 @@ const (
 	maxContainers = 1000
 )
 
-const intro = `Usage: rocm-exporter [flags]
-
-Serves the state of this machine's AMD and NVIDIA GPUs to Prometheus, read from
-sysfs and /proc, and who uses AMD's. It needs no ROCm, and no privilege but to see
-other users' processes, which a second one can have in its place (--usage.write,
---usage.report). nvidia-smi is another one's to run (--nvidia.write,
---nvidia.report). It ends with the process that started it, and opens all files
-anew at SIGHUP.
-
-`
+var help = commandline.Help{
+	Text: "Serves the state of this machine's AMD and NVIDIA GPUs to Prometheus, read from sysfs and /proc, and who " +
+		"uses AMD's. It needs no ROCm, and no privilege but to see other users' processes, which a second one can " +
+		"have in its place (--usage.write, --usage.report). nvidia-smi is another one's to run (--nvidia.write, " +
+		"--nvidia.report). It ends with the process that started it, and opens all files anew at SIGHUP.",
+	Examples: []string{"rocm-exporter --web.listen-address=127.0.0.1:9401"},
+}

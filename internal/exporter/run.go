@@ -25,7 +25,7 @@ import (
 // opens all files again. version appears in --version and rocm_exporter_build_info.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
 	o, fs, err := parse(args)
-	return fs.Main(err, intro, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
+	return fs.Main(err, help, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
 		return run(stop, s, version, o)
 	})
 }

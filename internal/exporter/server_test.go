@@ -68,7 +68,7 @@ func TestCommandLine(t *testing.T) {
 	}{
 		"help":           {[]string{"--help"}, 0, "--web.listen-address=ADDRESS", ""},
 		"version":        {[]string{"--version"}, 0, "rocm-exporter v1.2.3\n", ""},
-		"unknown flag":   {[]string{"--path.rot=/"}, 2, "", "not defined: -path.rot"},
+		"unknown flag":   {[]string{"--path.rot=/"}, 2, "", "unknown flag: --path.rot; did you mean --path.root?"},
 		"stray argument": {[]string{"--path.root=/", "serve"}, 2, "", "unexpected argument: serve"},
 		"hasty watchdog": {[]string{"--web.watchdog=1s"}, 2, "", "at least 2s, or 0s"},
 		"missing value":  {[]string{"--path.root"}, 2, "", "needs an argument"},

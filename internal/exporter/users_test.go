@@ -144,15 +144,15 @@ func TestFlagsOfUsage(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, monitor.Options{PCIeBandwidth: true, RASInterval: monitor.DefaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
 	_, _, err = parse([]string{"--nvidia.write=/run/n", "--nvidia.report=/run/n"})
-	require.EqualError(t, err, "flag -nvidia.write goes with neither -usage.write nor -nvidia.report")
+	require.EqualError(t, err, "flag --nvidia.write goes with neither --usage.write nor --nvidia.report")
 	_, _, err = parse([]string{"--vendor=intel"})
-	require.EqualError(t, err, `invalid value "intel" for flag -vendor: amd, nvidia or all`)
+	require.EqualError(t, err, `invalid value "intel" for flag --vendor: amd, nvidia or all`)
 	_, _, err = parse([]string{"--usage.write=/run/u", "--collect.usage=false"})
-	require.EqualError(t, err, "flag -usage.write goes with neither -collect.usage=false nor -usage.report")
+	require.EqualError(t, err, "flag --usage.write goes with neither --collect.usage=false nor --usage.report")
 	for arg, want := range map[string]string{
-		"--usage.interval=4s":     "invalid value 4s for flag -usage.interval: at least 5s",
-		"--usage.containers=0":    "invalid value 0 for flag -usage.containers: 1 to 1000",
-		"--usage.containers=1001": "invalid value 1001 for flag -usage.containers: 1 to 1000",
+		"--usage.interval=4s":     "invalid value 4s for flag --usage.interval: at least 5s",
+		"--usage.containers=0":    "invalid value 0 for flag --usage.containers: 1 to 1000",
+		"--usage.containers=1001": "invalid value 1001 for flag --usage.containers: 1 to 1000",
 	} {
 		_, _, err := parse([]string{arg})
 		require.EqualError(t, err, want)

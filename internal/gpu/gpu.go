@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/pci"
 )
 
 // GPU describes a usable GPU, or one of its partitions.
@@ -91,11 +92,11 @@ func (i *Inventory) number() {
 
 func (i *Inventory) sort() {
 	slices.SortStableFunc(i.GPUs, func(a, b GPU) int {
-		return cmp.Or(compareAddresses(a.PCI, b.PCI), cmp.Compare(a.Render.Minor, b.Render.Minor),
+		return cmp.Or(pci.Compare(a.PCI, b.PCI), cmp.Compare(a.Render.Minor, b.Render.Minor),
 			cmp.Compare(a.Partition, b.Partition))
 	})
 	slices.SortStableFunc(i.Unusable, func(a, b Unusable) int {
-		return cmp.Or(compareAddresses(a.PCI, b.PCI), cmp.Compare(a.Detail, b.Detail))
+		return cmp.Or(pci.Compare(a.PCI, b.PCI), cmp.Compare(a.Detail, b.Detail))
 	})
 }
 

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 )
 
 // knownFile stores the identity of the machine's GPUs until the next boot.
@@ -76,14 +76,16 @@ func withKnown(r host.Root, reader []string, look func(files) error) error {
 	}
 }
 
-// loadKnown ignores a damaged file, because its content is read again.
+// attributesFile is disposable, because its content is read again.
+var attributesFile = statefile.File[known]{Path: knownFile, Mode: 0o644, Disposable: true}
+
 func loadKnown(r host.Root) *known {
-	k := &known{root: r, fresh: map[string]bool{}}
-	data, err := r.ReadFile(knownFile)
-	if err != nil || json.Unmarshal(data, k) != nil || k.Files == nil {
+	k, err := attributesFile.Read(r)
+	if err != nil || k.Files == nil {
 		k.Files = map[string]attribute{}
 	}
-	return k
+	k.root, k.fresh = r, map[string]bool{}
+	return &k
 }
 
 // save stores the readings for other processes. A process without write access, such as the
@@ -93,9 +95,7 @@ func (k *known) save() {
 		return
 	}
 	maps.DeleteFunc(k.Files, func(p string, _ attribute) bool { return !k.root.Exists(p) })
-	if data, err := json.Marshal(k); err == nil {
-		_ = k.root.WriteFile(knownFile, append(data, '\n'), 0o644)
-	}
+	_ = attributesFile.Write(k.root, *k)
 }
 
 // read returns a file that does not change.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"concourse-ci-machine/internal/base/pci"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,27 +26,12 @@ func TestPropertiesOfATopologyNode(t *testing.T) {
 	require.Equal(t, topologyNode{}, parseProperties("drm_render_minor -1\ndomain x\nlocation_id 4294967296\nunique_id 0\ngfx_target_version"))
 }
 
-func TestAddresses(t *testing.T) {
-	for text, want := range map[string]address{
-		"0000:03:00.0": {0, 3, 0, 0}, "03:00.0": {0, 3, 0, 0}, "0001:C3:1f.7": {1, 0xc3, 31, 7}, "10000:e1:00.0": {0x10000, 0xe1, 0, 0},
-	} {
-		got, ok := parseAddress(text)
-		require.True(t, ok, text)
-		require.Equal(t, want, got)
-	}
-	for _, text := range []string{"", ":", "::", "0000:03:00", "000:03:00.0", "0000:3:00.0", "0000:03:20.0", "0000:03:00.8",
-		"0000:03:0.00", "0000:0g:00.0", "+000:03:00.0", "0000:03:00.0:", "100000000:03:00.0", strings.Repeat("0", 99) + ":03:00.0"} {
-		_, ok := parseAddress(text)
-		require.False(t, ok, text)
-	}
-}
-
 func FuzzParseProperties(f *testing.F) {
 	f.Add("cpu_cores_count 0\nlocation_id 768\ndomain 0\ndrm_render_minor 128\nunique_id 5468377468\ngfx_target_version 90010\n")
 	f.Add("drm_render_minor 18446744073709551616\nlocation_id\n\x00 \n")
 	f.Fuzz(func(t *testing.T, text string) {
 		n := parseProperties(text)
-		_, ok := parseAddress(n.address())
+		_, ok := pci.Parse(n.address())
 		require.True(t, ok, n.address())
 		require.True(t, n.uniqueID == "" || len(n.uniqueID) == 16)
 		require.Less(t, n.partition, 16)
@@ -71,6 +57,6 @@ func FuzzParseUevent(f *testing.F) {
 	f.Add("PCI_ID=\nPCI_ID=1002\nPCI_CLASS=0x\nPCI_SLOT_NAME=../../etc\n=")
 	f.Fuzz(func(t *testing.T, text string) {
 		fn := parseUevent(text)
-		require.True(t, fn.addr == "" || IsAddress(fn.addr))
+		require.True(t, fn.addr == "" || pci.IsAddress(fn.addr))
 	})
 }

@@ -1,13 +1,12 @@
 package gpu
 
 import (
-	"cmp"
 	"errors"
 	"path"
-	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/pci"
 )
 
 const (
@@ -50,8 +49,8 @@ func readFunction(r files, dir string) (f function, ok bool) {
 		f.vendor, f.device = uint16(v), uint16(d)
 	}
 	if f.addr == "" {
-		if f.addr = path.Base(dir); !IsAddress(f.addr) {
-			if f.addr = path.Base(target(r.Root, dir)); !IsAddress(f.addr) {
+		if f.addr = path.Base(dir); !pci.IsAddress(f.addr) {
+			if f.addr = path.Base(target(r.Root, dir)); !pci.IsAddress(f.addr) {
 				return f, false
 			}
 		}
@@ -72,7 +71,7 @@ func readFunction(r files, dir string) (f function, ok bool) {
 // is not a GPU.
 func (f function) unread(r host.Root) (_ function, ok bool) {
 	f.hangs = true
-	if f.addr = path.Base(f.dir); !IsAddress(f.addr) {
+	if f.addr = path.Base(f.dir); !pci.IsAddress(f.addr) {
 		f.addr = path.Base(target(r, f.dir))
 	}
 	f.driver = path.Base(target(r, path.Join(f.dir, "driver")))
@@ -81,7 +80,7 @@ func (f function) unread(r host.Root) (_ function, ok bool) {
 			f.vendor, f.class = v.Traits().PCI, classDisplay<<16
 		}
 	}
-	return f, f.vendor != 0 && IsAddress(f.addr)
+	return f, f.vendor != 0 && pci.IsAddress(f.addr)
 }
 
 // parseUevent reads KEY=value lines. A value that is not in the kernel's format is ignored.
@@ -102,58 +101,10 @@ func parseUevent(text string) (f function) {
 				f.vendor, f.device = uint16(v), uint16(d)
 			}
 		case "PCI_SLOT_NAME":
-			if IsAddress(val) {
+			if pci.IsAddress(val) {
 				f.addr = val
 			}
 		}
 	}
 	return f
-}
-
-// address holds a PCI address as numbers, for order and comparison.
-type address struct {
-	domain                uint32
-	bus, device, function uint8
-}
-
-// parseAddress reads "0000:03:00.0" or, in domain 0, "03:00.0", in hex of either case.
-// Domains may have more than four digits, for example behind Intel VMD.
-func parseAddress(s string) (a address, ok bool) {
-	if len(s) > 16 {
-		return a, false
-	}
-	parts := strings.Split(s, ":")
-	if len(parts) == 2 {
-		parts = append([]string{"0000"}, parts...)
-	}
-	if len(parts) != 3 || len(parts[0]) < 4 || len(parts[1]) != 2 {
-		return a, false
-	}
-	dev, fn, found := strings.Cut(parts[2], ".")
-	if !found || len(dev) != 2 || len(fn) != 1 {
-		return a, false
-	}
-	var v [4]uint64
-	for i, part := range []string{parts[0], parts[1], dev, fn} {
-		n, err := strconv.ParseUint(part, 16, 32)
-		if err != nil {
-			return a, false
-		}
-		v[i] = n
-	}
-	a = address{uint32(v[0]), uint8(v[1]), uint8(v[2]), uint8(v[3])}
-	return a, a.device < 32 && a.function < 8
-}
-
-// IsAddress reports whether s is a PCI address such as 0000:03:00.0.
-func IsAddress(s string) bool {
-	_, ok := parseAddress(s)
-	return ok
-}
-
-func compareAddresses(x, y string) int {
-	a, _ := parseAddress(x)
-	b, _ := parseAddress(y)
-	return cmp.Or(cmp.Compare(a.domain, b.domain), cmp.Compare(a.bus, b.bus),
-		cmp.Compare(a.device, b.device), cmp.Compare(a.function, b.function), cmp.Compare(x, y))
 }

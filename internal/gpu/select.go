@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"concourse-ci-machine/internal/base/pci"
 	"fmt"
 	"slices"
 	"strconv"
@@ -63,13 +64,13 @@ func (s *selection) add(part string) {
 	case strings.HasPrefix(lower, "gpu-"):
 		s.matchID(part, lower[len("gpu-"):])
 	case strings.Contains(part, ":"):
-		want, ok := parseAddress(part)
+		want, ok := pci.Parse(part)
 		if !ok {
 			s.problem(part, "is not a PCI address such as 0000:03:00.0")
 			return
 		}
 		s.match(part, func(g GPU) bool {
-			a, isAddr := parseAddress(g.PCI)
+			a, isAddr := pci.Parse(g.PCI)
 			return isAddr && a == want
 		})
 	case part[0] == '-' && isDigits(part[1:]):

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"concourse-ci-machine/internal/base/pci"
 	"fmt"
 	"path"
 	"slices"
@@ -176,9 +177,9 @@ func (n topologyNode) fill(g *GPU, partitioned bool) {
 
 // sameSlot rejects a topology that numbers render minors differently than DRM. Old kernels
 // report neither domain nor function reliably.
-func sameSlot(n topologyNode, pci string) bool {
-	a, _ := parseAddress(pci)
-	return n.location == 0 || n.location>>8&0xff == uint32(a.bus) && n.location>>3&0x1f == uint32(a.device)
+func sameSlot(n topologyNode, address string) bool {
+	a, _ := pci.Parse(address)
+	return n.location == 0 || n.location>>8&0xff == uint32(a.Bus) && n.location>>3&0x1f == uint32(a.Device)
 }
 
 // rank returns the partition's position in its GPU. Partitions get their render minors in

@@ -35,6 +35,9 @@ const (
 	All Containers = "all"
 )
 
+// ConfigVersion is the newest version of the config file's format, see rawjson.VersionKey.
+const ConfigVersion = 1
+
 // Config describes the wrapper's config file. The charm writes it by marshalling this type,
 // so that both sides agree on the names. An unknown field is an error, because it would be
 // a setting that is silently ignored.

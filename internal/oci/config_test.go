@@ -115,6 +115,14 @@ func TestLeasesHaveADefaultFolderAndAreOffByDefault(t *testing.T) {
 	}
 }
 
+func TestConfigOfALaterVersionIsRefused(t *testing.T) {
+	_, err := decodeConfig([]byte(`{"format_version":1}`))
+	require.NoError(t, err)
+	_, err = decodeConfig([]byte(`{"later":[],"format_version":2}`))
+	require.EqualError(t, err, "it has format 2 of a later version, and this one reads format 1: install the later "+
+		"version again, or move the file away")
+}
+
 func TestLeasesErrorsNameTheField(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"leases":[]}`:                                                         `"leases": it is a list, not an object`,

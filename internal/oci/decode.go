@@ -29,6 +29,14 @@ func decodeConfig(data []byte) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	if doc.Root().Kind() == rawjson.Object {
+		// Before the fields, because a later version may have others.
+		if v, err := rawjson.VersionOf(doc.Root()); err != nil {
+			return nil, err
+		} else if v > ConfigVersion {
+			return nil, &rawjson.NewerError{Version: v, Newest: ConfigVersion}
+		}
+	}
 	c := new(settings)
 	var invalid []string
 	err = eachField(doc.Root(), func(key string, v rawjson.Value) (err error) {
@@ -37,6 +45,7 @@ func decodeConfig(data []byte) (*settings, error) {
 			c.env, invalid, err = decodePairs(v)
 		case "rootfs_env":
 			c.rootfsEnv, err = decodeRootfsEnv(v)
+		case rawjson.VersionKey:
 		default:
 			err = c.decodeField(key, v)
 		}

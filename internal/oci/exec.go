@@ -107,6 +107,7 @@ func (k marker) empty() bool { return k.process.None() && k.lease.empty() }
 
 // members declares the format of a marker.
 func (k *marker) members(c *rawjson.Codec) {
+	c.Version(1)
 	c.String("bundle", &k.bundle)
 	c.Member("groups", rawjson.Array, k.readGroups, k.appendGroups)
 	c.Strings("set", &k.process.Env.Set)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/cdispec"
 	"concourse-ci-machine/internal/oci/cmdline"
 	"concourse-ci-machine/internal/oci/visible"
@@ -168,7 +169,7 @@ func memoryCheck(memory []admission.IdleMemory, names []string) func(gpu int) st
 				continue
 			}
 			if used, ok := readUsedMemory(m.File); ok && used > m.Most {
-				return fmt.Sprintf("has %s of its memory in use, though its last task has ended", formatBytes(used))
+				return fmt.Sprintf("has %s of its memory in use, though its last task has ended", units.Bytes(float64(used)))
 			}
 		}
 		return ""
@@ -182,14 +183,6 @@ func readUsedMemory(file string) (uint64, bool) {
 	}
 	used, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 	return used, err == nil
-}
-
-// formatBytes formats a number of bytes for people.
-func formatBytes(n uint64) string {
-	if n < 1<<30 {
-		return strconv.FormatUint(n>>20, 10) + " MiB"
-	}
-	return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
 }
 
 // LeaseNames returns the names of the leases, in the order of c.Leases.GPUs.

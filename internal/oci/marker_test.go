@@ -144,6 +144,6 @@ func TestWaitWhenAllGPUsAreHeld(t *testing.T) {
 func TestMarkerFileFormat(t *testing.T) {
 	k := marker{bundle: "/b", lease: heldLease{gpus: []string{"a"}, pidFile: "/p", cgroup: "g", ownProcess: true}}
 	k.process.Groups, k.process.Env.Set, k.process.Env.Defaults = []uint32{44, 992}, []string{"A=b"}, []string{"C=d"}
-	require.Equal(t, `{"bundle":"/b","groups":[44,992],"set":["A=b"],"defaults":["C=d"],`+
+	require.Equal(t, `{"format_version":1,"bundle":"/b","groups":[44,992],"set":["A=b"],"defaults":["C=d"],`+
 		`"lease":{"gpus":["a"],"pid_file":"/p","cgroup":"g","own":true}}`, string(k.appendTo(nil)))
 }

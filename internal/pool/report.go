@@ -3,6 +3,7 @@ package pool
 import (
 	"time"
 
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
@@ -10,6 +11,9 @@ import (
 
 // ReportFile is the file with the Report. The exporter, which is not root, reads it.
 const ReportFile = "/run/concourse-gpu-leases.json"
+
+// LeaseFile declares ReportFile.
+var LeaseFile = statefile.File[Report]{Path: ReportFile, Mode: 0o644}
 
 // Report lists the leases of this unit's GPUs. A privileged process writes it, because
 // only root can see leases and the processes that hold them.

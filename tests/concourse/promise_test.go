@@ -80,7 +80,7 @@ func counted(u *unit, gpu string, n int) {
 
 func (u *unit) service(gpu string) quarantine.State {
 	u.t.Helper()
-	r, err := quarantine.Read(u.Root)
+	r, err := quarantine.RecordFile.Read(u.Root)
 	require.NoError(u.t, err)
 	g := r.Find(gpu)
 	if g == nil {

@@ -107,7 +107,7 @@ func (w *promised) looks() {
 
 func (w *promised) record() quarantine.Record {
 	w.t.Helper()
-	r, err := quarantine.Read(w.c.Host.Root)
+	r, err := quarantine.RecordFile.Read(w.c.Host.Root)
 	require.NoError(w.t, err)
 	return r
 }

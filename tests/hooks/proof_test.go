@@ -39,7 +39,7 @@ func TestProofIsTheOneOfTheOption(t *testing.T) {
 		rec = quarantine.Decide(rec, l)
 	}
 	require.Equal(t, []string{"0000:43:00.0"}, rec.DueProofs())
-	require.NoError(t, quarantine.Write(u.Root, rec))
+	require.NoError(t, quarantine.RecordFile.Write(u.Root, rec))
 	_, stderr, code := u.person("gpu", "proof", "0000:43:00.0")
 	require.Zero(t, code, stderr)
 	p, err := healthcheck.Read(u.Root, "0000:43:00.0")
@@ -48,7 +48,7 @@ func TestProofIsTheOneOfTheOption(t *testing.T) {
 	require.Contains(t, p.Reason, "there is no /srv/tools/proof; put it there")
 	p.Began, p.Ended = l.At, l.At // as a look after it sees it
 	l.Proofs = []quarantine.Proof{p}
-	require.NoError(t, quarantine.Write(u.Root, quarantine.Decide(rec, l)))
+	require.NoError(t, quarantine.RecordFile.Write(u.Root, quarantine.Decide(rec, l)))
 	require.Contains(t, u.hook("update-status").Status().Message, "GPU 1 is well and not returned: gpu-proof can't be run: there is no /srv/tools/proof; put it there")
 
 	// With a program it is run by the release's runc, which ends with 0 here.

@@ -22,7 +22,7 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Contains(t, before, "gpu-count=4")
 	slots := []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
 	look := func(at time.Time, sick ...int) {
-		rec, err := quarantine.Read(u.Root)
+		rec, err := quarantine.RecordFile.Read(u.Root)
 		require.NoError(t, err)
 		l := quarantine.Look{At: at, Policy: quarantine.Auto}
 		for i, name := range slots {
@@ -31,7 +31,7 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 		for _, i := range sick {
 			l.GPUs[i].State, l.GPUs[i].Faults = health.Critical, []health.Fault{{Kind: health.Hang, Signals: []string{"kernel_log"}}}
 		}
-		require.NoError(t, quarantine.Write(u.Root, quarantine.Decide(rec, l)))
+		require.NoError(t, quarantine.RecordFile.Write(u.Root, quarantine.Decide(rec, l)))
 	}
 	restarts := func(commands []string) int {
 		return strings.Count(strings.Join(commands, "\n"), "restart concourse-worker")

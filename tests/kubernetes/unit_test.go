@@ -49,7 +49,7 @@ func unit(t *testing.T, n int) {
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
 	write(t, oci.DefaultConfig, string(text))
-	require.NoError(t, quarantine.Write(host.Root("/"), record))
+	require.NoError(t, quarantine.RecordFile.Write(host.Root("/"), record))
 	require.NoError(t, os.RemoveAll(quarantine.AdmissionFile))
 	dispatch(t, "cdi", "generate", "--output", cdi.Path)
 	for i := range n {

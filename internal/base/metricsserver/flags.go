@@ -1,12 +1,11 @@
 package metricsserver
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/base/commandline"
 )
 
 // Flags holds a program's command line: the common flags and the program's own.
@@ -18,9 +17,6 @@ type Flags struct {
 	version        bool
 }
 
-// errVersion requests the version, as flag.ErrHelp requests the usage text.
-var errVersion = errors.New("the version is asked for")
-
 // After a hang, the supervisor's check fails for the third time after 23 s at the earliest.
 // It acts only at that failure, so the watchdog must be faster.
 const (
@@ -30,15 +26,14 @@ const (
 
 // NewFlags declares the common flags of a program that serves on port by default.
 func NewFlags(name string, port int) *Flags {
-	f := &Flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
-	f.SetOutput(io.Discard) // Main prints errors and usage
+	f := &Flags{}
+	f.FlagSet = commandline.New(name, &f.version) // Main prints errors and help
 	f.StringVar(&f.listen, "web.listen-address", fmt.Sprintf(":%d", port),
 		"`address` to serve on; port 0 takes a free one")
 	f.StringVar(&f.config, "web.config.file", "",
 		"`file` that turns on TLS and passwords, as in all of Prometheus' exporters; empty: neither")
 	f.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog,
 		"`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
-	f.BoolVar(&f.version, "version", false, "print the version and exit")
 	return f
 }
 
@@ -50,32 +45,15 @@ func (f *Flags) Process(enabled *bool) {
 // Parse parses the command line. The caller passes its error to Main, and runs its own
 // checks afterwards.
 func (f *Flags) Parse(args []string) error {
-	switch err := f.FlagSet.Parse(args); {
+	switch err := commandline.FlagError(f.FlagSet, f.FlagSet.Parse(args)); {
 	case err != nil:
 		return err
 	case f.version:
-		return errVersion
+		return commandline.ErrVersion
 	case f.NArg() > 0:
 		return fmt.Errorf("unexpected argument: %s", f.Arg(0))
 	case f.Watchdog < 0 || f.Watchdog > 0 && f.Watchdog < minWatchdog:
-		return fmt.Errorf("invalid value %s for flag -web.watchdog: at least %s, or 0s", f.Watchdog, minWatchdog)
+		return fmt.Errorf("invalid value %s for flag --web.watchdog: at least %s, or 0s", f.Watchdog, minWatchdog)
 	}
 	return nil
-}
-
-// usage prints every flag with its default.
-func (f *Flags) usage(w io.Writer, intro string) {
-	fmt.Fprint(w, intro)
-	f.VisitAll(func(f *flag.Flag) {
-		value, text := flag.UnquoteUsage(f)
-		line := "  --" + f.Name
-		if value != "" {
-			line += "=" + strings.ToUpper(value)
-		}
-		if f.DefValue != "" && f.DefValue != "false" {
-			text += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(w, "%-34s %s\n", line, text)
-	})
-	fmt.Fprintf(w, "%-34s %s\n", "  --help", "print this text and exit")
 }

@@ -18,15 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/metricsserver/watchdog"
-)
-
-// Exit statuses. A failed start must not be 0, because the supervisor takes 0 for finished
-// work.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
 )
 
 // Server represents a running program.
@@ -41,26 +34,27 @@ type Server struct {
 
 // Main runs a program with the command line in f, which was parsed with the error err. It
 // prints the text for --help or --version, reports an error, or runs until SIGTERM or
-// SIGINT. It returns the exit status. intro comes before the flags and ends with an empty
-// line.
-func (f *Flags) Main(err error, intro, version string, stdout, stderr io.Writer,
+// SIGINT. It returns the exit status. A failed start is not 0, because the supervisor takes
+// 0 for finished work.
+func (f *Flags) Main(err error, help commandline.Help, version string, stdout, stderr io.Writer,
 	run func(context.Context, *Server) error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		f.usage(stdout, intro)
-		return exitOK
-	case errors.Is(err, errVersion):
-		fmt.Fprintf(stdout, "%s %s\n", f.Name(), version)
-		return exitOK
+		help.Usage, help.Flags = []string{f.Name() + " [flags]"}, f.FlagSet
+		err = help.Write(stdout)
+	case errors.Is(err, commandline.ErrVersion):
+		_, err = fmt.Fprintf(stdout, "%s %s\n", f.Name(), version)
 	case err != nil:
 		fmt.Fprintf(stderr, "%s: %v; see %s --help\n", f.Name(), err, f.Name())
-		return exitUsage
+		return commandline.ExitUsage
+	default:
+		err = f.run(stderr, run)
 	}
-	if err := f.run(stderr, run); err != nil {
+	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", f.Name(), err)
-		return exitFailed
+		return commandline.ExitFailed
 	}
-	return exitOK
+	return commandline.ExitOK
 }
 
 func (f *Flags) run(stderr io.Writer, run func(context.Context, *Server) error) error {

@@ -2,18 +2,16 @@ package resource
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/statefile"
 )
 
 // Attempt records a failed installation attempt, as stored in a file.
@@ -30,7 +28,6 @@ type Attempt struct {
 }
 
 const (
-	attemptLimit = 16 << 10 // bytes
 	// retryAfter prevents hooks, which run every few minutes, from waiting each time for an
 	// unreachable repository.
 	retryAfter = 30 * time.Minute
@@ -52,29 +49,20 @@ func (a *Attempt) Pausing(now time.Time) bool {
 // ReadAttempt returns the failed attempt stored in file, or nil after a success. An
 // unreadable file does not prevent a new try.
 func ReadAttempt(r host.Root, file, what string) *Attempt {
-	f, err := os.Open(r.Path(file))
-	if err != nil {
+	a, err := attemptFile(file).Read(r)
+	if err != nil || a.Attempt < 1 || a.Error == "" {
 		return nil
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, attemptLimit))
-	if err != nil {
-		return nil
-	}
-	a := &Attempt{What: what}
-	if json.Unmarshal(data, a) != nil || a.Attempt < 1 || a.Error == "" {
-		return nil
-	}
-	a.Error = oneLine(a.Error)
-	return a
+	a.What, a.Error = what, oneLine(a.Error)
+	return &a
+}
+
+func attemptFile(path string) statefile.File[Attempt] {
+	return statefile.File[Attempt]{Path: path, Mode: 0o600, Disposable: true}
 }
 
 func (a Attempt) write(r host.Root, file string) error {
-	data, err := json.MarshalIndent(a, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := r.WriteFile(file, append(data, '\n'), 0o600); err != nil {
+	if err := attemptFile(file).Write(r, a); err != nil {
 		return fmt.Errorf("cannot note the failed attempt: %w", err)
 	}
 	return nil

@@ -2,16 +2,15 @@ package resource
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -24,31 +23,22 @@ type owned struct {
 	Packages []string `json:"packages"`
 }
 
-// readOwned treats a damaged file as empty. Then no package is removed, which is the
-// smaller harm.
-func readOwned(r host.Root) (b owned, err error) {
-	data, err := r.ReadFile(OwnedFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return b, nil
-	}
+// ownedFile is disposable: without it no package is removed, which is the smaller harm.
+var ownedFile = statefile.File[owned]{Path: OwnedFile, Mode: 0o600, Disposable: true}
+
+func readOwned(r host.Root) (owned, error) {
+	b, err := ownedFile.Read(r)
 	if err != nil {
-		return b, fmt.Errorf("cannot read what the charm brought: %w", err)
+		err = fmt.Errorf("cannot read what the charm brought: %w", err)
 	}
-	if json.Unmarshal(data, &b) != nil {
-		b = owned{}
-	}
-	return b, nil
+	return b, err
 }
 
 func (b owned) write(r host.Root) error {
 	if len(b.Packages) == 0 {
-		return r.Remove(OwnedFile)
+		return ownedFile.Remove(r)
 	}
-	data, err := json.Marshal(b)
-	if err == nil {
-		err = r.WriteFile(OwnedFile, append(data, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := ownedFile.Write(r, b); err != nil {
 		return fmt.Errorf("cannot note what the charm brings: %w", err)
 	}
 	return nil

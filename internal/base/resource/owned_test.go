@@ -42,7 +42,7 @@ func TestPackageOfTheCharmIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	data, err := h.ReadText(OwnedFile)
 	require.NoError(t, err)
-	require.Equal(t, `{"packages":["vendor-tool"]}`, data)
+	require.Equal(t, `{"format_version":1,"packages":["vendor-tool"]}`, data)
 
 	p, notes, err := done(t, h, RemoveOwned{Name: tool, Why: "compute-runtime is none"})
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestPackageIsRecordedBeforeItsInstallation(t *testing.T) {
 
 	r.Fail("apt-get remove", 100, "E: Could not get lock")
 	r.Fail("apt-get remove --yes -o DPkg::Lock::Timeout=600 --simulate", 100, "E: Could not get lock")
-	hosttest.Put(t, h.Root, OwnedFile, `{"packages":["vendor-tool"]}`)
+	hosttest.Put(t, h.Root, OwnedFile, `{"format_version":1,"packages":["vendor-tool"]}`)
 	dpkgSays(t, h, "install ok installed")
 	_, notes, err := done(t, h, RemoveOwned{Name: tool, Why: ""})
 	require.NoError(t, err, "tolerated")

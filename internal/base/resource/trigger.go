@@ -3,14 +3,12 @@ package resource
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/statefile"
 )
 
 // StampDir has the stamps of triggers. It is in /run, because a reboot reloads everything
@@ -55,14 +53,10 @@ type stamp struct {
 
 // Diff implements plan.Resource.
 func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	file := Stamp(t.Name)
-	data, err := h.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	file := statefile.File[stamp]{Path: Stamp(t.Name), Mode: 0o600, Disposable: true}
+	last, err := file.Read(h.Root)
+	if err != nil {
 		return nil, fmt.Errorf("cannot read stamp of %s: %w", t.Name, err)
-	}
-	var last stamp
-	if err == nil && json.Unmarshal(data, &last) != nil {
-		last = stamp{} // an unreadable stamp is empty
 	}
 	now := stamp{Inputs: t.inputs(), Written: t.written(h.Root), Invocation: t.State.Invocation}
 	sameProcess := t.Unit != "" && last.Invocation == now.Invocation
@@ -72,7 +66,7 @@ func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	step := plan.Step{Op: t.Op, Why: t.Why, Disrupts: t.Disrupts, Tolerate: t.Tolerate}
 	switch {
 	case step.Why != "":
-	case err != nil:
+	case !h.Exists(file.Path):
 		step.Why = "not done since the machine started"
 	case last.Inputs == now.Inputs:
 		step.Why = "its files were written by somebody else since it last ran"
@@ -104,11 +98,7 @@ func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			}
 			now.Invocation = states[t.Unit].Invocation
 		}
-		data, err := json.Marshal(now)
-		if err != nil {
-			return err
-		}
-		return h.WriteFile(file, append(data, '\n'), 0o600)
+		return file.Write(h.Root, now)
 	}
 	return plan.Plan{step}, nil
 }

@@ -2,8 +2,6 @@
 // without importing each other. It imports none of them and decides nothing.
 package wellknown
 
-import "strings"
-
 // Ports that Concourse and this charm listen on.
 const (
 	TSAPort        = 2222 // of a web: workers register there
@@ -30,26 +28,8 @@ var Command = Dispatch
 const StateDir = "/var/lib/concourse-charm"
 
 // PCIAnnotation is the annotation of a CDI device with the GPU's PCI address. The charm
-// used it before its descriptions named GPUs by their slots, see PCIOf.
+// used it before its descriptions named GPUs by their slots, see pci.OfSlot.
 const PCIAnnotation = "concourse-ci-machine/pci"
-
-// PCIOf returns the PCI address in the name of a slot: 0000:03:00.0 is a GPU, and
-// 0000:03:00.0-1 its partition 1. It returns "" for other names.
-func PCIOf(slot string) string {
-	pci, partition, divided := strings.Cut(slot, "-")
-	domain, rest, _ := strings.Cut(pci, ":")
-	bus, rest, _ := strings.Cut(rest, ":")
-	device, function, _ := strings.Cut(rest, ".")
-	only := func(digits, s string, least, most int) bool {
-		return len(s) >= least && len(s) <= most && strings.Trim(s, digits) == ""
-	}
-	const hex = "0123456789abcdef"
-	if !only(hex, domain, 4, 8) || !only(hex, bus, 2, 2) || !only(hex, device, 2, 2) ||
-		!only(hex, function, 1, 1) || divided && !only(hex[:10], partition, 1, 4) {
-		return ""
-	}
-	return pci
-}
 
 // AMD's GPUs in the Container Device Interface: the kind of their devices, the file with
 // the charm's description, and the variable with which a container chooses.

@@ -57,35 +57,6 @@ func amdEnvironment(env map[string]string) (auto bool, err error) {
 	return false, nil
 }
 
-// quotedWords splits at white space outside double quotes.
-func quotedWords(s string) (words []string, err error) {
-	var b strings.Builder
-	quoted, begun := false, false
-	end := func() {
-		if begun {
-			words = append(words, b.String())
-		}
-		b.Reset()
-		begun = false
-	}
-	for _, r := range s {
-		switch {
-		case r == '"':
-			quoted, begun = !quoted, true
-		case !quoted && strings.ContainsRune(" \t\r\n", r):
-			end()
-		default:
-			b.WriteRune(r)
-			begun = true
-		}
-	}
-	if quoted {
-		return nil, fmt.Errorf("a double quote is not closed")
-	}
-	end()
-	return words, nil
-}
-
 // folder checks one name of srv-folders. The rule equals oci.FolderNameProblem. A test of
 // package worker compares them.
 func folder(s string) error {

@@ -37,7 +37,7 @@ func TestProblemOfTaskEnvDoesNotQuoteTheValue(t *testing.T) {
 		"A=1 hunter2":        "word 2 is not KEY=value",
 		"1A=x":               "word 1 is not KEY=value",
 		"A-B=x":              "word 1 is not KEY=value",
-		`A="hunter2`:         "a double quote is not closed",
+		`A="hunter2`:         "a quote is not closed",
 		"A=hunter2 A=second": "A is given twice",
 	} {
 		_, problems := Parse(map[string]any{"mode": "worker", "task-env": text}, nil)

@@ -89,7 +89,12 @@ func allowed(flag string, options map[string]string) error {
 
 // shellWords splits text at white space like a shell. It supports 'single quotes', "double
 // quotes with \" and \\", and \ before any other character. It expands nothing.
-func shellWords(s string) (words []string, err error) {
+func shellWords(s string) ([]string, error) { return splitWords(s, true) }
+
+// quotedWords splits at white space outside double quotes. All else is literal.
+func quotedWords(s string) ([]string, error) { return splitWords(s, false) }
+
+func splitWords(s string, shell bool) (words []string, err error) {
 	var b strings.Builder
 	var quote rune // the open one, or 0
 	escaped, begun := false, false
@@ -101,11 +106,11 @@ func shellWords(s string) (words []string, err error) {
 			}
 			b.WriteRune(r)
 			escaped = false
-		case r == '\\' && quote != '\'':
+		case shell && r == '\\' && quote != '\'':
 			escaped, begun = true, true
 		case quote != 0 && r == quote:
 			quote = 0
-		case quote == 0 && (r == '\'' || r == '"'):
+		case quote == 0 && (r == '"' || shell && r == '\''):
 			quote, begun = r, true
 		case quote == 0 && strings.ContainsRune(" \t\r\n", r):
 			if begun {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -111,9 +112,6 @@ func gpuOptions() []Option {
 	}
 }
 
-// gigabyte is the decimal unit of disks and memory.
-const gigabyte = 1_000_000_000
-
 // limits reads preflight-limits. A limit that is left out keeps its default.
 func limits(s string) (Limits, error) {
 	all := map[string]int{"disk": 20, "ram": 4}
@@ -132,7 +130,7 @@ func limits(s string) (Limits, error) {
 		}
 		all[name], _ = strconv.Atoi(value) // valid, see above
 	}
-	return Limits{Disk: uint64(all["disk"]) * gigabyte, RAM: uint64(all["ram"]) * gigabyte}, err
+	return Limits{Disk: uint64(all["disk"]) * units.GB, RAM: uint64(all["ram"]) * units.GB}, err
 }
 
 // usecases lists the use cases of AMD's packages for user space without a desktop. dkms is

@@ -3,9 +3,9 @@ package gpuhealth
 import (
 	"context"
 	"errors"
-	"regexp"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu"
@@ -23,9 +23,6 @@ func FetchSeen(ctx context.Context, h host.Host, url string) ([]quarantine.Readi
 	}
 	return parseSeen(r.GPUs)
 }
-
-// address matches a PCI address, which names a GPU in files that root trusts.
-var address = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 
 // The limits of a plausible answer.
 const (
@@ -48,7 +45,7 @@ func parseSeen(all []api.Status) (seen []quarantine.Reading, err error) {
 			continue
 		}
 		name := s.Slot().Address()
-		if !address.MatchString(s.PCI) || s.Partition < 0 || s.Index < 0 || names[name] ||
+		if !pci.IsFull(s.PCI) || s.Partition < 0 || s.Index < 0 || names[name] ||
 			len(s.Health.Faults) > maxFaults {
 			return nil, errImplausible
 		}

@@ -5,7 +5,6 @@
 package healthcheck
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +14,12 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/oci/wrapperfile"
 )
 
 const (
@@ -45,15 +46,14 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 	if err := checkProgram(r, command); err != nil {
 		return j, err
 	}
-	data, err := r.ReadFile(oci.DefaultConfig)
-	var wrapper oci.Config
+	wrapper, err := wrapperfile.File.Read(r)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return j, fmt.Errorf("there is no %s: tasks get no GPU on this unit yet; see its status", oci.DefaultConfig)
+	case errors.Is(err, statefile.ErrDamaged):
+		return j, fmt.Errorf("cannot decode %s; the next hook writes it anew", oci.DefaultConfig)
 	case err != nil:
 		return j, err
-	case json.Unmarshal(data, &wrapper) != nil:
-		return j, fmt.Errorf("cannot decode %s; the next hook writes it anew", oci.DefaultConfig)
+	case !r.Exists(oci.DefaultConfig):
+		return j, fmt.Errorf("there is no %s: tasks get no GPU on this unit yet; see its status", oci.DefaultConfig)
 	case !r.Exists(wrapper.Runtime):
 		return j, fmt.Errorf("there is no %s: Concourse is not installed yet; see the unit's status", wrapper.Runtime)
 	}

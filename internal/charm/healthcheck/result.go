@@ -1,24 +1,16 @@
 package healthcheck
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
 
-	"golang.org/x/sys/unix"
-
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// maxResult bounds a result, in bytes.
-const maxResult = 16 << 10
-
-func lockFile(name string) string   { return path.Join(Dir, name+".lock") }
-func resultFile(name string) string { return path.Join(Dir, name+".json") }
+func lockFile(name string) string { return path.Join(Dir, name+".lock") }
 
 // OutputFile returns the file with the output of a GPU's last health check.
 func OutputFile(name string) string { return path.Join(OutputDir, name+".txt") }
@@ -29,14 +21,7 @@ func Lock(r host.Root, name string) (unlock func(), err error) { return r.TryLoc
 
 // Write stores the result of a health check for the next look.
 func Write(r host.Root, p quarantine.Proof) error {
-	data, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("cannot encode the result of gpu-proof: %w", err)
-	}
-	if err := r.MkdirAll(Dir, 0o700); err != nil {
-		return err
-	}
-	return r.WriteFile(resultFile(p.Name), append(data, '\n'), 0o600)
+	return resultFile(p.Name).Write(r, p)
 }
 
 // WriteOutput stores the output of a health check for people.
@@ -56,9 +41,7 @@ func Read(r host.Root, name string) (p quarantine.Proof, err error) {
 		return p, fmt.Errorf("cannot tell whether gpu-proof runs: %w", err)
 	}
 	// The result is read under the lock, because a health check writes it before its end.
-	if data, err := readResult(r, name); err == nil {
-		p, _ = decode(data, name)
-	}
+	p, _ = resultFile(name).Read(r)
 	if unlock != nil {
 		unlock()
 	}
@@ -66,23 +49,12 @@ func Read(r host.Root, name string) (p quarantine.Proof, err error) {
 	return p, nil
 }
 
-func readResult(r host.Root, name string) ([]byte, error) {
-	f, err := os.OpenFile(r.Path(resultFile(name)), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxResult+1))
-}
-
-// decode decodes a result of Write.
-func decode(data []byte, name string) (p quarantine.Proof, ok bool) {
-	if len(data) > maxResult || json.Unmarshal(data, &p) != nil || p.Name != name {
-		return quarantine.Proof{}, false
-	}
-	switch p.End {
-	case quarantine.Passed, quarantine.Failed, quarantine.NotRun:
-		return p, true
-	}
-	return quarantine.Proof{}, false
+func resultFile(name string) statefile.File[quarantine.Proof] {
+	return statefile.File[quarantine.Proof]{Path: path.Join(Dir, name+".json"), Mode: 0o600, DirMode: 0o700,
+		Disposable: true, Valid: func(p quarantine.Proof) error {
+			if p.Name != name || p.End != quarantine.Passed && p.End != quarantine.Failed && p.End != quarantine.NotRun {
+				return fmt.Errorf("end %q of GPU %q", p.End, p.Name)
+			}
+			return nil
+		}}
 }

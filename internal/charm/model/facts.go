@@ -4,8 +4,8 @@
 package model
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +14,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
@@ -97,17 +98,15 @@ func Observe(ctx context.Context, t juju.Model, e juju.Event, last Facts, instal
 // from Juju. Only workers that left in the meantime are lost.
 var ErrDamaged = errors.New("the file is damaged; the next hook writes it anew")
 
+var factsFile = statefile.File[Facts]{Path: FactsFile, Mode: 0o600, DirMode: 0o700}
+
 // Load reads FactsFile. It returns the zero Facts if no hook has run yet.
 func Load(r host.Root) (Facts, error) {
-	var f Facts
-	data, err := r.ReadFile(FactsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
+	f, err := factsFile.Read(r)
+	if errors.Is(err, statefile.ErrDamaged) {
+		err = jujuerrors.Annotatef(ErrDamaged, "cannot read %s", FactsFile)
 	}
-	if errors.Is(err, host.ErrNotFile) || err == nil && json.Unmarshal(data, &f) != nil {
-		f, err = Facts{}, ErrDamaged
-	}
-	return f, jujuerrors.Annotatef(err, "cannot read %s", FactsFile)
+	return f, jujuerrors.Trace(err)
 }
 
 // LoadFor reads FactsFile for a command of a person, who may not be root. action names the
@@ -122,18 +121,15 @@ func LoadFor(r host.Root, action string) (Facts, error) {
 
 // Save writes FactsFile if it changed. Most hooks change nothing.
 func Save(r host.Root, last, now Facts) error {
-	a, err := json.Marshal(last)
+	a, err := factsFile.Encode(last)
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(now)
-	if err != nil || string(a) == string(b) {
+	b, err := factsFile.Encode(now)
+	if err != nil || bytes.Equal(a, b) {
 		return err
 	}
-	if err := MakeStateDir(r); err != nil {
-		return err
-	}
-	return r.WriteFile(FactsFile, append(b, '\n'), 0o600)
+	return factsFile.Write(r, now)
 }
 
 // MakeStateDir creates StateDir if it is missing.

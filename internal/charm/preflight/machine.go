@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"concourse-ci-machine/internal/base/units"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,11 +12,10 @@ import (
 var supportedSeries = []string{"focal", "jammy", "noble", "resolute"}
 
 const (
-	minCPUs  = 2
-	gigabyte = 1_000_000_000
+	minCPUs = 2
 	// lowDisk is the free space below which builds soon fail. Volumes of images and caches
 	// take gigabytes each.
-	lowDisk = 5 * gigabyte
+	lowDisk = 5 * units.GB
 )
 
 func (p *preflight) series() Check {
@@ -89,10 +89,10 @@ func (p *preflight) memory() Check {
 	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
 			"memory", "deploy with --constraints mem=..., or set preflight-limits", "%s; preflight-limits has ram=%d",
-			gb(total), p.cfg.Driver.PreflightLimits.RAM/gigabyte,
+			units.FormatGB(total), p.cfg.Driver.PreflightLimits.RAM/units.GB,
 		)
 	}
-	return ok("memory", "%s", gb(total))
+	return ok("memory", "%s", units.FormatGB(total))
 }
 
 // disks checks / and the file system of releases and volumes, if it is a separate one.
@@ -115,21 +115,19 @@ func (p *preflight) disks() []Check {
 		case free < min(lowDisk, total/4):
 			checks = append(checks, failure(
 				name, "remove what fills it, or give the machine a larger disk",
-				"%s of %s are free; builds fail soon", gb(free), gb(total),
+				"%s of %s are free; builds fail soon", units.FormatGB(free), units.FormatGB(total),
 			))
 		case free < p.cfg.Driver.PreflightLimits.Disk:
 			checks = append(checks, warn(
-				name, remedy, "%s of %s are free; preflight-limits has disk=%d", gb(free), gb(total),
-				p.cfg.Driver.PreflightLimits.Disk/gigabyte,
+				name, remedy, "%s of %s are free; preflight-limits has disk=%d", units.FormatGB(free), units.FormatGB(total),
+				p.cfg.Driver.PreflightLimits.Disk/units.GB,
 			))
 		default:
-			checks = append(checks, ok(name, "%s of %s are free", gb(free), gb(total)))
+			checks = append(checks, ok(name, "%s of %s are free", units.FormatGB(free), units.FormatGB(total)))
 		}
 	}
 	return checks
 }
-
-func gb(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/gigabyte) }
 
 // earliestTime is before the time of any correct clock.
 var earliestTime = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -18,6 +18,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
@@ -55,7 +56,7 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw}))
 	p, err := newPreflight(h)
 	require.NoError(t, err)
-	p.free = func(string) (uint64, uint64, error) { return 100 * gigabyte, 50 * gigabyte, nil }
+	p.free = func(string) (uint64, uint64, error) { return 100 * units.GB, 50 * units.GB, nil }
 	p.synced = func() (bool, error) { return true, nil }
 	p.reach = func(context.Context, string, resource.Proxies) error { return nil }
 	return p, r
@@ -148,8 +149,8 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"no processor":   {file("/proc/cpuinfo", "Features : fp\n"), "cpu", Warning, "names no processor", "nproc"},
 		"little memory":  {file("/proc/meminfo", "MemTotal: 2000000 kB\n"), "memory", Warning, "2.0 GB; preflight-limits has ram=4", "preflight-limits"},
 		"no memory":      {file("/proc/meminfo", "x\n"), "memory", Warning, "tells no total", "free"},
-		"full disk":      {space(100*gigabyte, 4*gigabyte, nil), "disk /", Failure, "4.0 GB of 100.0 GB are free; builds fail soon", "larger disk"},
-		"little disk":    {space(100*gigabyte, 19*gigabyte, nil), "disk /", Warning, "preflight-limits has disk=20", "preflight-limits"},
+		"full disk":      {space(100*units.GB, 4*units.GB, nil), "disk /", Failure, "4.0 GB of 100.0 GB are free; builds fail soon", "larger disk"},
+		"little disk":    {space(100*units.GB, 19*units.GB, nil), "disk /", Warning, "preflight-limits has disk=20", "preflight-limits"},
 		"unknown disk":   {space(0, 0, errors.New("input/output error")), "disk /", Warning, "input/output error", "df"},
 		"clock of 1970": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
 			p.Host.Clock = hosttest.Clock{T: time.Unix(0, 0)}
@@ -346,7 +347,7 @@ func TestReachUsesHTTP(t *testing.T) {
 func TestKernelFunctionsWorkOnThisMachine(t *testing.T) {
 	total, free, err := diskSpace("/")
 	require.NoError(t, err)
-	require.Greater(t, total, uint64(gigabyte))
+	require.Greater(t, total, uint64(units.GB))
 	require.LessOrEqual(t, free, total)
 	_, err = clockSynced()
 	require.NoError(t, err)

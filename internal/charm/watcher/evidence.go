@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/gpu/kernellog"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -56,7 +58,7 @@ func (u *Unit) kernelLines(run quarantine.Run) (lines []string, unread string) {
 func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 	list, err := quarantine.ReadEvidence(u.Host.Root)
 	switch {
-	case errors.Is(err, quarantine.ErrDamaged):
+	case errors.Is(err, statefile.ErrDamaged):
 		return fmt.Errorf("%w; remove the file, it is begun anew", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf(
@@ -103,8 +105,8 @@ func showEvidence(w io.Writer, e quarantine.Evidence) {
 		fmt.Fprintf(w, "  GPU %d (%s): %s\n", u.Index, u.Name, text)
 		if u.MemoryBefore != nil && u.MemoryAfter != nil {
 			fmt.Fprintf(
-				w, "    memory in use: %.1f GiB before, %.1f GiB after\n", *u.MemoryBefore/(1<<30),
-				*u.MemoryAfter/(1<<30),
+				w, "    memory in use: %s before, %s after\n", units.FormatGiB(*u.MemoryBefore),
+				units.FormatGiB(*u.MemoryAfter),
 			)
 		}
 		if len(u.Before) > 0 {

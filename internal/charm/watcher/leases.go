@@ -2,7 +2,6 @@ package watcher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,9 +12,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/oci/wrapperfile"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
 )
@@ -39,10 +41,10 @@ type unitLeases struct {
 // tasks before a hook applies them. It returns nil if the wrapper leases no GPU, see
 // sharingState.
 func (u *Unit) readLeases() (*unitLeases, error) {
-	data, err := u.Host.ReadFile(oci.DefaultConfig)
+	config, err := wrapperfile.File.Read(u.Host.Root)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
+	case errors.Is(err, statefile.ErrDamaged):
+		return nil, fmt.Errorf("%w; the next hook writes it anew", err)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf(
 			"cannot read who leases the GPUs: %s is readable by root only; run it with sudo",
@@ -50,10 +52,6 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 		)
 	case err != nil:
 		return nil, err
-	}
-	var config oci.Config
-	if err := json.Unmarshal(data, &config); err != nil {
-		return nil, fmt.Errorf("cannot decode %s: %w; the next hook writes it anew", oci.DefaultConfig, err)
 	}
 	if config.Leases == nil {
 		return nil, nil
@@ -125,13 +123,13 @@ func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 		return nil
 	})
 	for _, d := range done {
-		processes, hold := "1 process", "it holds"
+		hold := "it holds"
 		if d.Processes > 1 {
-			processes, hold = fmt.Sprintf("%d processes", d.Processes), "they hold"
+			hold = "they hold"
 		}
 		fmt.Fprintf(
 			w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container,
-			unix.SignalName(d.Signal), processes, hold, strings.Join(d.GPUs, ", "),
+			unix.SignalName(d.Signal), units.Count(max(1, d.Processes), "process"), hold, strings.Join(d.GPUs, ", "),
 		)
 	}
 	if err != nil {
@@ -162,11 +160,7 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return errors.Join(failed, u.Host.WriteFile(pool.ReportFile, append(data, '\n'), 0o644))
+	return errors.Join(failed, pool.LeaseFile.Write(u.Host.Root, r))
 }
 
 // formatTime returns a time and its age for texts.

@@ -2,7 +2,6 @@ package watcher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"path"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/drm"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -34,7 +34,9 @@ type probeResult struct {
 	Node  quarantine.Node `json:"node,omitempty"` // the errno's name; "" if the node opened
 }
 
-func probeFile(name string) string { return path.Join(quarantine.NodeDir, name+".json") }
+func probeFile(name string) statefile.File[probeResult] {
+	return statefile.File[probeResult]{Path: path.Join(quarantine.NodeDir, name+".json"), Mode: 0o600, Disposable: true}
+}
 func probeLock(name string) string { return path.Join(quarantine.NodeDir, name+".lock") }
 
 // addNodes adds the results of opened nodes to a look, and returns the GPU with the node to
@@ -69,10 +71,7 @@ func (u *Unit) readProbe(name string) (a probeResult, running bool) {
 	if err == nil {
 		defer unlock()
 	}
-	data, readErr := u.Host.ReadFile(probeFile(name))
-	if readErr != nil || json.Unmarshal(data, &a) != nil {
-		a = probeResult{}
-	}
+	a, _ = probeFile(name).Read(u.Host.Root) // an unreadable result is probed again
 	return a, errors.Is(err, host.ErrLocked)
 }
 
@@ -103,7 +102,7 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		return nil // the GPU is missing, as the exporter reports
 	}
 	a := probeResult{Begun: u.Host.Now().UTC()}
-	if err := u.writeProbe(name, a); err != nil {
+	if err := probeFile(name).Write(u.Host.Root, a); err != nil {
 		return err
 	}
 	_, err = drm.Ask(u.Host.Root.Path(g.Render.Path))
@@ -113,13 +112,5 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 	if errors.As(err, &number) {
 		a.Node = quarantine.Node(unix.ErrnoName(number))
 	}
-	return u.writeProbe(name, a)
-}
-
-func (u *Unit) writeProbe(name string, a probeResult) error {
-	data, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	return u.Host.WriteFile(probeFile(name), append(data, '\n'), 0o600)
+	return probeFile(name).Write(u.Host.Root, a)
 }

@@ -36,7 +36,7 @@ func TestGPUWithHangingNodeIsQuarantined(t *testing.T) {
 	// The process lives, and writes nothing more.
 	begun, err := json.Marshal(probeResult{Begun: u.Host.Now().UTC()})
 	require.NoError(t, err)
-	hosttest.Put(t, u.Host.Root, probeFile(opened[0]), string(begun))
+	hosttest.Put(t, u.Host.Root, probeFile(opened[0]).Path, string(begun))
 	unlock, err := u.Host.TryLock(probeLock(opened[0]))
 	require.NoError(t, err)
 	require.Empty(t, look(), "not for long yet")
@@ -60,7 +60,7 @@ func TestNodeProbeWritesItsResult(t *testing.T) {
 		watchedBy(t, u)
 		runs(t, u.Host.Root, "4711")
 		now := u.Host.Now().UTC()
-		require.NoError(t, u.writeProbe(name, probeResult{Begun: now, Ended: &now, Node: node}))
+		require.NoError(t, probeFile(name).Write(u.Host.Root, probeResult{Begun: now, Ended: &now, Node: node}))
 		l := quarantine.Look{GPUs: []quarantine.Reading{{Slot: gpu.Slot{PCI: name, GFX: "gfx90a"}, Up: true}, {Slot: gpu.Slot{PCI: "0000:23:00.0", GFX: "gfx90a"}, Up: true}},
 			Tasks: []quarantine.Task{{Container: "c", GPUs: []string{name}}}, At: now, Policy: quarantine.Auto}
 		require.Empty(t, u.addNodes(&l, quarantine.Record{}), "not again within a minute")
@@ -68,7 +68,7 @@ func TestNodeProbeWritesItsResult(t *testing.T) {
 		require.Equal(t, want, r.Find(name).State == quarantine.Quarantined, node)
 	}
 	for _, damaged := range []string{"", "{", "[]", `{"begun":1}`} {
-		hosttest.Put(t, u.Host.Root, probeFile(name), damaged)
+		hosttest.Put(t, u.Host.Root, probeFile(name).Path, damaged)
 		a, _ := u.readProbe(name)
 		require.Zero(t, a, damaged)
 	}

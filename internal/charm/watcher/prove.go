@@ -98,7 +98,7 @@ func (u *Unit) runProof(ctx context.Context, name, command string) (quarantine.P
 // RecordProof runs in the service of startProof. It runs the health check of the GPU and
 // writes the result for the next look.
 func (u *Unit) RecordProof(ctx context.Context, w io.Writer, name string) error {
-	r, err := quarantine.Read(u.Host.Root)
+	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func verdict(p quarantine.Proof) string {
 // gpu-return. The GPU must be quarantined, because a GPU in service can be leased at any
 // moment.
 func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
-	r, err := quarantine.Read(u.Host.Root)
+	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	if err != nil {
 		return err
 	}

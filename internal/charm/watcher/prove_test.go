@@ -144,7 +144,7 @@ func TestFailedHealthCheckKeepsTheQuarantine(t *testing.T) {
 	u.after(15 * time.Second)
 	require.Equal(t, "GPU 1 (0000:43:00.0): withheld: gpu-proof ended with 3\n", watched(t, u))
 	require.Contains(t, withheldNow(t, u.Host.Root), "gpu-proof ended with 3")
-	r, err := quarantine.Read(u.Host.Root)
+	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	require.NoError(t, err)
 	require.Len(t, r.Find(sick).Strikes, 2)
 	require.Equal(t, "proof failed", r.Find(sick).ShortReason())

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
@@ -47,8 +48,8 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g pool.Rec
 
 // readRecorded reads the GPUs of the record. It returns none before the first decision.
 func (u *Unit) readRecorded() ([]pool.Record, error) {
-	r, err := quarantine.Read(u.Host.Root)
-	if errors.Is(err, quarantine.ErrDamaged) {
+	r, err := quarantine.RecordFile.Read(u.Host.Root)
+	if errors.Is(err, statefile.ErrDamaged) {
 		return nil, nil // the watcher recreates it within seconds
 	}
 	if err != nil || len(r.GPUs) == 0 {
@@ -103,8 +104,8 @@ func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, e
 		return fmt.Errorf("cannot lock %s: %w; run it with sudo", quarantine.LockFile, err)
 	}
 	defer unlock()
-	r, err := quarantine.Read(u.Host.Root)
-	if err != nil && !errors.Is(err, quarantine.ErrDamaged) {
+	r, err := quarantine.RecordFile.Read(u.Host.Root)
+	if err != nil && !errors.Is(err, statefile.ErrDamaged) {
 		return err
 	}
 	// The next look recreates a damaged record: faulty GPUs are quarantined again at once.
@@ -118,7 +119,7 @@ func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, e
 	if err := u.writeAdmission(r); err != nil {
 		return err
 	}
-	return quarantine.Write(u.Host.Root, r)
+	return quarantine.RecordFile.Write(u.Host.Root, r)
 }
 
 // writeAdmission writes the file that the wrapper reads for each container, if it differs.

@@ -316,7 +316,7 @@ func TestUnreadableConfigNamesSudo(t *testing.T) {
 func TestGPUStatusShowsWarnings(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	warning := &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
-	require.NoError(t, quarantine.Write(u.Host.Root, quarantine.Record{GPUs: []quarantine.GPU{
+	require.NoError(t, quarantine.RecordFile.Write(u.Host.Root, quarantine.Record{GPUs: []quarantine.GPU{
 		{Ref: quarantine.Ref{Name: "0000:43:00.0", Index: 1}, State: quarantine.InService, Warning: warning}}}))
 	require.Contains(t, gpuStatus(t, u, term.Format{}), "\nwarning: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0): 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
 	require.Contains(t, gpuStatus(t, u, term.Format{JSON: true}), `"warning": "4 of its last 4 tasks ended badly`)

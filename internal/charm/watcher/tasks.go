@@ -114,7 +114,7 @@ func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err
 // the tasks if gpu-hang-action requires it. It holds no lock: problems with the output of a
 // task must not delay the decisions on GPUs.
 func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
-	r, err := quarantine.Read(u.Host.Root)
+	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	if err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
 	}

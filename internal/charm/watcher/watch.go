@@ -59,7 +59,7 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, e
 		l.Unknown = err.Error()
 	}
 	u.addTasks(&l)
-	if known, err := quarantine.Read(u.Host.Root); err == nil {
+	if known, err := quarantine.RecordFile.Read(u.Host.Root); err == nil {
 		l.Exits = u.fetchExits(worker, known, l)
 	}
 	var unread error

@@ -90,7 +90,7 @@ func TestFaultyGPUIsQuarantinedAtTheFirstLook(t *testing.T) {
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
 	require.Equal(t, "GPU 1 (0000:43:00.0): withheld: 1 uncorrectable error\n", watched(t, u))
 	since := u.Host.Now().UTC().Format("2006-01-02 15:04:05 UTC")
-	require.Equal(t, `{"gpus":[{"name":"0000:43:00.0","why":"is withheld since `+since+`: 1 uncorrectable error"}]}`+"\n", withheldNow(t, u.Host.Root))
+	require.Equal(t, `{"format_version":1,"gpus":[{"name":"0000:43:00.0","why":"is withheld since `+since+`: 1 uncorrectable error"}]}`+"\n", withheldNow(t, u.Host.Root))
 	u.after(15 * time.Second)
 	require.Empty(t, watched(t, u), "nothing new")
 
@@ -122,7 +122,7 @@ func TestSilentExporterChangesNothing(t *testing.T) {
 		require.Empty(t, watched(t, u))
 	}
 	require.Equal(t, withheld, withheldNow(t, u.Host.Root))
-	r, err := quarantine.Read(u.Host.Root)
+	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	require.NoError(t, err)
 	require.Equal(t, "the exporter answers 500", r.Unknown)
 }
@@ -136,7 +136,7 @@ func TestDamagedFilesAreRecreated(t *testing.T) {
 		hosttest.Put(t, u.Host.Root, path, "{")
 		watched(t, u)
 		require.Equal(t, want, withheldNow(t, u.Host.Root))
-		_, err := quarantine.Read(u.Host.Root)
+		_, err := quarantine.RecordFile.Read(u.Host.Root)
 		require.NoError(t, err)
 	}
 }

@@ -1,14 +1,13 @@
 package worker
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/status"
@@ -26,17 +25,11 @@ type KnownGPUs struct {
 	Each    []gpu.Slot            `json:"each,omitempty"` // with partitions, in the order of their numbers
 }
 
-// ReadKnown reads GPUsFile. A damaged file is ignored: the only loss is a warning.
-func ReadKnown(r host.Root) (k KnownGPUs, err error) {
-	data, err := r.ReadFile(GPUsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return k, nil
-	}
-	if err == nil && json.Unmarshal(data, &k) != nil {
-		return KnownGPUs{}, nil
-	}
-	return k, err
-}
+// knownState is disposable: the only loss is a warning.
+var knownState = statefile.File[KnownGPUs]{Path: GPUsFile, Mode: 0o600, Disposable: true}
+
+// ReadKnown reads GPUsFile.
+func ReadKnown(r host.Root) (KnownGPUs, error) { return knownState.Read(r) }
 
 // ObserveKnown reads the previous GPUs of the unit.
 func (o *Observed) ObserveKnown(r host.Root) (err error) {
@@ -51,13 +44,9 @@ func (k KnownGPUs) Write(r host.Root) error {
 		return err
 	}
 	if k.Runtime == "" {
-		return r.Remove(GPUsFile)
+		return knownState.Remove(r)
 	}
-	data, err := json.Marshal(k)
-	if err != nil {
-		return err
-	}
-	return r.WriteFile(GPUsFile, append(data, '\n'), 0o600)
+	return knownState.Write(r, k)
 }
 
 // update returns the GPUs to record from now on, and the addresses of the missing GPUs.
@@ -136,14 +125,10 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 			missing[i] = pci + " (it hangs, see explain-error 2)"
 		}
 	}
-	count := "1 GPU"
-	if fewer := len(now.PCI) - len(addresses(g.All)); fewer > 1 {
-		count = fmt.Sprintf("%d GPUs", fewer)
-	}
 	g.Warnings = append(g.Warnings, status.Cause{
 		Kind: status.Active,
 		Text: fmt.Sprintf(
 			"%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
-			count, strings.Join(missing, ", "), o.Facts.Unit)})
+			units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"), strings.Join(missing, ", "), o.Facts.Unit)})
 	return now
 }

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"path"
@@ -33,9 +32,8 @@ func (o *Observed) ObserveLinks(r host.Root) {
 // read the leases themselves. The values are only shown to people, so an old or unreadable
 // report is ignored.
 func (o *Observed) observeLeases(h host.Host) {
-	data, err := h.ReadFile(pool.ReportFile)
-	var r pool.Report
-	if o.Config.GPU.Sharing != config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil {
+	r, err := pool.LeaseFile.Read(h.Root)
+	if o.Config.GPU.Sharing != config.Exclusive || err != nil || r.At.IsZero() {
 		return
 	}
 	o.Leases = &r

@@ -2,14 +2,12 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io/fs"
 
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
@@ -33,6 +31,8 @@ type workerLimit struct {
 	Supported bool   `json:"own"`
 }
 
+var limitState = statefile.File[workerLimit]{Path: WorkerLimitFile, Mode: 0o600, Disposable: true}
+
 // observeWorkerLimit runs the installed release once to see whether it can limit its tasks.
 // If that fails, the next hook tries again, and the release is treated as unable until
 // then.
@@ -41,12 +41,13 @@ func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	if o.Config.GPU.Sharing != config.Exclusive || !installed {
 		return nil
 	}
-	data, err := h.ReadFile(WorkerLimitFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	last, err := limitState.Read(h.Root)
+	if err != nil {
 		return jujuerrors.Annotate(err, "cannot observe what the release can limit")
 	}
 	o.LimitRelease = id
-	if json.Unmarshal(data, &o.WorkerLimit) == nil && o.WorkerLimit.Release == id {
+	if last.Release == id {
+		o.WorkerLimit = last
 		return nil
 	}
 	o.WorkerLimit = workerLimit{}
@@ -58,11 +59,11 @@ func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 
 // desireWorkerLimit returns the cache of the release's answer.
 func desireWorkerLimit(o Observed) (p part) {
-	switch data, err := json.Marshal(o.WorkerLimit); {
+	switch data, err := limitState.Encode(o.WorkerLimit); {
 	case err != nil:
 		p.err = err
 	case o.WorkerLimit.Release != "":
-		p.add(resource.File{Path: WorkerLimitFile, Data: append(data, '\n'), Mode: 0o600})
+		p.add(resource.File{Path: WorkerLimitFile, Data: data, Mode: 0o600})
 	case o.Config.GPU.Sharing != config.Exclusive:
 		p.add(resource.Absent{Path: WorkerLimitFile, Why: "GPUs are not leased"})
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/charm/healthcheck"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/status"
@@ -27,20 +27,11 @@ import (
 // observeQuarantine reads the quarantine record. A damaged record is ignored: the watcher
 // recreates it within seconds.
 func (o *Observed) observeQuarantine(r host.Root) (err error) {
-	if o.Quarantine, err = quarantine.Read(r); err != nil && !errors.Is(err, quarantine.ErrDamaged) {
+	if o.Quarantine, err = quarantine.RecordFile.Read(r); err != nil && !errors.Is(err, statefile.ErrDamaged) {
 		return jujuerrors.Annotate(err, "cannot observe which GPUs are withheld")
 	}
-	data, err := r.ReadFile(tagsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return jujuerrors.Annotate(err, "cannot observe which GPUs the tags leave out")
-	}
-	if json.Unmarshal(data, &o.TagState) != nil {
-		o.TagState = tagState{} // at worst the worker restarts too early
-	}
-	return nil
+	o.TagState, err = tagsState.Read(r)
+	return jujuerrors.Annotate(err, "cannot observe which GPUs the tags leave out")
 }
 
 // applyQuarantine finds the quarantined GPUs and the GPUs for the tags, and returns the
@@ -90,7 +81,7 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 		p.err = err
 		return p
 	}
-	p.add(resource.File{Path: tagsFile, Data: append(data, '\n'), Mode: 0o600})
+	p.add(resource.File{Path: tagsFile, Data: data, Mode: 0o600})
 	return p
 }
 
@@ -154,6 +145,9 @@ type tagState struct {
 	Excluded  []string  `json:"out"` // slots
 	ChangedAt time.Time `json:"at"`
 }
+
+// tagsState is disposable: at worst the worker restarts too early.
+var tagsState = statefile.File[tagState]{Path: tagsFile, Mode: 0o600, Disposable: true}
 
 // update returns the chosen GPUs to exclude from the tags. A GPU is excluded if it is
 // quarantined for long. It is excluded at once if no GPU of its architecture is in service,

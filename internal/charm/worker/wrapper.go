@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/oci/engines"
+	"concourse-ci-machine/internal/oci/wrapperfile"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -87,13 +87,12 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 }
 
 func wrapperFile(config oci.Config) (f resource.File, err error) {
-	data, err := json.Marshal(config)
+	data, err := wrapperfile.File.Encode(config)
 	if err == nil {
 		err = oci.CheckConfig(data)
 	}
-	// task-env may hold a secret, so only root can read the file. The wrapper accepts only
-	// files of root.
-	return resource.File{Path: oci.DefaultConfig, Data: append(data, '\n'), Mode: 0o600, Owner: "root"}, err
+	// The wrapper accepts only files of root.
+	return resource.File{Path: wrapperfile.File.Path, Data: data, Mode: wrapperfile.File.Mode, Owner: "root"}, err
 }
 
 // cdiNames returns the names of the chosen GPUs in the wrapper's config: the unique id,

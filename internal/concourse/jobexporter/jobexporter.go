@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/base/wellknown"
 )
@@ -49,7 +50,7 @@ const (
 // version is only for --version and concourse_exporter_info.
 func Run(version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	o, fs, err := parse(args, getenv)
-	return fs.Main(err, intro, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
+	return fs.Main(err, help, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
 		return run(stop, s, version, o)
 	})
 }
@@ -90,13 +91,11 @@ func (p *Poller) follow(stop context.Context, tick <-chan time.Time, reload <-ch
 	}
 }
 
-const intro = `Usage: concourse-exporter [flags]
-
-Serves to Prometheus how the last builds of Concourse's jobs ended. It asks
-Concourse's API on a timer, needs no fly and no root, and ends with the process
-that started it. SIGHUP: log in anew and ask at once.
-
-`
+var help = commandline.Help{
+	Text: "Serves to Prometheus how the last builds of Concourse's jobs ended. It asks Concourse's API on a timer, " +
+		"needs no fly and no root, and ends with the process that started it. SIGHUP: log in anew and ask at once.",
+	Examples: []string{"concourse-exporter --credentials-file=/etc/concourse-exporter.json"},
+}
 
 // options holds the command line.
 type options struct {
@@ -136,12 +135,12 @@ func parse(args []string, getenv func(string) string) (options, *metricsserver.F
 	case o.credentials == "":
 		return o, fs, fmt.Errorf("no --credentials-file given")
 	case o.interval < minInterval:
-		return o, fs, fmt.Errorf("invalid value %s for flag -poll.interval: at least %s", o.interval, minInterval)
+		return o, fs, fmt.Errorf("invalid value %s for flag --poll.interval: at least %s", o.interval, minInterval)
 	case o.timeout < minTimeout || o.timeout > o.interval:
-		return o, fs, fmt.Errorf("invalid value %s for flag -poll.timeout: from %s to -poll.interval, which is %s",
+		return o, fs, fmt.Errorf("invalid value %s for flag --poll.timeout: from %s to --poll.interval, which is %s",
 			o.timeout, minTimeout, o.interval)
 	case o.keepFor < 0:
-		return o, fs, fmt.Errorf("invalid value %s for flag -poll.keep: at least 0s", o.keepFor)
+		return o, fs, fmt.Errorf("invalid value %s for flag --poll.keep: at least 0s", o.keepFor)
 	}
 	return o, fs, nil
 }

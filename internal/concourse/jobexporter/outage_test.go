@@ -137,7 +137,7 @@ func TestFailuresByKind(t *testing.T) {
 	}
 }
 
-// A compressed megabyte can be a gigabyte of answer.
+// A compressed megabyte can be a units.GB of answer.
 func TestAnswerWithoutEndIsCutOff(t *testing.T) {
 	b := newBed(t)
 	b.web.Set(func(s *atctest.Server) {

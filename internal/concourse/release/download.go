@@ -2,7 +2,6 @@ package release
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/statefile"
 )
 
 const (
@@ -86,7 +86,7 @@ func (r Release) removeOtherDownloads(root host.Root) error {
 	mine := downloadDir + "/" + r.name()
 	for _, f := range found {
 		switch f {
-		case mine, mine + ".part", mine + ".part.json", mine + ".sha256", r.refusalFile():
+		case mine, mine + ".part", mine + ".part.json", mine + ".sha256", r.refusalFile().Path:
 		default:
 			if err := os.RemoveAll(root.Path(f)); err != nil {
 				return err
@@ -190,6 +190,10 @@ type partial struct {
 	Validator string `json:"validator"` // a strong ETag, otherwise Last-Modified
 }
 
+func partialFile(part string) statefile.File[partial] {
+	return statefile.File[partial]{Path: part + ".json", Mode: 0o600, Disposable: true}
+}
+
 // fetch makes one attempt to complete the file part.
 func (r Install) fetch(ctx context.Context, root host.Root, u *url.URL, part string) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -213,11 +217,8 @@ func (r Install) fetch(ctx context.Context, root host.Root, u *url.URL, part str
 		return errors.Join(retryable{fmt.Errorf("the file on the server has changed")}, root.Remove(part))
 	default:
 		from, flags = 0, flags|os.O_TRUNC
-		note, err := json.Marshal(partial{URL: u.Redacted(), Validator: validator(resp.Header)})
-		if err != nil {
-			return err
-		}
-		if err := root.WriteFile(part+".json", note, 0o600); err != nil {
+		note := partial{URL: u.Redacted(), Validator: validator(resp.Header)}
+		if err := partialFile(part).Write(root, note); err != nil {
 			return err
 		}
 	}
@@ -277,9 +278,8 @@ func (r Install) receive(ctx context.Context, f io.Writer, body io.Reader, have,
 
 // resumeAt returns the size of an earlier attempt's file, and the headers to resume it.
 func resumeAt(root host.Root, u *url.URL, part string) (int64, http.Header) {
-	var note partial
-	data, err := root.ReadFile(part + ".json")
-	if err != nil || json.Unmarshal(data, &note) != nil || note.URL != u.Redacted() || note.Validator == "" {
+	note, err := partialFile(part).Read(root)
+	if err != nil || note.URL != u.Redacted() || note.Validator == "" {
 		return 0, nil
 	}
 	st, err := root.Lstat(part)

@@ -1,10 +1,8 @@
 package release
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -175,7 +173,7 @@ func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o ori
 	if err := h.WriteFile(dir+"/VERSION", []byte(o.Version+"\n"), 0o644); err != nil {
 		return err
 	}
-	if err := writeOrigin(h.Root, dir, o); err != nil {
+	if err := originFile(dir).Write(h.Root, o); err != nil {
 		return err
 	}
 	if err := syncTree(h.Path(dir)); err != nil {
@@ -212,14 +210,6 @@ func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error
 		return "", problem("bin/concourse --version prints no version")
 	}
 	return version, nil
-}
-
-func writeOrigin(root host.Root, dir string, o origin) error {
-	data, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	return root.WriteFile(path.Join(dir, originName), append(bytes.TrimSpace(data), '\n'), 0o644)
 }
 
 // syncTree makes the names of a tree durable. The contents of files were synced when they

@@ -152,6 +152,6 @@ func note(root host.Root, t target) plan.Plan {
 	}
 	return plan.Plan{{Op: "note that the attached release is " + t.id,
 		Why: "the file's date changed, its content did not", Do: func(context.Context) error {
-			return writeOrigin(root, path.Join(Dir, t.id), t.from)
+			return originFile(path.Join(Dir, t.id)).Write(root, t.from)
 		}}}
 }

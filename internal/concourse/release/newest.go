@@ -14,6 +14,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -56,7 +57,7 @@ type newestAnswer struct {
 // decides (D14).
 func Newest(ctx context.Context, h host.Host, q NewestQuery) (version, remark string) {
 	have := cmp.Or(q.Installed, TestedVersion)
-	a := readNewest(h.Root)
+	a, _ := newestState.Read(h.Root) // an unreadable answer is requested again
 	age := h.Now().Sub(a.Asked)
 	if !q.Offline && (age < 0 || age >= newestEvery || a.Asker != q.asker()) {
 		a = q.ask(ctx, h, a)
@@ -74,14 +75,7 @@ func Newest(ctx context.Context, h host.Host, q NewestQuery) (version, remark st
 	return a.Version, ""
 }
 
-// readNewest returns the zero value if the answer is missing or unreadable.
-func readNewest(root host.Root) (a newestAnswer) {
-	data, err := root.ReadFile(NewestFile)
-	if err != nil || json.Unmarshal(data, &a) != nil {
-		return newestAnswer{}
-	}
-	return a
-}
+var newestState = statefile.File[newestAnswer]{Path: NewestFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
 
 // ask records the request before it sends it, so that a killed run counts as a request.
 func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newestAnswer {
@@ -110,14 +104,7 @@ func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newes
 }
 
 func writeNewest(root host.Root, a newestAnswer) error {
-	data, err := json.Marshal(a)
-	if err == nil {
-		err = root.MkdirAll(wellknown.StateDir, 0o700)
-	}
-	if err == nil {
-		err = root.WriteFile(NewestFile, append(data, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := newestState.Write(root, a); err != nil {
 		return fmt.Errorf("cannot keep the newest version: %w", err)
 	}
 	return nil

@@ -1,10 +1,10 @@
 package release
 
 import (
-	"encoding/json"
 	"errors"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 )
 
 // refusal records a verified download that has another version than its name. Its digest
@@ -15,16 +15,14 @@ type refusal struct {
 	Version string `json:"version"` // the actual version
 }
 
-func (r Release) refusalFile() string { return downloadDir + "/" + r.name() + ".refused.json" }
+func (r Release) refusalFile() statefile.File[refusal] {
+	return statefile.File[refusal]{Path: downloadDir + "/" + r.name() + ".refused.json", Mode: 0o600, Disposable: true}
+}
 
 // refuse records that the tarball with that digest has another version, and removes it. The
 // record comes first: if a run is killed after it, the next run only unpacks once more.
 func (r Release) refuse(root host.Root, sum, version string) error {
-	data, err := json.Marshal(refusal{SHA256: sum, Version: version})
-	if err != nil {
-		return err
-	}
-	if err := root.WriteFile(r.refusalFile(), append(data, '\n'), 0o600); err != nil {
+	if err := r.refusalFile().Write(root, refusal{SHA256: sum, Version: version}); err != nil {
 		return err
 	}
 	tarball := downloadDir + "/" + r.name()
@@ -35,9 +33,8 @@ func (r Release) refuse(root host.Root, sum, version string) error {
 // the stored checksum, so that the next run requests it again and notices another tarball
 // on the mirror.
 func (r Release) refusedBefore(root host.Root, sum string) error {
-	var k refusal
-	data, err := root.ReadFile(r.refusalFile())
-	if err != nil || json.Unmarshal(data, &k) != nil || k.SHA256 != sum {
+	k, err := r.refusalFile().Read(root)
+	if err != nil || k.SHA256 != sum {
 		return nil // an unreadable record costs one download
 	}
 	return errors.Join(&VersionError{Path: r.name(), Want: r.Version, Got: k.Version},

@@ -2,12 +2,12 @@ package release
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -23,11 +23,13 @@ type Failed struct {
 	Previous string `json:"previous"` // id of the release to roll back to, or ""
 }
 
+var failedState = statefile.File[Failed]{Path: failedFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
+
 // readFailed returns the failed release, or the zero value. An unreadable record is
 // ignored, because it must not prevent the unit from running a release.
-func readFailed(root host.Root) (f Failed) {
-	data, err := root.ReadFile(failedFile)
-	if err != nil || json.Unmarshal(data, &f) != nil || !plainName(f.ID) {
+func readFailed(root host.Root) Failed {
+	f, err := failedState.Read(root)
+	if err != nil || !plainName(f.ID) {
 		return Failed{}
 	}
 	return f
@@ -43,13 +45,7 @@ func MarkFailed(root host.Root, id, version, why string) error {
 	} else if before := readFailed(root); before.ID == id {
 		f.Previous = before.Previous
 	}
-	data, err := json.Marshal(f)
-	if err == nil {
-		err = root.MkdirAll(wellknown.StateDir, 0o700)
-	}
-	if err == nil {
-		err = root.WriteFile(failedFile, append(data, '\n'), 0o600)
-	}
+	err := failedState.Write(root, f)
 	if err == nil {
 		err = syncDir(root.Path(wellknown.StateDir))
 	}
@@ -152,9 +148,9 @@ func (e *DowngradeError) Remedy() string {
 
 // complete returns the record of the release id if the release is complete.
 func complete(root host.Root, id string) (origin, bool) {
-	data, err := root.ReadFile(path.Join(Dir, id, originName))
-	o := origin{ID: id}
-	if err != nil || json.Unmarshal(data, &o) != nil || CheckVersion(o.Version) != nil {
+	o, err := originFile(path.Join(Dir, id)).Read(root)
+	o.ID = id
+	if err != nil || CheckVersion(o.Version) != nil {
 		return origin{}, false
 	}
 	return o, true

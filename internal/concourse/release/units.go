@@ -2,7 +2,6 @@ package release
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/statefile"
 )
 
 const (
@@ -42,27 +42,21 @@ func (r Release) claim(h host.Host, required map[string]bool) (plan.Plan, error)
 	want := unitRecord{Unit: r.Unit, Releases: names(required), Seen: h.Now().UTC()}
 	file := UnitRecord(r.Unit)
 	why := "missing"
-	data, err := h.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot compare %s: %w", file, err)
-	}
-	if err == nil {
-		have, perr := parseRecord(data)
-		if perr != nil || !slices.Equal(have.Releases, want.Releases) {
-			why = "names others"
-		} else if want.Seen.Sub(have.Seen).Abs() < recordRenewed {
-			return nil, nil
-		} else {
-			why = "older than a day"
-		}
+	have, err := recordFile(file).Read(h.Root)
+	switch {
+	case err != nil && !errors.Is(err, statefile.ErrDamaged):
+		return nil, err
+	case !h.Exists(file):
+	case err != nil || !slices.Equal(have.Releases, want.Releases):
+		why = "names others"
+	case want.Seen.Sub(have.Seen).Abs() < recordRenewed:
+		return nil, nil
+	default:
+		why = "older than a day"
 	}
 	return plan.Plan{{Op: fmt.Sprintf("note in %s that this unit needs %s", file,
 		strings.Join(want.Releases, ", ")), Why: why, Do: func(context.Context) error {
-		data, err := json.Marshal(want)
-		if err != nil {
-			return err
-		}
-		return h.WriteFile(file, append(data, '\n'), 0o644)
+		return recordFile(file).Write(h.Root, want)
 	}}}, nil
 }
 
@@ -79,14 +73,7 @@ func (r Release) needed(h host.Host) (func(id string) bool, error) {
 		if strings.HasPrefix(e.Name(), ".") || file == UnitRecord(r.Unit) {
 			continue
 		}
-		data, err := h.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		var u unitRecord
-		if err == nil {
-			u, err = parseRecord(data)
-		}
+		u, err := recordFile(file).Read(h.Root)
 		if err != nil {
 			if st, serr := h.Lstat(file); serr == nil && h.Now().Sub(st.ModTime()) > recordStale {
 				continue
@@ -103,17 +90,18 @@ func (r Release) needed(h host.Host) (func(id string) bool, error) {
 	return func(id string) bool { return named[id] }, nil
 }
 
-// parseRecord parses the record of another unit.
-func parseRecord(data []byte) (u unitRecord, err error) {
-	if err := json.Unmarshal(data, &u); err != nil {
-		return u, err
-	}
+// recordFile declares the record of a unit, which may be another one.
+func recordFile(path string) statefile.File[unitRecord] {
+	return statefile.File[unitRecord]{Path: path, Mode: 0o644, Valid: unitRecord.valid}
+}
+
+func (u unitRecord) valid() error {
 	for _, id := range u.Releases {
 		if !plainName(id) {
-			return u, fmt.Errorf("%q is no release", id)
+			return fmt.Errorf("%q is no release", id)
 		}
 	}
-	return u, nil
+	return nil
 }
 
 func names(set map[string]bool) []string {

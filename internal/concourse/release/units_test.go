@@ -231,7 +231,7 @@ func FuzzUnitRecord(f *testing.F) {
 	f.Add([]byte(`{"unit":"worker/7","releases":["8.2.3"],"seen":"2026-01-02T03:04:05Z"}`))
 	f.Add([]byte(`{"releases":["../.."]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		u, err := parseRecord(data)
+		u, err := recordFile("/x").Decode(data)
 		for _, id := range u.Releases {
 			if err == nil && !plainName(id) {
 				t.Fatal(id)

@@ -3,7 +3,6 @@ package release
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 )
 
 // isVersion accepts x.y.z of numbers without leading zeros, with at most six digits. It is
@@ -104,6 +104,10 @@ func ToolVersion(ctx context.Context, h host.Host, name string) string {
 // and is never removed.
 const originName = ".origin.json"
 
+func originFile(dir string) statefile.File[origin] {
+	return statefile.File[origin]{Path: path.Join(dir, originName), Mode: 0o644}
+}
+
 // origin holds the content of that record. File, Size and Modified describe an attached
 // resource. While they are unchanged, its SHA-256 is not computed again.
 type origin struct {
@@ -144,14 +148,12 @@ func releases(r host.Root) ([]origin, error) {
 		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		data, err := r.ReadFile(path.Join(Dir, e.Name(), originName))
-		if errors.Is(err, fs.ErrNotExist) {
+		file := originFile(path.Join(Dir, e.Name()))
+		if !r.Exists(file.Path) {
 			continue
 		}
-		o := origin{ID: e.Name()}
-		if err == nil {
-			err = json.Unmarshal(data, &o)
-		}
+		o, err := file.Read(r)
+		o.ID = e.Name()
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the record of release %s: %w", e.Name(), err)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -37,12 +38,12 @@ func Summary(r Report) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	text, noun := count(len(gpus), "GPU", "GPUs"), ""
+	text, noun := units.Count(len(gpus), "GPU"), ""
 	switch all := len(r.GPUs); {
 	case all == 0:
 		return "No GPU"
 	case all > len(gpus):
-		text, noun = count(all, "partition", "partitions")+" of "+text, "of them "
+		text, noun = units.Count(all, "partition")+" of "+text, "of them "
 	}
 	return text + ": " + strings.Join(parts, ", ") + excludedText(r.GPUs, noun)
 }

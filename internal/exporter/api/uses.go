@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/usage"
 )
 
@@ -22,7 +23,7 @@ type Use struct {
 
 // Text returns all but the name in one line.
 func (u Use) Text() string {
-	parts := []string{count(u.Processes, "process", "processes"), u.Memory, u.Engines}
+	parts := []string{units.Count(u.Processes, "process"), u.Memory, u.Engines}
 	if u.Units != "" {
 		parts = append(parts, u.Units+" compute units")
 	}
@@ -46,7 +47,7 @@ func UsesOf(s Status, at time.Time) []Use {
 			use.Name = "unknown"
 		}
 		if l.Since != nil {
-			use.Lease = span(at.Sub(*l.Since))
+			use.Lease = units.Duration(at.Sub(*l.Since))
 		}
 		if l.Doubt != "" {
 			use.Lease += ", in doubt"
@@ -94,7 +95,7 @@ func memoryText(by map[string]float64) string {
 	var parts []string
 	for _, kind := range []string{"vram", "gtt", "kfd", "cpu"} {
 		if by[kind] > 0 {
-			parts = append(parts, bytesText(by[kind])+" "+kind)
+			parts = append(parts, units.Bytes(by[kind])+" "+kind)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -103,37 +104,11 @@ func memoryText(by map[string]float64) string {
 func enginesText(u User) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(u.Engines)) {
-		seconds := span(time.Duration(u.Engines[name] * float64(time.Second)))
+		seconds := units.Duration(time.Duration(u.Engines[name] * float64(time.Second)))
 		if busy, ok := u.Busy[name]; ok {
 			seconds = fmt.Sprintf("%.0f %% (%s)", busy*100, seconds)
 		}
 		parts = append(parts, name+" "+seconds)
 	}
 	return strings.Join(parts, ", ")
-}
-
-func bytesText(n float64) string {
-	for _, unit := range []string{"B", "KiB", "MiB"} {
-		if n < 1024 {
-			return fmt.Sprintf("%.0f %s", n, unit)
-		}
-		n /= 1024
-	}
-	return fmt.Sprintf("%.1f GiB", n)
-}
-
-// span formats a duration: below a minute with tenths of a second, otherwise in whole
-// seconds.
-func span(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1fs", max(0, d.Seconds()))
-	}
-	return d.Truncate(time.Second).String()
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/gpu/reading"
 )
 
@@ -26,19 +27,19 @@ var hangTexts = [...]string{" timeout, signaled seq=", "GPU reset begin!", "GPU 
 	"GPU reset end with ret ="}
 
 // find returns the reports about a GPU, the zero value if the log has none.
-func (k *kernelLog) find(pci string) reading.Seen {
+func (k *kernelLog) find(address string) reading.Seen {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.last[pci]
+	return k.last[address]
 }
 
 // record adds one record of /dev/kmsg.
 func (k *kernelLog) record(text string, now time.Time) {
 	note := func(s *reading.Seen) { s.Logged = now }
-	pci, ok := hungDevice(text)
+	address, ok := hungDevice(text)
 	if !ok {
 		var number int
-		if pci, number, ok = xidOf(text); !ok || xids[number] == nil {
+		if address, number, ok = xidOf(text); !ok || xids[number] == nil {
 			return
 		}
 		note = func(s *reading.Seen) { xids[number](s, now) }
@@ -48,26 +49,26 @@ func (k *kernelLog) record(text string, now time.Time) {
 	if k.last == nil {
 		k.last = map[string]reading.Seen{}
 	}
-	if s, known := k.last[pci]; known || len(k.last) < 1024 {
+	if s, known := k.last[address]; known || len(k.last) < 1024 {
 		note(&s)
-		k.last[pci] = s
+		k.last[address] = s
 	}
 }
 
 // hungDevice finds the GPU in "4,812,93847562,-;amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0
 // timeout, signaled seq=17" (Documentation/ABI/testing/dev-kmsg). A record that a process
 // wrote has another prefix and is ignored.
-func hungDevice(record string) (pci string, ok bool) {
+func hungDevice(record string) (address string, ok bool) {
 	prefix, text, found := strings.Cut(record, ";")
 	text, _, _ = strings.Cut(text, "\n")
 	rest, driver := strings.CutPrefix(text, "amdgpu ")
-	pci, _, named := strings.Cut(rest, ": ")
-	if !found || !driver || !named || !isPCI(pci) || !fromKernelItself(prefix) {
+	address, _, named := strings.Cut(rest, ": ")
+	if !found || !driver || !named || !pci.IsFull(address) || !fromKernelItself(prefix) {
 		return "", false
 	}
 	for _, t := range hangTexts {
 		if strings.Contains(rest, t) {
-			return pci, true
+			return address, true
 		}
 	}
 	return "", false
@@ -78,14 +79,6 @@ func hungDevice(record string) (pci string, ok bool) {
 func fromKernelItself(prefix string) bool {
 	first, _, _ := strings.Cut(prefix, ",")
 	return len(first) == 1 && first[0] >= '0' && first[0] <= '7'
-}
-
-// isPCI reports whether s is an address such as 0000:03:00.0.
-func isPCI(s string) bool {
-	domain, rest, ok1 := strings.Cut(s, ":")
-	bus, slot, ok2 := strings.Cut(rest, ":")
-	return ok1 && ok2 && len(domain) >= 4 && len(domain) <= 8 && len(bus) == 2 && len(slot) == 4 && slot[2] == '.' &&
-		strings.Trim(domain+bus+slot, "0123456789abcdef.") == ""
 }
 
 // follow reads new records until the context is done. Most containers may not read the log
@@ -146,12 +139,12 @@ func uncorrectable(s *reading.Seen, _ time.Time) { s.Errors.Uncorrectable++ }
 
 // xidOf finds GPU and number in "3,1207,93847562,-;NVRM: Xid (PCI:0000:0a:00): 79,
 // pid=...". The address lacks the function, which is 0 for a GPU.
-func xidOf(record string) (pci string, number int, ok bool) {
+func xidOf(record string) (address string, number int, ok bool) {
 	prefix, text, _ := strings.Cut(record, ";")
 	rest, xid := strings.CutPrefix(text, "NVRM: Xid (PCI:")
 	slot, rest, closed := strings.Cut(rest, "): ")
 	digits, _, _ := strings.Cut(rest, ",")
 	n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 16)
-	pci = strings.ToLower(slot) + ".0"
-	return pci, int(n), xid && closed && err == nil && isPCI(pci) && fromKernelItself(prefix)
+	address = strings.ToLower(slot) + ".0"
+	return address, int(n), xid && closed && err == nil && pci.IsFull(address) && fromKernelItself(prefix)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -69,8 +70,8 @@ func TestXidsAreNotCountedTwice(t *testing.T) {
 func FuzzXid(f *testing.F) {
 	f.Add(xidRecord("0000:0a:00", "79, pid=1122, GPU has fallen off the bus."))
 	f.Fuzz(func(t *testing.T, record string) {
-		if pci, number, ok := xidOf(record); ok {
-			require.True(t, isPCI(pci))
+		if address, number, ok := xidOf(record); ok {
+			require.True(t, pci.IsFull(address))
 			require.GreaterOrEqual(t, number, 0)
 		}
 	})

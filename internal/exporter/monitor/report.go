@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
@@ -48,16 +48,16 @@ func (m *Monitor) readReport(name, path string) []byte {
 }
 
 // decodeReport decodes a report. It returns nil without data or if they are damaged.
-func decodeReport[T any](m *Monitor, name string, data []byte) *T {
+func decodeReport[T any](m *Monitor, name string, f statefile.File[T], data []byte) *T {
 	if data == nil {
 		return nil
 	}
-	r := new(T)
-	if json.Unmarshal(data, r) != nil {
+	r, err := f.Decode(data)
+	if err != nil {
 		m.count("", reading.Failure{File: name, Errno: damaged})
 		return nil
 	}
-	return r
+	return &r
 }
 
 // cachedReport decodes a report once, as long as its file stays the same.
@@ -67,12 +67,12 @@ type cachedReport[T any] struct {
 	decoded *T
 }
 
-func (k *cachedReport[T]) read(m *Monitor, name, path string) *T {
-	data := m.readReport(name, path)
+func (k *cachedReport[T]) read(m *Monitor, name string, f statefile.File[T]) *T {
+	data := m.readReport(name, f.Path)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.decoded == nil || !bytes.Equal(data, k.data) {
-		k.data, k.decoded = data, decodeReport[T](m, name, data)
+		k.data, k.decoded = data, decodeReport(m, name, f, data)
 	}
 	return k.decoded
 }
@@ -82,7 +82,7 @@ func (m *Monitor) nvidiaReport() *nvidiagpu.Report {
 	if m.options.NVIDIA == "" {
 		return nil
 	}
-	return m.nvidia.read(m, "nvidia", m.options.NVIDIA)
+	return m.nvidia.read(m, "nvidia", nvidiagpu.ReportFile(m.options.NVIDIA))
 }
 
 // readLeases reads the report of the leases for a snapshot.
@@ -90,7 +90,7 @@ func (m *Monitor) readLeases() *pool.Report {
 	if m.options.Leases == "" {
 		return nil
 	}
-	return decodeReport[pool.Report](m, "leases", m.readReport("leases", m.options.Leases))
+	return decodeReport(m, "leases", pool.LeaseFile, m.readReport("leases", m.options.Leases))
 }
 
 // readService reads the record of quarantined GPUs for a snapshot. The record is valid at
@@ -99,5 +99,5 @@ func (m *Monitor) readService() *quarantine.Record {
 	if m.options.Service == "" {
 		return nil
 	}
-	return decodeReport[quarantine.Record](m, "service", m.readReport("service", m.options.Service))
+	return decodeReport(m, "service", quarantine.RecordFile, m.readReport("service", m.options.Service))
 }

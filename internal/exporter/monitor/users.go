@@ -2,11 +2,11 @@ package monitor
 
 import (
 	"context"
-	"encoding/json"
 	"sync/atomic"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
 )
@@ -61,12 +61,17 @@ func (m *Monitor) lastUsers() *usage.Result {
 	}
 	r := m.users.scanner.Last()
 	if m.options.UsageReport != "" {
-		r = m.users.report.read(m, "usage", m.options.UsageReport)
+		r = m.users.report.read(m, "usage", usersFile(m.options.UsageReport))
 	}
 	if r == nil || m.now().Sub(r.At).Abs() > m.users.maxAge {
 		return nil
 	}
 	return r
+}
+
+// usersFile declares the report of the users of the GPUs.
+func usersFile(path string) statefile.File[usage.Result] {
+	return statefile.File[usage.Result]{Path: path, Mode: 0o644}
 }
 
 // ScanUsers scans the users of the GPUs once, for a program that does not Watch.
@@ -86,9 +91,5 @@ func (m *Monitor) ReportUsers(ctx context.Context, path string) error {
 	if r == before {
 		return nil
 	}
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return m.root.WriteFile(path, append(data, '\n'), 0o644)
+	return usersFile(path).Write(m.root, *r)
 }

@@ -2,6 +2,7 @@ package amd
 
 import (
 	"cmp"
+	"concourse-ci-machine/internal/base/units"
 	"fmt"
 	"slices"
 	"strings"
@@ -316,8 +317,8 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 			"boot a kernel whose headers apt has: sudo apt-get update && sudo apt-get install linux-generic, "+
 				"then juju ssh "+w.unit()+" sudo reboot")
 	case w.MinDisk > 0 && f.Disk < w.MinDisk:
-		return refuse(StateNone, fmt.Sprintf("%.1f GB are free on /, and preflight-limits has disk=%d",
-			float64(f.Disk)/gigabyte, w.MinDisk/gigabyte),
+		return refuse(StateNone, fmt.Sprintf("%s are free on /, and preflight-limits has disk=%d",
+			units.FormatGB(f.Disk), w.MinDisk/units.GB),
 			"make room: sudo apt-get clean; see what is large with sudo du -xh --max-depth=2 / | sort -h | tail",
 			"or lower the bar: "+w.setCommand("preflight-limits=disk=<GB>"))
 	}

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"concourse-ci-machine/internal/base/units"
 	"github.com/stretchr/testify/require"
 )
 
 func defaults() Wanted {
-	return Wanted{App: "rocm-worker", Unit: "rocm-worker/0", InstallDriver: DriverAuto, DeviceMode: ModeGroup, MinDisk: 20 * gigabyte}
+	return Wanted{App: "rocm-worker", Unit: "rocm-worker/0", InstallDriver: DriverAuto, DeviceMode: ModeGroup, MinDisk: 20 * units.GB}
 }
 
 const testKernel = "6.8.0-52-generic"
@@ -21,7 +22,7 @@ const testKernel = "6.8.0-52-generic"
 func fresh() DriverFacts {
 	return DriverFacts{Machine: noble(""), Kind: Metal, Kernel: testKernel, BootID: "b1",
 		Headers: Headers{Present: true, Package: "linux-headers-" + testKernel},
-		GPUs:    []PCIGPU{{PCI: "0000:03:00.0", Device: 0x744c, Family: Radeon}}, Disk: 100 * gigabyte, Memory: 64 * gigabyte, CPUs: 8}
+		GPUs:    []PCIGPU{{PCI: "0000:03:00.0", Device: 0x744c, Family: Radeon}}, Disk: 100 * units.GB, Memory: 64 * units.GB, CPUs: 8}
 }
 
 const (

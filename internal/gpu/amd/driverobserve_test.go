@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -44,7 +45,7 @@ func TestDriverFactsOfMachines(t *testing.T) {
 			f, err := ObserveDriver(context.Background(), host.Host{Root: r, Runner: run, Clock: hosttest.Clock{T: hosttest.Now}}, m)
 			require.NoError(t, err)
 			require.Positive(t, f.Disk) // the test machine's own
-			f.Disk = 100 * gigabyte
+			f.Disk = 100 * units.GB
 			var b strings.Builder
 			require.NoError(t, f.Print(&b))
 			require.NoError(t, Decide(f, defaults()).Print(&b))

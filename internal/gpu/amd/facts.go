@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"concourse-ci-machine/internal/base/units"
 	"fmt"
 	"io"
 	"strings"
@@ -160,9 +161,7 @@ func (f DriverFacts) OwnsDriver() bool {
 	return false
 }
 
-const (
-	gigabyte = 1_000_000_000 // bytes, as disks are sold
-)
+const ()
 
 // The apt sources that the charm creates for AMD's driver and user space.
 const (
@@ -185,8 +184,7 @@ func (f DriverFacts) Print(w io.Writer) error {
 		}
 	}
 	line("machine", "%s, %s %s on %s, kernel %s", what, f.Distro, f.Series, f.Arch, f.Kernel)
-	line("resources", "%d CPUs, %.1f GB memory, %.1f GB free on /", f.CPUs, float64(f.Memory)/gigabyte,
-		float64(f.Disk)/gigabyte)
+	line("resources", "%d CPUs, %s memory, %s free on /", f.CPUs, units.FormatGB(f.Memory), units.FormatGB(f.Disk))
 	for _, g := range f.GPUs {
 		family, driver := g.Family, g.Driver
 		if family == Unknown {

@@ -1,13 +1,11 @@
 package amd
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -19,16 +17,11 @@ type reboot struct {
 	Boot   string `json:"boot"` // /proc/sys/kernel/random/boot_id at the request
 }
 
-// readReboots fails on a damaged file, because a second reboot could not be detected
-// without it.
-func readReboots(r host.Root) (all []reboot, err error) {
-	data, err := r.ReadFile(RebootFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &all)
-	}
+// rebootFile is not disposable, because a second reboot could not be detected without it.
+var rebootFile = statefile.File[[]reboot]{Path: RebootFile, Mode: 0o600}
+
+func readReboots(r host.Root) ([]reboot, error) {
+	all, err := rebootFile.Read(r)
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell what this machine was rebooted for: %w; look at %s and remove it", err,
 			RebootFile)
@@ -53,11 +46,7 @@ func RebootDue(r host.Root, reason, bootID string) (bool, error) {
 			return false, nil
 		}
 	}
-	data, err := json.Marshal(append(all, reboot{reason, bootID}))
-	if err == nil {
-		err = r.WriteFile(RebootFile, append(data, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := rebootFile.Write(r, append(all, reboot{reason, bootID})); err != nil {
 		return false, fmt.Errorf("cannot reboot: the attempt can't be noted: %w", err)
 	}
 	return true, nil
@@ -65,7 +54,7 @@ func RebootDue(r host.Root, reason, bootID string) (bool, error) {
 
 // ClearReboots removes the record when no reboot is needed, so that the same reason gets
 // another attempt later.
-func ClearReboots(r host.Root) error { return r.Remove(RebootFile) }
+func ClearReboots(r host.Root) error { return rebootFile.Remove(r) }
 
 // RebootPending returns the status text while a reboot is needed and not requested, or did
 // not help.

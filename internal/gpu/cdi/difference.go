@@ -11,6 +11,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -103,7 +104,7 @@ func kindOf(name string) string {
 	switch {
 	case strings.HasPrefix(name, "GPU-"):
 		return byID
-	case wellknown.PCIOf(name) != "":
+	case pci.OfSlot(name) != "":
 		return bySlot
 	}
 	return byIndex

@@ -10,7 +10,8 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/base/pci"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu"
 )
 
@@ -104,7 +105,7 @@ func List(s *specs.Spec) []Listed {
 		if d.Name == All {
 			continue
 		}
-		one := Listed{Name: Kind + "=" + d.Name, PCI: wellknown.PCIOf(d.Name)}
+		one := Listed{Name: Kind + "=" + d.Name, PCI: pci.OfSlot(d.Name)}
 		for _, n := range d.ContainerEdits.DeviceNodes {
 			one.Nodes = append(one.Nodes, n.Path)
 		}
@@ -122,11 +123,7 @@ func List(s *specs.Spec) []Listed {
 // WriteList writes the names as `amd-ctk cdi list` does: each GPU's render nodes below it,
 // cards left out.
 func WriteList(w io.Writer, list []Listed) error {
-	s := "s"
-	if len(list) == 1 {
-		s = ""
-	}
-	text := fmt.Sprintf("Found %d AMD GPU device%s\n", len(list), s)
+	text := fmt.Sprintf("Found %s\n", units.Count(len(list), "AMD GPU device"))
 	if len(list) > 0 {
 		text += Kind + "=" + All + "\n"
 	}

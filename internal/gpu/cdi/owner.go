@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/wellknown"
 )
@@ -46,7 +47,7 @@ func own(r host.Root) (there, own bool, err error) {
 		return true, false, nil
 	}
 	for _, d := range spec.Devices {
-		if _, older := d.Annotations[wellknown.PCIAnnotation]; older || wellknown.PCIOf(d.Name) != "" {
+		if _, older := d.Annotations[wellknown.PCIAnnotation]; older || pci.OfSlot(d.Name) != "" {
 			return true, true, nil
 		}
 	}

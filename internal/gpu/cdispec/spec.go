@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/base/rawjson"
 	"concourse-ci-machine/internal/base/wellknown"
 )
@@ -83,7 +84,7 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 		if d.PCI, err = annotations.StringOf(wellknown.PCIAnnotation); err != nil {
 			return "", fmt.Errorf("device %s: %w", d.Name, err)
 		}
-		d.PCI = cmp.Or(d.PCI, wellknown.PCIOf(d.Name))
+		d.PCI = cmp.Or(d.PCI, pci.OfSlot(d.Name))
 		if d.edits, err = v.Member("containerEdits", rawjson.Object); err != nil {
 			return "", fmt.Errorf("device %s: %w", d.Name, err)
 		}

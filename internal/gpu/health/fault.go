@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -94,17 +95,17 @@ func (f Fault) Text() string {
 			return "does not answer (no file gives a value)"
 		}
 		if f.Value > 0 {
-			return "does not answer (" + plural(f.Value, "file") + " that did before, " + f.File + " for one)"
+			return "does not answer (" + units.Count(int(f.Value), "file") + " that did before, " + f.File + " for one)"
 		}
 		return "does not answer (reading " + f.File + " does not end)"
 	case UncorrectableErrors:
-		return plural(f.Value, "uncorrectable error")
+		return units.Count(int(f.Value), "uncorrectable error")
 	case BadPages:
-		return plural(f.Value, "bad memory page")
+		return units.Count(int(f.Value), "bad memory page")
 	case DeferredErrors:
-		return plural(f.Value, "deferred error")
+		return units.Count(int(f.Value), "deferred error")
 	case CorrectableErrors:
-		return plural(f.Value, "correctable error")
+		return units.Count(int(f.Value), "correctable error")
 	case Hot:
 		return fmt.Sprintf("%s at %.0f of %.0f °C", f.Component, f.Value, f.Limit)
 	case Throttled:
@@ -152,13 +153,6 @@ func (j Judgement) Reason() string {
 		b.WriteString(string(c))
 	}
 	return b.String()
-}
-
-func plural(n float64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%.0f %ss", n, what)
 }
 
 // Explanation explains an error in short. The command `dispatch explain` has the whole text

@@ -114,7 +114,7 @@ func TestMachineThatCannotBeReadChangesNothing(t *testing.T) {
 	p, _, w, log := unit(t)
 	hosttest.Put(t, p.root, oci.DefaultConfig, "{")
 	turn(t, p)
-	require.Contains(t, p.trouble(), "cannot decode /etc/concourse-ci-machine/wrapper.json")
+	require.Contains(t, p.trouble(), "cannot read /etc/concourse-ci-machine/wrapper.json")
 	require.Empty(t, w.lists)
 	exclusive(t, p.root, 1)
 	turn(t, p)
@@ -152,12 +152,12 @@ func TestCommandLine(t *testing.T) {
 		code int
 		out  string
 	}{
-		{[]string{"--help"}, 0, "usage: gpu-device-plugin [flags]"},
+		{[]string{"--help"}, 0, "Usage: gpu-device-plugin [flags]"},
 		{[]string{"--version"}, 0, "gpu-device-plugin 1\n"},
-		{[]string{"--devices=env"}, 2, `invalid value "env" for flag -devices: auto, cdi, nodes`},
+		{[]string{"--devices=env"}, 2, `invalid value "env" for flag --devices: auto, cdi, nodes`},
 		{[]string{"--resource-naming-strategy=x"}, 2, "single, mixed"},
 		{[]string{"--kubelet-dir=lib"}, 2, "want an absolute path"},
-		{[]string{"--nope"}, 2, "not defined: -nope"},
+		{[]string{"--nope"}, 2, "unknown flag: --nope; see gpu-device-plugin --help"},
 		{[]string{"start"}, 2, `unexpected argument "start"`},
 	} {
 		var out bytes.Buffer

@@ -2,10 +2,7 @@ package deviceplugin
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -17,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/cdispec"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/oci/wrapperfile"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -44,7 +42,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	gpus := offered(all, unit)
 	out := map[string]string{}
 	if unit == nil || unit.Quarantine != nil {
-		record, err := quarantine.Read(r)
+		record, err := quarantine.RecordFile.Read(r)
 		if err != nil {
 			return m, err
 		}
@@ -73,16 +71,12 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 
 // readConfig returns the wrapper's config, and nil if this machine has none.
 func readConfig(r host.Root, file string) (*oci.Config, error) {
-	data, err := r.ReadFile(file)
-	if file == "" || errors.Is(err, fs.ErrNotExist) {
+	if file == "" || !r.Exists(file) {
 		return nil, nil
 	}
+	config, err := wrapperfile.At(file).Read(r)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read which GPUs are the unit's: %w", err)
-	}
-	var config oci.Config
-	if err := json.Unmarshal(data, &config); err != nil {
-		return nil, fmt.Errorf("cannot decode %s: %w", file, err)
 	}
 	return &config, nil
 }

@@ -9,14 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/oci"
 )
 
-const intro = `Offers this machine's AMD GPUs to its kubelet as amd.com/gpu, until SIGTERM. Where the
-machine is a unit with gpu-sharing=exclusive, no pod and no task have one GPU at a time.
-
-`
+const intro = "Offers this machine's AMD GPUs to its kubelet as amd.com/gpu, until SIGTERM. Where the machine is a " +
+	"unit with gpu-sharing=exclusive, no pod and no task have one GPU at a time."
 
 // options holds the command line.
 type options struct {
@@ -33,8 +32,7 @@ var errHelp = errors.New("help was asked for")
 
 // parse reads the command line. It prints errors and the help itself.
 func parse(args []string, stdout, stderr io.Writer) (o options, err error) {
-	fs := flag.NewFlagSet("gpu-device-plugin", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+	fs := commandline.New("gpu-device-plugin", &o.version)
 	root := fs.String("path.root", "/", "`directory` to read GPUs, descriptions and settings below, as the "+
 		"machine's root")
 	fs.StringVar(&o.kubelet, "kubelet-dir", "/var/lib/kubelet",
@@ -45,13 +43,11 @@ func parse(args []string, stdout, stderr io.Writer) (o options, err error) {
 		"`names` of GPUs that are partitioned: single (amd.com/gpu) or mixed (amd.com/cpx_nps4 and its like)")
 	fs.StringVar(&o.config, "config", oci.DefaultConfig, "`file` that tells a unit's GPUs and leases; where it "+
 		"is missing or empty all GPUs are offered and nothing is leased")
-	fs.BoolVar(&o.version, "version", false, "print the version")
-	err = fs.Parse(args)
+	err = commandline.FlagError(fs, fs.Parse(args))
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, "usage: gpu-device-plugin [flags]\n\n", intro)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
-		return o, errHelp
+		help := commandline.Help{Usage: []string{"gpu-device-plugin [flags]"}, Text: intro, Flags: fs,
+			Examples: []string{"gpu-device-plugin --resource-naming-strategy=mixed"}}
+		return o, errors.Join(errHelp, help.Write(stdout))
 	}
 	o.root = host.Root(*root)
 	switch {
@@ -59,15 +55,15 @@ func parse(args []string, stdout, stderr io.Writer) (o options, err error) {
 	case fs.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	case !slices.Contains([]string{auto, byCDIName, byNode}, o.devices):
-		err = fmt.Errorf("invalid value %q for flag -devices: %s", o.devices,
+		err = fmt.Errorf("invalid value %q for flag --devices: %s", o.devices,
 			strings.Join([]string{auto, byCDIName, byNode}, ", "))
 	case !slices.Contains([]string{single, mixed}, o.strategy):
-		err = fmt.Errorf("invalid value %q for flag -resource-naming-strategy: %s, %s", o.strategy, single, mixed)
+		err = fmt.Errorf("invalid value %q for flag --resource-naming-strategy: %s, %s", o.strategy, single, mixed)
 	case !filepath.IsAbs(o.kubelet):
-		err = fmt.Errorf("invalid value %q for flag -kubelet-dir: want an absolute path", o.kubelet)
+		err = fmt.Errorf("invalid value %q for flag --kubelet-dir: want an absolute path", o.kubelet)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "gpu-device-plugin: %v\nTry --help.\n", err)
+		fmt.Fprintf(stderr, "gpu-device-plugin: %v; see gpu-device-plugin --help\n", err)
 	}
 	return o, err
 }

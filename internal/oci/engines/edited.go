@@ -3,7 +3,6 @@ package engines
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,8 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -88,18 +89,21 @@ func recordPath(engine string) string {
 	return path.Join(wellknown.StateDir, "engines", engine+".json")
 }
 
+func recordFile(engine string) statefile.File[record] {
+	return statefile.File[record]{Path: recordPath(engine), Mode: 0o600}
+}
+
 func readRecord(r host.Root, engine string) (*record, error) {
-	data, err := r.ReadFile(recordPath(engine))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var rec record
-	if err == nil {
-		err = json.Unmarshal(data, &rec)
-	}
-	if err != nil {
+	rec, err := recordFile(engine).Read(r)
+	var newer *rawjson.NewerError
+	switch {
+	case errors.As(err, &newer):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("cannot read what was added to %s: %w; remove %s, and take it out by hand",
 			engine, err, recordPath(engine))
+	case rec.File == "":
+		return nil, nil
 	}
 	return &rec, nil
 }
@@ -237,21 +241,17 @@ func (e edited) writeRecord(h host.Host, rec record) error {
 }
 
 func writeRecord(h host.Host, engine string, rec record) error {
-	data, err := json.Marshal(rec)
-	if err != nil {
-		return err
-	}
 	if err := h.MkdirAll(wellknown.StateDir, 0o700); err != nil {
 		return err
 	}
-	return h.WriteFile(recordPath(engine), append(data, '\n'), 0o600)
+	return recordFile(engine).Write(h.Root, rec)
 }
 
 // removeRecord removes the record and folders that are empty without it.
 func (e edited) removeRecord(h host.Host) error { return removeRecord(h, e.engine) }
 
 func removeRecord(h host.Host, engine string) error {
-	if err := h.Remove(recordPath(engine)); err != nil {
+	if err := recordFile(engine).Remove(h.Root); err != nil {
 		return err
 	}
 	for _, dir := range []string{path.Dir(recordPath(engine)), wellknown.StateDir} {

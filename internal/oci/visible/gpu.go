@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/gpu/cdispec"
 )
 
@@ -70,7 +70,7 @@ func SingleGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []GPU, er
 // String formats the GPU for messages: "0 (GPU-1a2b, 0000:03:00.0)".
 func (g GPU) String() string {
 	others := slices.Clone(g.names[1:])
-	if g.pci != "" && !slices.ContainsFunc(g.names, func(n string) bool { return wellknown.PCIOf(n) != "" }) {
+	if g.pci != "" && !slices.ContainsFunc(g.names, func(n string) bool { return pci.OfSlot(n) != "" }) {
 		others = append(others, g.pci)
 	}
 	if len(others) == 0 {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/gpu/cdispec"
 	"concourse-ci-machine/internal/gpu/cdispec/edits"
 )
@@ -113,7 +113,7 @@ func (g GPU) matches(entry string) bool {
 	hex = hex || isUniqueID(entry)
 	for _, name := range g.names {
 		name = strings.ToLower(name)
-		if name == entry || name == fullPCI(entry) {
+		if name == entry || name == pci.Full(entry) {
 			return true
 		}
 		own, ok := strings.CutPrefix(name, "gpu-")
@@ -125,7 +125,7 @@ func (g GPU) matches(entry string) bool {
 		want, err := strconv.ParseUint(entry, 10, 32)
 		return err == nil && want == n // 00 is 0
 	}
-	return g.pci != "" && isPCI(entry) && fullPCI(entry) == fullPCI(strings.ToLower(g.pci))
+	return g.pci != "" && isPCI(entry) && pci.Full(entry) == pci.Full(strings.ToLower(g.pci))
 }
 
 // isUniqueID distinguishes the hex digits of an id from an index: they begin with 0x, or
@@ -136,14 +136,7 @@ func isUniqueID(s string) bool {
 }
 
 // isPCI recognizes [domain:]bus:device.function, also with -partition.
-func isPCI(s string) bool { return wellknown.PCIOf(fullPCI(s)) != "" }
-
-func fullPCI(s string) string {
-	if strings.Count(s, ":") == 1 {
-		return "0000:" + s
-	}
-	return s
-}
+func isPCI(s string) bool { return pci.OfSlot(pci.Full(s)) != "" }
 
 // pickRange picks the GPUs with an index in the range. All indexes of the range must exist.
 func pickRange(gpus []GPU, picked []bool, from, to string) error {

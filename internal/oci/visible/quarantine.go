@@ -2,9 +2,9 @@ package visible
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/cdispec/edits"
 	"concourse-ci-machine/internal/pool/lease"
 )
@@ -40,12 +40,8 @@ func splitQuarantined(gpus []GPU, quarantined map[string]string) (usable []GPU, 
 
 // refuseQuarantined refuses a task that needs more GPUs than are usable.
 func refuseQuarantined(count, usable, all int, scope, others string) error {
-	gpus := "1 GPU"
-	if count != 1 {
-		gpus = strconv.Itoa(count) + " GPUs"
-	}
 	return fmt.Errorf("cannot give the task %s: %d of the %d that %s can be given; %s; %s",
-		gpus, usable, all, scope, others, lease.RunAgain)
+		units.Count(count, "GPU"), usable, all, scope, others, lease.RunAgain)
 }
 
 // RequestsGPUs reports whether a container that gets no GPU by default requests some:

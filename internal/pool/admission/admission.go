@@ -37,6 +37,7 @@ type IdleMemory struct {
 
 // members declares the format of the file.
 func (f *File) members(c *rawjson.Codec) {
+	c.Version(1)
 	rawjson.List(c, "gpus", &f.GPUs, func(c *rawjson.Codec, g *Quarantined) {
 		c.String("name", &g.Name)
 		c.String("why", &g.Reason)

@@ -1,6 +1,7 @@
 package clockpin
 
 import (
+	"concourse-ci-machine/internal/base/rawjson"
 	"errors"
 	"fmt"
 	"os"
@@ -104,6 +105,10 @@ func (f *file) read() (*Record, error) {
 		return nil, fmt.Errorf("cannot read the pin of GPU %s: %w", f.name, err)
 	}
 	r, err := decode(room[:n])
+	var newer *rawjson.NewerError
+	if errors.As(err, &newer) {
+		return nil, fmt.Errorf("cannot use the pin of GPU %s: %w", f.name, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the pin of GPU %s is damaged: %w", f.name, err)
 	}

@@ -230,7 +230,7 @@ func TestPinFileFormat(t *testing.T) {
 		Task: Task{"c", "/b"}, Boot: "x", Level: Standard, Since: at, Looked: at, Looks: 3, Busy: true,
 		InvalidSpans: spans{{at, at, "y"}}, Clocks: []Clock{{"gfx", 3, 2, 4}}, Counters: Counters{{"a", 5}, {"", 7}},
 	}
-	require.Equal(t, `{"container":"c","bundle":"/b","boot":"x","level":"profile_standard","since":99,"looked":99,"looks":3,`+
+	require.Equal(t, `{"format_version":1,"container":"c","bundle":"/b","boot":"x","level":"profile_standard","since":99,"looked":99,"looks":3,`+
 		`"busy":1,"wrong":[{"from":99,"to":99,"why":"y"}],"clocks":[{"domain":"gfx","first":3,"min":2,"max":4}],`+
 		`"counters":{"a":5,"":7}}`, string(r.appendTo(nil)))
 }

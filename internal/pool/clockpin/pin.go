@@ -13,6 +13,7 @@ package clockpin
 
 import (
 	"cmp"
+	"concourse-ci-machine/internal/base/rawjson"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -135,7 +136,10 @@ func (p Pins) open(name string, holder Holder) (f *file, valid *Record, boot str
 // package sets.
 func (f *file) restore(p Pins, dir, boot string) (was *Record, err error) {
 	was, damaged := f.read()
+	var newer *rawjson.NewerError
 	switch {
+	case errors.As(damaged, &newer):
+		return nil, damaged
 	case damaged == nil && was == nil:
 		return nil, nil
 	case was != nil && was.Boot != boot: // the boot undid it

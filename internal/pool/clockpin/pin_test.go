@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"concourse-ci-machine/internal/base/rawjson"
 	"github.com/stretchr/testify/require"
 )
 
@@ -155,6 +156,18 @@ func TestGPUWithDamagedFileIsRestored(t *testing.T) {
 		require.Equal(t, auto, w.level(), text)
 		require.True(t, w.blank(), text)
 	}
+}
+
+func TestPinOfALaterVersionStays(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.set("c1", Standard))
+	w.put("pins/"+gpu, `{"format_version":2,"container":"c1"}`)
+	none := func() (string, error) { return "", nil }
+	var newer *rawjson.NewerError
+	_, err := w.pins.Restore(gpu, w.card("").Dir, none)
+	require.ErrorAs(t, err, &newer)
+	require.Equal(t, Standard, w.level())
+	require.False(t, w.blank())
 }
 
 // A process that hangs in the driver has the file: others wait for a second, and go on.

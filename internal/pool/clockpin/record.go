@@ -53,6 +53,7 @@ func (r *Record) members(c *rawjson.Codec) {
 	if r.Busy {
 		busy = 1
 	}
+	c.Version(1)
 	c.String("container", &r.Container)
 	c.String("bundle", &r.Bundle)
 	c.String("boot", &r.Boot)

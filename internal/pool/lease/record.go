@@ -62,6 +62,7 @@ func (r *record) members(c *rawjson.Codec) {
 	if kind == Task { // which has no kind in its file
 		kind = ""
 	}
+	c.Version(1)
 	c.String("container", &r.container)
 	c.String("phase", (*string)(&r.phase))
 	c.Number("gpus", &gpus, 1<<31-1)

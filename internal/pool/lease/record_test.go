@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"concourse-ci-machine/internal/base/rawjson"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,6 +44,19 @@ func TestRecordWithoutKindIsATask(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Task, got.kind)
 	require.NotContains(t, string(sample().appendTo(nil)), "kind")
+}
+
+func TestRecordOfALaterVersionIsHeld(t *testing.T) {
+	_, err := decodeRecord([]byte(`{"format_version":2,"holder":["c1"]}`))
+	var newer *rawjson.NewerError
+	require.ErrorAs(t, err, &newer)
+	l := Leases{GPUs: []string{"a"}, Dir: "/run/x"}
+	s := slots{{name: "a", fd: -1, raw: []byte(`{"format_version":2}`)}}
+	l.judgeAll(s, "b", time.UnixMilli(1))
+	require.True(t, s[0].live)
+	require.Contains(t, s[0].doubt, "it has format 2 of a later version")
+	_, err = decodeCounters([]byte(`{"format_version":2}`))
+	require.ErrorAs(t, err, &newer)
 }
 
 func TestRecordThatDoesNotFitIsRefused(t *testing.T) {
@@ -166,7 +180,7 @@ func TestRecordFileFormat(t *testing.T) {
 		calls: []process{{1, 2}, {3, 4}}, phase: holding, since: time.UnixMilli(123), called: time.UnixMilli(456),
 		gpus: 3, stepHash: "abc", remainingSince: 77,
 	}
-	require.Equal(t, `{"container":"n/p/c","phase":"holding","gpus":3,"since":123,"called":456,"calls":[[1,2],[3,4]],`+
+	require.Equal(t, `{"format_version":1,"container":"n/p/c","phase":"holding","gpus":3,"since":123,"called":456,"calls":[[1,2],[3,4]],`+
 		`"init":[[7,9]],"boot":"b","bundle":"/b","pid_file":"/p","cgroup":"g","kind":"pod","like":"abc","left":77}`,
 		string(r.appendTo(nil)))
 }

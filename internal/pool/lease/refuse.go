@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"concourse-ci-machine/internal/base/units"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,25 +58,25 @@ func (r *Refusal) Error() string {
 	}
 	switch {
 	case r.Reason == Impossible && r.Of != nil:
-		return fmt.Sprintf("cannot lease %s: the %s names %d; ask for fewer by GPU_COUNT", gpus(r.Count),
+		return fmt.Sprintf("cannot lease %s: the %s names %d; ask for fewer by GPU_COUNT", units.Count(r.Count, "GPU"),
 			r.asker(), len(r.Of))
 	case r.Reason == Impossible:
-		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT", gpus(r.Count), r.Total)
+		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT", units.Count(r.Count, "GPU"), r.Total)
 	case r.Reason == OutOfService:
 		of := "this unit's " + strconv.Itoa(r.Total)
 		if r.Of != nil {
 			of = "the " + strconv.Itoa(len(r.Of)) + " that the " + r.asker() + " names"
 		}
-		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s", gpus(r.Count), r.InService, of,
+		return fmt.Sprintf("cannot lease %s: %d of %s can be given; %s", units.Count(r.Count, "GPU"), r.InService, of,
 			r.Excluded) + r.runAgain()
 	case r.Reason == Unready:
-		return fmt.Sprintf("cannot lease %s: %s", gpus(r.Count), r.Unready) + r.runAgain()
+		return fmt.Sprintf("cannot lease %s: %s", units.Count(r.Count, "GPU"), r.Unready) + r.runAgain()
 	case r.PreviousContainer != "" && r.Kind == Container:
 		return fmt.Sprintf("cannot use %s in container %s: its lease was released, and since then %s; %s",
-			gpus(r.Count), r.PreviousContainer, r.holders(), again)
+			units.Count(r.Count, "GPU"), r.PreviousContainer, r.holders(), again)
 	case r.PreviousContainer != "":
 		return fmt.Sprintf("cannot use %s in container %s again: its task has ended, and since then %s; %s",
-			gpus(r.Count), r.PreviousContainer, r.holders(), again)
+			units.Count(r.Count, "GPU"), r.PreviousContainer, r.holders(), again)
 	}
 	of := "of " + strconv.Itoa(r.Total)
 	if r.Of != nil {
@@ -91,7 +92,7 @@ func (r *Refusal) Error() string {
 	if free == 1 {
 		is = "is"
 	}
-	text := fmt.Sprintf("cannot lease %s: %d %s %s free", gpus(r.Count), free, of, is)
+	text := fmt.Sprintf("cannot lease %s: %d %s %s free", units.Count(r.Count, "GPU"), free, of, is)
 	if holders := r.holders(); holders != "" {
 		text += "; " + holders
 	}
@@ -145,13 +146,6 @@ func (r *Refusal) runAgain() string {
 	return "; " + RunAgain
 }
 
-func gpus(n int) string {
-	if n == 1 {
-		return "1 GPU"
-	}
-	return strconv.Itoa(n) + " GPUs"
-}
-
 // maxHolders bounds the text: a unit can have 64 partitions.
 const maxHolders = 8
 
@@ -185,7 +179,7 @@ func (r *Refusal) holder(list string, n int, s State) string {
 	}
 	if s.Container != "" {
 		text += fmt.Sprintf(" by %s since %s (%s", s.Holder(), s.Since.UTC().Format("15:04:05 UTC"),
-			formatAge(r.At.Sub(s.Since)))
+			units.Age(r.At.Sub(s.Since)))
 		if look := s.InspectCommand(); look != "" {
 			text += "; see " + look
 		}
@@ -210,17 +204,6 @@ func (r *Refusal) name(i int) string {
 		return index
 	}
 	return index + " (" + r.States[i].GPU + ")"
-}
-
-// formatAge formats a duration with one unit: 40s, 12m, 26h.
-func formatAge(d time.Duration) string {
-	switch d = max(0, d); {
-	case d < time.Minute:
-		return strconv.Itoa(int(d/time.Second)) + "s"
-	case d < 2*time.Hour:
-		return strconv.Itoa(int(d/time.Minute)) + "m"
-	}
-	return strconv.Itoa(int(d/time.Hour)) + "h"
 }
 
 // Values of State.Engine.

@@ -3,6 +3,8 @@ package lease
 import (
 	"bytes"
 	"cmp"
+	"concourse-ci-machine/internal/base/rawjson"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,6 +88,12 @@ func (l Leases) judgeAll(s slots, boot string, now time.Time) {
 			continue
 		}
 		r, err := decodeRecord(s[i].raw)
+		var newer *rawjson.NewerError
+		if errors.As(err, &newer) {
+			newer.File = l.path(s[i].name)
+			s[i].verdict = verdict{live: true, doubt: newer.Error()}
+			continue
+		}
 		if err != nil {
 			s[i].verdict = verdict{live: true,
 				doubt: fmt.Sprintf("%s is damaged: %v; when no task uses this GPU, run: juju run <unit> "+

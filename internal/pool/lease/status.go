@@ -73,6 +73,10 @@ func (l Leases) count(dir int, change func(*Counters)) {
 		return
 	}
 	c, err := readCounters(fd)
+	var newer *rawjson.NewerError
+	if errors.As(err, &newer) {
+		return
+	}
 	if err != nil {
 		c = Counters{} // they restart, as after a reboot
 	}
@@ -111,6 +115,7 @@ func readCounters(fd int) (Counters, error) {
 
 // members declares the format of the counters.
 func (n *Counters) members(c *rawjson.Codec) {
+	c.Version(1)
 	c.Number("granted", &n.Granted, 1<<63)
 	c.Number("busy", &n.Busy, 1<<63)
 	c.Number("impossible", &n.Impossible, 1<<63)

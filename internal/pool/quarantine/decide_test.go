@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -312,13 +313,13 @@ func TestInvalidManualChangesAreRefused(t *testing.T) {
 
 func TestQuarantineRecordRoundTrip(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	none, err := Read(r)
+	none, err := RecordFile.Read(r)
 	require.NoError(t, err)
 	require.Empty(t, none.GPUs)
 	a, _ := sign(0, 'n')
 	rec := Decide(Record{}, Look{At: start, Policy: Auto, Boot: "b", Driver: "7", GPUs: []Reading{a}})
-	require.NoError(t, Write(r, rec))
-	got, err := Read(r)
+	require.NoError(t, RecordFile.Write(r, rec))
+	got, err := RecordFile.Read(r)
 	require.NoError(t, err)
 	require.Equal(t, rec, got)
 	st, err := r.Stat(File)
@@ -326,8 +327,8 @@ func TestQuarantineRecordRoundTrip(t *testing.T) {
 	require.EqualValues(t, 0o644, st.Mode().Perm(), "the exporter is not root")
 	for _, text := range []string{"", "{", `{"gpus":[{"name":""}]}`, `{"gpus":[{"name":"a","state":"withheld"}]}`, `{"gpus":[{"name":"a","state":"in_service"},{"name":"a","state":"in_service"}]}`} {
 		hosttest.Put(t, r, File, text)
-		_, err := Read(r)
-		require.ErrorIs(t, err, ErrDamaged, text)
+		_, err := RecordFile.Read(r)
+		require.ErrorIs(t, err, statefile.ErrDamaged, text)
 	}
 }
 
@@ -338,7 +339,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(`{"gpus":[{"name":"a","state":"proving","by":"health","out":"2026-08-01T14:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		rec, err := decode(data)
+		rec, err := RecordFile.Decode(data)
 		if err != nil {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/health"
 )
 
@@ -40,7 +41,7 @@ func describe(f health.Fault) string {
 	case lowScore:
 		return "its health is critical"
 	case leaked:
-		return fmt.Sprintf("%.1f GiB of its memory are in use and no task has it", f.Value/(1<<30))
+		return units.FormatGiB(f.Value) + " of its memory are in use and no task has it"
 	case noNode:
 		if f.File == string(NodeStuck) {
 			return "its driver does not come back when its node is opened"

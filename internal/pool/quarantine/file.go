@@ -1,14 +1,13 @@
 package quarantine
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"syscall"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 )
 
 const (
@@ -22,51 +21,18 @@ const (
 	LockFile = "/run/concourse-charm/gpu-service.lock"
 )
 
-// ErrDamaged means that the file exists and has no valid record.
-var ErrDamaged = errors.New("it is damaged")
+// RecordFile declares File. While the file is missing, all GPUs are in service.
+var RecordFile = statefile.File[Record]{Path: File, Mode: 0o644, Valid: Record.valid}
 
-// Read reads the record. If the file is missing, it is empty and all GPUs are in service.
-func Read(r host.Root) (rec Record, err error) {
-	data, err := r.ReadFile(File)
-	if errors.Is(err, fs.ErrNotExist) {
-		return rec, nil
-	}
-	if errors.Is(err, host.ErrNotFile) {
-		err = fmt.Errorf("cannot read %s: %w: %w", File, ErrDamaged, err)
-	}
-	if err != nil {
-		return rec, err
-	}
-	return decode(data)
-}
-
-// decode reads the bytes of encode.
-func decode(data []byte) (rec Record, err error) {
-	if err := json.Unmarshal(data, &rec); err != nil {
-		return Record{}, fmt.Errorf("cannot read %s: %w: %w", File, ErrDamaged, err)
-	}
+func (r Record) valid() error {
 	seen := map[string]bool{}
-	for _, g := range rec.GPUs {
+	for _, g := range r.GPUs {
 		if g.Name == "" || seen[g.Name] || g.State != InService && (g.OutSince == nil || g.QuarantinedBy == "") {
-			return Record{}, fmt.Errorf("cannot read %s: %w: GPU %q", File, ErrDamaged, g.Name)
+			return fmt.Errorf("GPU %q", g.Name)
 		}
 		seen[g.Name] = true
 	}
-	return rec, nil
-}
-
-// Write replaces the record in one step.
-func Write(r host.Root, rec Record) error {
-	data, err := encode(rec)
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", File, err)
-	}
-	return r.WriteFile(File, data, 0o644)
-}
-
-func encode(rec Record) ([]byte, error) {
-	data, err := json.Marshal(rec)
-	return append(data, '\n'), err
+	return nil
 }
 
 // CurrentLoad identifies this boot and this load of the driver. The folder of a module gets
@@ -108,34 +74,18 @@ func NewFaultyRuns(before, now Record) (list []Run) {
 	return list
 }
 
+var evidenceFile = statefile.File[[]Evidence]{Path: EvidenceFile, Mode: 0o600}
+
 // ReadEvidence reads the file, the oldest entry first. It returns none if the file is
 // missing.
-func ReadEvidence(r host.Root) (list []Evidence, err error) {
-	data, err := r.ReadFile(EvidenceFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &list)
-	} else if !errors.Is(err, host.ErrNotFile) {
-		return nil, err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w: %w", EvidenceFile, ErrDamaged, err)
-	}
-	return list, nil
-}
+func ReadEvidence(r host.Root) ([]Evidence, error) { return evidenceFile.Read(r) }
 
 // AddEvidence adds entries and drops the oldest. It replaces a damaged file.
 func AddEvidence(r host.Root, more []Evidence) error {
 	list, err := ReadEvidence(r)
-	if err != nil && !errors.Is(err, ErrDamaged) {
+	if err != nil && !errors.Is(err, statefile.ErrDamaged) {
 		return err
 	}
 	list = append(list, more...)
-	data, err := json.Marshal(list[max(0, len(list)-maxEvidence):])
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", EvidenceFile, err)
-	}
-	return r.WriteFile(EvidenceFile, append(data, '\n'), 0o600)
+	return evidenceFile.Write(r, list[max(0, len(list)-maxEvidence):])
 }

@@ -140,10 +140,10 @@ func TestDecideDoesNotChangeThePreviousRecord(t *testing.T) {
 			l.Tasks = []Task{{Container: fmt.Sprint("A", i), StepHash: "A", GPUs: names[i%2 : i%2+1]}}
 		}
 		same := fmt.Sprintf("%+v", r)
-		was, err := encode(r)
+		was, err := RecordFile.Encode(r)
 		require.NoError(t, err)
 		next := Decide(r, l)
-		now, err := encode(r)
+		now, err := RecordFile.Encode(r)
 		require.NoError(t, err)
 		require.Equal(t, string(was), string(now))
 		require.Equal(t, same, fmt.Sprintf("%+v", r))

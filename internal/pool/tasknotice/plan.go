@@ -7,13 +7,12 @@ package tasknotice
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
-	"io/fs"
+	"fmt"
 	"slices"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -155,36 +154,17 @@ func (m Memory) without(n Note) Memory {
 // File is the Memory. It is below /run, because no container outlives a reboot.
 const File = "/run/concourse-charm/gpu-notes.json"
 
-// Read reads the memory. A missing or damaged file is treated as empty: at worst a build
-// gets a notice twice.
-func Read(r host.Root) (m Memory, err error) {
-	data, err := r.ReadFile(File)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrNotFile) {
-		return m, nil
-	}
-	if err != nil {
-		return m, err
-	}
-	return decode(data), nil
-}
+// file is disposable, because at worst a build gets a notice twice.
+var file = statefile.File[Memory]{Path: File, Mode: 0o600, Valid: Memory.valid, Disposable: true}
 
-func decode(data []byte) (m Memory) {
-	if err := json.Unmarshal(data, &m); err != nil {
-		return Memory{}
-	}
+func (m Memory) valid() error {
 	for _, e := range m.Ending {
 		if !wellknown.IsHandle(e.Container) || e.Init.PID < 2 {
-			return Memory{}
+			return fmt.Errorf("container %q with process %d", e.Container, e.Init.PID)
 		}
 	}
-	return m
+	return nil
 }
 
-// write replaces the memory in one step.
-func write(r host.Root, m Memory) error {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return r.WriteFile(File, append(data, '\n'), 0o600)
-}
+// Read reads the memory. It is empty if the file is missing or damaged.
+func Read(r host.Root) (Memory, error) { return file.Read(r) }

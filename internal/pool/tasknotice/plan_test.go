@@ -59,7 +59,8 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 	u.memory, notes = u.memory.Plan(Look{u.at, u.action, u.record, users})
 	data, err := json.Marshal(u.memory)
 	require.NoError(u.t, err)
-	u.memory = decode(data)
+	u.memory, err = file.Decode(data)
+	require.NoError(u.t, err)
 	return notes
 }
 
@@ -163,7 +164,9 @@ func TestTextFitsAPipe(t *testing.T) {
 
 func TestDamagedMemoryIsEmpty(t *testing.T) {
 	for _, text := range []string{"", "{", `{"ending":[{"container":"x","init":{"pid":7}}]}`, `{"ending":[{"container":"` + build + `","init":{"pid":1}}]}`} {
-		require.Equal(t, Memory{}, decode([]byte(text)), text)
+		m, err := file.Decode([]byte(text))
+		require.NoError(t, err)
+		require.Equal(t, Memory{}, m, text)
 	}
 }
 

@@ -27,7 +27,7 @@ func (t Tasks) Notify(h host.Host, w io.Writer, l Look) error {
 	}
 	m, notes := before.Plan(l)
 	// First, so that a kill between the two loses a notice and does not repeat it.
-	if err := write(h.Root, m); err != nil {
+	if err := file.Write(h.Root, m); err != nil {
 		return err
 	}
 	var end []string
@@ -59,7 +59,7 @@ func (t Tasks) Notify(h host.Host, w io.Writer, l Look) error {
 			m.Ending = append(m.Ending, e)
 		}
 	}
-	return write(h.Root, m)
+	return file.Write(h.Root, m)
 }
 
 // beginEnd sends SIGTERM to a container's task.

@@ -4,7 +4,6 @@ package roletest
 
 import (
 	"context"
-	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/gpu/nvidia"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/oci/wrapperfile"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -165,7 +165,8 @@ func DriverCommands(t *testing.T) *hosttest.Runner {
 // DecodeWrapper decodes a marshalled configuration. The wrapper's own tests show that it
 // reads the same.
 func DecodeWrapper(data string) (c oci.Config, err error) {
-	d := json.NewDecoder(strings.NewReader(data))
-	d.DisallowUnknownFields()
-	return c, d.Decode(&c)
+	if err := oci.CheckConfig([]byte(data)); err != nil {
+		return c, err
+	}
+	return wrapperfile.File.Decode([]byte(data))
 }

@@ -6,24 +6,9 @@ import (
 	"flag"
 	"fmt"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/host"
 )
-
-const abUsage = `Usage: %[1]s ab COMMIT_A COMMIT_B [flags] -- COMMAND...
-       %[1]s ab --a COMMAND --b COMMAND [flags]
-
-Measures A and B in turns, A B B A A B B A, on the same GPU, and exits with 1 where
-examples of B are worse than those of A by more than each of the limits given for a
-number, beyond the noise. The command writes a profile to $PROFILE_JSON; with commits
-it runs in a worktree of each, which stays until the last round, and else by sh -ec.
-
-There are 4 rounds of A and B at least. The last is the one after which every example
-is clear.
-
-%[2]s
-Exit status: 0 B is not worse, 1 it is, 2 wrong command line or bad input, or a
-command failed, 3 not clear after all rounds.
-`
 
 // abOptions holds a command line of ab.
 type abOptions struct {
@@ -35,7 +20,19 @@ type abOptions struct {
 	repeats
 }
 
-func (o *abOptions) usage() string { return abUsage }
+func (o *abOptions) help() commandline.Help {
+	return commandline.Help{
+		Usage: []string{"ab COMMIT_A COMMIT_B [flags] -- COMMAND", "ab -a COMMAND -b COMMAND [flags]"},
+		Text: "Measures A and B in turns, A B B A A B B A, on the same GPU, and exits with 1 where examples of B " +
+			"are worse than those of A by more than each of the limits given for a number, beyond the noise. The " +
+			"command writes a profile to $PROFILE_JSON; with commits it runs in a worktree of each, which stays " +
+			"until the last round, and else by sh -ec." + "\n\n" +
+			"There are 4 rounds of A and B at least. The last is the one after which every example is clear.",
+		Examples: []string{"gpu-baseline ab v1 v2 --max-duration-pct=10 -- make profile"},
+		Exit: "0 B is not worse, 1 it is, 2 wrong command line or bad input, or a command failed, 3 not clear after " +
+			"all rounds.",
+	}
+}
 
 func (o *abOptions) flags(fs *flag.FlagSet) {
 	o.limits.flags(fs)
@@ -54,7 +51,7 @@ func (o *abOptions) parse(words, after []string, _ bool) error {
 	byCommand := o.a != "" && o.b != ""
 	switch {
 	case byCommand && len(words)+len(after) > 0, !byCommand && (o.a+o.b != "" || len(words) != 2 || len(after) == 0):
-		return errors.New("cannot compare: want COMMIT_A COMMIT_B -- COMMAND, or --a COMMAND --b COMMAND")
+		return errors.New("cannot compare: want COMMIT_A COMMIT_B -- COMMAND, or -a COMMAND -b COMMAND")
 	case !byCommand:
 		o.a, o.b, o.command = words[0], words[1], after
 	}

@@ -8,25 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/host"
 )
-
-const bisectUsage = `Usage: %[1]s bisect OLD..NEW --profiles DIR [flags] [-- COMMAND...]
-       %[1]s bisect --versions FILE --profiles DIR [flags] [-- COMMAND...]
-
-Finds the commit after OLD up to NEW that made an example worse by more than the
-limits, compared with OLD, by the profiles in DIR, profile-<time>-<commit>.json, and
-by as few runs of COMMAND as can be. It runs in a worktree of each commit that is to
-be measured, and writes the profile to $PROFILE_JSON, which is kept in DIR. Where it
-fails the commit is left out; with 125 for ever, by DIR/skip-<commit>.txt.
-
-%[2]s
-Where a growth is near its limit for the noise, a commit or OLD is run again.
-
-Exit status: 0 each example that is worse has its commit, 1 none is worse in NEW, or
-an end can't be measured, 2 wrong command line or bad input, 3 not clear: one of
-several commits, or less sure than 95 %%.
-`
 
 // bisectOptions holds a command line of bisect.
 type bisectOptions struct {
@@ -75,7 +59,20 @@ func (r *repeats) check(l Limits, least int) error {
 	return nil
 }
 
-func (o *bisectOptions) usage() string { return bisectUsage }
+func (o *bisectOptions) help() commandline.Help {
+	return commandline.Help{
+		Usage: []string{"bisect OLD..NEW --profiles DIR [flags] [-- COMMAND]", "bisect --versions FILE --profiles DIR [flags] [-- COMMAND]"},
+		Text: "Finds the commit after OLD up to NEW that made an example worse by more than the limits, compared " +
+			"with OLD, by the profiles in DIR, profile-<time>-<commit>.json, and by as few runs of COMMAND as can " +
+			"be. It runs in a worktree of each commit that is to be measured, and writes the profile to " +
+			"$PROFILE_JSON, which is kept in DIR. Where it fails the commit is left out; with 125 for ever, by " +
+			"DIR/skip-<commit>.txt." + "\n\n" +
+			"Where a growth is near its limit for the noise, a commit or OLD is run again.",
+		Examples: []string{"gpu-baseline bisect v1..v2 --profiles p --max-duration-pct=10 -- make profile"},
+		Exit: "0 each example that is worse has its commit, 1 none is worse in NEW, or an end can't be measured, 2 " +
+			"wrong command line or bad input, 3 not clear: one of several commits, or less sure than 95 %.",
+	}
+}
 
 func (o *bisectOptions) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.profiles, "profiles", "", "the `folder` with profiles that exist, and for those that are measured")

@@ -8,21 +8,9 @@ import (
 	"io/fs"
 	"slices"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/host"
 )
-
-const compareUsage = `Usage: %[1]s compare BASE NEW [flags]
-
-Compares two profiles, files of JSON, and exits with 1 where examples of NEW are
-worse than those of BASE by more than the limits. "-" is standard input.
-
-An example is worse when it was ok in BASE and failed in NEW, whatever the limits;
-when it is missing in NEW, or skipped there; and when it is ok in both and a limit
-is exceeded. Without limits durations and memory are shown, and decide nothing.
-
-%[2]s
-Exit status: 0 within the limits, 1 beyond them, 2 wrong command line or bad input.
-`
 
 // options holds a command line of compare.
 type options struct {
@@ -33,7 +21,18 @@ type options struct {
 	printing
 }
 
-func (o *options) usage() string { return compareUsage }
+func (o *options) help() commandline.Help {
+	return commandline.Help{
+		Usage: []string{"compare BASE NEW [flags]"},
+		Text: "Compares two profiles, files of JSON, and exits with 1 where examples of NEW are worse than those of " +
+			"BASE by more than the limits. \"-\" is standard input." + "\n\n" +
+			"An example is worse when it was ok in BASE and failed in NEW, whatever the limits; when it is " +
+			"missing in NEW, or skipped there; and when it is ok in both and a limit is exceeded. Without limits " +
+			"durations and memory are shown, and decide nothing.",
+		Examples: []string{"gpu-baseline compare base.json new.json --max-duration-pct=10"},
+		Exit:     "0 within the limits, 1 beyond them, 2 wrong command line or bad input.",
+	}
+}
 
 func (o *options) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.allowNoBase, "allow-no-base", false, "BASE may not be there yet: everything is new then")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/host"
 )
 
@@ -21,18 +22,21 @@ const (
 )
 
 const usage = `Usage: %[1]s compare BASE NEW [flags]
-       %[1]s bisect OLD..NEW --profiles DIR [flags] [-- COMMAND...]
-       %[1]s bisect --versions FILE --profiles DIR [flags] [-- COMMAND...]
-       %[1]s ab COMMIT_A COMMIT_B [flags] -- COMMAND...
-       %[1]s ab --a COMMAND --b COMMAND [flags]
+       %[1]s bisect OLD..NEW --profiles DIR [flags] [-- COMMAND]
+       %[1]s bisect --versions FILE --profiles DIR [flags] [-- COMMAND]
+       %[1]s ab COMMIT_A COMMIT_B [flags] -- COMMAND
+       %[1]s ab -a COMMAND -b COMMAND [flags]
 
   compare   fails where one of two profiles is worse than the other
   bisect    finds the commit that made an example worse
-  ab        measures two commits, or commands, in turns, and fails where B is worse
+  ab        measures two commits or commands in turns and fails where B is worse
 
 A profile is {"examples": {"NAME": {"status": "ok", "duration_s": 1.5,
 "peak_memory_mb": 512}}} or a list of such objects, each with its name. MB are
 1,000,000 bytes; nothing is converted.
+
+Example:
+  %[1]s compare base.json new.json --max-duration-pct=10
 
 %[1]s compare --help, bisect --help and ab --help have the flags
 and the exit statuses.
@@ -49,8 +53,7 @@ type Streams struct {
 
 // subcommand runs one command of the program.
 type subcommand interface {
-	// usage has %[1]s for the program's name and %[2]s for the lines on flags.
-	usage() string
+	help() commandline.Help // usage without the program's name
 	flags(fs *flag.FlagSet)
 	// parse gets the arguments that are not flags: those before "--" and those after it.
 	// dashed reports whether "--" occurs.
@@ -75,7 +78,14 @@ func Run(ctx context.Context, h host.Host, name, version string, args []string, 
 	case errors.Is(err, errHelp) && called == nil:
 		err = write(s.Out, fmt.Sprintf(usage, name))
 	case errors.Is(err, errHelp):
-		err = write(s.Out, fmt.Sprintf(called.usage(), name, flagLines(fs)))
+		help := called.help()
+		help.Flags = fs
+		for i, line := range help.Usage {
+			help.Usage[i] = name + " " + line
+		}
+		var b strings.Builder
+		_ = help.Write(&b) // a Builder never fails
+		err = write(s.Out, b.String())
 	case errors.Is(err, errVersion):
 		err = write(s.Out, name+" "+version+"\n")
 	case err != nil:
@@ -109,8 +119,7 @@ func parse(args []string) (subcommand, *flag.FlagSet, error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("cannot run %s: %s", quoted(args[0]), want)
 	}
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+	fs := commandline.New("", nil)
 	called.flags(fs)
 	rest, after, dashed, err := wordsOf(fs, args[1:])
 	if err == nil {
@@ -125,7 +134,7 @@ func wordsOf(fs *flag.FlagSet, args []string) (found, after []string, dashed boo
 		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 			return nil, nil, false, errHelp
 		} else if err != nil {
-			return nil, nil, false, fmt.Errorf("cannot read the flags: %s", visible(err.Error()))
+			return nil, nil, false, fmt.Errorf("cannot read the flags: %s", visible(commandline.FlagError(fs, err).Error()))
 		}
 		rest := fs.Args()
 		if n := len(args) - len(rest); n > 0 && args[n-1] == "--" {
@@ -184,21 +193,4 @@ func (p *printing) print(r report, s Streams, inputs ...string) error {
 		return err
 	}
 	return write(s.Out, r.Verdict()+"\n")
-}
-
-// flagLines returns the usage lines of the flags.
-func flagLines(fs *flag.FlagSet) string {
-	var b strings.Builder
-	fs.VisitAll(func(f *flag.Flag) {
-		value, text := flag.UnquoteUsage(f)
-		line := "--" + f.Name
-		if f.Name == "o" {
-			line = "-o"
-		}
-		if value != "" {
-			line += " " + strings.ToUpper(value)
-		}
-		fmt.Fprintf(&b, "  %-24s %s\n", line, text)
-	})
-	return b.String()
 }

@@ -96,7 +96,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			"FAILED  gpus in service: 0 of 1; tasks that ask for a GPU are refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, quarantine.Write(c.Host.Root, tc.record()))
+			require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, tc.record()))
 			var r report
 			c.checkService("w/0", &r)
 			want := bytes.Buffer{}
@@ -115,7 +115,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 func TestListNamesQuarantinedGPUs(t *testing.T) {
 	c := onHost(t, "mi210x4")
 	const b = "0000:43:00.0"
-	require.NoError(t, quarantine.Write(c.Host.Root, faultyRecord(c, map[string]health.Fault{b: {Kind: health.Hang, Signals: []string{"kernel_log"}}}, b)))
+	require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, map[string]health.Fault{b: {Kind: health.Hang, Signals: []string{"kernel_log"}}}, b)))
 	var text bytes.Buffer
 	require.NoError(t, c.ListGPUs(t.Context(), &text, false))
 	require.Regexp(t, `\n {5}is withheld since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/gpu/amd"
 )
@@ -25,7 +26,7 @@ func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
 	list := func(title string, lines []string, mark func(i int) string) {
 		fmt.Fprintf(&b, "\n%s\n", f.Paint(term.Bold, title))
 		for i, text := range lines {
-			for j, line := range term.Wrap(text, textWidth-5) {
+			for j, line := range commandline.Wrap(text, textWidth-5) {
 				m := "    "
 				if j == 0 {
 					m = mark(i)
@@ -39,14 +40,14 @@ func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
 	fmt.Fprintf(&b, "%s  %s\n\n", f.Paint(term.Bold, fmt.Sprintf("%d %s", e.Code, e.Name)), f.Paint(
 		term.SeverityColour(e.Severity), string(e.Severity),
 	))
-	for _, line := range term.Wrap(e.Description, textWidth) {
+	for _, line := range commandline.Wrap(e.Description, textWidth) {
 		fmt.Fprintln(&b, line)
 	}
 	list("Causes", e.Causes, dash)
 	list("What to do", e.Actions, number)
 	fmt.Fprintf(&b, "\n%s\n", f.Paint(term.Bold, "How it shows"))
 	for _, s := range e.Detected {
-		for j, line := range term.Wrap(s.What, textWidth-10) {
+		for j, line := range commandline.Wrap(s.What, textWidth-10) {
 			source := ""
 			if j == 0 {
 				source = string(s.Source)

@@ -64,8 +64,3 @@ func TestErrorsAsJSONHaveTheWholeTable(t *testing.T) {
 	require.ErrorContains(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, "9", term.Format{JSON: true}), "want one of 1 GPU Memory Error, ")
 	require.Empty(t, b.String())
 }
-
-func TestWrap(t *testing.T) {
-	require.Equal(t, []string{"a bc", "def", "ghijklm", "°°°° n"}, term.Wrap(" a bc  def ghijklm °°°° n", 6))
-	require.Equal(t, []string{""}, term.Wrap("", 6))
-}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/gpuhealth"
@@ -92,7 +92,7 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 		}
 	}
 	text := fmt.Sprintf(
-		"%s, %d GPUs: %d in service, %d withheld or on trial", plural(len(all.Workers), "worker"), gpus,
+		"%s, %d GPUs: %d in service, %d withheld or on trial", units.Count(len(all.Workers), "worker"), gpus,
 		in, out,
 	)
 	if older > 0 {
@@ -132,7 +132,7 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 	}
 	inService, free, reported := "not told", "-", "-"
 	if w.InService != nil {
-		inService, reported = fmt.Sprint(*w.InService), age(all.Time.Sub(*w.Since))
+		inService, reported = fmt.Sprint(*w.InService), units.Ago(all.Time.Sub(*w.Since))
 	}
 	switch {
 	case w.Free != nil:
@@ -155,26 +155,6 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// age returns a duration in its largest unit, as "5m ago".
-func age(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < time.Minute:
-		return "now"
-	case d < time.Hour:
-		return fmt.Sprintf("%dm ago", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh ago", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
 }
 
 // coverage returns the architectures of all workers. Every unit of the web has the same

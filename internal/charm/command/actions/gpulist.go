@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 
+	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/exporter/api"
@@ -130,8 +132,8 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 			reported[r.GPUs[i].Slot().Address()] = &r.GPUs[i]
 		}
 	}
-	service, err := quarantine.Read(c.Host.Root)
-	if err != nil && !errors.Is(err, quarantine.ErrDamaged) {
+	service, err := quarantine.RecordFile.Read(c.Host.Root)
+	if err != nil && !errors.Is(err, statefile.ErrDamaged) {
 		return err
 	}
 	all := []ListedGPU{}
@@ -171,11 +173,7 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 		if l.Vendor != vendor {
 			vendor = l.Vendor
 			v := gpu.Vendor(vendor)
-			s := "s"
-			if len(inv.Of(v)) == 1 {
-				s = ""
-			}
-			fmt.Fprintf(&b, "Found %d %s GPU device%s\n", len(inv.Of(v)), v.Label(), s)
+			fmt.Fprintf(&b, "Found %s\n", units.Count(len(inv.Of(v)), v.Label()+" GPU device"))
 		}
 		place := ""
 		if divided[l.PCI] > 1 || l.Partition > 0 {

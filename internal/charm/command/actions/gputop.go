@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/role"
@@ -167,7 +168,7 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 	}
 	memory := value("%.1f", s.MemoryUsed, 1<<30)
 	if s.MemoryUsed != nil && s.MemoryTotal != nil {
-		memory.Text += fmt.Sprintf("/%.1f GiB", *s.MemoryTotal/(1<<30))
+		memory.Text += "/" + units.FormatGiB(*s.MemoryTotal)
 	}
 	uses := api.UsesOf(*s, at)
 	used = len(uses) > 0 || state != health.Healthy || s.Excluded()

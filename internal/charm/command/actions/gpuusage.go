@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/command/usagereport"
 	"concourse-ci-machine/internal/charm/gpuhealth"
@@ -109,7 +110,7 @@ func usageText(b *strings.Builder, r usagereport.Report) {
 			busy = fmt.Sprintf("%.0f %%", 100**u.BusyHours/u.GPUHours)
 		}
 		if u.Memory != nil {
-			memory = fmt.Sprintf("%.1f GiB", *u.Memory/(1<<30))
+			memory = units.FormatGiB(*u.Memory)
 		}
 		rows = append(rows, cells(
 			gpuhealth.Printable(team), gpuhealth.Printable(pipeline), strconv.Itoa(u.Builds),

@@ -79,7 +79,7 @@ func TestLeaseActionsAcceptAllNamesOfAGPU(t *testing.T) {
 
 func TestActionsWithholdAndReturn(t *testing.T) {
 	watchedUnit := func(c *Actions) {
-		require.NoError(t, quarantine.Write(c.Host.Root, faultyRecord(c, nil, "0000:23:00.0", "0000:43:00.0")))
+		require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, nil, "0000:23:00.0", "0000:43:00.0")))
 		require.NoError(t, c.Host.MkdirAll("/run", 0o755))
 	}
 	a := acted(t, "mi210x4", "gpu-withhold", map[string]any{"gpu": 0, "reason": "noisy fan"}, watchedUnit)

@@ -12,15 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/version"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/term"
 )
-
-// width is the number of columns of help texts.
-const width = 80
 
 // caller holds the input and output of a command, for a user or a script.
 type caller struct {
@@ -96,7 +94,13 @@ func (p *caller) root() *cobra.Command {
 	root.SetVersionTemplate(productName() + " {{.Version}}\n")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &usageError{fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err), c.CommandPath()}
+		text := fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err)
+		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+			var names []string
+			c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			text += commandline.DidYouMean(unknown.GetSpecifiedName(), names)
+		}
+		return &usageError{text, c.CommandPath()}
 	})
 	root.CompletionOptions.DisableDescriptions = true
 	parents := map[string]*cobra.Command{}
@@ -275,7 +279,7 @@ func synopsis(c *cobra.Command) string {
 func writeHelp(w io.Writer, c *cobra.Command) {
 	c.InitDefaultHelpFlag()
 	var b strings.Builder
-	usage := term.Wrap("Usage: "+synopsis(c), width-8)
+	usage := commandline.Wrap("Usage: "+synopsis(c), commandline.Width-8)
 	b.WriteString(strings.Join(usage, "\n        ") + "\n\n")
 	text := c.Long
 	if text == "" {
@@ -286,13 +290,13 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 			b.WriteString(paragraph + "\n\n")
 			continue
 		}
-		b.WriteString(strings.Join(term.Wrap(strings.Join(strings.Fields(paragraph), " "), width), "\n") + "\n\n")
+		b.WriteString(strings.Join(commandline.Wrap(strings.Join(strings.Fields(paragraph), " "), commandline.Width), "\n") + "\n\n")
 	}
 	if c.HasAvailableSubCommands() {
 		b.WriteString("Commands:\n")
 		for _, s := range c.Commands() {
 			if s.IsAvailableCommand() {
-				writeRow(&b, s.Name(), 14, short(s))
+				commandline.WriteRow(&b, s.Name(), 14, short(s))
 			}
 		}
 		b.WriteString("\n")
@@ -316,7 +320,7 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
 				text += " (default " + f.DefValue + ")"
 			}
-			writeRow(&b, left, 22, text)
+			commandline.WriteRow(&b, left, 22, text)
 		})
 		if title == "" {
 			b.WriteString("\n")
@@ -330,7 +334,7 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 			})
 			if example != "" {
 				text := "Each flag has a variable of the environment: " + prefix + variableName(example) + " is --" + example + "."
-				b.WriteString(strings.Join(term.Wrap(text, width), "\n") + "\n\n")
+				b.WriteString(strings.Join(commandline.Wrap(text, commandline.Width), "\n") + "\n\n")
 			}
 		}
 	}
@@ -358,16 +362,4 @@ func short(c *cobra.Command) string {
 		}
 	}
 	return c.Short + ": " + strings.Join(names, ", ")
-}
-
-func writeRow(b *strings.Builder, left string, column int, text string) {
-	left = "  " + left
-	if len(left) > column {
-		b.WriteString(left + "\n")
-		left = ""
-	}
-	for _, line := range term.Wrap(text, width-column-2) {
-		fmt.Fprintf(b, "%-*s  %s\n", column, left, line)
-		left = ""
-	}
 }

@@ -101,22 +101,6 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Wrap breaks text between words into lines of at most width characters. A longer word gets
-// a line of its length.
-func Wrap(text string, width int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
-}
-
 // Terminal returns w if it is a terminal with cursor movement, and nil otherwise. The
 // output of a hook or an action is not a terminal.
 func Terminal(w io.Writer, env func(string) string) *os.File {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/base/pci"
 )
 
 // Program is NVIDIA's tool, which is part of its driver's libraries.
@@ -121,7 +121,7 @@ func address(cell string) string {
 	n, err := strconv.ParseUint(domain, 16, 32)
 	text := "0000" + strconv.FormatUint(n, 16)
 	text = text[min(4, len(text)-4):] + ":" + rest
-	if err != nil || !gpu.IsAddress(text) {
+	if err != nil || !pci.IsAddress(text) {
 		return ""
 	}
 	return text

@@ -2,7 +2,6 @@ package nvidiagpu
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
@@ -37,6 +37,11 @@ type Watcher struct {
 // NewWatcher returns a watcher of this machine.
 func NewWatcher(h host.Host) *Watcher { return &Watcher{host: h} }
 
+// ReportFile declares the file of a Report.
+func ReportFile(path string) statefile.File[Report] {
+	return statefile.File[Report]{Path: path, Mode: 0o644}
+}
+
 // Write runs nvidia-smi once and writes its answer for an exporter that must not block. It
 // writes nothing without nvidia-smi, or without a GPU of NVIDIA's driver. It also writes
 // nothing while a GPU is suspended, because a run would wake it.
@@ -49,11 +54,7 @@ func (w *Watcher) Write(ctx context.Context, file string) error {
 	if ctx.Err() != nil {
 		return nil // the run was killed because of that
 	}
-	data, err := json.Marshal(report)
-	if err != nil {
-		return err
-	}
-	return w.host.WriteFile(file, append(data, '\n'), 0o644)
+	return ReportFile(file).Write(w.host.Root, report)
 }
 
 // program returns nvidia-smi's path, "" if it must not run.

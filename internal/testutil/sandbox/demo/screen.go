@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/charm/command/term"
 )
 
@@ -75,7 +76,7 @@ func (s *screen) title(text string) {
 
 // prose prints text over the whole width.
 func (s *screen) prose(text string) {
-	for _, l := range term.Wrap(text, s.width) {
+	for _, l := range commandline.Wrap(text, s.width) {
 		s.line(l)
 	}
 }
@@ -94,7 +95,7 @@ func (s *screen) mark(m mark, format string, args ...any) {
 }
 
 func (s *screen) row(what, colour, text string) {
-	for i, l := range term.Wrap(text, s.width-leftWidth) {
+	for i, l := range commandline.Wrap(text, s.width-leftWidth) {
 		if i > 0 {
 			what, colour = "", ""
 		}
