@@ -15,7 +15,6 @@ import (
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/nvidia"
 	"concourse-ci-machine/internal/oci"
 )
 
@@ -57,11 +56,8 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if err := o.ObserveKnown(c.Host.Root); err != nil {
 		return err
 	}
-	p, err := c.refreshNVIDIA(ctx, o)
+	p, err := o.RefreshSpecs(ctx, c.Host)
 	if err != nil {
-		return err
-	}
-	if o.NVIDIA, err = worker.NVIDIADevices(c.Host.Root); err != nil {
 		return err
 	}
 	rest, err := plan.Diff(ctx, c.Host, worker.RefreshResources(o)...)
@@ -72,22 +68,4 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	return slices.Concat(finished, p, rest).Print(w)
-}
-
-// refreshNVIDIA makes NVIDIA's tool describe its GPUs again, if the charm did so before.
-func (c *Charm) refreshNVIDIA(ctx context.Context, o worker.Observed) (plan.Plan, error) {
-	gpus := o.GPUs.Of(gpu.NVIDIA)
-	if len(gpus) == 0 {
-		return nil, nil
-	}
-	var err error
-	if o.NVIDIAToolkit, err = nvidia.Observe(c.Host.Root); err != nil {
-		return nil, err
-	}
-	p, err := plan.Diff(ctx, c.Host, worker.NVIDIAToolkit(o, worker.GPUs{All: gpus}).Refresh()...)
-	if err != nil {
-		return nil, err
-	}
-	_, err = p.Apply(ctx, nil)
-	return p, err
 }

@@ -20,8 +20,6 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/postgres"
 	"concourse-ci-machine/internal/concourse/release"
-	"concourse-ci-machine/internal/gpu/amd"
-	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
 // ready returns the status text of a working unit.
@@ -150,20 +148,9 @@ func (c *Charm) healthURL() string {
 // than their steps.
 func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause {
 	var causes []status.Cause
-	if want.AMDToolkit {
-		if text := amd.ToolkitNote(amd.ReadAttempt(c.Host.Root)); text != "" {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: text})
-		}
-	}
-	if want.NVIDIAToolkit {
-		if a := nvidia.ReadAttempt(c.Host.Root); a != nil {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
-		}
-	}
-	if len(notes) > 0 && want.AMDToolkit {
-		if a := amd.ObserveInstall(c.Host.Root).Attempt; a != nil {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: a.Text()})
-		}
+	texts, _ := want.ToolkitNotes(c.Host.Root, len(notes) > 0)
+	for _, text := range texts {
+		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
 	}
 	for _, n := range notes {
 		var kept *resource.RecordedError

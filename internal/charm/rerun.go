@@ -5,7 +5,6 @@ import (
 
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse/release"
-	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
 // run distinguishes the runs of the pipeline in one hook.
@@ -42,22 +41,12 @@ func (c *Charm) rerun(ctx context.Context, want Desired, upgrades, changed bool)
 	switch {
 	case driverInstalled(want.Worker, changed):
 		return driverIsNew, nil
-	case c.gpusDescribed(want.Worker):
+	case want.Worker.GeneratedSpec(c.Host.Root):
 		return descriptionsAreNew, nil
 	case c.limitUnknown(want.Worker):
 		return limitIsUnknown, nil
 	}
 	return "", nil
-}
-
-// gpusDescribed reports whether this run described GPUs that it could not know when it
-// began. The next run makes them available to tasks.
-func (c *Charm) gpusDescribed(want worker.Worker) bool {
-	if !want.GeneratesSpec {
-		return false
-	}
-	names, err := worker.NVIDIADevices(c.Host.Root)
-	return err == nil && len(names) > 0 && nvidia.ReadAttempt(c.Host.Root) == nil
 }
 
 // limitUnknown reports whether this run installed a release with an uninspected worker.

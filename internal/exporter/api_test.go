@@ -20,7 +20,7 @@ import (
 func TestGPUsAsJSON(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	var got struct{ GPUs []api.Status }
-	require.NoError(t, json.Unmarshal(newTestCollector(r, monitor.AMD(r)).get(t, "/api/v1/gpus").Body.Bytes(), &got))
+	require.NoError(t, json.Unmarshal(newTestCollector(r, monitor.All(r)).get(t, "/api/v1/gpus").Body.Bytes(), &got))
 	require.Len(t, got.GPUs, 4)
 	bad := got.GPUs[3]
 	require.Equal(t, "critical", string(bad.Health.State))
@@ -37,7 +37,7 @@ func TestGPUsAsJSON(t *testing.T) {
 	require.InDelta(t, .03, *bad.Activity, 1e-9)
 
 	r = hosttest.Host(t, "apu-gfx1103")
-	apu := newTestCollector(r, monitor.AMD(r)).Report().GPUs
+	apu := newTestCollector(r, monitor.All(r)).Report().GPUs
 	require.Equal(t, "healthy", string(apu[0].Health.State), "judged by the limit of its kind")
 	require.Nil(t, apu[0].TemperatureLimit, "which is not the GPU's own word")
 	require.Empty(t, apu[0].Health.Faults)
@@ -48,10 +48,10 @@ func TestGPUsAsJSON(t *testing.T) {
 // A partition is as sick as the GPU whose sensors it shares, by the same signals.
 func TestPartitionsHaveTheHealthOfTheirGPU(t *testing.T) {
 	r := hosttest.Host(t, "mi300x-cpx")
-	list, err := monitor.AMD(r)()
+	list, err := monitor.All(r)()
 	require.NoError(t, err)
 	reached, end := exportertest.FIFO(t, r, list[0].Dir+"/mem_info_vram_used")
-	c := newTestCollector(r, monitor.AMD(r))
+	c := newTestCollector(r, monitor.All(r))
 	asked := false
 	c.deadline = func(dir string) <-chan time.Time { // the first partition's: the others answer
 		if dir != list[0].Dir || asked {
@@ -78,7 +78,7 @@ func TestPartitionsHaveTheHealthOfTheirGPU(t *testing.T) {
 func TestRecordFillsTheAPIsHistory(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	synctest.Test(t, func(t *testing.T) { // its clock is a made-up one
-		c := newTestCollector(r, monitor.AMD(r))
+		c := newTestCollector(r, monitor.All(r))
 		c.now = time.Now
 		require.Nil(t, c.Report().GPUs[0].History)
 		go c.Monitor.Watch(t.Context())
@@ -100,7 +100,7 @@ func TestRecordFillsTheAPIsHistory(t *testing.T) {
 func TestNamesOfTheAPI(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	var got struct{ GPUs []map[string]any }
-	require.NoError(t, json.Unmarshal(newTestCollector(r, monitor.AMD(r)).get(t, "/api/v1/gpus").Body.Bytes(), &got))
+	require.NoError(t, json.Unmarshal(newTestCollector(r, monitor.All(r)).get(t, "/api/v1/gpus").Body.Bytes(), &got))
 	names := func(m map[string]any) (all []string) {
 		for name := range m {
 			all = append(all, name)

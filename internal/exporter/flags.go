@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/monitor"
@@ -74,7 +73,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	if o.nvidiaWrite != "" && (o.usageWrite != "" || o.collect.NVIDIA != "") {
 		return o, fs, errors.New("flag -nvidia.write goes with neither -usage.write nor -nvidia.report")
 	}
-	if sources[o.vendor] == nil {
+	if vendorsOf(o.vendor) == nil {
 		return o, fs, fmt.Errorf("invalid value %q for flag -vendor: amd, nvidia or all", o.vendor)
 	}
 	if o.collect.RASInterval < minRAS {
@@ -96,9 +95,15 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	return o, fs, nil
 }
 
-// sources maps the values of -vendor.
-var sources = map[string]func(host.Root) monitor.Source{"all": monitor.All, string(gpu.AMD): monitor.AMD,
-	string(gpu.NVIDIA): monitor.NVIDIA}
+// vendorsOf returns the vendors of a value of -vendor, nil for an invalid value.
+func vendorsOf(name string) (of []gpu.Vendor) {
+	for _, v := range gpu.Vendors() {
+		if name == "all" || name == string(v) {
+			of = append(of, v)
+		}
+	}
+	return of
+}
 
 // minRAS is the shortest time between readings of the error counters; see
 // monitor.DefaultRAS.

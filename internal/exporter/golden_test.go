@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -18,7 +19,7 @@ func TestMetricsOfEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
-			c := newTestCollector(r, monitor.AMD(r))
+			c := newTestCollector(r, monitor.Of(r, gpu.AMD))
 			got := scrape(t, c)
 			hosttest.Golden(t, filepath.Join("testdata", name+".prom"), got)
 			requireSound(t, got)
@@ -30,7 +31,7 @@ func TestMetricsOfEveryFixtureHost(t *testing.T) {
 
 func TestSixtyFourGPUsAreComplete(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 64)
-	got := scrape(t, newTestCollector(r, monitor.AMD(r)))
+	got := scrape(t, newTestCollector(r, monitor.All(r)))
 	for _, name := range []string{"rocm_exporter_device_up", "rocm_gpu_temperature", "rocm_gpu_utilization",
 		"rocm_memory_utilization", "rocm_memory_used", "rocm_memory_total", "rocm_power_usage", "rocm_gpu_info"} {
 		require.Len(t, lines(got, name+"{"), 64, name)
@@ -46,11 +47,11 @@ var acceptedLint = map[string]string{
 
 func TestNamesExceptTheContractsPassLint(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	list, err := monitor.AMD(r)()
+	list, err := monitor.All(r)()
 	require.NoError(t, err)
 	require.NoError(t, r.Remove(list[0].Dir+"/gpu_busy_percent"))
 	require.NoError(t, os.Mkdir(r.Path(list[0].Dir+"/gpu_busy_percent"), 0o755)) // so that the counter is linted too
-	text := scrape(t, newTestCollector(r, monitor.AMD(r)))
+	text := scrape(t, newTestCollector(r, monitor.All(r)))
 	require.Contains(t, text, `rocm_exporter_read_errors_total{errno="EISDIR",file="gpu_busy_percent",gpu="0"} 1`)
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	require.NoError(t, err)

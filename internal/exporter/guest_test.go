@@ -42,7 +42,7 @@ func guest(t *testing.T, more map[string]string) host.Root {
 // A guest has no limits of temperatures, and its firmware counts the time under them.
 func TestGuestIsJudgedByTheTimeUnderLimits(t *testing.T) {
 	r := guest(t, nil)
-	c := newTestCollector(r, monitor.AMD(r))
+	c := newTestCollector(r, monitor.All(r))
 	for minute, want := range []health.State{health.Unknown, health.Healthy, health.Warning} {
 		ticks := uint64(minute+1) * 60_000
 		hosttest.Put(t, r, dev+"/gpu_metrics", exportertest.Table(exportertest.Attribute{ID: 9, Values: []uint64{ticks}},
@@ -65,7 +65,7 @@ func TestGuestIsJudgedByItsAvailableValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := guest(t, c.more)
-			s := newTestCollector(r, monitor.AMD(r))
+			s := newTestCollector(r, monitor.All(r))
 			gpus := s.Report().GPUs
 			require.Len(t, gpus, 1)
 			require.Equal(t, "AMD Instinct MI300X VF", gpus[0].Name)

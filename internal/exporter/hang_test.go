@@ -13,12 +13,12 @@ import (
 
 func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	list, err := monitor.AMD(r)()
+	list, err := monitor.All(r)()
 	require.NoError(t, err)
 	require.Len(t, list, 4)
 	hung := list[1]
 	reached, end := exportertest.FIFO(t, r, hung.Dir+"/gpu_busy_percent")
-	c := newTestCollector(r, monitor.AMD(r))
+	c := newTestCollector(r, monitor.All(r))
 	c.deadline = only(hung.Dir, reached)
 	got := scrape(t, c)
 	require.Contains(t, got, `rocm_exporter_device_up{gpu="1",pci_bus_id="`+hung.PCI+`",uuid="GPU-`+hung.UniqueID+`"} 0`)

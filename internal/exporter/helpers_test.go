@@ -15,6 +15,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -52,7 +53,7 @@ func newTestCollector(r host.Root, s monitor.Source) *collector {
 
 // one is a source of a single GPU at dev.
 func one() ([]reading.Device, error) {
-	return []reading.Device{{PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
+	return []reading.Device{{Vendor: gpu.AMD, PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
 }
 
 // inBackground runs what ends with its context, until it has nothing to do but wait.

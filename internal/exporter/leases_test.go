@@ -26,13 +26,13 @@ func leasing(t *testing.T, r monitor.LeaseReport) (host.Root, *collector) {
 	data, err := json.Marshal(r)
 	require.NoError(t, err)
 	hosttest.Put(t, root, reportFile, string(data))
-	return root, newCollector(root, monitor.AMD(root), monitor.Options{Leases: reportFile})
+	return root, newCollector(root, monitor.All(root), monitor.Options{Leases: reportFile})
 }
 
 // reported is a report of two held GPUs, one of them in doubt.
 func reported(t *testing.T) monitor.LeaseReport {
 	t.Helper()
-	devices, err := monitor.AMD(hosttest.Host(t, "mi210x4"))()
+	devices, err := monitor.All(hosttest.Host(t, "mi210x4"))()
 	require.NoError(t, err)
 	require.Len(t, devices, 4)
 	since, r := hosttest.Now.Add(-10*time.Minute), monitor.LeaseReport{At: hosttest.Now.Add(-5 * time.Second)}
@@ -73,7 +73,7 @@ func TestLeasesAreSeries(t *testing.T) {
 
 func TestUnitsThatShareTheirGPUsHaveNoSeriesOfLeases(t *testing.T) {
 	root, _ := leasing(t, reported(t))
-	require.Empty(t, leaseLines(t, newTestCollector(root, monitor.AMD(root))))
+	require.Empty(t, leaseLines(t, newTestCollector(root, monitor.All(root))))
 }
 
 // A report that nobody writes any more must not look like GPUs that are free or

@@ -8,6 +8,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -21,7 +22,7 @@ func newNVIDIA(t testing.TB, hostName, told string) (host.Root, *collector) {
 	if told != "" {
 		hosttest.Put(t, r, nvidiaReport, told)
 	}
-	return r, newCollector(r, monitor.NVIDIA(r), monitor.Options{NVIDIA: nvidiaReport, Usage: true, UsageInterval: defaultUsage, UsageContainers: 4})
+	return r, newCollector(r, monitor.Of(r, gpu.NVIDIA), monitor.Options{NVIDIA: nvidiaReport, Usage: true, UsageInterval: defaultUsage, UsageContainers: 4})
 }
 
 const fullAnswer = `{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","uuid":"GPU-7c1e9a42-0d5b-3f86-a917-52ee60b4c3d8","values":{
@@ -60,8 +61,8 @@ func TestGPUsOfBothVendorsAreShownTogether(t *testing.T) {
 	}
 	require.Equal(t, []string{"amd", "nvidia"}, vendors)
 	require.Len(t, lines(got, "rocm_gpu_health_info{"), 2)
-	for _, of := range []func(host.Root) monitor.Source{monitor.AMD, monitor.NVIDIA} {
-		require.Contains(t, scrape(t, newTestCollector(r, of(r))), "rocm_exporter_gpus 1\n")
+	for _, v := range gpu.Vendors() {
+		require.Contains(t, scrape(t, newTestCollector(r, monitor.Of(r, v))), "rocm_exporter_gpus 1\n")
 	}
 }
 

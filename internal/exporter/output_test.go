@@ -13,6 +13,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -49,7 +50,7 @@ func byGPU(t *testing.T, text, name string) map[string]float64 {
 func TestMetricsTheirAliasesAndTheAPIAgree(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		r := hosttest.Host(t, name)
-		c := newTestCollector(r, monitor.AMD(r))
+		c := newTestCollector(r, monitor.Of(r, gpu.AMD))
 		c.shown.DCGM = true
 		text, report := scrape(t, c), c.Report()
 		for _, v := range []struct {
@@ -132,9 +133,9 @@ func TestScrapeIsCompressedAndInOpenMetricsOnRequest(t *testing.T) {
 // Several Prometheus servers, each with its own rhythm, while values and GPUs change.
 func TestConcurrentScrapesAreComplete(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	c := newTestCollector(r, monitor.AMD(r))
+	c := newTestCollector(r, monitor.All(r))
 	h := c.handler()
-	list, err := monitor.AMD(r)()
+	list, err := monitor.All(r)()
 	require.NoError(t, err)
 	texts := make(chan string, 4*4)
 	var all sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -29,7 +30,7 @@ func TestPageHasALineForEachOfManyGPUs(t *testing.T) {
 	lines := regexp.MustCompile(`<summary class="line">`)
 	for n, want := range map[int]int{1: 0, 8: 0, 9: 9, 64: 64} {
 		r := hosttest.ManyGPUs(t, n)
-		page := look(t, newTestCollector(r, monitor.AMD(r)))
+		page := look(t, newTestCollector(r, monitor.All(r)))
 		require.Len(t, lines.FindAllString(page, -1), want, n)
 		require.Equal(t, n-want, strings.Count(page, "<article "), n)
 		require.Equal(t, want > 0, strings.Contains(page, `<main id="gpus" class="dense">`))
@@ -45,7 +46,7 @@ func TestPageShowsEveryGPUOfEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
-			c := newTestCollector(r, monitor.AMD(r))
+			c := newTestCollector(r, monitor.Of(r, gpu.AMD))
 			text := html.UnescapeString(look(t, c))
 			gpus := c.Report().GPUs
 			require.Equal(t, len(gpus) == 0, strings.Contains(text, "<p>The exporter finds no AMD GPU"))
@@ -64,7 +65,7 @@ func TestPageShowsEveryGPUOfEveryFixtureHost(t *testing.T) {
 func TestPageShowsItsHostAndTheWorstFirst(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	hosttest.Put(t, r, "/proc/sys/kernel/hostname", "juju-4f2a10-0\n")
-	c := newTestCollector(r, monitor.AMD(r))
+	c := newTestCollector(r, monitor.All(r))
 	c.Unit = "rocm-worker/0"
 	text := html.UnescapeString(look(t, c))
 	require.Contains(t, text, "<title>(1 critical) GPUs of rocm-worker/0 on juju-4f2a10-0</title>")
@@ -80,7 +81,7 @@ func TestPageEscapesNames(t *testing.T) {
 	const bad = `<img src=x onerror="alert(1)"></script>'&`
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "1\n"})
 	c := newTestCollector(r, func() ([]reading.Device, error) {
-		return []reading.Device{{PCI: "0000:03:00.0", Name: bad, GFX: "<b>", Dir: dev, Own: dev}}, nil
+		return []reading.Device{{Vendor: gpu.AMD, PCI: "0000:03:00.0", Name: bad, GFX: "<b>", Dir: dev, Own: dev}}, nil
 	})
 	report := c.Report()
 	report.GPUs[0].Users = []api.User{{Container: bad, Processes: 1, Engines: map[string]float64{bad: 1}}}
@@ -97,7 +98,7 @@ func TestPageEscapesNames(t *testing.T) {
 
 func TestPageFetchesNothingElse(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	w := newTestCollector(r, monitor.AMD(r)).get(t, "/")
+	w := newTestCollector(r, monitor.All(r)).get(t, "/")
 	text, header := w.Body.String(), w.Header()
 	require.NotRegexp(t, `(?i)https?:|["'(]//|@import|url\(|<iframe|<object`, text)
 	for _, m := range regexp.MustCompile(`(?:src|href|action)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
@@ -150,7 +151,7 @@ func TestPageHasValuesWithTheirLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
-			text := html.UnescapeString(look(t, newTestCollector(r, monitor.AMD(r))))
+			text := html.UnescapeString(look(t, newTestCollector(r, monitor.All(r))))
 			for _, w := range want {
 				require.Contains(t, text, w)
 			}

@@ -45,7 +45,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
 		return repeat(stop, nvidiagpu.Every, s.Postpone, func() error { return w.Write(stop, o.nvidiaWrite) })
 	}
-	m := monitor.New(root, sources[o.vendor](root), o.collect)
+	m := monitor.New(root, monitor.Of(root, vendorsOf(o.vendor)...), o.collect)
 	if o.usageWrite != "" {
 		return repeat(stop, o.collect.UsageInterval, s.Postpone,
 			func() error { return m.ReportUsers(stop, o.usageWrite) })

@@ -16,7 +16,7 @@ import (
 
 func TestPaths(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	h := newTestCollector(r, monitor.AMD(r)).handler()
+	h := newTestCollector(r, monitor.All(r)).handler()
 	for _, c := range []struct {
 		method, path string
 		code         int

@@ -21,7 +21,7 @@ import (
 // in proving are well again since, and a person withheld those in byHand.
 func decided(t *testing.T, r host.Root, sick, proving, byHand []int) quarantine.Record {
 	t.Helper()
-	devices, err := monitor.AMD(r)()
+	devices, err := monitor.All(r)()
 	require.NoError(t, err)
 	l := quarantine.Look{At: hosttest.Now.Add(-20 * time.Minute), Policy: quarantine.Auto}
 	for _, d := range devices {
@@ -55,7 +55,7 @@ func withService(t *testing.T, r host.Root, rec quarantine.Record) *collector {
 	data, err := json.Marshal(rec)
 	require.NoError(t, err)
 	hosttest.Put(t, r, quarantine.File, string(data))
-	c := newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: time.Minute, UsageReport: "/run/usage.json",
+	c := newCollector(r, monitor.All(r), monitor.Options{Usage: true, UsageInterval: time.Minute, UsageReport: "/run/usage.json",
 		Leases: "/run/leases.json", Service: quarantine.File})
 	c.Unit = "rocm-worker/0"
 	return c

@@ -16,7 +16,7 @@ import (
 
 func TestRemovedAndReturnedGPUIsDetected(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	c := newTestCollector(r, monitor.AMD(r))
+	c := newTestCollector(r, monitor.All(r))
 	with := scrape(t, c)
 	require.Len(t, lines(with, "rocm_gpu_temperature{"), 1)
 
@@ -60,7 +60,7 @@ func TestRealCaptures(t *testing.T) {
 			r := host.Root(t.TempDir())
 			card := "/sys/class/drm/" + filepath.Base(name)
 			require.NoError(t, os.CopyFS(r.Path(card), os.DirFS(filepath.Join(captures, name))))
-			text := scrape(t, newTestCollector(r, monitor.AMD(r)))
+			text := scrape(t, newTestCollector(r, monitor.All(r)))
 			var got []string
 			for _, prefix := range []string{"rocm_gpu_temperature{", "rocm_gpu_utilization{", "rocm_memory_", "rocm_power_"} {
 				for _, line := range lines(text, prefix) {
@@ -90,7 +90,7 @@ func TestRealCardsAtRestAreHealthy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := host.Root(t.TempDir())
 			require.NoError(t, os.CopyFS(r.Path("/sys/class/drm/"+filepath.Base(name)), os.DirFS(filepath.Join(captures, name))))
-			text := scrape(t, newTestCollector(r, monitor.AMD(r)))
+			text := scrape(t, newTestCollector(r, monitor.All(r)))
 			require.Empty(t, lines(text, "rocm_exporter_read_errors_total{"))
 			require.NotRegexp(t, `rocm_gpu_voltage_volts\{.*\} 0\n`, text)
 			for prefix, value := range want {

@@ -24,7 +24,7 @@ func newWatching(t *testing.T, r host.Root, node, fdinfo string) *collector {
 	hosttest.Put(t, r, "/proc/100/cgroup", "0::/garden/"+handle+"\n")
 	hosttest.Link(t, r, "/proc/100/fd/7", "/dev/dri/"+node)
 	hosttest.Put(t, r, "/proc/100/fdinfo/7", fdinfo)
-	return newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: defaultUsage, UsageContainers: 4})
+	return newCollector(r, monitor.All(r), monitor.Options{Usage: true, UsageInterval: defaultUsage, UsageContainers: 4})
 }
 
 func fdinfoOf(pci string) string {
@@ -83,7 +83,7 @@ func TestReportIsShownLikeAnOwnScan(t *testing.T) {
 		t.Helper()
 		require.NoError(t, looks.Monitor.ReportUsers(t.Context(), file))
 	}
-	serves := newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: defaultUsage, UsageReport: file})
+	serves := newCollector(r, monitor.All(r), monitor.Options{Usage: true, UsageInterval: defaultUsage, UsageReport: file})
 	now := hosttest.Now
 	serves.now = func() time.Time { return now }
 	inBackground(t, serves.Monitor.Watch)

@@ -21,7 +21,7 @@ const busyTask = "eb2a4fe8-e932-49c4-b519-4f1da1901416"
 // one, or the only one, and a lease is in doubt on the last.
 func usedBy(t *testing.T, r host.Root) *collector {
 	t.Helper()
-	devices, err := monitor.AMD(r)()
+	devices, err := monitor.All(r)()
 	require.NoError(t, err)
 	used := usage.Result{At: hosttest.Now.Add(-4 * time.Second)}
 	leases := monitor.LeaseReport{At: hosttest.Now}
@@ -49,7 +49,7 @@ func usedBy(t *testing.T, r host.Root) *collector {
 		require.NoError(t, err)
 		hosttest.Put(t, r, file, string(data))
 	}
-	c := newCollector(r, monitor.AMD(r), monitor.Options{Usage: true, UsageInterval: time.Minute, UsageReport: "/run/usage.json", Leases: "/run/leases.json"})
+	c := newCollector(r, monitor.All(r), monitor.Options{Usage: true, UsageInterval: time.Minute, UsageReport: "/run/usage.json", Leases: "/run/leases.json"})
 	c.Unit = "rocm-worker/0"
 	return c
 }
@@ -76,7 +76,7 @@ func TestUsersAndPartitionsAreInTheAPIAndOnThePage(t *testing.T) {
 // Not known is not the same as nobody.
 func TestUsersWithoutAScanAreNull(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	c := newTestCollector(r, monitor.AMD(r))
+	c := newTestCollector(r, monitor.All(r))
 	api := c.get(t, "/api/v1/gpus").Body.String()
 	require.Contains(t, api, `"users_time": null`)
 	require.Contains(t, api, `"users": null`)

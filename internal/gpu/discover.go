@@ -34,9 +34,8 @@ func discover(r files) (Inventory, error) {
 	d := &discovery{root: r, functions: map[string]function{}}
 	d.fromDRM(drm)
 	d.fromPCI()
-	if len(d.inv.Of(AMD)) > 0 || len(d.partitions) > 0 {
-		nodes, whole := readTopology(r)
-		d.fromTopology(nodes, whole)
+	for _, v := range Vendors() {
+		makers[v].complete(d)
 	}
 	d.inv.sort()
 	d.inv.clearDuplicateIDs()
@@ -74,7 +73,7 @@ func (d *discovery) fromDRM(drm *drmList) {
 		take(dev)
 	}
 	for _, f := range order {
-		if f.driver == "amdgpu" {
+		if f.driver == amdDriver {
 			known := len(drm.devs)
 			drm.addPartitions(d.root.Root)
 			for _, dev := range drm.devs[known:] {
@@ -160,9 +159,8 @@ func (d *discovery) addUsable(f function, dev *drmDevice) *GPU {
 			g.Card = &card
 		}
 	}
-	if g.Vendor == AMD {
-		g.Name = clean(value(d.root, path.Join(f.dir, "product_name")))
-		g.UniqueID = parseUniqueID(value(d.root, path.Join(f.dir, "unique_id")), 16)
+	if m, ok := makers[g.Vendor]; ok {
+		m.identify(d.root, &g)
 	}
 	d.inv.GPUs = append(d.inv.GPUs, g)
 	return &d.inv.GPUs[len(d.inv.GPUs)-1]
@@ -183,15 +181,7 @@ func (d *discovery) revision(f function) uint8 {
 
 // computes reports whether a task can compute with the render node of a driver. The driver
 // radeon has render nodes too, but no compute stack.
-func computes(v Vendor, driver string) bool {
-	switch v {
-	case AMD:
-		return driver == "amdgpu"
-	case NVIDIA:
-		return driver == "nvidia" || driver == "nouveau"
-	}
-	return false
-}
+func computes(v Vendor, driver string) bool { return v.Traits().Drivers[driver] != "" }
 
 // isBMC reports whether a vendor makes display chips of management controllers: ASPEED,
 // Matrox (G200e), HiSilicon (hibmc).

@@ -78,7 +78,7 @@ func (f function) unread(r host.Root) (_ function, ok bool) {
 	f.driver = path.Base(target(r, path.Join(f.dir, "driver")))
 	for _, v := range Vendors() {
 		if computes(v, f.driver) {
-			f.vendor, f.class = traits[v].PCI, classDisplay<<16
+			f.vendor, f.class = v.Traits().PCI, classDisplay<<16
 		}
 	}
 	return f, f.vendor != 0 && IsAddress(f.addr)

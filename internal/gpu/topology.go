@@ -95,7 +95,7 @@ func gfxName(target uint64) string {
 	return fmt.Sprintf("gfx%d%x%x", target/10000, target/100%100, target%100)
 }
 
-// fromTopology adds KFD's values to the AMD GPUs, and adds their partitions.
+// fromTopology adds KFD's values to the GPUs that have one, and adds their partitions.
 func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 	byRender := map[uint32]topologyNode{}
 	parts := map[string]int{} // number of nodes by PCI address
@@ -105,7 +105,7 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 	}
 	d.inv.GPUs = slices.DeleteFunc(d.inv.GPUs, func(g GPU) bool {
 		_, named := byRender[g.Render.Minor]
-		if !whole || g.Vendor != AMD || named || parts[g.PCI] > 0 {
+		if !whole || !g.Vendor.Has(KFDNode) || named || parts[g.PCI] > 0 {
 			return false
 		}
 		d.addUnusable(d.functions[g.PCI], NoCompute, "%s", NoCompute.Text())
@@ -114,7 +114,7 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 	for i := range d.inv.GPUs {
 		g := &d.inv.GPUs[i]
 		n, ok := byRender[g.Render.Minor]
-		if g.Vendor == AMD && ok && sameSlot(n, g.PCI) {
+		if g.Vendor.Has(KFDNode) && ok && sameSlot(n, g.PCI) {
 			n.fill(g, parts[n.address()] > 1)
 		}
 	}
@@ -134,7 +134,7 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 				continue
 			}
 		}
-		if f.driver != "amdgpu" {
+		if f.driver != amdDriver {
 			continue
 		}
 		if g := d.addUsable(f, dev); g != nil {
@@ -157,7 +157,7 @@ func (d *discovery) addMissingPartitions(nodes []topologyNode, found map[uint32]
 	}
 	for _, n := range nodes {
 		f, ok := d.functions[n.address()]
-		if !ok || f.driver != "amdgpu" || found[n.render] || rank(nodes, n) == 0 {
+		if !ok || f.driver != amdDriver || found[n.render] || rank(nodes, n) == 0 {
 			continue // the first partition belongs to the GPU, which was judged
 		}
 		d.addUnusable(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that",

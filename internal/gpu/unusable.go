@@ -1,6 +1,9 @@
 package gpu
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Unusable describes a GPU that sysfs shows and that this machine cannot use.
 type Unusable struct {
@@ -11,7 +14,7 @@ type Unusable struct {
 	Detail string // exact cause, one line for people
 
 	DeviceID uint16
-	Revision uint8 // read for AMD and NVIDIA only
+	Revision uint8 // 0 without a Vendor
 }
 
 // Reason classifies why a GPU is unusable.
@@ -40,7 +43,11 @@ func (r Reason) Text() string {
 	case BMC:
 		return "the display of a management controller, not a GPU for computing"
 	case OtherVendor:
-		return "neither AMD nor NVIDIA"
+		labels := make([]string, len(vendors))
+		for i, v := range vendors {
+			labels[i] = v.Label()
+		}
+		return "neither " + strings.Join(labels, " nor ")
 	case NoDriver:
 		return "no driver is bound to it"
 	case VFIO:

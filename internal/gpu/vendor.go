@@ -1,19 +1,36 @@
 package gpu
 
 import (
+	"maps"
 	"slices"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/base/host"
 )
 
 // Vendor is the maker of a GPU, from its PCI vendor id.
 type Vendor string
 
-// The supported vendors, in their order in lists.
-const (
-	AMD    Vendor = "amd"
-	NVIDIA Vendor = "nvidia"
-)
+// maker reads what only one vendor's GPUs have. Each vendor has a file with its maker.
+type maker interface {
+	traits() *Traits
+	// identify sets the name and the unique id that a GPU itself has.
+	identify(r files, g *GPU)
+	// complete adds the values of the vendor's driver, after all PCI functions are judged.
+	complete(d *discovery)
+	// readNames reads the vendor's own list of models.
+	readNames(r host.Root, want names)
+	// models returns the names of common models.
+	models() []knownModel
+}
+
+// makers registers the vendors. A vendor is also registered in internal/charm/worker,
+// internal/charm/preflight and internal/exporter/monitor. Tests there fail if it is missing.
+var makers = map[Vendor]maker{AMD: amd{}, NVIDIA: nvidia{}}
+
+var vendors = slices.Sorted(maps.Keys(makers))
+
+// Vendors returns all supported vendors, in their order in lists.
+func Vendors() []Vendor { return slices.Clone(vendors) }
 
 // Traits holds the values that differ between vendors.
 type Traits struct {
@@ -21,38 +38,63 @@ type Traits struct {
 	Runtime string // value of the option compute-runtime, and of the tag
 	PCI     uint16 // PCI vendor id
 	Module  string // kernel module of the driver
+	// Drivers has the kernel drivers with which a task can compute, and the DRM drivers of
+	// their nodes.
+	Drivers map[string]string
 
 	Kind    string // vendor and class of its CDI devices
 	Spec    string // file of their CDI description
 	ByID    bool   // the description also names GPUs by unique id, as GPU-<id>
 	Visible string // variable with which a task selects among its GPUs
+
+	Features []Feature
 }
 
-// The CDI descriptions: the charm writes AMD's, NVIDIA's tool writes NVIDIA's.
+// Feature is a property of GPUs that only some vendors have. A feature belongs to one
+// vendor, because GPUs are numbered by vendor.
+type Feature string
+
+// The features.
 const (
-	AMDKind, AMDSpec       = wellknown.AMDKind, wellknown.AMDSpec
-	NVIDIAKind, NVIDIASpec = "nvidia.com/gpu", "/etc/cdi/nvidia.json"
+	KFDNode    Feature = "kfd"        // tasks compute through /dev/kfd and the render node; KFD reports architectures
+	OwnSpec    Feature = "own-spec"   // the charm writes their CDI description, and no tool of the vendor
+	Quarantine Feature = "quarantine" // the kernel reports faults, so that a faulty GPU is withheld from tasks
+	Clocks     Feature = "clocks"     // the driver can fix the clocks for a task that measures
+	Engines    Feature = "engines"    // the wrapper gives them to other container engines
+	Kubernetes Feature = "kubernetes" // the charm offers them to a kubelet
 )
 
-var traits = map[Vendor]Traits{
-	AMD: {Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: "amdgpu", Kind: AMDKind, Spec: AMDSpec, ByID: true,
-		Visible: wellknown.AMDVisible},
-	NVIDIA: {Label: "NVIDIA", Runtime: "cuda", PCI: 0x10de, Module: "nvidia", Kind: NVIDIAKind, Spec: NVIDIASpec,
-		Visible: "NVIDIA_VISIBLE_DEVICES"},
+// Has reports whether the vendor's GPUs have a feature.
+func (v Vendor) Has(f Feature) bool { return slices.Contains(v.Traits().Features, f) }
+
+// VendorWith returns the vendor with a feature.
+func VendorWith(f Feature) Vendor {
+	return firstVendor(func(t Traits) bool { return slices.Contains(t.Features, f) })
 }
 
-// Vendors returns all supported vendors.
-func Vendors() []Vendor { return []Vendor{AMD, NVIDIA} }
-
-// Traits returns the vendor's row; the zero value for any other vendor.
-func (v Vendor) Traits() Traits { return traits[v] }
+// Traits returns the vendor's values; the zero value for any other vendor.
+func (v Vendor) Traits() Traits {
+	if m, ok := makers[v]; ok {
+		return *m.traits()
+	}
+	return Traits{}
+}
 
 // Label returns the vendor's name in status texts; "" for any other vendor.
-func (v Vendor) Label() string { return traits[v].Label }
+func (v Vendor) Label() string { return v.Traits().Label }
 
 // OfRuntime returns the vendor of a value of compute-runtime, "" for none or auto.
 func OfRuntime(runtime string) Vendor {
 	return firstVendor(func(t Traits) bool { return t.Runtime == runtime })
+}
+
+// Runtimes returns the values of compute-runtime that name a vendor, sorted.
+func Runtimes() (all []string) {
+	for _, v := range Vendors() {
+		all = append(all, v.Traits().Runtime)
+	}
+	slices.Sort(all)
+	return all
 }
 
 func vendorOf(pci uint16) Vendor {
@@ -60,9 +102,10 @@ func vendorOf(pci uint16) Vendor {
 }
 
 func firstVendor(is func(Traits) bool) Vendor {
-	all := Vendors()
-	if i := slices.IndexFunc(all, func(v Vendor) bool { return is(traits[v]) }); i >= 0 {
-		return all[i]
+	for _, v := range vendors {
+		if is(v.Traits()) {
+			return v
+		}
 	}
 	return ""
 }

@@ -93,3 +93,16 @@ func TestVendorComesFromSysfs(t *testing.T) {
 		})
 	}
 }
+
+// GPUs are numbered by vendor, so a second vendor with a feature needs numbers of its own.
+func TestEachFeatureBelongsToOneVendor(t *testing.T) {
+	has := map[gpu.Feature]gpu.Vendor{}
+	for _, v := range gpu.Vendors() {
+		require.NotEmpty(t, v.Label())
+		for _, f := range v.Traits().Features {
+			require.NotContains(t, has, f)
+			has[f] = v
+			require.Equal(t, v, gpu.VendorWith(f))
+		}
+	}
+}

@@ -66,7 +66,7 @@ func newPromised(t *testing.T) *promised {
 	hosttest.Put(t, h.Root, "/sys/bus/pci/devices/0000:c3:00.0/ras/umc_err_count", "ue: 0\nce: 0\n") // the fixture's is sick
 	hosttest.Put(t, h.Root, "/sys/bus/pci/devices/0000:c3:00.0/ras/gpu_vram_bad_pages", "")
 	exporterOf := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		m := monitor.New(h.Root, monitor.AMD(h.Root), monitor.Options{})
+		m := monitor.New(h.Root, monitor.All(h.Root), monitor.Options{})
 		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.MetricOptions{}).ServeHTTP(rw, r)
 	}))
 	t.Cleanup(exporterOf.Close)

@@ -142,7 +142,7 @@ func TestEveryCommandOfABlockIsKnown(t *testing.T) {
 func servers(t *testing.T) *strings.Replacer {
 	t.Helper()
 	root := hosttest.Host(t, "amd")
-	gpus := httptest.NewServer(exporter.Handler(&exporter.Source{Root: root, Version: "test", Monitor: monitor.New(root, monitor.AMD(root), monitor.Options{})}, exporter.MetricOptions{}))
+	gpus := httptest.NewServer(exporter.Handler(&exporter.Source{Root: root, Version: "test", Monitor: monitor.New(root, monitor.All(root), monitor.Options{})}, exporter.MetricOptions{}))
 	web := atctest.New(t)
 	web.Set((*atctest.Server).Site)
 	login := filepath.Join(t.TempDir(), "credentials.json")

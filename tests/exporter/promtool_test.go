@@ -28,7 +28,7 @@ func TestPromtoolAcceptsTheMetricsOfEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
-			source := &exporter.Source{Root: r, Version: "e2e", Monitor: monitor.New(r, monitor.AMD(r), monitor.Options{})}
+			source := &exporter.Source{Root: r, Version: "e2e", Monitor: monitor.New(r, monitor.All(r), monitor.Options{})}
 			w := httptest.NewRecorder()
 			exporter.Handler(source, exporter.MetricOptions{DCGM: true}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 			require.Equal(t, 200, w.Code)

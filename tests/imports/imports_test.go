@@ -5,6 +5,9 @@ package imports
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"os"
@@ -191,4 +194,53 @@ func TestCharmDoesNotLinkGPUBaseline(t *testing.T) {
 			require.False(t, slices.ContainsFunc(p.Imports, func(i string) bool { return in(i, "src/gpu-baseline") }), p.ImportPath)
 		}
 	}
+}
+
+// namesVendor reports whether the file names a vendor: gpu.AMD, or a comparison with the
+// text of a vendor or its runtime.
+func namesVendor(f *ast.File) (found bool) {
+	isText := func(e ast.Expr) bool {
+		l, ok := e.(*ast.BasicLit)
+		return ok && slices.Contains([]string{`"amd"`, `"nvidia"`, `"rocm"`, `"cuda"`}, l.Value)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			found = found || ok && x.Name == "gpu" && (strings.HasPrefix(n.Sel.Name, "AMD") || strings.HasPrefix(n.Sel.Name, "NVIDIA"))
+		case *ast.Ident:
+			found = found || f.Name.Name == "gpu" && (n.Name == "AMD" || n.Name == "NVIDIA")
+		case *ast.BinaryExpr:
+			found = found || isText(n.X) || isText(n.Y)
+		case *ast.CaseClause:
+			found = found || slices.ContainsFunc(n.List, isText)
+		}
+		return true
+	})
+	return found
+}
+
+// A vendor is named in the files amd.go and nvidia.go, in the registries, and below the
+// folders of the vendors. Other code checks a gpu.Feature.
+func TestOnlyVendorsNameAVendor(t *testing.T) {
+	registries := 0
+	for _, dir := range []string{"../../internal", "../../src"} {
+		require.NoError(t, filepath.WalkDir(dir, func(file string, _ fs.DirEntry, err error) error {
+			name := filepath.Base(file)
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+				strings.Contains(file, "/internal/testutil/") || strings.Contains(file, "/gpu/amd/") || strings.Contains(file, "/gpu/nvidia/") {
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil || !namesVendor(f) {
+				return err
+			}
+			require.Contains(t, []string{"amd.go", "nvidia.go", "vendor.go"}, name, file)
+			if name == "vendor.go" {
+				registries++
+			}
+			return nil
+		}))
+	}
+	require.Equal(t, 4, registries)
 }

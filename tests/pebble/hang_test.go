@@ -79,7 +79,7 @@ func TestHangThatTheCheckNoLongerActsOn(t *testing.T) {
 func TestHungGPURestartsNothing(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, append(soon(), "--path.root", watchdog)...)
-	list, err := monitor.AMD(u.gpus)()
+	list, err := monitor.All(u.gpus)()
 	require.NoError(t, err)
 	d := u.start(t)
 	pid := d.serving()

@@ -20,7 +20,7 @@ import (
 // exporter waits for it.
 func (u *unit) slow(t *testing.T) (reached chan struct{}, answer func()) {
 	t.Helper()
-	list, err := monitor.AMD(u.gpus)()
+	list, err := monitor.All(u.gpus)()
 	require.NoError(t, err)
 	path := u.gpus.Path(list[0].Dir + "/gpu_busy_percent")
 	require.NoError(t, os.Remove(path))

@@ -77,7 +77,7 @@ func task(t *testing.T, node string) (pid int, fd string) {
 func TestExporterTellsWhoUsesTheGPUOfAnotherUsersProcess(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t)
-	list, err := monitor.AMD(u.gpus)()
+	list, err := monitor.All(u.gpus)()
 	require.NoError(t, err)
 	nodes, err := u.gpus.ReadDir(list[0].Own + "/drm")
 	require.NoError(t, err)

@@ -100,7 +100,7 @@ type sample struct {
 
 func ours(t *testing.T, r host.Root) map[string][]sample {
 	t.Helper()
-	m := monitor.New(r, monitor.AMD(r), monitor.Options{})
+	m := monitor.New(r, monitor.All(r), monitor.Options{})
 	m.Poll()
 	w := httptest.NewRecorder()
 	source := &exporter.Source{Root: r, Version: "e2e", Monitor: m}

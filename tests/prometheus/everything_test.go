@@ -68,7 +68,7 @@ const leases = "/run/leases.json"
 // nobody writes it anew and an old one tells nothing.
 func leaseReport(t *testing.T, r host.Root) string {
 	t.Helper()
-	devices, err := monitor.AMD(r)()
+	devices, err := monitor.All(r)()
 	require.NoError(t, err)
 	require.NotEmpty(t, devices)
 	since, report := time.Now().Add(-time.Hour), monitor.LeaseReport{At: time.Now().Add(90 * time.Second)}
@@ -86,7 +86,7 @@ const service = "/run/service.json"
 // serviceReport has the last GPU withheld.
 func serviceReport(t *testing.T, r host.Root) string {
 	t.Helper()
-	devices, err := monitor.AMD(r)()
+	devices, err := monitor.All(r)()
 	require.NoError(t, err)
 	l := quarantine.Look{At: time.Now(), Policy: quarantine.Auto}
 	for _, d := range devices {

@@ -40,8 +40,8 @@ func TestEachModeIsAccepted(t *testing.T) {
 
 // The documented deploy line has enable-gpu=true and names no runtime.
 func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
-	for runtime, want := range map[ComputeRuntime]ComputeRuntime{RuntimeNone: RuntimeAuto, RuntimeROCm: RuntimeROCm,
-		RuntimeCUDA: RuntimeCUDA, RuntimeAuto: RuntimeAuto} {
+	for runtime, want := range map[ComputeRuntime]ComputeRuntime{RuntimeNone: RuntimeAuto, "rocm": "rocm",
+		"cuda": "cuda", RuntimeAuto: RuntimeAuto} {
 		c, problems := Parse(map[string]any{"mode": "worker", "compute-runtime": string(runtime), "enable-gpu": true}, nil)
 		require.Empty(t, problems)
 		require.Equal(t, want, c.GPU.ComputeRuntime)

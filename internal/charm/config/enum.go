@@ -1,5 +1,7 @@
 package config
 
+import "concourse-ci-machine/internal/gpu"
+
 // Types of options with a fixed list of values. Other packages own the types that they act
 // on: quarantine.Policy, tasknotice.Action, oci.Containers and those of package amd.
 
@@ -37,16 +39,18 @@ const (
 	LogFatal LogLevel = "fatal"
 )
 
-// ComputeRuntime names a value of compute-runtime.
+// ComputeRuntime is a value of compute-runtime: RuntimeNone, RuntimeAuto, or one of
+// gpu.Runtimes.
 type ComputeRuntime string
 
-// Values of ComputeRuntime.
+// Values of ComputeRuntime without a vendor.
 const (
 	RuntimeNone ComputeRuntime = "none"
 	RuntimeAuto ComputeRuntime = "auto" // the vendor of the unit's GPUs
-	RuntimeCUDA ComputeRuntime = "cuda"
-	RuntimeROCm ComputeRuntime = "rocm"
 )
+
+// Vendor returns the vendor that the option names, "" for none and auto.
+func (r ComputeRuntime) Vendor() gpu.Vendor { return gpu.OfRuntime(string(r)) }
 
 // Sharing names a value of gpu-sharing.
 type Sharing string

@@ -6,16 +6,26 @@ import (
 	"regexp"
 	"strings"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/pool/tasknotice"
 )
 
+// computeRuntimes returns the values of compute-runtime.
+func computeRuntimes() []ComputeRuntime {
+	all := []ComputeRuntime{RuntimeNone, RuntimeAuto}
+	for _, name := range gpu.Runtimes() {
+		all = append(all, ComputeRuntime(name))
+	}
+	return all
+}
+
 // gpuOptions returns the options about GPUs of tasks and their watcher.
 func gpuOptions() []Option {
 	return []Option{
-		choice("compute-runtime", func(c *Config) *ComputeRuntime { return &c.GPU.ComputeRuntime }, RuntimeNone, RuntimeAuto,
-			RuntimeCUDA, RuntimeROCm),
+		choice("compute-runtime", func(c *Config) *ComputeRuntime { return &c.GPU.ComputeRuntime },
+			computeRuntimes()...),
 		boolean("enable-gpu", false, func(c *Config, on bool) {
 			if on && c.GPU.ComputeRuntime == RuntimeNone {
 				c.GPU.ComputeRuntime = RuntimeAuto

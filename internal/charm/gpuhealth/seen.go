@@ -44,8 +44,8 @@ func parseSeen(all []api.Status) (seen []quarantine.Reading, err error) {
 	}
 	names := map[string]bool{}
 	for _, s := range all {
-		if s.Vendor != "" && s.Vendor != string(gpu.AMD) {
-			continue // only AMD GPUs are quarantined
+		if s.Vendor != "" && !gpu.Vendor(s.Vendor).Has(gpu.Quarantine) {
+			continue
 		}
 		name := gpu.Slot(s.PCI, s.Partition)
 		if !address.MatchString(s.PCI) || s.Partition < 0 || s.Index < 0 || names[name] ||

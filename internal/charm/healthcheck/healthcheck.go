@@ -63,7 +63,7 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 	if err != nil {
 		return j, err
 	}
-	for i, g := range inv.Of(gpu.AMD) {
+	for i, g := range inv.Of(gpu.VendorWith(gpu.Quarantine)) {
 		if gpu.Slot(g.PCI, g.Partition) != name {
 			continue
 		}

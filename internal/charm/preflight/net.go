@@ -10,12 +10,9 @@ import (
 	"sync"
 
 	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse/release"
-	"concourse-ci-machine/internal/gpu/amd"
-	"concourse-ci-machine/internal/gpu/nvidia"
 )
 
 // source describes a place that the unit downloads from.
@@ -25,10 +22,12 @@ type source struct {
 	remedy    string
 }
 
+// proxies is the remedy for each source.
+const proxies = "let the unit reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
+
 // sourcesInUse returns the sources that the options require.
 func (p *preflight) sourcesInUse() []source {
 	var all []source
-	const proxies = "let the unit reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
 	if _, _, installed := release.Installed(p.Host.Root); !role.Attached(p.facts.Resource) {
 		from, remedy := p.cfg.Release.Mirror, proxies
 		if from == "" {
@@ -39,24 +38,8 @@ func (p *preflight) sourcesInUse() []source {
 	if p.facts.Role == model.WebRole {
 		return all
 	}
-	vendor := p.cfg.GPU.ComputeRuntime
-	toolkit := p.cfg.Driver.AMDContainerToolkit
-	if base := p.cfg.Driver.ROCmBaseURL; vendor == config.RuntimeROCm && toolkit != amd.ToolkitSkip {
-		if base == "" {
-			base = amd.BaseURL
-		}
-		s, err := amd.ObserveToolkit(p.Host.Root)
-		all = append(all, source{
-			"AMD's packages", base, err == nil && toolkit == amd.ToolkitRequired && !s.Package.Installed(),
-			proxies + "; or set rocm-base-url to a mirror",
-		})
-	}
-	if vendor == config.RuntimeCUDA {
-		s, err := nvidia.Observe(p.Host.Root)
-		all = append(all, source{
-			"NVIDIA's packages", nvidia.BaseURL, err == nil && !s.Tool,
-			proxies + "; or install nvidia-container-toolkit by hand",
-		})
+	if v, ok := vendors[p.cfg.GPU.ComputeRuntime.Vendor()]; ok {
+		all = append(all, v.sources(p)...)
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 
 	"concourse-ci-machine/internal/base/sanitize"
 	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/gpu"
 )
 
 // WorkerGPUs holds the GPUs that tasks of a worker can use, as the worker publishes them.
@@ -111,7 +112,7 @@ func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 	if g.Count = number(countKey, "GPUs", maxGPUs); g.Count == 0 {
 		return WorkerGPUs{}, r.problems
 	}
-	g.Runtime = text(runtimeKey, "rocm", "cuda")
+	g.Runtime = text(runtimeKey, gpu.Runtimes()...)
 	g.Exclusive = text(sharingKey, "shared", "exclusive") == "exclusive"
 	g.Limited = text(limitKey, "own", "none") == "own" && g.Exclusive
 	var err error

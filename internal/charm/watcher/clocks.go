@@ -190,7 +190,7 @@ func (u *benchWatch) open() error {
 	if u.reader != nil {
 		return nil
 	}
-	devices, err := monitor.AMD(u.Host.Root)()
+	devices, err := monitor.Of(u.Host.Root, gpu.VendorWith(gpu.Clocks))()
 	if err != nil {
 		return err
 	}

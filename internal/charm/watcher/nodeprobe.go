@@ -98,7 +98,7 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		return err
 	}
 	defer unlock()
-	for _, g := range inv.Of(gpu.AMD) {
+	for _, g := range inv.Of(gpu.VendorWith(gpu.Quarantine)) {
 		if gpu.Slot(g.PCI, g.Partition) != name {
 			continue
 		}

@@ -226,7 +226,7 @@ func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, u.Host.WriteFile(worker.LeaseReport, fresh, 0o644))
 	w := httptest.NewRecorder()
-	watched := monitor.New(u.Host.Root, monitor.AMD(u.Host.Root), monitor.Options{Leases: worker.LeaseReport})
+	watched := monitor.New(u.Host.Root, monitor.All(u.Host.Root), monitor.Options{Leases: worker.LeaseReport})
 	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: watched}, exporter.MetricOptions{}).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	metrics := w.Body.String()
@@ -244,7 +244,7 @@ func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {
 func TestWrapperActionsAndExporterUseOneName(t *testing.T) {
 	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "apu-gfx1103"} {
 		u := leaseUnitOn(t, name, leasing())
-		devices, err := monitor.AMD(u.Host.Root)()
+		devices, err := monitor.All(u.Host.Root)()
 		require.NoError(t, err)
 		inv, err := gpu.Discover(u.Host.Root)
 		require.NoError(t, err)

@@ -41,7 +41,7 @@ func watchedBy(t *testing.T, u *Unit) {
 	hosttest.Put(t, h.Root, gpu3+"ras/umc_err_count", "ue: 0\nce: 0\n")
 	hosttest.Put(t, h.Root, gpu3+"ras/gpu_vram_bad_pages", "")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m := monitor.New(h.Root, monitor.AMD(h.Root), monitor.Options{})
+		m := monitor.New(h.Root, monitor.All(h.Root), monitor.Options{})
 		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.MetricOptions{}).ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
@@ -193,7 +193,7 @@ func TestMetricsShowQuarantinedGPUs(t *testing.T) {
 	u := served(t, "mi210x4")
 	watched(t, u)
 	require.NoError(t, u.Withhold(&bytes.Buffer{}, "1", "x"))
-	m := monitor.New(u.Host.Root, monitor.AMD(u.Host.Root), monitor.Options{Service: quarantine.File, Now: func() time.Time { return u.Host.Now().Add(90 * time.Second) }})
+	m := monitor.New(u.Host.Root, monitor.All(u.Host.Root), monitor.Options{Service: quarantine.File, Now: func() time.Time { return u.Host.Now().Add(90 * time.Second) }})
 	w := httptest.NewRecorder()
 	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: m}, exporter.MetricOptions{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/gpu"
 )
 
 // Coverage holds the architectures of AMD GPUs that the related workers have.
@@ -83,7 +84,7 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 		if w.GPUs.Exclusive {
 			unit.Sharing = "exclusive"
 		}
-		if w.GPUs.Runtime != "rocm" {
+		if !gpu.OfRuntime(w.GPUs.Runtime).Has(gpu.KFDNode) { // only KFD reports architectures
 			c.Others = append(c.Others, unit)
 			continue
 		}

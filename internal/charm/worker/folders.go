@@ -2,7 +2,6 @@ package worker
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,7 +18,6 @@ import (
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
 )
 
@@ -69,28 +67,6 @@ func folderSuffix(o Observed) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d folders: %d RO, %d RW)", ro+rw, ro, rw)
-}
-
-// NVIDIADevices reads the device names in NVIDIA's CDI spec.
-func NVIDIADevices(r host.Root) ([]string, error) {
-	data, err := r.ReadFile(gpu.NVIDIASpec)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, jujuerrors.Annotatef(err, "cannot read %s", gpu.NVIDIASpec)
-	}
-	var spec struct {
-		Devices []struct{ Name string }
-	}
-	if json.Unmarshal(data, &spec) != nil {
-		return []string{}, nil // the status shows the command that recreates the file
-	}
-	names := []string{}
-	for _, d := range spec.Devices {
-		names = append(names, d.Name)
-	}
-	return names, nil
 }
 
 // certsFolder returns the folder with the certificates of checks, gets and puts if there

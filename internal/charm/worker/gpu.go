@@ -1,17 +1,15 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -42,17 +40,20 @@ func (g GPUs) Suffix() string {
 	return fmt.Sprintf(" (GPU: %dx %s%s)", len(g.Chosen), g.Vendor.Label(), g.quarantineText())
 }
 
+// assumed returns the vendor, or the first one while it is undecided.
+func (g GPUs) assumed() gpu.Vendor { return cmp.Or(g.Vendor, gpu.Vendors()[0]) }
+
 func (g *GPUs) block(format string, args ...any) {
 	g.Causes = append(g.Causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(format, args...)})
 }
 
-// DecideGPUs returns the GPUs that tasks get. known lists the previous GPUs of the unit.
-// nvidia lists the devices that nvidia-ctk described; it is nil without a description. If
-// the options require GPUs that cannot compute, the causes name the problem and the command
-// that helps. The unit gets no GPU then, and is not a GPU worker (D45).
-func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.Machine, nvidia []string) GPUs {
-	g := GPUs{Vendor: gpu.OfRuntime(string(c.GPU.ComputeRuntime))}
-	if c.GPU.ComputeRuntime == config.RuntimeAuto {
+// DecideGPUs returns the GPUs that tasks get. If the options require GPUs that cannot
+// compute, the causes name the problem and the command that helps. The unit gets no GPU
+// then, and is not a GPU worker (D45).
+func DecideGPUs(o Observed) GPUs {
+	c, inv := o.Config.GPU, o.GPUs
+	g := GPUs{Vendor: c.ComputeRuntime.Vendor()}
+	if c.ComputeRuntime == config.RuntimeAuto {
 		g.chooseVendor(inv)
 	}
 	g.Requested = g.Vendor != "" ||
@@ -62,24 +63,18 @@ func DecideGPUs(c config.Config, inv gpu.Inventory, known KnownGPUs, m machine.M
 	}
 	g.All = inv.Of(g.Vendor)
 	if len(g.All) == 0 {
-		explainNoGPU(&g, inv, m)
+		explainNoGPU(&g, inv, o.Machine)
 	}
-	if g.Vendor == gpu.AMD {
-		explainKFD(&g, inv.KFD, m)
-	}
+	vendors[g.Vendor].explainUnit(&g, o)
 	if len(g.All) == 0 {
 		return g
 	}
-	chosen := g.choose(known.numbered(c.GPU.ComputeRuntime, g.All), c.GPU.DeviceIDs)
+	chosen := g.choose(o.Known.numbered(c.ComputeRuntime, g.All), c.DeviceIDs)
 	if len(g.Causes) > 0 {
 		return g
 	}
 	g.Chosen = chosen
-	if g.Vendor == gpu.AMD {
-		explainGroups(&g, inv.KFD, m)
-	} else {
-		explainNVIDIA(&g, nvidia)
-	}
+	vendors[g.Vendor].explainChosen(&g, o)
 	if len(g.Causes) > 0 {
 		g.Chosen = nil
 	}
@@ -127,8 +122,9 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 			strings.Join(labels, " and "), strings.Join(runtimes, " or "),
 		)
 	case len(labels) == 1:
-	case slices.ContainsFunc(inv.UnusableOf(gpu.AMD), Unusable):
-		g.Vendor = gpu.AMD
+	// An unusable render node was passed through for tasks that compute through it.
+	case slices.ContainsFunc(inv.UnusableOf(gpu.VendorWith(gpu.KFDNode)), Unusable):
+		g.Vendor = gpu.VendorWith(gpu.KFDNode)
 	default:
 		g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
 	}
@@ -196,70 +192,6 @@ func explainNoGPUWithoutLXD(g *GPUs, left []gpu.Unusable) {
 			)
 		default:
 			g.block("%s GPU %s does not count: %s", g.Vendor.Label(), l.PCI, l.Detail)
-		}
-	}
-}
-
-func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
-	switch {
-	case kfd.Usable():
-	case !m.LXD():
-		g.block("%s — run: sudo modprobe amdgpu, and check that the kernel has CONFIG_HSA_AMD", kfd.Text())
-	case kfd.State == gpu.KFDAbsent:
-		if m.NoProfiles {
-			g.block(
-				"no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc config device add %s "+amd.KFDDevice+
-					" (or scripts/pass-gpu.sh of the charm's project, which passes it with the GPU)",
-				m.Hostname,
-			)
-			return
-		}
-		g.block("no /dev/kfd — run: lxc config device add %s "+amd.KFDDevice, m.Hostname)
-	case kfd.State == gpu.KFDWrongMajor:
-		g.block("%s — on the LXD host run: lxc restart %s", kfd.Text(), m.Hostname)
-	default:
-		g.block("%s — on the LXD host run: %s", kfd.Text(), oci.OpenKFD(m.Hostname, m.KFDVerb()))
-	}
-}
-
-// explainGroups finds nodes that unprivileged tasks of an LXD unit cannot open. LXD creates
-// nodes as root:root by default, and the user namespace of a Concourse task has no number
-// for the group root. On other machines the wrapper creates a separate node for the task.
-// An unprivileged LXD container may not do that.
-func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
-	if !m.LXD() || m.MakesNodes {
-		return
-	}
-	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
-	for _, one := range g.Chosen {
-		if closed(one.Render) {
-			g.block(
-				"tasks can't open %s, its group is root — on the LXD host run: %s", one.Render.Path,
-				oci.OpenGPU(m.Hostname),
-			)
-		}
-	}
-	if closed(kfd.Node) {
-		g.block(
-			"tasks can't open /dev/kfd, its group is root — on the LXD host run: %s",
-			oci.OpenKFD(m.Hostname, m.KFDVerb()),
-		)
-	}
-}
-
-// nvidiaGenerate is the command that describes NVIDIA GPUs.
-const nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + gpu.NVIDIASpec
-
-// explainNVIDIA checks that the chosen GPUs are described. Only NVIDIA's tool has the list
-// of libraries and device nodes of NVIDIA's driver.
-func explainNVIDIA(g *GPUs, described []string) {
-	if described == nil {
-		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", gpu.NVIDIASpec, nvidiaGenerate)
-		return
-	}
-	for i, one := range g.All {
-		if contains(g.Chosen, one) && !slices.Contains(described, strconv.Itoa(i)) {
-			g.block("GPU %d is not in %s — on the unit run: %s", i, gpu.NVIDIASpec, nvidiaGenerate)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
@@ -21,7 +22,9 @@ import (
 func TestGPUDecisionOnEveryHost(t *testing.T) {
 	var b strings.Builder
 	decide := func(name string, inv gpu.Inventory, m machine.Machine, runtime, ids string) {
-		g := DecideGPUs(roletest.Config(t, map[string]any{"compute-runtime": runtime, "gpu-device-ids": ids}), inv, KnownGPUs{}, m, nil)
+		g := DecideGPUs(Observed{Observed: role.Observed{
+			Config: roletest.Config(t, map[string]any{"compute-runtime": runtime, "gpu-device-ids": ids}), Machine: m,
+		}, GPUs: inv})
 		fmt.Fprintf(&b, "%s: compute-runtime=%s gpu-device-ids=%s\n", name, runtime, ids)
 		if len(g.Chosen) > 0 {
 			fmt.Fprintf(&b, "  ready%s, tags %s\n", g.Suffix(), strings.Join(concourse.Tags(nil, gpuTags(g, g.Chosen)), ","))
@@ -56,7 +59,7 @@ func TestGPUDecisionOnEveryHost(t *testing.T) {
 
 func TestEveryInvalidDeviceIDIsNamed(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-device-ids": "0,9,GPU-0,x"})
-	g := DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, nil)
+	g := DecideGPUs(o)
 	require.Len(t, g.Causes, 3)
 	for _, c := range g.Causes {
 		require.Equal(t, status.Blocked, c.Kind)
@@ -85,7 +88,7 @@ func TestNodesOfGroupRootAreExplained(t *testing.T) {
 				hosttest.Put(t, r, node, number+" 0660 0 0\n")
 			}
 			o := observed(t, r, map[string]any{"compute-runtime": "rocm"})
-			g := DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, nil)
+			g := DecideGPUs(o)
 			require.Len(t, g.Causes, tt.want, "%v", g.Causes)
 			require.Equal(t, tt.want == 0, len(g.Chosen) == 1)
 			for _, c := range g.Causes {

@@ -25,7 +25,7 @@ func at(addresses ...string) (all []gpu.GPU) {
 }
 
 func TestMissingGPUsAreReportedUntilAccepted(t *testing.T) {
-	had := KnownGPUs{Runtime: config.RuntimeROCm, PCI: []string{"a", "b", "c"}}
+	had := KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "c"}}
 	for name, c := range map[string]struct {
 		was     KnownGPUs
 		runtime config.ComputeRuntime
@@ -33,15 +33,15 @@ func TestMissingGPUsAreReportedUntilAccepted(t *testing.T) {
 		now     KnownGPUs
 		gone    []string
 	}{
-		"first seen":           {KnownGPUs{}, config.RuntimeROCm, at("b", "a"), KnownGPUs{Runtime: config.RuntimeROCm, PCI: []string{"a", "b"}}, nil},
-		"none yet":             {KnownGPUs{}, config.RuntimeROCm, nil, KnownGPUs{}, nil},
-		"as before":            {had, config.RuntimeROCm, at("a", "b", "c"), had, nil},
-		"one gone":             {had, config.RuntimeROCm, at("a", "c"), had, []string{"b"}},
-		"all gone":             {had, config.RuntimeROCm, nil, had, []string{"a", "b", "c"}},
-		"one more":             {had, config.RuntimeROCm, at("a", "b", "c", "d"), KnownGPUs{Runtime: config.RuntimeROCm, PCI: []string{"a", "b", "c", "d"}}, nil},
-		"another in its place": {had, config.RuntimeROCm, at("a", "b", "d"), KnownGPUs{Runtime: config.RuntimeROCm, PCI: []string{"a", "b", "d"}}, nil},
-		"in partitions":        {had, config.RuntimeROCm, at("a", "a", "b", "c"), had, nil},
-		"partitions no more":   {KnownGPUs{Runtime: config.RuntimeROCm, PCI: []string{"a"}}, config.RuntimeROCm, at("a"), KnownGPUs{Runtime: config.RuntimeROCm, PCI: []string{"a"}}, nil},
+		"first seen":           {KnownGPUs{}, "rocm", at("b", "a"), KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b"}}, nil},
+		"none yet":             {KnownGPUs{}, "rocm", nil, KnownGPUs{}, nil},
+		"as before":            {had, "rocm", at("a", "b", "c"), had, nil},
+		"one gone":             {had, "rocm", at("a", "c"), had, []string{"b"}},
+		"all gone":             {had, "rocm", nil, had, []string{"a", "b", "c"}},
+		"one more":             {had, "rocm", at("a", "b", "c", "d"), KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "c", "d"}}, nil},
+		"another in its place": {had, "rocm", at("a", "b", "d"), KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b", "d"}}, nil},
+		"in partitions":        {had, "rocm", at("a", "a", "b", "c"), had, nil},
+		"partitions no more":   {KnownGPUs{Runtime: "rocm", PCI: []string{"a"}}, "rocm", at("a"), KnownGPUs{Runtime: "rocm", PCI: []string{"a"}}, nil},
 		"another runtime":      {had, config.RuntimeAuto, at("a"), KnownGPUs{Runtime: config.RuntimeAuto, PCI: []string{"a"}}, nil},
 		"no GPUs wanted":       {had, config.RuntimeNone, nil, KnownGPUs{}, nil},
 	} {
@@ -54,7 +54,7 @@ func TestMissingGPUsAreReportedUntilAccepted(t *testing.T) {
 
 func TestAcceptedGPUsAreNotReported(t *testing.T) {
 	h := hosttest.Root(t)
-	had := KnownGPUs{Runtime: config.RuntimeROCm, PCI: []string{"a", "b"}}
+	had := KnownGPUs{Runtime: "rocm", PCI: []string{"a", "b"}}
 	require.NoError(t, had.Write(h))
 	got, err := ReadKnown(h)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestAcceptedGPUsAreNotReported(t *testing.T) {
 	require.NoError(t, h.Remove(GPUsFile)) // the action
 	got, err = ReadKnown(h)
 	require.NoError(t, err)
-	now, gone := got.update(config.RuntimeROCm, at("a"))
+	now, gone := got.update("rocm", at("a"))
 	require.Empty(t, gone)
 	require.NoError(t, now.Write(h))
 	require.NoError(t, KnownGPUs{}.Write(h))
@@ -80,7 +80,7 @@ func TestHangingGPUIsNamedAmongMissingGPUs(t *testing.T) {
 		o := running(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
 		o.Machine.Container = container
 		o.GPUs.Unusable = []gpu.Unusable{hangs}
-		o.Known = KnownGPUs{Runtime: config.RuntimeROCm, PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI}}
+		o.Known = KnownGPUs{Runtime: "rocm", PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI}}
 		d := Desire(o, nil)
 		require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "active: Ready (GPU: 1x AMD); 1 GPU fewer than before, gone: 0000:04:00.0 (it hangs, see explain-error 2); ")
 		o.GPUs.GPUs = nil
@@ -100,14 +100,14 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 		tag     string
 		status  string // part of it
 	}{
-		"asked for, no kfd":     {"amd-no-kfd", config.RuntimeROCm, nil, "gpu-count=0", "blocked: no /dev/kfd"},
+		"asked for, no kfd":     {"amd-no-kfd", "rocm", nil, "gpu-count=0", "blocked: no /dev/kfd"},
 		"auto, no kfd":          {"amd-no-kfd", config.RuntimeAuto, nil, "gpu-count=0", "blocked: no /dev/kfd"},
-		"asked for, no GPU":     {"no-gpu", config.RuntimeROCm, nil, "gpu-count=0", "blocked: no AMD GPU"},
+		"asked for, no GPU":     {"no-gpu", "rocm", nil, "gpu-count=0", "blocked: no AMD GPU"},
 		"auto, no GPU":          {"no-gpu", config.RuntimeAuto, nil, "", "active: Ready; no GPU passed through"},
 		"auto, had one":         {"no-gpu", config.RuntimeAuto, []string{"0000:03:00.0"}, "gpu-count=0", "1 GPU fewer than before, gone: 0000:03:00.0; give them back, or go on without them: juju run concourse-ci-machine/0 accept-gpus"},
-		"one of five":           {"mi210x4", config.RuntimeROCm, []string{"0000:03:00.0", "1", "2", "3", "4"}, "gpu-count=4", "1 GPU fewer than before, gone: "},
+		"one of five":           {"mi210x4", "rocm", []string{"0000:03:00.0", "1", "2", "3", "4"}, "gpu-count=4", "1 GPU fewer than before, gone: "},
 		"none wanted, had some": {"no-gpu", config.RuntimeNone, []string{"0000:03:00.0"}, "", "active: Ready"},
-		"as it should be":       {"amd", config.RuntimeROCm, nil, "gpu-count=1", "active: Ready (GPU: 1x AMD)"},
+		"as it should be":       {"amd", "rocm", nil, "gpu-count=1", "active: Ready (GPU: 1x AMD)"},
 	} {
 		o := running(observed(t, hosttest.Host(t, c.host), map[string]any{"compute-runtime": string(c.runtime)}))
 		o.Known = KnownGPUs{Runtime: c.runtime, PCI: c.known}
@@ -231,7 +231,7 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 			all = append(all, gpu.GPU{Vendor: gpu.AMD, PCI: pci, Partition: p})
 		}
 	}
-	k, gone := KnownGPUs{}.update(config.RuntimeROCm, all)
+	k, gone := KnownGPUs{}.update("rocm", all)
 	require.Empty(t, gone)
 	k = remembered(t, k)
 	require.Len(t, k.PCI, 2)
@@ -241,12 +241,12 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 		}
 		return list
 	}
-	require.Equal(t, numbers(all), numbers(k.numbered(config.RuntimeROCm, all)))
-	require.Equal(t, numbers(all), numbers(k.numbered(config.RuntimeROCm, all[4:])), "the first board is gone")
+	require.Equal(t, numbers(all), numbers(k.numbered("rocm", all)))
+	require.Equal(t, numbers(all), numbers(k.numbered("rocm", all[4:])), "the first board is gone")
 	require.Equal(t, numbers(all[4:]), numbers(k.numbered(config.RuntimeAuto, all[4:])), "known by another option")
 	whole := []gpu.GPU{{Vendor: gpu.AMD, PCI: "0000:43:00.0"}, {Vendor: gpu.AMD, PCI: "0000:99:00.0"}}
 	require.Equal(t, "0000:03:00.0 0000:03:00.0-1 0000:03:00.0-2 0000:03:00.0-3 0000:43:00.0 0000:99:00.0",
-		strings.Join(numbers(KnownGPUs{Runtime: k.Runtime, PCI: append(slices.Clone(k.PCI), "0000:a3:00.0"), Each: k.Each}.numbered(config.RuntimeROCm, whole)), " "),
+		strings.Join(numbers(KnownGPUs{Runtime: k.Runtime, PCI: append(slices.Clone(k.PCI), "0000:a3:00.0"), Each: k.Each}.numbered("rocm", whole)), " "),
 		"one board is whole now, and another is new")
 }
 
@@ -254,5 +254,5 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 func TestFileOfPreviousVersionIsNumberedByAddress(t *testing.T) {
 	var k KnownGPUs
 	require.NoError(t, json.Unmarshal([]byte(`{"compute-runtime":"rocm","gpus":["0000:03:00.0","0000:43:00.0"]}`), &k))
-	require.Len(t, k.numbered(config.RuntimeROCm, at("0000:43:00.0")), 2)
+	require.Len(t, k.numbered("rocm", at("0000:43:00.0")), 2)
 }

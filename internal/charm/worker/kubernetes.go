@@ -39,9 +39,9 @@ func (o *Observed) observeKubelet(h host.Host) (err error) {
 	return err
 }
 
-// servesKubelet reports whether the unit offers AMD GPUs to a kubelet.
+// servesKubelet reports whether the unit offers its GPUs to a kubelet.
 func servesKubelet(o Observed, g GPUs) bool {
-	return o.Config.GPU.Kubernetes != config.KubernetesOff && o.Kubelet && g.Vendor == gpu.AMD
+	return o.Config.GPU.Kubernetes != config.KubernetesOff && o.Kubelet && g.Vendor.Has(gpu.Kubernetes)
 }
 
 // desireKubernetes returns the device plugin on units with AMD GPUs and a kubelet.
@@ -89,14 +89,14 @@ func (o *Observed) ObserveLabels(r host.Root) {
 	if o.Config.GPU.Kubernetes == config.KubernetesOff || !r.Exists(nodelabels.Parent) && !r.Exists(kubeletDir) {
 		return
 	}
-	m := nodelabels.Read(r, o.GPUs.Of(gpu.AMD))
+	m := nodelabels.Read(r, o.GPUs.Of(gpu.VendorWith(gpu.Kubernetes)))
 	o.NodeLabels = &m
 }
 
 // desireLabels returns the file of labels for the GPUs of the tasks. Pods are offered the same
 // GPUs.
 func desireLabels(o Observed, g GPUs) (p part) {
-	if o.NodeLabels == nil || g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
+	if o.NodeLabels == nil || !g.Vendor.Has(gpu.Kubernetes) || len(g.Chosen) == 0 {
 		p.add(resource.Absent{Path: nodelabels.File, Why: "the unit has no GPUs to tell Kubernetes of"})
 		return p
 	}

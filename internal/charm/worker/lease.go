@@ -146,7 +146,7 @@ func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
 	var list []oci.BenchGPU
 	for _, g := range gpus {
 		name := gpu.Slot(g.PCI, g.Partition)
-		if g.Vendor == gpu.AMD && clockpin.IsWholeGPU(name) {
+		if g.Vendor.Has(gpu.Clocks) && clockpin.IsWholeGPU(name) {
 			list = append(list, oci.BenchGPU{
 				Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),
 			})

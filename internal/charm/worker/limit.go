@@ -98,7 +98,7 @@ func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
 		}
 		name := gpu.Slot(one.PCI, one.Partition)
 		published := relation.PublishedGPU{Index: i, GFX: one.GFX, Model: one.Name}
-		if s := o.Quarantine.Find(name); s != nil && g.Vendor == gpu.AMD {
+		if s := o.Quarantine.Find(name); s != nil && g.Vendor.Has(gpu.Quarantine) {
 			published.Service = string(s.State)
 		}
 		if held, known := o.Leased[name]; known && o.Config.GPU.Sharing == config.Exclusive {

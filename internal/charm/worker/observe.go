@@ -61,17 +61,13 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 		}
 		o.ObserveLinks(h.Root)
 		o.ObserveLabels(h.Root)
-		if o.Toolkit, err = amd.ObserveToolkit(h.Root); err != nil {
-			return o, jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
-		}
-		if o.NVIDIAToolkit, err = nvidia.Observe(h.Root); err != nil {
-			return o, jujuerrors.Annotate(err, "cannot observe NVIDIA's container toolkit")
-		}
-		if err := o.observeDriver(ctx, h); err != nil {
-			return o, err
+		for _, v := range gpu.Vendors() {
+			if err := vendors[v].observe(ctx, &o, h); err != nil {
+				return o, err
+			}
 		}
 	}
-	if o.NVIDIA, err = NVIDIADevices(h.Root); err != nil {
+	if err := o.ReadSpecs(h.Root); err != nil {
 		return o, err
 	}
 	if o.Folders, err = SrvFolders(h.Root); err != nil {

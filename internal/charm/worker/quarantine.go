@@ -47,7 +47,7 @@ func (o *Observed) observeQuarantine(r host.Root) (err error) {
 // record of the tags.
 func (g *GPUs) applyQuarantine(o Observed) (p part) {
 	g.Tagged = g.Chosen
-	if g.Vendor != gpu.AMD || o.Config.GPU.Quarantine == quarantine.Off {
+	if !g.Vendor.Has(gpu.Quarantine) || o.Config.GPU.Quarantine == quarantine.Off {
 		p.add(resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
 		return p
 	}

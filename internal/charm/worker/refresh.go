@@ -65,9 +65,9 @@ func removeRefresh(state resource.UnitState, why string) []plan.Resource {
 
 // RefreshResources returns the resources for the GPUs that are present now.
 func RefreshResources(o Observed) []plan.Resource {
-	g := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
+	g := DecideGPUs(o)
 	g.reportMissing(o) // with compute-runtime=auto a unit that lost all GPUs stays a GPU worker
-	spec := desireSpec(o, g)
+	spec := eachVendor(func(v vendor) part { return v.describe(o, g) })
 	if spec.err != nil {
 		return []plan.Resource{role.Impossible{Err: spec.err}}
 	}

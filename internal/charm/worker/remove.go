@@ -9,9 +9,7 @@ import (
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/gpu/cdi"
-	"concourse-ci-machine/internal/gpu/nvidia"
 	"concourse-ci-machine/internal/kube/nodelabels"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/lease"
@@ -77,33 +75,26 @@ func RemoveAll(o role.Observed, why string) []plan.Resource {
 // With compute-runtime=auto a missing GPU may come back. Only GPUs of another vendor
 // exclude the vendor then.
 func removeOtherVendor(o Observed, g GPUs) []plan.Resource {
-	wanted := func(v gpu.Vendor) bool {
-		return g.Vendor == v || g.Vendor == "" && o.Config.GPU.ComputeRuntime == config.RuntimeAuto
-	}
 	why := "compute-runtime is " + string(o.Config.GPU.ComputeRuntime)
 	var rs []plan.Resource
-	if !wanted(gpu.AMD) {
-		rs = append(append(rs, removeAMD(o.Observed, why)...), removeWatch(o.CharmDir, why)...)
-		rs = append(rs, resource.AllAbsent(why, quarantine.File, quarantine.AdmissionFile)...)
-	}
-	if !wanted(gpu.NVIDIA) {
-		rs = append(rs, nvidia.Uninstall(why)...)
+	for _, v := range gpu.Vendors() {
+		if g.Vendor == v || g.Vendor == "" && o.Config.GPU.ComputeRuntime == config.RuntimeAuto {
+			continue
+		}
+		rs = append(rs, vendors[v].uninstall(o.Observed, why)...)
+		if v.Has(gpu.Quarantine) {
+			rs = append(append(rs, removeWatch(o.CharmDir, why)...),
+				resource.AllAbsent(why, quarantine.File, quarantine.AdmissionFile)...)
+		}
 	}
 	return rs
 }
 
-// removeAMD removes what the charm installed for AMD GPUs, including user space and driver.
-// The CDI description is removed separately, with the last GPU of the tasks.
-func removeAMD(o role.Observed, why string) []plan.Resource {
-	rs := amd.Uninstall(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
-	return append(
-		append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ClearToolkitAttempt(why),
-		amd.UninstallToolkit(why),
-	)
-}
-
 // removeGPUs removes everything that the charm installed for GPUs.
 func removeGPUs(o role.Observed, why string) []plan.Resource {
-	rs := append(resource.AllAbsent(why, refreshFiles()...), removeAMD(o, why)...)
-	return append(append(rs, nvidia.Uninstall(why)...), cdi.Gone{Why: why})
+	rs := resource.AllAbsent(why, refreshFiles()...)
+	for _, v := range gpu.Vendors() {
+		rs = append(rs, vendors[v].uninstall(o, why)...)
+	}
+	return append(rs, cdi.Gone{Why: why})
 }

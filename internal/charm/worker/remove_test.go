@@ -30,7 +30,8 @@ func TestD49OtherRuntimeRemovesOnlyWhatTheCharmInstalled(t *testing.T) {
 	} {
 		h, _ := roletest.FullUnit(t)
 		o := observed(t, h.Root, map[string]any{"compute-runtime": runtime})
-		p := roletest.Changes(t, h, removeOtherVendor(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"})))
+		o.NVIDIA = []string{"0"}
+		p := roletest.Changes(t, h, removeOtherVendor(o, DecideGPUs(o)))
 		text := roletest.Ops(p) + "\n"
 		for _, path := range want.gone {
 			require.Contains(t, text, "remove "+path+"\n", runtime)
@@ -48,7 +49,7 @@ func TestD49OtherRuntimeRemovesOnlyWhatTheCharmInstalled(t *testing.T) {
 		if runtime == "none" {
 			require.False(t, h.Exists(resource.OwnedFile))
 		}
-		require.Empty(t, roletest.Changes(t, h, removeOtherVendor(o, DecideGPUs(o.Config, o.GPUs, KnownGPUs{}, o.Machine, []string{"0"}))), "%s: a second run plans nothing", runtime)
+		require.Empty(t, roletest.Changes(t, h, removeOtherVendor(o, DecideGPUs(o))), "%s: a second run plans nothing", runtime)
 	}
 }
 

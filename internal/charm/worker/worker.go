@@ -1,11 +1,10 @@
 // Package worker decides the desired state of a unit that is a worker. Observe reads the
 // machine, Desire returns the resources and causes, and RemoveForWeb and RemoveAll return
 // what to remove. It changes nothing itself. Each file has one subject: GPUs, the wrapper,
-// leases, quarantine, AMD's driver, folders, the limit of tasks, the exporter, Kubernetes.
+// leases, quarantine, each vendor, folders, the limit of tasks, the exporter, Kubernetes.
 package worker
 
 import (
-	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -66,12 +65,16 @@ func drain(o role.Observed) plan.Resource {
 // desireWorkerUnit joins the parts of a worker. The order of the parts is the order in
 // which resources are applied.
 func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
-	gpus := DecideGPUs(o.Config, o.GPUs, o.Known, o.Machine, o.NVIDIA)
+	gpus := DecideGPUs(o)
 	known := gpus.reportMissing(o)
 	tags := gpus.applyQuarantine(o)
 	tags.causes = append(ranked(rankGPUs, gpus.Causes), ranked(rankGPUs, gpus.Warnings)...)
-	driver, decision := desireDriver(o, gpus)
-	toolkit, missing := desireAMDToolkit(o, gpus)
+	w := Worker{
+		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
+		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.Worker.DrainTimeout,
+		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
+		Kubernetes: servesKubelet(o, gpus), Exporter: len(gpus.All) > 0,
+	}
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)
 	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
@@ -81,11 +84,9 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		part{resources: trusted.Resources, causes: ranked(rankAuthorities, trusted.Causes)},
 		rolePart(rankRelease, func(d *role.Desired) { role.DesireRelease(d, o.Observed, drainBeforeUpgrade(o)) }),
 		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits}}},
-		driver,
-		toolkit,
-		desireNVIDIAToolkit(o, gpus),
+		eachVendor(func(v vendor) part { return v.desire(o, gpus, &w) }),
 		part{resources: removeOtherVendor(o, gpus)},
-		desireSpec(o, gpus),
+		eachVendor(func(v vendor) part { return v.describe(o, gpus) }),
 		desireRefresh(o, gpus),
 		desireLeases(o, gpus),
 		desireTools(o, gpus),
@@ -94,14 +95,6 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		desireKubernetes(o, gpus),
 		wrapper,
 	)
-	w := Worker{
-		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
-		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.Worker.DrainTimeout,
-		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
-		Kubernetes: servesKubelet(o, gpus), Exporter: len(gpus.All) > 0,
-		AMDToolkit: wantsToolkit(gpus, gpu.AMD), NVIDIAToolkit: wantsToolkit(gpus, gpu.NVIDIA),
-		MissingToolkit: missing, GeneratesSpec: generatesSpec(o, gpus), Driver: decision,
-	}
 	if all.err == nil {
 		all = join(all, desireWorker(o, gpus, trusted, wrapped))
 	}
@@ -237,8 +230,7 @@ func gpuTags(g GPUs, gpus []gpu.GPU) concourse.GPUTags {
 	if !g.Requested {
 		return t
 	}
-	// The vendor may be undecided. gpu-count=0 is a tag in any case.
-	t.Runtime = cmp.Or(g.Vendor, gpu.AMD).Traits().Runtime
+	t.Runtime = g.assumed().Traits().Runtime // gpu-count=0 is a tag in any case
 	for _, one := range gpus {
 		t.Archs = append(t.Archs, one.GFX)
 	}
@@ -265,12 +257,11 @@ type Worker struct {
 	Known        KnownGPUs           // to record
 	LimitRelease string              // release in WorkerLimitFile
 
-	Kubernetes     bool   // the kubelet is offered the GPUs after applying
-	Exporter       bool   // rocm-exporter should be running after applying
-	AMDToolkit     bool   // required; the status shows a failed installation
-	MissingToolkit string // why this base has no AMD toolkit, for check-status
-	NVIDIAToolkit  bool   // required; the status shows a failed installation
-	GeneratesSpec  bool   // applying can give additional NVIDIA GPUs to tasks
+	Kubernetes     bool       // the kubelet is offered the GPUs after applying
+	Exporter       bool       // rocm-exporter should be running after applying
+	Toolkit        gpu.Vendor // whose container toolkit is required, "" for none
+	missingToolkit string     // why this base has no toolkit, for check-status
+	generatesSpec  bool       // applying can describe GPUs that tasks do not get yet
 	Driver         *Driver
 }
 

@@ -112,7 +112,7 @@ func TestOnlyUnitsStartedNowNeedNoRestart(t *testing.T) {
 func TestD23NoRuntimePlansNothingForGPUs(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none", "amd-container-toolkit": "required", "srv-folders": "none"})
 	d := Desire(o, nil)
-	require.False(t, d.AMDToolkit)
+	require.Empty(t, d.Toolkit)
 	require.False(t, d.Exporter)
 	require.Empty(t, d.Causes)
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))

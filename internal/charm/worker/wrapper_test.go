@@ -118,7 +118,7 @@ func TestOldKernelsMakeOnlyTopFoldersReadOnly(t *testing.T) {
 func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 	r := hosttest.Host(t, "both-passed")
 	hosttest.Put(t, r, "/etc/cdi/nvidia.json", `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0"},{"name":"all"}]}`)
-	described, err := NVIDIADevices(r)
+	described, err := nvidiaDevices(r)
 	require.NoError(t, err)
 	require.Equal(t, []string{"0", "all"}, described)
 	o := observed(t, r, map[string]any{"compute-runtime": "cuda", "gpu-device-ids": "0"})

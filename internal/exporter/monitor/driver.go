@@ -3,16 +3,12 @@ package monitor
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"debug/elf"
 	"os"
 	"path"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
-	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -101,29 +97,4 @@ func srcversion(name string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// driverVersions returns the driver version of each vendor among the devices.
-func driverVersions(r host.Root, devices []reading.Device) map[gpu.Vendor]string {
-	out := map[gpu.Vendor]string{}
-	for _, d := range devices {
-		if _, known := out[d.Vendor]; !known && d.Vendor == gpu.NVIDIA {
-			out[d.Vendor] = cmp.Or(nvidiagpu.DriverVersion(r), kernelRelease(r))
-		} else if !known {
-			out[d.Vendor] = driverVersion(r)
-		}
-	}
-	return out
-}
-
-// driverVersion returns the version of AMD's driver package if its module is loaded,
-// otherwise the kernel's release, which then provides the driver.
-func driverVersion(r host.Root) string {
-	b, _ := sysfile.ReadOnce(r.Path("/sys/module/amdgpu/version"))
-	return cmp.Or(sysfile.Clean(b), kernelRelease(r))
-}
-
-func kernelRelease(r host.Root) string {
-	b, _ := sysfile.ReadOnce(r.Path("/proc/sys/kernel/osrelease"))
-	return sysfile.Clean(b)
 }

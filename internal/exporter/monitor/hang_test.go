@@ -18,12 +18,12 @@ import (
 
 func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	list, err := AMD(r)()
+	list, err := All(r)()
 	require.NoError(t, err)
 	require.Len(t, list, 4)
 	hung := list[1]
 	reached, end := exportertest.FIFO(t, r, hung.Dir+"/gpu_busy_percent")
-	m := newMonitor(r, AMD(r), Options{})
+	m := newMonitor(r, All(r), Options{})
 	m.deadline = only(hung.Dir, reached)
 	check := func(s Snapshot) {
 		t.Helper()
@@ -87,10 +87,10 @@ func of(d reading.Device, partition int, deadline chan time.Time) func(string) <
 
 func TestPartitionsOfAHungGPUAreDownTogether(t *testing.T) {
 	r := hosttest.Host(t, "mi300x-cpx")
-	list, err := AMD(r)()
+	list, err := All(r)()
 	require.NoError(t, err)
 	reached, end := exportertest.FIFO(t, r, list[0].Dir+"/mem_info_vram_used")
-	m := newMonitor(r, AMD(r), Options{})
+	m := newMonitor(r, All(r), Options{})
 	m.deadline = of(list[0], 0, reached)
 	s := m.Snapshot()
 	require.Equal(t, []bool{false, false, false, false, false, false, false, false, true}, ups(s))
@@ -105,12 +105,12 @@ func TestPartitionsOfAHungGPUAreDownTogether(t *testing.T) {
 // themselves.
 func TestPartitionThatHangsAloneIsCritical(t *testing.T) {
 	r := hosttest.Host(t, "mi300x-cpx")
-	list, err := AMD(r)()
+	list, err := All(r)()
 	require.NoError(t, err)
 	require.NotEqual(t, list[0].Own, list[1].Own)
 	hosttest.Put(t, r, list[1].Own+"/xcp/xcp_metrics", "")
 	reached, end := exportertest.FIFO(t, r, list[1].Own+"/xcp/xcp_metrics")
-	m := newMonitor(r, AMD(r), Options{})
+	m := newMonitor(r, All(r), Options{})
 	m.deadline = of(list[0], 1, reached)
 	s := m.Snapshot()
 	require.True(t, s.GPUs[0].Up)
@@ -176,7 +176,7 @@ func TestDescriptorsOfRemovedGPUsAreClosed(t *testing.T) {
 	open := func() int { return openFiles(t) }
 	before := open()
 	r := hosttest.ManyGPUs(t, 16)
-	list, err := AMD(r)()
+	list, err := All(r)()
 	require.NoError(t, err)
 	inBubble(t, func() { // in which all that closes can be waited for
 		m := newMonitor(r, func() ([]reading.Device, error) { return list, nil }, Options{})

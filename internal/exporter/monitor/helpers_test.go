@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -42,7 +43,7 @@ func newMonitor(r host.Root, s Source, o Options) *steered {
 
 // one is a source of a single GPU at dev.
 func one() ([]reading.Device, error) {
-	return []reading.Device{{PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
+	return []reading.Device{{Vendor: gpu.AMD, PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
 }
 
 // gpu is the GPU of a snapshot that has one.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -37,7 +38,7 @@ func TestXidsAreSignalsAndErrors(t *testing.T) {
 		"quoted":             {[]string{"3,1207,93847562,-;said: NVRM: Xid (PCI:0000:0a:00): 79, x\n"}, nil, ""},
 	} {
 		m := newMonitor(hosttest.Host(t, "nvidia-only"), nil, Options{})
-		m.source = NVIDIA(m.root)
+		m.source = Of(m.root, gpu.NVIDIA)
 		for _, record := range of.records {
 			m.kernel.record(record, hosttest.Now)
 		}
@@ -57,7 +58,7 @@ func TestXidsAreNotCountedTwice(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
 	hosttest.Put(t, r, "/run/n", `{"at":"2026-01-02T03:04:05Z","gpus":[{"pci":"0000:0a:00.0","values":{
 		"ecc.errors.uncorrected.volatile.total":1,"remapped_rows.pending":0,"remapped_rows.failure":0}}]}`)
-	m := newMonitor(r, NVIDIA(r), Options{NVIDIA: "/run/n"})
+	m := newMonitor(r, Of(r, gpu.NVIDIA), Options{NVIDIA: "/run/n"})
 	for range 3 {
 		m.kernel.record(xidRecord("0000:0a:00", "48, x"), hosttest.Now)
 		m.kernel.record(xidRecord("0000:0a:00", "63, x"), hosttest.Now)

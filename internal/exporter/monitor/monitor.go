@@ -15,7 +15,6 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"concourse-ci-machine/internal/gpu/reading"
@@ -250,10 +249,7 @@ func (m *Monitor) reader(d reading.Device) reader {
 	if have != nil {
 		go have.Close() // waits until its reading has ended
 	}
-	var fresh reader = amdgpu.NewReader(m.root, d, m.limit, m.now)
-	if d.Vendor == gpu.NVIDIA {
-		fresh = nvidiagpu.NewReader(m.root, d, m.nvidiaReport, m.now)
-	}
+	fresh := vendors[d.Vendor].reader(m, d)
 	m.readers[key(d)] = fresh
 	return fresh
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestForeignGPUsAreNotReported(t *testing.T) {
 	for _, name := range []string{"nvidia-only", "bmc-vfio", "no-gpu"} {
 		t.Run(name, func(t *testing.T) {
-			list, err := AMD(hosttest.Host(t, name))()
+			list, err := Of(hosttest.Host(t, name), gpu.AMD)()
 			require.NoError(t, err)
 			require.Empty(t, list)
 		})
@@ -23,10 +24,10 @@ func TestForeignGPUsAreNotReported(t *testing.T) {
 
 func TestBareCaptureListsAllGPUsOfTheDriver(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	want, err := AMD(r)()
+	want, err := All(r)()
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(r.Path("/dev")))
-	got, err := AMD(r)()
+	got, err := All(r)()
 	require.NoError(t, err)
 	require.Len(t, got, len(want))
 	for i := range got {
@@ -39,7 +40,7 @@ func TestBareCaptureListsAllGPUsOfTheDriver(t *testing.T) {
 }
 
 func TestBareCaptureWithoutSysfsIsAnError(t *testing.T) {
-	_, err := AMD(host.Root(t.TempDir()))()
+	_, err := All(host.Root(t.TempDir()))()
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 

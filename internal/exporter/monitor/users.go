@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
 )
@@ -38,12 +36,10 @@ func (m *Monitor) readUsers(ctx context.Context) {
 	var devices []usage.Device
 	for _, d := range found.devices {
 		u := usageDevice(d)
-		if d.Vendor == gpu.NVIDIA {
-			if u.Node = nvidiagpu.Node(m.root, d.PCI); u.Node == "" {
-				continue
-			}
+		var ok bool
+		if u.Node, ok = vendors[d.Vendor].userNode(m.root, d); ok {
+			devices = append(devices, u)
 		}
-		devices = append(devices, u)
 	}
 	if len(devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
 		return

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -21,7 +22,7 @@ func withTask(t *testing.T, r host.Root) *steered {
 	hosttest.Link(t, r, "/proc/100/fd/7", "/dev/dri/renderD128")
 	hosttest.Put(t, r, "/proc/100/fdinfo/7", "drm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t7\npasid:\t32771\n"+
 		"drm-memory-vram:\t1024 KiB\ndrm-engine-gfx:\t2500000000 ns\n")
-	return newMonitor(r, AMD(r), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
+	return newMonitor(r, All(r), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
 }
 
 func TestUsersComeFromTheLastScan(t *testing.T) {
@@ -47,7 +48,7 @@ func TestReportIsNotWrittenWithoutAGPU(t *testing.T) {
 // Without the flag, and without a GPU, no process is looked at.
 func TestProcessesAreScannedOnlyWithGPUs(t *testing.T) {
 	r := hosttest.Host(t, "amd")
-	m := newMonitor(r, AMD(r), Options{})
+	m := newMonitor(r, All(r), Options{})
 	require.Nil(t, m.users)
 	require.Nil(t, m.Snapshot().Users)
 
@@ -62,7 +63,7 @@ func TestUsersOfAnNVIDIAGPUAreFoundByItsNode(t *testing.T) {
 	r := hosttest.Host(t, "nvidia-only")
 	hosttest.Put(t, r, "/proc/100/cgroup", "0::/garden/"+container+"\n")
 	hosttest.Link(t, r, "/proc/100/fd/7", "/dev/nvidia0")
-	m := newMonitor(r, NVIDIA(r), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
+	m := newMonitor(r, Of(r, gpu.NVIDIA), Options{Usage: true, UsageInterval: 15 * time.Second, UsageContainers: 4})
 	m.Snapshot()
 	m.readUsers(context.Background())
 	require.Equal(t, []usage.Row{{Container: container, Processes: 1}}, m.Snapshot().GPUs[0].Users)

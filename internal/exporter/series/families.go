@@ -37,8 +37,10 @@ func ownCounter(name, help string, labels ...string) *Family {
 }
 
 var (
-	// The contract: names that dashboards and alerts for AMD GPUs use. Some lack the unit
-	// that Prometheus' own rules require.
+	// The contract: names that dashboards and alerts use. Some lack the unit that
+	// Prometheus' own rules require. All families of GPUs begin with rocm_, for every
+	// vendor: they were published before the exporter read NVIDIA's GPUs, and a second
+	// prefix would double each rule and panel.
 	temperature = gauge("rocm_gpu_temperature",
 		"Temperature in degrees Celsius, of the edge sensor or otherwise the junction.")
 	utilization = gauge("rocm_gpu_utilization",

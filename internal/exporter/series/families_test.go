@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -82,11 +83,11 @@ func TestEveryFamilyIsShownAndPassesLint(t *testing.T) {
 func TestSeriesAreUniqueOnEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		r := hosttest.Host(t, name)
-		m := monitor.New(r, monitor.AMD(r), monitor.Options{})
+		m := monitor.New(r, monitor.Of(r, gpu.AMD), monitor.Options{})
 		pedantic(t, New(m.Snapshot, "v1.2.3", true))
 	}
 	r := hosttest.ManyGPUs(t, 16)
-	pedantic(t, New(monitor.New(r, monitor.AMD(r), monitor.Options{}).Snapshot, "v1.2.3", true))
+	pedantic(t, New(monitor.New(r, monitor.Of(r, gpu.AMD), monitor.Options{}).Snapshot, "v1.2.3", true))
 }
 
 // What a reading has learned to tell must not be forgotten here.

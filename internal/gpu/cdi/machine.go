@@ -28,10 +28,11 @@ func OfMachine(r host.Root) (m Machine, err error) {
 		return m, err
 	}
 	m.KFD = inv.KFD
-	for _, l := range inv.UnusableOf(gpu.AMD) {
+	vendor := gpu.VendorWith(gpu.OwnSpec)
+	for _, l := range inv.UnusableOf(vendor) {
 		m.Left = append(m.Left, l.PCI+": "+l.Detail)
 	}
-	gpus := inv.Of(gpu.AMD)
+	gpus := inv.Of(vendor)
 	if len(gpus) == 0 {
 		return m, nil
 	}

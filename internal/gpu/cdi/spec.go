@@ -17,15 +17,16 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/gpu"
 )
 
 const (
 	// Path is the path of the description. Other files below /etc/cdi do not belong to the
 	// charm.
-	Path = gpu.AMDSpec
+	Path = wellknown.AMDSpec
 	// Kind is the vendor and class of every device in it.
-	Kind = gpu.AMDKind
+	Kind = wellknown.AMDKind
 	// All is the name of the device with all GPUs.
 	All = "all"
 )

@@ -39,7 +39,8 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	if err != nil {
 		return m, err
 	}
-	all := inv.Of(gpu.AMD)
+	vendor := gpu.VendorWith(gpu.Kubernetes)
+	all := inv.Of(vendor)
 	gpus := offered(all, unit)
 	out := map[string]string{}
 	if unit == nil || unit.Quarantine != nil {
@@ -51,7 +52,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 			out[g.Name] = g.Text()
 		}
 	}
-	described := cdiNames(r)
+	described := cdiNames(r, vendor.Traits().Spec)
 	for _, g := range gpus {
 		d := deviceOf(r, g, inv.KFD)
 		d.label = fmt.Sprintf("GPU %d (%s)",
@@ -94,8 +95,9 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 		return all
 	}
 	for i, g := range all {
+		kind := g.Vendor.Traits().Kind
 		is := func(name string) bool {
-			return name == gpu.AMDKind+"="+strconv.Itoa(i) || g.UniqueID != "" && name == gpu.AMDKind+"=GPU-"+g.UniqueID
+			return name == kind+"="+strconv.Itoa(i) || g.UniqueID != "" && name == kind+"=GPU-"+g.UniqueID
 		}
 		if slices.ContainsFunc(unit.Devices, is) {
 			of = append(of, g)
@@ -120,16 +122,16 @@ func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
 	return d
 }
 
-// cdiNames returns the GPUs' names in the machine's CDI spec by their render nodes. It
+// cdiNames returns the GPUs' names in a CDI spec by their render nodes. It
 // prefers the unique id, which stays with a GPU, to the index. The spec is optional, so an
 // unreadable one has no names.
-func cdiNames(r host.Root) map[host.Node]string {
+func cdiNames(r host.Root, file string) map[host.Node]string {
 	of := map[host.Node]string{}
-	data, err := r.ReadFile(gpu.AMDSpec)
+	data, err := r.ReadFile(file)
 	if err != nil {
 		return of
 	}
-	spec, err := cdispec.Decode(gpu.AMDSpec, data)
+	spec, err := cdispec.Decode(file, data)
 	if err != nil {
 		return of
 	}

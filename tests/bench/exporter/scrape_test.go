@@ -18,7 +18,7 @@ import (
 func machine(t testing.TB, n int) (string, http.Handler) {
 	root := host.Root(t.TempDir())
 	require.NoError(t, synthesize(string(root), n))
-	m := monitor.New(root, monitor.AMD(root), monitor.Options{RASInterval: time.Minute})
+	m := monitor.New(root, monitor.All(root), monitor.Options{RASInterval: time.Minute})
 	return string(root), exporter.Handler(&exporter.Source{Root: root, Version: "bench", Monitor: m}, exporter.MetricOptions{})
 }
 
@@ -43,7 +43,7 @@ func BenchmarkErrorCounters(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			root := host.Root(b.TempDir())
 			require.NoError(b, synthesize(string(root), n))
-			m := monitor.New(root, monitor.AMD(root), monitor.Options{})
+			m := monitor.New(root, monitor.All(root), monitor.Options{})
 			m.Snapshot()
 			for b.Loop() {
 				m.Poll()

@@ -17,7 +17,6 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/gpu/health"
 )
 
@@ -149,12 +148,9 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Worker.Exporter {
 		c.checkGPUs(ctx, r)
 	}
-	// The status shows neither; see amd.ToolkitNote and amd.MissingToolkit.
-	if last := amd.ReadAttempt(c.Host.Root); u.Want.Worker.AMDToolkit && last != nil && last.Unreachable {
-		r.add("toolkit", nil, last.Text()+"; tasks get their GPUs without it")
-	}
-	if why := u.Want.Worker.MissingToolkit; why != "" {
-		r.add("toolkit", nil, why)
+	_, details := u.Want.Worker.ToolkitNotes(c.Host.Root, false)
+	for _, text := range details {
+		r.add("toolkit", nil, text)
 	}
 	c.checkLeases(r)
 	c.checkService(u.Facts.Unit, r)

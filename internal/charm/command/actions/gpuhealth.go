@@ -53,7 +53,7 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 	return nil
 }
 
-// markWithoutKFD makes AMD GPUs critical if no program here can compute on them. The
+// markWithoutKFD makes GPUs that compute through KFD critical if no program here can compute on them. The
 // exporter does not judge that: it watches the GPU, and /dev/kfd belongs to the machine.
 func markWithoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
 	if inv.KFD.Usable() {
@@ -62,7 +62,7 @@ func markWithoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
 	for i := range states {
 		s := &states[i]
 		if !slices.ContainsFunc(
-			inv.Of(gpu.AMD),
+			inv.Of(gpu.VendorWith(gpu.KFDNode)),
 			func(g gpu.GPU) bool { return g.PCI == s.PCI && g.Partition == s.Partition },
 		) {
 			continue

@@ -53,7 +53,7 @@ func TestHealthComesFromTheExporter(t *testing.T) {
 // The exporter over HTTP and the single reading return the same on a fixture host.
 func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	s := httptest.NewServer(exporter.Handler(&exporter.Source{Root: r, Version: "test", Monitor: monitor.New(r, monitor.AMD(r), monitor.Options{})}, exporter.MetricOptions{}))
+	s := httptest.NewServer(exporter.Handler(&exporter.Source{Root: r, Version: "test", Monitor: monitor.New(r, monitor.All(r), monitor.Options{})}, exporter.MetricOptions{}))
 	defer s.Close()
 	var with, without strings.Builder
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r), ExporterURL: s.URL + "/api/v1/gpus"}}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,7 +90,7 @@ func writeChecks(w io.Writer, f term.Format, checks []NodeCheck, ok bool) error 
 	return err
 }
 
-// verify opens /dev/kfd if there is an AMD GPU, and each render node. A GPU that was passed
+// verify opens /dev/kfd if a GPU requires it, and each render node. A GPU that was passed
 // through with an unusable node is a failure too.
 func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	var checks []NodeCheck
@@ -100,25 +101,21 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 		work = append(work, func() { checks[i].Detail, checks[i].OK = c.tryNode(ctx, node, driver) })
 	}
 	var broken []NodeCheck
-	amd := len(inv.Of(gpu.AMD)) > 0
+	kfd := slices.ContainsFunc(inv.GPUs, func(g gpu.GPU) bool { return g.Vendor.Has(gpu.KFDNode) })
 	for _, l := range inv.Unusable {
 		if worker.Unusable(l) {
-			amd = amd || l.Vendor == gpu.AMD
+			kfd = kfd || l.Vendor.Has(gpu.KFDNode)
 			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: l.Detail})
 		}
 	}
 	switch {
-	case amd && inv.KFD.Usable():
+	case kfd && inv.KFD.Usable():
 		try(inv.KFD.Node.Path, "", "")
-	case amd:
+	case kfd:
 		checks = append(checks, NodeCheck{Node: "/dev/kfd", Detail: inv.KFD.Text()})
 	}
 	for _, g := range inv.GPUs {
-		driver := g.Driver
-		if driver == "nvidia" {
-			driver = "nvidia-drm" // the module that creates the DRM nodes
-		}
-		try(g.Render.Path, g.Name+"  "+g.PCI, driver)
+		try(g.Render.Path, g.Name+"  "+g.PCI, g.Vendor.Traits().Drivers[g.Driver])
 	}
 	var all sync.WaitGroup
 	room := make(chan struct{}, maxProbes)

@@ -188,13 +188,14 @@ func (p *caller) releaseCommand() command {
 		run:   func(a []string) error { return p.charm.GPUs().Release(p.stdout, a[0], force) }}
 }
 
-// gpuNames returns the indexes and PCI addresses of the unit's AMD GPUs.
+// gpuNames returns the indexes and PCI addresses of the unit's GPUs that can be
+// quarantined.
 func (p *caller) gpuNames() (names []string) {
 	inv, err := gpu.Discover(p.charm.Host.Root)
 	if err != nil {
 		return nil
 	}
-	for i, g := range inv.Of(gpu.AMD) {
+	for i, g := range inv.Of(gpu.VendorWith(gpu.Quarantine)) {
 		names = append(names, strconv.Itoa(i), gpu.Slot(g.PCI, g.Partition))
 	}
 	return names

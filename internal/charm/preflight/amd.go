@@ -1,0 +1,49 @@
+package preflight
+
+import (
+	"cmp"
+
+	"concourse-ci-machine/internal/gpu/amd"
+)
+
+type amdVendor struct{}
+
+func (amdVendor) software(p *preflight) []Check { return []Check{p.toolkitAMD(), p.toolchain()} }
+
+func (amdVendor) sources(p *preflight) []source {
+	mode := p.cfg.Driver.AMDContainerToolkit
+	if mode == amd.ToolkitSkip {
+		return nil
+	}
+	s, err := amd.ObserveToolkit(p.Host.Root)
+	return []source{{
+		"AMD's packages", cmp.Or(p.cfg.Driver.ROCmBaseURL, amd.BaseURL),
+		err == nil && mode == amd.ToolkitRequired && !s.Package.Installed(),
+		proxies + "; or set rocm-base-url to a mirror",
+	}}
+}
+
+func (p *preflight) toolkitAMD() Check {
+	const name = "toolkit"
+	s, err := amd.ObserveToolkit(p.Host.Root)
+	switch {
+	case err != nil:
+		return warn(name, "run: dpkg --audit", "%v", err)
+	case p.cfg.Driver.AMDContainerToolkit == amd.ToolkitSkip:
+		return ok(name, "amd-container-toolkit is skip; tasks need none")
+	case s.Package.Installed():
+		return ok(name, "%s %s", amd.ToolkitPackage, s.Package.Version)
+	case s.Package.Broken():
+		return warn(
+			name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish",
+			amd.ToolkitPackage, s.Package.Status,
+		)
+	case p.cfg.Driver.AMDContainerToolkit == amd.ToolkitAuto && amd.MissingToolkit(p.machine.Series) != "":
+		return ok(name, "%s", amd.MissingToolkit(p.machine.Series))
+	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.Driver.AMDContainerToolkit == amd.ToolkitAuto:
+		return ok(name, "%s; tasks get their GPUs without it", s.Attempt.Text())
+	case s.Attempt != nil:
+		return warn(name, "let the unit reach it, or set amd-container-toolkit=skip", "%s", s.Attempt.Text())
+	}
+	return warn(name, "the next hook tries it; tasks get their GPUs without", "%s is not installed", amd.ToolkitPackage)
+}

@@ -1,0 +1,281 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	jujuerrors "github.com/juju/errors"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/machine"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/gpu/cdi"
+	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// amdVendor implements vendor.
+type amdVendor struct{}
+
+func (amdVendor) observe(ctx context.Context, o *Observed, h host.Host) (err error) {
+	if o.Toolkit, err = amd.ObserveToolkit(h.Root); err != nil {
+		return jujuerrors.Annotate(err, "cannot observe the AMD container toolkit")
+	}
+	return o.observeDriver(ctx, h)
+}
+
+func (amdVendor) readSpec(*Observed, host.Root) error { return nil }
+
+func (amdVendor) refresh(Observed, host.Root) ([]plan.Resource, error) { return nil, nil }
+
+func (amdVendor) explainUnit(g *GPUs, o Observed) { explainKFD(g, o.GPUs.KFD, o.Machine) }
+
+func (amdVendor) explainChosen(g *GPUs, o Observed) { explainGroups(g, o.GPUs.KFD, o.Machine) }
+
+func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
+	switch {
+	case kfd.Usable():
+	case !m.LXD():
+		g.block("%s — run: sudo modprobe amdgpu, and check that the kernel has CONFIG_HSA_AMD", kfd.Text())
+	case kfd.State == gpu.KFDAbsent:
+		if m.NoProfiles {
+			g.block(
+				"no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc config device add %s "+amd.KFDDevice+
+					" (or scripts/pass-gpu.sh of the charm's project, which passes it with the GPU)",
+				m.Hostname,
+			)
+			return
+		}
+		g.block("no /dev/kfd — run: lxc config device add %s "+amd.KFDDevice, m.Hostname)
+	case kfd.State == gpu.KFDWrongMajor:
+		g.block("%s — on the LXD host run: lxc restart %s", kfd.Text(), m.Hostname)
+	default:
+		g.block("%s — on the LXD host run: %s", kfd.Text(), oci.OpenKFD(m.Hostname, m.KFDVerb()))
+	}
+}
+
+// explainGroups finds nodes that unprivileged tasks of an LXD unit cannot open. LXD creates
+// nodes as root:root by default, and the user namespace of a Concourse task has no number
+// for the group root. On other machines the wrapper creates a separate node for the task.
+// An unprivileged LXD container may not do that.
+func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
+	if !m.LXD() || m.MakesNodes {
+		return
+	}
+	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
+	for _, one := range g.Chosen {
+		if closed(one.Render) {
+			g.block(
+				"tasks can't open %s, its group is root — on the LXD host run: %s", one.Render.Path,
+				oci.OpenGPU(m.Hostname),
+			)
+		}
+	}
+	if closed(kfd.Node) {
+		g.block(
+			"tasks can't open /dev/kfd, its group is root — on the LXD host run: %s",
+			oci.OpenKFD(m.Hostname, m.KFDVerb()),
+		)
+	}
+}
+
+// desire returns the driver, and the toolkit or why this base has none.
+func (amdVendor) desire(o Observed, g GPUs, w *Worker) part {
+	var driver, toolkit part
+	driver, w.Driver = desireDriver(o, g)
+	if g.Vendor != gpu.AMD || len(g.All) == 0 {
+		return driver
+	}
+	c := o.Config.Driver
+	want := amd.Toolkit{
+		Mode: c.AMDContainerToolkit, Version: c.AMDContainerToolkitVersion, BaseURL: c.ROCmBaseURL,
+		Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
+		Now: o.Now}.Want()
+	toolkit.add(want.Resources...)
+	toolkit.cause(rankToolkit, status.Active, want.Note)
+	toolkit.cause(rankToolkit, status.Blocked, want.Blocked)
+	w.Toolkit, w.missingToolkit = gpu.AMD, want.Missing
+	return join(driver, toolkit)
+}
+
+// describe returns the description of the unit's AMD GPUs.
+func (amdVendor) describe(o Observed, g GPUs) (p part) {
+	if g.Vendor != gpu.AMD || len(g.Chosen) == 0 {
+		p.add(cdi.Gone{Why: "tasks get no AMD GPU"})
+		return p
+	}
+	spec, left, err := cdi.Resource(g.All, o.GPUs.KFD)
+	if err != nil {
+		return part{err: err}
+	}
+	for _, l := range left {
+		p.block(rankSpec, "left out of %s: %s", cdi.Path, l)
+	}
+	p.add(cdi.Keep{}, spec)
+	return p
+}
+
+// wrap adds the architectures of the GPUs to build for, and where ROCm is in images.
+func (amdVendor) wrap(c *oci.Config, o Observed, g GPUs) (err error) {
+	c.RootfsEnv = map[string]map[string]string{amd.Home: amd.TaskEnv()}
+	var gfx []string
+	for _, one := range g.Chosen {
+		gfx = append(gfx, one.GFX)
+	}
+	var archs []string
+	if archs, err = amd.HIPArches(gfx, o.Config.GPU.HIPArches); len(archs) > 0 {
+		c.Env["HIP_ARCHES"] = strings.Join(archs, ",")
+	} else if o.Config.GPU.TaskEnv["HIP_ARCHES"] != "" {
+		err = nil // task-env has the value
+	}
+	version := o.Config.GPU.HSAOverrideGFXVersion
+	if version == "auto" {
+		var overrideErr error
+		version, overrideErr = amd.OverrideGFX(gfx)
+		err = cmp.Or(overrideErr, err)
+	}
+	if version != "" {
+		c.Env["HSA_OVERRIDE_GFX_VERSION"] = version
+	}
+	return err
+}
+
+// watch adds the reports on AMD GPUs that programs of root write for the exporter.
+func (amdVendor) watch(l *resource.PebbleLayer, o Observed, _ GPUs) {
+	l.Command = append(l.Command, "--service.report="+quarantine.File)
+	l.Job, l.JobCommand = "gpu-watch", []string{dispatchBin, "gpu", "watch"}
+	if o.Config.Exporter.Usage {
+		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
+		l.Helper, l.HelperCommand = role.UsageService, []string{
+			role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/",
+		}
+	} else {
+		l.Command = append(l.Command, "--collect.usage=false")
+	}
+	if !o.Config.Exporter.PCIeBandwidth {
+		l.Command = append(l.Command, "--collect.pcie-bandwidth=false")
+	}
+}
+
+// uninstall removes what the charm installed for AMD GPUs, including user space and driver.
+// The CDI description is removed separately, with the last GPU of the tasks.
+func (amdVendor) uninstall(o role.Observed, why string) []plan.Resource {
+	rs := amd.Uninstall(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
+	return append(
+		append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ClearToolkitAttempt(why),
+		amd.UninstallToolkit(why),
+	)
+}
+
+// notes returns the last attempts. A repository that is unreachable, and a base without a
+// toolkit, are only in check-status: tasks get their GPUs without the toolkit.
+func (amdVendor) notes(r host.Root, w Worker, failed bool) (texts, details []string) {
+	last := amd.ReadAttempt(r)
+	if text := amd.ToolkitNote(last); text != "" {
+		texts = append(texts, text)
+	}
+	if a := amd.ObserveInstall(r).Attempt; failed && a != nil {
+		texts = append(texts, a.Text())
+	}
+	if last != nil && last.Unreachable {
+		details = append(details, last.Text()+"; tasks get their GPUs without it")
+	}
+	if w.missingToolkit != "" {
+		details = append(details, w.missingToolkit)
+	}
+	return texts, details
+}
+
+// wantsAMD reports whether the options can require AMD's driver.
+func wantsAMD(c config.Config) bool {
+	return c.GPU.ComputeRuntime.Vendor() == gpu.AMD || c.GPU.ComputeRuntime == config.RuntimeAuto
+}
+
+// observeDriver reads the state of AMD's driver. With compute-runtime=auto a machine
+// without a driver needs no decision.
+func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
+	if o.Facts.Role == model.WebRole || model.Leaving(o.Event) || !wantsAMD(o.Config) {
+		return nil
+	}
+	f, err := amd.ObserveDriver(ctx, h, AMDMachine(o.Machine, o.Arch))
+	if err != nil {
+		return jujuerrors.Annotate(err, "cannot observe the driver of AMD GPUs")
+	}
+	if o.Config.GPU.ComputeRuntime == config.RuntimeAuto && len(f.GPUs) == 0 {
+		return nil
+	}
+	o.Driver = &f
+	return nil
+}
+
+// AMDMachine returns the machine in the form of package amd.
+func AMDMachine(m machine.Machine, arch string) amd.Machine {
+	return amd.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
+}
+
+// DriverOptions returns the options for AMD's driver and user space.
+func DriverOptions(c config.Driver, unit string) amd.Wanted {
+	app, _, _ := strings.Cut(unit, "/")
+	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
+		InstallDriver: c.InstallDriver, AllowDriverChange: c.AllowDriverChange, AllowReboot: c.AllowReboot,
+		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, Tools: c.ROCmTools, MinDisk: c.MinDisk}
+}
+
+// desireDriver returns the driver, user space and rules, before the GPUs that depend on
+// them. A problem blocks the unit only if its tasks cannot compute. Otherwise it is a
+// warning. The decision is nil if the unit needs no AMD driver.
+func desireDriver(o Observed, g GPUs) (p part, d *Driver) {
+	if o.Driver == nil || g.Vendor != "" && g.Vendor != gpu.AMD {
+		return p, nil
+	}
+	w := DriverOptions(o.Config.Driver, o.Facts.Unit)
+	decision := amd.Decide(*o.Driver, w)
+	install, err := amd.Install(decision, *o.Driver, w, amd.Environment{
+		Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now,
+	})
+	if err != nil {
+		p.block(rankInstall, "%s", err)
+		return p, nil
+	}
+	p.add(install.Resources...)
+	d = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, HasGPUs: g.Vendor == gpu.AMD && len(g.Chosen) > 0}
+	if cause := driverCause(decision, w, d.HasGPUs); cause != nil {
+		p.cause(rankDriver, cause.Kind, cause.Text)
+	}
+	p.cause(rankInstall, status.Active, install.Note)
+	for _, remark := range install.Remarks {
+		p.cause(rankInstall, status.Active, remark)
+	}
+	return p, d
+}
+
+// driverCause returns the cause for a decision. It returns nil if the driver works, or if
+// the causes of the GPUs or the plan report the problem already.
+func driverCause(decision amd.Decision, w amd.Wanted, computes bool) *status.Cause {
+	switch {
+	case decision.Reboot != "": // the hook reports it once it decided on the reboot
+		return nil
+	case decision.State == amd.StateContainer:
+		if w.InstallDriver == amd.DriverAlways {
+			return &status.Cause{
+				Kind: status.Active,
+				Text: "install-driver=always does nothing: the host owns the driver of this container",
+			}
+		}
+		return nil // the cause for the missing nodes has the command for the host
+	case decision.Driver && decision.State != amd.StateUnsupported,
+		decision.State == amd.StateSupported && len(decision.Remedies) == 0:
+		return nil
+	case computes:
+		return &status.Cause{Kind: status.Active, Text: decision.Text()}
+	}
+	return &status.Cause{Kind: status.Blocked, Text: decision.Text()}
+}

@@ -1,0 +1,15 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu"
+)
+
+func TestEachVendorIsHandled(t *testing.T) {
+	for _, v := range gpu.Vendors() {
+		require.Contains(t, vendors, v)
+	}
+}

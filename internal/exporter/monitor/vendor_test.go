@@ -1,0 +1,15 @@
+package monitor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu"
+)
+
+func TestEachVendorHasAReader(t *testing.T) {
+	for _, v := range gpu.Vendors() {
+		require.Contains(t, vendors, v)
+	}
+}
