@@ -65,7 +65,8 @@ func leaseConfig(o Observed, g GPUs) *oci.Leases {
 // LeasesForEngines returns the wrapper's settings on a machine without a unit: each chosen
 // AMD GPU is leased to containers that request one. The caller adds the runtime.
 func LeasesForEngines(inv gpu.Inventory, chosen []gpu.GPU, links [][]gpu.Link) oci.Config {
-	g := GPUs{Vendor: gpu.AMD, All: inv.Of(gpu.AMD), Chosen: chosen}
+	v := gpu.VendorWith(gpu.Engines)
+	g := GPUs{Vendor: v, All: inv.Of(v), Chosen: chosen}
 	t := g.Vendor.Traits()
 	var o Observed
 	o.GPUs, o.Links = inv, links
