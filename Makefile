@@ -41,7 +41,7 @@ KITX = -X concourse-ci-machine/internal/base/version.Version=$(VERSION) -X conco
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench man fuzz clean packages
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench man fuzz clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -89,6 +89,10 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	@programs=$$($(TOOL) deadcode ./src/... ./tools/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
 	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
+
+# Asks vuln.go.dev; test-only modules are not shipped and not checked.
+vulncheck: need-go ## govulncheck: known vulnerabilities that the programs reach; needs vuln.go.dev
+	$(TOOL) govulncheck ./src/... ./tools/...
 
 ifdef PKG
 test: progress
@@ -148,7 +152,7 @@ release: need-go ## write charms for amd64 and arm64, what is in them and checks
 publish: ## make what is in dist/ a release on GitHub; .github/workflows/release.yml calls it
 	@scripts/publish.sh "$(VERSION)"
 
-site: ## make the site of docs/ in dist/site, with links checked; needs mkdocs
+site: need-go ## make the site of docs/ in dist/site, with links and anchors checked; needs mkdocs-material
 	@scripts/site.sh
 
 charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft uses it

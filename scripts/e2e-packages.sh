@@ -7,10 +7,10 @@ set -eu
 programs="runc:runc containerd:containerd ctr:containerd gcc:gcc dnsmasq:dnsmasq-base unshare:util-linux ip:iproute2 iptables:iptables promtool:prometheus chromium:chromium systemd-analyze:systemd debootstrap:debootstrap gpg:gpg jq:jq shellcheck:shellcheck dockerd:docker.io podman:podman crun:crun newuidmap:uidmap mkdocs:mkdocs rocm-smi:rocm-smi"
 # Packages that must be these: a busybox may be a dynamic one, and a program
 # lxd one that fetches a snap.
-packages="busybox-static libc6-dev lxd lxd-client postgresql"
+packages="busybox-static libc6-dev lxd lxd-client mkdocs-material postgresql"
 snaps=
 if grep -qs '^ID=ubuntu$' /etc/os-release; then
-	packages="busybox-static libc6-dev postgresql"
+	packages="busybox-static libc6-dev mkdocs-material postgresql"
 	snaps=lxd
 fi
 

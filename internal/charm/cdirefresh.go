@@ -41,8 +41,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 		return errors.New("cannot describe the GPUs: no hook has run on this machine yet")
 	case len(problems) > 0:
 		return fmt.Errorf("cannot describe the GPUs until this option is right: %s", problems[0])
-	case facts.Role != model.WorkerRole || cfg.GPU.ComputeRuntime == config.RuntimeNone,
-		!c.Host.Exists(oci.DefaultConfig):
+	case !facts.Role.Worker() || cfg.GPU.ComputeRuntime == config.RuntimeNone || !c.Host.Exists(oci.DefaultConfig):
 		_, err := io.WriteString(w, "nothing to do: tasks of this unit get no GPUs\n")
 		return err
 	}

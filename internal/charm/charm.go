@@ -30,7 +30,7 @@ import (
 // Charm runs the charm once, for a hook, an action or a command.
 type Charm struct {
 	Host     host.Host
-	Tools    *juju.Tools
+	Tools    juju.Model // nil in a command of a person
 	Event    juju.Event
 	CharmDir string        // folder of the unpacked charm, as this process opens it
 	NewID    func() string // makes a random id of 8 hex digits

@@ -25,7 +25,10 @@ import (
 // ready returns the status text of a working unit.
 func (c *Charm) ready(want Desired) string {
 	text := "Worker ready"
-	if want.Web.URL != "" {
+	switch {
+	case want.Web.URL != "" && want.HasWorker:
+		text = "Web server and worker ready"
+	case want.Web.URL != "":
 		text = "Web server ready"
 	}
 	if version, _, ok := release.Installed(c.Host.Root); ok {

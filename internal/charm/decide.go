@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
@@ -45,7 +49,7 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 	}
 	o.Predecessor, o.Remarks = predecessor.Leftovers(c.Host.Root), predecessor.Remarks(c.Host.Root)
 	web := ""
-	if facts.Role != model.WebRole {
+	if !facts.Role.Web() {
 		tsa, _ := model.ChooseTSA(facts)
 		web = tsa.Version
 	}
@@ -64,30 +68,84 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 // decideRole returns the desired state of the unit in its role.
 func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, err error) {
 	defer func() { want.EndsTasks = role.EndsTasks(u.Event, u.Facts) }()
-	switch {
-	case model.Leaving(u.Event):
+	if model.Leaving(u.Event) {
 		want.Desired = desireRemoval(u)
-	case u.Facts.Role == model.WebRole:
-		o, err := web.Observe(ctx, c.Host, u)
+	} else {
+		if u.Facts.Role.Web() {
+			err = c.decideWeb(ctx, u, &want)
+		}
+		if err == nil && u.Facts.Role != model.WebRole {
+			err = c.decideWorker(ctx, u, &want)
+		}
 		if err != nil {
 			return want, err
 		}
-		d := web.Desire(o, worker.RemoveForWeb(u))
-		want.Desired, want.Web = d.Desired, d.Web
-		want.Resources = append(want.Resources, commandLink{u.CharmDir})
-	default:
-		o, err := worker.Observe(ctx, c.Host, u)
-		if err != nil {
-			return want, err
+		if u.Facts.Role == model.AllRole {
+			want.AddPebble(u)
 		}
-		d := worker.Desire(o, web.RemoveFromWorker(u))
-		want.Desired, want.Worker = d.Desired, d.Worker
 		want.Resources = append(want.Resources, commandLink{u.CharmDir})
 	}
 	// finishToolkit in Hook has done this before. It is repeated for commands that only
 	// print the plan.
 	want.Resources = append([]plan.Resource{amd.ToolkitKept()}, want.Resources...)
 	return want, nil
+}
+
+// decideWeb adds the desired state of the web.
+func (c *Charm) decideWeb(ctx context.Context, u role.Observed, want *Desired) error {
+	u.Half = model.WebRole
+	if u.Facts.Role.Worker() && u.Facts.Web != nil {
+		key, err := role.ReadOptional(c.Host.Root, concourse.WorkerKeyPublic)
+		if err != nil {
+			return err
+		}
+		u.Facts = u.Facts.WithKey(strings.TrimSpace(key))
+	}
+	o, err := web.Observe(ctx, c.Host, u)
+	if err != nil {
+		return err
+	}
+	var removal []plan.Resource
+	if u.Facts.Role.Worker() {
+		o.BeforeSwitch = worker.DrainBeforeUpgrade(u)
+	} else {
+		removal = worker.RemoveForWeb(u)
+	}
+	d := web.Desire(o, removal)
+	want.Desired, want.Web = d.Desired, d.Web
+	return nil
+}
+
+// decideWorker adds the desired state of the worker. On a unit with both roles it comes
+// after the web, because the worker registers there.
+func (c *Charm) decideWorker(ctx context.Context, u role.Observed, want *Desired) error {
+	u.Half, want.HasWorker = model.WorkerRole, true
+	o, err := worker.Observe(ctx, c.Host, u)
+	if err != nil {
+		return err
+	}
+	if o.WebHas() {
+		o.TSA, o.TSAProblems = ownTSA(want.Web), nil
+		d := worker.Desire(o, nil)
+		want.Desired, want.Worker = want.Desired.And(d.Desired), d.Worker
+		return nil
+	}
+	d := worker.Desire(o, web.RemoveFromWorker(u))
+	want.Desired, want.Worker = d.Desired, d.Worker
+	return nil
+}
+
+// ownTSA returns the web of the same unit, which needs no relation. It is incomplete while
+// the web cannot run.
+func ownTSA(w web.Web) (t concourse.TSA) {
+	secrets, err := concourse.ParseWebSecrets(w.Secret)
+	if !w.Up || err != nil {
+		return t
+	}
+	if t.HostPublicKey, err = secrets.HostPublicKey(); err == nil {
+		t.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(wellknown.TSAPort))
+	}
+	return t
 }
 
 // showUnits queries systemd in the background. The returned function waits for the result.
@@ -112,8 +170,9 @@ func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitS
 // does not have is empty.
 type Desired struct {
 	role.Desired
-	Worker worker.Worker
-	Web    web.Web
+	Worker    worker.Worker
+	Web       web.Web
+	HasWorker bool // also on a unit with a web
 }
 
 // MainUnit returns the systemd unit of the role, or "".

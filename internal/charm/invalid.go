@@ -22,13 +22,19 @@ func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.
 		return want, err
 	}
 	want.EndsTasks = role.EndsTasks(o.Event, facts)
-	if facts.Role == model.WebRole {
+	if facts.Role.Web() {
 		d, err := web.Ending(ctx, c.Host, o)
+		if err != nil {
+			return want, err
+		}
 		want.Desired.Resources, want.Web = d.Resources, d.Web
+	}
+	if !facts.Role.Web() || facts.Role.Worker() {
+		ending, err := worker.EndTasks(c.Host, o)
+		want.Resources = append(want.Resources, ending...)
 		return want, err
 	}
-	want.Resources, err = worker.EndTasks(c.Host, o)
-	return want, err
+	return want, nil
 }
 
 // endOnly applies a decision of a unit with invalid options. The status names the options.

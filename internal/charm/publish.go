@@ -27,16 +27,17 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 	if err := c.retract(ctx, facts); err != nil {
 		return err
 	}
-	var err error
-	if facts.Role == model.WebRole {
-		err = c.publishWeb(ctx, facts, want)
-	} else {
-		err = c.publishWorkerKey(ctx, facts, want)
+	if facts.Role.Web() {
+		if err := c.publishWeb(ctx, facts, want); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	if facts.Role != model.WebRole {
+		if err := c.publishWorkerKey(ctx, facts, want); err != nil {
+			return err
+		}
 	}
-	if facts.Role == model.WebRole || model.Resyncs(c.Event.Name) {
+	if facts.Role.Web() || model.Resyncs(c.Event.Name) {
 		if err := c.publishPorts(ctx, want.Web.Ports); err != nil {
 			return err
 		}

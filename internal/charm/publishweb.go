@@ -11,7 +11,6 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/predecessor"
@@ -76,7 +75,7 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 	switch {
 	case facts.Peer == nil:
 		return nil
-	case facts.Mode() == config.ModeAuto:
+	case facts.LeaderIsWeb():
 		return c.setUnitDatabag(ctx, facts.Peer.ID, facts.Peer.Own, bagFor(facts.Peer.Own))
 	case facts.Leader: // the application has no web that would remove the predecessor's keys (D33)
 		return c.setAppDatabag(ctx, facts.Peer.ID, facts.Peer.Remote, predecessorKeys(facts.Peer.Remote))
@@ -107,7 +106,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 	if err := c.publishSecret(ctx, facts, want, published); err != nil {
 		return err
 	}
-	if facts.Peer != nil && facts.Mode() == config.ModeAuto {
+	if facts.Peer != nil && facts.Role == model.WebRole && facts.LeaderIsWeb() {
 		key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
 		if err == nil {
 			err = c.setUnitDatabag(ctx, facts.Peer.ID, facts.Peer.Own, map[string]string{"worker-public-key": key})
@@ -182,7 +181,7 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 	}
 	bag := map[string]string{model.WebSecretKey: id, web.HoldKey: strings.TrimSpace(held), "tsa-host": "",
 		"tsa-public-key": "", "concourse-version": ""}
-	if facts.Mode() == config.ModeAuto {
+	if facts.LeaderIsWeb() {
 		maps.Copy(bag, published)
 	}
 	maps.Copy(bag, predecessorKeys(facts.Peer.Remote))
@@ -221,7 +220,7 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 	if facts.Role == model.WebRole {
 		stale = append(stale, slices.Collect(maps.Keys(relation.DrainDatabag(0)))...)
 		stale = append(stale, "worker-name", "worker-version")
-		if facts.Mode() != config.ModeAuto { // with mode=auto another leader must accept this unit, see web.Desire
+		if !facts.LeaderIsWeb() { // with mode=auto another leader must accept this unit, see web.Desire
 			stale = append(stale, "worker-public-key")
 		}
 	}
@@ -248,6 +247,9 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 				return err
 			}
 		}
+		return nil
+	}
+	if facts.Role.Web() {
 		return nil
 	}
 	for _, t := range facts.TSAs {

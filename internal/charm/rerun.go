@@ -2,8 +2,11 @@ package charm
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"concourse-ci-machine/internal/charm/worker"
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
 
@@ -23,6 +26,7 @@ const (
 	releaseFailed      rerunReason = "the new release ended, so the previous one is used again"
 	driverIsNew        rerunReason = "the GPUs of the new driver are not known yet"
 	descriptionsAreNew rerunReason = "the new descriptions of GPUs are not used yet"
+	ownKeyIsNew        rerunReason = "the web does not know the key of this unit's worker yet"
 	limitIsUnknown     rerunReason = "the limits of the new release's worker are not known yet"
 )
 
@@ -43,10 +47,22 @@ func (c *Charm) rerun(ctx context.Context, want Desired, upgrades, changed bool)
 		return driverIsNew, nil
 	case want.Worker.GeneratedSpec(c.Host.Root):
 		return descriptionsAreNew, nil
+	case c.ownKeyUnknown(want):
+		return ownKeyIsNew, nil
 	case c.limitUnknown(want.Worker):
 		return limitIsUnknown, nil
 	}
 	return "", nil
+}
+
+// ownKeyUnknown reports whether this run made the key of a worker whose web is on the same
+// unit. The next run gives it to the web.
+func (c *Charm) ownKeyUnknown(want Desired) bool {
+	if !want.Web.Up || !want.Worker.Up {
+		return false
+	}
+	key, err := c.Host.ReadText(concourse.WorkerKeyPublic)
+	return err == nil && !slices.Contains(want.Web.Accepted, strings.TrimSpace(key))
 }
 
 // limitUnknown reports whether this run installed a release with an uninspected worker.

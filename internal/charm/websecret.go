@@ -18,7 +18,7 @@ import (
 // predecessor (D33). New keys are kept in the facts until publishSecret runs after applying.
 // An invalid key on the disk is refused and not replaced: the operator must decide about it.
 func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []error, err error) {
-	if f.Role != model.WebRole || !f.Leader || f.Web == nil {
+	if !f.Role.Web() || !f.Leader || f.Web == nil {
 		return nil, nil
 	}
 	if f.Web.Secret == nil {

@@ -3,6 +3,7 @@ package concourse
 import (
 	"cmp"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 // WebDatabase describes the web's PostgreSQL database.
 type WebDatabase struct {
-	Host     string
+	Host     string // a name, an address, or the folder of a socket
 	Port     int
 	User     string
 	Password string
@@ -22,10 +23,31 @@ type WebDatabase struct {
 	CAFile   string // for the modes that verify
 }
 
+// socket returns the folder of the database's socket, or "" with a host.
+func (d WebDatabase) socket() string {
+	if path.IsAbs(d.Host) {
+		return d.Host
+	}
+	return ""
+}
+
 // databaseVariables has the database's variables, as all commands of Concourse read them.
 var databaseVariables = envTable[WebDatabase]{
-	{"CONCOURSE_POSTGRES_HOST", func(d WebDatabase) string { return d.Host }},
+	{"CONCOURSE_POSTGRES_HOST", func(d WebDatabase) string {
+		if d.socket() != "" {
+			return ""
+		}
+		return d.Host
+	}},
+	{"CONCOURSE_POSTGRES_SOCKET", func(d WebDatabase) string { return d.socket() }},
 	{"CONCOURSE_POSTGRES_PORT", func(d WebDatabase) string { return number(d.Port) }},
+	// Concourse passes its port only with a host. PostgreSQL's client reads this one.
+	{"PGPORT", func(d WebDatabase) string {
+		if d.socket() == "" {
+			return ""
+		}
+		return number(d.Port)
+	}},
 	{"CONCOURSE_POSTGRES_USER", func(d WebDatabase) string { return d.User }},
 	{"CONCOURSE_POSTGRES_PASSWORD", func(d WebDatabase) string { return d.Password }},
 	{"CONCOURSE_POSTGRES_DATABASE", func(d WebDatabase) string { return d.Name }},

@@ -79,6 +79,9 @@ func ownGroups() (string, func() error, error) {
 	if _, err := debian.Base(context.Background()); err != nil { // it ends with this program
 		return "", nil, err
 	}
+	if _, err := postgresDebs(context.Background()); err != nil {
+		return "", nil, err
+	}
 	if os.Getenv(suite.ReleaseEnv) != "" {
 		if _, err := ciImage(); err != nil {
 			return "", nil, err

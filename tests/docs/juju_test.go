@@ -73,7 +73,7 @@ func TestWrongJujuCommandsAreFound(t *testing.T) {
 		"juju integrate web:certificates postgresql:database":         "do not fit",
 		"juju attach-resource web concourse=./x.tgz":                  "no resource",
 		"juju deploy ./concourse-ci-machine_amd64.charm other":        "does not know",
-		"juju deploy ./x.charm web --config mode=all":                 "mode: ",
+		"juju deploy ./x.charm web --config mode=both":                "mode: ",
 		"juju deploy ./x.charm web --resource release=./x.tgz":        "no resource",
 		"juju refresh web --force":                                    "does not know the flag",
 		"juju wait-for application web":                               "does not know juju wait-for",

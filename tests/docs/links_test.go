@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gopkg.in/yaml.v3"
 )
 
 var (
@@ -45,7 +44,8 @@ func slugs(md string) (out []string) {
 	return out
 }
 
-// indexed matches an entry of a list in docs/index.md: title and page.
+// indexed matches an entry of a list in docs/index.md: title and page. tools/site makes the
+// menu of the site of them.
 var indexed = regexp.MustCompile(`(?m)^- \[([^\]]+)\]\(([^)]+)\)`)
 
 func TestEveryPageIsInTheIndexByItsTitle(t *testing.T) {
@@ -62,27 +62,6 @@ func TestEveryPageIsInTheIndexByItsTitle(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, there, listed)
-}
-
-func TestMenuOfTheSiteHasTheOrderOfTheIndex(t *testing.T) {
-	var site struct{ Nav yaml.Node }
-	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "mkdocs.yml")), &site))
-	var menu, want []string
-	var below func(n *yaml.Node)
-	below = func(n *yaml.Node) {
-		if n.Kind == yaml.ScalarNode && strings.HasSuffix(n.Value, ".md") {
-			menu = append(menu, n.Value)
-		}
-		for _, c := range n.Content {
-			below(c)
-		}
-	}
-	below(&site.Nav)
-	want = append(want, "index.md")
-	for _, m := range indexed.FindAllStringSubmatch(readFile(t, "docs/index.md"), -1) {
-		want = append(want, m[2])
-	}
-	require.Equal(t, want, menu)
 }
 
 func TestFoldersOfTheArchitectureAreThoseOfTheTree(t *testing.T) {

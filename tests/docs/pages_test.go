@@ -68,9 +68,6 @@ func spans(md string) (out []string) {
 func code(md string) []string {
 	var out []string
 	for _, block := range fence.FindAllStringSubmatch(md, -1) {
-		if strings.HasPrefix(block[0], "```mermaid") {
-			continue
-		}
 		out = append(out, strings.Split(strings.ReplaceAll(block[1], "\\\n", " "), "\n")...)
 	}
 	prose := fence.ReplaceAllString(md, "")

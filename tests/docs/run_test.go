@@ -30,7 +30,7 @@ import (
 
 // checked are the programs whose commands other tests here hold to something:
 // the charm's own files, texts and programs, the Makefile, or the program's help.
-var checked = []string{"juju", "lxc", "make", "fly", "./dispatch", "dispatch", "gpukit", "go", "scripts/pass-gpu.sh", "scripts/mount-folder.sh", "scripts/share-storage.sh", "scripts/deploy-test.sh"}
+var checked = []string{"juju", "lxc", "make", "fly", "./dispatch", "dispatch", "gpukit", "go", "scripts/pass-gpu.sh", "scripts/mount-folder.sh", "scripts/share-storage.sh", "scripts/deploy-test.sh", "charmcraft"}
 
 // tried are the programs whose commands TestCommandsRun runs, here and now.
 var tried = []string{"curl", "jq", "promtool"}
@@ -52,6 +52,11 @@ var notRun = map[string]string{
 	"git push":                               "in it; tests/concourse pushes, and tags",
 	"git tag v0.1.0":                         "in it",
 	"git push origin v0.1.0":                 "in it",
+	// Of a release.
+	"git tag --annotate v1.0.0 --message 1.0.0": "a tag of this project",
+	"git push origin v1.0.0":                    "starts the workflow release",
+	"sudo snap install charmcraft --classic":    "installs a program",
+	"touch concourse.tgz":                       "an empty file",
 	"dispatch kubernetes manifest node-1 | kubectl apply --server-side --filename -":                        "wants a cluster; internal/kube/nodelabels has what it prints",
 	"sudo install bin/gpu-device-plugin bin/dispatch /usr/local/bin/":                                       "root's folder",
 	"dispatch kubernetes labels | sudo tee /etc/kubernetes/node-feature-discovery/features.d/concourse-gpu": "root's folder; internal/kube/nodelabels has what it prints",

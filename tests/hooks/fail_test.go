@@ -109,7 +109,7 @@ func TestWrongOptionsAreNamedAllAtOnce(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, fixture("amd"), options{"compute-runtime": "rcom", "log-level": "loud", "mode": "both"})
 	r := u.hook("install")
-	require.Equal(t, jujutest.StatusLine{Status: "blocked", Message: `mode: "both" is not possible: a unit runs the web or a worker; write auto (the leader runs the web), web or worker; ` +
+	require.Equal(t, jujutest.StatusLine{Status: "blocked", Message: `mode: "both" is not one of auto, all, web, worker; ` +
 		`log-level: "loud" is not one of debug, info, warn, error, fatal; compute-runtime: "rcom" is not one of none, auto, cuda, rocm`}, r.Status())
 	require.Empty(t, r.Plan())
 	require.Empty(t, r.Commands)

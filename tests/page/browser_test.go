@@ -138,8 +138,8 @@ func (b *browser) until(found func(message) bool) message {
 	}
 }
 
-// open shows a page; its script has asked for the GPUs anew when it returns.
-func (b *browser) open(url string, v view) {
+// visit shows a page.
+func (b *browser) visit(url string, v view) {
 	b.t.Helper()
 	scheme := "light"
 	if v.dark {
@@ -150,6 +150,12 @@ func (b *browser) open(url string, v view) {
 	b.ask("Emulation.setDeviceMetricsOverride", map[string]any{"width": v.width, "height": v.height, "deviceScaleFactor": 1, "mobile": false}, nil)
 	b.ask("Page.navigate", map[string]any{"url": url}, nil)
 	b.until(func(m message) bool { return m.Method == "Page.loadEventFired" })
+}
+
+// open shows the exporter's page; its script has asked for the GPUs anew when it returns.
+func (b *browser) open(url string, v view) {
+	b.t.Helper()
+	b.visit(url, v)
 	if !v.noJS {
 		b.eval(`new Promise((done) => {
 			const live = document.getElementById("live"), look = () => live.textContent.startsWith("Live") && done();

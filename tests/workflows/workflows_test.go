@@ -17,6 +17,8 @@ type workflow struct {
 	Permissions map[string]string
 	Jobs        map[string]struct {
 		Permissions map[string]string
+		Container   struct{ Image string }
+		Timeout     int `yaml:"timeout-minutes"`
 		Steps       []struct {
 			Uses string
 			Run  string
@@ -50,6 +52,26 @@ func TestActionsArePinnedToCommits(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestImagesArePinnedAndJobsEnd(t *testing.T) {
+	each(t, func(t *testing.T, _ string, w workflow) {
+		for name, job := range w.Jobs {
+			require.Regexp(t, `^$|^[a-z/]+:[a-z0-9.]+@sha256:[0-9a-f]{64}$`, job.Container.Image, name)
+			require.Positive(t, job.Timeout, "%s: without timeout-minutes it may take six hours", name)
+		}
+	})
+}
+
+// Each of them is required of a charm in public.
+func TestWorkflowsRunEachTarget(t *testing.T) {
+	var all strings.Builder
+	each(t, func(t *testing.T, text string, _ workflow) { all.WriteString(text) })
+	for _, command := range []string{"make test", "make test-juju", "make test-loki", "make test-terraform", "make test-controller", "make test-kubernetes",
+		"make e2e", "make site", "make vulncheck", "make charm", "make release", "charmcraft pack", "charmcraft analyse"} {
+		require.Regexp(t, `(?m)`+command+`( |$)`, all.String())
+	}
+	require.Contains(t, all.String(), "zizmorcore/zizmor-action@")
 }
 
 func TestCheckoutsKeepNoCredentials(t *testing.T) {

@@ -89,7 +89,7 @@ func TestValuesAreWrittenAsConcourseReadsThem(t *testing.T) {
 }
 
 func TestAllProblemsAreReportedAtOnce(t *testing.T) {
-	_, problems := Parse(map[string]any{"mode": "all", "log-level": "loud", "tag": ",", "web-port": 2222, "oidc-issuer": "https://o"}, nil)
+	_, problems := Parse(map[string]any{"mode": "both", "log-level": "loud", "tag": ",", "web-port": 2222, "oidc-issuer": "https://o"}, nil)
 	require.Len(t, problems, 5)
 }
 

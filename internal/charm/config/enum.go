@@ -11,12 +11,13 @@ type Mode string
 // Values of Mode.
 const (
 	ModeAuto   Mode = "auto" // the leader is the web, the others are workers
+	ModeAll    Mode = "all"  // as auto, and the leader is a worker, too
 	ModeWeb    Mode = "web"
 	ModeWorker Mode = "worker"
 )
 
 // Valid reports whether units with this mode have a role.
-func (m Mode) Valid() bool { return m == ModeAuto || m == ModeWeb || m == ModeWorker }
+func (m Mode) Valid() bool { return m == ModeAuto || m == ModeAll || m == ModeWeb || m == ModeWorker }
 
 // SharedStorage names a value of shared-storage.
 type SharedStorage string

@@ -14,16 +14,14 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 	const mirror = "the value is not host:port, or user:password@host:port, without https:// and without a path"
 	const port = "; take another one, such as 8080, 80 or 443"
 	const pair = " is not name:password; want pairs with commas between them, and no comma in a password"
-	const mode = " is not possible: a unit runs the web or a worker; write auto (the leader runs the web), web or worker"
 	for _, c := range []struct {
 		option string
 		value  any
 		want   string
 	}{
-		{"mode", "all", `"all"` + mode},
-		{"mode", "both", `"both"` + mode},
-		{"mode", "", `"" is not one of auto, web, worker`},
-		{"mode", "Web", `"Web" is not one of auto, web, worker`},
+		{"mode", "both", `"both" is not one of auto, all, web, worker`},
+		{"mode", "", `"" is not one of auto, all, web, worker`},
+		{"mode", "Web", `"Web" is not one of auto, all, web, worker`},
 		{"version", "v8.2.5", `"v8.2.5" has a leading v; write 8.2.5`},
 		{"version", "latest", `"latest" is not a version like 8.2.5; leave it empty for the one that this charm was tested with`},
 		{"auto-upgrade", "yes", `yes is not true or false`},

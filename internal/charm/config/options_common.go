@@ -16,11 +16,7 @@ func commonOptions() []Option {
 	return []Option{
 		text("mode", string(ModeAuto), func(c *Config, s string) error {
 			c.Mode = Mode(s)
-			if s == "all" || s == "both" {
-				return fmt.Errorf("%q is not possible: a unit runs the web or a worker; write auto (the leader "+
-					"runs the web), web or worker", s)
-			}
-			return oneOf(c.Mode, ModeAuto, ModeWeb, ModeWorker)
+			return oneOf(c.Mode, ModeAuto, ModeAll, ModeWeb, ModeWorker)
 		}),
 		text("version", "", func(c *Config, s string) error { c.Release.Version = s; return version(s) }),
 		boolean("auto-upgrade", false, func(c *Config, on bool) { c.Release.AutoUpgrade = on }),

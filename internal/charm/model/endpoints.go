@@ -5,7 +5,6 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -129,10 +128,10 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 	return all, nil
 }
 
-// ChooseTSA returns the first complete web unit of the first relation. With mode=auto the
-// web is the leader of the peers, which publishes its address in the application's databag.
+// ChooseTSA returns the first complete web unit of the first relation. With mode=auto or
+// all the web is the leader of the peers, which publishes its address in the application's databag.
 func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
-	if f.Mode() == config.ModeAuto {
+	if f.LeaderIsWeb() {
 		if f.Peer == nil {
 			return t, nil
 		}

@@ -54,7 +54,7 @@ type Facts struct {
 // Observe reads the Facts with hook tools. The attached release is read only if it can have
 // changed (Juju runs upgrade-charm after attach-resource), or if no release is installed.
 // Juju does not report whether none was attached or its download failed.
-func Observe(ctx context.Context, t *juju.Tools, e juju.Event, last Facts, installed bool,
+func Observe(ctx context.Context, t juju.Model, e juju.Event, last Facts, installed bool,
 	now time.Time) (Facts, error) {
 	f := Facts{Unit: e.Unit, Model: e.ModelName, ModelUUID: e.ModelUUID, Proxy: e.Proxy, Juju: e.JujuVersion,
 		Resource: last.Resource}

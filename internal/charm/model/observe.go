@@ -31,7 +31,7 @@ const (
 
 // observer reads the data that depends on the unit's role.
 type observer struct {
-	t       *juju.Tools
+	t       juju.Model
 	e       juju.Event
 	last    Facts
 	now     time.Time
@@ -67,7 +67,7 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	if f.Route, err = o.route(ctx); err != nil {
 		return err
 	}
-	if f.Role != WebRole || Leaving(o.e.Name) {
+	if !f.Role.Web() || Leaving(o.e.Name) {
 		return nil
 	}
 	f.Web, err = o.web(ctx, f)

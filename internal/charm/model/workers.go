@@ -33,7 +33,7 @@ func Resyncs(event string) bool {
 }
 
 // workers reads the workers that may register: the remote units of all relations of tsa and,
-// with mode=auto, the other units of this application.
+// with mode=auto or all, the units of this application.
 func (o *observer) workers(ctx context.Context, f *Facts, w *Web) error {
 	known := map[string]Worker{}
 	if o.last.Web != nil && !Resyncs(o.e.Name) {
@@ -45,10 +45,13 @@ func (o *observer) workers(ctx context.Context, f *Facts, w *Web) error {
 			return err
 		}
 	}
-	if f.Peer != nil && f.Mode() == config.ModeAuto {
+	if f.Peer != nil && f.LeaderIsWeb() {
 		if err := o.workersOf(ctx, f.Peer.ID, known, w.Workers); err != nil {
 			return err
 		}
+	}
+	if f.Peer != nil && f.Role == AllRole { // Juju lists only the other units
+		w.Workers[f.Peer.ID+" "+o.e.Unit] = workerOf(o.e.Unit, w.Address, f.Peer.Own)
 	}
 	w.Departed = o.departed(w.Workers)
 	return nil
@@ -69,17 +72,22 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 		if err != nil {
 			return err
 		}
-		k := Worker{Unit: u, Address: bag["ingress-address"]}
-		var problems []string
-		k.Key, k.Name, problems = relation.ParseWorker(bag)
-		k.Problem = strings.Join(problems, ", ")
-		k.Version = relation.WorkerVersion(bag)
-		k.Drain, _ = relation.ParseDrain(bag, config.MaxDrainTimeout)
-		k.GPUs, problems = relation.ParseWorkerGPUs(bag)
-		k.GPUsProblem = strings.Join(problems, ", ")
-		all[key] = k
+		all[key] = workerOf(u, bag["ingress-address"], bag)
 	}
 	return nil
+}
+
+// workerOf parses the data that the unit of a worker published.
+func workerOf(unit, address string, bag map[string]string) Worker {
+	k := Worker{Unit: unit, Address: address}
+	var problems []string
+	k.Key, k.Name, problems = relation.ParseWorker(bag)
+	k.Problem = strings.Join(problems, ", ")
+	k.Version = relation.WorkerVersion(bag)
+	k.Drain, _ = relation.ParseDrain(bag, config.MaxDrainTimeout)
+	k.GPUs, problems = relation.ParseWorkerGPUs(bag)
+	k.GPUsProblem = strings.Join(problems, ", ")
+	return k
 }
 
 // DepartedWorker holds a worker that left. Juju ends a relation on both sides at once, so
@@ -120,6 +128,20 @@ func (o *observer) departed(now map[string]Worker) []DepartedWorker {
 		}
 	}
 	return slices.DeleteFunc(all, func(l DepartedWorker) bool { return keys[l.Key] })
+}
+
+// WithKey returns the Facts with a worker's key that is not published yet. The worker is on
+// this unit.
+func (f Facts) WithKey(key string) Facts {
+	if f.Peer == nil || key == "" {
+		return f
+	}
+	w, at := *f.Web, f.Peer.ID+" "+f.Unit
+	w.Workers = maps.Clone(w.Workers)
+	own := w.Workers[at]
+	own.Unit, own.Address, own.Key = f.Unit, w.Address, key
+	w.Workers[at], f.Web = own, &w
+	return f
 }
 
 // Authorized returns the keys of workers that may register.

@@ -2,7 +2,10 @@ package relation
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
+	"path"
+	"strconv"
 	"strings"
 )
 
@@ -20,7 +23,7 @@ const requestedSecrets = `["username", "password", "tls", "tls-ca", "uris", ` +
 
 // Database holds the web's database and its login.
 type Database struct {
-	Host     string // a name or an address; IPv6 without brackets
+	Host     string // a name, an address (IPv6 without brackets) or the folder of a socket
 	Port     int
 	User     string
 	Password string
@@ -174,7 +177,7 @@ func (r *reader) database(from values) (db Database) {
 	if list := from.get("endpoints"); list != "" {
 		first, _, _ := strings.Cut(list, ",")
 		var err error
-		db.Host, db.Port, err = hostPort(strings.TrimSpace(first), postgresPort)
+		db.Host, db.Port, err = serverOf(strings.TrimSpace(first))
 		r.addProblem("endpoints", err)
 	}
 	r.addProblem("username", plainText(db.User))
@@ -201,6 +204,18 @@ func (r *reader) tls(from values, db *Database) {
 		r.addProblem("tls-ca", err)
 		db.CA = pemOf(certs...)
 	}
+}
+
+// serverOf splits host:port, or folder:port of a socket on this machine.
+func serverOf(s string) (host string, port int, err error) {
+	dir, number, _ := strings.Cut(s, ":")
+	if path.IsAbs(dir) && path.Clean(dir) == dir && plainText(dir) == nil {
+		if port, err = strconv.Atoi(number); err != nil || port < 1 || port > 65535 {
+			return "", 0, fmt.Errorf("%.100q has no port between 1 and 65535", s)
+		}
+		return dir, port, nil
+	}
+	return hostPort(s, postgresPort)
 }
 
 var errURI = errors.New("want postgresql://user:password@host:port/database")

@@ -147,7 +147,7 @@ func TestInvalidDatabaseIsAProblemWithoutSecrets(t *testing.T) {
 		"line break in database":    {func(b *bags) { b.app["database"] = "a\nb" }, "database: it has a line break or another control character"},
 		"line break in host":        {func(b *bags) { b.app["endpoints"] = "10.0.0.9\nX=1:5432" }, "endpoints: "},
 		"zone with a line break":    {func(b *bags) { b.app["endpoints"] = "[fe80::1%\nX=1]:5432" }, "endpoints: "},
-		"socket for a host":         {func(b *bags) { b.app["endpoints"] = "/run/postgresql:5432" }, "endpoints: "},
+		"socket for a host":         {func(b *bags) { b.app["endpoints"] = "/run/../postgresql:5432" }, "endpoints: "},
 		"no port":                   {func(b *bags) { b.app["endpoints"] = "10.0.0.9:" }, `endpoints: "10.0.0.9:" has no port between 1 and 65535`},
 		"port of 6 digits":          {func(b *bags) { b.app["endpoints"] = "10.0.0.9:543200" }, "has no port between 1 and 65535"},
 		"port 0":                    {func(b *bags) { b.app["endpoints"] = "10.0.0.9:0" }, "has no port between 1 and 65535"},

@@ -3,6 +3,7 @@ package role
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
@@ -20,12 +21,23 @@ type Desired struct {
 	Causes    []status.Cause // reasons why the unit is not ready, as far as they are known before applying
 	Release   release.Release
 	Trusted   []relation.Authority // from relations
+	Pebble    []PebbleService      // exporters of the unit's roles
 
 	Remove    bool // the unit is being removed
 	EndsTasks bool // see function EndsTasks
 	// Refused has the reasons why nothing is done: the Python charm's service cannot be
 	// taken over yet and keeps running.
 	Refused []status.Cause
+}
+
+// And returns the desired state of a unit with both roles: the web's, followed by the
+// worker's.
+func (d Desired) And(worker Desired) Desired {
+	d.Resources = slices.Concat(d.Resources, worker.Resources)
+	d.Causes = slices.Concat(d.Causes, worker.Causes)
+	d.Refused = slices.Concat(d.Refused, worker.Refused)
+	d.Pebble = slices.Concat(d.Pebble, worker.Pebble)
+	return d
 }
 
 // RunningTasks is the disruption of a worker's stop. A restart does not disrupt tasks: their
@@ -42,7 +54,7 @@ func EndsTasks(event string, f model.Facts) bool {
 	if f.Mode() == config.ModeWorker && len(f.Flights) == 0 {
 		return true
 	}
-	return model.Leaving(event) || f.Mode() == config.ModeAuto && event == "peers-relation-broken"
+	return model.Leaving(event) || f.LeaderIsWeb() && event == "peers-relation-broken"
 }
 
 // TakeOver removes the files of the Python charm. It comes after the unit's service is set
@@ -67,7 +79,7 @@ func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause)
 		}
 	}
 	unit, what := concourse.Unit, "worker"
-	if o.Facts.Role == model.WebRole {
+	if o.Half == model.WebRole {
 		unit, what = concourse.WebUnit, "web"
 	}
 	running := o.TakesOver && o.Units[unit].Running()

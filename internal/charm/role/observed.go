@@ -18,7 +18,8 @@ import (
 // Observed holds the input of Desire in both roles. It is plain data: equal values give
 // equal desired states.
 type Observed struct {
-	Event    string // name of the hook
+	Event    string     // name of the hook
+	Half     model.Role // the role to decide on: web or worker, also on a unit with both
 	Facts    model.Facts
 	Config   config.Config
 	Machine  machine.Machine
@@ -49,3 +50,7 @@ type Observed struct {
 	Units       map[string]resource.UnitState
 	Programs    []byte // changes if the charm's programs change
 }
+
+// WebHas reports whether the web of the same unit has the parts that both roles share: the
+// release, the charm's programs, the authorities and the takeover.
+func (o Observed) WebHas() bool { return o.Half == model.WorkerRole && o.Facts.Role == model.AllRole }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"concourse-ci-machine/internal/base/host"
@@ -41,44 +42,84 @@ const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
 // reports has these files with the services that write them.
 var reports = []struct{ service, path string }{{UsageService, UsageReport}, {NVIDIAService, NVIDIAReport}}
 
-// DesirePebble runs one service under Pebble. If on is false, it removes Pebble. other is
-// the service of the other role, which is removed.
-func DesirePebble(d *Desired, o Observed, why string, on bool, other string, l resource.PebbleLayer) error {
-	l.Dir = PebbleDir + "/layers"
-	layer, err := l.File()
-	if err != nil {
-		return err
+// PebbleService describes the exporter of a role.
+type PebbleService struct {
+	Layer    resource.PebbleLayer
+	Missing  string // the reason why the unit does not run it, or ""
+	Programs []byte // changes if its programs change
+}
+
+// roleServices lists the services of both roles.
+var roleServices = []string{JobsService, ExporterService}
+
+// desirePebble runs the services of the unit's roles under Pebble. It removes the services
+// that the unit does not have. Without a service it removes Pebble.
+func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error) {
+	const dir = PebbleDir + "/layers"
+	var removed, layers, all []plan.Resource
+	var inputs [][]byte
+	files, helpers, why := []string{pebbleUnitFile}, map[string]bool{}, ""
+	root := false // a service needs the rights of root
+	for _, s := range services {
+		s.Layer.Dir = dir
+		layer, err := s.Layer.File()
+		if err != nil {
+			return nil, err
+		}
+		if s.Missing != "" {
+			why = s.Missing
+			removed = append(removed, resource.Absent{Path: layer.Path, Why: why})
+			continue
+		}
+		helpers[s.Layer.Helper] = true
+		root = root || s.Layer.Helper == UsageService || s.Layer.Job != ""
+		layers, files = append(layers, layer), append(files, layer.Path)
+		inputs = append(inputs, layer.Data, s.Programs)
 	}
-	unit := pebbleUnitFile
-	state := o.Units[PebbleUnit]
-	d.Resources = append(d.Resources, resource.Absent{Path: l.Dir + "/001-" + other + ".yaml",
-		Why: "this unit's role has no " + other})
-	for _, r := range reports {
-		if l.Helper != r.service || !on {
-			d.Resources = append(d.Resources, resource.Absent{Path: r.path, Why: "nobody writes it on this unit"})
+	for _, name := range roleServices {
+		if !slices.ContainsFunc(services, func(s PebbleService) bool { return s.Layer.Service == name }) {
+			all = append(all, resource.Absent{Path: dir + "/001-" + name + ".yaml",
+				Why: "this unit's role has no " + name})
 		}
 	}
-	if !on {
-		d.Resources = append(d.Resources, resource.Service{Unit: PebbleUnit, State: state, Why: why},
-			resource.Absent{Path: layer.Path, Why: why}, resource.Absent{Path: unit, Why: why})
-		return nil
+	for _, r := range reports {
+		if !helpers[r.service] {
+			all = append(all, resource.Absent{Path: r.path, Why: "nobody writes it on this unit"})
+		}
 	}
-	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin,
-		"Looks": l.Helper == UsageService || l.Job != ""})
+	state := o.Units[PebbleUnit]
+	if len(layers) == 0 {
+		all = append(all, resource.Service{Unit: PebbleUnit, State: state, Why: why})
+		return append(append(all, removed...), resource.Absent{Path: pebbleUnitFile, Why: why}), nil
+	}
+	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": root})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	reload := []host.Command{resource.Systemctl("daemon-reload")}
-	d.Resources = append(d.Resources, resource.Dir{Path: PebbleDir, Mode: 0o755}, layer,
-		resource.File{Path: unit, Data: data, Mode: 0o644},
-		resource.Trigger{Name: ReloadPebble, Inputs: [][]byte{data}, Files: []string{unit},
-			Op: "reload systemd for " + PebbleUnit, Then: reload},
+	all = append(append(all, removed...), resource.Dir{Path: PebbleDir, Mode: 0o755})
+	return append(append(all, layers...),
+		resource.File{Path: pebbleUnitFile, Data: data, Mode: 0o644},
+		resource.Trigger{Name: ReloadPebble, Inputs: [][]byte{data}, Files: []string{pebbleUnitFile},
+			Op:   "reload systemd for " + PebbleUnit,
+			Then: []host.Command{resource.Systemctl("daemon-reload")}},
 		resource.Service{Unit: PebbleUnit, State: state, Up: true},
-		resource.Trigger{Name: RestartPebble, Inputs: [][]byte{data, layer.Data, o.Programs},
-			Files: []string{unit, layer.Path}, Unit: PebbleUnit, State: state,
+		resource.Trigger{Name: RestartPebble, Inputs: append([][]byte{data}, inputs...),
+			Files: files, Unit: PebbleUnit, State: state,
 			Op: "restart " + PebbleUnit, Adopt: Starts(state),
-			Then: []host.Command{resource.Systemctl("restart", PebbleUnit)}})
-	return nil
+			Then: []host.Command{resource.Systemctl("restart", PebbleUnit)}}), nil
+}
+
+// AddPebble adds Pebble with the services of the unit's roles, unless a role is impossible.
+// On a unit with both roles it is called once, for both.
+func (d *Desired) AddPebble(o Observed) {
+	if len(d.Pebble) == 0 {
+		return
+	}
+	rs, err := desirePebble(o, d.Pebble)
+	if err != nil {
+		rs = []plan.Resource{Impossible{Err: err}}
+	}
+	d.Resources = append(d.Resources, rs...)
 }
 
 // StopPebble stops Pebble and its services.
@@ -117,14 +158,17 @@ const (
 	EnginesDir = "/opt/concourse-ci-machine/engines"
 )
 
-// CharmFiles returns the programs that a unit of its role runs.
+// CharmFiles returns the programs that a unit of its roles runs.
 func CharmFiles(o Observed) []plan.Resource {
 	copy := func(path, name string) resource.Copy {
 		return resource.Copy{Path: path, From: filepath.Join(o.CharmDir, "bin", name), Mode: 0o755}
 	}
 	files := []plan.Resource{resource.Dir{Path: model.StateDir, Mode: 0o700}, copy(PebbleBin, "pebble")}
+	if o.Facts.Role.Web() {
+		files = append(files, copy(JobsBin, "concourse-exporter"))
+	}
 	if o.Facts.Role == model.WebRole {
-		return append(files, copy(JobsBin, "concourse-exporter"))
+		return files
 	}
 	return append(files, copy(ExporterBin, "rocm-exporter"), copy(concourse.Wrapper, "runc-amd-wrapper"))
 }

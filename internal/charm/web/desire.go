@@ -21,6 +21,9 @@ import (
 // Desired, except for functions in resources. cleanup removes the files of the other role.
 func Desire(o Observed, cleanup []plan.Resource) Desired {
 	d := desireWebUnit(o, cleanup)
+	if !o.Facts.Role.Worker() {
+		d.AddPebble(o.Observed)
+	}
 	d.Refused = role.Refusals(o.Observed, d.Up || o.Facts.Web.Database == nil, d.Causes)
 	return d
 }
@@ -67,7 +70,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 			resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
 			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
 	}
-	if !d.Up || o.WorkerID == "" {
+	if !d.Up || o.WorkerID == "" || o.Facts.Role.Worker() {
 		return
 	}
 	name := role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID)
@@ -118,6 +121,7 @@ type Desired struct {
 // Web holds the part of Desired that only a web has.
 type Web struct {
 	Up       bool     // it should be running after applying
+	Accepted []string // keys of workers that may register
 	Cut      []string // keys of workers that left, to be disconnected by applying
 	URL      string   // for users
 	LocalURL string   // for programs of this machine

@@ -16,11 +16,14 @@ import (
 // enable-metrics. The exporter uses the web's own address, port and user (D57). It runs as
 // the owner of the file with the password (D39).
 func desireJobExporter(d *Desired, o Observed) error {
-	why := "enable-metrics is off"
-	if o.Config.Web.EnableMetrics {
+	why := ""
+	switch {
+	case !o.Config.Web.EnableMetrics:
+		why = "enable-metrics is off"
+	case !d.Up:
 		why = "there is no web to ask"
 	}
-	if d.Jobs = o.Config.Web.EnableMetrics && d.Up; d.Jobs {
+	if d.Jobs = why == ""; d.Jobs {
 		c := login.Credentials{URL: d.LocalURL, Username: o.Config.Web.InitialAdminUsername,
 			Password: d.Secret[model.AdminPassword]}
 		data, err := c.Marshal()
@@ -36,8 +39,9 @@ func desireJobExporter(d *Desired, o Observed) error {
 	if len(o.Config.Web.RequiredArchs) > 0 {
 		command = append(command, "--required-archs="+strings.Join(o.Config.Web.RequiredArchs, ","))
 	}
-	return role.DesirePebble(&d.Desired, o.Observed, why, d.Jobs, role.ExporterService, resource.PebbleLayer{
+	d.Pebble = append(d.Pebble, role.PebbleService{Missing: why, Programs: o.Programs, Layer: resource.PebbleLayer{
 		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(wellknown.JobsPort),
 		Command: command, User: concourse.WebUser, Group: concourse.WebUser,
-		Check: role.JobsService, URL: role.JobsURL})
+		Check: role.JobsService, URL: role.JobsURL}})
+	return nil
 }

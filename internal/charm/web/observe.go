@@ -19,6 +19,10 @@ import (
 type Observed struct {
 	role.Observed
 
+	// BeforeSwitch runs before another release replaces the current one. It prepares the
+	// worker of the same unit, and is nil without one.
+	BeforeSwitch plan.Resource
+
 	// OldStorage removes the Python charm's keys on shared storage, after they are in the
 	// secret.
 	OldStorage []plan.Resource

@@ -6,18 +6,17 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/status"
 )
 
-// route returns the request to a reverse proxy. With mode=auto only the leader is a web.
+// route returns the request to a reverse proxy. With mode=auto or all only the leader is a web.
 // While the leader has no address, nothing is requested, because the proxy would send
 // requests to the workers.
 func route(o Observed) relation.Route {
 	l := o.Facts.Route
-	auto := o.Config.Mode == config.ModeAuto
+	auto := o.Facts.LeaderIsWeb()
 	if l == nil || auto && l.Address == "" {
 		return relation.Route{}
 	}

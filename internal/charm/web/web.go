@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
@@ -50,11 +49,14 @@ func desireWeb(d *Desired, o Observed) error {
 	secrets, lacking := concourse.ParseWebSecrets(secretContent(o))
 	db, ready, causes := databaseOf(o)
 	up := lacking == nil && ready && w.Address != ""
-	var before plan.Resource
+	var before role.Series
 	if up {
 		d.Database, d.Repair = webDatabase(db, paths), repairConfig(db)
 		d.Environment = webConfig(o, paths, secrets, d.Database).Env()
 		before = role.Series{refuseDowngrade(o, d.Database, d.Environment), holdBeforeSwitch(o)}
+	}
+	if o.BeforeSwitch != nil {
+		before = append(before, o.BeforeSwitch)
 	}
 	role.DesireRelease(&d.Desired, o.Observed, before)
 	unit, err := concourse.WebUnitFileFor(paths, o.Config.Web.ExtraWebFlags)
@@ -136,7 +138,7 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	if err != nil {
 		return err
 	}
-	d.Up = true
+	d.Up, d.Accepted = true, w.Authorized()
 	d.Resources = append(d.Resources, withNote(o, env, config.ToNote())...)
 	for _, f := range keyFiles {
 		d.Resources = append(d.Resources, f)

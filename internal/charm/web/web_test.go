@@ -40,6 +40,7 @@ func observedWeb(t *testing.T, set map[string]any) Observed {
 	return Observed{Observed: role.Observed{Event: "config-changed", Config: cfg, Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now,
 		Release: release.Release{Version: "8.2.5", Arch: "amd64"}, ReleaseID: "8.2.5", Programs: []byte("1"),
 		Units: map[string]resource.UnitState{},
+		Half:  model.WebRole,
 		Facts: model.Facts{Unit: "concourse-ci-machine/0", Model: "ci", Config: raw, Leader: true, Role: model.WebRole, Web: &model.Web{Address: "10.0.0.2", PeerAddress: "10.0.0.3",
 			SecretID: "secret:d2web00000000000000g", Secret: roletest.WebSecrets().Content(), Database: databaseLink(), Workers: map[string]model.Worker{}}}}}
 }

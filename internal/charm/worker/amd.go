@@ -19,6 +19,7 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -278,4 +279,17 @@ func driverCause(decision amd.Decision, w amd.Wanted, computes bool) *status.Cau
 		return &status.Cause{Kind: status.Active, Text: decision.Text()}
 	}
 	return &status.Cause{Kind: status.Blocked, Text: decision.Text()}
+}
+
+// LeasesForEngines returns the wrapper's settings on a machine without a unit: each chosen
+// AMD GPU is leased to containers that request one. The caller adds the runtime.
+func LeasesForEngines(inv gpu.Inventory, chosen []gpu.GPU, links [][]gpu.Link) oci.Config {
+	g := GPUs{Vendor: gpu.AMD, All: inv.Of(gpu.AMD), Chosen: chosen}
+	t := g.Vendor.Traits()
+	var o Observed
+	o.GPUs, o.Links = inv, links
+	return oci.Config{
+		Containers: oci.Asked, Specs: []string{t.Spec}, Devices: cdiNames(g), Visible: []string{t.Visible},
+		Leases: &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(chosen), Links: linkWeights(o, chosen)},
+	}
 }

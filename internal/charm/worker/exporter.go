@@ -6,8 +6,8 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// desireExporter returns Pebble with the GPU exporter, on units with GPUs for tasks.
-func desireExporter(o Observed, g GPUs) (p part) {
+// gpuExporter returns the GPU exporter, which units with GPUs for tasks run.
+func gpuExporter(o Observed, g GPUs) role.PebbleService {
 	layer := resource.PebbleLayer{
 		Service: role.ExporterService, Summary: "GPU metrics on port 9401", User: "nobody",
 		Group: "nogroup",
@@ -23,11 +23,9 @@ func desireExporter(o Observed, g GPUs) (p part) {
 	if leaseConfig(o, g) != nil {
 		layer.Command = append(layer.Command, "--leases.report="+LeaseReport)
 	}
-	p.add(resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
-	var err error
-	pebble := rolePart(rankWorker, func(d *role.Desired) {
-		err = role.DesirePebble(
-			d, o.Observed, "this unit has no GPU to watch", len(g.All) > 0, role.JobsService, layer)
-	})
-	return join(p, pebble, part{err: err})
+	missing := ""
+	if len(g.All) == 0 {
+		missing = "this unit has no GPU to watch"
+	}
+	return role.PebbleService{Layer: layer, Missing: missing, Programs: o.Programs}
 }

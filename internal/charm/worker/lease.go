@@ -62,20 +62,6 @@ func leaseConfig(o Observed, g GPUs) *oci.Leases {
 	}
 }
 
-// LeasesForEngines returns the wrapper's settings on a machine without a unit: each chosen
-// AMD GPU is leased to containers that request one. The caller adds the runtime.
-func LeasesForEngines(inv gpu.Inventory, chosen []gpu.GPU, links [][]gpu.Link) oci.Config {
-	v := gpu.VendorWith(gpu.Engines)
-	g := GPUs{Vendor: v, All: inv.Of(v), Chosen: chosen}
-	t := g.Vendor.Traits()
-	var o Observed
-	o.GPUs, o.Links = inv, links
-	return oci.Config{
-		Containers: oci.Asked, Specs: []string{t.Spec}, Devices: cdiNames(g), Visible: []string{t.Visible},
-		Leases: &oci.Leases{Dir: lease.DefaultDir, GPUs: leasedGPUs(chosen), Links: linkWeights(o, chosen)},
-	}
-}
-
 // leasedGPUs returns the GPUs by slot: the index or the CDI name of a GPU can change while
 // a task computes on it. A process that opens the card's node computes as well.
 func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {

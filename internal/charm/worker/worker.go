@@ -14,7 +14,6 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/predecessor"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
@@ -30,6 +29,9 @@ import (
 // removes the other role from the unit.
 func Desire(o Observed, removal []plan.Resource) Desired {
 	d := desireWorkerUnit(o, removal)
+	if !o.WebHas() {
+		d.AddPebble(o.Observed)
+	}
 	// A worker of the Python charm that has no relation at the takeover continues to run.
 	// It ends if the relation ends in this hook.
 	d.Refused = role.Refusals(o.Observed, d.Up || lostWeb(o.Observed), d.Causes)
@@ -80,9 +82,8 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
 	all := join(
 		tags,
-		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()), role.CharmFiles(o.Observed))},
-		part{resources: trusted.Resources, causes: ranked(rankAuthorities, trusted.Causes)},
-		rolePart(rankRelease, func(d *role.Desired) { role.DesireRelease(d, o.Observed, drainBeforeUpgrade(o)) }),
+		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()))},
+		sharedParts(o, trusted),
 		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits}}},
 		eachVendor(func(v vendor) part { return v.desire(o, gpus, &w) }),
 		part{resources: removeOtherVendor(o, gpus)},
@@ -101,21 +102,34 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	if all.err == nil {
 		w.TSA, w.Up = o.TSA, registers(o) && !o.Landed
 	}
-	all = join(all, rolePart(rankWorker, func(d *role.Desired) { d.TakeOver(o.Observed) }))
-	if all.err == nil {
-		all = join(all, desireExporter(o, gpus))
+	if !o.WebHas() {
+		all = join(all, rolePart(rankWorker, func(d *role.Desired) { d.TakeOver(o.Observed) }))
+		all.add(resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
 	}
-	if all.err != nil {
+	d := Desired{Worker: w, Desired: role.Desired{Release: o.Release, Trusted: trusted.Trusted}}
+	if all.err == nil {
+		d.Pebble = []role.PebbleService{gpuExporter(o, gpus)}
+	} else {
 		all.add(role.Impossible{Err: all.err})
 	}
-	return Desired{Worker: w, Desired: role.Desired{
-		Resources: all.resources, Causes: all.sortedCauses(), Release: o.Release, Trusted: trusted.Trusted,
-	}}
+	d.Resources, d.Causes = all.resources, all.sortedCauses()
+	return d
+}
+
+// sharedParts returns the programs, the authorities and the release. On a unit with a web,
+// the web has them.
+func sharedParts(o Observed, trusted role.Desired) part {
+	if o.WebHas() {
+		return part{}
+	}
+	return join(part{resources: role.CharmFiles(o.Observed)},
+		part{resources: trusted.Resources, causes: ranked(rankAuthorities, trusted.Causes)},
+		rolePart(rankRelease, func(d *role.Desired) { role.DesireRelease(d, o.Observed, DrainBeforeUpgrade(o.Observed)) }))
 }
 
 // registers reports whether the unit has one web to register at.
 func registers(o Observed) bool {
-	return o.TSA.Complete() && (o.Facts.Mode() == config.ModeAuto || len(o.Facts.Flights) == 1)
+	return o.TSA.Complete() && (o.Facts.LeaderIsWeb() || len(o.Facts.Flights) == 1)
 }
 
 // The triggers, which are also the names of their stamps.
@@ -193,7 +207,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 func webCauses(o Observed) (p part) {
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	switch {
-	case o.Facts.Mode() == config.ModeAuto:
+	case o.Facts.LeaderIsWeb():
 		if !o.TSA.Complete() {
 			p.wait(rankWeb, "Waiting for the leader's web: it says in juju status what it waits for")
 		}
@@ -273,10 +287,10 @@ type Driver struct {
 	HasGPUs  bool // tasks get GPUs in any case
 }
 
-// drainBeforeUpgrade lets the tasks of a running worker end before its programs are
+// DrainBeforeUpgrade lets the tasks of a running worker end before its programs are
 // replaced. Longer tasks continue under the new programs. An attached release of another
 // version ends no task.
-func drainBeforeUpgrade(o Observed) plan.Resource {
+func DrainBeforeUpgrade(o role.Observed) plan.Resource {
 	state := o.Units[concourse.Unit]
 	if !state.Running() {
 		return nil

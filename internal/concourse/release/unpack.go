@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"strings"
+
+	"concourse-ci-machine/internal/base/host"
 )
 
 // limits bound the files and bytes of a tarball. A release has about 200 files and 2.5 GB.
@@ -171,3 +174,31 @@ func refused(name string, err error) error {
 }
 
 func inside(p string) bool { return p != ".." && !strings.HasPrefix(p, "../") }
+
+// UnpackFly writes Concourse's command line tool of an installed release to a file.
+func UnpackFly(h host.Host, id, file string) error {
+	from := path.Join(Dir, id, "fly-assets", "fly-linux-"+runtime.GOARCH+".tgz")
+	f, err := os.Open(h.Path(from))
+	if err != nil {
+		return fmt.Errorf("cannot install fly: %w", err)
+	}
+	defer f.Close()
+	zr, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("cannot install fly: %s is damaged: %w", from, err)
+	}
+	for tr := tar.NewReader(zr); ; {
+		entry, err := tr.Next()
+		if err != nil {
+			return fmt.Errorf("cannot install fly: %s has no program fly: %w", from, err)
+		}
+		if path.Clean(entry.Name) != "fly" || entry.Typeflag != tar.TypeReg {
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(tr, 1<<30))
+		if err != nil {
+			return fmt.Errorf("cannot install fly: %s is damaged: %w", from, err)
+		}
+		return h.WriteFile(file, data, 0o755)
+	}
+}

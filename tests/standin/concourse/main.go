@@ -1,7 +1,7 @@
 // Command concourse stands in for Concourse where no release of it is given: as
 // a worker it starts the containerd that its environment names, as Concourse
 // does, answers its health check and says that it is registered. It talks to no
-// web and starts no container by itself.
+// web and starts no container by itself. As a web it answers the health check.
 package main
 
 import (
@@ -23,13 +23,23 @@ path = %q
 `
 
 func main() {
-	if len(os.Args) < 2 || os.Args[1] != "worker" {
-		fmt.Println("8.2.5")
-		return
+	run := func() error { _, err := fmt.Println("8.2.5"); return err }
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		run = worker
 	}
-	if err := worker(); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == "web" {
+		run = web
+	}
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// web answers the health check of the charm, and nothing more.
+func web() error {
+	return http.ListenAndServe(":"+os.Getenv("CONCOURSE_BIND_PORT"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"version":"8.2.5","worker_version":"2.5"}`)
+	}))
 }
 
 func worker() error {

@@ -10,7 +10,6 @@ import (
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
-	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/preflight"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/status"
@@ -188,16 +187,18 @@ func (c *Actions) checkDetails(ctx context.Context, u unitState, r *report) {
 		}
 	}
 	for _, name := range []string{"runc", "containerd"} {
-		if v := release.ToolVersion(ctx, c.Host, name); v != "" && u.Facts.Role == model.WorkerRole {
+		if v := release.ToolVersion(ctx, c.Host, name); v != "" && u.Facts.Role.Worker() {
 			r.add(name, nil, v)
 		}
 	}
-	if u.Facts.Role == model.WebRole && u.Want.Web.Up {
+	if u.Facts.Role.Web() && u.Want.Web.Up {
 		workers, err := c.webAPI(u).Workers(ctx)
 		r.add("workers", err, fmt.Sprintf("%d", len(workers)))
 		for _, w := range workers {
 			r.add("worker "+w.Name, nil, strings.TrimSpace(w.State+" "+strings.Join(w.Tags, ",")))
 		}
+	}
+	if !u.Facts.Role.Worker() {
 		return
 	}
 	if inv, err := gpu.Discover(c.Host.Root); err != nil {

@@ -62,7 +62,7 @@ func TestFailedActionsReportTheError(t *testing.T) {
 		require.NoError(t, ctx.Commit())
 		return m.Actions[len(m.Actions)-1]
 	}
-	m.Config = map[string]any{"mode": "all"}
+	m.Config = map[string]any{"mode": "both"}
 	a := run("plan")
 	require.Equal(t, "completed", a.Status)
 	require.Contains(t, a.Results["plan"], "nothing is done until these options are right:\n  mode: ")

@@ -90,7 +90,7 @@ func (u unitState) checkUsable(action string, role model.Role) error {
 			u.Want.Refused[0].Text,
 		)
 	}
-	if role != "" && u.Facts.Role != role {
+	if role != "" && u.Facts.Role != role && u.Facts.Role != model.AllRole {
 		other := map[model.Role]string{
 			model.WebRole:    "a worker; run it on the web's unit",
 			model.WorkerRole: "the web; run it on a worker's unit",

@@ -59,8 +59,17 @@ var groups = map[string]string{
 
 // commands returns all commands in the order of the help text.
 func (p *caller) commands() []command {
+	if wellknown.Command != MachineProgram {
+		return slices.Concat(p.unitCommands(), p.ownCommands())
+	}
+	shared := slices.DeleteFunc(p.unitCommands(), func(c command) bool { return c.words == "plan" })
+	return slices.Concat(p.machineCommands(), shared, p.ownCommands())
+}
+
+// unitCommands returns the commands on a unit of Juju, which a machine without Juju has too.
+func (p *caller) unitCommands() []command {
 	c := p.charm
-	all := append([]command{
+	all := []command{
 		{words: "plan", text: "show what the charm would change now, and why; changes nothing",
 			run: func([]string) error { return c.ShowPlan(p.ctx, p.stdout) }},
 		p.topCommand(),
@@ -117,7 +126,8 @@ func (p *caller) commands() []command {
 			_, err := fmt.Fprintln(p.stdout, productName(), version.Version)
 			return err
 		}},
-	}, append(p.remoteCommands(), p.ownCommands()...)...)
+	}
+	all = append(all, p.remoteCommands()...)
 	for i := range all {
 		if slices.Contains(ofUnit, all[i].words) {
 			all[i].only = wellknown.Dispatch

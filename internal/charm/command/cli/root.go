@@ -14,6 +14,7 @@ import (
 
 	"concourse-ci-machine/internal/base/version"
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/term"
 )
@@ -29,7 +30,10 @@ type caller struct {
 	screen         *os.File // stdout if it is a terminal, or nil
 	format         term.Format
 	env            func(string) string
-	plan           planOutput
+
+	release string // --release of up
+	verbose bool   // --verbose of up
+	plan    planOutput
 }
 
 // wrongLine reports a wrong command line: exit status 2.
@@ -52,8 +56,8 @@ func runCommand(
 ) int {
 	screen := term.Terminal(stdout, env)
 	// See no-color.org.
-	p := &caller{ctx, c, stdout, stderr, screen, term.Format{Colour: screen != nil && env("NO_COLOR") == ""}, env,
-		planOutput{}}
+	p := &caller{ctx: ctx, charm: c, stdout: stdout, stderr: stderr, screen: screen, env: env,
+		format: term.Format{Colour: screen != nil && env("NO_COLOR") == ""}}
 	root := p.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -68,8 +72,9 @@ func runCommand(
 	return 1
 }
 
-// Root returns the tree of commands, for man pages and tests.
-func Root() *cobra.Command { return (&caller{charm: &actions.Actions{}}).root() }
+// Root returns the tree of commands, for man pages and tests. It reads actions.yaml in the
+// current folder.
+func Root() *cobra.Command { return (&caller{charm: &actions.Actions{Charm: &charm.Charm{}}}).root() }
 
 func (p *caller) root() *cobra.Command {
 	root := &cobra.Command{Use: wellknown.Command, Version: version.Version, SilenceErrors: true, SilenceUsage: true,
@@ -77,7 +82,12 @@ func (p *caller) root() *cobra.Command {
 		Short: "the charm concourse-ci-machine",
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
 			"People run it on a unit, most commands as root."}
-	if onWorkstation() {
+	switch {
+	case wellknown.Command == MachineProgram:
+		root.Short = "a Concourse CI on this machine"
+		root.Long = "concourse-ci-machine runs Concourse's web and worker with this machine's GPUs, and keeps them " +
+			"as its options say. Most commands need sudo."
+	case onWorkstation():
 		root.Short = "AMD GPUs for containers"
 		root.Long = "gpukit gives the AMD GPUs of this machine to containers of Docker, Podman, containerd and " +
 			"CRI-O, and shows how they are. It needs neither Juju nor ROCm."

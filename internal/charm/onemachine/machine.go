@@ -1,0 +1,333 @@
+package onemachine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/release"
+)
+
+// Machine is a machine without Juju that runs a CI, or a worker of another machine's CI.
+type Machine struct {
+	Charm  *actions.Actions
+	Model  *Model
+	Stdout io.Writer
+}
+
+// New returns the machine. Its progress goes to out.
+func New(c *actions.Actions, out io.Writer) (*Machine, error) {
+	m, err := Load(c.Host)
+	if err != nil {
+		return nil, err
+	}
+	m.Progress = out
+	c.Tools = m
+	c.Event = juju.Event{Unit: m.state.Unit, ModelName: juju.AppOf(m.state.Unit), CharmDir: c.CharmDir}
+	return &Machine{Charm: c, Model: m, Stdout: out}, nil
+}
+
+// timer starts reconcile regularly.
+const timer = "concourse-ci-machine.timer"
+
+// lockFile separates two commands that change the machine. The pipeline has its own lock.
+const lockFile = "/run/concourse-ci-machine.lock"
+
+// Up sets the machine up, or repairs it. With an invitation it becomes a worker of another
+// machine's web.
+func (m *Machine) Up(ctx context.Context, invitation string) error {
+	return m.locked("set up this machine", func() error {
+		if !m.Model.Installed() {
+			if err := m.refuse(ctx); err != nil {
+				return err
+			}
+		}
+		if invitation != "" {
+			if err := m.Join(invitation); err != nil {
+				return err
+			}
+		}
+		if err := WriteOptions(m.Model.Host, m.Charm.CharmDir); err != nil {
+			return err
+		}
+		if invitation != "" {
+			if err := m.Model.change(map[string]string{"mode": "worker"}, nil); err != nil {
+				return err
+			}
+		}
+		options, err := readOptions(m.Model.Host.Root)
+		if err != nil {
+			return err
+		}
+		m.Model.options = options
+		if err := checkOptions(options); err != nil {
+			return err
+		}
+		if !m.Model.Installed() {
+			if err := m.checkPorts(); err != nil {
+				return err
+			}
+		}
+		m.Model.state.Down = false
+		if err := m.Model.Save(); err != nil {
+			return err
+		}
+		return m.run(ctx, "config-changed")
+	})
+}
+
+// Reconcile repairs the machine, as the timer does. A machine that is down stays down.
+func (m *Machine) Reconcile(ctx context.Context) error {
+	if !m.Model.Installed() || m.Model.state.Down {
+		return nil
+	}
+	return m.locked("repair this machine", func() error { return m.run(ctx, "update-status") })
+}
+
+// run runs the pipeline once, with the database before it and fly after it.
+func (m *Machine) run(ctx context.Context, event string) error {
+	if err := m.refuseJuju(); err != nil {
+		return err
+	}
+	m.followWeb(ctx)
+	if m.Model.wantsDatabase() {
+		if err := m.Model.SetUpDatabase(ctx, m.report); err != nil {
+			return fmt.Errorf("cannot set up the database: %w; to use another server, set %s", err, databaseOption)
+		}
+	}
+	if err := m.hook(ctx, event); err != nil {
+		return err
+	}
+	units, err := resource.ShowUnits(ctx, m.Model.Host, timer)
+	if err != nil {
+		return err
+	}
+	return m.apply(ctx, resource.Service{Unit: timer, State: units[timer], Up: true}, fly{})
+}
+
+// hook runs the pipeline with an event, and saves the state.
+func (m *Machine) hook(ctx context.Context, event string) error {
+	m.Charm.Event.Name, m.Charm.Event.Action = event, nil
+	err := m.Charm.Hook(ctx)
+	return errors.Join(err, m.Model.saveIfInstalled())
+}
+
+// Down stops the CI and keeps its data.
+func (m *Machine) Down(ctx context.Context) error {
+	return m.locked("stop the CI", func() error {
+		if !m.Model.Installed() {
+			return errNotUp
+		}
+		m.Model.state.Down = true
+		return m.stop(ctx)
+	})
+}
+
+func (m *Machine) stop(ctx context.Context) error {
+	units, err := resource.ShowUnits(ctx, m.Model.Host, timer)
+	if err != nil {
+		return err
+	}
+	if err := m.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: "the CI is stopped"}); err != nil {
+		return err
+	}
+	return m.hook(ctx, "stop")
+}
+
+var errNotUp = errors.New("this machine runs no CI; to set it up run: sudo concourse-ci-machine up")
+
+// Purge removes everything that Up installed, with all data.
+func (m *Machine) Purge(ctx context.Context) error {
+	return m.locked("purge this machine", func() error {
+		if !m.Model.Installed() && !m.Model.Host.Exists(OptionsFile) {
+			return errNotUp
+		}
+		if err := m.stop(ctx); err != nil {
+			return err
+		}
+		if err := m.Model.RemoveDatabase(ctx, m.report); err != nil {
+			return err
+		}
+		why := "the machine is purged"
+		if err := m.apply(ctx, noFly{why}, resource.RemoveOwned{Name: pgPackage, Why: why}); err != nil {
+			return err
+		}
+		if err := m.hook(ctx, "remove"); err != nil {
+			return err
+		}
+		return m.apply(ctx, resource.Absent{Path: release.HomeDir, Why: why, Tree: true},
+			resource.Absent{Path: concourse.WorkFolder(false), Why: why, Tree: true},
+			resource.Absent{Path: OptionsFile, Why: why}, resource.Absent{Path: model.StateDir, Why: why, Tree: true})
+	})
+}
+
+// apply brings resources that only a machine without Juju has to their state.
+func (m *Machine) apply(ctx context.Context, want ...plan.Resource) error {
+	p, err := plan.Diff(ctx, m.Model.Host, want...)
+	if err != nil {
+		return err
+	}
+	_, err = p.Apply(ctx, m.report)
+	return err
+}
+
+func (m *Machine) report(text string) { fmt.Fprintln(m.Stdout, text) }
+
+// locked runs a command that changes the machine. Only root can.
+func (m *Machine) locked(what string, do func() error) error {
+	if m.Model.Host.Real() && os.Geteuid() != 0 {
+		return fmt.Errorf("cannot %s: only root may; run the command with sudo", what)
+	}
+	unlock, err := m.Model.Host.Lock(lockFile)
+	if err != nil {
+		return fmt.Errorf("cannot %s: cannot lock %s: %w", what, lockFile, err)
+	}
+	defer unlock()
+	return do()
+}
+
+// Plan prints what Up would change now. It changes nothing.
+func (m *Machine) Plan(ctx context.Context) error {
+	if m.Model.options == nil {
+		m.Model.options = map[string]any{}
+		for _, o := range firstOptions {
+			m.Model.options[o.name] = o.value
+		}
+	}
+	if err := checkOptions(m.Model.options); err != nil {
+		return err
+	}
+	if m.Model.wantsDatabase() && m.Model.database() == nil {
+		fmt.Fprintln(m.Stdout, "PostgreSQL is installed and set up first, with a cluster for this machine's web.")
+		m.Model.state.Database = &database{Port: postgresPort, Password: "not made yet"}
+	}
+	m.Charm.Event.Action = &juju.ActionRef{Name: "plan"}
+	if err := m.Charm.Action(ctx); err != nil {
+		return err
+	}
+	if text, ok := m.Model.Results["plan"].(string); ok {
+		fmt.Fprintln(m.Stdout, text)
+	}
+	if m.Model.Failure != "" {
+		return errors.New(m.Model.Failure)
+	}
+	return nil
+}
+
+// Action runs an action with parameters key=value, and prints its results.
+func (m *Machine) Action(ctx context.Context, name string, params map[string]any) error {
+	if !m.Model.Installed() {
+		return errNotUp
+	}
+	m.Model.Action = params
+	m.Charm.Event.Action = &juju.ActionRef{Name: name}
+	m.Charm.Event.Name = name + "-action"
+	if err := m.Charm.Action(ctx); err != nil {
+		return err
+	}
+	if err := m.Model.Save(); err != nil {
+		return err
+	}
+	if err := printResults(m.Stdout, m.Model.Results); err != nil {
+		return err
+	}
+	if m.Model.Failure != "" {
+		return errors.New(m.Model.Failure)
+	}
+	return nil
+}
+
+// printResults prints one text as it is, and several results with their names.
+func printResults(w io.Writer, results map[string]any) error {
+	names := make([]string, 0, len(results))
+	for name := range results {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		text := strings.TrimRight(fmt.Sprint(results[name]), "\n")
+		if len(names) > 1 {
+			sep := ": "
+			if strings.Contains(text, "\n") {
+				sep = ":\n"
+			}
+			text = name + sep + text
+		}
+		if _, err := fmt.Fprintln(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fly installs Concourse's command line tool from the release, unless the machine has one.
+type fly struct{}
+
+// The tool of the release, and its link on PATH.
+var (
+	flyBin  = role.BinDir + "/fly"
+	flyLink = "/usr/local/bin/fly"
+)
+
+// Diff implements plan.Resource.
+func (fly) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	_, id, ok := release.Installed(h.Root)
+	if !ok {
+		return nil, nil
+	}
+	mark := flyBin + ".release"
+	have, err := role.ReadOptional(h.Root, mark)
+	if err != nil {
+		return nil, err
+	}
+	var p plan.Plan
+	if have != id || !h.Exists(flyBin) {
+		p = append(p, plan.Step{Op: "install fly " + flyBin, Why: "it is not of the installed release", Tolerate: true,
+			Do: func(context.Context) error {
+				if err := release.UnpackFly(h, id, flyBin); err != nil {
+					return err
+				}
+				return h.WriteFile(mark, []byte(id), 0o644)
+			}})
+	}
+	if _, err := h.Lstat(flyLink); err != nil {
+		p = append(p, plan.Step{Op: "link " + flyLink, Why: "missing", Tolerate: true, Do: func(context.Context) error {
+			if err := h.MkdirAll(filepath.Dir(flyLink), 0o755); err != nil {
+				return err
+			}
+			return os.Symlink(flyBin, h.Path(flyLink))
+		}})
+	}
+	return p, nil
+}
+
+// noFly removes the link to fly, if it is the machine's.
+type noFly struct{ why string }
+
+// Diff implements plan.Resource.
+func (n noFly) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	if to, err := h.Readlink(flyLink); err != nil || to != flyBin {
+		return nil, nil
+	}
+	return plan.Plan{{Op: "remove " + flyLink, Why: n.why, Do: func(context.Context) error { return h.Remove(flyLink) }}}, nil
+}
+
+// decision returns what the pipeline decides now, without a change.
+func (m *Machine) decision(ctx context.Context) (charm.Decision, error) {
+	m.Charm.Event.Name, m.Charm.Event.Action = "status-action", &juju.ActionRef{Name: "status"}
+	return m.Charm.Decide(ctx)
+}

@@ -1,0 +1,160 @@
+package onemachine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/concourse"
+)
+
+// minFree is the free disk space that a new machine needs: the release has 2 GiB, images of
+// tasks need the rest.
+const minFree = 10 << 30
+
+// refuse returns the reason why this machine cannot be set up, before anything changes.
+func (m *Machine) refuse(ctx context.Context) error {
+	h := m.Model.Host
+	if err := m.refuseJuju(); err != nil {
+		return err
+	}
+	if !h.Exists("/run/systemd/system") {
+		return fmt.Errorf("cannot set up this machine: systemd does not run here; use a machine, a VM or an LXD " +
+			"container with systemd")
+	}
+	for _, unit := range []string{concourse.WebUnitFile, concourse.UnitFile} {
+		if h.Exists(unit) {
+			return fmt.Errorf("cannot set up this machine: %s belongs to another Concourse; to take over its builds, "+
+				"remove its services, and set %s (and encryption-key) to its database in %s before you run up again",
+				unit, databaseOption, OptionsFile)
+		}
+	}
+	if pid := runningConcourse(h.Path("/proc")); pid != 0 {
+		return fmt.Errorf("cannot set up this machine: another Concourse runs here (process %d); stop it first", pid)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(h.Path("/var"), &st); err == nil && st.Bavail*uint64(st.Bsize) < minFree {
+		return fmt.Errorf("cannot set up this machine: /var has %d GiB free, and %d GiB are needed; free some space",
+			st.Bavail*uint64(st.Bsize)>>30, minFree>>30)
+	}
+	return ctx.Err()
+}
+
+// refuseJuju returns an error on a machine of Juju, which Juju configures.
+func (m *Machine) refuseJuju() error {
+	units, err := m.Model.Host.Glob("/var/lib/juju/agents/unit-*")
+	if err != nil || len(units) == 0 {
+		return err
+	}
+	return fmt.Errorf("cannot set up this machine: Juju manages it (%s); use juju config and juju run instead, or "+
+		"another machine", strings.TrimPrefix(path.Base(units[0]), "unit-"))
+}
+
+// runningConcourse returns the id of a process of Concourse, or 0.
+func runningConcourse(proc string) int {
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		return 0
+	}
+	all, err := fs.AllProcs()
+	if err != nil {
+		return 0
+	}
+	for _, p := range all {
+		args, err := p.CmdLine()
+		if err == nil && len(args) > 1 && path.Base(args[0]) == "concourse" &&
+			slices.Contains([]string{"web", "worker", "quickstart"}, args[1]) {
+			return p.PID
+		}
+	}
+	return 0
+}
+
+// checkPorts returns an error if another program uses a port that the CI needs.
+func (m *Machine) checkPorts() error {
+	cfg, problems := config.Parse(m.Model.options, nil)
+	if len(problems) > 0 {
+		return &OptionsError{[]string{problems[0].String()}}
+	}
+	needed := map[int]string{7777: "the worker", 8888: "the worker", 9401: "the GPU exporter"}
+	if cfg.Mode != config.ModeWorker {
+		needed[cfg.Web.Port], needed[wellknown.TSAPort] = "the web", "the web"
+		if cfg.Web.EnableMetrics {
+			needed[wellknown.JobsPort] = "the exporter of jobs"
+		}
+	}
+	used, err := listeners(m.Model.Host.Path("/proc"))
+	if err != nil {
+		return fmt.Errorf("cannot check the ports of this machine: %w", err)
+	}
+	var bad []string
+	for port, what := range needed {
+		by, taken := used[port]
+		if !taken {
+			continue
+		}
+		text := fmt.Sprintf("port %d, which %s needs, is used by %s; stop that program", port, what, by)
+		if port == cfg.Web.Port {
+			text += fmt.Sprintf(", or write another web-port to %s", OptionsFile)
+		}
+		bad = append(bad, text)
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	slices.Sort(bad)
+	return fmt.Errorf("cannot set up this machine:\n  %s", strings.Join(bad, "\n  "))
+}
+
+// listeners returns the listening TCP ports, with the program and its process id.
+func listeners(proc string) (map[int]string, error) {
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		return nil, err
+	}
+	const listen = 0x0a // TCP_LISTEN of the kernel, include/net/tcp_states.h
+	inodes := map[string]int{}
+	for _, read := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} {
+		sockets, err := read()
+		if os.IsNotExist(err) {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sockets {
+			if s.St == listen {
+				inodes[fmt.Sprintf("socket:[%d]", s.Inode)] = int(s.LocalPort)
+			}
+		}
+	}
+	ports := map[int]string{}
+	for _, port := range inodes {
+		ports[port] = "a program of another user"
+	}
+	all, err := fs.AllProcs()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		targets, err := p.FileDescriptorTargets()
+		if err != nil {
+			continue // it ended, or belongs to another user
+		}
+		for _, t := range targets {
+			if port, ok := inodes[t]; ok {
+				name, _ := p.Comm() // without a name the id identifies the process
+				ports[port] = fmt.Sprintf("%s (process %d)", name, p.PID)
+			}
+		}
+	}
+	return ports, nil
+}
