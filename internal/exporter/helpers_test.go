@@ -53,7 +53,7 @@ func newTestCollector(r host.Root, s monitor.Source) *collector {
 
 // one is a source of a single GPU at dev.
 func one() ([]reading.Device, error) {
-	return []reading.Device{{Vendor: gpu.AMD, PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
+	return []reading.Device{{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: exportertest.PCI}, Dir: dev, Own: dev}}, nil
 }
 
 // inBackground runs what ends with its context, until it has nothing to do but wait.

@@ -11,7 +11,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -20,7 +20,7 @@ import (
 const reportFile = "/run/leases.json"
 
 // leasing is host mi210x4 with a report of its leases.
-func leasing(t *testing.T, r monitor.LeaseReport) (host.Root, *collector) {
+func leasing(t *testing.T, r pool.Report) (host.Root, *collector) {
 	t.Helper()
 	root := hosttest.Host(t, "mi210x4")
 	data, err := json.Marshal(r)
@@ -30,21 +30,21 @@ func leasing(t *testing.T, r monitor.LeaseReport) (host.Root, *collector) {
 }
 
 // reported is a report of two held GPUs, one of them in doubt.
-func reported(t *testing.T) monitor.LeaseReport {
+func reported(t *testing.T) pool.Report {
 	t.Helper()
 	devices, err := monitor.All(hosttest.Host(t, "mi210x4"))()
 	require.NoError(t, err)
 	require.Len(t, devices, 4)
-	since, r := hosttest.Now.Add(-10*time.Minute), monitor.LeaseReport{At: hosttest.Now.Add(-5 * time.Second)}
+	since, r := hosttest.Now.Add(-10*time.Minute), pool.Report{At: hosttest.Now.Add(-5 * time.Second)}
 	for _, d := range devices {
-		r.GPUs = append(r.GPUs, monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), PCI: d.PCI})
+		r.GPUs = append(r.GPUs, pool.ReportedLease{Name: d.Address(), PCI: d.PCI})
 	}
 	r.GPUs[1].Held, r.GPUs[1].Container, r.GPUs[1].Since = true, "4f1c", &since
 	pod := &r.GPUs[3]
 	pod.Held, pod.Kind, pod.Container, pod.Namespace, pod.Pod, pod.Since = true, lease.Pod, "main", "team-a", "train-0", &since
 	r.GPUs[2].Held, r.GPUs[2].Doubt = true, "the record is damaged"
-	r.GPUs = append(r.GPUs, monitor.LeasedGPU{Name: "GPU-gone", Held: true, Container: "gone", Since: &since})
-	r.Counters = monitor.LeaseCounters{Granted: 41, Busy: 3, Impossible: 1, HeldSeconds: 86400.25}
+	r.GPUs = append(r.GPUs, pool.ReportedLease{Name: "GPU-gone", Lease: pool.Lease{Held: true, Container: "gone", Since: &since}})
+	r.Counters = pool.LeaseCounters{Granted: 41, Busy: 3, Impossible: 1, HeldSeconds: 86400.25}
 	return r
 }
 
@@ -102,7 +102,7 @@ func TestDifferentClocksGiveNoNegativeAges(t *testing.T) {
 
 // Whatever a report says, the scrape goes on, and Prometheus can read it.
 func FuzzLeaseReport(f *testing.F) {
-	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"` + gpu.Slot(exportertest.PCI, 0) + `","held":true,"since":"2026-01-02T03:04:05Z","container":"` +
+	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"` + exportertest.PCI + `","held":true,"since":"2026-01-02T03:04:05Z","container":"` +
 		strings.Repeat("\u20ac", 40) + `"}],"waiting":[{}],"since_boot":{}}`) // 64 bytes end within a letter
 	f.Add(`{"gpus":null}`)
 	root := exportertest.Put(f, map[string]string{"gpu_busy_percent": "5\n"})

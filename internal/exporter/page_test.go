@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -81,11 +82,11 @@ func TestPageEscapesNames(t *testing.T) {
 	const bad = `<img src=x onerror="alert(1)"></script>'&`
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "1\n"})
 	c := newTestCollector(r, func() ([]reading.Device, error) {
-		return []reading.Device{{Vendor: gpu.AMD, PCI: "0000:03:00.0", Name: bad, GFX: "<b>", Dir: dev, Own: dev}}, nil
+		return []reading.Device{{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: "0000:03:00.0", GFX: "<b>"}, Name: bad, Dir: dev, Own: dev}}, nil
 	})
 	report := c.Report()
 	report.GPUs[0].Users = []api.User{{Container: bad, Processes: 1, Engines: map[string]float64{bad: 1}}}
-	report.GPUs[0].Lease = &api.Lease{Held: true, Container: bad, Doubt: bad}
+	report.GPUs[0].Lease = &pool.Lease{Held: true, Container: bad, Doubt: bad}
 	w := httptest.NewRecorder()
 	Page(func() api.Report { return report }).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	text := w.Body.String()

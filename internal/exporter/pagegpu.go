@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -73,7 +74,7 @@ var exclusionMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", 
 // exclusionOf returns why parts of one GPU are excluded, nil if tasks get all of them. If several
 // are excluded, it describes the earliest.
 func exclusionOf(all []api.Status) *exclusion {
-	n, first := 0, (*api.Service)(nil)
+	n, first := 0, (*pool.Service)(nil)
 	for i := range all {
 		if !all[i].Excluded() {
 			continue

@@ -25,7 +25,7 @@ func decided(t *testing.T, r host.Root, sick, proving, byHand []int) quarantine.
 	require.NoError(t, err)
 	l := quarantine.Look{At: hosttest.Now.Add(-20 * time.Minute), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, GFX: d.GFX, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: d.Address(), Index: d.Index, GFX: d.GFX}, Up: true, State: health.Healthy})
 	}
 	rec := quarantine.Decide(quarantine.Record{}, l)
 	is := func(i int, state health.State, faults ...health.Fault) {
@@ -42,7 +42,7 @@ func decided(t *testing.T, r host.Root, sick, proving, byHand []int) quarantine.
 	}
 	rec = quarantine.Decide(rec, l)
 	for _, i := range byHand {
-		rec, err = rec.Withhold(l.GPUs[i].Name, `noisy <fan> & "riser"`, hosttest.Now.Add(-time.Hour))
+		rec, err = rec.Withhold(l.GPUs[i].PCI, `noisy <fan> & "riser"`, hosttest.Now.Add(-time.Hour))
 		require.NoError(t, err)
 	}
 	return rec

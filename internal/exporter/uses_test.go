@@ -10,8 +10,8 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -24,11 +24,11 @@ func usedBy(t *testing.T, r host.Root) *collector {
 	devices, err := monitor.All(r)()
 	require.NoError(t, err)
 	used := usage.Result{At: hosttest.Now.Add(-4 * time.Second)}
-	leases := monitor.LeaseReport{At: hosttest.Now}
+	leases := pool.Report{At: hosttest.Now}
 	since := hosttest.Now.Add(-12 * time.Minute)
 	for i, d := range devices {
 		u := usage.Used{Device: usage.Device{PCI: d.PCI, Partition: d.Partition}, Rows: []usage.Row{}}
-		l := monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition)}
+		l := pool.ReportedLease{Name: d.Address()}
 		switch {
 		case i == 1 || len(devices) == 1:
 			u.Rows = []usage.Row{

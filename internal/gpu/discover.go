@@ -39,6 +39,7 @@ func discover(r files) (Inventory, error) {
 	}
 	d.inv.sort()
 	d.inv.clearDuplicateIDs()
+	d.inv.number()
 	d.inv.KFD = readKFD(r)
 	return d.inv, nil
 }
@@ -150,7 +151,7 @@ func (d *discovery) addUsable(f function, dev *drmDevice) *GPU {
 		return nil
 	}
 	g := GPU{
-		Vendor: vendorOf(f.vendor), PCI: f.addr, DeviceID: f.device, Class: f.class, Driver: f.driver,
+		Slot: Slot{Vendor: vendorOf(f.vendor), PCI: f.addr}, DeviceID: f.device, Class: f.class, Driver: f.driver,
 		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir,
 		DRM: dev.class[cmp.Or(dev.card, dev.render)],
 	}

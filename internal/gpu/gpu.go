@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
@@ -21,8 +20,7 @@ import (
 
 // GPU describes a usable GPU, or one of its partitions.
 type GPU struct {
-	Vendor   Vendor
-	PCI      string // "0000:03:00.0"; a partition has its parent's address
+	Slot
 	DeviceID uint16 // PCI device id, 0x744c
 	Revision uint8  // PCI revision, 0xcc; distinguishes models with one device id
 	Class    uint32 // PCI class with subclass and interface, 0x030000
@@ -32,27 +30,12 @@ type GPU struct {
 	Card   *host.Node // /dev/dri/cardN if it was passed through too, otherwise nil
 	Render host.Node  // /dev/dri/renderDN
 
-	// UniqueID has 16 lower-case hex digits and is the same in every slot and machine. It
-	// is "" if the hardware has none, and on a partition if the kernel gives all partitions
-	// the id of the whole GPU. So no two GPUs share an id.
-	UniqueID  string
-	Partition int    // 0 for a whole GPU or for the first partition
-	GFX       string // "gfx1100"; "" if KFD does not report it
-	KFDNode   int    // number of the KFD topology node, or -1
+	KFDNode int // number of the KFD topology node, or -1
 
 	Sysfs string // directory of the PCI device below /sys/devices
 	// DRM is the directory of the nodes: /sys/class/drm/cardN (or renderDN), for a
 	// partition /sys/devices/platform/amdgpu_xcp_N (or .N).
 	DRM string
-}
-
-// Slot returns a name that is unique as long as the machine runs: the PCI address,
-// "0000:03:00.0", with the number of each partition after the first, "0000:03:00.0-1".
-func Slot(pci string, partition int) string {
-	if partition == 0 {
-		return pci
-	}
-	return pci + "-" + strconv.Itoa(partition)
 }
 
 // Inventory holds the result of Discover.
@@ -83,6 +66,27 @@ func (i Inventory) UnusableOf(v Vendor) []Unusable {
 		}
 	}
 	return of
+}
+
+// Find returns the GPU with an address, see Slot.Address. It returns nil if it is missing.
+func (i Inventory) Find(address string) *GPU {
+	at := slices.IndexFunc(i.GPUs, func(g GPU) bool { return g.Address() == address })
+	if at < 0 {
+		return nil
+	}
+	return &i.GPUs[at]
+}
+
+// number sets the numbers and nodes of the GPUs, in their order.
+func (i *Inventory) number() {
+	next := map[Vendor]int{}
+	for k := range i.GPUs {
+		g := &i.GPUs[k]
+		g.Index, g.Nodes.Render = next[g.Vendor], g.Render.Path
+		if next[g.Vendor]++; g.Card != nil {
+			g.Nodes.Card = g.Card.Path
+		}
+	}
 }
 
 func (i *Inventory) sort() {

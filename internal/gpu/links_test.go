@@ -152,7 +152,7 @@ func TestGPUWithoutKFDNodeHasItsNUMANode(t *testing.T) {
 	hosttest.Put(t, r, "/sys/devices/a/numa_node", "3\n")
 	hosttest.Put(t, r, "/sys/devices/b/numa_node", "3\n")
 	of := func(name string) gpu.GPU {
-		return gpu.GPU{PCI: name, KFDNode: -1, Sysfs: "/sys/devices/" + name}
+		return gpu.GPU{Slot: gpu.Slot{PCI: name}, KFDNode: -1, Sysfs: "/sys/devices/" + name}
 	}
 	require.Equal(t, []string{". .n .", ".n . .", ". . ."}, text(gpu.ReadLinks(r, []gpu.GPU{of("a"), of("b"), of("c")})))
 }
@@ -164,7 +164,7 @@ func TestCapturedLinks(t *testing.T) {
 	copyTree(t, from, r.Path(nodes))
 	var gpus []gpu.GPU
 	for n := 2; n < 10; n++ {
-		gpus = append(gpus, gpu.GPU{PCI: fmt.Sprint(n), KFDNode: n, Sysfs: fmt.Sprintf("/sys/devices/%d", n)})
+		gpus = append(gpus, gpu.GPU{Slot: gpu.Slot{PCI: fmt.Sprint(n)}, KFDNode: n, Sysfs: fmt.Sprintf("/sys/devices/%d", n)})
 	}
 	got := text(gpu.ReadLinks(r, gpus))
 	require.Equal(t, ". 1n 1n 1n . . . .", got[0])
@@ -178,7 +178,7 @@ func FuzzLink(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r := host.Root(t.TempDir())
 		hosttest.Put(t, r, nodes+"/2/io_links/0/properties", text)
-		for _, row := range gpu.ReadLinks(r, []gpu.GPU{{PCI: "a", KFDNode: 2}, {PCI: "b", KFDNode: 3}}) {
+		for _, row := range gpu.ReadLinks(r, []gpu.GPU{{Slot: gpu.Slot{PCI: "a"}, KFDNode: 2}, {Slot: gpu.Slot{PCI: "b"}, KFDNode: 3}}) {
 			for _, l := range row {
 				require.GreaterOrEqual(t, l.Hops, 0)
 				require.False(t, l.Same)

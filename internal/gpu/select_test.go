@@ -13,10 +13,10 @@ import (
 // gpus makes n whole GPUs, and one more in two partitions when asked.
 func gpus(n int, partitioned bool) (list []gpu.GPU) {
 	for i := range n {
-		list = append(list, gpu.GPU{PCI: fmt.Sprintf("0000:%02x:00.0", 3+i), UniqueID: fmt.Sprintf("%016x", 0xabc0+i)})
+		list = append(list, gpu.GPU{Slot: gpu.Slot{PCI: fmt.Sprintf("0000:%02x:00.0", 3+i), UniqueID: fmt.Sprintf("%016x", 0xabc0+i)}})
 	}
 	if partitioned {
-		list = append(list, gpu.GPU{PCI: "0001:c3:00.0", Partition: 0}, gpu.GPU{PCI: "0001:c3:00.0", Partition: 1})
+		list = append(list, gpu.GPU{Slot: gpu.Slot{PCI: "0001:c3:00.0", Partition: 0}}, gpu.GPU{Slot: gpu.Slot{PCI: "0001:c3:00.0", Partition: 1}})
 	}
 	return list
 }

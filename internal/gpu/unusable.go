@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// Unusable describes a GPU that sysfs shows and that this machine cannot use.
+// Unusable describes a GPU that sysfs shows and that this machine cannot use. The list of
+// GPUs shows it in JSON.
 type Unusable struct {
-	PCI    string
-	Vendor Vendor // "" for a vendor without usable GPUs
-	Name   string
-	Reason Reason
-	Detail string // exact cause, one line for people
+	PCI    string `json:"pci"`
+	Vendor Vendor `json:"-"` // "" for a vendor without usable GPUs
+	Name   string `json:"name"`
+	Reason Reason `json:"reason"`
+	Detail string `json:"detail"` // exact cause, one line for people
 
-	DeviceID uint16
-	Revision uint8 // 0 without a Vendor
+	DeviceID uint16 `json:"-"`
+	Revision uint8  `json:"-"` // 0 without a Vendor
 }
 
 // Reason classifies why a GPU is unusable.

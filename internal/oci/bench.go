@@ -82,7 +82,7 @@ func (w *wrapper) pinAll(s *settings, t clockpin.Task, h heldLease) (level clock
 		if g == nil {
 			err = errors.New("it is no whole GPU of AMD's")
 		} else {
-			level, err = g.Level, w.clockPins(s).Set(clockpin.Card{Name: name, Dir: g.Sysfs, Level: g.Level}, t)
+			level, err = g.Level, w.clockPins(s).Set(clockpin.Card(*g), t)
 		}
 		if err != nil {
 			return "", clockpin.JoinErrors(fmt.Errorf("GPU %s: %w", name, err), w.unpin(s, h.gpus))
@@ -96,7 +96,7 @@ func (w *wrapper) pinAll(s *settings, t clockpin.Task, h heldLease) (level clock
 func (w *wrapper) unpin(s *settings, gpus []string) (failed error) {
 	for _, name := range gpus {
 		if g := s.benchGPU(name); g != nil {
-			_, err := w.clockPins(s).Restore(name, g.Sysfs, func() (string, error) { return "", nil })
+			_, err := w.clockPins(s).Restore(name, g.Dir, func() (string, error) { return "", nil })
 			failed = errors.Join(failed, err)
 		}
 	}

@@ -178,8 +178,8 @@ func (b *Bench) check() error {
 		if !clockpin.IsWholeGPU(g.Name) {
 			return fmt.Errorf("gpus: %q is not the PCI address of a whole GPU", g.Name)
 		}
-		if !filepath.IsAbs(g.Sysfs) {
-			return fmt.Errorf("gpus: sysfs: %q is not an absolute path", g.Sysfs)
+		if !filepath.IsAbs(g.Dir) {
+			return fmt.Errorf("gpus: sysfs: %q is not an absolute path", g.Dir)
 		}
 		if err := g.Level.Check(); err != nil {
 			return fmt.Errorf("gpus: level: %w", err)

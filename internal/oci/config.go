@@ -120,13 +120,8 @@ type Bench struct {
 	GPUs []BenchGPU `json:"gpus"`
 }
 
-// BenchGPU describes one GPU that may be pinned.
-type BenchGPU struct {
-	Name string `json:"name"` // the name of its lease
-	// Sysfs is the absolute path of the directory of its PCI device.
-	Sysfs string         `json:"sysfs"`
-	Level clockpin.Level `json:"level"`
-}
+// BenchGPU is one GPU that may be pinned.
+type BenchGPU clockpin.Card
 
 // Leases makes GPUs exclusive: a container that gets GPUs leases each of them
 // (internal/pool/lease) and gets only those. GPU_COUNT and the variables of Config.Visible

@@ -249,12 +249,10 @@ func (w *wrapper) leaseEngineDevices(s *settings, c *cmdline.Call, doc *rawjson.
 	got, err := w.leaseWithRetry(s, func() (got []int, err error) {
 		file := w.readAdmission(s)
 		want := lease.Want{Of: gpus, Count: len(gpus), Unready: memoryCheck(file.Memory, names)}
-		for _, out := range s.quarantined(file) {
-			for _, g := range gpus {
-				if slices.ContainsFunc(out.Nodes,
-					func(n string) bool { return slices.Contains(s.Leases.GPUs[g].Nodes, n) }) {
-					want.Excluded = append(want.Excluded, lease.Excluded{GPU: g, Reason: out.Reason})
-				}
+		quarantined := s.quarantined(file)
+		for _, g := range gpus {
+			if reason := visible.QuarantineReason(quarantined, s.Leases.GPUs[g].Nodes); reason != "" {
+				want.Excluded = append(want.Excluded, lease.Excluded{GPU: g, Reason: reason})
 			}
 		}
 		var caller lease.Call

@@ -102,7 +102,7 @@ func (to *BenchGPU) decodeField(key string, v rawjson.Value) (err error) {
 	case "name":
 		to.Name, err = decodeString[string](v)
 	case "sysfs":
-		to.Sysfs, err = decodeString[string](v)
+		to.Dir, err = decodeString[string](v)
 	case "level":
 		to.Level, err = decodeString[clockpin.Level](v)
 	default:

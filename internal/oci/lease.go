@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -233,14 +234,20 @@ func (w *wrapper) readAdmission(s *settings) admission.File {
 	return f
 }
 
-// quarantined returns the GPUs that no new container gets, with their device nodes.
-func (s *settings) quarantined(f admission.File) (out []visible.QuarantinedGPU) {
+// quarantined returns why no new container gets a GPU, by its device nodes.
+func (s *settings) quarantined(f admission.File) map[string]string {
+	if len(f.GPUs) == 0 {
+		return nil
+	}
+	reasons := map[string]string{}
 	for _, g := range f.GPUs {
 		at := slices.IndexFunc(s.Quarantine.GPUs, func(l LeasedGPU) bool { return l.Name == g.Name })
-		if at >= 0 { // otherwise tasks do not get the GPU anyway
-			out = append(out, visible.QuarantinedGPU{Nodes: s.Quarantine.GPUs[at].Nodes,
-				Reason: strings.ToValidUTF8(g.Reason, "?")})
+		if at < 0 {
+			continue // tasks do not get the GPU anyway
+		}
+		for _, node := range s.Quarantine.GPUs[at].Nodes {
+			reasons[node] = cmp.Or(reasons[node], strings.ToValidUTF8(g.Reason, "?"))
 		}
 	}
-	return out
+	return reasons
 }

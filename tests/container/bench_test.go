@@ -58,7 +58,7 @@ func (w *promised) benches(b *bed) {
 	c := b.unit
 	c.Leases.Bench = &oci.Bench{Dir: w.c.Host.Path(clockpin.DefaultDir)}
 	for _, name := range gpusOfWorker {
-		c.Leases.Bench.GPUs = append(c.Leases.Bench.GPUs, oci.BenchGPU{Name: name, Sysfs: w.c.Host.Path(clockpin.Devices + "/" + name), Level: clockpin.Standard})
+		c.Leases.Bench.GPUs = append(c.Leases.Bench.GPUs, oci.BenchGPU{Name: name, Dir: w.c.Host.Path(clockpin.Devices + "/" + name), Level: clockpin.Standard})
 	}
 	b.configure(c)
 }

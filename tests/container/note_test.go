@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -43,7 +44,7 @@ func newTeller(t *testing.T, a tasknotice.Action) *teller {
 	t.Helper()
 	r := &teller{t: t, action: a, host: host.Host{Root: host.Root(t.TempDir()), Clock: hosttest.Clock{T: hosttest.Now}}}
 	r.record = quarantine.Decide(r.record, quarantine.Look{At: hosttest.Now, Policy: quarantine.Auto, GPUs: []quarantine.Reading{{
-		Name: sickGPU, Index: 3, Up: true, State: health.Critical, Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"ring gfx timeout"}}}}}})
+		Slot: gpu.Slot{PCI: sickGPU, Index: 3}, Up: true, State: health.Critical, Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"ring gfx timeout"}}}}}})
 	return r
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/healthcheck"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/tests/suite"
 )
@@ -48,7 +49,7 @@ func ownSrv(t *testing.T) {
 func provingIn(b *bed) *proving {
 	p := &proving{bed: b, Host: host.New("")}
 	b.t.Cleanup(func() { require.NoError(b.t, os.RemoveAll(healthcheck.Dir)) })
-	p.job = healthcheck.Job{Name: "0000:03:00.0", PCI: "0000:03:00.0", Command: "/srv/tools/proof", Runc: b.real, Nodes: p.nodes("/dev/kfd", "/dev/dri/renderD128"), Recursive: true}
+	p.job = healthcheck.Job{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Command: "/srv/tools/proof", Runc: b.real, Devices: p.nodes("/dev/kfd", "/dev/dri/renderD128"), Recursive: true}
 	return p
 }
 

@@ -148,8 +148,8 @@ func describe(t *testing.T) {
 		return host.Node{Path: path, Major: 10, Minor: uint32(numbers[path]), Mode: 0o660, GID: 44}
 	}
 	r, left, err := cdi.Resource([]gpu.GPU{
-		{PCI: "0000:03:00.0", UniqueID: "a1b2c3d4e5f60000", Render: node(suite.StandIns[1])},
-		{PCI: "0000:03:00.0", Partition: 1, Render: node(suite.StandIns[2])},
+		{Slot: gpu.Slot{PCI: "0000:03:00.0", UniqueID: "a1b2c3d4e5f60000"}, Render: node(suite.StandIns[1])},
+		{Slot: gpu.Slot{PCI: "0000:03:00.0", Partition: 1}, Render: node(suite.StandIns[2])},
 	}, gpu.KFD{State: gpu.KFDPresent, Node: node(suite.StandIns[0])})
 	require.NoError(t, err)
 	require.Empty(t, left)

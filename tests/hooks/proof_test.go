@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/charm/healthcheck"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -27,7 +28,7 @@ func TestProofIsTheOneOfTheOption(t *testing.T) {
 	at := time.Now().UTC()
 	l := quarantine.Look{At: at, Policy: quarantine.Auto, Proof: "/srv/tools/proof"}
 	for i, name := range []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"} {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy})
 	}
 	rec := quarantine.Decide(quarantine.Record{}, l)
 	l.GPUs[1].State, l.GPUs[1].Faults = health.Critical, []health.Fault{{Kind: health.Hang}}

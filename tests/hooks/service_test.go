@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -25,7 +26,7 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 		require.NoError(t, err)
 		l := quarantine.Look{At: at, Policy: quarantine.Auto}
 		for i, name := range slots {
-			l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+			l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy})
 		}
 		for _, i := range sick {
 			l.GPUs[i].State, l.GPUs[i].Faults = health.Critical, []health.Fault{{Kind: health.Hang, Signals: []string{"kernel_log"}}}

@@ -40,10 +40,10 @@ func unit(t *testing.T, n int) {
 	record := quarantine.Record{At: time.Now(), Policy: quarantine.Auto}
 	for i, g := range all[:n] {
 		require.Equal(t, render(i), g.Render.Path)
-		name := gpu.Slot(g.PCI, g.Partition)
+		name := g.Address()
 		config.Devices = append(config.Devices, "amd.com/gpu="+strconv.Itoa(i))
 		config.Leases.GPUs = append(config.Leases.GPUs, oci.LeasedGPU{Name: name, Nodes: []string{g.Render.Path}})
-		record.GPUs = append(record.GPUs, quarantine.GPU{Name: name, Index: i, State: quarantine.InService, Since: time.Now()})
+		record.GPUs = append(record.GPUs, quarantine.GPU{Ref: quarantine.Ref{Name: name, Index: i}, State: quarantine.InService, Since: time.Now()})
 	}
 	config.Quarantine.GPUs = config.Leases.GPUs
 	text, err := json.Marshal(config)

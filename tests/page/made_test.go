@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -53,12 +54,12 @@ func gpu(i int) api.Status {
 
 // use lets a task have every second GPU.
 func use(s *api.Status, i int) {
-	s.Users, s.Lease = []api.User{}, &api.Lease{}
+	s.Users, s.Lease = []api.User{}, &pool.Lease{}
 	if i%2 > 0 {
 		return
 	}
 	task, since := fmt.Sprintf("eb2a4fe8-e932-49c4-b519-4f1da190%04x", i), now.Add(-time.Duration(i+1)*7*time.Minute)
-	s.Lease = &api.Lease{Held: true, Container: task, Since: &since}
+	s.Lease = &pool.Lease{Held: true, Container: task, Since: &since}
 	s.Users = []api.User{{Container: task, Processes: 2, Memory: map[string]float64{"vram": 13e9, "gtt": 3e7, "kfd": 12e9},
 		Engines: map[string]float64{"gfx": 2521.5, "dma": 12}, Busy: map[string]float64{"gfx": .83, "dma": .01}, Units: of(104.)}}
 }
@@ -89,7 +90,7 @@ func partitions(n int) (all []api.Status) {
 
 // out keeps a GPU from new tasks.
 func out(s api.Status, state quarantine.State) api.Status {
-	s.Service = &api.Service{State: state, Since: now.Add(-12 * time.Minute), Why: "hangs or is in reset (kernel_log)", By: quarantine.ByHealth}
+	s.Service = &pool.Service{State: state, Since: now.Add(-12 * time.Minute), Why: "hangs or is in reset (kernel_log)", By: quarantine.ByHealth}
 	return s
 }
 

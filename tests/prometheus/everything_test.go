@@ -17,6 +17,7 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -71,9 +72,9 @@ func leaseReport(t *testing.T, r host.Root) string {
 	devices, err := monitor.All(r)()
 	require.NoError(t, err)
 	require.NotEmpty(t, devices)
-	since, report := time.Now().Add(-time.Hour), monitor.LeaseReport{At: time.Now().Add(90 * time.Second)}
+	since, report := time.Now().Add(-time.Hour), pool.Report{At: time.Now().Add(90 * time.Second)}
 	for _, d := range devices {
-		report.GPUs = append(report.GPUs, monitor.LeasedGPU{Name: gpu.Slot(d.PCI, d.Partition), Held: true, Container: "4f1c", Since: &since})
+		report.GPUs = append(report.GPUs, pool.ReportedLease{Name: d.Address(), Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since}})
 	}
 	data, err := json.Marshal(report)
 	require.NoError(t, err)
@@ -90,9 +91,9 @@ func serviceReport(t *testing.T, r host.Root) string {
 	require.NoError(t, err)
 	l := quarantine.Look{At: time.Now(), Policy: quarantine.Auto}
 	for _, d := range devices {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: gpu.Slot(d.PCI, d.Partition), Index: d.Index, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: d.Address(), Index: d.Index}, Up: true, State: health.Healthy})
 	}
-	rec, err := quarantine.Decide(quarantine.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].Name, "swap the riser", l.At)
+	rec, err := quarantine.Decide(quarantine.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].PCI, "swap the riser", l.At)
 	require.NoError(t, err)
 	data, err := json.Marshal(rec)
 	require.NoError(t, err)

@@ -47,13 +47,13 @@ func parseSeen(all []api.Status) (seen []quarantine.Reading, err error) {
 		if s.Vendor != "" && !gpu.Vendor(s.Vendor).Has(gpu.Quarantine) {
 			continue
 		}
-		name := gpu.Slot(s.PCI, s.Partition)
+		name := s.Slot().Address()
 		if !address.MatchString(s.PCI) || s.Partition < 0 || s.Index < 0 || names[name] ||
 			len(s.Health.Faults) > maxFaults {
 			return nil, errImplausible
 		}
 		names[name] = true
-		one := quarantine.Reading{Name: name, Index: s.Index, GFX: s.GFX, Up: s.Up, State: s.Health.State}
+		one := quarantine.Reading{Slot: s.Slot(), Up: s.Up, State: s.Health.State}
 		if s.Partitions <= 1 {
 			one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal
 		}

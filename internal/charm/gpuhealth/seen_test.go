@@ -8,6 +8,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -37,15 +38,14 @@ func TestOnlyAMDGPUsAreQuarantined(t *testing.T) {
 	seen, err := parseLook([]byte(`{"gpus":[{"vendor":"nvidia","pci_bus_id":"0000:0a:00.0","health":{"state":"critical","faults":[{"kind":"hang","signals":["lost"]}]}},
 		{"vendor":"amd","pci_bus_id":"0000:03:00.0","up":true}]}`))
 	require.NoError(t, err)
-	require.Equal(t, []quarantine.Reading{{Name: "0000:03:00.0", Up: true}}, seen)
+	require.Equal(t, []quarantine.Reading{{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: "0000:03:00.0"}, Up: true}}, seen)
 }
 
 func TestImplausibleAnswersAreRejected(t *testing.T) {
 	const one = `{"pci_bus_id":"0000:03:00.0","up":true,"health":{"state":"critical","faults":[{"kind":"hang","signals":["kernel\u001b[2Jlog"]}]}}`
 	seen, err := parseLook([]byte(`{"gpus":[` + one + `]}`))
 	require.NoError(t, err)
-	require.Equal(t, []quarantine.Reading{{Name: "0000:03:00.0", Up: true, State: health.Critical,
-		Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"kernel?[2Jlog"}}}}}, seen)
+	require.Equal(t, []quarantine.Reading{{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Up: true, State: health.Critical, Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"kernel?[2Jlog"}}}}}, seen)
 	for text, want := range map[string]string{
 		`{"gpus":[` + one + `,` + one + `]}`:  "tells of GPUs that there can't be",
 		`{"gpus":[{"pci_bus_id":"../../x"}]}`: "tells of GPUs that there can't be",

@@ -31,12 +31,10 @@ const (
 
 // Job describes a health check to run.
 type Job struct {
-	Name    string // see gpu.Slot
-	Index   int    // the number in gpu-device-ids
-	PCI     string
+	gpu.Slot
 	Command string
 	Runc    string              // the release's own
-	Nodes   []*specs.DeviceNode // of this GPU, see cdi.Nodes
+	Devices []*specs.DeviceNode // the nodes of this GPU, see cdi.Nodes
 	// Recursive is machine.Machine.RecursiveReadonly.
 	Recursive bool
 }
@@ -63,12 +61,9 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 	if err != nil {
 		return j, err
 	}
-	for i, g := range inv.Of(gpu.VendorWith(gpu.Quarantine)) {
-		if gpu.Slot(g.PCI, g.Partition) != name {
-			continue
-		}
-		j = Job{Name: name, Index: i, PCI: g.PCI, Command: command, Runc: r.Path(wrapper.Runtime)}
-		j.Nodes, err = cdi.Nodes(r, i, g)
+	if g := inv.Find(name); g != nil && g.Vendor.Has(gpu.Quarantine) {
+		j = Job{Slot: g.Slot, Command: command, Runc: r.Path(wrapper.Runtime)}
+		j.Devices, err = cdi.Nodes(r, g.Index, *g)
 		return j, err
 	}
 	return j, fmt.Errorf("GPU %s has no node that this unit may use; dispatch gpu list says why", name)
@@ -102,4 +97,4 @@ func checkProgram(r host.Root, command string) error {
 }
 
 // id returns the name of the container and of its folder.
-func (j Job) id() string { return "concourse-gpu-proof-" + strings.ReplaceAll(j.Name, ":", "-") }
+func (j Job) id() string { return "concourse-gpu-proof-" + strings.ReplaceAll(j.Address(), ":", "-") }

@@ -60,7 +60,7 @@ func TestContainerHasSystemProgramsAndOneGPU(t *testing.T) {
 	hosttest.Golden(t, "testdata/config.golden.json", string(data)+"\n")
 
 	// A system program needs no folder of /srv, and nodes open to all users need no group.
-	for _, n := range j.Nodes {
+	for _, n := range j.Devices {
 		*n.FileMode = 0o666
 	}
 	j.Command = "/usr/bin/proof"

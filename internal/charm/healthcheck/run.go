@@ -26,7 +26,7 @@ const (
 // Run runs the health check to its end or its deadline. The caller holds the GPU's lock,
 // see Lock.
 func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p quarantine.Proof, output string) {
-	p = quarantine.Proof{Name: j.Name, Command: j.Command, Began: h.Now().UTC()}
+	p = quarantine.Proof{Name: j.Address(), Command: j.Command, Began: h.Now().UTC()}
 	defer func() { p.Ended = h.Now().UTC() }()
 	not := func(err error) (quarantine.Proof, string) {
 		p.End, p.Reason = quarantine.NotRun, printable(err.Error(), maxWhy)

@@ -102,7 +102,7 @@ func (j Job) spec(t tree) (*rspec.Spec, error) {
 	} {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, rspec.LinuxNamespace{Type: n})
 	}
-	edits := cdilib.ContainerEdits{ContainerEdits: &specs.ContainerEdits{DeviceNodes: j.Nodes}}
+	edits := cdilib.ContainerEdits{ContainerEdits: &specs.ContainerEdits{DeviceNodes: j.Devices}}
 	if err := edits.Apply(s); err != nil {
 		return nil, fmt.Errorf("cannot give the container GPU %d: %w", j.Index, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/base/sanitize"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/pool"
 )
 
 // WorkerGPUs holds the GPUs that tasks of a worker can use, as the worker publishes them.
@@ -157,6 +158,18 @@ type PublishedGPU struct {
 	Model   string `json:"model,omitempty"`
 	Service string `json:"service,omitempty"` // state of quarantine; "" if the GPU is not watched
 	Leased  *bool  `json:"leased,omitempty"`  // nil if tasks share the GPU, or if it is unknown
+}
+
+// NewPublishedGPU returns the part of a record for the databag.
+func NewPublishedGPU(r pool.Record, model string) PublishedGPU {
+	g, shown := PublishedGPU{Index: r.Index, GFX: r.GFX, Model: model}, r.View()
+	if shown.Service != nil {
+		g.Service = string(shown.Service.State)
+	}
+	if shown.Lease != nil {
+		g.Leased = &shown.Lease.Held
+	}
+	return g
 }
 
 // services are the states of quarantine.

@@ -195,7 +195,7 @@ func (u *benchWatch) open() error {
 		return err
 	}
 	for _, d := range devices {
-		if gpu.Slot(d.PCI, d.Partition) == u.name {
+		if d.Address() == u.name {
 			u.reader = amdgpu.NewReader(u.Host.Root, d, sysfile.NewLimit(), u.Host.Now)
 			return nil
 		}

@@ -8,17 +8,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/worker"
-	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
@@ -31,34 +29,10 @@ func (u *Unit) sharingState() (sharing, why string) {
 	return "shared", "gpu-sharing=shared: GPUs are not leased"
 }
 
-// unitGPU identifies a GPU of the unit.
-type unitGPU struct {
-	name      string // the slot, see gpu.Slot
-	index     int    // the number in gpu-device-ids; -1 for a missing GPU
-	pci       string
-	partition int
-	id        string // GPU-<unique id>, "" for none
-}
-
-// String returns the name of the GPU in texts.
-func (g unitGPU) String() string {
-	names := []string{g.id, g.pci}
-	if g.partition > 0 {
-		names = append(names, fmt.Sprintf("partition %d", g.partition))
-	}
-	switch names = slices.DeleteFunc(names, func(n string) bool { return n == "" }); {
-	case g.index < 0:
-		return "GPU " + g.name
-	case len(names) == 0:
-		return fmt.Sprintf("GPU %d", g.index)
-	}
-	return fmt.Sprintf("GPU %d (%s)", g.index, strings.Join(names, ", "))
-}
-
 // unitLeases holds the unit's leases with the names of their GPUs.
 type unitLeases struct {
 	lease.Leases
-	gpus []unitGPU // in the order of Leases.GPUs
+	gpus []gpu.Slot // in the order of Leases.GPUs
 }
 
 // readLeases returns the leases in the wrapper's config, because options have no effect on
@@ -93,69 +67,39 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 		Cgroup: u.Host.Path("/sys/fs/cgroup"), Euid: uint32(os.Geteuid()), Now: u.Host.Now,
 	}}
 	for _, name := range l.GPUs {
-		l.gpus = append(l.gpus, findUnitGPU(inv, name))
+		l.gpus = append(l.gpus, findSlot(inv, name))
 	}
 	return l, nil
 }
 
-// findUnitGPU finds the GPU with this slot.
-func findUnitGPU(inv gpu.Inventory, name string) unitGPU {
-	for _, v := range gpu.Vendors() {
-		for i, g := range inv.Of(v) {
-			if gpu.Slot(g.PCI, g.Partition) != name {
-				continue
-			}
-			found := unitGPU{name: name, index: i, pci: g.PCI, partition: g.Partition}
-			if g.UniqueID != "" {
-				found.id = "GPU-" + g.UniqueID
-			}
-			return found
-		}
+// findSlot returns the GPU with this address, with the index gpu.Missing if the unit lacks it.
+func findSlot(inv gpu.Inventory, address string) gpu.Slot {
+	if g := inv.Find(address); g != nil {
+		return g.Slot
 	}
-	return unitGPU{name: name, index: -1}
+	return gpu.MissingSlot(address)
 }
 
 // leaseReport returns the current leases for the exporter, and their states.
-func (u *Unit) leaseReport(l *unitLeases) (monitor.LeaseReport, []lease.State, error) {
-	r := monitor.LeaseReport{At: u.Host.Now().UTC(), GPUs: []monitor.LeasedGPU{}}
+func (u *Unit) leaseReport(l *unitLeases) (pool.Report, []lease.State, error) {
+	at := u.Host.Now().UTC()
 	states, n, err := l.Read()
 	if err != nil {
-		return r, nil, err
+		return pool.Report{}, nil, err
 	}
-	for i, s := range states {
-		one := monitor.LeasedGPU{Name: s.GPU, PCI: l.gpus[i].pci, Held: s.Held, Doubt: s.Doubt}
-		one.Clocks = u.clocks(s.GPU)
-		if l.gpus[i].index >= 0 {
-			one.Index = &l.gpus[i].index
-		}
-		if s.Held {
-			one.Kind, one.Container, one.Engine, one.PID = s.Kind, s.ShortName(), s.Engine, s.PID
-			if namespace, pod, container := s.Pod(); pod != "" {
-				one.Namespace, one.Pod, one.Container = namespace, pod, container
-			}
-			if since := s.Since.UTC(); !s.Since.IsZero() {
-				one.Since = &since
-			}
-		}
-		r.GPUs = append(r.GPUs, one)
-	}
-	r.Counters = monitor.LeaseCounters{
-		Granted: n.Granted, Busy: n.Busy, Impossible: n.Impossible,
-		HeldSeconds: float64(n.HeldMS) / 1000,
-	}
-	return r, states, nil
+	return pool.NewReport(at, l.gpus, states, n, u.clocks), states, nil
 }
 
 // clocks returns the fixed clocks of a GPU, or nil.
-func (u *Unit) clocks(name string) *monitor.Clocks {
+func (u *Unit) clocks(name string) *pool.Clocks {
 	r, err := u.pins().ReadCurrent(name)
 	switch {
 	case err != nil: // it may be being written
-		return &monitor.Clocks{Why: err.Error()}
+		return &pool.Clocks{Why: err.Error()}
 	case r == nil:
 		return nil
 	}
-	c := monitor.Clocks{Level: r.Level, Container: r.Container, Since: r.Since.UTC()}
+	c := pool.Clocks{Level: r.Level, Container: r.Container, Since: r.Since.UTC()}
 	if last := len(r.InvalidSpans) - 1; last >= 0 {
 		c.Why = r.InvalidSpans[last].Reason
 	}
@@ -197,7 +141,7 @@ func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 }
 
 // ReportLeases ends the leftovers of tasks, which Concourse no longer tracks. Then it
-// writes LeaseReport for the exporter. The exporter may not read the leases itself: a
+// writes the pool.Report for the exporter. The exporter may not read the leases itself: a
 // process that can open their files can also lock them, and block tasks. Pebble runs this
 // before each look.
 func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
@@ -206,7 +150,7 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 		return err
 	}
 	if l == nil {
-		if err := u.Host.Remove(worker.LeaseReport); err != nil {
+		if err := u.Host.Remove(pool.ReportFile); err != nil {
 			return err
 		}
 		_, why := u.sharingState()
@@ -222,7 +166,7 @@ func (u *Unit) ReportLeases(_ context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(failed, u.Host.WriteFile(worker.LeaseReport, append(data, '\n'), 0o644))
+	return errors.Join(failed, u.Host.WriteFile(pool.ReportFile, append(data, '\n'), 0o644))
 }
 
 // formatTime returns a time and its age for texts.
@@ -300,14 +244,15 @@ func sinceText(s lease.State, now time.Time) string {
 // findGPU finds a GPU by the number that gpu-device-ids uses, the slot, the unique id, or
 // the PCI address of a GPU without partitions. verb is the action on the GPU, and has the
 // unit's relation to GPUs, for messages.
-func findGPU(gpus []unitGPU, verb, has, which string) (int, error) {
+func findGPU(gpus []gpu.Slot, verb, has, which string) (int, error) {
 	which = strings.TrimSpace(which)
 	var found, known []string
 	at := -1
 	for i, g := range gpus {
 		known = append(known, strings.TrimPrefix(g.String(), "GPU "))
-		if g.index >= 0 && which == fmt.Sprint(g.index) || strings.EqualFold(which, g.name) ||
-			strings.EqualFold(which, g.id) && g.id != "" || strings.EqualFold(which, g.pci) && g.pci != "" {
+		here := g.Index != gpu.Missing
+		if strings.EqualFold(which, g.Address()) || here && (which == fmt.Sprint(g.Index) ||
+			strings.EqualFold(which, g.ID()) && g.ID() != "" || strings.EqualFold(which, g.PCI)) {
 			found, at = append(found, g.String()), i
 		}
 	}

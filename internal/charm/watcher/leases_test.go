@@ -15,7 +15,7 @@ import (
 
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/admission"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
@@ -153,17 +153,17 @@ func kindsUnit(t *testing.T) *Unit {
 func TestGPUStatusShowsTheKindOfTheHolder(t *testing.T) {
 	u := kindsUnit(t)
 	hosttest.Golden(t, "testdata/lease-kinds.golden", gpuStatus(t, u, term.Format{}))
-	var report monitor.LeaseReport
+	var report pool.Report
 	require.NoError(t, json.Unmarshal([]byte(gpuStatus(t, u, term.Format{JSON: true})), &report))
 	for i := range report.GPUs {
 		g := &report.GPUs[i]
 		g.Name, g.Index, g.PCI, g.Since = "", nil, "", nil
 	}
-	require.Equal(t, []monitor.LeasedGPU{
-		{Held: true, Kind: lease.Container, Container: "0123456789ab", Engine: "docker"},
-		{Held: true, Kind: lease.Pod, Container: "main", Namespace: "team-a", Pod: "train-0"},
-		{Held: true, Kind: lease.Task, Container: "4f1c", Clocks: &monitor.Clocks{Level: "profile_standard", Container: "4f1c", Since: time.UnixMilli(1767322920000).UTC()}},
-		{Held: true, Kind: lease.Pod, Container: lease.StartingPod},
+	require.Equal(t, []pool.ReportedLease{
+		{Lease: pool.Lease{Held: true, Kind: lease.Container, Container: "0123456789ab"}, Engine: "docker"},
+		{Lease: pool.Lease{Held: true, Kind: lease.Pod, Container: "main", Namespace: "team-a", Pod: "train-0"}},
+		{Lease: pool.Lease{Held: true, Kind: lease.Task, Container: "4f1c"}, Clocks: &pool.Clocks{Level: "profile_standard", Container: "4f1c", Since: time.UnixMilli(1767322920000).UTC()}},
+		{Lease: pool.Lease{Held: true, Kind: lease.Pod, Container: lease.StartingPod}},
 	}, report.GPUs)
 }
 

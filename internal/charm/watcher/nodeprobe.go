@@ -43,12 +43,12 @@ func (u *Unit) addNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 	now, oldest := u.Host.Now(), time.Time{}
 	for i := range l.GPUs {
 		s := &l.GPUs[i]
-		has := func(t quarantine.Task) bool { return slices.Contains(t.GPUs, s.Name) }
-		known := r.Find(s.Name)
+		has := func(t quarantine.Task) bool { return slices.Contains(t.GPUs, s.Address()) }
+		known := r.Find(s.Address())
 		if !slices.ContainsFunc(l.Tasks, has) && (known == nil || known.State == quarantine.InService) {
 			continue
 		}
-		a, running := u.readProbe(s.Name)
+		a, running := u.readProbe(s.Address())
 		switch {
 		case running && now.Sub(a.Begun) >= stuckTime:
 			s.Node = quarantine.NodeStuck
@@ -56,7 +56,7 @@ func (u *Unit) addNodes(l *quarantine.Look, r quarantine.Record) (next string) {
 			s.Node = a.Node
 		}
 		if !running && now.Sub(a.Begun).Abs() >= probePeriod && (next == "" || a.Begun.Before(oldest)) {
-			next, oldest = s.Name, a.Begun
+			next, oldest = s.Address(), a.Begun
 		}
 	}
 	return next
@@ -98,24 +98,22 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		return err
 	}
 	defer unlock()
-	for _, g := range inv.Of(gpu.VendorWith(gpu.Quarantine)) {
-		if gpu.Slot(g.PCI, g.Partition) != name {
-			continue
-		}
-		a := probeResult{Begun: u.Host.Now().UTC()}
-		if err := u.writeProbe(name, a); err != nil {
-			return err
-		}
-		_, err := drm.Ask(u.Host.Root.Path(g.Render.Path))
-		now := u.Host.Now().UTC()
-		a.Ended = &now
-		var number unix.Errno
-		if errors.As(err, &number) {
-			a.Node = quarantine.Node(unix.ErrnoName(number))
-		}
-		return u.writeProbe(name, a)
+	g := inv.Find(name)
+	if g == nil || !g.Vendor.Has(gpu.Quarantine) {
+		return nil // the GPU is missing, as the exporter reports
 	}
-	return nil // the GPU is missing, as the exporter reports
+	a := probeResult{Begun: u.Host.Now().UTC()}
+	if err := u.writeProbe(name, a); err != nil {
+		return err
+	}
+	_, err = drm.Ask(u.Host.Root.Path(g.Render.Path))
+	now := u.Host.Now().UTC()
+	a.Ended = &now
+	var number unix.Errno
+	if errors.As(err, &number) {
+		a.Node = quarantine.Node(unix.ErrnoName(number))
+	}
+	return u.writeProbe(name, a)
 }
 
 func (u *Unit) writeProbe(name string, a probeResult) error {

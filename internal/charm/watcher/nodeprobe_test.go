@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -60,7 +61,7 @@ func TestNodeProbeWritesItsResult(t *testing.T) {
 		runs(t, u.Host.Root, "4711")
 		now := u.Host.Now().UTC()
 		require.NoError(t, u.writeProbe(name, probeResult{Begun: now, Ended: &now, Node: node}))
-		l := quarantine.Look{GPUs: []quarantine.Reading{{Name: name, GFX: "gfx90a", Up: true}, {Name: "0000:23:00.0", GFX: "gfx90a", Up: true}},
+		l := quarantine.Look{GPUs: []quarantine.Reading{{Slot: gpu.Slot{PCI: name, GFX: "gfx90a"}, Up: true}, {Slot: gpu.Slot{PCI: "0000:23:00.0", GFX: "gfx90a"}, Up: true}},
 			Tasks: []quarantine.Task{{Container: "c", GPUs: []string{name}}}, At: now, Policy: quarantine.Auto}
 		require.Empty(t, u.addNodes(&l, quarantine.Record{}), "not again within a minute")
 		r := quarantine.Decide(quarantine.Record{}, l)

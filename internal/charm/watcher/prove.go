@@ -162,11 +162,11 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	if err != nil {
 		return err
 	}
-	if g.State == quarantine.InService {
+	if g.Service.State == quarantine.InService {
 		return fmt.Errorf(
 			"cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch "+
 				"gpu withhold %d REASON",
-			g, g.Index,
+			g, g.Service.Index,
 		)
 	}
 	command, invalid := u.proofOption()
@@ -179,20 +179,20 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	// If the exporter does not answer, tasks are unknown, and the person decides.
 	seen, _ := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
 	for _, s := range seen {
-		if s.Name == g.name && len(s.Users) > 0 {
+		if s.Address() == g.Address() && len(s.Users) > 0 {
 			return fmt.Errorf(
 				"cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which",
 				g,
 			)
 		}
 	}
-	unlock, err := lockProof(u.Host.Root, g.String(), g.name)
+	unlock, err := lockProof(u.Host.Root, g.String(), g.Address())
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	fmt.Fprintf(w, "%s: %s begins, which may take %s\n", g, command, quarantine.ProofDeadline)
-	p, output := u.runProof(ctx, g.name, command)
+	p, output := u.runProof(ctx, g.Address(), command)
 	fmt.Fprintf(w, "%s%s: %s\n", output, g, verdict(p))
 	if p.End != quarantine.Passed {
 		return fmt.Errorf("cannot rely on %s: %s", g, verdict(p))

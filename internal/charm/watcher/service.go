@@ -5,35 +5,28 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/admission"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// recordedGPU joins a GPU of the record with its names.
-type recordedGPU struct {
-	unitGPU
-	quarantine.GPU
-}
-
-// String returns the name of the GPU in texts.
-func (s recordedGPU) String() string { return s.unitGPU.String() }
-
 // recorded returns the GPUs of the record, with all their names.
-func (u *Unit) recorded(r quarantine.Record) (all []recordedGPU, err error) {
+func (u *Unit) recorded(r quarantine.Record) (all []pool.Record, err error) {
 	inv, err := gpu.Discover(u.Host.Root)
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range r.GPUs {
-		all = append(all, recordedGPU{findUnitGPU(inv, g.Name), g})
+	for i := range r.GPUs {
+		all = append(all, pool.Record{Slot: findSlot(inv, r.GPUs[i].Name), Service: &r.GPUs[i]})
 	}
 	return all, nil
 }
 
-func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g recordedGPU, err error) {
+func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g pool.Record, err error) {
 	all, err := u.recorded(r)
 	if err != nil {
 		return g, err
@@ -41,9 +34,9 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g recorded
 	if len(all) == 0 {
 		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see juju status", verb, which)
 	}
-	var gpus []unitGPU
+	var gpus []gpu.Slot
 	for _, s := range all {
-		gpus = append(gpus, s.unitGPU)
+		gpus = append(gpus, s.Slot)
 	}
 	i, err := findGPU(gpus, verb, "has", which)
 	if err != nil {
@@ -53,7 +46,7 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g recorded
 }
 
 // readRecorded reads the GPUs of the record. It returns none before the first decision.
-func (u *Unit) readRecorded() ([]recordedGPU, error) {
+func (u *Unit) readRecorded() ([]pool.Record, error) {
 	r, err := quarantine.Read(u.Host.Root)
 	if errors.Is(err, quarantine.ErrDamaged) {
 		return nil, nil // the watcher recreates it within seconds
@@ -65,17 +58,17 @@ func (u *Unit) readRecorded() ([]recordedGPU, error) {
 }
 
 // serviceText returns a line for each GPU that is not in service, and for each warning.
-func serviceText(all []recordedGPU) string {
+func serviceText(all []pool.Record) string {
 	var b strings.Builder
 	for _, s := range all {
-		if warning := s.WarningText(); warning != "" {
+		if warning := s.Service.WarningText(); warning != "" {
 			fmt.Fprintf(&b, "warning: %s: %s\n", s, warning)
 		}
-		if s.State == quarantine.InService {
+		if s.Service.State == quarantine.InService {
 			continue
 		}
-		fmt.Fprintf(&b, "%s: %s %s\n", s.State, s, s.Text())
-		if now := quarantine.DescribeFaults(s.ActiveFaults); s.State == quarantine.Quarantined && now != "" {
+		fmt.Fprintf(&b, "%s: %s %s\n", s.Service.State, s, s.Service.Text())
+		if now := quarantine.DescribeFaults(s.Service.ActiveFaults); s.Service.State == quarantine.Quarantined && now != "" {
 			fmt.Fprintf(&b, "      at the last look: %s\n", now)
 		}
 	}
@@ -84,23 +77,20 @@ func serviceText(all []recordedGPU) string {
 
 // ServiceStatus describes the service state of a GPU in JSON.
 type ServiceStatus struct {
-	Name     string           `json:"name"`
-	Index    int              `json:"index"`
-	State    quarantine.State `json:"state"`
-	Since    string           `json:"since"`
-	Why      string           `json:"why"`
-	By       quarantine.Actor `json:"by,omitempty"`
-	Standing []health.Fault   `json:"standing,omitempty"` // at the last look
-	Seconds  float64          `json:"withheld_seconds"`
-	Times    uint64           `json:"withheld_times"` // because of faults
-	Warning  string           `json:"warning,omitempty"`
+	quarantine.Ref
+	pool.Service
+	Standing []health.Fault `json:"standing,omitempty"` // at the last look
+	Seconds  float64        `json:"withheld_seconds"`
+	Times    uint64         `json:"withheld_times"` // because of faults
+	Warning  string         `json:"warning,omitempty"`
 }
 
-func (u *Unit) serviceJSON(all []recordedGPU) (list []ServiceStatus) {
+func (u *Unit) serviceJSON(all []pool.Record) (list []ServiceStatus) {
 	for _, s := range all {
+		g, shown := s.Service, *s.View().Service
+		shown.Since = shown.Since.Truncate(time.Second)
 		list = append(list, ServiceStatus{
-			s.name, s.Index, s.State, s.Since.UTC().Format("2006-01-02T15:04:05Z"), s.Reason, s.QuarantinedBy,
-			s.ActiveFaults, s.OutFor(u.Host.Now()), s.Times, s.WarningText(),
+			g.Ref, shown, g.ActiveFaults, g.OutFor(u.Host.Now()), g.Times, g.WarningText(),
 		})
 	}
 	return list
@@ -175,8 +165,8 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 // Withhold keeps a GPU from new containers until a person returns it.
 func (u *Unit) Withhold(w io.Writer, which, reason string) error {
 	return u.changeByHand(
-		w, "withhold", which, func(r quarantine.Record, g recordedGPU) (quarantine.Record, string, error) {
-			now, err := r.Withhold(g.name, reason, u.Host.Now().UTC())
+		w, "withhold", which, func(r quarantine.Record, g pool.Record) (quarantine.Record, string, error) {
+			now, err := r.Withhold(g.Address(), reason, u.Host.Now().UTC())
 			return now, fmt.Sprintf(
 				"%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The "+
 					"status follows at the next hook, tags once it was out for 10 minutes",
@@ -188,11 +178,11 @@ func (u *Unit) Withhold(w io.Writer, which, reason string) error {
 // Return makes a GPU available to tasks again, whatever the reason for its quarantine.
 func (u *Unit) Return(w io.Writer, which string) error {
 	return u.changeByHand(
-		w, "return", which, func(r quarantine.Record, g recordedGPU) (quarantine.Record, string, error) {
-			now, standing, err := r.Return(g.name, u.Host.Now().UTC())
+		w, "return", which, func(r quarantine.Record, g pool.Record) (quarantine.Record, string, error) {
+			now, standing, err := r.Return(g.Address(), u.Host.Now().UTC())
 			text := g.String() + " is in service again"
 			switch {
-			case now.Find(g.name) == nil:
+			case now.Find(g.Address()) == nil:
 				text = g.String() + " is gone, and forgotten: it counts anew when it is back"
 			case len(standing) > 0:
 				text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld " +
@@ -204,7 +194,7 @@ func (u *Unit) Return(w io.Writer, which string) error {
 
 func (u *Unit) changeByHand(
 	w io.Writer, verb, which string,
-	change func(quarantine.Record, recordedGPU) (quarantine.Record, string, error),
+	change func(quarantine.Record, pool.Record) (quarantine.Record, string, error),
 ) error {
 	text := ""
 	if err := u.changeRecord(func(r quarantine.Record) (quarantine.Record, error) {
@@ -222,18 +212,12 @@ func (u *Unit) changeByHand(
 	return err
 }
 
-// Lease describes a lease in doubt, for check-status.
-type Lease struct {
-	GPU   string // its name in texts
-	Doubt string // the reason
-}
-
 // LeaseSummary counts the leases of a unit.
 type LeaseSummary struct {
 	Enabled bool // false if tasks share the GPUs
 	GPUs    int  // with leases
 	Held    int
-	Doubts  []Lease
+	Doubts  []Problem // leases in doubt, with the reason
 }
 
 // Leases summarizes the leases of the unit.
@@ -249,7 +233,7 @@ func (u *Unit) Leases() (s LeaseSummary, err error) {
 			s.Held++
 		}
 		if g.Doubt != "" {
-			s.Doubts = append(s.Doubts, Lease{l.gpus[i].String(), g.Doubt})
+			s.Doubts = append(s.Doubts, Problem{GPU: l.gpus[i].String(), Text: g.Doubt})
 		}
 	}
 	return s, err
@@ -267,8 +251,8 @@ type Problem struct {
 func (u *Unit) OutOfService(unit string) (out []Problem, total int, err error) {
 	all, err := u.readRecorded()
 	for _, s := range all {
-		if s.State != quarantine.InService {
-			out = append(out, Problem{s.String(), s.Text() + "; " + s.remedy(unit), s.ManualReturn})
+		if s.Service.State != quarantine.InService {
+			out = append(out, Problem{s.String(), s.Service.Text() + "; " + remedy(s, unit), s.Service.ManualReturn})
 		}
 	}
 	return out, len(all), err
@@ -278,7 +262,7 @@ func (u *Unit) OutOfService(unit string) (out []Problem, total int, err error) {
 func (u *Unit) Warnings() (list []Problem, err error) {
 	all, err := u.readRecorded()
 	for _, s := range all {
-		if warning := s.WarningText(); warning != "" {
+		if warning := s.Service.WarningText(); warning != "" {
 			list = append(list, Problem{GPU: s.String(), Text: warning})
 		}
 	}
@@ -286,20 +270,20 @@ func (u *Unit) Warnings() (list []Problem, err error) {
 }
 
 // remedy returns the command that helps with a GPU that is not in service.
-func (s recordedGPU) remedy(unit string) string {
-	which := fmt.Sprint(s.index)
-	if s.index < 0 {
-		which = s.name
+func remedy(s pool.Record, unit string) string {
+	which := fmt.Sprint(s.Index)
+	if s.Index == gpu.Missing {
+		which = s.Address()
 	}
 	back := fmt.Sprintf("juju run %s gpu-return gpu=%s", unit, which)
-	switch code := s.Code(); {
-	case s.ManualReturn:
+	switch code := s.Service.Code(); {
+	case s.Service.ManualReturn:
 		return "once it is mended: " + back
-	case s.QuarantinedBy == quarantine.ByHand:
+	case s.Service.QuarantinedBy == quarantine.ByHand:
 		return "give it back: " + back
-	case s.index < 0:
+	case s.Index == gpu.Missing:
 		return "give it back to the unit, or go on without it: " + back
-	case s.State == quarantine.Proving:
+	case s.Service.State == quarantine.Proving:
 		return "it comes back by itself; at once: " + back
 	case code > 0:
 		return fmt.Sprintf("what to do: juju run %s explain-error code=%d", unit, code)

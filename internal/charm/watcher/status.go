@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
@@ -39,7 +40,7 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 	if f.JSON {
 		return term.JSON(w, struct {
 			Sharing string `json:"sharing"` // shared, exclusive
-			monitor.LeaseReport
+			pool.Report
 			Service []ServiceStatus `json:"service,omitempty"`
 		}{"exclusive", r, u.serviceJSON(served)})
 	}
@@ -47,7 +48,7 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 	return err
 }
 
-func leaseText(r monitor.LeaseReport, states []lease.State, gpus []unitGPU, f term.Format) string {
+func leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f term.Format) string {
 	var b strings.Builder
 	for i, g := range r.GPUs {
 		state, colour := "free", term.Green
@@ -84,7 +85,7 @@ func leaseText(r monitor.LeaseReport, states []lease.State, gpus []unitGPU, f te
 }
 
 // clocksText returns the text on fixed clocks.
-func clocksText(c monitor.Clocks, now time.Time) string {
+func clocksText(c pool.Clocks, now time.Time) string {
 	if c.Level == "" {
 		return "\n      nothing is known of its clocks: " + c.Why
 	}

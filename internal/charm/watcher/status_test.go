@@ -20,12 +20,12 @@ import (
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -108,7 +108,7 @@ func TestGPUStatusShowsTheHolders(t *testing.T) {
 
 	var report struct {
 		Sharing string
-		monitor.LeaseReport
+		pool.Report
 	}
 	require.NoError(t, json.Unmarshal([]byte(gpuStatus(t, u, term.Format{JSON: true})), &report))
 	require.Equal(t, "exclusive", report.Sharing)
@@ -176,8 +176,8 @@ func TestGPUReleaseFreesGPUsWithoutATask(t *testing.T) {
 }
 
 func TestGPUsAreFoundByTheNamesInTheStatus(t *testing.T) {
-	gpus := []unitGPU{{"0000:0a:00.0", 0, "0000:0a:00.0", 0, "GPU-00000000000000a1"}, {"0000:0a:00.0-1", 1, "0000:0a:00.0", 1, ""},
-		{"0000:1b:00.0", 3, "0000:1b:00.0", 0, "GPU-ff"}, {"0000:2c:00.0", -1, "", 0, ""}}
+	gpus := []gpu.Slot{{PCI: "0000:0a:00.0", UniqueID: "00000000000000a1"}, {Index: 1, PCI: "0000:0a:00.0", Partition: 1},
+		{Index: 3, PCI: "0000:1b:00.0", UniqueID: "ff"}, gpu.MissingSlot("0000:2c:00.0")}
 	for which, want := range map[string]int{"0": 0, " 1 ": 1, "3": 2, "gpu-FF": 2, "0000:1B:00.0": 2, "0000:0A:00.0-1": 1, "0000:2c:00.0": 3} {
 		i, err := findGPU(gpus, "release", "leases", which)
 		require.NoError(t, err, which)
@@ -210,12 +210,12 @@ func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {
 	runs(t, u.Host.Root, "4711")
 	taken(t, u, "4f1c", 4711, time.Minute, lease.Want{Count: 1})
 	require.NoError(t, u.ReportLeases(t.Context(), nil))
-	st, err := u.Host.Stat(worker.LeaseReport)
+	st, err := u.Host.Stat(pool.ReportFile)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o644), st.Mode(), "the exporter is nobody")
-	data, err := u.Host.ReadFile(worker.LeaseReport)
+	data, err := u.Host.ReadFile(pool.ReportFile)
 	require.NoError(t, err)
-	var r monitor.LeaseReport
+	var r pool.Report
 	require.NoError(t, json.Unmarshal(data, &r))
 	require.True(t, r.At.Equal(u.Host.Now()))
 	require.Equal(t, "4f1c", r.GPUs[0].Container)
@@ -224,9 +224,9 @@ func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {
 	r.At = time.Now()
 	fresh, err := json.Marshal(r)
 	require.NoError(t, err)
-	require.NoError(t, u.Host.WriteFile(worker.LeaseReport, fresh, 0o644))
+	require.NoError(t, u.Host.WriteFile(pool.ReportFile, fresh, 0o644))
 	w := httptest.NewRecorder()
-	watched := monitor.New(u.Host.Root, monitor.All(u.Host.Root), monitor.Options{Leases: worker.LeaseReport})
+	watched := monitor.New(u.Host.Root, monitor.All(u.Host.Root), monitor.Options{Leases: pool.ReportFile})
 	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: watched}, exporter.MetricOptions{}).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	metrics := w.Body.String()
@@ -237,7 +237,7 @@ func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {
 	require.NoError(t, u.Host.Remove(oci.DefaultConfig))
 	var b bytes.Buffer
 	require.NoError(t, u.ReportLeases(t.Context(), &b))
-	require.False(t, u.Host.Exists(worker.LeaseReport), "what was written before would be shown on")
+	require.False(t, u.Host.Exists(pool.ReportFile), "what was written before would be shown on")
 }
 
 // The wrapper, the actions and the exporter use one name for a GPU's lease.
@@ -255,15 +255,15 @@ func TestWrapperActionsAndExporterUseOneName(t *testing.T) {
 		names := config.Leases.GPUs
 		require.Len(t, devices, len(names), name)
 		for i, d := range devices {
-			require.Equal(t, gpu.Slot(d.PCI, d.Partition), names[i].Name)
-			got := findUnitGPU(inv, names[i].Name)
-			require.Equal(t, []any{names[i].Name, d.Index, d.PCI, d.Partition}, []any{got.name, got.index, got.pci, got.partition})
+			require.Equal(t, d.Address(), names[i].Name)
+			got := findSlot(inv, names[i].Name)
+			require.Equal(t, []any{names[i].Name, d.Index, d.PCI, d.Partition}, []any{got.Address(), got.Index, got.PCI, got.Partition})
 		}
 	}
 	both, err := gpu.Discover(hosttest.Host(t, "both-passed"))
 	require.NoError(t, err)
 	nvidia := both.Of(gpu.NVIDIA)[0]
-	require.Equal(t, unitGPU{name: nvidia.PCI, pci: nvidia.PCI}, findUnitGPU(both, nvidia.PCI))
+	require.Equal(t, nvidia.Slot, findSlot(both, nvidia.PCI))
 }
 
 // anonymous removes the unique ids of the GPUs.
@@ -317,7 +317,7 @@ func TestGPUStatusShowsWarnings(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	warning := &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
 	require.NoError(t, quarantine.Write(u.Host.Root, quarantine.Record{GPUs: []quarantine.GPU{
-		{Name: "0000:43:00.0", Index: 1, State: quarantine.InService, Warning: warning}}}))
+		{Ref: quarantine.Ref{Name: "0000:43:00.0", Index: 1}, State: quarantine.InService, Warning: warning}}}))
 	require.Contains(t, gpuStatus(t, u, term.Format{}), "\nwarning: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0): 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
 	require.Contains(t, gpuStatus(t, u, term.Format{JSON: true}), `"warning": "4 of its last 4 tasks ended badly`)
 }

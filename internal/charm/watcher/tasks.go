@@ -45,7 +45,7 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 	l.TasksUnknown = err != nil
 	for _, s := range l.GPUs {
 		for _, u := range s.Users {
-			add(quarantine.Task{Container: u}, s.Name)
+			add(quarantine.Task{Container: u}, s.Address())
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (u *Unit) users(seen []quarantine.Reading) (map[string][]string, error) {
 	users := map[string][]string{}
 	for _, s := range seen {
 		if s.Open != nil {
-			users[s.Name] = s.Open
+			users[s.Address()] = s.Open
 		}
 	}
 	l, err := u.readLeases()

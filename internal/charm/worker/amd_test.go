@@ -36,7 +36,7 @@ func driverOf(t *testing.T, name string, set map[string]any, computes bool) Desi
 	require.NoError(t, o.observeDriver(t.Context(), h))
 	g := GPUs{Vendor: gpu.AMD}
 	if computes {
-		g.Chosen = []gpu.GPU{{Vendor: gpu.AMD}}
+		g.Chosen = []gpu.GPU{{Slot: gpu.Slot{Vendor: gpu.AMD}}}
 	}
 	p, decision := desireDriver(o, g)
 	return Desired{

@@ -4,6 +4,7 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/pool"
 )
 
 // gpuExporter returns the GPU exporter, which units with GPUs for tasks run.
@@ -21,7 +22,7 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
 	if leaseConfig(o, g) != nil {
-		layer.Command = append(layer.Command, "--leases.report="+LeaseReport)
+		layer.Command = append(layer.Command, "--leases.report="+pool.ReportFile)
 	}
 	missing := ""
 	if len(g.All) == 0 {

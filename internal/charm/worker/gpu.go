@@ -93,7 +93,7 @@ func (g *GPUs) choose(numbered []gpu.GPU, ids string) (chosen []gpu.GPU) {
 		if contains(g.All, one) {
 			chosen = append(chosen, one)
 		} else {
-			missing = append(missing, gpu.Slot(one.PCI, one.Partition))
+			missing = append(missing, one.Address())
 		}
 	}
 	if len(chosen) == 0 && len(missing) > 0 {

@@ -23,14 +23,7 @@ const GPUsFile = model.StateDir + "/gpus.json"
 type KnownGPUs struct {
 	Runtime config.ComputeRuntime `json:"compute-runtime"`
 	PCI     []string              `json:"gpus"`
-	Each    []knownGPU            `json:"each,omitempty"` // with partitions, in the order of their numbers
-}
-
-// knownGPU identifies a GPU by the values that gpu-device-ids accepts.
-type knownGPU struct {
-	PCI       string `json:"pci"`
-	Partition int    `json:"partition,omitempty"`
-	UniqueID  string `json:"unique_id,omitempty"`
+	Each    []gpu.Slot            `json:"each,omitempty"` // with partitions, in the order of their numbers
 }
 
 // ReadKnown reads GPUsFile. A damaged file is ignored: the only loss is a warning.
@@ -78,7 +71,7 @@ func (k KnownGPUs) update(runtime config.ComputeRuntime, all []gpu.GPU) (now Kno
 	}
 	now = KnownGPUs{Runtime: runtime, PCI: pci}
 	for _, g := range all {
-		now.Each = append(now.Each, knownGPU{g.PCI, g.Partition, g.UniqueID})
+		now.Each = append(now.Each, g.Stored())
 	}
 	return now, nil
 }
@@ -93,7 +86,7 @@ func (k KnownGPUs) numbered(runtime config.ComputeRuntime, all []gpu.GPU) (list 
 	}
 	if now.Each == nil { // a previous version wrote the file
 		for _, pci := range now.PCI {
-			now.Each = append(now.Each, knownGPU{PCI: pci})
+			now.Each = append(now.Each, gpu.Slot{PCI: pci})
 		}
 	}
 	add := func(pci string) {
@@ -106,7 +99,7 @@ func (k KnownGPUs) numbered(runtime config.ComputeRuntime, all []gpu.GPU) (list 
 	last := ""
 	for _, one := range now.Each {
 		if slices.Contains(missing, one.PCI) {
-			list = append(list, gpu.GPU{PCI: one.PCI, Partition: one.Partition, UniqueID: one.UniqueID})
+			list = append(list, gpu.GPU{Slot: one})
 		} else if one.PCI != last {
 			add(one.PCI)
 		}

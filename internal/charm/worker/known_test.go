@@ -19,7 +19,7 @@ import (
 
 func at(addresses ...string) (all []gpu.GPU) {
 	for _, a := range addresses {
-		all = append(all, gpu.GPU{Vendor: gpu.AMD, PCI: a})
+		all = append(all, gpu.GPU{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: a}})
 	}
 	return all
 }
@@ -228,7 +228,7 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 	var all []gpu.GPU
 	for _, pci := range []string{"0000:03:00.0", "0000:43:00.0"} {
 		for p := range 4 {
-			all = append(all, gpu.GPU{Vendor: gpu.AMD, PCI: pci, Partition: p})
+			all = append(all, gpu.GPU{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: pci, Partition: p}})
 		}
 	}
 	k, gone := KnownGPUs{}.update("rocm", all)
@@ -237,14 +237,14 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 	require.Len(t, k.PCI, 2)
 	numbers := func(all []gpu.GPU) (list []string) {
 		for _, g := range all {
-			list = append(list, gpu.Slot(g.PCI, g.Partition))
+			list = append(list, g.Address())
 		}
 		return list
 	}
 	require.Equal(t, numbers(all), numbers(k.numbered("rocm", all)))
 	require.Equal(t, numbers(all), numbers(k.numbered("rocm", all[4:])), "the first board is gone")
 	require.Equal(t, numbers(all[4:]), numbers(k.numbered(config.RuntimeAuto, all[4:])), "known by another option")
-	whole := []gpu.GPU{{Vendor: gpu.AMD, PCI: "0000:43:00.0"}, {Vendor: gpu.AMD, PCI: "0000:99:00.0"}}
+	whole := []gpu.GPU{{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: "0000:43:00.0"}}, {Slot: gpu.Slot{Vendor: gpu.AMD, PCI: "0000:99:00.0"}}}
 	require.Equal(t, "0000:03:00.0 0000:03:00.0-1 0000:03:00.0-2 0000:03:00.0-3 0000:43:00.0 0000:99:00.0",
 		strings.Join(numbers(KnownGPUs{Runtime: k.Runtime, PCI: append(slices.Clone(k.PCI), "0000:a3:00.0"), Each: k.Each}.numbered("rocm", whole)), " "),
 		"one board is whole now, and another is new")

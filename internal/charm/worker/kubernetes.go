@@ -102,7 +102,7 @@ func desireLabels(o Observed, g GPUs) (p part) {
 	}
 	m := *o.NodeLabels
 	m.GPUs = slices.DeleteFunc(slices.Clone(m.GPUs), func(l nodelabels.GPU) bool {
-		return !slices.ContainsFunc(g.Chosen, func(c gpu.GPU) bool { return gpu.Slot(c.PCI, c.Partition) == l.Slot })
+		return !slices.ContainsFunc(g.Chosen, func(c gpu.GPU) bool { return c.Slot == l.Slot })
 	})
 	p.add(resource.File{Path: nodelabels.File, Data: nodelabels.Lines(nodelabels.Labels(m)), Mode: 0o644})
 	return p

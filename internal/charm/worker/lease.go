@@ -15,16 +15,12 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 )
-
-// LeaseReport has the holders of the GPUs for the exporter, which is not root. See
-// watcher.ReportLeases.
-const LeaseReport = "/run/concourse-gpu-leases.json"
 
 // ObserveLinks reads the links between the unit's GPUs if leases choose by them.
 func (o *Observed) ObserveLinks(r host.Root) {
@@ -37,16 +33,12 @@ func (o *Observed) ObserveLinks(r host.Root) {
 // read the leases themselves. The values are only shown to people, so an old or unreadable
 // report is ignored.
 func (o *Observed) observeLeases(h host.Host) {
-	data, err := h.ReadFile(LeaseReport)
-	var r monitor.LeaseReport
-	if o.Config.GPU.Sharing != config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil ||
-		h.Now().Sub(r.At).Abs() > monitor.StaleLeases {
+	data, err := h.ReadFile(pool.ReportFile)
+	var r pool.Report
+	if o.Config.GPU.Sharing != config.Exclusive || err != nil || json.Unmarshal(data, &r) != nil {
 		return
 	}
-	o.Leased = map[string]bool{}
-	for _, g := range r.GPUs {
-		o.Leased[g.Name] = g.Held
-	}
+	o.Leases = &r
 }
 
 // leaseConfig returns how the wrapper leases the chosen GPUs. It returns nil if tasks share
@@ -66,11 +58,7 @@ func leaseConfig(o Observed, g GPUs) *oci.Leases {
 // a task computes on it. A process that opens the card's node computes as well.
 func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
 	for _, g := range gpus {
-		one := oci.LeasedGPU{Name: gpu.Slot(g.PCI, g.Partition), Nodes: []string{g.Render.Path}}
-		if g.Card != nil {
-			one.Nodes = append(one.Nodes, g.Card.Path)
-		}
-		list = append(list, one)
+		list = append(list, oci.LeasedGPU{Name: g.Address(), Nodes: g.Nodes.Paths()})
 	}
 	return list
 }
@@ -119,7 +107,7 @@ func desireLeases(o Observed, g GPUs) (p part) {
 		p.warn(rankLeases, "gpu-bench=true has no effect while gpu-sharing=shared")
 	}
 	if leaseConfig(o, g) == nil {
-		p.add(resource.Absent{Path: LeaseReport, Why: "GPUs are not leased"})
+		p.add(resource.Absent{Path: pool.ReportFile, Why: "GPUs are not leased"})
 	}
 	return p
 }
@@ -132,10 +120,10 @@ func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
 	}
 	var list []oci.BenchGPU
 	for _, g := range gpus {
-		name := gpu.Slot(g.PCI, g.Partition)
+		name := g.Address()
 		if g.Vendor.Has(gpu.Clocks) && clockpin.IsWholeGPU(name) {
 			list = append(list, oci.BenchGPU{
-				Name: name, Sysfs: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),
+				Name: name, Dir: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),
 			})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/clockpin"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -84,10 +85,10 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 			layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
 			require.Equal(t, c.host != "no-gpu", ok)
 			if c.want == nil {
-				require.True(t, absent(d, LeaseReport))
+				require.True(t, absent(d, pool.ReportFile))
 				require.NotContains(t, layer, "leases")
 			} else {
-				require.False(t, absent(d, LeaseReport))
+				require.False(t, absent(d, pool.ReportFile))
 				require.Contains(t, layer, " --leases.report=/run/concourse-gpu-leases.json\n")
 				require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 			}
@@ -153,9 +154,9 @@ func TestClocksOfWholeLeasedGPUsAreFixed(t *testing.T) {
 	}{
 		"not wanted":     {"mi210x4", exclusive(), nil, 0},
 		"shared":         {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-bench": true}, nil, 0},
-		"whole":          {"mi210x4", exclusive(), []oci.BenchGPU{{Name: first, Sysfs: clockpin.Devices + "/" + first, Level: clockpin.Standard}}, 4},
+		"whole":          {"mi210x4", exclusive(), []oci.BenchGPU{{Name: first, Dir: clockpin.Devices + "/" + first, Level: clockpin.Standard}}, 4},
 		"NVIDIA's":       {"nvidia-only", map[string]any{"compute-runtime": "cuda", "gpu-sharing": "exclusive"}, nil, 0},
-		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), []oci.BenchGPU{{Name: "0000:0a:00.0", Sysfs: clockpin.Devices + "/0000:0a:00.0", Level: clockpin.Determinism}}, 1},
+		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), []oci.BenchGPU{{Name: "0000:0a:00.0", Dir: clockpin.Devices + "/0000:0a:00.0", Level: clockpin.Determinism}}, 1},
 	} {
 		if name != "not wanted" {
 			c.set["gpu-bench"] = true

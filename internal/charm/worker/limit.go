@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/pool"
 )
 
 // If tasks lease GPUs, the cluster must not send more tasks than there are GPUs. The worker
@@ -92,18 +93,16 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 // eachGPU returns each GPU of the tasks for the web's table of all workers. Nothing is
 // decided from it.
 func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
-	for i, one := range g.All {
+	records := pool.Records{Leases: o.Leases, Service: &o.Quarantine}
+	for _, one := range g.All {
 		if !contains(g.Chosen, one) {
 			continue
 		}
-		name := gpu.Slot(one.PCI, one.Partition)
-		published := relation.PublishedGPU{Index: i, GFX: one.GFX, Model: one.Name}
-		if s := o.Quarantine.Find(name); s != nil && g.Vendor.Has(gpu.Quarantine) {
-			published.Service = string(s.State)
+		record := records.Of(one.Slot, o.Now)
+		if !g.Vendor.Has(gpu.Quarantine) {
+			record.Service = nil // it is not watched
 		}
-		if held, known := o.Leased[name]; known && o.Config.GPU.Sharing == config.Exclusive {
-			published.Leased = &held
-		}
+		published := relation.NewPublishedGPU(record, one.Name)
 		each = append(each, published)
 	}
 	return each

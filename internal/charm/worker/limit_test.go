@@ -9,7 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -35,9 +35,9 @@ func TestEachGPUIsPublishedToTheWeb(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, c.host)
 			at := hosttest.Now.Add(-c.age)
-			report, err := json.Marshal(monitor.LeaseReport{At: at, GPUs: []monitor.LeasedGPU{{Name: slotsOf[0], Held: true}, {Name: slotsOf[1]}}})
+			report, err := json.Marshal(pool.Report{At: at, GPUs: []pool.ReportedLease{{Name: slotsOf[0], Lease: pool.Lease{Held: true}}, {Name: slotsOf[1]}}})
 			require.NoError(t, err)
-			hosttest.Put(t, r, LeaseReport, string(report))
+			hosttest.Put(t, r, pool.ReportFile, string(report))
 			o := observed(t, r, c.set)
 			o.NVIDIA = []string{"0"}
 			o.observeLeases(host.Host{Root: r, Clock: hosttest.Clock{T: hosttest.Now}})

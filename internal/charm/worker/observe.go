@@ -17,6 +17,7 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/gpu/nvidia"
 	"concourse-ci-machine/internal/kube/nodelabels"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -33,9 +34,9 @@ type Observed struct {
 	Known        KnownGPUs           // previous GPUs
 	Quarantine   quarantine.Record
 	TagState     tagState
-	Leased       map[string]bool // by slot: a task leases the GPU; unknown slots are missing
-	Kubelet      bool            // the machine has a kubelet
-	PluginDigest []byte          // changes with the device plugin
+	Leases       *pool.Report // nil if tasks share GPUs, or without a report
+	Kubelet      bool         // the machine has a kubelet
+	PluginDigest []byte       // changes with the device plugin
 	Toolkit      amd.ToolkitState
 
 	NVIDIAToolkit nvidia.State

@@ -52,7 +52,7 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 		return p
 	}
 	for _, chosen := range g.Chosen {
-		one := o.Quarantine.Find(gpu.Slot(chosen.PCI, chosen.Partition))
+		one := o.Quarantine.Find(chosen.Address())
 		if one == nil {
 			continue
 		}
@@ -79,7 +79,7 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 	g.Tagged = slices.DeleteFunc(
 		slices.Clone(g.Chosen),
 		func(chosen gpu.GPU) bool {
-			return slices.Contains(tagged.Excluded, gpu.Slot(chosen.PCI, chosen.Partition))
+			return slices.Contains(tagged.Excluded, chosen.Address())
 		},
 	)
 	if tagged.ChangedAt.IsZero() {
@@ -166,13 +166,13 @@ func (t tagState) update(chosen []gpu.GPU, quarantined []quarantine.GPU, now tim
 		bySlot[g.Name] = g
 	}
 	for _, g := range chosen {
-		if _, is := bySlot[gpu.Slot(g.PCI, g.Partition)]; !is {
+		if _, is := bySlot[g.Address()]; !is {
 			inService[g.GFX] = true
 		}
 	}
 	var excluded []string
 	for _, g := range chosen {
-		slot := gpu.Slot(g.PCI, g.Partition)
+		slot := g.Address()
 		if w, is := bySlot[slot]; is &&
 			(!inService[g.GFX] || slices.Contains(t.Excluded, slot) || now.Sub(*w.OutSince).Abs() >= excludeAfter) {
 			excluded = append(excluded, slot)

@@ -24,7 +24,7 @@ var slotsOf = []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:
 func withheld(o *Observed, gpus ...int) {
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i}, Up: true, State: health.Healthy})
 	}
 	o.Quarantine = quarantine.Decide(quarantine.Record{}, l)
 	l.At = l.At.Add(time.Second)
@@ -167,7 +167,7 @@ func TestGPUWithFailedTasksStaysInServiceWithAWarning(t *testing.T) {
 
 func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 	const a, b, c, other = "0000:03:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"
-	chosen := []gpu.GPU{{PCI: a, GFX: "gfx90a"}, {PCI: b, GFX: "gfx90a"}, {PCI: c, GFX: "gfx90a"}, {PCI: other, GFX: "gfx942"}}
+	chosen := []gpu.GPU{{Slot: gpu.Slot{PCI: a, GFX: "gfx90a"}}, {Slot: gpu.Slot{PCI: b, GFX: "gfx90a"}}, {Slot: gpu.Slot{PCI: c, GFX: "gfx90a"}}, {Slot: gpu.Slot{PCI: other, GFX: "gfx942"}}}
 	long, brief := 10*time.Minute, 9*time.Minute
 	for name, one := range map[string]struct {
 		before string                   // what the tags left out
@@ -198,7 +198,7 @@ func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 			var withheld []quarantine.GPU
 			for name, since := range one.out {
 				at := hosttest.Now.Add(-since)
-				withheld = append(withheld, quarantine.GPU{Name: name, OutSince: &at})
+				withheld = append(withheld, quarantine.GPU{Ref: quarantine.Ref{Name: name}, OutSince: &at})
 			}
 			after := before.update(chosen, withheld, hosttest.Now)
 			require.Equal(t, one.want, strings.Join(after.Excluded, " "))
@@ -219,7 +219,7 @@ func TestFirstHealthCheckEndsBeforeTheTagsChange(t *testing.T) {
 	withheld(&o, 1)
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, Up: true})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i}, Up: true})
 	}
 	for o.Quarantine.Find(slotsOf[1]).State != quarantine.InService {
 		l.At = l.At.Add(6 * time.Second)

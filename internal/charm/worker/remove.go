@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/kube/nodelabels"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -56,7 +57,7 @@ func RemoveAll(o role.Observed, why string) []plan.Resource {
 	rs := append(
 		[]plan.Resource{clockReset{o.CharmDir, why}},
 		resource.AllAbsent(
-			why, concourse.UnitFile, oci.DefaultConfig, LeaseReport, pluginFile, pluginBin,
+			why, concourse.UnitFile, oci.DefaultConfig, pool.ReportFile, pluginFile, pluginBin,
 			nodelabels.File,
 		)...,
 	)

@@ -106,7 +106,7 @@ func cdiNames(g GPUs) (names []string) {
 		}
 		name := strconv.Itoa(i)
 		if one.UniqueID != "" && t.ByID {
-			name = "GPU-" + one.UniqueID
+			name = one.ID()
 		}
 		names = append(names, t.Kind+"="+name)
 	}

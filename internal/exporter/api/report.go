@@ -5,13 +5,14 @@ package api
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/usage"
-	"concourse-ci-machine/internal/pool/clockpin"
-	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool"
 )
 
 // Report is the answer of /api/v1/gpus.
@@ -59,12 +60,20 @@ type Status struct {
 	SocketActivity   *float64 `json:"socket_activity_ratio,omitempty"` // of the whole GPU, if it is divided
 
 	Users []User `json:"users"` // null: unknown
-	Lease *Lease `json:"lease"` // null: not leased, or unknown
-	// Service shows whether tasks get the GPU; null: no decision, or unknown.
-	Service *Service `json:"service"`
+	pool.View
 
 	Explained []health.Explanation `json:"explained,omitempty"`
 	History   *monitor.History     `json:"history,omitempty"`
+}
+
+// Slot returns the GPU that is described.
+func (s Status) Slot() gpu.Slot {
+	id, _ := strings.CutPrefix(s.UUID, "GPU-")
+	if id == s.UUID {
+		id = "" // it is a serial number or an address
+	}
+	return gpu.Slot{Vendor: gpu.Vendor(s.Vendor), Index: s.Index, PCI: s.PCI, Partition: s.Partition, UniqueID: id,
+		GFX: s.GFX}
 }
 
 // Health holds a GPU's judgement; package health has the formula.
@@ -87,30 +96,6 @@ type User struct {
 	Engines   map[string]float64 `json:"engine_seconds"`          // since the container was first seen
 	Busy      map[string]float64 `json:"engine_busy_ratio"`       // between the last two scans; empty after one scan
 	Units     *float64           `json:"compute_units,omitempty"` // with running work
-}
-
-// Lease describes the holder of a GPU.
-type Lease struct {
-	Held      bool       `json:"held"`
-	Kind      lease.Kind `json:"kind,omitempty"` // task, container or pod
-	Container string     `json:"container,omitempty"`
-	Namespace string     `json:"namespace,omitempty"` // of the pod
-	Pod       string     `json:"pod,omitempty"`
-	Since     *time.Time `json:"since,omitempty"`
-	Doubt     string     `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
-	// Clocks is the level of clocks that are fixed for a benchmark, "" without one.
-	Clocks clockpin.Level `json:"clocks,omitempty"`
-}
-
-func leaseOf(l *monitor.LeasedGPU) *Lease {
-	if l == nil {
-		return nil
-	}
-	out := &Lease{l.Held, l.Kind, l.Container, l.Namespace, l.Pod, l.Since, l.Doubt, ""}
-	if l.Clocks != nil {
-		out.Clocks = l.Clocks.Level
-	}
-	return out
 }
 
 // StatusOf returns the GPUs of a snapshot. A partition whose sensors another partition
@@ -137,7 +122,7 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 				Hang: j.Signals()},
 			Explained:      health.Explain(j.Codes()),
 			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI],
-			Users: usersOf(g.Users), Service: serviceOf(g.Service), Lease: leaseOf(g.Lease),
+			Users: usersOf(g.Users), View: g.Record().View(),
 		}
 		if w := whole[d.PCI]; w != nil {
 			division := &w.State.Division

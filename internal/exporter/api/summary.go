@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Heading names the unit and the host of the GPUs.
@@ -44,6 +45,23 @@ func Summary(r Report) string {
 		text, noun = count(all, "partition", "partitions")+" of "+text, "of them "
 	}
 	return text + ": " + strings.Join(parts, ", ") + excludedText(r.GPUs, noun)
+}
+
+// excludedText counts the GPUs that are excluded from new tasks, "" without any. Each partition
+// is leased separately.
+func excludedText(all []Status, noun string) (text string) {
+	counts := map[quarantine.State]int{}
+	for i := range all {
+		if all[i].Excluded() {
+			counts[all[i].Service.State]++
+		}
+	}
+	for _, state := range []quarantine.State{quarantine.Quarantined, quarantine.Proving} {
+		if n := counts[state]; n > 0 {
+			text += fmt.Sprintf("; %d %s%s", n, noun, state)
+		}
+	}
+	return text
 }
 
 // StateOf returns one of States.

@@ -98,5 +98,6 @@ func parseUevent(text string) (reading.Device, bool) {
 	if v["DRIVER"] != "amdgpu" || vendor != "1002" {
 		return reading.Device{}, false
 	}
-	return reading.Device{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"], Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
+	return reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: v["PCI_SLOT_NAME"]},
+		Name: "AMD GPU 1002:" + strings.ToLower(id)}, true
 }

@@ -5,13 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 )
 
 // divided is partition n of a GPU whose table tells of two engines of each of its four
 // partitions.
 func divided(n int, shared bool) GPU {
-	g := GPU{Device: reading.Device{Dir: "/gpu", Partition: n}, Shared: shared}
+	g := GPU{Device: reading.Device{Slot: gpu.Slot{Partition: n}, Dir: "/gpu"}, Shared: shared}
 	if shared {
 		return g
 	}

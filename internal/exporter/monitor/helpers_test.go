@@ -43,7 +43,7 @@ func newMonitor(r host.Root, s Source, o Options) *steered {
 
 // one is a source of a single GPU at dev.
 func one() ([]reading.Device, error) {
-	return []reading.Device{{Vendor: gpu.AMD, PCI: exportertest.PCI, Dir: dev, Own: dev}}, nil
+	return []reading.Device{{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: exportertest.PCI}, Dir: dev, Own: dev}}, nil
 }
 
 // gpu is the GPU of a snapshot that has one.

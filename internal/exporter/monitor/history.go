@@ -42,12 +42,6 @@ func pointOf(g *GPU) (p point) {
 	return p
 }
 
-// recordKey identifies a GPU, even if it does not answer.
-type recordKey struct {
-	pci       string
-	partition int
-}
-
 // ring holds the last points of a GPU.
 type ring struct {
 	points [maxPoints]point
@@ -65,7 +59,7 @@ func (r *ring) add(p point) {
 // histories holds the points of all present GPUs. The zero value is empty.
 type histories struct {
 	mu    sync.Mutex
-	rings map[recordKey]*ring
+	rings map[string]*ring // by gpu.Slot.Address
 	last  time.Time
 }
 
@@ -80,10 +74,10 @@ func (h *histories) add(now time.Time, all []GPU) {
 		missed = max(0, min(missed, maxPoints))
 	}
 	unknown := pointOf(&GPU{})
-	rings := make(map[recordKey]*ring, len(all))
+	rings := make(map[string]*ring, len(all))
 	for i := range all {
 		d := all[i].Device
-		k := recordKey{d.PCI, d.Partition}
+		k := d.Address()
 		r := h.rings[k]
 		if r == nil || r.name != d.Name {
 			r = &ring{name: d.Name}
@@ -102,7 +96,7 @@ func (h *histories) add(now time.Time, all []GPU) {
 func (h *histories) find(d reading.Device) *History {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.rings[recordKey{d.PCI, d.Partition}]
+	r := h.rings[d.Address()]
 	if r == nil || r.name != d.Name {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -13,7 +14,7 @@ import (
 
 // warm is a GPU that tells its temperature alone.
 func warm(name string, degrees float64) GPU {
-	g := GPU{Device: reading.Device{Name: name, PCI: exportertest.PCI}}
+	g := GPU{Device: reading.Device{Slot: gpu.Slot{PCI: exportertest.PCI}, Name: name}}
 	g.State.Temperature = reading.Temperature{Sensor: "edge", Now: reading.Known(degrees)}
 	return g
 }
@@ -73,7 +74,7 @@ func TestMissedReadingsAreGapsInTheHistory(t *testing.T) {
 func TestHistoryHasOnlyPresentGPUs(t *testing.T) {
 	var h histories
 	a := warm("a", 0).Device
-	other := GPU{Device: reading.Device{Name: "b", PCI: "0000:04:00.0", Partition: 1}}
+	other := GPU{Device: reading.Device{Slot: gpu.Slot{PCI: "0000:04:00.0", Partition: 1}, Name: "b"}}
 	require.Nil(t, h.find(a))
 	h.add(hosttest.Now, []GPU{warm("a", 40), other})
 	require.Nil(t, h.find(other.Device), "a partition that shows no readings has no history")

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -37,7 +37,7 @@ type Options struct {
 	UsageContainers int           // containers shown for each GPU
 	UsageReport     string        // path of the file that ReportUsers writes; "": this process scans itself
 
-	Leases  string // path of the LeaseReport; "": the GPUs are not leased
+	Leases  string // path of the pool.Report; "": the GPUs are not leased
 	Service string // path of quarantine's Record; "": GPUs are never quarantined
 	Disk    string // path of a folder on the reported file system; "": none
 	NVIDIA  string // path of the file that nvidiagpu.Watch writes; "": nvidia-smi is not used
@@ -53,11 +53,10 @@ type Snapshot struct {
 	At      time.Time
 	GPUs    []GPU // by index
 	Module  Module
-	Users   *usage.Result      // nil: disabled, or too old
-	Leases  *LeaseReport       // nil: not leased, or no report
-	Service *quarantine.Record // nil: no record
-	Disk    *Disk              // nil: disabled, or missing
+	Users   *usage.Result // nil: disabled, or too old
+	Disk    *Disk         // nil: disabled, or missing
 	Reports []ReadErrors
+	pool.Records
 }
 
 // GPU describes one GPU, or one partition of a GPU.
@@ -74,8 +73,13 @@ type GPU struct {
 	Health  health.Judgement // of the whole GPU, for a partition too
 	Traffic *Traffic
 	Users   []usage.Row
-	Lease   *LeasedGPU
-	Service *quarantine.GPU // nil: not in the record
+	Lease   *pool.ReportedLease // nil: not leased, or unknown
+	Service *quarantine.GPU     // nil: not in the record
+}
+
+// Record returns the records of the GPU.
+func (g *GPU) Record() pool.Record {
+	return pool.Record{Slot: g.Device.Slot, Lease: g.Lease, Service: g.Service}
 }
 
 // ReadErrors counts the readings of a GPU's file without a usable value since the start.
@@ -205,12 +209,10 @@ func (m *Monitor) addContext(s *Snapshot) {
 	s.Disk = readDisk(m.root, m.options.Disk)
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		g.Traffic, g.Lease = m.traffic.find(g.Device), s.Leases.find(g.Device, s.At)
+		record := s.Records.Of(g.Device.Slot, s.At)
+		g.Traffic, g.Lease, g.Service = m.traffic.find(g.Device), record.Lease, record.Service
 		if s.Users != nil {
 			g.Users = s.Users.Of(usageDevice(g.Device))
-		}
-		if s.Service != nil {
-			g.Service = s.Service.Find(gpu.Slot(g.Device.PCI, g.Device.Partition))
 		}
 	}
 	m.mu.Lock()

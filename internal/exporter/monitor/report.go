@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -82,6 +83,14 @@ func (m *Monitor) nvidiaReport() *nvidiagpu.Report {
 		return nil
 	}
 	return m.nvidia.read(m, "nvidia", m.options.NVIDIA)
+}
+
+// readLeases reads the report of the leases for a snapshot.
+func (m *Monitor) readLeases() *pool.Report {
+	if m.options.Leases == "" {
+		return nil
+	}
+	return decodeReport[pool.Report](m, "leases", m.readReport("leases", m.options.Leases))
 }
 
 // readService reads the record of quarantined GPUs for a snapshot. The record is valid at

@@ -35,10 +35,8 @@ func Of(root host.Root, of ...gpu.Vendor) Source {
 				out = append(out, devices...)
 				continue
 			}
-			for i, g := range inv.Of(v) {
-				out = append(out, reading.Device{Vendor: v, Index: i, PCI: g.PCI, Partition: g.Partition,
-					UniqueID: g.UniqueID,
-					Name:     g.Name, GFX: g.GFX, Dir: g.Sysfs, Own: owner(g)})
+			for _, g := range inv.Of(v) {
+				out = append(out, reading.Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: owner(g)})
 			}
 		}
 		return out, nil

@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -73,15 +75,15 @@ func full(n int) (monitor.Snapshot, *filler) {
 	f := &filler{next: 1000, numbers: map[string]float64{}}
 	s := monitor.Snapshot{At: hosttest.Now}
 	for i := range n {
-		g := monitor.GPU{Device: reading.Device{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), Name: "Some GPU", GFX: "gfx942"}, Driver: "6.10.5", Up: true}
+		g := monitor.GPU{Device: reading.Device{Slot: gpu.Slot{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), GFX: "gfx942"}, Name: "Some GPU"}, Driver: "6.10.5", Up: true}
 		f.fill(reflect.ValueOf(&g.State).Elem(), fmt.Sprintf("gpu%d", i))
 		g.State.Identity.UUID, g.State.RuntimePower = fmt.Sprintf("GPU-%016x", i), "active"
 		g.Health = health.Judgement{State: health.Critical, Score: 12.34, Faults: []health.Fault{{Kind: health.Hang}}}
 		g.Socket = g.State.Activity.Graphics
 		g.Traffic = &monitor.Traffic{Received: f.number("received"), Sent: f.number("sent")}
 		since := hosttest.Now.Add(-time.Duration(f.number("since")) * time.Second)
-		g.Lease = &monitor.LeasedGPU{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}
-		g.Service = &quarantine.GPU{Name: "a", State: quarantine.Quarantined, OutSince: &since, Times: 3}
+		g.Lease = &pool.ReportedLease{Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}}
+		g.Service = &quarantine.GPU{Ref: quarantine.Ref{Name: "a"}, State: quarantine.Quarantined, OutSince: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
 			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}},
 			Peak: []usage.Amount{{Name: "vram", Value: f.number("peak")}}}}
@@ -89,10 +91,10 @@ func full(n int) (monitor.Snapshot, *filler) {
 	}
 	s.Module = monitor.Module{Running: "dkms", Selected: "dkms", Same: true}
 	s.Service = &quarantine.Record{At: hosttest.Now.Add(-7 * time.Second), Verdicts: map[quarantine.Verdict]int{quarantine.TaskCaused: 2},
-		FaultyRuns: []quarantine.Run{{Container: "c", Began: hosttest.Now, Verdict: quarantine.TaskCaused, GPUs: []quarantine.Use{{Name: "a", NewFaults: []health.Fault{{Kind: health.Hang}}}}}}}
+		FaultyRuns: []quarantine.Run{{Container: "c", Began: hosttest.Now, Verdict: quarantine.TaskCaused, GPUs: []quarantine.Use{{Ref: quarantine.Ref{Name: "a"}, NewFaults: []health.Fault{{Kind: health.Hang}}}}}}}
 	s.Disk = &monitor.Disk{Size: f.number("disk"), Free: f.number("free")}
 	s.Users = &usage.Result{Took: time.Second}
-	s.Leases = &monitor.LeaseReport{At: hosttest.Now.Add(-time.Second), Counters: monitor.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}
+	s.Leases = &pool.Report{At: hosttest.Now.Add(-time.Second), Counters: pool.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}
 	s.Reports = []monitor.ReadErrors{{GPU: "0", Failure: reading.Failure{File: "gpu_metrics", Errno: "EIO"}, Count: 3}}
 	return s, f
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 )
 
@@ -229,7 +230,7 @@ func TestScrapesAtTheSameTimeDoNotMix(t *testing.T) {
 		n := reading.Known(float64(turn.Add(1)))
 		s := monitor.Snapshot{}
 		for i := range 16 {
-			g := monitor.GPU{Device: reading.Device{Index: i}, Up: true}
+			g := monitor.GPU{Device: reading.Device{Slot: gpu.Slot{Index: i}}, Up: true}
 			g.State.Temperature.Now, g.State.Power.Now = n, n
 			if int(n.Value)%3 == 0 {
 				g.State.Memory.VRAM.Used = n

@@ -63,8 +63,8 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 	var all []*specs.DeviceNode
 	named := map[string]int{}
 	for _, g := range gpus {
-		named[idOf(g)]++
-		named[gpu.Slot(g.PCI, g.Partition)]++
+		named[g.ID()]++
+		named[g.Address()]++
 	}
 	var byID, bySlot []specs.Device
 	for i, g := range gpus {
@@ -76,10 +76,10 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 		edits := specs.ContainerEdits{DeviceNodes: nodes}
 		spec.Devices = append(spec.Devices, specs.Device{Name: strconv.Itoa(i), ContainerEdits: edits})
 		// A name that two GPUs claim is left out.
-		if id := idOf(g); g.UniqueID != "" && named[id] == 1 {
+		if id := g.ID(); id != "" && named[id] == 1 {
 			byID = append(byID, specs.Device{Name: id, ContainerEdits: edits})
 		}
-		if slot := gpu.Slot(g.PCI, g.Partition); g.PCI != "" && named[slot] == 1 {
+		if slot := g.Address(); g.PCI != "" && named[slot] == 1 {
 			bySlot = append(bySlot, specs.Device{Name: slot, ContainerEdits: edits})
 		}
 		all = append(all, nodes...)
@@ -107,8 +107,6 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 	}
 	return spec, left, nil
 }
-
-func idOf(g gpu.GPU) string { return "GPU-" + g.UniqueID }
 
 // nodesOf returns the nodes of one GPU, or the reason why one is missing.
 func nodesOf(g gpu.GPU) (nodes []*specs.DeviceNode, reason string) {

@@ -27,9 +27,7 @@ func device(path string, major, minor uint32) host.Node {
 
 func card(n int) gpu.GPU {
 	c := device(fmt.Sprintf("/dev/dri/card%d", n), 226, uint32(n))
-	return gpu.GPU{Vendor: gpu.AMD, PCI: fmt.Sprintf("0000:%02x:00.0", 3+n), Card: &c,
-		Render:   device(fmt.Sprintf("/dev/dri/renderD%d", 128+n), 226, uint32(128+n)),
-		UniqueID: fmt.Sprintf("%016x", uint64(0xa1b2c3d4e5f60000)+uint64(n))}
+	return gpu.GPU{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: fmt.Sprintf("0000:%02x:00.0", 3+n), UniqueID: fmt.Sprintf("%016x", uint64(0xa1b2c3d4e5f60000)+uint64(n))}, Card: &c, Render: device(fmt.Sprintf("/dev/dri/renderD%d", 128+n), 226, uint32(128+n))}
 }
 
 func kfd() gpu.KFD { return gpu.KFD{State: gpu.KFDPresent, Node: device("/dev/kfd", 235, 0)} }

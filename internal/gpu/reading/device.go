@@ -7,17 +7,12 @@ import (
 	"concourse-ci-machine/internal/gpu"
 )
 
-// Device describes one GPU, or one partition of a GPU.
+// Device is one GPU, or one partition of a GPU, with the folders that its values are in.
 type Device struct {
-	Vendor    gpu.Vendor
-	Index     int    // index in the stable order, from 0
-	PCI       string // "0000:03:00.0"; partitions have their parent's address
-	Partition int    // 0 for a whole GPU or the first partition
-	UniqueID  string // 16 hex digits, or ""
-	Name      string
-	GFX       string // "gfx1100", "" if unknown
-	Dir       string // machine path of the PCI device's directory in sysfs
-	Own       string // the same, or the directory of the partition's own device; "" without one
+	gpu.Slot
+	Name string
+	Dir  string // machine path of the PCI device's directory in sysfs
+	Own  string // the same, or the directory of the partition's own device; "" without one
 }
 
 // Identity holds the values that do not change while the driver is loaded. The driver keeps
@@ -39,7 +34,7 @@ type Identity struct {
 func UUID(d Device, serial string) string {
 	switch {
 	case d.UniqueID != "":
-		return "GPU-" + d.UniqueID
+		return d.ID()
 	case d.Partition > 0:
 		return fmt.Sprintf("%s/%d", d.PCI, d.Partition)
 	case serial != "":

@@ -17,7 +17,7 @@ func (p *plugin) pluginOptions() *v1beta1.DevicePluginOptions {
 // find returns the indexes of devices.
 func (m machine) find(ids []string) (found []int, err error) {
 	for _, id := range ids {
-		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id == id })
+		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id() == id })
 		if i < 0 {
 			return nil, fmt.Errorf("cannot give GPU %s to a pod: this machine has no such GPU now", id)
 		}
@@ -130,7 +130,7 @@ func (p *plugin) prefer(r *v1beta1.PreferredAllocationRequest) (*v1beta1.Preferr
 		}
 		one := &v1beta1.ContainerPreferredAllocationResponse{}
 		for _, i := range p.seen.leases.Prefer(free, must, n) {
-			one.DeviceIDs = append(one.DeviceIDs, p.seen.devices[i].id)
+			one.DeviceIDs = append(one.DeviceIDs, p.seen.devices[i].id())
 		}
 		a.ContainerResponses = append(a.ContainerResponses, one)
 	}

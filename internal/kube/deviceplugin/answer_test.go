@@ -10,6 +10,7 @@ import (
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -26,8 +27,8 @@ func describe(t *testing.T, r host.Root) {
 
 func TestAnswer(t *testing.T) {
 	two := []device{
-		{id: "a", label: "GPU 0", cdi: "amd.com/gpu=0", nodes: []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0"}},
-		{id: "b", label: "GPU 1", nodes: []string{"/dev/kfd", "/dev/dri/renderD129"}},
+		{Slot: gpu.Slot{PCI: "a"}, cdi: "amd.com/gpu=0", nodes: []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0"}},
+		{Slot: gpu.Slot{PCI: "b", Index: 1}, nodes: []string{"/dev/kfd", "/dev/dri/renderD129"}},
 	}
 	for _, c := range []struct {
 		how     string
@@ -40,7 +41,7 @@ func TestAnswer(t *testing.T) {
 		{auto, two, []string{"amd.com/gpu=0"}, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0", "/dev/dri/renderD129"}, ""},
 		{byNode, two[:1], nil, two[0].nodes, ""},
 		{byCDIName, two[:1], []string{"amd.com/gpu=0"}, nil, ""},
-		{byCDIName, two, nil, nil, "cannot give GPU 1 to a pod by its CDI name: it is not in /etc/cdi/amd.json"},
+		{byCDIName, two, nil, nil, "cannot give GPU 1 (b) to a pod by its CDI name: it is not in /etc/cdi/amd.json"},
 	} {
 		r, err := answer(c.how, c.devices)
 		if c.err != "" {

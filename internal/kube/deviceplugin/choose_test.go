@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -20,7 +21,7 @@ import (
 func TestPreferredGPUsAreChosenAsLeasesDo(t *testing.T) {
 	p := newPlugin(options{}, nil)
 	for _, id := range []string{"a", "b", "c", "d"} {
-		p.seen.devices = append(p.seen.devices, device{id: id})
+		p.seen.devices = append(p.seen.devices, device{Slot: gpu.Slot{PCI: id}})
 		p.seen.leases.GPUs = append(p.seen.leases.GPUs, id)
 	}
 	const xgmi = lease.LinkXGMI // b with c, a with d

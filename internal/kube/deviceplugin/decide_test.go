@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/lease"
 )
 
@@ -97,7 +98,7 @@ func TestReconcileConverges(t *testing.T) {
 }
 
 func TestNamesOfResources(t *testing.T) {
-	dev := func(id, style string) device { return device{id: id, style: style} }
+	dev := func(id, style string) device { return device{Slot: gpu.Slot{PCI: id}, style: style} }
 	whole := []device{dev("a", ""), dev("b", "")}
 	cpx := []device{dev("a", "cpx_nps4"), dev("a-1", "cpx_nps4")}
 	both := append(append([]device{dev("c", "spx_nps1")}, cpx...), whole[1])

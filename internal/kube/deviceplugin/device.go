@@ -17,12 +17,12 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu"
 )
 
 // device describes one GPU, or one partition, as the kubelet sees it.
 type device struct {
-	id    string   // for the kubelet and the lease: see gpu.Slot
-	label string   // its name in texts for people
+	gpu.Slot
 	nodes []string // paths, /dev/kfd first
 	cdi   string   // its name in the machine's CDI spec; "" if it has none
 	numa  int      // NUMA node; -1 if not known
@@ -32,6 +32,12 @@ type device struct {
 	holder    string // the task or container that leases it; "" for none
 }
 
+// id returns the device's name for the kubelet and the lease.
+func (d device) id() string { return d.Address() }
+
+// label returns the device's name in texts for people.
+func (d device) label() string { return fmt.Sprintf("GPU %d (%s)", d.Index, d.Address()) }
+
 // listed returns the devices for the kubelet.
 func listed(devices []device) []*v1beta1.Device {
 	list := []*v1beta1.Device{}
@@ -39,7 +45,7 @@ func listed(devices []device) []*v1beta1.Device {
 		if d.holder != "" {
 			continue
 		}
-		one := &v1beta1.Device{ID: d.id, Health: v1beta1.Healthy}
+		one := &v1beta1.Device{ID: d.id(), Health: v1beta1.Healthy}
 		if d.exclusion != "" {
 			one.Health = v1beta1.Unhealthy
 		}
@@ -84,7 +90,7 @@ func answer(how string, devices []device) (*v1beta1.ContainerAllocateResponse, e
 		}
 		if how == byCDIName && d.cdi == "" {
 			return nil, fmt.Errorf("cannot give %s to a pod by its CDI name: it is not in %s; dispatch cdi "+
-				"generate --output %[2]s describes it", d.label, wellknown.AMDSpec)
+				"generate --output %[2]s describes it", d.label(), wellknown.AMDSpec)
 		}
 		if how == byCDIName {
 			continue

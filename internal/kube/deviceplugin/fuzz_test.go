@@ -15,7 +15,7 @@ func offeredOf(t *testing.T, unit *oci.Config) (ids []string) {
 	inv, err := gpu.Discover(hosttest.ManyGPUs(t, 3))
 	require.NoError(t, err)
 	for _, g := range offered(inv.Of(gpu.AMD), unit) {
-		ids = append(ids, gpu.Slot(g.PCI, g.Partition))
+		ids = append(ids, g.Address())
 	}
 	return ids
 }
@@ -26,7 +26,7 @@ func FuzzNotes(f *testing.F) {
 	f.Add([]byte(`{"Data":{"PodDeviceEntries":null},"Checksum":1}`))
 	f.Add([]byte(`{"Data":null}`))
 	f.Add([]byte(`{"PodDeviceEntries":[{"DeviceIDs":["a"]}]}`))
-	m := machine{devices: []device{{id: gpu0}, {id: gpu1}}}
+	m := machine{devices: []device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		notes, err := decodeNotes(data)
 		require.True(t, err != nil || notes != nil)

@@ -114,7 +114,7 @@ func (m machine) hold(gpus []int) error {
 	}
 	for _, i := range gpus {
 		if why := m.devices[i].exclusion; why != "" {
-			return errors.New(m.devices[i].label + " " + why)
+			return errors.New(m.devices[i].label() + " " + why)
 		}
 	}
 	return nil

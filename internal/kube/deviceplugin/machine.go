@@ -55,21 +55,19 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	described := cdiNames(r, vendor.Traits().Spec)
 	for _, g := range gpus {
 		d := deviceOf(r, g, inv.KFD)
-		d.label = fmt.Sprintf("GPU %d (%s)",
-			slices.IndexFunc(all, func(a gpu.GPU) bool { return a.Render.Path == g.Render.Path }), d.id)
 		d.cdi = described[keyOf(g.Render.Path, g.Render.Major, g.Render.Minor)]
-		if why := out[d.id]; why != "" {
+		if why := out[d.id()]; why != "" {
 			d.exclusion = why
 		}
 		m.devices = append(m.devices, d)
-		m.leases.GPUs = append(m.leases.GPUs, d.id)
+		m.leases.GPUs = append(m.leases.GPUs, d.id())
 	}
 	m.leases.Links = weights(gpu.ReadLinks(r, gpus))
 	if unit != nil && unit.Leases != nil {
 		m.leases.Dir, m.leases.Euid = r.Path(cmp.Or(unit.Leases.Dir, lease.DefaultDir)), uint32(os.Geteuid())
 		m.leases.Now, m.leases.Proc, m.leases.Cgroup = now, r.Path("/proc"), r.Path("/sys/fs/cgroup")
 	}
-	m.leases.Label = func(i int) string { return m.devices[i].label }
+	m.leases.Label = func(i int) string { return m.devices[i].label() }
 	return m, m.readLeases()
 }
 
@@ -94,10 +92,10 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 	if unit == nil {
 		return all
 	}
-	for i, g := range all {
+	for _, g := range all {
 		kind := g.Vendor.Traits().Kind
 		is := func(name string) bool {
-			return name == kind+"="+strconv.Itoa(i) || g.UniqueID != "" && name == kind+"=GPU-"+g.UniqueID
+			return name == kind+"="+strconv.Itoa(g.Index) || g.ID() != "" && name == kind+"="+g.ID()
 		}
 		if slices.ContainsFunc(unit.Devices, is) {
 			of = append(of, g)
@@ -107,12 +105,9 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 }
 
 func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
-	d := device{id: gpu.Slot(g.PCI, g.Partition), nodes: []string{kfd.Node.Path, g.Render.Path}, numa: -1}
+	d := device{Slot: g.Slot, nodes: append([]string{kfd.Node.Path}, g.Nodes.Paths()...), numa: -1}
 	if !kfd.Usable() {
 		d.exclusion = "can't compute: " + kfd.Text()
-	}
-	if g.Card != nil {
-		d.nodes = append(d.nodes, g.Card.Path)
 	}
 	text, _ := r.ReadText(path.Join(g.Sysfs, "numa_node")) // "" is no number
 	if n, err := strconv.Atoi(text); err == nil {

@@ -99,7 +99,7 @@ func (p *plugin) look() []device {
 	}
 	p.report("GPUs", err)
 	for _, d := range p.seen.devices {
-		p.logChange(d.id, d.label+" ", d.state())
+		p.logChange(d.id(), d.label()+" ", d.state())
 	}
 	return slices.Clone(p.seen.devices)
 }

@@ -47,7 +47,7 @@ func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string 
 // indexesOf returns the indexes of the devices that this machine has.
 func (m machine) indexesOf(resource string, ids []string) (known []int) {
 	for _, id := range ids {
-		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id == id })
+		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id() == id })
 		if i >= 0 && isOurs(resource) {
 			known = append(known, i)
 		}

@@ -57,7 +57,7 @@ func taskTakes(t *testing.T, p *plugin, gpu int) (end func()) {
 func withhold(t *testing.T, r host.Root, name string) {
 	t.Helper()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	require.NoError(t, quarantine.Write(r, quarantine.Record{GPUs: []quarantine.GPU{{Name: name, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHand, Since: at, OutSince: &at, Reason: "a fan"}}}))
+	require.NoError(t, quarantine.Write(r, quarantine.Record{GPUs: []quarantine.GPU{{Ref: quarantine.Ref{Name: name}, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHand, Since: at, OutSince: &at, Reason: "a fan"}}}))
 }
 
 func pod(namespace, name, container, resource string, ids ...string) *podresources.PodResources {

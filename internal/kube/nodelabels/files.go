@@ -35,7 +35,7 @@ func Read(r host.Root, gpus []gpu.GPU) Machine {
 }
 
 func read(r host.Root, g gpu.GPU) GPU {
-	of := GPU{Slot: gpu.Slot(g.PCI, g.Partition), Family: family(g.GFX, g.DeviceID),
+	of := GPU{Slot: g.Slot, Family: family(g.GFX, g.DeviceID),
 		DeviceID: fmt.Sprintf("%04x", g.DeviceID), ProductName: g.Name, Style: gpu.Style(r, g)}
 	var vram uint64
 	if g.KFDNode >= 0 {

@@ -5,6 +5,7 @@
 package nodelabels
 
 import (
+	"concourse-ci-machine/internal/gpu"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ type Machine struct {
 
 // GPU describes one GPU. Unknown values are "".
 type GPU struct {
-	Slot        string // see gpu.Slot
+	gpu.Slot
 	Family      string // as AMD's labeller abbreviates it, "AI"
 	DeviceID    string // "74a1"
 	ProductName string // "AMD Instinct MI300X OAM"

@@ -25,7 +25,7 @@ func Spec(specs []*cdispec.Spec, devices []cdispec.Device) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range append([]string{strconv.Itoa(i)}, g.IDs...) {
+		for _, name := range append([]string{strconv.Itoa(i)}, g.IDs()...) {
 			out = append(appendDevice(out, name, own.Nodes), ',')
 		}
 	}

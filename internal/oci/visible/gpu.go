@@ -13,17 +13,18 @@ import (
 	"concourse-ci-machine/internal/gpu/cdispec"
 )
 
-// unitGPU describes one GPU that the unit gives to tasks, with all its names.
-type unitGPU struct {
+// GPU is one GPU that the unit gives to tasks, as its CDI spec describes it.
+type GPU struct {
 	cdispec.Device          // under the first of the names
 	names          []string // in the spec: its index, GPU-<id>, its PCI slot
 	pci            string   // "" if not known
 	nodes          []string // its device nodes, which identify it
 }
 
-// unitGPUs returns the single GPUs of the unit's devices. A spec describes each GPU under
-// several names, and all of them under "all". Names with the same device nodes are one GPU.
-func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, err error) {
+// SingleGPUs returns the single GPUs of devices, each once, in the order of their spec. A
+// spec describes each GPU under several names, and all of them under "all". Names with the
+// same device nodes are one GPU.
+func SingleGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []GPU, err error) {
 	allowedNodes := make([][]string, len(allowed))
 	for i, a := range allowed {
 		if allowedNodes[i], err = a.Nodes(); err != nil {
@@ -52,9 +53,9 @@ func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, 
 			if !permitted {
 				continue
 			}
-			same := slices.IndexFunc(gpus, func(g unitGPU) bool { return g.Spec == s && slices.Equal(g.nodes, nodes) })
+			same := slices.IndexFunc(gpus, func(g GPU) bool { return g.Spec == s && slices.Equal(g.nodes, nodes) })
 			if same < 0 {
-				gpus = append(gpus, unitGPU{Device: d, names: []string{d.Name}, pci: d.PCI, nodes: nodes})
+				gpus = append(gpus, GPU{Device: d, names: []string{d.Name}, pci: d.PCI, nodes: nodes})
 				continue
 			}
 			gpus[same].names = append(gpus[same].names, d.Name)
@@ -67,7 +68,7 @@ func unitGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []unitGPU, 
 }
 
 // String formats the GPU for messages: "0 (GPU-1a2b, 0000:03:00.0)".
-func (g unitGPU) String() string {
+func (g GPU) String() string {
 	others := slices.Clone(g.names[1:])
 	if g.pci != "" && !slices.ContainsFunc(g.names, func(n string) bool { return wellknown.PCIOf(n) != "" }) {
 		others = append(others, g.pci)
@@ -79,7 +80,7 @@ func (g unitGPU) String() string {
 }
 
 // index returns the GPU's number. A GPU without a number is in no range.
-func (g unitGPU) index() (uint64, bool) {
+func (g GPU) index() (uint64, bool) {
 	for _, name := range g.names {
 		if n, err := strconv.ParseUint(name, 10, 32); err == nil {
 			return n, true
@@ -90,30 +91,11 @@ func (g unitGPU) index() (uint64, bool) {
 
 // Label formats a device for tasks: its index on the unit, and its other names.
 func Label(specs []*cdispec.Spec, d cdispec.Device) string {
-	if gpus, err := unitGPUs(specs, []cdispec.Device{d}); err == nil && len(gpus) == 1 {
+	if gpus, err := SingleGPUs(specs, []cdispec.Device{d}); err == nil && len(gpus) == 1 {
 		return gpus[0].String()
 	}
 	return d.Name
 }
 
-// GPU describes a GPU that a container gets.
-type GPU struct {
-	cdispec.Device
-	// IDs lists its names in the spec other than the index, such as GPU-<unique id>.
-	IDs []string
-}
-
-// SingleGPUs returns the single GPUs of devices, each once, in the order of their spec.
-func SingleGPUs(specs []*cdispec.Spec, devices []cdispec.Device) ([]GPU, error) {
-	of, err := unitGPUs(specs, devices)
-	gpus := make([]GPU, len(of))
-	for i, g := range of {
-		gpus[i].Device = g.Device
-		for _, name := range g.names {
-			if !isDecimal(name) {
-				gpus[i].IDs = append(gpus[i].IDs, name)
-			}
-		}
-	}
-	return gpus, err
-}
+// IDs returns its names in the spec other than the index, such as GPU-<unique id>.
+func (g GPU) IDs() []string { return slices.DeleteFunc(slices.Clone(g.names), isDecimal) }

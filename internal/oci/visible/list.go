@@ -25,7 +25,7 @@ const maxVisible = 4096
 //
 // Case, spaces around entries and repeated GPUs do not matter. The work grows with the text
 // and the GPUs, never with a number in the text.
-func pickList(gpus []unitGPU, value string) (picked []bool, err error) {
+func pickList(gpus []GPU, value string) (picked []bool, err error) {
 	if len(value) > maxVisible {
 		return nil, fmt.Errorf("it has %d characters, more than %d", len(value), maxVisible)
 	}
@@ -62,7 +62,7 @@ var (
 		"PCI address")
 )
 
-func pick(gpus []unitGPU, picked []bool, entry string) error {
+func pick(gpus []GPU, picked []bool, entry string) error {
 	switch entry {
 	case "":
 		return errors.New("is an empty entry")
@@ -103,12 +103,12 @@ func pick(gpus []unitGPU, picked []bool, entry string) error {
 func isDecimal(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // hasID reports whether one of the names is a unique id.
-func (g unitGPU) hasID() bool {
+func (g GPU) hasID() bool {
 	return slices.ContainsFunc(g.names, func(n string) bool { return strings.HasPrefix(n, "GPU-") })
 }
 
 // matches reports whether an entry, in small letters, names the GPU.
-func (g unitGPU) matches(entry string) bool {
+func (g GPU) matches(entry string) bool {
 	id, hex := strings.CutPrefix(entry, "0x")
 	hex = hex || isUniqueID(entry)
 	for _, name := range g.names {
@@ -146,7 +146,7 @@ func fullPCI(s string) string {
 }
 
 // pickRange picks the GPUs with an index in the range. All indexes of the range must exist.
-func pickRange(gpus []unitGPU, picked []bool, from, to string) error {
+func pickRange(gpus []GPU, picked []bool, from, to string) error {
 	a, errA := strconv.ParseUint(from, 10, 32)
 	b, errB := strconv.ParseUint(to, 10, 32)
 	switch {
@@ -170,7 +170,7 @@ func pickRange(gpus []unitGPU, picked []bool, from, to string) error {
 
 // narrow returns the GPUs that all of the variables allow. narrowed is false if the task
 // sets none of them, or all of them to all.
-func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []string) (own []unitGPU,
+func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []string) (own []GPU,
 	narrowed bool, err error) {
 	for _, name := range variables {
 		value, set := edits.Lookup(env, name)
@@ -178,7 +178,7 @@ func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []st
 		if !set || strings.EqualFold(strings.TrimSpace(short), "all") {
 			continue
 		}
-		gpus, err := unitGPUs(specs, allowed)
+		gpus, err := SingleGPUs(specs, allowed)
 		if err != nil {
 			return nil, false, err
 		}
@@ -190,9 +190,9 @@ func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []st
 			return nil, false, fmt.Errorf("cannot give the task the GPUs of %s=%s: %w; there are: %s", name,
 				shorten(value), err, joinGPUs(gpus))
 		}
-		var both []unitGPU
+		var both []GPU
 		for i, g := range gpus {
-			earlier := func(o unitGPU) bool { return o.Spec == g.Spec && o.Name == g.Name }
+			earlier := func(o GPU) bool { return o.Spec == g.Spec && o.Name == g.Name }
 			if picked[i] && (!narrowed || slices.ContainsFunc(own, earlier)) {
 				both = append(both, g)
 			}
@@ -218,7 +218,7 @@ func withoutKind(specs []*cdispec.Spec, value string) string {
 	return strings.Join(entries, ",")
 }
 
-func joinGPUs(gpus []unitGPU) string {
+func joinGPUs(gpus []GPU) string {
 	texts := []string{}
 	for _, g := range gpus {
 		texts = append(texts, g.String())
@@ -231,7 +231,7 @@ func joinGPUs(gpus []unitGPU) string {
 
 // unquotedHexID finds the GPU with a unique id that YAML reads as this number if a pipeline
 // has it in hex without quotes. It returns "" if no GPU has such an id.
-func unquotedHexID(gpus []unitGPU, entry string) string {
+func unquotedHexID(gpus []GPU, entry string) string {
 	for _, g := range gpus {
 		for _, name := range g.names {
 			hex, ok := strings.CutPrefix(strings.ToLower(name), "gpu-")

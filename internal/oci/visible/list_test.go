@@ -153,7 +153,7 @@ func TestWorkDoesNotGrowWithANumber(t *testing.T) {
 	specs := []*cdispec.Spec{s}
 	devices, err := cdispec.Find(specs, unitAll)
 	require.NoError(t, err)
-	gpus, err := unitGPUs(specs, devices)
+	gpus, err := SingleGPUs(specs, devices)
 	require.NoError(t, err)
 	work := func(value string) float64 {
 		return testing.AllocsPerRun(10, func() {

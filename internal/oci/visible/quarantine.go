@@ -2,7 +2,6 @@ package visible
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -10,28 +9,22 @@ import (
 	"concourse-ci-machine/internal/pool/lease"
 )
 
-// QuarantinedGPU describes a GPU that no new container gets.
-type QuarantinedGPU struct {
-	Nodes  []string // that only this GPU has
-	Reason string   // follows its name: "is withheld since ..."
-}
-
-// quarantineReason returns why no task gets the GPU with these nodes, and "" if tasks may
-// get it.
-func quarantineReason(quarantined []QuarantinedGPU, nodes []string) string {
-	for _, w := range quarantined {
-		if slices.ContainsFunc(w.Nodes, func(n string) bool { return slices.Contains(nodes, n) }) {
-			return w.Reason
+// QuarantineReason returns why no task gets the GPU with these nodes, and "" if tasks may
+// get it. quarantined has the reasons by device node.
+func QuarantineReason(quarantined map[string]string, nodes []string) string {
+	for _, n := range nodes {
+		if reason := quarantined[n]; reason != "" {
+			return reason
 		}
 	}
 	return ""
 }
 
 // splitQuarantined returns the usable GPUs and a text about the others.
-func splitQuarantined(gpus []unitGPU, quarantined []QuarantinedGPU) (usable []unitGPU, others string) {
+func splitQuarantined(gpus []GPU, quarantined map[string]string) (usable []GPU, others string) {
 	var texts []string
 	for _, g := range gpus {
-		reason := quarantineReason(quarantined, g.nodes)
+		reason := QuarantineReason(quarantined, g.nodes)
 		if reason == "" {
 			usable = append(usable, g)
 			continue

@@ -40,9 +40,10 @@ func readCount(env []string) (count int, set bool, err error) {
 // SelectShared returns the unit's devices for a task that shares them with others: all of
 // them, or the devices that it names. GPU_COUNT limits the task to the first of them, so
 // that a task sees as many GPUs as it requests whether GPUs are leased or not. Quarantined
-// GPUs are left out. A task that names one or needs it is refused.
+// GPUs are left out, by the reasons of their device nodes: "is withheld since ...". A task
+// that names one or needs it is refused.
 func SelectShared(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []string,
-	quarantined []QuarantinedGPU) (own []cdispec.Device, err error) {
+	quarantined map[string]string) (own []cdispec.Device, err error) {
 	gpus, narrowed, err := narrow(specs, devices, variables, env)
 	if err != nil || narrowed && len(gpus) == 0 {
 		return nil, err
@@ -61,7 +62,7 @@ func SelectShared(specs []*cdispec.Spec, devices []cdispec.Device, variables, en
 	scope := "the task names"
 	if !narrowed {
 		scope = "this unit gives"
-		if gpus, err = unitGPUs(specs, devices); err != nil {
+		if gpus, err = SingleGPUs(specs, devices); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +94,7 @@ func SelectShared(specs []*cdispec.Spec, devices []cdispec.Device, variables, en
 // is. Images often set AMD_VISIBLE_DEVICES=all: this is not a list, and the task gets one
 // GPU. GPU_COUNT=all requests all that are not quarantined.
 func SelectLeased(specs []*cdispec.Spec, devices []cdispec.Device, variables, env []string,
-	quarantined []QuarantinedGPU) (w lease.Want, err error) {
+	quarantined map[string]string) (w lease.Want, err error) {
 	nodes, err := distinctNodes(devices)
 	if err != nil {
 		return w, err
@@ -103,7 +104,7 @@ func SelectLeased(specs []*cdispec.Spec, devices []cdispec.Device, variables, en
 		return w, err
 	}
 	for i := range devices {
-		if why := quarantineReason(quarantined, nodes[i]); why != "" {
+		if why := QuarantineReason(quarantined, nodes[i]); why != "" {
 			w.Excluded = append(w.Excluded, lease.Excluded{GPU: i, Reason: why})
 		}
 	}
@@ -111,7 +112,7 @@ func SelectLeased(specs []*cdispec.Spec, devices []cdispec.Device, variables, en
 	if narrowed {
 		w.Of = []int{}
 		for i, d := range devices {
-			if slices.ContainsFunc(own, func(g unitGPU) bool {
+			if slices.ContainsFunc(own, func(g GPU) bool {
 				return g.Spec == d.Spec &&
 					slices.Equal(g.nodes, nodes[i])
 			}) {

@@ -43,9 +43,9 @@ type Pins struct {
 
 // Card describes how a GPU is pinned.
 type Card struct {
-	Name  string // of its lease
-	Dir   string // of its PCI device in sysfs
-	Level Level
+	Name  string `json:"name"`  // of its lease
+	Dir   string `json:"sysfs"` // of its PCI device in sysfs, absolute
+	Level Level  `json:"level"`
 }
 
 // Task identifies the task that a GPU is pinned for.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 )
 
@@ -31,10 +32,8 @@ const (
 
 // Reading describes one GPU as the exporter reports it.
 type Reading struct {
-	Name   string // see gpu.Slot
-	Index  int
-	GFX    string // "" if KFD does not list it
-	Up     bool   // it answered, or sleeps
+	gpu.Slot
+	Up     bool // it answered, or sleeps
 	State  health.State
 	Faults []health.Fault
 	// Memory and Total are bytes of the GPU's own memory, used and installed. They are nil
@@ -113,9 +112,9 @@ func (r *Record) updateGPUs(l Look) {
 	}
 	var now []GPU
 	for _, s := range l.GPUs {
-		known := r.Find(s.Name)
+		known := r.Find(s.Address())
 		if known == nil {
-			known = &GPU{Name: s.Name, State: InService, Since: l.At, Reason: "seen first"}
+			known = &GPU{Ref: Ref{Name: s.Address()}, State: InService, Since: l.At, Reason: "seen first"}
 		}
 		g := *known
 		g.updateMemory(s, l)
@@ -133,9 +132,9 @@ func (r *Record) updateGPUs(l Look) {
 		now = append(now, g)
 	}
 	for _, g := range r.GPUs {
-		here := func(s Reading) bool { return s.Name == g.Name }
+		here := func(s Reading) bool { return s.Address() == g.Name }
 		// Partitions disappear when a GPU is partitioned differently, which is not a fault.
-		board := func(s Reading) bool { return boardOf(s.Name) == boardOf(g.Name) }
+		board := func(s Reading) bool { return boardOf(s.Address()) == boardOf(g.Name) }
 		if slices.ContainsFunc(l.GPUs, here) || slices.ContainsFunc(l.GPUs, board) {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -24,7 +25,7 @@ var names = []string{"0000:03:00.0", "0000:43:00.0", "0000:83:00.0"}
 
 // sign is a GPU as one letter tells of it.
 func sign(i int, letter byte) (s Reading, here bool) {
-	s = Reading{Name: names[i], Index: i, GFX: "gfx90a", Up: true, State: health.Healthy}
+	s = Reading{Slot: gpu.Slot{PCI: names[i], Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy}
 	critical := func(faults ...health.Fault) { s.State, s.Faults = health.Critical, faults }
 	switch letter {
 	case '.':
@@ -230,7 +231,9 @@ func TestEachGateQuarantinesAtOnce(t *testing.T) {
 
 // A GPU that is divided anew has other partitions, and none is gone for that.
 func TestRemovedPartitionsAreNotAFault(t *testing.T) {
-	part := func(name string) Reading { return Reading{Name: name, Up: true, State: health.Healthy, GFX: "gfx942"} }
+	part := func(name string) Reading {
+		return Reading{Slot: gpu.Slot{PCI: name, GFX: "gfx942"}, Up: true, State: health.Healthy}
+	}
 	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{part("0000:03:00.0"), part("0000:03:00.0-1"), part("0000:43:00.0")}})
 	require.Len(t, r.GPUs, 3)
 	r = Decide(r, Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Reading{part("0000:03:00.0"), part("0000:43:00.0")}})

@@ -27,10 +27,10 @@ func (g *GPU) updateMemory(s Reading, l Look) {
 	if s.Memory == nil || s.Total == nil || l.TasksUnknown {
 		return
 	}
-	had := g.Busy || g.DirtySince != nil || l.Holders[s.Name] != g.Holder && g.Holder != ""
-	g.Busy = l.proofOf(s.Name).Running ||
-		slices.ContainsFunc(l.Tasks, func(t Task) bool { return slices.Contains(t.GPUs, s.Name) })
-	g.Holder, g.Slack = l.Holders[s.Name], slack(*s.Total)
+	had := g.Busy || g.DirtySince != nil || l.Holders[s.Address()] != g.Holder && g.Holder != ""
+	g.Busy = l.proofOf(s.Address()).Running ||
+		slices.ContainsFunc(l.Tasks, func(t Task) bool { return slices.Contains(t.GPUs, s.Address()) })
+	g.Holder, g.Slack = l.Holders[s.Address()], slack(*s.Total)
 	switch {
 	case g.Busy:
 		g.DirtySince = nil
@@ -68,7 +68,7 @@ func (g *GPU) MaxIdleMemory() (uint64, bool) {
 // A task can pass an open node through a socket, and the receiver keeps it after the lease
 // has ended. Containers of other engines may monitor GPUs, so Open has none of them.
 func (s Reading) openElsewhere(l Look) string {
-	holder, leased := l.Holders[s.Name]
+	holder, leased := l.Holders[s.Address()]
 	if !leased {
 		return ""
 	}

@@ -91,9 +91,9 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 				l.GPUs = append(l.GPUs, s)
 			}
 			if bad := !here || s.State == health.Critical || !s.Up || s.GFX == ""; bad {
-				delete(since, s.Name)
-			} else if _, ok := since[s.Name]; !ok {
-				since[s.Name] = at
+				delete(since, s.PCI)
+			} else if _, ok := since[s.PCI]; !ok {
+				since[s.PCI] = at
 			}
 		}
 		if l.Unknown == "" && len(l.GPUs) == 0 {

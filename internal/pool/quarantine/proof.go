@@ -69,7 +69,7 @@ func (l Look) proofOf(name string) (p Proof) {
 
 // isOpen reports whether a task has the GPU open.
 func (l Look) isOpen(name string) bool {
-	return slices.ContainsFunc(l.GPUs, func(s Reading) bool { return s.Name == name && len(s.Users) > 0 })
+	return slices.ContainsFunc(l.GPUs, func(s Reading) bool { return s.Address() == name && len(s.Users) > 0 })
 }
 
 // awaitProof requires a health check after the probation. A passed check is accepted only

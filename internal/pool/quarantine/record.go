@@ -59,11 +59,16 @@ type Record struct {
 	Verdicts   map[Verdict]int `json:"verdicts,omitempty"`
 }
 
+// Ref names a GPU in a record. A missing GPU keeps the number with which it was seen last.
+type Ref struct {
+	Name  string `json:"name"`  // see gpu.Slot.Address
+	Index int    `json:"index"` // see gpu.Slot
+}
+
 // GPU records the state of one GPU or one partition.
 type GPU struct {
-	Name  string `json:"name"`  // see gpu.Slot
-	Index int    `json:"index"` // the number for gpu-device-ids, when it was seen last
-	GFX   string `json:"gfx,omitempty"`
+	Ref
+	GFX string `json:"gfx,omitempty"`
 
 	State         State     `json:"state"`
 	Since         time.Time `json:"since"`        // of the state

@@ -37,8 +37,7 @@ type Run struct {
 
 // Use describes one GPU of a run.
 type Use struct {
-	Name  string `json:"name"`
-	Index int    `json:"index"`
+	Ref
 	// Before has the faults when the run began, and NewFaults later ones.
 	Before    []health.Fault `json:"before,omitempty"`
 	NewFaults []health.Fault `json:"met,omitempty"`
@@ -121,7 +120,7 @@ func (r *Record) begin(t Task, l Look) {
 			continue
 		}
 		// New faults since the last look are blamed on this task.
-		run.GPUs = append(run.GPUs, Use{Name: name, Index: g.Index, Before: g.KnownFaults, MemoryBefore: g.Idle})
+		run.GPUs = append(run.GPUs, Use{Ref: g.Ref, Before: g.KnownFaults, MemoryBefore: g.Idle})
 	}
 }
 
@@ -166,7 +165,7 @@ func (r *Record) superseded(run int, gpu string) bool {
 func (g *GPU) taskFaults(l Look) (faults []health.Fault) {
 	faults = slices.DeleteFunc(slices.Clone(g.ActiveFaults), func(f health.Fault) bool { return !isTaskFault(f) })
 	for _, s := range l.GPUs {
-		if s.Name != g.Name {
+		if s.Address() != g.Name {
 			continue
 		}
 		for _, f := range s.Faults {

@@ -51,7 +51,7 @@ func (r *Record) finish(run Run, l Look) {
 	}
 	for i := range run.GPUs {
 		for _, s := range l.GPUs {
-			if s.Name == run.GPUs[i].Name {
+			if s.Address() == run.GPUs[i].Name {
 				run.GPUs[i].MemoryAfter = s.Memory
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/sanitize"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -47,7 +48,7 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 	u.at = u.at.Add(15 * time.Second)
 	l := quarantine.Look{At: u.at, Policy: quarantine.Auto}
 	for i, name := range []string{gpu0, gpu1} {
-		s := quarantine.Reading{Name: name, Index: i, GFX: "gfx1100", Up: true, State: health.Healthy}
+		s := quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i, GFX: "gfx1100"}, Up: true, State: health.Healthy}
 		if f, sick := faults[name]; sick {
 			s.State, s.Faults = health.Critical, []health.Fault{f}
 		}

@@ -239,7 +239,7 @@ func (c *Actions) checkLeases(r *report) {
 		return
 	}
 	for _, d := range leases.Doubts {
-		r.add("lease of "+d.GPU, fmt.Errorf("in doubt: %s", d.Doubt), "")
+		r.add("lease of "+d.GPU, fmt.Errorf("in doubt: %s", d.Text), "")
 	}
 	r.add("leases", err, fmt.Sprintf("%d of %d GPUs held", leases.Held, leases.GPUs))
 }

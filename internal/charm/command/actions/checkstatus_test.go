@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -24,7 +25,7 @@ func onHost(t *testing.T, host string) *Actions {
 func faultyRecord(c *Actions, faults map[string]health.Fault, names ...string) quarantine.Record {
 	l := quarantine.Look{At: c.Host.Now().Add(-time.Hour), Policy: quarantine.Auto}
 	for i, name := range names {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy})
 	}
 	r := quarantine.Decide(quarantine.Record{}, l)
 	l.At = l.At.Add(time.Second)
@@ -64,7 +65,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
 			l := quarantine.Look{At: c.Host.Now().Add(-30 * time.Minute), Policy: quarantine.Auto}
 			for i, name := range []string{a, b} {
-				l.GPUs = append(l.GPUs, quarantine.Reading{Name: name, Index: i, GFX: "gfx90a", Up: true, State: health.Healthy})
+				l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy})
 			}
 			return quarantine.Decide(r, l)
 		}, []string{

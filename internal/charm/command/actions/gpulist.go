@@ -75,13 +75,13 @@ func describeGPU(index int, g gpu.GPU, s *api.Status) ListedGPU {
 		return &t
 	}
 	l := ListedGPU{
-		Index: index, Vendor: string(g.Vendor), Name: g.Name, PCI: g.PCI, UniqueID: uuid(g), GFX: g.GFX,
+		Index: index, Vendor: string(g.Vendor), Name: g.Name, PCI: g.PCI, UniqueID: g.ID(), GFX: g.GFX,
 		Nodes:     nodePaths(g),
-		Partition: g.Partition, Driver: g.Driver, UUID: text(uuid(g))}
+		Partition: g.Partition, Driver: g.Driver, UUID: text(g.ID())}
 	if s == nil {
 		return l
 	}
-	l.UUID, l.VBIOS, l.DriverVersion, l.SensorsOf = text(cmp.Or(uuid(g), s.UUID)), text(s.VBIOS), text(s.Driver),
+	l.UUID, l.VBIOS, l.DriverVersion, l.SensorsOf = text(cmp.Or(g.ID(), s.UUID)), text(s.VBIOS), text(s.Driver),
 		s.SensorsOf
 	if s.Partitions > 0 {
 		l.Partitions = &s.Partitions
@@ -113,14 +113,6 @@ func (l ListedGPU) readingsText() string {
 	return strings.Join(parts, ", ")
 }
 
-// UncountedGPU describes a GPU of the host that this unit cannot use.
-type UncountedGPU struct {
-	PCI    string `json:"pci"`
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
-	Detail string `json:"detail"`
-}
-
 // ListGPUs writes the unit's GPUs, the unusable GPUs, and the state of /dev/kfd. Readings
 // come only from the exporter: to read a GPU that hangs would hang the hook.
 func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error {
@@ -135,7 +127,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 			why = err.Error()
 		}
 		for i := range r.GPUs {
-			reported[gpu.Slot(r.GPUs[i].PCI, r.GPUs[i].Partition)] = &r.GPUs[i]
+			reported[r.GPUs[i].Slot().Address()] = &r.GPUs[i]
 		}
 	}
 	service, err := quarantine.Read(c.Host.Root)
@@ -145,7 +137,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 	all := []ListedGPU{}
 	for _, v := range gpu.Vendors() {
 		for i, g := range inv.Of(v) {
-			slot := gpu.Slot(g.PCI, g.Partition)
+			slot := g.Address()
 			one := describeGPU(i, g, reported[slot])
 			if s := service.Find(slot); s != nil {
 				one.Service = s.State
@@ -160,16 +152,12 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 		_, err := io.WriteString(w, listText(all, inv))
 		return err
 	}
-	left := []UncountedGPU{}
-	for _, l := range inv.Unusable {
-		left = append(left, UncountedGPU{l.PCI, l.Name, string(l.Reason), l.Detail})
-	}
 	return term.JSON(w, struct {
 		GPUs []ListedGPU    `json:"gpus"`
-		Left []UncountedGPU `json:"not_counted"`
+		Left []gpu.Unusable `json:"not_counted"`
 		KFD  string         `json:"kfd"`
 		Why  string         `json:"no_readings,omitempty"` // why there are no readings
-	}{all, left, inv.KFD.Text(), why})
+	}{all, append([]gpu.Unusable{}, inv.Unusable...), inv.KFD.Text(), why})
 }
 
 func listText(all []ListedGPU, inv gpu.Inventory) string {
@@ -215,13 +203,6 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 	}
 	fmt.Fprintf(&b, "%s\n", inv.KFD.Text())
 	return b.String()
-}
-
-func uuid(g gpu.GPU) string {
-	if g.UniqueID == "" {
-		return ""
-	}
-	return "GPU-" + g.UniqueID
 }
 
 func nodePaths(g gpu.GPU) []string {

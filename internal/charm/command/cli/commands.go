@@ -206,7 +206,7 @@ func (p *caller) gpuNames() (names []string) {
 		return nil
 	}
 	for i, g := range inv.Of(gpu.VendorWith(gpu.Quarantine)) {
-		names = append(names, strconv.Itoa(i), gpu.Slot(g.PCI, g.Partition))
+		names = append(names, strconv.Itoa(i), g.Address())
 	}
 	return names
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/testutil/exportertest"
@@ -19,7 +20,7 @@ const dev = exportertest.Dir
 // readerOf reads the GPU at dev, with a clock that the test sets.
 func readerOf(t testing.TB, r host.Root) (*Reader, *time.Time) {
 	now := hosttest.Now
-	reader := NewReader(r, reading.Device{PCI: exportertest.PCI, Dir: dev, Own: dev}, sysfile.NewLimit(), func() time.Time { return now })
+	reader := NewReader(r, reading.Device{Slot: gpu.Slot{PCI: exportertest.PCI}, Dir: dev, Own: dev}, sysfile.NewLimit(), func() time.Time { return now })
 	t.Cleanup(reader.Close)
 	return reader, &now
 }

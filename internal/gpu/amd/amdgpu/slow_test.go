@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/testutil/exportertest"
@@ -139,7 +140,7 @@ func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
 				}
 			}
 			hosttest.Put(t, root, path.Join(dir, "gpu_busy_percent"), "90\n")
-			r := NewReader(root, reading.Device{PCI: path.Base(dir), Dir: dir, Own: dir}, sysfile.NewLimit(), func() time.Time { return hosttest.Now })
+			r := NewReader(root, reading.Device{Slot: gpu.Slot{PCI: path.Base(dir)}, Dir: dir, Own: dir}, sysfile.NewLimit(), func() time.Time { return hosttest.Now })
 			t.Cleanup(r.Close)
 			s := read(r)
 			require.Equal(t, tt.speed, s.PCIe.SpeedMax)

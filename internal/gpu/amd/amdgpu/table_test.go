@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/gpu"
 	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/exportertest"
@@ -56,7 +57,7 @@ func TestEnergyIsReportedIfItsUnitIsKnown(t *testing.T) {
 		"RDNA 3, of the same table": {"gfx1100", gm.Revision{Format: 1, Content: 3}, false},
 		"an APU of another format":  {"gfx1103", gm.Revision{Format: 2, Content: 4}, false},
 	} {
-		r := &Reader{device: reading.Device{GFX: tt.gfx}}
+		r := &Reader{device: reading.Device{Slot: gpu.Slot{GFX: tt.gfx}}}
 		require.Equal(t, tt.want, r.energyUnitKnown(tt.revision), name)
 	}
 }
