@@ -31,7 +31,7 @@ mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
 ln -s ../script.service "$root/etc/systemd/system/multi-user.target.wants/script.service"
 groups=$(mktemp -d)
 mount -t cgroup2 cgroup2 "$groups"
-mkdir "$groups/packages-test-$$"; echo 0 >"$groups/packages-test-$$/cgroup.procs"
+mkdir "$groups/packages-test-$(basename "$groups")"; echo 0 >"$groups/packages-test-$(basename "$groups")/cgroup.procs"
 export root fixture
 set +e
 # The variables are of the inner shell.
@@ -48,6 +48,6 @@ exec env -i container=lxc PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/system
 '
 code=$?
 echo 0 >"$groups/cgroup.procs"
-find "$groups/packages-test-$$" -depth -type d -exec rmdir {} +
+find "$groups/packages-test-$(basename "$groups")" -depth -type d -exec rmdir {} +
 umount "$groups"; rmdir "$groups"
 exit $code

@@ -71,7 +71,7 @@ func makeSystem() error {
 		return err
 	}
 	systemTar, err = debian.System{Name: "packages", Suite: release,
-		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client,sudo"}.Tar(context.Background())
+		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client,sudo,runc,busybox-static"}.Tar(context.Background())
 	return err
 }
 

@@ -56,7 +56,6 @@ done
 readlink /proc/1/ns/net >/out/net
 gpukit gpu top --once >/out/top
 # A GPU disappears: the watch on /dev/dri describes the others, with their leases.
-printf '#!/bin/sh\n' >/usr/bin/runc && chmod 755 /usr/bin/runc
 gpukit runtime configure podman --exclusive >/out/configure
 rm /dev/dri/renderD129
 gone() { ! grep -q renderD129 /etc/cdi/amd.json && ! grep -q renderD129 /etc/concourse-ci-machine/wrapper.json; }
@@ -67,7 +66,6 @@ gpukit cdi list >/dev/null
 grep -o '"name":"[0-9]"' /etc/cdi/amd.json >/out/selected
 journalctl -b --no-pager -u 'gpukit*' -u 'rocm-gpu*' >/out/journal
 dpkg --purge gpukit rocm-gpu-exporter >/out/purge 2>&1
-rm /usr/bin/runc
 systemctl list-units --all --plain --no-legend 'gpukit*' 'rocm-gpu*' >/out/units
 ls -1 /etc/systemd/system /etc /usr/share /var/lib >/out/after
 ls /run/rocm-gpu-exporter /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit >/out/left 2>/dev/null || true
@@ -97,4 +95,50 @@ ls /run/rocm-gpu-exporter /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit
 	require.Empty(t, got["units"])
 	require.Empty(t, differences(got["before"], got["after"]))
 	require.Empty(t, got["left"])
+}
+
+// leased is a machine without a unit on which gpukit leases the GPUs. start starts a container
+// as Docker does, with a variable; in it are the render nodes.
+const leased = `
+dpkg --install /in/gpukit_*.deb >/dev/null 2>&1
+gpukit runtime configure podman --exclusive --set-as-default >/out/configure
+mkdir -p /srv/rootfs/bin && cp /bin/busybox /srv/rootfs/bin/ && for n in sh sleep ls; do ln -s busybox /srv/rootfs/bin/$n; done
+cd /srv && runc spec
+wrapper() { runc-amd-wrapper --root /run/docker/runtime-runc/moby "$@"; }
+start() { # ID VARIABLE
+	mkdir -p /srv/$1
+	sed "s|\"path\": \"rootfs\"|\"path\": \"/srv/rootfs\"|; s|\"TERM=xterm\"|\"$2\"|; s|\"terminal\": true|\"terminal\": false|; s|\"sh\"|\"sleep\", \"1000\"|" config.json >/srv/$1/config.json
+	wrapper create --pid-file /srv/$1/pid --bundle /srv/$1 $1 </dev/null >/out/$1.start 2>&1 && wrapper start $1 && echo started >/out/$1 || echo refused >/out/$1
+	wrapper exec $1 ls /dev/dri >/out/$1.nodes 2>/dev/null </dev/null || true
+}
+`
+
+func TestContainersLeaseGPUsWithoutAUnit(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := booted(t, "mi210x4", leased+`
+start first AMD_VISIBLE_DEVICES=1
+start same AMD_VISIBLE_DEVICES=1
+start three GPU_COUNT=3
+start more GPU_COUNT=1
+start none TERM=xterm
+gpukit gpu status >/out/status
+wrapper delete --force three
+start after GPU_COUNT=1
+gpukit runtime configure podman --shared >/out/shared
+start sharing AMD_VISIBLE_DEVICES=1
+for c in first after none sharing; do wrapper delete --force $c; done
+`)
+	for name, want := range map[string]string{"first": "started", "same": "refused", "three": "started", "more": "refused",
+		"none": "started", "after": "started", "sharing": "started"} {
+		require.Equal(t, want+"\n", got[name], "%s: %s", name, got[name+".start"])
+	}
+	require.Equal(t, "renderD129\n", got["first.nodes"])
+	require.Equal(t, 3, strings.Count(got["three.nodes"], "render"), got["three.nodes"])
+	require.NotContains(t, got["three.nodes"], "renderD129")
+	require.NotContains(t, got["none.nodes"], "render")
+	require.Equal(t, "renderD129\n", got["sharing.nodes"])
+	require.Contains(t, got["same.start"], "is held by container first")
+	require.Contains(t, got["more.start"], "runc-amd-wrapper: cannot lease")
+	require.Equal(t, 4, strings.Count(got["status"], "held"), got["status"])
 }
