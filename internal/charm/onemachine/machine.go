@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
@@ -177,7 +178,7 @@ func (m *Machine) Purge(ctx context.Context) error {
 		if err := m.hook(ctx, "remove"); err != nil {
 			return err
 		}
-		rest := []plan.Resource{resource.Absent{Path: release.HomeDir, Why: purged, Tree: true}}
+		rest := []plan.Resource{noTree{release.HomeDir}}
 		if ownUser {
 			rest = append(rest, noUser{})
 		}
@@ -189,6 +190,25 @@ func (m *Machine) Purge(ctx context.Context) error {
 // apply brings resources that only a machine without Juju has to their state.
 func (m *Machine) apply(ctx context.Context, want ...plan.Resource) error {
 	return apply(ctx, m.Model.Host, m.report, want...)
+}
+
+// noTree removes a folder with its content. A folder that is a mount point stays, empty.
+type noTree struct{ path string }
+
+// Diff implements plan.Resource.
+func (n noTree) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	if !h.Exists(n.path) {
+		return nil, nil
+	}
+	return plan.Plan{{Op: "remove " + n.path, Why: purged, Do: func(context.Context) error {
+		err := os.RemoveAll(h.Path(n.path))
+		if errors.Is(err, syscall.EBUSY) {
+			if left, readErr := h.ReadDir(n.path); readErr == nil && len(left) == 0 {
+				return nil
+			}
+		}
+		return err
+	}}}, nil
 }
 
 // noUser removes the user of the web.
