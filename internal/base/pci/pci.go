@@ -67,7 +67,8 @@ func Compare(x, y string) int {
 // 0000:03:00.0-1 its partition 1. It returns "" for other names.
 func OfSlot(slot string) string {
 	address, partition, divided := strings.Cut(slot, "-")
-	if !IsFull(address) || divided && (partition == "" || len(partition) > 4 || strings.Trim(partition, "0123456789") != "") {
+	if divided && (partition == "" || len(partition) > 4 || strings.Trim(partition, "0123456789") != "") ||
+		!IsFull(address) {
 		return ""
 	}
 	return address
