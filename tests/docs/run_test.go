@@ -77,6 +77,7 @@ var notRun = map[string]string{
 	"podman --runtime amd run --rm -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal rocm-smi":                        "tests/engines runs the same with an image of its own",
 	"nerdctl run --rm --runtime /usr/local/bin/runc-amd-wrapper -e GPU_COUNT=1 rocm/rocm-terminal rocm-smi":     "tests/engines runs the same with an image of its own",
 	"docker run --rm --device amd.com/gpu=0 rocm/rocm-terminal rocm-smi":                                        "needs Docker 28.2 and a GPU",
+	"sudo apt install ./dist/packages/gpukit_amd64.deb":                                                         "installs a package; tests/packages does",
 	"sudo apt install ./gpukit_amd64.deb":                                                                       "installs a package; tests/packages does",
 	"sudo dnf install ./gpukit_amd64.rpm":                                                                       "installs a package; tests/packages does, with rpm",
 	"sudo apt install ./rocm-gpu-exporter_amd64.deb":                                                            "installs a package; tests/packages does",

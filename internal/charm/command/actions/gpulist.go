@@ -24,7 +24,7 @@ func (c *Actions) DetectGPUs(w io.Writer) error {
 	}
 	text := ""
 	for _, v := range gpu.Vendors() {
-		if len(inv.Of(v)) > 0 {
+		if len(inv.GPUsOf(v)) > 0 {
 			text += v.Label() + " GPU detected\n"
 		}
 	}
@@ -136,7 +136,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 	}
 	all := []ListedGPU{}
 	for _, v := range gpu.Vendors() {
-		for i, g := range inv.Of(v) {
+		for i, g := range inv.GPUsOf(v) {
 			slot := g.Address()
 			one := describeGPU(i, g, reported[slot])
 			if s := service.Find(slot); s != nil {
@@ -172,10 +172,10 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 			vendor = l.Vendor
 			v := gpu.Vendor(vendor)
 			s := "s"
-			if len(inv.Of(v)) == 1 {
+			if len(inv.GPUsOf(v)) == 1 {
 				s = ""
 			}
-			fmt.Fprintf(&b, "Found %d %s GPU device%s\n", len(inv.Of(v)), v.Label(), s)
+			fmt.Fprintf(&b, "Found %d %s GPU device%s\n", len(inv.GPUsOf(v)), v.Label(), s)
 		}
 		place := ""
 		if divided[l.PCI] > 1 || l.Partition > 0 {
