@@ -58,7 +58,7 @@ func TestCapturedGPUs(t *testing.T) {
 			hosttest.Put(t, r, "/sys/class/drm/renderD128/dev", "226:128\n")
 			hosttest.Put(t, r, "/dev/dri/renderD128", "226:128 0660 0 44")
 			inv = discover(t, r)
-			require.Len(t, inv.Of(tc.vendor), 1)
+			require.Len(t, inv.GPUsOf(tc.vendor), 1)
 			require.Len(t, inv.GPUs, 1)
 			g := inv.GPUs[0]
 			require.Equal(t, tc.gfx, g.GFX)

@@ -46,9 +46,9 @@ type Inventory struct {
 	KFD      KFD        // /dev/kfd
 }
 
-// Of returns the vendor's GPUs in their stable order. An operator writes the index of this
+// GPUsOf returns the vendor's GPUs in their stable order. An operator writes the index of this
 // list into gpu-device-ids.
-func (i Inventory) Of(v Vendor) []GPU {
+func (i Inventory) GPUsOf(v Vendor) []GPU {
 	var of []GPU
 	for _, g := range i.GPUs {
 		if g.Vendor == v {

@@ -41,7 +41,7 @@ func hives(t *testing.T, r host.Root) {
 
 func four(t *testing.T, r host.Root) []gpu.GPU {
 	t.Helper()
-	gpus := discover(t, r).Of(gpu.AMD)
+	gpus := discover(t, r).GPUsOf(gpu.AMD)
 	require.Len(t, gpus, 4)
 	for i, g := range gpus {
 		require.Equal(t, 2+i, g.KFDNode)
@@ -138,7 +138,7 @@ func TestLinksOfAContainersOwnGPUs(t *testing.T) {
 
 func TestLinksOfPartitions(t *testing.T) {
 	r := hosttest.Host(t, "mi300x-cpx")
-	gpus := discover(t, r).Of(gpu.AMD)
+	gpus := discover(t, r).GPUsOf(gpu.AMD)
 	require.Len(t, gpus, 9)
 	link(t, r, "io_links", 0, 2, 3, 13, xgmi)
 	link(t, r, "io_links", 0, 4, 10, 15, xgmi)

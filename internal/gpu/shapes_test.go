@@ -17,8 +17,8 @@ import (
 func TestSixtyFourGPUs(t *testing.T) {
 	inv := discover(t, hosttest.ManyGPUs(t, 64))
 	require.Empty(t, inv.Unusable)
-	require.Len(t, inv.Of(gpu.AMD), 64)
-	for i, g := range inv.Of(gpu.AMD) {
+	require.Len(t, inv.GPUsOf(gpu.AMD), 64)
+	for i, g := range inv.GPUsOf(gpu.AMD) {
 		require.Equal(t, fmt.Sprintf("%04x:%02x:00.0", i/32, 4+i%32*7), g.PCI)
 		require.Equal(t, fmt.Sprintf("/dev/dri/renderD%d", 128+i), g.Render.Path)
 		require.Equal(t, fmt.Sprintf("/dev/dri/card%d", 1+i), g.Card.Path)

@@ -39,7 +39,7 @@ func TestDiscoveredSlotsHaveNumbersAndNodes(t *testing.T) {
 		inv, err := gpu.Discover(hosttest.Host(t, name))
 		require.NoError(t, err)
 		for _, v := range gpu.Vendors() {
-			for i, g := range inv.Of(v) {
+			for i, g := range inv.GPUsOf(v) {
 				require.Equal(t, i, g.Index)
 				require.Equal(t, g.Render.Path, g.Nodes.Render)
 				require.Equal(t, g.Card != nil, g.Nodes.Card != "")

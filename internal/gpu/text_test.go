@@ -13,7 +13,7 @@ func (i Inventory) String() string {
 		fmt.Fprintf(&b, "  %-10s %s\n", key, fmt.Sprintf(format, args...))
 	}
 	for _, v := range []Vendor{AMD, NVIDIA} {
-		for n, g := range i.Of(v) {
+		for n, g := range i.GPUsOf(v) {
 			fmt.Fprintf(&b, "%s GPU %d: %s\n", v.Label(), n, g.Name)
 			line("pci", "%s %04x:%02x class %06x driver %s", g.PCI, g.DeviceID, g.Revision, g.Class, g.Driver)
 			line("render", "%s %s", g.Render.Path, g.Render.Number())

@@ -1,12 +1,14 @@
 package gpu
 
 import (
-	"concourse-ci-machine/internal/base/pci"
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"concourse-ci-machine/internal/base/pci"
 )
 
 const topologyNodes = "/sys/class/kfd/kfd/topology/nodes"
@@ -116,7 +118,9 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 		g := &d.inv.GPUs[i]
 		n, ok := byRender[g.Render.Minor]
 		if g.Vendor.Has(KFDNode) && ok && sameSlot(n, g.PCI) {
-			n.fill(g, parts[n.address()] > 1)
+			if n.fill(g); parts[n.address()] > 1 {
+				n.fillUniqueID(g)
+			}
 		}
 	}
 	found := map[uint32]bool{}
@@ -144,7 +148,8 @@ func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
 			if g.Partition == 0 {
 				g.Partition = rank(nodes, n)
 			}
-			n.fill(g, true)
+			n.fill(g)
+			n.fillUniqueID(g)
 		}
 	}
 	d.addMissingPartitions(nodes, found)
@@ -168,12 +173,12 @@ func (d *discovery) addMissingPartitions(nodes []topologyNode, found map[uint32]
 }
 
 // fill copies the node's values into its GPU.
-func (n topologyNode) fill(g *GPU, partitioned bool) {
-	g.KFDNode, g.GFX = n.number, gfxName(n.target)
-	if n.uniqueID != "" && (partitioned || g.UniqueID == "") {
-		g.UniqueID = n.uniqueID
-	}
+func (n topologyNode) fill(g *GPU) {
+	g.KFDNode, g.GFX, g.UniqueID = n.number, gfxName(n.target), cmp.Or(g.UniqueID, n.uniqueID)
 }
+
+// fillUniqueID replaces the GPU's unique id with the partition's.
+func (n topologyNode) fillUniqueID(g *GPU) { g.UniqueID = cmp.Or(n.uniqueID, g.UniqueID) }
 
 // sameSlot rejects a topology that numbers render minors differently than DRM. Old kernels
 // report neither domain nor function reliably.

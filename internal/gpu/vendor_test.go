@@ -34,7 +34,7 @@ func TestOtherVendorsAreUnusable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
 			inv := discover(t, r)
-			require.Equal(t, want[name], counts{len(inv.Of(gpu.AMD)), len(inv.Of(gpu.NVIDIA))})
+			require.Equal(t, want[name], counts{len(inv.GPUsOf(gpu.AMD)), len(inv.GPUsOf(gpu.NVIDIA))})
 			for _, g := range inv.GPUs {
 				requireOwn(t, r, g)
 			}
@@ -81,15 +81,15 @@ func TestVendorComesFromSysfs(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)
-			for _, g := range discover(t, r).Of(gpu.AMD) {
+			for _, g := range discover(t, r).GPUsOf(gpu.AMD) {
 				uevent, err := r.ReadText(path.Join(g.Sysfs, "uevent"))
 				require.NoError(t, err)
 				hosttest.Put(t, r, path.Join(g.Sysfs, "vendor"), "0x8086\n")
 				hosttest.Put(t, r, path.Join(g.Sysfs, "uevent"), strings.ReplaceAll(uevent, "PCI_ID=1002:", "PCI_ID=8086:")+"\n")
 			}
 			inv := discover(t, r)
-			require.Empty(t, inv.Of(gpu.AMD))
-			require.Len(t, inv.Of(gpu.NVIDIA), n.nvidia)
+			require.Empty(t, inv.GPUsOf(gpu.AMD))
+			require.Len(t, inv.GPUsOf(gpu.NVIDIA), n.nvidia)
 		})
 	}
 }

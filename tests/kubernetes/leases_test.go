@@ -79,7 +79,7 @@ func held(t *testing.T, index int, holder string) {
 	t.Helper()
 	inventory, err := gpu.Discover(host.Root("/"))
 	require.NoError(t, err)
-	g := inventory.Of(gpu.AMD)[index]
+	g := inventory.GPUsOf(gpu.AMD)[index]
 	leases := lease.Leases{Dir: lease.DefaultDir, GPUs: []string{g.Address()}}
 	eventually(t, render(index)+" is held by "+holder, func() (string, bool) {
 		states, _, err := leases.Read()

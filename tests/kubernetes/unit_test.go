@@ -31,7 +31,7 @@ func unit(t *testing.T, n int) {
 	t.Helper()
 	inventory, err := gpu.Discover(host.Root("/"))
 	require.NoError(t, err)
-	all := inventory.Of(gpu.AMD)
+	all := inventory.GPUsOf(gpu.AMD)
 	require.Len(t, all, gpus)
 	runc, err := exec.LookPath("runc")
 	require.NoError(t, err)

@@ -262,7 +262,7 @@ func TestWrapperActionsAndExporterUseOneName(t *testing.T) {
 	}
 	both, err := gpu.Discover(hosttest.Host(t, "both-passed"))
 	require.NoError(t, err)
-	nvidia := both.Of(gpu.NVIDIA)[0]
+	nvidia := both.GPUsOf(gpu.NVIDIA)[0]
 	require.Equal(t, nvidia.Slot, findSlot(both, nvidia.PCI))
 }
 

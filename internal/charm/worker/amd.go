@@ -283,7 +283,7 @@ func driverCause(decision amd.Decision, w amd.Wanted, computes bool) *status.Cau
 // LeasesForEngines returns the wrapper's settings on a machine without a unit: each chosen
 // AMD GPU is leased to containers that request one. The caller adds the runtime.
 func LeasesForEngines(inv gpu.Inventory, chosen []gpu.GPU, links [][]gpu.Link) oci.Config {
-	g := GPUs{Vendor: gpu.AMD, All: inv.Of(gpu.AMD), Chosen: chosen}
+	g := GPUs{Vendor: gpu.AMD, All: inv.GPUsOf(gpu.AMD), Chosen: chosen}
 	t := g.Vendor.Traits()
 	var o Observed
 	o.GPUs, o.Links = inv, links

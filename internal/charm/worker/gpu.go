@@ -61,7 +61,7 @@ func DecideGPUs(o Observed) GPUs {
 	if g.Vendor == "" {
 		return g
 	}
-	g.All = inv.Of(g.Vendor)
+	g.All = inv.GPUsOf(g.Vendor)
 	if len(g.All) == 0 {
 		explainNoGPU(&g, inv, o.Machine)
 	}
@@ -109,7 +109,7 @@ func (g *GPUs) choose(numbered []gpu.GPU, ids string) (chosen []gpu.GPU) {
 func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 	var labels, runtimes []string
 	for _, v := range gpu.Vendors() {
-		if len(inv.Of(v)) > 0 {
+		if len(inv.GPUsOf(v)) > 0 {
 			g.Vendor = v
 			labels, runtimes = append(labels, v.Label()), append(runtimes, v.Traits().Runtime)
 		}
@@ -159,7 +159,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 	}
 	only := ""
 	for _, other := range gpu.Vendors() {
-		if n := len(inv.Of(other)); n > 0 && other != g.Vendor {
+		if n := len(inv.GPUsOf(other)); n > 0 && other != g.Vendor {
 			only = fmt.Sprintf(" (only %d %s)", n, other.Label())
 		}
 	}

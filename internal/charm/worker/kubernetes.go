@@ -89,7 +89,7 @@ func (o *Observed) ObserveLabels(r host.Root) {
 	if o.Config.GPU.Kubernetes == config.KubernetesOff || !r.Exists(nodelabels.Parent) && !r.Exists(kubeletDir) {
 		return
 	}
-	m := nodelabels.Read(r, o.GPUs.Of(gpu.VendorWith(gpu.Kubernetes)))
+	m := nodelabels.Read(r, o.GPUs.GPUsOf(gpu.VendorWith(gpu.Kubernetes)))
 	o.NodeLabels = &m
 }
 

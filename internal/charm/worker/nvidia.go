@@ -114,7 +114,7 @@ func (w Worker) GeneratedSpec(r host.Root) bool {
 }
 
 func (nvidiaVendor) refresh(o Observed, r host.Root) (rs []plan.Resource, err error) {
-	gpus := o.GPUs.Of(gpu.NVIDIA)
+	gpus := o.GPUs.GPUsOf(gpu.NVIDIA)
 	if len(gpus) == 0 {
 		return nil, nil
 	}

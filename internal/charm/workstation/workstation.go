@@ -63,7 +63,7 @@ func Refresh(h host.Host, s Selection) (want []plan.Resource, notes []string, er
 	if err != nil {
 		return nil, nil, err
 	}
-	spec, left, err := cdi.Spec(inv.Of(gpu.VendorWith(gpu.OwnSpec)), inv.KFD)
+	spec, left, err := cdi.Spec(inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec)), inv.KFD)
 	if err == nil && spec != nil && !foreign {
 		spec, err = cdi.Select(spec, s.Devices, s.NoAll)
 	}
@@ -137,7 +137,7 @@ func Lease(r host.Root) (want []plan.Resource, err error) {
 		return nil, err
 	}
 	// Without a description, as in a dry run, all GPUs will be in it.
-	spec, _, err := cdi.Spec(inv.Of(gpu.VendorWith(gpu.OwnSpec)), inv.KFD)
+	spec, _, err := cdi.Spec(inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec)), inv.KFD)
 	if err == nil && r.Exists(cdi.Path) {
 		spec, err = cdi.ReadSpec(r, cdi.Path)
 	}
@@ -161,7 +161,7 @@ func Share(r host.Root) (want []plan.Resource, err error) {
 // description.
 func leaseSettings(r host.Root, inv gpu.Inventory, spec *specs.Spec) (f resource.File, err error) {
 	var chosen []gpu.GPU
-	for _, g := range inv.Of(gpu.VendorWith(gpu.OwnSpec)) {
+	for _, g := range inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec)) {
 		if slices.ContainsFunc(cdi.List(spec), func(l cdi.Listed) bool { return slices.Contains(l.Nodes, g.Render.Path) }) {
 			chosen = append(chosen, g)
 		}

@@ -39,7 +39,7 @@ func (amdVendor) captured(root host.Root, inv gpu.Inventory) ([]reading.Device, 
 	for _, l := range inv.UnusableOf(gpu.AMD) {
 		names[l.PCI] = l.Name
 	}
-	for _, g := range inv.Of(gpu.AMD) {
+	for _, g := range inv.GPUsOf(gpu.AMD) {
 		names[g.PCI] = g.Name
 	}
 	var out []reading.Device

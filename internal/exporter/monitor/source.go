@@ -35,7 +35,7 @@ func Of(root host.Root, of ...gpu.Vendor) Source {
 				out = append(out, devices...)
 				continue
 			}
-			for _, g := range inv.Of(v) {
+			for _, g := range inv.GPUsOf(v) {
 				out = append(out, reading.Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: owner(g)})
 			}
 		}

@@ -33,7 +33,7 @@ func OfMachine(r host.Root) (m Machine, err error) {
 	for _, l := range inv.UnusableOf(vendor) {
 		m.Left = append(m.Left, l.PCI+": "+l.Detail)
 	}
-	gpus := inv.Of(vendor)
+	gpus := inv.GPUsOf(vendor)
 	if len(gpus) == 0 {
 		return m, nil
 	}

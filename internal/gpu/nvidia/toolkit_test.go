@@ -47,7 +47,7 @@ func unit(t *testing.T) (host.Host, *hosttest.Runner, Toolkit) {
 		return "", nil
 	})
 	r.Answer("nvidia-ctk", generated(t))
-	return h, r, Toolkit{Version: "1.17.8", Container: "juju-1", BaseURL: s.URL, Arch: "amd64", GPUs: inv.Of(gpu.NVIDIA), Now: hosttest.Now,
+	return h, r, Toolkit{Version: "1.17.8", Container: "juju-1", BaseURL: s.URL, Arch: "amd64", GPUs: inv.GPUsOf(gpu.NVIDIA), Now: hosttest.Now,
 		fingerprint: fmt.Sprintf("%x", sha1.Sum(keyFile))}
 }
 

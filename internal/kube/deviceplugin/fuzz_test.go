@@ -14,7 +14,7 @@ func offeredOf(t *testing.T, unit *oci.Config) (ids []string) {
 	t.Helper()
 	inv, err := gpu.Discover(hosttest.ManyGPUs(t, 3))
 	require.NoError(t, err)
-	for _, g := range offered(inv.Of(gpu.AMD), unit) {
+	for _, g := range offered(inv.GPUsOf(gpu.AMD), unit) {
 		ids = append(ids, g.Address())
 	}
 	return ids

@@ -38,7 +38,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 		return m, err
 	}
 	vendor := gpu.VendorWith(gpu.Kubernetes)
-	all := inv.Of(vendor)
+	all := inv.GPUsOf(vendor)
 	gpus := offered(all, unit)
 	out := map[string]string{}
 	if unit == nil || unit.Quarantine != nil {

@@ -17,7 +17,7 @@ import (
 func labels(t *testing.T, r host.Root) map[string]string {
 	inv, err := gpu.Discover(r)
 	require.NoError(t, err)
-	return nodelabels.Labels(nodelabels.Read(r, inv.Of(gpu.AMD)))
+	return nodelabels.Labels(nodelabels.Read(r, inv.GPUsOf(gpu.AMD)))
 }
 
 func TestLabelsOfMachines(t *testing.T) {

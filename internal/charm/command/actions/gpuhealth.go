@@ -62,7 +62,7 @@ func markWithoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
 	for i := range states {
 		s := &states[i]
 		if !slices.ContainsFunc(
-			inv.Of(gpu.VendorWith(gpu.KFDNode)),
+			inv.GPUsOf(gpu.VendorWith(gpu.KFDNode)),
 			func(g gpu.GPU) bool { return g.PCI == s.PCI && g.Partition == s.Partition },
 		) {
 			continue

@@ -26,7 +26,7 @@ func (c *Actions) DetectGPUs(w io.Writer) error {
 	}
 	text := ""
 	for _, v := range gpu.Vendors() {
-		if len(inv.Of(v)) > 0 {
+		if len(inv.GPUsOf(v)) > 0 {
 			text += v.Label() + " GPU detected\n"
 		}
 	}
@@ -138,7 +138,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 	}
 	all := []ListedGPU{}
 	for _, v := range gpu.Vendors() {
-		for i, g := range inv.Of(v) {
+		for i, g := range inv.GPUsOf(v) {
 			slot := g.Address()
 			one := describeGPU(i, g, reported[slot])
 			if s := service.Find(slot); s != nil {
@@ -173,7 +173,7 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 		if l.Vendor != vendor {
 			vendor = l.Vendor
 			v := gpu.Vendor(vendor)
-			fmt.Fprintf(&b, "Found %s\n", units.Count(len(inv.Of(v)), v.Label()+" GPU device"))
+			fmt.Fprintf(&b, "Found %s\n", units.Count(len(inv.GPUsOf(v)), v.Label()+" GPU device"))
 		}
 		place := ""
 		if divided[l.PCI] > 1 || l.Partition > 0 {

@@ -77,7 +77,7 @@ func TestGeneratedDescriptionEqualsTheUnits(t *testing.T) {
 		require.Zero(t, code, errs)
 		inv, err := gpu.Discover(root)
 		require.NoError(t, err)
-		of, _, err := cdi.Resource(inv.Of(gpu.AMD), inv.KFD)
+		of, _, err := cdi.Resource(inv.GPUsOf(gpu.AMD), inv.KFD)
 		require.NoError(t, err)
 		p, err := of.Diff(context.Background(), hosttest.RealAt(root))
 		require.NoError(t, err)

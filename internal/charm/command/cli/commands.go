@@ -205,7 +205,7 @@ func (p *caller) gpuNames() (names []string) {
 	if err != nil {
 		return nil
 	}
-	for i, g := range inv.Of(gpu.VendorWith(gpu.Quarantine)) {
+	for i, g := range inv.GPUsOf(gpu.VendorWith(gpu.Quarantine)) {
 		names = append(names, strconv.Itoa(i), g.Address())
 	}
 	return names

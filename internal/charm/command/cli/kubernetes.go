@@ -56,7 +56,7 @@ func (p *caller) nodeLabels() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.Of(gpu.VendorWith(gpu.Kubernetes))))
+	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.GPUsOf(gpu.VendorWith(gpu.Kubernetes))))
 	if len(labels) == 0 {
 		return nil, errors.New(
 			"cannot label a node: this machine has no AMD GPU that counts; " + wellknown.Command + " gpu list says what it has",

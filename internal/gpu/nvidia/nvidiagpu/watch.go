@@ -64,7 +64,7 @@ func (w *Watcher) program() string {
 		return ""
 	}
 	held := false
-	for _, g := range inv.Of(gpu.NVIDIA) {
+	for _, g := range inv.GPUsOf(gpu.NVIDIA) {
 		status, _ := sysfile.ReadOnce(w.host.Path(path.Join(g.Sysfs, "power/runtime_status")))
 		if strings.HasPrefix(sysfile.Clean(status), "suspend") {
 			return ""
