@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,11 @@ const (
 	Unchanged Services = "unchanged"
 	Restarted Services = "restarted"
 )
+
+// Status returns the status of the unit as it is now. It changes nothing.
+func (c *Charm) Status(ctx context.Context, want Desired) status.Status {
+	return status.Of(c.ready(want), slices.Concat(want.Causes, c.Check(ctx, want, Unchanged)))
+}
 
 // Check examines the running services after applying. A unit is active if its services
 // answer, not if they were started (D4).

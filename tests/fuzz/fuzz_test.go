@@ -43,6 +43,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzRecord", "concourse-ci-machine/internal/pool/clockpin"},
 		{"FuzzResult", "concourse-ci-machine/internal/charm/healthcheck"},
 		{"FuzzFetchSeen", "concourse-ci-machine/internal/charm/gpuhealth"},
+		{"FuzzOptions", "concourse-ci-machine/internal/charm/onemachine"},
 		{"FuzzParseReport", "concourse-ci-machine/internal/charm/command/actions"},
 		{"FuzzAnswer", "concourse-ci-machine/internal/charm/command/usagereport"},
 		{"FuzzDecode", "concourse-ci-machine/internal/base/statefile"},

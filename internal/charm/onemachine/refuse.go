@@ -2,10 +2,12 @@ package onemachine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -120,21 +122,13 @@ func listeners(proc string) (map[int]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	const listen = 0x0a // TCP_LISTEN of the kernel, include/net/tcp_states.h
 	inodes := map[string]int{}
-	for _, read := range []func() (procfs.NetTCP, error){fs.NetTCP, fs.NetTCP6} {
-		sockets, err := read()
-		if os.IsNotExist(err) {
-			continue // a kernel without IPv6
-		}
-		if err != nil {
+	for _, name := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile(path.Join(proc, "net", name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a kernel without IPv6
 			return nil, err
 		}
-		for _, s := range sockets {
-			if s.St == listen {
-				inodes[fmt.Sprintf("socket:[%d]", s.Inode)] = int(s.LocalPort)
-			}
-		}
+		addListening(inodes, string(text))
 	}
 	ports := map[int]string{}
 	for _, port := range inodes {
@@ -157,4 +151,20 @@ func listeners(proc string) (map[int]string, error) {
 		}
 	}
 	return ports, nil
+}
+
+// addListening adds the ports of the listening sockets in a file such as /proc/net/tcp, by
+// the name of the socket. The columns are those of proc_net_tcp.txt in the kernel.
+func addListening(inodes map[string]int, text string) {
+	const listen, address, state, inode = "0A", 1, 3, 9 // TCP_LISTEN, and columns
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) <= inode || f[state] != listen {
+			continue
+		}
+		_, port, _ := strings.Cut(f[address], ":")
+		if n, err := strconv.ParseUint(port, 16, 16); err == nil {
+			inodes["socket:["+f[inode]+"]"] = int(n)
+		}
+	}
 }

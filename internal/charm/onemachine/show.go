@@ -9,10 +9,11 @@ import (
 	"text/tabwriter"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -29,7 +30,6 @@ func (m *Machine) Show(ctx context.Context) error {
 		fmt.Fprintln(m.Stdout, "down: the CI is stopped; start it with: sudo concourse-ci-machine up")
 		return ErrNotReady
 	}
-	fmt.Fprintf(m.Stdout, "%s: %s\n\n", s.Status, strings.ReplaceAll(s.Message, "; ", "\n  "))
 	facts, err := model.Load(m.Model.Host.Root)
 	if err != nil {
 		return err
@@ -42,6 +42,8 @@ func (m *Machine) Show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	now := m.now(ctx, d)
+	fmt.Fprintf(m.Stdout, "%s: %s\n\n", now.Kind, strings.ReplaceAll(now.Message, "; ", "\n  "))
 	w := tabwriter.NewWriter(m.Stdout, 0, 0, 3, ' ', 0)
 	tags := envValue(env, "CONCOURSE_TAG")
 	if d.Want.Web.Up {
@@ -61,13 +63,23 @@ func (m *Machine) Show(ctx context.Context) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if s.Status != juju.Active {
+	if now.Kind != status.Active {
 		return ErrNotReady
 	}
 	if d.Want.Web.Up {
 		printNext(m, d.Want.Web.URL, tags)
 	}
 	return nil
+}
+
+// now returns the status. The last run has recorded what only a run finds out, such as an
+// invalid option or a failed step.
+func (m *Machine) now(ctx context.Context, d charm.Decision) status.Status {
+	last := status.Status{Kind: status.Kind(m.Model.state.Status), Message: m.Model.state.Message}
+	if len(d.Problems) > 0 || last.Kind == status.Maintenance || last.Kind == status.Blocked {
+		return last
+	}
+	return m.Charm.Status(ctx, d.Want)
 }
 
 // printNext prints the commands of a first build.
