@@ -30,8 +30,8 @@ variable "config" {
   nullable    = false
 
   validation {
-    condition     = contains(["auto", "web", "worker"], lookup(var.config, "mode", "auto"))
-    error_message = "Set mode in config to auto (the leader is the web, the other units are workers), web or worker, or leave it out for auto."
+    condition     = contains(["auto", "all", "web", "worker"], lookup(var.config, "mode", "auto"))
+    error_message = "Set mode in config to auto (the leader is the web, the other units are workers), all (the leader is a worker, too), web or worker, or leave it out for auto."
   }
 }
 

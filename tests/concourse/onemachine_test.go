@@ -80,11 +80,12 @@ func (u *unit) onMachine(line string) string {
 }
 
 // files lists all files of the machine with their content's sum, mode and owner. What logs,
-// caches, apt and the test itself write is left out.
+// caches, apt and the test itself write is left out, and the files of users: packages leave
+// the users that they make.
 func (u *unit) files() string {
 	u.t.Helper()
 	return u.must(`cd / && find . -xdev \( -path ./proc -o -path ./sys -o -path ./run -o -path ./dev -o -path ./tmp -o -path ./var/tmp -o -path ./var/log \
--o -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/lib/systemd -o -path ./opt/debs -o -path ./root \
+-o -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/lib/systemd -o -path './etc/passwd*' -o -path './etc/group*' -o -path './etc/*shadow*' -o -path ./opt/debs -o -path ./root \
 -o -path .` + built + ` -o -path .` + u.Dir + ` \) -prune -o -printf '%p %y %m %U:%G %l ' \( -type f -exec sha256sum {} \; -o -printf '\n' \) | sort`)
 }
 
@@ -184,6 +185,8 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	u.onMachine("purge --yes")
 	require.Equal(t, before, u.files(), "purge leaves the machine as it was")
 	require.Empty(t, u.must("systemctl --failed --no-legend"))
+	_, err = u.run("id concourse")
+	require.Error(t, err, "the user of the web is removed")
 }
 
 // A real Concourse: from nothing to a green build on the machine's GPU, and a second machine

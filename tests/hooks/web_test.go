@@ -259,7 +259,7 @@ func TestSeveralCausesOfAWebAreAllNamed(t *testing.T) {
 		"Waiting for this unit's address: Juju knows none yet", "tls-enabled: a certificate is missing; run juju integrate ci:certificates <certificates application>, or set tls-enabled=false"} {
 		require.Contains(t, s.Message, want)
 	}
-	u.set(options{"mode": "all", "web-port": 2222, "encryption-key": "short"})
+	u.set(options{"mode": "both", "web-port": 2222, "encryption-key": "short"})
 	c.hook(1, "config-changed")
 	s = u.Model.Status()
 	require.Equal(t, "blocked", s.Status)

@@ -89,9 +89,9 @@ func TestD25CheckStatusTellsAndFails(t *testing.T) {
 	}
 	w.Model.Relations = nil
 	require.Contains(t, w.refused("check-status", nil), "Waiting for a web: run juju integrate ")
-	w.set(options{"mode": "all", "log-level": "loud"})
+	w.set(options{"mode": "both", "log-level": "loud"})
 	why = w.refused("check-status", nil)
-	require.Contains(t, why, `mode: "all"`)
+	require.Contains(t, why, `mode: "both"`)
 	require.Contains(t, why, "log-level: ")
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -340,6 +341,16 @@ func (d dropCluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		Do: func(ctx context.Context) error {
 			_, err := h.Run(ctx, host.Command{Argv: []string{"pg_dropcluster", "--stop", d.version, clusterName},
 				Deadline: sqlTime})
-			return err
+			if err != nil {
+				return err
+			}
+			// The tool keeps files that it does not know.
+			if err := os.RemoveAll(h.Path(path.Join(clustersDir, d.version, clusterName))); err != nil {
+				return err
+			}
+			if left, err := h.ReadDir(path.Join(clustersDir, d.version)); err == nil && len(left) == 0 {
+				return h.Remove(path.Join(clustersDir, d.version))
+			}
+			return nil
 		}}}, nil
 }

@@ -90,6 +90,11 @@ func (m *Machine) Up(ctx context.Context, invitation string) error {
 				return err
 			}
 			m.Model.state.OwnUser = !exists
+			for _, dir := range sharedFolders {
+				if !m.Model.Host.Exists(dir) {
+					m.Model.state.Folders = append(m.Model.state.Folders, dir)
+				}
+			}
 		}
 		m.Model.state.Down = false
 		if err := m.Model.Save(); err != nil {
@@ -174,13 +179,16 @@ func (m *Machine) Purge(ctx context.Context) error {
 		if err := m.apply(ctx, noFly{purged}); err != nil {
 			return err
 		}
-		ownUser := m.Model.state.OwnUser
+		ownUser, folders := m.Model.state.OwnUser, m.Model.state.Folders
 		if err := m.hook(ctx, "remove"); err != nil {
 			return err
 		}
 		rest := []plan.Resource{noTree{release.HomeDir}}
 		if ownUser {
 			rest = append(rest, noUser{})
+		}
+		for _, dir := range folders {
+			rest = append(rest, noEmptyFolder{dir})
 		}
 		return m.apply(ctx, append(rest, resource.Absent{Path: path.Dir(OptionsFile), Why: purged, Tree: true},
 			resource.Absent{Path: model.StateDir, Why: purged, Tree: true})...)
@@ -190,6 +198,25 @@ func (m *Machine) Purge(ctx context.Context) error {
 // apply brings resources that only a machine without Juju has to their state.
 func (m *Machine) apply(ctx context.Context, want ...plan.Resource) error {
 	return apply(ctx, m.Model.Host, m.report, want...)
+}
+
+// sharedFolders are folders of other programs that Up may create. Inner ones come first.
+var sharedFolders = []string{"/etc/cdi", path.Dir(noMainCluster), path.Dir(path.Dir(noMainCluster)), clustersDir}
+
+// noEmptyFolder removes a folder that has no content.
+type noEmptyFolder struct{ path string }
+
+// Diff implements plan.Resource.
+func (n noEmptyFolder) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	if !h.Exists(n.path) {
+		return nil, nil
+	}
+	return plan.Plan{{Op: "remove " + n.path + " if it is empty", Why: purged, Do: func(context.Context) error {
+		if left, err := h.ReadDir(n.path); err != nil || len(left) > 0 {
+			return err // another program uses it
+		}
+		return h.Remove(n.path)
+	}}}, nil
 }
 
 // noTree removes a folder with its content. A folder that is a mount point stays, empty.

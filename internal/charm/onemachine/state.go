@@ -39,6 +39,7 @@ type state struct {
 	Packages []string `json:"packages,omitempty"`
 	Before   []string `json:"before,omitempty"`
 	OwnUser  bool     `json:"own_user,omitempty"` // the user of the web did not exist before
+	Folders  []string `json:"folders,omitempty"`  // of sharedFolders that did not exist before
 
 	Workers map[string]map[string]string `json:"workers,omitempty"` // databags of joined machines
 	Web     map[string]string            `json:"web,omitempty"`     // databag of the web that this machine joined

@@ -24,7 +24,7 @@ path = %q
 
 func main() {
 	run := func() error { _, err := fmt.Println("8.2.5"); return err }
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
+	if len(os.Args) == 2 && os.Args[1] == "worker" { // the charm reads its --help, too
 		run = worker
 	}
 	if len(os.Args) > 1 && os.Args[1] == "web" {
