@@ -19,6 +19,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
@@ -148,11 +149,11 @@ func fullDisk(r host.Root, unit string, err error) string {
 		file = two.New
 	}
 	if file == "" {
-		return fmt.Sprintf("a disk is full (%s); free space there: juju ssh %s df -h", lastLine(err), unit)
+		return fmt.Sprintf("a disk is full (%s); free space there: %s", lastLine(err), wellknown.OnUnit(unit, "df -h"))
 	}
 	dir := path.Dir(r.Rel(file))
-	return fmt.Sprintf("disk full: no space for %s on %s; free space there: juju ssh %s df -h", dir,
-		cmp.Or(resource.DiskOf(r, dir), "its disk"), unit)
+	return fmt.Sprintf("disk full: no space for %s on %s; free space there: %s", dir,
+		cmp.Or(resource.DiskOf(r, dir), "its disk"), wellknown.OnUnit(unit, "df -h"))
 }
 
 // syscallText returns the text of e as the C library writes it, with a capital.

@@ -27,7 +27,7 @@ func newSaid(t *testing.T) said {
 	complete = slices.DeleteFunc(complete, func(text string) bool { return strings.HasSuffix(text, " ...") })
 	return said{
 		// The last have white space that no literal has: within a value, or between two.
-		append(pieces(literals(t, "./...")), " <reason>", " NVIDIA", " Not Found", " UTC", " install ", " juju-", " http://", " /opt/", " tsa-host"),
+		append(pieces(literals(t, "./...")), " <reason>", " accept-gpus", " df -h", " NVIDIA", " Not Found", " UTC", " install ", " juju-", " http://", " /opt/", " tsa-host"),
 		example.ReplaceAllString(strings.Join(complete, "\n"), ""),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
@@ -276,7 +277,7 @@ func remedy(s pool.Record, unit string) string {
 	if s.Index == gpu.Missing {
 		which = s.Address()
 	}
-	back := fmt.Sprintf("juju run %s gpu-return gpu=%s", unit, which)
+	back := wellknown.RunAction(unit, "gpu-return gpu="+which)
 	switch code := s.Service.Code(); {
 	case s.Service.ManualReturn:
 		return "once it is mended: " + back
@@ -287,7 +288,7 @@ func remedy(s pool.Record, unit string) string {
 	case s.Service.State == quarantine.Proving:
 		return "it comes back by itself; at once: " + back
 	case code > 0:
-		return fmt.Sprintf("what to do: juju run %s explain-error code=%d", unit, code)
+		return "what to do: " + wellknown.RunAction(unit, fmt.Sprintf("explain-error code=%d", code))
 	}
-	return fmt.Sprintf("more: juju run %s gpu-status", unit)
+	return "more: " + wellknown.RunAction(unit, "gpu-status")
 }

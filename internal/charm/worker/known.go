@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/status"
@@ -128,7 +129,8 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 	g.Warnings = append(g.Warnings, status.Cause{
 		Kind: status.Active,
 		Text: fmt.Sprintf(
-			"%s fewer than before, gone: %s; give them back, or go on without them: juju run %s accept-gpus",
-			units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"), strings.Join(missing, ", "), o.Facts.Unit)})
+			"%s fewer than before, gone: %s; give them back, or go on without them: %s",
+			units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"), strings.Join(missing, ", "),
+			wellknown.RunAction(o.Facts.Unit, "accept-gpus"))})
 	return now
 }

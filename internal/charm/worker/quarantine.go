@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/healthcheck"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/status"
@@ -61,8 +62,8 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 			}
 			if one.ManualReturn {
 				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
-					"GPU %d fell sick too often to come back by itself; once it is mended: juju run %s "+
-						"gpu-return gpu=%d", one.Index, o.Facts.Unit, one.Index)})
+					"GPU %d fell sick too often to come back by itself; once it is mended: %s", one.Index,
+					wellknown.RunAction(o.Facts.Unit, fmt.Sprintf("gpu-return gpu=%d", one.Index)))})
 			}
 		}
 	}

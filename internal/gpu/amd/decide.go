@@ -3,6 +3,7 @@ package amd
 import (
 	"cmp"
 	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ type Wanted struct {
 }
 
 // setCommand returns the command that sets an option.
-func (w Wanted) setCommand(setting string) string { return "juju config " + w.app() + " " + setting }
+func (w Wanted) setCommand(setting string) string { return wellknown.SetOption(w.app(), setting) }
 
 func (w Wanted) app() string  { return cmp.Or(w.App, "<application>") }
 func (w Wanted) unit() string { return cmp.Or(w.Unit, "<unit>") }
@@ -241,8 +242,8 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 	case installed && has.Version == r.Package(f.Series) && f.Module.Loaded:
 		return Decision{State: StateUnsupported, Release: r, Driver: f.OwnsDriver(),
 			Reason: no + ", though amdgpu " + r.DKMSVersion + " of ROCm " + r.ROCm + " is loaded", Remedies: []string{
-				"see why: sudo dmesg | grep -i amdgpu", "try another release: juju run " + w.unit() +
-					" rocm-matrix, then " + w.setCommand("rocm-version=<one of them>")}}
+				"see why: sudo dmesg | grep -i amdgpu", "try another release: " +
+					wellknown.RunAction(w.unit(), "rocm-matrix") + ", then " + w.setCommand("rocm-version=<one of them>")}}
 	case installed && has.Version != r.Package(f.Series) && !f.OwnsDriver() && w.InstallDriver != DriverReplace:
 		return Decision{State: StateUnsupported, Reason: no + ", and amdgpu-dkms " + has.Version +
 			" is not the charm's to replace",
@@ -315,7 +316,7 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 	case !f.Headers.Present && f.Headers.Queried && f.Headers.Candidate == "":
 		return refuse(StateUnsupported, "apt has no "+f.Headers.Package+", which the driver is built with",
 			"boot a kernel whose headers apt has: sudo apt-get update && sudo apt-get install linux-generic, "+
-				"then juju ssh "+w.unit()+" sudo reboot")
+				"then "+wellknown.OnUnit(w.unit(), "sudo reboot"))
 	case w.MinDisk > 0 && f.Disk < w.MinDisk:
 		return refuse(StateNone, fmt.Sprintf("%s are free on /, and preflight-limits has disk=%d",
 			units.FormatGB(f.Disk), w.MinDisk/units.GB),

@@ -83,5 +83,5 @@ func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) string {
 	if w.AllowReboot {
 		return need + "; Juju is asked for it"
 	}
-	return need + "; set allow-reboot=true or run: juju ssh <unit> sudo reboot"
+	return need + "; set allow-reboot=true or run: " + wellknown.OnUnit("<unit>", "sudo reboot")
 }

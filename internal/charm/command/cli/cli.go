@@ -47,8 +47,8 @@ func Run(h host.Host, exe string, args []string, env func(string) string, stdout
 		c.ReadStates = gpuhealth.NewReader(c.Host, exe, "gpu", read)
 		c.ReadReport = gpuhealth.NewReportReader(c.Host, exe, "gpu", snapshot)
 	}
-	if len(args) > 0 && filepath.Base(args[0]) == MachineProgram {
-		wellknown.Command = MachineProgram
+	if len(args) > 0 && filepath.Base(args[0]) == wellknown.MachineProgram {
+		wellknown.Command = wellknown.MachineProgram
 	}
 	if len(args) == 1 && wellknown.Command != wellknown.Dispatch {
 		args = append(args, "--help") // only dispatch runs hooks

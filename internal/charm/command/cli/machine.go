@@ -16,9 +16,6 @@ import (
 	"concourse-ci-machine/internal/charm/onemachine"
 )
 
-// MachineProgram is the name of the program on a machine without Juju.
-const MachineProgram = "concourse-ci-machine"
-
 // machine runs a command on a machine without Juju. Progress goes to the user.
 func (p *caller) machine(run func(m *onemachine.Machine) error) error {
 	m, err := onemachine.New(p.charm, p.stdout)

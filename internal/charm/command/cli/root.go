@@ -81,7 +81,7 @@ func (p *caller) root() *cobra.Command {
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
 			"People run it on a unit, most commands as root."}
 	switch {
-	case wellknown.Command == MachineProgram:
+	case wellknown.Command == wellknown.MachineProgram:
 		root.Short = "a Concourse CI on this machine"
 		root.Long = "concourse-ci-machine runs Concourse's web and worker with this machine's GPUs, and keeps them " +
 			"as its options say. Most commands need sudo."

@@ -1,0 +1,28 @@
+package wellknown
+
+// MachineProgram is the program of a machine without Juju, see Command.
+const MachineProgram = "concourse-ci-machine"
+
+// RunAction returns the command that runs an action, with its parameters.
+func RunAction(unit, action string) string {
+	if Command == MachineProgram {
+		return "sudo " + MachineProgram + " " + action
+	}
+	return "juju run " + unit + " " + action
+}
+
+// SetOption returns the command that changes an option: name=value.
+func SetOption(app, setting string) string {
+	if Command == MachineProgram {
+		return "sudo " + MachineProgram + " set " + setting
+	}
+	return "juju config " + app + " " + setting
+}
+
+// OnUnit returns the command that runs a shell command on the unit's machine.
+func OnUnit(unit, command string) string {
+	if Command == MachineProgram {
+		return command
+	}
+	return "juju ssh " + unit + " " + command
+}
