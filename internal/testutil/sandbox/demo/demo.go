@@ -17,6 +17,10 @@ import (
 	"concourse-ci-machine/tools/charmpack"
 )
 
+// noServer is the demo's source of apt packages: the demo uses no network, and no server
+// listens there.
+const noServer = "http://127.0.0.1:9"
+
 // hosts is the folder of the fixture hosts, in the project's folder.
 const hosts = "internal/testutil/hosttest/hosts"
 
@@ -78,12 +82,7 @@ func (d *demo) play() (err error) {
 	if d.world, err = d.unit("amd-nvidia"); err != nil {
 		return err
 	}
-	d.screen.prose(fmt.Sprintf("A unit of concourse-ci-machine in an LXD container of a host with an AMD and an "+
-		"NVIDIA GPU; "+
-		"the AMD one is passed through. Its files are below %s, copied from a fixture. dispatch is the built "+
-		"program.", d.world.Root))
-	d.screen.prose("Stand-ins are called so: Juju is a model in memory behind hook tools that are real commands; " +
-		"systemctl, journalctl and apt-get are recorded, not run; Concourse's release knows its version only.")
+	d.intro()
 	d.outcomes = map[string]outcome{}
 	for _, s := range scenes {
 		if err := context.Cause(d.ctx); err != nil {
@@ -105,6 +104,19 @@ func (d *demo) play() (err error) {
 		}
 	}
 	return context.Cause(d.ctx)
+}
+
+// intro distinguishes the demo from a real CI, then introduces the unit and the stand-ins.
+func (d *demo) intro() {
+	d.screen.prose("This demo runs the hooks of one Juju unit in a throwaway folder, with stand-in GPUs. " +
+		"It runs no real Concourse and uses no real GPU.")
+	d.screen.prose("The real CI on this machine: sudo concourse-ci-machine up (docs/tutorial/own-machine.md)")
+	d.screen.line("")
+	d.screen.prose(fmt.Sprintf("The unit is in an LXD container of a host with an AMD and an NVIDIA GPU. The AMD "+
+		"GPU is passed through. The unit's files are below %s, copied from a fixture. dispatch is the built program.",
+		d.world.Root))
+	d.screen.prose("Stand-ins are marked. Juju is a model in memory behind hook tools that are real commands. " +
+		"systemctl, journalctl and apt-get are recorded, not run. Concourse's release only reports its version.")
 }
 
 func (d *demo) unpackCharm() error {
@@ -133,8 +145,7 @@ func (d *demo) unit(host string) (*sandbox.World, error) {
 	w.Model.Resources = map[string]string{"concourse-release": filepath.Join(d.dir, "concourse.tgz")}
 	for name, value := range map[string]any{
 		"mode": "worker",
-		// The demo uses no network, and no server listens there.
-		"rocm-base-url": "http://127.0.0.1:9",
+		"rocm-base-url": noServer,
 	} {
 		if err := w.Model.SetConfig(name, value); err != nil {
 			return nil, err

@@ -14,12 +14,15 @@ import (
 const usage = `sandbox demo [-v] [-bin FOLDER]   play a ROCm worker's life in a throwaway folder
   -v           show plans step by step, and each call of a hook tool
   -bin FOLDER  where the built programs are (default bin)
+On a terminal it ends with the status page, served until Ctrl-C. With CI or NO_SERVE=1
+in the environment, or without a terminal, it does not wait.
 Run it in the project's folder, after make build (make demo does both; make demo
 VERBOSE=1 is -v).
 `
 
 // Main runs the demo. The exit status is 0 for success or a closed pipe, 1 for an error, 2
-// for wrong usage, and 128 plus its number for a signal.
+// for wrong usage, and 128 plus its number for a signal. Ctrl-C at the status page is a
+// success.
 func Main(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == taskChild {
 		return runTaskChild(stdout, stderr)
@@ -35,6 +38,15 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	defer catchSignals(cancel)()
 	d := &demo{ctx: ctx, bin: *bin, verbose: *verbose, screen: newScreen(stdout, os.Getenv, cancel)}
 	err := d.play()
+	d.summary(err)
+	if err == nil {
+		if why := noWait(stdout, os.Getenv); why != "" {
+			d.screen.mark(notRun, "a look at the status page: %s", why)
+		} else {
+			defer takeTerminal()()
+			err = d.serve()
+		}
+	}
 	if cerr := d.close(); err == nil {
 		err = cerr
 	}
@@ -73,19 +85,24 @@ func (d *demo) end(err error, stderr io.Writer) int {
 	case errors.Is(err, syscall.EPIPE):
 		return 0
 	}
-	d.summary(err)
 	if err != nil {
 		fmt.Fprintln(stderr, "sandbox:", err)
 		return 1
 	}
+	d.screen.line("")
+	d.screen.line("Nothing was left behind.")
 	return 0
 }
 
-// summary prints a line for each scene.
+// summary prints a line for each scene, unless a signal or a closed pipe ended the demo.
 func (d *demo) summary(err error) {
-	if err == nil {
-		d.screen.title("Shown, and nothing was left behind")
-	} else {
+	var cause interrupted
+	switch {
+	case errors.As(err, &cause), errors.Is(err, syscall.EPIPE):
+		return
+	case err == nil:
+		d.screen.title("Shown")
+	default:
 		d.screen.title("Stopped")
 	}
 	for _, s := range scenes {

@@ -21,7 +21,7 @@ import (
 // pebble runs the real Pebble with the real exporter. The demo starts it instead of systemd.
 type pebble struct {
 	cmd   *exec.Cmd
-	ended chan error
+	ended chan struct{} // closed when Pebble ended
 	addr  string // address of the exporter
 	err   error
 }
@@ -76,8 +76,11 @@ func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	p.ended = make(chan error, 1)
-	go func() { p.ended <- p.cmd.Wait() }()
+	p.ended = make(chan struct{})
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
 	return p.ready(ctx, w)
 }
 

@@ -47,6 +47,18 @@ func TestFailedStepLooksOtherThanTheRest(t *testing.T) {
 	require.Equal(t, "  ok        nothing to do\n", shownBy(t, func(d *demo) { d.steps(sandbox.Result{}) }))
 }
 
+func TestFailureThatTheDemoStagesIsMarked(t *testing.T) {
+	r := sandbox.Result{Logs: []jujutest.LogLine{
+		{Level: "INFO", Message: "config-changed: plan:\n1/2 fetch apt key /k (missing)\n2/2 write /a (missing)"},
+		{Level: "WARNING", Message: "config-changed: could not fetch apt key /k: Get \"" + noServer + "/k\": refused"},
+	}}
+	for _, verbose := range []bool{false, true} {
+		out := shownBy(t, func(d *demo) { d.verbose = verbose; d.steps(r) })
+		require.Contains(t, out, "  failed    staged: 1/2 fetch apt key /k (missing): Get ")
+		require.Contains(t, out, "\n  staged    this failure, ")
+	}
+}
+
 type closed struct{ writes int }
 
 func (c *closed) Write([]byte) (int, error) {
@@ -68,7 +80,7 @@ func TestSummaryHasALineForEachScene(t *testing.T) {
 	outcomes := map[string]outcome{"a worker": {passed, "active"}, "a task": {leftOut, "no runc"}}
 	out := shownBy(t, func(d *demo) { d.outcomes = outcomes; d.summary(nil) })
 	require.Equal(t, 5, strings.Count(out, "\n  "))
-	require.Contains(t, out, "== Shown, and nothing was left behind ==")
+	require.Contains(t, out, "== Shown ==")
 	require.Contains(t, out, "\n  ok        a worker: active\n  not run   the same hook again\n")
 	require.Contains(t, out, "\n  left out  a task: no runc\n")
 	require.Contains(t, shownBy(t, func(d *demo) { d.summary(errors.New("x")) }), "== Stopped ==")

@@ -109,8 +109,8 @@ func standInNodes() (render, kfd, why string) {
 	if os.Geteuid() != 0 {
 		return "", "", "it needs root: sudo env \"PATH=$PATH\" make demo"
 	}
-	if _, err := exec.LookPath("runc"); err != nil {
-		return "", "", "runc is missing: sudo apt-get install -y runc"
+	if why := missingRunc(); why != "" {
+		return "", "", why
 	}
 	data, err := os.ReadFile("/proc/misc")
 	if err != nil {
@@ -136,6 +136,18 @@ func standInNodes() (render, kfd, why string) {
 		return "", "", "this machine has no cgroups"
 	}
 	return render, kfd, ""
+}
+
+// missingRunc returns "" if runc is in PATH, or how to get it. The demo itself installs
+// nothing.
+func missingRunc() string {
+	if _, err := exec.LookPath("runc"); err == nil {
+		return ""
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return "runc is missing: install your distribution's package runc, then run make demo again"
+	}
+	return "runc is missing, the package runc of Debian and Ubuntu: run apt-get install runc, then make demo again"
 }
 
 // InContainer runs the container's init, which waits, or its task, if this program was
