@@ -74,6 +74,37 @@ state >/out/purged
 	require.Empty(t, differences(got["before"], got["purged"]))
 }
 
+// What the program does on a machine is in tests/concourse.
+func TestDebOfAWholeCIIsInstalledAndPurged(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := inside(t, "mi210x4", `
+state >/out/before
+dpkg --install --force-depends /in/concourse-ci-machine_*.deb >/out/install 2>&1
+dpkg --verify concourse-ci-machine >/out/verify
+concourse-ci-machine --version >/out/version
+concourse-ci-machine status >/out/status 2>&1 || echo "exit status $?" >>/out/status
+systemd-analyze verify --man=no concourse-ci-machine.service concourse-ci-machine.timer >/out/analyze 2>&1 || true
+state >/out/installed
+dpkg --purge concourse-ci-machine >/out/purge 2>&1
+state >/out/purged
+`)
+	added := strings.Join(differences(got["before"], got["installed"]), "")
+	for _, want := range []string{"+l|777|0:0|./usr/bin/concourse-ci-machine|", "+f|755|0:0|./usr/lib/concourse-ci-machine/dispatch|",
+		"+f|755|0:0|./usr/lib/concourse-ci-machine/bin/pebble|", "+f|644|0:0|./usr/lib/concourse-ci-machine/config.yaml|",
+		"+f|644|0:0|./usr/share/concourse-ci-machine/tasks/verify-gpu-amd.yml|", "+f|644|0:0|./usr/lib/systemd/system/concourse-ci-machine.timer|"} {
+		require.Contains(t, added, want)
+	}
+	require.NotRegexp(t, `\+[fd]\|[0-7]*[2367][0-7]?\|0:0\|\./usr/(lib|share)`, added, "only root can write")
+	require.Empty(t, got["verify"])
+	require.Equal(t, "concourse-ci-machine 1.2.3\n", got["version"])
+	require.Equal(t, "this machine runs no CI; to set it up run: sudo concourse-ci-machine up\nexit status 1\n", got["status"])
+	for _, line := range lines(got["analyze"], "concourse-ci-machine") {
+		require.NotRegexp(t, `(?i)unknown|failed|ignoring|not executable`, line)
+	}
+	require.Empty(t, differences(got["before"], got["purged"]), "the package starts nothing and leaves nothing")
+}
+
 func TestRPMIsInstalledUsedAndErased(t *testing.T) {
 	need(t)
 	t.Parallel()
@@ -144,7 +175,7 @@ func TestTwoBuildsHaveTheSameBytes(t *testing.T) {
 	need(t)
 	t.Parallel()
 	elsewhere := filepath.Join(t.TempDir(), "a", "tree")
-	for _, dir := range []string{"tools/packages", "src/prometheus_alert_rules", "src/loki_alert_rules", "src/grafana_dashboards", "bin/packages"} {
+	for _, dir := range []string{"tools/packages", "src/prometheus_alert_rules", "src/loki_alert_rules", "src/grafana_dashboards", "bin/packages", "pipelines/tasks"} {
 		copyTree(t, filepath.Join(hosttest.Source(), dir), filepath.Join(elsewhere, dir))
 	}
 	license, err := os.ReadFile(filepath.Join(hosttest.Source(), "LICENSE"))
@@ -156,7 +187,7 @@ func TestTwoBuildsHaveTheSameBytes(t *testing.T) {
 	c.Dir, c.Env = elsewhere, append(os.Environ(), "TZ=Asia/Tokyo", "HOSTNAME=other", "LC_ALL=C")
 	text, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", text)
-	for _, name := range []string{"gpukit", "rocm-gpu-exporter"} {
+	for _, name := range []string{"concourse-ci-machine", "gpukit", "rocm-gpu-exporter"} {
 		for _, format := range []string{"deb", "rpm"} {
 			first, err := packageFile(name, format)
 			require.NoError(t, err)
@@ -199,7 +230,7 @@ func TestPackageThatCannotBeMadeHasItsReason(t *testing.T) {
 	}{
 		"no version":  {[]string{"-bin", "x", "-tree", "y", "-o", t.TempDir()}, "", "want -bin, -tree, -version and -o; see --help"},
 		"bad version": {[]string{"-bin", "x", "-tree", "y", "-version", "unknown", "-o", t.TempDir()}, "", `the version "unknown" does not begin with a number; run: make packages VERSION=1.2.3`},
-		"no program":  {[]string{"-bin", "/nowhere", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "", "/nowhere/gpukit"},
+		"no program":  {[]string{"-bin", "/nowhere", "-tree", "bin/packages/tree", "-version", "1.0.0", "-o", t.TempDir()}, "", "/nowhere/gpukit"},
 		"no date":     {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},
 	} {
 		c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), tt.args...)

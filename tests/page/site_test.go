@@ -122,7 +122,7 @@ func TestTheMenuOfTheSiteWorksOnAPhone(t *testing.T) {
 	b.until(func(m message) bool { return m.Method == "Page.loadEventFired" })
 	var at string
 	b.eval(`location.pathname`, &at)
-	require.Equal(t, "/tutorial/first-rocm-task/", at)
+	require.Equal(t, "/tutorial/own-machine/", at)
 }
 
 // inMenu is a script that finds the label of the menu's first section or its first page,

@@ -142,8 +142,8 @@ func (o options) pack(file, format string, at time.Time) error {
 	return os.Rename(f.Name(), path)
 }
 
-// expandTrees replaces each entry of type tree by its files. A file is executable for all or
-// for nobody, whatever the umask of the checkout.
+// expandTrees replaces each entry of type tree by its files. Programs and scripts are
+// executable, whatever the modes of the checkout.
 func expandTrees(all files.Contents) (expanded files.Contents, err error) {
 	for _, c := range all {
 		if c.Type != files.TypeTree {
@@ -154,10 +154,6 @@ func expandTrees(all files.Contents) (expanded files.Contents, err error) {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			st, err := d.Info()
-			if err != nil {
-				return err
-			}
 			one := &files.Content{Source: file, Destination: c.Destination + strings.TrimPrefix(file, c.Source),
 				Packager: c.Packager, FileInfo: &files.ContentFileInfo{Mode: 0o644}}
 			switch {
@@ -166,8 +162,8 @@ func expandTrees(all files.Contents) (expanded files.Contents, err error) {
 				one.Source, err = os.Readlink(file)
 			case !d.Type().IsRegular():
 				err = fmt.Errorf("%s is neither a file nor a link", file)
-			case st.Mode()&0o111 != 0:
-				one.FileInfo.Mode = 0o755
+			default:
+				one.FileInfo.Mode, err = modeOf(file)
 			}
 			expanded = append(expanded, one)
 			return err
@@ -177,6 +173,24 @@ func expandTrees(all files.Contents) (expanded files.Contents, err error) {
 		}
 	}
 	return expanded, nil
+}
+
+// modeOf returns the mode of a file in a package by its first bytes.
+func modeOf(file string) (os.FileMode, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n < 2 && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return 0, err
+	}
+	if string(head[:n]) == "\x7fELF" || strings.HasPrefix(string(head[:n]), "#!") {
+		return 0o755, nil
+	}
+	return 0o644, nil
 }
 
 // fixContents sets times, and requires a mode of each file: that of a checkout depends on

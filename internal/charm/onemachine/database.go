@@ -156,7 +156,7 @@ func (cluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if version, err := clusterVersion(h.Root); version != "" || err != nil {
 		return nil, err
 	}
-	return plan.Plan{{Op: "make the PostgreSQL cluster " + clusterName, Why: "missing", Do: func(ctx context.Context) error {
+	make := func(ctx context.Context) error {
 		all, err := h.Glob(pgBinaries + "/*/bin/initdb")
 		if err != nil || len(all) == 0 {
 			return fmt.Errorf("cannot find PostgreSQL in %s: is the package %s complete? (%v)", pgBinaries, pgPackage, err)
@@ -164,7 +164,8 @@ func (cluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		version := path.Base(path.Dir(path.Dir(slices.MaxFunc(all, byVersion))))
 		_, err = h.Run(ctx, host.Command{Argv: []string{"pg_createcluster", version, clusterName}, Deadline: sqlTime})
 		return err
-	}}}, nil
+	}
+	return plan.Plan{{Op: "make the PostgreSQL cluster " + clusterName, Why: "missing", Do: make}}, nil
 }
 
 // byVersion compares paths /usr/lib/postgresql/17/bin/initdb by their version.

@@ -6,22 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
-	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/concourse/release"
 )
 
 // Machine is a machine without Juju that runs a CI, or a worker of another machine's CI.
@@ -31,8 +24,8 @@ type Machine struct {
 	Stdout io.Writer
 }
 
-// New returns the machine. Its progress goes to out.
-func New(c *actions.Actions, out io.Writer) (*Machine, error) {
+// New returns the machine. Its progress goes to out, which may be a terminal.
+func New(c *actions.Actions, out Progress) (*Machine, error) {
 	m, err := Load(c.Host)
 	if err != nil {
 		return nil, err
@@ -40,7 +33,7 @@ func New(c *actions.Actions, out io.Writer) (*Machine, error) {
 	m.Progress = out
 	c.Tools = m
 	c.Event = juju.Event{Unit: m.state.Unit, ModelName: juju.AppOf(m.state.Unit), CharmDir: c.CharmDir}
-	return &Machine{Charm: c, Model: m, Stdout: out}, nil
+	return &Machine{Charm: c, Model: m, Stdout: out.W}, nil
 }
 
 // timer starts reconcile regularly.
@@ -164,95 +157,12 @@ func (m *Machine) stop(ctx context.Context) error {
 
 var errNotUp = errors.New("this machine runs no CI; to set it up run: sudo concourse-ci-machine up")
 
-// Purge removes everything that Up installed, with all data.
-func (m *Machine) Purge(ctx context.Context) error {
-	return m.locked("purge this machine", func() error {
-		if !m.Model.Installed() && !m.Model.Host.Exists(OptionsFile) {
-			return errNotUp
-		}
-		if err := m.stop(ctx); err != nil {
-			return err
-		}
-		if err := m.Model.RemoveDatabase(ctx, m.report); err != nil {
-			return err
-		}
-		if err := m.apply(ctx, noFly{purged}); err != nil {
-			return err
-		}
-		ownUser, folders := m.Model.state.OwnUser, m.Model.state.Folders
-		if err := m.hook(ctx, "remove"); err != nil {
-			return err
-		}
-		rest := []plan.Resource{noTree{release.HomeDir}}
-		if ownUser {
-			rest = append(rest, noUser{})
-		}
-		for _, dir := range folders {
-			rest = append(rest, noEmptyFolder{dir})
-		}
-		return m.apply(ctx, append(rest, resource.Absent{Path: path.Dir(OptionsFile), Why: purged, Tree: true},
-			resource.Absent{Path: model.StateDir, Why: purged, Tree: true})...)
-	})
-}
-
 // apply brings resources that only a machine without Juju has to their state.
 func (m *Machine) apply(ctx context.Context, want ...plan.Resource) error {
 	return apply(ctx, m.Model.Host, m.report, want...)
 }
 
-// sharedFolders are folders of other programs that Up may create. Inner ones come first.
-var sharedFolders = []string{"/etc/cdi", path.Dir(noMainCluster), path.Dir(path.Dir(noMainCluster)), clustersDir}
-
-// noEmptyFolder removes a folder that has no content.
-type noEmptyFolder struct{ path string }
-
-// Diff implements plan.Resource.
-func (n noEmptyFolder) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	if !h.Exists(n.path) {
-		return nil, nil
-	}
-	return plan.Plan{{Op: "remove " + n.path + " if it is empty", Why: purged, Do: func(context.Context) error {
-		if left, err := h.ReadDir(n.path); err != nil || len(left) > 0 {
-			return err // another program uses it
-		}
-		return h.Remove(n.path)
-	}}}, nil
-}
-
-// noTree removes a folder with its content. A folder that is a mount point stays, empty.
-type noTree struct{ path string }
-
-// Diff implements plan.Resource.
-func (n noTree) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	if !h.Exists(n.path) {
-		return nil, nil
-	}
-	return plan.Plan{{Op: "remove " + n.path, Why: purged, Do: func(context.Context) error {
-		err := os.RemoveAll(h.Path(n.path))
-		if errors.Is(err, syscall.EBUSY) {
-			if left, readErr := h.ReadDir(n.path); readErr == nil && len(left) == 0 {
-				return nil
-			}
-		}
-		return err
-	}}}, nil
-}
-
-// noUser removes the user of the web.
-type noUser struct{}
-
-// Diff implements plan.Resource.
-func (noUser) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	if exists, err := resource.UserExists(h.Root, concourse.WebUser); err != nil || !exists {
-		return nil, err
-	}
-	return plan.Plan{{Op: "remove user " + concourse.WebUser, Why: purged, Do: func(ctx context.Context) error {
-		_, err := h.Run(ctx, host.Command{Argv: []string{"userdel", concourse.WebUser}, Deadline: sqlTime})
-		return err
-	}}}, nil
-}
-
-func (m *Machine) report(text string) { fmt.Fprintln(m.Stdout, text) }
+func (m *Machine) report(text string) { m.Model.Progress.Step(text) }
 
 // locked runs a command that changes the machine. Only root can.
 func (m *Machine) locked(what string, do func() error) error {
@@ -264,6 +174,7 @@ func (m *Machine) locked(what string, do func() error) error {
 		return fmt.Errorf("cannot %s: cannot lock %s: %w", what, lockFile, err)
 	}
 	defer unlock()
+	defer m.Model.Progress.End()
 	return do()
 }
 
@@ -306,6 +217,7 @@ func (m *Machine) Action(ctx context.Context, name string, params map[string]any
 	if err := m.Charm.Action(ctx); err != nil {
 		return err
 	}
+	m.Model.Progress.End()
 	if err := m.Model.Save(); err != nil {
 		return err
 	}
@@ -339,58 +251,6 @@ func printResults(w io.Writer, results map[string]any) error {
 		}
 	}
 	return nil
-}
-
-// fly installs Concourse's command line tool from the release, unless the machine has one.
-type fly struct{}
-
-// The tool of the release, and its link on PATH.
-var (
-	flyBin  = role.BinDir + "/fly"
-	flyLink = "/usr/local/bin/fly"
-)
-
-// Diff implements plan.Resource.
-func (fly) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	_, id, ok := release.Installed(h.Root)
-	if !ok {
-		return nil, nil
-	}
-	mark := flyBin + ".release"
-	have, err := role.ReadOptional(h.Root, mark)
-	if err != nil {
-		return nil, err
-	}
-	var p plan.Plan
-	if have != id || !h.Exists(flyBin) {
-		p = append(p, plan.Step{Op: "install fly " + flyBin, Why: "it is not of the installed release", Tolerate: true,
-			Do: func(context.Context) error {
-				if err := release.UnpackFly(h, id, flyBin); err != nil {
-					return err
-				}
-				return h.WriteFile(mark, []byte(id), 0o644)
-			}})
-	}
-	if _, err := h.Lstat(flyLink); err != nil {
-		p = append(p, plan.Step{Op: "link " + flyLink, Why: "missing", Tolerate: true, Do: func(context.Context) error {
-			if err := h.MkdirAll(filepath.Dir(flyLink), 0o755); err != nil {
-				return err
-			}
-			return os.Symlink(flyBin, h.Path(flyLink))
-		}})
-	}
-	return p, nil
-}
-
-// noFly removes the link to fly, if it is the machine's.
-type noFly struct{ why string }
-
-// Diff implements plan.Resource.
-func (n noFly) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	if to, err := h.Readlink(flyLink); err != nil || to != flyBin {
-		return nil, nil
-	}
-	return plan.Plan{{Op: "remove " + flyLink, Why: n.why, Do: func(context.Context) error { return h.Remove(flyLink) }}}, nil
 }
 
 // decision returns what the pipeline decides now, without a change.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -32,8 +31,8 @@ const (
 // Model implements juju.Model with the machine's files. Save writes the state.
 type Model struct {
 	Host     host.Host
-	Progress io.Writer // gets a line for each step, each warning and each message of an action
-	Verbose  bool      // also show the plan of each run
+	Progress Progress
+	Verbose  bool // also show the plan of each run
 	Action   map[string]any
 	Results  map[string]any // of the action
 	Failure  string         // of the action
@@ -213,7 +212,7 @@ func (m *Model) OpenedPorts(context.Context) ([]juju.Port, error) { return nil, 
 // StatusSet shows progress, and records any other status.
 func (m *Model) StatusSet(_ context.Context, s juju.Status, message string) error {
 	if s == juju.Maintenance {
-		fmt.Fprintln(m.Progress, message)
+		m.Progress.Step(message)
 	}
 	m.state.Status, m.state.Message = s, message
 	return m.saveIfInstalled()
@@ -225,7 +224,7 @@ func (m *Model) ApplicationVersionSet(context.Context, string) error { return ni
 // Log shows warnings and errors, and with Verbose also plans.
 func (m *Model) Log(_ context.Context, level juju.Level, message string) error {
 	if m.Verbose || level == juju.Warning || level == juju.Error {
-		fmt.Fprintln(m.Progress, message)
+		m.Progress.Note(message)
 	}
 	return nil
 }
@@ -233,7 +232,7 @@ func (m *Model) Log(_ context.Context, level juju.Level, message string) error {
 // Reboot reports that the machine needs a reboot. It never reboots a machine on which
 // somebody works.
 func (m *Model) Reboot(context.Context) error {
-	fmt.Fprintln(m.Progress, "reboot this machine to continue: sudo reboot")
+	m.Progress.Note("reboot this machine to continue: sudo reboot")
 	return nil
 }
 
@@ -254,8 +253,8 @@ func (m *Model) ActionFail(_ context.Context, message string) error {
 
 // ActionLog shows the progress of the action.
 func (m *Model) ActionLog(_ context.Context, message string) error {
-	_, err := fmt.Fprintln(m.Progress, message)
-	return err
+	m.Progress.Step(message)
+	return nil
 }
 
 // unitName returns the name of the machine's unit: its host name with the characters that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -85,16 +86,15 @@ func (m *Machine) now(ctx context.Context, d charm.Decision) status.Status {
 // printNext prints the commands of a first build.
 func printNext(m *Machine, url, tags string) {
 	fmt.Fprintf(m.Stdout, "\nRun a first task:\n\n  fly --target ci login --concourse-url %s\n", url)
-	task, flags := "verify-cpu.yml", ""
-	for _, t := range strings.Split(tags, ",") {
-		if t == "gpu" || t == "compute-runtime=rocm" {
-			flags += " --tag " + t
+	have := strings.Split(tags, ",")
+	const execute = "  fly --target ci execute --tag gpu --tag %s \\\n" +
+		"      --config /usr/share/concourse-ci-machine/tasks/%s\n"
+	for tag, task := range map[string]string{"compute-runtime=rocm": "verify-gpu-amd.yml",
+		"compute-runtime=cuda": "verify-gpu-cuda.yml"} {
+		if slices.Contains(have, "gpu") && slices.Contains(have, tag) {
+			fmt.Fprintf(m.Stdout, execute, tag, task)
 		}
 	}
-	if strings.Contains(flags, "rocm") {
-		task = "verify-gpu-amd.yml"
-	}
-	fmt.Fprintf(m.Stdout, "  fly --target ci execute --config /usr/share/concourse-ci-machine/tasks/%s%s\n", task, flags)
 }
 
 func orNone(s string) string {

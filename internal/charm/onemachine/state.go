@@ -48,7 +48,7 @@ type state struct {
 // Load reads the options and the state of the machine. A machine that was never set up has
 // an empty state and no options.
 func Load(h host.Host) (*Model, error) {
-	m := &Model{Host: h, Progress: io.Discard}
+	m := &Model{Host: h, Progress: Progress{W: io.Discard}}
 	data, err := h.ReadFile(StateFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -18,7 +18,7 @@ import (
 
 // machine runs a command on a machine without Juju. Progress goes to the user.
 func (p *caller) machine(run func(m *onemachine.Machine) error) error {
-	m, err := onemachine.New(p.charm, p.stdout)
+	m, err := onemachine.New(p.charm, onemachine.Progress{W: p.stdout, Terminal: p.screen != nil && !p.verbose})
 	if err != nil {
 		return err
 	}
