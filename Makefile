@@ -73,7 +73,7 @@ sandbox: need-build
 progress: need-go
 	@go build -buildvcs=false -o bin/progress ./tests/progress
 
-demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed (VERBOSE=1: plans in full)
+demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed (VERBOSE=1: plans in full; NO_SERVE=1: no wait at the end)
 	@bin/sandbox demo $(if $(VERBOSE),-v)
 
 # deadcode names what no program reaches: what only tests use stands with the tests.

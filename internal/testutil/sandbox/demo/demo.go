@@ -1,6 +1,7 @@
 // Package demo plays `make demo`: the built charm on a separate machine, hook by hook, then
-// its metrics and a task container. It names every stand-in, and gives the reason for each
-// part that can't run here. It never changes this machine.
+// its metrics and a task container. On a terminal it serves the status page at the end. It
+// names every stand-in, and gives the reason for each part that can't run here. It never
+// changes this machine.
 package demo
 
 import (
@@ -144,7 +145,7 @@ func (d *demo) unit(host string) (*sandbox.World, error) {
 	w.Start = func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} }
 	w.Model.Resources = map[string]string{"concourse-release": filepath.Join(d.dir, "concourse.tgz")}
 	for name, value := range map[string]any{
-		"mode": "worker",
+		"mode":          "worker",
 		"rocm-base-url": noServer,
 	} {
 		if err := w.Model.SetConfig(name, value); err != nil {

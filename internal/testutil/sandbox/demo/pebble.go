@@ -22,7 +22,7 @@ import (
 type pebble struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when Pebble ended
-	addr  string // address of the exporter
+	addr  string        // address of the exporter
 	err   error
 }
 
