@@ -173,8 +173,8 @@ package-%: need-go packer package-tree
 	@echo "go build $(PACKAGED): gpukit, runc-amd-wrapper, rocm-exporter"
 	@mkdir -p $(PACKAGED)
 	@GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags "-s -w $(KITX)" -o $(PACKAGED)/ ./src/gpukit ./src/runc-amd-wrapper ./src/rocm-exporter
-	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=$(PACKAGED)/charm COMMAND=concourse-ci-machine
-	@$(PACKER) tree -bin $(PACKAGED)/charm -arch $* -version "$(VERSION)" -o bin/packages/tree/charm-$*
+	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=bin/packages/charm-bin/$* COMMAND=concourse-ci-machine
+	@$(PACKER) tree -bin bin/packages/charm-bin/$* -arch $* -version "$(VERSION)" -o bin/packages/tree/charm-$*
 	@bin/packer -bin $(PACKAGED) -tree bin/packages/tree -arch $* -version "$(VERSION)" -compression $(COMPRESSION) -o $(PACKAGES)
 
 packer: need-go

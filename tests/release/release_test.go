@@ -102,7 +102,9 @@ func TestAReleaseIsTheSameBytesInAnyFolder(t *testing.T) {
 		names = append(names, f.Name())
 	}
 	require.Equal(t, []string{"PROVENANCE.md", "SHA256SUMS", "concourse-ci-machine_amd64.cdx.json", "concourse-ci-machine_amd64.charm",
-		"concourse-ci-machine_arm64.cdx.json", "concourse-ci-machine_arm64.charm", "gpukit_amd64.deb", "gpukit_amd64.rpm",
+		"concourse-ci-machine_amd64.deb", "concourse-ci-machine_amd64.rpm",
+		"concourse-ci-machine_arm64.cdx.json", "concourse-ci-machine_arm64.charm",
+		"concourse-ci-machine_arm64.deb", "concourse-ci-machine_arm64.rpm", "gpukit_amd64.deb", "gpukit_amd64.rpm",
 		"gpukit_arm64.deb", "gpukit_arm64.rpm", "packages_amd64.cdx.json", "packages_arm64.cdx.json",
 		"rocm-gpu-exporter_amd64.deb", "rocm-gpu-exporter_amd64.rpm", "rocm-gpu-exporter_arm64.deb", "rocm-gpu-exporter_arm64.rpm"}, names)
 	require.Len(t, strings.Split(strings.TrimSpace(sums[first]), "\n"), len(names)-1)
