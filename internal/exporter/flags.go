@@ -50,21 +50,21 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers,
 		"`number` of containers to show on each GPU, the rest as one")
 	fs.StringVar(&o.collect.UsageReport, "usage.report", "",
-		"`file` below path.root in which a process of root tells who uses the GPUs; empty: look at the "+
+		"`file` below path.root with the users of the GPUs, which a process of root writes; empty: look at the "+
 			"processes itself")
 	fs.StringVar(&o.usageWrite, "usage.write", "",
 		"serve nothing, but look at the processes and write that `file` below path.root")
 	fs.StringVar(&o.collect.NVIDIA, "nvidia.report", "",
-		"`file` below path.root in which a process of root tells what nvidia-smi says; empty: it is not asked")
+		"`file` below path.root with the output of nvidia-smi, which a process of root writes; empty: not read")
 	fs.StringVar(&o.nvidiaWrite, "nvidia.write", "",
 		"serve nothing, but run nvidia-smi every 15s, where it is installed, and write that `file` below path.root")
 	fs.StringVar(&o.collect.Leases, "leases.report", "",
-		"`file` below path.root in which a process of root tells who leases the GPUs; empty: they are not leased")
+		"`file` below path.root with the leases of the GPUs, which a process of root writes; empty: they are not leased")
 	fs.StringVar(&o.collect.Disk, "disk.folder", "",
-		"`folder` below path.root whose file system is told of, as that of the worker's volumes; empty: none")
+		"`folder` below path.root on the file system to report, such as that of the worker's volumes; empty: none")
 	fs.StringVar(&o.collect.Service, "service.report", "",
-		"`file` below path.root in which a process of root tells which GPUs are withheld from tasks; empty: "+
-			"nobody withholds any")
+		"`file` below path.root with the GPUs that are withheld from tasks, which a process of root writes; empty: "+
+			"none")
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err
 	}
@@ -122,6 +122,6 @@ var help = commandline.Help{
 	Text: "Serves the state of this machine's AMD and NVIDIA GPUs to Prometheus, read from sysfs and /proc, and who " +
 		"uses AMD's. It needs no ROCm, and no privilege but to see other users' processes, which a second one can " +
 		"have in its place (--usage.write, --usage.report). nvidia-smi is another one's to run (--nvidia.write, " +
-		"--nvidia.report). It ends with the process that started it, and opens all files anew at SIGHUP.",
+		"--nvidia.report). It ends with the process that started it, and opens all files again at SIGHUP.",
 	Examples: []string{"rocm-exporter --web.listen-address=127.0.0.1:9401"},
 }

@@ -207,7 +207,7 @@ func unnamed(t *testing.T) *testbed {
 	})
 }
 
-// GPU 0 is gone, and the description made anew: GPU 1 is number 0 now.
+// GPU 0 is gone, and the description made again: GPU 1 is number 0 now.
 func (b *testbed) firstGPUGoes(t *testing.T) {
 	t.Helper()
 	spec, err := os.ReadFile("testdata/amd.json")

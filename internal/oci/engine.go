@@ -110,9 +110,9 @@ func (m *machine) rootless() bool {
 // staleSpecRemedy returns who writes a stale CDI spec again, for a refusal.
 func (m *machine) staleSpecRemedy() string {
 	if m.engine {
-		return wellknown.Command + " cdi generate writes the spec anew"
+		return wellknown.Command + " cdi generate writes the spec again"
 	}
-	return "the unit writes the spec anew at its next hook"
+	return "the unit writes the spec again at its next hook"
 }
 
 // missingSpecRemedy returns who writes a missing CDI spec, for a refusal.

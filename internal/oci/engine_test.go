@@ -164,7 +164,7 @@ func TestRefusalToAnEngineNamesItsRemedy(t *testing.T) {
 	b.ofAnEngine(t)
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=0"))
 	b.node("/dev/dri/renderD128", 0o660, 992, unix.Mkdev(226, 130))
-	require.ErrorContains(t, b.create(), "dispatch cdi generate writes the spec anew, run the task again after that")
+	require.ErrorContains(t, b.create(), "dispatch cdi generate writes the spec again, run the task again after that")
 	require.NoError(t, os.Remove(b.path("amd.json")))
 	require.ErrorContains(t, b.create(), "there is no CDI spec "+b.path("amd.json")+"; dispatch cdi generate writes it")
 }

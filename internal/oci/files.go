@@ -165,7 +165,7 @@ func privateDir(dir string, euid uint32) error {
 	}
 	if st.Mode != unix.S_IFDIR|0o700 || st.Uid != euid {
 		return fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by %d; remove it, and it is "+
-			"made anew", dir, euid)
+			"made again", dir, euid)
 	}
 	return nil
 }

@@ -206,7 +206,7 @@ func (c Config) leaseNamesOf(devices []cdispec.Device) (names []string, err erro
 		})
 		if at < 0 {
 			return nil, fmt.Errorf("cannot lease GPU %s: the wrapper's config has no name for its device nodes; "+
-				"run the task again in a minute, when the unit has described its GPUs anew", d.Name)
+				"run the task again in a minute, when the unit has described its GPUs again", d.Name)
 		}
 		names = append(names, c.Leases.GPUs[at].Name)
 	}

@@ -5,6 +5,8 @@ package concourse
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,14 +21,14 @@ import (
 	"concourse-ci-machine/tests/standin"
 )
 
-// makeDebs downloads PostgreSQL and what it needs beside a machine's packages, and lists
-// them as a repository for apt.
+// makeDebs downloads PostgreSQL and ssh with what they need beside a machine's packages, and
+// lists them as a repository for apt.
 const makeDebs = `apt-get update >/dev/null
-cd /opt/debs && apt-get install --yes --download-only -o Dir::Cache::archives=/opt/debs postgresql >/dev/null
+cd /opt/debs && apt-get install --yes --download-only -o Dir::Cache::archives=/opt/debs postgresql openssh-server openssh-client >/dev/null
 for f in *.deb; do dpkg-deb --field "$f"; echo "Filename: ./$f"; echo "Size: $(stat -c %s "$f")"; echo "SHA256: $(sha256sum "$f" | cut -d' ' -f1)"; echo; done >Packages
 rm -rf partial lock`
 
-// postgresDebs returns a tar with PostgreSQL's packages for the machines.
+// postgresDebs returns a tar with these packages for the machines.
 func postgresDebs(ctx context.Context) (string, error) {
 	base, err := debian.Base(ctx)
 	if err != nil {
@@ -36,7 +38,8 @@ func postgresDebs(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return debian.Cached("postgresql-"+suite+"-"+filepath.Base(base), func(out *os.File) error {
+	script := sha256.Sum256([]byte(makeDebs))
+	return debian.Cached(fmt.Sprintf("debs-%s-%x-%s", suite, script[:4], filepath.Base(base)), func(out *os.File) error {
 		dir, err := os.MkdirTemp("", "debs-")
 		if err != nil {
 			return err
@@ -89,11 +92,11 @@ func (u *unit) files() string {
 -o -path .` + built + ` -o -path .` + u.Dir + ` \) -prune -o -printf '%p %y %m %U:%G %l ' \( -type f -exec sha256sum {} \; -o -printf '\n' \) | sort`)
 }
 
-// killed runs up, and kills it after some lines of progress.
+// killed runs a command of the package, and kills it after some lines of progress.
 func (u *unit) killed(args string, lines int) {
 	u.t.Helper()
 	c := exec.Command("nsenter", append(u.namespaces(), "/usr/bin/env", "-", "PATH="+systemPath, "/bin/sh", "-c",
-		"echo $$; exec concourse-ci-machine up "+args)...)
+		"echo $$; exec concourse-ci-machine "+args)...)
 	out, err := c.StdoutPipe()
 	require.NoError(u.t, err)
 	require.NoError(u.t, c.Start())
@@ -134,7 +137,7 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	u.must("systemctl stop hog")
 
 	for i := range 20 {
-		u.killed("--release "+tgz, 1+4*i)
+		u.killed("up --release "+tgz, 1+4*i)
 	}
 	begin := time.Now()
 	out = u.onMachine("up --release " + tgz)
@@ -182,7 +185,12 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	out, err = u.run("concourse-ci-machine purge </dev/null")
 	require.Error(t, err)
 	require.Contains(t, out, "give --yes")
-	u.onMachine("purge --yes")
+	for i := range 5 {
+		u.killed("purge --yes", 2+5*i)
+	}
+	if out, err = u.run("concourse-ci-machine purge --yes"); err != nil { // the last kill came too late
+		require.Contains(t, out, "this machine runs no CI")
+	}
 	require.Equal(t, before, u.files(), "purge leaves the machine as it was")
 	require.Empty(t, u.must("systemctl --failed --no-legend"))
 	_, err = u.run("id concourse")
@@ -220,5 +228,21 @@ func TestOneMachineIsACI(t *testing.T) {
 	}, "the second machine's worker does not register")
 	require.Contains(t, second.onMachine("status"), "active: Worker ready (v8.2.5)")
 	name := accept[strings.Index(accept, "'")+1:]
-	u.onMachine("dismiss " + name[:strings.Index(name, " ")])
+	name = name[:strings.Index(name, " ")]
+	u.onMachine("dismiss " + name)
+	require.NotContains(t, u.onMachine("status"), "joined")
+
+	// The same over ssh. A host that ssh does not know is refused.
+	for _, m := range []*unit{u, second} {
+		m.must("apt-get update && apt-get install --yes --no-install-recommends openssh-server openssh-client")
+	}
+	u.must("ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519")
+	second.must("mkdir -p -m 700 /root/.ssh && cat >/root/.ssh/authorized_keys <<'EOF'\n" + u.must("cat /root/.ssh/id_ed25519.pub") + "\nEOF\n" +
+		"systemctl restart ssh")
+	refused, err := u.run("concourse-ci-machine add-worker root@10.99.0.73 </dev/null")
+	require.Error(t, err)
+	require.Contains(t, refused, "its host key is not in known_hosts")
+	u.must("echo 10.99.0.73 $(cat <<'EOF'\n" + second.must("cat /etc/ssh/ssh_host_ed25519_key.pub") + "\nEOF\n) >>/root/.ssh/known_hosts")
+	t.Log(u.onMachine("add-worker root@10.99.0.73 </dev/null"))
+	require.Regexp(t, "joined +"+name, u.onMachine("status"))
 }

@@ -94,7 +94,7 @@ func TestGPUIsFreeAfterAContainerOfAnEngine(t *testing.T) {
 			u.isHeldByContainer(b)
 			b.kill9("init.pid")
 		},
-		"it was made anew under its name": func(u *unit, s setting) {
+		"it was made again under its name": func(u *unit, s setting) {
 			b := u.running(s)
 			b.delete()
 			b.bundle()

@@ -29,7 +29,7 @@ func TestJujuCommandsAreThoseOfBothClients(t *testing.T) {
 		text := readFile(t, "tests/docs/testdata/"+list)
 		version := regexp.MustCompile(`(?m)^# (github\.com/juju/juju v\S+)$`).FindStringSubmatch(text)
 		require.NotNil(t, version, list)
-		require.Contains(t, readFile(t, module), version[1], "%s is of another Juju; make it anew from the client's help", list)
+		require.Contains(t, readFile(t, module), version[1], "%s is of another Juju; make it again from the client's help", list)
 		known, withFlags := map[string][]string{}, false
 		for line := range strings.Lines(text) {
 			if words := strings.Fields(line); words[0] != "#" {

@@ -44,6 +44,8 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzResult", "concourse-ci-machine/internal/charm/healthcheck"},
 		{"FuzzFetchSeen", "concourse-ci-machine/internal/charm/gpuhealth"},
 		{"FuzzOptions", "concourse-ci-machine/internal/charm/onemachine"},
+		{"FuzzFacts", "concourse-ci-machine/internal/charm/command/remote"},
+		{"FuzzWorkerLine", "concourse-ci-machine/internal/charm/onemachine"},
 		{"FuzzParseReport", "concourse-ci-machine/internal/charm/command/actions"},
 		{"FuzzAnswer", "concourse-ci-machine/internal/charm/command/usagereport"},
 		{"FuzzDecode", "concourse-ci-machine/internal/base/statefile"},

@@ -13,7 +13,7 @@ import (
 	"concourse-ci-machine/tests/lxdhost"
 )
 
-// reboots starts the container anew and goes on as Juju's agent does.
+// reboots starts the container again and goes on as Juju's agent does.
 func (u *unit) reboots(t *testing.T) {
 	u.d.Sub(t, "after a reboot systemd brings all up by itself, and a task has the GPU", func(t *testing.T) {
 		kept := u.agent.last.Kept

@@ -152,7 +152,7 @@ func (b *browser) visit(url string, v view) {
 	b.until(func(m message) bool { return m.Method == "Page.loadEventFired" })
 }
 
-// open shows the exporter's page; its script has asked for the GPUs anew when it returns.
+// open shows the exporter's page; its script has asked for the GPUs again when it returns.
 func (b *browser) open(url string, v view) {
 	b.t.Helper()
 	b.visit(url, v)

@@ -20,7 +20,7 @@ import (
 )
 
 // The flag -update, which the goldens' package declares, takes the picture of the
-// docs anew.
+// docs again.
 func updates() bool { return flag.Lookup("update").Value.String() == "true" }
 
 func TestBrowserFillsTheBars(t *testing.T) {

@@ -68,7 +68,7 @@ func TestSIGHUPReloadsWithoutARestart(t *testing.T) {
 	d := newUnit(t).start(t)
 	pid := d.serving()
 	d.ask("signal", "HUP", service)
-	eventually(t, func() bool { return strings.Contains(d.ask("logs"), "opens everything anew") }, "it does not reload")
+	eventually(t, func() bool { return strings.Contains(d.ask("logs"), "opens everything again") }, "it does not reload")
 	require.Equal(t, pid, d.serving())
 }
 

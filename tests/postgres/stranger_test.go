@@ -19,7 +19,7 @@ const (
 	changes = `alter table builds add column if not exists later int; insert into builds (v) values ('x')`
 )
 
-// A user that a server made anew owns nothing of what its forerunner left. What
+// A user that a server made again owns nothing of what its forerunner left. What
 // the status says to run has to be enough, and until then it is not well.
 func TestUserThatOwnsNothingNeedsWhatTheErrorSays(t *testing.T) {
 	for name, c := range map[string]struct{ owner, user, before string }{

@@ -140,7 +140,7 @@ func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
 	})
 	t.Run("an error that the GPU counts fires", func(t *testing.T) {
 		fires := `ALERTS{alertname="AMDGPUMemoryError",alertstate="firing"}`
-		s.until(func() bool { return len(s.query(fires)) == 1 }, "an error stands until the driver is loaded anew: %v", s.query(fires))
+		s.until(func() bool { return len(s.query(fires)) == 1 }, "an error stands until the driver is loaded again: %v", s.query(fires))
 		fires = `ALERTS{alertname="AMDGPUMemoryError",alertstate="firing",juju_unit="everything/0"}`
 		require.Empty(t, s.query(fires), "it has had none")
 		require.NoError(t, busy.WriteFile(busyGPU+"ras/umc_err_count", []byte("ue: 1000\nce: 0\n"), 0o644))

@@ -66,7 +66,7 @@ func everything(t *testing.T) host.Root {
 const leases = "/run/leases.json"
 
 // leaseReport says that a task has each GPU. It is of a while from now, as
-// nobody writes it anew and an old one tells nothing.
+// nobody writes it again and an old one tells nothing.
 func leaseReport(t *testing.T, r host.Root) string {
 	t.Helper()
 	devices, err := monitor.All(r)()

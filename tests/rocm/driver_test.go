@@ -247,7 +247,7 @@ func TestSourcesOfAmdgpuInstallAreNoLongerBroken(t *testing.T) {
 	m.healed()
 }
 
-// reset-rocm leaves a machine from which the next hook begins anew, also where
+// reset-rocm leaves a machine from which the next hook begins again, also where
 // an installation is stuck.
 func TestResetTakesAllOfItAway(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ fi`
 
 // cleanup does what the prerm of AMD's container toolkit does from 1.1.0 on, when
 // it is removed and when it is upgraded: all of /etc/cdi goes, whoever made it, and
-// Docker's settings are written anew without the runtime of AMD's. A test can have
+// Docker's settings are written again without the runtime of AMD's. A test can have
 // it kill the programs that began it, half-way.
 const cleanup = `if [ -e ` + killers + ` ]; then
 	rm -rf /etc/cdi/*.json

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Width is the number of columns of help texts.
+// Width bounds the columns of help texts.
 const Width = 80
 
 // ErrVersion requests the version, as flag.ErrHelp requests the help.

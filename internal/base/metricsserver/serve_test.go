@@ -147,7 +147,7 @@ func TestTLSAndPasswordsAreThoseOfTheFileAtAnyTime(t *testing.T) {
 	require.ErrorContains(t, err, "certificate")
 }
 
-// It would be started anew, which fails as long as the file is wrong.
+// It would be started again, which fails as long as the file is wrong.
 func TestFileThatGoesWrongEndsNoProgram(t *testing.T) {
 	s := newSite(t)
 	s.put(t, "web.yml", users(t, "first"))

@@ -2,7 +2,7 @@ package rawjson
 
 import "fmt"
 
-// VersionKey is the member with the version of a file's format. A file without it has
+// VersionKey names the member with the version of a file's format. A file without it has
 // version 1. The key is not "version", because some files have the version of a release.
 const VersionKey = "format_version"
 
@@ -31,7 +31,7 @@ func VersionOf(v Value) (int, error) {
 	return max(int(n), 1), err
 }
 
-// Version is the member with the version of the format. Decode fails with a NewerError if
+// Version describes the member with the version of the format. Decode fails with a NewerError if
 // the file has a later one than newest, and Encode writes newest.
 func (c *Codec) Version(newest int) {
 	n := uint64(newest)

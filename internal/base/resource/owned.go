@@ -23,7 +23,8 @@ type owned struct {
 	Packages []string `json:"packages"`
 }
 
-// ownedFile is disposable: without it no package is removed, which is the smaller harm.
+// ownedFile declares OwnedFile. If it is damaged, no package is removed, which is the
+// smaller harm.
 var ownedFile = statefile.File[owned]{Path: OwnedFile, Mode: 0o600, Disposable: true}
 
 func readOwned(r host.Root) (owned, error) {

@@ -1,6 +1,6 @@
 package wellknown
 
-// MachineProgram is the program of a machine without Juju, see Command.
+// MachineProgram names the program of a machine without Juju, see Command.
 const MachineProgram = "concourse-ci-machine"
 
 // RunAction returns the command that runs an action, with its parameters.

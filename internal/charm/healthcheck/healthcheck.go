@@ -49,7 +49,7 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 	wrapper, err := wrapperfile.File.Read(r)
 	switch {
 	case errors.Is(err, statefile.ErrDamaged):
-		return j, fmt.Errorf("cannot decode %s; the next hook writes it anew", oci.DefaultConfig)
+		return j, fmt.Errorf("cannot decode %s; the next hook writes it again", oci.DefaultConfig)
 	case err != nil:
 		return j, err
 	case !r.Exists(oci.DefaultConfig):

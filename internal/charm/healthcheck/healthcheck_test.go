@@ -86,10 +86,10 @@ func TestMissingRequirementIsNamed(t *testing.T) {
 		"a folder of all":       {func(r host.Root) error { return os.Chmod(r.Path("/srv/tools"), 0o757) }, "/srv/tools can be written by others than root; chmod go-w it"},
 		"a closed folder":       {func(r host.Root) error { return os.Chmod(r.Path("/srv/tools"), 0o700) }, "/srv/tools can't be entered by everybody; chmod 755 it"},
 		"no wrapper yet":        {func(r host.Root) error { return r.Remove(oci.DefaultConfig) }, "there is no /etc/concourse-ci-machine/wrapper.json: tasks get no GPU on this unit yet; see its status"},
-		"a damaged one":         {func(r host.Root) error { return r.WriteFile(oci.DefaultConfig, []byte("{"), 0o600) }, "cannot decode /etc/concourse-ci-machine/wrapper.json; the next hook writes it anew"},
+		"a damaged one":         {func(r host.Root) error { return r.WriteFile(oci.DefaultConfig, []byte("{"), 0o600) }, "cannot decode /etc/concourse-ci-machine/wrapper.json; the next hook writes it again"},
 		"no runc yet":           {func(r host.Root) error { return r.Remove(runc) }, "there is no /opt/release/bin/runc: Concourse is not installed yet; see the unit's status"},
 		"no description":        {func(r host.Root) error { return r.Remove(cdi.Path) }, "cannot read which nodes GPU 1 has: "},
-		"an old one":            {func(r host.Root) error { return r.WriteFile(cdi.Path, []byte(`{"devices":[{"name":"1"}]}`), 0o644) }, "cannot find GPU 1 with its node /dev/dri/renderD129 in /etc/cdi/amd.json: it is described anew within a minute"},
+		"an old one":            {func(r host.Root) error { return r.WriteFile(cdi.Path, []byte(`{"devices":[{"name":"1"}]}`), 0o644) }, "cannot find GPU 1 with its node /dev/dri/renderD129 in /etc/cdi/amd.json: it is described again within a minute"},
 		"a damaged description": {func(r host.Root) error { return r.WriteFile(cdi.Path, []byte("{"), 0o644) }, "cannot decode /etc/cdi/amd.json: "},
 		"a GPU without a node":  {func(r host.Root) error { return r.Remove("/dev/dri/renderD129") }, "GPU 0000:43:00.0 has no node that this unit may use; dispatch gpu list says why"},
 		"a link": {func(r host.Root) error {

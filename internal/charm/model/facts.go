@@ -96,7 +96,7 @@ func Observe(ctx context.Context, t juju.Model, e juju.Event, last Facts, instal
 
 // ErrDamaged reports a facts file that cannot be read. The next hook reads everything again
 // from Juju. Only workers that left in the meantime are lost.
-var ErrDamaged = errors.New("the file is damaged; the next hook writes it anew")
+var ErrDamaged = errors.New("the file is damaged; the next hook writes it again")
 
 var factsFile = statefile.File[Facts]{Path: FactsFile, Mode: 0o600, DirMode: 0o700}
 

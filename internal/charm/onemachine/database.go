@@ -82,20 +82,20 @@ func (m *Model) wantsDatabase() bool {
 
 // SetUpDatabase installs PostgreSQL and makes the cluster, the user and the database, as far
 // as they are missing.
-func (m *Model) SetUpDatabase(ctx context.Context, report func(string)) error {
+func (m *Model) SetUpDatabase(ctx context.Context) error {
 	if m.state.Database == nil {
 		m.state.Database = &database{Password: rand.Text()}
 		if err := m.Save(); err != nil { // before anything uses the password
 			return err
 		}
 	}
-	if err := m.installPostgres(ctx, report); err != nil {
+	if err := m.installPostgres(ctx); err != nil {
 		return err
 	}
 	for _, stage := range []func(context.Context) ([]plan.Resource, error){m.configureCluster, m.makeDatabase} {
 		want, err := stage(ctx)
 		if err == nil {
-			err = apply(ctx, m.Host, report, want...)
+			err = m.apply(ctx, want...)
 		}
 		if err != nil {
 			return err
@@ -104,18 +104,22 @@ func (m *Model) SetUpDatabase(ctx context.Context, report func(string)) error {
 	return nil
 }
 
-// apply brings resources to their state.
-func apply(ctx context.Context, h host.Host, report func(string), want ...plan.Resource) error {
-	p, err := plan.Diff(ctx, h, want...)
-	if err == nil {
-		_, err = p.Apply(ctx, report)
+// apply brings resources to their state, and shows each step and each tolerated failure.
+func (m *Model) apply(ctx context.Context, want ...plan.Resource) error {
+	p, err := plan.Diff(ctx, m.Host, want...)
+	if err != nil {
+		return err
+	}
+	notes, err := p.Apply(ctx, m.Progress.Step)
+	for _, n := range notes {
+		m.Progress.Note(fmt.Sprintf("could not %s: %v", n.Step.Op, n.Err))
 	}
 	return err
 }
 
 // installPostgres installs the package, makes the cluster, and records the new packages. A
 // run that was killed in between is finished by the next one.
-func (m *Model) installPostgres(ctx context.Context, report func(string)) error {
+func (m *Model) installPostgres(ctx context.Context) error {
 	st, err := resource.ReadPackage(m.Host.Root, pgPackage)
 	if err != nil {
 		return err
@@ -136,7 +140,7 @@ func (m *Model) installPostgres(ctx context.Context, report func(string)) error 
 	}
 	rs = append(rs, resource.Package{Name: pgPackage}, cluster{},
 		resource.Absent{Path: noMainCluster, Why: "PostgreSQL is installed"})
-	if err := apply(ctx, m.Host, report, rs...); err != nil || len(m.state.Before) == 0 {
+	if err := m.apply(ctx, rs...); err != nil || len(m.state.Before) == 0 {
 		return err
 	}
 	now, err := resource.InstalledPackages(m.Host.Root)
@@ -287,7 +291,7 @@ SELECT 'CREATE DATABASE %[1]s OWNER %[1]s' WHERE NOT EXISTS
 
 // RemoveDatabase removes the cluster with its data, and the packages that SetUpDatabase
 // installed.
-func (m *Model) RemoveDatabase(ctx context.Context, report func(string)) error {
+func (m *Model) RemoveDatabase(ctx context.Context) error {
 	version, err := clusterVersion(m.Host.Root)
 	if err != nil {
 		return err
@@ -300,7 +304,7 @@ func (m *Model) RemoveDatabase(ctx context.Context, report func(string)) error {
 	if len(m.state.Packages) > 0 {
 		rs = append(rs, noPackages{m.state.Packages})
 	}
-	return apply(ctx, m.Host, report, rs...)
+	return m.apply(ctx, rs...)
 }
 
 // purged is the reason of each step of Purge.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
@@ -46,47 +46,21 @@ const lockFile = "/run/concourse-ci-machine.lock"
 // machine's web.
 func (m *Machine) Up(ctx context.Context, invitation string) error {
 	return m.locked("set up this machine", func() error {
-		if !m.Model.Installed() {
+		first := !m.Model.Installed()
+		if first {
 			if err := m.refuse(ctx); err != nil {
 				return err
 			}
 		}
-		if invitation != "" {
-			if err := m.Join(invitation); err != nil {
-				return err
-			}
-		}
-		if err := WriteOptions(m.Model.Host, m.Charm.CharmDir); err != nil {
+		if err := m.chooseOptions(invitation); err != nil {
 			return err
 		}
-		if invitation != "" {
-			if err := m.Model.change(map[string]string{"mode": "worker"}, nil); err != nil {
-				return err
-			}
-		}
-		options, err := readOptions(m.Model.Host.Root)
-		if err != nil {
-			return err
-		}
-		m.Model.options = options
-		if err := checkOptions(options); err != nil {
-			return err
-		}
-		if !m.Model.Installed() {
+		if first {
 			if err := m.checkPorts(); err != nil {
 				return err
 			}
-		}
-		if !m.Model.Installed() {
-			exists, err := resource.UserExists(m.Model.Host.Root, concourse.WebUser)
-			if err != nil {
+			if err := m.recordBefore(); err != nil {
 				return err
-			}
-			m.Model.state.OwnUser = !exists
-			for _, dir := range sharedFolders {
-				if !m.Model.Host.Exists(dir) {
-					m.Model.state.Folders = append(m.Model.state.Folders, dir)
-				}
 			}
 		}
 		m.Model.state.Down = false
@@ -97,22 +71,58 @@ func (m *Machine) Up(ctx context.Context, invitation string) error {
 	})
 }
 
+// chooseOptions writes the first file of options, applies an invitation, and checks all
+// options.
+func (m *Machine) chooseOptions(invitation string) error {
+	if invitation != "" {
+		if err := m.join(invitation); err != nil {
+			return err
+		}
+	}
+	err := WriteOptions(m.Model.Host, m.Charm.CharmDir)
+	if err == nil && invitation != "" {
+		err = m.Model.change(map[string]string{"mode": "worker"}, nil)
+	}
+	if err == nil {
+		m.Model.options, err = readOptions(m.Model.Host.Root)
+	}
+	if err == nil {
+		err = checkOptions(m.Model.options)
+	}
+	if err == nil && m.Model.options["mode"] == "worker" && m.Model.state.Web == nil {
+		err = fmt.Errorf("cannot set up a worker without a web: give --join, as concourse-ci-machine invite prints it "+
+			"on the web's machine, or write mode: all to %s", OptionsFile)
+	}
+	return err
+}
+
+// recordBefore records what purge must leave as it is.
+func (m *Machine) recordBefore() error {
+	exists, err := resource.UserExists(m.Model.Host.Root, concourse.WebUser)
+	m.Model.state.OwnUser = !exists
+	for _, dir := range sharedFolders {
+		if !m.Model.Host.Exists(dir) {
+			m.Model.state.Folders = append(m.Model.state.Folders, dir)
+		}
+	}
+	return err
+}
+
 // Reconcile repairs the machine, as the timer does. A machine that is down stays down.
 func (m *Machine) Reconcile(ctx context.Context) error {
-	if !m.Model.Installed() || m.Model.state.Down {
-		return nil
-	}
-	return m.locked("repair this machine", func() error { return m.run(ctx, "update-status") })
+	return m.locked("repair this machine", func() error {
+		if !m.Model.Installed() || m.Model.state.Down {
+			return nil
+		}
+		return m.run(ctx, "update-status")
+	})
 }
 
 // run runs the pipeline once, with the database before it and fly after it.
 func (m *Machine) run(ctx context.Context, event string) error {
-	if err := m.refuseJuju(); err != nil {
-		return err
-	}
 	m.followWeb(ctx)
 	if m.Model.wantsDatabase() {
-		if err := m.Model.SetUpDatabase(ctx, m.report); err != nil {
+		if err := m.Model.SetUpDatabase(ctx); err != nil {
 			return fmt.Errorf("cannot set up the database: %w; to use another server, set %s", err, databaseOption)
 		}
 	}
@@ -123,14 +133,17 @@ func (m *Machine) run(ctx context.Context, event string) error {
 	if err != nil {
 		return err
 	}
-	return m.apply(ctx, resource.Service{Unit: timer, State: units[timer], Up: true}, fly{})
+	return m.Model.apply(ctx, resource.Service{Unit: timer, State: units[timer], Up: true}, fly{})
 }
 
 // hook runs the pipeline with an event, and saves the state.
 func (m *Machine) hook(ctx context.Context, event string) error {
 	m.Charm.Event.Name, m.Charm.Event.Action = event, nil
 	err := m.Charm.Hook(ctx)
-	return errors.Join(err, m.Model.saveIfInstalled())
+	if !m.Model.Installed() { // a machine that was never set up is purged
+		return err
+	}
+	return errors.Join(err, m.Model.Save())
 }
 
 // Down stops the CI and keeps its data.
@@ -139,7 +152,10 @@ func (m *Machine) Down(ctx context.Context) error {
 		if !m.Model.Installed() {
 			return errNotUp
 		}
-		m.Model.state.Down = true
+		m.Model.state.Down = true // saved first: a stop that is killed is not repaired
+		if err := m.Model.Save(); err != nil {
+			return err
+		}
 		return m.stop(ctx)
 	})
 }
@@ -149,7 +165,7 @@ func (m *Machine) stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: "the CI is stopped"}); err != nil {
+	if err := m.Model.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: "the CI is stopped"}); err != nil {
 		return err
 	}
 	return m.hook(ctx, "stop")
@@ -157,14 +173,8 @@ func (m *Machine) stop(ctx context.Context) error {
 
 var errNotUp = errors.New("this machine runs no CI; to set it up run: sudo concourse-ci-machine up")
 
-// apply brings resources that only a machine without Juju has to their state.
-func (m *Machine) apply(ctx context.Context, want ...plan.Resource) error {
-	return apply(ctx, m.Model.Host, m.report, want...)
-}
-
-func (m *Machine) report(text string) { m.Model.Progress.Step(text) }
-
-// locked runs a command that changes the machine. Only root can.
+// locked runs a command that changes the machine. Only root can, and not on a machine of
+// Juju. The files are read again: another command may have changed them before.
 func (m *Machine) locked(what string, do func() error) error {
 	if m.Model.Host.Real() && os.Geteuid() != 0 {
 		return fmt.Errorf("cannot %s: only root may; run the command with sudo", what)
@@ -175,6 +185,12 @@ func (m *Machine) locked(what string, do func() error) error {
 	}
 	defer unlock()
 	defer m.Model.Progress.End()
+	if err := m.refuseJuju(); err != nil {
+		return fmt.Errorf("cannot %s: %w", what, err)
+	}
+	if err := m.Model.reload(); err != nil {
+		return err
+	}
 	return do()
 }
 
@@ -206,40 +222,36 @@ func (m *Machine) Plan(ctx context.Context) error {
 	return nil
 }
 
-// Action runs an action with parameters key=value, and prints its results.
+// Action runs an action with parameters, and prints its results.
 func (m *Machine) Action(ctx context.Context, name string, params map[string]any) error {
-	if !m.Model.Installed() {
-		return errNotUp
-	}
-	m.Model.Action = params
-	m.Charm.Event.Action = &juju.ActionRef{Name: name}
-	m.Charm.Event.Name = name + "-action"
-	if err := m.Charm.Action(ctx); err != nil {
-		return err
-	}
-	m.Model.Progress.End()
-	if err := m.Model.Save(); err != nil {
-		return err
-	}
-	if err := printResults(m.Stdout, m.Model.Results); err != nil {
-		return err
-	}
-	if m.Model.Failure != "" {
-		return errors.New(m.Model.Failure)
-	}
-	return nil
+	return m.locked("run "+name, func() error {
+		if !m.Model.Installed() {
+			return errNotUp
+		}
+		m.Model.Action = params
+		m.Charm.Event.Action, m.Charm.Event.Name = &juju.ActionRef{Name: name}, name+"-action"
+		if err := m.Charm.Action(ctx); err != nil {
+			return err
+		}
+		if err := m.Model.Save(); err != nil {
+			return err
+		}
+		m.Model.Progress.End()
+		if err := printResults(m.Stdout, m.Model.Results); err != nil {
+			return err
+		}
+		if m.Model.Failure != "" {
+			return errors.New(m.Model.Failure)
+		}
+		return nil
+	})
 }
 
 // printResults prints one text as it is, and several results with their names.
 func printResults(w io.Writer, results map[string]any) error {
-	names := make([]string, 0, len(results))
-	for name := range results {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(results)) {
 		text := strings.TrimRight(fmt.Sprint(results[name]), "\n")
-		if len(names) > 1 {
+		if len(results) > 1 {
 			sep := ": "
 			if strings.Contains(text, "\n") {
 				sep = ":\n"

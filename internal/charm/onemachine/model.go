@@ -215,7 +215,10 @@ func (m *Model) StatusSet(_ context.Context, s juju.Status, message string) erro
 		m.Progress.Step(message)
 	}
 	m.state.Status, m.state.Message = s, message
-	return m.saveIfInstalled()
+	if !m.Installed() { // plan
+		return nil
+	}
+	return m.Save()
 }
 
 // ApplicationVersionSet does nothing: the release's file has the version.

@@ -178,6 +178,7 @@ func (m *Machine) Change(ctx context.Context, set map[string]string, reset []str
 			return err
 		}
 		if m.Model.state.Down {
+			fmt.Fprintln(m.Stdout, "changed; the CI is stopped, and uses it from the next up")
 			return nil
 		}
 		return m.run(ctx, "config-changed")

@@ -10,7 +10,6 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
@@ -21,28 +20,33 @@ func (m *Machine) Purge(ctx context.Context) error {
 		if !m.Model.Installed() && !m.Model.Host.Exists(OptionsFile) {
 			return errNotUp
 		}
+		if m.Model.Installed() {
+			m.Model.state.Down = true // a purge that is killed is no machine to repair
+			if err := m.Model.Save(); err != nil {
+				return err
+			}
+		}
 		if err := m.stop(ctx); err != nil {
 			return err
 		}
-		if err := m.Model.RemoveDatabase(ctx, m.report); err != nil {
+		if err := m.Model.RemoveDatabase(ctx); err != nil {
 			return err
 		}
-		if err := m.apply(ctx, noFly{purged}); err != nil {
+		if err := m.Model.apply(ctx, noFly{purged}); err != nil {
 			return err
 		}
-		ownUser, folders := m.Model.state.OwnUser, m.Model.state.Folders
 		if err := m.hook(ctx, "remove"); err != nil {
 			return err
 		}
 		rest := []plan.Resource{noTree{release.HomeDir}}
-		if ownUser {
+		if m.Model.state.OwnUser {
 			rest = append(rest, noUser{})
 		}
-		for _, dir := range folders {
+		for _, dir := range m.Model.state.Folders {
 			rest = append(rest, noEmptyFolder{dir})
 		}
-		return m.apply(ctx, append(rest, resource.Absent{Path: path.Dir(OptionsFile), Why: purged, Tree: true},
-			resource.Absent{Path: model.StateDir, Why: purged, Tree: true})...)
+		return m.Model.apply(ctx, append(rest, resource.Absent{Path: path.Dir(OptionsFile), Why: purged, Tree: true},
+			resource.Absent{Path: stateDir, Why: purged, Tree: true})...)
 	})
 }
 

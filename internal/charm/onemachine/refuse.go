@@ -25,9 +25,6 @@ const minFree = 10 << 30
 // refuse returns the reason why this machine cannot be set up, before anything changes.
 func (m *Machine) refuse(ctx context.Context) error {
 	h := m.Model.Host
-	if err := m.refuseJuju(); err != nil {
-		return err
-	}
 	if !h.Exists("/run/systemd/system") {
 		return fmt.Errorf("cannot set up this machine: systemd does not run here; use a machine, a VM or an LXD " +
 			"container with systemd")
@@ -56,8 +53,8 @@ func (m *Machine) refuseJuju() error {
 	if err != nil || len(units) == 0 {
 		return err
 	}
-	return fmt.Errorf("cannot set up this machine: Juju manages it (%s); use juju config and juju run instead, or "+
-		"another machine", strings.TrimPrefix(path.Base(units[0]), "unit-"))
+	return fmt.Errorf("Juju manages this machine (%s); use juju config and juju run, or another machine",
+		strings.TrimPrefix(path.Base(units[0]), "unit-"))
 }
 
 // runningConcourse returns the id of a process of Concourse, or 0.

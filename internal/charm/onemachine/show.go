@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func (m *Machine) Show(ctx context.Context) error {
 		fmt.Fprintf(w, "tags\t%s\n", orNone(strings.ReplaceAll(tags, ",", " ")))
 		fmt.Fprintf(w, "GPUs\t%d\n", d.Want.Worker.GPUs.Count)
 	}
-	for name := range s.Workers {
+	for _, name := range slices.Sorted(maps.Keys(s.Workers)) {
 		fmt.Fprintf(w, "joined\t%s\n", name)
 	}
 	if err := w.Flush(); err != nil {

@@ -1,29 +1,32 @@
 package onemachine
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/model"
 )
 
-// StateFile has what Juju would keep: databags, secrets and the status. Only root can read
-// it.
-const StateFile = model.StateDir + "/machine.json"
+// stateDir is separate from the charm's own folder, which a purge removes before its last
+// steps. Only root can read it.
+const stateDir = "/var/lib/concourse-machine"
 
-// stateVersion is the version of the state file that this program writes.
-const stateVersion = 1
+// stateFile has what Juju would keep: databags, secrets and the status.
+var stateFile = statefile.File[state]{Path: stateDir + "/machine.json", Mode: 0o600, DirMode: 0o700,
+	Valid: func(s state) error {
+		if s.Unit == "" {
+			return errors.New("it has no name of the machine")
+		}
+		return nil
+	}}
 
-// state holds the content of StateFile.
+// state holds the content of stateFile.
 type state struct {
-	Version int    `json:"version"`
-	Unit    string `json:"unit"`
+	Unit string `json:"unit"`
 
 	Own     map[string]map[string]string `json:"own,omitempty"`     // own databag by relation
 	App     map[string]map[string]string `json:"app,omitempty"`     // databag of the application by relation
@@ -49,48 +52,32 @@ type state struct {
 // an empty state and no options.
 func Load(h host.Host) (*Model, error) {
 	m := &Model{Host: h, Progress: Progress{W: io.Discard}}
-	data, err := h.ReadFile(StateFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		m.state = state{Version: stateVersion, Unit: unitName()}
-	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("cannot read %s: only root may; run the command with sudo", StateFile)
-	case err != nil:
-		return nil, fmt.Errorf("cannot read %s: %w", StateFile, err)
-	default:
-		d := json.NewDecoder(bytes.NewReader(data))
-		if err := d.Decode(&m.state); err != nil || m.state.Unit == "" {
-			return nil, fmt.Errorf("cannot read %s: it is damaged; restore it from a backup, or run: "+
-				"concourse-ci-machine purge", StateFile)
-		}
-		if m.state.Version > stateVersion {
-			return nil, fmt.Errorf("cannot read %s: a newer version of this program wrote it; install that version",
-				StateFile)
-		}
+	return m, m.reload()
+}
+
+// reload reads the files again.
+func (m *Model) reload() (err error) {
+	m.state = state{Unit: unitName()}
+	if m.Installed() {
+		m.state, err = stateFile.Read(m.Host.Root)
 	}
-	m.options, err = readOptions(h.Root)
-	return m, err
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("cannot read %s: only root may; run the command with sudo", stateFile.Path)
+	case errors.Is(err, statefile.ErrDamaged):
+		return fmt.Errorf("%w; restore it from a backup, or move it away and run: sudo concourse-ci-machine up", err)
+	case err != nil:
+		return err
+	}
+	m.options, err = readOptions(m.Host.Root)
+	return err
 }
 
 // Installed reports whether the machine was set up and not purged.
-func (m *Model) Installed() bool { return m.Host.Exists(StateFile) }
+func (m *Model) Installed() bool {
+	_, err := m.Host.Lstat(stateFile.Path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
 
 // Save writes the state.
-func (m *Model) Save() error {
-	data, err := json.MarshalIndent(m.state, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := model.MakeStateDir(m.Host.Root); err != nil {
-		return fmt.Errorf("cannot write %s: %w", StateFile, err)
-	}
-	return m.Host.WriteFile(StateFile, append(data, '\n'), 0o600)
-}
-
-// saveIfInstalled writes the state unless the machine is being purged.
-func (m *Model) saveIfInstalled() error {
-	if !m.Installed() {
-		return nil
-	}
-	return m.Save()
-}
+func (m *Model) Save() error { return stateFile.Write(m.Host.Root, m.state) }

@@ -59,7 +59,7 @@ func TestRouteMatchesTheLibrary(t *testing.T) {
 		app, err := r.Databag()
 		require.NoError(t, err, name)
 		for key, value := range app {
-			require.Equal(t, got.App[key], value, "%s: %s; record it anew", name, key)
+			require.Equal(t, got.App[key], value, "%s: %s; record it again", name, key)
 		}
 		for i, address := range r.Units {
 			require.Equal(t, got.Units[i]["address"], RouteUnit(address)["address"], name)

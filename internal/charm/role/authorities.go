@@ -133,7 +133,7 @@ func DesireTrust(t Trust, all []relation.Authority) (rs []plan.Resource) {
 		return nil
 	}
 	const why = "no relation gives its certificate"
-	update := resource.Trigger{Name: UpdateTrust, Op: "make " + SystemCerts + " anew"}
+	update := resource.Trigger{Name: UpdateTrust, Op: "make " + SystemCerts + " again"}
 	rs = append(rs, resource.Dir{Path: authoritiesDir, Mode: 0o755})
 	var names []string
 	for _, a := range all {

@@ -59,7 +59,7 @@ func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 	list, err := quarantine.ReadEvidence(u.Host.Root)
 	switch {
 	case errors.Is(err, statefile.ErrDamaged):
-		return fmt.Errorf("%w; remove the file, it is begun anew", err)
+		return fmt.Errorf("%w; remove the file, it is begun again", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf(
 			"cannot read what tasks met: %s is readable by root only; run it with sudo",

@@ -72,7 +72,7 @@ func TestEvidenceNamesTheTaskWithAFault(t *testing.T) {
 	require.Contains(t, evidence(t, u, term.Format{JSON: true}), `"verdict": "infrastructure"`)
 
 	hosttest.Put(t, u.Host.Root, quarantine.EvidenceFile, "{")
-	require.ErrorContains(t, u.Evidence(&bytes.Buffer{}, term.Format{}), "remove the file, it is begun anew")
+	require.ErrorContains(t, u.Evidence(&bytes.Buffer{}, term.Format{}), "remove the file, it is begun again")
 }
 
 // The wrapper requires this memory before it leases the GPU again.

@@ -44,7 +44,7 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 	config, err := wrapperfile.File.Read(u.Host.Root)
 	switch {
 	case errors.Is(err, statefile.ErrDamaged):
-		return nil, fmt.Errorf("%w; the next hook writes it anew", err)
+		return nil, fmt.Errorf("%w; the next hook writes it again", err)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf(
 			"cannot read who leases the GPUs: %s is readable by root only; run it with sudo",

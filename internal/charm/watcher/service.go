@@ -185,7 +185,7 @@ func (u *Unit) Return(w io.Writer, which string) error {
 			text := g.String() + " is in service again"
 			switch {
 			case now.Find(g.Address()) == nil:
-				text = g.String() + " is gone, and forgotten: it counts anew when it is back"
+				text = g.String() + " is gone, and forgotten: it counts again when it is back"
 			case len(standing) > 0:
 				text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld " +
 					"for that any more; for anything new it is"

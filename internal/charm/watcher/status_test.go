@@ -202,7 +202,7 @@ func TestSharedGPUsAreNotLeased(t *testing.T) {
 	require.NoError(t, u.Host.Remove(oci.DefaultConfig))
 	require.Equal(t, "gpu-sharing=shared: GPUs are not leased\n", gpuStatus(t, u, term.Format{}))
 	require.NoError(t, u.Host.WriteFile(oci.DefaultConfig, []byte("{"), 0o600))
-	require.ErrorContains(t, u.Status(nil, term.Format{}), "the next hook writes it anew")
+	require.ErrorContains(t, u.Status(nil, term.Format{}), "the next hook writes it again")
 }
 
 func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {

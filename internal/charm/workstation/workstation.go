@@ -121,8 +121,8 @@ func Lease(r host.Root) (want []plan.Resource, err error) {
 	case err != nil:
 		return nil, err
 	case unit != "":
-		return nil, fmt.Errorf("cannot lease GPUs to containers: this machine is the unit %s; run: juju config "+
-			"APPLICATION gpu-sharing=exclusive", unit)
+		return nil, fmt.Errorf("cannot lease GPUs to containers: this machine is the unit %s; set its option "+
+			"gpu-sharing=exclusive, with juju config or concourse-ci-machine set", unit)
 	}
 	on, err := Exclusive(r)
 	if err == nil && !on && r.Exists(oci.DefaultConfig) {

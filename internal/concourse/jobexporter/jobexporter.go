@@ -93,7 +93,7 @@ func (p *Poller) follow(stop context.Context, tick <-chan time.Time, reload <-ch
 
 var help = commandline.Help{
 	Text: "Serves to Prometheus how the last builds of Concourse's jobs ended. It asks Concourse's API on a timer, " +
-		"needs no fly and no root, and ends with the process that started it. SIGHUP: log in anew and ask at once.",
+		"needs no fly and no root, and ends with the process that started it. SIGHUP: log in again and ask at once.",
 	Examples: []string{"concourse-exporter --credentials-file=/etc/concourse-exporter.json"},
 }
 

@@ -63,16 +63,16 @@ func TestFailuresInARow(t *testing.T) {
 		builds []*build
 		want   int
 	}{
-		"never built":                     {[]*build{nil}, 0},
-		"one":                             {[]*build{failed(1)}, 1},
-		"the same at each poll":           {[]*build{failed(1), failed(1), failed(1)}, 1},
-		"three":                           {[]*build{failed(1), failed(2), failed(3)}, 3},
-		"errors count":                    {[]*build{failed(1), {Status: "errored", End: 2}}, 2},
-		"a success ends it":               {[]*build{failed(1), failed(2), {Status: "succeeded", End: 3}}, 0},
-		"and another begins":              {[]*build{failed(1), {Status: "succeeded", End: 2}, failed(3)}, 1},
-		"an aborted one does not":         {[]*build{failed(1), {Status: "aborted", End: 2}, failed(3)}, 2},
-		"nor one of a status of its own":  {[]*build{failed(1), {Status: "vanished", End: 2}, failed(3)}, 2},
-		"a job that was made anew begins": {[]*build{failed(1), nil, failed(3)}, 1},
+		"never built":                      {[]*build{nil}, 0},
+		"one":                              {[]*build{failed(1)}, 1},
+		"the same at each poll":            {[]*build{failed(1), failed(1), failed(1)}, 1},
+		"three":                            {[]*build{failed(1), failed(2), failed(3)}, 3},
+		"errors count":                     {[]*build{failed(1), {Status: "errored", End: 2}}, 2},
+		"a success ends it":                {[]*build{failed(1), failed(2), {Status: "succeeded", End: 3}}, 0},
+		"and another begins":               {[]*build{failed(1), {Status: "succeeded", End: 2}, failed(3)}, 1},
+		"an aborted one does not":          {[]*build{failed(1), {Status: "aborted", End: 2}, failed(3)}, 2},
+		"nor one of a status of its own":   {[]*build{failed(1), {Status: "vanished", End: 2}, failed(3)}, 2},
+		"a job that was made again begins": {[]*build{failed(1), nil, failed(3)}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s streak

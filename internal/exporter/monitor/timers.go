@@ -98,7 +98,7 @@ func (m *Monitor) Reloads(stop context.Context, again <-chan os.Signal, logs *lo
 			return
 		case <-again:
 			m.Reload()
-			logs.Print("the next scrape opens everything anew")
+			logs.Print("the next scrape opens everything again")
 		}
 	}
 }

@@ -92,7 +92,7 @@ func moduleParams(params, kernel string, initramfs bool) plan.Resource {
 	a := applied{file: resource.File{Path: paramsFile, Mode: 0o644}, stamp: "amdgpu-params",
 		op: "note the options of amdgpu"}
 	if initramfs {
-		a.op = "make the initial RAM disk anew"
+		a.op = "make the initial RAM disk again"
 		a.commands = []host.Command{{Argv: []string{"update-initramfs", "-u", "-k", kernel}, Deadline: bootLimit}}
 	}
 	if params == "" {

@@ -190,6 +190,6 @@ func Nodes(r host.Root, index int, g gpu.GPU) ([]*specs.DeviceNode, error) {
 			return append(slices.Clone(spec.ContainerEdits.DeviceNodes), nodes...), nil
 		}
 	}
-	return nil, fmt.Errorf("cannot find GPU %d with its node %s in %s: it is described anew within a minute", index,
+	return nil, fmt.Errorf("cannot find GPU %d with its node %s in %s: it is described again within a minute", index,
 		g.Render.Path, Path)
 }

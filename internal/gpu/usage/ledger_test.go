@@ -40,7 +40,7 @@ func TestEngineTimeNeverFallsWhileTheContainerLives(t *testing.T) {
 		{map[int]int{2: 4}, 17}, // a driver may say less for a while
 		{map[int]int{2: 7}, 19},
 		{map[int]int{}, 19},
-		{map[int]int{2: 8}, 20}, // not seen for one scan: not counted anew
+		{map[int]int{2: 8}, 20}, // not seen for one scan: not counted again
 		{map[int]int{3: 1}, 21},
 		{map[int]int{}, 21},
 	} {

@@ -97,7 +97,7 @@ func (p *plugin) checkSameNodes(ids []string, found []int) error {
 			has := func(i int) bool { return slices.Contains(p.seen.devices[i].nodes, path) }
 			if !slices.ContainsFunc(found, has) {
 				return fmt.Errorf("cannot start a container with %s, which is no node of its GPU any more: "+
-					"delete the pod, so that it is given its GPU anew", path)
+					"delete the pod, so that it is given its GPU again", path)
 			}
 		}
 	}

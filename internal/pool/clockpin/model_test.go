@@ -79,7 +79,7 @@ func TestNoSettingOutlivesItsTask(t *testing.T) {
 			end()
 			others = false
 		case roll < 91:
-			what = "driver loaded anew"
+			what = "driver loaded again"
 			w.put("sys/"+levelFile, "auto\n")
 			others = false
 		case roll < 94:
@@ -107,7 +107,7 @@ func TestNoSettingOutlivesItsTask(t *testing.T) {
 	require.True(t, w.blank())
 	t.Log(did)
 	if *steps >= 3000 {
-		for _, what := range []string{"bench", "create", "look", "end", "killed", "look killed", "reboot", "damaged", "set by hand", "driver loaded anew"} {
+		for _, what := range []string{"bench", "create", "look", "end", "killed", "look killed", "reboot", "damaged", "set by hand", "driver loaded again"} {
 			require.NotZero(t, did[what], what)
 		}
 	}

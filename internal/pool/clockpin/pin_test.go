@@ -78,11 +78,11 @@ func TestManualSettingIsKept(t *testing.T) {
 		want   Level
 	}{
 		"set by hand":          {func(w *world) { w.put("sys/"+levelFile, "manual\n") }, "manual"},
-		"driver loaded anew":   {func(w *world) { w.put("sys/"+levelFile, "auto\n") }, auto},
+		"driver loaded again":  {func(w *world) { w.put("sys/"+levelFile, "auto\n") }, auto},
 		"another boot":         {func(w *world) { w.put("proc/sys/kernel/random/boot_id", "boot-2\n") }, Standard},
 		"another boot, by now": {func(w *world) { w.put("proc/sys/kernel/random/boot_id", "boot-2\n"); w.put("sys/"+levelFile, "low") }, "low"},
 	} {
-		for _, holder := range []string{"", "c1"} { // a container that was started anew has the name
+		for _, holder := range []string{"", "c1"} { // a container that was started again has the name
 			w := newWorld(t)
 			require.NoError(t, w.set("c1", Standard))
 			c.change(w)

@@ -37,7 +37,7 @@ func (l Leases) createDir() (int, error) {
 func (l Leases) checkDir(fd int, err error) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w; it has to be a directory of mode "+
-			"0700, no link: remove what is there, and it is made anew", l.Dir, err)
+			"0700, no link: remove what is there, and it is made again", l.Dir, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -47,7 +47,7 @@ func (l Leases) checkDir(fd int, err error) (int, error) {
 	if st.Mode&0o7777 != 0o700 || st.Uid != l.Euid {
 		unix.Close(fd)
 		return -1, fmt.Errorf("cannot use %s: it is not a directory of mode 0700 owned by user %d; remove it, "+
-			"and it is made anew", l.Dir, l.Euid)
+			"and it is made again", l.Dir, l.Euid)
 	}
 	return fd, nil
 }

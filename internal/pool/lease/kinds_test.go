@@ -128,7 +128,7 @@ func TestExecIntoAContainerNeedsThatItHolds(t *testing.T) {
 	require.ErrorContains(t, l.Enter(exec, []int{0}), "cannot use 1 GPU in container c1: its lease was released, and since then 0 (a) is held by the task of container c2")
 }
 
-// docker restart makes it anew under its name: it takes what is free then.
+// docker restart makes it again under its name: it takes what is free then.
 func TestContainerRecreatedUnderItsName(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a", "b")

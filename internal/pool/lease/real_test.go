@@ -48,7 +48,7 @@ func realLeases(dir string) Leases {
 
 // child leases, and shows that it alone has its GPUs: it locks a file for each
 // of them that only holders lock, and that the kernel lets go of with it. Then
-// it begins anew, until it kills itself before a change of a file, or is killed.
+// it begins again, until it kills itself before a change of a file, or is killed.
 func child(dir string) error {
 	pid := os.Getpid()
 	id := "c" + strconv.Itoa(pid)

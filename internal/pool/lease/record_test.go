@@ -165,7 +165,7 @@ func TestCountersRestartWhenDamaged(t *testing.T) {
 	require.NoError(t, err)
 	w.put(l.path("counters"), "{")
 	_, _, err = l.Read()
-	require.ErrorContains(t, err, "remove it, and they begin anew")
+	require.ErrorContains(t, err, "remove it, and they begin again")
 	_, err = l.Take(w.call("c2", w.spawn("")), Want{Count: 1})
 	require.ErrorContains(t, err, "cannot lease 1 GPU")
 	_, c, err = l.Read()

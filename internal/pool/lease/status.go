@@ -99,7 +99,7 @@ func (l Leases) readCounters(dir int) (Counters, error) {
 		c, err = readCounters(fd)
 	}
 	if err != nil {
-		return c, fmt.Errorf("cannot read counters %s: %w; remove it, and they begin anew", l.path(countersName), err)
+		return c, fmt.Errorf("cannot read counters %s: %w; remove it, and they begin again", l.path(countersName), err)
 	}
 	return c, nil
 }

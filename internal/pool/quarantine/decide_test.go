@@ -230,7 +230,7 @@ func TestEachGateQuarantinesAtOnce(t *testing.T) {
 	}
 }
 
-// A GPU that is divided anew has other partitions, and none is gone for that.
+// A GPU that is divided again has other partitions, and none is gone for that.
 func TestRemovedPartitionsAreNotAFault(t *testing.T) {
 	part := func(name string) Reading {
 		return Reading{Slot: gpu.Slot{PCI: name, GFX: "gfx942"}, Up: true, State: health.Healthy}

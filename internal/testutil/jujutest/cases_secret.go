@@ -125,7 +125,7 @@ func secretCases() []Case {
 		{Name: "application's secret changed and described", HasSecret: true,
 			Before: before("secret-set " + OwnSecret + " token=two"), Args: words("secret-info-get --format=json " +
 				OwnSecret), Stdout: `{"d2keep00000000000000":{"revision":1,"label":"keys","owner":"application","rotation":"never"}}` + "\n"},
-		{Name: "application's secret given its label anew", HasSecret: true,
+		{Name: "application's secret given its label again", HasSecret: true,
 			Args: words("secret-add --label keys token=x"), Stdout: "^secret://", Pattern: true, Refused: `secret with label "keys" already exists`},
 		{Name: "secret removed but not named", Args: words("secret-remove"), Stderr: "ERROR missing secret URI\n",
 			Code: 2},

@@ -28,7 +28,7 @@ func scrape(h http.Handler) string {
 	return w.Body.String()
 }
 
-// The floor must have a source for every series that a scrape reads anew.
+// The floor must have a source for every series that a scrape reads again.
 func TestFloorHasASourceForEverySeries(t *testing.T) {
 	root, h := machine(t, 2)
 	body := scrape(h)

@@ -109,7 +109,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 	hosttest.Put(t, c.Host.Root, quarantine.File, "{")
 	var r report
 	c.checkService("w/0", &r)
-	require.Empty(t, r.checks, "it is made anew within seconds")
+	require.Empty(t, r.checks, "it is made again within seconds")
 }
 
 func TestListNamesQuarantinedGPUs(t *testing.T) {

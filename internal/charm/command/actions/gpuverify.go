@@ -177,7 +177,7 @@ func addHint(err error) error {
 		return fmt.Errorf("%w; run it with sudo", err)
 	case errors.Is(err, unix.EPERM): // the device cgroup's error for root
 		return fmt.Errorf(
-			"%w; this container may not use the device: pass it through anew, or restart the container",
+			"%w; this container may not use the device: pass it through again, or restart the container",
 			err,
 		)
 	}

@@ -189,5 +189,5 @@ func TestDeniedAccessHasARemedy(t *testing.T) {
 		return
 	}
 	require.Equal(t, unix.EACCES, addHint(unix.EACCES))
-	require.EqualError(t, addHint(unix.EPERM), "operation not permitted; this container may not use the device: pass it through anew, or restart the container")
+	require.EqualError(t, addHint(unix.EPERM), "operation not permitted; this container may not use the device: pass it through again, or restart the container")
 }

@@ -31,7 +31,7 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string
 		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, rotatable())
 	case u.Facts.Role == model.WorkerRole && which != "all":
 		return nil, fmt.Errorf(
-			"cannot rotate %s: this unit is a worker, whose one key keys=all makes anew; the others are the web's",
+			"cannot rotate %s: this unit is a worker, whose one key keys=all makes again; the others are the web's",
 			which,
 		)
 	case u.Facts.Role == model.WorkerRole:
@@ -81,7 +81,7 @@ func rotationNote(keys []string) string {
 	if slices.Contains(keys, model.SessionKey) {
 		notes = append(
 			notes,
-			"logins under way begin anew; who is logged in stays so until the token ends, a day later",
+			"logins under way begin again; who is logged in stays so until the token ends, a day later",
 		)
 	}
 	if slices.Contains(keys, model.TSAHostKey) {

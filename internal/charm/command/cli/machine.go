@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"concourse-ci-machine/internal/charm/command/remote"
 	"concourse-ci-machine/internal/charm/onemachine"
 )
 
@@ -93,8 +94,11 @@ func (p *caller) machineCommands() []command {
 			}},
 		{words: "add-worker", args: "[USER@]HOST", min: 1, max: 1,
 			text: "make another machine a worker of this one, over your own ssh",
+			long: "Runs concourse-ci-machine up on another machine that has this package, and accepts its worker. " + sshText,
 			run: func(a []string) error {
-				return p.machine(func(m *onemachine.Machine) error { return m.AddWorker(p.ctx, a[0]) })
+				return p.onNode(a[0], func(n *remote.Node) error {
+					return p.machine(func(m *onemachine.Machine) error { return m.AddWorker(p.ctx, n) })
+				})
 			}},
 		{words: "worker-key", hidden: true, text: "print the name and key of this machine's worker",
 			run: func([]string) error {

@@ -65,7 +65,7 @@ func (n *Node) Install(ctx context.Context, from string) (err error) {
 		_, failed := n.run(clean, nil, "rm -rf "+dir)
 		err = errors.Join(err, failed)
 	}()
-	if err := n.asRoot(ctx, f, m.install+" "+dir+"/"+name); err != nil {
+	if err := n.AsRoot(ctx, f, m.install+" "+dir+"/"+name, n.Stderr); err != nil {
 		return fmt.Errorf("cannot install %s on %s: %w", Package, n.Target, err)
 	}
 	if f, err = n.Detect(ctx); err != nil {
@@ -123,8 +123,9 @@ func (n *Node) copyFile(ctx context.Context, file, name string) (dir string, err
 	return dir, nil
 }
 
-// asRoot runs a command as root, with sudo if necessary. Its output is for the user.
-func (n *Node) asRoot(ctx context.Context, f Facts, command string) error {
+// AsRoot runs a command as root, with sudo if necessary. Its output goes to out. On a
+// terminal its errors go there, too.
+func (n *Node) AsRoot(ctx context.Context, f Facts, command string, out io.Writer) error {
 	var options []string
 	switch {
 	case f.Root:
@@ -133,7 +134,7 @@ func (n *Node) asRoot(ctx context.Context, f Facts, command string) error {
 	default:
 		command = "sudo -n " + command
 	}
-	err := n.ssh(ctx, n.Stdin, n.Stderr, n.Stderr, append(options, command)...)
+	err := n.ssh(ctx, n.Stdin, out, n.Stderr, append(options, command)...)
 	var failed *host.CommandError
 	switch {
 	case errors.As(err, &failed) && !f.Root && !n.Terminal:
@@ -158,7 +159,7 @@ func (n *Node) Uninstall(ctx context.Context) error {
 	case !ok:
 		return fmt.Errorf("cannot remove %s from %s: it has no package manager that is known", Package, n.Target)
 	}
-	if err := n.asRoot(ctx, f, m.remove); err != nil {
+	if err := n.AsRoot(ctx, f, m.remove, n.Stderr); err != nil {
 		return fmt.Errorf("cannot remove %s from %s: %w", Package, n.Target, err)
 	}
 	_, err = fmt.Fprintf(n.Stdout, "%s is removed from %s\n", Package, n.Target)

@@ -18,6 +18,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/sanitize"
+	"concourse-ci-machine/internal/base/units"
 )
 
 // Package is the package that Install installs.
@@ -212,11 +213,7 @@ func parseFacts(out string) (f Facts) {
 func (f Facts) Write(w io.Writer, target string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %s\n", target, f.System, f.Machine)
-	s := "s"
-	if len(f.GPUs) == 1 {
-		s = ""
-	}
-	fmt.Fprintf(&b, "%d AMD GPU%s\n", len(f.GPUs), s)
+	fmt.Fprintln(&b, units.Count(len(f.GPUs), "AMD GPU"))
 	for _, g := range f.GPUs {
 		driver := "no driver"
 		if g.Driver != "" {

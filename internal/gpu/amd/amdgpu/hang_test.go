@@ -108,7 +108,7 @@ func TestMissingHardwareIsNotLost(t *testing.T) {
 			fails(t, r, "gpu_busy_percent")
 		},
 		"a fan is no measure": func(r host.Root) { fails(t, r, "hwmon/hwmon1/fan1_input") },
-		"its driver was bound anew": func(r host.Root) {
+		"its driver was bound again": func(r host.Root) {
 			require.NoError(t, os.Rename(r.Path(dev+"/hwmon/hwmon1"), r.Path(dev+"/hwmon/hwmon2")))
 			require.NoError(t, os.Remove(r.Path(dev+"/gpu_busy_percent")))
 		},

@@ -29,7 +29,7 @@ func TestDescriptorsFollowTheDevice(t *testing.T) {
 	*now = now.Add(2 * reading.LookEvery)
 	require.Equal(t, reading.Known(.77), read(r).Activity.Graphics)
 
-	// A file that is written anew beside the old one.
+	// A file that is written again beside the old one.
 	hosttest.Put(t, root, dev+"/new", "78\n")
 	require.NoError(t, os.Rename(root.Path(dev+"/new"), root.Path(dev+"/gpu_busy_percent")))
 	require.Equal(t, reading.Known(.78), read(r).Activity.Graphics)

@@ -1,0 +1,119 @@
+package onemachine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+func machineOn(t *testing.T, r host.Root) *Machine {
+	t.Helper()
+	m, err := Load(host.Host{Root: r, Clock: host.WallClock{}})
+	require.NoError(t, err)
+	var b strings.Builder
+	return &Machine{Model: m, Stdout: &b}
+}
+
+// The timer's run waits for a command, and must not write back what it read before.
+func TestCommandThatWaitedSeesTheStateOfTheOneBefore(t *testing.T) {
+	r := hosttest.Root(t)
+	first := machineOn(t, r)
+	require.NoError(t, first.Model.Save())
+	late := machineOn(t, r)
+	require.NoError(t, first.locked("accept", func() error {
+		first.Model.state.Workers = map[string]map[string]string{"b/0": {workerKey: "k"}}
+		return first.Model.Save()
+	}))
+	require.NoError(t, late.locked("repair", func() error {
+		require.Contains(t, late.Model.state.Workers, "b/0")
+		return late.Model.Save()
+	}))
+	require.Contains(t, machineOn(t, r).Model.state.Workers, "b/0")
+}
+
+func TestMachineOfJujuIsNotChanged(t *testing.T) {
+	r := hosttest.Root(t)
+	hosttest.Put(t, r, "/var/lib/juju/agents/unit-ci-0/agent.conf", "")
+	err := machineOn(t, r).locked("stop the CI", func() error { t.Error("it was changed"); return nil })
+	require.EqualError(t, err, "cannot stop the CI: Juju manages this machine (ci-0); use juju config and juju run, "+
+		"or another machine")
+}
+
+func TestDamagedStateNamesAWayOut(t *testing.T) {
+	r := hosttest.Root(t)
+	for text, want := range map[string]string{"{": "it is damaged", "{}": "it is damaged",
+		`{"format_version":2,"unit":"a/0"}`: "of a later version"} {
+		hosttest.Put(t, r, stateFile.Path, text)
+		_, err := Load(host.Host{Root: r})
+		require.ErrorContains(t, err, stateFile.Path)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+const someKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"
+
+func TestLinesOfOtherMachinesAreChecked(t *testing.T) {
+	unit, worker, err := parseWorkerLine("ryzen/0 ryzen-0-4ebbcdcb " + someKey + "\r")
+	require.NoError(t, err)
+	require.Equal(t, "ryzen/0", unit)
+	require.Equal(t, map[string]string{workerKey: someKey, workerName: "ryzen-0-4ebbcdcb"}, worker)
+	for _, line := range []string{"", "ryzen/0", "ryzen/0 " + someKey, "ryzen/1 w " + someKey, "../0 w " + someKey,
+		"ryzen/0 w 'x " + someKey, "ryzen/0 w command=x " + someKey, "ryzen/0 w ssh-ed25519 AAAA"} {
+		_, _, err := parseWorkerLine(line)
+		require.ErrorContains(t, err, "copy the whole line", line)
+	}
+	m := machineOn(t, hosttest.Root(t))
+	require.NoError(t, m.join("http://10.0.0.1:8080 10.0.0.1:2222 "+someKey))
+	require.Equal(t, "10.0.0.1:2222", m.Model.state.Web[tsaHost])
+	for _, line := range []string{"", "x", "http://10.0.0.1:8080 10.0.0.1:2222", "ftp://a 10.0.0.1:2222 " + someKey,
+		"http://10.0.0.1:8080 10.0.0.1 " + someKey, "http://10.0.0.1:8080 10.0.0.1:2222 x"} {
+		require.ErrorContains(t, m.join(line), "copy the whole line", line)
+	}
+}
+
+func FuzzWorkerLine(f *testing.F) {
+	f.Add("ryzen/0 ryzen-0-4ebbcdcb " + someKey)
+	f.Fuzz(func(t *testing.T, line string) {
+		unit, worker, err := parseWorkerLine(line)
+		if err == nil {
+			require.NotContains(t, unit+worker[workerName]+worker[workerKey], "\n")
+		}
+	})
+}
+
+// Databags, secrets and the database are those that a hook would read from Juju.
+func TestModelKeepsWhatJujuWould(t *testing.T) {
+	ctx := t.Context()
+	m := machineOn(t, hosttest.Root(t)).Model
+	m.options = map[string]any{"mode": "all", "database-url": "postgresql://ci:p%40w@db:5433/ci?sslmode=require"}
+	set, err := m.Config(ctx)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"mode": "all"}, set)
+	ids, err := m.RelationIDs(ctx, "postgresql")
+	require.NoError(t, err)
+	require.Equal(t, []string{databaseID}, ids)
+	bag, err := m.RelationGetApp(ctx, databaseID, "postgresql")
+	require.NoError(t, err)
+	require.Equal(t, "true", bag["tls"])
+
+	require.NoError(t, m.RelationSet(ctx, peersID, map[string]string{"a": "1", "b": "2"}))
+	require.NoError(t, m.RelationSet(ctx, peersID, map[string]string{"a": ""}))
+	own, err := m.RelationGet(ctx, peersID, m.state.Unit)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"b": "2"}, own)
+
+	_, err = m.SecretGet(ctx, "secret:none")
+	require.ErrorIs(t, err, juju.ErrNotFound)
+	id, err := m.SecretAdd(ctx, juju.Secret{Label: "web", Content: map[string]string{"k": "v"}})
+	require.NoError(t, err)
+	again, err := Load(m.Host)
+	require.NoError(t, err)
+	got, err := again.SecretGet(ctx, id)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"k": "v"}, got)
+}
