@@ -182,6 +182,7 @@ func TestInvalidListsOfGPUsAreProblems(t *testing.T) {
 func FuzzPublishedGPUs(f *testing.F) {
 	f.Add(2, publishedTwo().Databag()["gpus"])
 	f.Add(1, `{"at":"9999-12-31T23:59:59-23:59","gpus":[{"model":"\u001b[2J\ud800 "}]}`)
+	f.Add(1, `{"at":"2026-08-01T14:00:00Z","gpus":[{"model":"`+strings.Repeat("Z", maxModel+1)+`"}]}`)
 	f.Add(0, `{"gpus":null}`)
 	f.Fuzz(func(t *testing.T, count int, text string) {
 		bag := map[string]string{"gpu-count": fmt.Sprint(count), "gpus": text}
@@ -191,7 +192,7 @@ func FuzzPublishedGPUs(f *testing.F) {
 			t.Errorf("%+v", g)
 		}
 		for _, one := range g.Each {
-			if len([]rune(one.Model)) > maxModel || strings.ContainsFunc(one.Model, func(r rune) bool { return !unicode.IsPrint(r) }) || !slices.Contains(services, one.Service) {
+			if len([]rune(one.Model)) > maxModel+len("...") || strings.ContainsFunc(one.Model, func(r rune) bool { return !unicode.IsPrint(r) }) || !slices.Contains(services, one.Service) {
 				t.Errorf("%+v", one)
 			}
 		}
