@@ -132,8 +132,5 @@ func Save(r host.Root, last, now Facts) error {
 	return factsFile.Write(r, now)
 }
 
-// MakeStateDir creates StateDir if it is missing.
-func MakeStateDir(r host.Root) error { return r.MkdirAll(StateDir, 0o700) }
-
 // Leaving reports whether the hook removes the unit.
 func Leaving(event string) bool { return event == "stop" || event == "remove" }
