@@ -172,7 +172,7 @@ func FuzzParseReport(f *testing.F) {
 		}
 		states := gpuhealth.States(report.GPUs)
 		require.NotEmpty(t, states)
-		for _, line := range topLines(report, term.Format{}, 0) {
+		for _, line := range topLines(report, term.Format{}) {
 			require.False(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 2000)
 		}
