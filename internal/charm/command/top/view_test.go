@@ -137,6 +137,15 @@ func TestTableFitsEachWidth(t *testing.T) {
 	}
 }
 
+func TestDocumentedScreenIsReal(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/how-to/see-who-uses-a-gpu.md")
+	require.NoError(t, err)
+	screen := picture(t, &View{}, Frame{Report: reportOf(6), Width: 80, Height: 12})
+	table := strings.Join(strings.Split(screen, "\n")[6:11], "\n")
+	require.Contains(t, table, "withheld")
+	require.Contains(t, string(page), table)
+}
+
 func TestEachSizeIsDrawn(t *testing.T) {
 	for name, r := range reports(t) {
 		for width := 1; width < 240; width += 17 {
