@@ -98,7 +98,7 @@ func TestWhatAgesIsOnItsPage(t *testing.T) {
 			if number == p.current {
 				number = "**" + number + "**"
 			} else if v.tried == "" && slices.Contains([]string{"ROCm", "AMD's container toolkit"}, p.name) {
-				continue // rocm-releases.md has it
+				continue // docs/reference/rocm-releases.md has it
 			}
 			tried := cmp.Or(v.tried, "not yet")
 			for _, why := range []string{passedOver[p.name+" "+v.number], notes[p.name+" "+v.number]} {
@@ -109,7 +109,7 @@ func TestWhatAgesIsOnItsPage(t *testing.T) {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.name, number, cmp.Or(v.date, "not known"), tried)
 		}
 	}
-	const name = "docs/reference/support.md"
+	const name = "tests/README.md"
 	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "versions", b.String()+"\n"))
 }
 
