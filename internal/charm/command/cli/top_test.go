@@ -60,6 +60,7 @@ func TestTopFollowsKeysAndRestoresTheTerminal(t *testing.T) {
 	screen := c.until("task1", "sort: GPU", "GPU 1 is critical: 1 bad memory page")
 	require.Equal(t, []string{"MI300X", "MI210"}, gpuLines(screen))
 	require.NotContains(t, screen, "before", "that is on the normal page")
+	require.Contains(t, screen, "03:04:05 UTC\n", "a full line keeps its last character")
 	require.Contains(t, screen, "TEMP °C", "temperature is on a terminal of 80 columns")
 	require.Equal(t, 1, c.alternate)
 	require.False(t, c.cooked())
