@@ -39,19 +39,33 @@ func metricsTable(in func(*series.Family) bool) string {
 	return b.String()
 }
 
+func isAlias(f *series.Family) bool { return strings.HasPrefix(f.Name, "DCGM_") }
+
+// aliasTable returns the table of NVIDIA's names, which have equal labels.
+func aliasTable(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("| NVIDIA's name | metric |\n|---|---|\n")
+	for _, f := range series.Families {
+		if isAlias(f) {
+			require.Equal(t, []string{"UUID", "modelName"}, f.Labels, f.Name)
+			fmt.Fprintf(&b, "| `%s` | %s |\n", f.Name, strings.TrimSuffix(strings.TrimPrefix(f.Help, "Equals "), "."))
+		}
+	}
+	return b.String()
+}
+
 // The tables of the page are made from the exporter's own; the text around them
 // is not touched.
 func TestMetricsPageIsTheExportersTable(t *testing.T) {
 	page := readFile(t, metricsPage)
 	alone := func(f *series.Family) bool { return !f.GPU || strings.HasPrefix(f.Name, "rocm_exporter") }
-	alias := func(f *series.Family) bool { return strings.HasPrefix(f.Name, "DCGM_") }
 	for section, in := range map[string]func(*series.Family) bool{
-		"gpu":      func(f *series.Family) bool { return !alone(f) && !alias(f) },
+		"gpu":      func(f *series.Family) bool { return !alone(f) && !isAlias(f) },
 		"exporter": alone,
-		"alias":    alias,
 	} {
 		page = withSection(t, page, section, metricsTable(in))
 	}
+	page = withSection(t, page, "alias", aliasTable(t))
 	hosttest.Golden(t, filepath.Join(root, metricsPage), page)
 }
 
