@@ -78,7 +78,7 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 				if strings.HasPrefix(file, "loki") { // a query on lines of logs, which nobody reads
 					when = named(r.Annotations["summary"])
 				}
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Alert, r.Labels["severity"], when, cmp.Or(r.For, "at once"), named(remedy))
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Alert, r.Labels["severity"], when, cmp.Or(r.For, "0m"), strings.ReplaceAll(named(remedy), "juju run UNIT ", ""))
 			}
 		}
 		require.Greater(t, strings.Count(b.String(), "\n"), 2)
