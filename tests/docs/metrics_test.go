@@ -24,17 +24,17 @@ var ofEveryGPU = []string{"gpu", "uuid", "pci_bus_id"}
 
 func metricsTable(in func(*series.Family) bool) string {
 	var b strings.Builder
-	b.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
+	b.WriteString("| metric{labels} | meaning |\n|---|---|\n")
 	for _, f := range series.Families {
 		if !in(f) {
 			continue
 		}
 		labels := ""
 		if len(f.Labels) > 0 {
-			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+			labels = "{" + strings.Join(f.Labels, ",") + "}"
 		}
 		help := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(f.Help)
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, labels, help)
+		fmt.Fprintf(&b, "| `%s%s` | %s |\n", f.Name, labels, help)
 	}
 	return b.String()
 }

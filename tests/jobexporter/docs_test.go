@@ -43,13 +43,13 @@ func withSection(t *testing.T, md, name, text string) string {
 
 func TestPageIsTheExporters(t *testing.T) {
 	var metrics strings.Builder
-	metrics.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
+	metrics.WriteString("| metric{labels} | meaning |\n|---|---|\n")
 	for _, f := range jobexporter.Families() {
 		shown := ""
 		if len(f.Labels) > 0 {
-			shown = "`" + strings.Join(f.Labels, "`, `") + "`"
+			shown = "{" + strings.Join(f.Labels, ",") + "}"
 		}
-		fmt.Fprintf(&metrics, "| `%s` | %s | %s |\n", f.Name, shown, f.Help)
+		fmt.Fprintf(&metrics, "| `%s%s` | %s |\n", f.Name, shown, f.Help)
 	}
 	file, err := login.Credentials{
 		URL: "https://10.0.0.2:8443", Username: "admin", Password: "...",
