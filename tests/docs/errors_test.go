@@ -25,19 +25,24 @@ func TestErrorsPageIsTheCharmsTable(t *testing.T) {
 		}
 	}
 	for _, e := range amd.ErrorCodes() {
-		fmt.Fprintf(&b, "\n## %d %s\n\n%s. %s\n", e.Code, e.Name, e.Severity, e.Description)
+		fmt.Fprintf(&b, "\n## %d %s\n\n%s. %s [Kernel](%s)\n", e.Code, e.Name, e.Severity, e.Description, e.Link)
 		list("Causes", "-", e.Causes)
 		list("What to do", "1.", e.Actions)
 		var shows []string
+		last := amd.Source("")
 		for _, s := range e.Detected {
 			what := s.What
 			if !strings.Contains(what, "`") {
 				what = "`" + what + "`"
 			}
-			shows = append(shows, string(s.Source)+": "+what)
+			if s.Source == last {
+				shows[len(shows)-1] += ", " + what
+			} else {
+				shows = append(shows, string(s.Source)+": "+what)
+			}
+			last = s.Source
 		}
 		list("How it shows", "-", shows)
-		fmt.Fprintf(&b, "\n[The kernel's documentation](%s)\n", e.Link)
 	}
 	b.WriteString("\n")
 	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "errors", b.String()))
