@@ -19,9 +19,10 @@ import (
 	"concourse-ci-machine/internal/gpu"
 )
 
-// readLimit bounds each read-only command: modinfo and apt-cache answer in less than a
-// second.
-const readLimit = 10 * time.Second
+// readLimit bounds each read-only command. modinfo and apt-cache answer in less than a
+// second, but need over 10 s at a load of 15 per core. Without their answer the next hook
+// would decide differently.
+const readLimit = time.Minute
 
 // ObserveDriver collects the facts for Decide. It reads files, and runs modinfo and
 // apt-cache if their answer is needed. A missing file leaves a zero value; an unreadable
