@@ -75,10 +75,8 @@ func TestBrowserRunsNothingFromAName(t *testing.T) {
 
 // eachView shows any number of GPUs on each screen, by day and by night.
 func eachView(t *testing.T, b *browser, check func(t *testing.T, gpus int, v view)) {
-	eight, many, divided := gpus(8), gpus(64), partitions(64)
-	eight[5], many[37] = out(hurt(eight[5]), quarantine.Quarantined), out(hurt(many[37]), quarantine.Quarantined)
-	eight[2], many[12] = out(eight[2], quarantine.Proving), out(many[12], quarantine.Proving)
-	eight[4], many[20] = hot(eight[4]), hot(many[20])
+	eight, many, divided := eightGPUs(), gpus(64), partitions(64)
+	many[37], many[12], many[20] = out(hurt(many[37]), quarantine.Quarantined), out(many[12], quarantine.Proving), hot(many[20])
 	for i := range 8 {
 		divided[16+i] = out(divided[16+i], quarantine.Quarantined)
 	}

@@ -35,6 +35,8 @@ func TestBrowserFillsTheBars(t *testing.T) {
 		require.Equal(t, []uint32{0x2b, 0x62, 0xb8}, []uint32{r >> 8, g >> 8, b >> 8}, "%d of %d pixels within a bar's border", y-at.Y, at.Height)
 	}
 	if updates() {
+		b.open(made(t, eightGPUs()), view{width: 1440, height: 900})
+		_, picture = b.picture()
 		require.NoError(t, os.WriteFile("../../docs/reference/gpu-page.png", small(t, picture), 0o644))
 	}
 }
