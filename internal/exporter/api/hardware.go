@@ -1,10 +1,10 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -115,31 +115,25 @@ func clocksOf(s *reading.State) (out []Clock) {
 	return out
 }
 
-// pastFaults returns the faults of a GPU that tasks had, the newest first. Without such a
-// task, it returns the last hang.
+// pastFaults returns the faults of a GPU that tasks had, the newest first.
 func pastFaults(snapshot *monitor.Snapshot, g *monitor.GPU) (out []PastFault) {
-	hung := false
-	if g.Service != nil && snapshot.Service != nil {
-		runs := snapshot.Service.FaultyRuns
-		for i := len(runs) - 1; i >= 0; i-- {
-			r := &runs[i]
-			for _, u := range r.GPUs {
-				if u.Name != g.Service.Name || len(u.NewFaults) == 0 || snapshot.At.Sub(r.Began) >= faultTime {
-					continue
-				}
-				f := PastFault{r.Began.UTC(), quarantine.DescribeFaults(u.NewFaults), r.Container, r.Verdict}
-				if r.Ended != nil {
-					f.At = r.Ended.UTC()
-				}
-				out = append(out, f)
-				for _, n := range u.NewFaults {
-					hung = hung || n.Kind == health.Hang || n.Kind == health.Reset
-				}
-			}
-		}
+	if g.Service == nil || snapshot.Service == nil {
+		return nil
 	}
-	if h := &g.State.Hangs; !hung && h.InDay > 0 && !h.Last.IsZero() {
-		out = append(out, PastFault{At: h.Last.UTC(), Text: "hang or reset"})
+	for _, r := range slices.Backward(snapshot.Service.FaultyRuns) {
+		if snapshot.At.Sub(r.Began) >= faultTime {
+			continue
+		}
+		for _, u := range r.GPUs {
+			if u.Name != g.Service.Name || len(u.NewFaults) == 0 {
+				continue
+			}
+			f := PastFault{r.Began.UTC(), quarantine.DescribeFaults(u.NewFaults), r.Container, r.Verdict}
+			if r.Ended != nil {
+				f.At = r.Ended.UTC()
+			}
+			out = append(out, f)
+		}
 	}
 	return out
 }

@@ -38,8 +38,6 @@ type Hangs struct {
 	Signals []string // current signals
 	Events  float64  // since the program was started
 	InDay   int      // number in the last 24 h
-	// Last is the begin of the last event within 24 h, or zero.
-	Last time.Time
 }
 
 // HangLog records the signals. It can be read while a reading hangs.
@@ -143,7 +141,6 @@ func (h *HangLog) Now(now time.Time) Hangs {
 	for _, t := range h.events {
 		if now.Sub(t) < day {
 			out.InDay++
-			out.Last = t
 		}
 	}
 	return out
