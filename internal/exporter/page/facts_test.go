@@ -11,7 +11,9 @@ import (
 func TestFactsShowOnlyWhatTheGPUReports(t *testing.T) {
 	require.Empty(t, factsOf(&api.Status{}))
 	s := api.Status{Hardware: api.Hardware{
-		Clocks:     []api.Clock{{Domain: "soc", Hertz: 1e9}, {Domain: "mem", Hertz: 9e8}, {Domain: "gfx", Hertz: 2.1e9, Max: of(2.5e9)}},
+		Clocks: []api.Clock{
+			{Domain: "soc", Hertz: 1e9}, {Domain: "mem", Hertz: 9e8}, {Domain: "gfx", Hertz: 2.1e9, Max: of(2.5e9)},
+		},
 		Fan:        &api.Fan{Drive: of(.41)},
 		PCIeLink:   &api.PCIeLink{Speed: of(2.5e9), SpeedMax: of(16e9), Lanes: of(8.), LanesMax: of(16.), Replays: of(37.)},
 		Throttling: &api.Throttling{Reasons: []string{"temperature_hotspot", "ppt0"}, Share: of(.234)},

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,13 +49,17 @@ func TestOnlyReleasesLinkToTheirNotes(t *testing.T) {
 }
 
 func TestLinksAreAddressesOfWebPages(t *testing.T) {
-	for _, good := range []Links{{}, {Dashboard: "http://10.0.0.5:3000/d/amd-gpu", Build: "https://ci.example.com/c/{container}"}} {
+	for _, good := range []Links{
+		{}, {Dashboard: "http://10.0.0.5:3000/d/amd-gpu", Build: "https://ci.example.com/c/{container}"},
+	} {
 		require.NoError(t, good.Check())
 	}
+	const noURL = `invalid value %q for flag --link.dashboard: want a URL that begins with http:// or https://`
 	for want, bad := range map[string]Links{
-		`invalid value "javascript:alert(1)" for flag --link.dashboard: want a URL that begins with http:// or https://`: {Dashboard: "javascript:alert(1)"},
-		`invalid value "grafana" for flag --link.dashboard: want a URL that begins with http:// or https://`:             {Dashboard: "grafana"},
-		`invalid value "https://ci.example.com" for flag --link.build: it lacks {container}`:                             {Build: "https://ci.example.com"},
+		fmt.Sprintf(noURL, "javascript:alert(1)"): {Dashboard: "javascript:alert(1)"},
+		fmt.Sprintf(noURL, "grafana"):             {Dashboard: "grafana"},
+		`invalid value "https://ci.example.com" for flag --link.build: it lacks {container}`: {
+			Build: "https://ci.example.com"},
 	} {
 		require.EqualError(t, bad.Check(), want)
 	}
