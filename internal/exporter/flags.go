@@ -40,7 +40,8 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
 	fs.StringVar(&o.links.Dashboard, "link.dashboard", "", "`URL` of the GPUs' dashboard, for a link on the page")
 	fs.StringVar(&o.links.Build, "link.build", "",
-		"`URL` of the build that has a container, for links on the page; "+page.Handle+" in it is the container's handle")
+		"`URL` of the build that has a container, for links on the page; "+page.Handle+
+			" in it is the container's handle")
 	fs.BoolVar(&o.metrics.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true,
 		"read pcie_bw every 30s, which takes a second")
