@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/reading"
+	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -94,6 +95,27 @@ func TestRecordFillsTheAPIsHistory(t *testing.T) {
 			"power_watts": []any{137.0, 137.0, 137.0}, "memory_used_bytes": []any{6174015488.0, 6174015488.0, 6174015488.0},
 			"activity_ratio": []any{.42, .42, .42}}, got)
 	})
+}
+
+// A fault is shown at the GPU that had it, for a day.
+func TestPastFaultsAreOfTheGPUThatHadThem(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	rec := decided(t, r, nil, nil, nil)
+	hang, ended := []health.Fault{{Kind: health.Hang, Signals: []string{"kernel_log"}}}, hosttest.Now.Add(-time.Hour)
+	run := func(container string, began time.Time) quarantine.Run {
+		return quarantine.Run{Container: container, Began: began, Ended: &ended, Verdict: quarantine.Infrastructure,
+			GPUs: []quarantine.Use{{Ref: rec.GPUs[1].Ref, NewFaults: hang}, {Ref: rec.GPUs[2].Ref}}}
+	}
+	rec.FaultyRuns = []quarantine.Run{run("yesterday", hosttest.Now.Add(-25*time.Hour)), run("first", ended), run(busyTask, ended)}
+	c := withService(t, r, rec)
+	gpus := c.Report().GPUs
+	require.Empty(t, gpus[0].PastFaults)
+	require.Empty(t, gpus[2].PastFaults)
+	want := api.PastFault{At: ended, Text: "hangs or is in reset (kernel_log)", Container: busyTask, Cause: quarantine.Infrastructure}
+	first := want
+	first.Container = "first"
+	require.Equal(t, []api.PastFault{want, first}, gpus[1].PastFaults, "the newest first")
+	require.Contains(t, c.get(t, "/").Body.String(), "<summary>Last fault 2026-01-02 02:04:05 UTC</summary>")
 }
 
 // What other programs read must not lose or change a name unnoticed.

@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/exporter/page"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"concourse-ci-machine/internal/gpu/usage"
@@ -25,6 +26,7 @@ type options struct {
 	nvidiaWrite string
 	vendor      string
 	unit        string
+	links       page.Links
 	metrics     MetricOptions
 	collect     monitor.Options
 }
@@ -36,6 +38,10 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
 	fs.StringVar(&o.vendor, "vendor", "all", "`whose` GPUs to watch: amd, nvidia or all")
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
+	fs.StringVar(&o.links.Dashboard, "link.dashboard", "", "`URL` of the GPUs' dashboard, for a link on the page")
+	fs.StringVar(&o.links.Build, "link.build", "",
+		"`URL` of the build that has a container, for links on the page; "+page.Handle+
+			" in it is the container's handle")
 	fs.BoolVar(&o.metrics.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true,
 		"read pcie_bw every 30s, which takes a second")
@@ -63,6 +69,9 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.collect.Service, "service.report", "",
 		"`file` below path.root with the withheld GPUs; empty: none")
 	if err := fs.Parse(args); err != nil {
+		return o, fs, err
+	}
+	if err := o.links.Check(); err != nil {
 		return o, fs, err
 	}
 	if o.usageWrite != "" && (!o.collect.Usage || o.collect.UsageReport != "") {

@@ -14,6 +14,7 @@ import (
 
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/exporter/page"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool"
@@ -34,7 +35,8 @@ func TestPageHasALineForEachOfManyGPUs(t *testing.T) {
 		page := look(t, newTestCollector(r, monitor.All(r)))
 		require.Len(t, lines.FindAllString(page, -1), want, n)
 		require.Equal(t, n-want, strings.Count(page, "<article "), n)
-		require.Equal(t, want > 0, strings.Contains(page, `<main id="gpus" class="dense">`))
+		require.Equal(t, want > 0, strings.Contains(page, `<body class="dense">`))
+		require.Equal(t, min(want, 1), strings.Count(page, `<div class="line heads"`), "column heads")
 		ids := map[string]bool{}
 		for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 			require.False(t, ids[m[1]], m[1])
@@ -50,7 +52,7 @@ func TestPageShowsEveryGPUOfEveryFixtureHost(t *testing.T) {
 			c := newTestCollector(r, monitor.Of(r, gpu.AMD))
 			text := html.UnescapeString(look(t, c))
 			gpus := c.Report().GPUs
-			require.Equal(t, len(gpus) == 0, strings.Contains(text, "<p>The exporter finds no AMD GPU"))
+			require.Equal(t, len(gpus) == 0, strings.Contains(text, "<p>The exporter finds no GPU"))
 			for _, g := range gpus {
 				require.Contains(t, text, g.Name)
 				require.Contains(t, text, g.PCI)
@@ -71,9 +73,11 @@ func TestPageShowsItsHostAndTheWorstFirst(t *testing.T) {
 	text := html.UnescapeString(look(t, c))
 	require.Contains(t, text, "<title>(1 critical) GPUs of rocm-worker/0 on juju-4f2a10-0</title>")
 	require.Contains(t, text, "<h1>GPUs of rocm-worker/0 on juju-4f2a10-0</h1>")
-	require.Contains(t, text, `<p id="summary">4 GPUs: 1 critical, 3 `)
+	require.Contains(t, text, `<a href="?show=critical">✕ 1 critical</a>`)
 	require.Contains(t, text, "<code>juju run rocm-worker/0 explain-error code=7</code>")
-	require.Less(t, strings.Index(text, "GPU 3: "), strings.Index(text, "GPU 0: "), "the critical one comes first")
+	require.Less(t, strings.Index(text, "<h2>GPU 3<"), strings.Index(text, "<h2>GPU 0<"), "the critical one comes first")
+	hosttest.Put(t, r, "/proc/sys/kernel/hostname", "\n")
+	require.Contains(t, look(t, c), "<h1>GPUs of rocm-worker/0</h1>", "a host without a name is left out")
 	c.Unit = ""
 	require.Contains(t, look(t, c), "<code>dispatch explain 7</code>")
 }
@@ -88,22 +92,25 @@ func TestPageEscapesNames(t *testing.T) {
 	report.GPUs[0].Users = []api.User{{Container: bad, Processes: 1, Engines: map[string]float64{bad: 1}}}
 	report.GPUs[0].Lease = &pool.Lease{Held: true, Container: bad, Doubt: bad}
 	w := httptest.NewRecorder()
-	Page(func() api.Report { return report }).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	page.Handler(func() api.Report { return report }, page.Links{}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	text := w.Body.String()
 	require.NotContains(t, text, "<img")
 	require.NotContains(t, text, `, <b>`)
-	require.Equal(t, 4, strings.Count(text, "&lt;img src=x onerror=&#34;alert(1)&#34;&gt;"))
+	require.Equal(t, 5, strings.Count(text, "&lt;img src=x onerror=&#34;alert(1)&#34;&gt;"))
 	require.Equal(t, 1, strings.Count(text, "</script>"))
-	require.NotContains(t, pageJS, "innerHTML", "the script takes elements over, and makes none of text")
+	require.NotContains(t, text, "innerHTML", "the script takes elements over, and makes none of text")
 }
 
 func TestPageFetchesNothingElse(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	w := newTestCollector(r, monitor.All(r)).get(t, "/")
 	text, header := w.Body.String(), w.Header()
-	require.NotRegexp(t, `(?i)https?:|["'(]//|@import|url\(|<iframe|<object`, text)
+	link := regexp.MustCompile(`<a href="[^"]*"`)
+	require.NotRegexp(t, `(?i)https?:|["'(]//|@import|url\(|<iframe|<object`, link.ReplaceAllString(text, "<a"), "only links")
 	for _, m := range regexp.MustCompile(`(?:src|href|action)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
-		require.Contains(t, []string{"data:,", "metrics", "api/v1/gpus", "-/healthy"}, m[1])
+		if !strings.HasPrefix(m[1], "https://github.com/fourdollars/concourse-ci-machine/") {
+			require.Contains(t, []string{"data:,", "metrics", "api/v1/gpus", "-/healthy"}, m[1])
+		}
 	}
 	require.NotRegexp(t, `<[^>]* (on[a-z]+|style)=`, text, "the policy would keep it from working")
 	policy := map[string]string{}
@@ -123,32 +130,15 @@ func TestPageFetchesNothingElse(t *testing.T) {
 	require.Equal(t, "no-store", header.Get("Cache-Control"))
 }
 
-func TestBarDrawsItsPast(t *testing.T) {
-	words := func(v float64) string { return fmt.Sprintf("%.0f W", v) }
-	v := func(n float64) *float64 { return &n }
-	b := bar{Max: 100}
-	b.draw(past{[]*float64{v(0), v(50), nil, v(100)}, 10}, words)
-	require.Equal(t, bar{Max: 100, Past: "M86 23.0h0L87 12.0M89 1.0h0", Range: "0 W to 100 W in the last minute"}, b)
-	b = bar{}
-	b.draw(past{make([]*float64, 90), 10}, words)
-	require.Equal(t, bar{}, b, "nothing was known")
-	many := make([]*float64, 90)
-	for i := range many {
-		many[i] = v(0)
-	}
-	b.draw(past{many, 10}, words)
-	require.Equal(t, "0 W to 0 W in the last 15 minutes", b.Range)
-	require.True(t, strings.HasPrefix(b.Past, "M0 23.0h0L1 23.0"))
-}
-
 func TestPageHasValuesWithTheirLimits(t *testing.T) {
 	for name, want := range map[string][]string{
-		"amd": {"1 GPU: 1 healthy", "<strong>✓ healthy, 100 of 100</strong>", "GPU 0: AMD Radeon RX 7900 XT",
-			`72 °C of 108 °C (mem)</span> <meter max="108" value="72"`, "137 W of 315 W", "5.8 GiB of 20.0 GiB", `42 %</span> <meter max="1" value="0.42"`},
-		"apu-gfx1103": {"1 GPU: 1 healthy", "47 °C (edge)</span></div>", "9 W</span></div>"},
-		"mi300x-cpx":  {"9 partitions of 2 GPUs: ", "0000:0a:00.0, gfx942, CPX/NPS1, 8 of 8 partitions", "<h3>partition 1</h3> <span>GPU 1</span>"},
-		"mi210x4":     {"4 GPUs: "},
-		"no-gpu":      {`<p id="summary">No GPU</p>`},
+		"amd": {`<body class="one">`, "<li>1 GPU</li>", "<strong class=\"healthy\">✓ healthy <small>100 of 100</small></strong>",
+			"AMD Radeon RX 7900 XT · 0000:03:00.0", `72 of 108 °C <i>mem</i></span><meter max="108" value="72" low="92" high="103" optimum="0"`,
+			"137 of 315 W", "5.8 of 20.0 GiB", `42 %</span><meter max="100" value="42" aria-label="Load"`},
+		"apu-gfx1103": {"<li>1 GPU</li>", `47 °C <i>edge</i></span><span class="nometer">`, `9 W</span><span class="nometer">`},
+		"mi300x-cpx":  {"9 partitions of 2 GPUs</a>", "gfx942, CPX/NPS1, 8 of 8 partitions", "<h3>partition 1</h3> <span>GPU 1</span>"},
+		"mi210x4":     {`<body class="few">`, "4 GPUs</a>"},
+		"no-gpu":      {"<li>No GPU</li>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, name)

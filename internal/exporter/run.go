@@ -55,7 +55,8 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	}
 	go m.Watch(stop)
 	go m.Reloads(stop, s.Reload, s.Logs)
-	return s.Serve(stop, Handler(&Source{Root: root, Unit: o.unit, Version: version, Monitor: m}, o.metrics))
+	source := &Source{Root: root, Unit: o.unit, Version: version, Links: o.links, Monitor: m}
+	return s.Serve(stop, Handler(source, o.metrics))
 }
 
 // repeat calls alive and then look at each interval until stop is done.

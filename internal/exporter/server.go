@@ -6,6 +6,7 @@ import (
 
 	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/exporter/page"
 	"concourse-ci-machine/internal/exporter/series"
 )
 
@@ -26,7 +27,7 @@ func Handler(source *Source, shown MetricOptions) http.Handler {
 	mux := metricsserver.NewMux("rocm-exporter")
 	mux.Handle("GET /metrics", limited.Wrap(metricsserver.Gathered(shown.Process, metrics)))
 	mux.Handle("GET /api/v1/gpus", limited.Wrap(reportJSON(source.Report)))
-	mux.Handle("GET /{$}", limited.Wrap(Page(source.Report)))
+	mux.Handle("GET /{$}", limited.Wrap(page.Handler(source.Report, source.Links)))
 	return mux
 }
 

@@ -4,6 +4,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/exporter/page"
 )
 
 // Source holds the input of the API, the page and the metrics.
@@ -11,6 +12,7 @@ type Source struct {
 	Root    host.Root
 	Unit    string // Juju's name, or ""
 	Version string // of the exporter
+	Links   page.Links
 	Monitor *monitor.Monitor
 }
 

@@ -75,20 +75,36 @@ type Lease struct {
 	Doubt     string     `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
 	// Clocks is the level of clocks that are fixed for a benchmark, "" without one.
 	Clocks clockpin.Level `json:"clocks,omitempty"`
+	Last   *Holder        `json:"last,omitempty"` // the last holder of a free GPU
+}
+
+// Holder describes a container that had a GPU.
+type Holder struct {
+	Kind      lease.Kind `json:"kind,omitempty"`
+	Container string     `json:"container"`
+	Namespace string     `json:"namespace,omitempty"` // of the pod
+	Pod       string     `json:"pod,omitempty"`
+	Since     *time.Time `json:"since,omitempty"` // start of its lease
+}
+
+func holderOf(s lease.State) Holder {
+	h := Holder{Kind: s.Kind, Container: s.ShortName()}
+	if namespace, pod, container := s.Pod(); pod != "" {
+		h.Namespace, h.Pod, h.Container = namespace, pod, container
+	}
+	if since := s.Since.UTC(); !s.Since.IsZero() {
+		h.Since = &since
+	}
+	return h
 }
 
 // leaseOf returns the lease of a GPU for reports.
 func leaseOf(s lease.State) Lease {
-	l := Lease{Held: s.Held, Doubt: s.Doubt}
-	if !s.Held {
-		return l
-	}
-	l.Kind, l.Container = s.Kind, s.ShortName()
-	if namespace, pod, container := s.Pod(); pod != "" {
-		l.Namespace, l.Pod, l.Container = namespace, pod, container
-	}
-	if since := s.Since.UTC(); !s.Since.IsZero() {
-		l.Since = &since
+	l, h := Lease{Held: s.Held, Doubt: s.Doubt}, holderOf(s)
+	if s.Held {
+		l.Kind, l.Container, l.Namespace, l.Pod, l.Since = h.Kind, h.Container, h.Namespace, h.Pod, h.Since
+	} else if h.Container != "" {
+		l.Last = &h
 	}
 	return l
 }

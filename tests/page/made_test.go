@@ -5,25 +5,33 @@ package page
 import (
 	"fmt"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
+	pages "concourse-ci-machine/internal/exporter/page"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
+	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
 // made serves the exporter's own page with GPUs that nobody has.
 func made(t *testing.T, gpus []api.Status) string {
 	t.Helper()
-	report := api.Report{Unit: "rocm-worker/0", Host: "juju-4f2a10-0", Version: "v1.0.0", Time: now, GPUs: gpus}
-	s := httptest.NewServer(exporter.Page(func() api.Report { return report }))
+	s := httptest.NewServer(pageOf(gpus))
 	t.Cleanup(s.Close)
 	return s.URL
+}
+
+func pageOf(gpus []api.Status) http.Handler {
+	report := api.Report{Unit: "rocm-worker/0", Host: "juju-4f2a10-0", Version: "v1.0.0", Time: now, GPUs: gpus}
+	return pages.Handler(func() api.Report { return report }, pages.Links{
+		Dashboard: "https://grafana.example.com/d/amd-gpu", Build: "https://ci.example.com/containers/" + pages.Handle,
+	})
 }
 
 var now = time.Date(2026, 8, 1, 14, 15, 8, 0, time.UTC)
@@ -42,32 +50,72 @@ func gpu(i int) api.Status {
 		}
 		return out
 	}
-	h := &monitor.History{Interval: 10, Temperature: wave(42, 66*(scale+2)/3), Power: wave(90*scale, 250*scale),
+	h := &monitor.History{Interval: 10, Last: now, Temperature: wave(42, 66*(scale+2)/3), Power: wave(90*scale, 250*scale),
 		Memory: wave(28e9*scale, 54e9*scale), Activity: wave(.15*scale, .95*scale)}
 	s := api.Status{Index: i, Name: "AMD Instinct MI210", PCI: fmt.Sprintf("0000:%02x:00.0", 3+i), GFX: "gfx90a", Partitions: 1,
 		UUID: fmt.Sprintf("GPU-2f90ab16c8e7%04x", i), Up: true, Health: api.Health{State: health.Healthy, Score: of(100.), Reason: "nothing wrong with errors, temperature, throttling, links"},
 		Temperature: h.Temperature[points-1], TemperatureLimit: of(105.), Sensor: "junction", Power: h.Power[points-1], PowerCap: of(300.),
-		MemoryUsed: h.Memory[points-1], MemoryTotal: of(64. * (1 << 30)), Activity: h.Activity[points-1], History: h}
+		MemoryUsed: h.Memory[points-1], MemoryTotal: of(64. * (1 << 30)), Activity: h.Activity[points-1], History: h,
+		Driver: "6.14.0-32-generic", Hardware: api.Hardware{
+			Clocks:     []api.Clock{{Domain: "gfx", Hertz: 1e6 * (500 + 1200**h.Activity[points-1]), Max: of(1.7e9)}, {Domain: "mem", Hertz: 1.6e9, Max: of(1.6e9)}},
+			PCIeLink:   &api.PCIeLink{Speed: of(16e9), SpeedMax: of(16e9), Lanes: of(16.), LanesMax: of(16.), Replays: of(0.)},
+			Throttling: &api.Throttling{Reasons: []string{}, Share: of(0.)}, ECC: &api.ECC{Correctable: uint64(i % 3 * 7)},
+			Energy: of(3.6e6 * (212.4 + 37*float64(i)))}}
 	use(&s, i)
 	return s
 }
 
 // use lets a task have every second GPU.
 func use(s *api.Status, i int) {
-	s.Users, s.Lease = []api.User{}, &pool.Lease{}
+	task, since := handle(i), now.Add(-time.Duration(i+1)*7*time.Minute)
+	s.Users, s.Lease = []api.User{}, &pool.Lease{Last: &pool.Holder{Kind: lease.Task, Container: task, Since: &since}}
 	if i%2 > 0 {
 		return
 	}
-	task, since := fmt.Sprintf("eb2a4fe8-e932-49c4-b519-4f1da190%04x", i), now.Add(-time.Duration(i+1)*7*time.Minute)
 	s.Lease = &pool.Lease{Held: true, Container: task, Since: &since}
 	s.Users = []api.User{{Container: task, Processes: 2, Memory: map[string]float64{"vram": 13e9, "gtt": 3e7, "kfd": 12e9},
 		Engines: map[string]float64{"gfx": 2521.5, "dma": 12}, Busy: map[string]float64{"gfx": .83, "dma": .01}, Units: of(104.)}}
+}
+
+func handle(i int) string { return fmt.Sprintf("eb2a4fe8-e932-49c4-b519-4f1da190%04x", i) }
+
+// workstation is a single GPU with a fan and a display.
+func workstation() []api.Status {
+	s := gpu(0)
+	s.Name, s.GFX, s.PCI, s.UUID = "AMD Radeon PRO W7900", "gfx1100", "0000:03:00.0", "GPU-4be2f10c93d57a68"
+	s.Fan = &api.Fan{RPM: of(1350.), MaxRPM: of(3300.), Drive: of(.41)}
+	s.Clocks = []api.Clock{{Domain: "gfx", Hertz: 2.31e9, Max: of(2.495e9)}, {Domain: "mem", Hertz: 1.124e9, Max: of(1.124e9)}}
+	s.Throttling.Reasons = []string{"ppt0"}
+	return []api.Status{s}
+}
+
+// hot is a GPU near the limits of its sensor and its memory.
+func hot(s api.Status) api.Status {
+	last := len(s.History.Temperature) - 1
+	for i, v := range s.History.Temperature {
+		s.History.Temperature[i] = of(*v + 38*float64(i)/float64(last))
+	}
+	s.Temperature, s.MemoryUsed = s.History.Temperature[last], of(59.2*(1<<30))
+	s.History.Memory[last] = s.MemoryUsed
+	s.Throttling = &api.Throttling{Reasons: []string{"temperature_hotspot"}, Share: of(.23)}
+	s.Health = api.Health{State: health.Warning, Score: of(82.), Codes: []int{4},
+		Reason: fmt.Sprintf("junction at %.0f of 105 °C; throttled by temperature 23 %% of the time", *s.Temperature)}
+	s.Explained = health.Explain(s.Health.Codes)
+	return s
 }
 
 func gpus(n int) (all []api.Status) {
 	for i := range n {
 		all = append(all, gpu(i))
 	}
+	inService(all)
+	return all
+}
+
+// eightGPUs are one that is critical and quarantined, one that is proving, and one that is hot.
+func eightGPUs() []api.Status {
+	all := gpus(8)
+	all[5], all[2], all[4] = out(hurt(all[5]), quarantine.Quarantined), out(all[2], quarantine.Proving), hot(all[4])
 	return all
 }
 
@@ -80,16 +128,26 @@ func partitions(n int) (all []api.Status) {
 		s.SocketActivity = s.Activity
 		if i > first {
 			s.SensorsOf, s.SocketActivity, s.Temperature, s.TemperatureLimit, s.Sensor = &first, nil, nil, nil, ""
-			s.Power, s.PowerCap, s.MemoryUsed, s.MemoryTotal, s.History = nil, nil, nil, nil, &monitor.History{Interval: 10, Activity: s.History.Activity}
+			s.Hardware = api.Hardware{}
+			s.Power, s.PowerCap, s.MemoryUsed, s.MemoryTotal, s.History = nil, nil, nil, nil, &monitor.History{Interval: 10, Last: now, Activity: s.History.Activity}
 		}
 		use(&s, i)
 		all = append(all, s)
 	}
+	inService(all)
 	return all
 }
 
-// out keeps a GPU from new tasks.
+// inService gives all GPUs a decision.
+func inService(all []api.Status) {
+	for i := range all {
+		all[i].Service = &pool.Service{State: quarantine.InService, Since: now.Add(-40 * time.Hour)}
+	}
+}
+
+// out keeps a GPU from new tasks, after a fault that a task had.
 func out(s api.Status, state quarantine.State) api.Status {
+	s.PastFaults = []api.PastFault{{At: now.Add(-12 * time.Minute), Text: "hangs or is in reset (kernel_log)", Container: handle(s.Index), Cause: quarantine.Infrastructure}}
 	s.Service = &pool.Service{State: state, Since: now.Add(-12 * time.Minute), Why: "hangs or is in reset (kernel_log)", By: quarantine.ByHealth}
 	return s
 }
@@ -98,6 +156,7 @@ func out(s api.Status, state quarantine.State) api.Status {
 func hurt(s api.Status) api.Status {
 	s.Health = api.Health{State: health.Critical, Score: of(30.), Reason: "1 uncorrectable error (ECC Error - Uncorrectable)", Codes: []int{7}}
 	s.Explained = health.Explain(s.Health.Codes)
+	s.ECC = &api.ECC{Uncorrectable: 1, Correctable: 37}
 	if s.Lease != nil && s.Lease.Held {
 		s.Lease.Doubt = "its record is damaged"
 	}

@@ -59,8 +59,11 @@ type Status struct {
 	MemoryActivity   *float64 `json:"memory_activity_ratio"`
 	SocketActivity   *float64 `json:"socket_activity_ratio,omitempty"` // of the whole GPU, if it is divided
 
+	Hardware
+
 	Users []User `json:"users"` // null: unknown
 	pool.View
+	PastFaults []PastFault `json:"past_faults,omitempty"` // the newest first
 
 	Explained []health.Explanation `json:"explained,omitempty"`
 	History   *monitor.History     `json:"history,omitempty"`
@@ -122,7 +125,10 @@ func StatusOf(snapshot monitor.Snapshot) []Status {
 				Hang: j.Signals()},
 			Explained:      health.Explain(j.Codes()),
 			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI],
-			Users: usersOf(g.Users), View: g.Record().View(),
+			Users: usersOf(g.Users), View: g.Record().View(), PastFaults: pastFaults(&snapshot, g),
+		}
+		if !g.Shared && !g.Silent {
+			st.Hardware = hardwareOf(s)
 		}
 		if w := whole[d.PCI]; w != nil {
 			division := &w.State.Division

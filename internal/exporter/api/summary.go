@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,8 +13,10 @@ import (
 // Heading names the unit and the host of the GPUs.
 func Heading(r Report) string {
 	switch {
+	case r.Unit != "" && r.Host != "":
+		return "GPUs of " + r.Unit + " on " + r.Host
 	case r.Unit != "":
-		return "GPUs of " + r.Unit + " on " + cmp.Or(r.Host, "a host without a name")
+		return "GPUs of " + r.Unit
 	case r.Host != "":
 		return "GPUs of " + r.Host
 	}

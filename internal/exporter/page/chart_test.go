@@ -1,0 +1,42 @@
+package page
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/exporter/monitor"
+)
+
+func of[T any](v T) *T { return &v }
+
+func TestChartDrawsValuesInStepsOfTheUnit(t *testing.T) {
+	c := chartOf(watts, []*float64{of(0.), of(50.), nil, of(100.)}, 10, of(100.))
+	require.Equal(t, &chart{Top: 100, Unit: "W", Line: "M86 100h0l1-50M89 0h0", Area: "M86 100h0l1-50V100H86zM89 0h0V100H89z",
+		Range: "0 W to 100 W in the last minute"}, c)
+	c = chartOf(gib, []*float64{of(1. * (1 << 30)), of(1.26 * (1 << 30)), of(1.1 * (1 << 30))}, 10, nil)
+	require.Equal(t, "M87 3h0l1-3 1 2", c.Line)
+	require.Equal(t, 13, c.Top, "without a limit the highest value")
+	require.Equal(t, 1, c.Digits)
+}
+
+func TestChartNeedsTwoKnownValues(t *testing.T) {
+	require.Nil(t, chartOf(watts, make([]*float64, 90), 10, nil))
+	require.Nil(t, chartOf(watts, []*float64{of(1.), nil}, 10, nil))
+	many := make([]*float64, 90)
+	for i := range many {
+		many[i] = of(0.)
+	}
+	c := chartOf(watts, many, 10, nil)
+	require.Equal(t, "0 W to 0 W in the last 15 minutes", c.Range)
+	require.Regexp(t, `^M0 1h0l1 0( 1 0){88}$`, c.Line)
+}
+
+func TestAxisIsInUTC(t *testing.T) {
+	last := time.Date(2026, 8, 1, 14, 15, 8, 0, time.FixedZone("", 2*3600))
+	got := axisOf([]api.Status{{}, {History: &monitor.History{Interval: 10, Last: last}}})
+	require.Equal(t, axis{Last: last.Unix(), Every: 10, Ticks: []string{"12:00", "12:05", "12:10", "12:15 UTC"}}, got)
+	require.Equal(t, axis{}, axisOf([]api.Status{{}}))
+}

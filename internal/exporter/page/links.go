@@ -1,0 +1,77 @@
+package page
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// Links holds the addresses that the page links to. Empty addresses are not shown.
+type Links struct {
+	Dashboard string // of the GPUs, such as Grafana's
+	// Build is the address of the build that has a container. It contains Handle.
+	Build string
+}
+
+// Handle is the place of the container's handle in Links.Build.
+const Handle = "{container}"
+
+// Check returns an error for an address that is not one of a web page.
+func (l Links) Check() error {
+	for _, one := range []struct{ flag, address string }{{"--link.dashboard", l.Dashboard}, {"--link.build", l.Build}} {
+		u, err := url.Parse(one.address)
+		if one.address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return fmt.Errorf("invalid value %q for flag %s: want a URL that begins with http:// or https://",
+				one.address, one.flag)
+		}
+	}
+	if l.Build != "" && !strings.Contains(l.Build, Handle) {
+		return fmt.Errorf("invalid value %q for flag --link.build: it lacks %s", l.Build, Handle)
+	}
+	return nil
+}
+
+// repository is the address of this project, which has the runbook in its docs.
+const repository = "https://github.com/fourdollars/concourse-ci-machine"
+
+const (
+	docs           = repository + "/blob/main/docs/"
+	quarantinePage = "how-to/withheld-gpu.md"
+	errorsPage     = "reference/gpu-errors.md"
+)
+
+// Docs returns the address of the documentation of the page.
+func (Links) Docs() string { return docs + "explanation/gpu-health.md" }
+
+// errorURL returns the runbook's section of a GPU error. GitHub makes its anchor of the
+// heading "2 GPU Hang".
+func errorURL(code int) string {
+	return docs + errorsPage + "#" + anchor(fmt.Sprintf("%d %s", code, wellknown.GPUError(code)))
+}
+
+func anchor(heading string) string {
+	return strings.ReplaceAll(strings.ToLower(heading), " ", "-")
+}
+
+// buildURL returns the address of a container's build, and "" without Links.Build or if the
+// name is not a handle of Concourse.
+func (l Links) buildURL(container string) string {
+	if l.Build == "" || !wellknown.IsHandle(container) {
+		return ""
+	}
+	return strings.ReplaceAll(l.Build, Handle, url.PathEscape(container))
+}
+
+// releaseVersion matches the version of a published release.
+var releaseVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+
+// Release returns the address of the exporter's release, and "" for another build.
+func (v view) Release() string {
+	if !releaseVersion.MatchString(v.Version) {
+		return ""
+	}
+	return repository + "/releases/tag/" + v.Version
+}

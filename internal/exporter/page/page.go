@@ -1,0 +1,86 @@
+// Package page shows a report of GPUs as a page for people. The server renders the whole
+// page, so it works without JavaScript; the script only updates it and adds hints. The page
+// fetches only itself, and the package reads no GPU.
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+
+	"concourse-ci-machine/internal/exporter/api"
+)
+
+//go:embed *.html *.css *.js
+var files embed.FS
+
+// read returns the content of embedded files as one text.
+func read(names ...string) string {
+	var b strings.Builder
+	for _, name := range names {
+		data, err := files.ReadFile(name)
+		if err != nil {
+			panic(err) // a file is missing from the program itself
+		}
+		b.Write(data)
+	}
+	return b.String()
+}
+
+// common holds the parts that all answers share.
+type common struct {
+	text          *template.Template
+	style, script string
+	policy        string
+}
+
+func newCommon() common {
+	hash := func(s string) string {
+		sum := sha256.Sum256([]byte(s))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	c := common{
+		text:   template.Must(template.New("").Funcs(functions).ParseFS(files, "*.html")), // tests have parsed it
+		style:  read("page.css", "card.css", "table.css"),
+		script: read("live.js", "filter.js", "chart.js"),
+	}
+	c.policy = "default-src 'none'; script-src " + hash(c.script) + "; style-src " + hash(c.style) +
+		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return c
+}
+
+// functions has the functions of the templates. args gives a card's template its page.
+var functions = template.FuncMap{"args": func(v view, g card) any {
+	return struct {
+		View view
+		GPU  card
+	}{v, g}
+}}
+
+// Handler serves reports as the page. The parameter show of the request selects the GPUs of
+// one state, see filters.
+func Handler(report func() api.Report, links Links) http.Handler {
+	shared := sync.OnceValue(newCommon) // made on the first request, because most exporters serve only metrics
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		c := shared()
+		v := newView(report(), links, req.URL.Query().Get("show"))
+		v.Style, v.Script = template.CSS(c.style), template.JS(c.script)
+		var text bytes.Buffer
+		if err := c.text.ExecuteTemplate(&text, "frame.html", v); err != nil {
+			http.Error(w, "cannot write the page: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", c.policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		text.WriteTo(w)
+	})
+}

@@ -1,0 +1,84 @@
+package page
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+func texts(all []total) (out []string) {
+	for _, t := range all {
+		out = append(out, t.Text)
+	}
+	return out
+}
+
+// three are GPUs of which tasks can get one: another is leased, and the third quarantined.
+func three() [][]api.Status {
+	all := [][]api.Status{
+		{{PCI: "a", Power: of(100.), PowerCap: of(300.), Activity: of(.2)}},
+		{{PCI: "b", Power: of(50.), PowerCap: of(300.), Activity: of(.8)}},
+		{{PCI: "c"}},
+	}
+	for i := range all {
+		all[i][0].Health.State, all[i][0].Lease = health.Healthy, &pool.Lease{Held: i == 1}
+		all[i][0].Service = &pool.Service{State: quarantine.InService}
+	}
+	all[2][0].Service = &pool.Service{State: quarantine.Quarantined, Since: time.Now()}
+	return all
+}
+
+func TestSummaryCountsWhatIsKnown(t *testing.T) {
+	require.Equal(t, []string{"3 GPUs", "✓ 3 healthy", "1 free", "1 leased", "⊘ 1 quarantined",
+		"total power 150 W of 600 W (2 of 3 GPUs)", "mean load 50 % (2 of 3 GPUs)"}, texts(totalsOf(three(), "")))
+	unknown := [][]api.Status{{{}}, {{}}}
+	require.Equal(t, []string{"2 GPUs", "? 2 unknown"}, texts(totalsOf(unknown, "")), "unknown is not 0")
+	require.Equal(t, []string{"No GPU"}, texts(totalsOf(nil, "")))
+}
+
+func TestFilterShowsTheGPUsOfOneNumber(t *testing.T) {
+	for show, want := range map[string]string{"free": "a", "leased": "b", "quarantined": "c", "healthy": "abc",
+		"critical": "", "": "abc", "no-such-filter": "abc"} {
+		got := ""
+		shown, current := filter(three(), show)
+		for _, g := range shown {
+			got += g[0].PCI
+		}
+		require.Equal(t, want, got, show)
+		for _, total := range totalsOf(three(), current) {
+			require.Equal(t, total.Link && total.Show == current, total.Current, "%s: %s", show, total.Text)
+		}
+	}
+	r := api.Report{}
+	for _, g := range three() {
+		r.GPUs = append(r.GPUs, g[0])
+	}
+	require.Equal(t, "No GPU is critical now.", newView(r, Links{}, "critical").None)
+	require.Equal(t, few, newView(r, Links{}, "free").Layout, "a filter does not change the layout")
+}
+
+func TestLayoutFollowsTheNumberOfGPUs(t *testing.T) {
+	for want, all := range map[layout][][2]int{one: {{0, 0}, {1, 1}, {1, 8}}, few: {{2, 2}, {4, 4}, {2, 8}}, many: {{5, 5}, {8, 8}},
+		dense: {{9, 9}, {64, 64}, {8, 64}, {2, 9}}} {
+		for _, n := range all {
+			require.Equal(t, want, layoutOf(n[0], n[1]), n)
+		}
+	}
+}
+
+// A GPU that tasks do not get has no healthy edge.
+func TestQuarantinedCardHasNoHealthyEdge(t *testing.T) {
+	s := three()[2]
+	require.Equal(t, "quarantined", newCard(api.Report{}, s, Links{}).Edge())
+	s[0].Service.State = quarantine.Proving
+	require.Equal(t, "proving", newCard(api.Report{}, s, Links{}).Edge())
+	s[0].Health.State = health.Critical
+	require.Equal(t, "critical", newCard(api.Report{}, s, Links{}).Edge(), "a fault is worse")
+	require.Equal(t, "healthy", newCard(api.Report{}, three()[0], Links{}).Edge())
+}
