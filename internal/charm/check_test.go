@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/testutil/hosttest"

@@ -19,9 +19,9 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -68,18 +68,21 @@ func TestAttemptsAreCountedByStepInAPrivateFile(t *testing.T) {
 	r := hosttest.Root(t)
 	c := charmOf(t, r, m, m.Begin(jujutest.Hook("install")), nil)
 	count := func(op string) int {
-		n, err := c.countFailure(op)
+		require.NoError(t, c.failed(t.Context(), Desired{}, &plan.StepError{Op: op, Err: &url.Error{Err: errors.New("x")}}))
+		last, err := recordState.Read(r)
 		require.NoError(t, err)
-		return n
+		require.Equal(t, fmt.Sprintf("cannot %s (attempt %d): : x", op, last.Count), c.Causes(Desired{})[0].Text)
+		return last.Count
 	}
 	require.Equal(t, []int{1, 2, 1, 1}, []int{count("a"), count("a"), count("b"), count("a")})
-	st, err := r.Stat(AttemptsFile)
+	st, err := r.Stat(LastRunFile)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), st.Mode())
-	hosttest.Put(t, r, AttemptsFile, "not JSON")
+	hosttest.Put(t, r, LastRunFile, "not JSON")
 	require.Equal(t, 1, count("a"))
-	require.NoError(t, c.forgetFailures())
-	require.NoError(t, c.forgetFailures(), "nothing to forget is no error")
+	require.NoError(t, c.record(runRecord{}))
+	require.NoError(t, c.record(runRecord{}), "nothing to remove is no error")
+	require.Empty(t, c.Causes(Desired{}))
 	require.Equal(t, 1, count("a"))
 }
 
@@ -111,15 +114,15 @@ func TestD1DownloadIsRetriedUntilTheServerAnswers(t *testing.T) {
 		return m.Status().Status + ": " + m.Status().Message
 	}
 	for n := 1; n <= 6; n++ {
-		kind, tail := "waiting", "; trying again"
+		kind := "waiting"
 		if n >= maxAttempts {
-			kind, tail = "blocked", ""
+			kind = "blocked"
 		}
-		require.Regexp(t, fmt.Sprintf(`^%s: cannot download Concourse 8\.2\.5 \(attempt %d\): .*the server says 503 Service Unavailable%s; Waiting for a web: `, kind, n, tail), hook())
+		require.Regexp(t, fmt.Sprintf(`^%s: cannot download Concourse 8\.2\.5 \(attempt %d\): .*\.\.\.; and 1 more: juju run concourse-ci-machine/0 check-status$`, kind, n), hook())
 	}
 	down = false
-	require.Equal(t, "waiting: Waiting for a web: run juju integrate concourse-ci-machine:flight <web application>:tsa", hook())
-	require.False(t, r.Exists(AttemptsFile))
+	require.Equal(t, "waiting: Waiting for a web — run: juju integrate concourse-ci-machine:flight <web application>:tsa", hook())
+	require.False(t, r.Exists(LastRunFile))
 	require.True(t, r.Exists(release.BinDir+"/concourse"))
 	require.Equal(t, []string{"systemctl daemon-reload"}, next.Ran)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/testutil/hosttest"

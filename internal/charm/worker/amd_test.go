@@ -8,11 +8,11 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/testutil/hosttest"

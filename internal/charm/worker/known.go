@@ -1,17 +1,16 @@
 package worker
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 )
 
@@ -126,11 +125,8 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 			missing[i] = pci + " (it hangs, see explain-error 2)"
 		}
 	}
-	g.Warnings = append(g.Warnings, status.Cause{
-		Kind: status.Active,
-		Text: fmt.Sprintf(
-			"%s fewer than before, gone: %s; give them back, or go on without them: %s",
-			units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"), strings.Join(missing, ", "),
-			wellknown.RunAction(o.Facts.Unit, "accept-gpus"))})
+	lost := status.Warn("%s missing", units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"))
+	g.Warnings = append(g.Warnings, lost.Explain("%s", strings.Join(missing, ", ")).
+		Fix("give them back, or go on without them: "+wellknown.RunAction(o.Facts.Unit, "accept-gpus")))
 	return now
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/lease"
@@ -82,10 +82,10 @@ func TestHangingGPUIsNamedAmongMissingGPUs(t *testing.T) {
 		o.GPUs.Unusable = []gpu.Unusable{hangs}
 		o.Known = KnownGPUs{Runtime: "rocm", PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI}}
 		d := Desire(o, nil)
-		require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "active: Ready (GPU: 1x AMD); 1 GPU fewer than before, gone: 0000:04:00.0 (it hangs, see explain-error 2); ")
+		require.Contains(t, text(status.Of("gpu/0", "Ready"+d.Suffix, d.Causes)), "active: Ready (GPU: 1x AMD); 1 GPU fewer than before, gone: 0000:04:00.0 (it hangs, see explain-error 2); ")
 		o.GPUs.GPUs = nil
 		d = Desire(o, nil)
-		require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "blocked: AMD GPU 0000:04:00.0 does not count: it hangs: ", container)
+		require.Contains(t, text(status.Of("gpu/0", "Ready"+d.Suffix, d.Causes)), "blocked: AMD GPU 0000:04:00.0 does not count: it hangs: ", container)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 		d := Desire(o, nil)
 		env, ok := resourcetest.File(d.Resources, concourse.EnvFile)
 		require.True(t, ok)
-		status := text(status.Of("Ready"+d.Suffix, d.Causes))
+		status := text(status.Of("gpu/0", "Ready"+d.Suffix, d.Causes))
 		require.Contains(t, status, c.status, name)
 		if c.tag == "" {
 			require.NotContains(t, env, "CONCOURSE_TAG=", name)
@@ -179,7 +179,7 @@ func TestMissingChosenGPUKeepsTheOthersForTasks(t *testing.T) {
 			}
 			o := without(t, map[string]any{"gpu-device-ids": c.ids}, gone...)
 			d := Desire(o, nil)
-			require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), c.says)
+			require.Contains(t, text(status.Of("gpu/0", "Ready"+d.Suffix, d.Causes)), c.says)
 			require.Equal(t, o.Known, d.Known, "what is gone is missed until somebody says otherwise")
 			w := wrapperOf(t, d)
 			if c.give == nil {
@@ -212,7 +212,7 @@ func TestAcceptGPUsRenumbersGPUs(t *testing.T) {
 	o = without(t, map[string]any{"gpu-device-ids": "3"}, slotsOf[0])
 	o.Known = KnownGPUs{}
 	d := Desire(o, nil)
-	require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), `blocked: gpu-device-ids: "3" is not a GPU of this unit; it has 0, 1, 2`)
+	require.Contains(t, text(status.Of("gpu/0", "Ready"+d.Suffix, d.Causes)), `blocked: gpu-device-ids: "3" is not a GPU of this unit; it has 0, 1, 2`)
 }
 
 // The wrapper's config is also written between hooks, without Juju.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/oci"
@@ -162,7 +162,7 @@ func TestGPUWithFailedTasksStaysInServiceWithAWarning(t *testing.T) {
 	d := Desire(o, nil)
 	require.Equal(t, env(t, all), env(t, d))
 	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d))
-	require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "Ready (GPU: 4x AMD); GPU 1: 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
+	require.Contains(t, text(status.Of("gpu/0", "Ready"+d.Suffix, d.Causes)), "Ready (GPU: 4x AMD); GPU 1: 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
 }
 
 func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {

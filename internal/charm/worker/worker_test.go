@@ -12,10 +12,10 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/cdi"
@@ -45,7 +45,7 @@ func TestD4WorkerWithoutAWebWaits(t *testing.T) {
 			o.Facts.Flights = tt.flights
 			o.TSA, o.TSAProblems = model.ChooseTSA(model.Facts{Config: workerMode(), Flights: tt.flights})
 			d := Desire(o, nil)
-			require.Equal(t, tt.want, text(status.Of("Ready", d.Causes)))
+			require.Equal(t, tt.want, text(status.Of("gpu/0", "Ready", d.Causes)))
 			require.False(t, d.Up)
 			for _, r := range d.Resources {
 				if s, ok := r.(resource.Service); ok {
