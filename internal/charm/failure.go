@@ -87,7 +87,7 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if last.Op == step.Op {
 		n += last.Count
 	}
-	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err)).Explain("the next hook tries it again")
+	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err))
 	if n >= maxAttempts {
 		cause.Kind = status.Blocked
 	}

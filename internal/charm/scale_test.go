@@ -2,16 +2,18 @@ package charm
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/testutil/jujutest"
 )

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/status"
 )
 
 func TestAPIListsAndPrunesAndLandsWorkers(t *testing.T) {

@@ -19,7 +19,7 @@ func TestOneUnitOfModeAllIsAWholeCI(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, options{"mode": "all"})
 	c.begin()
-	require.Contains(t, c.status(0), "blocked: PostgreSQL database required: run juju integrate")
+	require.Contains(t, c.status(0), "blocked: PostgreSQL database required — run: juju integrate")
 	require.Empty(t, c.up(0))
 
 	c.database()

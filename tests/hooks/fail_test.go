@@ -95,8 +95,7 @@ func TestD1RequiredToolkitIsWaitedForAndGivenUpInTheEnd(t *testing.T) {
 		r := u.hook("update-status")
 		kind, count, _ := strings.Cut(want, " ")
 		require.Equal(t, kind, r.Status().Status, want)
-		require.Contains(t, r.Status().Message, "cannot fetch apt key /etc/apt/keyrings/concourse-ci-amd.gpg "+count+": ", want)
-		require.Equal(t, kind == "waiting", strings.Contains(r.Status().Message, "; trying again"), want)
+		require.Contains(t, r.Status().Message, "cannot fetch apt key /etc/apt/keyrings/concourse-ci-amd.gpg "+count, want)
 	}
 	u.set(options{"amd-container-toolkit": "skip"})
 	r := u.hook("config-changed")

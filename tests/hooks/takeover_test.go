@@ -155,6 +155,6 @@ func TestWebOfThePythonCharmIsTakenOver(t *testing.T) {
 		_, public := hosttest.Key(name)
 		require.Equal(t, kept, strings.Contains(authorized, public), name)
 	}
-	require.Contains(t, c.status(0), "has keys of no related worker (2)")
+	require.Contains(t, c.status(0), "workers with 2 unknown keys may register")
 	require.Empty(t, u.hook("update-status").Commands)
 }

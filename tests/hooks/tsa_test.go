@@ -130,7 +130,7 @@ func TestD16D17D19WorkersComeAndGoAndNothingIsRestarted(t *testing.T) {
 	// The application goes, and comes back.
 	n.leave(ci, gpu)
 	registered(ci, late.units[0])
-	require.Equal(t, "waiting: Waiting for a web: run juju integrate gpu:flight <web application>:tsa", gpu.status(0))
+	require.Equal(t, "waiting: Waiting for a web — run: juju integrate gpu:flight <web application>:tsa", gpu.status(0))
 	require.Empty(t, gpu.up(0))
 	n.flight(ci, gpu)
 	none(t, n.settle(), "restart")

@@ -87,9 +87,8 @@ func TestUpgradeThatEndsAtItsStartGoesBack(t *testing.T) {
 			r := u.upgraded("8.2.6")
 			require.Equal(t, "8.2.5", u.running())
 			require.True(t, u.Machine.Up("concourse-worker.service"))
-			const remark = "Concourse 8.2.6 did not start here (it ended when it was started; see journalctl --unit concourse-worker.service), so the one before it runs: " +
-				"set version=, or run restart-services force=true to try it again"
-			require.Equal(t, "active: Worker ready (v8.2.5); "+remark, r.Status().Status+": "+r.Status().Message)
+			const remark = "Concourse 8.2.6 did not start, and the previous release runs"
+			require.Equal(t, "active: "+remark+"; more: juju run concourse-ci-machine/0 check-status", r.Status().Status+": "+r.Status().Message)
 			for _, name := range []string{"update-status", "config-changed"} {
 				idle(u, name, func() sandbox.Result { return u.hook(name) })
 				require.Contains(t, u.Model.Status().Message, remark)
@@ -140,7 +139,7 @@ func TestMachineOnWhichNothingStartsIsNotSwitchedToAndFro(t *testing.T) {
 	require.Equal(t, "8.2.5", u.running())
 	require.Equal(t, "waiting", r.Status().Status)
 	require.Contains(t, r.Status().Message, "Worker not ready: ")
-	require.Contains(t, r.Status().Message, "Concourse 8.2.6 did not start here")
+	require.Contains(t, r.Status().Message, "Concourse 8.2.6 did not start")
 	u.Machine.Ends = nil
 	r = u.hook("update-status")
 	require.Equal(t, []string{"systemctl start concourse-worker.service"}, r.Commands)
@@ -191,7 +190,7 @@ func TestWebThatEndsAtItsStartGoesBack(t *testing.T) {
 	u.breaks("8.2.6", "auto-restart")
 	r := u.upgraded("8.2.6")
 	require.Equal(t, "8.2.5", u.running())
-	require.True(t, strings.HasPrefix(c.status(0), "active: Web server ready (v8.2.5) "+url(u)+"; Concourse 8.2.6 did not start here "), c.status(0))
+	require.True(t, strings.HasPrefix(c.status(0), "active: Concourse 8.2.6 did not start, and the previous release runs"), c.status(0))
 	require.Equal(t, 2, starts(r.Commands), "%q", r.Commands)
 	c.idle()
 }

@@ -118,7 +118,7 @@ const (
 // Of returns the worst state of the causes, and a message of at most Limit characters. It
 // names at most maxNamed causes, the worst first. If it lacks any text of a cause, it ends
 // with the command that shows everything. Causes that are Active are warnings. If there are
-// only warnings, the unit is active, and its message begins with ready.
+// only warnings, the unit is active, and its message begins with ready if there is space.
 func Of(unit, ready string, causes []Cause) Status {
 	sorted := Sorted(causes)
 	m := message{causes: sorted, all: wellknown.RunAction(unit, "check-status")}
@@ -129,14 +129,19 @@ func Of(unit, ready string, causes []Cause) Status {
 	if kind == Active {
 		m.lead = []string{ready}
 	}
-	for _, commands := range []bool{true, false} {
-		for named := min(maxNamed, len(sorted)); named >= min(1, len(sorted)); named-- {
-			if text := m.text(named, commands); utf8.RuneCountInString(text) <= Limit {
-				return Status{kind, text}
+	for {
+		for _, commands := range []bool{true, false} {
+			for named := min(maxNamed, len(sorted)); named >= min(1, len(sorted)); named-- {
+				if text := m.text(named, commands); utf8.RuneCountInString(text) <= Limit {
+					return Status{kind, text}
+				}
 			}
 		}
+		if len(m.lead) == 0 || len(sorted) == 0 {
+			return Status{kind, m.cut()}
+		}
+		m.lead = nil
 	}
-	return Status{kind, m.cut()}
 }
 
 // message holds the parts of a status.

@@ -33,6 +33,8 @@ func TestStatusNamesTheWorstCausesAndTheirCommands(t *testing.T) {
 			"blocked: " + long.Text + "; more: juju run gpu/0 check-status"},
 		"a text that does not fit": {[]Cause{long, Warn("w"), Block("%s", strings.Repeat("y", 90))},
 			"blocked: " + long.Text + "; and 2 more: juju run gpu/0 check-status"},
+		"a warning is worth more than ready": {[]Cause{Warn("%s", long.Text+"1234567890123").Explain("why")},
+			"active: " + long.Text + "1234567890123; more: juju run gpu/0 check-status"},
 		"a reason is cut": {[]Cause{Block("%s", strings.Repeat("ö", 121))},
 			"blocked: " + strings.Repeat("ö", Limit-len(end)) + end},
 	} {

@@ -151,8 +151,8 @@ func desireHold(d *Desired, o Observed) {
 		c := status.Warn("workers that do not run %s yet get no work: %d", o.Installed, len(behind)).
 			Explain("%s", strings.Join(behind, ", "))
 		if o.Now.Before(o.HeldUntil) {
-			c.Text += "; builds are held until " + o.HeldUntil.UTC().Format("15:04 UTC")
-			d.Causes = append(d.Causes, c.As(status.Waiting))
+			d.Causes = append(d.Causes, status.Wait("builds are held until %s for workers that do not run %s: %d",
+				o.HeldUntil.UTC().Format("15:04 UTC"), o.Installed, len(behind)).Explain("%s", c.Detail))
 			d.Resources = append(d.Resources, holdFile(o.HeldUntil))
 			return
 		}

@@ -59,7 +59,7 @@ func TestLDAPIsReadFromTheRelation(t *testing.T) {
 // Options that refine the search may be set first. Without a server they have no effect.
 func TestOptionsOfLDAPWithoutAServerAreAWarning(t *testing.T) {
 	o := observedWeb(t, map[string]any{"ldap-user-search-filter": "(objectClass=person)"})
-	want := "ldap-user-search-filter has no effect without the relation ldap or ldap-host, ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username"
+	want := "ldap-user-search-filter has no effect without the relation ldap or ldap-host, ldap-bind-*, ldap-user-search-*"
 	require.Equal(t, []status.Cause{{Kind: status.Active, Text: want}}, Desire(o, nil).Causes)
 	c, causes := ldapOf(o)
 	require.Equal(t, concourse.LDAP{}, c)

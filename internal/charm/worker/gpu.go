@@ -161,13 +161,13 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 	}
 	i := slices.IndexFunc(left, func(l gpu.Unusable) bool { return l.Reason == gpu.NotPassedThrough })
 	c := status.Block("no %s GPU passed through%s", name, only)
-	add := fmt.Sprintf("on the LXD host run: lxc config device add %s gpu0 gpu gid=%d ", m.Hostname, videoGID)
-	const cards = "in: lxc query /1.0/resources"
+	card := "id=ID"
 	if i < 0 {
-		g.cause(c.Explain("ID is the id of a card of vendor %04x %s", g.Vendor.Traits().PCI, cards).Fix(add + "id=ID"))
-		return
+		c = c.Explain("ID is the id of a card of vendor %04x in: lxc query /1.0/resources", g.Vendor.Traits().PCI)
+	} else {
+		card = "pci=" + left[i].PCI
 	}
-	g.cause(c.Explain("without a PCI address use id=ID, the id of that card %s", cards).Fix(add + "pci=" + left[i].PCI))
+	g.cause(c.Fix(fmt.Sprintf("on the LXD host run: lxc config device add %s gpu0 gpu %s gid=%d", m.Hostname, card, videoGID)))
 }
 
 // explainNoGPUWithoutLXD adds the causes for a missing GPU on a machine that is not an LXD

@@ -120,13 +120,15 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 		return now
 	}
 	g.Requested = true
+	const named = 2
+	lost := status.Warn("%s missing: %s", units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"),
+		strings.Join(missing[:min(named, len(missing))], ", "))
 	for i, pci := range missing {
 		if slices.ContainsFunc(o.GPUs.Unusable, func(l gpu.Unusable) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
 			missing[i] = pci + " (it hangs, see explain-error 2)"
 		}
 	}
-	lost := status.Warn("%s missing", units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"))
 	g.Warnings = append(g.Warnings, lost.Explain("%s", strings.Join(missing, ", ")).
-		Fix("give them back, or go on without them: "+wellknown.RunAction(o.Facts.Unit, "accept-gpus")))
+		Fix("restore them or run: "+wellknown.RunAction(o.Facts.Unit, "accept-gpus")))
 	return now
 }

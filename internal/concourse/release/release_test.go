@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )

@@ -63,7 +63,8 @@ func (r *report) addService(name string, failure *status.Cause, text string) {
 func (r *report) failed() (bad []string) {
 	for _, check := range r.checks {
 		if !check.OK {
-			bad = append(bad, check.Name+": "+check.Text)
+			bad = append(bad, check.Name+": "+
+				status.Cause{Text: check.Text, Detail: check.Detail, Commands: check.Commands}.String())
 		}
 	}
 	return bad
