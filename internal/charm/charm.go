@@ -90,7 +90,7 @@ func (c *Charm) converge(ctx context.Context, r run) (rerunReason, error) {
 		return "", c.endOnly(ctx, d)
 	}
 	if len(want.Refused) > 0 {
-		return "", c.show(ctx, "", want.Refused)
+		return "", c.show(ctx, nil, want.Refused)
 	}
 	upgrades := false
 	if !want.Remove {
@@ -263,7 +263,7 @@ func (c *Charm) setStatus(ctx context.Context, s status.Status) error {
 }
 
 // show sets the status that the causes make.
-func (c *Charm) show(ctx context.Context, ready string, causes []status.Cause) error {
+func (c *Charm) show(ctx context.Context, ready []string, causes []status.Cause) error {
 	return c.setStatus(ctx, status.Of(c.Event.Unit, ready, causes))
 }
 

@@ -23,8 +23,8 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// ready returns the status text of a working unit.
-func (c *Charm) ready(want Desired) string {
+// ready returns the status texts of a working unit, in full and in brief.
+func (c *Charm) ready(want Desired) []string {
 	text := "Worker ready"
 	switch {
 	case want.Web.URL != "" && want.HasWorker:
@@ -35,10 +35,11 @@ func (c *Charm) ready(want Desired) string {
 	if version, _, ok := release.Installed(c.Host.Root); ok {
 		text += " (v" + version + ")"
 	}
+	full := text + want.Worker.Suffix
 	if want.Web.URL != "" {
-		text += " " + want.Web.URL
+		full = text + " " + want.Web.URL + want.Worker.Suffix
 	}
-	return text + want.Worker.Suffix
+	return []string{full, text}
 }
 
 // Services describes the services that a check examines.

@@ -56,7 +56,7 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 		return jujuerrors.Trace(err)
 	}
 	show := func(cause status.Cause) error {
-		return c.show(ctx, "", append([]status.Cause{cause}, want.Causes...))
+		return c.show(ctx, nil, append([]status.Cause{cause}, want.Causes...))
 	}
 	keep := func(cause status.Cause, count int) error {
 		if err := c.record(runRecord{step.Op, count, []status.Cause{cause}}); err != nil {
@@ -175,7 +175,7 @@ func (c *Charm) showFull(ctx context.Context, err error) error {
 	if cause == nil {
 		return err
 	}
-	if failed := c.show(ctx, "", []status.Cause{*cause}); failed != nil {
+	if failed := c.show(ctx, nil, []status.Cause{*cause}); failed != nil {
 		return errors.Join(err, failed)
 	}
 	repeats := model.Resyncs(c.Event.Name) && c.Event.Name != "upgrade-charm" || c.Event.Name == "update-status"

@@ -61,5 +61,5 @@ func (c *Charm) endOnly(ctx context.Context, d Decision) error {
 	if err := c.forgetDeparted(d.Facts, want, notes); err != nil {
 		return err
 	}
-	return c.show(ctx, "", want.Causes)
+	return c.show(ctx, nil, want.Causes)
 }

@@ -84,7 +84,7 @@ func TestWrongJujuCommandsAreFound(t *testing.T) {
 		"juju refresh web --config release-mirorr=http://x":           "no option release-mirorr",
 		"juju refresh web --path":                                     "has no value",
 		"juju config web ldap-bind-pw=secret:...":                     "",
-		"juju config web ldap-bind-pw=secret:... ldap-host=x.example": "is incomplete",
+		"juju config web ldap-bind-pw=secret:... ldap-host=x.example": "incomplete",
 		"juju config web github-token=<one>":                          "",
 	} {
 		got := w.jujuProblem(simple(line)[0], false)

@@ -268,7 +268,7 @@ func (w jujuWorld) optionsProblem(words []string) string {
 	_, problems := config.Parse(raw, config.Secrets{uri: {Content: map[string]string{"value": "x"}}})
 	for _, p := range problems {
 		// What lacks beside a single option may have been set before.
-		if len(raw) > 1 || !strings.Contains(p.Text, " is incomplete; ") {
+		if len(raw) > 1 || !strings.Contains(p.Text, "incomplete; ") {
 			return p.String()
 		}
 	}

@@ -68,7 +68,7 @@ func TestQuotedStatusesAreTheCodes(t *testing.T) {
 		"no /dev/kfd — on the LXD host please run: lxc restart c1": false,
 		"Worker unready: <reason>":                                 false,
 		"Worker not registered at ...":                             true,
-		"Worker not registered with ...":                           false,
+		"Worker not enrolled at ...":                               false,
 	} {
 		require.Equal(t, want, s.has(text), text)
 	}
@@ -141,7 +141,7 @@ func TestEveryStatusFits(t *testing.T) {
 				checked++
 			}
 		}
-		s := status.Of("concourse-ci/12", "", []status.Cause{cause})
+		s := status.Of("concourse-ci/12", nil, []status.Cause{cause})
 		assert.True(t, strings.HasPrefix(s.Message, cause.Text), "%d characters: %s", utf8.RuneCountInString(cause.Text), cause.Text)
 		if utf8.RuneCountInString(s.Message) > utf8.RuneCountInString(top) {
 			top = s.Message

@@ -88,7 +88,7 @@ func TestUpgradeThatEndsAtItsStartGoesBack(t *testing.T) {
 			require.Equal(t, "8.2.5", u.running())
 			require.True(t, u.Machine.Up("concourse-worker.service"))
 			const remark = "Concourse 8.2.6 did not start, and the previous release runs"
-			require.Equal(t, "active: "+remark+"; more: juju run concourse-ci-machine/0 check-status", r.Status().Status+": "+r.Status().Message)
+			require.Equal(t, "active: Worker ready (v8.2.5); "+remark+"; more: juju run concourse-ci-machine/0 check-status", r.Status().Status+": "+r.Status().Message)
 			for _, name := range []string{"update-status", "config-changed"} {
 				idle(u, name, func() sandbox.Result { return u.hook(name) })
 				require.Contains(t, u.Model.Status().Message, remark)
@@ -190,7 +190,7 @@ func TestWebThatEndsAtItsStartGoesBack(t *testing.T) {
 	u.breaks("8.2.6", "auto-restart")
 	r := u.upgraded("8.2.6")
 	require.Equal(t, "8.2.5", u.running())
-	require.True(t, strings.HasPrefix(c.status(0), "active: Concourse 8.2.6 did not start, and the previous release runs"), c.status(0))
+	require.True(t, strings.HasPrefix(c.status(0), "active: Web server ready (v8.2.5); Concourse 8.2.6 did not start"), c.status(0))
 	require.Equal(t, 2, starts(r.Commands), "%q", r.Commands)
 	c.idle()
 }

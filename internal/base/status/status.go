@@ -118,53 +118,56 @@ const (
 // Of returns the worst state of the causes, and a message of at most Limit characters. It
 // names at most maxNamed causes, the worst first. If it lacks any text of a cause, it ends
 // with the command that shows everything. Causes that are Active are warnings. If there are
-// only warnings, the unit is active, and its message begins with ready if there is space.
-func Of(unit, ready string, causes []Cause) Status {
+// only warnings, the unit is active, and its message begins with the first text of ready
+// that leaves space for a warning.
+func Of(unit string, ready []string, causes []Cause) Status {
 	sorted := Sorted(causes)
-	m := message{causes: sorted, all: wellknown.RunAction(unit, "check-status")}
-	kind := Active
+	kind, m := Active, message{causes: sorted, all: wellknown.RunAction(unit, "check-status")}
 	if len(sorted) > 0 {
 		kind = sorted[0].Kind
 	}
-	if kind == Active {
-		m.lead = []string{ready}
+	if kind != Active {
+		ready = nil
 	}
-	for {
+	least := min(1, len(sorted))
+	for _, lead := range slices.Concat(ready, []string{""}) {
 		for _, commands := range []bool{true, false} {
-			for named := min(maxNamed, len(sorted)); named >= min(1, len(sorted)); named-- {
-				if text := m.text(named, commands); utf8.RuneCountInString(text) <= Limit {
+			for named := min(maxNamed, len(sorted)); named >= least; named-- {
+				text := m.text(lead, named, commands)
+				if utf8.RuneCountInString(text) <= Limit {
 					return Status{kind, text}
 				}
 			}
 		}
-		if len(m.lead) == 0 || len(sorted) == 0 {
-			return Status{kind, m.cut()}
-		}
-		m.lead = nil
 	}
+	end := m.suffix(least)
+	return Status{kind, Cut(sorted[0].Text, Limit-utf8.RuneCountInString(end)) + end}
 }
 
 // message holds the parts of a status.
 type message struct {
-	lead   []string
 	causes []Cause
 	all    string // the command that shows all causes
 }
 
 // text returns the message with the first causes. With commands it has all commands of
 // these causes.
-func (m message) text(named int, commands bool) string {
-	parts, whole := m.lead, true
+func (m message) text(lead string, named int, commands bool) string {
+	var parts []string
+	if lead != "" {
+		parts = append(parts, lead)
+	}
+	whole := named == len(m.causes)
 	for _, c := range m.causes[:named] {
 		text := c.Text
 		if commands {
 			text = withCommands(text, c.Commands)
 		}
-		parts = append(slices.Clip(parts), text)
+		parts = append(parts, text)
 		whole = whole && c.Detail == "" && (commands || len(c.Commands) == 0)
 	}
-	if text := strings.Join(parts, "; "); whole && named == len(m.causes) {
-		return text
+	if whole {
+		return strings.Join(parts, "; ")
 	}
 	return strings.Join(parts, "; ") + m.suffix(named)
 }
@@ -175,16 +178,6 @@ func (m message) suffix(named int) string {
 		return fmt.Sprintf("; and %d more: %s", more, m.all)
 	}
 	return "; more: " + m.all
-}
-
-// cut returns the message with the beginning of the first text.
-func (m message) cut() string {
-	named := min(1, len(m.causes))
-	text, end := strings.Join(m.lead, ""), m.suffix(named)
-	if named > 0 {
-		text = strings.Join(append(m.lead, m.causes[0].Text), "; ")
-	}
-	return Cut(text, Limit-utf8.RuneCountInString(end)) + end
 }
 
 // Cut returns the beginning of a text with at most limit characters.

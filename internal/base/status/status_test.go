@@ -17,8 +17,8 @@ func TestStatusNamesTheWorstCausesAndTheirCommands(t *testing.T) {
 		causes []Cause
 		want   string
 	}{
-		"none":                      {nil, "active: Ready"},
-		"warnings follow the text":  {[]Cause{Warn("no toolkit"), Warn("no metrics")}, "active: Ready; no toolkit; no metrics"},
+		"none":                      {nil, "active: Ready (v1)"},
+		"warnings follow the text":  {[]Cause{Warn("no toolkit"), Warn("no metrics")}, "active: Ready (v1); no toolkit; no metrics"},
 		"waiting hides ready":       {[]Cause{Warn("no toolkit"), Wait("no web")}, "waiting: no web; no toolkit"},
 		"blocked comes first":       {[]Cause{Wait("no web"), Block("no kfd")}, "blocked: no kfd; no web"},
 		"order within a kind stays": {[]Cause{Block("b"), Block("a")}, "blocked: b; a"},
@@ -33,13 +33,15 @@ func TestStatusNamesTheWorstCausesAndTheirCommands(t *testing.T) {
 			"blocked: " + long.Text + "; more: juju run gpu/0 check-status"},
 		"a text that does not fit": {[]Cause{long, Warn("w"), Block("%s", strings.Repeat("y", 90))},
 			"blocked: " + long.Text + "; and 2 more: juju run gpu/0 check-status"},
+		"a short ready leaves space for a warning": {[]Cause{Warn("%s", long.Text+"12345").Explain("why")},
+			"active: Ready; " + long.Text + "12345; more: juju run gpu/0 check-status"},
 		"a warning is worth more than ready": {[]Cause{Warn("%s", long.Text+"1234567890123").Explain("why")},
 			"active: " + long.Text + "1234567890123; more: juju run gpu/0 check-status"},
 		"a reason is cut": {[]Cause{Block("%s", strings.Repeat("ö", 121))},
 			"blocked: " + strings.Repeat("ö", Limit-len(end)) + end},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Of("gpu/0", "Ready", tt.causes)
+			s := Of("gpu/0", []string{"Ready (v1)", "Ready"}, tt.causes)
 			require.Equal(t, tt.want, string(s.Kind)+": "+s.Message)
 		})
 	}
@@ -49,7 +51,7 @@ func TestStatusNamesTheWorstCausesAndTheirCommands(t *testing.T) {
 func TestStatusNamesTheProgramOfTheMachine(t *testing.T) {
 	wellknown.Command = wellknown.MachineProgram
 	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
-	require.Equal(t, "b; more: sudo concourse-ci-machine check-status", Of("", "", []Cause{Block("b").Explain("why")}).Message)
+	require.Equal(t, "b; more: sudo concourse-ci-machine check-status", Of("", nil, []Cause{Block("b").Explain("why")}).Message)
 }
 
 func FuzzStatusFits(f *testing.F) {
@@ -61,7 +63,7 @@ func FuzzStatusFits(f *testing.F) {
 			c := Cause{Kind: []Kind{Active, Waiting, Blocked}[i%3], Text: text[min(i, len(text)):], Detail: detail}
 			causes = append(causes, c.Run(command))
 		}
-		message := Of("concourse-ci-machine/12", ready, causes).Message
+		message := Of("concourse-ci-machine/12", []string{ready[:min(len(ready), Limit)], "ready"}, causes).Message
 		require.LessOrEqual(t, utf8.RuneCountInString(message), Limit, message)
 		if detail != "" && len(causes) > 0 {
 			require.True(t, strings.HasSuffix(message, "juju run concourse-ci-machine/12 check-status"), message)
