@@ -23,7 +23,7 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// ready returns the status texts of a working unit, in full and in brief.
+// ready returns the status texts of a working unit, with and without the web's URL.
 func (c *Charm) ready(want Desired) []string {
 	text := "Worker ready"
 	switch {
@@ -35,11 +35,11 @@ func (c *Charm) ready(want Desired) []string {
 	if version, _, ok := release.Installed(c.Host.Root); ok {
 		text += " (v" + version + ")"
 	}
-	full := text + want.Worker.Suffix
+	brief := text + want.Worker.Suffix
 	if want.Web.URL != "" {
-		full = text + " " + want.Web.URL + want.Worker.Suffix
+		text += " " + want.Web.URL
 	}
-	return []string{full, text}
+	return []string{text + want.Worker.Suffix, brief}
 }
 
 // Services describes the services that a check examines.

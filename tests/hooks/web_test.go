@@ -170,7 +170,7 @@ func TestDatabaseThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	c.pg.Refuse(true) // its charm has not told the server yet
 	c.hook(0, "update-status")
 	require.Contains(t, c.status(0), "waiting: cannot check this web's rights in the database (attempt 2): ")
-	require.Contains(t, c.status(0), "the server refuses the password")
+	require.Contains(t, c.units[0].refused("check-status", nil), "the server refuses the password")
 	require.Empty(t, c.up(0))
 	c.pg.Refuse(false)
 	c.hook(0, "update-status")
@@ -286,7 +286,7 @@ func TestWebThatDoesNotAnswerIsNotReady(t *testing.T) {
 	c.pg.Refuse(true)
 	c.hook(0, "update-status")
 	require.Contains(t, c.status(0), "waiting: Web not ready: cannot reach the database concourse at 127.0.0.1:")
-	require.Contains(t, c.status(0), ": the server refuses the password")
+	require.Contains(t, u.refused("check-status", nil), ": the server refuses the password")
 }
 
 // D32, D35: a proxy's password is in files of root alone, and in no log.

@@ -110,27 +110,29 @@ type Status struct {
 }
 
 // Limit is the number of characters of a message, and maxNamed the number of causes in it.
+// A text is cut to leastCut characters or more if a shorter ready text makes space.
 const (
 	Limit    = 120
 	maxNamed = 2
+	leastCut = 24
 )
 
 // Of returns the worst state of the causes, and a message of at most Limit characters. It
 // names at most maxNamed causes, the worst first. If it lacks any text of a cause, it ends
 // with the command that shows everything. Causes that are Active are warnings. If there are
 // only warnings, the unit is active, and its message begins with the first text of ready
-// that leaves space for a warning.
+// that leaves space for a warning, or with the last one.
 func Of(unit string, ready []string, causes []Cause) Status {
 	sorted := Sorted(causes)
 	kind, m := Active, message{causes: sorted, all: wellknown.RunAction(unit, "check-status")}
 	if len(sorted) > 0 {
 		kind = sorted[0].Kind
 	}
-	if kind != Active {
-		ready = nil
+	if kind != Active || len(ready) == 0 {
+		ready = []string{""}
 	}
 	least := min(1, len(sorted))
-	for _, lead := range slices.Concat(ready, []string{""}) {
+	for _, lead := range ready {
 		for _, commands := range []bool{true, false} {
 			for named := min(maxNamed, len(sorted)); named >= least; named-- {
 				text := m.text(lead, named, commands)
@@ -141,7 +143,15 @@ func Of(unit string, ready []string, causes []Cause) Status {
 		}
 	}
 	end := m.suffix(least)
-	return Status{kind, Cut(sorted[0].Text, Limit-utf8.RuneCountInString(end)) + end}
+	lead := ready[len(ready)-1]
+	for _, longer := range ready {
+		if Limit-utf8.RuneCountInString(longer+"; "+end) >= leastCut {
+			lead = longer
+			break
+		}
+	}
+	whole, _ := strings.CutSuffix(m.text(lead, least, false), end)
+	return Status{kind, Cut(whole, Limit-utf8.RuneCountInString(end)) + end}
 }
 
 // message holds the parts of a status.

@@ -35,8 +35,8 @@ func TestStatusNamesTheWorstCausesAndTheirCommands(t *testing.T) {
 			"blocked: " + long.Text + "; and 2 more: juju run gpu/0 check-status"},
 		"a short ready leaves space for a warning": {[]Cause{Warn("%s", long.Text+"12345").Explain("why")},
 			"active: Ready; " + long.Text + "12345; more: juju run gpu/0 check-status"},
-		"a warning is worth more than ready": {[]Cause{Warn("%s", long.Text+"1234567890123").Explain("why")},
-			"active: " + long.Text + "1234567890123; more: juju run gpu/0 check-status"},
+		"a warning is cut after a short ready": {[]Cause{Warn("%s", long.Text+long.Text)},
+			"active: Ready (v1); " + strings.Repeat("x", Limit-len("Ready (v1); "+end)) + end},
 		"a reason is cut": {[]Cause{Block("%s", strings.Repeat("ö", 121))},
 			"blocked: " + strings.Repeat("ö", Limit-len(end)) + end},
 	} {
