@@ -18,10 +18,10 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu/amd"
@@ -90,7 +90,7 @@ func (c *Charm) converge(ctx context.Context, r run) (rerunReason, error) {
 		return "", c.endOnly(ctx, d)
 	}
 	if len(want.Refused) > 0 {
-		return "", c.setStatus(ctx, status.Of("", want.Refused))
+		return "", c.show(ctx, nil, want.Refused)
 	}
 	upgrades := false
 	if !want.Remove {
@@ -110,10 +110,10 @@ func (c *Charm) converge(ctx context.Context, r run) (rerunReason, error) {
 	if err := c.logNotes(ctx, notes); err != nil {
 		return "", err
 	}
-	if err := c.forgetFailures(); err != nil {
-		return "", err
-	}
 	if want.Remove {
+		if err := c.record(runRecord{}); err != nil {
+			return "", err
+		}
 		return "", c.setStatus(ctx, status.Status{Kind: status.Maintenance, Message: "Stopped"})
 	}
 	services := Unchanged
@@ -148,13 +148,15 @@ func (c *Charm) report(ctx context.Context, o outcome) error {
 	if err := want.Worker.Known.Write(c.Host.Root); err != nil {
 		return jujuerrors.Annotate(err, "cannot remember which GPUs there are")
 	}
-	causes := slices.Concat(want.Causes, deferredCauses(o.deferred), c.noteCauses(want.Worker, o.notes),
-		c.Check(ctx, want, o.services))
 	reboot, err := c.reboot(ctx, want.Worker)
 	if err != nil {
 		return err
 	}
-	return c.setStatus(ctx, status.Of(c.ready(want), append(causes, reboot...)))
+	found := slices.Concat(deferredCauses(o.deferred), c.noteCauses(want.Worker, o.notes), reboot)
+	if err := c.record(runRecord{Causes: found}); err != nil {
+		return err
+	}
+	return c.show(ctx, c.ready(want), slices.Concat(want.Causes, found, c.Check(ctx, want, o.services)))
 }
 
 // Decision holds the result of the pipeline up to desire.
@@ -249,6 +251,7 @@ func (c *Charm) showProgress(ctx context.Context) func(text string) {
 		if c.Tools == nil {
 			return
 		}
+		text = status.Cut(text, status.Limit)
 		if err := c.Tools.StatusSet(ctx, juju.Status(status.Maintenance), text); err != nil {
 			fmt.Fprintln(c.Stderr, err)
 		}
@@ -259,12 +262,19 @@ func (c *Charm) setStatus(ctx context.Context, s status.Status) error {
 	return jujuerrors.Annotate(c.Tools.StatusSet(ctx, juju.Status(s.Kind), s.Message), "cannot tell Juju the status")
 }
 
-func causesOf(problems []config.Problem) []status.Cause {
-	var causes []status.Cause
-	for _, p := range problems {
-		causes = append(causes, status.Cause{Kind: status.Blocked, Text: p.String()})
+// show sets the status that the causes make.
+func (c *Charm) show(ctx context.Context, ready []string, causes []status.Cause) error {
+	return c.setStatus(ctx, status.Of(c.Event.Unit, ready, causes))
+}
+
+// Causes returns the causes of a decision and of the last run. Check returns the causes of
+// running services.
+func (c *Charm) Causes(want Desired) []status.Cause {
+	last, _ := recordState.Read(c.Host.Root) // an unreadable file only hides its causes
+	if last.Op != "" {
+		return slices.Concat(last.Causes, want.Refused, want.Causes)
 	}
-	return causes
+	return slices.Concat(want.Refused, want.Causes, last.Causes)
 }
 
 // Redesire runs the pipeline up to desire with facts that an action changed.

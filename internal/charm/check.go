@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,9 +12,10 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
@@ -23,8 +23,8 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// ready returns the status text of a working unit.
-func (c *Charm) ready(want Desired) string {
+// ready returns the status texts of a working unit, with and without the web's URL.
+func (c *Charm) ready(want Desired) []string {
 	text := "Worker ready"
 	switch {
 	case want.Web.URL != "" && want.HasWorker:
@@ -35,10 +35,11 @@ func (c *Charm) ready(want Desired) string {
 	if version, _, ok := release.Installed(c.Host.Root); ok {
 		text += " (v" + version + ")"
 	}
+	brief := text + want.Worker.Suffix
 	if want.Web.URL != "" {
 		text += " " + want.Web.URL
 	}
-	return text + want.Worker.Suffix
+	return []string{text + want.Worker.Suffix, brief}
 }
 
 // Services describes the services that a check examines.
@@ -52,39 +53,36 @@ const (
 
 // Status returns the status of the unit as it is now. It changes nothing.
 func (c *Charm) Status(ctx context.Context, want Desired) status.Status {
-	return status.Of(c.ready(want), slices.Concat(want.Causes, c.Check(ctx, want, Unchanged)))
+	return status.Of(c.Event.Unit, c.ready(want), slices.Concat(c.Causes(want),
+		c.Check(ctx, want, Unchanged)))
 }
 
 // Check examines the running services after applying. A unit is active if its services
 // answer, not if they were started (D4).
 func (c *Charm) Check(ctx context.Context, want Desired, services Services) []status.Cause {
 	var causes []status.Cause
-	if want.Worker.Up {
-		if cause := c.SettledWorker(ctx, want.Worker, services); cause != nil {
+	add := func(cause *status.Cause) {
+		if cause != nil {
 			causes = append(causes, *cause)
 		}
+	}
+	if want.Worker.Up {
+		add(c.SettledWorker(ctx, want.Worker, services))
 	}
 	if want.Web.Up {
-		if cause := c.CheckWeb(ctx, want.Web, services); cause != nil {
-			causes = append(causes, *cause)
-		}
+		add(c.CheckWeb(ctx, want.Web, services))
 	}
 	if want.Web.Jobs {
-		if why := c.CheckPebble(ctx, role.JobsService, role.JobsURL); why != "" {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: "no metrics of jobs: " + why})
-		}
+		add(c.CheckJobs(ctx))
 	}
 	if want.Worker.Kubernetes {
-		if why := c.CheckKubernetes(ctx); why != "" {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPUs for Kubernetes: " + why})
-		}
+		add(c.CheckKubernetes(ctx))
 	}
 	if want.Worker.Exporter {
-		if why := c.CheckPebble(ctx, role.ExporterService, role.ExporterURL); why != "" {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: "no GPU metrics: " + why})
-		} else {
-			causes = append(causes, gpuhealth.CriticalCauses(ctx, c.Host, c.ExporterURL)...)
+		if cause := c.CheckExporter(ctx); cause != nil {
+			return append(causes, *cause)
 		}
+		return append(causes, gpuhealth.CriticalCauses(ctx, c.Host, c.ExporterURL, c.Event.Unit)...)
 	}
 	return causes
 }
@@ -120,20 +118,24 @@ func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, which proce
 	go func() { health <- concourse.CheckHealth(ctx, c.healthURL()) }()
 	reg, err := c.registration(ctx, want, which)
 	if h := <-health; h.State != concourse.Healthy {
-		return &status.Cause{Kind: status.Waiting,
-			Text: fmt.Sprintf("Worker not ready: %s; see journalctl --unit concourse-worker", h.Why)}, false
+		return c.withJournal(concourse.Unit, status.Wait("Worker not ready: %s", h.Why)), false
 	}
 	switch {
 	case err != nil:
-		return &status.Cause{Kind: status.Waiting, Text: err.Error()}, false
+		return c.withJournal(concourse.Unit, status.Wait("%v", err)), false
 	case reg.State == concourse.Lost:
-		return &status.Cause{Kind: status.Waiting, Text: "Worker not registered at the web: " + reg.Why}, true
+		return c.withJournal(concourse.Unit, status.Wait("Worker not registered at the web: %s", reg.Why)), true
 	case reg.State == concourse.Unknown && (want.LogLevel == "info" || want.LogLevel == "debug"):
 		// Only these levels log the registration.
-		return &status.Cause{Kind: status.Waiting,
-			Text: "Worker not registered at the web yet; see journalctl --unit concourse-worker"}, true
+		return c.withJournal(concourse.Unit, status.Wait("Worker not registered at the web yet")), true
 	}
 	return nil, false
+}
+
+// withJournal returns the cause with the command that shows the log of a systemd unit.
+func (c *Charm) withJournal(unit string, cause status.Cause) *status.Cause {
+	cause = cause.Run(wellknown.OnUnit(c.Event.Unit, "journalctl --unit "+strings.TrimSuffix(unit, ".service")))
+	return &cause
 }
 
 func (c *Charm) registration(ctx context.Context, want worker.Worker, which process) (concourse.Registration, error) {
@@ -165,28 +167,25 @@ func (c *Charm) healthURL() string {
 // noteCauses warns about tolerated failures. The records of the toolkits have more details
 // than their steps.
 func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause {
-	var causes []status.Cause
 	texts, _ := want.ToolkitNotes(c.Host.Root, len(notes) > 0)
-	for _, text := range texts {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
-	}
+	causes := status.Warnings(texts)
 	for _, n := range notes {
 		var kept *resource.RecordedError
 		if len(causes) == 0 && !errors.Is(n.Err, resource.ErrSkipped) && !errors.As(n.Err, &kept) {
-			causes = append(causes, status.Cause{Kind: status.Active,
-				Text: fmt.Sprintf("could not %s: %s", n.Step.Op, lastLine(n.Err))})
+			causes = append(causes, status.Warn("could not %s: %s", n.Step.Op, lastLine(n.Err)))
 		}
 	}
 	return causes
 }
 
-// CheckKubernetes returns why pods cannot use the GPUs of this unit, or "". The plugin
+// CheckKubernetes returns why pods cannot use the GPUs of this unit, or nil. The plugin
 // reports its state with the kubelet through systemd.
-func (c *Charm) CheckKubernetes(ctx context.Context) string {
+func (c *Charm) CheckKubernetes(ctx context.Context) *status.Cause {
+	const no = "no GPUs for Kubernetes: "
 	out, err := c.Host.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
 		Argv: []string{"systemctl", "show", "--property=ActiveState,StatusText,StatusErrno", worker.PluginUnit}})
 	if err != nil {
-		return err.Error()
+		return c.withJournal(worker.PluginUnit, status.Warn(no+"%v", err))
 	}
 	properties := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -195,12 +194,12 @@ func (c *Charm) CheckKubernetes(ctx context.Context) string {
 	}
 	switch {
 	case properties["ActiveState"] != "active":
-		return fmt.Sprintf("%s is %s; see journalctl --unit concourse-gpu-device-plugin", worker.PluginUnit,
-			properties["ActiveState"])
+		return c.withJournal(worker.PluginUnit, status.Warn(no+"%s is %s", worker.PluginUnit, properties["ActiveState"]))
 	case properties["StatusErrno"] != "0" && properties["StatusErrno"] != "":
-		return properties["StatusText"] + "; without Kubernetes here set kubernetes=off"
+		return c.withJournal(worker.PluginUnit, status.Warn(no+"%s", properties["StatusText"]).
+			Explain("without Kubernetes here set kubernetes=off"))
 	}
-	return ""
+	return nil
 }
 
 // CheckWeb requests the web's health. systemd only reports that a process runs.
@@ -218,8 +217,7 @@ func (c *Charm) CheckWeb(ctx context.Context, want web.Web, services Services) *
 	if err := DatabaseWorks(ctx, want); err != nil {
 		why = lastLine(err) // without a database the web ends, and only the closed port is visible
 	}
-	return &status.Cause{Kind: status.Waiting,
-		Text: fmt.Sprintf("Web not ready: %s; see journalctl --unit concourse-server", why)}
+	return c.withJournal(concourse.WebUnit, status.Wait("Web not ready: %s", why))
 }
 
 // DatabaseWorks logs in to the database as the web and checks its rights.
@@ -230,17 +228,31 @@ func DatabaseWorks(ctx context.Context, want web.Web) error {
 	return postgres.Rights(ctx, want.Repair)
 }
 
-// CheckPebble returns the problem of a service under Pebble, or "".
-func (c *Charm) CheckPebble(ctx context.Context, service, url string) string {
+// CheckJobs returns why the metrics of jobs are missing, or nil.
+func (c *Charm) CheckJobs(ctx context.Context) *status.Cause {
+	return c.checkPebble(ctx, "no metrics of jobs: ", role.JobsService, role.JobsURL)
+}
+
+// CheckExporter returns why the metrics of GPUs are missing, or nil.
+func (c *Charm) CheckExporter(ctx context.Context) *status.Cause {
+	return c.checkPebble(ctx, "no GPU metrics: ", role.ExporterService, role.ExporterURL)
+}
+
+// checkPebble returns the problem of a service under Pebble, or nil. Its text begins with
+// lack.
+func (c *Charm) checkPebble(ctx context.Context, lack, service, url string) *status.Cause {
+	var cause status.Cause
 	state, err := resource.PebbleServices(ctx, c.Host.Root, role.PebbleSocket)
 	switch {
 	case err != nil:
-		return err.Error()
+		cause = status.Warn(lack+"%v", err)
 	case state.Services[service] != "active":
-		return fmt.Sprintf("service %s is %s; see sudo PEBBLE=%s %s logs", service, state.Services[service],
-			role.PebbleDir, role.PebbleBin)
+		cause = status.Warn(lack+"service %s is %s", service, state.Services[service])
 	case state.Checks[service] == "down":
-		return fmt.Sprintf("%s does not answer", url)
+		cause = status.Warn(lack+"%s does not answer", url)
+	default:
+		return nil
 	}
-	return ""
+	cause = cause.Run(wellknown.OnUnit(c.Event.Unit, "sudo PEBBLE="+role.PebbleDir+" "+role.PebbleBin+" logs "+service))
+	return &cause
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -58,7 +59,7 @@ func TestHookWaitsForAReconnectingWorker(t *testing.T) {
 		"back in a moment":   {[]string{lost, lost, lost, registered}, at.Port(), 3, ""},
 		"just started":       {[]string{"", registered}, at.Port(), 1, ""},
 		"stays away":         {[]string{lost}, at.Port(), settle, "Worker not registered at the web: wait: remote command exited without exit status or exit signal"},
-		"says nothing of it": {[]string{""}, at.Port(), settle, "Worker not registered at the web yet; see journalctl --unit concourse-worker"},
+		"says nothing of it": {[]string{""}, at.Port(), settle, "Worker not registered at the web yet"},
 		"does not run":       {[]string{lost}, "9", 0, "Worker not ready: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,15 +81,19 @@ func TestHookWaitsForAReconnectingWorker(t *testing.T) {
 }
 
 func TestKubernetesIsCheckedThroughThePluginsStatus(t *testing.T) {
-	const unknown = "concourse-gpu-device-plugin.service is failed; see journalctl --unit concourse-gpu-device-plugin"
+	const journal = " — run: juju ssh gpu/0 journalctl --unit concourse-gpu-device-plugin"
 	for said, want := range map[string]string{
 		"ActiveState=active\nStatusText=the kubelet knows the GPUs\nStatusErrno=0\n":              "",
-		"ActiveState=active\nStatusText=cannot register amd.com/gpu at x: a=b\nStatusErrno=107\n": "cannot register amd.com/gpu at x: a=b; without Kubernetes here set kubernetes=off",
-		"ActiveState=failed\nStatusText=\nStatusErrno=0\n":                                        unknown,
+		"ActiveState=active\nStatusText=cannot register amd.com/gpu at x: a=b\nStatusErrno=107\n": "no GPUs for Kubernetes: cannot register amd.com/gpu at x: a=b: without Kubernetes here set kubernetes=off" + journal,
+		"ActiveState=failed\nStatusText=\nStatusErrno=0\n":                                        "no GPUs for Kubernetes: concourse-gpu-device-plugin.service is failed" + journal,
 	} {
 		run := hosttest.NewRunner(t)
 		run.Answer("systemctl show", said)
-		c := &Charm{Host: host.Host{Runner: run}}
-		require.Equal(t, want, c.CheckKubernetes(context.Background()))
+		c := &Charm{Host: host.Host{Runner: run}, Event: juju.Event{Unit: "gpu/0"}}
+		if cause := c.CheckKubernetes(t.Context()); cause == nil {
+			require.Empty(t, want)
+		} else {
+			require.Equal(t, want, cause.String())
+		}
 	}
 }

@@ -14,13 +14,13 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/predecessor"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse"
@@ -47,7 +47,7 @@ func (c *Charm) observe(ctx context.Context, facts model.Facts, cfg config.Confi
 	if model.Leaving(c.Event.Name) {
 		return o, nil // removal does not depend on the rest
 	}
-	o.Predecessor, o.Remarks = predecessor.Leftovers(c.Host.Root), predecessor.Remarks(c.Host.Root)
+	o.Predecessor, o.Remarks = predecessor.Leftovers(c.Host.Root), status.Warnings(predecessor.Remarks(c.Host.Root))
 	web := ""
 	if !facts.Role.Web() {
 		tsa, _ := model.ChooseTSA(facts)

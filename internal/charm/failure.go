@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"path"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -19,23 +19,26 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 )
 
-// AttemptsFile counts how many times in a row the same step failed.
-const AttemptsFile = model.StateDir + "/attempts.json"
+// LastRunFile has the results of the last run that no other run can observe. It is missing
+// if there are none.
+const LastRunFile = model.StateDir + "/attempts.json"
 
 // maxAttempts is the number of network failures after which the status asks the operator
 // for help. Every hook still tries the step again.
 const maxAttempts = 5
 
-type attempts struct {
-	Op    string `json:"op"`
-	Count int    `json:"count"`
+// runRecord holds the content of LastRunFile.
+type runRecord struct {
+	Op     string         `json:"op,omitempty"`    // the failed step
+	Count  int            `json:"count,omitempty"` // its failures in a row
+	Causes []status.Cause `json:"causes,omitempty"`
 }
 
 // temporary marks errors of this project that another try may fix.
@@ -52,33 +55,43 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if !errors.As(err, &step) {
 		return jujuerrors.Trace(err)
 	}
-	show := func(kind status.Kind, text string) error {
-		return c.setStatus(ctx, status.Of("", append([]status.Cause{{Kind: kind, Text: text}}, want.Causes...)))
+	show := func(cause status.Cause) error {
+		return c.show(ctx, nil, append([]status.Cause{cause}, want.Causes...))
+	}
+	keep := func(cause status.Cause, count int) error {
+		if err := c.record(runRecord{step.Op, count, []status.Cause{cause}}); err != nil {
+			return err
+		}
+		return show(cause)
 	}
 	var w interface{ Waiting() string }
 	if errors.As(err, &w) {
-		return show(status.Waiting, w.Waiting())
+		return keep(status.Wait("%s", w.Waiting()), 0)
 	}
 	var r role.Remediable
 	if errors.As(err, &r) {
-		return show(status.Blocked, r.Remedy())
+		return keep(r.Remedy(), 0)
 	}
 	// After remove no hook follows, so its hook must run again.
-	if full := fullDisk(c.Host.Root, c.Event.Unit, step.Err); full != "" && !want.Remove {
-		return show(status.Blocked, full)
+	if full := fullDisk(c.Host.Root, c.Event.Unit, step.Err); full != nil && !want.Remove {
+		return show(*full) // no space for a record
 	}
 	if !transient(step.Err) {
 		return jujuerrors.Annotatef(step.Err, "cannot %s", step.Op)
 	}
-	n, err := c.countFailure(step.Op)
+	last, err := recordState.Read(c.Host.Root)
 	if err != nil {
-		return err
+		return jujuerrors.Annotate(err, "cannot read the failed attempts")
 	}
-	text := fmt.Sprintf("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err))
+	n := 1
+	if last.Op == step.Op {
+		n += last.Count
+	}
+	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err))
 	if n >= maxAttempts {
-		return show(status.Blocked, text)
+		cause.Kind = status.Blocked
 	}
-	return show(status.Waiting, text+"; trying again")
+	return keep(cause, n)
 }
 
 // transient reports whether the network or the package manager is at fault.
@@ -97,7 +110,7 @@ func transient(err error) bool {
 	return errors.As(err, &cmd) && strings.HasPrefix(cmd.Argv[0], "apt-")
 }
 
-// lastLine returns the last line of err, cut to the length of a status.
+// lastLine returns the last line of err.
 func lastLine(err error) string {
 	var cmd *host.CommandError
 	if errors.As(err, &cmd) && cmd.LastLine() != "" {
@@ -107,38 +120,29 @@ func lastLine(err error) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-func (c *Charm) countFailure(op string) (int, error) {
-	a, err := c.readAttempts()
-	if err != nil {
-		return 0, err
+// recordState is disposable: the count starts again, and causes are missing until the next
+// run.
+var recordState = statefile.File[runRecord]{Path: LastRunFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
+
+// record writes LastRunFile if its content changes, and removes it if r is empty.
+func (c *Charm) record(r runRecord) (err error) {
+	last, _ := recordState.Read(c.Host.Root) // an unreadable file is replaced
+	switch {
+	case r.Op == "" && len(r.Causes) == 0:
+		err = recordState.Remove(c.Host.Root)
+	case !reflect.DeepEqual(r, last):
+		err = recordState.Write(c.Host.Root, r)
 	}
-	if a.Op != op {
-		a = attempts{Op: op}
-	}
-	a.Count++
-	err = attemptsState.Write(c.Host.Root, a)
-	return a.Count, jujuerrors.Annotate(err, "cannot note the failed attempt")
+	return jujuerrors.Annotate(err, "cannot record the results of this run")
 }
 
-// attemptsState is disposable: the count starts again.
-var attemptsState = statefile.File[attempts]{Path: AttemptsFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
-
-func (c *Charm) readAttempts() (attempts, error) {
-	a, err := attemptsState.Read(c.Host.Root)
-	return a, jujuerrors.Annotate(err, "cannot read the failed attempts")
-}
-
-func (c *Charm) forgetFailures() error {
-	return jujuerrors.Annotate(attemptsState.Remove(c.Host.Root), "cannot forget the failed attempts")
-}
-
-// fullDisk returns the status for an error that a full disk caused, with the disk and the
-// folder if they are known; "" for all other errors.
-func fullDisk(r host.Root, unit string, err error) string {
+// fullDisk returns the cause for an error of a full disk, with the disk and the folder if
+// they are known. It returns nil for all other errors.
+func fullDisk(r host.Root, unit string, err error) *status.Cause {
 	var cmd *host.CommandError
 	reported := errors.As(err, &cmd) && strings.Contains(cmd.Stderr, syscallText(syscall.ENOSPC))
 	if !reported && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-		return ""
+		return nil
 	}
 	file := ""
 	var one *fs.PathError
@@ -148,12 +152,13 @@ func fullDisk(r host.Root, unit string, err error) string {
 	} else if errors.As(err, &two) {
 		file = two.New
 	}
-	if file == "" {
-		return fmt.Sprintf("a disk is full (%s); free space there: %s", lastLine(err), wellknown.OnUnit(unit, "df -h"))
+	cause := status.Block("a disk is full (%s)", lastLine(err))
+	if file != "" {
+		dir := path.Dir(r.Rel(file))
+		cause = status.Block("disk full: no space for %s on %s", dir, cmp.Or(resource.DiskOf(r, dir), "its disk"))
 	}
-	dir := path.Dir(r.Rel(file))
-	return fmt.Sprintf("disk full: no space for %s on %s; free space there: %s", dir,
-		cmp.Or(resource.DiskOf(r, dir), "its disk"), wellknown.OnUnit(unit, "df -h"))
+	cause = cause.Fix("free space there: " + wellknown.OnUnit(unit, "df -h"))
+	return &cause
 }
 
 // syscallText returns the text of e as the C library writes it, with a capital.
@@ -166,11 +171,11 @@ func syscallText(e syscall.Errno) string {
 // without an error if a later hook reads the same data: then the status stays visible. Juju
 // repeats all other hooks, because their data is in no later hook.
 func (c *Charm) showFull(ctx context.Context, err error) error {
-	text := fullDisk(c.Host.Root, c.Event.Unit, err)
-	if text == "" {
+	cause := fullDisk(c.Host.Root, c.Event.Unit, err)
+	if cause == nil {
 		return err
 	}
-	if failed := c.setStatus(ctx, status.Of("", []status.Cause{{Kind: status.Blocked, Text: text}})); failed != nil {
+	if failed := c.show(ctx, nil, []status.Cause{*cause}); failed != nil {
 		return errors.Join(err, failed)
 	}
 	repeats := model.Resyncs(c.Event.Name) && c.Event.Name != "upgrade-charm" || c.Event.Name == "update-status"

@@ -19,9 +19,9 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -35,14 +35,14 @@ func TestFailuresAreClassified(t *testing.T) {
 		err    error
 		status string // "" where the hook fails
 	}{
-		"apt":            {apt, "waiting: cannot do it (attempt 1): E: Unable to locate package x; trying again; no web"},
-		"refused":        {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "waiting: cannot do it (attempt 1): dial: connection refused; trying again; no web"},
-		"a request":      {&url.Error{Op: "Get", URL: "http://x", Err: errors.New("no")}, `waiting: cannot do it (attempt 1): Get "http://x": no; trying again; no web`},
-		"says temporary": {fmt.Errorf("x: %w", &release.NetworkError{URL: "http://x", Attempts: 3, Err: errors.New("no")}), "waiting: cannot do it (attempt 1): x: cannot download http://x (attempt 3 of 3): no; trying again; no web"},
-		"has a remedy":   {fmt.Errorf("x: %w", &concourse.KeyError{Path: "/k", Problem: "it is broken"}), "blocked: cannot use /k: it is broken; put the right one there, or move it away (sudo mv /k /k.broken) and a new key is made; no web"},
+		"apt":            {apt, "waiting: cannot do it (attempt 1): E: Unable to locate package x; no web"},
+		"refused":        {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "waiting: cannot do it (attempt 1): dial: connection refused; no web"},
+		"a request":      {&url.Error{Op: "Get", URL: "http://x", Err: errors.New("no")}, `waiting: cannot do it (attempt 1): Get "http://x": no; no web`},
+		"says temporary": {fmt.Errorf("x: %w", &release.NetworkError{URL: "http://x", Attempts: 3, Err: errors.New("no")}), "waiting: cannot do it (attempt 1): x: cannot download http://x (attempt 3 of 3): no; no web"},
+		"has a remedy":   {fmt.Errorf("x: %w", &concourse.KeyError{Path: "/k", Problem: "it is broken"}), "blocked: cannot use /k — on the unit run: sudo mv /k /k.broken; no web; more: juju run concourse-ci-machine/0 check-status"},
 		"systemctl":      {&host.CommandError{Argv: []string{"systemctl", "start", "x"}, Code: 1, Stderr: "masked"}, ""},
 		"no such tool":   {&host.CommandError{Argv: []string{"systemctl"}, Code: -1, Err: os.ErrNotExist}, ""},
-		"disk full":      {&os.PathError{Op: "write", Path: "/x/y", Err: syscall.ENOSPC}, "blocked: disk full: no space for /x on its disk; free space there: juju ssh concourse-ci-machine/0 df -h; no web"},
+		"disk full":      {&os.PathError{Op: "write", Path: "/x/y", Err: syscall.ENOSPC}, "blocked: disk full: no space for /x on its disk — free space there: juju ssh concourse-ci-machine/0 df -h; no web"},
 		"no permission":  {&os.PathError{Op: "open", Path: "/x", Err: syscall.EACCES}, ""},
 		"a bug":          {errors.New("what now"), ""},
 	} {
@@ -68,18 +68,21 @@ func TestAttemptsAreCountedByStepInAPrivateFile(t *testing.T) {
 	r := hosttest.Root(t)
 	c := charmOf(t, r, m, m.Begin(jujutest.Hook("install")), nil)
 	count := func(op string) int {
-		n, err := c.countFailure(op)
+		require.NoError(t, c.failed(t.Context(), Desired{}, &plan.StepError{Op: op, Err: &net.OpError{Op: "dial", Err: errors.New("x")}}))
+		last, err := recordState.Read(r)
 		require.NoError(t, err)
-		return n
+		require.Equal(t, fmt.Sprintf("cannot %s (attempt %d): dial: x", op, last.Count), c.Causes(Desired{})[0].Text)
+		return last.Count
 	}
 	require.Equal(t, []int{1, 2, 1, 1}, []int{count("a"), count("a"), count("b"), count("a")})
-	st, err := r.Stat(AttemptsFile)
+	st, err := r.Stat(LastRunFile)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), st.Mode())
-	hosttest.Put(t, r, AttemptsFile, "not JSON")
+	hosttest.Put(t, r, LastRunFile, "not JSON")
 	require.Equal(t, 1, count("a"))
-	require.NoError(t, c.forgetFailures())
-	require.NoError(t, c.forgetFailures(), "nothing to forget is no error")
+	require.NoError(t, c.record(runRecord{}))
+	require.NoError(t, c.record(runRecord{}), "nothing to remove is no error")
+	require.Empty(t, c.Causes(Desired{}))
 	require.Equal(t, 1, count("a"))
 }
 
@@ -111,15 +114,15 @@ func TestD1DownloadIsRetriedUntilTheServerAnswers(t *testing.T) {
 		return m.Status().Status + ": " + m.Status().Message
 	}
 	for n := 1; n <= 6; n++ {
-		kind, tail := "waiting", "; trying again"
+		kind := "waiting"
 		if n >= maxAttempts {
-			kind, tail = "blocked", ""
+			kind = "blocked"
 		}
-		require.Regexp(t, fmt.Sprintf(`^%s: cannot download Concourse 8\.2\.5 \(attempt %d\): .*the server says 503 Service Unavailable%s; Waiting for a web: `, kind, n, tail), hook())
+		require.Regexp(t, fmt.Sprintf(`^%s: cannot download Concourse 8\.2\.5 \(attempt %d\): .*\.\.\.; and 1 more: juju run concourse-ci-machine/0 check-status$`, kind, n), hook())
 	}
 	down = false
-	require.Equal(t, "waiting: Waiting for a web: run juju integrate concourse-ci-machine:flight <web application>:tsa", hook())
-	require.False(t, r.Exists(AttemptsFile))
+	require.Equal(t, "waiting: Waiting for a web — run: juju integrate concourse-ci-machine:flight <web application>:tsa", hook())
+	require.False(t, r.Exists(LastRunFile))
 	require.True(t, r.Exists(release.BinDir+"/concourse"))
 	require.Equal(t, []string{"systemctl daemon-reload"}, next.Ran)
 }
@@ -139,7 +142,7 @@ func TestFullDiskIsNamedInTheStatus(t *testing.T) {
 	r := hosttest.Root(t)
 	hosttest.Put(t, r, "/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 20 0:40 / /var/lib/concourse rw - zfs pool/releases rw\n")
 	at := func(path string, why error) error { return &fs.PathError{Op: "write", Path: r.Path(path), Err: why} }
-	const free = "; free space there: juju ssh web/0 df -h"
+	const free = " — free space there: juju ssh web/0 df -h"
 	for name, c := range map[string]struct {
 		err  error
 		want string
@@ -153,9 +156,13 @@ func TestFullDiskIsNamedInTheStatus(t *testing.T) {
 		"another error": {at("/x", syscall.EACCES), ""},
 		"no error":      {nil, ""},
 	} {
-		require.Equal(t, c.want, fullDisk(r, "web/0", c.err), name)
+		if cause := fullDisk(r, "web/0", c.err); cause == nil {
+			require.Empty(t, c.want, name)
+		} else {
+			require.Equal(t, c.want, cause.String(), name)
+		}
 	}
-	require.Contains(t, fullDisk(hosttest.Root(t), "web/0", at("/a/b", syscall.ENOSPC)), " on its disk;", "nothing is known of mounts")
+	require.Contains(t, fullDisk(hosttest.Root(t), "web/0", at("/a/b", syscall.ENOSPC)).Text, " on its disk", "nothing is known of mounts")
 }
 
 func TestFullDiskInAStepIsAStatusUntilTheUnitIsRemoved(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"io"
 
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 )
 
 // guard moves the steps that would end tasks from due to deferred, unless the operator
@@ -26,8 +26,7 @@ func deferredCauses(deferred plan.Plan) []status.Cause {
 	if len(deferred) == 0 {
 		return nil
 	}
-	return []status.Cause{{Kind: status.Waiting,
-		Text: fmt.Sprintf("the worker is left running: stopping it would end %s", deferred[0].Disrupts)}}
+	return []status.Cause{status.Wait("the worker is left running: stopping it would end %s", deferred[0].Disrupts)}
 }
 
 // PrintPlan writes a plan for people.

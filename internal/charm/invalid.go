@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/charm/worker"
 )
@@ -40,7 +40,10 @@ func (c *Charm) desireEnding(ctx context.Context, facts model.Facts, cfg config.
 // endOnly applies a decision of a unit with invalid options. The status names the options.
 func (c *Charm) endOnly(ctx context.Context, d Decision) error {
 	want := d.Want
-	want.Causes = causesOf(d.Problems)
+	want.Causes = nil
+	for _, p := range d.Problems {
+		want.Causes = append(want.Causes, status.Block("%s", p))
+	}
 	due, deferred, err := c.Plan(ctx, want)
 	if err != nil {
 		return err
@@ -58,5 +61,5 @@ func (c *Charm) endOnly(ctx context.Context, d Decision) error {
 	if err := c.forgetDeparted(d.Facts, want, notes); err != nil {
 		return err
 	}
-	return c.setStatus(ctx, status.Of("", want.Causes))
+	return c.show(ctx, nil, want.Causes)
 }

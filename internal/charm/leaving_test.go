@@ -40,7 +40,6 @@ func TestDepartedWorkerKeepsItsKeyUntilItHasRetired(t *testing.T) {
 	require.Len(t, w.keys(), 2)
 	require.Empty(t, got.commands)
 	require.Contains(t, w.model.Status().Message, "gpu10/1 has left and drains until ")
-	require.Contains(t, w.model.Status().Message, "; to end it now, run prune-worker worker=worker-1")
 	w.later = 9 * time.Minute
 	require.Empty(t, w.hook("update-status").commands, "its task runs still")
 	require.True(t, w.linked["10.1.0.1"])

@@ -2,11 +2,10 @@ package charm
 
 import (
 	"context"
-	"fmt"
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu/amd"
 )
@@ -25,14 +24,13 @@ func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause,
 	if want.Driver.HasGPUs {
 		kind = status.Active
 	}
-	pending := []status.Cause{{Kind: kind, Text: amd.RebootPending(c.Host.Root, reason, want.Driver.Facts,
-		want.Driver.Wanted)}}
+	pending := []status.Cause{amd.RebootPending(c.Host.Root, reason, want.Driver.Facts, want.Driver.Wanted).As(kind)}
 	if !want.Driver.Wanted.AllowReboot {
 		return pending, nil
 	}
 	due, err := amd.RebootDue(c.Host.Root, reason, want.Driver.Facts.BootID)
 	if err != nil {
-		return append(pending, status.Cause{Kind: kind, Text: err.Error()}), nil
+		return append(pending, status.Block("%v", err).As(kind)), nil
 	}
 	if !due {
 		return pending, nil
@@ -40,5 +38,5 @@ func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause,
 	if err := c.Tools.Reboot(ctx); err != nil {
 		return nil, jujuerrors.Annotate(err, "cannot ask for a reboot")
 	}
-	return []status.Cause{{Kind: status.Maintenance, Text: fmt.Sprintf("rebooting to %s", reason)}}, nil
+	return []status.Cause{status.Block("rebooting to %s", reason).As(status.Maintenance)}, nil
 }

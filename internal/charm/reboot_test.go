@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -53,7 +53,7 @@ func TestRebootIsRequestedOncePerReason(t *testing.T) {
 	causes, asked := hook(false, true)
 	require.Empty(t, asked)
 	require.Equal(t, status.Active, causes[0].Kind)
-	require.Contains(t, causes[0].Text, "allow-reboot=true")
+	require.Contains(t, causes[0].String(), "allow-reboot=true")
 	causes, _ = hook(false, false)
 	require.Equal(t, status.Blocked, causes[0].Kind)
 	require.False(t, r.Exists(amd.RebootFile))
@@ -68,7 +68,7 @@ func TestRebootIsRequestedOncePerReason(t *testing.T) {
 	causes, asked = hook(true, false) // it did, in vain
 	require.Empty(t, asked)
 	require.Equal(t, status.Blocked, causes[0].Kind)
-	require.Contains(t, causes[0].Text, "did not help")
+	require.Contains(t, causes[0].Detail, "did not help")
 
 	// Once the right module runs the same reason has its reboot again.
 	want := driven(t, "lxd", nil, true)

@@ -10,6 +10,8 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
@@ -37,7 +39,7 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 				Token: o.Config.Release.GitHubToken, Proxy: role.ProxyOf(o.Facts, o.Config),
 				Offline: c.Tools == nil || c.Event.Action != nil})
 			if remark != "" {
-				o.Remarks = append(o.Remarks, remark)
+				o.Remarks = append(o.Remarks, status.Warn("%s", remark))
 			}
 		}
 	}
@@ -53,14 +55,13 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 		return jujuerrors.Annotate(err, "cannot observe the Concourse releases")
 	}
 	if f, is := r.Avoided(c.Host.Root); is {
-		o.Remarks = append(o.Remarks,
-			fmt.Sprintf("Concourse %s did not start here (%s), so the one before it runs: set version=, or run "+
-				"restart-services force=true to try it again", f.Version, f.Why))
+		o.Remarks = append(o.Remarks, status.Warn("Concourse %s did not start, and the previous release runs", f.Version).
+			Explain("%s; set version=, or try it again", f.Why).
+			Run(wellknown.RunAction(o.Facts.Unit, "restart-services force=true")))
 	}
 	if !attached && r.Unauthenticated() {
-		o.Remarks = append(o.Remarks,
-			fmt.Sprintf("release-mirror is plain http, and the checksum of Concourse %s comes from there, too: "+
-				"anybody on the way can change both; set release-sha256, or use https", version))
+		o.Remarks = append(o.Remarks, status.Warn("release-mirror is plain http: set release-sha256, or use https").
+			Explain("the checksum of Concourse %s comes from there, too: anybody on the way can change both", version))
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse/flylogin"
+
+	"concourse-ci-machine/internal/base/status"
 )
 
 // API calls Concourse's HTTP API as a local user of the web. It logs in before the first
@@ -233,10 +235,10 @@ func (e *LoginError) Error() string {
 	return fmt.Sprintf("cannot %s: the web does not take the password of user %s", e.What, e.User)
 }
 
-// Remedy returns the error with the command that helps: a running web has the password that
+// Remedy returns the cause with the command that helps: a running web has the password that
 // it was started with.
-func (e *LoginError) Remedy() string {
-	return e.Error() + "; when it was just changed run: juju run <unit> restart-services"
+func (e *LoginError) Remedy() status.Cause {
+	return status.Block("%s", e).Fix("if it was just changed, run: juju run <unit> restart-services")
 }
 
 // webDownError reports a web that does not answer.
@@ -265,9 +267,9 @@ func (e *webDownError) Unwrap() error { return e.Err }
 // Temporary returns true, because the web may be starting.
 func (e *webDownError) Temporary() bool { return true }
 
-// Remedy returns the error with the command that helps if it persists.
-func (e *webDownError) Remedy() string {
-	return e.Error() + "; on the unit see: journalctl --unit concourse-server"
+// Remedy returns the cause with the command that helps if it persists.
+func (e *webDownError) Remedy() status.Cause {
+	return status.Block("%s", e).Fix("on the unit run: journalctl --unit concourse-server")
 }
 
 // HoldBuilds stops all webs of the database from starting builds of jobs. It pauses their

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/status"
 )
 
 func TestAPIListsAndPrunesAndLandsWorkers(t *testing.T) {
@@ -92,11 +94,11 @@ func TestAPIErrorsHaveARemedyAndNoSecret(t *testing.T) {
 	} {
 		_, err := NewAPI(c.base, "admin", c.password, "").Workers(ctx)
 		require.ErrorContains(t, err, c.want, name)
-		remedy, ok := err.(interface{ Remedy() string })
+		remedy, ok := err.(interface{ Remedy() status.Cause })
 		require.True(t, ok, name)
-		require.Regexp(t, "juju run <unit> restart-services|journalctl --unit concourse-server", remedy.Remedy(), name)
+		require.Regexp(t, "juju run <unit> restart-services|journalctl --unit concourse-server", remedy.Remedy().String(), name)
 		for _, secret := range []string{"hunter", "Zmx5", "token-"} {
-			require.NotContains(t, remedy.Remedy(), secret, name)
+			require.NotContains(t, remedy.Remedy().String(), secret, name)
 		}
 	}
 	_, err := NewAPI("http://127.0.0.1:1", "a", "b", "/nowhere/ca.pem").Workers(ctx)

@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 )
 
 // WorkerKeyBits is the size of a new worker key.
@@ -115,8 +116,9 @@ type KeyError struct{ Path, Problem string }
 
 func (e *KeyError) Error() string { return fmt.Sprintf("cannot use %s: %s", e.Path, e.Problem) }
 
-// Remedy returns the error with a way to fix it.
-func (e *KeyError) Remedy() string {
-	return fmt.Sprintf("%s; put the right one there, or move it away (sudo mv %s %s.broken) and a new key is made",
-		e.Error(), e.Path, e.Path)
+// Remedy returns the cause with a way to fix it.
+func (e *KeyError) Remedy() status.Cause {
+	return status.Block("cannot use %s", e.Path).
+		Explain("%s; put the right key there, or move it away and a new key is made", e.Problem).
+		Fix(fmt.Sprintf("on the unit run: sudo mv %s %s.broken", e.Path, e.Path))
 }

@@ -90,8 +90,8 @@ func TestUnusableWorkerKeyIsReportedAndKept(t *testing.T) {
 		err := resourcetest.Apply(t, h, Key{Path: WorkerKey, Bits: testBits})
 		var bad *KeyError
 		require.ErrorAs(t, err, &bad)
-		require.Contains(t, bad.Remedy(), want)
-		require.Contains(t, bad.Remedy(), "sudo mv "+WorkerKey+" "+WorkerKey+".broken")
+		require.Contains(t, bad.Remedy().String(), want)
+		require.Contains(t, bad.Remedy().String(), "sudo mv "+WorkerKey+" "+WorkerKey+".broken")
 		kept, rerr := h.ReadFile(WorkerKey)
 		require.NoError(t, rerr)
 		require.Equal(t, content, string(kept))

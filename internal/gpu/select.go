@@ -81,8 +81,7 @@ func (s *selection) add(part string) {
 		from, to, found := strings.Cut(part, "-")
 		from, to = strings.TrimSpace(from), strings.TrimSpace(to)
 		if !found || !isDigits(from) || !isDigits(to) {
-			s.problem(part, "is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>; %s",
-				s.available())
+			s.problem(part, "is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>")
 			return
 		}
 		s.span(part, from, to)

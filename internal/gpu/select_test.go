@@ -47,7 +47,7 @@ func TestSelectChooses(t *testing.T) {
 // TestSelectNamesEveryProblem: D27 and D44, the predecessor accepted `-1` and
 // `0,0` and counted ids that no GPU has.
 func TestSelectNamesEveryProblem(t *testing.T) {
-	const form = ` is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>; it has 0, 1`
+	const form = ` is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>`
 	for spec, want := range map[string][]string{
 		"3":                           {`"3" is not a GPU of this unit; it has 0, 1`},
 		"-1":                          {`"-1" is negative; it has 0, 1`},

@@ -119,7 +119,7 @@ func (s *story) deploys(t *testing.T) {
 	a := s.app
 	a.begin()
 	s.since(s.last, "the units are installed")
-	require.Equal(t, "waiting: Waiting for the leader's web: it says in juju status what it waits for", a.units[1].status())
+	require.Equal(t, "waiting: Waiting for the leader's web: see the leader's status", a.units[1].status())
 	begin := time.Now()
 	a.relate(s.pg)
 	a.relation(s.web(), "postgresql", "changed", "postgresql/0")

@@ -22,7 +22,7 @@ func TestTheCharmAndTheDatabase(t *testing.T) {
 	a := &app{t: t}
 	a.add(web, map[string]any{"mode": "web", "web-port": web.Machine.WebPort()})
 	a.begin()
-	require.Equal(t, "blocked: PostgreSQL database required: run juju integrate concourse-ci-machine:postgresql <postgresql application>:database", web.status())
+	require.Equal(t, "blocked: PostgreSQL database required — run: juju integrate concourse-ci-machine:postgresql <postgresql application>:database", web.status())
 	a.relate(pg)
 	a.relation(web, "postgresql", "changed", "postgresql/0")
 	require.Contains(t, pg.said(), "connection authorized: user=relation-4 database=concourse", "the charm looks at its rights")

@@ -119,7 +119,18 @@ func TestCommandsPageIsTrue(t *testing.T) {
 // The statuses tell people which lxc commands to run; the pages tell the same, of
 // other containers and GPUs.
 func TestLXCCommandsAreThoseOfTheStatuses(t *testing.T) {
-	statuses := example.ReplaceAllString(strings.Join(column(readFile(t, statusPage), "status"), "\n"), "")
+	commands, s := column(readFile(t, statusPage), "status"), newSaid(t)
+	for _, row := range table(readFile(t, statusPage), "status") {
+		for _, command := range spans(row[1]) {
+			if strings.HasPrefix(command, "lxc ") {
+				commands = append(commands, command)
+				shown := s.has(command) || s.has("on the LXD host run: "+command+" (") || s.has("on the LXD host run: "+command) ||
+					s.has("ID is the id of a card of vendor 1002 in: "+command)
+				assert.True(t, shown, "%s: no status has: %s", statusPage, command)
+			}
+		}
+	}
+	statuses := example.ReplaceAllString(strings.Join(commands, "\n"), "")
 	told := func(command string) bool {
 		shown, shortened := strings.CutSuffix(example.ReplaceAllString(strings.TrimSpace(command), ""), "...")
 		end := `( \(|[,)]| — |$)`

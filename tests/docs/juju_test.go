@@ -147,7 +147,7 @@ func (w jujuWorld) optionsProblem(words []string) string {
 	_, problems := config.Parse(raw, config.Secrets{uri: {Content: map[string]string{"value": "x"}}})
 	for _, p := range problems {
 		// What lacks beside a single option may have been set before.
-		if len(raw) > 1 || !strings.Contains(p.Text, " is incomplete; ") {
+		if len(raw) > 1 || !strings.Contains(p.Text, "incomplete; ") {
 			return p.String()
 		}
 	}
@@ -217,7 +217,7 @@ func TestWrongJujuCommandsAreFound(t *testing.T) {
 		"juju refresh web --resource release=./x.tgz":                 "no resource",
 		"juju refresh web --config release-mirorr=http://x":           "no option release-mirorr",
 		"juju config web ldap-bind-pw=secret:...":                     "",
-		"juju config web ldap-bind-pw=secret:... ldap-host=x.example": "is incomplete",
+		"juju config web ldap-bind-pw=secret:... ldap-host=x.example": "incomplete",
 		"juju config web github-token=<one>":                          "",
 	} {
 		got := w.jujuProblem(simple(line)[0], false)

@@ -23,7 +23,7 @@ var questions = []struct {
 	{"Is my card supported?", []string{"docs/reference/support.md#gpus"}, "It uses each GPU that the kernel's amdgpu driver offers"},
 	{"How do I give a task one of two GPUs?", []string{"docs/how-to/choose-gpus-in-a-task.md"}, `params: {AMD_VISIBLE_DEVICES: "0"}`},
 	{"How do I give each task its own GPU?", []string{"docs/how-to/share-gpus.md"}, "juju config rocm-worker gpu-sharing=exclusive"},
-	{"What does `blocked: no /dev/kfd` mean?", []string{"docs/how-to/troubleshoot.md#the-unit-gets-no-gpu"}, "| `no /dev/kfd — run: lxc config device add ...` | ROCm's compute interface was not passed through |"},
+	{"What does `blocked: no /dev/kfd` mean?", []string{"docs/how-to/troubleshoot.md#the-unit-gets-no-gpu"}, "| `no /dev/kfd` | ROCm's compute interface was not passed through |"},
 	{"How do I monitor it?", []string{"docs/how-to/monitoring.md#cos-with-an-agent-on-the-unit"}, "juju integrate rocm-worker:cos-agent opentelemetry-collector:cos-agent"},
 	{"How do I upgrade Concourse?", []string{"docs/index.md", "docs/how-to/upgrade.md#upgrade-concourse"}, "juju config web version=8.2.6"},
 	{"How do I upgrade the charm?", []string{"docs/index.md", "docs/how-to/upgrade.md#upgrade-the-charm"}, "juju refresh web --path ./concourse-ci-machine_amd64.charm"},

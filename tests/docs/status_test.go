@@ -1,13 +1,20 @@
 package docs
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/status"
 )
 
 const statusPage = "docs/reference/status.md"
@@ -55,13 +62,13 @@ func TestQuotedStatusesAreTheCodes(t *testing.T) {
 		require.True(t, quoting[page], page)
 	}
 	for text, want := range map[string]bool{
-		`compute-runtime: "x" is not one of none, auto, rocm`:        true,
-		`compute-runtime: "x" has to be one of none, auto`:           false,
-		"no /dev/kfd — on the LXD host run: lxc restart c1":          true,
-		"no /dev/kfd — on the LXD host please run: lxc restart c1":   false,
-		"Worker unready: <reason>; see journalctl":                   false,
-		"Worker not ...; see journalctl --unit concourse-worker":     true,
-		"Worker not ...; see journalctl --unit concourse-some-other": false,
+		`compute-runtime: "x" is not one of none, auto, rocm`:      true,
+		`compute-runtime: "x" has to be one of none, auto`:         false,
+		"no /dev/kfd — on the LXD host run: lxc restart c1":        true,
+		"no /dev/kfd — on the LXD host please run: lxc restart c1": false,
+		"Worker unready: <reason>":                                 false,
+		"Worker not registered at ...":                             true,
+		"Worker not enrolled at ...":                               false,
 	} {
 		require.Equal(t, want, s.has(text), text)
 	}
@@ -81,12 +88,114 @@ func TestShownStatusesAreTheCodes(t *testing.T) {
 	require.Greater(t, n, 3)
 }
 
-// What the reference does not list, nobody can look up.
+// statusPackages make causes.
+var statusPackages = []string{
+	"charm", "charm/gpuhealth", "charm/role", "charm/web", "charm/worker", "gpu/amd", "concourse", "concourse/release",
+	"base/resource",
+}
+
+// TestReferenceListsEveryStatus compares the texts of causes with the page. A text of an
+// option names its own fix, so the page has only some of them.
 func TestReferenceListsEveryStatus(t *testing.T) {
-	wanted := append(literals(t, "charm/config", ".Errorf", ".New", "append"), literals(t, "concourse", "func Remedy")...)
-	for _, pkg := range []string{"charm", "charm/gpuhealth", "charm/role", "charm/web", "charm/worker", "gpu", "gpu/amd", "concourse/release", "base/resource"} {
-		wanted = append(wanted, literals(t, pkg, "Text:", ".block", ".problem", ".say", "remark", "firstRemarks", "Problem:", "Way:",
-			"func Remedy", "func impossible", "func malformed", "func ready", "func refusedWorkers")...)
+	var wanted []string
+	for _, pkg := range statusPackages {
+		require.NotEmpty(t, texts(t, pkg), pkg)
+		for text := range texts(t, pkg) {
+			wanted = append(wanted, text)
+		}
 	}
 	requireListed(t, statusPage, wanted)
+}
+
+// longest has the longest realistic value for each example on the page.
+var longest = strings.NewReplacer("8.2.5", "10.12.15", "8.3.0", "10.13.10", "8.2.4", "10.12.14", "9.0.0", "11.10.10",
+	"gpu/0", "rocm-worker/128", "of gfx942", "of gfx90a, gfx942, gfx950, gfx1201", "has gfx942", "has gfx90a, gfx942, gfx950, gfx1201", "0000:03:00.0", "0000:03:00.0, 0000:43:00.0",
+	"haproxy has", "haproxy-internal has", "glauth", "glauth-k8s", "tempo", "tempo-coordinator", "vault are", "vault-k8s are",
+	"/dev/sda1", "/dev/mapper/vg-root", "of <application>", "of self-signed-certificates", "<time>", "2026-11-25 17:50 UTC",
+	"<state>", "unsupported", "<unit>", "concourse-gpu-device-plugin.service", "<file>", "/etc/udev/rules.d/70-amdgpu.rules",
+	"<reason>", "", "<its last line>", "", "<series>", "jammy, noble and resolute", "<URL>", "")
+
+// TestEveryStatusFits fills each text of the page with the longest realistic values. Alone
+// in a status it must be whole: with the command that shows its detail, if it has one. A
+// reason at the end of a text may be cut, and so may a text that begins with "...".
+func TestEveryStatusFits(t *testing.T) {
+	more := map[*regexp.Regexp]bool{}
+	for _, pkg := range statusPackages {
+		for text, has := range texts(t, pkg) {
+			parts := verb.Split(text, -1)
+			for i := range parts {
+				parts[i] = regexp.QuoteMeta(parts[i])
+			}
+			more[regexp.MustCompile("^"+strings.Join(parts, ".*")+"$")] = has && phrase.MatchString(text)
+		}
+	}
+	checked, top := 0, ""
+	for _, text := range column(readFile(t, statusPage), "status") {
+		if strings.HasPrefix(text, "...") {
+			continue
+		}
+		cause := status.Block("%s", longest.Replace(text))
+		for form, has := range more {
+			if has && form.MatchString(text) {
+				cause.Detail = "a detail"
+				checked++
+			}
+		}
+		s := status.Of("concourse-ci/12", nil, []status.Cause{cause})
+		assert.True(t, strings.HasPrefix(s.Message, cause.Text), "%d characters: %s", utf8.RuneCountInString(cause.Text), cause.Text)
+		if utf8.RuneCountInString(s.Message) > utf8.RuneCountInString(top) {
+			top = s.Message
+		}
+	}
+	require.Greater(t, checked, 30)
+	t.Logf("the longest, %d characters: %s", utf8.RuneCountInString(top), top)
+}
+
+// texts returns the format of each cause in a package, and whether it has a detail or a
+// command.
+func texts(t *testing.T, pkg string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(root, "internal", pkg, "*.go"))
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if text, has := causeText(n); text != "" {
+				out[text] = out[text] || has
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// causeText returns the format of a call such as status.Block("no %s", x).Run("y"), and
+// whether more calls follow. It is "" for other nodes.
+func causeText(n ast.Node) (text string, more bool) {
+	for {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return "", false
+		}
+		to, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return "", false
+		}
+		switch to.Sel.Name {
+		case "Block", "Wait", "Warn":
+			below(call.Args[0], nil, func(part string) { text += part })
+			return text, more
+		case "Explain", "Run", "Fix":
+			n, more = to.X, true
+		case "As":
+			n = to.X
+		default:
+			return "", false
+		}
+	}
 }

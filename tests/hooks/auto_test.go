@@ -12,9 +12,9 @@ func TestD3ThreeUnitsOfModeAutoAndAnotherLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, options{"mode": "auto"})
 	c.begin()
-	require.Equal(t, "blocked: PostgreSQL database required: run juju integrate concourse-ci-machine:postgresql <postgresql application>:database", c.status(0))
+	require.Equal(t, "blocked: PostgreSQL database required — run: juju integrate concourse-ci-machine:postgresql <postgresql application>:database", c.status(0))
 	for _, k := range []int{1, 2} {
-		require.Equal(t, "waiting: Waiting for the leader's web: it says in juju status what it waits for", c.status(k))
+		require.Equal(t, "waiting: Waiting for the leader's web: see the leader's status", c.status(k))
 		require.Empty(t, c.up(k))
 	}
 

@@ -93,7 +93,7 @@ func TestWorkerWithAWrongOptionEndsWithItsRelation(t *testing.T) {
 	require.Contains(t, r.Status().Message, "log-level: ")
 	unrelate(u, "flight")
 	u.set(options{"log-level": "info"})
-	require.Contains(t, u.hook("config-changed").Status().Message, "Waiting for a web: run juju integrate ")
+	require.Contains(t, u.hook("config-changed").Status().Message, "Waiting for a web — run: juju integrate ")
 }
 
 // The hook that saw the relation end may have been of an older charm, or have failed.

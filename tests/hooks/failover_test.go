@@ -114,7 +114,7 @@ func TestModeCanBeChanged(t *testing.T) {
 	u := c.units[0]
 	u.set(options{"mode": "worker"})
 	r := c.hook(0, "config-changed")
-	require.Equal(t, "waiting: Waiting for a web: run juju integrate ci:flight <web application>:tsa", c.status(0))
+	require.Equal(t, "waiting: Waiting for a web — run: juju integrate ci:flight <web application>:tsa", c.status(0))
 	require.Contains(t, r.Commands, "systemctl stop concourse-server.service")
 	require.Contains(t, r.Commands, "systemctl disable concourse-server.service")
 	for _, path := range []string{webEnvFile, "/var/lib/concourse/keys", "/etc/systemd/system/concourse-server.service"} {

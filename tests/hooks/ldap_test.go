@@ -35,7 +35,7 @@ func TestLDAPByRelation(t *testing.T) {
 			"bind_dn": "cn=ci,dc=example,dc=org", "bind_password_secret": "secret:" + id, "auth_method": "simple", "starttls": "True"}
 		u.Model.Secrets = append(u.Model.Secrets, &jujutest.Secret{ID: id, Owner: "glauth", Revisions: []map[string]string{{"password": "bind pass"}}})
 		c.relation(k, "ldap", "changed")
-		require.Contains(t, c.status(k), "waiting: ldap: bind_password_secret: the secret can't be read; glauth has to mend it, or run juju remove-relation ci:ldap glauth")
+		require.Contains(t, c.status(k), "waiting: ldap: bind_password_secret: the secret can't be read; more: juju run ci/")
 		u.secret(id).Granted = true
 		require.Equal(t, restart, c.hook(k, "update-status").Commands)
 		env := u.read(webEnvFile)

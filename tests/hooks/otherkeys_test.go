@@ -15,7 +15,7 @@ import (
 // it; those of Juju's workers go with them all the same.
 func TestKeysAddedByHandAreKeptAndTold(t *testing.T) {
 	t.Parallel()
-	const remark = authorizedFile + " has keys of no related worker (1), which may register"
+	const remark = "workers with 1 unknown keys may register"
 	_, public := hosttest.Key("somebody's")
 	mine := strings.TrimSpace(public) + " somebody@elsewhere\n"
 	u := peered(t, options{"mode": "web"}).databased()
@@ -23,7 +23,7 @@ func TestKeysAddedByHandAreKeptAndTold(t *testing.T) {
 	tsa.Units = map[string]map[string]string{"gpu/0": {"worker-public-key": tsaKey, "ingress-address": "10.0.1.10"}}
 	u.hook("install")
 	require.Equal(t, tsaKey+"\n", u.read(authorizedFile))
-	require.NotContains(t, u.Model.Status().Message, "no related worker")
+	require.NotContains(t, u.Model.Status().Message, "unknown keys")
 
 	require.NoError(t, u.Root.WriteFile(authorizedFile, []byte(mine+u.read(authorizedFile)), 0o644))
 	did := u.hook("update-status")
@@ -47,7 +47,7 @@ func TestKeysAddedByHandAreKeptAndTold(t *testing.T) {
 	did = u.hook("update-status")
 	require.Contains(t, did.Commands, "systemctl reload concourse-server.service")
 	require.Empty(t, u.read(authorizedFile))
-	require.NotContains(t, u.Model.Status().Message, "no related worker")
+	require.NotContains(t, u.Model.Status().Message, "unknown keys")
 }
 
 // A worker that leaves while the web has no database is not let in by the file
@@ -82,7 +82,7 @@ func TestKeysOfTheOptionComeAndGoWithIt(t *testing.T) {
 	u := peered(t, options{"mode": "web", "extra-worker-keys": windows + " rdna4"}).databased()
 	u.hook("install")
 	require.Equal(t, windows+" extra-worker-keys\n", u.read(authorizedFile))
-	require.NotContains(t, u.Model.Status().Message, "no related worker")
+	require.NotContains(t, u.Model.Status().Message, "unknown keys")
 	require.False(t, u.Root.Exists(teamFile))
 
 	u.Model.Config["extra-worker-keys"] = windows + "\nteam=ios " + mac
@@ -96,7 +96,7 @@ func TestKeysOfTheOptionComeAndGoWithIt(t *testing.T) {
 	require.Empty(t, u.read(authorizedFile))
 	require.Contains(t, did.Commands, "systemctl reload concourse-server.service")
 	require.NotContains(t, did.Commands, "systemctl restart concourse-server.service")
-	require.NotContains(t, u.Model.Status().Message, "no related worker", "what the option had is not somebody else's")
+	require.NotContains(t, u.Model.Status().Message, "unknown keys", "what the option had is not somebody else's")
 
 	u.Model.Config["extra-worker-keys"] = "team=ios " + mac[:80]
 	u.hook("config-changed")

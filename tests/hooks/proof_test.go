@@ -18,7 +18,7 @@ import (
 func TestProofIsTheOneOfTheOption(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("mi210x4"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip", "gpu-proof": "/root/proof"})
-	require.Equal(t, `gpu-proof: "/root/proof" is not in the proof's container; want a file below /opt, /usr or a folder of /srv, such as /srv/tools/gpu-proof`,
+	require.Equal(t, `gpu-proof: "/root/proof" is not in the proof's container; want a file below /opt, /usr or a folder of /srv`,
 		u.hook("config-changed").Status().Message)
 	u.set(options{"gpu-proof": "/srv/tools/proof"})
 	u.hook("config-changed")
@@ -49,7 +49,8 @@ func TestProofIsTheOneOfTheOption(t *testing.T) {
 	p.Began, p.Ended = l.At, l.At // as a look after it sees it
 	l.Proofs = []quarantine.Proof{p}
 	require.NoError(t, quarantine.RecordFile.Write(u.Root, quarantine.Decide(rec, l)))
-	require.Contains(t, u.hook("update-status").Status().Message, "GPU 1 is well and not returned: gpu-proof can't be run: there is no /srv/tools/proof; put it there")
+	u.hook("update-status")
+	require.Contains(t, u.action("check-status", nil).Results["checks"], "GPU 1 is well and not returned: gpu-proof can't be run: there is no /srv/tools/proof; put it there")
 
 	// With a program it is run by the release's runc, which ends with 0 here.
 	require.NoError(t, u.Root.MkdirAll("/srv/tools", 0o755))

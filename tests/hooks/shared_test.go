@@ -36,7 +36,7 @@ func TestD7D8D10D12D50UnitsShareReleasesAndNothingElse(t *testing.T) {
 	t.Parallel()
 	gpu := workers(t, 2, options{"shared-storage": "lxc"})
 	for k, u := range gpu.units {
-		require.Equal(t, notMounted+"; Waiting for a web: run juju integrate gpu:flight <web application>:tsa", gpu.status(k))
+		require.Equal(t, notMounted+"; Waiting for a web — run: juju integrate gpu:flight <web application>:tsa", gpu.status(k))
 		u.web()
 		gpu.hook(k, "update-status")
 		require.Equal(t, notMounted, gpu.status(k))
@@ -89,7 +89,7 @@ func TestD7D8D10D12D50UnitsShareReleasesAndNothingElse(t *testing.T) {
 	require.NoError(t, os.Remove(a.Root.Path("/var/lib/concourse")))
 	require.NoError(t, os.Mkdir(a.Root.Path("/var/lib/concourse"), 0o755))
 	gpu.hook(0, "update-status")
-	require.True(t, strings.HasPrefix(a.says(), "blocked: Shared storage unavailable - mount may have been removed. On the LXD host run: lxc config device add "), a.says())
+	require.True(t, strings.HasPrefix(a.says(), "blocked: Shared storage unavailable - mount may have been removed; more: "), a.says())
 	require.NoError(t, os.Remove(a.Root.Path("/var/lib/concourse")))
 	require.NoError(t, os.Symlink(folder, a.Root.Path("/var/lib/concourse")))
 	gpu.hook(0, "update-status")

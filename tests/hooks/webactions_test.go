@@ -88,7 +88,7 @@ func TestD25CheckStatusTellsAndFails(t *testing.T) {
 		require.Contains(t, res["checks"], want)
 	}
 	w.Model.Relations = nil
-	require.Contains(t, w.refused("check-status", nil), "Waiting for a web: run juju integrate ")
+	require.Contains(t, w.refused("check-status", nil), "Waiting for a web — run: juju integrate ")
 	w.set(options{"mode": "both", "log-level": "loud"})
 	why = w.refused("check-status", nil)
 	require.Contains(t, why, `mode: "both"`)
@@ -235,7 +235,7 @@ func TestLandedWorkerStaysLandedUntilRestartServices(t *testing.T) {
 	require.Equal(t, "completed", r.Action.Status, r.Action.Message)
 	require.Contains(t, r.Commands, "systemctl kill --kill-whom=main --signal=SIGUSR1 concourse-worker.service")
 	require.False(t, u.Machine.Up("concourse-worker.service"))
-	const landed = "waiting: Worker landed by an action: run restart-services to make it take work again"
+	const landed = "waiting: Worker landed by an action and takes no work — run: juju run concourse-ci-machine/0 restart-services"
 	for _, name := range []string{"update-status", "config-changed", "start", "upgrade-charm"} {
 		r := u.hook(name)
 		require.Equal(t, landed, r.Status().Status+": "+r.Status().Message, name)

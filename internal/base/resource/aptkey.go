@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 )
 
 // AptKey describes the key that signs an apt repository, in a separate keyring file: one
@@ -37,12 +38,9 @@ func (e *keyError) Error() string {
 	return fmt.Sprintf("cannot trust the key from %s: %s", e.From, e.Reason)
 }
 
-// Remedy returns the error with a way to fix it.
-func (e *keyError) Remedy() string {
-	if e.remedy == "" {
-		return e.Error()
-	}
-	return e.Error() + "; " + e.remedy
+// Remedy returns the cause with a way to fix it.
+func (e *keyError) Remedy() status.Cause {
+	return status.Block("cannot trust the key from %s", e.From).Explain("%s", strings.TrimSuffix(e.Reason+"; "+e.remedy, "; "))
 }
 
 // Diff implements plan.Resource. It does not use the network.

@@ -48,8 +48,7 @@ func targetID(s string) (string, error) {
 	words := strings.Split(s, ":")
 	arch, features := words[0], words[1:]
 	if !IsArch(arch) && !genericArch.MatchString(arch) {
-		return "", fmt.Errorf("%q is not an architecture such as gfx1100 or gfx90a:xnack-; want them with "+
-			"commas between them", s)
+		return "", fmt.Errorf("%q is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas", s)
 	}
 	slices.Sort(features)
 	for i, f := range features {
@@ -76,8 +75,7 @@ func sameFeatures(targets []string) error {
 		}
 		now := strings.Join(words[1:], ":")
 		if before, seen := names[words[0]]; seen && before != now {
-			return fmt.Errorf("%s stands there with different features; give each of its entries the same ones, "+
-				"with + or -", words[0])
+			return fmt.Errorf("entries of %s have different features; give them the same ones, with + or -", words[0])
 		}
 		names[words[0]] = now
 	}

@@ -22,17 +22,17 @@ func TestHipArchesAreDistinctAndNormalized(t *testing.T) {
 		require.Equal(t, want, strings.ReplaceAll(c.GPU.TaskEnv["HIP_ARCHES"], ",", " "), value)
 	}
 	for value, want := range map[string]string{
-		"gfx":                    `"gfx" is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them`,
-		"gfx90a,":                `"" is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them`,
-		"gfx90A":                 `"gfx90A" is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them`,
-		"gfx90a;gfx942":          `"gfx90a;gfx942" is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them`,
-		"sm_90":                  `"sm_90" is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them`,
-		"gfx-generic":            `"gfx-generic" is not an architecture such as gfx1100 or gfx90a:xnack-; want them with commas between them`,
+		"gfx":                    `"gfx" is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas`,
+		"gfx90a,":                `"" is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas`,
+		"gfx90A":                 `"gfx90A" is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas`,
+		"gfx90a;gfx942":          `"gfx90a;gfx942" is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas`,
+		"sm_90":                  `"sm_90" is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas`,
+		"gfx-generic":            `"gfx-generic" is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas`,
 		"gfx90a:xnack":           `"gfx90a:xnack": a feature is one of sramecc+, sramecc-, xnack+, xnack-`,
 		"gfx90a:":                `"gfx90a:": a feature is one of sramecc+, sramecc-, xnack+, xnack-`,
 		"gfx90a:xnack+:xnack-":   `"gfx90a:xnack+:xnack-": xnack is given twice`,
-		"gfx90a:xnack+,gfx90a":   `gfx90a stands there with different features; give each of its entries the same ones, with + or -`,
-		"gfx942,gfx942:sramecc-": `gfx942 stands there with different features; give each of its entries the same ones, with + or -`,
+		"gfx90a:xnack+,gfx90a":   `entries of gfx90a have different features; give them the same ones, with + or -`,
+		"gfx942,gfx942:sramecc-": `entries of gfx942 have different features; give them the same ones, with + or -`,
 	} {
 		_, problems := Parse(map[string]any{"task-env": `HIP_ARCHES="` + value + `"`}, nil)
 		require.Equal(t, []Problem{{"task-env", "HIP_ARCHES: " + want}}, problems, value)

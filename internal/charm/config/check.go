@@ -130,22 +130,20 @@ func (l login) check(c *Config, options []Option, set settings) []Problem {
 	if len(missing) == 0 {
 		return nil
 	}
-	notes, without, named := &c.Notes, "", true
+	notes, without, named := &c.Notes, strings.Join(missing, ", "), true
 	if l.server != nil {
-		notes, without = &c.Web.LDAPNotes, "the relation ldap or "
+		notes, without = &c.Web.LDAPNotes, "the relation ldap or ldap-host, ldap-bind-*, ldap-user-search-*"
 		named = slices.ContainsFunc(l.server, func(name string) bool { return set[name] })
 	}
 	for _, o := range options {
 		if named && set[o.Name] && strings.HasPrefix(o.Name, l.prefix) {
 			return []Problem{{o.Name,
-				fmt.Sprintf("this way to log in is incomplete; set %s as well, or reset %s",
-					strings.Join(missing, ", "), o.Name)}}
+				fmt.Sprintf("incomplete; set %s, or reset it", strings.Join(missing, ", "))}}
 		}
 	}
 	for _, o := range options {
 		if set[o.Name] && strings.HasPrefix(strings.TrimPrefix(o.Name, "main-team-"), l.prefix) {
-			*notes = append(*notes, fmt.Sprintf("%s has no effect without %s%s", o.Name, without,
-				strings.Join(missing, ", ")))
+			*notes = append(*notes, fmt.Sprintf("%s has no effect without %s", o.Name, without))
 			break
 		}
 	}

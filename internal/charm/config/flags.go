@@ -81,8 +81,7 @@ func allowed(flag string, options map[string]string) error {
 	case own || strings.HasPrefix(name, "postgres-"):
 		return fmt.Errorf("%s is the charm's to set; leave it out", flag)
 	case secretFlag.MatchString(name):
-		return fmt.Errorf("%s would show a secret to every user of the unit; leave it out and write %s=<value> "+
-			"into config.env on the units", flag, envKey(name))
+		return fmt.Errorf("%s shows a secret; write %s into config.env", flag, envKey(name))
 	}
 	return nil
 }

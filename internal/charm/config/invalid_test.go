@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/status"
 )
 
 // D27: every value is checked. Each problem names its option and a valid value.
@@ -77,8 +79,8 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"vault-auth-backend-max-ttl", "1d", `"1d" is not a time such as 30s, 10m or 1h30m`},
 		{"vault-auth-param", "role_id:hunter2,secret_id=hunter2", `pair 2 is not name:value; want pairs with commas between them, such as role_id:...,secret_id:...`},
 		{"vault-client-token", "hunter2 x", `the value is not a token: it has white space or characters that are not ASCII`},
-		{"vault-lookup-templates", "/{{.Team}", `"/{{.Team}" is not a template of a path such as /{{.Team}}/{{.Secret}}; want them with commas between them`},
-		{"vault-lookup-templates", "{{.Team}}", `"{{.Team}}" is not a template of a path such as /{{.Team}}/{{.Secret}}; want them with commas between them`},
+		{"vault-lookup-templates", "/{{.Team}", `"/{{.Team}" is not a template such as /{{.Team}}/{{.Secret}}; separate them with commas`},
+		{"vault-lookup-templates", "{{.Team}}", `"{{.Team}}" is not a template such as /{{.Team}}/{{.Secret}}; separate them with commas`},
 		{"vault-namespace", "a b", white},
 		{"vault-path-prefix", "a\nb", white},
 		{"vault-shared-path", "a\nCONCOURSE_X=y", cr},
@@ -112,12 +114,12 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"gpu-proof", "proof", `"proof" is not the absolute path of a file, without . and .. and doubled slashes`},
 		{"gpu-proof", "/opt/../root/proof", `"/opt/../root/proof" is not the absolute path of a file, without . and .. and doubled slashes`},
 		{"gpu-proof", "/opt/proof/", `"/opt/proof/" is not the absolute path of a file, without . and .. and doubled slashes`},
-		{"gpu-proof", "/", `"/" is not in the proof's container; want a file below /opt, /usr or a folder of /srv, such as /srv/tools/gpu-proof`},
-		{"gpu-proof", "/home/ann/proof", `"/home/ann/proof" is not in the proof's container; want a file below /opt, /usr or a folder of /srv, such as /srv/tools/gpu-proof`},
-		{"gpu-proof", "/srv/proof", `"/srv/proof" is not in the proof's container; want a file below /opt, /usr or a folder of /srv, such as /srv/tools/gpu-proof`},
+		{"gpu-proof", "/", `"/" is not in the proof's container; want a file below /opt, /usr or a folder of /srv`},
+		{"gpu-proof", "/home/ann/proof", `"/home/ann/proof" is not in the proof's container; want a file below /opt, /usr or a folder of /srv`},
+		{"gpu-proof", "/srv/proof", `"/srv/proof" is not in the proof's container; want a file below /opt, /usr or a folder of /srv`},
 		{"gpu-proof", "/srv/.tools/proof", `"/srv/.tools/proof" is in a hidden folder of /srv; take another one`},
-		{"gpu-proof", "/srv/cache_rw/proof", `tasks can write to /srv/cache_rw, and would say what proves a GPU; put the program into a folder whose name ends otherwise`},
-		{"gpu-proof", "/srv/out_writable/a/proof", `tasks can write to /srv/out_writable, and would say what proves a GPU; put the program into a folder whose name ends otherwise`},
+		{"gpu-proof", "/srv/cache_rw/proof", `tasks can write to /srv/cache_rw; put the program into another folder`},
+		{"gpu-proof", "/srv/out_writable/a/proof", `tasks can write to /srv/out_writable; put the program into another folder`},
 		{"gpu-proof", "/opt/a\nb", cr},
 		{"task-env", "HSA_OVERRIDE_GFX_VERSION=11", `HSA_OVERRIDE_GFX_VERSION: "11" is not auto or a version such as 11.0.0`},
 		{"srv-folders", "../etc", `"../etc" is not the name of a folder in /srv`},
@@ -142,6 +144,9 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		_, problems := Parse(raw, nil)
 		require.Len(t, problems, 1, "%s: %v", c.option, problems)
 		require.Equal(t, c.option+": "+c.want, problems[0].String())
+		if !strings.Contains(c.want, " is not one of ") { // a status is cut in the list of values
+			require.LessOrEqual(t, len(problems[0].String()), status.Limit, problems[0])
+		}
 		require.NotContains(t, problems[0].String(), "hunter2")
 	}
 }
@@ -161,12 +166,12 @@ func TestConflictingOptionsAreNamed(t *testing.T) {
 		{map[string]any{"vault-url": "https://vault", "extra-web-flags": "--vault-client-token-path=/t"}, nil},
 		{map[string]any{"vault-url": "https://vault", "vault-auth-backend": "cert"}, nil},
 		{map[string]any{"vault-path-prefix": "ci"}, nil}, // the relation brings the rest
-		{map[string]any{"ldap-host": "ldap"}, []string{"ldap-host: this way to log in is incomplete; set ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username as well, or reset ldap-host"}},
-		{map[string]any{"ldap-display-name": "ours", "ldap-bind-pw": "hunter2"}, []string{"ldap-display-name: this way to log in is incomplete; set ldap-host, ldap-bind-dn, ldap-user-search-base-dn, ldap-user-search-username as well, or reset ldap-display-name"}},
+		{map[string]any{"ldap-host": "ldap"}, []string{"ldap-host: incomplete; set ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username, or reset it"}},
+		{map[string]any{"ldap-display-name": "ours", "ldap-bind-pw": "hunter2"}, []string{"ldap-display-name: incomplete; set ldap-host, ldap-bind-dn, ldap-user-search-base-dn, ldap-user-search-username, or reset it"}},
 		{map[string]any{"ldap-display-name": "ours", "ldap-user-search-username": "mail"}, nil}, // the relation brings the rest
-		{map[string]any{"oauth-scope": "openid", "oauth-client-id": "ci"}, []string{"oauth-client-id: this way to log in is incomplete; set oauth-client-secret, oauth-auth-url, oauth-token-url, oauth-userinfo-url as well, or reset oauth-client-id"}},
-		{map[string]any{"oidc-issuer": "https://o"}, []string{"oidc-issuer: this way to log in is incomplete; set oidc-client-id, oidc-client-secret as well, or reset oidc-issuer"}},
-		{map[string]any{"oidc-skip-ssl-validation": true}, []string{"oidc-skip-ssl-validation: this way to log in is incomplete; set oidc-issuer, oidc-client-id, oidc-client-secret as well, or reset oidc-skip-ssl-validation"}},
+		{map[string]any{"oauth-scope": "openid", "oauth-client-id": "ci"}, []string{"oauth-client-id: incomplete; set oauth-client-secret, oauth-auth-url, oauth-token-url, oauth-userinfo-url, or reset it"}},
+		{map[string]any{"oidc-issuer": "https://o"}, []string{"oidc-issuer: incomplete; set oidc-client-id, oidc-client-secret, or reset it"}},
+		{map[string]any{"oidc-skip-ssl-validation": true}, []string{"oidc-skip-ssl-validation: incomplete; set oidc-issuer, oidc-client-id, oidc-client-secret, or reset it"}},
 		// One wrong value is one problem.
 		{map[string]any{"oidc-issuer": "o", "oidc-client-id": "ci", "oidc-client-secret": "s"}, []string{`oidc-issuer: "o" is not an http or https URL`}},
 	} {
@@ -185,8 +190,8 @@ func TestOptionsWithoutEffectAreNoted(t *testing.T) {
 	require.Equal(t, []string{"main-team-oidc-group has no effect without oidc-issuer, oidc-client-id, oidc-client-secret", "auto-upgrade has no effect while version names one"}, c.Notes)
 	require.Equal(t, "admins", c.Web.Env["CONCOURSE_MAIN_TEAM_OIDC_GROUP"])
 
-	const server = " has no effect without the relation ldap or ldap-host, ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn"
-	for raw, want := range map[string]string{"main-team-ldap-group": "main-team-ldap-group" + server + ", ldap-user-search-username",
+	const server = " has no effect without the relation ldap or ldap-host, ldap-bind-*, ldap-user-search-*"
+	for raw, want := range map[string]string{"main-team-ldap-group": "main-team-ldap-group" + server,
 		"ldap-user-search-username": "ldap-user-search-username" + server} {
 		c, problems := Parse(map[string]any{raw: "uid"}, nil)
 		require.Empty(t, problems)

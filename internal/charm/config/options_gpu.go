@@ -187,13 +187,11 @@ func proofPath(s string) error {
 	case strings.HasPrefix(s, "/opt/") || strings.HasPrefix(s, "/usr/"):
 		return nil
 	case below[1] != "srv" || len(below) < 4:
-		return fmt.Errorf("%q is not in the proof's container; want a file below /opt, /usr or a folder of "+
-			"/srv, such as /srv/tools/gpu-proof", s)
+		return fmt.Errorf("%q is not in the proof's container; want a file below /opt, /usr or a folder of /srv", s)
 	case folder[0] == '.':
 		return fmt.Errorf("%q is in a hidden folder of /srv; take another one", s)
 	case strings.HasSuffix(folder, "_rw") || strings.HasSuffix(folder, "_writable"):
-		return fmt.Errorf("tasks can write to /srv/%s, and would say what proves a GPU; put the program into a "+
-			"folder whose name ends otherwise", folder)
+		return fmt.Errorf("tasks can write to /srv/%s; put the program into another folder", folder)
 	}
 	return nil
 }

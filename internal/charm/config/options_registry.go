@@ -67,8 +67,7 @@ func (c *Config) registryDefaults() error {
 	}
 	for _, f := range c.Web.ExtraWebFlags {
 		if name, _, _ := strings.Cut(f, "="); name == "--base-resource-type-defaults" {
-			return errors.New("extra-web-flags has --base-resource-type-defaults, which wins; put the mirror " +
-				"into that file, or take the flag out")
+			return errors.New("extra-web-flags has --base-resource-type-defaults, which wins; put the mirror there")
 		}
 	}
 	data, err := yaml.Marshal(map[string]any{"registry-image": source})

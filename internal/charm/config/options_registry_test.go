@@ -37,5 +37,5 @@ func TestRegistryOptionsAreDefaultsOfRegistryImage(t *testing.T) {
 
 func TestMirrorWithTheFlagIsRefused(t *testing.T) {
 	_, problems := Parse(map[string]any{"registry-mirror": "mirror", "extra-web-flags": "--base-resource-type-defaults=/etc/defaults.yml"}, nil)
-	require.Equal(t, []Problem{{"registry-mirror", "extra-web-flags has --base-resource-type-defaults, which wins; put the mirror into that file, or take the flag out"}}, problems)
+	require.Equal(t, []Problem{{"registry-mirror", "extra-web-flags has --base-resource-type-defaults, which wins; put the mirror there"}}, problems)
 }

@@ -43,8 +43,7 @@ func authParam(s string) (string, error) {
 func templates(s string) (string, error) {
 	parts, err := list(s, func(part string) error {
 		if _, err := template.New("").Parse(part); err != nil || !strings.HasPrefix(part, "/") {
-			return fmt.Errorf("%q is not a template of a path such as /{{.Team}}/{{.Secret}}; want them with "+
-				"commas between them", part)
+			return fmt.Errorf("%q is not a template such as /{{.Team}}/{{.Secret}}; separate them with commas", part)
 		}
 		return word(part)
 	})

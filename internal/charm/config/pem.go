@@ -35,9 +35,7 @@ func pemText(where in, name string, check func(string) error) Option {
 func (o Option) paths(c *Config, s string) error {
 	paths, err := list(s, func(p string) error {
 		if !path.IsAbs(p) || !printable(p) {
-			return errors.New("the value is neither the path of a file on the unit such as " +
-				"/etc/ssl/certs/ca.pem nor PEM text; give a file's text with juju config <application> " +
-				"<option>=@<file>")
+			return errors.New("the value is no path on the unit and no PEM text; give a file's text with <option>=@<file>")
 		}
 		return nil
 	})

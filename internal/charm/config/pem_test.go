@@ -55,7 +55,7 @@ func TestD28InvalidPEMIsRefused(t *testing.T) {
 	cert, key := certificate(t)
 	_, other := certificate(t)
 	sealed := "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----\n"
-	const nothing = "the value is neither the path of a file on the unit such as /etc/ssl/certs/ca.pem nor PEM text; give a file's text with juju config <application> <option>=@<file>"
+	const nothing = "the value is no path on the unit and no PEM text; give a file's text with <option>=@<file>"
 	const damaged = " is damaged: want its lines as the file has them, from -----BEGIN to -----END"
 	for name, c := range map[string]struct{ ca, cert, key, want string }{
 		"no path":           {ca: "ca.pem", want: "vault-ca-cert: " + nothing},

@@ -34,8 +34,7 @@ var teamName = regexp.MustCompile(`^[\p{L}\d][\p{L}\d_.-]*$`)
 // number the lines and quote no key, because a pasted key may be private by mistake.
 func workerKeys(s string) (keys []WorkerKey, err error) {
 	if strings.Contains(s, "PRIVATE KEY") {
-		return nil, errors.New("the value has a private key, which stays on its worker; give the public one, of " +
-			"the file that ends in .pub, and make a new pair, as Juju has shown this one")
+		return nil, errors.New("the value has a private key, which Juju has shown; make a new pair and give the file .pub")
 	}
 	seen, number := map[string]int{}, 0
 	for line := range strings.Lines(s) {
@@ -60,8 +59,7 @@ func workerKeys(s string) (keys []WorkerKey, err error) {
 	return keys, nil
 }
 
-var errKeyLine = errors.New("is no public key; want [team=<team>] ssh-rsa AAAA... <comment>, as concourse " +
-	"generate-key -t ssh writes it")
+var errKeyLine = errors.New("is no public key; want [team=<team>] ssh-rsa AAAA... <comment>")
 
 func workerKey(line string) (k WorkerKey, err error) {
 	if team, rest, found := strings.Cut(line, " "); found && strings.HasPrefix(team, "team=") {
@@ -80,8 +78,7 @@ func workerKey(line string) (k WorkerKey, err error) {
 	case len(options) > 0:
 		return k, errors.New("has options before its key, which Concourse does not act on; take them out")
 	case key.Type() != ssh.KeyAlgoRSA:
-		return k, fmt.Errorf("has a key of type %s, and workers of Concourse have RSA keys; make one: concourse "+
-			"generate-key -t ssh -f worker_key", key.Type())
+		return k, fmt.Errorf("has a key of type %s; want RSA: concourse generate-key -t ssh -f key", key.Type())
 	}
 	if bits := rsaBits(key); bits < minKeyBits {
 		return k, fmt.Errorf("has a key of %d bits; want %d or more", bits, minKeyBits)

@@ -8,12 +8,12 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
@@ -115,13 +115,20 @@ const maxText = 300
 func Printable(text string) string { return sanitize.Line(text, maxText) }
 
 // CriticalCauses returns the critical GPUs for the unit's status.
-func CriticalCauses(ctx context.Context, h host.Host, url string) (causes []status.Cause) {
+func CriticalCauses(ctx context.Context, h host.Host, url, unit string) (causes []status.Cause) {
 	states, err := FromExporter(ctx, h, url)
 	if err != nil {
 		return nil // another cause reports a failed exporter
 	}
-	if seen := Critical(states); len(seen) > 0 {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: strings.Join(seen, "; ")})
+	for _, s := range states {
+		if s.State != health.Critical {
+			continue
+		}
+		c := status.Warn("GPU %d is critical: %s", s.Index, s.Reason)
+		for _, code := range s.Codes {
+			c = c.Run(wellknown.RunAction(unit, fmt.Sprintf("explain-error code=%d", code)))
+		}
+		causes = append(causes, c)
 	}
 	return causes
 }

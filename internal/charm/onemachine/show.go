@@ -11,11 +11,11 @@ import (
 	"text/tabwriter"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -45,7 +45,7 @@ func (m *Machine) Show(ctx context.Context) error {
 		return err
 	}
 	now := m.now(ctx, d)
-	fmt.Fprintf(m.Stdout, "%s: %s\n\n", now.Kind, strings.ReplaceAll(now.Message, "; ", "\n  "))
+	fmt.Fprintf(m.Stdout, "%s: %s\n\n", now.Kind, now.Message)
 	w := tabwriter.NewWriter(m.Stdout, 0, 0, 3, ' ', 0)
 	tags := envValue(env, "CONCOURSE_TAG")
 	if d.Want.Web.Up {

@@ -5,9 +5,9 @@ import (
 	"io/fs"
 	"strings"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/gpu"
 )
@@ -32,12 +32,11 @@ func (p *preflight) gpus() []Check {
 	g := worker.DecideGPUs(o)
 	checks := p.nodes(g, inv)
 	for _, c := range g.Causes {
-		text, remedy, _ := strings.Cut(c.Text, " — ")
+		remedy, make := strings.Join(c.Commands, ", "), failure
 		if c.Kind == status.Active {
-			checks = append(checks, warn("gpu", remedy, "%s", text))
-			continue
+			make = warn
 		}
-		checks = append(checks, failure("gpu", remedy, "%s", text))
+		checks = append(checks, make("gpu", remedy, "%s", c.Describe()))
 	}
 	if len(g.Chosen) > 0 {
 		checks = append(checks, ok("gpu", "%d x %s for tasks", len(g.Chosen), g.Vendor.Label()))

@@ -2,7 +2,6 @@ package role
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -14,9 +13,9 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/status"
 )
 
 const (
@@ -72,29 +71,27 @@ func ObserveTrust(r host.Root, related bool) (t Trust, err error) {
 
 // authorities returns the authorities of the relations, and warnings about them.
 func authorities(o Observed) (all []relation.Authority, causes []status.Cause) {
-	remark := func(format string, args ...any) {
-		causes = append(causes, status.Cause{Kind: status.Active,
-			Text: fmt.Sprintf("receive-ca-certs: "+format, args...)})
-	}
+	const endpoint = "receive-ca-certs"
+	app := juju.AppOf(o.Facts.Unit)
 	var given [][]relation.Authority
 	for _, l := range o.Facts.Authorities.Relations {
 		some, problems := relation.ParseAuthorities(l.Remote, l.Units)
 		for _, p := range problems {
-			remark("%s; have %s mend it, or run juju remove-relation %s:receive-ca-certs %s", p, l.App,
-				juju.AppOf(o.Facts.Unit), l.App)
+			causes = append(causes, WrongData(status.Active, app, endpoint, l.App, p))
 		}
 		if len(some)+len(problems) == 0 {
-			remark("%s has given no certificate yet; see juju status %s", l.App, l.App)
+			causes = append(causes, status.Warn(endpoint+": %s has given no certificate yet", l.App).
+				Run("juju status "+l.App))
 		}
 		given = append(given, some)
 	}
 	all, dropped := shareAuthorities(given)
 	for i, n := range dropped {
 		if n > 0 {
-			app := o.Facts.Authorities.Relations[i].App
-			remark("%d of %d authorities of %s are not trusted, as the limit is %d; have it give fewer, or run "+
-				"juju remove-relation %s:receive-ca-certs %s",
-				n, len(given[i]), app, relation.MaxAuthorities, juju.AppOf(o.Facts.Unit), app)
+			from := o.Facts.Authorities.Relations[i].App
+			causes = append(causes, status.Warn(endpoint+": %d of %d authorities of %s are not trusted", n, len(given[i]),
+				from).Explain("the limit is %d; have it give fewer, or remove the relation", relation.MaxAuthorities).
+				Run(removeRelation(app, endpoint, from)))
 		}
 	}
 	return all, causes
@@ -184,4 +181,15 @@ func (d *Desired) TrustInputs() (inputs [][]byte) {
 		inputs = append(inputs, []byte(a.Fingerprint))
 	}
 	return inputs
+}
+
+// WrongData returns the cause for data of a related application that cannot be used.
+func WrongData(kind status.Kind, app, endpoint, from string, problem any) status.Cause {
+	return status.Warn("%s: %s", endpoint, problem).As(kind).
+		Explain("%s must correct it, or remove the relation; until then its data is not used", from).
+		Run(removeRelation(app, endpoint, from))
+}
+
+func removeRelation(app, endpoint, from string) string {
+	return "juju remove-relation " + app + ":" + endpoint + " " + from
 }

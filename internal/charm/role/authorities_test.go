@@ -21,9 +21,9 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -216,8 +216,9 @@ func TestStatusNamesTheRelationWithTooManyAuthorities(t *testing.T) {
 		{App: "site", Remote: bag(madeAuthority(t, key))}, {App: "vault", Remote: bag(many...)},
 	}}}})
 	require.Len(t, all, relation.MaxAuthorities)
-	require.Equal(t, []status.Cause{{Kind: status.Active,
-		Text: "receive-ca-certs: 4 of 203 authorities of vault are not trusted, as the limit is 200; have it give fewer, or run juju remove-relation web:receive-ca-certs vault"}}, causes)
+	require.Equal(t, []status.Cause{status.Warn("receive-ca-certs: 4 of 203 authorities of vault are not trusted").
+		Explain("the limit is 200; have it give fewer, or remove the relation").
+		Run("juju remove-relation web:receive-ca-certs vault")}, causes)
 }
 
 func TestAuthoritiesOfAllRelationsAreTrustedAndInvalidOnesNamed(t *testing.T) {
@@ -227,8 +228,8 @@ func TestAuthoritiesOfAllRelationsAreTrustedAndInvalidOnesNamed(t *testing.T) {
 	all, causes := authorities(o)
 	require.Empty(t, all)
 	require.Equal(t, []status.Cause{
-		{Kind: status.Active, Text: "receive-ca-certs: ca has given no certificate yet; see juju status ca"},
-		{Kind: status.Active, Text: "receive-ca-certs: certificates: want a JSON list of certificates in PEM form; have vault mend it, or run juju remove-relation web:receive-ca-certs vault"},
+		status.Warn("receive-ca-certs: ca has given no certificate yet").Run("juju status ca"),
+		WrongData(status.Active, "web", "receive-ca-certs", "vault", "certificates: want a JSON list of certificates in PEM form"),
 	}, causes)
 	all, causes = authorities(Observed{})
 	require.Empty(t, all)

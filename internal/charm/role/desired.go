@@ -7,10 +7,10 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
@@ -63,8 +63,9 @@ func (d *Desired) TakeOver(o Observed) {
 	d.Resources = append(d.Resources, o.Predecessor...)
 }
 
-// Remediable marks errors that only the operator can fix. Remedy returns the fix.
-type Remediable interface{ Remedy() string }
+// Remediable marks errors that only the operator can fix. Remedy returns the cause with the
+// fix.
+type Remediable interface{ Remedy() status.Cause }
 
 // Refusals returns the reasons why the Python charm's service cannot be taken over now. They
 // are found before the first step. While there is a reason, nothing changes and the service
@@ -75,7 +76,7 @@ func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause)
 	for _, err := range o.Refused {
 		var r Remediable
 		if errors.As(err, &r) {
-			causes = append(causes, status.Cause{Kind: status.Blocked, Text: r.Remedy()})
+			causes = append(causes, r.Remedy())
 		}
 	}
 	unit, what := concourse.Unit, "worker"
@@ -87,8 +88,7 @@ func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause)
 		causes = append(causes, why...)
 	}
 	if running && len(causes) > 0 {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "the Python charm's " + what +
-			" runs on until then"})
+		causes = append(causes, status.Wait("the Python charm's %s runs on until then", what))
 	}
 	return causes
 }
@@ -100,12 +100,7 @@ func (o Observed) Shared() bool { return o.Config.SharedStorage != config.Storag
 // about to replace the current one. If the storage cannot be used, the run ends there, and
 // the status shows the reason.
 func DesireRelease(d *Desired, o Observed, before plan.Resource) {
-	for _, text := range o.Remarks {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
-	}
-	for _, text := range o.Config.Notes {
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
-	}
+	d.Causes = slices.Concat(d.Causes, o.Remarks, status.Warnings(o.Config.Notes))
 	if o.Storage != nil {
 		d.Resources = append(d.Resources, StepOf("use the shared storage", "shared-storage="+string(o.Config.SharedStorage),
 			func(context.Context, host.Host) error { return o.Storage }))

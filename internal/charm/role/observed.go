@@ -8,6 +8,7 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
@@ -38,7 +39,7 @@ type Observed struct {
 	// shared storage is not used.
 	Storage error
 	// Remarks are about the release, for example that a version failed to start here.
-	Remarks  []string
+	Remarks  []status.Cause
 	WorkerID string // id in the work folder, or a new one
 	KeptName string // name of a worker that the Python charm registered, or ""
 	// TakesOver reports that the Python charm set up this unit's service. Refused has its

@@ -1,13 +1,12 @@
 package role
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -19,23 +18,22 @@ func Tracing(o Observed, env []byte, flags []string, service string) (t concours
 	if l == nil {
 		return t, nil
 	}
-	remark := func(format string, args ...any) (concourse.Tracing, []status.Cause) {
-		return t, []status.Cause{{Kind: status.Active, Text: fmt.Sprintf("tracing: "+format, args...)}}
-	}
+	warn := func(c status.Cause) (concourse.Tracing, []status.Cause) { return t, []status.Cause{c} }
 	receiver, ok, problem := relation.ParseTracing(l.Remote)
 	flag := slices.IndexFunc(flags, tracingFlag)
 	switch own := concourse.OwnTracing(env); {
 	case flag >= 0:
 		name, _, _ := strings.Cut(flags[flag], "=")
-		return remark("extra-web-flags has %s, which wins; take it out to send traces to %s", name, l.App)
+		return warn(status.Warn("tracing: extra-web-flags has %s, which wins", name).
+			Explain("take it out to send traces to %s", l.App))
 	case own != "":
-		return remark("the file of the environment has %s of your own, which wins; take it out to send traces to %s",
-			own, l.App)
+		return warn(status.Warn("tracing: your %s wins", own).
+			Explain("take it out of the file of the environment to send traces to %s", l.App))
 	case problem != nil:
-		return remark("%s; no traces are sent until %s mends it, or you run juju remove-relation %s:tracing %s",
-			problem, l.App, juju.AppOf(o.Facts.Unit), l.App)
+		return warn(WrongData(status.Active, juju.AppOf(o.Facts.Unit), "tracing", l.App, problem))
 	case !ok:
-		return remark("%s offers no otlp_grpc yet, so no traces are sent; see juju status %s", l.App, l.App)
+		return warn(status.Warn("tracing: %s offers no otlp_grpc yet, and no traces are sent", l.App).
+			Run("juju status " + l.App))
 	}
 	return concourse.Tracing{Address: receiver.Address, TLS: receiver.TLS, Service: service,
 		Model: o.Facts.Model, ModelUUID: o.Facts.ModelUUID, Unit: o.Facts.Unit}, nil

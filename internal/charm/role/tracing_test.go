@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -18,13 +18,13 @@ func TestTracesUseTheRelationUnlessTheOperatorSetsAReceiver(t *testing.T) {
 		remark         string
 	}{
 		"as offered": {receivers: offer, flags: []string{"--tracing-service-name=ci", "--enable-across-step"}},
-		"not yet":    {receivers: "[]", remark: "tempo offers no otlp_grpc yet, so no traces are sent; see juju status tempo"},
+		"not yet":    {receivers: "[]", remark: "tempo offers no otlp_grpc yet, and no traces are sent — run: juju status tempo"},
 		"no URL": {receivers: `[{"protocol": {"name": "otlp_grpc"}, "url": "http://u:hunter2@tempo"}]`,
-			remark: "receivers: the url of otlp_grpc is not host:port without scheme, user and path; no traces are sent until tempo mends it, or you run juju remove-relation web:tracing tempo"},
+			remark: "receivers: the url of otlp_grpc is not host:port without scheme, user and path: tempo must correct it, or remove the relation; until then its data is not used — run: juju remove-relation web:tracing tempo"},
 		"a flag": {receivers: offer, flags: []string{"--enable-across-step", "--tracing-jaeger-endpoint=http://j"},
-			remark: "extra-web-flags has --tracing-jaeger-endpoint, which wins; take it out to send traces to tempo"},
+			remark: "extra-web-flags has --tracing-jaeger-endpoint, which wins: take it out to send traces to tempo"},
 		"a variable": {receivers: "{", env: "CONCOURSE_TRACING_OTLP_ADDRESS=mine:4317\n",
-			remark: "the file of the environment has CONCOURSE_TRACING_OTLP_ADDRESS of your own, which wins; take it out to send traces to tempo"},
+			remark: "your CONCOURSE_TRACING_OTLP_ADDRESS wins: take it out of the file of the environment to send traces to tempo"},
 	} {
 		o := Observed{Facts: model.Facts{Unit: "web/1", Model: "ci", ModelUUID: "f47ac10b",
 			Watchers: model.Watchers{Tracing: &model.Relation{App: "tempo", Remote: map[string]string{"receivers": c.receivers}}}}}
@@ -35,7 +35,9 @@ func TestTracesUseTheRelationUnlessTheOperatorSetsAReceiver(t *testing.T) {
 			continue
 		}
 		require.Zero(t, got, name)
-		require.Equal(t, []status.Cause{{Kind: status.Active, Text: "tracing: " + c.remark}}, causes, name)
+		require.Len(t, causes, 1, name)
+		require.Equal(t, status.Active, causes[0].Kind, name)
+		require.Equal(t, "tracing: "+c.remark, causes[0].String(), name)
 	}
 	got, causes := Tracing(Observed{}, nil, nil, "concourse-web")
 	require.Zero(t, got)

@@ -1,14 +1,13 @@
 package web
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 )
 
@@ -124,12 +123,10 @@ func missingArchs(w *model.Web, required []string) (causes []status.Cause) {
 	}
 	c := CoverageOf(w.SortedWorkers(), required)
 	if len(c.Missing) > 0 {
-		causes = append(causes, status.Cause{Kind: status.Active,
-			Text: fmt.Sprintf("no worker has %s (required-archs)", strings.Join(c.Missing, ", "))})
+		causes = append(causes, status.Warn("required-archs: no worker has %s", strings.Join(c.Missing, ", ")))
 	}
 	if len(c.Withheld) > 0 {
-		causes = append(causes, status.Cause{Kind: status.Active,
-			Text: fmt.Sprintf("all GPUs of %s are withheld (required-archs)", strings.Join(c.Withheld, ", "))})
+		causes = append(causes, status.Warn("required-archs: all GPUs of %s are withheld", strings.Join(c.Withheld, ", ")))
 	}
 	return causes
 }

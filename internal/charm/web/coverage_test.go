@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 	"concourse-ci-machine/internal/testutil/roletest"
@@ -15,7 +15,7 @@ import (
 
 func TestStatusNamesRequiredArchitecturesThatNoWorkerHas(t *testing.T) {
 	o := withWorkers(observedWeb(t, map[string]any{"required-archs": "gfx950,gfx942,gfx1201"}), roletest.GPUWorker("gpu/0", 8))
-	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "no worker has gfx950, gfx1201 (required-archs)"}}, Desire(o, nil).Causes)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "required-archs: no worker has gfx950, gfx1201"}}, Desire(o, nil).Causes)
 	one := roletest.GPUWorker("gpu/0", 8)
 	one.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 4}, {Arch: "gfx1201", GPUs: 4}}
 	require.Empty(t, Desire(withWorkers(o, one, roletest.GPUWorker("gpu/1", 8, roletest.Limited)), nil).Causes)
@@ -25,7 +25,7 @@ func TestStatusNamesRequiredArchitecturesInQuarantine(t *testing.T) {
 	o := observedWeb(t, map[string]any{"required-archs": "gfx942"})
 	all := []int{0, 1}
 	sick, well := roletest.Reporting(roletest.GPUWorker("gpu/0", 2), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2)
-	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "all GPUs of gfx942 are withheld (required-archs)"}}, Desire(withWorkers(o, sick), nil).Causes)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "required-archs: all GPUs of gfx942 are withheld"}}, Desire(withWorkers(o, sick), nil).Causes)
 	require.Empty(t, Desire(withWorkers(o, sick, well), nil).Causes)
 	require.Empty(t, Desire(withWorkers(o, roletest.Reporting(well, hosttest.Now, all[:1], nil)), nil).Causes)
 }

@@ -11,11 +11,11 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/postgres"
 )
@@ -67,16 +67,16 @@ func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []sta
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	l := o.Facts.Web.Certificates
 	if l == nil {
-		return cert, false, []status.Cause{{Kind: status.Blocked,
-			Text: "tls-enabled: a certificate is missing; run juju integrate " + app +
-				":certificates <certificates application>, or set tls-enabled=false"}}
+		return cert, false, []status.Cause{status.Block("tls-enabled: a certificate is missing").
+			Explain("without a certificate set tls-enabled=false").
+			Run("juju integrate " + app + ":certificates <certificates application>")}
 	}
 	cert, ok, problems := relation.ParseCertificates(l.Remote, o.Certify.Request)
 	for _, p := range problems {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "certificates: " + p})
+		causes = append(causes, status.Wait("certificates: %s", p))
 	}
 	if !ok {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for the certificate of " + l.App})
+		causes = append(causes, status.Wait("Waiting for the certificate of %s", l.App))
 	}
 	return cert, ok, causes
 }
@@ -95,11 +95,11 @@ func webFiles(o Observed, paths concourse.WebPaths, db relation.Database) (files
 		own(paths.VaultCA(), v.CA, 0o644)
 	}
 	for _, p := range problems {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "vault-kv: " + p})
+		causes = append(causes, status.Wait("vault-kv: %s", p))
 	}
 	if o.Facts.Web.Vault != nil && !ok && len(problems) == 0 {
-		causes = append(causes, status.Cause{Kind: status.Active,
-			Text: "vault-kv: no credentials for this unit yet; run the action of Vault's charm that authorizes it"})
+		causes = append(causes, status.Warn("vault-kv: no credentials for this unit yet").
+			Explain("run the action of Vault's charm that authorizes it"))
 	}
 	for _, key := range optionFiles(o) {
 		own(optionFile(paths, key), o.Config.Web.Files[key], 0o600)

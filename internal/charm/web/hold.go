@@ -13,9 +13,9 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
@@ -148,15 +148,16 @@ func desireHold(d *Desired, o Observed) {
 	why := "the workers run its release"
 	if len(behind) > 0 {
 		slices.Sort(behind)
-		text := fmt.Sprintf("workers that do not run %s yet get no work from it: %s", o.Installed, firstOf(behind))
+		c := status.Warn("workers that do not run %s yet get no work: %d", o.Installed, len(behind)).
+			Explain("%s", strings.Join(behind, ", "))
 		if o.Now.Before(o.HeldUntil) {
-			text += "; builds are held until they follow, at the latest until " + o.HeldUntil.UTC().Format("15:04 UTC")
-			d.Causes = append(d.Causes, status.Cause{Kind: status.Waiting, Text: text})
+			d.Causes = append(d.Causes, status.Wait("builds are held until %s for workers that do not run %s: %d",
+				o.HeldUntil.UTC().Format("15:04 UTC"), o.Installed, len(behind)).Explain("%s", c.Detail))
 			d.Resources = append(d.Resources, holdFile(o.HeldUntil))
 			return
 		}
 		why = "the workers had their time to follow"
-		d.Causes = append(d.Causes, status.Cause{Kind: status.Active, Text: text})
+		d.Causes = append(d.Causes, c)
 	}
 	d.Resources = append(d.Resources, role.Tolerated("let builds start again", why,
 		func(ctx context.Context, h host.Host) error { return resumeWithPeers(ctx, h, o) }))
@@ -172,15 +173,6 @@ func resumeWithPeers(ctx context.Context, h host.Host, o Observed) error {
 		}
 	}
 	return ResumeBuilds(ctx, h, apiOf(o), localURL(o))
-}
-
-// firstOf returns the first units of a list as text, and the number of the others.
-func firstOf(units []string) string {
-	const most = 5
-	if len(units) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(units[:most], ", "), len(units)-most)
-	}
-	return strings.Join(units, ", ")
 }
 
 // apiOf returns the API of this unit's own web.

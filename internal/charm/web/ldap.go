@@ -1,11 +1,10 @@
 package web
 
 import (
-	"fmt"
-
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -14,31 +13,22 @@ import (
 func ldapOf(o Observed) (concourse.LDAP, []status.Cause) {
 	l := o.Facts.Web.LDAP
 	if l == nil {
-		var causes []status.Cause
-		for _, text := range o.Config.Web.LDAPNotes {
-			causes = append(causes, status.Cause{Kind: status.Active, Text: text})
-		}
-		return concourse.LDAP{}, causes
+		return concourse.LDAP{}, status.Warnings(o.Config.Web.LDAPNotes)
 	}
 	server, ok, problems := relation.ParseLDAP(l.Remote, l.Secrets)
-	cause := func(kind status.Kind, format string, args ...any) []status.Cause {
-		return []status.Cause{{Kind: kind, Text: fmt.Sprintf("ldap: "+format, args...)}}
-	}
 	var causes []status.Cause
 	for _, p := range problems {
-		causes = append(causes, cause(status.Waiting,
-			"%s; %s has to mend it, or run juju remove-relation %s:ldap %s", p, l.App,
-			juju.AppOf(o.Facts.Unit), l.App)...)
+		causes = append(causes, role.WrongData(status.Waiting, juju.AppOf(o.Facts.Unit), "ldap", l.App, p))
 	}
 	switch {
 	case len(problems) > 0:
 		return concourse.LDAP{}, causes
 	case !ok:
-		return concourse.LDAP{}, cause(status.Waiting,
-			"%s has no account for this application yet; see juju status %s", l.App, l.App)
+		return concourse.LDAP{}, []status.Cause{status.Wait("ldap: %s has no account for this application yet", l.App).
+			Run("juju status " + l.App)}
 	case server.Clear:
-		causes = cause(status.Active,
-			"%s offers neither LDAPS nor StartTLS, so passwords are sent in clear; switch one on there", l.App)
+		causes = []status.Cause{status.Warn("ldap: %s has no TLS, and passwords are sent in clear", l.App).
+			Explain("it offers neither LDAPS nor StartTLS; switch one on there")}
 	}
 	return concourse.LDAP(server), causes
 }

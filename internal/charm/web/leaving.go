@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -12,10 +11,11 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/predecessor"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -97,17 +97,15 @@ func reloadKeys(state resource.UnitState, files []resource.File) resource.Trigge
 }
 
 // drainingCauses warns about the workers that left and still have their key.
-func drainingCauses(o Observed) []status.Cause {
-	var texts []string
+func drainingCauses(o Observed) (causes []status.Cause) {
 	for _, l := range o.draining() {
-		end := ""
+		c := status.Warn("%s has left and drains until %s", l.Unit, l.Until.UTC().Format("2006-01-02 15:04 UTC"))
 		if l.Name != "" {
-			end = "; to end it now, run prune-worker worker=" + l.Name
+			c = c.Fix("to end it now, run: " + wellknown.RunAction(o.Facts.Unit, "prune-worker worker="+l.Name))
 		}
-		texts = append(texts, fmt.Sprintf("%s has left and drains until %s%s", l.Unit,
-			l.Until.UTC().Format("2006-01-02 15:04 UTC"), end))
+		causes = append(causes, c)
 	}
-	return firstWarnings(texts, "%d more workers drain")
+	return causes
 }
 
 // Ending returns the changes of a web with invalid options. Workers that left lose their

@@ -1,15 +1,14 @@
 package web
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -41,28 +40,27 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		}
 	}
 	strategy, fixed, own := strategies(o)
-	remark := func(format string, args ...any) (int, []status.Cause) {
-		return 0, []status.Cause{{Kind: status.Active, Text: fmt.Sprintf(format, args...)}}
+	unlimited := func(why string, args ...any) (int, []status.Cause) {
+		return 0, []status.Cause{status.Warn("tasks are not limited to the GPUs").Explain(why, args...)}
 	}
 	switch {
 	case !needed && !limited || !o.Config.Web.LimitGPUTasks || own:
 		return 0, nil
 	case needed && len(gpus) > 1:
 		slices.Sort(gpus)
-		return remark("tasks are not limited to the GPUs: workers have %s of them, and the web has one limit "+
-			"for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off", numbers(gpus))
+		return unlimited("workers have %s of them, and the web has one limit for all; set "+
+			"--max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off", numbers(gpus))
 	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
-		return remark("tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy "+
-			"without %s; add that, or set limit-gpu-tasks=off", concourse.LimitStrategy)
+		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or set "+
+			"limit-gpu-tasks=off", concourse.LimitStrategy)
 	case !concourse.Limitable(strategy):
-		return remark("tasks are not limited to the GPUs: container-placement-strategy=%s goes with no other; "+
-			"set another, or limit-gpu-tasks=off", strategy)
+		return unlimited("container-placement-strategy=%s goes with no other; set another, or limit-gpu-tasks=off",
+			strategy)
 	case !needed:
 		return concourse.HighLimit, nil
 	case others:
-		causes = append(causes, status.Cause{Kind: status.Active,
-			Text: fmt.Sprintf("no worker gets more than %d tasks at once, as GPU workers have %d GPUs and the "+
-				"web has one limit for all (limit-gpu-tasks)", gpus[0], gpus[0])})
+		causes = append(causes, status.Warn("no worker gets more than %d tasks at once (limit-gpu-tasks)", gpus[0]).
+			Explain("GPU workers have %d GPUs, and the web has one limit for all", gpus[0]))
 	}
 	return gpus[0], causes
 }

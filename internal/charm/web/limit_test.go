@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 	"concourse-ci-machine/internal/testutil/roletest"
@@ -45,7 +45,7 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 		"one can't, and less":  {nil, []model.Worker{roletest.GPUWorker("a/0", 8, roletest.Limited), roletest.GPUWorker("a/1", 4, roletest.Exclusive)}, "4", usual, ""},
 		"others have more":     {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), roletest.GPUWorker("b/0", 8)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off"},
 		"many numbers":         {nil, []model.Worker{roletest.GPUWorker("a/0", 1, roletest.Exclusive), roletest.GPUWorker("a/1", 2, roletest.Exclusive), roletest.GPUWorker("a/2", 3, roletest.Exclusive), roletest.GPUWorker("a/3", 4, roletest.Exclusive), roletest.GPUWorker("a/4", 5, roletest.Exclusive)}, "", "volume-locality", "workers have 1, 2, 3, 4, ... of them"},
-		"workers without GPUs": {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "2", usual, "no worker gets more than 2 tasks at once, as GPU workers have 2 GPUs and the web has one limit for all (limit-gpu-tasks)"},
+		"workers without GPUs": {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "2", usual, "no worker gets more than 2 tasks at once (limit-gpu-tasks): GPU workers have 2 GPUs, and the web has one limit for all"},
 		"off":                  {map[string]any{"limit-gpu-tasks": "off"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "", "volume-locality", ""},
 		"a strategy of one's own": {map[string]any{"container-placement-strategy": "fewest-build-containers"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
 			"2", "limit-active-tasks,fewest-build-containers", ""},
@@ -72,7 +72,7 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 			}
 			require.Len(t, d.Causes, 1)
 			require.Equal(t, status.Active, d.Causes[0].Kind)
-			require.Contains(t, d.Causes[0].Text, c.remark)
+			require.Contains(t, d.Causes[0].String(), c.remark)
 			o.Facts.Web.Database = nil
 			if c.limit != "" {
 				o.Noted, o.WebEnv = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}, []byte("CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER="+c.limit+"\n")

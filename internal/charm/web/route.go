@@ -1,14 +1,14 @@
 package web
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/charm/role"
 )
 
 // route returns the request to a reverse proxy. With mode=auto or all only the leader is a web.
@@ -49,21 +49,19 @@ func routeCauses(o Observed) []status.Cause {
 	urls, problem := routeURLs(o)
 	external := o.Config.Web.ExternalURL
 	leadsThere := func(url string) bool { return hostOf(url) == hostOf(external) }
-	remark := func(format string, args ...any) []status.Cause {
-		return []status.Cause{{Kind: status.Active, Text: "haproxy-route: " + fmt.Sprintf(format, args...)}}
-	}
+	const endpoint = "haproxy-route"
 	switch {
 	case problem != nil:
-		return remark("%s; no URL of it is used until %s mends it, or you run juju remove-relation %s:haproxy-route %s",
-			problem, l.App, juju.AppOf(o.Facts.Unit), l.App)
+		return []status.Cause{role.WrongData(status.Active, juju.AppOf(o.Facts.Unit), endpoint, l.App, problem)}
 	case len(urls) == 0 && relation.RouteName(external) == "":
-		return remark("%s has no name for the web; set external-url to one with a domain, such as "+
-			"https://ci.example.com", l.App)
+		return []status.Cause{status.Warn(endpoint+": %s has no name for the web", l.App).
+			Explain("set external-url to one with a domain, such as https://ci.example.com")}
 	case len(urls) == 0:
-		return remark("%s has no URL for the web yet; see juju status %s", l.App, l.App)
+		return []status.Cause{status.Warn(endpoint+": %s has no URL for the web yet", l.App).Run("juju status " + l.App)}
 	case external != "" && !slices.ContainsFunc(urls, leadsThere):
-		return remark("%s has the web at %s, and external-url is %s; set external-url to that one, or to nothing",
-			l.App, urls[0], external)
+		return []status.Cause{status.Warn(endpoint+": %s has another URL than external-url", l.App).
+			Explain("it has the web at %s, and external-url is %s; set external-url to the first one, or to nothing",
+				urls[0], external)}
 	}
 	return nil
 }

@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/status"
 )
 
 // behind is a web that is related to a proxy, which answered with these endpoints.
@@ -29,25 +29,27 @@ func TestURLOfTheWebIsTheProxys(t *testing.T) {
 		"without TLS, too":      {"http://proxy.example.com", proxied, "http://proxy.example.com", ""},
 		"the scheme's own port": {"https://Proxy.example.com:443", proxied, "https://Proxy.example.com:443", ""},
 		"another name": {"https://ci.example.com", proxied, "https://ci.example.com",
-			"haproxy has the web at https://proxy.example.com, and external-url is https://ci.example.com; set external-url to that one, or to nothing"},
+			"haproxy has another URL than external-url: it has the web at https://proxy.example.com, and external-url is https://ci.example.com; set external-url to the first one, or to nothing"},
 		"the web's own port": {"https://proxy.example.com:8443", proxied, "https://proxy.example.com:8443",
-			"haproxy has the web at https://proxy.example.com, and external-url is https://proxy.example.com:8443; set external-url to that one, or to nothing"},
-		"no answer yet":         {"https://ci.example.com", "", "https://ci.example.com", "haproxy has no URL for the web yet; see juju status haproxy"},
-		"refused":               {"https://ci.example.com", "[]", "https://ci.example.com", "haproxy has no URL for the web yet; see juju status haproxy"},
-		"a name is missing":     {"", "[]", "http://10.0.0.2:8080", "haproxy has no name for the web; set external-url to one with a domain, such as https://ci.example.com"},
-		"an address is no name": {"http://10.0.0.2:8080", "[]", "http://10.0.0.2:8080", "haproxy has no name for the web; set external-url to one with a domain, such as https://ci.example.com"},
-		"what is no URL": {"", `["https://a/b"]`, "http://10.0.0.2:8080", "endpoints: it has a path, and the web needs a name of its own; " +
-			"no URL of it is used until haproxy mends it, or you run juju remove-relation concourse-ci-machine:haproxy-route haproxy"},
+			"haproxy has another URL than external-url: it has the web at https://proxy.example.com, and external-url is https://proxy.example.com:8443; set external-url to the first one, or to nothing"},
+		"no answer yet":         {"https://ci.example.com", "", "https://ci.example.com", "haproxy has no URL for the web yet — run: juju status haproxy"},
+		"refused":               {"https://ci.example.com", "[]", "https://ci.example.com", "haproxy has no URL for the web yet — run: juju status haproxy"},
+		"a name is missing":     {"", "[]", "http://10.0.0.2:8080", "haproxy has no name for the web: set external-url to one with a domain, such as https://ci.example.com"},
+		"an address is no name": {"http://10.0.0.2:8080", "[]", "http://10.0.0.2:8080", "haproxy has no name for the web: set external-url to one with a domain, such as https://ci.example.com"},
+		"what is no URL": {"", `["https://a/b"]`, "http://10.0.0.2:8080", "endpoints: it has a path, and the web needs a name of its own: " +
+			"haproxy must correct it, or remove the relation; until then its data is not used — run: juju remove-relation concourse-ci-machine:haproxy-route haproxy"},
 	} {
 		d := Desire(behind(t, c.endpoints, map[string]any{"external-url": c.external}), nil)
 		require.True(t, d.Up, name)
 		require.Equal(t, c.url, d.URL, name)
 		require.Equal(t, c.url, webEnv(t, d)["CONCOURSE_EXTERNAL_URL"], name)
-		var want []status.Cause
-		if c.remark != "" {
-			want = []status.Cause{{Kind: status.Active, Text: "haproxy-route: " + c.remark}}
+		if c.remark == "" {
+			require.Empty(t, d.Causes, name)
+			continue
 		}
-		require.Equal(t, want, d.Causes, name)
+		require.Len(t, d.Causes, 1, name)
+		require.Equal(t, status.Active, d.Causes[0].Kind, name)
+		require.Equal(t, "haproxy-route: "+c.remark, d.Causes[0].String(), name)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/testutil/roletest"
 )
@@ -22,7 +22,7 @@ func TestInvalidSecretNamesTheKeyToRotate(t *testing.T) {
 		require.Len(t, d.Causes, 1)
 		require.Equal(t, status.Blocked, d.Causes[0].Kind)
 		require.Contains(t, d.Causes[0].Text, "cannot use the secret of the web: "+part+": ")
-		require.Contains(t, d.Causes[0].Text, "; run juju run concourse-ci-machine/leader rotate-keys keys="+which)
+		require.Equal(t, []string{"run: juju run concourse-ci-machine/leader rotate-keys keys=" + which}, d.Causes[0].Commands)
 		require.Equal(t, []string{part}, Rotated[which])
 	}
 }

@@ -17,11 +17,11 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/postgres"
 	"concourse-ci-machine/internal/concourse/release"
@@ -74,8 +74,7 @@ func desireWeb(d *Desired, o Observed) error {
 		d.Secret = secretContent(o)
 	}
 	if w.Address == "" {
-		causes = append(causes, status.Cause{Kind: status.Waiting,
-			Text: "Waiting for this unit's address: Juju knows none yet"})
+		causes = append(causes, status.Wait("Waiting for this unit's address: Juju knows none yet"))
 	}
 	files, fileCauses := webFiles(o, paths, db)
 	_, traced := tracing(o)
@@ -187,28 +186,26 @@ func (databaseError) Temporary() bool { return true }
 func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {
 	l := o.Facts.Web.Database
 	if l == nil && o.Facts.Removed {
-		return db, false, []status.Cause{{Kind: status.Waiting,
-			Text: "the unit is being removed, and its database is not related any more"}}
+		return db, false, []status.Cause{status.Wait("the unit is being removed, and its database is not related any more")}
 	}
 	if l == nil {
 		app, _, _ := strings.Cut(o.Facts.Unit, "/")
-		return db, false, []status.Cause{{Kind: status.Blocked,
-			Text: fmt.Sprintf("PostgreSQL database required: run juju integrate %s:postgresql <postgresql "+
-				"application>:database", app)}}
+		return db, false, []status.Cause{status.Block("PostgreSQL database required").
+			Run("juju integrate " + app + ":postgresql <postgresql application>:database")}
 	}
 	db, ready, problems := relation.ParseDatabase(l.Remote, l.Units, l.Secrets)
 	for _, p := range problems {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "postgresql: " + p})
+		causes = append(causes, status.Wait("postgresql: %s", p))
 	}
 	if !ready {
-		causes = append(causes, status.Cause{Kind: status.Waiting, Text: "Waiting for PostgreSQL database..."})
+		causes = append(causes, status.Wait("Waiting for PostgreSQL database..."))
 	}
 	return db, ready, causes
 }
 
 func secretCause(o Observed, err error) status.Cause {
 	if len(o.Facts.Web.Secret) == 0 {
-		return status.Cause{Kind: status.Waiting, Text: "Waiting for the leader to share the web's keys"}
+		return status.Wait("Waiting for the leader to share the web's keys")
 	}
 	var bad *concourse.SecretError
 	which := "all"
@@ -216,8 +213,7 @@ func secretCause(o Observed, err error) status.Cause {
 		which = rotatedBy(bad.Key)
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
-	return status.Cause{Kind: status.Blocked,
-		Text: fmt.Sprintf("%s; run juju run %s/leader rotate-keys keys=%s", err, app, which)}
+	return status.Block("%s", err).Run(fmt.Sprintf("juju run %s/leader rotate-keys keys=%s", app, which))
 }
 
 // webURL returns the web's URL for users.

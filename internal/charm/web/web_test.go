@@ -9,11 +9,11 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -102,7 +102,7 @@ func TestD5WebWithoutADatabaseIsDownAndHasNoCredentials(t *testing.T) {
 		link *model.Relation
 		want status.Cause
 	}{
-		"no relation":        {nil, status.Cause{Kind: status.Blocked, Text: "PostgreSQL database required: run juju integrate concourse-ci-machine:postgresql <postgresql application>:database"}},
+		"no relation":        {nil, status.Block("PostgreSQL database required").Run("juju integrate concourse-ci-machine:postgresql <postgresql application>:database")},
 		"no credentials yet": {&model.Relation{ID: "postgresql:4"}, status.Cause{Kind: status.Waiting, Text: "Waiting for PostgreSQL database..."}},
 	} {
 		o := up

@@ -1,14 +1,12 @@
 package web
 
 import (
-	"fmt"
-
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 )
 
@@ -65,37 +63,20 @@ func unknownKeys(file string, others []string) []status.Cause {
 	if len(others) == 0 {
 		return nil
 	}
-	return []status.Cause{{Kind: status.Active,
-		Text: fmt.Sprintf("%s has keys of no related worker (%d), which may register: move them to the option "+
-			"extra-worker-keys, or take their lines out to end that", file, len(others))}}
+	return []status.Cause{status.Warn("workers with %d unknown keys may register", len(others)).
+		Explain("the keys are in %s: move them to the option extra-worker-keys, or remove their lines", file)}
 }
-
-// MaxRefused is the number of workers that a status names.
-const MaxRefused = 3
 
 // refusedWorkers warns about workers with a refused key, or with invalid data about GPUs.
-func refusedWorkers(w *model.Web) []status.Cause {
-	var keys, gpus []string
+func refusedWorkers(w *model.Web) (causes []status.Cause) {
+	var gpus []status.Cause
 	for _, k := range w.SortedWorkers() {
 		if k.Problem != "" {
-			keys = append(keys, k.Unit+" can't register: "+k.Problem)
+			causes = append(causes, status.Warn("%s can't register: %s", k.Unit, k.Problem))
 		}
 		if k.GPUsProblem != "" {
-			gpus = append(gpus, k.Unit+" publishes wrong data on its GPUs: "+k.GPUsProblem)
+			gpus = append(gpus, status.Warn("%s publishes wrong data on its GPUs: %s", k.Unit, k.GPUsProblem))
 		}
 	}
-	return append(firstWarnings(keys, "%d more workers can't register either"),
-		firstWarnings(gpus, "%d more workers publish wrong data on their GPUs")...)
-}
-
-// firstWarnings returns the first MaxRefused texts and the number of the others, because
-// a status with a thousand texts is useless.
-func firstWarnings(texts []string, more string) (causes []status.Cause) {
-	for _, text := range texts[:min(len(texts), MaxRefused)] {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: text})
-	}
-	if n := len(texts) - MaxRefused; n > 0 {
-		causes = append(causes, status.Cause{Kind: status.Active, Text: fmt.Sprintf(more, n)})
-	}
-	return causes
+	return append(causes, gpus...)
 }

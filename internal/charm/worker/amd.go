@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 
 	jujuerrors "github.com/juju/errors"
@@ -11,11 +10,11 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/gpu/cdi"
@@ -46,21 +45,18 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	switch {
 	case kfd.Usable():
 	case !m.LXD():
-		g.block("%s — run: sudo modprobe amdgpu, and check that the kernel has CONFIG_HSA_AMD", kfd.Text())
+		g.cause(status.Block("%s", kfd.Text()).Explain("the kernel requires CONFIG_HSA_AMD").Run("sudo modprobe amdgpu"))
 	case kfd.State == gpu.KFDAbsent:
+		c := status.Block("no /dev/kfd").Fix("on the LXD host run: lxc config device add " + m.Hostname + " " + amd.KFDDevice)
 		if m.NoProfiles {
-			g.block(
-				"no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc config device add %s "+amd.KFDDevice+
-					" (or scripts/pass-gpu.sh of the charm's project, which passes it with the GPU)",
-				m.Hostname,
-			)
-			return
+			c = c.Explain("Juju 4 has no LXD profiles of charms; scripts/pass-gpu.sh of the charm's project passes it " +
+				"with the GPU")
 		}
-		g.block("no /dev/kfd — run: lxc config device add %s "+amd.KFDDevice, m.Hostname)
+		g.cause(c)
 	case kfd.State == gpu.KFDWrongMajor:
-		g.block("%s — on the LXD host run: lxc restart %s", kfd.Text(), m.Hostname)
+		g.cause(status.Block("%s", kfd.Text()).Fix("on the LXD host run: lxc restart " + m.Hostname))
 	default:
-		g.block("%s — on the LXD host run: %s", kfd.Text(), oci.OpenKFD(m.Hostname, m.KFDVerb()))
+		g.cause(closedNode("/dev/kfd", kfd.Text(), oci.OpenKFD(m.Hostname, m.KFDVerb())))
 	}
 }
 
@@ -75,18 +71,17 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
 	for _, one := range g.Chosen {
 		if closed(one.Render) {
-			g.block(
-				"tasks can't open %s, its group is root — on the LXD host run: %s", one.Render.Path,
-				oci.OpenGPU(m.Hostname),
-			)
+			g.cause(closedNode(one.Render.Path, "its group is root", oci.OpenGPU(m.Hostname)))
 		}
 	}
 	if closed(kfd.Node) {
-		g.block(
-			"tasks can't open /dev/kfd, its group is root — on the LXD host run: %s",
-			oci.OpenKFD(m.Hostname, m.KFDVerb()),
-		)
+		g.cause(closedNode("/dev/kfd", "its group is root", oci.OpenKFD(m.Hostname, m.KFDVerb())))
 	}
+}
+
+// closedNode returns the cause for a node that tasks cannot open.
+func closedNode(node, why, command string) status.Cause {
+	return status.Block("tasks can't open %s", node).Explain("%s", why).Fix("on the LXD host run: " + command)
 }
 
 // desire returns the driver, and the toolkit or why this base has none.
@@ -102,8 +97,8 @@ func (amdVendor) desire(o Observed, g GPUs, w *Worker) part {
 		Series: o.Machine.Series, Arch: o.Arch, Proxies: role.ProxyOf(o.Facts, o.Config), Seen: o.Toolkit,
 		Now: o.Now}.Desire()
 	toolkit.add(want.Resources...)
-	toolkit.cause(rankToolkit, status.Active, want.Note)
-	toolkit.cause(rankToolkit, status.Blocked, want.Blocked)
+	toolkit.cause(rankToolkit, status.Warn("%s", want.Note))
+	toolkit.cause(rankToolkit, status.Block("%s", want.Blocked))
 	w.Toolkit, w.missingToolkit = gpu.AMD, want.Missing
 	return join(driver, toolkit)
 }
@@ -119,7 +114,7 @@ func (amdVendor) describe(o Observed, g GPUs) (p part) {
 		return part{err: err}
 	}
 	for _, l := range left {
-		p.block(rankSpec, "left out of %s: %s", cdi.Path, l)
+		p.cause(rankSpec, status.Block("left out of %s: %s", cdi.Path, l))
 	}
 	p.add(cdi.Keep{}, spec)
 	return p
@@ -241,43 +236,38 @@ func desireDriver(o Observed, g GPUs) (p part, d *Driver) {
 		Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now,
 	})
 	if err != nil {
-		p.block(rankInstall, "%s", err)
+		p.cause(rankInstall, status.Block("%s", err))
 		return p, nil
 	}
 	p.add(install.Resources...)
 	d = &Driver{Decision: decision, Facts: *o.Driver, Wanted: w, HasGPUs: g.Vendor == gpu.AMD && len(g.Chosen) > 0}
-	if cause := driverCause(decision, w, d.HasGPUs); cause != nil {
-		p.cause(rankDriver, cause.Kind, cause.Text)
-	}
-	p.cause(rankInstall, status.Active, install.Note)
+	p.cause(rankDriver, driverCause(decision, w, d.HasGPUs))
+	p.cause(rankInstall, status.Warn("%s", install.Note))
 	for _, remark := range install.Remarks {
-		p.cause(rankInstall, status.Active, remark)
+		p.cause(rankInstall, remark)
 	}
 	return p, d
 }
 
-// driverCause returns the cause for a decision. It returns nil if the driver works, or if
-// the causes of the GPUs or the plan report the problem already.
-func driverCause(decision amd.Decision, w amd.Wanted, computes bool) *status.Cause {
+// driverCause returns the cause for a decision. It is empty if the driver works, or if the
+// causes of the GPUs or the plan report the problem already.
+func driverCause(decision amd.Decision, w amd.Wanted, computes bool) (none status.Cause) {
 	switch {
 	case decision.Reboot != "": // the hook reports it once it decided on the reboot
-		return nil
+		return none
 	case decision.State == amd.StateContainer:
 		if w.InstallDriver.Always() {
-			return &status.Cause{
-				Kind: status.Active,
-				Text: fmt.Sprintf("install-driver=%s does nothing: the host owns the driver of this container",
-					w.InstallDriver),
-			}
+			return status.Warn("install-driver=%s does nothing: the host owns the driver of this container",
+				w.InstallDriver)
 		}
-		return nil // the cause for the missing nodes has the command for the host
+		return none // the cause for the missing nodes has the command for the host
 	case decision.Driver && decision.State != amd.StateUnsupported,
 		decision.State == amd.StateSupported && len(decision.Remedies) == 0:
-		return nil
+		return none
 	case computes:
-		return &status.Cause{Kind: status.Active, Text: decision.Text()}
+		return decision.Cause().As(status.Active)
 	}
-	return &status.Cause{Kind: status.Blocked, Text: decision.Text()}
+	return decision.Cause()
 }
 
 // LeasesForEngines returns the wrapper's settings on a machine without a unit: each chosen

@@ -8,11 +8,11 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -71,7 +71,7 @@ func TestDriverBlocksOnlyIfTasksCannotCompute(t *testing.T) {
 			}
 			require.NotEmpty(t, d.Causes)
 			require.Equal(t, c.kind, d.Causes[0].Kind)
-			require.Contains(t, d.Causes[0].Text, c.text)
+			require.Contains(t, d.Causes[0].String(), c.text)
 		})
 	}
 }
@@ -90,9 +90,9 @@ func TestHostOptionsAreWarningsInAContainer(t *testing.T) {
 // An installed driver that serves no GPU is reported.
 func TestUnusedOwnDriverIsReported(t *testing.T) {
 	d := amd.Decision{State: amd.StateUnsupported, Driver: true, Reason: "it is loaded and serves nothing", Remedies: []string{"see why"}}
-	require.Equal(t, &status.Cause{Kind: status.Blocked, Text: "driver unsupported: it is loaded and serves nothing — see why"}, driverCause(d, amd.Wanted{}, false))
+	require.Equal(t, status.Block("driver unsupported: it is loaded and serves nothing").Fix("see why"), driverCause(d, amd.Wanted{}, false))
 	d.State = amd.StateNone
-	require.Nil(t, driverCause(d, amd.Wanted{}, false))
+	require.Empty(t, driverCause(d, amd.Wanted{}, false))
 }
 
 // B8: a working driver is unchanged, and nothing of AMD's is planned.

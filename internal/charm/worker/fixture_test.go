@@ -10,10 +10,10 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu"
@@ -75,5 +75,14 @@ func env(t *testing.T, d Desired) map[string]string {
 	return vars
 }
 
-// text formats a status for tables.
-func text(s status.Status) string { return string(s.Kind) + ": " + s.Message }
+// text formats a state with all causes for tables.
+func text(ready string, causes []status.Cause) string {
+	kind, parts := status.Active, []string{ready}
+	for i, c := range status.Sorted(causes) {
+		if i == 0 && c.Kind != status.Active {
+			kind, parts = c.Kind, nil
+		}
+		parts = append(parts, c.String())
+	}
+	return string(kind) + ": " + strings.Join(parts, "; ")
+}

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/machine"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -43,9 +43,7 @@ func (g GPUs) Suffix() string {
 // assumed returns the vendor, or the first one while it is undecided.
 func (g GPUs) assumed() gpu.Vendor { return cmp.Or(g.Vendor, gpu.Vendors()[0]) }
 
-func (g *GPUs) block(format string, args ...any) {
-	g.Causes = append(g.Causes, status.Cause{Kind: status.Blocked, Text: fmt.Sprintf(format, args...)})
-}
+func (g *GPUs) cause(c status.Cause) { g.Causes = append(g.Causes, c) }
 
 // DecideGPUs returns the GPUs that tasks get. If the options require GPUs that cannot
 // compute, the causes name the problem and the command that helps. The unit gets no GPU
@@ -86,7 +84,7 @@ func DecideGPUs(o Observed) GPUs {
 func (g *GPUs) choose(numbered []gpu.GPU, ids string) (chosen []gpu.GPU) {
 	named, problems := gpu.Select(numbered, ids)
 	for _, p := range problems {
-		g.block("%s", p)
+		g.cause(status.Block("%s", p))
 	}
 	var missing []string
 	for _, one := range named {
@@ -97,10 +95,8 @@ func (g *GPUs) choose(numbered []gpu.GPU, ids string) (chosen []gpu.GPU) {
 		}
 	}
 	if len(chosen) == 0 && len(missing) > 0 {
-		g.block(
-			"gpu-device-ids: the GPUs that it names are missing: %s; give them back, or name others",
-			strings.Join(missing, ", "),
-		)
+		g.cause(status.Block("gpu-device-ids: its GPUs are missing: %s", strings.Join(missing, ", ")).
+			Explain("give them back, or name others"))
 	}
 	return chosen
 }
@@ -117,16 +113,14 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 	switch {
 	case len(labels) > 1:
 		g.Vendor = ""
-		g.block(
-			"compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s",
-			strings.Join(labels, " and "), strings.Join(runtimes, " or "),
-		)
+		g.cause(status.Block("compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s",
+			strings.Join(labels, " and "), strings.Join(runtimes, " or ")))
 	case len(labels) == 1:
 	// An unusable render node was passed through for tasks that compute through it.
 	case slices.ContainsFunc(inv.UnusableOf(gpu.VendorWith(gpu.KFDNode)), Unusable):
 		g.Vendor = gpu.VendorWith(gpu.KFDNode)
 	default:
-		g.Causes = append(g.Causes, status.Cause{Kind: status.Active, Text: "no GPU passed through"})
+		g.cause(status.Warn("no GPU passed through"))
 	}
 }
 
@@ -143,11 +137,13 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.Unreadable:
-			g.block("%s GPU %s: %s — on the LXD host run: %s", name, l.PCI, l.Detail, oci.OpenGPU(m.Hostname))
+			g.cause(status.Block("tasks can't open %s GPU %s", name, l.PCI).Explain("%s", l.Detail).
+				Fix("on the LXD host run: " + oci.OpenGPU(m.Hostname)))
 		case gpu.WrongNumber, gpu.NotADevice:
-			g.block("%s GPU %s: %s — on the LXD host run: lxc restart %s", name, l.PCI, l.Detail, m.Hostname)
+			g.cause(status.Block("the device node of %s GPU %s is wrong", name, l.PCI).Explain("%s", l.Detail).
+				Fix("on the LXD host run: lxc restart " + m.Hostname))
 		case gpu.Hangs:
-			g.block("%s GPU %s does not count: %s", name, l.PCI, l.Detail)
+			g.cause(status.Block("%s GPU %s does not count: %s", name, l.PCI, l.Detail))
 		}
 	}
 	if len(g.Causes) > 0 {
@@ -164,34 +160,29 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 		}
 	}
 	i := slices.IndexFunc(left, func(l gpu.Unusable) bool { return l.Reason == gpu.NotPassedThrough })
+	c := status.Block("no %s GPU passed through%s", name, only)
+	card := "id=ID"
 	if i < 0 {
-		g.block(
-			"no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu id=ID gid=%d, "+
-				"with the id of a card of vendor %04x in: lxc query /1.0/resources",
-			name, only, m.Hostname, videoGID, g.Vendor.Traits().PCI)
-		return
+		c = c.Explain("ID is the id of a card of vendor %04x in: lxc query /1.0/resources", g.Vendor.Traits().PCI)
+	} else {
+		card = "pci=" + left[i].PCI
 	}
-	g.block(
-		"no %s GPU passed through%s — on the LXD host run: lxc config device add %s gpu0 gpu pci=%s gid=%d (or "+
-			"id=ID gid=%d, with the id of that card in: lxc query /1.0/resources)",
-		name, only, m.Hostname, left[i].PCI, videoGID, videoGID)
+	g.cause(c.Fix(fmt.Sprintf("on the LXD host run: lxc config device add %s gpu0 gpu %s gid=%d", m.Hostname, card, videoGID)))
 }
 
 // explainNoGPUWithoutLXD adds the causes for a missing GPU on a machine that is not an LXD
 // container.
 func explainNoGPUWithoutLXD(g *GPUs, left []gpu.Unusable) {
 	if len(left) == 0 {
-		g.block("no %s GPU in this machine; set compute-runtime=none or move the unit", g.Vendor.Label())
+		g.cause(status.Block("no %s GPU in this machine; set compute-runtime=none or move the unit", g.Vendor.Label()))
 	}
 	for _, l := range left {
 		switch l.Reason {
 		case gpu.NoDriver:
-			g.block(
-				"%s GPU %s has no driver — run: sudo modprobe %s", g.Vendor.Label(), l.PCI,
-				g.Vendor.Traits().Module,
-			)
+			g.cause(status.Block("%s GPU %s has no driver", g.Vendor.Label(), l.PCI).
+				Run("sudo modprobe " + g.Vendor.Traits().Module))
 		default:
-			g.block("%s GPU %s does not count: %s", g.Vendor.Label(), l.PCI, l.Detail)
+			g.cause(status.Block("%s GPU %s does not count: %s", g.Vendor.Label(), l.PCI, l.Detail))
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
@@ -35,7 +35,7 @@ func TestGPUDecisionOnEveryHost(t *testing.T) {
 			}
 		}
 		for _, c := range g.Causes {
-			fmt.Fprintf(&b, "  %s: %s\n", c.Kind, c.Text)
+			fmt.Fprintf(&b, "  %s: %s\n", c.Kind, c)
 		}
 	}
 	hosts := map[string]host.Root{}
@@ -92,7 +92,7 @@ func TestNodesOfGroupRootAreExplained(t *testing.T) {
 			require.Len(t, g.Causes, tt.want, "%v", g.Causes)
 			require.Equal(t, tt.want == 0, len(g.Chosen) == 1)
 			for _, c := range g.Causes {
-				require.Regexp(t, `tasks can't open \S+, its group is root — on the LXD host run: lxc config device (set|override) `+o.Machine.Hostname, c.Text)
+				require.Regexp(t, `tasks can't open \S+: its group is root — on the LXD host run: lxc config device (set|override) `+o.Machine.Hostname, c.String())
 			}
 		})
 	}
@@ -102,20 +102,20 @@ func TestNodesOfGroupRootAreExplained(t *testing.T) {
 // new container lacks it.
 func TestKFDTextDependsOnJujuVersion(t *testing.T) {
 	for juju, c := range map[string]struct{ missing, closed string }{
-		"":          {"no /dev/kfd — run: lxc ", "lxc config device override "},
-		"3.6.11":    {"no /dev/kfd — run: lxc ", "lxc config device override "},
-		"4.1-beta2": {"no /dev/kfd, as Juju 4 has no LXD profiles of charms — run: lxc ", "lxc config device set "},
-		"10.0":      {"no /dev/kfd, as Juju 4 has no ", "lxc config device set "},
+		"":          {"no /dev/kfd — on the LXD host run: lxc ", "lxc config device override "},
+		"3.6.11":    {"no /dev/kfd — on the LXD host run: lxc ", "lxc config device override "},
+		"4.1-beta2": {"no /dev/kfd: Juju 4 has no LXD profiles of charms; ", "lxc config device set "},
+		"10.0":      {"no /dev/kfd: Juju 4 has no ", "lxc config device set "},
 	} {
 		m := machine.Machine{Hostname: "c", Container: "lxc"}.Under(juju)
 		var missing, closed, foreign GPUs
 		explainKFD(&missing, gpu.KFD{State: gpu.KFDAbsent}, m)
 		require.Len(t, missing.Causes, 1)
-		require.True(t, strings.HasPrefix(missing.Causes[0].Text, c.missing), juju)
-		require.Contains(t, missing.Causes[0].Text, "run: lxc config device add c "+amd.KFDDevice, juju)
+		require.True(t, strings.HasPrefix(missing.Causes[0].String(), c.missing), juju)
+		require.Contains(t, missing.Causes[0].String(), "run: lxc config device add c "+amd.KFDDevice, juju)
 		explainGroups(&closed, gpu.KFD{State: gpu.KFDPresent, Node: host.Node{Path: "/dev/kfd", Mode: 0o660}}, m)
-		require.Contains(t, closed.Causes[0].Text, c.closed+"c kfd gid=44 mode=0660 (", juju)
+		require.Contains(t, closed.Causes[0].String(), c.closed+"c kfd gid=44 mode=0660 (", juju)
 		explainKFD(&foreign, gpu.KFD{State: gpu.KFDUnreadable}, m)
-		require.Contains(t, foreign.Causes[0].Text, c.closed+"c kfd gid=44 mode=0660", juju)
+		require.Contains(t, foreign.Causes[0].String(), c.closed+"c kfd gid=44 mode=0660", juju)
 	}
 }

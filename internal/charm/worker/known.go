@@ -1,17 +1,16 @@
 package worker
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 )
 
@@ -121,16 +120,15 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 		return now
 	}
 	g.Requested = true
+	const named = 2
+	lost := status.Warn("%s missing: %s", units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"),
+		strings.Join(missing[:min(named, len(missing))], ", "))
 	for i, pci := range missing {
 		if slices.ContainsFunc(o.GPUs.Unusable, func(l gpu.Unusable) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
 			missing[i] = pci + " (it hangs, see explain-error 2)"
 		}
 	}
-	g.Warnings = append(g.Warnings, status.Cause{
-		Kind: status.Active,
-		Text: fmt.Sprintf(
-			"%s fewer than before, gone: %s; give them back, or go on without them: %s",
-			units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"), strings.Join(missing, ", "),
-			wellknown.RunAction(o.Facts.Unit, "accept-gpus"))})
+	g.Warnings = append(g.Warnings, lost.Explain("%s", strings.Join(missing, ", ")).
+		Fix("restore them or run: "+wellknown.RunAction(o.Facts.Unit, "accept-gpus")))
 	return now
 }

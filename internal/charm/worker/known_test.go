@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/lease"
@@ -82,17 +81,17 @@ func TestHangingGPUIsNamedAmongMissingGPUs(t *testing.T) {
 		o.GPUs.Unusable = []gpu.Unusable{hangs}
 		o.Known = KnownGPUs{Runtime: "rocm", PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI}}
 		d := Desire(o, nil)
-		require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "active: Ready (GPU: 1x AMD); 1 GPU fewer than before, gone: 0000:04:00.0 (it hangs, see explain-error 2); ")
+		require.Contains(t, text("Ready"+d.Suffix, d.Causes), "active: Ready (GPU: 1x AMD); 1 GPU missing: 0000:04:00.0: 0000:04:00.0 (it hangs, see explain-error 2) — ")
 		o.GPUs.GPUs = nil
 		d = Desire(o, nil)
-		require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "blocked: AMD GPU 0000:04:00.0 does not count: it hangs: ", container)
+		require.Contains(t, text("Ready"+d.Suffix, d.Causes), "blocked: AMD GPU 0000:04:00.0 does not count: it hangs: ", container)
 	}
 }
 
 // A worker without tags takes the untagged steps of all teams. A GPU worker keeps its tags
 // without GPUs.
 func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
-	const says = "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0"
+	const says = "steps without tags go to other workers: this one has the tag gpu-count=0"
 	for name, c := range map[string]struct {
 		host    string
 		runtime config.ComputeRuntime
@@ -104,8 +103,8 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 		"auto, no kfd":          {"amd-no-kfd", config.RuntimeAuto, nil, "gpu-count=0", "blocked: no /dev/kfd"},
 		"asked for, no GPU":     {"no-gpu", "rocm", nil, "gpu-count=0", "blocked: no AMD GPU"},
 		"auto, no GPU":          {"no-gpu", config.RuntimeAuto, nil, "", "active: Ready; no GPU passed through"},
-		"auto, had one":         {"no-gpu", config.RuntimeAuto, []string{"0000:03:00.0"}, "gpu-count=0", "1 GPU fewer than before, gone: 0000:03:00.0; give them back, or go on without them: juju run concourse-ci-machine/0 accept-gpus"},
-		"one of five":           {"mi210x4", "rocm", []string{"0000:03:00.0", "1", "2", "3", "4"}, "gpu-count=4", "1 GPU fewer than before, gone: "},
+		"auto, had one":         {"no-gpu", config.RuntimeAuto, []string{"0000:03:00.0"}, "gpu-count=0", "1 GPU missing: 0000:03:00.0: 0000:03:00.0 — restore them or run: juju run concourse-ci-machine/0 accept-gpus"},
+		"one of five":           {"mi210x4", "rocm", []string{"0000:03:00.0", "1", "2", "3", "4"}, "gpu-count=4", "1 GPU missing: "},
 		"none wanted, had some": {"no-gpu", config.RuntimeNone, []string{"0000:03:00.0"}, "", "active: Ready"},
 		"as it should be":       {"amd", "rocm", nil, "gpu-count=1", "active: Ready (GPU: 1x AMD)"},
 	} {
@@ -114,7 +113,7 @@ func TestWorkerThatLostItsGPUsTakesNoUntaggedSteps(t *testing.T) {
 		d := Desire(o, nil)
 		env, ok := resourcetest.File(d.Resources, concourse.EnvFile)
 		require.True(t, ok)
-		status := text(status.Of("Ready"+d.Suffix, d.Causes))
+		status := text("Ready"+d.Suffix, d.Causes)
 		require.Contains(t, status, c.status, name)
 		if c.tag == "" {
 			require.NotContains(t, env, "CONCOURSE_TAG=", name)
@@ -159,14 +158,14 @@ func TestMissingChosenGPUKeepsTheOthersForTasks(t *testing.T) {
 		give []int  // slots that tasks get
 		says string // part of the status
 	}{
-		"one of two":             {"0,1", []int{1}, []int{0}, "Ready (GPU: 1x AMD); 1 GPU fewer than before, gone: 0000:43:00.0; give them back, or go on without them: juju run concourse-ci-machine/0 accept-gpus"},
-		"the first of two":       {"0,1", []int{0}, []int{1}, "Ready (GPU: 1x AMD); 1 GPU fewer"},
-		"a number stays":         {"1", []int{0}, []int{1}, "Ready (GPU: 1x AMD); 1 GPU fewer"},
-		"a range":                {"0-3", []int{1, 2}, []int{0, 3}, "Ready (GPU: 2x AMD); 2 GPUs fewer"},
-		"an address":             {"0000:43:00.0,0000:83:00.0", []int{1}, []int{2}, "Ready (GPU: 1x AMD); 1 GPU fewer"},
-		"a unique id":            {idOf1 + ",3", []int{1}, []int{3}, "Ready (GPU: 1x AMD); 1 GPU fewer"},
-		"one that is not chosen": {"0,1", []int{3}, []int{0, 1}, "Ready (GPU: 2x AMD); 1 GPU fewer"},
-		"all that were chosen":   {"0,2", []int{0, 2}, nil, "blocked: gpu-device-ids: the GPUs that it names are missing: 0000:23:00.0, 0000:83:00.0; give them back, or name others"},
+		"one of two":             {"0,1", []int{1}, []int{0}, "Ready (GPU: 1x AMD); 1 GPU missing: 0000:43:00.0: 0000:43:00.0 — restore them or run: juju run concourse-ci-machine/0 accept-gpus"},
+		"the first of two":       {"0,1", []int{0}, []int{1}, "Ready (GPU: 1x AMD); 1 GPU missing"},
+		"a number stays":         {"1", []int{0}, []int{1}, "Ready (GPU: 1x AMD); 1 GPU missing"},
+		"a range":                {"0-3", []int{1, 2}, []int{0, 3}, "Ready (GPU: 2x AMD); 2 GPUs missing"},
+		"an address":             {"0000:43:00.0,0000:83:00.0", []int{1}, []int{2}, "Ready (GPU: 1x AMD); 1 GPU missing"},
+		"a unique id":            {idOf1 + ",3", []int{1}, []int{3}, "Ready (GPU: 1x AMD); 1 GPU missing"},
+		"one that is not chosen": {"0,1", []int{3}, []int{0, 1}, "Ready (GPU: 2x AMD); 1 GPU missing"},
+		"all that were chosen":   {"0,2", []int{0, 2}, nil, "blocked: gpu-device-ids: its GPUs are missing: 0000:23:00.0, 0000:83:00.0: give them back, or name others"},
 		"none is gone":           {"0,1", nil, []int{0, 1}, "active: Ready (GPU: 2x AMD)"},
 		"never there":            {"0,7", []int{1}, nil, `blocked: gpu-device-ids: "7" is not a GPU of this unit; it has 0, 1, 2, 3`},
 		"never there, a range":   {"0-4", []int{1}, nil, `blocked: gpu-device-ids: "0-4" reaches beyond the GPUs of this unit; it has 0, 1, 2, 3`},
@@ -179,7 +178,7 @@ func TestMissingChosenGPUKeepsTheOthersForTasks(t *testing.T) {
 			}
 			o := without(t, map[string]any{"gpu-device-ids": c.ids}, gone...)
 			d := Desire(o, nil)
-			require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), c.says)
+			require.Contains(t, text("Ready"+d.Suffix, d.Causes), c.says)
 			require.Equal(t, o.Known, d.Known, "what is gone is missed until somebody says otherwise")
 			w := wrapperOf(t, d)
 			if c.give == nil {
@@ -212,7 +211,7 @@ func TestAcceptGPUsRenumbersGPUs(t *testing.T) {
 	o = without(t, map[string]any{"gpu-device-ids": "3"}, slotsOf[0])
 	o.Known = KnownGPUs{}
 	d := Desire(o, nil)
-	require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), `blocked: gpu-device-ids: "3" is not a GPU of this unit; it has 0, 1, 2`)
+	require.Contains(t, text("Ready"+d.Suffix, d.Causes), `blocked: gpu-device-ids: "3" is not a GPU of this unit; it has 0, 1, 2`)
 }
 
 // The wrapper's config is also written between hooks, without Juju.

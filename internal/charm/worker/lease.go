@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
@@ -99,10 +100,10 @@ func linkWeights(o Observed, gpus []gpu.GPU) [][]int {
 // that the exporter would continue to show.
 func desireLeases(o Observed, g GPUs) (p part) {
 	if o.Config.GPU.Sharing == config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
-		p.warn(rankLeases, "gpu-sharing=exclusive has no effect while compute-runtime=none")
+		p.cause(rankLeases, status.Warn("gpu-sharing=exclusive has no effect while compute-runtime=none"))
 	}
 	if o.Config.GPU.Bench && o.Config.GPU.Sharing != config.Exclusive {
-		p.warn(rankLeases, "gpu-bench=true has no effect while gpu-sharing=shared")
+		p.cause(rankLeases, status.Warn("gpu-bench=true has no effect while gpu-sharing=shared"))
 	}
 	if leaseConfig(o, g) == nil {
 		p.add(resource.Absent{Path: pool.ReportFile, Why: "GPUs are not leased"})

@@ -9,7 +9,6 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool"
@@ -126,7 +125,7 @@ func TestStatusOfExclusiveGPUs(t *testing.T) {
 		"no GPU found yet": {"no-gpu", exclusive("compute-runtime", "auto"), "active: Ready; no GPU passed through", ""},
 	} {
 		d := Desire(linked(t, hosttest.Host(t, c.host), c.set), nil)
-		require.Equal(t, c.want, text(status.Of("Ready", d.Causes)), name)
+		require.Equal(t, c.want, text("Ready", d.Causes), name)
 		require.Equal(t, c.after, d.Suffix, name)
 	}
 }

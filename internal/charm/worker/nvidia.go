@@ -13,8 +13,8 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/nvidia"
 	"concourse-ci-machine/internal/oci"
@@ -65,12 +65,13 @@ const nvidiaGenerate = "sudo nvidia-ctk cdi generate --format=json --output=" + 
 func (nvidiaVendor) explainChosen(g *GPUs, o Observed) {
 	described := o.NVIDIA
 	if described == nil {
-		g.block("no %s — on the unit install nvidia-container-toolkit and run: %s", nvidia.Path, nvidiaGenerate)
+		g.cause(status.Block("no %s", nvidia.Path).Explain("nvidia-container-toolkit makes it").
+			Fix("on the unit run: " + nvidiaGenerate))
 		return
 	}
 	for i, one := range g.All {
 		if contains(g.Chosen, one) && !slices.Contains(described, strconv.Itoa(i)) {
-			g.block("GPU %d is not in %s — on the unit run: %s", i, nvidia.Path, nvidiaGenerate)
+			g.cause(status.Block("GPU %d is not in %s", i, nvidia.Path).Fix("on the unit run: " + nvidiaGenerate))
 		}
 	}
 }
@@ -83,7 +84,7 @@ func (nvidiaVendor) desire(o Observed, g GPUs, w *Worker) (p part) {
 	}
 	want := nvidiaToolkit(o, g.All).Desire()
 	p.add(want.Resources...)
-	p.cause(rankToolkit, status.Active, want.Note)
+	p.cause(rankToolkit, status.Warn("%s", want.Note))
 	w.Toolkit, w.generatesSpec = gpu.NVIDIA, len(g.Chosen) == 0 && want.Describes
 	return p
 }

@@ -2,12 +2,11 @@ package worker
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 )
 
 // rank orders the causes of a worker: a cause comes before its consequences. The status
@@ -46,22 +45,10 @@ type part struct {
 func (p *part) add(rs ...plan.Resource) { p.resources = append(p.resources, rs...) }
 
 // cause adds a cause unless its text is empty.
-func (p *part) cause(r rank, kind status.Kind, text string) {
-	if text != "" {
-		p.causes = append(p.causes, rankedCause{r, status.Cause{Kind: kind, Text: text}})
+func (p *part) cause(r rank, c status.Cause) {
+	if c.Text != "" {
+		p.causes = append(p.causes, rankedCause{r, c})
 	}
-}
-
-func (p *part) block(r rank, format string, args ...any) {
-	p.cause(r, status.Blocked, fmt.Sprintf(format, args...))
-}
-
-func (p *part) wait(r rank, format string, args ...any) {
-	p.cause(r, status.Waiting, fmt.Sprintf(format, args...))
-}
-
-func (p *part) warn(r rank, format string, args ...any) {
-	p.cause(r, status.Active, fmt.Sprintf(format, args...))
 }
 
 // rolePart returns what fill adds to a unit of either role.

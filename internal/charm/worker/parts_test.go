@@ -6,18 +6,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/status"
+	"concourse-ci-machine/internal/base/status"
 )
 
 func TestCausesAreSortedByRankInAnyOrderOfParts(t *testing.T) {
 	var web, gpus, driver part
-	web.wait(rankWeb, "no web")
-	gpus.block(rankGPUs, "no GPU")
-	gpus.warn(rankGPUs, "1 GPU fewer")
-	driver.block(rankDriver, "no driver")
-	driver.cause(rankInstall, status.Active, "")
+	web.cause(rankWeb, status.Wait("no web"))
+	gpus.cause(rankGPUs, status.Block("no GPU"))
+	gpus.cause(rankGPUs, status.Warn("1 GPU missing"))
+	driver.cause(rankDriver, status.Block("no driver"))
+	driver.cause(rankInstall, status.Warn(""))
 	want := []status.Cause{{Kind: status.Blocked, Text: "no driver"}, {Kind: status.Blocked, Text: "no GPU"},
-		{Kind: status.Active, Text: "1 GPU fewer"}, {Kind: status.Waiting, Text: "no web"}}
+		{Kind: status.Active, Text: "1 GPU missing"}, {Kind: status.Waiting, Text: "no web"}}
 	parts := []part{web, gpus, driver}
 	require.Equal(t, want, join(parts...).sortedCauses())
 	slices.Reverse(parts)

@@ -14,10 +14,10 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/healthcheck"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -49,21 +49,17 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 			continue
 		}
 		if warning := one.WarningText(); warning != "" {
-			g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
-				"GPU %d: %s", one.Index, warning,
-			)})
+			g.Warnings = append(g.Warnings, status.Warn("GPU %d: %s", one.Index, warning))
 		}
 		if one.State != quarantine.InService {
 			g.Quarantined = append(g.Quarantined, *one)
 			if one.PendingProof != nil && one.PendingProof.Stuck {
-				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
-					"GPU %d is well and not returned: %s", one.Index, one.PendingProof.Text,
-				)})
+				g.Warnings = append(g.Warnings, status.Warn("GPU %d is well and not returned: %s", one.Index,
+					one.PendingProof.Text))
 			}
 			if one.ManualReturn {
-				g.Warnings = append(g.Warnings, status.Cause{Kind: status.Active, Text: fmt.Sprintf(
-					"GPU %d fell sick too often to come back by itself; once it is mended: %s", one.Index,
-					wellknown.RunAction(o.Facts.Unit, fmt.Sprintf("gpu-return gpu=%d", one.Index)))})
+				g.Warnings = append(g.Warnings, status.Warn("GPU %d failed too often to return by itself", one.Index).
+					Fix("after the repair run: "+wellknown.RunAction(o.Facts.Unit, fmt.Sprintf("gpu-return gpu=%d", one.Index))))
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/oci"
@@ -132,8 +131,8 @@ func TestManualReturnIsInTheStatus(t *testing.T) {
 	withheld(&o, 2)
 	o.Quarantine.Find(slotsOf[2]).ManualReturn = true
 	d := Desire(o, nil)
-	require.Contains(t, d.Causes[len(d.Causes)-1].Text+d.Causes[0].Text,
-		"GPU 2 fell sick too often to come back by itself; once it is mended: juju run concourse-ci-machine/0 gpu-return gpu=2")
+	require.Contains(t, d.Causes[len(d.Causes)-1].String()+d.Causes[0].String(),
+		"GPU 2 failed too often to return by itself — after the repair run: juju run concourse-ci-machine/0 gpu-return gpu=2")
 }
 
 func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {
@@ -162,7 +161,7 @@ func TestGPUWithFailedTasksStaysInServiceWithAWarning(t *testing.T) {
 	d := Desire(o, nil)
 	require.Equal(t, env(t, all), env(t, d))
 	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d))
-	require.Contains(t, text(status.Of("Ready"+d.Suffix, d.Causes)), "Ready (GPU: 4x AMD); GPU 1: 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
+	require.Contains(t, text("Ready"+d.Suffix, d.Causes), "Ready (GPU: 4x AMD); GPU 1: 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
 }
 
 func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {

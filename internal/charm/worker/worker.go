@@ -14,10 +14,11 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/predecessor"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu"
@@ -186,11 +187,12 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 	key := o.TSA.HostKeyFile()
 	p.add(env, key)
 	if o.Landed {
-		p.wait(rankWorker, "Worker landed by an action: run restart-services to make it take work again")
+		p.cause(rankWorker, status.Wait("Worker landed by an action and takes no work").
+			Run(wellknown.RunAction(o.Facts.Unit, "restart-services")))
 		return p
 	}
 	if gpus.Requested && len(gpus.Tagged) == 0 {
-		p.warn(rankWorker, "steps without tags go to other workers meanwhile: this one keeps the tag gpu-count=0")
+		p.cause(rankWorker, status.Warn("steps without tags go to other workers: this one has the tag gpu-count=0"))
 	}
 	inputs := append([][]byte{unit.Data, env.Data, key.Data, []byte(o.ReleaseID)}, trusted.TrustInputs()...)
 	p.add(resource.Service{Unit: concourse.Unit, State: state, Up: true},
@@ -209,22 +211,22 @@ func webCauses(o Observed) (p part) {
 	switch {
 	case o.Facts.LeaderIsWeb():
 		if !o.TSA.Complete() {
-			p.wait(rankWeb, "Waiting for the leader's web: it says in juju status what it waits for")
+			p.cause(rankWeb, status.Wait("Waiting for the leader's web: see the leader's status"))
 		}
 	case len(o.Facts.Flights) == 0:
-		p.wait(rankWeb, "Waiting for a web: run juju integrate %s:flight <web application>:tsa", app)
+		p.cause(rankWeb, status.Wait("Waiting for a web").Run("juju integrate "+app+":flight <web application>:tsa"))
 	case len(o.Facts.Flights) > 1:
-		p.block(rankWeb, "flight: related to %d webs and a worker serves one; remove one with juju remove-relation",
-			len(o.Facts.Flights))
+		p.cause(rankWeb, status.Block("flight: related to %d webs, and a worker serves one", len(o.Facts.Flights)).
+			Run("juju remove-relation "+app+":flight <web application>"))
 	case !o.TSA.Complete():
-		p.wait(rankWeb, "Waiting for TSA connection info...")
+		p.cause(rankWeb, status.Wait("Waiting for TSA connection info..."))
 	}
 	if v := o.Config.Release.Version; v != "" && !release.Fits(o.TSA.Version, v) {
-		p.block(rankWeb, "a worker of Concourse %s gets no work from a web of %s: "+
-			"to follow the web, run juju config %s --reset version", v, o.TSA.Version, app)
+		p.cause(rankWeb, status.Block("a worker of Concourse %s gets no work from a web of %s", v, o.TSA.Version).
+			Fix("to follow the web, run: juju config "+app+" --reset version"))
 	}
 	for _, problem := range o.TSAProblems {
-		p.wait(rankWeb, "flight: %s", problem)
+		p.cause(rankWeb, status.Wait("flight: %s", problem))
 	}
 	return p
 }

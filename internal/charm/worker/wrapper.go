@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
@@ -23,7 +24,7 @@ import (
 func desireWrapper(o Observed, g GPUs, trusted []relation.Authority) (p part, wrapped bool) {
 	config, err := wrapperConfig(o, g, trusted)
 	if err != nil {
-		p.block(rankWrapper, "%s", err)
+		p.cause(rankWrapper, status.Block("%s", err))
 	}
 	if len(config.Devices) == 0 && config.Folders == nil && config.CACertificates == "" {
 		why := "tasks get neither GPUs nor folders"

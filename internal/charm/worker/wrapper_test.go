@@ -136,7 +136,7 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 
 	o.NVIDIA = []string{}
 	d = Desire(o, nil)
-	require.Equal(t, "GPU 0 is not in /etc/cdi/nvidia.json — on the unit run: sudo nvidia-ctk cdi generate --format=json --output=/etc/cdi/nvidia.json", d.Causes[0].Text)
+	require.Equal(t, "GPU 0 is not in /etc/cdi/nvidia.json — on the unit run: sudo nvidia-ctk cdi generate --format=json --output=/etc/cdi/nvidia.json", d.Causes[0].String())
 	require.Empty(t, d.Suffix)
 }
 

@@ -128,7 +128,7 @@ func TestMissingDownloadIsNotRetried(t *testing.T) {
 	said, err := followed(h, r)
 	var gone *notThereError
 	require.ErrorAs(t, err, &gone)
-	require.Contains(t, gone.Remedy(), "404 Not Found; check version and release-mirror, or attach")
+	require.Contains(t, gone.Remedy().String(), "404 Not Found; check version and release-mirror, or attach")
 	require.Equal(t, []string{name825}, m.asked)
 	require.Equal(t, []string{"Downloading Concourse CI 8.2.5..."}, said)
 }

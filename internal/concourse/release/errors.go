@@ -1,10 +1,14 @@
 package release
 
-import "fmt"
+import (
+	"fmt"
+	"path"
+
+	"concourse-ci-machine/internal/base/status"
+)
 
 // Each error type implements one of two methods: Temporary() bool if another try may help,
-// Remedy() string if only the operator can help. The remedy's text is complete enough for a
-// status.
+// Remedy() status.Cause if only the operator can help.
 
 // NetworkError reports a failed download.
 type NetworkError struct {
@@ -31,10 +35,11 @@ func (e *notThereError) Error() string {
 	return fmt.Sprintf("cannot download %s: the server says %s", e.URL, e.Status)
 }
 
-// Remedy returns the error with a way to fix it.
-func (e *notThereError) Remedy() string {
-	return e.Error() + "; check version and release-mirror, or attach the release: juju attach-resource " +
-		"<application> concourse-release=<tarball>"
+// Remedy returns the cause with a way to fix it.
+func (e *notThereError) Remedy() status.Cause {
+	return status.Block("no %s: the server says %s", path.Base(e.URL), e.Status).
+		Explain("%v; check version and release-mirror, or attach the release", e).
+		Run("juju attach-resource <application> concourse-release=<tarball>")
 }
 
 // noChecksumError reports a release without a known SHA-256.
@@ -44,10 +49,11 @@ func (e *noChecksumError) Error() string {
 	return fmt.Sprintf("no SHA-256 of Concourse %s for %s is known", e.Version, e.Arch)
 }
 
-// Remedy returns the error with a way to fix it.
-func (e *noChecksumError) Remedy() string {
-	return fmt.Sprintf("%s: set release-sha256 to what `sha256sum %s` prints for a copy that you trust, or put "+
-		"%s beside the tarball on release-mirror", e.Error(), e.Name, e.Name+".sha256")
+// Remedy returns the cause with a way to fix it.
+func (e *noChecksumError) Remedy() status.Cause {
+	return status.Block("%s: set release-sha256", e).
+		Explain("its value is the first word that `sha256sum %s` prints for a copy that you trust; instead you can put "+
+			"%s beside the tarball on release-mirror", e.Name, e.Name+".sha256")
 }
 
 // checksumError reports a tarball that does not match its checksum. The download has been
@@ -58,9 +64,10 @@ func (e *checksumError) Error() string {
 	return fmt.Sprintf("cannot use %s: its SHA-256 is %s, but %s says %s", e.Path, e.Got, e.Source, e.Want)
 }
 
-// Remedy returns the error with a way to fix it.
-func (e *checksumError) Remedy() string {
-	return e.Error() + "; check release-sha256, release-mirror and the attached resource concourse-release"
+// Remedy returns the cause with a way to fix it.
+func (e *checksumError) Remedy() status.Cause {
+	return status.Block("wrong SHA-256: %s", path.Base(e.Path)).
+		Explain("%v; check release-sha256, release-mirror and the attached resource concourse-release", e)
 }
 
 // VersionError reports a release of another version than the wanted one.
@@ -70,10 +77,11 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("cannot use %s: it is Concourse %s, wanted is %s", e.Path, e.Got, e.Want)
 }
 
-// Remedy returns the error with a way to fix it.
-func (e *VersionError) Remedy() string {
-	return fmt.Sprintf("%s; set version=%s, or give Concourse %s by release-mirror or as the resource "+
-		"concourse-release", e.Error(), e.Got, e.Want)
+// Remedy returns the cause with a way to fix it.
+func (e *VersionError) Remedy() status.Cause {
+	return status.Block("the release is Concourse %s, wanted is %s", e.Got, e.Want).
+		Explain("%v; set version=%s, or give Concourse %s through release-mirror or the resource concourse-release", e,
+			e.Got, e.Want)
 }
 
 // badReleaseError reports a tarball that is not a Concourse release for this machine, or
@@ -84,8 +92,9 @@ func (e *badReleaseError) Error() string {
 	return fmt.Sprintf("cannot unpack %s: %s", e.Path, e.Problem)
 }
 
-// Remedy returns the error with a way to fix it.
-func (e *badReleaseError) Remedy() string {
-	return e.Error() + "; attach or mirror an unchanged concourse-<version>-linux-<arch>.tgz of this machine's " +
-		"architecture"
+// Remedy returns the cause with a way to fix it.
+func (e *badReleaseError) Remedy() status.Cause {
+	return status.Block("cannot unpack %s", path.Base(e.Path)).
+		Explain("%s: %s; attach or mirror an unchanged concourse-<version>-linux-<arch>.tgz of this machine's architecture",
+			e.Path, e.Problem)
 }

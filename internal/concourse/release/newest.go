@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -135,7 +136,7 @@ func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag st
 	case s == http.StatusNotModified && etag != "":
 		return "", "", nil
 	case s == http.StatusUnauthorized:
-		return "", "", errors.New((&tokenError{}).Remedy())
+		return "", "", errors.New((&tokenError{}).Remedy().Text)
 	case s == http.StatusForbidden || s == http.StatusTooManyRequests:
 		return "", "", fmt.Errorf("GitHub says %s; set github-token for more requests", resp.Status)
 	case s != http.StatusOK:
@@ -179,7 +180,7 @@ type tokenError struct{}
 func (*tokenError) Error() string { return "GitHub refuses github-token" }
 
 // Remedy returns the error with a way to fix it.
-func (e *tokenError) Remedy() string { return e.Error() + "; set another one, or none" }
+func (e *tokenError) Remedy() status.Cause { return status.Block("%s; set another one, or none", e) }
 
 // asker returns a hash of the query's inputs. With a new token or proxy the next request
 // need not wait.

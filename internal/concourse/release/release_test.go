@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -189,14 +190,14 @@ func TestAttachedReleaseOfAnotherVersionOrSumIsRefused(t *testing.T) {
 		err := resourcetest.Apply(t, h, Install{Release: Release{Version: "8.2.5", Resource: file, Arch: "amd64"}})
 		var other *VersionError
 		require.ErrorAs(t, err, &other)
-		require.Contains(t, other.Remedy(), "set version=8.2.4")
+		require.Contains(t, other.Remedy().String(), "set version=8.2.4")
 		_, _, ok := Installed(h.Root)
 		require.False(t, ok)
 	}
 	err := resourcetest.Apply(t, h, Install{Release: Release{Resource: file, SHA256: sumOf([]byte("x")), Arch: "amd64"}})
 	var sum *checksumError
 	require.ErrorAs(t, err, &sum)
-	require.Contains(t, sum.Remedy(), "release-sha256")
+	require.Contains(t, sum.Remedy().String(), "release-sha256")
 	require.NoError(t, resourcetest.Apply(t, h, Install{Release: Release{Version: "8.2.4", Resource: file, SHA256: sumOf(data), Arch: "amd64"}}))
 }
 
@@ -244,9 +245,9 @@ func TestEveryErrorIsTemporaryOrHasARemedy(t *testing.T) {
 	var temporary interface{ Temporary() bool }
 	require.True(t, errors.As(error(&NetworkError{}), &temporary))
 	require.True(t, errors.As(error(&waitError{}), &temporary))
-	for _, err := range []error{&notThereError{}, &noChecksumError{}, &checksumError{}, &VersionError{}, &badReleaseError{}, &tokenError{}, &storageError{Way: "Run it."}, &DowngradeError{}} {
-		var remedy interface{ Remedy() string }
+	for _, err := range []error{&notThereError{}, &noChecksumError{}, &checksumError{}, &VersionError{}, &badReleaseError{}, &tokenError{}, &storageError{Cause: status.Block("x").Run("y")}, &DowngradeError{}} {
+		var remedy interface{ Remedy() status.Cause }
 		require.ErrorAs(t, err, &remedy)
-		require.Greater(t, len(remedy.Remedy()), len(err.Error()))
+		require.Greater(t, len(remedy.Remedy().String()), len(err.Error()))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -140,10 +141,11 @@ func (e *DowngradeError) Error() string {
 	return fmt.Sprintf("cannot go from Concourse %s back to %s: the database was migrated by %s", e.From, e.To, e.From)
 }
 
-// Remedy returns the error with a way to fix it.
-func (e *DowngradeError) Remedy() string {
-	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run "+
-		"<unit> run-migrations target-version=%d", e.Error(), e.From, e.Schema)
+// Remedy returns the cause with a way to fix it.
+func (e *DowngradeError) Remedy() status.Cause {
+	return status.Block("cannot go back to Concourse %s: %s migrated the database", e.To, e.From).
+		Run("juju config <application> version=" + e.From).
+		Fix(fmt.Sprintf("or first take the database back: juju run <unit> run-migrations target-version=%d", e.Schema))
 }
 
 // complete returns the record of the release id if the release is complete.

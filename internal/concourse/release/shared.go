@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 )
 
 // Shared storage is one folder of an LXD host that several units see as HomeDir. They share
@@ -53,16 +54,15 @@ var (
 
 // storageError reports unusable shared storage.
 type storageError struct {
-	Problem string // the beginning of the status
-	Way     string // what the operator can do
-	Err     error  // may be nil
+	Cause status.Cause
+	Err   error // may be nil
 }
 
-func (e *storageError) Error() string { return e.Problem }
+func (e *storageError) Error() string { return e.Cause.Text }
 func (e *storageError) Unwrap() error { return e.Err }
 
-// Remedy returns the problem with a way to fix it.
-func (e *storageError) Remedy() string { return e.Problem + " " + e.Way }
+// Remedy returns the cause with a way to fix it.
+func (e *storageError) Remedy() status.Cause { return e.Cause }
 
 // SharedStorage returns nil if the shared folder is mounted and this unit can write to it.
 // A *waitError reports that it is not mounted yet. A *storageError reports that it is no
@@ -95,9 +95,9 @@ func notMounted(root host.Root) error {
 	if !linked || root.Exists(path.Join(Dir, id)) {
 		return errNotMounted
 	}
-	return &storageError{Problem: "Shared storage unavailable - mount may have been removed.",
-		Way: fmt.Sprintf("On the LXD host run: lxc config device add %s shared-storage disk source=<folder> "+
-			"path=%s shift=true", container(root), HomeDir)}
+	return &storageError{Cause: status.Block("Shared storage unavailable - mount may have been removed").
+		Fix(fmt.Sprintf("on the LXD host run: lxc config device add %s shared-storage disk source=<folder> "+
+			"path=%s shift=true", container(root), HomeDir))}
 }
 
 func notWritable(root host.Root, err error) error {
@@ -106,9 +106,9 @@ func notWritable(root host.Root, err error) error {
 	if errors.As(err, &at) {
 		why = at.Err // the path is a temporary name
 	}
-	return &storageError{Problem: fmt.Sprintf("Shared storage not writable: %v. Check mount permissions.", why),
-		Err: err,
-		Way: fmt.Sprintf("On the LXD host run: lxc config device set %s shared-storage shift=true", container(root))}
+	return &storageError{Err: err, Cause: status.Block("Shared storage not writable: %v", why).
+		Explain("check the mount's permissions").
+		Fix("on the LXD host run: lxc config device set " + container(root) + " shared-storage shift=true")}
 }
 
 // probe writes a file with a unique name (D12), and removes probes of killed runs.

@@ -22,7 +22,7 @@ func TestReleaseWithoutChecksumIsRefused_D36(t *testing.T) {
 	err := resourcetest.Apply(t, h, r)
 	var none *noChecksumError
 	require.ErrorAs(t, err, &none)
-	require.Equal(t, "no SHA-256 of Concourse 8.2.5 for amd64 is known: set release-sha256 to what `sha256sum "+name825+"` prints for a copy that you trust, or put "+name825+".sha256 beside the tarball on release-mirror", none.Remedy())
+	require.Equal(t, "no SHA-256 of Concourse 8.2.5 for amd64 is known: set release-sha256: its value is the first word that `sha256sum "+name825+"` prints for a copy that you trust; instead you can put "+name825+".sha256 beside the tarball on release-mirror", none.Remedy().String())
 	require.Equal(t, []string{name825 + ".sha256"}, m.asked)
 }
 
@@ -266,7 +266,7 @@ func TestTokenThatIsRefusedIsNamed(t *testing.T) {
 	err := resourcetest.Apply(t, machine(t), Install{Release: Release{Version: "8.2.5", Arch: "amd64", Token: "geheim", upstream: s.URL, api: s.URL + "/api/v"}})
 	var refused *tokenError
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, "GitHub refuses github-token; set another one, or none", refused.Remedy())
+	require.Equal(t, "GitHub refuses github-token; set another one, or none", refused.Remedy().String())
 	require.NotContains(t, err.Error(), "geheim")
 }
 

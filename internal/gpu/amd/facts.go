@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/units"
 	"fmt"
 	"io"
@@ -255,10 +256,7 @@ func (d Decision) Print(w io.Writer) error {
 	return nil
 }
 
-// Text returns a decision for a status: the reason and the first remedy.
-func (d Decision) Text() string {
-	if len(d.Remedies) == 0 {
-		return fmt.Sprintf("driver %s: %s", d.State, d.Reason)
-	}
-	return fmt.Sprintf("driver %s: %s — %s", d.State, d.Reason, d.Remedies[0])
+// Cause returns a decision for the status of a unit without a driver.
+func (d Decision) Cause() status.Cause {
+	return status.Block("driver %s: %s", d.State, d.Reason).Fix(d.Remedies...)
 }

@@ -54,8 +54,8 @@ func OverrideGFX(gfx []string) (string, error) {
 	case 1:
 		return order[0], nil
 	}
-	return "", fmt.Errorf("task-env: HSA_OVERRIDE_GFX_VERSION=auto can't serve %s at once; choose GPUs of one kind "+
-		"with gpu-device-ids, or set a value", strings.Join(Archs(gfx), " and "))
+	return "", fmt.Errorf("task-env: HSA_OVERRIDE_GFX_VERSION=auto can't serve %s at once; set a value",
+		strings.Join(Archs(gfx), " and "))
 }
 
 // HIPArches returns the build targets of tasks: the GPUs' architectures from the kernel. An
@@ -69,8 +69,8 @@ func HIPArches(gfx []string) ([]string, error) {
 		}
 	}
 	if unknown > 0 {
-		return nil, fmt.Errorf("the kernel reports no architecture for %d of the %d GPUs of tasks; add the one to build "+
-			"for to task-env, such as HIP_ARCHES=gfx942", unknown, len(gfx))
+		return nil, fmt.Errorf("the kernel reports no architecture for %d of %d GPUs; add it to task-env, such as "+
+			"HIP_ARCHES=gfx942", unknown, len(gfx))
 	}
 	return Archs(gfx), nil
 }

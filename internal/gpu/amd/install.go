@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -61,8 +62,8 @@ func ObserveInstall(r host.Root) InstallState {
 // InstallWant holds the resources for a decision.
 type InstallWant struct {
 	Resources []plan.Resource
-	Note      string   // failed part and reason; the rest of the unit works
-	Remarks   []string // options without effect here, with the reason
+	Note      string         // failed part and reason; the rest of the unit works
+	Remarks   []status.Cause // options without effect here, with the reason
 }
 
 // Install returns the resources of the decided driver, ROCm and tools, of the module and of
@@ -96,8 +97,7 @@ func Install(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, e
 	}
 	want.Resources = append(want.Resources, rules)
 	if e.Seen.Rules {
-		want.Remarks = append(want.Remarks, "gpu-device-mode does nothing: "+UdevRules+
-			" is not the charm's and stays as it is")
+		want.Remarks = append(want.Remarks, status.Warn("gpu-device-mode does nothing: %s is not the charm's", UdevRules))
 	}
 	return want, nil
 }
@@ -110,19 +110,18 @@ func wantsModule(f DriverFacts, d Decision) bool {
 }
 
 // containerRemarks lists the options that only a container's host can apply.
-func containerRemarks(f DriverFacts, w Wanted) (remarks []string) {
+func containerRemarks(f DriverFacts, w Wanted) (remarks []status.Cause) {
 	if cmp.Or(w.DeviceMode, ModeGroup) != ModeGroup {
-		text := "gpu-device-mode does nothing: the host owns the GPU nodes of this container"
+		c := status.Warn("gpu-device-mode does nothing: the host owns the GPU nodes")
 		if f.Kind == LXD {
-			text += "; on the LXD host run: lxc config device set " + cmp.Or(f.Hostname, "<container>") +
-				" <gpu device> mode=" + string(w.DeviceMode)
+			c = c.Fix("on the LXD host run: lxc config device set " + cmp.Or(f.Hostname, "<container>") +
+				" <gpu device> mode=" + string(w.DeviceMode))
 		}
-		remarks = append(remarks, text)
+		remarks = append(remarks, c)
 	}
 	if w.ModuleParams != "" {
-		remarks = append(remarks,
-			"amdgpu-module-params does nothing: the host of this container loads the module; set it there in "+
-				"/etc/modprobe.d")
+		remarks = append(remarks, status.Warn("amdgpu-module-params does nothing: the host loads the module").
+			Explain("set it there in /etc/modprobe.d"))
 	}
 	return remarks
 }

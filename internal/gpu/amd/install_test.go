@@ -167,14 +167,14 @@ func TestRemovalAppliesTheFilesAgain(t *testing.T) {
 // In a container the kernel and the nodes are the host's, whatever was decided.
 func TestContainerGetsUserSpaceOnly(t *testing.T) {
 	for where, remark := range map[MachineKind]string{
-		LXD:            "gpu-device-mode does nothing: the host owns the GPU nodes of this container; on the LXD host run: lxc config device set juju-1 <gpu device> mode=0666",
-		OtherContainer: "gpu-device-mode does nothing: the host owns the GPU nodes of this container",
+		LXD:            "gpu-device-mode does nothing: the host owns the GPU nodes — on the LXD host run: lxc config device set juju-1 <gpu device> mode=0666",
+		OtherContainer: "gpu-device-mode does nothing: the host owns the GPU nodes",
 	} {
 		g := newRig(t)
 		g.f.Kind, g.f.Hostname, g.w.DeviceMode, g.w.ModuleParams = where, "juju-1", ModeAll, "noretry=0"
 		p, want := g.plan()
-		require.Equal(t, remark, want.Remarks[0])
-		require.Contains(t, want.Remarks[1], "amdgpu-module-params does nothing")
+		require.Equal(t, remark, want.Remarks[0].String())
+		require.Contains(t, want.Remarks[1].Text, "amdgpu-module-params does nothing")
 		text := printed(t, p)
 		require.Contains(t, text, "install rocm-smi-lib")
 		for _, not := range []string{"dkms", "linux-", "udev", "modprobe", "kernel module", "modules-load"} {

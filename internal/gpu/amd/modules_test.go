@@ -42,7 +42,7 @@ func TestRulesOfTheOperatorStay(t *testing.T) {
 	hosttest.Put(t, g.h.Root, UdevRules, own)
 	p, want := g.plan()
 	require.NotContains(t, printed(t, p), UdevRules)
-	require.Contains(t, want.Remarks[0], UdevRules+" is not the charm's and stays as it is")
+	require.Contains(t, want.Remarks[0].Text, UdevRules+" is not the charm's")
 	g.apply(p)
 	require.NotContains(t, printed(t, g.diff(Uninstall(g.f, g.e, "gone"))), UdevRules)
 	text, err := g.h.ReadFile(UdevRules)

@@ -6,6 +6,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -56,32 +57,31 @@ func RebootDue(r host.Root, reason, bootID string) (bool, error) {
 // another attempt later.
 func ClearReboots(r host.Root) error { return rebootFile.Remove(r) }
 
-// RebootPending returns the status text while a reboot is needed and not requested, or did
-// not help.
-func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) string {
-	need := "reboot needed: " + strings.TrimSuffix(reason, ".")
+// RebootPending returns the cause while a reboot is needed and not requested, or did not
+// help.
+func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) status.Cause {
+	need := status.Block("reboot needed: %s", strings.TrimSuffix(reason, "."))
 	switch {
 	case f.Kind == LXD:
-		return need + "; reboot the LXD host of this container: its kernel has the driver"
+		return need.Explain("reboot the LXD host of this container: its kernel has the driver")
 	case f.Kind.Contained():
-		return need + "; reboot the host of this container: its kernel has the driver"
+		return need.Explain("reboot the host of this container: its kernel has the driver")
 	}
 	all, err := readReboots(r)
 	if err != nil {
-		return need + "; " + err.Error()
+		return need.Explain("%v", err)
 	}
 	for _, was := range all {
 		switch {
 		case was.Reason != reason:
 		case was.Boot == f.BootID:
-			return need + "; Juju was asked for it"
+			return need.Explain("Juju was asked for it")
 		default:
-			return need + "; it was rebooted for this once, which did not help: see dmesg, then reboot it by " +
-				"hand or run the action reset-rocm"
+			return need.Explain("one reboot did not help: see dmesg, then reboot it by hand, or run the action reset-rocm")
 		}
 	}
 	if w.AllowReboot {
-		return need + "; Juju is asked for it"
+		return need.Explain("Juju is asked for it")
 	}
-	return need + "; set allow-reboot=true or run: " + wellknown.OnUnit("<unit>", "sudo reboot")
+	return need.Fix(w.setCommand("allow-reboot=true"), "or run: "+wellknown.OnUnit(w.unit(), "sudo reboot"))
 }

@@ -57,16 +57,17 @@ func TestUnrecordedRebootIsNotRequested(t *testing.T) {
 
 func TestPendingRebootNamesItsFix(t *testing.T) {
 	r := hosttest.Root(t)
+	pending := func(reason string, f DriverFacts, w Wanted) string { return RebootPending(r, reason, f, w).String() }
 	metal, lxd := DriverFacts{Kind: Metal, BootID: "b1"}, DriverFacts{Kind: LXD, BootID: "b1"}
-	require.Contains(t, RebootPending(r, activate, lxd, Wanted{AllowReboot: true}), "reboot the LXD host of this container")
-	require.Contains(t, RebootPending(r, activate, DriverFacts{Kind: OtherContainer}, Wanted{}), "reboot the host of this container")
-	require.Equal(t, "reboot needed: "+activate+"; set allow-reboot=true or run: juju ssh <unit> sudo reboot", RebootPending(r, activate, metal, Wanted{}))
-	require.Contains(t, RebootPending(r, activate, metal, Wanted{AllowReboot: true}), "Juju is asked for it")
+	require.Contains(t, pending(activate, lxd, Wanted{AllowReboot: true}), "reboot the LXD host of this container")
+	require.Contains(t, pending(activate, DriverFacts{Kind: OtherContainer}, Wanted{}), "reboot the host of this container")
+	require.Equal(t, "reboot needed: "+activate+" — juju config <application> allow-reboot=true — or run: juju ssh <unit> sudo reboot", pending(activate, metal, Wanted{}))
+	require.Contains(t, pending(activate, metal, Wanted{AllowReboot: true}), "Juju is asked for it")
 	_, err := RebootDue(r, activate, "b1")
 	require.NoError(t, err)
-	require.Contains(t, RebootPending(r, activate, metal, Wanted{AllowReboot: true}), "Juju was asked for it")
+	require.Contains(t, pending(activate, metal, Wanted{AllowReboot: true}), "Juju was asked for it")
 	metal.BootID = "b2"
-	require.Contains(t, RebootPending(r, activate, metal, Wanted{AllowReboot: true}), "which did not help")
+	require.Contains(t, pending(activate, metal, Wanted{AllowReboot: true}), "one reboot did not help")
 	require.NoError(t, os.WriteFile(r.Path(RebootFile), []byte("{"), 0o600))
-	require.Contains(t, RebootPending(r, activate, metal, Wanted{}), RebootFile)
+	require.Contains(t, pending(activate, metal, Wanted{}), RebootFile)
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/preflight"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu"
@@ -25,6 +25,9 @@ type Checked struct {
 	OK      bool   `json:"ok"`
 	Warning bool   `json:"warning,omitempty"` // it works, and needs attention
 	Text    string `json:"text"`
+	// Detail and Commands are those of a status.Cause.
+	Detail   string   `json:"detail,omitempty"`
+	Commands []string `json:"commands,omitempty"`
 }
 
 // report collects results.
@@ -41,19 +44,27 @@ func (r *report) warn(name, text string) {
 	r.checks = append(r.checks, Checked{Name: name, OK: true, Warning: true, Text: text})
 }
 
-func (r *report) addCause(name string, cause *status.Cause, text string) {
-	if cause == nil {
+// addCause adds a cause with its details.
+func (r *report) addCause(name string, c status.Cause) {
+	r.checks = append(r.checks, Checked{Name: name, OK: c.Kind == status.Active, Warning: c.Kind == status.Active,
+		Text: c.Text, Detail: c.Detail, Commands: c.Commands})
+}
+
+// addService adds the failure of a service, or text if it works.
+func (r *report) addService(name string, failure *status.Cause, text string) {
+	if failure == nil {
 		r.add(name, nil, text)
 		return
 	}
-	r.add(name, fmt.Errorf("%s", cause.Text), "")
+	r.addCause(name, failure.As(status.Blocked))
 }
 
 // failed returns the failures with their reasons.
 func (r *report) failed() (bad []string) {
 	for _, check := range r.checks {
 		if !check.OK {
-			bad = append(bad, check.Name+": "+check.Text)
+			bad = append(bad, check.Name+": "+
+				status.Cause{Text: check.Text, Detail: check.Detail, Commands: check.Commands}.String())
 		}
 	}
 	return bad
@@ -70,6 +81,11 @@ func (r *report) text() string {
 			mark = "warn"
 		}
 		fmt.Fprintf(&b, "%-6s  %s: %s\n", mark, check.Name, check.Text)
+		for _, line := range append([]string{check.Detail}, check.Commands...) {
+			if line != "" {
+				fmt.Fprintf(&b, "        %s\n", line)
+			}
+		}
 	}
 	return b.String()
 }
@@ -80,12 +96,13 @@ func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[strin
 	verbose, _ := params["verbose"].(bool)
 	var r report
 	for _, p := range u.Problems {
-		r.add("options", fmt.Errorf("%s", p), "")
+		r.addCause("options", status.Block("%s", p))
 	}
-	for _, cause := range u.Want.Causes {
+	for _, cause := range status.Sorted(c.Causes(u.Want)) {
 		if cause.Kind != status.Active {
-			r.add("ready", fmt.Errorf("%s: %s", cause.Kind, cause.Text), "")
+			cause.Text = string(cause.Kind) + ": " + cause.Text
 		}
+		r.addCause("ready", cause)
 	}
 	if len(u.Problems) == 0 {
 		c.checkServices(ctx, u, &r)
@@ -112,37 +129,24 @@ func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[strin
 
 func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Web.Up {
-		r.addCause("web", c.CheckWeb(ctx, u.Want.Web, charm.Unchanged), u.Want.Web.URL)
+		r.addService("web", c.CheckWeb(ctx, u.Want.Web, charm.Unchanged), u.Want.Web.URL)
 		db := u.Want.Web.Database
 		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker.Up {
-		r.addCause(
+		r.addService(
 			"worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
 			"healthy and registered at "+u.Want.Worker.TSA.Host,
 		)
 	}
-	for _, p := range []struct {
-		on           bool
-		service, url string
-	}{{u.Want.Worker.Exporter, role.ExporterService, role.ExporterURL}, {
-		u.Want.Web.Jobs, role.JobsService, role.JobsURL,
-	}} {
-		if !p.on {
-			continue
-		}
-		var err error
-		if why := c.CheckPebble(ctx, p.service, p.url); why != "" {
-			err = fmt.Errorf("%s", why)
-		}
-		r.add(p.service, err, "running and healthy")
+	if u.Want.Worker.Exporter {
+		r.addService(role.ExporterService, c.CheckExporter(ctx), "running and healthy")
+	}
+	if u.Want.Web.Jobs {
+		r.addService(role.JobsService, c.CheckJobs(ctx), "running and healthy")
 	}
 	if u.Want.Worker.Kubernetes {
-		var err error
-		if why := c.CheckKubernetes(ctx); why != "" {
-			err = errors.New(why)
-		}
-		r.add("kubernetes", err, "the kubelet knows the GPUs")
+		r.addService("kubernetes", c.CheckKubernetes(ctx), "the kubelet has the GPUs")
 	}
 	if u.Want.Worker.Exporter {
 		c.checkGPUs(ctx, r)

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/exporter"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
@@ -80,7 +80,7 @@ func TestHealthIsReadWithoutTheExporter(t *testing.T) {
 		require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}), name)
 		require.Contains(t, b.String(), "healthy", name)
 		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
-		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url), "a status has it from the exporter alone")
+		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url, "w/0"), "a status has it from the exporter alone")
 	}
 }
 
@@ -156,10 +156,8 @@ func TestHealthOfNVIDIAGPUFromOneReading(t *testing.T) {
 
 func TestCriticalGPUsAreInTheStatus(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
-	causes := gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL)
-	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)"}}, causes)
-	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 4x AMD); GPU 1 is critical: hangs or is in reset (kernel_log) (see explain-error 2)",
-		text(status.Of("Worker ready (v8.2.5) (GPU: 4x AMD)", causes)))
+	require.Equal(t, []status.Cause{status.Warn("GPU 1 is critical: hangs or is in reset (kernel_log)").
+		Run("juju run w/0 explain-error code=2")}, gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL, "w/0"))
 
 	var many []api.Status
 	for i := range 64 {
@@ -168,10 +166,7 @@ func TestCriticalGPUsAreInTheStatus(t *testing.T) {
 	b, err := json.Marshal(map[string]any{"gpus": many})
 	require.NoError(t, err)
 	c.ExporterURL = hosttest.NewServer(t, 200, string(b))
-	causes = gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL)
-	require.Len(t, causes, 1)
-	require.Equal(t, gpuhealth.MaxNamed, strings.Count(causes[0].Text, "is critical"))
-	require.True(t, strings.HasSuffix(causes[0].Text, "; 60 more GPUs are critical"))
+	require.Len(t, gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL, "w/0"), 64, "check-status has all of them")
 }
 
 // A GPU that hangs blocks the process that reads it.
@@ -227,6 +222,3 @@ func FuzzParseReport(f *testing.F) {
 		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, states, "exporter", ""))
 	})
 }
-
-// text formats a status for tables.
-func text(s status.Status) string { return string(s.Kind) + ": " + s.Message }

@@ -75,7 +75,7 @@ func (c *Actions) formatPlan(ctx context.Context, want charm.Desired, problems [
 		return "", 0, err
 	}
 	for _, cause := range want.Causes {
-		fmt.Fprintf(&b, "%s: %s\n", cause.Kind, cause.Text)
+		fmt.Fprintf(&b, "%s: %s\n", cause.Kind, cause)
 	}
 	if want.Worker.Driver != nil {
 		if err := want.Worker.Driver.Decision.Print(&b); err != nil {

@@ -46,7 +46,7 @@ func TestPlanShowsProblemsBeforeSteps(t *testing.T) {
 
 	got = shown(model.Facts{Unit: "concourse-ci-machine/0", Config: map[string]any{"mode": "worker", "compute-runtime": "rocm"}})
 	require.Contains(t, got, "blocked: no AMD GPU passed through (only 1 NVIDIA) — on the LXD host run: lxc config device add ")
-	require.Contains(t, got, "waiting: Waiting for a web: run juju integrate ")
+	require.Contains(t, got, "waiting: Waiting for a web — run: juju integrate ")
 	require.Contains(t, got, " download Concourse 8.2.5 (no release is installed)\n")
 	require.Less(t, strings.Index(got, "waiting: "), strings.Index(got, "1/"))
 	require.False(t, r.Exists("/var/lib/concourse"))

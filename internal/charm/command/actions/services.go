@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/status"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
@@ -55,7 +55,7 @@ func (c *Actions) restartServices(ctx context.Context, u unitState, params map[s
 	results := map[string]any{"restarted": strings.Join(units, " ")}
 	for _, cause := range causes {
 		if cause.Kind != status.Active {
-			return results, fmt.Errorf("cannot reach what was restarted: %s", cause.Text)
+			return results, fmt.Errorf("cannot reach the restarted services: %s", cause)
 		}
 	}
 	return results, nil
