@@ -60,12 +60,17 @@ func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *htt
 	if f.path == "" {
 		return
 	}
-	f.site, f.every, f.version, f.logs = s.Site, s.Every, s.Version, s.Logs
-	f.report = Report{Version: f.version, Time: f.now().UTC().Truncate(time.Second), Workers: []Worker{},
-		Waiting: []Waiting{}, Coverage: []Covered{}, Today: Today{Teams: []TeamUsage{}, Since: f.now().UTC()},
-		History: f.history.report(), Problem: "no worker has been asked yet"}
-	f.handle(mux)
+	f.prepare(s, mux)
 	go f.follow(stop)
+}
+
+// prepare adds the pages, which show that no worker has been asked yet.
+func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
+	f.site, f.every, f.version, f.logs = s.Site, s.Every, s.Version, s.Logs
+	now := f.now().UTC().Truncate(time.Second)
+	f.report = Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{}, Coverage: []Covered{},
+		Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(), Problem: "no worker has been asked yet"}
+	f.handle(mux)
 }
 
 // follow asks at once and at each tick.
