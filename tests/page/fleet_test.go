@@ -163,7 +163,7 @@ func madeFleet(t *testing.T, r fleet.Report) string {
 	t.Helper()
 	r.Summary = fleet.SummaryOf(r, true)
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", fleet.Page(func() fleet.Report { return r }, func() time.Time { return now }))
+	mux.Handle("GET /{$}", fleet.Page(func() *fleet.Report { return &r }, func() time.Time { return now }))
 	mux.Handle("GET /assets/{name}", fleet.Assets())
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)

@@ -41,7 +41,7 @@ type Fleet struct {
 	before  time.Time // of the last round
 
 	mu     sync.Mutex
-	report Report // never changed, only replaced
+	report *Report // never changed, only replaced
 }
 
 // New returns the page, which asks nothing before Start.
@@ -68,7 +68,7 @@ func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *htt
 func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
 	f.site, f.every, f.version, f.logs = s.Site, s.Every, s.Version, s.Logs
 	now := f.now().UTC().Truncate(time.Second)
-	f.report = Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{}, Coverage: []Covered{},
+	f.report = &Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{}, Coverage: []Covered{},
 		Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(), Problem: "no worker has been asked yet"}
 	f.handle(mux)
 }
@@ -122,7 +122,7 @@ func (f *Fleet) Round(stop context.Context) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.report = r
+	f.report = &r
 }
 
 // remember adds a round to the histories. A pause, such as of a suspended machine, counts as
@@ -169,7 +169,7 @@ func readFile(path string) (fleetfile.File, error) {
 }
 
 // Report returns the last report, which the caller must not change.
-func (f *Fleet) Report() Report {
+func (f *Fleet) Report() *Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.report

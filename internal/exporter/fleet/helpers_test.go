@@ -29,7 +29,7 @@ func reportOf(gpus []gpu) Report {
 func pageOf(t testing.TB, r Report) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	Page(func() Report { return r }, func() time.Time { return hosttest.Now }).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	Page(func() *Report { return &r }, func() time.Time { return hosttest.Now }).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	require.Equal(t, 200, w.Code, w.Body.String())
 	return w.Body.String()
 }

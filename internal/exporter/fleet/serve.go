@@ -7,8 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
+	"maps"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,15 +41,7 @@ var assets = map[string]string{
 func (f *Fleet) handle(mux *http.ServeMux) {
 	limited := metricsserver.NewLimited(atOnce)
 	mux.Handle("GET /{$}", limited.Wrap(Page(f.Report, f.now)))
-	mux.Handle("GET /api/v1/fleet", limited.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		text, err := json.Marshal(f.Report())
-		if err != nil {
-			http.Error(w, "cannot write the fleet: "+err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(append(text, '\n'))
-	})))
+	mux.Handle("GET /api/v1/fleet", limited.Wrap(rendered(f.Report, jsonOf, http.Header{"Content-Type": {"application/json"}})))
 	mux.HandleFunc("GET /api/v1/fleet/schema", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/schema+json")
 		w.Write(schema)
@@ -91,23 +83,51 @@ func asset(name string) (string, error) {
 
 // Page serves reports as a page for people. It needs no script; the script updates it and
 // draws the charts.
-func Page(report func() Report, now func() time.Time) http.Handler {
-	text := sync.OnceValue(func() *template.Template {
-		functions := template.FuncMap{"asset": asset, "lower": strings.ToLower}
-		return template.Must(template.New("page").Funcs(functions).Parse(pageHTML)) // embedded: tests have parsed it
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+func Page(report func() *Report, now func() time.Time) http.Handler {
+	functions := template.FuncMap{"asset": asset}
+	text := template.Must(template.New("page").Funcs(functions).Parse(pageHTML)) // embedded: tests have parsed it
+	render := func(r *Report) ([]byte, error) {
 		var b bytes.Buffer
-		if err := text().Execute(&b, viewOf(report(), now())); err != nil {
-			http.Error(w, "cannot write the page: "+err.Error(), http.StatusInternalServerError)
+		err := text.Execute(&b, viewOf(*r, now()))
+		return b.Bytes(), err
+	}
+	return rendered(report, render, http.Header{
+		"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {policy},
+		"X-Content-Type-Options": {"nosniff"}, "Referrer-Policy": {"no-referrer"}, "Cache-Control": {"no-store"},
+	})
+}
+
+func jsonOf(r *Report) ([]byte, error) {
+	text, err := json.Marshal(r)
+	return append(text, '\n'), err
+}
+
+// rendered serves reports as render writes them. Each report is rendered at most once, and
+// only if somebody requests it.
+func rendered(report func() *Report, render func(*Report) ([]byte, error), header http.Header) http.Handler {
+	var mu sync.Mutex
+	var last *Report
+	var text []byte
+	current := func() ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		r := report()
+		if r == last {
+			return text, nil
+		}
+		fresh, err := render(r)
+		if err == nil {
+			last, text = r, fresh
+		}
+		return fresh, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		data, err := current()
+		if err != nil {
+			http.Error(w, "cannot write the fleet: "+err.Error(), http.StatusInternalServerError)
 			return
 		}
-		h := w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-store")
-		b.WriteTo(w)
+		maps.Copy(w.Header(), header)
+		w.Write(data)
 	})
 }
