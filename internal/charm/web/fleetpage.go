@@ -67,3 +67,12 @@ func httpURL(host string, port int) string {
 	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(port))}
 	return u.String()
 }
+
+// FleetPageURL returns the URL of the fleet page on a web with that address, "" if the
+// options turn it off.
+func FleetPageURL(address string, o config.Web) string {
+	if address == "" || !o.EnableMetrics || o.FleetPage == config.FleetOff {
+		return ""
+	}
+	return httpURL(address, wellknown.JobsPort) + "/"
+}

@@ -97,7 +97,8 @@ func (p *Poller) follow(stop context.Context, tick <-chan time.Time, reload <-ch
 
 var help = commandline.Help{
 	Text: "Serves to Prometheus how the last builds of Concourse's jobs ended. It asks Concourse's API on a timer, " +
-		"needs no fly and no root, and ends with the process that started it. SIGHUP: log in again and ask at once.",
+		"needs no fly and no root, and ends with the process that started it. With --fleet.file it also serves a " +
+		"page of all workers' GPUs. SIGHUP: log in again and ask at once.",
 	Examples: []string{"concourse-exporter --credentials-file=/etc/concourse-exporter.json"},
 }
 

@@ -3,12 +3,9 @@ package jobexporter
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func none(string) string { return "" }
@@ -59,10 +56,4 @@ func TestCredentialsFileCanComeFromTheEnvironment(t *testing.T) {
 	o, _, err = parse([]string{"--credentials-file=/from/flag"}, env, nil)
 	require.NoError(t, err)
 	require.Equal(t, "/from/flag", o.credentials)
-}
-
-func TestHelpShowsEveryFlagWithItsDefault(t *testing.T) {
-	var out bytes.Buffer
-	require.Equal(t, 0, Run("v1.2.3", []string{"-h"}, none, nil, &out, io.Discard))
-	hosttest.Golden(t, "testdata/help.txt", out.String())
 }
