@@ -143,8 +143,8 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, Site, error) {
 	if len(found) == 0 {
 		// Concourse would answer with public pipelines only, as if all others had been
 		// removed.
-		return nil, Site{}, fail(resultRefused, "cannot see any team: %s is in none of %s", p.client.credentials.Username,
-			p.client.credentials.URL)
+		return nil, Site{}, fail(resultRefused, "cannot see any team: %s is in none of %s",
+			p.client.credentials.Username, p.client.credentials.URL)
 	}
 	v := newView(p.streaks)
 	if err := list(ctx, p.client, "/api/v1/pipelines", v.addPipeline); err != nil {

@@ -68,8 +68,9 @@ func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *htt
 func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
 	f.site, f.every, f.version, f.logs = s.Site, s.Every, s.Version, s.Logs
 	now := f.now().UTC().Truncate(time.Second)
-	f.report = &Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{}, Coverage: []Covered{},
-		Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(), Problem: "no worker has been asked yet"}
+	f.report = &Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{},
+		Coverage: []Covered{}, Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(),
+		Problem: "no worker has been asked yet"}
 	f.handle(mux)
 }
 

@@ -41,7 +41,8 @@ var assets = map[string]string{
 func (f *Fleet) handle(mux *http.ServeMux) {
 	limited := metricsserver.NewLimited(atOnce)
 	mux.Handle("GET /{$}", limited.Wrap(Page(f.Report, f.now)))
-	mux.Handle("GET /api/v1/fleet", limited.Wrap(rendered(f.Report, jsonOf, http.Header{"Content-Type": {"application/json"}})))
+	kind := http.Header{"Content-Type": {"application/json"}}
+	mux.Handle("GET /api/v1/fleet", limited.Wrap(rendered(f.Report, jsonOf, kind)))
 	mux.HandleFunc("GET /api/v1/fleet/schema", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/schema+json")
 		w.Write(schema)
@@ -103,7 +104,7 @@ func jsonOf(r *Report) ([]byte, error) {
 }
 
 // rendered serves reports as render writes them. Each report is rendered at most once, and
-// only if somebody requests it.
+// only on request.
 func rendered(report func() *Report, render func(*Report) ([]byte, error), header http.Header) http.Handler {
 	var mu sync.Mutex
 	var last *Report

@@ -135,9 +135,12 @@ func numbersOf(s Summary) []number {
 	if s.Waiting != nil {
 		waiting = count(*s.Waiting, "tasks waiting", string(health.Warning))
 	}
-	out := []number{count(s.GPUs, "GPUs", ""), count(s.Free, "free", string(health.Healthy)), count(s.Busy, "in use", ""),
+	out := []number{
+		count(s.GPUs, "GPUs", ""), count(s.Free, "free", string(health.Healthy)), count(s.Busy, "in use", ""),
 		count(s.Quarantined+s.Proving, "quarantined", string(health.Critical)), waiting,
-		{fmt.Sprintf("%.0f %%", 100*s.Load), "load", ""}, {power(s.Power), "power", ""}, count(s.Workers, "workers", "")}
+		{fmt.Sprintf("%.0f %%", 100*s.Load), "load", ""}, {power(s.Power), "power", ""},
+		count(s.Workers, "workers", ""),
+	}
 	if s.Away > 0 {
 		out = append(out, count(s.Away, "not answering", string(health.Critical)))
 	}

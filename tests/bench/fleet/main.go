@@ -94,7 +94,8 @@ func run(workers, gpus, rounds int) error {
 	fmt.Printf("%d workers with %d GPUs, %d KiB an answer, %d rounds, load of the machine %s\n", workers, gpus,
 		site.size>>10, rounds, strings.Fields(string(load))[0])
 	fmt.Printf("%-28s %10s   goal: under %g %% of a core every %s: %s\n", "CPU of a round",
-		perRound.Round(100*time.Microsecond), 100*maxShare, shipped, verdict(share < maxShare, fmt.Sprintf("%.2f %%", 100*share)))
+		perRound.Round(100*time.Microsecond), 100*maxShare, shipped,
+		verdict(share < maxShare, fmt.Sprintf("%.2f %%", 100*share)))
 	for _, path := range []string{"/", "/api/v1/fleet"} {
 		times, size, err := latencies("http://"+address+path, 50)
 		if err != nil {
@@ -102,7 +103,8 @@ func run(workers, gpus, rounds int) error {
 		}
 		last := times[len(times)-1]
 		fmt.Printf("%-28s %10s   goal: at most %s: %s, %d KiB\n", "median answer of "+path,
-			times[len(times)/2].Round(100*time.Microsecond), maxLatency, verdict(last <= maxLatency, "longest "+last.Round(100*time.Microsecond).String()), size>>10)
+			times[len(times)/2].Round(100*time.Microsecond), maxLatency,
+			verdict(last <= maxLatency, "longest "+last.Round(100*time.Microsecond).String()), size>>10)
 	}
 	kib, err := memory(cmd.Process.Pid)
 	fmt.Printf("%-28s %6d KiB   with the ring of 24 hours, which has a fixed size\n", "resident memory", kib)
