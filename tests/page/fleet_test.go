@@ -80,7 +80,7 @@ func TestBrowserShowsTheFleet(t *testing.T) {
 	for _, noJS := range []bool{false, true} {
 		b.open(url, view{width: 1440, height: 900, noJS: noJS})
 		text := b.text()
-		for _, want := range []string{"7\nGPUs", "gpu/0", "gpu/1", "no answer yet", "does not answer", "no connection",
+		for _, want := range []string{"7\nGPUs", "gpu/0", "gpu/1", "silent", "never", "does not answer", "no connection",
 			"gfx1201 required", "no worker has it", "gfx90a required", "stalled", "plain-0-0badcafe"} {
 			require.Contains(t, text, want)
 		}

@@ -119,8 +119,8 @@ func TestSilentWorkerIsShownWithItsAge(t *testing.T) {
 	require.Equal(t, "its address is unknown", r.Workers[2].Problem)
 	require.Equal(t, Summary{Workers: 3, Away: 3, GPUs: 6, Unknown: 6}, r.Summary)
 	page := b.get(t, "/").Body.String()
-	require.Contains(t, page, "✕ no answer 12m")
-	require.Contains(t, page, "✕ no answer yet")
+	require.Contains(t, page, "✕ silent 12m<")
+	require.Contains(t, page, "✕ silent<")
 	require.Equal(t, 1, strings.Count(page, "it answers 503"))
 }
 

@@ -174,9 +174,7 @@ func (v *view) addWorker(w Worker, now time.Time, uses map[string]*shownUse) {
 		if w.Time != nil {
 			since = age(*w.Time, now)
 		}
-		if s.Away = "no answer " + since; w.Time == nil {
-			s.Away = "no answer yet"
-		}
+		s.Away = strings.TrimSuffix("silent "+since, " never")
 		v.Broken = append(v.Broken, broken{Name: s.Name, URL: w.URL, Class: string(health.Critical), Mark: "✕",
 			State: "does not answer", Since: since, Reason: w.Problem})
 	}
