@@ -76,15 +76,29 @@ type answer struct {
 	err  error
 }
 
-// gpus asks all workers with GPUs at once, and returns their answers in the same order.
-func (a *asker) gpus(ctx context.Context, workers []fleetfile.Worker) []answer {
+// silentLast returns the indices of workers with GPUs. Workers that did not answer before
+// come last, so that they delay no others.
+func silentLast(workers []fleetfile.Worker, before map[string]seen) []int {
+	var answered, silent []int
+	for i, w := range workers {
+		switch {
+		case w.URL == "":
+		case before[w.URL].err != nil:
+			silent = append(silent, i)
+		default:
+			answered = append(answered, i)
+		}
+	}
+	return append(answered, silent...)
+}
+
+// gpus asks all workers with GPUs, and returns their answers in the order of workers.
+func (a *asker) gpus(ctx context.Context, workers []fleetfile.Worker, before map[string]seen) []answer {
 	out := make([]answer, len(workers))
 	var all sync.WaitGroup
 	turn := make(chan struct{}, parallel)
-	for i, w := range workers {
-		if w.URL == "" {
-			continue
-		}
+	for _, i := range silentLast(workers, before) {
+		w := workers[i]
 		turn <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turn }()

@@ -93,7 +93,7 @@ func (f *Fleet) Round(stop context.Context) {
 	f.read()
 	ctx, cancel := context.WithTimeout(stop, max(f.every, askTimeout))
 	defer cancel()
-	answers := f.asker.gpus(ctx, f.file.Workers)
+	answers := f.asker.gpus(ctx, f.file.Workers, f.answers)
 	waiting, err := f.asker.waiting(ctx, f.file.Metrics)
 	if err != nil {
 		waiting = nil

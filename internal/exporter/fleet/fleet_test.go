@@ -208,3 +208,10 @@ func TestUsageBeginsAgainEachDay(t *testing.T) {
 	}
 	require.LessOrEqual(t, len(d.teams), maxTeams+1)
 }
+
+// Many workers that never answer must not delay the others.
+func TestSilentWorkersAreAskedLast(t *testing.T) {
+	workers := []fleetfile.Worker{{URL: "a"}, {URL: "b"}, {}, {URL: "c"}, {URL: "d"}}
+	before := map[string]seen{"a": {err: io.EOF}, "c": {err: io.EOF}, "d": {}}
+	require.Equal(t, []int{1, 4, 0, 3}, silentLast(workers, before))
+}
