@@ -38,33 +38,30 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
 	fs.BoolVar(&o.metrics.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true,
-		"read pcie_bw every 30s, in the background, where a GPU has it: it takes a second each time; =false "+
-			"leaves it to others")
+		"read pcie_bw every 30s, which takes a second")
 	fs.DurationVar(&o.collect.RASInterval, "ras.interval", monitor.DefaultRAS,
 		"`time` between readings of error counters and limits, 5s or more")
 	fs.BoolVar(&o.collect.Usage, "collect.usage", true,
-		"tell which containers use the GPUs; =false leaves processes alone")
+		"show which containers use the GPUs")
 	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage,
-		"`time` between looks at the users of the GPUs, 5s or more")
+		"`time` between scans for users of the GPUs, 5s or more")
 	fs.Process(&o.metrics.Process)
 	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers,
-		"`number` of containers to show on each GPU, the rest as one")
+		"`number` of containers to show on each GPU; the rest is one")
 	fs.StringVar(&o.collect.UsageReport, "usage.report", "",
-		"`file` below path.root with the users of the GPUs, which a process of root writes; empty: look at the "+
-			"processes itself")
+		"`file` below path.root with the users of the GPUs, from --usage.write; empty: scan processes")
 	fs.StringVar(&o.usageWrite, "usage.write", "",
-		"serve nothing, but look at the processes and write that `file` below path.root")
+		"only scan processes, and write this `file` below path.root")
 	fs.StringVar(&o.collect.NVIDIA, "nvidia.report", "",
-		"`file` below path.root with the output of nvidia-smi, which a process of root writes; empty: not read")
+		"`file` below path.root with the output of nvidia-smi, from --nvidia.write; empty: none")
 	fs.StringVar(&o.nvidiaWrite, "nvidia.write", "",
-		"serve nothing, but run nvidia-smi every 15s, where it is installed, and write that `file` below path.root")
+		"only run nvidia-smi every 15s, and write this `file` below path.root")
 	fs.StringVar(&o.collect.Leases, "leases.report", "",
-		"`file` below path.root with the leases of the GPUs, which a process of root writes; empty: they are not leased")
+		"`file` below path.root with the leases of the GPUs; empty: none")
 	fs.StringVar(&o.collect.Disk, "disk.folder", "",
-		"`folder` below path.root on the file system to report, such as that of the worker's volumes; empty: none")
+		"`folder` below path.root on the file system to report; empty: none")
 	fs.StringVar(&o.collect.Service, "service.report", "",
-		"`file` below path.root with the GPUs that are withheld from tasks, which a process of root writes; empty: "+
-			"none")
+		"`file` below path.root with the withheld GPUs; empty: none")
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err
 	}
@@ -119,9 +116,8 @@ const (
 )
 
 var help = commandline.Help{
-	Text: "Serves the state of this machine's AMD and NVIDIA GPUs to Prometheus, read from sysfs and /proc, and who " +
-		"uses AMD's. It needs no ROCm, and no privilege but to see other users' processes, which a second one can " +
-		"have in its place (--usage.write, --usage.report). nvidia-smi is another one's to run (--nvidia.write, " +
-		"--nvidia.report). It ends with the process that started it, and opens all files again at SIGHUP.",
+	Text: "Serves metrics of this machine's AMD and NVIDIA GPUs to Prometheus, and the users of AMD GPUs. It needs no " +
+		"ROCm. To see other users' processes it needs root, or a second exporter with root (--usage.write). Another " +
+		"one runs nvidia-smi (--nvidia.write). It ends with its parent process. SIGHUP opens all files again.",
 	Examples: []string{"rocm-exporter --web.listen-address=127.0.0.1:9401"},
 }

@@ -92,8 +92,8 @@ func TestCommandsPageIsTrue(t *testing.T) {
 	require.Contains(t, page, "\n```text\n"+out+"```\n")
 
 	listed := ""
-	for _, row := range table(page, "command") {
-		listed += spans(row[0])[0] + "\n"
+	for _, command := range column(page, "command") {
+		listed += command + "\n"
 	}
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {

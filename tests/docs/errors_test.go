@@ -25,23 +25,31 @@ func TestErrorsPageIsTheCharmsTable(t *testing.T) {
 		}
 	}
 	for _, e := range amd.ErrorCodes() {
-		fmt.Fprintf(&b, "\n## %d %s\n\n%s. %s\n", e.Code, e.Name, e.Severity, e.Description)
+		fmt.Fprintf(&b, "\n## %d %s\n\n%s. %s [Kernel](%s)\n", e.Code, e.Name, e.Severity, e.Description, e.Link)
 		list("Causes", "-", e.Causes)
 		list("What to do", "1.", e.Actions)
 		var shows []string
+		last := amd.Source("")
 		for _, s := range e.Detected {
 			what := s.What
 			if !strings.Contains(what, "`") {
 				what = "`" + what + "`"
 			}
-			shows = append(shows, string(s.Source)+": "+what)
+			if s.Source == last {
+				shows[len(shows)-1] += ", " + what
+			} else {
+				shows = append(shows, string(s.Source)+": "+what)
+			}
+			last = s.Source
 		}
 		list("How it shows", "-", shows)
-		fmt.Fprintf(&b, "\n[The kernel's documentation](%s)\n", e.Link)
 	}
 	b.WriteString("\n")
 	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "errors", b.String()))
 }
+
+// action matches an action in a remedy. The page shows it without the words that all have.
+var action = regexp.MustCompile(`juju run UNIT ([a-z-]+(?: [a-z]+=\w+)*)`)
 
 func TestAlertsPageIsTheRules(t *testing.T) {
 	const name = "docs/reference/alerts.md"
@@ -78,7 +86,7 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 				if strings.HasPrefix(file, "loki") { // a query on lines of logs, which nobody reads
 					when = named(r.Annotations["summary"])
 				}
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Alert, r.Labels["severity"], when, cmp.Or(r.For, "at once"), named(remedy))
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Alert, r.Labels["severity"], when, cmp.Or(r.For, "0m"), action.ReplaceAllString(named(remedy), "`$1`"))
 			}
 		}
 		require.Greater(t, strings.Count(b.String(), "\n"), 2)

@@ -24,17 +24,32 @@ var ofEveryGPU = []string{"gpu", "uuid", "pci_bus_id"}
 
 func metricsTable(in func(*series.Family) bool) string {
 	var b strings.Builder
-	b.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
+	b.WriteString("| metric{labels} | meaning |\n|---|---|\n")
 	for _, f := range series.Families {
 		if !in(f) {
 			continue
 		}
 		labels := ""
 		if len(f.Labels) > 0 {
-			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+			labels = "{" + strings.Join(f.Labels, ",") + "}"
 		}
 		help := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(f.Help)
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, labels, help)
+		fmt.Fprintf(&b, "| `%s%s` | %s |\n", f.Name, labels, help)
+	}
+	return b.String()
+}
+
+func isAlias(f *series.Family) bool { return strings.HasPrefix(f.Name, "DCGM_") }
+
+// aliasTable returns the table of NVIDIA's names, which have equal labels.
+func aliasTable(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("| NVIDIA's name | metric |\n|---|---|\n")
+	for _, f := range series.Families {
+		if isAlias(f) {
+			require.Equal(t, []string{"UUID", "modelName"}, f.Labels, f.Name)
+			fmt.Fprintf(&b, "| `%s` | %s |\n", f.Name, strings.TrimSuffix(strings.TrimPrefix(f.Help, "Equals "), "."))
+		}
 	}
 	return b.String()
 }
@@ -44,14 +59,13 @@ func metricsTable(in func(*series.Family) bool) string {
 func TestMetricsPageIsTheExportersTable(t *testing.T) {
 	page := readFile(t, metricsPage)
 	alone := func(f *series.Family) bool { return !f.GPU || strings.HasPrefix(f.Name, "rocm_exporter") }
-	alias := func(f *series.Family) bool { return strings.HasPrefix(f.Name, "DCGM_") }
 	for section, in := range map[string]func(*series.Family) bool{
-		"gpu":      func(f *series.Family) bool { return !alone(f) && !alias(f) },
+		"gpu":      func(f *series.Family) bool { return !alone(f) && !isAlias(f) },
 		"exporter": alone,
-		"alias":    alias,
 	} {
 		page = withSection(t, page, section, metricsTable(in))
 	}
+	page = withSection(t, page, "alias", aliasTable(t))
 	hosttest.Golden(t, filepath.Join(root, metricsPage), page)
 }
 
@@ -84,8 +98,12 @@ func TestNamedMetricsAreThoseOfTheExporter(t *testing.T) {
 	}
 }
 
-func TestExportersHelpIsOnTheCommandsPage(t *testing.T) {
-	require.Contains(t, readFile(t, "docs/reference/commands.md"), "\n```text\n"+readFile(t, "internal/exporter/testdata/help.txt")+"```\n")
+func TestExportersFlagsAreOnTheCommandsPage(t *testing.T) {
+	var flags []string
+	for _, m := range regexp.MustCompile(`(?m)^  (--[a-z.-]+(?:=[A-Z]+)?)`).FindAllStringSubmatch(readFile(t, "internal/exporter/testdata/help.txt"), -1) {
+		flags = append(flags, m[1])
+	}
+	require.ElementsMatch(t, flags, column(readFile(t, "docs/reference/commands.md"), "flag"))
 }
 
 func TestHangSignalsAreThoseOfTheExporter(t *testing.T) {

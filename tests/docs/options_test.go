@@ -60,9 +60,9 @@ func optionTables(t *testing.T) map[string]string {
 	for i := 0; i < len(nodes); i += 2 { // a mapping is keys and values in turn
 		var o struct{ Default, Description string }
 		require.NoError(t, nodes[i+1].Decode(&o))
-		standard := ""
+		name := nodes[i].Value
 		if o.Default != "" {
-			standard = "`" + o.Default + "` "
+			name += "=" + o.Default
 		}
 		text := common.ReplaceAllStringFunc(strings.Join(strings.Fields(o.Description), " "), func(phrase string) string {
 			if strings.HasPrefix(phrase, ":") {
@@ -76,7 +76,7 @@ func optionTables(t *testing.T) map[string]string {
 		})
 		group := groupOf(nodes[i].Value)
 		require.NotEmpty(t, group, "%s is in no group of the page", nodes[i].Value)
-		rows[group] += fmt.Sprintf("| `%s` | %s| %s |\n", nodes[i].Value, standard, text)
+		rows[group] += fmt.Sprintf("| `%s` | %s |\n", name, text)
 	}
 	return rows
 }
@@ -86,7 +86,7 @@ func TestOptionsPageIsConfigYAML(t *testing.T) {
 	rows := optionTables(t)
 	for section := range optionGroups {
 		require.NotEmpty(t, rows[section], "no option is in the group %s", section)
-		page = withSection(t, page, section, "\n| option | default | what it does |\n|---|---|---|\n"+rows[section]+"\n")
+		page = withSection(t, page, section, "\n| option=default | what it does |\n|---|---|\n"+rows[section]+"\n")
 	}
 	hosttest.Golden(t, root+"/"+optionsPage, page)
 }

@@ -87,6 +87,9 @@ func table(md, heading string) (rows [][]string) {
 	in := false
 	for line := range strings.Lines(md) {
 		line = strings.TrimSpace(line)
+		for strings.Contains(line, " | | ") { // an empty cell
+			line = strings.Replace(line, " | | ", " |  | ", 1)
+		}
 		cells := strings.Split(strings.Trim(line, "|"), " | ")
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
@@ -125,6 +128,7 @@ func withSection(t *testing.T, page, section, text string) string {
 func TestTableFindsRowsByHeading(t *testing.T) {
 	md := "| a | b |\n|---|---|\n| `x` | y |\n\ntext\n\n| c |\n|---|\n| z |\n"
 	require.Equal(t, [][]string{{"`x`", "y"}}, table(md, "a"))
+	require.Equal(t, [][]string{{"x", "", "", "y"}}, table("| a |\n|---|\n| x | | | y |\n", "a"))
 	require.Equal(t, [][]string{{"z"}}, table(md, "c"))
 	require.Equal(t, []string{"a `b` c", "d"}, spans("x ``a `b` c`` y `d`"))
 }

@@ -114,7 +114,7 @@ var notRun = map[string]string{
 	"tofu plan -var model_uuid=6a1f4d0e-3f2b-4c5d-8e9f-0a1b2c3d4e5f":  "asks a controller; tests/terraform plans the example without one",
 	"tofu apply -var model_uuid=6a1f4d0e-3f2b-4c5d-8e9f-0a1b2c3d4e5f": "changes a controller",
 	// Of programs that are tried otherwise.
-	"bin/gpu-baseline --help":                                                                                   "a built program; src/gpu-baseline/baseline compares the text with its page",
+	"bin/gpu-baseline --help":                                                                                   "a built program; src/gpu-baseline/baseline compares the flags with its page",
 	"bin/rocm-exporter --web.listen-address=127.0.0.1:9401":                                                     "serves until it is stopped; tests/exporter runs it",
 	"curl -fL -o fly 'http://10.0.0.10:8080/api/v1/cli?arch=amd64&platform=linux'":                              "needs a running web; scripts/deploy-test.sh does the same",
 	"curl -fLO https://github.com/concourse/concourse/releases/download/v8.2.5/concourse-8.2.5-linux-amd64.tgz": "fetches from the internet",

@@ -43,13 +43,13 @@ func withSection(t *testing.T, md, name, text string) string {
 
 func TestPageIsTheExporters(t *testing.T) {
 	var metrics strings.Builder
-	metrics.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
+	metrics.WriteString("| metric{labels} | meaning |\n|---|---|\n")
 	for _, f := range jobexporter.Families() {
 		shown := ""
 		if len(f.Labels) > 0 {
-			shown = "`" + strings.Join(f.Labels, "`, `") + "`"
+			shown = "{" + strings.Join(f.Labels, ",") + "}"
 		}
-		fmt.Fprintf(&metrics, "| `%s` | %s | %s |\n", f.Name, shown, f.Help)
+		fmt.Fprintf(&metrics, "| `%s%s` | %s |\n", f.Name, shown, f.Help)
 	}
 	file, err := login.Credentials{
 		URL: "https://10.0.0.2:8443", Username: "admin", Password: "...",
@@ -59,7 +59,6 @@ func TestPageIsTheExporters(t *testing.T) {
 	md := read(t, page)
 	md = withSection(t, md, "metrics", metrics.String())
 	md = withSection(t, md, "credentials", "```json\n"+string(file)+"```\n")
-	md = withSection(t, md, "help", "```text\n"+read(t, source+"testdata/help.txt")+"```\n")
 	hosttest.Golden(t, page, md)
 }
 
@@ -99,6 +98,14 @@ func TestEveryLabelResultAndKeyIsExplained(t *testing.T) {
 		want = append(want, key)
 	}
 	require.ElementsMatch(t, want, firsts(t, "key"))
+}
+
+func TestEveryFlagIsExplained(t *testing.T) {
+	var want []string
+	for _, m := range regexp.MustCompile(`(?m)^  (--[a-z.-]+(?:=[A-Z]+)?)`).FindAllStringSubmatch(read(t, source+"testdata/help.txt"), -1) {
+		want = append(want, m[1])
+	}
+	require.ElementsMatch(t, want, firsts(t, "flag"))
 }
 
 func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {

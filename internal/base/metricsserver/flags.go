@@ -31,15 +31,15 @@ func NewFlags(name string, port int) *Flags {
 	f.StringVar(&f.listen, "web.listen-address", fmt.Sprintf(":%d", port),
 		"`address` to serve on; port 0 takes a free one")
 	f.StringVar(&f.config, "web.config.file", "",
-		"`file` that turns on TLS and passwords, as in all of Prometheus' exporters; empty: neither")
+		"`file` with TLS and passwords, as of Prometheus' exporters; empty: neither")
 	f.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog,
-		"`time` without an answer to its own health check that ends the program, 2s or more; 0s is never")
+		"`time` without an answer to its own health check that ends the program, 2s or more; 0s: never")
 	return f
 }
 
 // Process declares the flag for metrics of the program's own process, for Metrics.
 func (f *Flags) Process(enabled *bool) {
-	f.BoolVar(enabled, "collect.process", false, "tell of the program itself, too: go_ and process_, as most exporters do")
+	f.BoolVar(enabled, "collect.process", false, "add metrics of the program itself: go_ and process_")
 }
 
 // Parse parses the command line. The caller passes its error to Main, and runs its own

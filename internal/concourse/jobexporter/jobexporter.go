@@ -96,9 +96,9 @@ func (p *Poller) follow(stop context.Context, tick <-chan time.Time, reload <-ch
 }
 
 var help = commandline.Help{
-	Text: "Serves to Prometheus how the last builds of Concourse's jobs ended. It asks Concourse's API on a timer, " +
-		"needs no fly and no root, and ends with the process that started it. With --fleet.file it also serves a " +
-		"page of all workers' GPUs. SIGHUP: log in again and ask at once.",
+	Text: "Serves the results of the last builds of Concourse's jobs to Prometheus. It polls Concourse's API, without " +
+		"fly or root. With --fleet.file it also serves a page of all workers' GPUs. It ends with its parent process. " +
+		"SIGHUP logs in again and polls at once.",
 	Examples: []string{"concourse-exporter --credentials-file=/etc/concourse-exporter.json"},
 }
 
@@ -117,15 +117,15 @@ func parse(args []string, getenv func(string) string, pages Pages) (options, *me
 	var o options
 	fs := metricsserver.NewFlags("concourse-exporter", wellknown.JobsPort)
 	fs.StringVar(&o.credentials, "credentials-file", "",
-		"`file`, 0600, with Concourse's url, username and password as JSON; or $"+CredentialsEnv)
+		"`file`, 0600, with Concourse's url, username and password in JSON; or $"+CredentialsEnv)
 	fs.DurationVar(&o.interval, "poll.interval", defaultInterval,
 		fmt.Sprintf("`time` between two polls of Concourse, %s or more", minInterval))
 	fs.DurationVar(&o.timeout, "poll.timeout", defaultTimeout,
-		fmt.Sprintf("`time` that one poll may take, from %s to --poll.interval", minTimeout))
+		fmt.Sprintf("longest `time` of a poll, from %s to --poll.interval", minTimeout))
 	fs.DurationVar(&o.keepFor, "poll.keep", defaultKeep,
-		"`time` to show the last answer for while Concourse does not answer")
-	fs.Func("required-archs", "count the running workers with the tags gfx= of these `architectures`, with "+
-		"commas between", func(s string) (err error) {
+		"`time` to show the last answer if Concourse does not answer")
+	fs.Func("required-archs", "count running workers with the tags gfx= of these comma-separated "+
+		"`architectures`", func(s string) (err error) {
 		o.archs, err = parseArchs(s)
 		return err
 	})

@@ -42,7 +42,7 @@ var (
 	// vendor: they were published before the exporter read NVIDIA's GPUs, and a second
 	// prefix would double each rule and panel.
 	temperature = gauge("rocm_gpu_temperature",
-		"Temperature in degrees Celsius, of the edge sensor or otherwise the junction.")
+		"Temperature in degrees Celsius, of the edge, otherwise the junction.")
 	utilization = gauge("rocm_gpu_utilization",
 		"Busy time of the graphics and compute engine in percent.")
 	socketUtilization = gauge("rocm_gpu_socket_utilization",
@@ -51,7 +51,7 @@ var (
 	memoryUsed        = gauge("rocm_memory_used", "Used video memory in bytes.")
 	memoryTotal       = gauge("rocm_memory_total", "Video memory in bytes; on an APU the carve-out.")
 	power             = gauge("rocm_power_usage",
-		"Power draw in watts, averaged if the GPU does so; on an APU of the package with the processor.")
+		"Power draw in watts, averaged if possible; an APU's includes the processor.")
 	pcieTx = gauge("rocm_pcie_tx", "Bytes per second sent over PCIe, an upper estimate (MI100, MI200, Vega).")
 	pcieRx = gauge("rocm_pcie_rx",
 		"Bytes per second received over PCIe, an upper estimate (MI100, MI200, Vega).")
@@ -59,27 +59,27 @@ var (
 		"Uncorrectable errors of all blocks since the driver was loaded.")
 	hang           = gauge("rocm_gpu_hang", "1 while the GPU hangs or is in reset.")
 	throttleStatus = gauge("rocm_gpu_throttle_status",
-		"Number of active thermal limits; power limits are not included.")
+		"Active thermal limits, without power limits.")
 
 	// Further values of a GPU. Their names begin with rocm for the GPUs of each vendor,
 	// because dashboards and alerts already use them.
 	gpuInfo = gauge("rocm_gpu_info",
-		"Always 1; labels identify the GPU and are empty if unknown.",
+		"Identity of the GPU; unknown labels are empty.",
 		"vendor", "name", "gfx", "vbios", "serial", "driver_version", "partition", "product_number", "numa_node")
 	temperatureCelsius = gauge("rocm_gpu_temperature_celsius", "Temperature by sensor.", "sensor")
 	temperatureCrit    = gauge("rocm_gpu_temperature_crit_celsius",
-		"Temperature at which the GPU protects itself, by sensor.", "sensor")
+		"Temperature of self-protection, by sensor.", "sensor")
 	temperatureEmergency = gauge("rocm_gpu_temperature_emergency_celsius",
-		"Temperature at which the GPU shuts down, by sensor.", "sensor")
+		"Temperature of shutdown, by sensor.", "sensor")
 	powerWatts = gauge("rocm_gpu_power_watts",
 		"Power draw by kind: average or input; of an APU also gfx and npu.", "kind")
 	powerCap         = gauge("rocm_gpu_power_cap_watts", "Current power limit.")
 	powerCapMax      = gauge("rocm_gpu_power_cap_max_watts", "Highest possible power limit.")
 	boardTemperature = gauge("rocm_gpu_board_temperature_celsius",
-		"Temperature of the boards below the GPU, by sensor (MI350 and later).", "sensor")
-	boardPower      = gauge("rocm_gpu_board_power_watts", "Power draw of the baseboard, equal for all its GPUs.")
+		"Temperature of the boards below the GPU (from MI350 on).", "sensor")
+	boardPower      = gauge("rocm_gpu_board_power_watts", "Power draw of the baseboard with all its GPUs.")
 	boardPowerCap   = gauge("rocm_gpu_board_power_cap_watts", "Power limit of the baseboard.")
-	nodePower       = gauge("rocm_gpu_node_power_watts", "Power draw of the node, equal for all its GPUs.")
+	nodePower       = gauge("rocm_gpu_node_power_watts", "Power draw of the node with all its GPUs.")
 	nodePowerCap    = gauge("rocm_gpu_node_power_cap_watts", "Current power limit of the node.")
 	nodePowerCapMax = gauge("rocm_gpu_node_power_cap_max_watts", "Highest possible power limit of the node.")
 	energyJoules    = counter("rocm_gpu_energy_joules_total", "Energy since the driver was loaded.")
@@ -88,25 +88,25 @@ var (
 	clockMax        = gauge("rocm_gpu_clock_max_hertz", "Highest possible clock of the domain.", "clock")
 	voltage         = gauge("rocm_gpu_voltage_volts", "Voltage by rail.", "rail")
 	fanRPM          = gauge("rocm_gpu_fan_rpm", "Fan speed in revolutions per minute.")
-	fanMax          = gauge("rocm_gpu_fan_max_rpm", "Highest fan speed in revolutions per minute.")
+	fanMax          = gauge("rocm_gpu_fan_max_rpm", "Highest fan speed.")
 	fanRatio        = gauge("rocm_gpu_fan_pwm_ratio", "Fan drive, 0 to 1.")
 	activity        = gauge("rocm_gpu_activity_ratio", "Busy time by kind of engine, 0 to 1.", "engine")
 	activitySum     = counter("rocm_gpu_activity_sum_total",
-		"Busy time by kind of engine, in an unknown unit of the firmware.", "engine")
+		"Busy time by kind of engine, in a unit of the firmware.", "engine")
 	engineBusy = gauge("rocm_gpu_engine_busy_ratio", "Busy time of each engine, 0 to 1.", "engine",
 		"instance", "partition")
 	vramBytes = gauge("rocm_gpu_vram_bytes",
-		"Memory by kind: vram, its part that the processor sees (vis_vram), and system memory for the GPU (gtt).",
+		"Memory: vram, its part visible to the processor (vis_vram), system memory for the GPU (gtt).",
 		"kind", "state")
 	memoryBandwidthMax = gauge("rocm_gpu_memory_bandwidth_max_bytes_per_second",
 		"Highest bandwidth of the video memory.")
 	memoryTraffic = gauge("rocm_gpu_memory_traffic_bytes_per_second",
-		"Memory traffic of an APU in bytes per second: of the package and of its NPU.", "engine", "direction")
+		"Memory traffic of an APU and its NPU.", "engine", "direction")
 	pcieSpeed    = gauge("rocm_pcie_link_speed_transfers_per_second", "Current PCIe speed of a lane.")
 	pcieSpeedMax = gauge("rocm_pcie_link_max_speed_transfers_per_second",
-		"Highest PCIe speed of a lane that GPU and port support.")
+		"Highest PCIe speed of a lane.")
 	pcieLanes      = gauge("rocm_pcie_link_lanes", "PCIe lanes in use.")
-	pcieLanesMax   = gauge("rocm_pcie_link_max_lanes", "PCIe lanes that GPU and port support.")
+	pcieLanesMax   = gauge("rocm_pcie_link_max_lanes", "Highest number of PCIe lanes.")
 	pcieReplays    = counter("rocm_pcie_replays_total", "PCIe packets sent again.")
 	pcieRollovers  = counter("rocm_pcie_replay_rollovers_total", "PCIe replays that retrained the link.")
 	pcieRecoveries = counter("rocm_pcie_recoveries_total", "Recoveries of the PCIe link.")
@@ -118,66 +118,66 @@ var (
 	xgmiLanes = gauge("rocm_xgmi_link_lanes", "Lanes of an XGMI link.")
 	xgmiSpeed = gauge("rocm_xgmi_link_speed_transfers_per_second", "XGMI speed of a lane.")
 	rasErrors = counter("rocm_gpu_ras_errors_total",
-		"Errors since the driver was loaded: ce corrected, de deferred, ue uncorrectable.", "block", "severity")
+		"Errors since the driver was loaded, by block and severity.", "block", "severity")
 	badPages = gauge("rocm_gpu_bad_pages",
-		"Bad memory pages: retired, pending until a reboot, or unreservable; NVIDIA: rows, replaced is harmless.",
+		"Bad memory pages: retired, pending until a reboot, unreservable; NVIDIA's rows: replaced is harmless.",
 		"state")
 	throttleActive = gauge("rocm_gpu_throttle_active",
-		"1 while the limit slows the GPU down; unspecified if the firmware's reason is unknown.", "reason")
+		"1 while the limit slows the GPU down.", "reason")
 	throttleResidency = counter("rocm_gpu_throttle_residency_total",
-		"Firmware ticks under a limit, of rocm_gpu_throttle_ticks_total.", "reason")
+		"Ticks under a limit.", "reason")
 	throttleTicks = counter("rocm_gpu_throttle_ticks_total", "Firmware ticks.")
 	gfxLimited    = counter("rocm_gpu_gfx_limited_total",
-		"Sum of the time that a compute die ran below the requested clock.",
+		"Time of a compute die below the requested clock.",
 		"reason", "instance", "partition")
 	partitions    = gauge("rocm_gpu_partitions", "Partitions of the GPU.")
 	partitionInfo = gauge("rocm_gpu_partition_info",
-		"Always 1; labels show the partition modes.", "compute", "memory")
+		"Partition modes.", "compute", "memory")
 	firmwareInfo = gauge("rocm_gpu_firmware_info",
-		"Always 1; labels show the version of each firmware component.", "component", "version", "model")
-	memoryInfo       = gauge("rocm_gpu_memory_info", "Always 1; vendor of the video memory.", "vendor")
+		"Version of each firmware component.", "component", "version", "model")
+	memoryInfo       = gauge("rocm_gpu_memory_info", "Vendor of the video memory.", "vendor")
 	performanceLevel = gauge("rocm_gpu_performance_level_info",
-		"Always 1; auto is the driver's default, other levels were set by a user.", "level")
+		"Performance level; auto unless a user set it.", "level")
 	aerErrors = counter("rocm_pcie_aer_errors_total",
 		"PCIe errors of the GPU: correctable, nonfatal, fatal.", "severity")
 	suspended = gauge("rocm_gpu_suspended", "1 while the GPU sleeps to save power.")
 	tableInfo = gauge("rocm_gpu_metrics_info",
-		"Always 1; revision of the driver's gpu_metrics table.", "revision")
+		"Revision of the driver's gpu_metrics table.", "revision")
 	hangInfo    = gauge("rocm_gpu_hang_info", "1 for each active signal of a hang or reset.", "signal")
 	hangEvents  = counter("rocm_gpu_hang_events_total", "Hangs and resets since the exporter started.")
-	healthScore = gauge("rocm_gpu_health_score", "Health, 0 to 100; absent if too little is known.")
+	healthScore = gauge("rocm_gpu_health_score", "Health, 0 to 100.")
 	healthy     = gauge("rocm_gpu_healthy",
-		"0 if the GPU is critical, 1 if healthy or warning; absent if too little is known.")
-	healthInfo         = gauge("rocm_gpu_health_info", "Always 1; healthy, warning, critical or unknown.", "state")
+		"0 if the GPU is critical, 1 if healthy or warning.")
+	healthInfo         = gauge("rocm_gpu_health_info", "State of health.", "state")
 	containerProcesses = gauge("rocm_gpu_container_processes",
-		"Processes of a container with the GPU open; container is empty outside containers.", "container")
+		"Processes with the GPU open.", "container")
 	containerOpen = counter("rocm_gpu_container_open_seconds_total",
-		"Time that processes of the container had the GPU open.", "container")
+		"Time that processes had the GPU open.", "container")
 	containerMemory = gauge("rocm_gpu_container_memory_bytes",
-		"Memory of a container's processes by kind; kfd is KFD's count, mostly a part of vram.", "container", "kind")
+		"Memory of processes by kind; kfd is mostly a part of vram.", "container", "kind")
 	containerPeak = gauge("rocm_gpu_container_memory_peak_bytes",
-		"Peak memory of a container by kind, if the kernel counts it (dmem.peak).", "container", "kind")
+		"Peak memory of a container, if the kernel has dmem.peak.", "container", "kind")
 	containerEngine = counter("rocm_gpu_container_engine_seconds_total",
-		"Busy time by engine of a container's processes; the kernel does not count ROCm's own queues.",
+		"Busy time by engine, without ROCm's own queues.",
 		"container", "engine")
 	containerUnits = gauge("rocm_gpu_container_compute_units",
-		"Compute units with ROCm work of a container.", "container")
+		"Compute units with ROCm work.", "container")
 	diskSize    = ownGauge("concourse_worker_disk_bytes", "Size of the file system with the worker's volumes.")
 	diskFree    = ownGauge("concourse_worker_disk_free_bytes", "Free space of that file system.")
 	driverMatch = ownGauge("concourse_gpu_driver_match",
-		"1 if the next boot loads the amdgpu module that runs now; absent if unknown, as in a container.",
+		"1 if the next boot loads the running amdgpu module; absent in a container.",
 		"running", "selected")
 
 	// Leases.
 	leaseHeld = gauge("rocm_gpu_lease_held",
-		"1 if a task, container or pod has leased the GPU, 0 if it is free.")
+		"1 if the GPU is leased, 0 if it is free.")
 	leaseAge = gauge("rocm_gpu_lease_age_seconds",
-		"Age of the lease and its holder: a task, a container of another engine, or a pod.",
+		"Age of the lease, with its holder.",
 		"container", "kind", "namespace", "pod")
 	leaseDoubtful = gauge("rocm_gpu_lease_doubtful",
-		"1 if the lease is kept although its holder cannot be checked; see the action gpu-status.")
+		"1 if the holder of the lease cannot be checked; see gpu-status.")
 	leaseGranted = ownCounter("rocm_gpu_leases_granted_total",
-		"Tasks, containers and pods that leased GPUs since boot.")
+		"Leases since boot.")
 	leaseRefused = ownCounter("rocm_gpu_leases_refused_total",
 		"Refused leases: busy (too few are free), impossible (the unit has fewer).", "reason")
 	leaseHeldSeconds = ownCounter("rocm_gpu_lease_held_seconds_total",
@@ -185,48 +185,48 @@ var (
 
 	// Service.
 	serviceState = gauge("rocm_gpu_service_state",
-		"Always 1; in_service, withheld or proving (healthy, on probation). Tasks get only GPUs in service.",
+		"in_service, withheld or proving (healthy, on probation); tasks get GPUs in service.",
 		"state")
 	withheldTimes = counter("rocm_gpu_withheld_total",
-		"Times that the GPU was withheld because of its health.")
+		"Times that the GPU was withheld for its health.")
 	serviceSeconds  = counter("rocm_gpu_withheld_seconds_total", "Time that the GPU was withheld or proving.")
 	containerFaults = gauge("rocm_gpu_container_faults",
-		"GPU faults that the container met in the last day, caused by the infrastructure or the task.",
+		"GPU faults in the container in the last day, by cause.",
 		"container", "verdict")
 	taskVerdicts = ownCounter("rocm_gpu_task_verdicts_total",
-		"Ended tasks that met GPU faults, caused by the infrastructure or the task.", "verdict")
+		"Ended tasks with GPU faults, by cause.", "verdict")
 
 	// The exporter itself.
 	deviceUp = gauge("rocm_exporter_device_up",
-		"1 if the GPU answers or sleeps, 0 if reading its files fails or hangs.")
+		"1 if the GPU answers or sleeps, otherwise 0.")
 	gpus      = ownGauge("rocm_exporter_gpus", "Reported GPUs and partitions.")
 	buildInfo = ownGauge("rocm_exporter_build_info",
-		"Always 1; the exporter's version.", "version", "goversion")
+		"Version of the exporter.", "version", "goversion")
 	readErrors = ownCounter("rocm_exporter_read_errors_total",
-		"Files without a usable value, by error: an errno, format, range, damaged or timeout.",
+		"Files without a usable value, by error.",
 		"gpu", "file", "errno")
 	unknownTables = counter("rocm_exporter_unknown_tables_total",
 		"Binary tables of an unknown revision.", "file", "revision")
 	usageLeftOut = ownGauge("rocm_exporter_usage_left_out",
-		"Users of GPUs that could not be read, by reason.", "reason")
+		"Unreadable users of GPUs, by reason.", "reason")
 	usageSeconds   = ownGauge("rocm_exporter_usage_scan_seconds", "Duration of the last scan of processes.")
 	leaseReportAge = ownGauge("rocm_exporter_lease_report_age_seconds",
 		"Age of the lease data; from 120 on, leases are not shown.")
 	serviceAge = ownGauge("rocm_exporter_service_report_age_seconds",
-		"Age of the last decision which GPUs are withheld.")
+		"Age of the decision which GPUs are withheld.")
 
 	// NVIDIA's names and units.
-	dcgmTemp    = gauge("DCGM_FI_DEV_GPU_TEMP", "rocm_gpu_temperature under NVIDIA's name.", "UUID", "modelName")
-	dcgmUtil    = gauge("DCGM_FI_DEV_GPU_UTIL", "rocm_gpu_utilization under NVIDIA's name.", "UUID", "modelName")
+	dcgmTemp    = gauge("DCGM_FI_DEV_GPU_TEMP", "Equals rocm_gpu_temperature.", "UUID", "modelName")
+	dcgmUtil    = gauge("DCGM_FI_DEV_GPU_UTIL", "Equals rocm_gpu_utilization.", "UUID", "modelName")
 	dcgmMemCopy = gauge("DCGM_FI_DEV_MEM_COPY_UTIL",
-		"rocm_memory_utilization under NVIDIA's name.", "UUID", "modelName")
+		"Equals rocm_memory_utilization.", "UUID", "modelName")
 	dcgmUsed = gauge("DCGM_FI_DEV_FB_USED", "rocm_memory_used in MiB.", "UUID", "modelName")
 	dcgmFree = gauge("DCGM_FI_DEV_FB_FREE",
 		"rocm_memory_total minus rocm_memory_used in MiB.", "UUID", "modelName")
 	dcgmTotal = gauge("DCGM_FI_DEV_FB_TOTAL", "rocm_memory_total in MiB.", "UUID", "modelName")
-	dcgmPower = gauge("DCGM_FI_DEV_POWER_USAGE", "rocm_power_usage under NVIDIA's name.", "UUID", "modelName")
+	dcgmPower = gauge("DCGM_FI_DEV_POWER_USAGE", "Equals rocm_power_usage.", "UUID", "modelName")
 	dcgmTx    = gauge("DCGM_FI_DEV_PCIE_TX_THROUGHPUT", "rocm_pcie_tx in kB per second.", "UUID", "modelName")
 	dcgmRx    = gauge("DCGM_FI_DEV_PCIE_RX_THROUGHPUT", "rocm_pcie_rx in kB per second.", "UUID", "modelName")
 	dcgmDBE   = gauge("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-		"rocm_gpu_ecc_errors_uncorrectable under NVIDIA's name.", "UUID", "modelName")
+		"Equals rocm_gpu_ecc_errors_uncorrectable.", "UUID", "modelName")
 )

@@ -23,11 +23,11 @@ type abOptions struct {
 func (o *abOptions) help() commandline.Help {
 	return commandline.Help{
 		Usage: []string{"ab COMMIT_A COMMIT_B [flags] -- COMMAND", "ab -a COMMAND -b COMMAND [flags]"},
-		Text: "Measures A and B in turns, A B B A A B B A, on the same GPU, and exits with 1 where examples of B " +
-			"are worse than those of A by more than each of the limits given for a number, beyond the noise. The " +
-			"command writes a profile to $PROFILE_JSON; with commits it runs in a worktree of each, which stays " +
-			"until the last round, and else by sh -ec." + "\n\n" +
-			"There are 4 rounds of A and B at least. The last is the one after which every example is clear.",
+		Text: "Measures A and B in turns, A B B A A B B A, on the same GPU, and exits with 1 if an example of B is " +
+			"worse than in A by more than all limits of a value and the noise. The command writes a profile to " +
+			"$PROFILE_JSON. With commits it runs in a worktree of each, which stays until the last round; " +
+			"otherwise in sh -ec." + "\n\n" +
+			"There are at least 4 rounds of A and B, until every example is clear.",
 		Examples: []string{"gpu-baseline ab v1 v2 --max-duration-pct=10 -- make profile"},
 		Exit: "0 B is not worse, 1 it is, 2 wrong command line or bad input, or a command failed, 3 not clear after " +
 			"all rounds.",
@@ -36,10 +36,10 @@ func (o *abOptions) help() commandline.Help {
 
 func (o *abOptions) flags(fs *flag.FlagSet) {
 	o.limits.flags(fs)
-	fs.StringVar(&o.a, "a", "", "the `command` that measures A")
-	fs.StringVar(&o.b, "b", "", "the `command` that measures B")
-	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "what A has may be missing in B, or skipped there")
-	fs.Func("example", "the `name` of an example to look at, and no others; may be repeated", func(s string) error {
+	fs.StringVar(&o.a, "a", "", "`command` that measures A")
+	fs.StringVar(&o.b, "b", "", "`command` that measures B")
+	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "examples of A may be missing or skipped in B")
+	fs.Func("example", "`name` of the only example to look at; may be repeated", func(s string) error {
 		o.only = append(o.only, s)
 		return nil
 	})

@@ -32,7 +32,7 @@ type repeats struct {
 
 func (r *repeats) flags(fs *flag.FlagSet, most string, runs int) {
 	r.maxRuns = runs
-	fs.Func("noise-pct", "runs of the same commit differ by `n` percent at least (default 2)",
+	fs.Func("noise-pct", "least difference of runs of the same commit, `n` percent (default 2)",
 		limit(parsePercent, &r.noise))
 	fs.IntVar(&r.maxRuns, "max-runs", runs, fmt.Sprintf("%s at most (default %d)", most, runs))
 	fs.DurationVar(&r.timeout, "timeout", time.Hour, "a run may take this `long` (default 1h)")
@@ -62,12 +62,12 @@ func (r *repeats) check(l Limits, least int) error {
 func (o *bisectOptions) help() commandline.Help {
 	return commandline.Help{
 		Usage: []string{"bisect OLD..NEW --profiles DIR [flags] [-- COMMAND]", "bisect --versions FILE --profiles DIR [flags] [-- COMMAND]"},
-		Text: "Finds the commit after OLD up to NEW that made an example worse by more than the limits, compared " +
-			"with OLD, by the profiles in DIR, profile-<time>-<commit>.json, and by as few runs of COMMAND as can " +
-			"be. It runs in a worktree of each commit that is to be measured, and writes the profile to " +
-			"$PROFILE_JSON, which is kept in DIR. Where it fails the commit is left out; with 125 for ever, by " +
+		Text: "Finds the commit after OLD up to NEW that made an example worse than in OLD by more than the limits. It " +
+			"uses the profiles in DIR, profile-<time>-<commit>.json, and as few runs of COMMAND as possible. " +
+			"COMMAND runs in a worktree of a commit and writes the profile to $PROFILE_JSON, which is kept in " +
+			"DIR. A commit with a failed run is left out; after exit status 125 for ever, with " +
 			"DIR/skip-<commit>.txt." + "\n\n" +
-			"Where a growth is near its limit for the noise, a commit or OLD is run again.",
+			"If a growth is near its limit, a commit or OLD is run again.",
 		Examples: []string{"gpu-baseline bisect v1..v2 --profiles p --max-duration-pct=10 -- make profile"},
 		Exit: "0 each example that is worse has its commit, 1 none is worse in NEW, or an end can't be measured, 2 " +
 			"wrong command line or bad input, 3 not clear: one of several commits, or less sure than 95 %.",
@@ -75,14 +75,14 @@ func (o *bisectOptions) help() commandline.Help {
 }
 
 func (o *bisectOptions) flags(fs *flag.FlagSet) {
-	fs.StringVar(&o.profiles, "profiles", "", "the `folder` with profiles that exist, and for those that are measured")
-	fs.StringVar(&o.versions, "versions", "", "a `file`: commits, the oldest first, or what fly resource-versions has")
-	fs.Func("example", "the `name` of an example to look at, and no others; may be repeated", func(s string) error {
+	fs.StringVar(&o.profiles, "profiles", "", "`folder` of existing and new profiles")
+	fs.StringVar(&o.versions, "versions", "", "`file` with commits, the oldest first, or with the output of fly resource-versions")
+	fs.Func("example", "`name` of the only example to look at; may be repeated", func(s string) error {
 		o.only = append(o.only, s)
 		return nil
 	})
-	fs.IntVar(&o.minRuns, "min-runs", 2, "run the two that decide, good and bad, `n` times at least (default 2)")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "say what would be run next, and run nothing")
+	fs.IntVar(&o.minRuns, "min-runs", 2, "run the two deciding commits at least `n` times (default 2)")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "print the next run, and run nothing")
 	o.limits.flags(fs)
 	o.limits.together(fs)
 	o.printing.flags(fs)

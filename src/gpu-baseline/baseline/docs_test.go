@@ -4,21 +4,41 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestPageHasTheHelpOfTheProgram(t *testing.T) {
+func TestPageHasTheFlagsAndResultsOfTheProgram(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/reference/gpu-baseline.md")
 	require.NoError(t, err)
 	page := string(data)
 
-	for _, args := range [][]string{{"--help"}, {"compare", "--help"}, {"bisect", "--help"}, {"ab", "--help"}} {
-		_, help, _ := call("", args...)
-		require.Contains(t, page, "\n```text\n"+help+"```\n")
+	var flags, listed []string
+	for _, command := range []string{"compare", "bisect", "ab"} {
+		_, help, _ := call("", command, "--help")
+		usage, _, _ := strings.Cut(strings.TrimPrefix(help, "Usage: "), "\n\n")
+		for line := range strings.Lines(usage) {
+			require.Contains(t, page, "`"+strings.TrimSpace(line)+"`")
+		}
+		for _, m := range regexp.MustCompile(`(?m)^  (--?[a-z-]+(?:=\S+)?)`).FindAllStringSubmatch(help, -1) {
+			flags = append(flags, m[1])
+		}
 	}
+	slices.Sort(flags)
+	_, table, ok := strings.Cut(page, "\n| flag |")
+	require.True(t, ok)
+	table, _, _ = strings.Cut(table, "\n\n")
+	for line := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
+			listed = append(listed, m[1])
+		}
+	}
+	require.ElementsMatch(t, slices.Compact(flags), listed)
+
 	example, err := os.ReadFile("testdata/beyond-limits.txt")
 	require.NoError(t, err)
 	require.Contains(t, page, "\n```text\n"+strings.ReplaceAll(string(example), "testdata/limits/", "")+"```\n")

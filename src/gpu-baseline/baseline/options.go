@@ -24,20 +24,19 @@ type options struct {
 func (o *options) help() commandline.Help {
 	return commandline.Help{
 		Usage: []string{"compare BASE NEW [flags]"},
-		Text: "Compares two profiles, files of JSON, and exits with 1 where examples of NEW are worse than those of " +
-			"BASE by more than the limits. \"-\" is standard input." + "\n\n" +
-			"An example is worse when it was ok in BASE and failed in NEW, whatever the limits; when it is " +
-			"missing in NEW, or skipped there; and when it is ok in both and a limit is exceeded. Without limits " +
-			"durations and memory are shown, and decide nothing.",
+		Text: "Compares two profiles in JSON, and exits with 1 if an example of NEW is worse than in BASE. \"-\" is " +
+			"standard input." + "\n\n" +
+			"An example is worse if it was ok in BASE and is failed, missing or skipped in NEW, or if it exceeds " +
+			"a limit. Without limits durations and memory are only shown.",
 		Examples: []string{"gpu-baseline compare base.json new.json --max-duration-pct=10"},
 		Exit:     "0 within the limits, 1 beyond them, 2 wrong command line or bad input.",
 	}
 }
 
 func (o *options) flags(fs *flag.FlagSet) {
-	fs.BoolVar(&o.allowNoBase, "allow-no-base", false, "BASE may not be there yet: everything is new then")
-	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "what BASE has may be missing in NEW, or skipped there")
-	fs.Func("rename", "the example OLD of BASE is `old=new` in NEW; may be repeated", func(s string) error {
+	fs.BoolVar(&o.allowNoBase, "allow-no-base", false, "BASE may be missing: everything is new then")
+	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "examples of BASE may be missing or skipped in NEW")
+	fs.Func("rename", "new name of an example, `old=new`; may be repeated", func(s string) error {
 		o.renames = append(o.renames, s)
 		return nil
 	})
@@ -57,7 +56,7 @@ func (l *Limits) flags(fs *flag.FlagSet) {
 }
 
 func (l *Limits) together(fs *flag.FlagSet) {
-	fs.BoolVar(&l.Together, "together", false, "what has two limits is worse only where it exceeds both")
+	fs.BoolVar(&l.Together, "together", false, "a value with two limits is worse only beyond both")
 }
 
 // limit returns a function that parses a number into a limit.

@@ -27,9 +27,9 @@ const usage = `Usage: %[1]s compare BASE NEW [flags]
        %[1]s ab COMMIT_A COMMIT_B [flags] -- COMMAND
        %[1]s ab -a COMMAND -b COMMAND [flags]
 
-  compare   fails where one of two profiles is worse than the other
+  compare   fails if a profile is worse than its baseline
   bisect    finds the commit that made an example worse
-  ab        measures two commits or commands in turns and fails where B is worse
+  ab        measures two commits or commands in turns, and fails if B is worse
 
 A profile is {"examples": {"NAME": {"status": "ok", "duration_s": 1.5,
 "peak_memory_mb": 512}}} or a list of such objects, each with its name. MB are
