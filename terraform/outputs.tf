@@ -15,6 +15,7 @@ output "provides" {
 output "requires" {
   description = "Endpoints that the charm requires."
   value = {
+    catalogue        = "catalogue"
     certificates     = "certificates"
     flight           = "flight"
     haproxy_route    = "haproxy-route"

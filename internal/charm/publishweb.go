@@ -11,6 +11,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/predecessor"
@@ -133,6 +134,13 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 	}
 	if l := w.LDAP; l != nil && facts.Leader {
 		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, relation.LDAPRequest(c.Event.App(), facts.Model)); err != nil {
+			return err
+		}
+	}
+	if l := w.Catalogue; l != nil && facts.Leader {
+		cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
+		entry := relation.CatalogueEntry(c.Event.App(), web.FleetPageURL(w.Address, cfg.Web))
+		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, entry); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,9 @@ import (
 
 	"concourse-ci-machine/internal/base/version"
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet"
 )
 
-func main() { os.Exit(jobexporter.Run(version.Version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
+func main() {
+	os.Exit(jobexporter.Run(version.Version, os.Args[1:], os.Getenv, fleet.New(), os.Stdout, os.Stderr))
+}

@@ -111,6 +111,7 @@ func bagKeys(t *testing.T) map[string][]string {
 		"tracing key":          unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
 		"certificates key":     unique(keysOf(relation.CertificateDatabag("x")), looked(folder+"certificates.go")),
 		"ldap key":             unique(keysOf(relation.LDAPRequest("a", "m")), looked(folder+"ldap.go")),
+		"catalogue key":        keysOf(relation.CatalogueEntry("ci", "http://10.0.0.2:9358/")),
 		"receive-ca-certs key": unique(keysOf(relation.AuthoritiesRequest()), looked(folder+"authorities.go")),
 	}
 }

@@ -2,7 +2,9 @@ package docs
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +25,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter"
+	"concourse-ci-machine/internal/exporter/fleet"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/testutil/atctest"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -156,7 +159,13 @@ func servers(t *testing.T) *strings.Replacer {
 	require.NoError(t, os.WriteFile(login, fmt.Appendf(nil, `{"url": %q, "username": "admin", "password": "s3 cr&t"}`, web.URL), 0o600))
 	p := jobexporter.NewPoller(jobexporter.Options{CredentialsFile: login, Timeout: time.Minute, Keep: time.Hour, Now: time.Now, Logs: log.New(t.Output(), "", 0)})
 	require.NoError(t, p.Poll(t.Context()))
-	jobs := httptest.NewServer(jobexporter.Handler(p, false))
+	mux := jobexporter.Handler(p, false)
+	page := fleet.New()
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	page.Flags(flags)
+	require.NoError(t, flags.Parse([]string{"--fleet.file=" + filepath.Join(t.TempDir(), "fleet.json")}))
+	page.Start(t.Context(), jobexporter.Surroundings{Site: p.Site, Every: time.Minute, Version: "test", Logs: log.New(io.Discard, "", 0)}, mux)
+	jobs := httptest.NewServer(mux)
 	t.Cleanup(func() { gpus.Close(); jobs.Close() })
 	return strings.NewReplacer("http://10.0.0.11:9401", gpus.URL, "http://127.0.0.1:9401", gpus.URL, "http://10.0.0.10:9358", jobs.URL)
 }

@@ -270,6 +270,8 @@ func TestD55D57MetricsOfAWebComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 2, options{"enable-metrics": true, "initial-admin-username": "root"})
 	const layer, credentials = "/var/lib/concourse-charm/pebble/layers/001-concourse-exporter.yaml", "/etc/concourse-ci-machine/concourse-exporter.json"
+	const fleet = "/etc/concourse-ci-machine/fleet.json"
+	c.units[0].Model.Relate(9, "catalogue", "catalogue").Units = map[string]map[string]string{"catalogue/0": {}}
 	for k, u := range c.units {
 		u.Model.Relate(8, "monitoring", "prometheus").Units = map[string]map[string]string{"prometheus/0": {}}
 		c.relation(k, "monitoring", "joined", "prometheus/0")
@@ -286,8 +288,11 @@ func TestD55D57MetricsOfAWebComeAndGo(t *testing.T) {
 		require.Contains(t, u.read(webEnvFile), "CONCOURSE_PROMETHEUS_BIND_PORT=9391\n")
 		require.Equal(t, u.Model.Address, relationOf(u, "monitoring").Local["prometheus_scrape_unit_address"])
 		require.True(t, u.Machine.Up("concourse-pebble.service"))
+		require.Contains(t, u.read(fleet), `"http://127.0.0.1:9391/metrics"`)
+		require.NotContains(t, u.read(fleet), password)
 		u.keeps(password)
 	}
+	require.Equal(t, "http://"+c.units[0].Model.Address+":9358/", relationOf(c.units[0], "catalogue").LocalApp["url"])
 	jobs := relationOf(c.units[0], "monitoring").LocalApp["scrape_jobs"]
 	require.Contains(t, jobs, `"*:9391"`)
 	require.Contains(t, jobs, `"*:9358"`)
@@ -297,7 +302,7 @@ func TestD55D57MetricsOfAWebComeAndGo(t *testing.T) {
 	for k, u := range c.units {
 		u.set(options{"enable-metrics": false})
 		c.hook(k, "config-changed")
-		for _, path := range []string{layer, credentials} {
+		for _, path := range []string{layer, credentials, fleet} {
 			require.False(t, u.Root.Exists(path), path)
 		}
 		require.False(t, u.Machine.Up("concourse-pebble.service"))
@@ -305,6 +310,7 @@ func TestD55D57MetricsOfAWebComeAndGo(t *testing.T) {
 		require.NotContains(t, relationOf(u, "monitoring").Local, "prometheus_scrape_unit_address")
 	}
 	require.NotContains(t, relationOf(c.units[0], "monitoring").LocalApp["scrape_jobs"], "9391")
+	require.Empty(t, relationOf(c.units[0], "catalogue").LocalApp)
 	c.idle()
 }
 
@@ -324,6 +330,9 @@ func TestD55MetricsOfModeAutoFollowTheLeader(t *testing.T) {
 	require.Contains(t, jobs(0), `"10.0.0.10:9391"`)
 	require.Contains(t, jobs(0), `"10.0.0.10:9358"`)
 	require.NotContains(t, jobs(0), "*")
+	const fleet = "/etc/concourse-ci-machine/fleet.json"
+	require.Contains(t, c.units[0].read(fleet), c.units[1].Model.Unit)
+	require.False(t, c.units[1].Root.Exists(fleet))
 	require.NotContains(t, relationOf(c.units[1], "monitoring").Local, "prometheus_scrape_unit_address")
 	c.units[0].Model.Leader, c.units[1].Model.Leader = false, true
 	relationOf(c.units[1], "monitoring").LocalApp = map[string]string{"scrape_jobs": jobs(0)}
@@ -332,6 +341,7 @@ func TestD55MetricsOfModeAutoFollowTheLeader(t *testing.T) {
 	require.Contains(t, jobs(1), `"10.0.0.11:9391"`)
 	require.NotContains(t, jobs(1), "10.0.0.10")
 	require.False(t, c.units[0].Root.Exists("/etc/concourse-ci-machine/concourse-exporter.json"))
+	require.False(t, c.units[0].Root.Exists(fleet))
 	require.False(t, c.units[0].Machine.Up("concourse-pebble.service"))
 	c.idle()
 }

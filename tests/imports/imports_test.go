@@ -67,7 +67,7 @@ var folders = map[string][]string{
 	"concourse": {"base"},
 	"pool":      {"gpu", "base"},
 	"oci":       {"pool", "gpu", "base"},
-	"exporter":  {"pool", "gpu", "base"},
+	"exporter":  {"pool", "gpu", "concourse", "base"},
 	"kube":      {"oci", "pool", "gpu", "base"},
 	"charm":     {"exporter", "kube", "oci", "pool", "gpu", "concourse", "base"},
 	"testutil":  {"charm", "exporter", "kube", "oci", "pool", "gpu", "concourse", "base"},

@@ -52,10 +52,11 @@ type Web struct {
 	TLSEnabled           bool
 	TLSPort              int
 	InitialAdminUsername string
-	MainTeamLocalUser    string         // "" or names with commas between them
-	ExtraLocalUsers      string         // a secret: "" or name:password pairs with commas between them
-	EncryptionKey        string         // a secret: "" or 16 or 32 bytes
-	EnableMetrics        bool           // of Concourse, and of its jobs
+	MainTeamLocalUser    string // "" or names with commas between them
+	ExtraLocalUsers      string // a secret: "" or name:password pairs with commas between them
+	EncryptionKey        string // a secret: "" or 16 or 32 bytes
+	EnableMetrics        bool   // of Concourse, and of its jobs
+	FleetPage            FleetPage
 	ExtraWorkerKeys      []WorkerKey    // of workers without this charm
 	ExtraWebFlags        []string       // each --flag or --flag=value, without quotes
 	RequiredArchs        []string       // such as gfx942: each once, in order

@@ -28,6 +28,16 @@ const (
 	StorageLXC  SharedStorage = "lxc" // a folder of the LXD host
 )
 
+// FleetPage names a value of fleet-page.
+type FleetPage string
+
+// Values of FleetPage.
+const (
+	FleetNames     FleetPage = "names"
+	FleetAnonymous FleetPage = "anonymous" // without the names of teams, pipelines and jobs
+	FleetOff       FleetPage = "off"
+)
+
 // LogLevel names a level of Concourse's log.
 type LogLevel string
 

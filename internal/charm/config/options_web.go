@@ -32,6 +32,8 @@ func webOptions() []Option {
 			return localUsers(s)
 		})),
 		boolean("enable-metrics", false, func(c *Config, on bool) { c.Web.EnableMetrics = on }),
+		choice("fleet-page", func(c *Config) *FleetPage { return &c.Web.FleetPage }, FleetNames, FleetAnonymous,
+			FleetOff),
 		text("prometheus-url", "", func(c *Config, s string) (err error) {
 			c.Web.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
 			return err

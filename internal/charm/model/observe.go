@@ -25,6 +25,7 @@ const (
 	tracing      = "tracing"
 	haproxyRoute = "haproxy-route"
 	ldap         = "ldap"
+	catalogue    = "catalogue"
 
 	receiveCACerts = "receive-ca-certs"
 )

@@ -32,6 +32,7 @@ type Web struct {
 	Egress       []string  `json:"egress,omitempty"` // of the endpoint vault-kv, CIDR
 	Certificates *Relation `json:"certificates,omitempty"`
 	LDAP         *Relation `json:"ldap,omitempty"`
+	Catalogue    *Relation `json:"catalogue,omitempty"`
 }
 
 // web reads everything that a web depends on.
@@ -76,7 +77,10 @@ func (o *observer) web(ctx context.Context, f *Facts) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Certificates, err = o.link(ctx, certificates)
+	if w.Certificates, err = o.link(ctx, certificates); err != nil {
+		return nil, err
+	}
+	w.Catalogue, err = o.link(ctx, catalogue)
 	return w, err
 }
 

@@ -145,6 +145,9 @@ const (
 // JobsCredentials has the login of concourse-exporter at the web, with a password.
 const JobsCredentials = "/etc/concourse-ci-machine/concourse-exporter.json"
 
+// FleetFile lists the workers for the page of concourse-exporter, without a secret.
+const FleetFile = "/etc/concourse-ci-machine/fleet.json"
+
 // Paths of the charm's installed programs. They are copies, because an upgrade of the charm
 // replaces its folder while they run.
 const (

@@ -6,6 +6,7 @@ import (
 
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
@@ -35,9 +36,15 @@ func desireJobExporter(d *Desired, o Observed) error {
 	} else {
 		d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: why})
 	}
+	if err := desireFleetFile(d, o, why); err != nil {
+		return err
+	}
 	command := []string{role.JobsBin, "--credentials-file=" + role.JobsCredentials}
 	if len(o.Config.Web.RequiredArchs) > 0 {
 		command = append(command, "--required-archs="+strings.Join(o.Config.Web.RequiredArchs, ","))
+	}
+	if o.Config.Web.FleetPage != config.FleetOff {
+		command = append(command, "--fleet.file="+role.FleetFile)
 	}
 	d.Pebble = append(d.Pebble, role.PebbleService{Missing: why, Programs: o.Programs, Layer: resource.PebbleLayer{
 		Service: role.JobsService, Summary: "metrics of Concourse's jobs on port " + strconv.Itoa(wellknown.JobsPort),

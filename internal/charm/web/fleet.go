@@ -14,6 +14,7 @@ import (
 type Fleet struct {
 	Time    time.Time     `json:"time"`
 	Unknown string        `json:"state_unknown,omitempty"` // reason why Concourse's list is missing
+	Page    string        `json:"page,omitempty"`          // URL of the fleet page on this unit, "" if it is off
 	Workers []FleetWorker `json:"workers"`
 }
 

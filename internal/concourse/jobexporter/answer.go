@@ -47,8 +47,11 @@ type team struct {
 // worker decodes an element of GET /api/v1/workers: all workers for an administrator,
 // otherwise those that the user's teams may use.
 type worker struct {
-	State string   `json:"state"`
-	Tags  []string `json:"tags"`
+	Name     string   `json:"name"`
+	State    string   `json:"state"`
+	Platform string   `json:"platform"`
+	Tags     []string `json:"tags"`
+	Team     string   `json:"team"` // "" for a worker of all teams
 }
 
 // decodeList decodes a JSON array element by element, so that only the used parts stay in

@@ -47,22 +47,26 @@ const (
 )
 
 // Run runs the program. It serves until SIGTERM or SIGINT and returns its exit status.
-// version is only for --version and concourse_exporter_info.
-func Run(version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	o, fs, err := parse(args, getenv)
+// version is only for --version and concourse_exporter_info. pages may be nil.
+func Run(version string, args []string, getenv func(string) string, pages Pages, stdout, stderr io.Writer) int {
+	o, fs, err := parse(args, getenv, pages)
 	return fs.Main(err, help, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
-		return run(stop, s, version, o)
+		return run(stop, s, version, o, pages)
 	})
 }
 
-func run(stop context.Context, s *metricsserver.Server, version string, o options) error {
+func run(stop context.Context, s *metricsserver.Server, version string, o options, pages Pages) error {
 	if err := s.Listen(); err != nil {
 		return err
 	}
 	p := NewPoller(Options{
 		CredentialsFile: o.credentials, Timeout: o.timeout, Keep: o.keepFor, RequiredArchs: o.archs,
-		Version: version, Logs: s.Logs, Now: time.Now,
+		Version: version, Logs: s.Logs, Now: time.Now, Site: pages != nil,
 	})
+	handler := Handler(p, o.process)
+	if pages != nil {
+		pages.Start(stop, Surroundings{Site: p.Site, Every: o.interval, Version: version, Logs: s.Logs}, handler)
+	}
 	stop, cancel := context.WithCancel(stop)
 	done := make(chan struct{})
 	go func() {
@@ -71,7 +75,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		defer tick.Stop()
 		p.follow(stop, tick.C, s.Reload)
 	}()
-	err := s.Serve(stop, Handler(p, o.process))
+	err := s.Serve(stop, handler)
 	cancel()
 	<-done
 	return err
@@ -93,7 +97,8 @@ func (p *Poller) follow(stop context.Context, tick <-chan time.Time, reload <-ch
 
 var help = commandline.Help{
 	Text: "Serves the results of the last builds of Concourse's jobs to Prometheus. It polls Concourse's API, without " +
-		"fly or root. It ends with its parent process. SIGHUP logs in again and polls at once.",
+		"fly or root. With --fleet.file it also serves a page of all workers' GPUs. It ends with its parent process. " +
+		"SIGHUP logs in again and polls at once.",
 	Examples: []string{"concourse-exporter --credentials-file=/etc/concourse-exporter.json"},
 }
 
@@ -108,7 +113,7 @@ type options struct {
 }
 
 // parse parses the command line. Its error is for metricsserver.Flags.Main.
-func parse(args []string, getenv func(string) string) (options, *metricsserver.Flags, error) {
+func parse(args []string, getenv func(string) string, pages Pages) (options, *metricsserver.Flags, error) {
 	var o options
 	fs := metricsserver.NewFlags("concourse-exporter", wellknown.JobsPort)
 	fs.StringVar(&o.credentials, "credentials-file", "",
@@ -125,6 +130,9 @@ func parse(args []string, getenv func(string) string) (options, *metricsserver.F
 		return err
 	})
 	fs.Process(&o.process)
+	if pages != nil {
+		pages.Flags(fs.FlagSet)
+	}
 	if err := fs.Parse(args); err != nil {
 		return o, fs, err
 	}
@@ -170,7 +178,7 @@ const atOnce = 4
 // Handler serves /metrics, including this process's own if process is set, /-/healthy and
 // /-/ready. Healthy depends only on the exporter, because a restart of it would not fix
 // Concourse.
-func Handler(p *Poller, process bool) http.Handler {
+func Handler(p *Poller, process bool) *http.ServeMux {
 	mux := metricsserver.NewMux("concourse-exporter")
 	mux.Handle("GET /metrics", metricsserver.NewLimited(atOnce).Wrap(metricsserver.Metrics(process, p)))
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {

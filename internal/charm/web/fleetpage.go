@@ -1,0 +1,78 @@
+package web
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
+)
+
+// desireFleetFile writes the list of workers for the page of concourse-exporter, which reads
+// it before each poll. missing is why the unit does not run that program, or "".
+func desireFleetFile(d *Desired, o Observed, missing string) error {
+	if missing == "" && o.Config.Web.FleetPage == config.FleetOff {
+		missing = "fleet-page is off"
+	}
+	if missing != "" {
+		d.Resources = append(d.Resources, resource.Absent{Path: role.FleetFile, Why: missing})
+		return nil
+	}
+	data, err := fleetFile(o).Marshal()
+	if err != nil {
+		return err
+	}
+	d.Resources = append(d.Resources, resource.File{Path: role.FleetFile, Data: data, Mode: 0o644})
+	return nil
+}
+
+// fleetFile returns the workers of the web, with the address at which each worker's exporter
+// answers webs.
+func fleetFile(o Observed) fleetfile.File {
+	f := fleetfile.File{Concourse: webURL(o), RequiredArchs: o.Config.Web.RequiredArchs,
+		HideNames: o.Config.Web.FleetPage == config.FleetAnonymous, Workers: []fleetfile.Worker{}}
+	for _, host := range append([]string{"127.0.0.1"}, o.Facts.Web.Peers...) {
+		f.Metrics = append(f.Metrics, httpURL(host, wellknown.WebMetricsPort)+"/metrics")
+	}
+	for _, w := range o.Facts.Web.SortedWorkers() {
+		f.Workers = append(f.Workers, fleetWorkerOf(w))
+	}
+	return f
+}
+
+func fleetWorkerOf(w model.Worker) fleetfile.Worker {
+	out := fleetfile.Worker{Unit: w.Unit, Name: w.Name, Count: w.GPUs.Count}
+	if w.GPUs.Count == 0 {
+		return out
+	}
+	// A worker chooses its address, and the page links to it.
+	if u := httpURL(w.Address, wellknown.GPUsPort); net.ParseIP(w.Address) != nil {
+		out.URL = u
+	}
+	for _, g := range w.GPUs.Each {
+		out.GPUs = append(out.GPUs, fleetfile.GPU{Index: g.Index, GFX: g.GFX, Model: g.Model, Service: g.Service})
+	}
+	if since := w.GPUs.Since; !since.IsZero() {
+		out.Published = &since
+	}
+	return out
+}
+
+func httpURL(host string, port int) string {
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(port))}
+	return u.String()
+}
+
+// FleetPageURL returns the URL of the fleet page on a web with that address, "" if the
+// options turn it off.
+func FleetPageURL(address string, o config.Web) string {
+	if address == "" || !o.EnableMetrics || o.FleetPage == config.FleetOff {
+		return ""
+	}
+	return httpURL(address, wellknown.JobsPort) + "/"
+}

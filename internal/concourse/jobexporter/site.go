@@ -1,0 +1,86 @@
+package jobexporter
+
+import (
+	"context"
+	"flag"
+	"log"
+	"net/http"
+	"time"
+)
+
+// Pages adds pages to the program. They show Concourse's last answer together with data
+// from other sources, which this package may not import.
+type Pages interface {
+	// Flags declares the flags of the pages.
+	Flags(*flag.FlagSet)
+	// Start adds the pages to mux and starts their work, which ends with stop.
+	Start(stop context.Context, s Surroundings, mux *http.ServeMux)
+}
+
+// Surroundings holds the parts of the program that pages need.
+type Surroundings struct {
+	Site    func() Site   // returns Concourse's last answer
+	Every   time.Duration // between two polls
+	Version string
+	Logs    *log.Logger
+}
+
+// Site holds the builds of task containers and the workers of Concourse's last answer. It
+// is empty if the answer is too old.
+type Site struct {
+	Time    time.Time        // of the answer; zero: none
+	Problem string           // public reason of the last poll's failure, "" after a success
+	Builds  map[string]Build // by the handle of a task's container
+	Workers []Worker
+}
+
+// Build identifies the build and the step of a task's container. A build of fly execute has
+// no pipeline and no job.
+type Build struct {
+	Team, Pipeline, Job, Name, Step string
+	ID                              int // number in the URL of its page
+}
+
+// Worker describes a worker as Concourse lists it.
+type Worker struct {
+	Name, State, Platform, Team string // Team is "" for a worker of all teams
+	Tags                        []string
+}
+
+// maxTags is far above the tags of any worker.
+const maxTags = 256
+
+// add adds a worker. Workers with an impossible name or too many tags are left out.
+func (s *Site) add(w worker) {
+	if len(w.Name) > maxName || len(w.Team) > maxName || len(w.Tags) > maxTags || w.Name == "" {
+		return
+	}
+	s.Workers = append(s.Workers, Worker{w.Name, w.State, w.Platform, w.Team, w.Tags})
+}
+
+// builds returns the builds of all containers.
+func (t tasks) builds() map[string]Build {
+	out := make(map[string]Build, len(t))
+	for handle, one := range t {
+		out[handle] = Build{one.team, one.pipeline, one.job, one.build, one.step, one.buildID}
+	}
+	return out
+}
+
+// Site returns the last answer, which the caller must not change.
+func (p *Poller) Site() Site {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Site{}
+	if p.fresh(p.o.Now()) {
+		s = p.site
+		s.Time = p.success
+	}
+	switch {
+	case !p.polled:
+		s.Problem = "Concourse has not been asked yet"
+	case p.err != nil:
+		s.Problem = reasons[kind(p.err)]
+	}
+	return s
+}

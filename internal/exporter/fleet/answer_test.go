@@ -1,0 +1,112 @@
+package fleet
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+const oneGPU = `{"index":0,"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"}}`
+
+func TestAnswerOfAnotherProgramIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct{ text, err string }{
+		"not JSON":         {"<html>", "not a list of GPUs"},
+		"another JSON":     {`{"data":[]}`, "not a list of GPUs"},
+		"null":             {`{"gpus":null}`, "not a list of GPUs"},
+		"more after":       {`{"gpus":[]} {}`, "not a list of GPUs"},
+		"no address":       {`{"gpus":[{"health":{"state":"healthy"}}]}`, "GPU 0 of its answer has no PCI address"},
+		"a link":           {`{"gpus":[{"pci_bus_id":"x\" onclick=","health":{"state":"healthy"}}]}`, "no PCI address"},
+		"no health":        {`{"gpus":[{"pci_bus_id":"0000:03:00.0"}]}`, "an unknown state of health"},
+		"negative":         {`{"gpus":[{"index":-1,"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"}}]}`, "an impossible number"},
+		"a second one":     {`{"gpus":[` + oneGPU + `,{"index":5000}]}`, "GPU 1 of its answer has an impossible number"},
+		"a text as number": {`{"gpus":[{"index":"0"}]}`, "not a list of GPUs"},
+		"too many":         {`{"gpus":[` + strings.TrimSuffix(strings.Repeat(oneGPU+",", maxGPUs+1), ",") + `]}`, "more than 1024 GPUs"},
+		"too long":         {`{"gpus":[` + strings.Repeat(" ", maxAnswer) + `]}`, "more than 8388608 bytes"},
+		"year 9999":        {`{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"},"service":{"state":"withheld","since":"9999-01-01T00:00:00Z"}}]}`, "unknown state of service"},
+	} {
+		gpus, err := decode(strings.NewReader(tc.text))
+		require.ErrorContains(t, err, tc.err, name)
+		require.Nil(t, gpus, name)
+	}
+}
+
+// The exporter's own types make the answer, so a renamed key fails here.
+func TestAnswerOfTheExporterIsRead(t *testing.T) {
+	since, ratio, watts := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC), 1.5, 210.
+	status := api.Status{Index: 3, Vendor: "amd", Name: "MI300X\x1b[2J", PCI: "0000:03:00.0", GFX: "gfx942", Partition: 1, Partitions: 8,
+		Health: api.Health{State: health.Critical, Reason: "hangs"}, Activity: &ratio, Power: &watts, MemoryTotal: &watts,
+		Users: []api.User{{Container: "c", Processes: 2}},
+		View: pool.View{Lease: &pool.Lease{Held: true, Container: "c", Since: &since},
+			Service: &pool.Service{State: quarantine.Quarantined, Since: since, Why: "hangs", By: quarantine.ByHealth}}}
+	data, err := json.Marshal(api.Report{GPUs: []api.Status{status}})
+	require.NoError(t, err)
+	gpus, err := decode(strings.NewReader(string(data)))
+	require.NoError(t, err)
+	one := 1.
+	require.Equal(t, []gpu{{Index: 3, Vendor: "amd", Name: "MI300X?[2J", PCI: "0000:03:00.0", GFX: "gfx942", Partition: 1, Partitions: 8,
+		Health: judgment{health.Critical, "hangs"}, Activity: &one, Power: &watts, MemoryTotal: &watts,
+		Users: []user{{"c", 2}}, View: status.View}}, gpus)
+}
+
+// Whatever a worker answers can be written as JSON and as a page.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"gpus":[` + oneGPU + `]}`))
+	f.Add([]byte(`{"gpus":[{"index":1,"pci_bus_id":"0000:03:00.0","partitions":8,"health":{"state":"critical","reason":"x"},"power_watts":1e308,"activity_ratio":-4,` +
+		`"users":[{"container":"\u0000","processes":1}],"lease":{"held":true,"pod":"<b>","since":"2026-01-01T00:00:00Z"},"service":{"state":"proving","since":"2026-01-01T00:00:00+14:00","why":"x","by":"y"}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		gpus, err := decode(strings.NewReader(string(data)))
+		if err != nil {
+			require.Nil(t, gpus)
+			return
+		}
+		require.LessOrEqual(t, len(gpus), maxGPUs)
+		r := reportOf(gpus)
+		text, err := json.Marshal(r)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "\\u0000")
+		for _, g := range gpus {
+			for _, s := range []string{g.Name, g.Vendor, g.GFX, g.Health.Reason} {
+				require.NotContains(t, s, "\x1b")
+				require.False(t, strings.ContainsFunc(s, unicode.IsControl))
+			}
+		}
+		require.Contains(t, pageOf(t, r), "</html>")
+	})
+}
+
+func TestOnlyWaitingStepsAreReadFromMetrics(t *testing.T) {
+	text, err := os.ReadFile("../../../tests/prometheus/testdata/concourse-8.2.5.prom")
+	require.NoError(t, err)
+	all, err := decodeWaiting(strings.NewReader(string(text)))
+	require.NoError(t, err)
+	require.Equal(t, map[group]int{{Team: "main", Platform: "linux", Type: "task", Tags: "gpu_compute-runtime=rocm"}: 1}, all)
+	for name, text := range map[string]string{"a broken line": waitingMetric + "{x", "too many": strings.Repeat(waitingMetric+"{} 1\n", maxGroups+1),
+		"a long line": strings.Repeat("x", maxLine+1)} {
+		_, err := decodeWaiting(strings.NewReader(text))
+		require.Error(t, err, name)
+	}
+}
+
+func FuzzWaiting(f *testing.F) {
+	f.Add([]byte(waitingMetric + `{platform="linux",teamId="1",teamName="main",type="task",workerTags="a_b"} 3` + "\n"))
+	f.Add([]byte(waitingMetric + "{} NaN\n" + waitingMetric + "{} +Inf\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, err := decodeWaiting(strings.NewReader(string(data)))
+		if err != nil {
+			require.Nil(t, all)
+		}
+		for _, n := range all {
+			require.Positive(t, n)
+		}
+	})
+}

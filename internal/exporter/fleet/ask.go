@@ -1,0 +1,135 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
+	"concourse-ci-machine/internal/exporter/monitor"
+)
+
+const (
+	// askTimeout is longer than an exporter waits for a GPU that hangs.
+	askTimeout = monitor.Deadline + 2*time.Second
+	// parallel is the number of workers that are asked at once. So 100 workers that do not
+	// answer take 4 rounds of askTimeout.
+	parallel = 25
+)
+
+// asker asks workers for their GPUs, and webs for their waiting steps.
+type asker struct{ http *http.Client }
+
+// newAsker returns an asker that uses no proxy, follows no redirect and does not compress,
+// because workers are on the network of the web.
+func newAsker() *asker {
+	return &asker{&http.Client{
+		Transport: &http.Transport{
+			DialContext:            (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    2 * time.Second,
+			DisableCompression:     true,
+			MaxIdleConnsPerHost:    1,
+			MaxIdleConns:           1000,
+			IdleConnTimeout:        2 * time.Minute,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// get passes the body of an answer to read.
+func (a *asker) get(ctx context.Context, url string, read func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return errors.New("its address is not a URL")
+	}
+	resp, err := a.http.Do(req)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		return errors.New("no answer in time")
+	case err != nil:
+		return errors.New("no connection")
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %d", resp.StatusCode)
+	}
+	return read(resp.Body)
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+// answer holds the answer of one worker's exporter.
+type answer struct {
+	gpus []gpu
+	err  error
+}
+
+// silentLast returns the indices of workers with GPUs. Workers that did not answer before
+// come last, so that they delay no others.
+func silentLast(workers []fleetfile.Worker, before map[string]seen) []int {
+	var answered, silent []int
+	for i, w := range workers {
+		switch {
+		case w.URL == "":
+		case before[w.URL].err != nil:
+			silent = append(silent, i)
+		default:
+			answered = append(answered, i)
+		}
+	}
+	return append(answered, silent...)
+}
+
+// gpus asks all workers with GPUs, and returns their answers in the order of workers.
+func (a *asker) gpus(ctx context.Context, workers []fleetfile.Worker, before map[string]seen) []answer {
+	out := make([]answer, len(workers))
+	var all sync.WaitGroup
+	turn := make(chan struct{}, parallel)
+	for _, i := range silentLast(workers, before) {
+		w := workers[i]
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			out[i].err = a.get(ctx, w.URL+"/api/v1/gpus", func(r io.Reader) (err error) {
+				out[i].gpus, err = decode(r)
+				return err
+			})
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// waiting returns the steps that wait on all webs. Without an answer of each web the result
+// is an error, because a sum without one web would look complete.
+func (a *asker) waiting(ctx context.Context, urls []string) (map[group]int, error) {
+	all := map[group]int{}
+	if len(urls) == 0 {
+		return nil, errors.New("no web has metrics")
+	}
+	for _, url := range urls {
+		err := a.get(ctx, url, func(r io.Reader) error {
+			one, err := decodeWaiting(r)
+			for g, n := range maps.All(one) {
+				all[g] += n
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,177 @@
+// Package fleet serves the GPUs of all workers of a Concourse on one page and as JSON. It
+// is a part of the program concourse-exporter, on each web.
+//
+// It asks the workers' exporters in the background, and answers requests from the last
+// answers only. A worker's answer is outside input, which package fleet checks and bounds.
+// Its histories have a fixed size and are only in memory. It writes no file, starts no
+// program and has no password.
+package fleet
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
+)
+
+// Fleet implements jobexporter.Pages.
+type Fleet struct {
+	path string // of the file of workers; "": no page
+	now  func() time.Time
+
+	site    func() jobexporter.Site
+	every   time.Duration
+	version string
+	logs    *log.Logger
+	asker   *asker
+	file    fleetfile.File
+	problem string // of the file
+	answers map[string]seen
+	history history
+	day     day
+	before  time.Time // of the last round
+
+	mu     sync.Mutex
+	report *Report // never changed, only replaced
+}
+
+// New returns the page, which asks nothing before Start.
+func New() *Fleet {
+	return &Fleet{now: time.Now, asker: newAsker(), answers: map[string]seen{}}
+}
+
+// Flags implements jobexporter.Pages.
+func (f *Fleet) Flags(fs *flag.FlagSet) {
+	fs.StringVar(&f.path, "fleet.file", "",
+		"`file` with the workers to show on a page at /, read before each poll; empty: no page")
+}
+
+// Start implements jobexporter.Pages.
+func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *http.ServeMux) {
+	if f.path == "" {
+		return
+	}
+	f.prepare(s, mux)
+	go f.follow(stop)
+}
+
+// prepare adds the pages, which show that no worker has been asked yet.
+func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
+	f.site, f.every, f.version, f.logs = s.Site, s.Every, s.Version, s.Logs
+	now := f.now().UTC().Truncate(time.Second)
+	f.report = &Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{},
+		Coverage: []Covered{}, Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(),
+		Problem: "no worker has been asked yet"}
+	f.handle(mux)
+}
+
+// follow asks at once and at each tick.
+func (f *Fleet) follow(stop context.Context) {
+	tick := time.NewTicker(f.every)
+	defer tick.Stop()
+	for {
+		f.Round(stop)
+		select {
+		case <-stop.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Round reads the file, asks all workers and replaces the report. It is for one goroutine.
+func (f *Fleet) Round(stop context.Context) {
+	f.read()
+	ctx, cancel := context.WithTimeout(stop, max(f.every, askTimeout))
+	defer cancel()
+	answers := f.asker.gpus(ctx, f.file.Workers, f.answers)
+	waiting, err := f.asker.waiting(ctx, f.file.Metrics)
+	if err != nil {
+		waiting = nil
+	}
+	if stop.Err() != nil {
+		return
+	}
+	now := f.now()
+	current := map[string]seen{}
+	for i, w := range f.file.Workers {
+		if w.URL == "" {
+			continue
+		}
+		one := f.answers[w.URL]
+		if one.err = answers[i].err; one.err == nil {
+			one.gpus, one.at = answers[i].gpus, now
+		}
+		current[w.URL] = one
+	}
+	f.answers = current
+	r := observed{at: now, file: f.file, site: f.site(), answers: f.answers, waiting: waiting}.report()
+	r.Version, r.Problem = f.version, f.problem
+	f.remember(r, now)
+	r.Today, r.History = f.day.report(), f.history.report()
+	if f.file.HideNames {
+		r.hide()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.report = &r
+}
+
+// remember adds a round to the histories. A pause, such as of a suspended machine, counts as
+// two rounds at most.
+func (f *Fleet) remember(r Report, now time.Time) {
+	f.day.start(now)
+	if took := now.Sub(f.before); !f.before.IsZero() && took > 0 {
+		f.day.add(r.Workers, min(took, 2*max(f.every, time.Second)))
+	}
+	f.before = now
+	values := [allSeries]float64{loadSeries: r.Summary.Load, gpuSeries: float64(r.Summary.GPUs),
+		freeSeries: float64(r.Summary.Free), waitingSeries: math.NaN()}
+	if r.Summary.Waiting != nil {
+		values[waitingSeries] = float64(*r.Summary.Waiting)
+	}
+	f.history.add(now, values)
+}
+
+// read reads the file of workers. With an invalid file the previous workers stay, and the
+// page shows the problem.
+func (f *Fleet) read() {
+	file, err := readFile(f.path)
+	if err == nil {
+		f.file, f.problem = file, ""
+		return
+	}
+	if text := fmt.Sprintf("cannot read the list of workers: %v", err); text != f.problem {
+		f.problem = text
+		f.logs.Print(text)
+	}
+}
+
+func readFile(path string) (fleetfile.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return fleetfile.File{}, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, fleetfile.MaxSize+1))
+	if err != nil {
+		return fleetfile.File{}, err
+	}
+	return fleetfile.Parse(data)
+}
+
+// Report returns the last report, which the caller must not change.
+func (f *Fleet) Report() *Report {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.report
+}
