@@ -194,7 +194,8 @@ func (c *Charm) CheckKubernetes(ctx context.Context) *status.Cause {
 	}
 	switch {
 	case properties["ActiveState"] != "active":
-		return c.withJournal(worker.PluginUnit, status.Warn(no+"%s is %s", worker.PluginUnit, properties["ActiveState"]))
+		return c.withJournal(worker.PluginUnit, status.Warn(no+"%s is %s", worker.PluginUnit,
+			properties["ActiveState"]))
 	case properties["StatusErrno"] != "0" && properties["StatusErrno"] != "":
 		return c.withJournal(worker.PluginUnit, status.Warn(no+"%s", properties["StatusText"]).
 			Explain("without Kubernetes here set kubernetes=off"))
@@ -253,6 +254,7 @@ func (c *Charm) checkPebble(ctx context.Context, lack, service, url string) *sta
 	default:
 		return nil
 	}
-	cause = cause.Run(wellknown.OnUnit(c.Event.Unit, "sudo PEBBLE="+role.PebbleDir+" "+role.PebbleBin+" logs "+service))
+	cause = cause.Run(wellknown.OnUnit(c.Event.Unit,
+		"sudo PEBBLE="+role.PebbleDir+" "+role.PebbleBin+" logs "+service))
 	return &cause
 }

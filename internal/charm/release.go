@@ -55,13 +55,15 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 		return jujuerrors.Annotate(err, "cannot observe the Concourse releases")
 	}
 	if f, is := r.Avoided(c.Host.Root); is {
-		o.Remarks = append(o.Remarks, status.Warn("Concourse %s did not start, and the previous release runs", f.Version).
+		o.Remarks = append(o.Remarks, status.Warn("Concourse %s did not start, and the previous release runs",
+			f.Version).
 			Explain("%s; set version=, or try it again", f.Why).
 			Run(wellknown.RunAction(o.Facts.Unit, "restart-services force=true")))
 	}
 	if !attached && r.Unauthenticated() {
 		o.Remarks = append(o.Remarks, status.Warn("release-mirror is plain http: set release-sha256, or use https").
-			Explain("the checksum of Concourse %s comes from there, too: anybody on the way can change both", version))
+			Explain("the checksum of Concourse %s comes from there, too: anybody on the way can change both",
+				version))
 	}
 	return nil
 }

@@ -40,7 +40,8 @@ func (e *keyError) Error() string {
 
 // Remedy returns the cause with a way to fix it.
 func (e *keyError) Remedy() status.Cause {
-	return status.Block("cannot trust the key from %s", e.From).Explain("%s", strings.TrimSuffix(e.Reason+"; "+e.remedy, "; "))
+	return status.Block("cannot trust the key from %s", e.From).
+		Explain("%s", strings.TrimSuffix(e.Reason+"; "+e.remedy, "; "))
 }
 
 // Diff implements plan.Resource. It does not use the network.

@@ -48,7 +48,8 @@ func targetID(s string) (string, error) {
 	words := strings.Split(s, ":")
 	arch, features := words[0], words[1:]
 	if !IsArch(arch) && !genericArch.MatchString(arch) {
-		return "", fmt.Errorf("%q is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas", s)
+		return "", fmt.Errorf("%q is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas",
+			s)
 	}
 	slices.Sort(features)
 	for i, f := range features {

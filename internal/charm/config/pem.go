@@ -35,7 +35,8 @@ func pemText(where in, name string, check func(string) error) Option {
 func (o Option) paths(c *Config, s string) error {
 	paths, err := list(s, func(p string) error {
 		if !path.IsAbs(p) || !printable(p) {
-			return errors.New("the value is no path on the unit and no PEM text; give a file's text with <option>=@<file>")
+			return errors.New("the value is no path on the unit and no PEM text; " +
+				"give a file's text with <option>=@<file>")
 		}
 		return nil
 	})

@@ -24,7 +24,8 @@ func ldapOf(o Observed) (concourse.LDAP, []status.Cause) {
 	case len(problems) > 0:
 		return concourse.LDAP{}, causes
 	case !ok:
-		return concourse.LDAP{}, []status.Cause{status.Wait("ldap: %s has no account for this application yet", l.App).
+		return concourse.LDAP{}, []status.Cause{status.Wait("ldap: %s has no account for this application yet",
+			l.App).
 			Run("juju status " + l.App)}
 	case server.Clear:
 		causes = []status.Cause{status.Warn("ldap: %s has no TLS, and passwords are sent in clear", l.App).

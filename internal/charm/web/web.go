@@ -186,7 +186,9 @@ func (databaseError) Temporary() bool { return true }
 func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.Cause) {
 	l := o.Facts.Web.Database
 	if l == nil && o.Facts.Removed {
-		return db, false, []status.Cause{status.Wait("the unit is being removed, and its database is not related any more")}
+		return db, false, []status.Cause{
+			status.Wait("the unit is being removed, and its database is not related any more"),
+		}
 	}
 	if l == nil {
 		app, _, _ := strings.Cut(o.Facts.Unit, "/")

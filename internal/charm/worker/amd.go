@@ -45,9 +45,11 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	switch {
 	case kfd.Usable():
 	case !m.LXD():
-		g.cause(status.Block("%s", kfd.Text()).Explain("the kernel requires CONFIG_HSA_AMD").Run("sudo modprobe amdgpu"))
+		g.cause(status.Block("%s", kfd.Text()).Explain("the kernel requires CONFIG_HSA_AMD").
+			Run("sudo modprobe amdgpu"))
 	case kfd.State == gpu.KFDAbsent:
-		c := status.Block("no /dev/kfd").Fix("on the LXD host run: lxc config device add " + m.Hostname + " " + amd.KFDDevice)
+		c := status.Block("no /dev/kfd").
+			Fix("on the LXD host run: lxc config device add " + m.Hostname + " " + amd.KFDDevice)
 		if m.NoProfiles {
 			c = c.Explain("Juju 4 has no LXD profiles of charms; scripts/pass-gpu.sh of the charm's project passes it " +
 				"with the GPU")

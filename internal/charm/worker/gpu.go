@@ -167,14 +167,16 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 	} else {
 		card = "pci=" + left[i].PCI
 	}
-	g.cause(c.Fix(fmt.Sprintf("on the LXD host run: lxc config device add %s gpu0 gpu %s gid=%d", m.Hostname, card, videoGID)))
+	g.cause(c.Fix(fmt.Sprintf("on the LXD host run: lxc config device add %s gpu0 gpu %s gid=%d",
+		m.Hostname, card, videoGID)))
 }
 
 // explainNoGPUWithoutLXD adds the causes for a missing GPU on a machine that is not an LXD
 // container.
 func explainNoGPUWithoutLXD(g *GPUs, left []gpu.Unusable) {
 	if len(left) == 0 {
-		g.cause(status.Block("no %s GPU in this machine; set compute-runtime=none or move the unit", g.Vendor.Label()))
+		g.cause(status.Block("no %s GPU in this machine; set compute-runtime=none or move the unit",
+			g.Vendor.Label()))
 	}
 	for _, l := range left {
 		switch l.Reason {

@@ -59,7 +59,8 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 			}
 			if one.ManualReturn {
 				g.Warnings = append(g.Warnings, status.Warn("GPU %d failed too often to return by itself", one.Index).
-					Fix("after the repair run: "+wellknown.RunAction(o.Facts.Unit, fmt.Sprintf("gpu-return gpu=%d", one.Index))))
+					Fix("after the repair run: "+wellknown.RunAction(o.Facts.Unit,
+						fmt.Sprintf("gpu-return gpu=%d", one.Index))))
 			}
 		}
 	}

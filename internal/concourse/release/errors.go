@@ -52,7 +52,8 @@ func (e *noChecksumError) Error() string {
 // Remedy returns the cause with a way to fix it.
 func (e *noChecksumError) Remedy() status.Cause {
 	return status.Block("%s: set release-sha256", e).
-		Explain("its value is the first word that `sha256sum %s` prints for a copy that you trust; instead you can put "+
+		Explain("its value is the first word that `sha256sum %s` prints for a copy that you trust; "+
+			"instead you can put "+
 			"%s beside the tarball on release-mirror", e.Name, e.Name+".sha256")
 }
 
@@ -80,7 +81,8 @@ func (e *VersionError) Error() string {
 // Remedy returns the cause with a way to fix it.
 func (e *VersionError) Remedy() status.Cause {
 	return status.Block("the release is Concourse %s, wanted is %s", e.Got, e.Want).
-		Explain("%v; set version=%s, or give Concourse %s through release-mirror or the resource concourse-release", e,
+		Explain("%v; set version=%s, or give Concourse %s "+
+			"through release-mirror or the resource concourse-release", e,
 			e.Got, e.Want)
 }
 
@@ -95,6 +97,7 @@ func (e *badReleaseError) Error() string {
 // Remedy returns the cause with a way to fix it.
 func (e *badReleaseError) Remedy() status.Cause {
 	return status.Block("cannot unpack %s", path.Base(e.Path)).
-		Explain("%s: %s; attach or mirror an unchanged concourse-<version>-linux-<arch>.tgz of this machine's architecture",
+		Explain("%s: %s; attach or mirror an unchanged "+
+			"concourse-<version>-linux-<arch>.tgz of this machine's architecture",
 			e.Path, e.Problem)
 }

@@ -97,7 +97,8 @@ func Install(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, e
 	}
 	want.Resources = append(want.Resources, rules)
 	if e.Seen.Rules {
-		want.Remarks = append(want.Remarks, status.Warn("gpu-device-mode does nothing: %s is not the charm's", UdevRules))
+		want.Remarks = append(want.Remarks, status.Warn("gpu-device-mode does nothing: %s is not the charm's",
+			UdevRules))
 	}
 	return want, nil
 }

@@ -77,7 +77,8 @@ func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) status.C
 		case was.Boot == f.BootID:
 			return need.Explain("Juju was asked for it")
 		default:
-			return need.Explain("one reboot did not help: see dmesg, then reboot it by hand, or run the action reset-rocm")
+			return need.Explain("one reboot did not help: see dmesg, then reboot it by hand, " +
+				"or run the action reset-rocm")
 		}
 	}
 	if w.AllowReboot {
