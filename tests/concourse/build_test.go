@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/testutil/guest"
 	"concourse-ci-machine/tests/suite"
 )
 
@@ -41,7 +42,7 @@ func pack(path, name string) (string, error) {
 	}
 	made := filepath.Join(built, name)
 	if !st.IsDir() {
-		return made, command("cp", "--reflink=auto", path, made)
+		return made, guest.Command("cp", "--reflink=auto", path, made)
 	}
 	if _, err := os.Stat(filepath.Join(path, "bin/concourse")); err != nil {
 		return "", err

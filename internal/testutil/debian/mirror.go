@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Mirror is this machine's own, and its release, as apt knows them.
+// Mirror returns this machine's mirror and release, as apt has them.
 func Mirror() (uri, suite string, err error) {
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -18,14 +18,16 @@ func Mirror() (uri, suite string, err error) {
 			suite = strings.Trim(v, `"`)
 		}
 	}
-	out, err := exec.Command("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)", "Created-By: Packages").Output()
+	out, err := exec.Command("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)",
+		"Created-By: Packages").Output()
 	if err != nil {
-		return "", "", fmt.Errorf("cannot tell this machine's mirror: %w", err)
+		return "", "", fmt.Errorf("cannot find this machine's mirror: %w", err)
 	}
 	for line := range strings.Lines(string(out)) {
 		if f := strings.Fields(line); len(f) == 3 && f[1] == suite && f[2] == "main" && strings.HasPrefix(f[0], "http") {
 			return f[0], suite, nil
 		}
 	}
-	return "", "", fmt.Errorf("cannot tell this machine's mirror of %s: apt-get indextargets has none; run apt-get update", suite)
+	return "", "", fmt.Errorf("cannot find this machine's mirror of %s: apt-get indextargets has none; run apt-get update",
+		suite)
 }
