@@ -64,9 +64,6 @@ func newUnitOf(t *testing.T, app string, n int, hardware, release string, shifte
 	u := newWorld(t, app, n, hardware, release)
 	u.shifted = shifted
 	require.NoError(t, u.Root.WriteFile("/etc/default/concourse", nil, 0o644))
-	// systemd mounts a proc of its own for a service whose hostname it protects.
-	require.NoError(t, u.Root.WriteFile("/usr/lib/systemd/system/concourse-cdi-refresh.service.d/fixture.conf",
-		[]byte("[Service]\nBindReadOnlyPaths="+filepath.Join(u.Dir, "fake", "proc/devices")+":/proc/devices\n"), 0o644))
 	for _, name := range []string{"systemctl", "journalctl", "useradd", "ss", "update-ca-certificates"} { // the machine has real ones
 		require.NoError(t, os.Remove(filepath.Join(u.Dir, "tools", name)))
 	}
@@ -101,7 +98,7 @@ func (u *unit) makeRoot() {
 	lower, err := base()
 	require.NoError(t, err)
 	u.guest = &guest.Guest{Dir: u.Dir, Root: u.Root, Lower: lower, Groups: groups, Address: u.Model.Address,
-		Shared: []string{built, u.Dir}, Shifted: u.shifted}
+		Shared: []string{built}, Shifted: u.shifted}
 	t.Cleanup(func() { require.NoError(t, u.guest.Unmount()) })
 	require.NoError(t, u.guest.MakeRoot())
 	if u.shifted {

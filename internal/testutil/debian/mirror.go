@@ -5,10 +5,28 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 )
 
 // Mirror returns this machine's mirror and release, as apt has them.
 func Mirror() (uri, suite string, err error) {
+	m := readMirror()
+	return m.uri, m.suite, m.err
+}
+
+// mirror is a result of findMirror.
+type mirror struct {
+	uri, suite string
+	err        error
+}
+
+// readMirror calls findMirror once, because apt takes seconds on a slow machine.
+var readMirror = sync.OnceValue(func() (m mirror) {
+	m.uri, m.suite, m.err = findMirror()
+	return m
+})
+
+func findMirror() (uri, suite string, err error) {
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
 		return "", "", err

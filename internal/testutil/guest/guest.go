@@ -37,7 +37,7 @@ type Guest struct {
 	Lower   string    // an unpacked debian.Base, below its root
 	Groups  string    // folder of control groups, from MakeGroups
 	Address string    // in the network of MakeNetwork
-	Shared  []string  // folders of this machine that it has at the same path
+	Shared  []string  // folders of this machine that it has at the same path, beside Dir
 	Shifted bool      // in a user namespace, like a container of LXD
 	Log     io.Writer // gets the output of its start; nil drops it
 

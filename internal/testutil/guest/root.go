@@ -55,7 +55,7 @@ func (g *Guest) MakeRoot() error {
 			err = g.Bind(filepath.Join(g.Dir, "real", dir), dir)
 		}
 	}
-	for _, dir := range g.Shared {
+	for _, dir := range append([]string{g.Dir}, g.Shared...) {
 		if err == nil {
 			err = g.Bind(dir, dir)
 		}
@@ -94,6 +94,11 @@ func (g *Guest) makeFolders() error {
 		if err := os.MkdirAll(filepath.Join(g.Dir, "real", dir), 0o755); err != nil {
 			return err
 		}
+	}
+	// systemd mounts a separate proc for a service with a protected hostname.
+	if err := g.Root.WriteFile("/usr/lib/systemd/system/concourse-cdi-refresh.service.d/fixture.conf",
+		[]byte("[Service]\nBindReadOnlyPaths="+g.Fake().Path("/proc/devices")+":/proc/devices\n"), 0o644); err != nil {
+		return err
 	}
 	for _, dir := range hidden {
 		if !g.Fake().Exists(dir) {
