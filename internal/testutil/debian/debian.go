@@ -66,7 +66,8 @@ type System struct {
 // makeSystem prints the tar. The system is made in memory: dpkg syncs every file, and a
 // killed run leaves nothing.
 const makeSystem = `mount -t tmpfs -o mode=755 tmpfs "$1" &&
-scripts=${DEBOOTSTRAP_DIR:-/usr/share/debootstrap}/scripts && script=$3 && { [ -e "$scripts/$script" ] || script=jammy; } && # it knows an Ubuntu older than itself
+scripts=${DEBOOTSTRAP_DIR:-/usr/share/debootstrap}/scripts && script=$3 &&
+{ [ -e "$scripts/$script" ] || script=jammy; } && # an Ubuntu that is newer than debootstrap
 debootstrap --variant=minbase --include="$2" "$3" "$1" "$MIRROR" "$scripts/$script" >&2 &&
 { [ -z "$5" ] || cp -RT "$5" "$1"; } &&
 { [ -z "$4" ] || unshare --mount --pid --fork --kill-child --mount-proc="$1/proc" chroot "$1" sh -ec "$4" >&2; } &&
@@ -104,9 +105,9 @@ func (s System) Tar(ctx context.Context) (string, error) {
 			return err
 		}
 		defer os.Remove(dir) // the tmpfs on it ended with its namespace
-		if err := run(ctx, out, []string{"MIRROR=" + mirror}, "unshare", "--mount", "--pid", "--fork", "--kill-child",
-			"--propagation", "private", "--mount-proc", "sh", "-c", makeSystem, "sh", dir, s.Packages, s.Suite, s.Script,
-			s.Tree); err != nil {
+		if err := run(ctx, out, []string{"MIRROR=" + mirror}, "unshare", "--mount", "--pid", "--fork",
+			"--kill-child", "--propagation", "private", "--mount-proc", "sh", "-c", makeSystem, "sh", dir, s.Packages,
+			s.Suite, s.Script, s.Tree); err != nil {
 			return fmt.Errorf("cannot make a Debian of %s %s: %w", mirror, s.Suite, err)
 		}
 		return nil

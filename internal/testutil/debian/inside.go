@@ -40,7 +40,8 @@ func Inside(ctx context.Context, tar, script string, env []string, binds ...stri
 
 // Pack writes a tar of the named parts of dir.
 func Pack(ctx context.Context, out *os.File, dir string, names ...string) error {
-	argv := append([]string{"tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", dir, "-cf", "-"}, names...)
+	argv := append([]string{"tar", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-C", dir, "-cf", "-"},
+		names...)
 	if err := run(ctx, out, nil, argv...); err != nil {
 		return fmt.Errorf("cannot pack %s: %w", dir, err)
 	}

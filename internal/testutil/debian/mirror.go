@@ -42,10 +42,11 @@ func findMirror() (uri, suite string, err error) {
 		return "", "", fmt.Errorf("cannot find this machine's mirror: %w", err)
 	}
 	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) == 3 && f[1] == suite && f[2] == "main" && strings.HasPrefix(f[0], "http") {
+		f := strings.Fields(line)
+		if len(f) == 3 && f[1] == suite && f[2] == "main" && strings.HasPrefix(f[0], "http") {
 			return f[0], suite, nil
 		}
 	}
-	return "", "", fmt.Errorf("cannot find this machine's mirror of %s: apt-get indextargets has none; run apt-get update",
-		suite)
+	return "", "", fmt.Errorf("cannot find this machine's mirror of %s: apt-get indextargets has none; "+
+		"run apt-get update", suite)
 }

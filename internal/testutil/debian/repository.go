@@ -12,7 +12,10 @@ import (
 // system's, and lists them as a repository for apt.
 const makeRepository = `apt-get update >/dev/null
 cd /opt/debs && apt-get install --yes --download-only -o Dir::Cache::archives=/opt/debs $PACKAGES >/dev/null
-for f in *.deb; do dpkg-deb --field "$f"; echo "Filename: ./$f"; echo "Size: $(stat -c %s "$f")"; echo "SHA256: $(sha256sum "$f" | cut -d' ' -f1)"; echo; done >Packages
+for f in *.deb; do
+	dpkg-deb --field "$f"
+	printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "$f" "$(stat -c %s "$f")" "$(sha256sum "$f" | cut -d' ' -f1)"
+done >Packages
 rm -rf partial lock`
 
 // RepositoryPackages are installed on machines without a network: PostgreSQL by

@@ -131,7 +131,8 @@ func (g *Guest) Kill() {
 
 // Enter returns the command line that runs a program in the machine, with these variables.
 func (g *Guest) Enter(env []string, argv ...string) []string {
-	in := []string{"nsenter", "--target", fmt.Sprint(g.PID()), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"}
+	in := []string{"nsenter", "--target", fmt.Sprint(g.PID()), "--mount", "--uts", "--ipc", "--net", "--pid",
+		"--cgroup"}
 	if g.Shifted {
 		in = append(in, "--user")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
@@ -15,8 +16,8 @@ const GPUs = 2
 
 // devices are kernel devices with major 10 that every user with access to their node can
 // open, and that runc allows to no container by default. One that opens was passed on.
-var devices = []string{"autofs", "loop-control", "cpu_dma_latency", "userfaultfd", "vga_arbiter", "vsock", "btrfs-control",
-	"udmabuf"}
+var devices = []string{"autofs", "loop-control", "cpu_dma_latency", "userfaultfd", "vga_arbiter", "vsock",
+	"btrfs-control", "udmabuf"}
 
 // Nodes returns the nodes of a fixture's first GPUs: /dev/kfd first, then render node and
 // card of each.
@@ -57,8 +58,8 @@ func StandIns(root host.Root) error {
 		number := "10:" + free[i]
 		err := root.WriteFile(node, []byte(number+" 0660 0 44\n"), 0o644)
 		if i > 0 { // sysfs has a file with the number too
-			err = errors.Join(err, root.WriteFile(path.Join("/sys/class/drm", path.Base(node), "dev"), []byte(number+"\n"),
-				0o644))
+			dev := path.Join("/sys/class/drm", path.Base(node), "dev")
+			err = errors.Join(err, root.WriteFile(dev, []byte(number+"\n"), 0o644))
 		}
 		if err != nil {
 			return err
@@ -99,20 +100,29 @@ func minors() (free []string, err error) {
 
 // renumber changes the minor number of a GPU in the topology of the driver.
 func renumber(root host.Root, minor, to string) error {
-	properties, err := root.Glob("/sys/class/kfd/kfd/topology/nodes/*/properties")
-	if err != nil {
+	node, err := topologyNode(root, minor)
+	if err != nil || node == "" {
 		return err
 	}
-	for _, file := range properties {
-		text, err := root.ReadText(file)
+	return replace(root, node+"/properties", "drm_render_minor "+minor, "drm_render_minor "+to)
+}
+
+// topologyNode returns the folder of a GPU in the topology of the driver, or "".
+func topologyNode(root host.Root, minor string) (string, error) {
+	nodes, err := root.Glob("/sys/class/kfd/kfd/topology/nodes/*")
+	if err != nil {
+		return "", err
+	}
+	for _, node := range nodes {
+		text, err := root.ReadText(node + "/properties")
 		if err != nil {
-			return err
+			return "", err
 		}
 		if strings.Contains(text+"\n", "drm_render_minor "+minor+"\n") {
-			return replace(root, file, "drm_render_minor "+minor, "drm_render_minor "+to)
+			return node, nil
 		}
 	}
-	return nil
+	return "", nil
 }
 
 func replace(root host.Root, file, old, by string) error {
@@ -129,46 +139,40 @@ func replace(root host.Root, file, old, by string) error {
 // RemoveFurtherGPUs removes the fixture's GPUs that get no nodes.
 func RemoveFurtherGPUs(root host.Root) error {
 	kept := Nodes(root)
-	renders, err := root.Glob("/sys/bus/pci/drivers/amdgpu/*/drm/renderD*")
+	found, err := root.Glob("/sys/bus/pci/drivers/amdgpu/*/drm/renderD*")
 	if err != nil {
 		return err
 	}
-	for _, at := range renders {
-		render := path.Base(at)
-		if strings.Contains(strings.Join(kept, " ")+" ", "/"+render+" ") {
-			continue
-		}
-		address := path.Base(path.Dir(path.Dir(at)))
-		gone, err := root.Glob("/sys/bus/pci/*/" + address)
-		if err != nil {
-			return err
-		}
-		gone = append(gone, "/sys/bus/pci/drivers/amdgpu/"+address)
-		cards, err := root.Glob(path.Dir(at) + "/card*")
-		if err != nil {
-			return err
-		}
-		for _, name := range append(cards, render) {
-			gone = append(gone, "/sys/class/drm/"+path.Base(name), "/dev/dri/"+path.Base(name))
-		}
-		properties, err := root.Glob("/sys/class/kfd/kfd/topology/nodes/*/properties")
-		if err != nil {
-			return err
-		}
-		for _, file := range properties {
-			text, err := root.ReadText(file)
-			if err != nil {
-				return err
-			}
-			if strings.Contains(text+"\n", "drm_render_minor "+strings.TrimPrefix(render, "renderD")+"\n") {
-				gone = append(gone, path.Dir(file))
-			}
-		}
-		for _, p := range gone {
-			if err := os.RemoveAll(root.Path(p)); err != nil {
+	for _, at := range found {
+		if !slices.Contains(kept, "/dev/dri/"+path.Base(at)) {
+			if err := removeGPU(root, at); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// removeGPU removes the GPU with the folder at of its render node.
+func removeGPU(root host.Root, at string) error {
+	names, err := root.ReadDir(path.Dir(at))
+	if err != nil {
+		return err
+	}
+	device := path.Dir(path.Dir(at))
+	all := []string{device, "/sys/bus/pci/devices/" + path.Base(device)}
+	for _, name := range names {
+		all = append(all, "/sys/class/drm/"+name.Name(), "/dev/dri/"+name.Name())
+	}
+	node, err := topologyNode(root, strings.TrimPrefix(path.Base(at), "renderD"))
+	if err != nil {
+		return err
+	}
+	if node != "" {
+		all = append(all, node)
+	}
+	for _, p := range all {
+		err = errors.Join(err, os.RemoveAll(root.Path(p)))
+	}
+	return err
 }

@@ -243,8 +243,8 @@ func (c *ci) sickGPU() (string, error) {
 	if !strings.Contains(report.line("has opened its GPU"), sick.node) {
 		on = test
 	}
-	c.screen.item("staged", "the driver of GPU 0 (%s, %s) counts an uncorrectable memory error, while %s uses it", sick.node,
-		sick.address, on.job)
+	c.screen.item("staged", "the driver of GPU 0 (%s, %s) counts an uncorrectable memory error, while %s uses it",
+		sick.node, sick.address, on.job)
 	if err := countError(c.guest.Fake(), sick); err != nil {
 		return "", err
 	}

@@ -105,7 +105,7 @@ func (c *ci) run(waits func()) (err error) {
 // boot makes the machine and starts it.
 func (c *ci) boot() (string, error) {
 	c.screen.title("A throwaway machine with two stand-in GPUs")
-	if err := c.screen.work("unpack the Debian", func(report func(string)) error { return c.makeMachine() }); err != nil {
+	if err := c.screen.work("unpack the Debian", func(func(string)) error { return c.makeMachine() }); err != nil {
 		return "", err
 	}
 	if err := c.screen.work("boot it with systemd as its process 1", func(func(string)) error {

@@ -9,8 +9,8 @@ import (
 )
 
 // packageOf maps the programs that a demo needs to their packages in Debian and Ubuntu.
-var packageOf = map[string]string{"debootstrap": "debootstrap", "wget": "wget", "ip": "iproute2", "nsenter": "util-linux",
-	"mount": "mount", "tar": "tar", "runc": "runc"}
+var packageOf = map[string]string{"debootstrap": "debootstrap", "wget": "wget", "ip": "iproute2",
+	"nsenter": "util-linux", "mount": "mount", "tar": "tar", "runc": "runc"}
 
 // getPrograms provides programs for the demo. Missing ones are unpacked into a throwaway
 // folder, and nothing is installed.
