@@ -28,7 +28,7 @@ var weakVerb = regexp.MustCompile(`^\S+ (is|are|was|says|tells)\b`)
 
 // replaced matches words that STYLE.md replaces. It has only those that are unambiguous
 // in a comment.
-var replaced = regexp.MustCompile(`(?i)\b(says?|tells?|told|where|of (its|their|his|yours?) own|else|nobody|somebody|whose|is no|there is none|that of|those of|again|besides|stands?( in)?|is to be|has to|have to|gone|brought|brings|meanwhile)\b`)
+var replaced = regexp.MustCompile(`(?i)\b(says?|tells?|told|where|of (its|their|his|yours?) own|else|nobody|somebody|whose|is no|there is none|that of|those of|anew|besides|stands?( in)?|is to be|has to|have to|gone|brought|brings|meanwhile)\b`)
 
 var word = regexp.MustCompile(`[A-Za-z][A-Za-z'’-]*`)
 

@@ -182,7 +182,7 @@ func (u *benchWatch) read(held *clockpin.HeldPin) clockpin.Reading {
 		return now
 	}
 	now.Level = level
-	addReading(&now, u.reader.Read(true, reading.Seen{}), unread, held.Record)
+	addReading(&now, u.reader.Read(reading.Seen{}), unread, held.Record)
 	return now
 }
 

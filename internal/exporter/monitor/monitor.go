@@ -229,7 +229,8 @@ func (m *Monitor) addContext(s *Snapshot) {
 // that did not return in time. Poll reads the values of the timer.
 type reader interface {
 	Device() reading.Device
-	Read(whole bool, seen reading.Seen) reading.State
+	Read(seen reading.Seen) reading.State
+	ReadPartition() reading.State // without what another partition of the GPU reports
 	Poll() []reading.Failure
 	Missed(now time.Time) reading.Hangs
 	At() string
@@ -277,12 +278,17 @@ func (m *Monitor) dropReaders(devices []reading.Device) {
 // already. Failures are counted inside, so that snapshots that share a reading count them
 // once.
 func (m *Monitor) read(g *GPU, found search) (*flight[reading.State], func()) {
-	d, whole := g.Device, !g.Shared
+	d, shared := g.Device, g.Shared
 	r := m.reader(d)
 	return m.reads.join(key(d), func() reading.State {
-		seen := m.kernel.find(d.PCI)
-		seen.Dumped = found.dumps[d.Dir]
-		s := r.Read(whole, seen)
+		var s reading.State
+		if shared {
+			s = r.ReadPartition()
+		} else {
+			seen := m.kernel.find(d.PCI)
+			seen.Dumped = found.dumps[d.Dir]
+			s = r.Read(seen)
+		}
 		m.countAll(d, s.Failures)
 		return s
 	})

@@ -44,11 +44,11 @@ func TestMissedReadingsAreOneHang(t *testing.T) {
 func TestSignalsOfOtherSourcesAreReported(t *testing.T) {
 	r, now := readerOf(t, exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}))
 	seen := reading.Seen{Dumped: true, Logged: *now}
-	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalDump, reading.SignalKernel}, Events: 1, InDay: 1}, r.Read(true, seen).Hangs)
+	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalDump, reading.SignalKernel}, Events: 1, InDay: 1}, r.Read(seen).Hangs)
 	seen.Dumped = false
-	require.Equal(t, []string{reading.SignalKernel}, r.Read(true, seen).Hangs.Signals)
+	require.Equal(t, []string{reading.SignalKernel}, r.Read(seen).Hangs.Signals)
 	*now = now.Add(5 * time.Minute)
-	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, r.Read(true, seen).Hangs, "a signal that follows another is the same hang")
+	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, r.Read(seen).Hangs, "a signal that follows another is the same hang")
 }
 
 // sensors are a GPU's files, of which the PCI core's answer whatever the GPU does.

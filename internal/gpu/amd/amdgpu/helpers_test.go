@@ -25,7 +25,7 @@ func readerOf(t testing.TB, r host.Root) (*Reader, *time.Time) {
 	return reader, &now
 }
 
-func read(r *Reader) reading.State { return r.Read(true, reading.Seen{}) }
+func read(r *Reader) reading.State { return r.Read(reading.Seen{}) }
 
 // first is a first reading of the GPU at dev.
 func first(t testing.TB, files map[string]string) reading.State {

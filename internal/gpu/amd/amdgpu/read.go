@@ -36,25 +36,24 @@ func newAttributes(set *sysfile.Set, d reading.Device) *attributes {
 	return a
 }
 
-// Read reads the device. If whole is false, it reads only the identity and the partition's
-// own values: another partition reports the sensors, which belong to the whole GPU.
-func (r *Reader) Read(whole bool, seen reading.Seen) reading.State {
+// ReadPartition reads only the identity and the partition's own values. Another partition
+// reports the sensors, which belong to the whole GPU.
+func (r *Reader) ReadPartition() reading.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begin()
-	r.refresh()
-	s := &r.s
-	s.Identity = r.id
-	s.RuntimePower = r.status()
-	switch {
-	case !whole:
-		if s.Alive = true; !s.Suspended() {
-			r.readPartition()
-		}
-		return r.finish()
-	case s.Suspended():
-		s.Alive = true
-	default:
+	s := r.beginReading()
+	if s.Alive = true; !s.Suspended() {
+		r.readPartition()
+	}
+	return r.finish()
+}
+
+// Read reads the device.
+func (r *Reader) Read(seen reading.Seen) reading.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.beginReading()
+	if s.Alive = true; !s.Suspended() {
 		r.answers.begin()
 		if s.Alive = r.readLive(); s.Alive && r.slow == nil {
 			r.readSlow() // the first reading needs it
@@ -81,6 +80,14 @@ func (r *Reader) begin() {
 		Clocks:       make([]reading.Clock, 0, cap(r.s.Clocks)),
 	}
 	r.hangs.Begin()
+}
+
+// beginReading begins a state with the identity and the state of power management.
+func (r *Reader) beginReading() *reading.State {
+	r.begin()
+	r.refresh()
+	r.s.Identity, r.s.RuntimePower = r.id, r.status()
+	return &r.s
 }
 
 // finish returns the state, which is not changed from now on.

@@ -148,7 +148,7 @@ func TestIdentityPartitionReadsNoSensor(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"vbios_version": "113-X\n"})
 	trap(t, root, "gpu_busy_percent", "gpu_metrics", "hwmon/hwmon4/name", "ras/umc_err_count")
 	r, _ := readerOf(t, root)
-	s := r.Read(false, reading.Seen{})
+	s := r.ReadPartition()
 	require.Empty(t, s.Temperatures)
 	require.Empty(t, s.Clocks)
 	s.Temperatures, s.Clocks = nil, nil

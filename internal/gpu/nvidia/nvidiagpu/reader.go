@@ -70,8 +70,11 @@ func (r *Reader) Close() {}
 // Poll does nothing, because each reading reads all values.
 func (r *Reader) Poll() []reading.Failure { return nil }
 
-// Read reads the device, which is always whole: MIG's instances are not separate devices.
-func (r *Reader) Read(_ bool, seen reading.Seen) reading.State {
+// ReadPartition reads the device, because MIG's instances are not separate devices.
+func (r *Reader) ReadPartition() reading.State { return r.Read(reading.Seen{}) }
+
+// Read reads the device.
+func (r *Reader) Read(seen reading.Seen) reading.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = nil

@@ -32,10 +32,13 @@ const job = `- name: %[1]s
         - |
           gpu=$(ls /dev/dri | grep renderD)
           : <>/dev/dri/$gpu
-          echo %[1]s has opened its GPU: $gpu
+          echo has opened its GPU: $gpu
           while [ ! -e /srv/demo/end-%[1]s ]; do sleep 1; done
-          echo %[1]s has ended
+          echo has ended
 `
+
+// opened is in the line of a task that has opened its GPU. fly also prints the script.
+const opened = "has opened its GPU: renderD"
 
 // jobs are the jobs of the pipeline.
 var jobs = []string{"train", "test", "report"}
@@ -192,12 +195,12 @@ func (c *ci) firstBuild() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line, err := c.wait(b, "train gets a GPU", "has opened its GPU")
+	line, err := c.wait(b, "train gets a GPU", opened)
 	if err != nil {
 		return "", err
 	}
 	c.quote(b, line)
-	return line, c.shows("concourse-ci-machine gpu-status")
+	return b.job + " " + line, c.shows("concourse-ci-machine gpu status")
 }
 
 // lease shows that no GPU has two builds, and that a build without a free GPU waits.
@@ -207,7 +210,7 @@ func (c *ci) lease() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line, err := c.wait(second, "test gets the other GPU", "has opened its GPU")
+	line, err := c.wait(second, "test gets the other GPU", opened)
 	if err != nil {
 		return "", err
 	}
@@ -225,8 +228,8 @@ func (c *ci) lease() (string, error) {
 	if err := c.finish(first); err != nil {
 		return "", err
 	}
-	c.quote(first, "train has ended, and its GPU is free")
-	line, err = c.wait(third, "report gets the GPU of train", "has opened its GPU")
+	c.quote(first, "has ended, and its GPU is free")
+	line, err = c.wait(third, "report gets the GPU of train", opened)
 	if err != nil {
 		return "", err
 	}
@@ -240,7 +243,7 @@ func (c *ci) sickGPU() (string, error) {
 	report, test := c.running["report"], c.running["test"]
 	sick, healthy := gpus[0], gpus[1]
 	on := report
-	if !strings.Contains(report.line("has opened its GPU"), sick.node) {
+	if !strings.Contains(report.line(opened), sick.node) {
 		on = test
 	}
 	c.screen.item("staged", "the driver of GPU 0 (%s, %s) counts an uncorrectable memory error, while %s uses it",
@@ -261,14 +264,14 @@ func (c *ci) sickGPU() (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	if err := c.shows("concourse-ci-machine status | head -n 3"); err != nil {
+	if err := c.shows("concourse-ci-machine gpu status"); err != nil {
 		return "", err
 	}
 	next, err := c.start("train")
 	if err != nil {
 		return "", err
 	}
-	line, err = c.wait(next, "train gets a GPU", "has opened its GPU")
+	line, err = c.wait(next, "train gets a GPU", opened)
 	if err != nil {
 		return "", err
 	}

@@ -110,7 +110,7 @@ func (d *demo) end(err error, stderr io.Writer) int {
 	d.screen.line("")
 	d.screen.line("Nothing was left behind.")
 	if d.kept != "" {
-		d.screen.prose("Downloads for the next run are in " + d.kept + ".")
+		d.screen.prose("Kept for the next run: the downloads in " + d.kept + ".")
 	}
 	return 0
 }

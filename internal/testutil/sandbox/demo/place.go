@@ -47,7 +47,7 @@ const serving = "serving"
 
 // ci runs the CI in namespaces, and removes everything at its end.
 func (d *demo) ci(c chosen) (err error) {
-	d.ciIntro()
+	d.ciIntro(c.release)
 	if d.dir, err = os.MkdirTemp(c.tmp, "cci-demo-"); err != nil {
 		return err
 	}
@@ -100,9 +100,10 @@ func (d *demo) ci(c chosen) (err error) {
 }
 
 // ciIntro introduces the CI and its stand-ins.
-func (d *demo) ciIntro() {
+func (d *demo) ciIntro(release string) {
 	d.screen.prose("This demo sets up a whole CI with sudo concourse-ci-machine up, on a throwaway machine with two " +
 		"stand-in GPUs. Concourse, PostgreSQL, systemd and apt are real.")
+	d.screen.item("release", "%s", release)
 	d.screen.line("")
 	d.screen.prose("The machine is a Debian in namespaces of this machine, in a temporary folder. Nothing of this " +
 		"machine is changed. Ctrl-C ends the demo at any time and removes everything. It takes some minutes.")
