@@ -55,7 +55,7 @@ func requireScenes(t *testing.T, text string) {
 		"  train     has ended, and its GPU is free\n",
 		"  report    has opened its GPU: renderD128\n",
 		"  report    concourse-ci-machine: GPU 0: 1 uncorrectable error",
-		"    withheld  GPU 0 ",
+		"\n    withheld: GPU 0 (",
 		"  train     has opened its GPU: renderD129\n",
 		"\n== Shown =",
 		"  ok        a sick GPU is avoided: the next build got renderD129\n",

@@ -20,14 +20,13 @@ func Programs(ctx context.Context, dir string, packages ...string) error {
 		}
 	}
 	get := func(options ...string) error {
-		argv := append([]string{"apt-get", "-o", "Debug::NoLocking=true", "-o", "Dir::Cache::archives=" + archives},
-			options...)
+		argv := append([]string{"apt-get", "-o", "Debug::NoLocking=true", "-o", "Dir::Cache::archives=" + archives,
+			"-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="}, options...)
 		return run(ctx, nil, []string{"DEBIAN_FRONTEND=noninteractive"}, argv...)
 	}
 	install := append([]string{"install", "--yes", "--download-only", "--no-install-recommends"}, packages...)
 	if err := get(install...); err != nil { // perhaps the machine has no lists of packages
-		own := []string{"-o", "Dir::State::lists=" + lists, "-o", "Dir::Cache::pkgcache=",
-			"-o", "Dir::Cache::srcpkgcache="}
+		own := []string{"-o", "Dir::State::lists=" + lists}
 		if updated := get(append(own, "update")...); updated != nil {
 			return fmt.Errorf("cannot download %s: %w", strings.Join(packages, " "), err)
 		}

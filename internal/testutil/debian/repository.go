@@ -18,11 +18,11 @@ for f in *.deb; do
 done >Packages
 rm -rf partial lock`
 
-// RepositoryPackages are installed on machines without a network: PostgreSQL by
+// repositoryPackages are installed on machines without a network: PostgreSQL by
 // concourse-ci-machine, and ssh for add-worker.
-const RepositoryPackages = "postgresql openssh-server openssh-client"
+const repositoryPackages = "postgresql openssh-server openssh-client"
 
-// Repository returns a tar with a folder debs, a repository for apt of RepositoryPackages.
+// Repository returns a tar with a folder debs, a repository for apt of repositoryPackages.
 // It fits systems of Base.
 func Repository(ctx context.Context) (string, error) {
 	tar, err := Base(ctx)
@@ -43,9 +43,9 @@ func Repository(ctx context.Context) (string, error) {
 		if err := os.Mkdir(debs, 0o755); err != nil {
 			return err
 		}
-		if err := Inside(ctx, tar, makeRepository, []string{"PACKAGES=" + RepositoryPackages},
+		if err := Inside(ctx, tar, makeRepository, []string{"PACKAGES=" + repositoryPackages},
 			debs+":/opt/debs"); err != nil {
-			return fmt.Errorf("cannot download %s: %w", RepositoryPackages, err)
+			return fmt.Errorf("cannot download %s: %w", repositoryPackages, err)
 		}
 		return Pack(ctx, out, dir, "debs")
 	})
@@ -61,7 +61,7 @@ func repositoryFile() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h := sha256.Sum256([]byte(makeRepository + RepositoryPackages))
+	h := sha256.Sum256([]byte(makeRepository + repositoryPackages))
 	return fmt.Sprintf("debs-%x-%s", h[:4], file), nil
 }
 

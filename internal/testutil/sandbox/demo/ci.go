@@ -256,12 +256,21 @@ func (c *ci) up() (string, error) {
 	command := "concourse-ci-machine up --release " + releaseFile
 	c.screen.item("$", "sudo %s", command)
 	if err := c.screen.work("set up the CI", func(report func(string)) error {
-		_, err := c.stream("cd /root && "+command, report)
-		return err
+		if _, err := c.stream("cd /root && "+command, report); err != nil {
+			return err
+		}
+		if err := c.ready(report); err != nil {
+			return err
+		}
+		// The timer's run: the web then knows how many GPUs the worker has.
+		if _, err := c.stream("systemctl start concourse-ci-machine.service", report); err != nil {
+			return err
+		}
+		return c.ready(report)
 	}); err != nil {
 		return "", err
 	}
-	if err := c.shows("concourse-ci-machine status"); err != nil {
+	if err := c.shows(showStatus); err != nil {
 		return "", err
 	}
 	out, err := c.guest.Run(getPassword) // not into the log
@@ -274,6 +283,18 @@ func (c *ci) up() (string, error) {
 
 // getPassword prints the administrator's password alone.
 const getPassword = "concourse-ci-machine get-admin-password | sed -n 's/^password: //p'"
+
+// ready waits until the CI works. A worker on a slow machine registers after up.
+func (c *ci) ready(report func(string)) error {
+	return c.until("the CI is ready", func() (bool, error) {
+		out, err := c.guest.Run(showStatus)
+		report(firstLine(out))
+		return err == nil, nil
+	})
+}
+
+// showStatus prints the status, and fails until the CI works.
+const showStatus = "concourse-ci-machine status"
 
 // yourTurn shows how to look at the CI.
 func (c *ci) yourTurn() {

@@ -60,7 +60,7 @@ func (d *demo) ci(c chosen) (err error) {
 	}
 	defer func() {
 		log.Close()
-		if err == nil || context.Cause(d.ctx) != nil {
+		if err == nil || context.Cause(d.ctx) != nil || errors.Is(err, syscall.EPIPE) {
 			err = errors.Join(err, os.Remove(log.Name()))
 			return
 		}
@@ -69,9 +69,11 @@ func (d *demo) ci(c chosen) (err error) {
 	p := place{Dir: d.dir, Source: hosttest.Source(), Log: log.Name()}
 	d.screen.title("Preparation")
 	if err := d.prepare(&p, c, log); err != nil {
-		if context.Cause(d.ctx) == nil {
-			d.screen.mark(failed, "%v", err)
+		if cause := context.Cause(d.ctx); cause != nil {
+			return cause
 		}
+		err = brief(err)
+		d.screen.mark(failed, "%v", err)
 		return err
 	}
 	web, err := listen(8080)
@@ -97,6 +99,15 @@ func (d *demo) ci(c chosen) (err error) {
 		done <- err
 	}()
 	return <-done
+}
+
+// brief returns an error with the first and the last lines of a long text. The log has all.
+func brief(err error) error {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	if len(lines) < 5 {
+		return err
+	}
+	return errors.New(strings.Join(append(lines[:1], lines[len(lines)-3:]...), " ... "))
 }
 
 // ciIntro introduces the CI and its stand-ins.
