@@ -91,9 +91,9 @@ func TestDemoAsRootRunsBuildsOnAWholeCI(t *testing.T) {
 func TestTerminalGetsTheCIUntilItIsInterrupted(t *testing.T) {
 	demo, tmp := ciCommand(t)
 	before := mounts(t)
-	make, person := throughMake(t, demo)
+	make, person := throughMake(t, demo, "NO_COLOR=1")
 	text := read(person, func(text string) bool { return strings.Contains(text, "removes its machine\r\n") })
-	require.Contains(t, text, "\n  ok        set up the CI (", "the seconds of a step stay")
+	require.Contains(t, text, "  ok        set up the CI (", "the seconds of a step stay")
 	_, turn, found := strings.Cut(text, "Your turn: a CI with two GPUs")
 	require.True(t, found, text)
 	web := regexp.MustCompile(`web +(http://127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(turn)

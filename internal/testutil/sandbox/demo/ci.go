@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/onemachine"
 	"concourse-ci-machine/internal/testutil/debian"
 	"concourse-ci-machine/internal/testutil/guest"
@@ -256,7 +257,8 @@ func (c *ci) up() (string, error) {
 	command := "concourse-ci-machine up --release " + releaseFile
 	c.screen.item("$", "sudo %s", command)
 	if err := c.screen.work("set up the CI", func(report func(string)) error {
-		if _, err := c.stream("cd /root && "+command, report); err != nil {
+		out, err := c.stream("cd /root && "+command, report)
+		if err != nil && !strings.Contains(out, onemachine.ErrNotReady.Error()) {
 			return err
 		}
 		if err := c.ready(report); err != nil {
@@ -286,11 +288,20 @@ const getPassword = "concourse-ci-machine get-admin-password | sed -n 's/^passwo
 
 // ready waits until the CI works. A worker on a slow machine registers after up.
 func (c *ci) ready(report func(string)) error {
-	return c.until("the CI is ready", func() (bool, error) {
+	last := ""
+	err := c.until("the CI is ready", func() (bool, error) {
 		out, err := c.guest.Run(showStatus)
-		report(firstLine(out))
+		last, _, _ = strings.Cut(out, "\n\n")
+		report(last)
+		if strings.HasPrefix(last, string(juju.Blocked)) {
+			return false, errors.New("cannot set up the CI")
+		}
 		return err == nil, nil
 	})
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(last, "\n ", ";"))
+	}
+	return err
 }
 
 // showStatus prints the status, and fails until the CI works.
@@ -303,7 +314,7 @@ func (c *ci) yourTurn() {
 	c.screen.item("login", "user admin, password %s", c.secret)
 	c.screen.item("pipeline", "%s/teams/main/pipelines/%s: start a job with +", c.url, pipelineName)
 	c.screen.item("GPUs", "http://%s", c.Page)
-	c.screen.item("over ssh", "first run on your machine: ssh -L %s:%s -L %s:%s USER@HOST", portOf(c.Web), c.Web,
-		portOf(c.Page), c.Page)
+	c.screen.item("over ssh", "first run on your machine:")
+	c.screen.item("", "ssh -L %s:%s -L %s:%s USER@HOST", portOf(c.Web), c.Web, portOf(c.Page), c.Page)
 	c.screen.item("Ctrl-C", "ends the CI and removes its machine")
 }

@@ -117,7 +117,8 @@ func (d *demo) ciIntro(release string) {
 	d.screen.item("release", "%s", release)
 	d.screen.line("")
 	d.screen.prose("The machine is a Debian in namespaces of this machine, in a temporary folder. Nothing of this " +
-		"machine is changed. Ctrl-C ends the demo at any time and removes everything. It takes some minutes.")
+		"machine is changed. Ctrl-C ends the demo at any time and removes everything. It takes some minutes. " +
+		"The short demo of a Juju unit's hooks: make demo HOOKS=1")
 }
 
 // prepare gets the programs, the Debian, its packages and the release.
