@@ -22,7 +22,7 @@ func TestReleasesPageIsTheCharmsTable(t *testing.T) {
 // releases is the charm's table as Markdown.
 func releases() string {
 	var b strings.Builder
-	b.WriteString("| ROCm | date | driver | `amdgpu-install` | kernel module | `amdgpu-dkms` | Ubuntu and kernels |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| ROCm | date | driver | kernel module | `amdgpu-dkms` | Ubuntu and kernels |\n|---|---|---|---|---|---|\n")
 	for _, r := range amd.Releases() {
 		versions, kernels := []string{"`1:" + r.DKMSVersion + "." + r.Build + ".*`"}, []string{"recognised, not installed: " + r.Unknown}
 		if r.Unknown == "" {
@@ -32,12 +32,12 @@ func releases() string {
 			versions = append(versions, "`"+r.Package(s)+"`")
 			kernels = append(kernels, s+" "+strings.Join(r.KernelsOn(s), ", "))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", r.ROCm, cmp.Or(r.Date, "not known"), r.Driver, cmp.Or(r.InstallVersion, "not known"), r.ModuleVersion(),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.ROCm, r.Date, r.Driver, r.ModuleVersion(),
 			strings.Join(versions, "<br>"), strings.Join(kernels, "<br>"))
 	}
-	b.WriteString("\n## AMD's container toolkit\n\n| version | date | source | `amd-container-toolkit=auto` |\n|---|---|---|---|\n")
+	b.WriteString("\n## AMD's container toolkit\n\n| version | date | `amd-container-toolkit=auto` |\n|---|---|---|\n")
 	for _, r := range amd.ToolkitReleases() {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Version, r.Date, r.Source, cmp.Or(r.Unknown, "chosen if it is the newest"))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.Version, r.Date, cmp.Or(r.Unknown, "chosen if it is the newest"))
 	}
 	return b.String()
 }

@@ -79,7 +79,7 @@ var charmLayers = [][]string{
 	{"juju", "config", "machine", "status", "predecessor", "command/usagereport", "command/term", "command/remote"},
 	{"healthcheck", "relation"},
 	{"model", "gpuhealth"},
-	{"role"},
+	{"role", "command/top"},
 	{"worker", "web", "workstation"},
 	{".", "preflight"},
 	{"watcher"},

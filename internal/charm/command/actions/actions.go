@@ -128,7 +128,7 @@ func (c *Actions) table() map[string]action {
 		"list-gpus": c.textAction("gpus", func(
 			ctx context.Context, w io.Writer, _ map[string]any, f term.Format,
 		) error {
-			return c.ListGPUs(ctx, w, f.JSON)
+			return c.ListGPUs(ctx, w, f)
 		}),
 		"preflight": c.textAction("checks", func(
 			ctx context.Context, w io.Writer, params map[string]any, f term.Format,

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -117,9 +118,9 @@ func TestListNamesQuarantinedGPUs(t *testing.T) {
 	const b = "0000:43:00.0"
 	require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, map[string]health.Fault{b: {Kind: health.Hang, Signals: []string{"kernel_log"}}}, b)))
 	var text bytes.Buffer
-	require.NoError(t, c.ListGPUs(t.Context(), &text, false))
-	require.Regexp(t, `\n {5}is withheld since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
+	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{}))
+	require.Regexp(t, `\n {7}is withheld since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
 	text.Reset()
-	require.NoError(t, c.ListGPUs(t.Context(), &text, true))
+	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{JSON: true}))
 	require.Contains(t, text.String(), `"service": "withheld"`)
 }

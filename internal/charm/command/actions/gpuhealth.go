@@ -14,7 +14,8 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// GPUHealth writes the state of each GPU of this unit, and fails if a GPU is critical. The
+// GPUHealth writes the state of each GPU of this unit. Partitions of a GPU with equal health
+// share two lines. It fails if a GPU is critical. The
 // states come from the exporter, which watches the GPUs. If the exporter does not answer,
 // GPUHealth reads the GPUs once, and notes that the past is unknown.
 func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) error {
@@ -42,15 +43,46 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 		return err
 	}
 	var critical []string
-	for _, s := range states {
+	number := 0
+	for _, alike := range foldHealth(states) {
+		s := alike[0]
 		if s.State == health.Critical {
-			critical = append(critical, fmt.Sprintf("GPU %d: %s%s", s.Index, s.Reason, gpuhealth.SeeCodes(s.Codes)))
+			number += len(alike)
+			critical = append(critical, fmt.Sprintf("GPU %s: %s%s", healthLabel(alike), s.Reason,
+				gpuhealth.SeeCodes(s.Codes)))
 		}
 	}
 	if len(critical) > 0 {
-		return fmt.Errorf("cannot rely on %d of %d GPUs: %s", len(critical), len(states), strings.Join(critical, "; "))
+		return fmt.Errorf("cannot rely on %d of %d GPUs: %s", number, len(states), strings.Join(critical, "; "))
 	}
 	return nil
+}
+
+// foldHealth groups adjacent partitions of one GPU with equal health.
+func foldHealth(states []gpuhealth.State) (out [][]gpuhealth.State) {
+	for i, s := range states {
+		if i > 0 && s.Partition > 0 && s.Index == states[i-1].Index+1 && equalHealth(s, states[i-1]) {
+			out[len(out)-1] = states[i-len(out[len(out)-1]) : i+1]
+			continue
+		}
+		out = append(out, states[i:i+1])
+	}
+	return out
+}
+
+func equalHealth(a, b gpuhealth.State) bool {
+	score := a.Score == b.Score || a.Score != nil && b.Score != nil && *a.Score == *b.Score
+	return score && a.PCI == b.PCI && a.Name == b.Name && a.State == b.State && a.Reason == b.Reason &&
+		slices.Equal(a.Codes, b.Codes)
+}
+
+// healthLabel returns the index of a GPU, or the range of its partitions.
+func healthLabel(alike []gpuhealth.State) string {
+	first, last := alike[0].Index, alike[len(alike)-1].Index
+	if first == last {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d-%d", first, last)
 }
 
 // markWithoutKFD makes GPUs that compute through KFD critical if no program here can compute on them. The
@@ -83,15 +115,23 @@ func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, w
 		}{source, append([]gpuhealth.State{}, states...)})
 	}
 	var b strings.Builder
-	for _, s := range states {
+	folded, width := foldHealth(states), 2
+	for _, alike := range folded {
+		width = max(width, len(healthLabel(alike)))
+	}
+	for _, alike := range folded {
+		s, partitions := alike[0], ""
+		if len(alike) > 1 {
+			partitions = fmt.Sprintf("  %d partitions", len(alike))
+		}
 		score := "-"
 		if s.Score != nil {
 			score = fmt.Sprintf("%.0f", *s.Score)
 		}
 		fmt.Fprintf(
-			&b, "GPU %-2d  %s  %3s  %s  %s\n        %s%s\n", s.Index,
+			&b, "GPU %-*s  %s  %3s  %s  %s%s\n        %s%s\n", width, healthLabel(alike),
 			f.Column(term.StateColour(s.State), string(s.State), 8), score,
-			s.Name, s.PCI, s.Reason, gpuhealth.SeeCodes(s.Codes))
+			s.Name, s.PCI, partitions, s.Reason, gpuhealth.SeeCodes(s.Codes))
 	}
 	if source == "reading" {
 		fmt.Fprintf(&b, "read once, without what happened before: %s\n", why)

@@ -2,6 +2,7 @@ package actions
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"strings"
@@ -81,6 +82,44 @@ func TestHealthIsReadWithoutTheExporter(t *testing.T) {
 		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
 		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url), "a status has it from the exporter alone")
 	}
+}
+
+func TestEqualPartitionsAreFolded(t *testing.T) {
+	var states []gpuhealth.State
+	for i := range 63 { // the last partition is lost
+		s := gpuhealth.State{Index: i, Name: "AMD Instinct MI300X", PCI: fmt.Sprintf("0000:%02x:00.0", i/8), Partition: i % 8, State: health.Healthy, Score: new(100.0), Reason: "nothing wrong"}
+		if i/8 == 1 {
+			s.State, s.Score, s.Reason, s.Codes = health.Critical, new(30.0), "1 bad memory page", []int{7}
+		}
+		if i == 20 {
+			s.State, s.Score, s.Reason = health.Unknown, nil, "no answer"
+		}
+		states = append(states, s)
+	}
+	var b strings.Builder
+	require.NoError(t, writeHealth(&b, term.Format{}, states, "exporter", ""))
+	require.Equal(t, 2*10, strings.Count(b.String(), "\n"), b.String())
+	require.Contains(t, b.String(), "GPU 0-7    healthy   100  AMD Instinct MI300X  0000:00:00.0  8 partitions\n        nothing wrong\n"+
+		"GPU 8-15   critical   30  AMD Instinct MI300X  0000:01:00.0  8 partitions\n        1 bad memory page (see explain-error 7)\n"+
+		"GPU 16-19  healthy   100  AMD Instinct MI300X  0000:02:00.0  4 partitions\n        nothing wrong\n"+
+		"GPU 20     unknown     -  AMD Instinct MI300X  0000:02:00.0\n        no answer\n"+
+		"GPU 21-23  healthy   100  ")
+	require.Contains(t, b.String(), "GPU 56-62  healthy   100  AMD Instinct MI300X  0000:07:00.0  7 partitions\n")
+
+	var whole []gpuhealth.State
+	for i := range 3 { // GPUs without partitions, even if an exporter repeats an address
+		whole = append(whole, gpuhealth.State{Index: i, State: health.Healthy})
+	}
+	require.Len(t, foldHealth(whole), 3)
+}
+
+func TestErrorNamesPartitionsOnce(t *testing.T) {
+	var gpus []string
+	for p := range 8 {
+		gpus = append(gpus, fmt.Sprintf(`{"index": %d, "pci_bus_id": "0000:0a:00.0", "partition": %[1]d, "health": {"state": "critical", "reason": "1 bad memory page"}}`, p))
+	}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi300x-cpx")), ExporterURL: hosttest.NewServer(t, 200, `{"gpus": [`+strings.Join(gpus, ",")+`]}`)}}
+	require.EqualError(t, c.GPUHealth(t.Context(), io.Discard, term.Format{}), "cannot rely on 8 of 8 GPUs: GPU 0-7: 1 bad memory page")
 }
 
 // A GPU without /dev/kfd is not healthy, whatever its driver reports.
@@ -172,7 +211,7 @@ func FuzzParseReport(f *testing.F) {
 		}
 		states := gpuhealth.States(report.GPUs)
 		require.NotEmpty(t, states)
-		for _, line := range topLines(report, term.Format{}, 0) {
+		for _, line := range topLines(report, term.Format{}) {
 			require.False(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 2000)
 		}

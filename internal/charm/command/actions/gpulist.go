@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -65,6 +68,7 @@ type ListedGPU struct {
 	MemoryUsed    *float64 `json:"memory_used_bytes"`
 	MemoryTotal   *float64 `json:"memory_total_bytes"`
 	Utilization   *float64 `json:"utilization_ratio"` // 0 to 1
+	Health        *string  `json:"health"`
 }
 
 // describeGPU joins a discovered GPU with the exporter's readings. s is nil without
@@ -88,12 +92,13 @@ func describeGPU(index int, g gpu.GPU, s *api.Status) ListedGPU {
 	if s.Partitions > 0 {
 		l.Partitions = &s.Partitions
 	}
+	l.Health = text(string(api.StateOf(*s)))
 	l.Temperature, l.Power, l.MemoryUsed, l.MemoryTotal, l.Utilization = s.Temperature, s.Power, s.MemoryUsed,
 		s.MemoryTotal, s.Activity
 	return l
 }
 
-// readingsText formats the exporter's readings.
+// readingsText formats the exporter's readings without those of the table.
 func (l ListedGPU) readingsText() string {
 	var parts []string
 	add := func(format string, v *float64, per float64) {
@@ -105,7 +110,6 @@ func (l ListedGPU) readingsText() string {
 	add("%.0f W", l.Power, 1)
 	add("%.1f GiB in use", l.MemoryUsed, 1<<30)
 	add("%.1f GiB in all", l.MemoryTotal, 1<<30)
-	add("%.0f %% busy", l.Utilization, .01)
 	if l.VBIOS != nil {
 		parts = append(parts, "VBIOS "+*l.VBIOS)
 	}
@@ -117,7 +121,7 @@ func (l ListedGPU) readingsText() string {
 
 // ListGPUs writes the unit's GPUs, the unusable GPUs, and the state of /dev/kfd. Readings
 // come only from the exporter: to read a GPU that hangs would hang the hook.
-func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error {
+func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, f term.Format) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
 		return err
@@ -150,8 +154,8 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 			all = append(all, one)
 		}
 	}
-	if !asJSON {
-		_, err := io.WriteString(w, listText(all, inv))
+	if !f.JSON {
+		_, err := io.WriteString(w, listText(f, all, inv))
 		return err
 	}
 	return term.JSON(w, struct {
@@ -162,36 +166,32 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, asJSON bool) error 
 	}{all, append([]gpu.Unusable{}, inv.Unusable...), inv.KFD.Text(), why})
 }
 
-func listText(all []ListedGPU, inv gpu.Inventory) string {
+// listText returns a table for each vendor. Each GPU has further lines below its row.
+func listText(f term.Format, all []ListedGPU, inv gpu.Inventory) string {
 	var b strings.Builder
-	divided := map[string]int{}
+	divided, reported := map[string]int{}, false
 	for _, l := range all {
 		divided[l.PCI]++
+		reported = reported || l.Health != nil
 	}
-	vendor := ""
-	for _, l := range all {
-		if l.Vendor != vendor {
-			vendor = l.Vendor
-			v := gpu.Vendor(vendor)
-			fmt.Fprintf(&b, "Found %s\n", units.Count(len(inv.GPUsOf(v)), v.Label()+" GPU device"))
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].Vendor == all[0].Vendor {
+			n++
 		}
-		place := ""
-		if divided[l.PCI] > 1 || l.Partition > 0 {
-			place = fmt.Sprintf("partition %d", l.Partition)
+		v := gpu.Vendor(all[0].Vendor)
+		fmt.Fprintf(&b, "Found %s\n", units.Count(len(inv.GPUsOf(v)), v.Label()+" GPU device"))
+		rows := [][]term.Cell{cells("GPU", "NAME", "GFX", "PCI", "PART", "HEALTH", "LOAD")}
+		for _, l := range all[:n] {
+			rows = append(rows, l.row(divided[l.PCI] > 1, reported))
 		}
-		fmt.Fprintf(&b, "  %d  %s", l.Index, l.Name)
-		for _, part := range []string{l.GFX, l.PCI, place, l.UniqueID} {
-			if part != "" {
-				fmt.Fprintf(&b, "  %s", part)
+		for i, line := range f.Table(withoutEmpty(rows)) {
+			fmt.Fprintf(&b, "  %s\n", line)
+			if i > 0 {
+				b.WriteString(all[i-1].below())
 			}
 		}
-		fmt.Fprintf(&b, "\n     %s\n", strings.Join(l.Nodes, " "))
-		if readings := l.readingsText(); readings != "" {
-			fmt.Fprintf(&b, "     %s\n", readings)
-		}
-		if l.quarantined != "" {
-			fmt.Fprintf(&b, "     %s\n", l.quarantined)
-		}
+		all = all[n:]
 	}
 	if b.Len() == 0 {
 		b.WriteString("No GPU detected\n")
@@ -201,6 +201,56 @@ func listText(all []ListedGPU, inv gpu.Inventory) string {
 	}
 	fmt.Fprintf(&b, "%s\n", inv.KFD.Text())
 	return b.String()
+}
+
+// row returns the GPU's row of the table. reported is false without an exporter.
+func (l ListedGPU) row(divided, reported bool) []term.Cell {
+	part, state, load := "", term.Cell{}, ""
+	if divided || l.Partition > 0 {
+		part = fmt.Sprint(l.Partition)
+	}
+	if reported {
+		state.Text, load = "-", "-"
+	}
+	if l.Health != nil {
+		state = term.Cell{Text: *l.Health, Colour: term.StateColour(health.State(*l.Health))}
+	}
+	if l.Utilization != nil {
+		load = fmt.Sprintf("%.0f %%", *l.Utilization*100)
+	}
+	row := cells(fmt.Sprintf("%3d", l.Index), l.Name, l.GFX, l.PCI, part, "", load)
+	row[len(row)-2] = state
+	return row
+}
+
+// withoutEmpty removes the columns with only a title.
+func withoutEmpty(rows [][]term.Cell) [][]term.Cell {
+	for column := len(rows[0]) - 1; column >= 0; column-- {
+		if slices.ContainsFunc(rows[1:], func(row []term.Cell) bool { return row[column].Text != "" }) {
+			continue
+		}
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], column, column+1)
+		}
+	}
+	return rows
+}
+
+// margin is before the lines below a row.
+const margin = "       "
+
+// below returns the lines below the GPU's row.
+func (l ListedGPU) below() string {
+	lines := []string{strings.TrimPrefix(l.UniqueID+"  "+strings.Join(l.Nodes, " "), "  ")}
+	lines = append(lines, commandline.Wrap(l.readingsText(), commandline.Width-len(margin))...)
+	lines = append(lines, l.quarantined)
+	text := ""
+	for _, line := range lines {
+		if line != "" {
+			text += margin + line + "\n"
+		}
+	}
+	return text
 }
 
 func nodePaths(g gpu.GPU) []string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -19,8 +20,8 @@ func TestGPUListHasTheExportersReadings(t *testing.T) {
 		require.NoError(t, err)
 		c := topOf(t, hosttest.NewServer(t, 200, string(answer)))
 		c.Host = hosttest.Quiet(t, hosttest.Host(t, name))
-		require.NoError(t, c.ListGPUs(t.Context(), &all, false))
-		require.NoError(t, c.ListGPUs(t.Context(), &all, true))
+		require.NoError(t, c.ListGPUs(t.Context(), &all, term.Format{}))
+		require.NoError(t, c.ListGPUs(t.Context(), &all, term.Format{JSON: true}))
 	}
 	hosttest.Golden(t, "testdata/list-told.golden", all.String())
 }
@@ -28,9 +29,9 @@ func TestGPUListHasTheExportersReadings(t *testing.T) {
 func TestGPUListHasNullsAndTheReasonWithoutTheExporter(t *testing.T) {
 	c := topOf(t, hosttest.NewServer(t, 503, ""))
 	var text, list strings.Builder
-	require.NoError(t, c.ListGPUs(t.Context(), &text, false))
+	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{}))
 	require.NotContains(t, text.String(), "°C")
-	require.NoError(t, c.ListGPUs(t.Context(), &list, true))
+	require.NoError(t, c.ListGPUs(t.Context(), &list, term.Format{JSON: true}))
 	var got struct {
 		GPUs []map[string]any
 		Why  string `json:"no_readings"`

@@ -11,84 +11,60 @@ import (
 
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/command/top"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// Top sets how GPUTop updates its output.
+// Top sets how GPUTop shows the GPUs. The zero value is for files and pipes.
 type Top struct {
-	Refresh <-chan time.Time // updates the output; nil shows it once
-	Rows    func() int       // of the terminal; not used without Refresh
+	Columns int       // of the terminal
+	Live    *top.Live // repeats on the terminal; nil shows the GPUs once
 }
 
-// GPUTop shows the users of each GPU, as reported by the exporter, until ctx is done. On a
-// terminal each update replaces the previous one.
-func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, top Top) error {
-	var last api.Report
-	for {
-		r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
-		remark := ""
-		if err != nil && last.GPUs == nil && c.ReadReport != nil && ctx.Err() == nil {
-			return c.topOnce(ctx, w, f, err)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && last.GPUs == nil:
+// GPUTop shows the users of each GPU, as reported by the exporter. On a terminal the table
+// has its width.
+func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, how Top) error {
+	fetch := func(ctx context.Context) (api.Report, error) { return gpuhealth.Fetch(ctx, c.Host, c.ExporterURL) }
+	r, why := fetch(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if why != nil {
+		if c.ReadReport == nil {
 			return fmt.Errorf(
 				"cannot show who uses the GPUs: %w; rocm-exporter runs on workers with GPUs: sudo PEBBLE=%s %s "+
 					"services shows whether it does",
-				err, role.PebbleDir, role.PebbleBin)
-		case err != nil:
-			remark = "NOT LIVE: " + err.Error() + "; the values are of " + last.Time.Format("15:04:05 UTC")
-		default:
-			last = r
+				why, role.PebbleDir, role.PebbleBin)
 		}
-		if f.JSON {
-			for i := range r.GPUs {
-				r.GPUs[i].History, r.GPUs[i].Explained = nil, nil
-			}
-			return term.JSON(w, r)
-		}
-		if top.Refresh == nil {
-			_, err := io.WriteString(w, strings.Join(topLines(last, f, 0), "\n")+"\n")
-			return err
-		}
-		if _, err := io.WriteString(w, redraw(topLines(last, f, top.Rows()-2), remark)); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-top.Refresh:
+		var err error
+		if r, err = c.ReadReport(ctx); err != nil {
+			return fmt.Errorf("cannot show who uses the GPUs: %w, and %w", why, err)
 		}
 	}
-}
-
-// topOnce shows the users of each GPU as this program reads them, if no exporter answers.
-func (c *Actions) topOnce(ctx context.Context, w io.Writer, f term.Format, why error) error {
-	r, err := c.ReadReport(ctx)
-	if err != nil {
-		return fmt.Errorf("cannot show who uses the GPUs: %w, and %w", why, err)
-	}
-	if f.JSON {
+	switch {
+	case f.JSON:
+		for i := range r.GPUs {
+			r.GPUs[i].History, r.GPUs[i].Explained = nil, nil
+		}
 		return term.JSON(w, r)
+	case why == nil && how.Live != nil:
+		return how.Live.Run(ctx, r, fetch)
 	}
-	lines := append(topLines(r, f, 0), fmt.Sprintf("read once, because %s", why))
-	if os.Geteuid() != 0 {
-		lines = append(lines, "processes of other users are not shown: run it with sudo")
+	lines := topLines(r, f)
+	if how.Columns > 0 {
+		lines = top.Table(f, r, how.Columns)
 	}
-	_, err = io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	if why != nil {
+		lines = append(lines, fmt.Sprintf("read once, because %s", why))
+		if os.Geteuid() != 0 {
+			lines = append(lines, "processes of other users are not shown: run it with sudo")
+		}
+	}
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 	return err
-}
-
-// redraw returns lines that replace the screen. Long lines are cut at the edge of the
-// screen. The terminal's settings stay as they were, however the program ends.
-func redraw(lines []string, remark string) string {
-	const home, rest, below, cut, wrap = "\x1b[H", "\x1b[K\n", "\x1b[J", "\x1b[?7l", "\x1b[?7h"
-	return home + cut + strings.Join(append(lines, remark), rest) + rest + below + wrap
 }
 
 // The columns of the table, in order.
@@ -110,9 +86,8 @@ const (
 	columns
 )
 
-// topLines returns a table with a line for each user of each GPU. If the table has more
-// lines than rows, healthy GPUs without users are left out first. 0 rows is any number.
-func topLines(r api.Report, f term.Format, rows int) []string {
+// topLines returns a table of any width, with a line for each user of each GPU.
+func topLines(r api.Report, f term.Format) []string {
 	head := []string{api.Heading(r) + ", " + r.Time.Format("15:04:05 UTC") + ": " + api.Summary(r)}
 	head = append(head, gpuhealth.Critical(gpuhealth.States(r.GPUs))...)
 	head = append(head, gpuhealth.OutOfService(r.GPUs)...)
@@ -120,22 +95,11 @@ func topLines(r api.Report, f term.Format, rows int) []string {
 	for i := range r.GPUs {
 		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Excluded()
 	}
-	title := cells("GPU", "PART", "HEALTH", "SERVICE", "BUSY", "USED BY", "LEASED", "MEMORY", "ENGINES", "CU", "PROC",
-		"TEMP", "POWER", "VRAM")
-	var busy, idle [][]term.Cell
+	all := [][]term.Cell{cells("GPU", "PART", "HEALTH", "SERVICE", "BUSY", "USED BY", "LEASED", "MEMORY", "ENGINES",
+		"CU", "PROC", "TEMP", "POWER", "VRAM")}
 	for i := range r.GPUs {
-		lines, used := topGPU(&r.GPUs[i], r.Time)
-		idle = append(idle, lines...)
-		if used {
-			busy = append(busy, lines...)
-		}
+		all = append(all, topGPU(&r.GPUs[i], r.Time)...)
 	}
-	all := idle
-	if rows > 0 && len(head)+1+len(all) > rows {
-		head = append(head, fmt.Sprintf("GPUs that are well and not in use are left out: %d", len(all)-len(busy)))
-		all = busy
-	}
-	all = append([][]term.Cell{title}, all...)
 	for i := range all { // empty columns are left out
 		if !out {
 			all[i] = slices.Delete(all[i], colService, colService+1)
@@ -144,18 +108,11 @@ func topLines(r api.Report, f term.Format, rows int) []string {
 			all[i] = slices.Delete(all[i], colPartition, colPartition+1)
 		}
 	}
-	lines := append(head, f.Table(all)...)
-	if rows > 0 && len(lines) > rows {
-		lines = append(lines[:max(0, rows-1)], fmt.Sprintf(
-			"%d more lines; --once shows all", len(lines)-max(0, rows-1),
-		))
-	}
-	return lines
+	return append(head, f.Table(all)...)
 }
 
-// topGPU returns the lines of a GPU; the first line has the GPU's own values. used reports
-// whether the lines are shown if there is little room.
-func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
+// topGPU returns the lines of a GPU. The first line has the values of the GPU.
+func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell) {
 	value := func(format string, v *float64, per float64) term.Cell {
 		if v == nil {
 			return term.Cell{Text: "-"}
@@ -171,7 +128,6 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 		memory.Text += "/" + units.FormatGiB(*s.MemoryTotal)
 	}
 	uses := api.UsesOf(*s, at)
-	used = len(uses) > 0 || state != health.Healthy || s.Excluded()
 	if len(uses) == 0 {
 		uses = []api.Use{{Name: api.Unused(*s)}}
 	}
@@ -197,5 +153,5 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell, used bool) {
 		}
 		lines = append(lines, line)
 	}
-	return lines, used
+	return lines
 }

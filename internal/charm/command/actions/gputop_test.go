@@ -1,8 +1,6 @@
 package actions
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,7 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,27 +34,20 @@ func topOf(t *testing.T, url string) *Actions {
 
 func TestTopShowsTheExportersAnswer(t *testing.T) {
 	var all strings.Builder
-	add := func(name, answer string, rows int) {
+	add := func(name, answer string) {
 		r, err := gpuhealth.ParseReport([]byte(answer))
 		require.NoError(t, err)
-		lines := topLines(r, term.Format{}, rows)
-		if rows > 0 {
-			require.LessOrEqual(t, len(lines), rows)
-		}
-		fmt.Fprintf(&all, "== %s, %d rows\n%s\n", name, rows, strings.Join(lines, "\n"))
-		coloured := strings.Join(topLines(r, term.Format{Colour: true}, rows), "\n")
+		lines := topLines(r, term.Format{})
+		fmt.Fprintf(&all, "== %s\n%s\n", name, strings.Join(lines, "\n"))
+		coloured := strings.Join(topLines(r, term.Format{Colour: true}), "\n")
 		require.Equal(t, strings.Join(lines, "\n"), escapes.ReplaceAllString(coloured, ""), "colours add to the text")
 	}
 	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "mi210x4-service", "mi300x-cpx-service"} {
 		answer, err := os.ReadFile("../../../exporter/testdata/" + name + ".json")
 		require.NoError(t, err)
-		add(name, string(answer), 0)
-		if name == "mi300x-cpx" {
-			add(name, string(answer), 8)
-			add(name, string(answer), 4)
-		}
+		add(name, string(answer))
 	}
-	add("hostile", hostileTop, 0)
+	add("hostile", hostileTop)
 	hosttest.Golden(t, "testdata/top.golden", all.String())
 }
 
@@ -84,44 +75,15 @@ func TestTopWithoutTheExporterNamesTheRemedy(t *testing.T) {
 	}
 }
 
-// frames receives the output, one write at a time.
-type frames chan string
-
-func (f frames) Write(b []byte) (int, error) {
-	f <- string(bytes.Clone(b))
-	return len(b), nil
-}
-
-func TestTopUpdatesUntilItEnds(t *testing.T) {
-	answers := make(chan string, 1)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if a := <-answers; a != "" {
-			fmt.Fprint(w, a)
-			return
-		}
-		w.WriteHeader(500)
-	}))
-	defer s.Close()
-	ctx, end := context.WithCancel(t.Context())
-	again, drawn, ended := make(chan time.Time), make(frames), make(chan error)
-	go func() {
-		ended <- topOf(t, s.URL).GPUTop(ctx, drawn, term.Format{}, Top{Refresh: again, Rows: func() int { return 24 }})
-	}()
-	answer := func(n int) string {
-		return fmt.Sprintf(`{"time": "2026-01-02T03:04:0%dZ", "gpus": [{"index": 0, "users": [{"container": "task%[1]d", "processes": 1}]}]}`, n)
+// The table of a terminal is tested in package top.
+func TestTopOnATerminalHasItsWidth(t *testing.T) {
+	answer, err := os.ReadFile("../../../exporter/testdata/mi300x-cpx.json")
+	require.NoError(t, err)
+	c := topOf(t, hosttest.NewServer(t, 200, string(answer)))
+	var b strings.Builder
+	require.NoError(t, c.GPUTop(t.Context(), &b, term.Format{}, Top{Columns: 80}))
+	require.Contains(t, b.String(), " 68/100  612/750 ")
+	for line := range strings.Lines(b.String()) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 81)
 	}
-	for i, text := range []string{answer(1), answer(2), "", answer(3)} {
-		if i > 0 {
-			again <- time.Time{}
-		}
-		answers <- text
-		got := <-drawn
-		require.True(t, strings.HasPrefix(got, "\x1b[H\x1b[?7l"), "%q", got)
-		require.True(t, strings.HasSuffix(got, "\x1b[K\n\x1b[J\x1b[?7h"), "the terminal is as it was: %q", got)
-		want := []string{"task1", "task2", "task2", "task3"}[i]
-		require.Contains(t, got, want)
-		require.Equal(t, text == "", strings.Contains(got, "NOT LIVE: the exporter answers 500; the values are of 03:04:02 UTC"))
-	}
-	end()
-	require.NoError(t, <-ended)
 }

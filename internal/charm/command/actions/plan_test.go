@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/jujutest"
@@ -17,9 +18,9 @@ func TestGPUListOfEveryHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}
 		text.WriteString("== " + name + "\n")
-		require.NoError(t, c.ListGPUs(t.Context(), &text, false))
+		require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{}))
 		list.WriteString("// " + name + "\n")
-		require.NoError(t, c.ListGPUs(t.Context(), &list, true))
+		require.NoError(t, c.ListGPUs(t.Context(), &list, term.Format{JSON: true}))
 	}
 	hosttest.Golden(t, "testdata/list.golden", text.String())
 	hosttest.Golden(t, "testdata/list-json.golden", list.String())

@@ -11,18 +11,19 @@ import (
 
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/command/top"
 )
 
 func (p *caller) topCommand() command {
 	interval, once := 2*time.Second, false
 	return command{words: "gpu top", json: true, text: "show live who uses each GPU",
-		long: "Shows who uses each AMD GPU, as rocm-exporter reports: container, memory, engine time " +
-			"and lease. Engine time is the busy share between the exporter's last two looks at the " +
-			"processes. The display repeats until Ctrl-C. If no exporter answers, the command reads the " +
-			"GPUs once itself.",
+		long: "Shows temperature, power, memory, load, state and users of each GPU, as rocm-exporter reports. " +
+			"A wider terminal also gets leases, memory and engine time of the users. The display repeats until q; " +
+			"h lists the keys. Engine time is the busy share between the exporter's last two looks at the " +
+			"processes. If no exporter answers, the command reads the GPUs once itself.",
 		flags: func(fs *pflag.FlagSet) {
 			fs.DurationVar(&interval, "interval", interval, "`TIME` between two requests to the exporter, 1s or more")
-			fs.BoolVar(&once, "once", false, "show it once, as if the output is no terminal")
+			fs.BoolVar(&once, "once", false, "show all GPUs once, without keys")
 		},
 		run: func([]string) error {
 			if interval < time.Second {
@@ -30,22 +31,17 @@ func (p *caller) topCommand() command {
 					"cannot show who uses the GPUs every %s: want 1s or more", interval,
 				)}
 			}
-			if once || p.format.JSON || p.screen == nil {
-				return p.charm.GPUTop(p.ctx, p.stdout, p.format, actions.Top{})
+			how := actions.Top{}
+			if p.screen != nil {
+				how.Columns, _ = term.Size(p.screen)
 			}
-			return p.repeatTop(interval)
+			if once || p.format.JSON || p.screen == nil {
+				return p.charm.GPUTop(p.ctx, p.stdout, p.format, how)
+			}
+			// With a handler, the terminal is restored after these signals.
+			ctx, stop := signal.NotifyContext(p.ctx, os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+			defer stop()
+			how.Live = &top.Live{Screen: top.NewScreen(os.Stdin, p.screen), Format: p.format, Every: interval}
+			return p.charm.GPUTop(ctx, p.stdout, p.format, how)
 		}}
-}
-
-// repeatTop shows who uses the GPUs on a terminal until a signal comes.
-func (p *caller) repeatTop(interval time.Duration) error {
-	ctx, stop := signal.NotifyContext(p.ctx, os.Interrupt, unix.SIGTERM)
-	defer stop()
-	again := time.NewTicker(interval)
-	defer again.Stop()
-	fmt.Fprint(p.stdout, "\x1b[2J")
-	return p.charm.GPUTop(ctx, p.stdout, p.format, actions.Top{Refresh: again.C, Rows: func() int {
-		_, rows := term.Size(p.screen)
-		return rows
-	}})
 }

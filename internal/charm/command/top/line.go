@@ -1,0 +1,271 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/health"
+)
+
+// line holds a line of the table. A GPU has a line for each user. A divided GPU also has a
+// line for each partition in use.
+type line struct {
+	key       string // of the GPU or the partition; "" for further users
+	cells     [columns]term.Cell
+	shares    [columns]*float64 // lengths of bars, 0 to 1
+	longState string            // replaces the state in a wide column; "" without one
+}
+
+// block holds the lines of one GPU, which stay together.
+type block struct {
+	gpu   []api.Status // its partitions; one for a whole GPU
+	lines []line
+}
+
+func (b block) divided() bool { return b.gpu[0].Partitions > 1 }
+
+// load returns the load of the whole GPU, nil if it is unknown.
+func (b block) load() *float64 {
+	if b.divided() {
+		return b.gpu[0].SocketActivity
+	}
+	return b.gpu[0].Activity
+}
+
+// gpuOf returns the part of a key that all lines of one GPU share.
+func gpuOf(key string) string {
+	gpu, _, _ := strings.Cut(key, "/")
+	return gpu
+}
+
+// share returns value divided by limit, nil if one is unknown.
+func share(value, limit *float64) *float64 {
+	if value == nil || limit == nil || *limit <= 0 {
+		return nil
+	}
+	return new(*value / *limit)
+}
+
+// blocksOf returns the GPUs of a report in the report's order.
+func (v *View) blocksOf(r api.Report) (out []block) {
+	vendors := map[string]bool{}
+	for i := range r.GPUs {
+		vendors[r.GPUs[i].Vendor] = true
+	}
+	for _, partitions := range api.GroupByGPU(r.GPUs) {
+		b := block{gpu: partitions}
+		prefix := ""
+		if vendor := partitions[0].Vendor; len(vendors) > 1 && vendor != "" {
+			prefix = gpu.Vendor(vendor).Label() + " " // each vendor has a GPU 0
+		}
+		if b.divided() {
+			b.lines = v.dividedLines(b, prefix, r)
+		} else {
+			b.lines = usersOf(gpuLine(b, prefix), &partitions[0], r)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// gpuLine returns the line with the values of a GPU, without a user.
+func gpuLine(b block, prefix string) line {
+	s := &b.gpu[0]
+	l := line{key: fmt.Sprintf("%s %d", s.PCI, s.Index)}
+	l.cells[gpuColumn].Text = prefix + indexes(b.gpu)
+	l.cells[nameColumn].Text = s.Name
+	l.cells[addressColumn].Text = s.PCI
+	l.cells[temperatureColumn] = ofLimit(s.Temperature, s.TemperatureLimit, hotFrom, hottestFrom)
+	if s.Suspended && s.Temperature == nil {
+		l.cells[temperatureColumn].Text = "asleep"
+	}
+	l.cells[powerColumn] = ofLimit(s.Power, s.PowerCap, cappedFrom, never)
+	l.shares[memoryColumn] = share(s.MemoryUsed, s.MemoryTotal)
+	l.cells[memoryColumn] = term.Cell{Text: "-"}
+	if s.MemoryUsed != nil {
+		l.cells[memoryColumn].Text = gib(s.MemoryUsed, s.MemoryTotal)
+		l.cells[memoryColumn].Colour = term.Green
+	}
+	if full := l.shares[memoryColumn]; full != nil {
+		l.cells[memoryColumn].Colour = levelColour(*full, fullFrom, fullestFrom, term.Green)
+	}
+	l.setLoad(b.load())
+	l.setState(b.gpu)
+	return l
+}
+
+func (l *line) setLoad(load *float64) {
+	l.cells[loadColumn], l.shares[loadColumn] = term.Cell{Text: "-"}, load
+	if load != nil {
+		l.cells[loadColumn] = term.Cell{Text: fmt.Sprintf("%.0f%%", *load*100), Colour: term.Green}
+	}
+}
+
+// dividedLines returns the line of a divided GPU and the lines of its partitions. Idle
+// partitions are folded, unless all are shown.
+func (v *View) dividedLines(b block, prefix string, r api.Report) []line {
+	head := gpuLine(b, prefix)
+	var parts []line
+	used := 0
+	for i := range b.gpu {
+		s := &b.gpu[i]
+		uses := len(api.UsesOf(*s, r.Time)) > 0
+		if uses {
+			used++
+		}
+		if !uses && !s.Excluded() && !v.AllPartitions {
+			continue
+		}
+		p := line{key: fmt.Sprintf("%s/%d", head.key, s.Partition)}
+		p.cells[gpuColumn].Text = prefix + fmt.Sprint(s.Index)
+		p.cells[nameColumn].Text = fmt.Sprintf("- part %d", s.Partition)
+		p.setLoad(s.Activity)
+		p.setState(b.gpu[i : i+1])
+		parts = append(parts, usersOf(p, s, r)...)
+	}
+	head.cells[userColumn].Text = fmt.Sprintf("%d of %d used", used, len(b.gpu))
+	return append([]line{head}, parts...)
+}
+
+// usersOf returns a line for each user of a GPU or partition. The first has its values.
+func usersOf(first line, s *api.Status, r api.Report) (out []line) {
+	uses := api.UsesOf(*s, r.Time)
+	if len(uses) == 0 {
+		first.cells[userColumn].Text = api.Unused(*s)
+		return []line{first}
+	}
+	for _, u := range uses {
+		first.cells[userColumn].Text, first.cells[leaseColumn].Text = u.Name, u.Lease
+		first.cells[usedColumn].Text, first.cells[enginesColumn].Text = u.Memory, u.Engines
+		first.cells[unitsColumn].Text, first.cells[processesColumn].Text = u.Units, ""
+		if u.Processes > 0 {
+			first.cells[processesColumn].Text = fmt.Sprint(u.Processes)
+		}
+		out = append(out, first)
+		first = line{}
+	}
+	return out
+}
+
+// setState shows the health of a GPU, or its service if tasks do not get it. A wide column
+// shows both.
+func (l *line) setState(gpus []api.Status) {
+	state, excluded, service := api.StateOf(gpus[0]), 0, ""
+	for i := range gpus {
+		if gpus[i].Excluded() {
+			if excluded++; service == "" {
+				service = strings.ReplaceAll(string(gpus[i].Service.State), "_", " ")
+			}
+		}
+	}
+	if excluded == 0 {
+		l.cells[stateColumn] = term.Cell{Text: string(state), Colour: term.StateColour(state)}
+		return
+	}
+	if excluded < len(gpus) {
+		service = fmt.Sprintf("%d %s", excluded, service)
+	}
+	l.cells[stateColumn] = term.Cell{Text: service, Colour: term.Yellow}
+	if state == health.Critical {
+		l.cells[stateColumn].Colour = term.Red
+	}
+	l.longState = string(state) + ", " + service
+}
+
+// indexes returns the index of a GPU, or the range of its partitions.
+func indexes(gpus []api.Status) string {
+	first, last := gpus[0].Index, gpus[len(gpus)-1].Index
+	if first == last {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d-%d", first, last)
+}
+
+// The shares of a limit from which a value is coloured. A GPU under load is often at its
+// power cap, so power is never red.
+const (
+	hotFrom, hottestFrom  = .9, 1
+	cappedFrom            = .98
+	fullFrom, fullestFrom = .9, .98
+	never                 = 1e9
+)
+
+func levelColour(share, warn, bad float64, normal string) string {
+	switch {
+	case share >= bad:
+		return term.Red
+	case share >= warn:
+		return term.Yellow
+	}
+	return normal
+}
+
+// ofLimit formats "68/100", coloured by the share of the limit.
+func ofLimit(value, limit *float64, warn, bad float64) term.Cell {
+	if value == nil {
+		return term.Cell{Text: "-"}
+	}
+	c := term.Cell{Text: fmt.Sprintf("%.0f", *value)}
+	if s := share(value, limit); s != nil {
+		c.Text += fmt.Sprintf("/%.0f", *limit)
+		c.Colour = levelColour(*s, warn, bad, "")
+	}
+	return c
+}
+
+// gib formats "5.8/20", or "92/192" for large GPUs, in GiB.
+func gib(used, total *float64) string {
+	const unit = 1 << 30
+	if total == nil {
+		return fmt.Sprintf("%.1f", *used/unit)
+	}
+	if *total < 100*unit {
+		return fmt.Sprintf("%.1f/%.0f", *used/unit, *total/unit)
+	}
+	return fmt.Sprintf("%.0f/%.0f", *used/unit, *total/unit)
+}
+
+// model returns the part of a GPU's name from the first word with a digit. Capitals before
+// that word belong to it: "AMD Instinct MI300X" is MI300X, "NVIDIA GeForce RTX 4090" is
+// RTX 4090.
+func model(name string) string {
+	words := strings.Fields(name)
+	for i, w := range words {
+		if !strings.ContainsFunc(w, unicode.IsDigit) {
+			continue
+		}
+		if i > 1 && utf8.RuneCountInString(words[i-1]) <= 3 && strings.ToUpper(words[i-1]) == words[i-1] {
+			i--
+		}
+		return strings.Join(words[i:], " ")
+	}
+	return name
+}
+
+// fitting returns the first words of text that fit, at least one.
+func fitting(text string, width int) string {
+	for utf8.RuneCountInString(text) > width {
+		at := strings.LastIndexByte(text, ' ')
+		if at < 0 {
+			break
+		}
+		text = text[:at]
+	}
+	return text
+}
+
+// cut shortens text to width characters.
+func cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	if width < 1 {
+		return ""
+	}
+	return string([]rune(text)[:width-1]) + "…"
+}

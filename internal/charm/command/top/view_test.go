@@ -1,0 +1,188 @@
+package top
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// handle returns a container's name as Concourse makes them.
+func handle(n int) string { return fmt.Sprintf("eb2a4fe8-e932-49c4-b519-%012d", n) }
+
+// status returns a healthy MI300X with values that differ by its index.
+func status(i int) api.Status {
+	s := api.Status{Index: i, Vendor: "amd", Name: "AMD Instinct MI300X OAM", GFX: "gfx942", Up: true, Partitions: 1,
+		UUID: fmt.Sprintf("GPU-%016x", 0x1d00c4a87e3f9001+i), PCI: fmt.Sprintf("0000:%02x:00.0", 4+3*i%250),
+		VBIOS: "113-M3000100-103", Driver: "6.14.0-32-generic", Sensor: "junction",
+		Temperature: new(float64(40 + 7*i%50)), TemperatureLimit: new(100.0),
+		Power: new(float64(138 + 97*i%600)), PowerCap: new(750.0),
+		MemoryUsed: new(float64(31*i%192) * (1 << 30)), MemoryTotal: new(192.0 * (1 << 30)),
+		Activity: new(float64(37*i%101) / 100), Users: []api.User{}}
+	s.Health = api.Health{State: health.Healthy, Score: new(100.0), Reason: "nothing wrong with errors and temperature", Codes: []int{}}
+	s.Lease = &pool.Lease{}
+	if i%3 == 1 {
+		since := noon.Add(-time.Duration(i) * time.Minute)
+		s.Lease = &pool.Lease{Held: true, Container: handle(i), Since: &since}
+		s.Users = []api.User{{Container: handle(i), Processes: 2, Memory: map[string]float64{"vram": 3 << 30, "kfd": 2 << 30},
+			Engines: map[string]float64{"gfx": 3723}, Busy: map[string]float64{"gfx": .83}, Units: new(104.0)}}
+	}
+	return s
+}
+
+// reportOf returns n GPUs. With a few more than one, GPU 2 is hot and full, GPU 3 is critical and
+// GPU 5 is withheld.
+func reportOf(n int) api.Report {
+	r := api.Report{Unit: "rocm-worker/0", Host: "gpu-b02", Time: noon}
+	for i := range n {
+		s := status(i)
+		switch i {
+		case 2:
+			s.Temperature, s.Power = new(101.0), new(748.0)
+			s.MemoryUsed, s.Activity = new(191.0*(1<<30)), new(1.0)
+		case 3:
+			s.Health = api.Health{State: health.Critical, Score: new(30.0), Reason: "1 uncorrectable error; 1 bad memory page", Codes: []int{1, 7}}
+		case 5:
+			s.Service = &pool.Service{State: quarantine.Quarantined, Since: noon.Add(-time.Hour), Why: "noisy fan", By: quarantine.ByHand}
+		}
+		r.GPUs = append(r.GPUs, s)
+	}
+	return r
+}
+
+// dividedReport returns n GPUs with 8 partitions each. Only the first partition has sensors.
+func dividedReport(n int) api.Report {
+	r := api.Report{Unit: "rocm-worker/0", Host: "gpu-b02", Time: noon}
+	for i := range n {
+		whole := status(i)
+		for p := range 8 {
+			s := status(8*i + p)
+			s.PCI, s.Partition, s.Partitions, s.ComputePartition, s.MemoryPartition = whole.PCI, p, 8, "CPX", "NPS1"
+			s.Temperature, s.Power, s.MemoryUsed, s.MemoryTotal = nil, nil, nil, nil
+			if p == 0 {
+				s.Temperature, s.Power, s.MemoryUsed, s.MemoryTotal = whole.Temperature, whole.Power, whole.MemoryUsed, whole.MemoryTotal
+				s.SocketActivity = new(.5)
+			}
+			if (i+p)%4 != 0 {
+				s.Lease, s.Users = &pool.Lease{}, nil
+			}
+			r.GPUs = append(r.GPUs, s)
+		}
+	}
+	return r
+}
+
+// mixedReport returns GPUs of two vendors, one of them asleep, with several users.
+func mixedReport() api.Report {
+	r := api.Report{Host: "workstation", Time: noon}
+	amd, nvidia, asleep := status(0), status(0), status(1)
+	amd.Users = []api.User{{Container: "4be2f10c93d5", Processes: 1}, {Processes: 3}}
+	nvidia.Vendor, nvidia.Name, nvidia.PCI = "nvidia", "NVIDIA GeForce RTX 4090", "0000:0a:00.0"
+	nvidia.MemoryUsed, nvidia.MemoryTotal, nvidia.PowerCap = new(5.8*(1<<30)), new(24.0*(1<<30)), nil
+	asleep.Suspended, asleep.Temperature, asleep.Power, asleep.MemoryUsed, asleep.Activity = true, nil, nil, nil, nil
+	asleep.Name, asleep.Lease, asleep.Users, asleep.Health.State = "AMD Radeon RX 7900 XT", nil, nil, ""
+	r.GPUs = []api.Status{amd, asleep, nvidia}
+	return r
+}
+
+// reports lists the machines that are drawn.
+func reports(t *testing.T) map[string]api.Report {
+	t.Helper()
+	hostile, err := gpuhealth.ParseReport([]byte(`{"unit": "\u001b]0;x\u0007", "gpus": [{"name": "\u202e\u0000", "index": 1234567, "pci_bus_id": "\u009b2J",
+		"health": {"state": "critical\u001b[31m"}, "temperature_celsius": 1e15, "temperature_limit_celsius": -1, "activity_ratio": -7, "memory_used_bytes": 1e15, "memory_total_bytes": 1,
+		"service": {"state": "\u001b[2Jout"}, "users": [{"container": "` + strings.Repeat("a", 250) + `", "processes": 1, "memory_bytes": {"vram": 1e15}}]}, {}]}`))
+	require.NoError(t, err)
+	return map[string]api.Report{"1 GPU": reportOf(1), "8 GPUs": reportOf(8), "64 GPUs": reportOf(64), "8 partitions": dividedReport(1),
+		"64 partitions": dividedReport(8), "two vendors": mixedReport(), "hostile": hostile}
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// picture draws a frame twice: with colours, which must only add to the text, and without.
+func picture(t *testing.T, v *View, f Frame) string {
+	t.Helper()
+	lines := v.Lines(term.Format{}, f)
+	require.LessOrEqual(t, len(lines), max(f.Height, minHeight))
+	for _, l := range lines {
+		require.LessOrEqual(t, utf8.RuneCountInString(l), max(f.Width, minWidth), "%q", l)
+		require.NotRegexp(t, `[[:cntrl:]]`, l)
+	}
+	coloured := strings.Join(v.Lines(term.Format{Colour: true}, f), "\n")
+	require.Equal(t, strings.Join(lines, "\n"), escapes.ReplaceAllString(coloured, ""))
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func TestTableFitsEachWidth(t *testing.T) {
+	for name, r := range reports(t) {
+		var all strings.Builder
+		for _, width := range []int{80, 120, 200} {
+			fmt.Fprintf(&all, "== %d columns\n%s", width, picture(t, &View{}, Frame{Report: r, Width: width, Height: 24}))
+		}
+		hosttest.Golden(t, "testdata/"+strings.ReplaceAll(name, " ", "-")+".golden", all.String())
+	}
+}
+
+func TestDocumentedScreenIsReal(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/how-to/see-who-uses-a-gpu.md")
+	require.NoError(t, err)
+	screen := picture(t, &View{}, Frame{Report: reportOf(6), Width: 80, Height: 12})
+	table := strings.Join(strings.Split(screen, "\n")[6:11], "\n")
+	require.Contains(t, table, "withheld")
+	require.Contains(t, string(page), table)
+}
+
+func TestEachSizeIsDrawn(t *testing.T) {
+	for name, r := range reports(t) {
+		for width := 1; width < 240; width += 17 {
+			for _, height := range []int{1, 6, 10, 24, 100} {
+				for _, v := range []*View{{}, {help: true}, {detail: true}, {frozen: true, order: byState}, {AllPartitions: true}} {
+					require.NotEmpty(t, picture(t, v, Frame{Report: r, Width: width, Height: height, Late: "the exporter does not answer", Age: time.Minute}), name)
+				}
+			}
+		}
+	}
+}
+
+func TestTableShownOnceHasAllLines(t *testing.T) {
+	var all strings.Builder
+	for _, name := range []string{"8 GPUs", "8 partitions", "two vendors"} {
+		fmt.Fprintf(&all, "== %s\n%s\n", name, strings.Join(Table(term.Format{}, reports(t)[name], 100), "\n"))
+	}
+	hosttest.Golden(t, "testdata/once.golden", all.String())
+	require.Len(t, Table(term.Format{}, reports(t)["64 partitions"], 80), 2+1+8+64)
+}
+
+func TestOneGPUHasAllItsValues(t *testing.T) {
+	var all strings.Builder
+	for _, name := range []string{"mi210x4-service", "mi300x-cpx"} {
+		answer, err := os.ReadFile("../../../exporter/testdata/" + name + ".json")
+		require.NoError(t, err)
+		r, err := gpuhealth.ParseReport(answer)
+		require.NoError(t, err)
+		for _, width := range []int{80, 120} {
+			v := View{}
+			picture(t, &v, Frame{Report: r, Width: width, Height: 24})
+			v.Press('\n')
+			for range 3 {
+				fmt.Fprintf(&all, "== %s, %d columns\n%s", name, width, picture(t, &v, Frame{Report: r, Width: width, Height: 24}))
+				v.Press(keyRight)
+			}
+		}
+	}
+	hosttest.Golden(t, "testdata/one.golden", all.String())
+}
