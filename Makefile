@@ -73,8 +73,8 @@ sandbox: need-build
 progress: need-go
 	@go build -buildvcs=false -o bin/progress ./tests/progress
 
-demo: build sandbox ## show the charm at work on this machine: no Juju, no GPU, no root needed (VERBOSE=1: plans in full; NO_SERVE=1: no wait at the end)
-	@bin/sandbox demo $(if $(VERBOSE),-v)
+demo: build sandbox ## show the charm at work, without Juju and GPU: as root a whole CI on a throwaway machine, otherwise a worker's hooks (HOOKS=1: these; VERBOSE=1: plans in full; NO_SERVE=1: no wait at the end)
+	@bin/sandbox demo $(if $(VERBOSE),-v) $(if $(HOOKS),-hooks)
 
 # deadcode names what no program reaches: what only tests use stands with the tests.
 # Left out are the packages that play the machine for the demo and for tests as well.

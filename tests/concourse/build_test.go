@@ -3,15 +3,14 @@
 package concourse
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/testutil/guest"
 	"concourse-ci-machine/tests/suite"
 )
 
@@ -35,22 +34,8 @@ var tarball = sync.OnceValues(func() (string, error) { return pack(os.Getenv(sui
 
 // pack makes a tarball of a release where the machines see it.
 func pack(path, name string) (string, error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
 	made := filepath.Join(built, name)
-	if !st.IsDir() {
-		return made, command("cp", "--reflink=auto", path, made)
-	}
-	if _, err := os.Stat(filepath.Join(path, "bin/concourse")); err != nil {
-		return "", err
-	}
-	c := exec.Command("tar", "-cf", made, "-I", "gzip -1", "-C", path, "--transform", "s,^\\.,concourse,", ".")
-	if out, err := c.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot pack %s: %w\n%s", path, err, out)
-	}
-	return made, nil
+	return made, guest.PackRelease(path, made)
 }
 
 // needRelease skips where no release is named.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/guest"
 )
 
 // fly is Concourse's own client, of the same release.
@@ -24,7 +26,7 @@ func newFly(t *testing.T, home, at, password string) *fly {
 	dir, err := unpacked()
 	require.NoError(t, err)
 	f := &fly{t: t, home: home}
-	require.NoError(t, command("tar", "-xzf", filepath.Join(dir, "fly-assets", "fly-linux-"+runtime.GOARCH+".tgz"), "-C", f.home))
+	require.NoError(t, guest.Command("tar", "-xzf", filepath.Join(dir, "fly-assets", "fly-linux-"+runtime.GOARCH+".tgz"), "-C", f.home))
 	f.program = filepath.Join(f.home, "fly")
 	f.must("login", "-c", at, "-u", "admin", "-p", password)
 	return f

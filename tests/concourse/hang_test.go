@@ -16,6 +16,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/guest"
 	"concourse-ci-machine/tests/fusefs"
 	"concourse-ci-machine/tests/suite"
 )
@@ -43,7 +44,7 @@ func hanging(u *unit) *fusefs.Mirror {
 func (s *story) onNode(u *unit, node string) *oneBuild {
 	s.t.Helper()
 	var other *oneBuild
-	for range standInGPUs {
+	for range guest.GPUs {
 		name := fmt.Sprintf("held-%d", time.Now().UnixNano())
 		b := s.begins(name, fmt.Sprintf("ls /dev/dri >/srv/out_rw/%s.new; mv /srv/out_rw/%[1]s.new /srv/out_rw/%[1]s; "+
 			"while [ ! -e /srv/out_rw/end-%[1]s ]; do sleep 1; done; echo %[1]s has ended", name))

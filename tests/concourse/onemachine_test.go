@@ -4,10 +4,6 @@ package concourse
 
 import (
 	"bufio"
-	"context"
-	"crypto/sha256"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,62 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/internal/testutil/debian"
+	"concourse-ci-machine/internal/testutil/guest"
+	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/tests/standin"
 )
-
-// makeDebs downloads PostgreSQL and ssh with what they need beside a machine's packages, and
-// lists them as a repository for apt.
-const makeDebs = `apt-get update >/dev/null
-cd /opt/debs && apt-get install --yes --download-only -o Dir::Cache::archives=/opt/debs postgresql openssh-server openssh-client >/dev/null
-for f in *.deb; do dpkg-deb --field "$f"; echo "Filename: ./$f"; echo "Size: $(stat -c %s "$f")"; echo "SHA256: $(sha256sum "$f" | cut -d' ' -f1)"; echo; done >Packages
-rm -rf partial lock`
-
-// postgresDebs returns a tar with these packages for the machines.
-func postgresDebs(ctx context.Context) (string, error) {
-	base, err := debian.Base(ctx)
-	if err != nil {
-		return "", err
-	}
-	_, suite, err := debian.Mirror()
-	if err != nil {
-		return "", err
-	}
-	script := sha256.Sum256([]byte(makeDebs))
-	return debian.Cached(fmt.Sprintf("debs-%s-%x-%s", suite, script[:4], filepath.Base(base)), func(out *os.File) error {
-		dir, err := os.MkdirTemp("", "debs-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		if err := os.Mkdir(filepath.Join(dir, "debs"), 0o755); err != nil {
-			return err
-		}
-		if err := debian.Inside(ctx, base, makeDebs, nil, filepath.Join(dir, "debs")+":/opt/debs"); err != nil {
-			return err
-		}
-		return debian.Pack(ctx, out, dir, "debs")
-	})
-}
 
 // newMachine starts a machine without Juju, with the package's files.
 func newMachine(t *testing.T, n int, hardware string) *unit {
 	t.Helper()
-	debs, err := postgresDebs(t.Context())
+	debs, err := debian.Repository(t.Context())
 	require.NoError(t, err)
 	return newUnitOf(t, "machine", n, hardware, "", false, func(u *unit) {
-		require.NoError(t, debian.Unpack(t.Context(), debs, filepath.Join(u.Dir, "opt")))
-		u.bind(filepath.Join(u.Dir, "opt", "debs"), "/opt/debs")
-		write := func(path, text string) { require.NoError(t, u.Root.WriteFile(path, []byte(text), 0o644)) }
-		write("/etc/apt/sources.list", "deb [trusted=yes] file:/opt/debs ./\n")
-		require.NoError(t, os.RemoveAll(u.Root.Path("/etc/apt/sources.list.d")))
-		require.NoError(t, command("cp", "-a", charmDir(), u.Root.Path("/usr/lib/concourse-ci-machine")))
-		require.NoError(t, os.Symlink("../lib/concourse-ci-machine/dispatch", u.Root.Path("/usr/bin/concourse-ci-machine")))
-		for _, name := range []string{"concourse-ci-machine.service", "concourse-ci-machine.timer"} {
-			data, err := os.ReadFile("../../tools/packages/concourse-ci-machine/" + name)
-			require.NoError(t, err)
-			write("/usr/lib/systemd/system/"+name, string(data))
-		}
+		require.NoError(t, u.guest.AddRepository(t.Context(), debs))
+		require.NoError(t, u.guest.AddPackage(charmDir(), hosttest.Source()))
 	})
 }
 
@@ -95,8 +49,8 @@ func (u *unit) files() string {
 // killed runs a command of the package, and kills it after some lines of progress.
 func (u *unit) killed(args string, lines int) {
 	u.t.Helper()
-	c := exec.Command("nsenter", append(u.namespaces(), "/usr/bin/env", "-", "PATH="+systemPath, "/bin/sh", "-c",
-		"echo $$; exec concourse-ci-machine "+args)...)
+	argv := u.guest.Enter([]string{"PATH=" + guest.Path}, "/bin/sh", "-c", "echo $$; exec concourse-ci-machine "+args)
+	c := exec.Command(argv[0], argv[1:]...)
 	out, err := c.StdoutPipe()
 	require.NoError(u.t, err)
 	require.NoError(u.t, c.Start())

@@ -20,7 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/internal/testutil/debian"
+	"concourse-ci-machine/internal/testutil/guest"
 	"concourse-ci-machine/tests/suite"
 )
 
@@ -119,7 +120,7 @@ func (o *outside) repository(name string, folders map[string]string) *repository
 		require.NoError(o.t, os.CopyFS(filepath.Join(r.work, at), os.DirFS(from)))
 	}
 	r.git("init", "-q", "-b", "main")
-	require.NoError(o.t, command("git", "init", "-q", "--bare", "-b", "main", r.published))
+	require.NoError(o.t, guest.Command("git", "init", "-q", "--bare", "-b", "main", r.published))
 	r.push("begin")
 	return r
 }
@@ -144,7 +145,7 @@ func (r *repository) push(why string) (commit string) {
 func (r *repository) publish() {
 	r.t.Helper()
 	r.git("push", "-q", "--tags", r.published, "HEAD:refs/heads/main")
-	require.NoError(r.t, command("git", "-C", r.published, "update-server-info")) // for whoever reads it by plain HTTP
+	require.NoError(r.t, guest.Command("git", "-C", r.published, "update-server-info")) // for whoever reads it by plain HTTP
 }
 
 func (r *repository) write(name, text string) {
@@ -198,7 +199,7 @@ func chainTarball(t *testing.T) string {
 	whole := os.Getenv(suite.ReleaseEnv)
 	if st, err := os.Stat(whole); err == nil && !st.IsDir() {
 		dir := t.TempDir()
-		require.NoError(t, command("tar", "-xzf", whole, "-C", dir, "--strip-components=1", "--exclude=*/resource-types/*"))
+		require.NoError(t, guest.Command("tar", "-xzf", whole, "-C", dir, "--strip-components=1", "--exclude=*/resource-types/*"))
 		whole = dir
 	}
 	image, err := ciImage()
@@ -227,7 +228,7 @@ func chainTarball(t *testing.T) string {
 			argv = append(argv, "./"+part.Name())
 		}
 	}
-	require.NoError(t, command(append(argv, "-C", own, "./resource-types")...))
+	require.NoError(t, guest.Command(append(argv, "-C", own, "./resource-types")...))
 	return made
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/guest"
 )
 
 const (
@@ -26,7 +28,7 @@ func (c *chain) pull(number, file, text string) string {
 	head := c.project.git("rev-parse", "HEAD")
 	c.project.git("push", "-q", c.project.published, "HEAD:refs/pull/"+number+"/head")
 	c.project.git("checkout", "-q", "main")
-	require.NoError(c.t, command("git", "-C", c.project.published, "update-server-info"))
+	require.NoError(c.t, guest.Command("git", "-C", c.project.published, "update-server-info"))
 	c.opened += number + " " + head + "\n"
 	c.outside.put("git/pulls", c.opened)
 	return head

@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/guest"
 	"concourse-ci-machine/tests/standin"
 )
 
@@ -76,7 +77,7 @@ func (u *unit) runs(t *testing.T, id, cgroup string) {
 	for program, at := range map[string]string{"busybox": dir + "/rootfs/bin/busybox", "ctr": "/usr/local/bin/ctr"} {
 		path, err := exec.LookPath(program)
 		require.NoError(t, err)
-		require.NoError(t, command("cp", path, u.Root.Path(at)))
+		require.NoError(t, guest.Command("cp", path, u.Root.Path(at)))
 	}
 	mount := func(destination, kind, source string, options ...string) any {
 		return map[string]any{"destination": destination, "type": kind, "source": source, "options": options}

@@ -3,18 +3,21 @@
 package concourse
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/testutil/debian"
+	"concourse-ci-machine/internal/testutil/guest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/jujutest"
 	"concourse-ci-machine/internal/testutil/sandbox"
@@ -25,8 +28,8 @@ import (
 type unit struct {
 	*sandbox.World
 	t       *testing.T
-	machine *exec.Cmd // its process 1
-	shifted bool      // in a user namespace
+	guest   *guest.Guest
+	shifted bool // in a user namespace
 }
 
 // charmName is the application of most units.
@@ -61,9 +64,6 @@ func newUnitOf(t *testing.T, app string, n int, hardware, release string, shifte
 	u := newWorld(t, app, n, hardware, release)
 	u.shifted = shifted
 	require.NoError(t, u.Root.WriteFile("/etc/default/concourse", nil, 0o644))
-	// systemd mounts a proc of its own for a service whose hostname it protects.
-	require.NoError(t, u.Root.WriteFile("/usr/lib/systemd/system/concourse-cdi-refresh.service.d/fixture.conf",
-		[]byte("[Service]\nBindReadOnlyPaths="+u.fake().Path("/proc/devices")+":/proc/devices\n"), 0o644))
 	for _, name := range []string{"systemctl", "journalctl", "useradd", "ss", "update-ca-certificates"} { // the machine has real ones
 		require.NoError(t, os.Remove(filepath.Join(u.Dir, "tools", name)))
 	}
@@ -76,55 +76,66 @@ func newUnitOf(t *testing.T, app string, n int, hardware, release string, shifte
 	return u
 }
 
+// base is the Debian that is below all machines' roots.
+var base = sync.OnceValues(func() (string, error) {
+	ctx := context.Background() // it ends with this program
+	file, err := debian.Base(ctx)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(built, "debian")
+	if err := debian.Unpack(ctx, file, dir); err != nil {
+		return "", err
+	}
+	return dir, guest.Prepare(dir)
+})
+
+// makeRoot puts a Debian below the World's root, which has the charm and its tools, and the
+// sockets of these.
+func (u *unit) makeRoot() {
+	t := u.t // that of the unit: steps have their own
+	t.Helper()
+	lower, err := base()
+	require.NoError(t, err)
+	u.guest = &guest.Guest{Dir: u.Dir, Root: u.Root, Lower: lower, Groups: groups, Address: u.Model.Address,
+		Shared: []string{built}, Shifted: u.shifted}
+	t.Cleanup(func() { require.NoError(t, u.guest.Unmount()) })
+	require.NoError(t, u.guest.MakeRoot())
+	if u.shifted {
+		for _, socket := range []string{"juju.sock", "machine.sock"} {
+			require.NoError(t, os.Chmod(filepath.Join(u.Dir, socket), 0o777))
+		}
+	}
+}
+
+// fake has the files of the fixture host that a kernel would show.
+func (u *unit) fake() host.Root { return u.guest.Fake() }
+
+// mount mounts a file system until the unit's test ends.
+func (u *unit) mount(source, target, kind string, flags uintptr, data string) {
+	u.t.Helper()
+	t := u.t // that of the unit, not of a step
+	require.NoError(t, unix.Mount(source, target, kind, flags, data), "%s on %s", source, target)
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(target, unix.MNT_DETACH), target) })
+}
+
 // boot starts the machine, connects it to the others and waits until it is up.
 func (u *unit) boot() {
 	u.t.Helper()
-	u.machine = exec.Command("/proc/self/exe")
-	u.machine.Env = append(os.Environ(), machineEnv+"=1")
 	var said strings.Builder
-	u.machine.Stdout, u.machine.Stderr = &said, &said
-	in, err := u.machine.StdinPipe()
-	require.NoError(u.t, err)
-	attr := &syscall.SysProcAttr{}
-	if u.shifted {
-		attr = userNamespace()
-	}
-	attr.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	group := filepath.Join(groups, filepath.Base(u.Dir))
-	require.NoError(u.t, os.Mkdir(group, 0o755))
-	if u.shifted {
-		u.chown(group)
-	}
-	fd, err := os.Open(group)
-	require.NoError(u.t, err)
-	defer fd.Close()
-	attr.UseCgroupFD, attr.CgroupFD = true, int(fd.Fd())
-	u.machine.SysProcAttr = attr
-	require.NoError(u.t, u.machine.Start())
+	u.guest.Log = &said
 	t := u.t // that of the unit: steps have their own
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s says at last:\n%s", u.Model.Unit, u.lastWords())
 		}
-		u.machine.Process.Kill() // and with it all of the machine's processes
-		u.machine.Wait()
+		u.guest.Kill() // and with it all of the machine's processes
 		if t.Failed() {
 			t.Log(said.String())
 		}
 	})
-	veth := fmt.Sprintf("veth%d", u.machine.Process.Pid)
-	require.NoError(u.t, command("ip", "link", "add", veth, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(u.machine.Process.Pid)))
-	require.NoError(u.t, command("ip", "link", "set", veth, "master", "br0", "up"))
-	require.NoError(u.t, json.NewEncoder(in).Encode(machine{Root: string(u.Root), Fake: string(u.fake()), Address: u.Model.Address}))
-	until(u.t, func() bool {
-		out, _ := u.run("systemctl is-system-running") // it fails until systemd answers
-		return out == "running" || out == "degraded"
-	}, "the machine does not start: %s", &said)
-	require.Empty(u.t, u.must("systemctl --failed --no-legend"))
+	require.NoError(t, u.guest.Boot(t.Context()))
 }
-
-// systemPath is what systemd gives its services.
-const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // enter has dispatch start on the machine, as Juju's agent would.
 func (u *unit) enter(c *exec.Cmd) {
@@ -132,29 +143,18 @@ func (u *unit) enter(c *exec.Cmd) {
 	env := []string{"--chdir=" + c.Dir, "TMPDIR=" + filepath.Join(u.Dir, "tmp")}
 	for _, kv := range c.Env {
 		if name, value, _ := strings.Cut(kv, "="); name == "PATH" {
-			env = append(env, "PATH="+filepath.Join(u.Dir, "tools")+":"+systemPath)
+			env = append(env, "PATH="+filepath.Join(u.Dir, "tools")+":"+guest.Path)
 		} else if name != "CHARM_ROOT" {
 			env = append(env, name+"="+value)
 		}
 	}
-	in := exec.Command("nsenter", slices.Concat(u.namespaces(), []string{"/usr/bin/env", "-"}, env, c.Args)...)
+	argv := u.guest.Enter(env, c.Args...)
+	in := exec.Command(argv[0], argv[1:]...)
 	c.Path, c.Args, c.Dir, c.Err = in.Path, in.Args, "", in.Err
 }
 
-// namespaces are the arguments by which nsenter finds the machine.
-func (u *unit) namespaces() []string {
-	all := []string{"--target", fmt.Sprint(u.machine.Process.Pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"}
-	if u.shifted {
-		all = append(all, "--user")
-	}
-	return append(all, "--")
-}
-
 // run runs a shell line on the machine.
-func (u *unit) run(line string) (string, error) {
-	out, err := exec.Command("nsenter", append(u.namespaces(), "/usr/bin/env", "-", "PATH="+systemPath, "/bin/sh", "-c", line)...).CombinedOutput()
-	return strings.TrimSpace(string(out)), err
-}
+func (u *unit) run(line string) (string, error) { return u.guest.Run(line) }
 
 // must is run for what has to succeed.
 func (u *unit) must(line string) string {

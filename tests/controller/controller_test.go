@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/internal/testutil/debian"
 	"concourse-ci-machine/tests/lxdhost"
 )
 

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/internal/testutil/debian"
 	suites "concourse-ci-machine/tests/suite"
 )
 

@@ -31,8 +31,14 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// command is the demo, whose temporary files go below tmp.
+// command returns the demo of the hooks, with its temporary files below tmp.
 func command(t *testing.T, args ...string) (c *exec.Cmd, tmp string) {
+	t.Helper()
+	return demoCommand(t, append([]string{"-hooks"}, args...)...)
+}
+
+// demoCommand returns the demo that fits this machine, with its temporary files below tmp.
+func demoCommand(t *testing.T, args ...string) (c *exec.Cmd, tmp string) {
 	t.Helper()
 	tmp, err := os.MkdirTemp("", "demo") // t.TempDir's is too long a path for sockets below it
 	require.NoError(t, err)
@@ -81,7 +87,8 @@ func TestDemoShowsWhatTheWorkerIsFor(t *testing.T) {
 			require.Contains(t, text, "  CDI       device amd.com/gpu=0 in /etc/cdi/amd.json: /dev/kfd,\n")
 			require.True(t, strings.HasPrefix(text, "This demo runs the hooks of one Juju unit in a throwaway folder, with stand-in\nGPUs. "+
 				"It runs no real Concourse and uses no real GPU.\n"+
-				"The real CI on this machine: sudo concourse-ci-machine up\n(docs/tutorial/own-machine.md)\n\n"), text)
+				"  no CI     the demo of a whole CI is left out with -hooks\n"+
+				"  real CI   on this machine: sudo concourse-ci-machine up\n            (docs/tutorial/own-machine.md)\n\n"), text)
 			require.FileExists(t, filepath.Join(hosttest.Source(), "docs/tutorial/own-machine.md"))
 			require.Equal(t, 1, strings.Count(text, "  failed    "), "only the staged failure")
 			require.Contains(t, text, "  failed    staged: 1/23 fetch apt key ")
@@ -156,6 +163,6 @@ func TestUsage(t *testing.T) {
 		c, _ := command(t, args...)
 		out, _ := c.CombinedOutput()
 		require.Equal(t, 2, c.ProcessState.ExitCode())
-		require.Contains(t, string(out), "sandbox demo [-v] [-bin FOLDER]")
+		require.Contains(t, string(out), "sandbox demo [-v] [-hooks] [-bin FOLDER]")
 	}
 }

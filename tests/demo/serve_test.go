@@ -37,15 +37,22 @@ func pseudoTerminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// onTerminal starts the demo on a terminal, through make as a person does.
+// onTerminal starts the demo of the hooks on a terminal, through make as a person does.
 func onTerminal(t *testing.T, env ...string) (c *exec.Cmd, tmp string, person *os.File) {
+	t.Helper()
+	demo, tmp := command(t)
+	c, person = throughMake(t, demo, env...)
+	return c, tmp, person
+}
+
+// throughMake starts a demo on a terminal, as a target of make.
+func throughMake(t *testing.T, demo *exec.Cmd, env ...string) (c *exec.Cmd, person *os.File) {
 	t.Helper()
 	mk, err := exec.LookPath("make")
 	if err != nil {
 		t.Skip("make is missing")
 	}
 	person, program := pseudoTerminal(t)
-	demo, tmp := command(t)
 	makefile := filepath.Join(t.TempDir(), "Makefile")
 	require.NoError(t, os.WriteFile(makefile, []byte("demo:\n\t@"+strings.Join(demo.Args, " ")+"\n"), 0o644))
 	c = exec.Command(mk, "-f", makefile, "demo")
@@ -60,7 +67,7 @@ func onTerminal(t *testing.T, env ...string) (c *exec.Cmd, tmp string, person *o
 		}
 	})
 	require.NoError(t, program.Close())
-	return c, tmp, person
+	return c, person
 }
 
 // read returns the output up to the one that stop accepts, or all of it.

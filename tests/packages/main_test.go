@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/internal/testutil/debian"
 	"concourse-ci-machine/tests/suite"
 
 	// The packages contain programs that make builds, of which go test has no record: this

@@ -7,5 +7,5 @@
 //
 // The tests carry the build tag e2e and need root, debootstrap, gpg and
 // dpkg-deb. All they make is in a tmpfs and in namespaces that end with them,
-// except the Debian itself, which tests/debian keeps in the user's cache folder.
+// except the Debian itself, which internal/testutil/debian keeps in the user's cache folder.
 package rocm

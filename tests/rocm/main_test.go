@@ -22,7 +22,7 @@ import (
 
 	_ "concourse-ci-machine/internal/charm/command/cli"
 	"concourse-ci-machine/internal/testutil/sandbox"
-	"concourse-ci-machine/tests/debian"
+	"concourse-ci-machine/internal/testutil/debian"
 )
 
 // missing says why the tests can't run here; empty when they can.

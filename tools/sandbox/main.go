@@ -1,17 +1,23 @@
-// Command sandbox shows the charm at work in a throwaway folder; `make demo` runs it.
+// Command sandbox shows the charm at work on a throwaway machine or in a throwaway folder;
+// `make demo` runs it.
 package main
 
 import (
 	"os"
 
+	"concourse-ci-machine/internal/testutil/guest"
 	"concourse-ci-machine/internal/testutil/sandbox"
 	"concourse-ci-machine/internal/testutil/sandbox/demo"
 )
 
 func main() {
+	guest.Intercept()
 	code, done := sandbox.Intercept()
 	if !done {
 		code, done = demo.InContainer()
+	}
+	if !done {
+		code, done = demo.InNamespaces()
 	}
 	if done {
 		os.Exit(code)

@@ -117,13 +117,7 @@ func (r Install) installShared(ctx context.Context, h host.Host, t target) error
 	if t.resource {
 		return r.unpack(ctx, h, t.id, r.Resource, t.from)
 	}
-	tarball := downloadDir + "/" + r.name()
-	if !h.Exists(tarball) {
-		if err := r.download(ctx, h, tarball); err != nil {
-			return err
-		}
-	}
-	sum, err := r.verify(ctx, h, tarball)
+	tarball, sum, err := r.Obtain(ctx, h)
 	if err == nil {
 		err = r.unpack(ctx, h, t.id, h.Path(tarball), origin{Version: r.Version, SHA256: sum})
 	}
@@ -131,6 +125,20 @@ func (r Install) installShared(ctx context.Context, h host.Host, t target) error
 		return err
 	}
 	return os.RemoveAll(h.Path(downloadDir))
+}
+
+// Obtain downloads the tarball of the release unless it is complete, verifies it, and
+// returns its path below the root and its SHA-256. It unpacks nothing.
+func (r Install) Obtain(ctx context.Context, h host.Host) (tarball, sum string, err error) {
+	r.client = cmp.Or(r.client, newClient(r.Proxy))
+	tarball = downloadDir + "/" + r.name()
+	if !h.Exists(tarball) {
+		if err := r.download(ctx, h, tarball); err != nil {
+			return "", "", err
+		}
+	}
+	sum, err = r.verify(ctx, h, tarball)
+	return tarball, sum, err
 }
 
 var versionInText = regexp.MustCompile(`\b[0-9]+\.[0-9]+\.[0-9]+\b`)

@@ -1,11 +1,11 @@
-// Package demo plays `make demo`: the built charm on a separate machine, hook by hook, then
-// its metrics and a task container. On a terminal it serves the status page at the end. It
-// names every stand-in, and gives the reason for each part that can't run here. It never
-// changes this machine.
+// Package demo plays `make demo`. As root with a Concourse release it sets up a whole CI on a
+// throwaway machine, runs builds on two stand-in GPUs, and keeps the CI until Ctrl-C.
+// Otherwise it plays the built charm on a separate machine, hook by hook, then its metrics
+// and a task container, and serves the status page. It names every stand-in, and gives the
+// reason for each part that can't run here. It never changes this machine.
 package demo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -25,38 +25,17 @@ const noServer = "http://127.0.0.1:9"
 // hosts is the folder of the fixture hosts, in the project's folder.
 const hosts = "internal/testutil/hosttest/hosts"
 
-// scenes are the parts of the demo, each with a line in its summary.
-var scenes = []struct {
-	name string
-	run  func(*demo) (string, error)
-}{
-	{"a worker", (*demo).hooks},
-	{"the same hook again", (*demo).secondHook},
-	{"GPU metrics", (*demo).metrics},
-	{"the wrong vendor", (*demo).wrongVendor},
-	{"a task", (*demo).task},
-}
-
-type outcome struct {
-	mark mark
-	text string
-}
-
-// missing reports what this machine lacks for a scene.
-type missing struct{ why string }
-
-func (e missing) Error() string { return e.why }
-
 type demo struct {
-	ctx      context.Context // ends with a signal, or when the output is closed
-	bin      string
-	verbose  bool
-	screen   *screen
-	dir      string // the unpacked charm and the stand-in release
-	world    *sandbox.World
-	worlds   []*sandbox.World
-	pebble   *pebble
-	outcomes map[string]outcome // of scenes, by name
+	story
+	bin       string
+	verbose   bool
+	hooksOnly bool
+	dir       string   // the unpacked charm and the release
+	folders   []string // further folders of the demo
+	kept      string   // folder of the downloads for the next run, or ""
+	world     *sandbox.World
+	worlds    []*sandbox.World
+	pebble    *pebble
 }
 
 func (d *demo) close() error {
@@ -67,10 +46,14 @@ func (d *demo) close() error {
 	for _, w := range d.worlds {
 		err = errors.Join(err, w.Close())
 	}
-	return errors.Join(err, os.RemoveAll(d.dir))
+	for _, dir := range append(d.folders, d.dir) {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
 }
 
-func (d *demo) play() (err error) {
+// hooksDemo plays the hooks of a unit. why is the reason why this machine runs no CI.
+func (d *demo) hooksDemo(why string) (err error) {
 	if d.dir, err = os.MkdirTemp("", "cci-charm-"); err != nil {
 		return err
 	}
@@ -83,35 +66,22 @@ func (d *demo) play() (err error) {
 	if d.world, err = d.unit("amd-nvidia"); err != nil {
 		return err
 	}
-	d.intro()
-	d.outcomes = map[string]outcome{}
-	for _, s := range scenes {
-		if err := context.Cause(d.ctx); err != nil {
-			return err
-		}
-		text, err := s.run(d)
-		var lacks missing
-		switch {
-		case errors.As(err, &lacks):
-			d.outcomes[s.name] = outcome{leftOut, lacks.why}
-		case err != nil:
-			if context.Cause(d.ctx) == nil {
-				d.screen.mark(failed, "%v", err)
-				d.outcomes[s.name] = outcome{failed, "see above"}
-			}
-			return err
-		default:
-			d.outcomes[s.name] = outcome{passed, text}
-		}
-	}
-	return context.Cause(d.ctx)
+	d.intro(why)
+	return d.play([]scene{
+		{"a worker", d.hooks},
+		{"the same hook again", d.secondHook},
+		{"GPU metrics", d.metrics},
+		{"the wrong vendor", d.wrongVendor},
+		{"a task", d.task},
+	})
 }
 
 // intro distinguishes the demo from a real CI, then introduces the unit and the stand-ins.
-func (d *demo) intro() {
+func (d *demo) intro(why string) {
 	d.screen.prose("This demo runs the hooks of one Juju unit in a throwaway folder, with stand-in GPUs. " +
 		"It runs no real Concourse and uses no real GPU.")
-	d.screen.prose("The real CI on this machine: sudo concourse-ci-machine up (docs/tutorial/own-machine.md)")
+	d.screen.item("no CI", "the demo of a whole CI %s", why)
+	d.screen.item("real CI", "on this machine: sudo concourse-ci-machine up (docs/tutorial/own-machine.md)")
 	d.screen.line("")
 	d.screen.prose(fmt.Sprintf("The unit is in an LXD container of a host with an AMD and an NVIDIA GPU. The AMD "+
 		"GPU is passed through. The unit's files are below %s, copied from a fixture. dispatch is the built program.",
@@ -120,12 +90,21 @@ func (d *demo) intro() {
 		"systemctl, journalctl and apt-get are recorded, not run. Concourse's release only reports its version.")
 }
 
+// unpackCharm makes the folders of the charm and of a stand-in release.
 func (d *demo) unpackCharm() error {
+	if err := d.unpackTree(); err != nil {
+		return err
+	}
+	return sandbox.StandInRelease(filepath.Join(d.dir, "concourse.tgz"), "8.2.5")
+}
+
+// unpackTree makes the folder of the charm.
+func (d *demo) unpackTree() error {
 	var out strings.Builder
 	if charmpack.Run([]string{"tree", "-bin", d.bin, "-version", "demo", "-o", d.charm()}, &out, &out) != 0 {
 		return fmt.Errorf("cannot unpack the charm: %s", strings.TrimSpace(out.String()))
 	}
-	return sandbox.StandInRelease(filepath.Join(d.dir, "concourse.tgz"), "8.2.5")
+	return nil
 }
 
 func (d *demo) charm() string { return filepath.Join(d.dir, "charm") }

@@ -11,18 +11,21 @@ import (
 	"syscall"
 )
 
-const usage = `sandbox demo [-v] [-bin FOLDER]   play a ROCm worker's life in a throwaway folder
+const usage = `sandbox demo [-v] [-hooks] [-bin FOLDER]   show the charm at work
   -v           show plans step by step, and each call of a hook tool
+  -hooks       play the hooks of a ROCm worker, also as root
   -bin FOLDER  where the built programs are (default bin)
-On a terminal it ends with the status page, served until Ctrl-C. With CI or NO_SERVE=1
-in the environment, or without a terminal, it does not wait.
-Run it in the project's folder, after make build (make demo does both; make demo
-VERBOSE=1 is -v).
+As root it sets up a whole CI on a throwaway machine, with the Concourse release that
+CONCOURSE_RELEASE names, or a downloaded one. Otherwise it plays the hooks of a ROCm
+worker in a throwaway folder.
+On a terminal it ends with the CI or the status page, served until Ctrl-C. With CI or
+NO_SERVE=1 in the environment, or without a terminal, it does not wait.
+Run it in the project's folder, after make build (make demo does both; VERBOSE=1 is -v,
+HOOKS=1 is -hooks).
 `
 
 // Main runs the demo. The exit status is 0 for success or a closed pipe, 1 for an error, 2
-// for wrong usage, and 128 plus its number for a signal. Ctrl-C at the status page is a
-// success.
+// for wrong usage, and 128 plus its number for a signal. Ctrl-C at the end is a success.
 func Main(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == taskChild {
 		return runTaskChild(stdout, stderr)
@@ -30,27 +33,42 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("sandbox demo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	verbose, bin := flags.Bool("v", false, ""), flags.String("bin", "bin", "")
+	hooksOnly := flags.Bool("hooks", false, "")
 	if len(args) == 0 || args[0] != "demo" || flags.Parse(args[1:]) != nil || flags.NArg() > 0 {
 		fmt.Fprint(stderr, usage)
 		return 2
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer catchSignals(cancel)()
-	d := &demo{ctx: ctx, bin: *bin, verbose: *verbose, screen: newScreen(stdout, os.Getenv, cancel)}
-	err := d.play()
-	d.summary(err)
-	if err == nil {
-		if why := noWait(stdout, os.Getenv); why != "" {
-			d.screen.mark(notRun, "a look at the status page: %s", why)
-		} else {
-			defer takeTerminal()()
-			err = d.serve()
-		}
-	}
+	d := &demo{bin: *bin, verbose: *verbose, hooksOnly: *hooksOnly}
+	d.ctx, d.screen = ctx, newScreen(stdout, os.Getenv, cancel)
+	err := d.run()
 	if cerr := d.close(); err == nil {
 		err = cerr
 	}
 	return d.end(err, stderr)
+}
+
+// run plays the demo that this machine can run.
+func (d *demo) run() error {
+	c, why, err := d.choose()
+	if err != nil {
+		return err
+	}
+	if why == "" {
+		return d.ci(c)
+	}
+	err = d.hooksDemo(why)
+	d.summary(err)
+	if err != nil {
+		return err
+	}
+	if why := noWait(d.screen.out, os.Getenv); why != "" {
+		d.screen.mark(notRun, "a look at the status page: %s", why)
+		return nil
+	}
+	defer takeTerminal()()
+	return d.serve()
 }
 
 // interrupted holds the signal that ended the demo.
@@ -91,25 +109,8 @@ func (d *demo) end(err error, stderr io.Writer) int {
 	}
 	d.screen.line("")
 	d.screen.line("Nothing was left behind.")
+	if d.kept != "" {
+		d.screen.prose("Kept for the next run: the downloads in " + d.kept + ".")
+	}
 	return 0
-}
-
-// summary prints a line for each scene, unless a signal or a closed pipe ended the demo.
-func (d *demo) summary(err error) {
-	var cause interrupted
-	switch {
-	case errors.As(err, &cause), errors.Is(err, syscall.EPIPE):
-		return
-	case err == nil:
-		d.screen.title("Shown")
-	default:
-		d.screen.title("Stopped")
-	}
-	for _, s := range scenes {
-		m, text := notRun, ""
-		if o, ended := d.outcomes[s.name]; ended {
-			m, text = o.mark, ": "+o.text
-		}
-		d.screen.mark(m, "%s%s", s.name, text)
-	}
 }

@@ -40,6 +40,8 @@ type screen struct {
 	out    io.Writer
 	format term.Format
 	width  int
+	// terminal allows lines that change.
+	terminal bool
 	// broken is called for the first line that could not be written. Later lines are
 	// dropped.
 	broken func(error)
@@ -50,7 +52,7 @@ type screen struct {
 func newScreen(out io.Writer, env func(string) string, broken func(error)) *screen {
 	s := &screen{out: out, width: columns, broken: broken}
 	if t := term.Terminal(out, env); t != nil {
-		s.format.Colour = env("NO_COLOR") == ""
+		s.terminal, s.format.Colour = true, env("NO_COLOR") == ""
 		if has, _ := term.Size(t); has > 2*leftWidth {
 			s.width = min(columns, has)
 		}

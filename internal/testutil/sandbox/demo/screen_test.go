@@ -15,7 +15,9 @@ import (
 func shownBy(t *testing.T, show func(d *demo)) string {
 	t.Helper()
 	var b strings.Builder
-	show(&demo{screen: newScreen(&b, func(string) string { return "" }, func(err error) { require.NoError(t, err) })})
+	d := &demo{}
+	d.screen = newScreen(&b, func(string) string { return "" }, func(err error) { require.NoError(t, err) })
+	show(d)
 	return b.String()
 }
 
@@ -77,8 +79,12 @@ func TestNothingIsWrittenAfterAClosedPipe(t *testing.T) {
 }
 
 func TestSummaryHasALineForEachScene(t *testing.T) {
+	var scenes []scene
+	for _, name := range []string{"a worker", "the same hook again", "GPU metrics", "the wrong vendor", "a task"} {
+		scenes = append(scenes, scene{name: name})
+	}
 	outcomes := map[string]outcome{"a worker": {passed, "active"}, "a task": {leftOut, "no runc"}}
-	out := shownBy(t, func(d *demo) { d.outcomes = outcomes; d.summary(nil) })
+	out := shownBy(t, func(d *demo) { d.scenes, d.outcomes = scenes, outcomes; d.summary(nil) })
 	require.Equal(t, 5, strings.Count(out, "\n  "))
 	require.Contains(t, out, "== Shown ==")
 	require.Contains(t, out, "\n  ok        a worker: active\n  not run   the same hook again\n")

@@ -31,11 +31,13 @@ func TestOnlyATerminalWithoutVariablesWaits(t *testing.T) {
 }
 
 func TestMissingRuncHasACommandThatGetsIt(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gets runc")
+	}
 	programs := t.TempDir()
 	t.Setenv("PATH", programs)
-	require.Contains(t, missingRunc(), "your distribution's package runc")
-	require.NoError(t, os.WriteFile(filepath.Join(programs, "apt-get"), nil, 0o755))
-	require.Contains(t, missingRunc(), "run apt-get install runc")
+	d := &demo{}
+	require.Contains(t, d.missingRunc(), "your distribution's package runc")
 	require.NoError(t, os.WriteFile(filepath.Join(programs, "runc"), nil, 0o755))
-	require.Empty(t, missingRunc())
+	require.Empty(t, d.missingRunc())
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"concourse-ci-machine/internal/testutil/debian"
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
@@ -21,7 +22,11 @@ const taskChild = "task-in-own-namespace"
 // can.
 func (d *demo) task() (string, error) {
 	d.screen.title("a task through the installed wrapper and this machine's runc")
-	render, kfd, why := standInNodes()
+	why := d.missingRunc()
+	render, kfd := "", ""
+	if why == "" {
+		render, kfd, why = standInNodes()
+	}
 	if why != "" {
 		d.screen.mark(leftOut, "%s", why)
 		return "", missing{why}
@@ -106,12 +111,6 @@ func (d *demo) taskUnit(render, kfd string) (*sandbox.World, error) {
 // that runc allows to no container by default. why is the reason if this machine can't run
 // the scene.
 func standInNodes() (render, kfd, why string) {
-	if os.Geteuid() != 0 {
-		return "", "", "it needs root: sudo env \"PATH=$PATH\" make demo"
-	}
-	if why := missingRunc(); why != "" {
-		return "", "", why
-	}
 	data, err := os.ReadFile("/proc/misc")
 	if err != nil {
 		return "", "", err.Error()
@@ -138,16 +137,28 @@ func standInNodes() (render, kfd, why string) {
 	return render, kfd, ""
 }
 
-// missingRunc returns "" if runc is in PATH, or how to get it. The demo itself installs
-// nothing.
-func missingRunc() string {
+// missingRunc provides runc as root. It returns the reason why the scene cannot have it, or
+// "".
+func (d *demo) missingRunc() string {
+	if os.Geteuid() != 0 {
+		return "it needs " + asRoot
+	}
 	if _, err := exec.LookPath("runc"); err == nil {
 		return ""
 	}
-	if _, err := exec.LookPath("apt-get"); err != nil {
+	if len(debian.Missing("apt-get", "dpkg-deb")) > 0 {
 		return "runc is missing: install your distribution's package runc, then run make demo again"
 	}
-	return "runc is missing, the package runc of Debian and Ubuntu: run apt-get install runc, then make demo again"
+	if err := d.getPrograms("runc"); err != nil {
+		return firstLine(err.Error())
+	}
+	return ""
+}
+
+// firstLine returns the first line of a text.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
 }
 
 // InContainer runs the container's init, which waits, or its task, if this program was

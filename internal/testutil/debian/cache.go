@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// Cached is the path of a file in the cache, which is written unless it is there.
-// A file with its name is a whole one: where writing fails or is killed there is
-// none, and of several programs that write at once each has one of them.
+// Cached returns the path of a file in the cache, and writes the file if it is missing. A
+// file with its name is always complete. If several programs write it at once, each of them
+// gets a complete one.
 func Cached(name string, write func(*os.File) error) (string, error) {
-	dir, err := folder()
+	dir, err := CacheFolder()
 	if err != nil {
 		return "", err
 	}
@@ -23,7 +23,7 @@ func Cached(name string, write func(*os.File) error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(unfinished.Name()) // gone once it is renamed
+	defer os.Remove(unfinished.Name()) // fails after the rename
 	defer unfinished.Close()
 	if err := write(unfinished); err != nil {
 		return "", err
@@ -34,10 +34,10 @@ func Cached(name string, write func(*os.File) error) (string, error) {
 	return file, os.Rename(unfinished.Name(), file)
 }
 
-// folder is that of the cache: below $XDG_CACHE_HOME or $HOME, or where neither
-// is set, as under CI, among the temporary files. Root unpacks what is in it, so
-// it must be of this user.
-func folder() (string, error) {
+// CacheFolder returns the folder of the cache, and makes it if it is missing. It is below
+// $XDG_CACHE_HOME or $HOME, or among the temporary files if neither is set, as under CI. Root
+// unpacks its content, so it must belong to this user.
+func CacheFolder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
@@ -56,9 +56,9 @@ func folder() (string, error) {
 	return dir, nil
 }
 
-// Has says whether a file is in the cache.
+// Has reports whether a file is in the cache.
 func Has(name string) bool {
-	dir, err := folder()
+	dir, err := CacheFolder()
 	if err != nil {
 		return false
 	}

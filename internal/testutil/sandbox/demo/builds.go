@@ -1,0 +1,300 @@
+package demo
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/testutil/guest"
+)
+
+// pipelineName is the name of the demo's pipeline.
+const pipelineName = "gpus"
+
+// job is one job of the pipeline. Its task opens its GPU, and ends when its file is there.
+const job = `- name: %[1]s
+  plan:
+  - task: %[1]s
+    tags: [gpu]
+    config:
+      platform: linux
+      image_resource: {type: mock, source: {mirror_self: true}, version: {version: mock}}
+      run:
+        path: sh
+        args:
+        - -ec
+        - |
+          gpu=$(ls /dev/dri | grep renderD)
+          : <>/dev/dri/$gpu
+          echo has opened its GPU: $gpu
+          while [ ! -e /srv/demo/end-%[1]s ]; do sleep 1; done
+          echo has ended
+`
+
+// opened is in the line of a task that has opened its GPU. fly also prints the script.
+const opened = "has opened its GPU: renderD"
+
+// jobs are the jobs of the pipeline.
+var jobs = []string{"train", "test", "report"}
+
+// gpu describes one of the fixture's GPUs.
+type gpu struct{ node, address string }
+
+// gpus are the GPUs of the machine in the order of their numbers.
+var gpus = []gpu{{"renderD128", "0000:23:00.0"}, {"renderD129", "0000:43:00.0"}}
+
+// errors returns the file in which the driver counts errors of the GPU's memory.
+func (g gpu) errors(root host.Root) string {
+	found, err := root.Glob("/sys/devices/*/*/" + g.address + "/ras")
+	if err != nil || len(found) != 1 {
+		return "/no-such-gpu/" + g.address // its use names it
+	}
+	return found[0] + "/umc_err_count"
+}
+
+// build is a build that fly watches.
+type build struct {
+	job   string
+	mu    sync.Mutex
+	out   strings.Builder
+	ended bool
+	err   error
+}
+
+// text returns the build's output until now, and whether the build has ended.
+func (b *build) text() (out string, ended bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.out.String(), b.ended
+}
+
+// line returns the last line of the build's output that contains the text.
+func (b *build) line(text string) string {
+	found := ""
+	out, _ := b.text()
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, text) {
+			found = strings.TrimSpace(colour.ReplaceAllString(line, ""))
+		}
+	}
+	return found
+}
+
+// colour matches the colours of fly's output.
+var colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// start starts a build of a job, and watches it.
+func (c *ci) start(name string) (*build, error) {
+	command := fmt.Sprintf("fly -t demo trigger-job -j %s/%s -w", pipelineName, name)
+	c.screen.item("$", "%s", command)
+	if err := os.RemoveAll(c.guest.Root.Path("/srv/demo/end-" + name)); err != nil {
+		return nil, err
+	}
+	argv := c.guest.Enter([]string{"PATH=" + guest.Path, "HOME=/root"}, "/bin/sh", "-c", command)
+	cmd := exec.CommandContext(c.ctx, argv[0], argv[1:]...)
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	b := &build{job: name}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewReader(r); ; {
+			text, err := lines.ReadString('\n')
+			fmt.Fprintf(c.log, "%s: %s\n", name, strings.TrimSpace(text))
+			b.mu.Lock()
+			b.out.WriteString(text)
+			b.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		err := cmd.Wait()
+		w.Close()
+		<-read
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.ended, b.err = true, err
+	}()
+	c.running[name] = b
+	return b, nil
+}
+
+// wait waits until the build's output contains a text, and returns the line.
+func (c *ci) wait(b *build, what, text string) (line string, err error) {
+	err = c.screen.work(what, func(report func(string)) error {
+		return c.until(what, func() (bool, error) {
+			line = b.line(text)
+			out, ended := b.text()
+			if line == "" && ended {
+				return false, fmt.Errorf("cannot see that %s: the build %s ended: %s", what, b.job,
+					strings.Join(strings.Fields(out), " "))
+			}
+			last := strings.TrimSpace(out)
+			report(last[strings.LastIndex(last, "\n")+1:])
+			return line != "", nil
+		})
+	})
+	return line, err
+}
+
+// finish lets a build end, which must succeed.
+func (c *ci) finish(b *build) error {
+	if err := c.guest.Root.WriteFile("/srv/demo/end-"+b.job, nil, 0o644); err != nil {
+		return err
+	}
+	err := c.until("the build "+b.job+" ends", func() (bool, error) {
+		_, ended := b.text()
+		return ended, nil
+	})
+	if out, _ := b.text(); err == nil && b.err != nil {
+		err = fmt.Errorf("cannot see a green build: %s: %w: %s", b.job, b.err, strings.Join(strings.Fields(out), " "))
+	}
+	delete(c.running, b.job)
+	return err
+}
+
+// quote prints a line of a build's output.
+func (c *ci) quote(b *build, line string) { c.screen.item(b.job, "%s", line) }
+
+// firstBuild sets the pipeline and runs a build on a GPU.
+func (c *ci) firstBuild() (string, error) {
+	c.screen.title("A build on its GPU")
+	login := "fly -t demo login -c " + c.url + " -u admin -p "
+	c.screen.item("$", "%s...", login)
+	if _, err := c.in(login + `"$(` + getPassword + `)"`); err != nil {
+		return "", err
+	}
+	text := "jobs:\n"
+	for _, name := range jobs {
+		text += fmt.Sprintf(job, name)
+	}
+	if err := c.guest.Root.WriteFile("/root/"+pipelineName+".yml", []byte(text), 0o644); err != nil {
+		return "", err
+	}
+	for _, command := range []string{"set-pipeline -n -p " + pipelineName + " -c /root/" + pipelineName + ".yml",
+		"unpause-pipeline -p " + pipelineName} {
+		c.screen.item("$", "fly -t demo %s", command)
+		if _, err := c.in("fly -t demo " + command); err != nil {
+			return "", err
+		}
+	}
+	c.screen.item("pipeline", "the jobs %s; each opens one GPU and works until the demo lets it end",
+		strings.Join(jobs, ", "))
+	b, err := c.start("train")
+	if err != nil {
+		return "", err
+	}
+	line, err := c.wait(b, "train gets a GPU", opened)
+	if err != nil {
+		return "", err
+	}
+	c.quote(b, line)
+	return b.job + " " + line, c.shows("concourse-ci-machine gpu status")
+}
+
+// lease shows that no GPU has two builds, and that a build without a free GPU waits.
+func (c *ci) lease() (string, error) {
+	c.screen.title("Two GPUs, three builds: one waits for its lease")
+	second, err := c.start("test")
+	if err != nil {
+		return "", err
+	}
+	line, err := c.wait(second, "test gets the other GPU", opened)
+	if err != nil {
+		return "", err
+	}
+	c.quote(second, line)
+	third, err := c.start("report")
+	if err != nil {
+		return "", err
+	}
+	waiting, err := c.wait(third, "report waits", "no suitable workers found")
+	if err != nil {
+		return "", err
+	}
+	c.quote(third, waiting)
+	first := c.running["train"]
+	if err := c.finish(first); err != nil {
+		return "", err
+	}
+	c.quote(first, "has ended, and its GPU is free")
+	line, err = c.wait(third, "report gets the GPU of train", opened)
+	if err != nil {
+		return "", err
+	}
+	c.quote(third, line)
+	return "report waited until train ended", nil
+}
+
+// sickGPU makes a GPU sick under a build, and shows that the next build gets the other one.
+func (c *ci) sickGPU() (string, error) {
+	c.screen.title("A GPU falls sick")
+	report, test := c.running["report"], c.running["test"]
+	sick, healthy := gpus[0], gpus[1]
+	on := report
+	if !strings.Contains(report.line(opened), sick.node) {
+		on = test
+	}
+	c.screen.item("staged", "the driver of GPU 0 (%s, %s) counts an uncorrectable memory error, while %s uses it",
+		sick.node, sick.address, on.job)
+	if err := countError(c.guest.Fake(), sick); err != nil {
+		return "", err
+	}
+	line, err := c.wait(on, "the machine notices it", "concourse-ci-machine: GPU 0: ")
+	if err != nil {
+		return "", err
+	}
+	c.quote(on, line)
+	if err := c.screen.work(report.job+" and "+test.job+" end, and both GPUs would be free", func(func(string)) error {
+		if err := c.finish(report); err != nil {
+			return err
+		}
+		return c.finish(test)
+	}); err != nil {
+		return "", err
+	}
+	if err := c.shows("concourse-ci-machine gpu status"); err != nil {
+		return "", err
+	}
+	next, err := c.start("train")
+	if err != nil {
+		return "", err
+	}
+	line, err = c.wait(next, "train gets a GPU", opened)
+	if err != nil {
+		return "", err
+	}
+	c.quote(next, line)
+	if !strings.Contains(line, healthy.node) {
+		return "", fmt.Errorf("cannot see that the sick GPU is avoided: %s", line)
+	}
+	if err := c.finish(next); err != nil {
+		return "", err
+	}
+	return "the next build got " + healthy.node, nil
+}
+
+// countError lets the driver of a GPU count an error. The file stays the same one, because
+// the machine sees it through an overlay.
+func countError(root host.Root, g gpu) error {
+	f, err := os.OpenFile(root.Path(g.errors(root)), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(f, "ue: 1\nce: 0\n"); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,157 @@
+//go:build e2e
+
+package demo
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/tests/suite"
+)
+
+// ciCommand returns the demo of a whole CI. It needs root and a release, and gets the programs
+// that are missing itself.
+func ciCommand(t *testing.T) (c *exec.Cmd, tmp string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		suite.Need(t, "root is needed for namespaces")
+	}
+	if os.Getenv(suite.ReleaseEnv) == "" {
+		t.Skip(suite.NoRelease)
+	}
+	return demoCommand(t)
+}
+
+// mounts returns this machine's mounts.
+func mounts(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	return string(data)
+}
+
+// requireScenes checks the CI's scenes in the order of the output.
+func requireScenes(t *testing.T, text string) {
+	t.Helper()
+	rest := text
+	for _, want := range []string{
+		"This demo sets up a whole CI with sudo concourse-ci-machine up, on a throwaway",
+		"active: Web server and worker ready (v",
+		"  train     has opened its GPU: renderD128\n",
+		"  test      has opened its GPU: renderD129\n",
+		"  report    no suitable workers found, waiting for worker...\n",
+		"  train     has ended, and its GPU is free\n",
+		"  report    has opened its GPU: renderD128\n",
+		"  report    concourse-ci-machine: GPU 0: 1 uncorrectable error",
+		"\n    withheld: GPU 0 (",
+		"  train     has opened its GPU: renderD129\n",
+		"\n== Shown =",
+		"  ok        a sick GPU is avoided: the next build got renderD129\n",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		require.True(t, found, "%q is missing or out of order:\n%s", want, text)
+		rest = after
+	}
+	require.NotContains(t, text, "FAILED")
+}
+
+func TestDemoAsRootRunsBuildsOnAWholeCI(t *testing.T) {
+	c, tmp := ciCommand(t)
+	before := mounts(t)
+	c.Env = append(c.Env, "NO_SERVE=1")
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.Output()
+	text := string(out)
+	require.NoError(t, err, "%s\n%s", text, errs.String())
+	require.Empty(t, errs.String())
+	requireScenes(t, text)
+	require.Contains(t, text, "  not run   a look at the CI: NO_SERVE is set\n")
+	for line := range strings.Lines(text) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
+	}
+	require.NotContains(t, text, "\x1b", "colours are for terminals")
+	require.Equal(t, before, mounts(t))
+	requireNothingLeft(t, tmp)
+}
+
+// On a terminal the CI stays until Ctrl-C, with a page and a password that are valid.
+func TestTerminalGetsTheCIUntilItIsInterrupted(t *testing.T) {
+	demo, tmp := ciCommand(t)
+	before := mounts(t)
+	make, person := throughMake(t, demo, "NO_COLOR=1")
+	text := read(person, func(text string) bool { return strings.Contains(text, "removes its machine\r\n") })
+	require.Contains(t, text, "  ok        set up the CI (", "the seconds of a step stay")
+	_, turn, found := strings.Cut(text, "Your turn: a CI with two GPUs")
+	require.True(t, found, text)
+	web := regexp.MustCompile(`web +(http://127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(turn)
+	require.NotNil(t, web, turn)
+	password := regexp.MustCompile(`user admin, password ([A-Z0-9]+)\n`).FindStringSubmatch(turn)
+	require.NotNil(t, password, turn)
+	page := regexp.MustCompile(`GPUs +(http://127\.0\.0\.1:[0-9]+)\n`).FindStringSubmatch(turn)
+	require.NotNil(t, page, turn)
+	get := func(url string) string {
+		resp, err := http.Get(url)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode, url)
+		return string(body)
+	}
+	require.Contains(t, get(web[1]+"/api/v1/info"), `"external_url":"`+web[1]+`"`)
+	require.Contains(t, get(page[1]+"/"), "GPUs of gpu-demo/0 on gpu-demo")
+	workers, err := concourse.NewAPI(web[1], "admin", password[1], "").Workers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, workers, 1)
+	require.Contains(t, workers[0].Tags, "gpu-count=2")
+	_, err = person.WriteString("\x03")
+	require.NoError(t, err)
+	rest := read(person, toTheEnd)
+	require.NoError(t, make.Wait(), rest)
+	require.Contains(t, rest, "Nothing was left behind")
+	require.NotContains(t, rest, "***", "make reports no error")
+	require.Equal(t, before, mounts(t))
+	requireNothingLeft(t, tmp)
+	_, err = http.Get(web[1])
+	require.Error(t, err)
+}
+
+// An interruption comes while the CI is set up.
+func TestInterruptedCILeavesNothing(t *testing.T) {
+	for name, signal := range map[string]syscall.Signal{"Ctrl-C": syscall.SIGINT, "kill": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			c, tmp := ciCommand(t)
+			before := mounts(t)
+			var errs bytes.Buffer
+			c.Stderr = &errs
+			out, err := c.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, c.Start())
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && !strings.Contains(lines.Text(), "$         sudo concourse-ci-machine up") {
+			}
+			require.NoError(t, c.Process.Signal(signal))
+			rest, err := io.ReadAll(out)
+			require.NoError(t, err)
+			require.Error(t, c.Wait())
+			require.Equal(t, 128+int(signal), c.ProcessState.ExitCode(), errs.String())
+			require.Equal(t, "sandbox: stopped: "+signal.String()+"; nothing was left behind\n", errs.String())
+			require.NotContains(t, string(rest), "Shown")
+			require.Equal(t, before, mounts(t))
+			requireNothingLeft(t, tmp)
+		})
+	}
+}
