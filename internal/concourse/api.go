@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse/flylogin"
 )
 
@@ -236,7 +237,7 @@ func (e *LoginError) Error() string {
 // Remedy returns the error with the command that helps: a running web has the password that
 // it was started with.
 func (e *LoginError) Remedy() string {
-	return e.Error() + "; when it was just changed run: juju run <unit> restart-services"
+	return e.Error() + "; if it was changed just now run: " + wellknown.RunAction("<unit>", "restart-services")
 }
 
 // webDownError reports a web that does not answer.

@@ -126,7 +126,7 @@ func gpuOfPage(r api.Report, all []api.Status) shownGPU {
 	}
 	command := wellknown.Command + " explain "
 	if r.Unit != "" {
-		command = "juju run " + r.Unit + " explain-error code="
+		command = wellknown.RunAction(r.Unit, "explain-error code=")
 	}
 	for _, e := range s.Explained {
 		g.Explained = append(g.Explained, explanation{e, command + strconv.Itoa(e.Code)})

@@ -142,8 +142,9 @@ func (e *DowngradeError) Error() string {
 
 // Remedy returns the error with a way to fix it.
 func (e *DowngradeError) Remedy() string {
-	return fmt.Sprintf("%s; run juju config <application> version=%s, or first take the database back: juju run "+
-		"<unit> run-migrations target-version=%d", e.Error(), e.From, e.Schema)
+	return fmt.Sprintf("%s; run %s, or first take the database back: %s", e.Error(),
+		wellknown.SetOption("<application>", "version="+e.From),
+		wellknown.RunAction("<unit>", fmt.Sprintf("run-migrations target-version=%d", e.Schema)))
 }
 
 // complete returns the record of the release id if the release is complete.
