@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse/flylogin"
 
 	"concourse-ci-machine/internal/base/status"
@@ -238,7 +239,8 @@ func (e *LoginError) Error() string {
 // Remedy returns the cause with the command that helps: a running web has the password that
 // it was started with.
 func (e *LoginError) Remedy() status.Cause {
-	return status.Block("%s", e).Fix("if it was just changed, run: juju run <unit> restart-services")
+	return status.Block("%s", e).Fix("if it was just changed, run: " +
+		wellknown.RunAction("<unit>", "restart-services"))
 }
 
 // webDownError reports a web that does not answer.

@@ -120,7 +120,7 @@ func (m *machine) missingSpecRemedy() string {
 	if m.engine {
 		return wellknown.Command + " cdi generate writes it"
 	}
-	return "the status of the unit (juju status) says how it comes back"
+	return "see what to do with: " + wellknown.ShowStatus("")
 }
 
 // engineFacts holds facts that only containers of other engines have.

@@ -99,7 +99,7 @@ func TestRestartServicesRestartsWhatTheUnitRuns(t *testing.T) {
 	t.Parallel()
 	c := newApp(t, "ci", "10.0.0", 1, options{"mode": "web"}).giveWebKeys()
 	c.begin()
-	require.Equal(t, "cannot restart: nothing of this unit is to be running yet; juju status says why", c.units[0].refused("restart-services", nil))
+	require.Equal(t, "cannot restart: nothing of this unit is to be running yet; see juju status", c.units[0].refused("restart-services", nil))
 	c.database()
 	c.hook(0, "update-status")
 	r, err := c.units[0].Action("restart-services", map[string]any{"force": true})

@@ -1,5 +1,7 @@
 package wellknown
 
+import "strings"
+
 // MachineProgram names the program of a machine without Juju, see Command.
 const MachineProgram = "concourse-ci-machine"
 
@@ -25,4 +27,20 @@ func OnUnit(unit, command string) string {
 		return command
 	}
 	return "juju ssh " + unit + " " + command
+}
+
+// ResetOption returns the command that gives an option its default.
+func ResetOption(app, name string) string {
+	if Command == MachineProgram {
+		return "sudo " + MachineProgram + " reset " + name
+	}
+	return "juju config " + app + " --reset " + name
+}
+
+// ShowStatus returns the command that shows the status of the unit, or of all units ("").
+func ShowStatus(unit string) string {
+	if Command == MachineProgram {
+		return MachineProgram + " status"
+	}
+	return strings.TrimSpace("juju status " + unit)
 }

@@ -9,12 +9,15 @@ import (
 // A machine without Juju names no command of Juju.
 func TestRemediesNameTheProgramThatRuns(t *testing.T) {
 	remedies := func() []string {
-		return []string{RunAction("gpu/0", "accept-gpus"), SetOption("gpu", "rocm-version=7.2"), OnUnit("gpu/0", "df -h")}
+		return []string{RunAction("gpu/0", "accept-gpus"), SetOption("gpu", "rocm-version=7.2"), OnUnit("gpu/0", "df -h"),
+			ResetOption("gpu", "version"), ShowStatus("gpu/0"), ShowStatus("")}
 	}
-	require.Equal(t, []string{"juju run gpu/0 accept-gpus", "juju config gpu rocm-version=7.2", "juju ssh gpu/0 df -h"},
+	require.Equal(t, []string{"juju run gpu/0 accept-gpus", "juju config gpu rocm-version=7.2", "juju ssh gpu/0 df -h",
+		"juju config gpu --reset version", "juju status gpu/0", "juju status"},
 		remedies())
 	Command = MachineProgram
 	t.Cleanup(func() { Command = Dispatch })
 	require.Equal(t, []string{"sudo concourse-ci-machine accept-gpus", "sudo concourse-ci-machine set rocm-version=7.2",
-		"df -h"}, remedies())
+		"df -h", "sudo concourse-ci-machine reset version", "concourse-ci-machine status", "concourse-ci-machine status"},
+		remedies())
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"concourse-ci-machine/internal/base/wellknown"
 	"fmt"
 	"regexp"
 	"strings"
@@ -69,8 +70,8 @@ func retiredOptions() []Option {
 		return integer(name, standard, -1_000_000_000, 1_000_000_000, func(c *Config, n int) error {
 			if n != standard {
 				c.Notes = append(c.Notes,
-					fmt.Sprintf("%s has no effect: Concourse has no such setting; run: juju config "+
-						"<application> --reset %s", name, name))
+					fmt.Sprintf("%s has no effect: Concourse has no such setting; run: %s", name,
+						wellknown.ResetOption("<application>", name)))
 			}
 			return nil
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
@@ -101,7 +102,7 @@ type runcFeatures struct {
 func (p *preflight) runc(ctx context.Context) Check {
 	const name = "runc"
 	if !p.Host.Exists(concourse.RealRunc) {
-		return warn(name, "juju status tells why no release is installed", "no release of Concourse is installed yet")
+		return warn(name, "see why with: "+wellknown.ShowStatus(""), "no release of Concourse is installed yet")
 	}
 	version := strings.TrimPrefix(release.ToolVersion(ctx, p.Host, "runc"), "runc version ")
 	out, err := p.Host.Run(ctx, host.Command{

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
@@ -126,7 +127,7 @@ func (p *preflight) toolchain() Check {
 		return ok(name, "ROCm %.40s in /opt/rocm of the unit; tasks have that of their images", version)
 	case wanted != "":
 		return warn(
-			name, "the next hook installs it; juju status says what is in the way",
+			name, "the next hook installs it; see what prevents it with: "+wellknown.ShowStatus(""),
 			"rocm-usecases is %s, and there is no ROCm in /opt/rocm", wanted,
 		)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
@@ -26,7 +27,7 @@ import (
 func (u *Unit) sharingState() (sharing, why string) {
 	if cfg, known := u.option("gpu-sharing"); known && cfg.GPU.Sharing == config.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; " +
-			"see juju status"
+			"see " + wellknown.ShowStatus("")
 	}
 	return "shared", "gpu-sharing=shared: GPUs are not leased"
 }

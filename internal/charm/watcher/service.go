@@ -34,7 +34,8 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g pool.Rec
 		return g, err
 	}
 	if len(all) == 0 {
-		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see juju status", verb, which)
+		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see %s", verb, which,
+			wellknown.ShowStatus(""))
 	}
 	var gpus []gpu.Slot
 	for _, s := range all {

@@ -8,6 +8,7 @@ import (
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
@@ -65,8 +66,8 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 	}
 	if len(g.Chosen) == 0 && g.Requested {
 		config.Visible = []string{g.assumed().Traits().Visible}
-		config.Missing = "this unit has none that tasks can use now, and juju status of " + o.Facts.Unit + " " +
-			"says what is in the way; " + lease.RunAgain
+		config.Missing = "this unit has none that tasks can use now; see why with: " +
+			wellknown.ShowStatus(o.Facts.Unit) + "; " + lease.RunAgain
 	}
 	config.Tools = toolsFor(o, g)
 	if len(trusted) > 0 {

@@ -144,8 +144,9 @@ func (e *DowngradeError) Error() string {
 // Remedy returns the cause with a way to fix it.
 func (e *DowngradeError) Remedy() status.Cause {
 	return status.Block("cannot go back to Concourse %s: %s migrated the database", e.To, e.From).
-		Run("juju config <application> version=" + e.From).
-		Fix(fmt.Sprintf("or first take the database back: juju run <unit> run-migrations target-version=%d", e.Schema))
+		Run(wellknown.SetOption("<application>", "version="+e.From)).
+		Fix("or first take the database back: " +
+			wellknown.RunAction("<unit>", fmt.Sprintf("run-migrations target-version=%d", e.Schema)))
 }
 
 // complete returns the record of the release id if the release is complete.

@@ -141,7 +141,7 @@ func newCard(r api.Report, all []api.Status, links Links) card {
 	}
 	command := wellknown.Command + " explain "
 	if r.Unit != "" {
-		command = "juju run " + r.Unit + " explain-error code="
+		command = wellknown.RunAction(r.Unit, "explain-error code=")
 	}
 	for _, e := range s.Explained {
 		g.Explained = append(g.Explained, explanation{e, command + strconv.Itoa(e.Code), errorURL(e.Code)})

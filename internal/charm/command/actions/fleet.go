@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/gpuhealth"
@@ -54,7 +55,7 @@ func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitState, f te
 		return err
 	}
 	var known []concourse.WorkerInfo
-	err := errors.New("the web is not running; juju status says why")
+	err := errors.New("the web is not running; see " + wellknown.ShowStatus(c.Event.Unit))
 	if u.Want.Web.Up {
 		known, err = c.webAPI(u).Workers(ctx)
 	}

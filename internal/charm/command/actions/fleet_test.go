@@ -87,7 +87,7 @@ func TestFleetRunsOnWebsOnly(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t))}}
 	results, err := c.fleet(t.Context(), u, nil)
 	require.NoError(t, err)
-	require.Contains(t, results["fleet"], "STATE and TASKS are not known: the web is not running; juju status says why")
+	require.Contains(t, results["fleet"], "STATE and TASKS are not known: the web is not running; see juju status")
 	u.Facts.Role = model.WorkerRole
 	_, err = c.fleet(t.Context(), u, nil)
 	require.EqualError(t, err, "cannot show the fleet: this unit is a worker; run it on the web's unit")

@@ -2,12 +2,14 @@ package actions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/web"
@@ -43,7 +45,7 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string
 			c.Event.App(), which,
 		)
 	case u.Facts.Web.SecretID == "":
-		return nil, fmt.Errorf("cannot rotate keys: there are none yet; juju status says what the web waits for")
+		return nil, errors.New("cannot rotate keys: there are none yet; see " + wellknown.ShowStatus(c.Event.Unit))
 	}
 	fresh, err := c.FreshSecrets()
 	if err != nil {

@@ -2,12 +2,14 @@ package actions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
@@ -44,7 +46,8 @@ func (c *Actions) restartServices(ctx context.Context, u unitState, params map[s
 		units = append(units, role.PebbleUnit)
 	}
 	if len(units) == 0 {
-		return nil, fmt.Errorf("cannot restart: nothing of this unit is to be running yet; juju status says why")
+		return nil, errors.New("cannot restart: nothing of this unit is to be running yet; see " +
+			wellknown.ShowStatus(c.Event.Unit))
 	}
 	for _, unit := range units {
 		if _, err := c.Host.Run(ctx, resource.Systemctl("restart", unit)); err != nil {
@@ -68,7 +71,8 @@ func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[str
 		return nil, err
 	}
 	if !u.Want.Web.Up {
-		return nil, fmt.Errorf("cannot migrate: the web has no database yet; juju status says what it waits for")
+		return nil, errors.New("cannot migrate: the web has no database yet; see " +
+			wellknown.ShowStatus(c.Event.Unit))
 	}
 	current, supported, err := concourse.DatabaseVersions(
 		ctx, c.Host, release.Link, u.Want.Web.Database, u.Want.Web.Environment,
@@ -131,7 +135,8 @@ func (c *Actions) adminPassword(_ context.Context, u unitState, _ map[string]any
 	}
 	password := u.Facts.Web.Secret[model.AdminPassword]
 	if u.Facts.Web.SecretID == "" || password == "" {
-		return nil, fmt.Errorf("cannot tell the password: there is none yet; juju status says what the web waits for")
+		return nil, errors.New("cannot tell the password: there is none yet; see " +
+			wellknown.ShowStatus(c.Event.Unit))
 	}
 	return map[string]any{"username": u.Config.Web.InitialAdminUsername, "password": password,
 		"message": "Use these credentials to login to Concourse web UI"}, nil

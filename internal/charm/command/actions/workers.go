@@ -10,6 +10,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/worker"
@@ -23,7 +24,8 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 		return nil, err
 	}
 	if !u.Want.Worker.Up {
-		return nil, fmt.Errorf("cannot land the worker: it is not to be running; juju status says why")
+		return nil, errors.New("cannot land the worker: it is not to be running; see " +
+			wellknown.ShowStatus(c.Event.Unit))
 	}
 	if err := c.Host.WriteFile(role.LandedFile, nil, 0o600); err != nil {
 		return nil, err
@@ -64,7 +66,8 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 		return nil, fmt.Errorf("cannot prune a worker without its name: give worker=<name> as fly workers shows it")
 	}
 	if !u.Want.Web.Up {
-		return nil, fmt.Errorf("cannot prune a worker: the web is not running; juju status says why")
+		return nil, errors.New("cannot prune a worker: the web is not running; see " +
+			wellknown.ShowStatus(c.Event.Unit))
 	}
 	if err := c.expel(ctx, u, name); err != nil {
 		return nil, err
@@ -91,8 +94,8 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 		}
 		if w.State == "running" || leaves && u.Facts.Web.Related(name) {
 			return nil, fmt.Errorf(
-				"cannot prune worker %s: it is %s; stop it first (juju run <its unit> land-worker)",
-				name, w.State,
+				"cannot prune worker %s: it is %s; stop it first: %s", name, w.State,
+				wellknown.RunAction("<its unit>", "land-worker"),
 			)
 		}
 		if err := api.Prune(ctx, name); err != nil {
