@@ -126,7 +126,8 @@ func missingArchs(w *model.Web, required []string) (causes []status.Cause) {
 		causes = append(causes, status.Warn("required-archs: no worker has %s", strings.Join(c.Missing, ", ")))
 	}
 	if len(c.Withheld) > 0 {
-		causes = append(causes, status.Warn("required-archs: all GPUs of %s are withheld", strings.Join(c.Withheld, ", ")))
+		causes = append(causes,
+			status.Warn("required-archs: all GPUs of %s are withheld", strings.Join(c.Withheld, ", ")))
 	}
 	return causes
 }
