@@ -197,7 +197,7 @@ func refuseDowngrade(o Observed, db concourse.WebDatabase, env map[string]string
 			}
 			if !can {
 				return &release.DowngradeError{From: from, To: release.VersionOf(h.Root, o.ReleaseID),
-				Schema: supported}
+					Schema: supported}
 			}
 			return nil
 		})

@@ -21,7 +21,8 @@ func route(o Observed) relation.Route {
 		return relation.Route{}
 	}
 	r := relation.Route{Service: o.Facts.Model + "-" + juju.AppOf(o.Facts.Unit), Port: o.Config.Web.Port, TLS: o.TLS,
-		Hostname: relation.RouteName(o.Config.Web.ExternalURL), HTTP: strings.HasPrefix(o.Config.Web.ExternalURL, "http://")}
+		Hostname: relation.RouteName(o.Config.Web.ExternalURL),
+		HTTP:     strings.HasPrefix(o.Config.Web.ExternalURL, "http://")}
 	if o.TLS {
 		r.Port = o.Config.Web.TLSPort
 	}
@@ -57,7 +58,8 @@ func routeCauses(o Observed) []status.Cause {
 		return []status.Cause{status.Warn(endpoint+": %s has no name for the web", l.App).
 			Explain("set external-url to one with a domain, such as https://ci.example.com")}
 	case len(urls) == 0:
-		return []status.Cause{status.Warn(endpoint+": %s has no URL for the web yet", l.App).Run("juju status " + l.App)}
+		return []status.Cause{
+			status.Warn(endpoint+": %s has no URL for the web yet", l.App).Run("juju status " + l.App)}
 	case external != "" && !slices.ContainsFunc(urls, leadsThere):
 		return []status.Cause{status.Warn(endpoint+": %s has another URL than external-url", l.App).
 			Explain("it has the web at %s, and external-url is %s; set external-url to the first one, or to nothing",
