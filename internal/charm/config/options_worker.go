@@ -27,7 +27,8 @@ func workerOptions() []Option {
 		}),
 		choice("srv-folders-containers", func(c *Config) *oci.Containers { return &c.Worker.SrvFoldersContainers },
 			oci.Tasks, oci.All),
-		boolean("containerd-dns-proxy-enable", false, func(c *Config, on bool) { c.Worker.ContainerdDNSProxyEnable = on }),
+		boolean("containerd-dns-proxy-enable", false,
+			func(c *Config, on bool) { c.Worker.ContainerdDNSProxyEnable = on }),
 		text("containerd-dns-server", "1.1.1.1,8.8.8.8", func(c *Config, s string) (err error) {
 			c.Worker.ContainerdDNSServer, err = list(s, address)
 			return err

@@ -196,7 +196,8 @@ func refuseDowngrade(o Observed, db concourse.WebDatabase, env map[string]string
 				return databaseError{err}
 			}
 			if !can {
-				return &release.DowngradeError{From: from, To: release.VersionOf(h.Root, o.ReleaseID), Schema: supported}
+				return &release.DowngradeError{From: from, To: release.VersionOf(h.Root, o.ReleaseID),
+					Schema: supported}
 			}
 			return nil
 		})

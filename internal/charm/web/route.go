@@ -21,7 +21,8 @@ func route(o Observed) relation.Route {
 		return relation.Route{}
 	}
 	r := relation.Route{Service: o.Facts.Model + "-" + juju.AppOf(o.Facts.Unit), Port: o.Config.Web.Port, TLS: o.TLS,
-		Hostname: relation.RouteName(o.Config.Web.ExternalURL), HTTP: strings.HasPrefix(o.Config.Web.ExternalURL, "http://")}
+		Hostname: relation.RouteName(o.Config.Web.ExternalURL),
+		HTTP:     strings.HasPrefix(o.Config.Web.ExternalURL, "http://")}
 	if o.TLS {
 		r.Port = o.Config.Web.TLSPort
 	}

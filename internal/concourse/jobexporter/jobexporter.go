@@ -96,8 +96,8 @@ func (p *Poller) follow(stop context.Context, tick <-chan time.Time, reload <-ch
 }
 
 var help = commandline.Help{
-	Text: "Serves the results of the last builds of Concourse's jobs to Prometheus. It polls Concourse's API, without " +
-		"fly or root. With --fleet.file it also serves a page of all workers' GPUs. It ends with its parent process. " +
+	Text: "Serves the results of the last builds of Concourse's jobs to Prometheus. It polls Concourse's API, " +
+		"without fly or root. With --fleet.file it also serves a page of all workers' GPUs. It ends with its parent process. " +
 		"SIGHUP logs in again and polls at once.",
 	Examples: []string{"concourse-exporter --credentials-file=/etc/concourse-exporter.json"},
 }

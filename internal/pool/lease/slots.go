@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/base/wellknown"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,8 +96,8 @@ func (l Leases) judgeAll(s slots, boot string, now time.Time) {
 		}
 		if err != nil {
 			s[i].verdict = verdict{live: true,
-				doubt: fmt.Sprintf("%s is damaged: %v; when no task uses this GPU, run: %s", l.path(s[i].name), err,
-					wellknown.RunAction("<unit>", fmt.Sprintf("gpu-release gpu=%s force=true", l.GPUs[s[i].gpu])))}
+				doubt: fmt.Sprintf("%s is damaged: %v; when no task uses this GPU, run: juju run <unit> "+
+					"gpu-release gpu=%s force=true", l.path(s[i].name), err, l.GPUs[s[i].gpu])}
 			continue
 		}
 		s[i].record, s[i].verdict = r, l.judge(r, boot, now)

@@ -114,7 +114,8 @@ func busyGPU(i int, handle string) api.Status {
 	}
 	since, number := time.Now().Add(-time.Hour), 211.4375
 	return api.Status{Index: i, Vendor: "amd", Name: "AMD Instinct MI300X OAM",
-		UUID: fmt.Sprintf("GPU-2f90ab16c8e7%04x", i), PCI: fmt.Sprintf("0000:%02x:00.0", 3+i), GFX: "gfx942", Driver: "6.10.5", Up: true, Partitions: 1,
+		UUID: fmt.Sprintf("GPU-2f90ab16c8e7%04x", i), PCI: fmt.Sprintf("0000:%02x:00.0", 3+i),
+		GFX: "gfx942", Driver: "6.10.5", Up: true, Partitions: 1,
 		Health: api.Health{State: health.Healthy, Score: &number, Codes: []int{},
 			Reason: "nothing wrong with errors, temperature, throttling, links"},
 		Temperature: &number, Power: &number, MemoryUsed: &number, MemoryTotal: &number, Activity: &number,
