@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/debian"
+	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/tests/suite"
 
 	// The packages contain programs that make builds, of which go test has no record: this

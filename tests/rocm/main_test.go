@@ -21,8 +21,8 @@ import (
 	// makes a changed charm a reason to run these tests again.
 
 	_ "concourse-ci-machine/internal/charm/command/cli"
-	"concourse-ci-machine/internal/testutil/sandbox"
 	"concourse-ci-machine/internal/testutil/debian"
+	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // missing says why the tests can't run here; empty when they can.
