@@ -109,7 +109,7 @@ func TestTasksWithGPUsAreRefusedAfterTheLastGPUIsRemoved(t *testing.T) {
 		refresh(t, c)
 		now := wrapperNow(t, c.Host.Root)
 		require.Empty(t, now.Devices, name)
-		require.Contains(t, now.Missing, "this unit has none that tasks can use now, and juju status of", name)
+		require.Contains(t, now.Missing, "this unit has none that tasks can use now; see why with: juju status", name)
 		require.Equal(t, []string{"AMD_VISIBLE_DEVICES"}, now.Visible, name)
 		require.Equal(t, "nothing to do\n", refresh(t, c), name)
 	}

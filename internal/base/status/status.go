@@ -114,7 +114,7 @@ type Status struct {
 const (
 	Limit    = 120
 	maxNamed = 2
-	leastCut = 24
+	leastCut = 48
 )
 
 // Of returns the worst state of the causes, and a message of at most Limit characters. It

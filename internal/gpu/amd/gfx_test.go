@@ -53,8 +53,8 @@ func TestBuildTargetsComeFromTheKernel(t *testing.T) {
 		err  string
 	}{
 		"the kernel tells": {gfx: []string{"gfx942", "gfx90a", "gfx942"}, want: "gfx942,gfx90a"},
-		"nobody says":      {gfx: []string{""}, err: "no architecture for 1 of the 1 GPUs"},
-		"one is not told":  {gfx: []string{"gfx942", ""}, err: "no architecture for 1 of the 2 GPUs"},
+		"nobody says":      {gfx: []string{""}, err: "no architecture for 1 of 1 GPUs"},
+		"one is not told":  {gfx: []string{"gfx942", ""}, err: "no architecture for 1 of 2 GPUs"},
 		"no GPU":           {},
 	} {
 		got, err := HIPArches(c.gfx)
