@@ -32,10 +32,14 @@ func dashboardQueries(t *testing.T) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile(dashboardFile)
 	require.NoError(t, err)
+	type panel struct {
+		Title   string
+		Targets []struct{ Expr string }
+	}
 	var d struct {
 		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
+			panel
+			Panels []panel // of a folded row
 		}
 		Templating struct {
 			List []struct{ Name, Definition string }
@@ -44,8 +48,10 @@ func dashboardQueries(t *testing.T) map[string][]string {
 	require.NoError(t, json.Unmarshal(data, &d))
 	out := map[string][]string{}
 	for _, p := range d.Panels {
-		for _, target := range p.Targets {
-			out[p.Title] = append(out[p.Title], target.Expr)
+		for _, p := range append(p.Panels, p.panel) {
+			for _, target := range p.Targets {
+				out[p.Title] = append(out[p.Title], target.Expr)
+			}
 		}
 	}
 	for _, v := range d.Templating.List {
