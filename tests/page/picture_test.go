@@ -19,8 +19,8 @@ import (
 	_ "concourse-ci-machine/internal/testutil/hosttest" // the flag -update
 )
 
-// The flag -update, which the goldens' package declares, takes the picture of the
-// docs again.
+// updates reports whether the flag -update, which the goldens' package declares, renews the
+// pictures of the docs.
 func updates() bool { return flag.Lookup("update").Value.String() == "true" }
 
 func TestBrowserFillsTheBars(t *testing.T) {
@@ -35,9 +35,11 @@ func TestBrowserFillsTheBars(t *testing.T) {
 		require.Equal(t, []uint32{0x2b, 0x62, 0xb8}, []uint32{r >> 8, g >> 8, b >> 8}, "%d of %d pixels within a bar's border", y-at.Y, at.Height)
 	}
 	if updates() {
-		b.open(made(t, eightGPUs()), view{width: 1440, height: 900})
-		_, picture = b.picture()
-		require.NoError(t, os.WriteFile("../../docs/reference/gpu-page.png", small(t, picture), 0o644))
+		for file, url := range map[string]string{"gpu-page.png": made(t, eightGPUs()), "fleet-page.png": madeFleet(t, sickFleet(64))} {
+			b.open(url, view{width: 1440, height: 900})
+			_, picture = b.picture()
+			require.NoError(t, os.WriteFile("../../docs/reference/"+file, small(t, picture), 0o644))
+		}
 	}
 }
 

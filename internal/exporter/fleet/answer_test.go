@@ -63,6 +63,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"gpus":[` + oneGPU + `]}`))
 	f.Add([]byte(`{"gpus":[{"index":1,"pci_bus_id":"0000:03:00.0","partitions":8,"health":{"state":"critical","reason":"x"},"power_watts":1e308,"activity_ratio":-4,` +
 		`"users":[{"container":"\u0000","processes":1}],"lease":{"held":true,"pod":"<b>","since":"2026-01-01T00:00:00Z"},"service":{"state":"proving","since":"2026-01-01T00:00:00+14:00","why":"x","by":"y"}}]}`))
+	f.Add([]byte(`{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"},"lease":{"held":false,"last":{"container":"\u0000","since":"9999-12-31T23:59:59-23:59"}}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		gpus, err := decode(strings.NewReader(string(data)))
 		if err != nil {
