@@ -40,9 +40,9 @@ func (u *unit) changes(t *testing.T) {
 		require.Equal(t, []string{"/dev/kfd"}, u.nodes())
 		u.eventually(func() bool { return !u.described() }, "the description of the GPUs still has it")
 	})
-	d.Sub(t, "the next hook says that no GPU is passed through, and what to run", func(t *testing.T) {
+	d.Sub(t, "the next hook reports that no GPU is passed through, and which action has the rest", func(t *testing.T) {
 		u.hook("update-status")
-		require.Contains(t, u.said(), "blocked: no AMD GPU passed through — on the LXD host run: lxc config device add "+u.name+" gpu0 gpu pci="+lxdhost.AMDPCI+" gid=44")
+		require.Contains(t, u.said(), "blocked: no AMD GPU passed through; 1 GPU missing: "+lxdhost.AMDPCI+"; and 1 more: juju run ")
 		require.Contains(t, u.act("detect-gpus"), "No GPU detected")
 	})
 	d.Sub(t, "that command passes the GPU through, which is noticed without a hook too", func(t *testing.T) {
