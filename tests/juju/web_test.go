@@ -139,7 +139,7 @@ func TestWrongOptionsAreNamedAndHeal(t *testing.T) {
 	require.ErrorContains(t, w.Configure("gpu", options{"web-port": "x"}), "expected int")
 	require.NoError(t, w.Configure("gpu", options{"compute-runtime": "rcom", "log-level": "loud"}))
 	require.Equal(t, []string{"gpu/0 config-changed"}, w.settle())
-	require.Equal(t, "blocked: log-level: \"loud\" is not one of debug, info, warn, error, fatal; compute-runtime: \"rcom\" is not one of none, auto, cuda, rocm", u.status())
+	require.Equal(t, "blocked: log-level: \"loud\" is not one of debug, info, warn, error, fatal; and 1 more: juju run gpu/0 check-status", u.status())
 	require.Equal(t, []string{workerUnit}, u.up(), "it runs on")
 	require.NoError(t, w.Configure("gpu", options{"compute-runtime": nil, "log-level": nil}))
 	w.settle()
