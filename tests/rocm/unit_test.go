@@ -140,10 +140,18 @@ func (u *unit) must(argv ...string) string {
 	return out
 }
 
-// status is the last one, without the remark on metrics: no Pebble runs here.
+// status returns the last status without the warning about metrics, because no Pebble runs
+// here. If causes do not fit, the answer of check-status follows.
 func (u *unit) status() string {
 	s := u.Model.Status()
-	text, _, _ := strings.Cut(s.Message, "; no GPU metrics: ")
+	text, _, alone := strings.Cut(s.Message, "; no GPU metrics: ")
+	if !alone && strings.HasSuffix(text, " check-status") {
+		require.NoError(u.t, u.inside(func() error {
+			r, err := u.Action("check-status", nil)
+			text += fmt.Sprint("\n", r.Action.Message, r.Action.Results)
+			return err
+		}))
+	}
 	return s.Status + ": " + text
 }
 
