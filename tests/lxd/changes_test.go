@@ -66,7 +66,7 @@ func (u *unit) changes(t *testing.T) {
 	})
 	d.Sub(t, "with both passed, compute-runtime=auto asks for a choice", func(t *testing.T) {
 		u.settle(map[string]any{"compute-runtime": "auto"})
-		require.Contains(t, u.said(), "blocked: compute-runtime: auto can't choose, AMD and NVIDIA GPUs are passed through; set it to rocm or cuda")
+		require.Contains(t, u.said(), "blocked: compute-runtime: set it to rocm or cuda; AMD and NVIDIA GPUs found")
 	})
 	d.Sub(t, "with AMD's alone, auto takes it", func(t *testing.T) {
 		u.device("remove", "all")

@@ -113,8 +113,8 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 	switch {
 	case len(labels) > 1:
 		g.Vendor = ""
-		g.cause(status.Block("compute-runtime: auto can't choose, %s GPUs are passed through; set it to %s",
-			strings.Join(labels, " and "), strings.Join(runtimes, " or ")))
+		g.cause(status.Block("compute-runtime: set it to %s; %s GPUs found", strings.Join(runtimes, " or "),
+			strings.Join(labels, " and ")))
 	case len(labels) == 1:
 	// An unusable render node was passed through for tasks that compute through it.
 	case slices.ContainsFunc(inv.UnusableOf(gpu.VendorWith(gpu.KFDNode)), Unusable):
