@@ -65,8 +65,8 @@ func everything(t *testing.T) host.Root {
 // leases is where exporters look for a report of leases; one host has one.
 const leases = "/run/leases.json"
 
-// leaseReport says that a task has each GPU. It is of a while from now, as
-// nobody writes it again and an old one tells nothing.
+// leaseReport returns a report in which a task has each GPU. Its time is in the future,
+// because it is written only once, and an old report is ignored.
 func leaseReport(t *testing.T, r host.Root) string {
 	t.Helper()
 	devices, err := monitor.All(r)()

@@ -109,8 +109,8 @@ type Status struct {
 	Message string
 }
 
-// Limit is the number of characters of a message, and maxNamed the number of causes in it.
-// A text is cut to leastCut characters or more if a shorter ready text makes space.
+// Limit bounds the characters of a message, and maxNamed the causes in it. A text is cut to
+// leastCut characters or more if a shorter ready text makes space.
 const (
 	Limit    = 120
 	maxNamed = 2

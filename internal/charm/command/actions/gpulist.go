@@ -236,7 +236,7 @@ func withoutEmpty(rows [][]term.Cell) [][]term.Cell {
 	return rows
 }
 
-// margin is before the lines below a row.
+// margin indents the lines below a row.
 const margin = "       "
 
 // below returns the lines below the GPU's row.

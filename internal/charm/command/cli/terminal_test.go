@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(runCommand(context.Background(), c, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-// console is a terminal with the programs that run on it. It draws what they write, and
+// console holds a terminal with the programs that run on it. It draws what they write, and
 // fails at sequences that it does not have.
 type console struct {
 	t              *testing.T

@@ -118,5 +118,5 @@ func (l Live) draw(v *View, r shownReport, failed error) error {
 	return l.Screen.draw(lines[:min(len(lines), f.Height)])
 }
 
-// lateAfter is the number of intervals after which values are no longer live.
+// lateAfter counts the intervals after which values are no longer live.
 const lateAfter = 2
