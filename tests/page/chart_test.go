@@ -3,6 +3,8 @@
 package page
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,5 +80,24 @@ func TestBrowserFiltersALongTable(t *testing.T) {
 		require.Contains(t, b.text(), "✕ 1 critical")
 		require.Contains(t, b.text(), "64 GPUs")
 		require.NotContains(t, b.text(), "GPU 10")
+	}
+}
+
+// A page whose exporter is gone names the time of its values on the exporter's clock.
+func TestBrowserNamesTheAgeOfPagesWithoutTheirExporter(t *testing.T) {
+	for name, page := range map[string]http.Handler{"GPUs": pageOf(gpus(1)), "fleet": fleetPages(sickFleet(8))} {
+		t.Run(name, func(t *testing.T) {
+			b, s := newBrowser(t), httptest.NewServer(page)
+			b.open(s.URL, view{width: 1000, height: 1000})
+			s.Close()
+			var live string
+			b.eval(`new Promise((done) => {
+				const live = document.getElementById("live");
+				new MutationObserver(() => { if (live.textContent.startsWith("Not live")) done(live.textContent); })
+					.observe(live, { childList: true, characterData: true, subtree: true });
+				document.dispatchEvent(new Event("visibilitychange"));
+			})`, &live)
+			require.Contains(t, live, "since 14:15:08 UTC. The values are of then.")
+		})
 	}
 }

@@ -3,14 +3,11 @@
 package page
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +24,6 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/atctest"
 	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/tests/suite"
 )
 
 // serveFleet runs concourse-exporter with a Concourse and a list of workers, and returns its
@@ -35,7 +31,6 @@ import (
 func serveFleet(t *testing.T, file fleetfile.File) string {
 	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, suite.Build(dir, "./src/concourse-exporter"))
 	web := atctest.New(t)
 	web.Set(func(s *atctest.Server) { s.Site() })
 	file.Concourse = web.URL
@@ -45,22 +40,8 @@ func serveFleet(t *testing.T, file fleetfile.File) string {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "fleet.json"), workers, 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "login.json"), credentials, 0o600))
-	ctx, cancel := context.WithTimeout(context.Background(), stuck)
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "concourse-exporter"), "--web.listen-address=127.0.0.1:0",
-		"--credentials-file="+filepath.Join(dir, "login.json"), "--fleet.file="+filepath.Join(dir, "fleet.json"),
-		"--poll.interval=5s", "--poll.timeout=5s")
-	errs, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		cancel()
-		require.Error(t, cmd.Wait(), "it was there until it was killed")
-	})
-	line, err := bufio.NewReader(errs).ReadString('\n')
-	require.NoError(t, err, line)
-	address, ok := strings.CutPrefix(strings.TrimSpace(line), "concourse-exporter: listening on ")
-	require.True(t, ok, line)
-	return "http://" + address + "/"
+	return launch(t, "concourse-exporter", "--credentials-file="+filepath.Join(dir, "login.json"),
+		"--fleet.file="+filepath.Join(dir, "fleet.json"), "--poll.interval=5s", "--poll.timeout=5s")
 }
 
 // The whole way: two exporters on machines' files, the web's exporter, and the page.
@@ -161,13 +142,17 @@ func sickFleet(gpus int) fleet.Report {
 // madeFleet serves the page with made-up workers.
 func madeFleet(t *testing.T, r fleet.Report) string {
 	t.Helper()
+	s := httptest.NewServer(fleetPages(r))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func fleetPages(r fleet.Report) http.Handler {
 	r.Summary = fleet.SummaryOf(r, true)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", fleet.Page(func() *fleet.Report { return &r }, func() time.Time { return now }))
 	mux.Handle("GET /assets/{name}", fleet.Assets())
-	s := httptest.NewServer(mux)
-	t.Cleanup(s.Close)
-	return s.URL
+	return mux
 }
 
 // eachFleet shows fleets of all sizes on each screen, by day and by night.

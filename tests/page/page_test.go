@@ -25,10 +25,16 @@ import (
 // serve runs the exporter on a fixture host and returns its page's address.
 func serve(t *testing.T, r host.Root) string {
 	t.Helper()
+	return launch(t, "rocm-exporter", "--path.root="+string(r))
+}
+
+// launch builds and runs an exporter and returns its page's address.
+func launch(t *testing.T, program string, flags ...string) string {
+	t.Helper()
 	dir := t.TempDir()
-	require.NoError(t, suite.Build(dir, "./src/rocm-exporter"))
+	require.NoError(t, suite.Build(dir, "./src/"+program))
 	ctx, cancel := context.WithTimeout(context.Background(), stuck)
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "rocm-exporter"), "--web.listen-address=127.0.0.1:0", "--path.root="+string(r))
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, program), append(flags, "--web.listen-address=127.0.0.1:0")...)
 	errs, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -38,7 +44,7 @@ func serve(t *testing.T, r host.Root) string {
 	})
 	line, err := bufio.NewReader(errs).ReadString('\n')
 	require.NoError(t, err, line)
-	address, ok := strings.CutPrefix(strings.TrimSpace(line), "rocm-exporter: listening on ")
+	address, ok := strings.CutPrefix(strings.TrimSpace(line), program+": listening on ")
 	require.True(t, ok, line)
 	return "http://" + address + "/"
 }

@@ -54,19 +54,19 @@
     find("live").classList.toggle("late", late);
   }
 
-  let since = "this page was loaded";
+  const clock = (page) => page.querySelector("#live time").textContent;
+  let read = clock(document); // the server's clock, as all times here
   async function update() {
     const stop = new AbortController(), timer = setTimeout(() => stop.abort(), patience);
     try {
       const answer = await fetch(location.pathname, { signal: stop.signal, cache: "no-store" });
       if (!answer.ok) throw new Error("status " + answer.status);
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const read = fresh.getElementById("live").textContent.split(".")[0];
       show(fresh);
-      since = new Date().toLocaleTimeString();
-      tell("Live: " + read.toLowerCase().replace("utc", "UTC") + ".", false);
+      read = clock(fresh);
+      tell("Live: read at " + read + ".", false);
     } catch (e) {
-      tell("Not live: no answer since " + since + ". The values are of then.", true);
+      tell("Not live: no answer since " + read + ". The values are of then.", true);
     } finally {
       clearTimeout(timer);
     }
