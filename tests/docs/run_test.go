@@ -96,6 +96,7 @@ var notRun = map[string]string{
 	"sudo modprobe amdgpu":                                                                                      "loads a driver",
 	"sudo apt-get install linux-modules-extra-$(uname -r)":                                                      "installs a package",
 	"sudo nvidia-ctk cdi generate --format=json --output=/etc/cdi/nvidia.json":                                  "needs NVIDIA's tool and GPU; the text is the charm's own, see TestQuotedStatusesAreTheCodes",
+	"scontrol update NodeName=node-1 State=DRAIN Reason=AMDGPUMemoryError":                                      "needs Slurm",
 	"nvidia-smi --list-gpus":                                                                                    "needs NVIDIA's driver",
 	"ls -l /dev/kfd /dev/dri":                                                                                   "needs a GPU",
 	"sudo install fly /usr/local/bin/":                                                                          "root's folder",

@@ -39,14 +39,15 @@ func TestExitStatus(t *testing.T) {
 		stdout, stderr string
 	}{
 		"gpu detect":        {"both-passed", 0, "AMD GPU detected\nNVIDIA GPU detected\n", ""},
+		"gpu detect ":       {"no-gpu", 1, "No GPU detected\n", "cannot find a GPU: dispatch gpu list shows why\n"},
 		"gpu list":          {"no-gpu", 0, "No GPU detected\n", ""},
 		"gpu verify":        {"no-gpu", 1, "", "cannot verify: No GPU detected"},
 		"gpu verify --json": {"amd", 1, `"ok": false`, "cannot use every GPU node: 2 of 2 failed: "},
 		"gpu health":        {"amd", 0, "GPU 0   healthy", ""},
 		"gpu health --json": {"mi210x4", 1, `"state": "critical"`, "cannot rely on 1 of 4 GPUs: GPU 3: "},
-		"errors":            {"no-gpu", 0, "   2  Critical  GPU Hang\n", ""},
+		"errors":            {"no-gpu", 0, "   2  GPU Hang                   Critical  A ring of the GPU", ""},
 		"errors --json":     {"no-gpu", 0, `"name": "GPU Hang"`, ""},
-		"explain 2":         {"no-gpu", 0, "2 GPU Hang  Critical\n", ""},
+		"explain 2":         {"no-gpu", 0, "ROCm Error 2: GPU Hang\n", ""},
 		"explain 2 --json":  {"no-gpu", 0, `"severity": "Critical"`, ""},
 
 		"pipelines":                  {"amd", 0, "rocm-build.yml\n", ""},
@@ -193,7 +194,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 		require.Zero(t, Main([]string{"dispatch", "errors"}, func(key string) string { return c.env[key] }, slave, &errs))
 		buffer := make([]byte, 4096)
 		var got string
-		for !strings.Contains(got, "XGMI Link Error\r\n") {
+		for !strings.Contains(got, "loses data\r\n") {
 			n, err := master.Read(buffer)
 			require.NoError(t, err)
 			got += string(buffer[:n])
