@@ -33,12 +33,11 @@ def report(tag, commit):
     return found["report.md"].decode()
 
 
-def main():
+def check_tag(wheel, build):
+    """Returns tag and commit of tag/; ValueError unless the wheel is of that commit and version."""
     tag, commit = rocm_git.ref("tag"), rocm_git.commit("tag")
     if not tag.startswith("v") or "/" in tag:
         raise ValueError(f"{tag!r} is no tag v<version>")
-    os.makedirs("release/files", exist_ok=True)
-    wheel, build = rocm_wheel.unpack("wheels", "release/files")
     if build["commit"] != commit:
         raise ValueError(f"{tag} is {commit}, and the newest wheel that passed gpu-verify and linux-verify is of {build['commit']}: "
                          "where the tag is newer, run this job again when its commit has passed; where it is older, "
@@ -47,6 +46,13 @@ def main():
     # What follows the plus, such as rocm6.3, says how it was built.
     if version.split("+")[0] != tag[1:]:
         raise ValueError(f"{tag} would release version {version}; correct the project's version and tag that commit")
+    return tag, commit
+
+
+def main():
+    os.makedirs("release/files", exist_ok=True)
+    wheel, build = rocm_wheel.unpack("wheels", "release/files")
+    tag, commit = check_tag(wheel, build)
     comparison = report(tag, commit)
     if len(comparison) > 100000:  # of the 125,000 characters that GitHub takes
         comparison = f"The comparison is too long to stand here: see `{tag}-report.md`."
