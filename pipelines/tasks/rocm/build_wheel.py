@@ -12,6 +12,13 @@ import rocm_arches
 import rocm_git
 import rocm_project
 import rocm_wheel
+import windows_wheel
+
+
+def dll_folders():
+    """Returns the folders that have the DLLs of HIP and ROCm, as rocm_env.py found them."""
+    more = os.environ.get("ROCM_EXTRA_BIN_DIRS", "").split(os.pathsep)
+    return more + [os.path.join(os.environ.get("ROCM_PATH", ""), "bin")]
 
 
 def main():
@@ -29,9 +36,12 @@ def main():
         raise ValueError(f"the build made {len(wheels)} wheels, want 1")
     wheel = os.path.join(made, wheels[0])
     rocm_wheel.check_architectures(wheel, archs)
+    bundled = []
+    if "ALLOWED_DLLS" in os.environ:  # of tasks on Windows
+        bundled = windows_wheel.bundle(wheel, os.environ["ALLOWED_DLLS"].split(","), dll_folders())
     stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime())
     build = rocm_wheel.pack(f"built/wheel-{stamp}-{commit[:12]}.tar", wheel,
-                            {"commit": commit, "architectures": archs, "python": platform.python_version()})
+                            {"commit": commit, "architectures": archs, "python": platform.python_version(), "bundled": bundled})
     print(f"{build['wheel']} {build['sha256']}")
 
 

@@ -43,7 +43,7 @@ def main():
         print(f"{build['wheel']} of {build['commit']}", flush=True)
         if build["architectures"] != archs:
             raise ValueError(f"the wheel was built for {','.join(build['architectures'])}, want {','.join(archs)}")
-        rocm_wheel.check_architectures(wheel, archs)
+        rocm_wheel.check_architectures(wheel, archs, build.get("bundled", ()))
         env = dict(os.environ, **rocm_arches.environment([gfx]))
         rocm_project.run("INSTALL_COMMAND", env)
         # Without what it depends on: torch is the image's, which finds this GPU.

@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 import sys
+import venv
 
 WINDOWS = os.name == "nt"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -97,6 +98,20 @@ def release(root, from_packages):
         return f"of unknown release in {root}"
 
 
+def isolate(env):
+    """Returns the Python of the task: one in a new folder that sees the machine's packages if
+    ROCM_VENV names the folder. Tasks on Windows run on the machine itself."""
+    folder = os.environ.get("ROCM_VENV", "")
+    if not folder:
+        return sys.executable
+    folder = os.path.abspath(folder)
+    venv.EnvBuilder(system_site_packages=True, with_pip=True, symlinks=not WINDOWS).create(folder)
+    programs = os.path.join(folder, "Scripts" if WINDOWS else "bin")
+    env["VIRTUAL_ENV"] = folder
+    first(env, "PATH", [programs])
+    return os.path.join(programs, "python.exe" if WINDOWS else "python")
+
+
 def main():
     script = os.path.join(HERE, sys.argv[1])
     env = dict(os.environ, ROCM_MEASURE=os.path.join(HERE, "measure.py"))
@@ -105,9 +120,10 @@ def main():
     first(env, "PATH", extra("ROCM_EXTRA_BIN_DIRS"))
     # Read when a program starts, so it has to be a program of its own.
     first(env, "PATH" if WINDOWS else "LD_LIBRARY_PATH", extra("ROCM_EXTRA_LIB_DIRS"))
+    python = isolate(env)
     print(f"ROCm: {release(root, from_packages)}")
-    print(f"Python: {platform.python_version()} ({sys.executable})", flush=True)
-    argv = ["sh", script] if script.endswith(".sh") else [sys.executable, script]
+    print(f"Python: {platform.python_version()} ({python})", flush=True)
+    argv = ["sh", script] if script.endswith(".sh") else [python, script]
     if WINDOWS:  # exec there ends the task at once, before the script does
         sys.exit(subprocess.run(argv, env=env).returncode)
     os.execvpe(argv[0], argv, env)

@@ -228,3 +228,23 @@ func TestGPUBaselineIsTheCharmsProgram(t *testing.T) {
 	require.Regexp(t, "/bin/gpu-baseline$", started[0])
 	require.Equal(t, []string{"compare", "a", "b", "--help"}, started[1:])
 }
+
+// An image of Kubernetes has no shell that could redirect the labels. Without a GPU the file
+// is empty, so that labels of a removed GPU end.
+func TestLabelsAreWrittenToAFile(t *testing.T) {
+	for host, want := range map[string]string{"amd": "gpu=true\n", "no-gpu": ""} {
+		root := string(hosttest.Host(t, host))
+		var out, errs bytes.Buffer
+		code := Main([]string{"dispatch", "kubernetes", "labels", "--output", "/features/concourse-gpu"}, func(name string) string {
+			return map[string]string{"CHARM_ROOT": root}[name]
+		}, &out, &errs)
+		require.Zero(t, code, errs.String())
+		require.Empty(t, out.String())
+		data, err := os.ReadFile(root + "/features/concourse-gpu")
+		require.NoError(t, err)
+		if want == "" {
+			require.Empty(t, data)
+		}
+		require.Contains(t, string(data), want)
+	}
+}
