@@ -96,6 +96,8 @@ var notRun = map[string]string{
 	"sudo modprobe amdgpu":                                                                                      "loads a driver",
 	"sudo apt-get install linux-modules-extra-$(uname -r)":                                                      "installs a package",
 	"sudo nvidia-ctk cdi generate --format=json --output=/etc/cdi/nvidia.json":                                  "needs NVIDIA's tool and GPU; the text is the charm's own, see TestQuotedStatusesAreTheCodes",
+	"sudo ctr --namespace k8s.io images import dist/images/concourse-gpu-node.tar":                              "the machine's containerd; tests/images imports it into its own",
+	"kubectl apply --filename tools/images/gpu-node.yaml":                                                       "needs a cluster; tests/images reads the file",
 	"scontrol update NodeName=node-1 State=DRAIN Reason=AMDGPUMemoryError":                                      "needs Slurm",
 	"nvidia-smi --list-gpus":                                                                                    "needs NVIDIA's driver",
 	"ls -l /dev/kfd /dev/dri":                                                                                   "needs a GPU",

@@ -50,9 +50,11 @@ func containerd(t *testing.T, dir string) (ctr func(args ...string) (string, err
 		t.Skip("needs root")
 	}
 	config := filepath.Join(dir, "config.toml")
-	require.NoError(t, os.WriteFile(config, []byte("version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"), 0o600))
+	const text = "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"
+	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	socket := filepath.Join(dir, "sock")
-	c := exec.Command("containerd", "--config", config, "--root", filepath.Join(dir, "root"), "--state", filepath.Join(dir, "state"), "--address", socket)
+	c := exec.Command("containerd", "--config", config, "--root", filepath.Join(dir, "root"),
+		"--state", filepath.Join(dir, "state"), "--address", socket)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	c.Stdout, c.Stderr = log, log
@@ -88,6 +90,16 @@ func TestContainerdImportsAndRunsTheImage(t *testing.T) {
 		require.NoError(t, err, out)
 		require.Contains(t, out, "1.2.3", program)
 	}
+
+	// The labels, as the DaemonSet writes them; a machine without a GPU has an empty file.
+	features := filepath.Join(dir, "features")
+	require.NoError(t, os.Mkdir(features, 0o755))
+	out, err = ctr("run", "--rm", "--snapshotter", "native", "--read-only",
+		"--mount", "type=bind,src=/dev,dst=/dev,options=bind:ro",
+		"--mount", "type=bind,src="+features+",dst=/features,options=rbind:rw", name, "labels",
+		"/gpukit", "kubernetes", "labels", "--output", "/features/concourse-gpu")
+	require.NoError(t, err, out)
+	require.FileExists(t, filepath.Join(features, "concourse-gpu"))
 }
 
 // The archive names no time, no machine and no folder.

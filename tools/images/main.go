@@ -81,8 +81,8 @@ func imageOf(bin, arch string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
-		tarball.WithMediaType(types.OCILayer))
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func layerOf(bin string) ([]byte, error) {
 }
 
 func write(w *tar.Writer, name string, mode int64, data []byte) error {
-	h := tar.Header{Name: name, Mode: mode, Size: int64(len(data)), ModTime: at, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+	h := tar.Header{Name: name, Mode: mode, Size: int64(len(data)), ModTime: at, Typeflag: tar.TypeReg}
 	if err := w.WriteHeader(&h); err != nil {
 		return err
 	}

@@ -40,7 +40,9 @@ def listed(words, seen=()):
         with open(path, encoding="utf-8") as f:
             lines = [line.split("#")[0].strip() for line in f]
         inner = [line for line in lines if line]
-        found += listed(["@" + os.path.join(os.path.dirname(path), i[1:]) if i.startswith("@") else i for i in inner], seen + (path,))
+        beside = os.path.dirname(path)
+        inner = ["@" + os.path.join(beside, i[1:]) if i.startswith("@") else i for i in inner]
+        found += listed(inner, seen + (path,))
     return found
 
 
@@ -105,7 +107,8 @@ def once(example, argv):
         result = os.path.join(tmp, "result.json")
         began = time.perf_counter()
         with Growth() as growth:
-            status = subprocess.run(argv or [sys.executable, os.path.abspath(__file__), "--child", result, example]).returncode
+            own = [sys.executable, os.path.abspath(__file__), "--child", result, example]
+            status = subprocess.run(argv or own).returncode
         one = {"status": "ok", "duration_s": time.perf_counter() - began}
         if growth.peak is not None:
             one["peak_memory_mb"] = growth.peak / 1e6
@@ -176,7 +179,8 @@ def main():
     if sys.argv[1:2] == ["--child"]:
         return child(*sys.argv[2:4])
     parser = argparse.ArgumentParser(description="Measures time and peak memory of examples.", allow_abbrev=False)
-    parser.add_argument("--output", default=os.environ.get("PROFILE_JSON"), help="the profile; $PROFILE_JSON by default")
+    parser.add_argument("--output", default=os.environ.get("PROFILE_JSON"),
+                        help="the profile; $PROFILE_JSON by default")
     parser.add_argument("--times", type=int, default=1, help="runs of each example")
     parser.add_argument("examples", nargs="+", help="script.py, module:function, name=command or @file")
     args = parser.parse_args()
@@ -188,7 +192,8 @@ def main():
         if name in examples:
             raise ValueError(f"the example {name!r} is there twice")
         examples[name] = one
-        print(f"{name}: {one['status']}, {one['error'] if 'error' in one else format(one['duration_s'], '.3f') + ' s'}", flush=True)
+        told = one["error"] if "error" in one else f"{one['duration_s']:.3f} s"
+        print(f"{name}: {one['status']}, {told}", flush=True)
     if not examples:
         raise ValueError("the lists name no example")
     with open(args.output, "w", encoding="utf-8") as f:

@@ -73,12 +73,12 @@ def upload(wheel, url, user, token, tmp):
     wanted = os.environ["TWINE"].strip()
     if wanted:
         place = os.path.join(tmp, "twine")
-        subprocess.run([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--target", place,
-                        *wanted.split()], env=env, check=True)
+        subprocess.run([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet",
+                        "--target", place, *wanted.split()], env=env, check=True)
         env["PYTHONPATH"] = place
     env.update(TWINE_USERNAME=user, TWINE_PASSWORD=token, TWINE_NON_INTERACTIVE="1")
-    if subprocess.run([sys.executable, "-m", "twine", "upload", "--disable-progress-bar", "--repository-url", url, wheel],
-                      env=env).returncode != 0:
+    argv = [sys.executable, "-m", "twine", "upload", "--disable-progress-bar", "--repository-url", url, wheel]
+    if subprocess.run(argv, env=env).returncode != 0:
         raise ValueError(f"twine can't upload {os.path.basename(wheel)} to {url}; its reason is above")
 
 
@@ -113,7 +113,8 @@ def main():
         if not have:
             raise ValueError(f"the index does not offer {build['wheel']} after the upload")
         if have != build["sha256"]:
-            raise ValueError(f"the index has another {build['wheel']}: its SHA-256 is {have}, the tested wheel's {build['sha256']}; raise the version")
+            raise ValueError(f"the index has another {build['wheel']}: its SHA-256 is {have}, "
+                             f"the tested wheel's {build['sha256']}; raise the version")
         print(f"published: {build['wheel']} {build['sha256']}")
 
 

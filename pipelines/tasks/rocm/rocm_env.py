@@ -40,11 +40,15 @@ def first(env, name, folders):
         env[name] = os.pathsep.join(folders + [d for d in [env.get(name, "")] if d])
 
 
+def numbers(path):
+    """Returns the numbers of a folder that is named by a release."""
+    return [int(n) for n in os.path.basename(path).split(".") if n.isdigit()]
+
+
 def usual():
     """Returns the folders in which AMD's installers put ROCm, the newest release first."""
     if not WINDOWS:
         return ["/opt/rocm"]
-    numbers = lambda path: [int(n) for n in os.path.basename(path).split(".") if n.isdigit()]
     base = os.path.join(os.environ.get("ProgramFiles", r"C:\Program Files"), "AMD", "ROCm", "*")
     return [os.environ.get("HIP_PATH", "")] + sorted(glob.glob(base), key=numbers, reverse=True)
 
@@ -86,7 +90,8 @@ def use(env, root, from_packages):
 def release(root, from_packages):
     """The release of ROCm, in words."""
     if not root:
-        return f"none in {os.environ.get('ROCM_PATH') or usual()[0] or 'Program Files'}: what Python's packages bring counts"
+        place = os.environ.get("ROCM_PATH") or usual()[0] or "Program Files"
+        return f"none in {place}: what Python's packages bring counts"
     if from_packages:
         told = subprocess.run([sys.executable, "-m", "rocm_sdk", "version"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True)

@@ -16,10 +16,10 @@ import zipfile
 import pe_imports
 
 # What every Windows 10 and 11 has, and what Python itself brings. Names are small letters.
-_WINDOWS = ("api-ms-win-*", "ext-ms-*", "kernel32.dll", "kernelbase.dll", "ntdll.dll", "user32.dll", "gdi32.dll", "advapi32.dll",
-            "shell32.dll", "ole32.dll", "oleaut32.dll", "ws2_32.dll", "bcrypt.dll", "crypt32.dll", "rpcrt4.dll", "shlwapi.dll",
-            "psapi.dll", "dbghelp.dll", "setupapi.dll", "cfgmgr32.dll", "version.dll", "winmm.dll", "iphlpapi.dll", "userenv.dll",
-            "secur32.dll", "ucrtbase.dll", "msvcrt.dll", "synchronization.dll", "dxgi.dll", "d3d12.dll", "opengl32.dll",
+_WINDOWS = ("api-ms-win-*", "ext-ms-*", "kernel32.dll", "kernelbase.dll", "ntdll.dll", "user32.dll", "gdi32.dll",
+            "advapi32.dll", "shell32.dll", "ole32.dll", "oleaut32.dll", "ws2_32.dll", "bcrypt.dll", "crypt32.dll",
+            "rpcrt4.dll", "shlwapi.dll", "psapi.dll", "dbghelp.dll", "setupapi.dll", "cfgmgr32.dll", "version.dll",
+            "winmm.dll", "iphlpapi.dll", "userenv.dll", "secur32.dll", "ucrtbase.dll", "msvcrt.dll", "synchronization.dll", "dxgi.dll", "d3d12.dll", "opengl32.dll",
             "python3.dll", "python3??.dll", "vcruntime140.dll", "vcruntime140_1.dll")
 
 

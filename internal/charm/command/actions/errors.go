@@ -68,7 +68,8 @@ func (c *Actions) ListErrors(w io.Writer, f term.Format) error {
 	fmt.Fprintf(&b, "%s\n", f.Paint(term.Bold, "CODE  NAME                       SEVERITY  DESCRIPTION"))
 	for _, e := range amd.ErrorCodes() {
 		what, _, _ := strings.Cut(e.Description, ". ")
-		fmt.Fprintf(&b, "%4d  %-25s  %s  %s\n", e.Code, e.Name, f.Column(term.SeverityColour(e.Severity), string(e.Severity), 8),
+		severity := f.Column(term.SeverityColour(e.Severity), string(e.Severity), 8)
+		fmt.Fprintf(&b, "%4d  %-25s  %s  %s\n", e.Code, e.Name, severity,
 			strings.Join(commandline.Wrap(strings.TrimSuffix(what, "."), textWidth-descriptionColumn),
 				"\n"+strings.Repeat(" ", descriptionColumn)))
 	}
