@@ -247,6 +247,7 @@ func (c *chain) tags(t *testing.T) {
 	c.project.publish()
 	c.checks("tag")
 	c.ends("succeeded", "release")
+	require.Contains(t, c.ends("succeeded", "publish"), "index-url is empty: nothing is published\n")
 	const at = "releases/team/project/v1.2.3"
 	require.Subset(t, c.outside.names(at), []string{"commit", "files/project-1.2.3+rocm-py3-none-any.whl", "files/project-1.2.3+rocm-py3-none-any.whl.sha256", "files/v1.2.3-profile.json", "files/v1.2.3-report.md"})
 	commit, err := os.ReadFile(filepath.Join(c.outside.dir, at, "commit"))

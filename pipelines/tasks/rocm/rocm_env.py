@@ -13,7 +13,6 @@ import os
 import platform
 import subprocess
 import sys
-import venv
 
 WINDOWS = os.name == "nt"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -109,6 +108,8 @@ def isolate(env):
     folder = os.environ.get("ROCM_VENV", "")
     if not folder:
         return sys.executable
+    import venv  # images may lack it
+
     folder = os.path.abspath(folder)
     venv.EnvBuilder(system_site_packages=True, with_pip=True, symlinks=not WINDOWS).create(folder)
     programs = os.path.join(folder, "Scripts" if WINDOWS else "bin")
