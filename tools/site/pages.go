@@ -149,6 +149,9 @@ func rewrite(root, from, text, repository string) (string, error) {
 		}
 		var spans []string // code is hidden from the search for links, and put back
 		line = inCode.ReplaceAllStringFunc(line, func(s string) string {
+			if strings.HasPrefix(line, "|") { // mkdocs shows the backslash, GitHub does not
+				s = strings.ReplaceAll(s, `\|`, "|")
+			}
 			spans = append(spans, s)
 			return "\x00"
 		})
