@@ -112,7 +112,7 @@ func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {
 	for _, f := range jobexporter.Families() {
 		known[f.Name] = true
 	}
-	md := read(t, page)+read(t, readme)
+	md := read(t, page) + read(t, readme)
 	for _, m := range regexp.MustCompile("`(concourse_[a-z_]+)`").FindAllStringSubmatch(md, -1) {
 		require.True(t, known[m[1]], m[1])
 	}
