@@ -66,7 +66,7 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 		}
 		require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "src/"+file)), &rules))
 		var b strings.Builder
-		b.WriteString("| alert | severity | when | what to do |\n|---|---|---|---|\n")
+		b.WriteString("| alert | when | what to do |\n|---|---|---|\n")
 		for _, g := range rules.Groups {
 			for _, r := range g.Rules {
 				expr := strings.ReplaceAll(strings.Join(strings.Fields(r.Expr), " "), "|", `\|`)
@@ -88,7 +88,9 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 				if r.For != "" {
 					when += " for " + r.For
 				}
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Alert, r.Labels["severity"], when, action.ReplaceAllString(named(remedy), "`$1`"))
+				mark := map[string]string{"critical": " **critical**", "warning": ""}
+				require.Contains(t, mark, r.Labels["severity"], r.Alert)
+				fmt.Fprintf(&b, "| `%s`%s | %s | %s |\n", r.Alert, mark[r.Labels["severity"]], when, action.ReplaceAllString(named(remedy), "`$1`"))
 			}
 		}
 		require.Greater(t, strings.Count(b.String(), "\n"), 2)
