@@ -39,14 +39,15 @@ func TestExitStatus(t *testing.T) {
 		stdout, stderr string
 	}{
 		"gpu detect":        {"both-passed", 0, "AMD GPU detected\nNVIDIA GPU detected\n", ""},
+		"gpu detect ":       {"no-gpu", 1, "No GPU detected\n", "cannot find a GPU: dispatch gpu list shows why\n"},
 		"gpu list":          {"no-gpu", 0, "No GPU detected\n", ""},
 		"gpu verify":        {"no-gpu", 1, "", "cannot verify: No GPU detected"},
 		"gpu verify --json": {"amd", 1, `"ok": false`, "cannot use every GPU node: 2 of 2 failed: "},
 		"gpu health":        {"amd", 0, "GPU 0   healthy", ""},
 		"gpu health --json": {"mi210x4", 1, `"state": "critical"`, "cannot rely on 1 of 4 GPUs: GPU 3: "},
-		"errors":            {"no-gpu", 0, "   2  Critical  GPU Hang\n", ""},
+		"errors":            {"no-gpu", 0, "   2  GPU Hang                   Critical  A ring of the GPU", ""},
 		"errors --json":     {"no-gpu", 0, `"name": "GPU Hang"`, ""},
-		"explain 2":         {"no-gpu", 0, "2 GPU Hang  Critical\n", ""},
+		"explain 2":         {"no-gpu", 0, "ROCm Error 2: GPU Hang\n", ""},
 		"explain 2 --json":  {"no-gpu", 0, `"severity": "Critical"`, ""},
 
 		"pipelines":                  {"amd", 0, "rocm-build.yml\n", ""},
@@ -193,7 +194,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 		require.Zero(t, Main([]string{"dispatch", "errors"}, func(key string) string { return c.env[key] }, slave, &errs))
 		buffer := make([]byte, 4096)
 		var got string
-		for !strings.Contains(got, "XGMI Link Error\r\n") {
+		for !strings.Contains(got, "loses data\r\n") {
 			n, err := master.Read(buffer)
 			require.NoError(t, err)
 			got += string(buffer[:n])
@@ -226,4 +227,24 @@ func TestGPUBaselineIsTheCharmsProgram(t *testing.T) {
 	require.Contains(t, stderr, "gpu-baseline: no such file or directory")
 	require.Regexp(t, "/bin/gpu-baseline$", started[0])
 	require.Equal(t, []string{"compare", "a", "b", "--help"}, started[1:])
+}
+
+// An image of Kubernetes has no shell that could redirect the labels. Without a GPU the file
+// is empty, so that labels of a removed GPU end.
+func TestLabelsAreWrittenToAFile(t *testing.T) {
+	for host, want := range map[string]string{"amd": "gpu=true\n", "no-gpu": ""} {
+		root := string(hosttest.Host(t, host))
+		var out, errs bytes.Buffer
+		code := Main([]string{"dispatch", "kubernetes", "labels", "--output", "/features/concourse-gpu"}, func(name string) string {
+			return map[string]string{"CHARM_ROOT": root}[name]
+		}, &out, &errs)
+		require.Zero(t, code, errs.String())
+		require.Empty(t, out.String())
+		data, err := os.ReadFile(root + "/features/concourse-gpu")
+		require.NoError(t, err)
+		if want == "" {
+			require.Empty(t, data)
+		}
+		require.Contains(t, string(data), want)
+	}
 }
