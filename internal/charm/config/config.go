@@ -57,6 +57,7 @@ type Web struct {
 	EncryptionKey        string // a secret: "" or 16 or 32 bytes
 	EnableMetrics        bool   // of Concourse, and of its jobs
 	FleetPage            FleetPage
+	FleetWall            bool           // show quarantined GPUs on Concourse's wall
 	ExtraWorkerKeys      []WorkerKey    // of workers without this charm
 	ExtraWebFlags        []string       // each --flag or --flag=value, without quotes
 	RequiredArchs        []string       // such as gfx942: each once, in order

@@ -111,6 +111,9 @@ func TestD29EveryOptionHasAnEffectOrANote(t *testing.T) {
 				raw[o.Name] = "other"
 			}
 		}
+		if o.Name == "fleet-wall" {
+			raw["enable-metrics"] = true
+		}
 		c, problems := Parse(raw, nil)
 		require.Empty(t, problems, o.Name)
 		require.NotEqual(t, base, c, o.Name)

@@ -35,7 +35,9 @@ func desireFleetFile(d *Desired, o Observed, missing string) error {
 // answers webs.
 func fleetFile(o Observed) fleetfile.File {
 	f := fleetfile.File{Concourse: webURL(o), RequiredArchs: o.Config.Web.RequiredArchs,
-		HideNames: o.Config.Web.FleetPage == config.FleetAnonymous, Workers: []fleetfile.Worker{}}
+		HideNames: o.Config.Web.FleetPage == config.FleetAnonymous, Workers: []fleetfile.Worker{},
+		// Only one unit writes on the wall.
+		Page: FleetPageURL(o.Facts.Web.Address, o.Config.Web), Wall: o.Config.Web.FleetWall && o.Facts.Leader}
 	for _, host := range append([]string{"127.0.0.1"}, o.Facts.Web.Peers...) {
 		f.Metrics = append(f.Metrics, httpURL(host, wellknown.WebMetricsPort)+"/metrics")
 	}

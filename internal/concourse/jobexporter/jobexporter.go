@@ -5,7 +5,7 @@
 // It polls Concourse's HTTP API on a separate timer, never because of a scrape, and shows
 // the last answer. Its user's password is in a file that only the owner may read. The
 // password is never in argv, the environment, a log or an answer. The package starts no
-// program and writes no file. An object that Concourse removes disappears from the metrics
+// program, and writes files only to the folder of --state.folder. An object that Concourse removes disappears from the metrics
 // with the next answer. Without an answer, the last one is shown for a limited time only,
 // because an old state must not look current.
 package jobexporter
@@ -16,6 +16,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -59,13 +60,19 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	p := NewPoller(Options{
+	options := Options{
 		CredentialsFile: o.credentials, Timeout: o.timeout, Keep: o.keepFor, RequiredArchs: o.archs,
 		Version: version, Logs: s.Logs, Now: time.Now, Site: pages != nil,
-	})
+		StateFolder: o.folder, WallLife: max(wallLife, 4*o.interval),
+	}
+	if pages != nil {
+		options.Wall = pages.Wall
+	}
+	p := NewPoller(options)
 	handler := Handler(p, o.process)
 	if pages != nil {
-		pages.Start(stop, Surroundings{Site: p.Site, Every: o.interval, Version: version, Logs: s.Logs}, handler)
+		pages.Start(stop, Surroundings{Site: p.Site, Every: o.interval, Version: version, Folder: o.folder,
+			Logs: s.Logs}, handler)
 	}
 	stop, cancel := context.WithCancel(stop)
 	done := make(chan struct{})
@@ -109,6 +116,7 @@ type options struct {
 	timeout     time.Duration
 	keepFor     time.Duration
 	archs       []string
+	folder      string
 	process     bool
 }
 
@@ -129,6 +137,8 @@ func parse(args []string, getenv func(string) string, pages Pages) (options, *me
 		o.archs, err = parseArchs(s)
 		return err
 	})
+	fs.StringVar(&o.folder, "state.folder", "",
+		"`folder` of this program's user for files that survive a restart; empty: none")
 	fs.Process(&o.process)
 	if pages != nil {
 		pages.Flags(fs.FlagSet)
@@ -142,6 +152,8 @@ func parse(args []string, getenv func(string) string, pages Pages) (options, *me
 	switch {
 	case o.credentials == "":
 		return o, fs, fmt.Errorf("no --credentials-file given")
+	case o.folder != "" && !filepath.IsAbs(o.folder):
+		return o, fs, fmt.Errorf("invalid value %q for flag --state.folder: not an absolute path", o.folder)
 	case o.interval < minInterval:
 		return o, fs, fmt.Errorf("invalid value %s for flag --poll.interval: at least %s", o.interval, minInterval)
 	case o.timeout < minTimeout || o.timeout > o.interval:
@@ -175,8 +187,8 @@ func parseArchs(s string) (archs []string, err error) {
 // atOnce bounds the memory: a scrape of 10,000 jobs takes 20 MB while it runs.
 const atOnce = 4
 
-// Handler serves /metrics, including this process's own if process is set, /-/healthy and
-// /-/ready. Healthy depends only on the exporter, because a restart of it would not fix
+// Handler serves /metrics, including this process's own if process is set, /-/healthy,
+// /-/ready and /-/wall. Healthy depends only on the exporter, because a restart of it would not fix
 // Concourse.
 func Handler(p *Poller, process bool) *http.ServeMux {
 	mux := metricsserver.NewMux("concourse-exporter")
@@ -188,5 +200,6 @@ func Handler(p *Poller, process bool) *http.ServeMux {
 		}
 		metricsserver.WriteText(w, http.StatusOK, "Concourse answers.\n")
 	})
+	mux.HandleFunc("GET /-/wall", p.writeWall)
 	return mux
 }

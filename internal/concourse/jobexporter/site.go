@@ -13,6 +13,8 @@ import (
 type Pages interface {
 	// Flags declares the flags of the pages.
 	Flags(*flag.FlagSet)
+	// Wall returns the text for Concourse's wall, see Options.Wall.
+	Wall() (text string, known bool)
 	// Start adds the pages to mux and starts their work, which ends with stop.
 	Start(stop context.Context, s Surroundings, mux *http.ServeMux)
 }
@@ -22,6 +24,7 @@ type Surroundings struct {
 	Site    func() Site   // returns Concourse's last answer
 	Every   time.Duration // between two polls
 	Version string
+	Folder  string // of files that survive a restart; "": none
 	Logs    *log.Logger
 }
 

@@ -40,8 +40,10 @@ type Fleet struct {
 	day     day
 	before  time.Time // of the last round
 
-	mu     sync.Mutex
-	report *Report // never changed, only replaced
+	mu        sync.Mutex
+	report    *Report // never changed, only replaced
+	wall      string
+	wallKnown bool
 }
 
 // New returns the page, which asks nothing before Start.
@@ -124,6 +126,7 @@ func (f *Fleet) Round(stop context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.report = &r
+	f.wall, f.wallKnown = wallText(r, f.file), f.problem == ""
 }
 
 // remember adds a round to the histories. A pause, such as of a suspended machine, counts as
