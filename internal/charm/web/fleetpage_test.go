@@ -72,18 +72,3 @@ func TestOnlyTheLeaderWritesOnTheWall(t *testing.T) {
 	}
 	require.Contains(t, observedWeb(t, map[string]any{"fleet-wall": true}).Config.Notes, "fleet-wall has no effect without enable-metrics and fleet-page")
 }
-
-func TestFleetPageHasAURLOnlyIfItIsServed(t *testing.T) {
-	for _, tc := range []struct {
-		set           map[string]any
-		address, want string
-	}{
-		{map[string]any{"enable-metrics": true}, "10.0.0.2", "http://10.0.0.2:9358/"},
-		{map[string]any{"enable-metrics": true, "fleet-page": "anonymous"}, "fd00::2", "http://[fd00::2]:9358/"},
-		{map[string]any{"enable-metrics": true, "fleet-page": "off"}, "10.0.0.2", ""},
-		{map[string]any{"enable-metrics": true}, "", ""},
-		{nil, "10.0.0.2", ""},
-	} {
-		require.Equal(t, tc.want, FleetPageURL(tc.address, observedWeb(t, tc.set).Config.Web))
-	}
-}
