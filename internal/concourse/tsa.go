@@ -26,9 +26,6 @@ type TSA struct {
 	FleetPage     string // URL of the web's page of all GPUs, "" for none
 }
 
-// FleetPageKey has the URL of the fleet page in a web's databag.
-const FleetPageKey = "fleet-page"
-
 // Complete reports whether a worker has everything to register.
 func (t TSA) Complete() bool { return t.Host != "" && t.HostPublicKey != "" }
 
@@ -61,11 +58,11 @@ func ParseTSA(databag map[string]string) (t TSA, problems []string) {
 		}
 		bad("concourse-version", err)
 	}
-	if v := strings.TrimSpace(databag[FleetPageKey]); v != "" {
+	if v := strings.TrimSpace(databag["fleet-page"]); v != "" {
 		if err = checkPage(v); err == nil {
 			t.FleetPage = v
 		}
-		bad(FleetPageKey, err)
+		bad("fleet-page", err)
 	}
 	return t, problems
 }

@@ -96,7 +96,7 @@ func FuzzParseTSA(f *testing.F) {
 	f.Add("10.0.0.2:2222", "ssh-rsa AAAA", "8.2.5", "http://10.0.0.2:9358/")
 	f.Add("[fd00::2]:2222", "cert-authority ssh-rsa AAAA", "latest", "javascript:1")
 	f.Fuzz(func(t *testing.T, host, key, version, page string) {
-		got, _ := ParseTSA(map[string]string{"tsa-host": host, "tsa-public-key": key, "concourse-version": version, FleetPageKey: page})
+		got, _ := ParseTSA(map[string]string{"tsa-host": host, "tsa-public-key": key, "concourse-version": version, "fleet-page": page})
 		for _, s := range []string{got.Host, got.HostPublicKey, got.Version, got.FleetPage} {
 			if strings.ContainsAny(s, "\r\n\x00\"'\\") {
 				t.Fatalf("%q", s)

@@ -104,6 +104,7 @@ type GPU struct {
 	TaskEnv          map[string]string
 	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not
 	Metrics          Metrics
+	DashboardURL     string // of Grafana, for links; "" for none
 }
 
 // Driver holds the options about packages of GPU vendors and the kernel driver. The charm

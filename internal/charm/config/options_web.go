@@ -35,6 +35,10 @@ func webOptions() []Option {
 		choice("fleet-page", func(c *Config) *FleetPage { return &c.Web.FleetPage }, FleetNames, FleetAnonymous,
 			FleetOff),
 		boolean("fleet-wall", false, func(c *Config, on bool) { c.Web.FleetWall = on }),
+		text("dashboard-url", "", func(c *Config, s string) (err error) {
+			c.GPU.DashboardURL, err = baseURL(s, "https://grafana.example.com/d/amd-gpu")
+			return err
+		}),
 		text("prometheus-url", "", func(c *Config, s string) (err error) {
 			c.Web.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
 			return err

@@ -27,6 +27,8 @@ type File struct {
 	HideNames bool `json:"hide-names"`
 	// Page is the URL of the fleet page for users, "" if it is unknown.
 	Page string `json:"page,omitempty"`
+	// Dashboard is the URL of the GPUs' dashboard, "" for none.
+	Dashboard string `json:"dashboard,omitempty"`
 	// Wall puts the quarantined GPUs on Concourse's wall.
 	Wall    bool     `json:"wall,omitempty"`
 	Workers []Worker `json:"workers"`
@@ -91,7 +93,7 @@ func (f File) check() error {
 	if len(f.Workers) > maxWorkers || len(f.Metrics) > maxMetrics {
 		return fmt.Errorf("it has more than %d workers or %d webs", maxWorkers, maxMetrics)
 	}
-	for _, u := range append(slices.Clone(f.Metrics), f.Concourse, f.Page) {
+	for _, u := range append(slices.Clone(f.Metrics), f.Concourse, f.Page, f.Dashboard) {
 		if err := checkURL(u); u != "" && err != nil {
 			return err
 		}
