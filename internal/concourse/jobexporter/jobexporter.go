@@ -70,11 +70,12 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	}
 	p := NewPoller(options)
 	handler := Handler(p, o.process)
+	stop, cancel := context.WithCancel(stop)
+	var ended <-chan struct{}
 	if pages != nil {
-		pages.Start(stop, Surroundings{Site: p.Site, Every: o.interval, Version: version, Folder: o.folder,
+		ended = pages.Start(stop, Surroundings{Site: p.Site, Every: o.interval, Version: version, Folder: o.folder,
 			Logs: s.Logs}, handler)
 	}
-	stop, cancel := context.WithCancel(stop)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -84,7 +85,9 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	}()
 	err := s.Serve(stop, handler)
 	cancel()
-	<-done
+	if <-done; pages != nil {
+		<-ended
+	}
 	return err
 }
 

@@ -15,8 +15,9 @@ type Pages interface {
 	Flags(*flag.FlagSet)
 	// Wall returns the text for Concourse's wall, see Options.Wall.
 	Wall() (text string, known bool)
-	// Start adds the pages to mux and starts their work, which ends with stop.
-	Start(stop context.Context, s Surroundings, mux *http.ServeMux)
+	// Start adds the pages to mux and starts their work, which ends with stop. It returns a
+	// channel that is closed then.
+	Start(stop context.Context, s Surroundings, mux *http.ServeMux) <-chan struct{}
 }
 
 // Surroundings holds the parts of the program that pages need.
