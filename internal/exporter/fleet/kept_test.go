@@ -97,10 +97,10 @@ func TestDamagedHistoryIsNamedAndBeginsAgain(t *testing.T) {
 }
 
 func TestHistoryOfALaterVersionStays(t *testing.T) {
-	b, again, path := lived(t)
+	_, again, path := lived(t)
 	const later = `{"format_version":9}`
 	require.NoError(t, os.WriteFile(path, []byte(later), 0o600))
-	b = again()
+	b := again()
 	b.Round(context.Background())
 	b.keep(b.time, true)
 	require.Equal(t, 1, strings.Count(b.logs.String(), "cannot keep the history"), "one line for equal failures")
