@@ -64,16 +64,15 @@ func folderSuffix(o Observed) string {
 			readOnly++
 		}
 	}
-	all := units.Count(readOnly+writable, "folder")
 	switch {
 	case readOnly+writable == 0:
 		return ""
 	case writable == 0:
-		return " (" + all + ": read-only)"
+		return " (" + units.Count(readOnly, "folder") + ": read-only)"
 	case readOnly == 0:
-		return " (" + all + ": writable)"
+		return " (" + units.Count(writable, "folder") + ": writable)"
 	}
-	return fmt.Sprintf(" (%s: %d read-only, %d writable)", all, readOnly, writable)
+	return fmt.Sprintf(" (%d folders: %d read-only, %d writable)", readOnly+writable, readOnly, writable)
 }
 
 // certsFolder returns the folder with the certificates of checks, gets and puts if there
