@@ -97,7 +97,7 @@ func bagKeys(t *testing.T) map[string][]string {
 	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
 	routeApp, err := relation.Route{}.Databag()
 	require.NoError(t, err)
-	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSADatabag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerDatabag("k", "n", "v"))), slices.Collect(maps.Keys(relation.DrainDatabag(0))),
+	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSADatabag("h", "k", "v", "p"))), slices.Collect(maps.Keys(relation.WorkerDatabag("k", "n", "v"))), slices.Collect(maps.Keys(relation.DrainDatabag(0))),
 		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Databag())))
 	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
 	require.Subset(t, tsa, looked(folder+"tsa.go"))

@@ -105,8 +105,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	}
 	if !o.WebHas() {
 		all = join(all, rolePart(rankWorker, func(d *role.Desired) { d.TakeOver(o.Observed) }))
-		all.add(resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
-		all.add(resource.Absent{Path: role.FleetFile, Why: "this unit is a worker"})
+		all.add(role.NoJobExporter("this unit is a worker")...)
 	}
 	d := Desired{Worker: w, Desired: role.Desired{Release: o.Release, Trusted: trusted.Trusted}}
 	if all.err == nil {
