@@ -342,7 +342,7 @@ func TestPageQuotesWhatTheTasksSay(t *testing.T) {
 	require.NoError(t, err)
 	page = append(page, search...)
 	quoted := regexp.MustCompile("(?m)^\\| `FAILED: ([^`]+)` \\|").FindAllStringSubmatch(string(page), -1)
-	require.Greater(t, len(quoted), 10)
+	require.Greater(t, len(quoted), 7)
 	for _, q := range quoted {
 		for _, piece := range strings.Split(q[1], "...") {
 			require.Contains(t, source, strings.TrimSpace(piece), q[1])
@@ -352,7 +352,7 @@ func TestPageQuotesWhatTheTasksSay(t *testing.T) {
 
 // The page's matrix is in the form in which the action prints it.
 func TestPageShowsTheMatrixOfTheAction(t *testing.T) {
-	page, err := os.ReadFile("../../docs/how-to/rocm-ci.md")
+	page, err := os.ReadFile("../../docs/reference/actions.md")
 	require.NoError(t, err)
 	_, rest, ok := strings.Cut(string(page), "```yaml\narchitectures:")
 	require.True(t, ok)

@@ -58,6 +58,7 @@ type Web struct {
 	EncryptionKey        string // a secret: "" or 16 or 32 bytes
 	EnableMetrics        bool   // of Concourse, and of its jobs
 	FleetPage            FleetPage
+	FleetWall            bool           // show quarantined GPUs on Concourse's wall
 	ExtraWorkerKeys      []WorkerKey    // of workers without this charm
 	ExtraWebFlags        []string       // each --flag or --flag=value, without quotes
 	RequiredArchs        []string       // such as gfx942: each once, in order
@@ -104,6 +105,7 @@ type GPU struct {
 	TaskEnv          map[string]string
 	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not
 	Metrics          Metrics
+	DashboardURL     string // of Grafana, for links; "" for none
 }
 
 // Driver holds the options about packages of GPU vendors and the kernel driver. The charm

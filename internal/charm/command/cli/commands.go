@@ -44,6 +44,7 @@ type command struct {
 	values   func() []string      // completes its first argument
 	hidden   bool                 // dispatch itself calls it
 	raw      bool                 // its arguments belong to another program
+	helps    bool                 // but --help alone shows this program's help
 	only     string               // the program that has it; "" if both have it
 	run      func(args []string) error
 }
