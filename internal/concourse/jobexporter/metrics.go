@@ -155,7 +155,7 @@ func (v *view) named(kind string, names ...string) bool {
 // addJob comes after all calls of addPipeline, because Concourse continues to list the jobs
 // of archived pipelines.
 func (v *view) addJob(j job) {
-	ref := reference(j.Pipeline, j.Vars)
+	ref := Reference(j.Pipeline, j.Vars)
 	if v.archive[[2]string{j.Team, ref}] {
 		return
 	}
@@ -201,7 +201,7 @@ func lookup(values map[string]float64, status string) float64 {
 
 func (v *view) addPipeline(p pipeline) {
 	v.lines++
-	ref := reference(p.Name, p.Vars)
+	ref := Reference(p.Name, p.Vars)
 	switch {
 	case p.Name == "":
 		v.skipped["pipeline"]++

@@ -3,6 +3,7 @@ package jobexporter
 import (
 	"context"
 	"flag"
+	"io"
 	"log"
 	"net/http"
 	"time"
@@ -20,10 +21,15 @@ type Pages interface {
 // Surroundings holds the parts of the program that pages need.
 type Surroundings struct {
 	Site    func() Site   // returns Concourse's last answer
+	Get     Get           // reads Concourse's API
 	Every   time.Duration // between two polls
 	Version string
 	Logs    *log.Logger
 }
+
+// Get requests a path of Concourse's API and returns the body, which the caller bounds and
+// closes. It is for one goroutine.
+type Get func(ctx context.Context, path string) (io.ReadCloser, error)
 
 // Site holds the builds of task containers and the workers of Concourse's last answer. It
 // is empty if the answer is too old.
@@ -39,6 +45,7 @@ type Site struct {
 type Build struct {
 	Team, Pipeline, Job, Name, Step string
 	ID                              int // number in the URL of its page
+	Worker                          string
 }
 
 // Worker describes a worker as Concourse lists it.
@@ -62,7 +69,7 @@ func (s *Site) add(w worker) {
 func (t tasks) builds() map[string]Build {
 	out := make(map[string]Build, len(t))
 	for handle, one := range t {
-		out[handle] = Build{one.team, one.pipeline, one.job, one.build, one.step, one.buildID}
+		out[handle] = Build{one.team, one.pipeline, one.job, one.build, one.step, one.buildID, one.worker}
 	}
 	return out
 }

@@ -130,3 +130,13 @@ func Parse(line string) (Report, error) {
 	r.Failed = slices.Compact(r.Failed)
 	return r, nil
 }
+
+// Add adds the tests of another report of the same task. A failed test stays failed.
+func (r *Report) Add(o Report) {
+	all := func(a, b []string) []string { return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b)))) }
+	r.Failed = all(r.Failed, o.Failed)
+	r.Failed = r.Failed[:min(len(r.Failed), maxFailed)]
+	r.Passed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(r.Passed, o.Passed))))
+	r.Passed = r.Passed[:min(len(r.Passed), maxPassed)]
+	r.Tests = min(r.Tests+o.Tests, maxTests)
+}

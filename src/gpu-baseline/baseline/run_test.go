@@ -42,8 +42,8 @@ func TestCompareHasAnExitStatusForEachResult(t *testing.T) {
 		"help of a command": {[]string{"compare", "-h"}, 0, "Usage: gpu-baseline compare BASE NEW [flags]\n", ""},
 		"version":           {[]string{"--version"}, 0, "gpu-baseline v1\n", ""},
 
-		"nothing":            {nil, 2, "", "cannot run without a command: want compare, bisect or ab; see gpu-baseline --help\n"},
-		"another command":    {[]string{"diff", base, now}, 2, "", `cannot run "diff": want compare, bisect or ab; see `},
+		"nothing":            {nil, 2, "", "cannot run without a command: want compare, bisect, ab or junit; see gpu-baseline --help\n"},
+		"another command":    {[]string{"diff", base, now}, 2, "", `cannot run "diff": want compare, bisect, ab or junit; see `},
 		"one file":           {[]string{"compare", base}, 2, "", "cannot compare 1 files: want two, BASE and NEW"},
 		"three files":        {[]string{"compare", base, now, now}, 2, "", "cannot compare 3 files"},
 		"no file name":       {[]string{"compare", base, ""}, 2, "", "a file has no name"},
