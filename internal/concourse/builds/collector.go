@@ -33,6 +33,8 @@ const (
 	perBuild    = 3  // requests for a finished build
 	maxRunning  = 10 // running builds that one round asks for
 	maxName     = 1024
+	maxMemory   = 32 << 20 // bytes of runs, about
+	maxErrors   = 3        // of builds, in one round
 	minuteParts = 60.0
 )
 
@@ -54,6 +56,7 @@ type Collector struct {
 	tokens float64
 	at     time.Time // of the tokens
 	err    error     // of the last round
+	passed map[flake.Key][]uint32
 }
 
 // span is a range of numbers of builds, from and to included.
@@ -91,7 +94,7 @@ func (a answer) failed() bool { return a.Status == "failed" || a.Status == "erro
 
 // New returns a collector, which has asked nothing.
 func New(o Options) *Collector {
-	return &Collector{o: o, builds: map[int]*build{}, tokens: float64(o.PerMinute)}
+	return &Collector{o: o, builds: map[int]*build{}, passed: map[flake.Key][]uint32{}, tokens: float64(o.PerMinute)}
 }
 
 // errSpent ends a round that has used its requests.
@@ -124,14 +127,17 @@ func (c *Collector) round(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	c.forget()
+	failures := 0
 	for _, b := range c.unread() {
 		if c.tokens < perBuild {
 			return changed, errSpent
 		}
-		if err := c.read(ctx, b); err != nil {
+		// One build may be unreadable. Several are an outage.
+		if err := c.read(ctx, b); err == nil {
+			changed = true
+		} else if failures++; failures == maxErrors || ctx.Err() != nil {
 			return changed, err
 		}
-		changed = true
 	}
 	// Older builds come after the tasks of newer ones.
 	return changed, c.fill(ctx)
@@ -150,17 +156,24 @@ func (c *Collector) ask(ctx context.Context, path string, most int64, decode fun
 		return err
 	}
 	defer body.Close()
-	if err := decode(io.LimitReader(body, most)); err != nil {
+	limited := &io.LimitedReader{R: body, N: most}
+	if err := decode(limited); err != nil {
+		if limited.N <= 0 {
+			err = errTooLong
+		}
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	return nil
 }
 
+// errTooLong reports an answer beyond its bound, which stays so.
+var errTooLong = errors.New("the answer is too long")
+
 // into returns a function that decodes JSON. Its error never quotes an answer.
 func into(v any) func(io.Reader) error {
 	return func(r io.Reader) error {
 		if json.NewDecoder(r).Decode(v) != nil {
-			return errors.New("the answer is not the JSON of Concourse, or too long")
+			return errors.New("the answer is not the JSON of Concourse")
 		}
 		return nil
 	}
@@ -255,8 +268,18 @@ func (c *Collector) finish(ctx context.Context) error {
 	return nil
 }
 
-// forget removes the oldest builds.
+// forget removes the oldest builds, and the tasks of the oldest builds beyond maxMemory.
 func (c *Collector) forget() {
+	used := 0
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(c.builds))) {
+		b := c.builds[id]
+		for _, r := range b.tasks {
+			used += sizeOf(r)
+		}
+		if used > maxMemory {
+			b.tasks = nil
+		}
+	}
 	maps.DeleteFunc(c.builds, func(_ int, b *build) bool { return c.old(b.answer) })
 	if more := len(c.builds) - maxBuilds; more > 0 {
 		for _, id := range slices.Sorted(maps.Keys(c.builds))[:more] {
@@ -265,7 +288,19 @@ func (c *Collector) forget() {
 	}
 }
 
-// unread returns finished builds whose tasks are unknown, newest first, of jobs that fail at
+// sizeOf returns the memory of a run, about.
+func sizeOf(r flake.Run) int {
+	n := 300 + len(r.Step)
+	if r.Tests != nil {
+		n += 4 * len(r.Tests.Passed)
+		for _, name := range r.Tests.Failed {
+			n += 16 + len(name)
+		}
+	}
+	return n
+}
+
+// unread returns finished builds with unknown tasks, newest first, of jobs that fail at
 // times. Other jobs have no flakes, so nothing is asked for them.
 func (c *Collector) unread() (out []*build) {
 	fails := map[flake.Key]bool{}
@@ -285,13 +320,31 @@ func (c *Collector) unread() (out []*build) {
 func (c *Collector) read(ctx context.Context, b *build) error {
 	runs, err := c.tasks(ctx, b)
 	if err != nil {
-		if b.tries++; b.tries >= maxTries && !errors.Is(err, errSpent) {
+		if b.tries++; b.tries >= maxTries || errors.Is(err, errTooLong) {
 			b.read = true
 		}
 		return err
 	}
+	c.share(runs)
 	b.tasks, b.read = runs, true
 	return nil
+}
+
+// share lets runs of a task with equal passed tests have the same list in memory.
+func (c *Collector) share(runs []flake.Run) {
+	for _, r := range runs {
+		if r.Tests == nil {
+			continue
+		}
+		if last := c.passed[r.Key]; slices.Equal(last, r.Tests.Passed) {
+			r.Tests.Passed = last
+		} else {
+			c.passed[r.Key] = r.Tests.Passed
+		}
+	}
+	if len(c.passed) > maxBuilds {
+		clear(c.passed)
+	}
 }
 
 // Runs returns the runs of tasks in all builds.

@@ -183,19 +183,43 @@ func TestLongBuildsAreReadWhenTheyEnd(t *testing.T) {
 	require.Equal(t, flake.Failed, b.Runs()[0].Result)
 }
 
+// One build may have no plan. Several without an answer are an outage.
 func TestBuildThatCannotBeReadIsLeftOut(t *testing.T) {
-	b := newBed(t, 60)
-	bad := made(2, "failed", "abc")
-	bad.Plan = ""
-	b.has(made(1, "failed", "abc"), bad)
+	b := newBed(t, 600)
+	var all []atctest.Build
+	for id := range 5 {
+		bad := made(id+2, "failed", "abc")
+		bad.Plan = ""
+		all = append(all, bad)
+	}
+	b.has(made(1, "failed", "abc"), all[0])
+	b.minute(t)
+	require.Len(t, b.Runs(), 1)
 	for range maxTries {
+		b.minute(t)
+	}
+	require.Zero(t, b.Progress().Unread)
+	b.has(all...)
+	for range 2 {
 		b.now = b.now.Add(time.Minute)
 		_, err := b.Round(t.Context())
 		require.ErrorContains(t, err, "404")
 	}
-	b.minute(t)
-	require.Len(t, b.Runs(), 1)
 	require.Equal(t, 1, strings.Count(b.logs.String(), "cannot read builds: "), "an outage is one line")
+}
+
+// The events of a build may be longer than any bound. They are not asked for again.
+func TestEndlessEventsAreReadOnce(t *testing.T) {
+	b := newBed(t, 600)
+	one := made(1, "failed", "abc")
+	line := `{"data":{"origin":{"id":"c","source":"stdout"},"payload":"` + strings.Repeat("x", 1<<20) + `"},"event":"log","version":"5.1"}`
+	for range 64 {
+		one.Events = append(one.Events, line)
+	}
+	b.has(one)
+	b.minute(t)
+	require.Empty(t, b.Runs())
+	require.Zero(t, b.Progress().Unread)
 }
 
 func TestResultsOfTasksWithoutAnExitStatus(t *testing.T) {

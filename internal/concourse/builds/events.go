@@ -79,7 +79,7 @@ func (l *eventLog) read(r io.Reader) error {
 		text, err := readLine(lines)
 		switch {
 		case errors.Is(err, io.EOF):
-			return errors.New("the events end too early, or are too long")
+			return errors.New("the events end too early")
 		case err != nil:
 			return errors.New("the events have no end in time")
 		}

@@ -17,13 +17,13 @@ func (t table) informs() bool {
 	return t.here() > 0 && t.rest() > 0 && t.failed() > 0 && t.failed() < t.all()
 }
 
-// hypergeometric returns the probability of each number of failures on the place, from 0 to
-// t.here(), if the place does not matter. The sums of the table are given.
+// hypergeometric returns the probability of each possible number of failures on the place,
+// from 0, if the place does not matter. The sums of the table are given.
 func (t table) hypergeometric() []float64 {
-	out := make([]float64, t.here()+1)
+	out := make([]float64, min(t.here(), t.failed())+1)
 	whole := choose(t.all(), t.failed())
 	for k := range out {
-		if k <= t.failed() && t.failed()-k <= t.rest() {
+		if t.failed()-k <= t.rest() {
 			out[k] = math.Exp(choose(t.here(), k) + choose(t.rest(), t.failed()-k) - whole)
 		}
 	}

@@ -1,6 +1,7 @@
 package flake
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -28,7 +29,53 @@ type series struct {
 	marks []mark
 }
 
-// seriesOf splits runs by task, and by each test that ever failed.
+// Bounds on the tests that are looked at. Tests with most failures come first.
+const (
+	maxTestsOfTask = 200
+	maxTestRuns    = 200_000 // of all tests
+)
+
+// testsOf returns the tests that failed at least twice, up to the bounds: tasks choose the
+// names of their tests.
+func testsOf(failed map[Key][]string, by map[Key]*series) (out []Key) {
+	type test struct {
+		key      Key
+		failures int
+	}
+	var all []test
+	for k, names := range failed {
+		times := map[string]int{}
+		for _, name := range names {
+			times[name]++
+		}
+		first := len(all)
+		for name, n := range times {
+			if k.Test = name; n >= minEpisodes {
+				all = append(all, test{k, n})
+			}
+		}
+		some := all[first:]
+		slices.SortFunc(some, func(a, b test) int {
+			return cmp.Or(cmp.Compare(b.failures, a.failures), a.key.compare(b.key))
+		})
+		all = all[:first+min(len(some), maxTestsOfTask)]
+	}
+	slices.SortFunc(all, func(a, b test) int {
+		return cmp.Or(cmp.Compare(b.failures, a.failures), a.key.compare(b.key))
+	})
+	runs := 0
+	for _, one := range all {
+		task := one.key
+		task.Test = ""
+		if runs += len(by[task].runs); runs > maxTestRuns {
+			break
+		}
+		out = append(out, one.key)
+	}
+	return out
+}
+
+// seriesOf splits runs by task, and by test.
 func seriesOf(runs []Run) (all []*series) {
 	by := map[Key]*series{}
 	failed := map[Key][]string{} // names of tests by task
@@ -41,18 +88,16 @@ func seriesOf(runs []Run) (all []*series) {
 			failed[r.Key] = append(failed[r.Key], r.Tests.Failed...)
 		}
 	}
-	for k, names := range failed {
-		slices.Sort(names)
-		for _, name := range slices.Compact(names) {
-			one := &series{key: k}
-			one.key.Test = name
-			for _, r := range by[k].runs {
-				if r.Test = name; r.of(name) {
-					one.runs = append(one.runs, r)
-				}
+	for _, k := range testsOf(failed, by) {
+		one := &series{key: k}
+		task := k
+		task.Test = ""
+		for _, r := range by[task].runs {
+			if r.Test = k.Test; r.of(k.Test) {
+				one.runs = append(one.runs, r)
 			}
-			all = append(all, one)
 		}
+		all = append(all, one)
 	}
 	for _, s := range by {
 		all = append(all, s)
