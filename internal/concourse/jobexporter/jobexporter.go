@@ -66,8 +66,8 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	handler := Handler(p, o.process)
 	if pages != nil {
 		api := &reader{session{path: o.credentials, now: time.Now}}
-		pages.Start(stop, Surroundings{Site: p.Site, Get: api.get, Every: o.interval, Version: version, Logs: s.Logs},
-			handler)
+		pages.Start(stop, Surroundings{Site: p.Site, Get: api.get, Show: p.Show, Every: o.interval,
+			Version: version, Logs: s.Logs}, handler)
 	}
 	stop, cancel := context.WithCancel(stop)
 	done := make(chan struct{})

@@ -33,6 +33,7 @@ type Poller struct {
 	mu      sync.Mutex
 	answer  []prometheus.Metric // never changed, only replaced
 	site    Site                // of the last answer
+	pages   []prometheus.Metric // of the pages
 	success time.Time           // zero: never
 	took    time.Duration
 	err     error // of the last poll
@@ -209,5 +210,5 @@ func (p *Poller) metrics() []prometheus.Metric {
 	if p.fresh(p.o.Now()) {
 		out = append(out, p.answer...)
 	}
-	return out
+	return append(out, p.pages...)
 }

@@ -7,6 +7,8 @@ import (
 	"log"
 	"net/http"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Pages adds pages to the program. They show Concourse's last answer together with data
@@ -20,9 +22,10 @@ type Pages interface {
 
 // Surroundings holds the parts of the program that pages need.
 type Surroundings struct {
-	Site    func() Site   // returns Concourse's last answer
-	Get     Get           // reads Concourse's API
-	Every   time.Duration // between two polls
+	Site    func() Site               // returns Concourse's last answer
+	Get     Get                       // reads Concourse's API
+	Show    func([]prometheus.Metric) // replaces the metrics of the pages
+	Every   time.Duration             // between two polls
 	Version string
 	Logs    *log.Logger
 }
@@ -72,6 +75,13 @@ func (t tasks) builds() map[string]Build {
 		out[handle] = Build{one.team, one.pipeline, one.job, one.build, one.step, one.buildID, one.worker}
 	}
 	return out
+}
+
+// Show replaces the metrics of the pages.
+func (p *Poller) Show(metrics []prometheus.Metric) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pages = metrics
 }
 
 // Site returns the last answer, which the caller must not change.

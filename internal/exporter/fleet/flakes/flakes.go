@@ -124,6 +124,7 @@ func (f *Flakes) Round(stop context.Context) {
 		problem = "Concourse's builds cannot be read now; see the exporter's log"
 	}
 	r := f.make(seen, problem)
+	f.o.Show(r.metrics())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.report = r
@@ -141,6 +142,7 @@ func (f *Flakes) make(seen Seen, problem string) *Report {
 	runs := f.joiner.join(f.collector.Runs())
 	found := flake.Find(runs)
 	r.Builds, r.Unread, r.Runs = progress.Builds, progress.Unread, len(runs)
+	r.count(found)
 	r.add(found, seen)
 	return r
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse/flake"
@@ -30,12 +31,13 @@ type bed struct {
 	verdicts map[string]string // of workers, by URL
 	asked    []string          // of workers
 	mux      *http.ServeMux
+	metrics  []prometheus.Metric
 }
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
 	b := &bed{Flakes: &Flakes{perMinute: 600}, now: hosttest.Now, answers: map[string]string{}, verdicts: map[string]string{}, mux: http.NewServeMux()}
-	b.Prepare(Options{Surroundings: jobexporter.Surroundings{Site: func() jobexporter.Site { return b.site }, Every: time.Minute, Version: "v1",
+	b.Prepare(Options{Surroundings: jobexporter.Surroundings{Site: func() jobexporter.Site { return b.site }, Every: time.Minute, Version: "v1", Show: func(m []prometheus.Metric) { b.metrics = m },
 		Logs: log.New(io.Discard, "", 0), Get: func(_ context.Context, path string) (io.ReadCloser, error) {
 			text, known := b.answers[path]
 			if !known {
@@ -139,6 +141,7 @@ func TestTableNamesTheGPUOnWhichATaskFails(t *testing.T) {
 	require.Contains(t, text, f.Sentence)
 	require.Contains(t, text, `<a href="https://ci.example.com/builds/90">#90</a>`)
 	require.Contains(t, text, "15.6 %")
+	require.Len(t, b.metrics, 7, "three places and four causes")
 }
 
 // GPUs that the fleet page saw in use name the place too, without any verdict.

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/concourse/flake"
+	"concourse-ci-machine/internal/concourse/jobexporter"
 )
 
 // Bounds of the report.
@@ -27,6 +30,8 @@ type Report struct {
 	Flakes    []Flake   `json:"flakes"`              // most failures first
 	Places    []Place   `json:"places"`              // on which several tasks fail
 	Lost      []Lost    `json:"infrastructure"`      // runs that infrastructure ended, newest first
+
+	kinds, causes map[string]int // of all findings, also beyond the bounds; nil: unknown
 }
 
 // Flake is a flaky task or test.
@@ -65,6 +70,26 @@ func (r *Report) add(found flake.Report, seen Seen) {
 		r.Lost = append(r.Lost, Lost{l, lost(l.Cause, l.Reason)})
 	}
 }
+
+// count counts the findings for the metrics. Each kind and each cause has a number.
+func (r *Report) count(found flake.Report) {
+	r.kinds, r.causes = map[string]int{}, map[string]int{}
+	for kind := range fails {
+		r.kinds[string(kind)] = 0
+	}
+	for _, cause := range []flake.Cause{flake.ByGPU, flake.ByMachine, flake.ByNeighbour, flake.ByConcourse} {
+		r.causes[string(cause)] = 0
+	}
+	for _, f := range found.Flakes {
+		r.kinds[string(f.Kind)]++
+	}
+	for _, l := range found.Lost {
+		r.causes[string(l.Cause)]++
+	}
+}
+
+// metrics returns the numbers of findings.
+func (r *Report) metrics() []prometheus.Metric { return jobexporter.FlakeMetrics(r.kinds, r.causes) }
 
 // lost returns the sentence about a run that infrastructure ended.
 func lost(cause flake.Cause, reason string) string {
