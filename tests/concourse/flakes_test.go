@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/exporter/fleet/flakes"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 // flakyPipeline has a job with a test that fails in every second run, on each value of an
@@ -70,9 +70,9 @@ func TestFlakesOfARealConcourse(t *testing.T) {
 	for range 2 {
 		s.fly.run("trigger-job", "-j", "flaky/wrong", "-w") // which fails
 	}
-	var r flakes.Report
+	var r flakereport.Report
 	until(t, func() bool {
-		r = flakes.Report{}
+		r = flakereport.Report{}
 		return json.Unmarshal([]byte(get(t, "http://10.99.0.10:9358/api/v1/flakes")), &r) == nil && r.Runs == 10 && r.Unread == 0
 	}, func() string { return fmt.Sprintf("%+v", r) })
 	require.Empty(t, r.Problem)

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ func made(id int, status, commit string) atctest.Build {
 {"name":"nightly","version":{"time":"2026-11-25T00:%02d:00Z"},"pipeline_id":1,"first_occurrence":true}],"outputs":[]}`, commit, id),
 		Plan: `{"schema":"exec.v2","plan":{"id":"a","do":[{"id":"b","get":{"name":"source","type":"git"}},{"id":"c","task":{"name":"unit","privileged":false}}]}}`,
 		Events: []string{`{"data":{"status":"started","time":1},"event":"status","version":"1.0"}`,
-			`{"data":{"time":1,"origin":{"id":"c"},"config":{"platform":"linux","image":"","run":{"path":"sh","args":["-c","x"],"dir":""},"inputs":null}},"event":"initialize-task","version":"4.0"}`,
+			`{"data":{"time":1,"origin":{"id":"c"},"config":{"platform":"linux","image":"","run":{"path":"sh","args":["-c","x"],"dir":""},"inputs":null}},"event":"start-task","version":"5.0"}`,
 			`{"data":{"time":1,"origin":{"id":"c"},"selected_worker":"gpu-0"},"event":"selected-worker","version":"1.0"}`,
 			`{"data":{"time":2,"origin":{"id":"c","source":"stdout"},"payload":"secret\njunit-results/1 {\"tests\":1,\"fai"},"event":"log","version":"5.1"}`,
 			`{"data":{"time":2,"origin":{"id":"c","source":"stderr"},"payload":"between\n"},"event":"log","version":"5.1"}`,
@@ -243,7 +244,7 @@ func TestStepsOfAcrossAndImagesAreToldApart(t *testing.T) {
 {"step":{"id":"a/1","retry":[{"id":"a/2","task":{"name":"unit","privileged":false}}]},"values":["gfx942",{"n":1}]}]},"event":"across-substeps","version":"1.0"}`}
 	one.Events[0] = strings.ReplaceAll(one.Events[0], "\n", "")
 	for _, id := range []string{"a/0", "a/2"} {
-		one.Events = append(one.Events, `{"data":{"time":1,"origin":{"id":"`+id+`"},"config":{}},"event":"initialize-task","version":"4.0"}`,
+		one.Events = append(one.Events, `{"data":{"time":1,"origin":{"id":"`+id+`"},"config":{}},"event":"start-task","version":"5.0"}`,
 			`{"data":{"time":1,"origin":{"id":"`+id+`"},"plan":{"id":"`+id+`/image-get","get":{"name":"image"}}},"event":"image-get","version":"1.1"}`,
 			`{"data":{"time":1,"origin":{"id":"`+id+`/image-get"},"exit_status":0,"version":{"digest":"`+id+`"}},"event":"finish-get","version":"5.1"}`,
 			`{"data":{"time":9,"exit_status":0,"origin":{"id":"`+id+`"}},"event":"finish-task","version":"4.0"}`)
@@ -269,6 +270,36 @@ func TestBuildsWithoutInputsEqualOnlyTheirReruns(t *testing.T) {
 	r := b.Runs()
 	require.Equal(t, r[0].Inputs, r[2].Inputs)
 	require.NotEqual(t, r[0].Inputs, r[1].Inputs)
+}
+
+// The answers are those of Concourse 8.2.5 for a job with a flaky test on each value of across,
+// and for a job that fails by itself.
+func TestRecordedBuildsAreRead(t *testing.T) {
+	c := New(Options{PerMinute: 60, Logs: log.New(io.Discard, "", 0), Now: func() time.Time { return time.Unix(1795640500, 0) },
+		Reference: func(name string, _ map[string]any) string { return name },
+		Get: func(_ context.Context, path string) (io.ReadCloser, error) {
+			file := "builds.json"
+			if id, what, is := strings.Cut(strings.TrimPrefix(path, "/api/v1/builds/"), "/"); is && id != "" && !strings.Contains(path, "?") {
+				if file = id + "-" + what; what != "events" {
+					file += ".json"
+				}
+			}
+			return os.Open("testdata/8.2.5/" + file)
+		}})
+	changed, err := c.Round(t.Context())
+	require.NoError(t, err)
+	require.True(t, changed)
+	all := c.Runs()
+	require.Len(t, all, 10)
+	r := flake.Find(all)
+	require.Len(t, r.Flakes, 2)
+	for i, step := range []string{"unit (one)", "unit (two)"} {
+		require.Equal(t, flake.Key{Team: "main", Pipeline: "flaky", Job: "flaky", Step: step, Test: "t.slow"}, r.Flakes[i].Key)
+		require.Equal(t, []int{2, 4}, []int{r.Flakes[i].Failures, r.Flakes[i].Runs})
+	}
+	require.Empty(t, r.Lost)
+	require.NotEqual(t, all[0].Inputs, all[1].Inputs, "the values of across are in the program")
+	require.Equal(t, "concourse-ci-machine-1-f0ac39da", all[0].Worker)
 }
 
 func FuzzEvents(f *testing.F) {

@@ -153,7 +153,7 @@ func (l *eventLog) add(e event) {
 	switch e.Event {
 	case "selected-worker":
 		t.worker = d.Worker
-	case "initialize-task":
+	case "start-task": // initialize-task has no program yet
 		t.config = string(d.Config)
 	case "finish-task":
 		t.end, t.result = d.Time, flake.Failed

@@ -65,8 +65,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	})
 	handler := Handler(p, o.process)
 	if pages != nil {
-		api := &reader{session{path: o.credentials, now: time.Now}}
-		pages.Start(stop, Surroundings{Site: p.Site, Get: api.get, Show: p.Show, Every: o.interval,
+		pages.Start(stop, Surroundings{Site: p.Site, Get: NewGet(o.credentials, time.Now), Show: p.Show, Every: o.interval,
 			Version: version, Logs: s.Logs}, handler)
 	}
 	stop, cancel := context.WithCancel(stop)

@@ -57,6 +57,11 @@ func (s *session) load() error {
 	return nil
 }
 
+// NewGet returns a Get with the user of a credentials file. It sends no request.
+func NewGet(credentials string, now func() time.Time) Get {
+	return (&reader{session{path: credentials, now: now}}).get
+}
+
 // reader reads Concourse's API for pages, beside the Poller and with a separate login. It
 // is for one goroutine.
 type reader struct{ session }

@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/web"
-	"concourse-ci-machine/internal/exporter/fleet/flakes"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 // flakesAt is the JSON of the exporter on this machine.
@@ -63,7 +63,7 @@ func (c *Actions) writeFlakes(ctx context.Context, w io.Writer, u unitState, f t
 		}
 		url = flakesAt
 	}
-	var r flakes.Report
+	var r flakereport.Report
 	if err := gpuhealth.FetchJSON(ctx, url, &r); err != nil {
 		return fmt.Errorf("cannot show flakes: %w; see %s", err, wellknown.RunAction(c.Event.Unit, "check-status"))
 	}
@@ -76,7 +76,7 @@ func (c *Actions) writeFlakes(ctx context.Context, w io.Writer, u unitState, f t
 }
 
 // flakeLines returns a table with a line for each flake, and what else is known below it.
-func flakeLines(r flakes.Report, page string, now time.Time, f term.Format) []string {
+func flakeLines(r flakereport.Report, page string, now time.Time, f term.Format) []string {
 	out := []string{fmt.Sprintf("%s in %s, %s by infrastructure", units.Count(len(r.Flakes), "flake"),
 		units.Count(r.Runs, "run"), units.Count(len(r.Lost), "run"))}
 	if len(r.Flakes) > 0 {

@@ -15,9 +15,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"concourse-ci-machine/internal/concourse/builds"
 	"concourse-ci-machine/internal/concourse/flake"
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 // DefaultRequests is the default number of requests to Concourse in a minute.
@@ -44,7 +47,7 @@ type Flakes struct {
 
 	mu     sync.Mutex
 	seen   Seen
-	report *Report // never changed, only replaced
+	report *flakereport.Report // never changed, only replaced
 	// verdicts has the answer for each container of a known build, by handle.
 	verdicts map[string]Answer
 }
@@ -71,7 +74,7 @@ func (f *Flakes) Prepare(o Options, mux *http.ServeMux) {
 	f.o, f.joiner, f.silent = o, newJoiner(), map[string]time.Time{}
 	f.collector = builds.New(builds.Options{Get: o.Get, Reference: jobexporter.Reference, PerMinute: f.perMinute,
 		Logs: o.Logs, Now: o.Now})
-	f.report = emptyReport(o.Version, o.Now(), "Concourse has not been asked for builds yet")
+	f.report = flakereport.Empty(o.Version, o.Now(), "Concourse has not been asked for builds yet")
 	f.handle(mux)
 }
 
@@ -123,32 +126,55 @@ func (f *Flakes) Round(stop context.Context) {
 	if err != nil {
 		problem = "Concourse's builds cannot be read now; see the exporter's log"
 	}
-	r := f.make(seen, problem)
-	f.o.Show(r.metrics())
+	r, metrics := f.make(seen, problem)
+	f.o.Show(metrics)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.report = r
 }
 
-// make returns the report of all known builds.
-func (f *Flakes) make(seen Seen, problem string) *Report {
-	r := emptyReport(f.o.Version, f.o.Now(), problem)
+// make returns the report of all known builds, and its metrics.
+func (f *Flakes) make(seen Seen, problem string) (*flakereport.Report, []prometheus.Metric) {
+	r := flakereport.Empty(f.o.Version, f.o.Now(), problem)
 	r.Concourse = seen.Concourse
 	if seen.HideNames {
 		r.Problem = "fleet-page=anonymous hides the names of jobs and tests"
-		return r
+		return r, nil
 	}
 	progress := f.collector.Progress()
 	runs := f.joiner.join(f.collector.Runs())
 	found := flake.Find(runs)
 	r.Builds, r.Unread, r.Runs = progress.Builds, progress.Unread, len(runs)
-	r.count(found)
-	r.add(found, seen)
-	return r
+	names := flakereport.Names{}
+	for _, w := range seen.Workers {
+		for _, g := range w.GPUs {
+			names[[2]string{w.Name, g.PCI}] = g.Index
+		}
+	}
+	r.Add(found, names)
+	return r, metricsOf(found)
+}
+
+// metricsOf counts findings. Each kind and each cause has a number.
+func metricsOf(found flake.Report) []prometheus.Metric {
+	kinds, causes := map[string]int{}, map[string]int{}
+	for kind := range fails {
+		kinds[string(kind)] = 0
+	}
+	for _, cause := range []flake.Cause{flake.ByGPU, flake.ByMachine, flake.ByNeighbour, flake.ByConcourse} {
+		causes[string(cause)] = 0
+	}
+	for _, f := range found.Flakes {
+		kinds[string(f.Kind)]++
+	}
+	for _, l := range found.Lost {
+		causes[string(l.Cause)]++
+	}
+	return jobexporter.FlakeMetrics(kinds, causes)
 }
 
 // Report returns the last report, which the caller must not change.
-func (f *Flakes) Report() *Report {
+func (f *Flakes) Report() *flakereport.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.report

@@ -18,6 +18,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse/flake"
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -89,7 +90,7 @@ func seen() Seen {
 		{Index: 3, PCI: "0000:83:00.0"}}}, {Name: "w1"}}}
 }
 
-func (b *bed) round(t *testing.T) *Report {
+func (b *bed) round(t *testing.T) *flakereport.Report {
 	t.Helper()
 	b.now = b.now.Add(time.Minute)
 	b.Round(t.Context())
@@ -262,7 +263,7 @@ func TestOutageKeepsTheTable(t *testing.T) {
 }
 
 func TestSchemaDescribesTheAPI(t *testing.T) {
-	text := exportertest.Schema(t, reflect.TypeFor[Report](), "Answer of /api/v1/flakes", map[reflect.Type]any{
+	text := exportertest.Schema(t, reflect.TypeFor[flakereport.Report](), "Answer of /api/v1/flakes", map[reflect.Type]any{
 		reflect.TypeFor[flake.Kind]():  []flake.Kind{flake.KindTest, flake.KindGPU, flake.KindWorker},
 		reflect.TypeFor[flake.Cause](): []flake.Cause{flake.ByGPU, flake.ByMachine, flake.ByNeighbour, flake.ByConcourse}})
 	hosttest.Golden(t, "schema.json", text)

@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse/flake"
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 // Bounds on verdicts.
@@ -287,7 +288,7 @@ func (j *joiner) answers() map[string]Answer {
 		}
 		out[handle] = Answer{}
 		if e := blamed[c.build]; e != nil && !itself[c.build] {
-			out[handle] = Answer{true, lost(e.Kind, e.Text)}
+			out[handle] = Answer{true, flakereport.Sentence(e.Kind, e.Text)}
 		}
 	}
 	return out

@@ -7,11 +7,12 @@ import (
 
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/concourse/flake"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 // view holds the texts of the page.
 type view struct {
-	Report
+	flakereport.Report
 	Style, Clock, Query string
 	Filtered            bool
 	Kinds               []choice
@@ -33,18 +34,18 @@ type number struct{ Value, Label, Kind string }
 type link struct{ Name, URL string }
 
 type row struct {
-	Flake
+	flakereport.Flake
 	Class, Fails, Percent, SinceText, LastText, Chance string
 	Links                                              []link
 }
 
 type placeRow struct {
-	Place
+	flakereport.Place
 	Chance string
 }
 
 type lostRow struct {
-	Lost
+	flakereport.Lost
 	Link  link
 	Ended string
 }
@@ -68,7 +69,7 @@ func key(k flake.Key) string {
 }
 
 // viewOf returns the page of a report with a filter.
-func viewOf(r Report, f filter, style string, now time.Time) view {
+func viewOf(r flakereport.Report, f filter, style string, now time.Time) view {
 	v := view{Report: r, Style: style, Clock: r.Time.Format("15:04:05 UTC"), Query: f.text,
 		Filtered: f.text != "" || f.kind != ""}
 	v.Kinds = []choice{{Text: "all", Chosen: f.kind == ""}}
@@ -84,7 +85,7 @@ func viewOf(r Report, f filter, style string, now time.Time) view {
 		{fmt.Sprint(r.Builds), "builds", ""}, {fmt.Sprint(r.Unread), "builds to be read", ""}}
 	for _, one := range r.Flakes {
 		if (f.kind == "" || f.kind == one.Kind) && f.matches(key(one.Key), one.Sentence) {
-			v.Rows = append(v.Rows, r.row(one, now))
+			v.Rows = append(v.Rows, v.row(one, now))
 		}
 	}
 	for _, p := range r.Places {
@@ -94,28 +95,28 @@ func viewOf(r Report, f filter, style string, now time.Time) view {
 	}
 	for _, l := range r.Lost {
 		if f.matches(key(l.Key), l.Worker, l.Sentence) {
-			v.LostRows = append(v.LostRows, lostRow{l, r.link(l.Build), units.Ago(now.Sub(l.Time))})
+			v.LostRows = append(v.LostRows, lostRow{l, v.link(l.Build), units.Ago(now.Sub(l.Time))})
 		}
 	}
 	return v
 }
 
-func (r Report) row(f Flake, now time.Time) row {
+func (v view) row(f flakereport.Flake, now time.Time) row {
 	out := row{Flake: f, Class: "warning", Fails: "! " + fails[f.Kind], Percent: fmt.Sprintf("%.1f %%", 100*f.Rate),
 		SinceText: f.Since.Format("2006-01-02 15:04"), LastText: units.Ago(now.Sub(f.Last))}
 	if f.Place != nil {
 		out.Class, out.Fails, out.Chance = "critical", "✕ "+fails[f.Kind], "by accident: "+chance(f.Place.Probability)
 	}
 	for _, b := range f.Builds {
-		out.Links = append(out.Links, r.link(b))
+		out.Links = append(out.Links, v.link(b))
 	}
 	return out
 }
 
-func (r Report) link(b flake.Build) link {
+func (v view) link(b flake.Build) link {
 	l := link{Name: b.Name}
-	if r.Concourse != "" {
-		l.URL = fmt.Sprintf("%s/builds/%d", strings.TrimRight(r.Concourse, "/"), b.ID)
+	if v.Concourse != "" {
+		l.URL = fmt.Sprintf("%s/builds/%d", strings.TrimRight(v.Concourse, "/"), b.ID)
 	}
 	return l
 }

@@ -1,15 +1,15 @@
-package flakes
+// Package flakereport has the JSON of flaky tasks and tests, with sentences for people. The
+// exporter of a web serves it and the charm's command reads it. The package asks nothing and
+// serves nothing.
+package flakereport
 
 import (
 	"cmp"
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/concourse/flake"
-	"concourse-ci-machine/internal/concourse/jobexporter"
 )
 
 // Bounds of the report.
@@ -18,7 +18,7 @@ const (
 	maxLost   = 200
 )
 
-// Report is the answer of /api/v1/flakes. schema.json describes it.
+// Report is the answer of /api/v1/flakes. schema.json of package flakes describes it.
 type Report struct {
 	Time      time.Time `json:"time"`
 	Version   string    `json:"version"`
@@ -30,8 +30,6 @@ type Report struct {
 	Flakes    []Flake   `json:"flakes"`              // most failures first
 	Places    []Place   `json:"places"`              // on which several tasks fail
 	Lost      []Lost    `json:"infrastructure"`      // runs that infrastructure ended, newest first
-
-	kinds, causes map[string]int // of all findings, also beyond the bounds; nil: unknown
 }
 
 // Flake is a flaky task or test.
@@ -52,14 +50,14 @@ type Lost struct {
 	Sentence string `json:"sentence"`
 }
 
-func emptyReport(version string, now time.Time, problem string) *Report {
+// Empty returns a report without findings.
+func Empty(version string, now time.Time, problem string) *Report {
 	return &Report{Version: version, Time: now.UTC().Truncate(time.Second), Problem: problem, Flakes: []Flake{},
 		Places: []Place{}, Lost: []Lost{}}
 }
 
-// add adds findings up to the bounds.
-func (r *Report) add(found flake.Report, seen Seen) {
-	n := namesOf(seen)
+// Add adds findings up to the bounds.
+func (r *Report) Add(found flake.Report, n Names) {
 	for _, f := range found.Flakes[:min(len(found.Flakes), maxFlakes)] {
 		r.Flakes = append(r.Flakes, Flake{f, n.flake(f)})
 	}
@@ -67,50 +65,20 @@ func (r *Report) add(found flake.Report, seen Seen) {
 		r.Places = append(r.Places, Place{p, fmt.Sprintf("%s fail on %s", units.Count(p.Tasks, "task"), n.place(p))})
 	}
 	for _, l := range found.Lost[:min(len(found.Lost), maxLost)] {
-		r.Lost = append(r.Lost, Lost{l, lost(l.Cause, l.Reason)})
+		r.Lost = append(r.Lost, Lost{l, Sentence(l.Cause, l.Reason)})
 	}
 }
 
-// count counts the findings for the metrics. Each kind and each cause has a number.
-func (r *Report) count(found flake.Report) {
-	r.kinds, r.causes = map[string]int{}, map[string]int{}
-	for kind := range fails {
-		r.kinds[string(kind)] = 0
-	}
-	for _, cause := range []flake.Cause{flake.ByGPU, flake.ByMachine, flake.ByNeighbour, flake.ByConcourse} {
-		r.causes[string(cause)] = 0
-	}
-	for _, f := range found.Flakes {
-		r.kinds[string(f.Kind)]++
-	}
-	for _, l := range found.Lost {
-		r.causes[string(l.Cause)]++
-	}
-}
-
-// metrics returns the numbers of findings.
-func (r *Report) metrics() []prometheus.Metric { return jobexporter.FlakeMetrics(r.kinds, r.causes) }
-
-// lost returns the sentence about a run that infrastructure ended.
-func lost(cause flake.Cause, reason string) string {
+// Sentence returns the sentence about a run that infrastructure ended.
+func Sentence(cause flake.Cause, reason string) string {
 	return fmt.Sprintf("failed by infrastructure, run again (%s: %s)", cause, cmp.Or(reason, "no reason given"))
 }
 
-// names has the numbers of GPUs by worker and PCI address.
-type names map[[2]string]int
-
-func namesOf(seen Seen) names {
-	n := names{}
-	for _, w := range seen.Workers {
-		for _, g := range w.GPUs {
-			n[[2]string{w.Name, g.PCI}] = g.Index
-		}
-	}
-	return n
-}
+// Names has the numbers of GPUs by worker and PCI address.
+type Names map[[2]string]int
 
 // gpu returns a GPU as people name it.
-func (n names) gpu(worker, pci string) string {
+func (n Names) gpu(worker, pci string) string {
 	if index, known := n[[2]string{worker, pci}]; known {
 		return fmt.Sprintf("GPU %d (%s)", index, pci)
 	}
@@ -118,7 +86,7 @@ func (n names) gpu(worker, pci string) string {
 }
 
 // place returns the sentence about a place.
-func (n names) place(p flake.Place) string {
+func (n Names) place(p flake.Place) string {
 	on, others := "worker "+p.Worker, "other workers"
 	if p.GPU != "" {
 		on, others = n.gpu(p.Worker, p.GPU)+" of worker "+p.Worker, "others"
@@ -128,7 +96,7 @@ func (n names) place(p flake.Place) string {
 }
 
 // flake returns the sentence about a flake.
-func (n names) flake(f flake.Flake) string {
+func (n Names) flake(f flake.Flake) string {
 	what := "this task"
 	if f.Test != "" {
 		what = "this test"
