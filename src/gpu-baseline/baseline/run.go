@@ -31,7 +31,7 @@ const usage = `Usage: %[1]s compare BASE NEW [flags]
   compare   fails if a profile is worse than its baseline
   bisect    finds the commit that made an example worse
   ab        measures two commits or commands in turns, and fails if B is worse
-  junit     prints the results of JUnit files in one line, for the page of flakes
+  junit     prints results of JUnit files in one line, for the page of flakes
 
 A profile is {"examples": {"NAME": {"status": "ok", "duration_s": 1.5,
 "peak_memory_mb": 512}}} or a list of such objects, each with its name. MB are

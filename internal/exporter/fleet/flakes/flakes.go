@@ -23,8 +23,8 @@ import (
 	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
-// DefaultRequests is the default number of requests to Concourse in a minute.
-const DefaultRequests = 60
+// defaultRequests is the default number of requests to Concourse in a minute.
+const defaultRequests = 60
 
 const maxRequests = 6000
 
@@ -54,9 +54,9 @@ type Flakes struct {
 
 // Flags declares the flags of the page.
 func (f *Flakes) Flags(fs *flag.FlagSet) {
-	f.perMinute = DefaultRequests
-	fs.Func("flakes.requests", fmt.Sprintf("longest `number` of requests in a minute for the page of flakes, default "+
-		"%d; 0: no page", DefaultRequests), func(s string) error {
+	f.perMinute = defaultRequests
+	fs.Func("flakes.requests", fmt.Sprintf("greatest `number` of requests to Concourse in a minute for the page of flakes "+
+		"(default %d); 0: no page", defaultRequests), func(s string) error {
 		n := 0
 		if _, err := fmt.Sscanf(s, "%d", &n); err != nil || fmt.Sprint(n) != s || n < 0 || n > maxRequests {
 			return fmt.Errorf("want a number from 0 to %d", maxRequests)
