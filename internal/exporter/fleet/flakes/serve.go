@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"time"
 
 	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse/flake"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 var (
@@ -34,10 +36,7 @@ const (
 // handle adds the page, the JSON and its schema.
 func (f *Flakes) handle(mux *http.ServeMux) {
 	limited := metricsserver.NewLimited(atOnce)
-	text := template.Must(template.New("page").Parse(pageHTML)) // embedded: tests have parsed it
-	mux.Handle("GET /flakes", limited.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.page(w, r, text)
-	})))
+	mux.Handle("GET /flakes", limited.Wrap(Page(f.Report, f.o.Style, f.o.Now)))
 	mux.Handle("GET /api/v1/flakes", limited.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, f.Report())
 	})))
@@ -48,24 +47,29 @@ func (f *Flakes) handle(mux *http.ServeMux) {
 	mux.Handle("GET /api/v1/flakes/build-of/{handle}", limited.Wrap(http.HandlerFunc(f.buildOf)))
 }
 
-func (f *Flakes) page(w http.ResponseWriter, r *http.Request, text *template.Template) {
-	q := r.URL.Query()
-	by := filter{text: q.Get("q"), kind: flake.Kind(q.Get("kind"))}
-	if by.text = by.text[:min(len(by.text), maxQuery)]; fails[by.kind] == "" {
-		by.kind = ""
-	}
-	var b bytes.Buffer
-	if err := text.Execute(&b, viewOf(*f.Report(), by, f.o.Style, f.o.Now())); err != nil {
-		http.Error(w, "cannot write the page: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-	w.Write(b.Bytes())
+// Page serves reports as a page for people, with a filter in the query. It needs no script.
+// style is the relative URL of the style sheet.
+func Page(report func() *flakereport.Report, style string, now func() time.Time) http.Handler {
+	text := template.Must(template.New("page").Parse(pageHTML)) // embedded: tests have parsed it
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		by := filter{text: q.Get("q"), kind: flake.Kind(q.Get("kind"))}
+		if by.text = by.text[:min(len(by.text), maxQuery)]; fails[by.kind] == "" {
+			by.kind = ""
+		}
+		var b bytes.Buffer
+		if err := text.Execute(&b, viewOf(*report(), by, style, now())); err != nil {
+			http.Error(w, "cannot write the page: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		w.Write(b.Bytes())
+	})
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
