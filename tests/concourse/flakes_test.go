@@ -90,23 +90,4 @@ func TestFlakesOfARealConcourse(t *testing.T) {
 	require.Contains(t, said, "2 flakes in 10 runs, 0 runs by infrastructure")
 	require.Contains(t, said, "t.slow")
 	require.Contains(t, get(t, "http://10.99.0.10:9358/"), `<a href="flakes">`)
-	if dir := os.Getenv("FLAKES_RECORD"); dir != "" {
-		s.record(t, dir)
-	}
-}
-
-func (s *story) record(t *testing.T, dir string) {
-	out, err := s.fly.run("curl", "/api/v1/builds?limit=100")
-	require.NoError(t, err, out)
-	require.NoError(t, os.WriteFile(dir+"/builds.json", []byte(out), 0o644))
-	var all []struct{ ID int }
-	require.NoError(t, json.Unmarshal([]byte(out[strings.Index(out, "["):]), &all))
-	for _, b := range all {
-		for _, what := range []string{"resources", "plan", "events"} {
-			out, _ := s.fly.run("curl", fmt.Sprintf("/api/v1/builds/%d/%s", b.ID, what), "--", "-m", "5", "-sS", "-i")
-			require.NoError(t, os.WriteFile(fmt.Sprintf("%s/%d-%s", dir, b.ID, what), []byte(out), 0o644))
-		}
-	}
-	out, _ = s.fly.run("curl", "/api/v1/teams/main/containers?type=task")
-	require.NoError(t, os.WriteFile(dir+"/containers.json", []byte(out), 0o644))
 }

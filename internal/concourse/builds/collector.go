@@ -232,7 +232,11 @@ func (c *Collector) add(all []answer) (oldest, newest int) {
 		}
 		b := c.builds[a.ID]
 		if b == nil {
-			b = &build{key: flake.Key{Team: a.Team, Pipeline: c.o.Reference(a.Pipeline, a.Vars), Job: a.Job}}
+			ref := c.o.Reference(a.Pipeline, a.Vars)
+			if ref == "" {
+				continue // its variables are too long for a name
+			}
+			b = &build{key: flake.Key{Team: a.Team, Pipeline: ref, Job: a.Job}}
 			c.builds[a.ID] = b
 		}
 		b.answer = a

@@ -224,14 +224,18 @@ func TestEndlessEventsAreReadOnce(t *testing.T) {
 }
 
 func TestResultsOfTasksWithoutAnExitStatus(t *testing.T) {
-	for message, want := range map[string]flake.Result{"timeout exceeded": flake.Failed, "interrupted": flake.Aborted,
-		"worker gpu-0 disappeared": flake.Errored} {
+	for message, want := range map[string]struct {
+		result flake.Result
+		cause  flake.Cause
+	}{"timeout exceeded": {flake.Failed, ""}, "interrupted": {flake.Aborted, ""}, "exec: no such file": {flake.Errored, ""},
+		"volume x disappeared from worker gpu-0": {flake.Errored, flake.ByConcourse}} {
 		b := newBed(t, 60)
 		one := made(1, "failed", "abc")
 		one.Events[len(one.Events)-1] = fmt.Sprintf(`{"data":{"time":9,"message":%q,"origin":{"id":"c"}},"event":"error","version":"4.1"}`, message)
 		b.has(one)
 		b.minute(t)
-		require.Equal(t, want, b.Runs()[0].Result, message)
+		require.Equal(t, want.result, b.Runs()[0].Result, message)
+		require.Equal(t, want.cause, b.Runs()[0].Cause, message)
 	}
 }
 

@@ -53,6 +53,7 @@ type task struct {
 	image   string // version of a fetched image
 	end     int64
 	result  flake.Result
+	reason  string // sign of infrastructure in Concourse's error, "": none
 	results *testreport.Report
 	lines   map[string]*line // by source
 }
@@ -167,8 +168,26 @@ func (l *eventLog) add(e event) {
 	}
 }
 
+// signs are parts of Concourse's errors that show a lost worker or connection. Other errors,
+// such as a program that does not exist, may be mistakes of the pipeline.
+var signs = []struct{ text, reason string }{
+	{"disappeared", "the worker or a volume disappeared"},
+	{"no space left on device", "a disk was full"},
+	{"connection refused", "a connection was refused"},
+	{"connection reset", "a connection was reset"},
+	{"i/o timeout", "no answer in time"},
+	{"unexpected EOF", "a connection ended"},
+	{"no route to host", "no route to a host"},
+}
+
 // fail ends a task without an exit status.
 func (t *task) fail(message string, at int64) {
+	for _, s := range signs {
+		if strings.Contains(message, s.text) {
+			t.reason = s.reason
+			break
+		}
+	}
 	switch t.end = at; message {
 	case timedOut:
 		t.result = flake.Failed
@@ -208,6 +227,9 @@ func (l *eventLog) runs(b *build, inputs string) (out []flake.Run) {
 		}
 		r := flake.Run{Key: b.key, Build: b.ID, Name: b.Name, Worker: t.worker, Time: time.Unix(t.end, 0).UTC(),
 			Result: t.result, Tests: t.results}
+		if r.Result == flake.Errored && t.reason != "" {
+			r.Cause, r.Reason = flake.ByConcourse, t.reason
+		}
 		if r.Step = l.steps[id]; inputs != "" {
 			r.Inputs = digest(inputs, t.config, t.image)
 		}

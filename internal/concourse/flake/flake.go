@@ -206,11 +206,8 @@ func (s *series) lost() (out []Lost) {
 		switch {
 		case s.marks[i] == outage:
 			one.Cause, one.Reason = ByConcourse, "tasks of several jobs failed at the same time, and pass with the same inputs"
-		case r.Result == Errored && one.Cause == "":
-			one.Cause = ByConcourse
-			one.Reason = cmp.Or(one.Reason, "Concourse could not run the task")
-		case s.marks[i] != infra && !(r.Result == Failed && r.Cause == ByGPU):
-			continue
+		case r.Result == Passed || r.Result == Aborted || !r.Cause.Infrastructure():
+			continue // without a sign, such as an error of the pipeline's configuration
 		}
 		out = append(out, one)
 	}

@@ -163,6 +163,7 @@ func TestVerdictsOfInfrastructureAreNoFlakes(t *testing.T) {
 	require.Empty(t, r.Flakes)
 	require.Len(t, r.Lost, 3)
 	require.Equal(t, "OOM by a neighbour", r.Lost[0].Reason)
+	require.Empty(t, Find(runs("Ea Pa Eb Pb Ec Pc")).Lost, "an error without a sign may be the pipeline's")
 }
 
 // The values come from exact sums of binomial coefficients.

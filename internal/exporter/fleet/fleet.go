@@ -126,7 +126,9 @@ func (f *Fleet) Round(stop context.Context) {
 	f.answers = current
 	r := observed{at: now, file: f.file, site: f.site(), answers: f.answers, waiting: waiting}.report()
 	r.Version, r.Problem, r.flakes = f.version, f.problem, f.flakes.On()
-	f.flakes.See(r.seen(f.file))
+	if f.problem == "" { // otherwise it is unknown whether names are hidden
+		f.flakes.See(r.seen(f.file))
+	}
 	f.remember(r, now)
 	r.Today, r.History = f.day.report(), f.history.report()
 	if f.file.HideNames {

@@ -46,7 +46,7 @@ type Flakes struct {
 	silent    map[string]time.Time // workers without verdicts, by URL, until then
 
 	mu     sync.Mutex
-	seen   Seen
+	seen   *Seen               // nil: the fleet is not known yet
 	report *flakereport.Report // never changed, only replaced
 	// verdicts has the answer for each container of a known build, by handle.
 	verdicts map[string]Answer
@@ -96,10 +96,10 @@ func (f *Flakes) Follow(stop context.Context) {
 func (f *Flakes) See(s Seen) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seen = s
+	f.seen = &s
 }
 
-func (f *Flakes) current() Seen {
+func (f *Flakes) current() *Seen {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen
@@ -107,7 +107,11 @@ func (f *Flakes) current() Seen {
 
 // Round asks the workers for verdicts and Concourse for builds, and replaces the report.
 func (f *Flakes) Round(stop context.Context) {
-	seen := f.current()
+	fleet := f.current()
+	if fleet == nil {
+		return // it is unknown whether names are hidden
+	}
+	seen := *fleet
 	f.joiner.see(seen, f.o.Site())
 	f.askWorkers(stop, seen.Workers)
 	f.mu.Lock()

@@ -239,6 +239,8 @@ func TestBuildOfATaskIsJudged(t *testing.T) {
 func TestNamesAreHiddenWithTheFleets(t *testing.T) {
 	b := newBed(t)
 	b.gpuFails()
+	require.Empty(t, b.round(t).Flakes, "before the fleet is known")
+	require.NotContains(t, b.get(t, "/api/v1/flakes").Body.String(), "rocm")
 	s := seen()
 	s.HideNames = true
 	b.See(s)
