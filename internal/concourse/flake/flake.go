@@ -143,7 +143,7 @@ func Find(runs []Run) Report {
 	blamed := blame(all)
 	var out Report
 	for i, s := range all {
-		if f, is := s.flake(blamed.each[i]); is {
+		if f, is := s.flake(blamed.each[i]); is && !isNoise(all, s, f) {
 			out.Flakes = append(out.Flakes, f)
 		}
 		out.Lost = append(out.Lost, s.lost()...)

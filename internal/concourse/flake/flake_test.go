@@ -151,6 +151,25 @@ func TestFailuresOfSeveralJobsAtOnceAreAnOutage(t *testing.T) {
 	require.Len(t, Find(all[:6]).Flakes, 1, "one job alone is flaky")
 }
 
+// Outages that nothing shows fail all tasks now and then.
+func TestTaskThatFailsLikeAllOthersIsNotFlaky(t *testing.T) {
+	var all []Run
+	add := func(job, words string, after time.Duration) {
+		for _, r := range runs(words) {
+			r.Job, r.Time = job, r.Time.Add(after)
+			all = append(all, r)
+		}
+	}
+	for n := range 6 {
+		add(fmt.Sprint(n), "Fa Pa Pb Fc Pc Pd Pe Pf Pg Ph", time.Duration(n)*20*time.Minute)
+	}
+	require.Empty(t, Find(all).Flakes)
+	add("worse", "Fa Pa Fb Pb Fc Pc Fd Pd Fe Pe Ff Pf Fg Pg", 5*time.Minute)
+	r := Find(all)
+	require.Len(t, r.Flakes, 1)
+	require.Equal(t, "worse", r.Flakes[0].Job)
+}
+
 // A verdict decides before statistics.
 func TestVerdictsOfInfrastructureAreNoFlakes(t *testing.T) {
 	all := runs("Fa Pa Fb Pb Fc Pc")

@@ -1,6 +1,7 @@
 package flake
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -118,4 +119,44 @@ func (e *event) mark() {
 			r.s.marks[r.i] = outage
 		}
 	}
+}
+
+// noiseLevel is the chance from which failures of a task may be those that any task has.
+const noiseLevel = 0.05
+
+// isNoise reports whether a task fails no more than the tasks around it, such as in outages
+// that no other sign showed. Tasks with more failures are left out, because a flaky task
+// must not hide another one. Tests have names, and outages rarely fail them.
+func isNoise(all []*series, s *series, f Flake) bool {
+	if s.key.Test != "" || f.Place != nil {
+		return false
+	}
+	failures, runs := 0, 0
+	for _, other := range all {
+		if other == s || other.key.Test != "" {
+			continue
+		}
+		if n := other.count(mixed); n <= f.Failures {
+			failures, runs = failures+n, runs+n+other.count(pass)
+		}
+	}
+	if failures == 0 {
+		return false
+	}
+	expected := float64(f.Runs) * float64(failures) / float64(runs)
+	fewer, term := 0.0, math.Exp(-expected)
+	for k := range f.Failures {
+		fewer += term
+		term *= expected / float64(k+1)
+	}
+	return 1-fewer > noiseLevel
+}
+
+func (s *series) count(m mark) (n int) {
+	for _, one := range s.marks {
+		if one == m {
+			n++
+		}
+	}
+	return n
 }
