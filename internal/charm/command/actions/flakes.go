@@ -15,7 +15,7 @@ import (
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
@@ -70,7 +70,7 @@ func (c *Actions) writeFlakes(ctx context.Context, w io.Writer, u unitState, f t
 	if f.JSON {
 		return term.JSON(w, r)
 	}
-	page := web.FleetPageURL(u.Facts.Web.Address, u.Config.Web)
+	page := role.FleetPage(u.Facts, u.Config.Web)
 	_, err := io.WriteString(w, strings.Join(flakeLines(r, page, c.Host.Now(), f), "\n")+"\n")
 	return err
 }
