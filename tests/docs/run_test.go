@@ -42,8 +42,9 @@ var tried = []string{"curl", "jq", "promtool"}
 // reason. A new one has to be put here, so that somebody has thought of it.
 var notRun = map[string]string{
 	// A newcomer's machine, before anything of this project is on it.
-	"sudo snap install --classic concierge": "installs a program",
-	"sudo concierge prepare":                "changes the machine; TestTutorialDeploysItsBundle has its file",
+	"sudo snap install --classic concierge":                           "installs a program",
+	"sudo concierge prepare":                                          "changes the machine; TestTutorialDeploysItsBundle has its file",
+	"/opt/concourse-ci-machine/tools/gpu-baseline junit test-results": "in a task; tests/concourse runs it",
 	// On a unit, or on an LXD host.
 	"touch no-release": "an empty file",
 	"git clone https://github.com/fourdollars/concourse-ci-machine": "fetches from the internet; TestClonesAreOfTheSource has the address",
@@ -167,7 +168,7 @@ func servers(t *testing.T) *strings.Replacer {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	page.Flags(flags)
 	require.NoError(t, flags.Parse([]string{"--fleet.file=" + filepath.Join(t.TempDir(), "fleet.json")}))
-	page.Start(t.Context(), jobexporter.Surroundings{Site: p.Site, Every: time.Minute, Version: "test", Logs: log.New(io.Discard, "", 0)}, mux)
+	page.Start(t.Context(), jobexporter.Surroundings{Site: p.Site, Get: jobexporter.NewGet(login, time.Now), Show: p.Show, Every: time.Minute, Version: "test", Logs: log.New(io.Discard, "", 0)}, mux)
 	jobs := httptest.NewServer(mux)
 	t.Cleanup(func() { gpus.Close(); jobs.Close() })
 	return strings.NewReplacer("http://10.0.0.11:9401", gpus.URL, "http://127.0.0.1:9401", gpus.URL, "http://10.0.0.10:9358", jobs.URL)

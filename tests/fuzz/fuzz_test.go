@@ -84,6 +84,16 @@ func TestFuzzersOfEnginesFindNothing(t *testing.T) {
 	})
 }
 
+// Builds and their output, and verdicts of workers, which a web reads.
+func TestFuzzersOfBuildsFindNothing(t *testing.T) {
+	fuzz(t, "8s", [][2]string{
+		{"FuzzEvents", "concourse-ci-machine/internal/concourse/builds"},
+		{"FuzzJUnit", "concourse-ci-machine/internal/concourse/testreport"},
+		{"FuzzLine", "concourse-ci-machine/internal/concourse/testreport"},
+		{"FuzzVerdicts", "concourse-ci-machine/internal/exporter/fleet/flakes"},
+	})
+}
+
 // Leases against their model, with other steps each time and five times as many
 // as in the package's own test. What fails names its seed.
 func TestMoreStepsOfLeasesAgreeWithTheirModel(t *testing.T) {

@@ -18,6 +18,7 @@ func TestUnitRunsTheCommands(t *testing.T) {
 	s := newStep(t)
 	s.checkout(t, "source")
 	s.vars["install-command"] = `echo "installs in ${PWD##*/}"`
+	s.vars["junit"] = ""
 	s.vars["unit-command"] = `echo "compiles for $PYTORCH_ROCM_ARCH and $PROJECT_ARCHES"`
 	s.env = []string{"ARCHES_VARIABLE=PROJECT_ARCHES"}
 	require.Equal(t, "ROCm: none in /opt/rocm: what Python's packages bring counts\nPython: VERSION\ninstalls in source\ncompiles for gfx90a and gfx90a\n", pythonVersion.ReplaceAllString(s.passes(t, "unit"), "Python: VERSION\n"))

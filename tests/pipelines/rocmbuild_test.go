@@ -33,6 +33,7 @@ type doing struct {
 		Values any
 	}
 	Do        []doing
+	Try       *doing
 	OnSuccess *doing `yaml:"on_success"`
 	OnFailure *doing `yaml:"on_failure"`
 	OnError   *doing `yaml:"on_error"`

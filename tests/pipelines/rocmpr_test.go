@@ -22,8 +22,22 @@ func rocmPR(t *testing.T) chain {
 func (d doing) hooks() (all []doing) {
 	for _, h := range []*doing{d.OnSuccess, d.OnFailure, d.OnError, d.OnAbort} {
 		if h != nil {
-			all = append(all, *h)
+			all = append(all, h.inside()...)
 		}
+	}
+	return all
+}
+
+// inside are the steps in do and try, or the step itself.
+func (d doing) inside() (all []doing) {
+	if d.Try != nil {
+		return d.Try.inside()
+	}
+	for _, one := range d.Do {
+		all = append(all, one.inside()...)
+	}
+	if len(d.Do) == 0 {
+		return []doing{d}
 	}
 	return all
 }
@@ -38,7 +52,7 @@ func (j job) steps() []doing {
 }
 
 // ofOurs are the tasks that run nothing of the pull request's, and touch what it must not.
-var ofOurs = []string{"checkout"}
+var ofOurs = []string{"checkout", "failed-by-infrastructure"}
 
 func TestPullRequestsCodeRunsOnItsOwnWorkersWithoutKeys(t *testing.T) {
 	p := rocmPR(t)
@@ -83,7 +97,7 @@ func TestPullRequestStoresNothing(t *testing.T) {
 		}
 		require.Equal(t, "pull-request", d.Resource, d.Put)
 		require.True(t, d.NoGet, d.Put)
-		require.Subset(t, []string{"pull-request", "report"}, d.Inputs, d.Put)
+		require.Subset(t, []string{"pull-request", "report", "again"}, d.Inputs, d.Put)
 		require.NotEmpty(t, d.Inputs, d.Put)
 	}
 }
@@ -107,15 +121,20 @@ func TestTasksOfPullRequestsAreOurs(t *testing.T) {
 func TestCommitOfAPullRequestIsTold(t *testing.T) {
 	j := rocmPR(t).Jobs[0]
 	for want, d := range map[string]*doing{"success": j.OnSuccess, "failure": j.OnFailure, "error": j.OnError} {
-		require.Equal(t, want, d.Params["status"])
-		require.Equal(t, "rocm", d.Params["context"])
+		first := d.inside()[0]
+		require.Equal(t, want, first.Params["status"])
+		require.Equal(t, "rocm", first.Params["context"])
 	}
-	require.Equal(t, j.OnError, j.OnAbort)
+	require.Equal(t, j.OnError.Do[0], *j.OnAbort)
 	i := slices.IndexFunc(j.Plan, func(d doing) bool { return d.Put != "" })
 	require.Equal(t, "pending", j.Plan[i].Params["status"])
 	i = slices.IndexFunc(j.Plan, func(d doing) bool { return d.Task == "compare-profile" })
 	require.Equal(t, "report/comment.md", j.Plan[i].OnSuccess.Params["comment_file"])
 	require.Equal(t, j.Plan[i].OnSuccess, j.Plan[i].OnFailure, "what is worse is told, too")
+	require.Equal(t, j.OnFailure.Do[1], j.OnError.Do[1])
+	again := j.OnFailure.Do[1].Try.inside()
+	require.Equal(t, []string{"failed-by-infrastructure", ""}, []string{again[0].Task, again[1].Task}, "the comment only if the task passes")
+	require.Equal(t, "again/comment.md", again[1].Params["comment_file"])
 }
 
 func TestStrangersCodeDoesNotRunByDefault(t *testing.T) {

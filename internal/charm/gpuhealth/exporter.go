@@ -45,38 +45,65 @@ func Fetch(ctx context.Context, h host.Host, url string) (api.Report, error) {
 		}
 		url = exporterGPUs
 	}
+	data, err := fetch(ctx, url)
+	if err != nil {
+		return none, err
+	}
+	return ParseReport(data)
+}
+
+// fetch fetches the answer of an exporter on this machine.
+func fetch(ctx context.Context, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, exporterTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
 	resp, err := client.Do(req)
 	if err != nil {
-		return none, errors.New("the exporter does not answer")
+		return nil, errors.New("the exporter does not answer")
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, ExporterLimit))
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		return none, fmt.Errorf("the exporter answers %d", resp.StatusCode)
+		return nil, fmt.Errorf("the exporter answers %d", resp.StatusCode)
 	case err != nil:
-		return none, errors.New("the exporter does not answer in full")
+		return nil, errors.New("the exporter does not answer in full")
 	}
-	return ParseReport(data)
+	return data, nil
+}
+
+// FetchJSON decodes the JSON of an exporter on this machine. Another program may answer, so
+// all texts are printable, and all numbers are plausible.
+func FetchJSON(ctx context.Context, url string, into any) error {
+	data, err := fetch(ctx, url)
+	if err != nil {
+		return err
+	}
+	return decodeSafe(data, into)
+}
+
+// decodeSafe decodes JSON with printable texts and plausible numbers.
+func decodeSafe(data []byte, into any) error {
+	var all any
+	err := json.Unmarshal(data, &all)
+	if err == nil {
+		data, err = json.Marshal(sanitizeValue(all))
+	}
+	if err != nil || json.Unmarshal(data, into) != nil {
+		return errors.New("the exporter does not answer with the expected JSON")
+	}
+	return nil
 }
 
 // ParseReport decodes an answer from the exporter's port, which may come from another
 // program. All texts in the result are printable, and all numbers are plausible.
 func ParseReport(data []byte) (api.Report, error) {
 	var r api.Report
-	var all any
-	err := json.Unmarshal(data, &all)
-	if err == nil {
-		data, err = json.Marshal(sanitizeValue(all))
-	}
-	if err != nil || json.Unmarshal(data, &r) != nil {
+	if decodeSafe(data, &r) != nil {
 		return api.Report{}, errors.New("the exporter does not answer with its list of GPUs")
 	}
 	if len(r.GPUs) == 0 {

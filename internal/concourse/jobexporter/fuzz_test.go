@@ -81,9 +81,9 @@ func FuzzReference(f *testing.F) {
 		if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
 			return
 		}
-		require.Equal(t, reference("p", x), reference("p", x), "always the same")
-		if name := reference("p", x); name != "" && !reflect.DeepEqual(x, y) {
-			require.NotEqual(t, name, reference("p", y))
+		require.Equal(t, Reference("p", x), Reference("p", x), "always the same")
+		if name := Reference("p", x); name != "" && !reflect.DeepEqual(x, y) {
+			require.NotEqual(t, name, Reference("p", y))
 		}
 	})
 }

@@ -73,8 +73,8 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	stop, cancel := context.WithCancel(stop)
 	var ended <-chan struct{}
 	if pages != nil {
-		ended = pages.Start(stop, Surroundings{Site: p.Site, Every: o.interval, Version: version, Folder: o.folder,
-			Logs: s.Logs}, handler)
+		ended = pages.Start(stop, Surroundings{Site: p.Site, Get: NewGet(o.credentials, time.Now), Show: p.Show,
+			Every: o.interval, Version: version, Folder: o.folder, Logs: s.Logs}, handler)
 	}
 	done := make(chan struct{})
 	go func() {

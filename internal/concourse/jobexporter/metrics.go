@@ -29,6 +29,8 @@ const (
 	pollDuration
 	polls
 	skipped
+	flaky
+	lostRuns
 )
 
 // Family describes all series of one name.
@@ -88,6 +90,22 @@ var families = [...]Family{
 	skipped: gauge("concourse_exporter_skipped",
 		"Jobs, pipelines and containers not shown: no name, a name over 1024 bytes, a duplicate, or "+
 			"containers beyond 5000.", "kind"),
+	flaky: gauge("concourse_flakes",
+		"Tasks and tests on the page of flakes, by the place on which they fail.", "place"),
+	lostRuns: gauge("concourse_infrastructure_failures",
+		"Runs of tasks that infrastructure ended in the last 30 days, by cause.", "cause"),
+}
+
+// FlakeMetrics returns the metrics of the page of flakes: flakes by place and runs that
+// infrastructure ended by cause.
+func FlakeMetrics(flakes, lost map[string]int) (out []prometheus.Metric) {
+	for place, n := range flakes {
+		out = append(out, metric(flaky, float64(n), place))
+	}
+	for cause, n := range lost {
+		out = append(out, metric(lostRuns, float64(n), cause))
+	}
+	return out
 }
 
 // metric takes the values of the family's labels in their order. It panics if their number
@@ -155,7 +173,7 @@ func (v *view) named(kind string, names ...string) bool {
 // addJob comes after all calls of addPipeline, because Concourse continues to list the jobs
 // of archived pipelines.
 func (v *view) addJob(j job) {
-	ref := reference(j.Pipeline, j.Vars)
+	ref := Reference(j.Pipeline, j.Vars)
 	if v.archive[[2]string{j.Team, ref}] {
 		return
 	}
@@ -201,7 +219,7 @@ func lookup(values map[string]float64, status string) float64 {
 
 func (v *view) addPipeline(p pipeline) {
 	v.lines++
-	ref := reference(p.Name, p.Vars)
+	ref := Reference(p.Name, p.Vars)
 	switch {
 	case p.Name == "":
 		v.skipped["pipeline"]++

@@ -1,7 +1,6 @@
 package jobexporter
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log"
@@ -9,8 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
 // Options holds the settings of a Poller.
@@ -33,16 +30,15 @@ type Options struct {
 // Poller polls Concourse and exports its last answer as a Prometheus collector. Poll is for
 // one goroutine, and the rest for any.
 type Poller struct {
-	o       Options
-	file    []byte // the client's credentials file
-	ca      []byte
-	client  *client
+	o Options
+	session
 	streaks streaks // of the last answer
 	tasks   tasks
 
 	mu      sync.Mutex
 	answer  []prometheus.Metric // never changed, only replaced
 	site    Site                // of the last answer
+	pages   []prometheus.Metric // of the pages
 	success time.Time           // zero: never
 	took    time.Duration
 	err     error // of the last poll
@@ -55,7 +51,7 @@ type Poller struct {
 
 // NewPoller returns a Poller. It sends no request.
 func NewPoller(o Options) *Poller {
-	return &Poller{o: o, tasks: tasks{}, count: map[result]int{}}
+	return &Poller{o: o, session: session{path: o.CredentialsFile, now: o.Now}, tasks: tasks{}, count: map[result]int{}}
 }
 
 // Poll sends one round of requests: for the teams, pipelines, jobs and containers of tasks
@@ -105,46 +101,8 @@ func (p *Poller) logChange(err error) {
 // Poll it is for one goroutine.
 func (p *Poller) Reload() { p.drop() }
 
-func (p *Poller) drop() {
-	if p.client != nil {
-		p.client.close()
-		p.client = nil
-	}
-}
-
-// load reads the credentials file, and creates a new client if the file or its ca-file
-// changed. It compares the contents, because comparing times could miss a change.
-func (p *Poller) load() error {
-	data, err := readSecret(p.o.CredentialsFile)
-	if err != nil {
-		return fail(resultCredentials, "cannot use credentials file %s: %w", p.o.CredentialsFile, err)
-	}
-	c, err := login.Parse(data)
-	if err != nil {
-		return fail(resultCredentials, "cannot use credentials file %s: %w", p.o.CredentialsFile, err)
-	}
-	var ca []byte
-	if c.CAFile != "" {
-		if ca, err = readCA(c.CAFile); err != nil {
-			return fail(resultCredentials, "cannot use ca-file %s: %w", c.CAFile, err)
-		}
-	}
-	if p.client != nil && bytes.Equal(data, p.file) && bytes.Equal(ca, p.ca) {
-		return nil
-	}
-	p.drop()
-	p.client, err = newClient(c, ca, p.o.Now)
-	if err != nil {
-		p.client = nil
-		return &failure{resultCredentials, err}
-	}
-	p.file, p.ca = data, ca
-	return nil
-}
-
 func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, Site, error) {
 	if err := p.load(); err != nil {
-		p.drop() // old credentials must not be used without their file
 		return nil, Site{}, err
 	}
 	var found []string
@@ -263,5 +221,5 @@ func (p *Poller) metrics() []prometheus.Metric {
 	if p.fresh(p.o.Now()) {
 		out = append(out, p.answer...)
 	}
-	return out
+	return append(out, p.pages...)
 }

@@ -10,12 +10,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// reference names a pipeline as fly does: "deploy", and
+// Reference names a pipeline as fly does: "deploy", and
 // "deploy/branch:main,go.version:\"1.26\"" for an instanced one. Variables are sorted, and
 // variables of nested maps have dots in their names. Values that YAML would not read as the
 // same text are quoted, so that two different instances never have equal names. It returns
 // "" if the variables have more than maxName bytes.
-func reference(name string, vars map[string]any) string {
+func Reference(name string, vars map[string]any) string {
 	if vars == nil {
 		return name
 	}

@@ -41,7 +41,7 @@ func TestReferencesAreThoseOfFly(t *testing.T) {
 	} {
 		var v map[string]any
 		require.NoError(t, json.Unmarshal([]byte(vars), &v))
-		require.Equal(t, want, reference("p", v), vars)
+		require.Equal(t, want, Reference("p", v), vars)
 	}
 }
 
@@ -53,5 +53,5 @@ func TestNestedVariablesDoNotGrow(t *testing.T) {
 	var f flattened
 	f.add("v", v)
 	require.Empty(t, f.pairs)
-	require.Empty(t, reference("p", v))
+	require.Empty(t, Reference("p", v))
 }

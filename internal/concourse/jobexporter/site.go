@@ -3,9 +3,12 @@ package jobexporter
 import (
 	"context"
 	"flag"
+	"io"
 	"log"
 	"net/http"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Pages adds pages to the program. They show Concourse's last answer together with data
@@ -22,12 +25,18 @@ type Pages interface {
 
 // Surroundings holds the parts of the program that pages need.
 type Surroundings struct {
-	Site    func() Site   // returns Concourse's last answer
-	Every   time.Duration // between two polls
+	Site    func() Site               // returns Concourse's last answer
+	Get     Get                       // reads Concourse's API
+	Show    func([]prometheus.Metric) // replaces the metrics of the pages
+	Every   time.Duration             // between two polls
 	Version string
 	Folder  string // of files that survive a restart; "": none
 	Logs    *log.Logger
 }
+
+// Get requests a path of Concourse's API and returns the body, which the caller bounds and
+// closes. It is for one goroutine.
+type Get func(ctx context.Context, path string) (io.ReadCloser, error)
 
 // Site holds the builds of task containers and the workers of Concourse's last answer. It
 // is empty if the answer is too old.
@@ -43,6 +52,7 @@ type Site struct {
 type Build struct {
 	Team, Pipeline, Job, Name, Step string
 	ID                              int // number in the URL of its page
+	Worker                          string
 }
 
 // Worker describes a worker as Concourse lists it.
@@ -66,9 +76,16 @@ func (s *Site) add(w worker) {
 func (t tasks) builds() map[string]Build {
 	out := make(map[string]Build, len(t))
 	for handle, one := range t {
-		out[handle] = Build{one.team, one.pipeline, one.job, one.build, one.step, one.buildID}
+		out[handle] = Build{one.team, one.pipeline, one.job, one.build, one.step, one.buildID, one.worker}
 	}
 	return out
+}
+
+// Show replaces the metrics of the pages.
+func (p *Poller) Show(metrics []prometheus.Metric) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pages = metrics
 }
 
 // Site returns the last answer, which the caller must not change.

@@ -52,7 +52,7 @@ func (t tasks) put(v *view, team string, c container, now time.Time) {
 	if !v.named("container", c.Handle, team) {
 		return
 	}
-	ref := reference(c.Pipeline, c.Vars)
+	ref := Reference(c.Pipeline, c.Vars)
 	for _, name := range []string{ref, c.Job, c.Build, c.Step, c.Worker} {
 		if len(name) > maxName || c.Pipeline != "" && ref == "" {
 			v.skipped["container"]++

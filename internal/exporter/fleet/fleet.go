@@ -20,13 +20,15 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet/flakes"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
 )
 
 // Fleet implements jobexporter.Pages.
 type Fleet struct {
-	path string // of the file of workers; "": no page
-	now  func() time.Time
+	path   string // of the file of workers; "": no page
+	now    func() time.Time
+	flakes flakes.Flakes
 
 	site    func() jobexporter.Site
 	every   time.Duration
@@ -59,6 +61,7 @@ func New() *Fleet {
 func (f *Fleet) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&f.path, "fleet.file", "",
 		"`file` with the workers to show on a page at /, read before each poll; empty: no page")
+	f.flakes.Flags(fs)
 }
 
 // Start implements jobexporter.Pages.
@@ -74,6 +77,9 @@ func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *htt
 		f.follow(stop)
 		f.keep(f.now(), true)
 	}()
+	if f.flakes.On() {
+		go f.flakes.Follow(stop)
+	}
 	return ended
 }
 
@@ -86,6 +92,10 @@ func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
 		Coverage: []Covered{}, Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(),
 		Problem: "no worker has been asked yet"}
 	f.handle(mux)
+	if f.flakes.On() {
+		style, _ := asset("page.css") // embedded: a test reads it
+		f.flakes.Prepare(flakes.Options{Surroundings: s, Style: style, Now: f.now, Ask: f.asker.get}, mux)
+	}
 }
 
 // follow asks at once and at each tick.
@@ -129,7 +139,10 @@ func (f *Fleet) Round(stop context.Context) {
 	}
 	f.answers = current
 	r := observed{at: now, file: f.file, site: f.site(), answers: f.answers, waiting: waiting}.report()
-	r.Version, r.Problem = f.version, f.problem
+	r.Version, r.Problem, r.flakes = f.version, f.problem, f.flakes.On()
+	if f.problem == "" { // otherwise it is unknown whether names are hidden
+		f.flakes.See(r.seen(f.file))
+	}
 	f.remember(r, now)
 	r.Today, r.History = f.day.report(), f.history.report()
 	if f.file.HideNames {
@@ -139,6 +152,23 @@ func (f *Fleet) Round(stop context.Context) {
 	defer f.mu.Unlock()
 	f.report = &r
 	f.wall, f.wallKnown = wallText(r, f.file), f.problem == ""
+}
+
+// seen returns the workers with the containers on their GPUs.
+func (r *Report) seen(file fleetfile.File) flakes.Seen {
+	out := flakes.Seen{Concourse: file.Concourse, HideNames: file.HideNames}
+	for _, w := range r.Workers {
+		one := flakes.Worker{Name: w.Worker, URL: w.URL}
+		for _, g := range w.GPUs {
+			gpu := flakes.GPU{Index: g.Index, PCI: g.PCI}
+			for _, h := range g.Holders {
+				gpu.Holders = append(gpu.Holders, h.Container)
+			}
+			one.GPUs = append(one.GPUs, gpu)
+		}
+		out.Workers = append(out.Workers, one)
+	}
+	return out
 }
 
 // remember adds a round to the histories. A pause, such as of a suspended machine, counts as

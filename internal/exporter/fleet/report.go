@@ -33,6 +33,8 @@ type Report struct {
 	Coverage  []Covered `json:"coverage"`
 	Today     Today     `json:"today"`
 	History   History   `json:"history"`
+
+	flakes bool // the page of flakes is on
 }
 
 // Concourse describes what the page has from Concourse.

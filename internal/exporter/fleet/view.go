@@ -30,6 +30,7 @@ type view struct {
 	Started               string
 	Charts                []chart
 	Hours                 []hour
+	Flakes                bool // the page of flakes is on
 }
 
 // number is one of the sums at the top.
@@ -83,7 +84,7 @@ type hour struct{ Time, Load, Free, Waiting string }
 const manyUses = 24
 
 func viewOf(r Report, now time.Time) view {
-	v := view{Report: r, Heading: "GPU fleet", Clock: r.Time.Format("15:04:05 UTC"),
+	v := view{Report: r, Flakes: r.flakes, Heading: "GPU fleet", Clock: r.Time.Format("15:04:05 UTC"),
 		Started: r.Today.Since.Format("15:04 UTC")}
 	if u, err := url.Parse(r.Concourse.URL); err == nil && u.Host != "" {
 		v.Heading += " of " + u.Host

@@ -1,5 +1,5 @@
 // Package atctest plays the part of Concourse's web that a job exporter uses: logins and
-// the lists of teams, pipelines, jobs, containers and workers. It has the codes, headers
+// the lists of teams, pipelines, jobs, containers, workers and builds. It has the codes, headers
 // and fields of Concourse 8.2.5. It never runs a build.
 package atctest
 
@@ -38,6 +38,8 @@ type Server struct {
 	Logins  int                         // number of requested tokens
 	Asked   []string                    // "METHOD path", in order
 	tokens  map[string]bool
+
+	AllBuilds []Build // in any order
 }
 
 // New serves http on a free port of 127.0.0.1 until the test ends. The user is admin with
@@ -88,6 +90,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h(w, r)
 	case r.URL.Path == Token:
 		s.login(w, r)
+	case r.URL.Path == Builds || strings.HasPrefix(r.URL.Path, Builds+"/"):
+		s.answerBuilds(w, r)
 	default:
 		s.list(w, r)
 	}

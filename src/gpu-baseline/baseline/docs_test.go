@@ -17,7 +17,7 @@ func TestPageHasTheFlagsAndResultsOfTheProgram(t *testing.T) {
 	page := string(data)
 
 	var flags, listed []string
-	for _, command := range []string{"compare", "bisect", "ab"} {
+	for _, command := range []string{"compare", "bisect", "ab", "junit"} {
 		_, help, _ := call("", command, "--help")
 		usage, _, _ := strings.Cut(strings.TrimPrefix(help, "Usage: "), "\n\n")
 		for line := range strings.Lines(usage) {

@@ -26,10 +26,12 @@ const usage = `Usage: %[1]s compare BASE NEW [flags]
        %[1]s bisect --versions FILE --profiles DIR [flags] [-- COMMAND]
        %[1]s ab COMMIT_A COMMIT_B [flags] -- COMMAND
        %[1]s ab -a COMMAND -b COMMAND [flags]
+       %[1]s junit PATH...
 
   compare   fails if a profile is worse than its baseline
   bisect    finds the commit that made an example worse
   ab        measures two commits or commands in turns, and fails if B is worse
+  junit     prints results of JUnit files in one line, for the page of flakes
 
 A profile is {"examples": {"NAME": {"status": "ok", "duration_s": 1.5,
 "peak_memory_mb": 512}}} or a list of such objects, each with its name. MB are
@@ -38,8 +40,8 @@ A profile is {"examples": {"NAME": {"status": "ok", "duration_s": 1.5,
 Example:
   %[1]s compare base.json new.json --max-duration-pct=10
 
-%[1]s compare --help, bisect --help and ab --help have the flags
-and the exit statuses.
+%[1]s compare --help, bisect --help, ab --help and junit --help have
+the flags and the exit statuses.
 `
 
 // errHelp and errVersion request a text instead of a command.
@@ -62,7 +64,8 @@ type subcommand interface {
 }
 
 func subcommands() map[string]subcommand {
-	return map[string]subcommand{"compare": &options{}, "bisect": &bisectOptions{}, "ab": &abOptions{}}
+	return map[string]subcommand{"compare": &options{}, "bisect": &bisectOptions{}, "ab": &abOptions{},
+		"junit": &junitOptions{}}
 }
 
 // Run runs the program with the name of its command line, and args without that name. It
@@ -105,7 +108,7 @@ func Run(ctx context.Context, h host.Host, name, version string, args []string, 
 
 // parse parses a command line.
 func parse(args []string) (subcommand, *flag.FlagSet, error) {
-	const want = "want compare, bisect or ab"
+	const want = "want compare, bisect, ab or junit"
 	if len(args) == 0 {
 		return nil, nil, errors.New("cannot run without a command: " + want)
 	}

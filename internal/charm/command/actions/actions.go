@@ -32,6 +32,8 @@ type Actions struct {
 	ReadStates func(ctx context.Context) ([]gpuhealth.State, error)
 	// ReadReport reads the GPUs and their users once. If nil, GPUTop needs the exporter.
 	ReadReport func(ctx context.Context) (api.Report, error)
+	// FlakesURL is the JSON of flakes, "" for this machine's exporter.
+	FlakesURL string
 }
 
 // GPUs returns the unit's GPUs with their leases and quarantine.
@@ -45,6 +47,7 @@ func (c *Actions) table() map[string]action {
 		"accept-gpus":        c.lockedAction(c.acceptGPUs),
 		"check-status":       c.lockedAction(c.checkStatus),
 		"coverage":           c.lockedAction(c.coverage),
+		"flakes":             c.lockedAction(c.flakes),
 		"fleet":              c.lockedAction(c.fleet),
 		"get-admin-password": c.lockedAction(c.adminPassword),
 		"gpu-usage":          c.lockedAction(c.gpuUsage),

@@ -34,21 +34,30 @@ func (c *Actions) fleet(ctx context.Context, u unitState, params map[string]any)
 
 // ShowFleet writes the table of all workers, with Juju's facts from the last hook.
 func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) error {
-	facts, err := model.LoadFor(c.Host.Root, "show the fleet")
+	u, err := c.lastState(ctx, "show the fleet")
 	if err != nil {
 		return err
 	}
+	return c.writeFleet(ctx, w, u, f)
+}
+
+// lastState returns the unit's state with Juju's facts from the last hook.
+func (c *Actions) lastState(ctx context.Context, do string) (unitState, error) {
+	facts, err := model.LoadFor(c.Host.Root, do)
+	if err != nil {
+		return unitState{}, err
+	}
 	if facts.Unit == "" {
-		return errors.New("cannot show the fleet: no hook has run on this machine yet")
+		return unitState{}, fmt.Errorf("cannot %s: no hook has run on this machine yet", do)
 	}
 	c.Event = juju.Event{Name: "update-status", Unit: facts.Unit}
 	d, err := c.Decide(ctx)
 	if err != nil {
-		return err
+		return unitState{}, err
 	}
 	u := unitState{Facts: d.Facts, Want: d.Want, Problems: d.Problems}
 	u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
-	return c.writeFleet(ctx, w, u, f)
+	return u, nil
 }
 
 func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitState, f term.Format) error {

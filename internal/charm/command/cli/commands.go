@@ -113,6 +113,8 @@ func (p *caller) unitCommands() []command {
 		p.labelsCommand(), p.manifestCommand(), p.undoCommand(),
 		{words: "fleet", json: true, text: "show all workers of this web node, their GPUs and free leases",
 			run: func([]string) error { return c.ShowFleet(p.ctx, p.stdout, p.format) }},
+		{words: "flakes", json: true, text: "show tasks and tests that fail without a change, and on which GPU",
+			run: func([]string) error { return c.ShowFlakes(p.ctx, p.stdout, p.format) }},
 		{words: "pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
 			text: "list the pipelines and tasks of the charm, or print one",
 			run:  func(a []string) error { return pipelines.Write(p.stdout, strings.Join(a, "")) }},
@@ -145,7 +147,7 @@ func (p *caller) unitCommands() []command {
 
 // ofUnit lists the commands that need a unit of the charm, its options or its records.
 var ofUnit = []string{"plan", "gpu evidence", "gpu withhold", "gpu return", "gpu prove", "rocm plan", "preflight",
-	"fleet", "pipelines", "gpu-baseline"}
+	"fleet", "flakes", "pipelines", "gpu-baseline"}
 
 // ownCommands returns the commands that dispatch and Pebble start.
 func (p *caller) ownCommands() []command {

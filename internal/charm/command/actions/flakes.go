@@ -1,0 +1,108 @@
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
+)
+
+// flakesAt is the JSON of the exporter on this machine.
+var flakesAt = "http://127.0.0.1:" + strconv.Itoa(wellknown.JobsPort) + "/api/v1/flakes"
+
+// maxLost is the number of builds that the table shows. The JSON has all of them.
+const maxLost = 20
+
+// flakes returns a table of flaky tasks and tests.
+func (c *Actions) flakes(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+	var b strings.Builder
+	if err := c.writeFlakes(ctx, &b, u, term.Format{JSON: params["format"] == "json"}); err != nil {
+		return nil, err
+	}
+	return map[string]any{"flakes": strings.TrimSpace(b.String())}, nil
+}
+
+// ShowFlakes writes the table, with Juju's facts from the last hook.
+func (c *Actions) ShowFlakes(ctx context.Context, w io.Writer, f term.Format) error {
+	u, err := c.lastState(ctx, "show flakes")
+	if err != nil {
+		return err
+	}
+	return c.writeFlakes(ctx, w, u, f)
+}
+
+func (c *Actions) writeFlakes(ctx context.Context, w io.Writer, u unitState, f term.Format) error {
+	if err := u.checkUsable("show flakes", model.WebRole); err != nil {
+		return err
+	}
+	app, _, _ := strings.Cut(c.Event.Unit, "/")
+	switch o := u.Config.Web; {
+	case !o.EnableMetrics:
+		return errors.New("cannot show flakes: enable-metrics is off; run: " +
+			wellknown.SetOption(app, "enable-metrics=true"))
+	case o.FleetPage != config.FleetNames:
+		return fmt.Errorf("cannot show flakes: fleet-page is %s; run: %s", o.FleetPage,
+			wellknown.SetOption(app, "fleet-page=names"))
+	}
+	url := c.FlakesURL
+	if url == "" {
+		if !c.Host.Real() {
+			return errors.New("cannot show flakes: the exporter watches this machine, not CHARM_ROOT")
+		}
+		url = flakesAt
+	}
+	var r flakereport.Report
+	if err := gpuhealth.FetchJSON(ctx, url, &r); err != nil {
+		return fmt.Errorf("cannot show flakes: %w; see %s", err, wellknown.RunAction(c.Event.Unit, "check-status"))
+	}
+	if f.JSON {
+		return term.JSON(w, r)
+	}
+	page := role.FleetPage(u.Facts, u.Config.Web)
+	_, err := io.WriteString(w, strings.Join(flakeLines(r, page, c.Host.Now(), f), "\n")+"\n")
+	return err
+}
+
+// flakeLines returns a table with a line for each flake, and what else is known below it.
+func flakeLines(r flakereport.Report, page string, now time.Time, f term.Format) []string {
+	out := []string{fmt.Sprintf("%s in %s, %s by infrastructure", units.Count(len(r.Flakes), "flake"),
+		units.Count(r.Runs, "run"), units.Count(len(r.Lost), "run"))}
+	if len(r.Flakes) > 0 {
+		rows := [][]term.Cell{cells("TASK", "TEST", "FAILS", "RATE", "SINCE", "LAST", "EVIDENCE")}
+		for _, one := range r.Flakes {
+			row := cells(one.Team+":"+one.Pipeline+"/"+one.Job+"/"+one.Step, orDash(one.Test), string(one.Kind),
+				fmt.Sprintf("%.1f %%", 100*one.Rate), one.Since.Format(time.DateOnly), units.Ago(now.Sub(one.Last)))
+			row[2].Colour = term.Yellow
+			rows = append(rows, append(row, term.Cell{Text: one.Sentence}))
+		}
+		out = append(out, f.Table(rows)...)
+	}
+	for _, p := range r.Places {
+		out = append(out, "place: "+p.Sentence)
+	}
+	for _, l := range r.Lost[:min(len(r.Lost), maxLost)] {
+		out = append(out, fmt.Sprintf("%s/%s build %s %s: %s", l.Pipeline, l.Job, l.Build.Name, l.Step, l.Sentence))
+	}
+	if r.Unread > 0 {
+		out = append(out, units.Count(r.Unread, "build")+" are still to be read")
+	}
+	if r.Problem != "" {
+		out = append(out, "problem: "+r.Problem)
+	}
+	if page != "" {
+		out = append(out, "page: "+page+"flakes")
+	}
+	return out
+}

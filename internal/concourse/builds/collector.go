@@ -1,0 +1,369 @@
+// Package builds reads the finished builds of jobs from Concourse's API: their inputs, and
+// from their events the tasks with worker, result and results of tests.
+//
+// It asks for each finished build once, with a bounded number of requests a minute, and only
+// for builds of jobs that ever fail. It never keeps the output of a task, and it writes no
+// file. After a restart it reads the builds again, the newest first.
+package builds
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"slices"
+	"time"
+
+	"concourse-ci-machine/internal/concourse/flake"
+)
+
+// Bounds of the collector.
+const (
+	maxBuilds   = 5000
+	maxAge      = 30 * 24 * time.Hour
+	page        = 100 // builds of one request
+	askTimeout  = 20 * time.Second
+	maxTries    = 3       // requests for a build that fail
+	maxList     = 4 << 20 // bytes of a list, a plan or inputs
+	maxEvents   = 64 << 20
+	perBuild    = 3  // requests for a finished build
+	maxRunning  = 10 // running builds that one round asks for
+	maxName     = 1024
+	maxMemory   = 32 << 20 // bytes of runs, about
+	maxErrors   = 3        // of builds, in one round
+	minuteParts = 60.0
+)
+
+// Options holds the settings of a Collector.
+type Options struct {
+	Get       func(ctx context.Context, path string) (io.ReadCloser, error)
+	Reference func(pipeline string, vars map[string]any) string // name of a pipeline as fly has it
+	PerMinute int                                               // requests, at most
+	Logs      *log.Logger
+	Now       func() time.Time
+}
+
+// Collector holds the builds. It is for one goroutine.
+type Collector struct {
+	o      Options
+	builds map[int]*build
+	gaps   []span // builds that no list had yet, newest last
+	newest int
+	tokens float64
+	at     time.Time // of the tokens
+	err    error     // of the last round
+	passed map[flake.Key][]uint32
+}
+
+// span is a range of numbers of builds, from and to included.
+type span struct{ from, to int }
+
+// build holds a build of a job.
+type build struct {
+	answer
+	key   flake.Key // without a step
+	tries int
+	read  bool // its tasks are known, or cannot be known
+	tasks []flake.Run
+}
+
+// answer decodes an element of /api/v1/builds (atc/build.go).
+type answer struct {
+	ID       int            `json:"id"`
+	Team     string         `json:"team_name"`
+	Name     string         `json:"name"`
+	Status   string         `json:"status"`
+	Job      string         `json:"job_name"`
+	Pipeline string         `json:"pipeline_name"`
+	Vars     map[string]any `json:"pipeline_instance_vars"`
+	End      int64          `json:"end_time"`
+	RerunOf  *struct {
+		ID int `json:"id"`
+	} `json:"rerun_of"`
+}
+
+// running reports whether the build has no result yet.
+func (a answer) running() bool { return a.Status == "pending" || a.Status == "started" }
+
+// failed reports whether the build makes its job worth reading.
+func (a answer) failed() bool { return a.Status == "failed" || a.Status == "errored" }
+
+// New returns a collector, which has asked nothing.
+func New(o Options) *Collector {
+	return &Collector{o: o, builds: map[int]*build{}, passed: map[flake.Key][]uint32{}, tokens: float64(o.PerMinute)}
+}
+
+// errSpent ends a round that has used its requests.
+var errSpent = errors.New("no requests are left in this minute")
+
+// Round asks for new builds, as far as the requests of the time since the last round allow.
+// It reports whether Runs changed.
+func (c *Collector) Round(ctx context.Context) (changed bool, err error) {
+	now := c.o.Now()
+	if !c.at.IsZero() {
+		c.tokens += max(0, now.Sub(c.at).Seconds()) * float64(c.o.PerMinute) / minuteParts
+	}
+	c.tokens, c.at = min(c.tokens, float64(c.o.PerMinute)), now
+	changed, err = c.round(ctx)
+	if errors.Is(err, errSpent) {
+		err = nil
+	}
+	if err != nil && (c.err == nil || c.err.Error() != err.Error()) && ctx.Err() == nil {
+		c.o.Logs.Printf("cannot read builds: %v", err)
+	}
+	c.err = err
+	return changed, err
+}
+
+func (c *Collector) round(ctx context.Context) (changed bool, err error) {
+	if err := c.list(ctx); err != nil {
+		return false, err
+	}
+	if err := c.finish(ctx); err != nil {
+		return false, err
+	}
+	c.forget()
+	failures := 0
+	for _, b := range c.unread() {
+		if c.tokens < perBuild {
+			return changed, errSpent
+		}
+		// One build may be unreadable. Several are an outage.
+		if err := c.read(ctx, b); err == nil {
+			changed = true
+		} else if failures++; failures == maxErrors || ctx.Err() != nil {
+			return changed, err
+		}
+	}
+	// Older builds come after the tasks of newer ones.
+	return changed, c.fill(ctx)
+}
+
+// ask sends a request with a deadline and passes the bounded body to decode.
+func (c *Collector) ask(ctx context.Context, path string, most int64, decode func(io.Reader) error) error {
+	if c.tokens < 1 {
+		return errSpent
+	}
+	c.tokens--
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	body, err := c.o.Get(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	limited := &io.LimitedReader{R: body, N: most}
+	if err := decode(limited); err != nil {
+		if limited.N <= 0 {
+			err = errTooLong
+		}
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return nil
+}
+
+// errTooLong reports an answer beyond its bound, which stays so.
+var errTooLong = errors.New("the answer is too long")
+
+// into returns a function that decodes JSON. Its error never quotes an answer.
+func into(v any) func(io.Reader) error {
+	return func(r io.Reader) error {
+		if json.NewDecoder(r).Decode(v) != nil {
+			return errors.New("the answer is not the JSON of Concourse")
+		}
+		return nil
+	}
+}
+
+// list adds the newest builds. Builds between them and the known ones are a gap.
+func (c *Collector) list(ctx context.Context) error {
+	var all []answer
+	if err := c.ask(ctx, fmt.Sprintf("/api/v1/builds?limit=%d", page), maxList, into(&all)); err != nil {
+		return err
+	}
+	oldest, newest := c.add(all)
+	if newest == 0 {
+		return nil
+	}
+	if len(all) == page && oldest > c.newest+1 {
+		c.gaps = append(c.gaps, span{c.newest + 1, oldest - 1})
+	}
+	c.newest = max(c.newest, newest)
+	return nil
+}
+
+// fill adds a page of each gap, the newest gap first.
+func (c *Collector) fill(ctx context.Context) error {
+	for len(c.gaps) > 0 {
+		gap := &c.gaps[len(c.gaps)-1]
+		var all []answer
+		path := fmt.Sprintf("/api/v1/builds?limit=%d&to=%d", page, gap.to)
+		if err := c.ask(ctx, path, maxList, into(&all)); err != nil {
+			return err
+		}
+		oldest, _ := c.add(all)
+		gap.to = oldest - 1
+		full := len(c.builds) >= maxBuilds
+		if len(all) < page || gap.to < gap.from || full || c.old(all[len(all)-1]) {
+			c.gaps = c.gaps[:len(c.gaps)-1]
+		}
+		if full {
+			c.gaps = nil
+		}
+	}
+	return nil
+}
+
+// add adds builds of jobs, and returns the least and the greatest number of all builds.
+func (c *Collector) add(all []answer) (oldest, newest int) {
+	for _, a := range all {
+		if a.ID <= 0 {
+			continue
+		}
+		if newest = max(newest, a.ID); oldest == 0 || a.ID < oldest {
+			oldest = a.ID
+		}
+		if a.Job == "" || c.old(a) || len(a.Team) > maxName || len(a.Job) > maxName || len(a.Name) > maxName {
+			continue // builds of fly execute are run once
+		}
+		b := c.builds[a.ID]
+		if b == nil {
+			ref := c.o.Reference(a.Pipeline, a.Vars)
+			if ref == "" {
+				continue // its variables are too long for a name
+			}
+			b = &build{key: flake.Key{Team: a.Team, Pipeline: ref, Job: a.Job}}
+			c.builds[a.ID] = b
+		}
+		b.answer = a
+		b.Vars = nil
+	}
+	return oldest, newest
+}
+
+// old reports whether a build ended too long ago.
+func (c *Collector) old(a answer) bool {
+	return a.End > 0 && c.o.Now().Sub(time.Unix(a.End, 0)) > maxAge
+}
+
+// finish asks for running builds that are older than the list, the oldest first.
+func (c *Collector) finish(ctx context.Context) error {
+	asked := 0
+	for _, id := range slices.Sorted(maps.Keys(c.builds)) {
+		if b := c.builds[id]; !b.running() || id > c.newest-page || asked == maxRunning {
+			continue
+		}
+		asked++
+		var a answer
+		if err := c.ask(ctx, fmt.Sprintf("/api/v1/builds/%d", id), maxList, into(&a)); err != nil {
+			if c.builds[id].tries++; c.builds[id].tries >= maxTries && !errors.Is(err, errSpent) {
+				delete(c.builds, id) // such as of a removed pipeline
+			}
+			return err
+		}
+		if a.ID == id {
+			c.add([]answer{a})
+		}
+	}
+	return nil
+}
+
+// forget removes the oldest builds, and the tasks of the oldest builds beyond maxMemory.
+func (c *Collector) forget() {
+	used := 0
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(c.builds))) {
+		b := c.builds[id]
+		for _, r := range b.tasks {
+			used += sizeOf(r)
+		}
+		if used > maxMemory {
+			b.tasks = nil
+		}
+	}
+	maps.DeleteFunc(c.builds, func(_ int, b *build) bool { return c.old(b.answer) })
+	if more := len(c.builds) - maxBuilds; more > 0 {
+		for _, id := range slices.Sorted(maps.Keys(c.builds))[:more] {
+			delete(c.builds, id)
+		}
+	}
+}
+
+// sizeOf returns the memory of a run, about.
+func sizeOf(r flake.Run) int {
+	n := 300 + len(r.Step)
+	if r.Tests != nil {
+		n += 4 * len(r.Tests.Passed)
+		for _, name := range r.Tests.Failed {
+			n += 16 + len(name)
+		}
+	}
+	return n
+}
+
+// unread returns finished builds with unknown tasks, newest first, of jobs that fail at
+// times. Other jobs have no flakes, so nothing is asked for them.
+func (c *Collector) unread() (out []*build) {
+	fails := map[flake.Key]bool{}
+	for _, b := range c.builds {
+		fails[b.key] = fails[b.key] || b.failed()
+	}
+	for _, b := range c.builds {
+		if !b.read && fails[b.key] && (b.failed() || b.Status == "succeeded") {
+			out = append(out, b)
+		}
+	}
+	slices.SortFunc(out, func(a, b *build) int { return cmp.Compare(b.ID, a.ID) })
+	return out
+}
+
+// read asks for the tasks of a build. A build that fails too often is left out.
+func (c *Collector) read(ctx context.Context, b *build) error {
+	runs, err := c.tasks(ctx, b)
+	if err != nil {
+		if b.tries++; b.tries >= maxTries || errors.Is(err, errTooLong) {
+			b.read = true
+		}
+		return err
+	}
+	c.share(runs)
+	b.tasks, b.read = runs, true
+	return nil
+}
+
+// share lets runs of a task with equal passed tests have the same list in memory.
+func (c *Collector) share(runs []flake.Run) {
+	for _, r := range runs {
+		if r.Tests == nil {
+			continue
+		}
+		if last := c.passed[r.Key]; slices.Equal(last, r.Tests.Passed) {
+			r.Tests.Passed = last
+		} else {
+			c.passed[r.Key] = r.Tests.Passed
+		}
+	}
+	if len(c.passed) > maxBuilds {
+		clear(c.passed)
+	}
+}
+
+// Runs returns the runs of tasks in all builds.
+func (c *Collector) Runs() (out []flake.Run) {
+	for _, id := range slices.Sorted(maps.Keys(c.builds)) {
+		out = append(out, c.builds[id].tasks...)
+	}
+	return out
+}
+
+// Progress describes how much is known.
+type Progress struct {
+	Builds int // of jobs
+	Unread int // builds to ask for
+}
+
+// Progress returns the numbers of builds.
+func (c *Collector) Progress() Progress { return Progress{len(c.builds), len(c.unread())} }

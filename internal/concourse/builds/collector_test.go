@@ -1,0 +1,321 @@
+package builds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/concourse/flake"
+	"concourse-ci-machine/internal/testutil/atctest"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// bed is a collector with its own Concourse, and a clock that the test moves.
+type bed struct {
+	*Collector
+	web   *atctest.Server
+	now   time.Time
+	asked []string
+	logs  hosttest.Buffer
+}
+
+func newBed(t *testing.T, perMinute int) *bed {
+	t.Helper()
+	b := &bed{web: atctest.New(t), now: hosttest.Now}
+	b.Collector = New(Options{PerMinute: perMinute, Logs: log.New(&b.logs, "", 0), Now: func() time.Time { return b.now }, Get: b.get,
+		Reference: func(name string, _ map[string]any) string { return name }})
+	return b
+}
+
+// get requests a path with a token of the web, as the job exporter's client does.
+func (b *bed) get(ctx context.Context, path string) (io.ReadCloser, error) {
+	b.asked = append(b.asked, path)
+	login := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", atctest.Token, strings.NewReader("grant_type=password&scope=openid&username=admin&password=s3+cr%26t"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("fly", "Zmx5")
+	b.web.ServeHTTP(login, r)
+	_, token, _ := strings.Cut(login.Body.String(), `"access_token":"`)
+	token, _, _ = strings.Cut(token, `"`)
+	req, err := http.NewRequestWithContext(ctx, "GET", b.web.URL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err == nil && resp.StatusCode != 200 {
+		resp.Body.Close()
+		return nil, errors.New(resp.Status)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// made returns a finished build with one task.
+func made(id int, status, commit string) atctest.Build {
+	exit := 0
+	if status == "failed" {
+		exit = 1
+	}
+	at := hosttest.Now.Unix() - 3600 + int64(id)
+	return atctest.Build{ID: id, Name: fmt.Sprint(id), Status: status, Team: "main", Pipeline: "rocm", Job: "unit", Start: at - 60, End: at,
+		Resources: fmt.Sprintf(`{"inputs":[{"name":"source","version":{"ref":%q},"pipeline_id":1,"first_occurrence":true},
+{"name":"nightly","version":{"time":"2026-11-25T00:%02d:00Z"},"pipeline_id":1,"first_occurrence":true}],"outputs":[]}`, commit, id),
+		Plan: `{"schema":"exec.v2","plan":{"id":"a","do":[{"id":"b","get":{"name":"source","type":"git"}},{"id":"c","task":{"name":"unit","privileged":false}}]}}`,
+		Events: []string{`{"data":{"status":"started","time":1},"event":"status","version":"1.0"}`,
+			`{"data":{"time":1,"origin":{"id":"c"},"config":{"platform":"linux","image":"","run":{"path":"sh","args":["-c","x"],"dir":""},"inputs":null}},"event":"start-task","version":"5.0"}`,
+			`{"data":{"time":1,"origin":{"id":"c"},"selected_worker":"gpu-0"},"event":"selected-worker","version":"1.0"}`,
+			`{"data":{"time":2,"origin":{"id":"c","source":"stdout"},"payload":"secret\njunit-results/1 {\"tests\":1,\"fai"},"event":"log","version":"5.1"}`,
+			`{"data":{"time":2,"origin":{"id":"c","source":"stderr"},"payload":"between\n"},"event":"log","version":"5.1"}`,
+			`{"data":{"time":2,"origin":{"id":"c","source":"stdout"},"payload":"led\":[\"t.slow\"],\"passed\":\"\"}\r\nmore"},"event":"log","version":"5.1"}`,
+			fmt.Sprintf(`{"data":{"time":%d,"exit_status":%d,"origin":{"id":"c"}},"event":"finish-task","version":"4.0"}`, at, exit)}}
+}
+
+func (b *bed) has(builds ...atctest.Build) {
+	b.web.Set(func(s *atctest.Server) { s.AllBuilds = builds })
+}
+
+// minute moves the clock and runs a round.
+func (b *bed) minute(t *testing.T) bool {
+	t.Helper()
+	b.now, b.asked = b.now.Add(time.Minute), nil
+	changed, err := b.Round(t.Context())
+	require.NoError(t, err)
+	return changed
+}
+
+func TestTasksOfFinishedBuildsAreReadOnce(t *testing.T) {
+	b := newBed(t, 60)
+	b.has(made(1, "succeeded", "abc"), made(2, "failed", "abc"), made(3, "started", "def"))
+	require.True(t, b.minute(t))
+	all := b.Runs()
+	require.Len(t, all, 2)
+	one := all[1]
+	require.Equal(t, flake.Key{Team: "main", Pipeline: "rocm", Job: "unit", Step: "unit"}, one.Key)
+	require.Equal(t, flake.Failed, one.Result)
+	require.Equal(t, "gpu-0", one.Worker)
+	require.Equal(t, []string{"t.slow"}, one.Tests.Failed)
+	require.Equal(t, all[0].Inputs, one.Inputs, "only the time differs")
+	require.NotEmpty(t, one.Inputs)
+	require.False(t, b.minute(t))
+	require.Equal(t, []string{"/api/v1/builds?limit=100"}, b.asked, "nothing is new")
+	require.Equal(t, Progress{3, 0}, b.Progress())
+	require.NotContains(t, fmt.Sprintf("%+v", b.builds[2]), "secret")
+
+	b.has(made(1, "succeeded", "abc"), made(2, "failed", "abc"), made(3, "succeeded", "def"))
+	require.True(t, b.minute(t))
+	require.NotEqual(t, all[0].Inputs, b.Runs()[2].Inputs)
+}
+
+// A job that never fails has no flakes.
+func TestJobsThatNeverFailAreNotRead(t *testing.T) {
+	b := newBed(t, 60)
+	b.has(made(1, "succeeded", "abc"), made(2, "aborted", "abc"))
+	require.False(t, b.minute(t))
+	require.Len(t, b.asked, 1)
+}
+
+func TestRequestsOfAMinuteAreBounded(t *testing.T) {
+	b := newBed(t, 10)
+	var all []atctest.Build
+	for id := range 20 {
+		all = append(all, made(id+1, "failed", "abc"))
+	}
+	b.has(all...)
+	for minute, want := range []int{3, 6, 9} {
+		b.minute(t)
+		require.LessOrEqual(t, len(b.asked), 10)
+		require.Len(t, b.Runs(), want, "minute %d", minute)
+	}
+	require.Equal(t, 20, b.Runs()[len(b.Runs())-1].Build, "the newest come first")
+	b.now = b.now.Add(24 * time.Hour)
+	b.minute(t)
+	require.LessOrEqual(t, len(b.asked), 10, "a pause saves no requests up")
+}
+
+// Builds that ended while the exporter was away are read, and so are those before its start.
+func TestBuildsOfAGapAreRead(t *testing.T) {
+	b := newBed(t, 6000)
+	var all []atctest.Build
+	for id := range 250 {
+		all = append(all, made(id+1, "failed", "abc"))
+	}
+	b.has(all...)
+	b.minute(t)
+	b.minute(t)
+	require.Len(t, b.Runs(), 250)
+	for id := range 300 {
+		all = append(all, made(251+id, "failed", "abc"))
+	}
+	b.has(all...)
+	b.minute(t)
+	b.minute(t)
+	require.Len(t, b.Runs(), 550)
+}
+
+// A build that runs for long leaves the list of the newest builds.
+func TestLongBuildsAreReadWhenTheyEnd(t *testing.T) {
+	b := newBed(t, 6000)
+	b.has(made(1, "started", "abc"))
+	b.minute(t)
+	all := []atctest.Build{made(1, "started", "abc")}
+	for id := range 150 {
+		all = append(all, made(id+2, "succeeded", "abc"))
+	}
+	b.has(all...)
+	b.minute(t)
+	require.Empty(t, b.Runs())
+	all[0] = made(1, "failed", "abc")
+	b.has(all...)
+	b.minute(t)
+	require.Len(t, b.Runs(), 151)
+	require.Equal(t, flake.Failed, b.Runs()[0].Result)
+}
+
+// One build may have no plan. Several without an answer are an outage.
+func TestBuildThatCannotBeReadIsLeftOut(t *testing.T) {
+	b := newBed(t, 600)
+	var all []atctest.Build
+	for id := range 5 {
+		bad := made(id+2, "failed", "abc")
+		bad.Plan = ""
+		all = append(all, bad)
+	}
+	b.has(made(1, "failed", "abc"), all[0])
+	b.minute(t)
+	require.Len(t, b.Runs(), 1)
+	for range maxTries {
+		b.minute(t)
+	}
+	require.Zero(t, b.Progress().Unread)
+	b.has(all...)
+	for range 2 {
+		b.now = b.now.Add(time.Minute)
+		_, err := b.Round(t.Context())
+		require.ErrorContains(t, err, "404")
+	}
+	require.Equal(t, 1, strings.Count(b.logs.String(), "cannot read builds: "), "an outage is one line")
+}
+
+// The events of a build may be longer than any bound. They are not asked for again.
+func TestEndlessEventsAreReadOnce(t *testing.T) {
+	b := newBed(t, 600)
+	one := made(1, "failed", "abc")
+	line := `{"data":{"origin":{"id":"c","source":"stdout"},"payload":"` + strings.Repeat("x", 1<<20) + `"},"event":"log","version":"5.1"}`
+	for range 64 {
+		one.Events = append(one.Events, line)
+	}
+	b.has(one)
+	b.minute(t)
+	require.Empty(t, b.Runs())
+	require.Zero(t, b.Progress().Unread)
+}
+
+func TestResultsOfTasksWithoutAnExitStatus(t *testing.T) {
+	for message, want := range map[string]struct {
+		result flake.Result
+		cause  flake.Cause
+	}{"timeout exceeded": {flake.Failed, ""}, "interrupted": {flake.Aborted, ""}, "exec: no such file": {flake.Errored, ""},
+		"volume x disappeared from worker gpu-0": {flake.Errored, flake.ByConcourse}} {
+		b := newBed(t, 60)
+		one := made(1, "failed", "abc")
+		one.Events[len(one.Events)-1] = fmt.Sprintf(`{"data":{"time":9,"message":%q,"origin":{"id":"c"}},"event":"error","version":"4.1"}`, message)
+		b.has(one)
+		b.minute(t)
+		require.Equal(t, want.result, b.Runs()[0].Result, message)
+		require.Equal(t, want.cause, b.Runs()[0].Cause, message)
+	}
+}
+
+// Each value of across is another task, and each image another configuration.
+func TestStepsOfAcrossAndImagesAreToldApart(t *testing.T) {
+	b := newBed(t, 60)
+	one := made(1, "failed", "abc")
+	one.Plan = `{"schema":"exec.v2","plan":{"id":"a","across":{"vars":[{"name":"gfx"}]}}}`
+	one.Events = []string{`{"data":{"time":1,"origin":{"id":"a"},"substeps":[{"step":{"id":"a/0","task":{"name":"unit","privileged":false}},"values":["gfx90a"]},
+{"step":{"id":"a/1","retry":[{"id":"a/2","task":{"name":"unit","privileged":false}}]},"values":["gfx942",{"n":1}]}]},"event":"across-substeps","version":"1.0"}`}
+	one.Events[0] = strings.ReplaceAll(one.Events[0], "\n", "")
+	for _, id := range []string{"a/0", "a/2"} {
+		one.Events = append(one.Events, `{"data":{"time":1,"origin":{"id":"`+id+`"},"config":{}},"event":"start-task","version":"5.0"}`,
+			`{"data":{"time":1,"origin":{"id":"`+id+`"},"plan":{"id":"`+id+`/image-get","get":{"name":"image"}}},"event":"image-get","version":"1.1"}`,
+			`{"data":{"time":1,"origin":{"id":"`+id+`/image-get"},"exit_status":0,"version":{"digest":"`+id+`"}},"event":"finish-get","version":"5.1"}`,
+			`{"data":{"time":9,"exit_status":0,"origin":{"id":"`+id+`"}},"event":"finish-task","version":"4.0"}`)
+	}
+	b.has(one)
+	b.minute(t)
+	require.Equal(t, []string{"unit (gfx90a)", `unit (gfx942, {"n":1})`}, []string{b.Runs()[0].Step, b.Runs()[1].Step})
+	require.NotEqual(t, b.Runs()[0].Inputs, b.Runs()[1].Inputs)
+}
+
+// A rerun has the inputs of its build, which no other build without inputs has.
+func TestBuildsWithoutInputsEqualOnlyTheirReruns(t *testing.T) {
+	b := newBed(t, 60)
+	var all []atctest.Build
+	for id := range 3 {
+		one := made(id+1, "failed", "")
+		one.Resources = `{"inputs":[],"outputs":[]}`
+		all = append(all, one)
+	}
+	all[2].RerunOf = map[string]any{"id": 1, "name": "1"}
+	b.has(all...)
+	b.minute(t)
+	r := b.Runs()
+	require.Equal(t, r[0].Inputs, r[2].Inputs)
+	require.NotEqual(t, r[0].Inputs, r[1].Inputs)
+}
+
+// The answers are those of Concourse 8.2.5 for a job with a flaky test on each value of across,
+// and for a job that fails by itself.
+func TestRecordedBuildsAreRead(t *testing.T) {
+	c := New(Options{PerMinute: 60, Logs: log.New(io.Discard, "", 0), Now: func() time.Time { return time.Unix(1795640500, 0) },
+		Reference: func(name string, _ map[string]any) string { return name },
+		Get: func(_ context.Context, path string) (io.ReadCloser, error) {
+			file := "builds.json"
+			if id, what, is := strings.Cut(strings.TrimPrefix(path, "/api/v1/builds/"), "/"); is && id != "" && !strings.Contains(path, "?") {
+				if file = id + "-" + what; what != "events" {
+					file += ".json"
+				}
+			}
+			return os.Open("testdata/8.2.5/" + file)
+		}})
+	changed, err := c.Round(t.Context())
+	require.NoError(t, err)
+	require.True(t, changed)
+	all := c.Runs()
+	require.Len(t, all, 10)
+	r := flake.Find(all)
+	require.Len(t, r.Flakes, 2)
+	for i, step := range []string{"unit (one)", "unit (two)"} {
+		require.Equal(t, flake.Key{Team: "main", Pipeline: "flaky", Job: "flaky", Step: step, Test: "t.slow"}, r.Flakes[i].Key)
+		require.Equal(t, []int{2, 4}, []int{r.Flakes[i].Failures, r.Flakes[i].Runs})
+	}
+	require.Empty(t, r.Lost)
+	require.NotEqual(t, all[0].Inputs, all[1].Inputs, "the values of across are in the program")
+	require.Equal(t, "concourse-ci-machine-1-f0ac39da", all[0].Worker)
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add("event: event\ndata: " + strings.Join(made(1, "failed", "a").Events, "\n\nevent: event\ndata: ") + "\n\nevent: end\ndata\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		l := newEventLog(steps{"c": "unit"})
+		if l.read(strings.NewReader(text)) != nil {
+			return
+		}
+		for _, r := range l.runs(&build{}, "x") {
+			require.Equal(t, "unit", r.Step)
+			require.NotEmpty(t, r.Result)
+		}
+	})
+}

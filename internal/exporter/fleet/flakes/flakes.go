@@ -1,0 +1,185 @@
+// Package flakes serves the flaky tasks and tests of a Concourse as a page and as JSON. It is
+// a part of the program concourse-exporter, on each web.
+//
+// It joins the builds of Concourse with the verdicts of the workers and with the GPUs that
+// the fleet page saw in use. Answers of workers are outside input, which the package checks
+// and bounds. Everything is only in memory: it writes no file and keeps no output of tasks.
+package flakes
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"concourse-ci-machine/internal/concourse/builds"
+	"concourse-ci-machine/internal/concourse/flake"
+	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet/flakereport"
+)
+
+// defaultRequests is the default number of requests to Concourse in a minute.
+const defaultRequests = 60
+
+const maxRequests = 6000
+
+// Options holds the parts of the program that the package needs.
+type Options struct {
+	jobexporter.Surroundings
+	Style string // relative URL of the style sheet
+	Now   func() time.Time
+	// Ask requests a URL of a worker and passes the body to read.
+	Ask func(ctx context.Context, url string, read func(io.Reader) error) error
+}
+
+// Flakes holds the last report. Round is for one goroutine, and the rest for any.
+type Flakes struct {
+	perMinute int
+	o         Options
+	collector *builds.Collector
+	joiner    *joiner
+	silent    map[string]time.Time // workers without verdicts, by URL, until then
+
+	mu     sync.Mutex
+	seen   *Seen               // nil: the fleet is not known yet
+	report *flakereport.Report // never changed, only replaced
+	// verdicts has the answer for each container of a known build, by handle.
+	verdicts map[string]Answer
+}
+
+// Flags declares the flags of the page.
+func (f *Flakes) Flags(fs *flag.FlagSet) {
+	f.perMinute = defaultRequests
+	fs.Func("flakes.requests", fmt.Sprintf("greatest `number` of requests to Concourse in a minute for the page of flakes "+
+		"(default %d); 0: no page", defaultRequests), func(s string) error {
+		n := 0
+		if _, err := fmt.Sscanf(s, "%d", &n); err != nil || fmt.Sprint(n) != s || n < 0 || n > maxRequests {
+			return fmt.Errorf("want a number from 0 to %d", maxRequests)
+		}
+		f.perMinute = n
+		return nil
+	})
+}
+
+// On reports whether the flags turn the page on.
+func (f *Flakes) On() bool { return f.perMinute > 0 }
+
+// Prepare adds the pages, which show that nothing has been asked yet.
+func (f *Flakes) Prepare(o Options, mux *http.ServeMux) {
+	f.o, f.joiner, f.silent = o, newJoiner(), map[string]time.Time{}
+	f.collector = builds.New(builds.Options{Get: o.Get, Reference: jobexporter.Reference, PerMinute: f.perMinute,
+		Logs: o.Logs, Now: o.Now})
+	f.report = flakereport.Empty(o.Version, o.Now(), "Concourse has not been asked for builds yet")
+	f.handle(mux)
+}
+
+// Follow asks at once and at each tick, until stop.
+func (f *Flakes) Follow(stop context.Context) {
+	tick := time.NewTicker(f.o.Every)
+	defer tick.Stop()
+	for {
+		f.Round(stop)
+		select {
+		case <-stop.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// See takes the fleet as the last round saw it.
+func (f *Flakes) See(s Seen) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = &s
+}
+
+func (f *Flakes) current() *Seen {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen
+}
+
+// Round asks the workers for verdicts and Concourse for builds, and replaces the report.
+func (f *Flakes) Round(stop context.Context) {
+	fleet := f.current()
+	if fleet == nil {
+		return // it is unknown whether names are hidden
+	}
+	seen := *fleet
+	f.joiner.see(seen, f.o.Site())
+	f.askWorkers(stop, seen.Workers)
+	f.mu.Lock()
+	f.verdicts = f.joiner.answers()
+	f.mu.Unlock()
+	changed, err := f.collector.Round(stop)
+	if stop.Err() != nil {
+		return
+	}
+	last := f.Report()
+	if !changed && !f.joiner.changed && err == nil && last.Problem == "" && last.Concourse == seen.Concourse {
+		return
+	}
+	f.joiner.changed = false
+	problem := ""
+	if err != nil {
+		problem = "Concourse's builds cannot be read now; see the exporter's log"
+	}
+	r, metrics := f.make(seen, problem)
+	f.o.Show(metrics)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.report = r
+}
+
+// make returns the report of all known builds, and its metrics.
+func (f *Flakes) make(seen Seen, problem string) (*flakereport.Report, []prometheus.Metric) {
+	r := flakereport.Empty(f.o.Version, f.o.Now(), problem)
+	r.Concourse = seen.Concourse
+	if seen.HideNames {
+		r.Problem = "fleet-page=anonymous hides the names of jobs and tests"
+		return r, nil
+	}
+	progress := f.collector.Progress()
+	runs := f.joiner.join(f.collector.Runs())
+	found := flake.Find(runs)
+	r.Builds, r.Unread, r.Runs = progress.Builds, progress.Unread, len(runs)
+	names := flakereport.Names{}
+	for _, w := range seen.Workers {
+		for _, g := range w.GPUs {
+			names[[2]string{w.Name, g.PCI}] = g.Index
+		}
+	}
+	r.Add(found, names)
+	return r, metricsOf(found)
+}
+
+// metricsOf counts findings. Each kind and each cause has a number.
+func metricsOf(found flake.Report) []prometheus.Metric {
+	kinds, causes := map[string]int{}, map[string]int{}
+	for kind := range fails {
+		kinds[string(kind)] = 0
+	}
+	for _, cause := range []flake.Cause{flake.ByGPU, flake.ByMachine, flake.ByNeighbour, flake.ByConcourse} {
+		causes[string(cause)] = 0
+	}
+	for _, f := range found.Flakes {
+		kinds[string(f.Kind)]++
+	}
+	for _, l := range found.Lost {
+		causes[string(l.Cause)]++
+	}
+	return jobexporter.FlakeMetrics(kinds, causes)
+}
+
+// Report returns the last report, which the caller must not change.
+func (f *Flakes) Report() *flakereport.Report {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.report
+}
