@@ -37,6 +37,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 	fuzz(t, "8s", [][2]string{
 		{"FuzzConfig", "concourse-ci-machine/internal/oci"},
 		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
+		{"FuzzProgramTexts", "concourse-ci-machine/internal/oci"},
 		{"FuzzWant", "concourse-ci-machine/internal/oci/visible"},
 		{"FuzzDecodeRecord", "concourse-ci-machine/internal/pool/lease"},
 		{"FuzzNotes", "concourse-ci-machine/internal/kube/deviceplugin"},

@@ -38,7 +38,9 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 		for _, s := range states {
 			l.Holders[s.GPU] = s.Container
 			if s.Held && s.Kind == lease.Task {
-				add(quarantine.Task{Container: s.Container, StepHash: s.StepHash, Since: s.Since.UTC()}, s.GPU)
+				add(quarantine.Task{
+					Container: s.Container, StepHash: s.StepHash, Program: s.Program, Since: s.Since.UTC(),
+				}, s.GPU)
 			}
 		}
 	}

@@ -50,7 +50,8 @@ func describe(f health.Fault) string {
 	case blamed:
 		return fmt.Sprintf("%g different tasks in a row met faults on it", f.Value)
 	case failures:
-		return fmt.Sprintf("%g of its last %g tasks ended badly, unlike those of other GPUs", f.Value, f.Limit)
+		text := fmt.Sprintf("%g different tasks crash on it and not on other GPUs", f.Value)
+		return strings.Join(append([]string{text}, f.Signals...), ", and ")
 	case proofFailed:
 		return fmt.Sprintf("gpu-proof ended with %.0f", f.Value)
 	case proofLate:
