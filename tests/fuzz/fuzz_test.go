@@ -44,6 +44,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzRecord", "concourse-ci-machine/internal/pool/clockpin"},
 		{"FuzzResult", "concourse-ci-machine/internal/charm/healthcheck"},
 		{"FuzzFetchSeen", "concourse-ci-machine/internal/charm/gpuhealth"},
+		{"FuzzTeamOf", "concourse-ci-machine/internal/charm/watcher"},
 		{"FuzzOptions", "concourse-ci-machine/internal/charm/onemachine"},
 		{"FuzzFacts", "concourse-ci-machine/internal/charm/command/remote"},
 		{"FuzzWorkerLine", "concourse-ci-machine/internal/charm/onemachine"},

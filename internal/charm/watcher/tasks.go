@@ -74,7 +74,11 @@ func (u *Unit) fetchExits(ctx context.Context, before quarantine.Record, l quara
 		if err != nil {
 			continue
 		}
-		all[run.Container] = quarantine.Exit{Status: &status}
+		exit := quarantine.Exit{Status: &status}
+		if run.Program != "" && quarantine.IsCrash(status) {
+			exit.Team = u.fetchTeam(ctx, run.Container)
+		}
+		all[run.Container] = exit
 	}
 	return all
 }

@@ -43,10 +43,10 @@ const (
 // isBadExit reports whether a task ended as after a GPU fault: by abort, with which ROCm
 // ends a process (134), by another crash signal, or by a signal from outside (137, 143), as
 // in a build that was aborted or timed out. A failing test ends differently.
-func isBadExit(status int) bool { return isCrash(status) || status == 137 || status == 143 }
+func isBadExit(status int) bool { return IsCrash(status) || status == 137 || status == 143 }
 
-// isCrash reports whether a process ended by SIGABRT, SIGBUS, SIGFPE or SIGSEGV.
-func isCrash(status int) bool { return slices.Contains([]int{134, 135, 136, 139}, status) }
+// IsCrash reports whether a process ended by SIGABRT, SIGBUS, SIGFPE or SIGSEGV.
+func IsCrash(status int) bool { return slices.Contains([]int{134, 135, 136, 139}, status) }
 
 // ProgramEnds records how the runs of one program on one GPU ended.
 type ProgramEnds struct {
@@ -72,11 +72,11 @@ func (g *GPU) lastCrashes() (n int) {
 // that was killed from outside, and a run on all GPUs, which allows no comparison.
 func (r *Record) countOutcome(run Run) {
 	if run.Exit == nil || run.Program == "" || len(run.GPUs) == len(r.GPUs) ||
-		isBadExit(*run.Exit) && !isCrash(*run.Exit) {
+		isBadExit(*run.Exit) && !IsCrash(*run.Exit) {
 		return
 	}
 	letter := string(endedWell)
-	if isCrash(*run.Exit) {
+	if IsCrash(*run.Exit) {
 		letter = string(crashed)
 	}
 	for _, u := range run.GPUs {

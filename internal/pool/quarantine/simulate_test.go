@@ -171,7 +171,7 @@ func detection(sites int, badness float64, most int) []int {
 
 // TestSimulatedYears plays 10,000 days of builds, and writes the table in the docs.
 func TestSimulatedYears(t *testing.T) {
-	const days, sites, most = 1000, 100, 400
+	const days, sites, most = 10_000, 200, 400
 	false1 := falsePositives(days, false)
 	require.Less(t, false1, 1.0, "healthy GPUs quarantined a GPU-year")
 	var table strings.Builder
