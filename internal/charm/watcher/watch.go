@@ -89,6 +89,7 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, e
 	if open != "" {
 		err = errors.Join(err, u.startProbe(open))
 	}
+	err = errors.Join(err, u.startReset())
 	for _, name := range due {
 		err = errors.Join(err, u.startProof(ctx, w, name, l.Proof))
 	}

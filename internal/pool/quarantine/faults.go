@@ -29,6 +29,11 @@ const AllAtOnce = "all GPUs at once: driver or machine"
 var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, missing,
 	notInKFD, leaked, noNode}
 
+// Curable reports whether a reset of the GPU can end the fault.
+func Curable(f health.Fault) bool {
+	return slices.Contains([]health.Kind{health.Hang, leaked, noNode}, f.Kind)
+}
+
 func isGate(f health.Fault) bool { return slices.Contains(gates, f.Kind) }
 
 // describe returns a fault in words.
