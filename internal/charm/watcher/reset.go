@@ -50,7 +50,7 @@ func (u *Unit) ResetGPU(w io.Writer, name string) error {
 	}
 	a, err := m.Reset(name)
 	if a.Result != "" {
-		fmt.Fprintf(w, "GPU %s: reset %s %s\n", name, a.Result, a.Reason)
+		fmt.Fprintf(w, "GPU %s: %s\n", name, a)
 	}
 	return err
 }

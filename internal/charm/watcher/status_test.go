@@ -318,8 +318,8 @@ func TestGPUStatusShowsWarnings(t *testing.T) {
 	warning := &health.Fault{Kind: "failed_tasks", Value: 4, Signals: []string{"40 correctable errors"}}
 	require.NoError(t, quarantine.RecordFile.Write(u.Host.Root, quarantine.Record{GPUs: []quarantine.GPU{
 		{Ref: quarantine.Ref{Name: "0000:43:00.0", Index: 1}, State: quarantine.InService, Warning: warning}}}))
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "\nwarning: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0): 4 different tasks crash on it and not on other GPUs, and 40 correctable errors; run a program on it")
-	require.Contains(t, gpuStatus(t, u, term.Format{JSON: true}), `"warning": "4 different tasks crash on it`)
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "\nwarning: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0): 4 different tasks crash only on it, and 40 correctable errors; run a program on it")
+	require.Contains(t, gpuStatus(t, u, term.Format{JSON: true}), `"warning": "4 different tasks crash only on it`)
 }
 
 // An exclusive unit without GPUs does not share any.

@@ -11,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/common/expfmt"
-	promodel "github.com/prometheus/common/model"
-
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/model"
 )
@@ -71,29 +68,36 @@ func (u *Unit) requestTeam(ctx context.Context, container string) (string, error
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("the web answers %d", resp.StatusCode)
 	}
-	return teamOf(io.LimitReader(resp.Body, maxWebMetrics), container)
+	return teamOf(io.LimitReader(resp.Body, maxWebMetrics), container), nil
 }
 
 // teamOf returns the team of a container in the text of metrics, and "" if it is missing.
-func teamOf(metrics io.Reader, container string) (string, error) {
-	label := `container="` + container + `"`
+// The charm's exporter writes each family's labels on one line.
+func teamOf(metrics io.Reader, container string) string {
 	for s := bufio.NewScanner(metrics); s.Scan(); {
-		if line := s.Text(); strings.HasPrefix(line, containerMetric+"{") && strings.Contains(line, label) {
-			parser := expfmt.NewTextParser(promodel.UTF8Validation)
-			families, err := parser.TextToMetricFamilies(strings.NewReader(line + "\n"))
-			if err != nil {
-				return "", err
-			}
-			labels := map[string]string{}
-			for _, m := range families[containerMetric].GetMetric() {
-				for _, l := range m.GetLabel() {
-					labels[l.GetName()] = l.GetValue()
-				}
-			}
-			if labels["container"] == container {
-				return labels["team"], nil
+		if rest, found := strings.CutPrefix(s.Text(), containerMetric+"{"); found {
+			if labels := labelsOf(rest); labels["container"] == container {
+				return labels["team"]
 			}
 		}
 	}
-	return "", nil
+	return ""
+}
+
+// labelsOf parses a="1",b="2"} as far as it has the form.
+func labelsOf(text string) map[string]string {
+	labels := map[string]string{}
+	for {
+		name, rest, found := strings.Cut(text, "=")
+		quoted, err := strconv.QuotedPrefix(rest)
+		if !found || err != nil {
+			return labels
+		}
+		if labels[name], err = strconv.Unquote(quoted); err != nil {
+			return nil
+		}
+		if text, found = strings.CutPrefix(rest[len(quoted):], ","); !found {
+			return labels
+		}
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,7 +30,7 @@ func TestTeamOfAContainerIsReadFromTheWebsMetrics(t *testing.T) {
 		"no metrics":      {"<html>", ""},
 		"not in the form": {containerMetric + `{container="` + handle + `",team="re`, ""},
 	} {
-		team, _ := teamOf(strings.NewReader(c.text), handle)
+		team := teamOf(strings.NewReader(c.text), handle)
 		require.Equal(t, c.want, team, name)
 	}
 }
@@ -74,10 +76,21 @@ func setProgram(u *Unit, program string) error {
 }
 
 func FuzzTeamOf(f *testing.F) {
-	f.Add(webMetrics)
-	f.Fuzz(func(t *testing.T, text string) {
-		if team, err := teamOf(strings.NewReader(text), handle); err != nil {
-			require.Empty(t, team)
+	f.Add("red", "run")
+	f.Add("a\"b\\", "x\n")
+	f.Fuzz(func(t *testing.T, team, step string) {
+		if !utf8.ValidString(team) || !utf8.ValidString(step) {
+			return // a label is UTF-8
+		}
+		label := strings.NewReplacer("\\", "\\\\", "\n", "\\n", "\"", "\\\"") // as the format demands
+		line := containerMetric + `{step="` + label.Replace(step) + `",container="` + handle + `",team="` + label.Replace(team) + "\"} 1\n"
+		require.NotPanics(t, func() { teamOf(strings.NewReader(team+step), handle) })
+		if got := teamOf(strings.NewReader(line), handle); !strings.ContainsAny(team+step, "\r\t") && isPrintable(team+step) {
+			require.Equal(t, team, got)
 		}
 	})
+}
+
+func isPrintable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' })
 }

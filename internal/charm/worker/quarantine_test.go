@@ -161,7 +161,7 @@ func TestGPUWithFailedTasksStaysInServiceWithAWarning(t *testing.T) {
 	d := Desire(o, nil)
 	require.Equal(t, env(t, all), env(t, d))
 	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d))
-	require.Contains(t, text("Ready"+d.Suffix, d.Causes), "Ready (GPU: 4x AMD); GPU 1: 4 different tasks crash on it and not on other GPUs, and 40 correctable errors; run a program on it")
+	require.Contains(t, text("Ready"+d.Suffix, d.Causes), "Ready (GPU: 4x AMD); GPU 1: 4 different tasks crash only on it, and 40 correctable errors; run a program on it")
 }
 
 func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
@@ -43,6 +44,28 @@ var historyFile = statefile.File[History]{Path: quarantine.Dir + "/gpu-resets.js
 
 // lockFile is held during a reset.
 const lockFile = "/run/concourse-charm/gpu-reset.lock"
+
+// Last returns the last attempt on a GPU, and nil for none.
+func (h History) Last(name string) *Attempt {
+	for i := len(h.Attempts) - 1; i >= 0; i-- {
+		if slices.Contains(h.Attempts[i].Group, name) {
+			return &h.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// String returns the attempt for people: "reset done at 2026-08-01 14:03:05 UTC".
+func (a Attempt) String() string {
+	text := "reset " + string(a.Result) + " at " + quarantine.FormatTime(a.Began)
+	if a.Reason != "" {
+		text += ": " + a.Reason
+	}
+	return text
+}
+
+// ReadHistory reads the attempts. It returns none if the file is missing.
+func ReadHistory(r host.Root) (History, error) { return historyFile.Read(r) }
 
 // count returns the number of a GPU's attempts within a day, without those that were
 // stopped before the reset.

@@ -70,9 +70,9 @@ func (m Machine) Look() (w World, err error) {
 	return w, nil
 }
 
-// readHistory refuses a damaged file, because without it resets could not be counted.
+// readHistory names the fix of a damaged file, without which resets could not be counted.
 func readHistory(r host.Root) (History, error) {
-	h, err := historyFile.Read(r)
+	h, err := ReadHistory(r)
 	if errors.Is(err, statefile.ErrDamaged) {
 		return h, fmt.Errorf("%w; remove the file if no GPU was reset today", err)
 	}

@@ -55,7 +55,7 @@ func describe(f health.Fault) string {
 	case blamed:
 		return fmt.Sprintf("%g different tasks in a row met faults on it", f.Value)
 	case failures:
-		text := fmt.Sprintf("%g different tasks crash on it and not on other GPUs", f.Value)
+		text := fmt.Sprintf("%g different tasks crash only on it", f.Value)
 		return strings.Join(append([]string{text}, f.Signals...), ", and ")
 	case proofFailed:
 		return fmt.Sprintf("gpu-proof ended with %.0f", f.Value)

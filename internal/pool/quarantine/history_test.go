@@ -69,15 +69,15 @@ func TestCrashesOfSeveralProgramsAndTeamsQuarantine(t *testing.T) {
 		strikes int
 		text    string // of the warning or the reason
 	}{
-		"two teams, and a sign":    {sign, teams, 139, Quarantined, 1, "4 different tasks crash on it and not on other GPUs, and 40 correctable errors"},
-		"two teams, and no sign":   {noSign, teams, 139, Quarantined, 0, "4 different tasks crash on it and not on other GPUs"},
-		"one team, and a sign":     {sign, oneTeam, 139, InService, 0, "3 different tasks crash on it and not on other GPUs, and 40 correctable errors; run a program on it with a result that you know"},
+		"two teams, and a sign":    {sign, teams, 139, Quarantined, 1, "4 different tasks crash only on it, and 40 correctable errors"},
+		"two teams, and no sign":   {noSign, teams, 139, Quarantined, 0, "4 different tasks crash only on it"},
+		"one team, and a sign":     {sign, oneTeam, 139, InService, 0, "3 different tasks crash only on it, and 40 correctable errors; run a program on it with a result that you know"},
 		"one team, and no sign":    {noSign, oneTeam, 139, InService, 0, ""},
 		"unknown teams, no sign":   {noSign, nil, 139, InService, 0, ""},
 		"aborted builds, a sign":   {sign, teams, 143, InService, 0, ""},
 		"builds that time out":     {sign, teams, 137, InService, 0, ""},
 		"tests that fail":          {sign, teams, 1, InService, 0, ""},
-		"aborts of the C library":  {noSign, teams, 134, Quarantined, 0, "4 different tasks crash on it and not on other GPUs"},
+		"aborts of the C library":  {noSign, teams, 134, Quarantined, 0, "4 different tasks crash only on it"},
 		"programs that always run": {sign, teams, 0, InService, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -86,7 +86,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			r.Find(b).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Signals: []string{"40 correctable errors"}}
 			return r
 		}, []string{
-			"warn    tasks of " + two + ": 4 different tasks crash on it and not on other GPUs, and 40 correctable errors; run a program on it with a result that you know",
+			"warn    tasks of " + two + ": 4 different tasks crash only on it, and 40 correctable errors; run a program on it with a result that you know",
 			"ok      gpus in service: 2 of 2"}},
 		"by hand, and none is left": {func() quarantine.Record {
 			r, err := faultyRecord(c, nil, a).Withhold(a, "noisy fan", c.Host.Now().Add(-time.Hour+time.Second))
