@@ -39,8 +39,10 @@ func (s *site) deployTest(t *testing.T, m *mirror, mode string, steps []string, 
 	var said bytes.Buffer
 	c.Stdout = io.MultiWriter(os.Stdout, &said)
 	c.Stderr = c.Stdout
-	err := c.Run()
-	require.NoError(t, err)
+	if err := c.Run(); err != nil {
+		logs, logErr := s.try("exec", "--model", "concourse-test-"+mode, "--all", "--", "journalctl --lines=60 --no-pager --unit=concourse-worker --unit=concourse-server")
+		require.NoError(t, err, "%s\n%v\n%s", s.warnings("concourse-test-"+mode), logErr, logs)
+	}
 	for _, step := range steps {
 		require.Regexp(t, `(?m)^`+step+` +passed `, said.String())
 	}

@@ -39,6 +39,7 @@ func (s *site) concourse(t *testing.T) {
 	s.Sub(t, "a removed worker finishes its task", func(t *testing.T) { s.drains(t, f, m) })
 	s.Sub(t, "a task that does not end keeps no unit from its removal", func(t *testing.T) { s.cutsOff(t, f) })
 	s.Sub(t, "deploy-test.sh destroys the model", func(t *testing.T) { s.deployTest(t, m, "auto", []string{"destroy"}) })
+	s.ownMachine(t, m)
 	s.webs(t, m)
 	s.takeover(t, m)
 	m.stop()

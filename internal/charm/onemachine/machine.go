@@ -201,9 +201,7 @@ func (m *Machine) Plan(ctx context.Context) error {
 	}
 	if m.Model.options == nil {
 		m.Model.options = map[string]any{}
-		for _, o := range firstOptions {
-			m.Model.options[o.name] = o.value
-		}
+		addFirst(m.Model.options)
 	}
 	if err := checkOptions(m.Model.options); err != nil {
 		return err

@@ -27,7 +27,8 @@ const OptionsFile = "/etc/concourse-ci-machine/config.yaml"
 // databaseOption names a PostgreSQL server for the web. Without it the machine gets one.
 const databaseOption = "database-url"
 
-// firstOptions are the options of a new machine that differ from the charm's defaults.
+// firstOptions are the defaults that differ from the charm's: a machine without Juju has no
+// leader that decides its mode.
 var firstOptions = []struct{ name, value string }{{"mode", "all"}, {"compute-runtime", "auto"}}
 
 // OptionsError reports all problems of the options.
@@ -51,8 +52,17 @@ func readOptions(r host.Root) (map[string]any, error) {
 	return parseOptions(data)
 }
 
-// parseOptions returns the options of a YAML document. A value is a string, an int, a
-// float64 or a bool.
+// addFirst sets the firstOptions that the options lack.
+func addFirst(set map[string]any) {
+	for _, o := range firstOptions {
+		if _, ok := set[o.name]; !ok {
+			set[o.name] = o.value
+		}
+	}
+}
+
+// parseOptions returns the options of a YAML document, and firstOptions that it does not set.
+// A value is a string, an int, a float64 or a bool.
 func parseOptions(data []byte) (map[string]any, error) {
 	set := map[string]any{}
 	if err := yaml.Unmarshal(data, &set); err != nil {
@@ -68,6 +78,7 @@ func parseOptions(data []byte) (map[string]any, error) {
 				OptionsFile, name)
 		}
 	}
+	addFirst(set)
 	return set, nil
 }
 

@@ -40,7 +40,8 @@ func TestFileOfOptionsIsRefusedIfItIsNoYAML(t *testing.T) {
 	}
 	got, err := parseOptions([]byte("# only\na:\nweb-port: 80\nenable-metrics: true\n"))
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"web-port": 80, "enable-metrics": true}, got)
+	require.Equal(t, map[string]any{"web-port": 80, "enable-metrics": true, "mode": "all", "compute-runtime": "auto"}, got,
+		"a file that sets no mode is of a whole CI")
 }
 
 func FuzzOptions(f *testing.F) {
