@@ -108,17 +108,23 @@ func readMaps(linux rawjson.Value, key string) (maps []idMap, err error) {
 	return maps, nil
 }
 
+// A task's work folder has taskDigits hexadecimal digits below taskFolders.
+const (
+	taskFolders = "/tmp/build/"
+	taskDigits  = 8
+)
+
 // isTask reports whether a mount's destination is the work folder of a Concourse task:
 // /tmp/build/<8 hex digits> or a path below it. Gets have /tmp/build/get, puts have
 // /tmp/build/put, and checks have no mount there. Nothing else in config.json separates
 // tasks from them (Concourse, atc/exec and worker/runtime).
 func isTask(destination string) bool {
-	rest, ok := strings.CutPrefix(destination, "/tmp/build/")
+	rest, ok := strings.CutPrefix(destination, taskFolders)
 	if !ok {
 		return false
 	}
 	dir, _, _ := strings.Cut(rest, "/")
-	return len(dir) == 8 && strings.Trim(dir, "0123456789abcdef") == ""
+	return len(dir) == taskDigits && strings.Trim(dir, "0123456789abcdef") == ""
 }
 
 // mountAt returns the source that the container has at a path. If several are mounted
@@ -191,7 +197,8 @@ type heldLease struct {
 	gpus       []string // as in lease.Leases
 	pidFile    string   // of create, absolute; "" if runc wrote none
 	cgroup     string
-	ownProcess bool // the first process is the work: a container of another engine
+	ownProcess bool   // the first process is the work: a container of another engine
+	image      string // see imageDigest
 }
 
 func (h heldLease) empty() bool { return len(h.gpus) == 0 }
@@ -202,6 +209,7 @@ func (h *heldLease) members(c *rawjson.Codec) {
 	c.String("pid_file", &h.pidFile)
 	c.String("cgroup", &h.cgroup)
 	c.OptionalBool("own", &h.ownProcess)
+	c.OptionalString("image", &h.image)
 }
 
 // call returns the lease call of this process, which becomes runc.

@@ -143,7 +143,9 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 	if s.Leases == nil {
 		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, s.quarantined(w.readAdmission(s)))
 	} else {
-		devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env)
+		if devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env); err == nil && !h.empty() {
+			h.image = b.imageDigest(doc)
+		}
 	}
 	if err != nil || len(devices) == 0 {
 		return h, err
@@ -241,18 +243,13 @@ func (b bundle) rootfsDefaults(all []rootfsEnv, doc *rawjson.Doc, f facts) (env 
 	if len(all) == 0 {
 		return nil, nil
 	}
-	rootfs, err := doc.Root().Member("root", rawjson.Object)
-	if err != nil {
-		return nil, err
-	}
-	at, err := rootfs.StringOf("path")
-	if err != nil {
-		return nil, err
-	}
-	// openat uses an absolute path as it is
-	fd, err := unix.Openat(b.fd, at, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	fd, err := b.openRootfs(doc)
+	var failed unix.Errno
+	if errors.As(err, &failed) {
 		return nil, nil // runc reports the problem
+	}
+	if err != nil {
+		return nil, err
 	}
 	defer unix.Close(fd)
 	for _, e := range all {
@@ -263,14 +260,9 @@ func (b bundle) rootfsDefaults(all []rootfsEnv, doc *rawjson.Doc, f facts) (env 
 	return env, nil
 }
 
-// hasDir reports whether a root file system has the directory. The image made everything in
-// it, so links cannot lead out of it, the kernel's magic links are not followed, and
-// nothing in it is read.
+// hasDir reports whether a root file system has the directory. Nothing in it is read.
 func hasDir(rootfs int, dir string) bool {
-	fd, err := unix.Openat2(rootfs, dir[1:], &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := openInRootfs(rootfs, dir[1:], unix.O_DIRECTORY)
 	if err != nil {
 		return false
 	}

@@ -87,6 +87,7 @@ func (w *wrapper) enterLease(s *settings, c *cmdline.Call, k marker) error {
 	if err != nil {
 		return err
 	}
+	caller.Program = w.programDigest(s, c, k)
 	all := make([]int, len(k.lease.gpus))
 	for i := range all {
 		all[i] = i

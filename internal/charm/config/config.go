@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/gpureset"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/pool/tasknotice"
 )
@@ -101,6 +102,7 @@ type GPU struct {
 	Quarantine       quarantine.Policy
 	Proof            string            // "" or the path of the program that checks a GPU before its return
 	HangAction       tasknotice.Action // for tasks with a hanging GPU
+	Reset            gpureset.Mode     // of quarantined GPUs that nothing uses
 	Leftovers        Leftovers
 	TaskEnv          map[string]string
 	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not

@@ -11,6 +11,7 @@ import (
 
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/gpureset"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/pool/tasknotice"
 )
@@ -24,7 +25,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		Worker: Worker{SrvFoldersContainers: oci.Tasks, ContainerdDNSServer: []string{"1.1.1.1", "8.8.8.8"},
 			DrainTimeout: 10 * time.Minute},
 		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
-			Quarantine: quarantine.Auto, HangAction: tasknotice.Write, Leftovers: LeftoversEnd,
+			Quarantine: quarantine.Auto, Reset: gpureset.Off, HangAction: tasknotice.Write, Leftovers: LeftoversEnd,
 			Metrics: Metrics{PCIeBandwidth: true, Usage: true}},
 		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, InstallDriver: amd.DriverAuto,
 			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}}}, c)

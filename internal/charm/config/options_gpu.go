@@ -11,6 +11,7 @@ import (
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/pool/gpureset"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/pool/tasknotice"
 )
@@ -51,6 +52,7 @@ func gpuOptions() []Option {
 		text("gpu-proof", "", func(c *Config, s string) error { c.GPU.Proof = s; return proofPath(s) }),
 		choice("gpu-hang-action", func(c *Config) *tasknotice.Action { return &c.GPU.HangAction }, tasknotice.Write,
 			tasknotice.EndTask),
+		choice("gpu-reset", func(c *Config) *gpureset.Mode { return &c.GPU.Reset }, gpureset.Off, gpureset.Idle),
 		choice("gpu-leftovers", func(c *Config) *Leftovers { return &c.GPU.Leftovers }, LeftoversEnd, LeftoversKeep),
 		text("task-env", "", func(c *Config, s string) (err error) {
 			if c.GPU.TaskEnv, err = environment(s); err == nil {

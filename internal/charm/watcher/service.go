@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/admission"
+	"concourse-ci-machine/internal/pool/gpureset"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -61,8 +62,9 @@ func (u *Unit) readRecorded() ([]pool.Record, error) {
 }
 
 // serviceText returns a line for each GPU that is not in service, and for each warning.
-func serviceText(all []pool.Record) string {
+func (u *Unit) serviceText(all []pool.Record) string {
 	var b strings.Builder
+	resets, _ := gpureset.ReadHistory(u.Host.Root) // which only root may read
 	for _, s := range all {
 		if warning := s.Service.WarningText(); warning != "" {
 			fmt.Fprintf(&b, "warning: %s: %s\n", s, warning)
@@ -73,6 +75,9 @@ func serviceText(all []pool.Record) string {
 		fmt.Fprintf(&b, "%s: %s %s\n", s.Service.State, s, s.Service.Text())
 		if now := quarantine.DescribeFaults(s.Service.ActiveFaults); s.Service.State == quarantine.Quarantined && now != "" {
 			fmt.Fprintf(&b, "      at the last look: %s\n", now)
+		}
+		if last := resets.Last(s.Service.Name); last != nil {
+			fmt.Fprintf(&b, "      %s\n", last)
 		}
 	}
 	return b.String()

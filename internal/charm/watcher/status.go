@@ -30,7 +30,7 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 				Service []ServiceStatus `json:"service,omitempty"`
 			}{sharing, u.serviceJSON(served)})
 		}
-		_, err := io.WriteString(w, why+"\n"+serviceText(served))
+		_, err := io.WriteString(w, why+"\n"+u.serviceText(served))
 		return err
 	}
 	r, states, err := u.leaseReport(l)
@@ -44,7 +44,7 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 			Service []ServiceStatus `json:"service,omitempty"`
 		}{"exclusive", r, u.serviceJSON(served)})
 	}
-	_, err = io.WriteString(w, leaseText(r, states, l.gpus, f)+serviceText(served))
+	_, err = io.WriteString(w, leaseText(r, states, l.gpus, f)+u.serviceText(served))
 	return err
 }
 

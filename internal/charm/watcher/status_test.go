@@ -315,11 +315,11 @@ func TestUnreadableConfigNamesSudo(t *testing.T) {
 
 func TestGPUStatusShowsWarnings(t *testing.T) {
 	u := leaseUnit(t, leasing())
-	warning := &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
+	warning := &health.Fault{Kind: "failed_tasks", Value: 4, Signals: []string{"40 correctable errors"}}
 	require.NoError(t, quarantine.RecordFile.Write(u.Host.Root, quarantine.Record{GPUs: []quarantine.GPU{
 		{Ref: quarantine.Ref{Name: "0000:43:00.0", Index: 1}, State: quarantine.InService, Warning: warning}}}))
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "\nwarning: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0): 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
-	require.Contains(t, gpuStatus(t, u, term.Format{JSON: true}), `"warning": "4 of its last 4 tasks ended badly`)
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "\nwarning: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0): 4 different tasks crash only on it, and 40 correctable errors; run a program on it")
+	require.Contains(t, gpuStatus(t, u, term.Format{JSON: true}), `"warning": "4 different tasks crash only on it`)
 }
 
 // An exclusive unit without GPUs does not share any.

@@ -38,7 +38,9 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 		for _, s := range states {
 			l.Holders[s.GPU] = s.Container
 			if s.Held && s.Kind == lease.Task {
-				add(quarantine.Task{Container: s.Container, StepHash: s.StepHash, Since: s.Since.UTC()}, s.GPU)
+				add(quarantine.Task{
+					Container: s.Container, StepHash: s.StepHash, Program: s.Program, Since: s.Since.UTC(),
+				}, s.GPU)
 			}
 		}
 	}
@@ -72,7 +74,11 @@ func (u *Unit) fetchExits(ctx context.Context, before quarantine.Record, l quara
 		if err != nil {
 			continue
 		}
-		all[run.Container] = quarantine.Exit{Status: &status}
+		exit := quarantine.Exit{Status: &status}
+		if run.Program != "" && quarantine.IsCrash(status) {
+			exit.Team = u.fetchTeam(ctx, run.Container)
+		}
+		all[run.Container] = exit
 	}
 	return all
 }

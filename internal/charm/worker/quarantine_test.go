@@ -157,11 +157,11 @@ func TestGPUWithFailedTasksStaysInServiceWithAWarning(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
 	withheld(&o)
 	all := Desire(o, nil)
-	o.Quarantine.Find(slotsOf[1]).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
+	o.Quarantine.Find(slotsOf[1]).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Signals: []string{"40 correctable errors"}}
 	d := Desire(o, nil)
 	require.Equal(t, env(t, all), env(t, d))
 	require.Equal(t, wrapperOf(t, all), wrapperOf(t, d))
-	require.Contains(t, text("Ready"+d.Suffix, d.Causes), "Ready (GPU: 4x AMD); GPU 1: 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it")
+	require.Contains(t, text("Ready"+d.Suffix, d.Causes), "Ready (GPU: 4x AMD); GPU 1: 4 different tasks crash only on it, and 40 correctable errors; run a program on it")
 }
 
 func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {

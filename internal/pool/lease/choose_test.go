@@ -70,7 +70,7 @@ func TestChooseKeepsLinkedGPUsTogether(t *testing.T) {
 			if c.free == nil {
 				c.free = c.candidates
 			}
-			require.Equal(t, c.want, c.l.choose(c.candidates, c.free, c.n))
+			require.Equal(t, c.want, c.l.choose(c.candidates, c.free, c.n, make([]int64, len(c.l.GPUs))))
 		})
 	}
 }
@@ -99,7 +99,7 @@ func TestChooseKeepsPartitionsOfAGPUTogether(t *testing.T) {
 		{"one, and a pair, exact", part, 2, []int{8, 9}},
 		{"the loner", part, 1, []int{33}},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, cpx.choose(c.from, c.from, c.n)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, cpx.choose(c.from, c.from, c.n, make([]int64, 64))) })
 	}
 	require.Greater(t, countSets(64, 3), maxSets, "greedy is what was shown")
 	require.Equal(t, 70, countSets(8, 4))
@@ -123,7 +123,7 @@ func TestGreedyIsExactInHives(t *testing.T) {
 			}
 		}
 		for n := 1; n < len(from); n++ {
-			exact, greedy := l.exact(from, n, total), l.greedy(from, n, total)
+			exact, greedy := l.exact(from, n, total, make([]int64, 8)), l.greedy(from, n, total, make([]int64, 8))
 			require.Equal(t, l.within(exact), l.within(greedy), "%d of %v: %v, %v", n, from, exact, greedy)
 		}
 	}

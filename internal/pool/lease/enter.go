@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,6 +92,7 @@ func (r *record) inherit(s slots) (holdsAll bool) {
 		}
 		r.bundle, r.pidFile, r.cgroup = o.record.bundle, o.record.pidFile, o.record.cgroup
 		r.init, r.stepHash = o.record.init, o.record.stepHash
+		r.program = cmp.Or(r.program, o.record.program)
 		for _, c := range o.record.calls {
 			if !slices.Contains(r.calls, c) {
 				r.calls = append(r.calls, c)

@@ -55,7 +55,7 @@ func (l Leases) checkDir(fd int, err error) (int, error) {
 // checkNames refuses names that are not plain file names or not unique.
 func (l Leases) checkNames() error {
 	for i, name := range l.GPUs {
-		if !isPlain(name) || name == countersName {
+		if !isPlain(name) || name == countersName || name == keyName {
 			return fmt.Errorf("cannot lease GPU %q: its name has to be at most 200 letters, digits, _ . : and -", name)
 		}
 		for _, other := range l.GPUs[:i] {

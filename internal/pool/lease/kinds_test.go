@@ -134,11 +134,11 @@ func TestContainerRecreatedUnderItsName(t *testing.T) {
 	l := w.leases("a", "b")
 	_, init := w.own("c1", l, 1)
 	w.reap(init)
-	_, _ = w.own("c2", l, 1)
+	_, _ = w.own("c2", l, 1) // on b, which no container has had
 	_, init = w.own("c1", l, 1)
-	require.Equal(t, []string{"container c2", "container c1"}, holders(t, l))
+	require.Equal(t, []string{"container c1", "container c2"}, holders(t, l), "each got the GPU that was free longest")
 	w.reap(init)
-	require.Equal(t, []string{"container c2", ""}, holders(t, l))
+	require.Equal(t, []string{"", "container c2"}, holders(t, l))
 }
 
 func TestPodHoldsUntilReleasePod(t *testing.T) {

@@ -72,14 +72,15 @@ type Call struct {
 	Cgroup string
 	// StepHash is equal for reruns of a step. "" means not known.
 	StepHash   string
-	OwnProcess bool // the first process does the work: the holder is a Container, otherwise a Task
+	Program    string // digest of what the task's own process runs, see Digest; "" if not known
+	OwnProcess bool   // the first process does the work: the holder is a Container, otherwise a Task
 	PID        int
 }
 
 func (c Call) record(boot string, self process, now time.Time) record {
 	r := record{
 		kind: c.kind(), boot: boot, container: c.Container, bundle: c.Bundle, pidFile: c.PidFile, cgroup: c.Cgroup,
-		calls: []process{self}, phase: created, since: now, called: now, stepHash: c.StepHash,
+		calls: []process{self}, phase: created, since: now, called: now, stepHash: c.StepHash, program: c.Program,
 	}
 	if c.OwnProcess {
 		r.phase = holding
@@ -127,6 +128,7 @@ type State struct {
 	Container string    // the holder's name: runc's id, or for a pod namespace/pod/container or StartingPod
 	Engine    string    // of a container: docker, podman, containerd/<namespace>; "" if not known
 	StepHash  string    // of its task, see Call
+	Program   string    // of its task, see Call
 	Since     time.Time // of the lease
 	PID       int       // of the container's init, 0 if it has none
 	TaskEnded bool      // the task's own process has ended, and others of its container hold the GPU

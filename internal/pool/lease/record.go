@@ -52,6 +52,7 @@ type record struct {
 	called         time.Time // of the last call, in milliseconds
 	gpus           int       // number of GPUs in the lease
 	stepHash       string    // see Call
+	program        string    // see Call
 	remainingSince int64     // when EndRemaining first saw remaining processes, in milliseconds; 0 for never
 }
 
@@ -81,6 +82,7 @@ func (r *record) members(c *rawjson.Codec) {
 	c.String("cgroup", &r.cgroup)
 	c.OptionalString("kind", (*string)(&kind))
 	c.OptionalString("like", &r.stepHash)
+	c.OptionalString("program", &r.program)
 	c.OptionalNumber("left", &remaining, 1<<48)
 	r.gpus, r.remainingSince, r.kind = int(gpus), int64(remaining), cmp.Or(kind, Task)
 }

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taskPIDFile is the file in a container's bundle to which runc writes the pid of a task's
+// TaskPIDFile is the file in a container's bundle to which runc writes the pid of a task's
 // own process. Concourse names that process "task" (atc/exec, task_step.go), and the shim
 // names the file after it. Sessions of fly intercept have random names.
-const taskPIDFile = "task.pid"
+const TaskPIDFile = "task.pid"
 
 // Remaining processes of an ended task are first noted, then get SIGTERM, then SIGKILL.
 const (
@@ -46,7 +46,7 @@ func (l Leases) taskEnded(r *record) bool {
 			return false
 		}
 	}
-	pid, err := l.readPID(r.bundle + "/" + taskPIDFile)
+	pid, err := l.readPID(r.bundle + "/" + TaskPIDFile)
 	if err != nil {
 		return false
 	}

@@ -119,7 +119,44 @@ func (t *takeCall) try() ([]int, error) {
 	if other := slices.DeleteFunc(slices.Clone(candidates), t.avoids); len(other) >= t.want.Count {
 		candidates = other
 	}
-	return t.grant(s, t.choose(candidates, free, t.want.Count), now)
+	given := s.given(len(t.GPUs))
+	return t.grant(s, t.choose(t.spread(s, candidates, given), free, t.want.Count, given), now)
+}
+
+// given returns the start of each GPU's last lease, by index, and 0 for none.
+func (s slots) given(gpus int) []int64 {
+	list := make([]int64, gpus)
+	for _, o := range s {
+		if o.record != nil {
+			list[o.gpu] = o.record.since.UnixMilli()
+		}
+	}
+	return list
+}
+
+// spread leaves out GPUs if one is requested and others are free: GPUs with a last holder
+// of the same step, and the GPU that was leased last. Otherwise the links could send all
+// runs of a step to one GPU, and a program that crashes could not be told from a GPU that
+// crashes it.
+func (t *takeCall) spread(s slots, candidates []int, given []int64) []int {
+	if t.want.Count > 1 {
+		return candidates
+	}
+	newest := slices.Max(given)
+	others := without(candidates, func(g int) bool { return given[g] > 0 && given[g] == newest })
+	return without(others, func(g int) bool {
+		return t.call.StepHash != "" && slices.ContainsFunc(s, func(o slot) bool {
+			return o.gpu == g && o.record != nil && o.record.stepHash == t.call.StepHash
+		})
+	})
+}
+
+// without returns the GPUs for which leaveOut is false, or all of them if it is true for all.
+func without(gpus []int, leaveOut func(gpu int) bool) []int {
+	if rest := slices.DeleteFunc(slices.Clone(gpus), leaveOut); len(rest) > 0 {
+		return rest
+	}
+	return gpus
 }
 
 // avoids reports whether a run of the same step had a fault on the GPU.

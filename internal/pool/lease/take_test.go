@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,48 @@ func TestTakeOfNamedGPUs(t *testing.T) {
 	got, err = l.Take(w.call("c2", w.spawn("")), Want{Of: []int{1, 2}, Count: 1})
 	require.NoError(t, err)
 	require.Equal(t, []int{2}, got)
+}
+
+// A step that runs again and again has all GPUs in turn, also if the links prefer one GPU,
+// so that a program that crashes shows on each of them.
+func TestRepeatsOfAStepSpreadOverFreeGPUs(t *testing.T) {
+	linked, loner := linked(4, hives(4)).Links, linked(4, func(i, j int) int {
+		return map[bool]int{true: LinkXGMI}[i < 3 && j < 3]
+	}).Links
+	for name, c := range map[string]struct {
+		links  [][]int
+		others string // step of a task between two runs, "" for none
+		want   []int
+	}{
+		"no links":                    {nil, "", []int{0, 1, 2, 3, 0, 1, 2, 3}},
+		"one hive":                    {linked, "", []int{0, 1, 2, 3, 0, 1, 2, 3}},
+		"one hive, with others":       {linked, "other", []int{0, 2, 1, 3, 0, 2, 1, 3}},
+		"a GPU without links":         {loner, "", []int{3, 0, 1, 2, 3, 0, 3, 1}},
+		"a GPU without links, others": {loner, "other", []int{3, 1, 2, 3, 0, 1, 3, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, true)
+			l := w.leases("a", "b", "c", "d")
+			l.Links = c.links
+			run := func(step string) int {
+				w.clock = w.clock.Add(time.Minute)
+				call := w.call("c"+strconv.FormatInt(w.clock.Unix(), 10), w.spawn(""))
+				call.StepHash = step
+				got, err := l.Take(call, Want{Count: 1})
+				require.NoError(t, err)
+				w.reap(call.PID)
+				return got[0]
+			}
+			var got []int
+			for range c.want {
+				got = append(got, run("step"))
+				if c.others != "" {
+					run(c.others)
+				}
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
 }
 
 func TestImpossibleRequestIsRefusedAtOnce(t *testing.T) {

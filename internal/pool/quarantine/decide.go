@@ -75,6 +75,7 @@ func Decide(before Record, l Look) Record {
 		if reloaded {
 			g.Acknowledged = nil
 			g.Idle, g.DirtySince = nil, nil
+			g.Programs = nil // the digests have another key after a boot
 		}
 		if broken || reloaded { // the time between was not observed
 			g.CriticalSince = nil
@@ -89,7 +90,7 @@ func Decide(before Record, l Look) Record {
 	}
 	r.updateGPUs(l)
 	r.updateRuns(l)
-	r.compareOutcomes()
+	r.compareOutcomes(l)
 	for i := range r.GPUs {
 		r.GPUs[i].KnownFaults = r.GPUs[i].taskFaults(l)
 	}
@@ -220,6 +221,9 @@ func (g *GPU) recentStrikes(at time.Time) (recent []time.Time) {
 
 // probation returns how long the GPU must be healthy before it returns.
 func (g *GPU) probation() time.Duration {
+	if g.suspected() {
+		return suspectTime << max(0, min(len(g.Suspicions), 5)-1)
+	}
 	return provingTime << max(0, min(len(g.Strikes), maxStrikes)-1)
 }
 

@@ -48,6 +48,8 @@ func sign(i int, letter byte) (s Reading, here bool) {
 	case 'r', 'R': // reset, and well again
 		n := map[byte]float64{'r': 1, 'R': 2}[letter]
 		s.State, s.Faults = health.Warning, []health.Fault{{Kind: health.Reset, Value: n}}
+	case 'e': // a sign of its hardware, and no reason to keep it from tasks
+		s.State, s.Faults = health.Warning, []health.Fault{{Kind: health.CorrectableErrors, Value: 40}}
 	case 'c':
 		critical(health.Fault{Kind: health.Hot, Component: "junction", Value: 101, Limit: 100})
 	case 'l': // critical, for nothing that is told

@@ -29,6 +29,11 @@ const AllAtOnce = "all GPUs at once: driver or machine"
 var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, missing,
 	notInKFD, leaked, noNode}
 
+// Curable reports whether a reset of the GPU can end the fault.
+func Curable(f health.Fault) bool {
+	return slices.Contains([]health.Kind{health.Hang, leaked, noNode}, f.Kind)
+}
+
 func isGate(f health.Fault) bool { return slices.Contains(gates, f.Kind) }
 
 // describe returns a fault in words.
@@ -50,7 +55,8 @@ func describe(f health.Fault) string {
 	case blamed:
 		return fmt.Sprintf("%g different tasks in a row met faults on it", f.Value)
 	case failures:
-		return fmt.Sprintf("%g of its last %g tasks ended badly, unlike those of other GPUs", f.Value, f.Limit)
+		text := fmt.Sprintf("%g different tasks crash only on it", f.Value)
+		return strings.Join(append([]string{text}, f.Signals...), ", and ")
 	case proofFailed:
 		return fmt.Sprintf("gpu-proof ended with %.0f", f.Value)
 	case proofLate:

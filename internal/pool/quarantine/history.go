@@ -4,69 +4,253 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/gpu/health"
 )
 
-// This file compares how the tasks of a GPU and of its siblings ended.
+// This file compares on which GPUs the same program crashes. A crash has two possible
+// causes, so only programs that crash on one GPU and run well on its siblings are evidence
+// against that GPU.
 
 const (
-	// failures is the warning on a GPU with tasks that fail more often than those of its
-	// siblings: Value of the last Limit tasks.
+	// failures is the fault of a GPU on which Value different programs crash that run well
+	// on its siblings.
 	failures health.Kind = "failed_tasks"
-	// maxOutcomes is the number of runs of a GPU that are compared. leastBad is the number
-	// of failures among them that the comparison needs.
-	maxOutcomes = 50
-	leastBad    = 3
-	// significance is the greatest probability of such numbers, on a GPU that is like its
-	// siblings, that is a warning.
-	significance = 0.005
+	// maxEnds bounds the runs of a program on a GPU that are kept, maxPrograms the programs of
+	// a GPU, and maxTeams the teams of a program. endsTime is their age.
+	maxEnds     = 20
+	maxPrograms = 24
+	maxTeams    = 4
+	endsTime    = 7 * 24 * time.Hour
+	// programChance is the greatest probability of a program's last crash, on a GPU that is
+	// like its siblings, with which the program blames the GPU.
+	programChance = 0.1
+	// leastPrograms is the number of programs that must blame a GPU, and significance the
+	// greatest probability of so many. leastOthers and significanceOfOthers are these numbers
+	// without the programs of any one team.
+	leastPrograms        = 3
+	significance         = 0.01
+	leastOthers          = 2
+	significanceOfOthers = 0.1
 )
 
 const (
-	endedWell  = "."
-	endedBadly = "x"
+	endedWell = '.'
+	crashed   = 'x'
 )
 
 // isBadExit reports whether a task ended as after a GPU fault: by abort, with which ROCm
 // ends a process (134), by another crash signal, or by a signal from outside (137, 143), as
 // in a build that was aborted or timed out. A failing test ends differently.
-func isBadExit(status int) bool { return slices.Contains([]int{134, 135, 136, 137, 139, 143}, status) }
+func isBadExit(status int) bool { return IsCrash(status) || status == 137 || status == 143 }
 
-// countOutcome adds a run's outcome to its GPUs, if it is known. A run on all GPUs allows
-// no comparison.
+// IsCrash reports whether a process ended by SIGABRT, SIGBUS, SIGFPE or SIGSEGV.
+func IsCrash(status int) bool { return slices.Contains([]int{134, 135, 136, 139}, status) }
+
+// ProgramEnds records how the runs of one program on one GPU ended.
+type ProgramEnds struct {
+	Program string    `json:"program"`         // see Task
+	Ends    string    `json:"ends"`            // a letter for each run, the last one last
+	Teams   []string  `json:"teams,omitempty"` // of crashes, at most maxTeams, see Exit
+	Last    time.Time `json:"last"`
+}
+
+func (p *ProgramEnds) crashedLast() bool { return strings.HasSuffix(p.Ends, string(crashed)) }
+
+// lastCrashes counts the programs that crashed at their last run on the GPU.
+func (g *GPU) lastCrashes() (n int) {
+	for i := range g.Programs {
+		if g.Programs[i].crashedLast() {
+			n++
+		}
+	}
+	return n
+}
+
+// countOutcome adds a run's end to its GPUs that are in service. It ignores a run of an unknown program, a run
+// that was killed from outside, and a run on all GPUs, which allows no comparison.
 func (r *Record) countOutcome(run Run) {
-	if run.Exit == nil || len(run.GPUs) == len(r.GPUs) {
+	if run.Exit == nil || run.Program == "" || len(run.GPUs) == len(r.GPUs) ||
+		isBadExit(*run.Exit) && !IsCrash(*run.Exit) {
 		return
 	}
-	letter := endedWell
-	if isBadExit(*run.Exit) {
-		letter = endedBadly
+	letter := string(endedWell)
+	if IsCrash(*run.Exit) {
+		letter = string(crashed)
 	}
 	for _, u := range run.GPUs {
-		if g := r.Find(u.Name); g != nil {
-			g.Outcomes += letter
-			g.Outcomes = g.Outcomes[max(0, len(g.Outcomes)-maxOutcomes):]
+		g := r.Find(u.Name)
+		if g == nil || g.State != InService {
+			continue
 		}
+		p := g.takeProgram(run.Program, r.At)
+		p.Ends += letter
+		p.Ends = p.Ends[max(0, len(p.Ends)-maxEnds):]
+		if letter == string(crashed) && len(p.Teams) < maxTeams && !slices.Contains(p.Teams, run.Team) {
+			p.Teams = append(slices.Clone(p.Teams), run.Team)
+		}
+		p.Last = r.At
+		g.Programs = append(g.Programs, p)
 	}
 }
 
-// compareOutcomes warns about GPUs with tasks that fail when those of their siblings do
-// not. It quarantines no GPU, because a program that always crashes on the GPU that it
-// names looks the same.
-func (r *Record) compareOutcomes() {
-	allBad, total := 0, 0
-	for _, g := range r.GPUs {
-		allBad += strings.Count(g.Outcomes, endedBadly)
-		total += len(g.Outcomes)
-	}
+// takeProgram removes a program from the list, and the old programs.
+func (g *GPU) takeProgram(program string, at time.Time) ProgramEnds {
+	p := ProgramEnds{Program: program}
+	g.Programs = slices.DeleteFunc(slices.Clone(g.Programs), func(o ProgramEnds) bool {
+		if o.Program == program {
+			p = o
+		}
+		return o.Program == program || at.Sub(o.Last).Abs() > endsTime
+	})
+	g.Programs = g.Programs[max(0, len(g.Programs)+1-maxPrograms):]
+	return p
+}
+
+// blame counts the programs that blame a GPU, and the programs that crashed anywhere and
+// could blame it.
+type blame struct{ programs, able int }
+
+// significant reports whether chance rarely makes so many programs blame a GPU.
+func (b blame) significant(least int, greatest float64) bool {
+	return b.programs >= least && binomialTail(b.able, b.programs, programChance) <= greatest
+}
+
+// ends counts the runs of a program on several GPUs.
+type ends struct{ crashes, runs int }
+
+func countEnds(letters string) ends {
+	return ends{strings.Count(letters, string(crashed)), len(letters)}
+}
+
+// programEnds sums up the runs of each program on all GPUs.
+func (r *Record) programEnds() map[string]ends {
+	all := map[string]ends{}
 	for i := range r.GPUs {
-		g := &r.GPUs[i]
-		bad, all := strings.Count(g.Outcomes, endedBadly), len(g.Outcomes)
-		if g.Warning = nil; bad >= leastBad && chance(bad, all, allBad-bad, total-all) <= significance {
-			g.Warning = &health.Fault{Kind: failures, Value: float64(bad), Limit: float64(all)}
+		for k := range r.GPUs[i].Programs {
+			p := &r.GPUs[i].Programs[k]
+			n, here := all[p.Program], countEnds(p.Ends)
+			all[p.Program] = ends{n.crashes + here.crashes, n.runs + here.runs}
 		}
 	}
+	return all
+}
+
+// blame compares the last run of each program on a GPU with its runs on the siblings. Older
+// runs here say little, because GPUs fail after years without a fault. Programs of a team
+// that crashed here are left out. A program counts once, however often it ran. all is from
+// programEnds.
+func (g *GPU) blame(all map[string]ends, without *string) (b blame) {
+	for i := range g.Programs {
+		p := &g.Programs[i]
+		if without != nil && (len(p.Teams) == maxTeams || slices.Contains(p.Teams, *without)) {
+			continue
+		}
+		others, here := all[p.Program], countEnds(p.Ends)
+		others.crashes, others.runs = others.crashes-here.crashes, others.runs-here.runs
+		// Of one crash more in one run more, the probability that it is the run here.
+		if float64(others.crashes+1)/float64(others.runs+1) > programChance {
+			continue
+		}
+		switch {
+		case p.crashedLast():
+			b.programs, b.able = b.programs+1, b.able+1
+		case others.crashes > 0:
+			b.able++
+		}
+	}
+	return b
+}
+
+// severalTeams reports whether the programs still blame the GPU without those of any one
+// team. All tasks of unknown teams count as one team.
+func (g *GPU) severalTeams(all map[string]ends) bool {
+	for i := range g.Programs {
+		for _, team := range g.Programs[i].Teams {
+			if !g.blame(all, &team).significant(leastOthers, significanceOfOthers) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// signs lists the kinds of faults that programs cannot bring about, and that alone
+// quarantine no GPU.
+var signs = []health.Kind{health.CorrectableErrors, health.DeferredErrors, health.Replays, health.Narrow,
+	health.LinksDown}
+
+// hardwareSign returns a measured sign of a GPU's hardware.
+func (l Look) hardwareSign(name string) (f health.Fault, found bool) {
+	for _, s := range l.GPUs {
+		for _, f := range s.Faults {
+			if s.Address() == name && slices.Contains(signs, f.Kind) {
+				return f, true
+			}
+		}
+	}
+	return f, false
+}
+
+// compareOutcomes acts on GPUs on which programs crash that run well on siblings:
+//
+//	several teams | sign of the hardware | result
+//	yes           | yes                  | a strike, as for other faults
+//	yes           | no                   | quarantined for suspectTime, and no strike
+//	no            | yes                  | a warning
+//	no            | no                   | nothing, because one team can produce any numbers
+//
+// At most one GPU is quarantined for these numbers alone.
+func (r *Record) compareOutcomes(l Look) {
+	if !slices.ContainsFunc(r.GPUs, func(g GPU) bool { return g.Warning != nil || g.lastCrashes() >= leastPrograms }) {
+		return // as nearly always, and without a sum
+	}
+	suspected := slices.ContainsFunc(r.GPUs, func(g GPU) bool { return g.State != InService && g.suspected() })
+	all := r.programEnds()
+	for i := range r.GPUs {
+		g := &r.GPUs[i]
+		g.Warning = nil
+		b := g.blame(all, nil)
+		if g.State != InService || !b.significant(leastPrograms, significance) {
+			continue
+		}
+		f := health.Fault{Kind: failures, Value: float64(b.programs)}
+		sign, signed := l.hardwareSign(g.Name)
+		if signed {
+			f.Signals = []string{describe(sign)}
+		}
+		several := l.Policy == Auto && g.severalTeams(all)
+		switch {
+		case several && signed:
+			g.recordStrike(f, l.At)
+		case several && !suspected:
+			suspected = true
+			g.Suspicions = append(g.recentSuspicions(l.At), l.At)
+			g.quarantine(f, l.At)
+		case signed:
+			g.Warning = &f
+			continue
+		default:
+			continue
+		}
+		g.Programs = nil // only new crashes quarantine it again
+	}
+}
+
+// suspectTime is the probation of a GPU that is quarantined for crashes without a sign of
+// its hardware. Each further suspicion within endsTime doubles it, up to 16 hours.
+const suspectTime = time.Hour
+
+// suspected reports whether the GPU is quarantined for crashes without a sign of its
+// hardware.
+func (g *GPU) suspected() bool {
+	return g.Fault != nil && g.Fault.Kind == failures && len(g.Fault.Signals) == 0
+}
+
+// recentSuspicions returns the suspicions within endsTime.
+func (g *GPU) recentSuspicions(at time.Time) []time.Time {
+	return slices.DeleteFunc(slices.Clone(g.Suspicions), func(s time.Time) bool { return at.Sub(s).Abs() > endsTime })
 }
 
 // WarningText returns the warning about a GPU in service in words, and "" for none.
@@ -77,25 +261,14 @@ func (g *GPU) WarningText() string {
 	return describe(*g.Warning) + "; run a program on it with a result that you know"
 }
 
-// chance applies Fisher's exact test. It returns the probability that at least bad of the
-// bad+otherBad bad ends in all+others runs are in one GPU's all runs, if the GPU is like
-// the others.
-func chance(bad, all, otherBad, others int) float64 {
-	total, allBad := all+others, bad+otherBad
-	sum := 0.0
-	for k := bad; k <= min(all, allBad); k++ {
-		if allBad-k > others {
-			continue
+// binomialTail returns the probability of at least k successes in n attempts.
+func binomialTail(n, k int, p float64) (sum float64) {
+	ways := 1.0 // to choose i of n
+	for i := range n + 1 {
+		if i >= k {
+			sum += ways * math.Pow(p, float64(i)) * math.Pow(1-p, float64(n-i))
 		}
-		sum += math.Exp(logBinomial(all, k) + logBinomial(others, allBad-k) - logBinomial(total, allBad))
+		ways *= float64(n-i) / float64(i+1)
 	}
-	return min(1, sum)
-}
-
-// logBinomial returns the logarithm of n over k.
-func logBinomial(n, k int) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	return a - b - c
+	return sum
 }

@@ -102,14 +102,15 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 		l.Exits = map[string]Exit{}
 		l.Tasks = slices.DeleteFunc(slices.Clone(tasks), func(k Task) bool {
 			status := []int{0, 1, 134, 137}[rnd.IntN(4)]
-			l.Exits[k.Container] = Exit{&status}
+			l.Exits[k.Container] = Exit{Status: &status, Team: []string{"", "a", "b", "c"}[rnd.IntN(4)]}
 			return rnd.IntN(4) == 0
 		})
 		for i, n := range names { // as the wrapper does: nobody gets a GPU that is withheld
 			free := !slices.ContainsFunc(tasks, func(k Task) bool { return slices.Contains(k.GPUs, n) })
 			if g := told.Find(n); g != nil && g.State == InService && free && rnd.IntN(3) == 0 {
 				serial++
-				l.Tasks = append(l.Tasks, Task{Container: fmt.Sprint(serial), StepHash: []string{"", "a", "b"}[rnd.IntN(3)], GPUs: names[i : i+1]})
+				l.Tasks = append(l.Tasks, Task{Container: fmt.Sprint(serial), StepHash: []string{"", "a", "b"}[rnd.IntN(3)],
+					Program: []string{"", "p", "q", "r"}[rnd.IntN(4)], GPUs: names[i : i+1]})
 			}
 		}
 		tasks = l.Tasks
@@ -118,8 +119,10 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 		require.LessOrEqual(t, len(r.FaultyRuns), maxFaultyRuns)
 		require.LessOrEqual(t, len(r.Runs), maxRuns)
 		for _, g := range r.GPUs {
-			require.False(t, g.Fault != nil && g.Fault.Kind == failures, "step %d: numbers alone withhold nothing", step)
-			require.LessOrEqual(t, len(g.Outcomes), maxOutcomes)
+			if g.suspected() {
+				require.False(t, g.ManualReturn, "step %d: crashes alone never need a person", step)
+			}
+			require.LessOrEqual(t, len(g.Programs), maxPrograms)
 		}
 		for _, m := range r.FaultyRuns {
 			require.NotEmpty(t, m.faulty(), "step %d", step)
@@ -177,7 +180,7 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 				require.False(t, g.PendingProof.Due && proofs[g.Name].Running, "step %d: one at a time", step)
 			}
 			if was.State == InService && g.State == Quarantined {
-				byTasks := g.Fault != nil && g.Fault.Kind == blamed
+				byTasks := g.Fault != nil && (g.Fault.Kind == blamed || g.Fault.Kind == failures)
 				require.True(t, len(g.ActiveFaults) > 0 || byTasks, "step %d: withheld for nothing", step)
 			}
 		}

@@ -86,12 +86,13 @@ type GPU struct {
 	// KnownFaults are the faults at the last look that a task which begins later did not
 	// cause.
 	KnownFaults []health.Fault `json:"told,omitempty"`
-	// Blamed lists different tasks in a row that had faults only on it. Outcomes has one
-	// letter for the end of each of its last tasks. Warning is drawn from these and
-	// quarantines no GPU.
-	Blamed   []string      `json:"blamed,omitempty"`
-	Outcomes string        `json:"outcomes,omitempty"`
-	Warning  *health.Fault `json:"warning,omitempty"`
+	// Blamed lists different tasks in a row that had faults only on it.
+	Blamed []string `json:"blamed,omitempty"`
+	// Programs has the ends of programs on it, the last one last. Suspicions are the times
+	// of quarantines for crashes alone. Warning is drawn from the ends and quarantines no GPU.
+	Programs   []ProgramEnds `json:"programs,omitempty"`
+	Suspicions []time.Time   `json:"suspicions,omitempty"`
+	Warning    *health.Fault `json:"warning,omitempty"`
 	// Idle is the number of bytes of its memory in use when no task has it. Slack is how
 	// many more are allowed. DirtySince is when more were in use after a task's end. Busy
 	// and Holder are from the last look.

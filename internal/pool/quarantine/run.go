@@ -11,19 +11,23 @@ import (
 type Task struct {
 	Container string    // Concourse's handle
 	StepHash  string    // equal for reruns of a step; "" if not known
+	Program   string    // equal for tasks that run the same; "" if not known
 	GPUs      []string  // names
 	Since     time.Time // of its lease; zero if it has none
 }
 
 // Exit describes the end of a task.
 type Exit struct {
-	Status *int // of its process; nil if it was not recorded
+	Status *int   // of its process; nil if it was not recorded
+	Team   string // digest of the task's team; "" if not known
 }
 
 // Run describes the GPU usage of one task, from the look that saw it first.
 type Run struct {
 	Container string     `json:"container"`
 	StepHash  string     `json:"like,omitempty"`
+	Program   string     `json:"program,omitempty"` // see Task
+	Team      string     `json:"team,omitempty"`    // see Exit
 	Began     time.Time  `json:"began"`
 	Ended     *time.Time `json:"ended,omitempty"` // when a look no longer saw it
 	Exit      *int       `json:"exit,omitempty"`  // nil if it runs, or was not recorded
@@ -79,7 +83,8 @@ func (r *Record) updateRuns(l Look) {
 		case here:
 			run.Ended = nil
 		case run.Ended == nil:
-			run.Ended, run.Exit = &l.At, l.Exits[run.Container].Status
+			exit := l.Exits[run.Container]
+			run.Ended, run.Exit, run.Team = &l.At, exit.Status, exit.Team
 		}
 	}
 	for _, t := range l.Tasks {
@@ -114,6 +119,9 @@ func (r *Record) begin(t Task, l Look) {
 		i = len(r.Runs) - 1
 	}
 	run := &r.Runs[i]
+	if t.Program != "" { // known once the task's own process has started
+		run.Program = t.Program
+	}
 	for _, name := range t.GPUs {
 		g := r.Find(name)
 		if g == nil || slices.ContainsFunc(run.GPUs, func(u Use) bool { return u.Name == name }) {

@@ -60,7 +60,7 @@ func tell(t *testing.T, text string) string {
 				}
 				_, err := fmt.Sscan(status, &n)
 				require.NoError(t, err, line)
-				l.Exits[who] = Exit{&n}
+				l.Exits[who] = Exit{Status: &n}
 				continue
 			}
 			who, gpus, ok := strings.Cut(w, ":")
@@ -106,22 +106,12 @@ func tell(t *testing.T, text string) string {
 
 func TestRunsOverRecordedTales(t *testing.T) { goldens(t, "testdata/*.tale", tell) }
 
-// The numbers are those of R's fisher.test(alternative="greater").
-func TestChanceIsFishersExactTest(t *testing.T) {
+func TestBinomialTail(t *testing.T) {
 	for _, c := range []struct {
-		bad, all, otherBad, others int
-		want                       float64
-	}{
-		{3, 3, 1, 23, 4.0 / 2600},
-		{3, 3, 0, 23, 1.0 / 2600},
-		{3, 3, 3, 3, 1},
-		{3, 4, 1, 4, 17.0 / 70},
-		{0, 5, 2, 5, 1},
-		{2, 2, 0, 0, 1},
-		{3, 10, 10, 3, 1},
-		{50, 50, 0, 50, 0},
-	} {
-		require.InDelta(t, c.want, chance(c.bad, c.all, c.otherBad, c.others), 1e-9, "%+v", c)
+		n, k int
+		want float64
+	}{{0, 0, 1}, {3, 0, 1}, {3, 3, 0.001}, {3, 2, 0.028}, {3, 4, 0}, {2, 1, 0.19}} {
+		require.InDelta(t, c.want, binomialTail(c.n, c.k, 0.1), 1e-12, "%+v", c)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/gpu/health"
@@ -45,7 +46,7 @@ func (r *Record) finish(run Run, l Look) {
 		return
 	}
 	for _, u := range faulty {
-		if g := r.Find(u.Name); g != nil && !u.Shared && !slices.Contains(g.Blamed, run.taskName()) {
+		if g := r.Find(u.Name); g != nil && !u.Shared && !slices.ContainsFunc(g.Blamed, run.isTask) {
 			g.Blamed = append(slices.Clone(g.Blamed), run.taskName())
 		}
 	}
@@ -78,15 +79,23 @@ func (r *Record) finish(run Run, l Look) {
 	r.FaultyRuns = r.FaultyRuns[max(0, len(r.FaultyRuns)-maxFaultyRuns):]
 }
 
-// taskName returns what a run has in common with others of its step.
+// taskName returns the digests that a run has in common with others of its task, or its
+// container if both are unknown.
 func (run *Run) taskName() string {
-	if run.StepHash != "" {
-		return run.StepHash
+	if run.StepHash == "" && run.Program == "" {
+		return run.Container
 	}
-	return run.Container
+	return run.StepHash + "/" + run.Program
 }
 
-func sameTask(a, b Run) bool { return a.taskName() == b.taskName() }
+// isTask reports whether a name of taskName is of the same task: the same step, or another
+// step that runs the same program.
+func (run *Run) isTask(name string) bool {
+	step, program, _ := strings.Cut(name, "/")
+	return name == run.taskName() || step != "" && step == run.StepHash || program != "" && program == run.Program
+}
+
+func sameTask(a, b Run) bool { return a.isTask(b.taskName()) }
 
 // judge returns the cause of the faults, and why.
 func (r *Record) judge(run Run, faulty []Use, at time.Time) (Verdict, string) {

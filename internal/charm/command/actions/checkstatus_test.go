@@ -83,10 +83,10 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			"ok      gpus in service: 1 of 2"}},
 		"its tasks end badly": {func() quarantine.Record {
 			r := faultyRecord(c, nil, a, b)
-			r.Find(b).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Limit: 4}
+			r.Find(b).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Signals: []string{"40 correctable errors"}}
 			return r
 		}, []string{
-			"warn    tasks of " + two + ": 4 of its last 4 tasks ended badly, unlike those of other GPUs; run a program on it with a result that you know",
+			"warn    tasks of " + two + ": 4 different tasks crash only on it, and 40 correctable errors; run a program on it with a result that you know",
 			"ok      gpus in service: 2 of 2"}},
 		"by hand, and none is left": {func() quarantine.Record {
 			r, err := faultyRecord(c, nil, a).Withhold(a, "noisy fan", c.Host.Now().Add(-time.Hour+time.Second))

@@ -180,6 +180,10 @@ func (p *caller) ownCommands() []command {
 			run: func(a []string) error { return c.GPUs().OpenNode(p.ctx, p.stdout, a[0]) },
 		},
 		{
+			words: "gpu reset", args: "GPU", min: 1, max: 1,
+			run: func(a []string) error { return c.GPUs().ResetGPU(p.stdout, a[0]) },
+		},
+		{
 			words: "gpu proof", args: "GPU", min: 1, max: 1,
 			run: func(a []string) error { return c.GPUs().RecordProof(p.ctx, p.stdout, a[0]) },
 		},

@@ -1,0 +1,300 @@
+package gpureset
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// names are the four GPUs of the stand-in machine, without XGMI.
+var names = []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
+
+const (
+	childRoot, childStep = "GPURESET_ROOT", "GPURESET_KILL"
+	// resetsFile counts the resets of the stand-in driver, a line for each.
+	resetsFile = "/resets"
+	usedFile   = "/sys/bus/pci/devices/0000:43:00.0/mem_info_vram_used"
+)
+
+// TestMain is also the child that is killed at a step.
+func TestMain(m *testing.M) {
+	root := os.Getenv(childRoot)
+	if root == "" {
+		os.Exit(m.Run())
+	}
+	machine := standIn(host.Root(root))
+	steps, kill := 0, os.Getenv(childStep)
+	machine.step = func(string) {
+		if steps++; strconv.Itoa(steps) == kill {
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+			select {}
+		}
+	}
+	if err := self(machine.Host.Root, os.Getpid()); err != nil {
+		panic(err)
+	}
+	if _, err := machine.Reset(names[1]); err != nil {
+		os.Exit(3)
+	}
+	os.Exit(0)
+}
+
+// self adds a process to the stand-in /proc, as leases look for it.
+func self(r host.Root, pid int) error {
+	dir := r.Path("/proc/" + strconv.Itoa(pid))
+	if err := os.MkdirAll(dir+"/fd", 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(dir+"/stat", []byte(strconv.Itoa(pid)+
+		" (dispatch) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1 1 1 1\n"), 0o644)
+}
+
+// standIn is a machine whose driver frees the memory of a card that it resets.
+func standIn(r host.Root) Machine {
+	h := host.New(string(r))
+	h.Clock = hosttest.Clock{T: hosttest.Now}
+	return Machine{Host: h, Mode: Idle,
+		Leases: &lease.Leases{Dir: r.Path("/run/concourse-gpu"), GPUs: names, Proc: r.Path("/proc"),
+			Cgroup: r.Path("/sys/fs/cgroup"), Euid: uint32(os.Geteuid()), Now: h.Now},
+		reset: func(string) error {
+			f, err := os.OpenFile(r.Path(resetsFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+			if err == nil {
+				_, err = f.WriteString("reset\n")
+				err = errors.Join(err, f.Close(), os.WriteFile(r.Path(usedFile), []byte("10485760\n"), 0o644))
+			}
+			return err
+		}}
+}
+
+// machine is a stand-in machine with a GPU 1 that is quarantined since a minute.
+func machine(t *testing.T, kind health.Kind) Machine {
+	t.Helper()
+	r := hosttest.Host(t, "mi210x4")
+	require.NoError(t, r.MkdirAll("/run", 0o755))
+	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "5f0c-boot\n")
+	require.NoError(t, self(r, os.Getpid()))
+	for i, name := range names {
+		for _, minor := range []int{i + 1, 128 + i} {
+			dir := "/sys/kernel/debug/dri/" + strconv.Itoa(minor)
+			hosttest.Put(t, r, dir+"/name", "amdgpu dev="+name+" unique="+name+"\n")
+			hosttest.Put(t, r, dir+"/"+recoverFile, "gpu recover 0\n")
+		}
+	}
+	for node := range 9 {
+		hosttest.Put(t, r, kfdDir+"/topology/nodes/"+strconv.Itoa(node)+"/gpu_id", strconv.Itoa(1000+node)+"\n")
+	}
+	hosttest.Put(t, r, usedFile, "34359738368\n")
+	out := hosttest.Now.Add(-time.Minute)
+	rec := quarantine.Record{At: hosttest.Now, Policy: quarantine.Auto}
+	for i, name := range names {
+		rec.GPUs = append(rec.GPUs, quarantine.GPU{Ref: quarantine.Ref{Name: name, Index: i}, State: quarantine.InService})
+	}
+	g := &rec.GPUs[1]
+	g.State, g.Since, g.OutSince, g.QuarantinedBy = quarantine.Quarantined, out, &out, quarantine.ByHealth
+	g.Fault = &health.Fault{Kind: kind}
+	require.NoError(t, quarantine.RecordFile.Write(r, rec))
+	return standIn(r)
+}
+
+func resets(t *testing.T, r host.Root) int {
+	t.Helper()
+	text, err := r.ReadFile(resetsFile)
+	if !r.Exists(resetsFile) {
+		return 0
+	}
+	require.NoError(t, err)
+	return strings.Count(string(text), "reset\n")
+}
+
+func free(t *testing.T, m Machine) {
+	t.Helper()
+	states, _, err := m.Leases.Read()
+	require.NoError(t, err)
+	for _, s := range states {
+		require.False(t, s.Held, "%s is still held by %s", s.GPU, s.Container)
+	}
+}
+
+func TestIdleGPUIsResetOnceForAFault(t *testing.T) {
+	for _, kind := range []health.Kind{health.Hang, "leaked_memory", "node_fails"} {
+		m := machine(t, kind)
+		w, err := m.Look()
+		require.NoError(t, err)
+		require.Equal(t, names[1], w.Plan())
+		a, err := m.Reset(names[1])
+		require.NoError(t, err)
+		require.Equal(t, Attempt{Name: names[1], Group: []string{names[1]}, Began: hosttest.Now, Ended: hosttest.Now, Result: Done}, a)
+		free(t, m)
+		used, err := m.Host.ReadText(usedFile)
+		require.NoError(t, err)
+		require.Equal(t, "10485760", strings.TrimSpace(used))
+
+		_, err = m.Reset(names[1])
+		require.EqualError(t, err, "cannot reset GPU 0000:43:00.0: a reset did not end its fault")
+		require.Equal(t, 1, resets(t, m.Host.Root))
+	}
+}
+
+func TestKilledResetLeavesNothingHeldAndIsNeverRepeated(t *testing.T) {
+	const steps = 5 // lease, record begun, look, reset, record done
+	for step := 1; step <= steps+1; step++ {
+		t.Run(strconv.Itoa(step), func(t *testing.T) {
+			m := machine(t, health.Hang)
+			run := func(kill int) error {
+				cmd := exec.Command(os.Args[0])
+				cmd.Env = append(os.Environ(), childRoot+"="+string(m.Host.Root), childStep+"="+strconv.Itoa(kill))
+				err := cmd.Run()
+				require.NoError(t, os.RemoveAll(m.Host.Path("/proc/"+strconv.Itoa(cmd.Process.Pid))))
+				return err
+			}
+			err := run(step)
+			var ended *exec.ExitError
+			if step > steps {
+				require.NoError(t, err, "there are no more steps")
+			} else {
+				require.ErrorAs(t, err, &ended)
+				require.True(t, ended.Sys().(syscall.WaitStatus).Signaled(), "%v", err)
+			}
+			free(t, m)
+			again := run(0)
+			before := step <= 2 // of the record
+			require.Equal(t, before, again == nil)
+			want := 1
+			if step == 3 || step == 4 { // it may have been reset
+				want = 0
+			}
+			require.Equal(t, want, resets(t, m.Host.Root))
+		})
+	}
+}
+
+func TestOneResetAtATime(t *testing.T) {
+	m := machine(t, health.Hang)
+	second := m
+	var failed error
+	m.step = func(what string) {
+		if what == "reset" {
+			_, failed = second.Reset(names[1])
+		}
+	}
+	_, err := m.Reset(names[1])
+	require.NoError(t, err)
+	require.ErrorIs(t, failed, host.ErrLocked)
+	require.Equal(t, 1, resets(t, m.Host.Root))
+}
+
+func TestFileOpenedInBetweenStopsTheReset(t *testing.T) {
+	for name, opens := range map[string]func(t *testing.T, r host.Root){
+		"a node": func(t *testing.T, r host.Root) { link(t, r, "/proc/77/fd/5", "/dev/dri/renderD129") },
+		"a card": func(t *testing.T, r host.Root) { link(t, r, "/proc/77/fd/5", "/dev/dri/card2") },
+		"a mapping": func(t *testing.T, r host.Root) {
+			link(t, r, "/proc/77/fd/0", "/dev/null")
+			hosttest.Put(t, r, "/proc/77/maps", "7f00-7f01 rw-s 100000 00:06 5   /dev/dri/renderD129 (deleted)\n")
+		},
+		"KFD": func(t *testing.T, r host.Root) {
+			id, err := r.ReadText(kfdDir + "/topology/nodes/" + strconv.Itoa(kfdNode(t, r)) + "/gpu_id")
+			require.NoError(t, err)
+			hosttest.Put(t, r, kfdDir+"/proc/77/vram_"+strings.TrimSpace(id), "4096\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t, health.Hang)
+			m.step = func(what string) {
+				if what == "look" {
+					opens(t, m.Host.Root)
+				}
+			}
+			a, err := m.Reset(names[1])
+			require.NoError(t, err)
+			require.Equal(t, Stopped, a.Result)
+			require.Equal(t, "process 77 has opened GPU 0000:43:00.0", a.Reason)
+			require.Zero(t, resets(t, m.Host.Root))
+			free(t, m)
+			m.step = nil
+			require.NoError(t, os.RemoveAll(m.Host.Path("/proc/77")))
+			require.NoError(t, os.RemoveAll(m.Host.Path(kfdDir+"/proc/77")))
+			a, err = m.Reset(names[1])
+			require.NoError(t, err)
+			require.Equal(t, Done, a.Result, "a reset that was stopped is no reset")
+		})
+	}
+}
+
+// kfdNode returns the node of GPU 1 in KFD.
+func kfdNode(t *testing.T, r host.Root) int {
+	t.Helper()
+	inv, err := gpu.Discover(r)
+	require.NoError(t, err)
+	return inv.Find(names[1]).KFDNode
+}
+
+func TestProcessThatCannotBeReadStopsTheReset(t *testing.T) {
+	m := machine(t, health.Hang)
+	hosttest.Put(t, m.Host.Root, "/proc/77/fd", "not a folder")
+	_, err := m.Reset(names[1])
+	require.ErrorContains(t, err, "cannot see who has it open: cannot read the files of process 77: ")
+	require.Zero(t, resets(t, m.Host.Root))
+}
+
+func link(t *testing.T, r host.Root, path, target string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(r.Path(path[:strings.LastIndexByte(path, '/')]), 0o755))
+	require.NoError(t, os.Symlink(target, r.Path(path)))
+}
+
+func TestContainerGetsNoGPUDuringItsReset(t *testing.T) {
+	m := machine(t, health.Hang)
+	refused := 0
+	m.step = func(what string) {
+		if what != "reset" {
+			return
+		}
+		call := lease.Call{Container: "c1", Bundle: "/b", PidFile: "/none", Cgroup: "c1", PID: os.Getpid()}
+		_, err := m.Leases.Take(call, lease.Want{Of: []int{1}, Count: 1})
+		require.ErrorContains(t, err, "0 of the 1 that the task names are free")
+		require.ErrorContains(t, m.Leases.HoldForPod("n/p/c", []int{1}, nil), "0 of the 1")
+		refused++
+	}
+	_, err := m.Reset(names[1])
+	require.NoError(t, err)
+	require.Equal(t, 1, refused)
+}
+
+func TestResetNeedsTheCardsOwnFile(t *testing.T) {
+	m := machine(t, health.Hang)
+	for _, dir := range []string{"2", "129"} {
+		hosttest.Put(t, m.Host.Root, "/sys/kernel/debug/dri/"+dir+"/name", "amdgpu dev=0000:83:00.0 unique=0000:83:00.0\n")
+	}
+	_, err := m.Reset(names[1])
+	require.EqualError(t, err, "cannot reset GPU 0000:43:00.0: the kernel has no amdgpu_gpu_recover for it in /sys/kernel/debug/dri (is debugfs mounted?)")
+	require.Zero(t, resets(t, m.Host.Root))
+}
+
+func TestDriverThatRefusesIsRecorded(t *testing.T) {
+	m := machine(t, health.Hang)
+	m.reset = func(string) error { return unix.EIO }
+	a, err := m.Reset(names[1])
+	require.NoError(t, err)
+	require.Equal(t, Failed, a.Result)
+	h, err := readHistory(m.Host.Root)
+	require.NoError(t, err)
+	require.Equal(t, []Attempt{a}, h.Attempts)
+	hosttest.Put(t, m.Host.Root, historyFile.Path, "{")
+	_, err = m.Look()
+	require.ErrorContains(t, err, "remove the file if no GPU was reset today")
+}
