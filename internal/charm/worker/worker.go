@@ -95,6 +95,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		desireEngines(o, gpus),
 		desireLabels(o, gpus),
 		desireKubernetes(o, gpus),
+		desireRecorder(o),
 		wrapper,
 	)
 	if all.err == nil {

@@ -256,7 +256,7 @@ func (r *Recorder) end(c *container, now time.Time) error {
 		if len(v.Reasons) > 0 {
 			text = v.Reasons[0].Text
 		}
-		fmt.Fprintf(r.Log, "container %s: %s: %s\n", c.handle, v.Kind, text)
+		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
 	}
 	return nil
 }

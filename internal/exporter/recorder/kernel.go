@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -155,6 +154,6 @@ func (c *container) gpuOf(address string) string {
 // note adds an event to a record.
 func (r *Recorder) note(c *container, e taskrecord.Event) {
 	if err := c.event(e); err != nil {
-		fmt.Fprintln(r.Log, err)
+		r.Log("%v", err)
 	}
 }

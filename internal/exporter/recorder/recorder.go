@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ type Options struct {
 	Worker string
 	Every  time.Duration // between readings, 5 s
 	GPUs   time.Duration // between readings of GPUs, and looks for containers, 1 s
-	Log    io.Writer
+	Log    func(format string, args ...any)
 	Now    func() time.Time
 	// Kernel replaces the kernel's log.
 	Kernel *kernellog.Log
@@ -97,7 +96,7 @@ func New(o Options) (*Recorder, error) {
 		o.Now = time.Now
 	}
 	if o.Log == nil {
-		o.Log = io.Discard
+		o.Log = func(string, ...any) {}
 	}
 	r := &Recorder{Options: o, proc: o.Root.Path("/proc"), cgroup: o.Root.Path("/sys/fs/cgroup"),
 		containers: map[string]*container{}, page: make([]byte, 64<<10)}
@@ -110,7 +109,7 @@ func New(o Options) (*Recorder, error) {
 	r.services.proc = r.proc
 	r.openKernel()
 	if err := r.Store.Settle(r.boot, r.exists); err != nil {
-		fmt.Fprintln(r.Log, err) // one damaged record does not stop the others
+		r.Log("%v", err) // one damaged record does not stop the others
 	}
 	return r, r.loadReport()
 }
@@ -144,7 +143,7 @@ func (r *Recorder) loadReport() error {
 		}
 		one, failed := f.Read()
 		if failed != nil {
-			fmt.Fprintln(r.Log, failed)
+			r.Log("%v", failed)
 			continue
 		}
 		r.report.Entries = append(r.report.Entries, verdict.EntryOf(&one, verdict.Decide(&one)))
@@ -161,7 +160,7 @@ func (r *Recorder) Run(ctx context.Context, alive func() error) error {
 			return err
 		}
 		if err := r.Look(ctx); err != nil {
-			fmt.Fprintln(r.Log, err)
+			r.Log("%v", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -4,7 +4,10 @@
 // and no command line, and the package never reads them.
 package taskrecord
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Head identifies a task. It is written once, when the recorder first sees the container.
 type Head struct {
@@ -124,6 +127,14 @@ type DumpRef struct {
 	Cut    bool   `json:"cut,omitempty"`    // the dump was larger
 	Source string `json:"source"`           // its path on the machine that has the driver
 	Why    string `json:"why,omitempty"`    // it was not kept
+}
+
+// Text describes the dump: its file and digest, or where it was.
+func (d DumpRef) Text() string {
+	if d.File == "" {
+		return d.Source + ": " + d.Why
+	}
+	return fmt.Sprintf("%s, %d bytes, sha256 %s", d.File, d.Size, d.Digest)
 }
 
 // Record is a whole record.

@@ -21,7 +21,7 @@ import (
 )
 
 // DefaultDir has the records. Its mode is 0700, because a record shows who works on what.
-const DefaultDir = wellknown.StateDir + "/tasks"
+const DefaultDir = "/var/lib/concourse-ci-machine/tasks"
 
 // The endings of file names. A record is renamed when it ends, so that the store is pruned
 // without reading it.

@@ -239,4 +239,4 @@ func (p *caller) actions() (all []declared) {
 // otherWords lists the actions that are commands under other words, such as gpu list.
 var otherWords = []string{"detect-gpus", "explain-error", "fleet", "get-pipelines", "gpu-evidence",
 	"gpu-health", "gpu-release", "gpu-return", "gpu-status", "gpu-withhold", "list-errors", "list-gpus", "plan",
-	"preflight", "rocm-matrix", "verify-gpu"}
+	"preflight", "rocm-matrix", "verify-gpu", "why"}
