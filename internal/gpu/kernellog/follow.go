@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"concourse-ci-machine/internal/base/pci"
 	"concourse-ci-machine/internal/base/sanitize"
 )
 
@@ -57,6 +58,9 @@ func (l *Log) Next() (m Message, ok bool) {
 			continue
 		}
 		device, _ := cutDevice(text)
+		if !pci.IsFull(device) {
+			device = ""
+		}
 		return Message{l.boot.Add(after).UTC(), device, sanitize.Line(text, maxLine)}, true
 	}
 	return m, false
