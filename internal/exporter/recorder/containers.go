@@ -249,8 +249,8 @@ func (r *Recorder) end(c *container, now time.Time) error {
 		return err
 	}
 	v := verdict.Decide(&whole)
-	r.report.Entries = append([]verdict.Entry{verdict.EntryOf(&whole, v)}, r.report.Entries...)
-	r.report.Entries = r.report.Entries[:min(len(r.report.Entries), maxEntries)]
+	r.report.Add(&whole, v, true)
+	r.changed = true
 	if v.Kind != "" {
 		text := ""
 		if len(v.Reasons) > 0 {

@@ -50,13 +50,13 @@ const (
 
 	flushEvery = 30 * time.Second // so much is lost at most by a power loss
 	pruneEvery = time.Minute
+	// reportEvery shows readers that the recorder runs.
+	reportEvery = 30 * time.Second
 	// settle is the time after the end in which the kernel's lines and dumps still come:
 	// amdgpu gives a ring 10 s before it resets the GPU.
 	settle = 12 * time.Second
 	// exitWait is the longest wait for an exit status, because a worker may be restarting.
 	exitWait = 30 * time.Second
-	// maxEntries bounds the report.
-	maxEntries = 200
 )
 
 // Recorder records the tasks of a machine.
@@ -72,6 +72,7 @@ type Recorder struct {
 	unread       string // why the kernel's log is not read
 	boot         string
 	report       verdict.Report
+	changed      bool // the report has another entry than its file
 	read, pruned time.Time
 	page         []byte
 }
@@ -134,20 +135,20 @@ func (r *Recorder) exists(handle string) bool {
 	return r.Root.Exists(filepath.Join(r.Bundles, handle))
 }
 
-// loadReport judges the records of the store, the newest first.
+// loadReport judges the last records of the store, the oldest first.
 func (r *Recorder) loadReport() error {
 	files, err := r.Store.List()
-	for _, f := range files {
-		if f.Running || len(r.report.Entries) == maxEntries {
-			continue
-		}
+	files = slices.DeleteFunc(files, func(f taskrecord.File) bool { return f.Running })
+	files = files[:min(len(files), verdict.MaxEntries)]
+	for _, f := range slices.Backward(files) {
 		one, failed := f.Read()
 		if failed != nil {
 			r.Log("%v", failed)
 			continue
 		}
-		r.report.Entries = append(r.report.Entries, verdict.EntryOf(&one, verdict.Decide(&one)))
+		r.report.Add(&one, verdict.Decide(&one), false)
 	}
+	r.changed = true
 	return err
 }
 
@@ -200,10 +201,10 @@ func (r *Recorder) writeReport(now time.Time) (err error) {
 		r.pruned = now
 		err = r.Store.Prune(now, r.Limits)
 	}
-	if r.Report == "" {
+	if r.Report == "" || !r.changed && now.Sub(r.report.At).Abs() < reportEvery {
 		return err
 	}
-	r.report.At = now
+	r.report.At, r.changed = now, false
 	return errors.Join(err, verdict.ReportFile(r.Report).Write(r.Root, r.report))
 }
 

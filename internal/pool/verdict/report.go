@@ -1,9 +1,11 @@
 package verdict
 
 import (
+	"cmp"
 	"time"
 
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // Kind names the party that made a task fail.
@@ -47,8 +49,49 @@ type Entry struct {
 
 // Report holds the last entries, the newest first.
 type Report struct {
-	At      time.Time `json:"at"`
-	Entries []Entry   `json:"entries"`
+	At      time.Time         `json:"at"`
+	Entries []Entry           `json:"entries"`
+	Counts  map[string]uint64 `json:"counts"`  // ended tasks since the recorder's start, by kind and Succeeded
+	Details []Detail          `json:"details"` // of the last tasks that failed
+}
+
+// Succeeded counts the tasks without a kind.
+const Succeeded = "succeeded"
+
+// Detail shows why one task failed.
+type Detail struct {
+	Entry
+	Reasons  []Reason            `json:"reasons"`
+	Timeline taskrecord.Timeline `json:"timeline"`
+}
+
+// MaxEntries and maxDetails bound a report, and detailWidth the intervals of a timeline.
+const (
+	MaxEntries  = 200
+	maxDetails  = 20
+	detailWidth = 90
+)
+
+// Add adds an ended task as the newest one. counted is false for a task of an earlier
+// recorder.
+func (r *Report) Add(record *taskrecord.Record, v Verdict, counted bool) {
+	e := EntryOf(record, v)
+	r.Entries = append([]Entry{e}, r.Entries...)
+	r.Entries = r.Entries[:min(len(r.Entries), MaxEntries)]
+	if v.Kind != "" {
+		d := Detail{e, v.Reasons, taskrecord.TimelineOf(record, detailWidth)}
+		r.Details = append([]Detail{d}, r.Details...)
+		r.Details = r.Details[:min(len(r.Details), maxDetails)]
+	}
+	if r.Counts == nil {
+		r.Counts = map[string]uint64{Succeeded: 0}
+		for _, k := range Kinds {
+			r.Counts[string(k)] = 0
+		}
+	}
+	if counted {
+		r.Counts[cmp.Or(string(v.Kind), Succeeded)]++
+	}
 }
 
 // ReportPath is the file of the recorder for the exporter, which is not root.
