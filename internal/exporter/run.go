@@ -54,7 +54,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		}
 		return r.Run(stop, s.Postpone)
 	}
-	o.collect.Tasks = o.tasks.Report
+	o.collect.Tasks, o.links.Tasks = o.tasks.Report, o.tasks.Report != ""
 	m := monitor.New(root, monitor.Of(root, vendorsOf(o.vendor)...), o.collect)
 	if o.usageWrite != "" {
 		return repeat(stop, o.collect.UsageInterval, s.Postpone,

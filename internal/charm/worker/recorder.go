@@ -21,7 +21,7 @@ const (
 	RestartRecorder = "restart-task-recorder"
 )
 
-// desireRecorder returns the recorder, unless task-record-size=0.
+// desireRecorder returns the recorder of a worker with a web, unless task-record-size=0.
 func desireRecorder(o Observed) (p part) {
 	state := o.Units[RecorderUnit]
 	if o.Config.Worker.TaskRecordSize == 0 {
@@ -29,8 +29,7 @@ func desireRecorder(o Observed) (p part) {
 		return p
 	}
 	if !registers(o) {
-		p.add(resource.Service{Unit: RecorderUnit, State: state, Why: "it has no web, and so no tasks"})
-		return p
+		return p // tasks may still run
 	}
 	unit, err := templates.Render(RecorderUnit, map[string]any{
 		"Exporter": role.ExporterBin, "Dir": taskrecord.DefaultDir, "Size": o.Config.Worker.TaskRecordSize,

@@ -14,6 +14,7 @@ type Links struct {
 	Dashboard string // of the GPUs, such as Grafana's
 	// Build is the address of the build that has a container. It contains Handle.
 	Build string
+	Tasks bool // the exporter has the page of failed tasks
 }
 
 // Handle is the place of the container's handle in Links.Build.

@@ -28,7 +28,7 @@ var machineRules = []Rule{
 		Source: "arch/x86/kernel/cpu/mce, drivers/edac, block/blk-core.c",
 		Fix:    "Replace the part that the kernel's line names. " + runAgain},
 	{Code: "disk-full", Kind: Machine, find: diskFull,
-		When:   "the volumes had less than 0.5 % or 64 MiB free, or 16 inodes, in the last minute",
+		When:   "the volumes had less than 0.5 %, 64 MiB (5 % of a small disk) or 16 inodes free in the last minute",
 		Source: "statfs(2)",
 		Fix:    "Free space on the worker, or give it a larger disk. " + runAgain},
 }
