@@ -183,7 +183,7 @@ func (c *container) task(script string) verdict.Verdict {
 	r, err := f.Read()
 	require.NoError(c.t, err)
 	v := verdict.Decide(&r)
-	c.t.Logf("exit %v, output %q, verdict %+v", *r.End.Exit, out.String(), v)
+	c.t.Logf("exit %v, output %q, verdict %+v, last %v", *r.End.Exit, out.String(), v, r.Machine[len(r.Machine)-1])
 	return v
 }
 
@@ -212,13 +212,14 @@ func TestRealOOM(t *testing.T) {
 	t.Run("by a neighbour", func(t *testing.T) {
 		w := newReal(t)
 		parent := fmt.Sprintf("garden-why-%d", os.Getpid())
-		limit := w.limit(parent, 256<<20)
+		limit := w.limit(parent, 160<<20)
 		defer limit()
-		hog := w.create(parent, 0)
-		out := exec.Command("runc", "--root", w.root.Path("/run/runc"), "exec", hog.handle, "sh", "-c",
-			"echo -1000 > /proc/self/oom_score_adj; exec python3 -c 'x=bytearray(200<<20); import time; time.sleep(300)'")
-		require.NoError(t, out.Start())
-		defer out.Process.Kill()
+		hog, pidFile := w.create(parent, 0), filepath.Join(t.TempDir(), "pid")
+		w.run("runc", "--root", w.root.Path("/run/runc"), "exec", "--detach", "--pid-file", pidFile, hog.handle,
+			"python3", "-c", "x=bytearray(100<<20); import time; time.sleep(300)")
+		pid, err := os.ReadFile(pidFile)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile("/proc/"+string(pid)+"/oom_score_adj", []byte("-999"), 0o644))
 		c := w.create(parent, 0)
 		is(t, c.task("sleep 4; "+eat), verdict.Neighbour, "oom-outside")
 	})
@@ -268,18 +269,32 @@ func (c *container) wire() (address string) {
 	return name
 }
 
+// serve starts a server and waits until it listens.
+func (w *real) serve(script string) {
+	w.t.Helper()
+	ready, write, err := os.Pipe()
+	require.NoError(w.t, err)
+	defer ready.Close()
+	server := exec.Command("python3", "-c", "import socket,time,os\n"+script)
+	server.ExtraFiles = []*os.File{write}
+	require.NoError(w.t, server.Start())
+	write.Close()
+	w.t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	_, err = ready.Read(make([]byte, 1))
+	require.NoError(w.t, err)
+}
+
 func TestRealNetwork(t *testing.T) {
 	t.Run("lost packets", func(t *testing.T) {
-		w := newReal(t)
-		c := w.create("garden", 0)
-		c.wire()
-		server := exec.Command("python3", "-c", "import socket\ns=socket.create_server(('10.213.7.1',8099))\n"+
+		c := newReal(t).create("garden", 0)
+		name := c.wire()
+		c.serve("s=socket.create_server(('10.213.7.1',8099)); os.write(3,b'x')\n" +
 			"while True:\n c,_=s.accept()\n while c.recv(65536): pass")
-		require.NoError(t, server.Start())
-		defer server.Process.Kill()
-		c.run("nsenter", "-t", strconv.Itoa(c.init), "-n", "tc", "qdisc", "add", "dev", "eth0", "root", "netem", "loss", "25%")
-		is(t, c.task("python3 -c \"\nimport socket,time\nend=time.time()+15\ns=socket.create_connection(('10.213.7.1',8099),10)\n"+
-			"while time.time()<end:\n s.send(b'x'*3000); time.sleep(.02)\n\"; exit 1"), verdict.Machine, "packets-lost")
+		flap := exec.Command("sh", "-c", "while ip link set "+name+" down; do sleep .2; ip link set "+name+" up; sleep .6; done")
+		require.NoError(t, flap.Start())
+		defer func() { _ = flap.Process.Kill(); _ = flap.Wait() }()
+		is(t, c.task("python3 -c \"\nimport socket,time\nend=time.time()+20\ns=socket.create_connection(('10.213.7.1',8099),10)\n"+
+			"while time.time()<end:\n s.send(b'x'*300); time.sleep(.05)\n\"; exit 1"), verdict.Machine, "packets-lost")
 	})
 	t.Run("name server away", func(t *testing.T) {
 		c := newReal(t).create("garden", 0)
@@ -288,24 +303,20 @@ func TestRealNetwork(t *testing.T) {
 			" s.settimeout(4); s.connect(('10.213.7.77',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2"),
 			verdict.Machine, "dns-away")
 	})
-	t.Run("registry away", func(t *testing.T) {
+	t.Run("registry away", func(t *testing.T) { // its queue is full, so it answers no request
 		c := newReal(t).create("garden", 0)
-		name := c.wire()
-		c.run("ip", "route", "add", "blackhole", "10.213.8.0/24")
-		defer exec.Command("ip", "route", "del", "blackhole", "10.213.8.0/24").Run()
-		c.run("tc", "qdisc", "add", "dev", name, "root", "netem", "loss", "100%") // no answer
-		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n try: socket.create_connection(('10.213.7.1',80),4)\n"+
+		c.wire()
+		c.serve("s=socket.socket(); s.bind(('10.213.7.1',8097)); s.listen(0)\n" +
+			"a=socket.create_connection(('10.213.7.1',8097)); os.write(3,b'x'); time.sleep(300)")
+		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n try: socket.create_connection(('10.213.7.1',8097),5)\n"+
 			" except OSError: pass\n\"; exit 1"), verdict.Machine, "no-connection")
 	})
 	t.Run("slow registry", func(t *testing.T) {
-		w := newReal(t)
-		c := w.create("garden", 0)
+		c := newReal(t).create("garden", 0)
 		c.wire()
-		server := exec.Command("python3", "-c", "import socket,time\ns=socket.create_server(('10.213.7.1',8098))\n"+
+		c.serve("s=socket.create_server(('10.213.7.1',8098)); os.write(3,b'x')\n" +
 			"while True:\n c,_=s.accept()\n try:\n  while True: c.send(b'x'*800); time.sleep(.1)\n except OSError: pass")
-		require.NoError(t, server.Start())
-		defer server.Process.Kill()
-		is(t, c.task("timeout -s TERM 30 python3 -c \"\nimport socket\ns=socket.create_connection(('10.213.7.1',8098),10)\n"+
+		is(t, c.task("timeout -s TERM 35 python3 -c \"\nimport socket\ns=socket.create_connection(('10.213.7.1',8098),10)\n"+
 			"while s.recv(65536): pass\n\"; kill -TERM $$"), verdict.Machine, "download-slow")
 	})
 }

@@ -143,7 +143,9 @@ func (g group) addMemory(set func(c int, v int64, ok bool), page []byte) {
 		set(taskrecord.MemoryLimitHits, v, ok)
 	} else {
 		v, ok := g.number("memory.failcnt", page)
-		set(taskrecord.MemoryLimitHits, v, ok)
+		// With an equal limit of memory and swap, this limit is hit first.
+		swap, _ := g.number("memory.memsw.failcnt", page)
+		set(taskrecord.MemoryLimitHits, v+swap, ok)
 	}
 	data, ok := g.read("memory.events", page)
 	if !ok {
