@@ -290,7 +290,7 @@ func TestRealNetwork(t *testing.T) {
 		name := c.wire()
 		c.serve("s=socket.create_server(('10.213.7.1',8099)); os.write(3,b'x')\n" +
 			"while True:\n c,_=s.accept()\n while c.recv(65536): pass")
-		flap := exec.Command("sh", "-c", "while ip link set "+name+" down; do sleep .2; ip link set "+name+" up; sleep .6; done")
+		flap := exec.Command("sh", "-c", "while ip link set "+name+" down; do sleep .7; ip link set "+name+" up; sleep .3; done")
 		require.NoError(t, flap.Start())
 		defer func() { _ = flap.Process.Kill(); _ = flap.Wait() }()
 		is(t, c.task("python3 -c \"\nimport socket,time\nend=time.time()+20\ns=socket.create_connection(('10.213.7.1',8099),10)\n"+

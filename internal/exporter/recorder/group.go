@@ -145,7 +145,11 @@ func (g group) addMemory(set func(c int, v int64, ok bool), page []byte) {
 		v, ok := g.number("memory.failcnt", page)
 		// With an equal limit of memory and swap, this limit is hit first.
 		swap, _ := g.number("memory.memsw.failcnt", page)
-		set(taskrecord.MemoryLimitHits, v+swap, ok)
+		limit := g.memoryLimit(page)
+		if v += swap; v == 0 && limit > 0 && peak >= limit { // newer kernels do not always count
+			v = 1
+		}
+		set(taskrecord.MemoryLimitHits, v, ok)
 	}
 	data, ok := g.read("memory.events", page)
 	if !ok {
