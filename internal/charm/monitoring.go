@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
+	"concourse-ci-machine/internal/charm/role"
 )
 
 // charmName is the name in metadata.yaml.
@@ -130,7 +131,7 @@ func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up liste
 		here = append(here, webJobs("")...)
 	}
 	t := relation.Topology{Model: c.Event.ModelName, ModelUUID: c.Event.ModelUUID, App: c.Event.App(),
-		Unit: c.Event.Unit, Charm: charmName}
+		Unit: c.Event.Unit, Charm: charmName, FleetPage: role.FleetPage(facts, cfg.Web)}
 	if up.GPU || up.Web && cfg.Mode == config.ModeWeb {
 		b.unit = relation.ScrapeUnit(c.Event.Unit, w.Address)
 	}

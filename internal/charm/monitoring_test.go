@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -205,4 +206,20 @@ func TestCharmNameEqualsTheMetadata(t *testing.T) {
 	var meta struct{ Name string }
 	require.NoError(t, yaml.Unmarshal(data, &meta))
 	require.Equal(t, meta.Name, charmName)
+}
+
+// Alerts of workers are about GPUs, and the page of all GPUs is on the web.
+func TestAlertsNameTheFleetPage(t *testing.T) {
+	m, scrape, agent := watched(t)
+	monitoringHook(t, m, update, true)
+	require.NotContains(t, scrape.LocalApp["alert_rules"], "fleet_url", "no web has published a page")
+	flight := m.Relate(10, "flight", "web")
+	flight.Units = map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222", "fleet-page": "http://10.0.0.2:9358/",
+		"tsa-public-key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"}}
+	monitoringHook(t, m, update, true)
+	for _, bag := range []string{scrape.LocalApp["alert_rules"], agent.Local["config"]} {
+		alerts := strings.Count(bag, `"alert":`)
+		require.Positive(t, alerts)
+		require.Equal(t, alerts, strings.Count(bag, `"fleet_url":"http://10.0.0.2:9358/"`))
+	}
 }

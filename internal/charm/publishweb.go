@@ -89,7 +89,10 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 // authority.
 func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired) error {
 	w := facts.Web
-	published := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": ""}
+	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
+	page := role.FleetPage(facts, cfg.Web)
+	published := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": "",
+		"fleet-page": ""}
 	if want.Web.Up {
 		public, err := c.Host.ReadText(concourse.WebFiles(want.Release.Shared).TSAHostKeyPublic())
 		if err != nil {
@@ -97,7 +100,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 		}
 		version, _, _ := release.Installed(c.Host.Root)
 		maps.Copy(published, relation.TSADatabag(net.JoinHostPort(w.Address, strconv.Itoa(wellknown.TSAPort)),
-			public, version))
+			public, version, page))
 	}
 	for _, t := range facts.TSAs {
 		if err := c.setUnitDatabag(ctx, t.ID, t.Own, published); err != nil {
@@ -138,8 +141,7 @@ func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired)
 		}
 	}
 	if l := w.Catalogue; l != nil && facts.Leader {
-		cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
-		entry := relation.CatalogueEntry(c.Event.App(), web.FleetPageURL(w.Address, cfg.Web))
+		entry := relation.CatalogueEntry(c.Event.App(), page)
 		if err := c.setAppDatabag(ctx, l.ID, l.OwnApp, entry); err != nil {
 			return err
 		}
@@ -188,7 +190,7 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 		return jujuerrors.Annotate(err, "cannot publish until when builds are held")
 	}
 	bag := map[string]string{model.WebSecretKey: id, web.HoldKey: strings.TrimSpace(held), "tsa-host": "",
-		"tsa-public-key": "", "concourse-version": ""}
+		"tsa-public-key": "", "concourse-version": "", "fleet-page": ""}
 	if facts.LeaderIsWeb() {
 		maps.Copy(bag, published)
 	}
@@ -224,7 +226,7 @@ func isPredecessorKey(key string) bool {
 func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 	stale := []string{"web-ip", "worker-key-authorized-at", "upgrade-ready", "upgrade-ready-timestamp",
 		"last-started-version",
-		"tsa-public-key", "concourse-version"}
+		"tsa-public-key", "concourse-version", "fleet-page"}
 	if facts.Role == model.WebRole {
 		stale = append(stale, slices.Collect(maps.Keys(relation.DrainDatabag(0)))...)
 		stale = append(stale, "worker-name", "worker-version")
@@ -262,7 +264,7 @@ func (c *Charm) retract(ctx context.Context, facts model.Facts) error {
 	}
 	for _, t := range facts.TSAs {
 		if err := c.setUnitDatabag(ctx, t.ID, t.Own, map[string]string{"tsa-host": "", "tsa-public-key": "",
-			"concourse-version": ""}); err != nil {
+			"concourse-version": "", "fleet-page": ""}); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,6 +23,7 @@ type TSA struct {
 	Host          string // host:port, IPv6 in brackets
 	HostPublicKey string // one OpenSSH line without comment
 	Version       string // the web's Concourse, x.y.z, or "" if unknown
+	FleetPage     string // URL of the web's page of all GPUs, "" for none
 }
 
 // Complete reports whether a worker has everything to register.
@@ -56,7 +58,26 @@ func ParseTSA(databag map[string]string) (t TSA, problems []string) {
 		}
 		bad("concourse-version", err)
 	}
+	if v := strings.TrimSpace(databag["fleet-page"]); v != "" {
+		if err = checkPage(v); err == nil {
+			t.FleetPage = v
+		}
+		bad("fleet-page", err)
+	}
 	return t, problems
+}
+
+// maxPage exceeds the length of a page's URL.
+const maxPage = 300
+
+// checkPage returns an error for a URL that could lead a link elsewhere than to a page.
+func checkPage(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || len(s) > maxPage || strings.ContainsAny(s, " \"'\\{") || u.User != nil || u.RawQuery != "" ||
+		u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !strings.HasSuffix(u.Path, "/") {
+		return fmt.Errorf("%.100q is not a URL such as http://10.0.0.10:9358/", s)
+	}
+	return nil
 }
 
 // FindTSA chooses among the databags of web units, by unit name. It takes the first

@@ -28,8 +28,8 @@ func TestParseTSA(t *testing.T) {
 		want TSA
 		bad  []string // parts of the problems
 	}{
-		"complete":        {map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": key + " root@web\n", "concourse-version": "8.2.5"}, TSA{"10.0.0.2:2222", key, "8.2.5"}, nil},
-		"IPv6":            {map[string]string{"tsa-host": "[fd00::2]:2222", "tsa-public-key": key}, TSA{"[fd00::2]:2222", key, ""}, nil},
+		"complete":        {map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": key + " root@web\n", "concourse-version": "8.2.5", "fleet-page": "http://10.0.0.2:9358/"}, TSA{"10.0.0.2:2222", key, "8.2.5", "http://10.0.0.2:9358/"}, nil},
+		"IPv6":            {map[string]string{"tsa-host": "[fd00::2]:2222", "tsa-public-key": key}, TSA{Host: "[fd00::2]:2222", HostPublicKey: key}, nil},
 		"host name":       {map[string]string{"tsa-host": "web.example:2222"}, TSA{Host: "web.example:2222"}, nil},
 		"nothing yet":     {nil, TSA{}, nil},
 		"only Juju's own": {map[string]string{"ingress-address": "10.0.0.2"}, TSA{}, nil},
@@ -40,6 +40,9 @@ func TestParseTSA(t *testing.T) {
 		"two keys":        {map[string]string{"tsa-public-key": key + "\n" + key}, TSA{}, []string{"want one OpenSSH line"}},
 		"key options":     {map[string]string{"tsa-public-key": "cert-authority " + key}, TSA{}, []string{"is not an OpenSSH public key"}},
 		"no key":          {map[string]string{"tsa-public-key": "ssh-rsa"}, TSA{}, []string{"is not an OpenSSH public key"}},
+		"a script":        {map[string]string{"fleet-page": "javascript:alert(1)/"}, TSA{}, []string{"fleet-page: \"javascript:alert(1)/\" is not a URL such as"}},
+		"a template":      {map[string]string{"fleet-page": "http://h/{{.Labels}}/"}, TSA{}, []string{"is not a URL such as"}},
+		"a password":      {map[string]string{"fleet-page": "http://a:b@h/"}, TSA{}, []string{"is not a URL such as"}},
 		"all wrong":       {map[string]string{"tsa-host": "x", "tsa-public-key": "y", "concourse-version": "latest"}, TSA{}, []string{"tsa-host: ", "tsa-public-key: ", "concourse-version: \"latest\" is not a version"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,11 +93,11 @@ func TestHostKeyFileIsWhatTheWorkerReads(t *testing.T) {
 }
 
 func FuzzParseTSA(f *testing.F) {
-	f.Add("10.0.0.2:2222", "ssh-rsa AAAA", "8.2.5")
-	f.Add("[fd00::2]:2222", "cert-authority ssh-rsa AAAA", "latest")
-	f.Fuzz(func(t *testing.T, host, key, version string) {
-		got, _ := ParseTSA(map[string]string{"tsa-host": host, "tsa-public-key": key, "concourse-version": version})
-		for _, s := range []string{got.Host, got.HostPublicKey, got.Version} {
+	f.Add("10.0.0.2:2222", "ssh-rsa AAAA", "8.2.5", "http://10.0.0.2:9358/")
+	f.Add("[fd00::2]:2222", "cert-authority ssh-rsa AAAA", "latest", "javascript:1")
+	f.Fuzz(func(t *testing.T, host, key, version, page string) {
+		got, _ := ParseTSA(map[string]string{"tsa-host": host, "tsa-public-key": key, "concourse-version": version, "fleet-page": page})
+		for _, s := range []string{got.Host, got.HostPublicKey, got.Version, got.FleetPage} {
 			if strings.ContainsAny(s, "\r\n\x00\"'\\") {
 				t.Fatalf("%q", s)
 			}

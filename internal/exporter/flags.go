@@ -43,6 +43,8 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.vendor, "vendor", "all", "`whose` GPUs to watch: amd, nvidia or all")
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
 	fs.StringVar(&o.links.Dashboard, "link.dashboard", "", "`URL` of the GPUs' dashboard, for a link on the page")
+	fs.StringVar(&o.links.Fleet, "link.fleet", "",
+		"`URL` of the page of all workers, for links to it and to builds on the page")
 	fs.StringVar(&o.links.Build, "link.build", "",
 		"`URL` of the build that has a container, for links on the page; "+page.Handle+
 			" in it is the container's handle")

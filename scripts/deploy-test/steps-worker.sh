@@ -25,7 +25,7 @@ step_mounts() {
 		run chmod "$mode" "$SHARED/$folder"
 		run lxc config device add "$name" "${folder//_/-}" disk "source=$SHARED/$folder" "path=/srv/$folder"
 	done
-	wait_until "$unit tells of its folders" says "$unit" "(2 folders: 1 RO, 1 RW)"
+	wait_until "$unit tells of its folders" says "$unit" "(2 folders: 1 read-only, 1 writable)"
 	for folder in config_test config_test_writable; do
 		task "$TASKS/mounts.yml" "" repository=busybox image-tag=latest "folder=$folder"
 	done

@@ -128,7 +128,7 @@ func (s *story) deploys(t *testing.T) {
 	begin = time.Now()
 	s.registers()
 	for _, u := range a.units[1:] {
-		require.Equal(t, "active: Worker ready (v"+releaseVersion(t)+") (GPU: 1x AMD) (2 folders: 1 RO, 1 RW)", u.status())
+		require.Equal(t, "active: Worker ready (v"+releaseVersion(t)+") (GPU: 1x AMD) (2 folders: 1 read-only, 1 writable)", u.status())
 	}
 	s.since(begin, "the workers are registered")
 

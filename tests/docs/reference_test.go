@@ -46,12 +46,15 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 	require.ElementsMatch(t, known, reasons)
 }
 
+// databagsPage lists keys of interfaces that others define, for whoever changes the charm.
+const databagsPage = "internal/charm/relation/DATABAGS.md"
+
 func TestRelationsAreThoseOfTheCode(t *testing.T) {
 	var meta struct {
 		Requires, Provides, Peers map[string]struct{ Interface string }
 	}
 	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "metadata.yaml")), &meta))
-	page := readFile(t, "docs/reference/relations.md")
+	page := readFile(t, "docs/reference/relations.md") + readFile(t, databagsPage)
 	endpoints := map[string]string{}
 	for role, all := range map[string]map[string]struct{ Interface string }{"requires ": meta.Requires, "provides ": meta.Provides, "peer ": meta.Peers} {
 		for name, e := range all {
@@ -94,7 +97,7 @@ func bagKeys(t *testing.T) map[string][]string {
 	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
 	routeApp, err := relation.Route{}.Databag()
 	require.NoError(t, err)
-	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSADatabag("h", "k", "v"))), slices.Collect(maps.Keys(relation.WorkerDatabag("k", "n", "v"))), slices.Collect(maps.Keys(relation.DrainDatabag(0))),
+	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSADatabag("h", "k", "v", "p"))), slices.Collect(maps.Keys(relation.WorkerDatabag("k", "n", "v"))), slices.Collect(maps.Keys(relation.DrainDatabag(0))),
 		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Databag())))
 	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
 	require.Subset(t, tsa, looked(folder+"tsa.go"))

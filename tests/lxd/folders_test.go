@@ -32,7 +32,7 @@ func (u *unit) folders(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(from, "cache_rw/made")))
 		}
 		u.hook("update-status")
-		require.Equal(t, ready+" (2 folders: 1 RO, 1 RW)", u.said())
+		require.Equal(t, ready+" (2 folders: 1 read-only, 1 writable)", u.said())
 		for _, name := range []string{"models", "cache_rw"} {
 			u.device("remove", name)
 		}

@@ -161,6 +161,25 @@ func TestCommandsOfTheSiteCanBeCopied(t *testing.T) {
 	}
 }
 
+// The pages are of each kind: the index, a tutorial, a guide, wide tables, and pictures. A
+// browser lives for two of them, so that a slow machine has time for each.
+func TestPagesOfTheSiteAreAccessible(t *testing.T) {
+	s, script := newSite(t), axe(t)
+	for _, page := range []string{"", "tutorial/own-machine/", "how-to/pass-a-gpu-through/", "reference/metrics/", "explanation/gpu-health/"} {
+		for _, width := range []int{1440, 400} {
+			name := fmt.Sprintf("%s-%d", path.Base("index/"+page), width)
+			t.Run(name, func(t *testing.T) {
+				b := newBrowser(t)
+				for _, dark := range []bool{false, true} {
+					b.visit(s.URL+"/"+page, view{width: width, height: 900, dark: dark})
+					require.Empty(t, b.hinders(script), "dark: %t", dark)
+					b.keep(fmt.Sprintf("axe-%s-%t", name, dark))
+				}
+			})
+		}
+	}
+}
+
 // click presses the mouse in the middle of an element.
 func (b *browser) click(element string) {
 	b.t.Helper()

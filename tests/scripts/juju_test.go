@@ -168,7 +168,7 @@ func (w *world) says(app string, n int, container string) (state, text string) {
 		text += " (GPU: 1x " + vendor + ")"
 	}
 	if folders == 2 {
-		text += " (2 folders: 1 RO, 1 RW)"
+		text += " (2 folders: 1 read-only, 1 writable)"
 	}
 	return "active", text
 }

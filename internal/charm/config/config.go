@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -57,6 +58,7 @@ type Web struct {
 	EncryptionKey        string // a secret: "" or 16 or 32 bytes
 	EnableMetrics        bool   // of Concourse, and of its jobs
 	FleetPage            FleetPage
+	FleetWall            bool           // show quarantined GPUs on Concourse's wall
 	ExtraWorkerKeys      []WorkerKey    // of workers without this charm
 	ExtraWebFlags        []string       // each --flag or --flag=value, without quotes
 	RequiredArchs        []string       // such as gfx942: each once, in order
@@ -105,6 +107,7 @@ type GPU struct {
 	TaskEnv          map[string]string
 	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not
 	Metrics          Metrics
+	DashboardURL     string // of Grafana, for links; "" for none
 }
 
 // Driver holds the options about packages of GPU vendors and the kernel driver. The charm
@@ -125,6 +128,9 @@ type Driver struct {
 
 // Limits holds the values of preflight-limits in bytes, 0 for no check.
 type Limits struct{ Disk, RAM uint64 }
+
+// DefaultLimits are the limits of preflight-limits unless the option has others.
+var DefaultLimits = Limits{Disk: 20 * units.GB, RAM: 4 * units.GB}
 
 // Metrics holds the words of gpu-metrics.
 type Metrics struct {

@@ -33,6 +33,7 @@ type Topology struct {
 	App       string
 	Unit      string // "app/0"
 	Charm     string // the charm's name, which the application need not have
+	FleetPage string // URL for the annotation fleet_url of alerts, "" if it is unknown
 }
 
 // identifier returns a name of the application that is unique across models, as cosl does.

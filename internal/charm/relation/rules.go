@@ -86,6 +86,13 @@ func labelled(t Topology, file []byte, topology map[string]string) (ruleGroups, 
 			labels := maps.Clone(topology)
 			maps.Copy(labels, g.Rules[j].Labels)
 			g.Rules[j].Labels = labels
+			if t.FleetPage == "" {
+				continue
+			}
+			if g.Rules[j].Annotations == nil {
+				g.Rules[j].Annotations = map[string]string{}
+			}
+			g.Rules[j].Annotations["fleet_url"] = t.FleetPage
 		}
 	}
 	return out, nil

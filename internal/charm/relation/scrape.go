@@ -49,7 +49,7 @@ func ScrapeApp(t Topology, rules []byte, jobs []Job) (map[string]string, error) 
 	bag := map[string]string{}
 	for key, value := range map[string]any{
 		"scrape_jobs":     scraped,
-		"scrape_metadata": metadata(t),
+		"scrape_metadata": metadata{t.Model, t.ModelUUID, t.App, t.Unit, t.Charm},
 		"alert_rules":     groups,
 	} {
 		data, err := marshal(value)

@@ -18,14 +18,18 @@ import (
 
 // TSADatabag returns a web unit's databag of concourse-ci_tsa. host has an optional port.
 // publicKey is the key of the web's SSH server. version is "" if it is unknown. Host and
-// key are published together, because workers need both.
-func TSADatabag(host, publicKey, version string) map[string]string {
+// key are published together, because workers need both. page is the URL of the fleet page,
+// "" for none.
+func TSADatabag(host, publicKey, version, page string) map[string]string {
 	bag := map[string]string{}
 	if publicKey = strings.TrimSpace(publicKey); host != "" && publicKey != "" {
 		bag["tsa-host"], bag["tsa-public-key"] = withPort(host), publicKey
 	}
 	if version != "" {
 		bag["concourse-version"] = version
+	}
+	if page != "" {
+		bag["fleet-page"] = page
 	}
 	return bag
 }

@@ -32,7 +32,7 @@ func TestDatabagsOfTheWebMatchTheirReaders(t *testing.T) {
 		"vault-app":         vaultApp,
 		"vault-unit":        vaultUnit,
 		"certificates-unit": CertificateDatabag(csr),
-		"tsa-unit":          TSADatabag("10.0.0.2", line(t, "w")+"\n", "8.2.5"),
+		"tsa-unit":          TSADatabag("10.0.0.2", line(t, "w")+"\n", "8.2.5", ""),
 		"flight-unit":       WorkerDatabag(line(t, "a")+"\n", "gpu-3-0badcafe", "8.3.0"),
 	} {
 		hosttest.Golden(t, "testdata/"+file+".golden", shown(t, bag))
@@ -42,15 +42,15 @@ func TestDatabagsOfTheWebMatchTheirReaders(t *testing.T) {
 func TestTSABagNamesAPortForEveryAddress(t *testing.T) {
 	for host, want := range map[string]string{"10.0.0.2": "10.0.0.2:2222", "fd00::2": "[fd00::2]:2222", "[fd00::2]": "[fd00::2]:2222",
 		"10.0.0.2:2222": "10.0.0.2:2222", "[fd00::2]:22": "[fd00::2]:22", "web.lxd": "web.lxd:2222"} {
-		require.Equal(t, want, TSADatabag(host, line(t, "w"), "")["tsa-host"], host)
+		require.Equal(t, want, TSADatabag(host, line(t, "w"), "", "")["tsa-host"], host)
 	}
 }
 
 // D20: an incomplete address is not published. The hook that has the rest publishes it.
 func TestD20HalfOfAnAddressIsNotPublished(t *testing.T) {
-	require.Empty(t, TSADatabag("10.0.0.2", " \n", ""))
-	require.Empty(t, TSADatabag("", line(t, "w"), ""))
-	require.Equal(t, map[string]string{"concourse-version": "8.2.5"}, TSADatabag("", "", "8.2.5"))
+	require.Empty(t, TSADatabag("10.0.0.2", " \n", "", ""))
+	require.Empty(t, TSADatabag("", line(t, "w"), "", ""))
+	require.Equal(t, map[string]string{"concourse-version": "8.2.5"}, TSADatabag("", "", "8.2.5", ""))
 }
 
 func TestDatabagOfAWorkerIsReadBack(t *testing.T) {

@@ -136,6 +136,9 @@ func RemovePebble(why string) []plan.Resource {
 // JobsURL answers while concourse-exporter runs.
 var JobsURL = "http://127.0.0.1:" + strconv.Itoa(wellknown.JobsPort) + "/-/healthy"
 
+// WallURL has the state of Concourse's wall, see jobexporter.
+var WallURL = "http://127.0.0.1:" + strconv.Itoa(wellknown.JobsPort) + "/-/wall"
+
 // Names of the triggers and of their stamps.
 const (
 	ReloadPebble  = "daemon-reload-pebble"
@@ -147,6 +150,16 @@ const JobsCredentials = "/etc/concourse-ci-machine/concourse-exporter.json"
 
 // FleetFile lists the workers for the page of concourse-exporter, without a secret.
 const FleetFile = "/etc/concourse-ci-machine/fleet.json"
+
+// JobsFolder has the files of concourse-exporter that survive a restart. Only its user may
+// read them.
+const JobsFolder = "/var/lib/concourse-exporter"
+
+// NoJobExporter removes the files of concourse-exporter.
+func NoJobExporter(why string) []plan.Resource {
+	return append(resource.AllAbsent(why, JobsCredentials, FleetFile),
+		resource.Absent{Path: JobsFolder, Why: why, Tree: true})
+}
 
 // Paths of the charm's installed programs. They are copies, because an upgrade of the charm
 // replaces its folder while they run.

@@ -32,14 +32,17 @@ func desireJobExporter(d *Desired, o Observed) error {
 			return err
 		}
 		d.Resources = append(d.Resources, resource.Dir{Path: "/etc/concourse-ci-machine", Mode: 0o755},
-			resource.File{Path: role.JobsCredentials, Data: data, Mode: 0o600, Owner: concourse.WebUser})
+			resource.File{Path: role.JobsCredentials, Data: data, Mode: 0o600, Owner: concourse.WebUser},
+			resource.Dir{Path: role.JobsFolder, Mode: 0o700, Owner: concourse.WebUser})
 	} else {
-		d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: why})
+		d.Resources = append(d.Resources, resource.Absent{Path: role.JobsCredentials, Why: why},
+			resource.Absent{Path: role.JobsFolder, Why: why, Tree: true})
 	}
 	if err := desireFleetFile(d, o, why); err != nil {
 		return err
 	}
-	command := []string{role.JobsBin, "--credentials-file=" + role.JobsCredentials}
+	command := []string{role.JobsBin, "--credentials-file=" + role.JobsCredentials,
+		"--state.folder=" + role.JobsFolder}
 	if len(o.Config.Web.RequiredArchs) > 0 {
 		command = append(command, "--required-archs="+strings.Join(o.Config.Web.RequiredArchs, ","))
 	}

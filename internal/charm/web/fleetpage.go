@@ -2,8 +2,6 @@ package web
 
 import (
 	"net"
-	"net/url"
-	"strconv"
 
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/wellknown"
@@ -35,9 +33,12 @@ func desireFleetFile(d *Desired, o Observed, missing string) error {
 // answers webs.
 func fleetFile(o Observed) fleetfile.File {
 	f := fleetfile.File{Concourse: webURL(o), RequiredArchs: o.Config.Web.RequiredArchs,
-		HideNames: o.Config.Web.FleetPage == config.FleetAnonymous, Workers: []fleetfile.Worker{}}
+		HideNames: o.Config.Web.FleetPage == config.FleetAnonymous, Workers: []fleetfile.Worker{},
+		Dashboard: o.Config.GPU.DashboardURL,
+		// Only one unit writes on the wall.
+		Page: role.FleetPage(o.Facts, o.Config.Web), Wall: o.Config.Web.FleetWall && o.Facts.Leader}
 	for _, host := range append([]string{"127.0.0.1"}, o.Facts.Web.Peers...) {
-		f.Metrics = append(f.Metrics, httpURL(host, wellknown.WebMetricsPort)+"/metrics")
+		f.Metrics = append(f.Metrics, role.HTTPAddress(host, wellknown.WebMetricsPort)+"/metrics")
 	}
 	for _, w := range o.Facts.Web.SortedWorkers() {
 		f.Workers = append(f.Workers, fleetWorkerOf(w))
@@ -51,7 +52,7 @@ func fleetWorkerOf(w model.Worker) fleetfile.Worker {
 		return out
 	}
 	// A worker chooses its address, and the page links to it.
-	if u := httpURL(w.Address, wellknown.GPUsPort); net.ParseIP(w.Address) != nil {
+	if u := role.HTTPAddress(w.Address, wellknown.GPUsPort); net.ParseIP(w.Address) != nil {
 		out.URL = u
 	}
 	for _, g := range w.GPUs.Each {
@@ -61,18 +62,4 @@ func fleetWorkerOf(w model.Worker) fleetfile.Worker {
 		out.Published = &since
 	}
 	return out
-}
-
-func httpURL(host string, port int) string {
-	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(port))}
-	return u.String()
-}
-
-// FleetPageURL returns the URL of the fleet page on a web with that address, "" if the
-// options turn it off.
-func FleetPageURL(address string, o config.Web) string {
-	if address == "" || !o.EnableMetrics || o.FleetPage == config.FleetOff {
-		return ""
-	}
-	return httpURL(address, wellknown.JobsPort) + "/"
 }

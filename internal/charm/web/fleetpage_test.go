@@ -61,17 +61,14 @@ func TestFleetPageHidesNamesOrIsOff(t *testing.T) {
 	}
 }
 
-func TestFleetPageHasAURLOnlyIfItIsServed(t *testing.T) {
-	for _, tc := range []struct {
-		set           map[string]any
-		address, want string
-	}{
-		{map[string]any{"enable-metrics": true}, "10.0.0.2", "http://10.0.0.2:9358/"},
-		{map[string]any{"enable-metrics": true, "fleet-page": "anonymous"}, "fd00::2", "http://[fd00::2]:9358/"},
-		{map[string]any{"enable-metrics": true, "fleet-page": "off"}, "10.0.0.2", ""},
-		{map[string]any{"enable-metrics": true}, "", ""},
-		{nil, "10.0.0.2", ""},
-	} {
-		require.Equal(t, tc.want, FleetPageURL(tc.address, observedWeb(t, tc.set).Config.Web))
+// Units of one Concourse have one wall, so only the leader writes on it.
+func TestOnlyTheLeaderWritesOnTheWall(t *testing.T) {
+	for _, tc := range []struct{ on, leader, want bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
+		o := observedWeb(t, map[string]any{"enable-metrics": true, "fleet-wall": tc.on})
+		o.Facts.Leader, o.Facts.Web.Address = tc.leader, "10.0.0.10"
+		f := fleetFileOf(t, o)
+		require.Equal(t, []any{tc.want, "http://10.0.0.10:9358/"}, []any{f.Wall, f.Page})
+		require.Contains(t, Desire(o, nil).Resources, resource.Dir{Path: role.JobsFolder, Mode: 0o700, Owner: "concourse"})
 	}
+	require.Contains(t, observedWeb(t, map[string]any{"fleet-wall": true}).Config.Notes, "fleet-wall has no effect without enable-metrics and fleet-page")
 }

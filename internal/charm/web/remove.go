@@ -26,7 +26,7 @@ func RemoveFromWorker(o role.Observed) []plan.Resource {
 // among the charm's notes and stamps are removed with their folders.
 func RemoveAll(why string) []plan.Resource {
 	return slices.Concat(secrets(concourse.HomeWebFiles(), why), secrets(concourse.SeparateWebFiles(), why),
-		resource.AllAbsent(why, concourse.WebUnitFile, role.JobsCredentials, role.FleetFile))
+		resource.AllAbsent(why, concourse.WebUnitFile), role.NoJobExporter(why))
 }
 
 func secrets(paths concourse.WebPaths, why string) []plan.Resource {

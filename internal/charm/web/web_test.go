@@ -221,7 +221,7 @@ func TestMetricsWithoutAWebReportTheReason(t *testing.T) {
 				whys = append(whys, s.Why)
 			}
 		}
-		require.Equal(t, []string{tc.want, tc.want, tc.want}, whys, name)
+		require.Equal(t, []string{tc.want, tc.want, tc.want, tc.want}, whys, name)
 	}
 }
 

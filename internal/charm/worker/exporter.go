@@ -22,6 +22,12 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 	if o.Config.GPU.Metrics.DCGMAliases {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
+	for _, link := range []struct{ flag, url string }{{"fleet", role.FleetPage(o.Facts, o.Config.Web)},
+		{"dashboard", o.Config.GPU.DashboardURL}} {
+		if link.url != "" {
+			layer.Command = append(layer.Command, "--link."+link.flag+"="+link.url)
+		}
+	}
 	if leaseConfig(o, g) != nil {
 		layer.Command = append(layer.Command, "--leases.report="+pool.ReportFile)
 	}

@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
@@ -55,18 +56,23 @@ func TaskFolders(c config.Config, names []string) (given []string) {
 
 // folderSuffix returns the part of the ready status with the number of folders.
 func folderSuffix(o Observed) string {
-	ro, rw := 0, 0
+	readOnly, writable := 0, 0
 	for _, name := range TaskFolders(o.Config, o.Folders) {
 		if strings.HasSuffix(name, "_writable") || strings.HasSuffix(name, "_rw") {
-			rw++
+			writable++
 		} else {
-			ro++
+			readOnly++
 		}
 	}
-	if ro+rw == 0 {
+	switch {
+	case readOnly+writable == 0:
 		return ""
+	case writable == 0:
+		return " (" + units.Count(readOnly, "folder") + ": read-only)"
+	case readOnly == 0:
+		return " (" + units.Count(writable, "folder") + ": writable)"
 	}
-	return fmt.Sprintf(" (%d folders: %d RO, %d RW)", ro+rw, ro, rw)
+	return fmt.Sprintf(" (%d folders: %d read-only, %d writable)", readOnly+writable, readOnly, writable)
 }
 
 // certsFolder returns the folder with the certificates of checks, gets and puts if there

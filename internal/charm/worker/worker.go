@@ -105,8 +105,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	}
 	if !o.WebHas() {
 		all = join(all, rolePart(rankWorker, func(d *role.Desired) { d.TakeOver(o.Observed) }))
-		all.add(resource.Absent{Path: role.JobsCredentials, Why: "this unit is a worker"})
-		all.add(resource.Absent{Path: role.FleetFile, Why: "this unit is a worker"})
+		all.add(role.NoJobExporter("this unit is a worker")...)
 	}
 	d := Desired{Worker: w, Desired: role.Desired{Release: o.Release, Trusted: trusted.Trusted}}
 	if all.err == nil {
@@ -224,7 +223,7 @@ func webCauses(o Observed) (p part) {
 	}
 	if v := o.Config.Release.Version; v != "" && !release.Fits(o.TSA.Version, v) {
 		p.cause(rankWeb, status.Block("a worker of Concourse %s gets no work from a web of %s", v, o.TSA.Version).
-			Fix("to follow the web, run: juju config "+app+" --reset version"))
+			Fix("to follow the web, run: "+wellknown.ResetOption(app, "version")))
 	}
 	for _, problem := range o.TSAProblems {
 		p.cause(rankWeb, status.Wait("flight: %s", problem))

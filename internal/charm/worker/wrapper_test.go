@@ -82,9 +82,10 @@ func TestTaskFolders_D41_D53(t *testing.T) {
 		suffix string
 		want   *oci.Folders
 	}{
-		"all":            {nil, " (3 folders: 1 RO, 2 RW)", &oci.Folders{Root: "/srv", Containers: oci.Tasks, Readonly: oci.Recursive}},
-		"by name":        {map[string]any{"srv-folders": "data"}, " (1 folders: 1 RO, 0 RW)", &oci.Folders{Root: "/srv", Containers: oci.Tasks, Names: []string{"data"}, Readonly: oci.Recursive}},
-		"all containers": {map[string]any{"srv-folders-containers": "all"}, " (3 folders: 1 RO, 2 RW)", &oci.Folders{Root: "/srv", Containers: oci.All, Readonly: oci.Recursive}},
+		"all":            {nil, " (3 folders: 1 read-only, 2 writable)", &oci.Folders{Root: "/srv", Containers: oci.Tasks, Readonly: oci.Recursive}},
+		"by name":        {map[string]any{"srv-folders": "data"}, " (1 folder: read-only)", &oci.Folders{Root: "/srv", Containers: oci.Tasks, Names: []string{"data"}, Readonly: oci.Recursive}},
+		"all containers": {map[string]any{"srv-folders-containers": "all"}, " (3 folders: 1 read-only, 2 writable)", &oci.Folders{Root: "/srv", Containers: oci.All, Readonly: oci.Recursive}},
+		"writable only":  {map[string]any{"srv-folders": "out_rw"}, " (1 folder: writable)", &oci.Folders{Root: "/srv", Containers: oci.Tasks, Names: []string{"out_rw"}, Readonly: oci.Recursive}},
 		"none":           {map[string]any{"srv-folders": "none"}, "", nil},
 	} {
 		o := observed(t, r, c.set)

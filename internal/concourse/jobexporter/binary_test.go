@@ -172,10 +172,10 @@ type process struct {
 
 // start runs the program on a free port, at home in a folder that is empty, and
 // returns when it listens.
-func start(t *testing.T, bin, file string, as *syscall.Credential) process {
+func start(t *testing.T, bin, file string, as *syscall.Credential, flags ...string) process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stuck)
-	cmd := exec.CommandContext(ctx, bin, "--web.listen-address=127.0.0.1:0", "--credentials-file="+file)
+	cmd := exec.CommandContext(ctx, bin, append(flags, "--web.listen-address=127.0.0.1:0", "--credentials-file="+file)...)
 	cmd.Dir = t.TempDir()
 	open(t, cmd.Dir)
 	cmd.Env = []string{"HOME=" + cmd.Dir}

@@ -1,6 +1,7 @@
 package jobexporter
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -95,14 +96,19 @@ func list[T any](ctx context.Context, c *client, path string, each func(T)) erro
 	return nil
 }
 
-// get sends a request with a valid token, and with a new token after a 401. The caller
-// closes the body.
+// get requests a path. The caller closes the body.
 func (c *client) get(ctx context.Context, path string) (*http.Response, error) {
+	return c.send(ctx, http.MethodGet, path, nil)
+}
+
+// send sends a request with a valid token, and with a new token after a 401. The caller
+// closes the body.
+func (c *client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	for retried := false; ; retried = true {
 		if err := c.login(ctx); err != nil {
 			return nil, err
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(path), nil)
+		req, err := http.NewRequestWithContext(ctx, method, c.address(path), bytes.NewReader(body))
 		if err != nil {
 			return nil, fail(resultCredentials, "cannot ask %s: %w", c.credentials.URL, plainly(err))
 		}
@@ -117,8 +123,8 @@ func (c *client) get(ctx context.Context, path string) (*http.Response, error) {
 		}
 		discard(resp)
 		if resp.StatusCode != http.StatusUnauthorized || retried {
-			return nil, fail(kindOf(resp, resultRefused), "cannot get %s: %s answers %s", path, c.credentials.URL,
-				status(resp))
+			return nil, fail(kindOf(resp, resultRefused), "cannot %s %s: %s answers %s", strings.ToLower(method), path,
+				c.credentials.URL, status(resp))
 		}
 		c.token = token{}
 	}

@@ -5,7 +5,7 @@
 // It polls Concourse's HTTP API on a separate timer, never because of a scrape, and shows
 // the last answer. Its user's password is in a file that only the owner may read. The
 // password is never in argv, the environment, a log or an answer. The package starts no
-// program and writes no file. An object that Concourse removes disappears from the metrics
+// program, and writes files only to the folder of --state.folder. An object that Concourse removes disappears from the metrics
 // with the next answer. Without an answer, the last one is shown for a limited time only,
 // because an old state must not look current.
 package jobexporter
@@ -16,6 +16,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -59,15 +60,22 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	p := NewPoller(Options{
+	options := Options{
 		CredentialsFile: o.credentials, Timeout: o.timeout, Keep: o.keepFor, RequiredArchs: o.archs,
 		Version: version, Logs: s.Logs, Now: time.Now, Site: pages != nil,
-	})
-	handler := Handler(p, o.process)
-	if pages != nil {
-		pages.Start(stop, Surroundings{Site: p.Site, Every: o.interval, Version: version, Logs: s.Logs}, handler)
+		StateFolder: o.folder, WallLife: max(wallLife, 4*o.interval),
 	}
+	if pages != nil {
+		options.Wall = pages.Wall
+	}
+	p := NewPoller(options)
+	handler := Handler(p, o.process)
 	stop, cancel := context.WithCancel(stop)
+	var ended <-chan struct{}
+	if pages != nil {
+		ended = pages.Start(stop, Surroundings{Site: p.Site, Every: o.interval, Version: version, Folder: o.folder,
+			Logs: s.Logs}, handler)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -77,7 +85,9 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	}()
 	err := s.Serve(stop, handler)
 	cancel()
-	<-done
+	if <-done; pages != nil {
+		<-ended
+	}
 	return err
 }
 
@@ -109,6 +119,7 @@ type options struct {
 	timeout     time.Duration
 	keepFor     time.Duration
 	archs       []string
+	folder      string
 	process     bool
 }
 
@@ -129,6 +140,8 @@ func parse(args []string, getenv func(string) string, pages Pages) (options, *me
 		o.archs, err = parseArchs(s)
 		return err
 	})
+	fs.StringVar(&o.folder, "state.folder", "",
+		"`folder` of this program's user for files that survive a restart; empty: none")
 	fs.Process(&o.process)
 	if pages != nil {
 		pages.Flags(fs.FlagSet)
@@ -142,6 +155,8 @@ func parse(args []string, getenv func(string) string, pages Pages) (options, *me
 	switch {
 	case o.credentials == "":
 		return o, fs, fmt.Errorf("no --credentials-file given")
+	case o.folder != "" && !filepath.IsAbs(o.folder):
+		return o, fs, fmt.Errorf("invalid value %q for flag --state.folder: not an absolute path", o.folder)
 	case o.interval < minInterval:
 		return o, fs, fmt.Errorf("invalid value %s for flag --poll.interval: at least %s", o.interval, minInterval)
 	case o.timeout < minTimeout || o.timeout > o.interval:
@@ -175,8 +190,8 @@ func parseArchs(s string) (archs []string, err error) {
 // atOnce bounds the memory: a scrape of 10,000 jobs takes 20 MB while it runs.
 const atOnce = 4
 
-// Handler serves /metrics, including this process's own if process is set, /-/healthy and
-// /-/ready. Healthy depends only on the exporter, because a restart of it would not fix
+// Handler serves /metrics, including this process's own if process is set, /-/healthy,
+// /-/ready and /-/wall. Healthy depends only on the exporter, because a restart of it would not fix
 // Concourse.
 func Handler(p *Poller, process bool) *http.ServeMux {
 	mux := metricsserver.NewMux("concourse-exporter")
@@ -188,5 +203,6 @@ func Handler(p *Poller, process bool) *http.ServeMux {
 		}
 		metricsserver.WriteText(w, http.StatusOK, "Concourse answers.\n")
 	})
+	mux.HandleFunc("GET /-/wall", p.writeWall)
 	return mux
 }

@@ -13,8 +13,11 @@ import (
 type Pages interface {
 	// Flags declares the flags of the pages.
 	Flags(*flag.FlagSet)
-	// Start adds the pages to mux and starts their work, which ends with stop.
-	Start(stop context.Context, s Surroundings, mux *http.ServeMux)
+	// Wall returns the text for Concourse's wall, see Options.Wall.
+	Wall() (text string, known bool)
+	// Start adds the pages to mux and starts their work, which ends with stop. It returns a
+	// channel that is closed then.
+	Start(stop context.Context, s Surroundings, mux *http.ServeMux) <-chan struct{}
 }
 
 // Surroundings holds the parts of the program that pages need.
@@ -22,6 +25,7 @@ type Surroundings struct {
 	Site    func() Site   // returns Concourse's last answer
 	Every   time.Duration // between two polls
 	Version string
+	Folder  string // of files that survive a restart; "": none
 	Logs    *log.Logger
 }
 

@@ -18,7 +18,7 @@ type Use struct {
 	Memory    string // "1.0 GiB vram, 2.0 MiB gtt"
 	Engines   string // "gfx 83 % (2m3s)": share of the time between two scans, and total
 	Units     string // compute units; "" if the GPU does not report them
-	Lease     string // "12m3s", "" without a lease
+	Lease     string // "12m", "" without a lease
 }
 
 // Text returns all but the name in one line.
@@ -47,7 +47,7 @@ func UsesOf(s Status, at time.Time) []Use {
 			use.Name = "unknown"
 		}
 		if l.Since != nil {
-			use.Lease = units.Duration(at.Sub(*l.Since))
+			use.Lease = units.Age(at.Sub(*l.Since))
 		}
 		if l.Doubt != "" {
 			use.Lease += ", in doubt"

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ type observed struct {
 // report returns the workers, the waiting steps and their sums. It is pure.
 func (o observed) report() Report {
 	out := Report{Time: o.at.UTC().Truncate(time.Second), Workers: []Worker{}, Waiting: []Waiting{},
-		Concourse: Concourse{URL: o.file.Concourse, Problem: o.site.Problem}}
+		Dashboard: o.file.Dashboard, Concourse: Concourse{URL: o.file.Concourse, Problem: o.site.Problem}}
 	if at := o.site.Time.UTC().Truncate(time.Second); !o.site.Time.IsZero() {
 		out.Concourse.Time = &at
 	}
@@ -187,7 +186,7 @@ func (o observed) holder(container string) Holder {
 		return h
 	}
 	if b.ID > 0 && o.file.Concourse != "" {
-		h.URL = fmt.Sprintf("%s/builds/%d", strings.TrimRight(o.file.Concourse, "/"), b.ID)
+		h.URL = buildURL(o.file.Concourse, b.ID)
 	}
 	h.Build, h.Team, h.Pipeline, h.Job, h.Step = name(b.Name), name(b.Team), name(b.Pipeline), name(b.Job), name(b.Step)
 	return h

@@ -3,8 +3,8 @@
 //
 // It asks the workers' exporters in the background, and answers requests from the last
 // answers only. A worker's answer is outside input, which package fleet checks and bounds.
-// Its histories have a fixed size and are only in memory. It writes no file, starts no
-// program and has no password.
+// Its histories have a fixed size. It writes only their file, starts no program and has no
+// password.
 package fleet
 
 import (
@@ -40,8 +40,14 @@ type Fleet struct {
 	day     day
 	before  time.Time // of the last round
 
-	mu     sync.Mutex
-	report *Report // never changed, only replaced
+	folder      string // of the histories; "": only in memory
+	keptAt      time.Time
+	keepProblem string
+
+	mu        sync.Mutex
+	report    *Report // never changed, only replaced
+	wall      string
+	wallKnown bool
 }
 
 // New returns the page, which asks nothing before Start.
@@ -56,17 +62,25 @@ func (f *Fleet) Flags(fs *flag.FlagSet) {
 }
 
 // Start implements jobexporter.Pages.
-func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *http.ServeMux) {
+func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *http.ServeMux) <-chan struct{} {
+	ended := make(chan struct{})
 	if f.path == "" {
-		return
+		close(ended)
+		return ended
 	}
 	f.prepare(s, mux)
-	go f.follow(stop)
+	go func() {
+		defer close(ended)
+		f.follow(stop)
+		f.keep(f.now(), true)
+	}()
+	return ended
 }
 
 // prepare adds the pages, which show that no worker has been asked yet.
 func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
-	f.site, f.every, f.version, f.logs = s.Site, s.Every, s.Version, s.Logs
+	f.site, f.every, f.version, f.logs, f.folder = s.Site, s.Every, s.Version, s.Logs, s.Folder
+	f.recall()
 	now := f.now().UTC().Truncate(time.Second)
 	f.report = &Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{},
 		Coverage: []Covered{}, Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(),
@@ -124,6 +138,7 @@ func (f *Fleet) Round(stop context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.report = &r
+	f.wall, f.wallKnown = wallText(r, f.file), f.problem == ""
 }
 
 // remember adds a round to the histories. A pause, such as of a suspended machine, counts as
@@ -140,6 +155,7 @@ func (f *Fleet) remember(r Report, now time.Time) {
 		values[waitingSeries] = float64(*r.Summary.Waiting)
 	}
 	f.history.add(now, values)
+	f.keep(now, false)
 }
 
 // read reads the file of workers. With an invalid file the previous workers stay, and the

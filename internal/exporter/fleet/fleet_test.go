@@ -78,6 +78,10 @@ func TestFleetShowsWhoHasWhichGPU(t *testing.T) {
 		require.Contains(t, page, want)
 	}
 
+	build := b.get(t, "/builds/"+handle)
+	require.Equal(t, []any{302, "https://ci.example.com/builds/42"}, []any{build.Code, build.Header().Get("Location")})
+	require.Equal(t, 404, b.get(t, "/builds/ab2a4fe8-e932-49c4-b519-4f1da1901416").Code)
+
 	f.HideNames = true
 	b.write(t, f)
 	b.Round(context.Background())

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"encoding/json"
-	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -41,16 +40,20 @@ type bed struct {
 	time time.Time
 	path string
 	mux  *http.ServeMux
+	logs hosttest.Buffer
 }
 
 // Site shortens the tests.
 type Site = jobexporter.Site
 
-func newBed(t *testing.T) *bed {
+func newBed(t *testing.T) *bed { return bedIn(t, "") }
+
+// bedIn is a fleet that keeps its histories in a folder.
+func bedIn(t *testing.T, folder string) *bed {
 	t.Helper()
 	b := &bed{Fleet: New(), time: hosttest.Now, path: filepath.Join(t.TempDir(), "fleet.json"), mux: http.NewServeMux()}
 	b.Fleet.path, b.now = b.path, func() time.Time { return b.time }
-	b.prepare(jobexporter.Surroundings{Site: func() Site { return b.site }, Every: 30 * time.Second, Version: "v1.2.3", Logs: log.New(io.Discard, "", 0)}, b.mux)
+	b.prepare(jobexporter.Surroundings{Site: func() Site { return b.site }, Every: 30 * time.Second, Version: "v1.2.3", Folder: folder, Logs: log.New(&b.logs, "", 0)}, b.mux)
 	return b
 }
 

@@ -25,7 +25,8 @@ type Report struct {
 	Time      time.Time `json:"time"` // of the last round of questions
 	Version   string    `json:"version"`
 	Concourse Concourse `json:"concourse"`
-	Problem   string    `json:"problem,omitempty"` // why the list of workers is missing or old
+	Dashboard string    `json:"dashboard,omitempty"` // URL of the GPUs' dashboard
+	Problem   string    `json:"problem,omitempty"`   // why the list of workers is missing or old
 	Summary   Summary   `json:"summary"`
 	Workers   []Worker  `json:"workers"`
 	Waiting   []Waiting `json:"waiting"`

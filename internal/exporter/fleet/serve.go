@@ -6,9 +6,11 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +50,24 @@ func (f *Fleet) handle(mux *http.ServeMux) {
 		w.Write(schema)
 	})
 	mux.Handle("GET /assets/{name}", Assets())
+	mux.HandleFunc("GET /builds/{handle}", f.toBuild)
+}
+
+// toBuild leads from the handle of a task's container, which a worker's status page has, to
+// Concourse's page of its build.
+func (f *Fleet) toBuild(w http.ResponseWriter, r *http.Request) {
+	build, known := f.site().Builds[r.PathValue("handle")]
+	concourse := f.Report().Concourse.URL
+	if !known || build.ID <= 0 || concourse == "" {
+		http.Error(w, "Concourse no longer lists this container, so its build is unknown.", http.StatusNotFound)
+		return
+	}
+	http.Redirect(w, r, buildURL(concourse, build.ID), http.StatusFound)
+}
+
+// buildURL returns the address of Concourse's page of a build.
+func buildURL(concourse string, id int) string {
+	return fmt.Sprintf("%s/builds/%d", strings.TrimRight(concourse, "/"), id)
 }
 
 // Assets serves the files of the page. A file with its hash in the query never changes.

@@ -131,15 +131,22 @@ func numbersOf(s Summary) []number {
 		}
 		return number{fmt.Sprint(n), label, kind}
 	}
+	things := func(n int, thing string) string {
+		_, label, _ := strings.Cut(units.Count(n, thing), " ")
+		return label
+	}
 	waiting := number{"?", "tasks waiting", ""}
 	if s.Waiting != nil {
-		waiting = count(*s.Waiting, "tasks waiting", string(health.Warning))
+		waiting = count(*s.Waiting, things(*s.Waiting, "task")+" waiting", string(health.Warning))
+	}
+	load, watts := fmt.Sprintf("%.0f %%", 100*s.Load), power(s.Power)
+	if s.GPUs == s.Unknown {
+		load, watts = "–", "–" // no GPU has reported them
 	}
 	out := []number{
-		count(s.GPUs, "GPUs", ""), count(s.Free, "free", string(health.Healthy)), count(s.Busy, "in use", ""),
+		count(s.GPUs, things(s.GPUs, "GPU"), ""), count(s.Free, "free", string(health.Healthy)), count(s.Busy, "in use", ""),
 		count(s.Quarantined+s.Proving, "quarantined", string(health.Critical)), waiting,
-		{fmt.Sprintf("%.0f %%", 100*s.Load), "load", ""}, {power(s.Power), "power", ""},
-		count(s.Workers, "workers", ""),
+		{load, "load", ""}, {watts, "power", ""}, count(s.Workers, things(s.Workers, "worker"), ""),
 	}
 	if s.Away > 0 {
 		out = append(out, count(s.Away, "not answering", string(health.Critical)))
@@ -308,7 +315,11 @@ func chartsOf(h History, gpus float64) (out []chart) {
 			}
 		}
 		if c.Range = "no values yet"; most >= least {
-			c.Range = fmt.Sprintf("%.4g to %.4g %s in the last 24 hours", least, most, c.Unit)
+			c.Range = strings.TrimSpace(fmt.Sprintf("%.4g to %.4g %s", least, most, c.Unit))
+		}
+		if most < least {
+			out = append(out, c.chart)
+			continue
 		}
 		data, _ := json.Marshal(map[string]any{"last": h.Last.Unix(), "every": h.Interval, "values": values,
 			"max": c.Max, "unit": c.Unit, "title": c.Title}) // numbers and text only

@@ -12,7 +12,9 @@ import (
 // Links holds the addresses that the page links to. Empty addresses are not shown.
 type Links struct {
 	Dashboard string // of the GPUs, such as Grafana's
-	// Build is the address of the build that has a container. It contains Handle.
+	Fleet     string // page of all workers, with a slash at its end
+	// Build is the address of the build that has a container. It contains Handle. If it is
+	// empty, the page of all workers finds the build.
 	Build string
 	Tasks bool // the exporter has the page of failed tasks
 }
@@ -22,12 +24,16 @@ const Handle = "{container}"
 
 // Check returns an error for an address that is not one of a web page.
 func (l Links) Check() error {
-	for _, one := range []struct{ flag, address string }{{"--link.dashboard", l.Dashboard}, {"--link.build", l.Build}} {
+	for _, one := range []struct{ flag, address string }{
+		{"--link.dashboard", l.Dashboard}, {"--link.fleet", l.Fleet}, {"--link.build", l.Build}} {
 		u, err := url.Parse(one.address)
 		if one.address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 			return fmt.Errorf("invalid value %q for flag %s: want a URL that begins with http:// or https://",
 				one.address, one.flag)
 		}
+	}
+	if l.Fleet != "" && !strings.HasSuffix(l.Fleet, "/") {
+		return fmt.Errorf("invalid value %q for flag --link.fleet: it lacks / at its end", l.Fleet)
 	}
 	if l.Build != "" && !strings.Contains(l.Build, Handle) {
 		return fmt.Errorf("invalid value %q for flag --link.build: it lacks %s", l.Build, Handle)
@@ -57,9 +63,12 @@ func anchor(heading string) string {
 	return strings.ReplaceAll(strings.ToLower(heading), " ", "-")
 }
 
-// buildURL returns the address of a container's build, and "" without Links.Build or if the
+// buildURL returns the address of a container's build, and "" without such a link or if the
 // name is not a handle of Concourse.
 func (l Links) buildURL(container string) string {
+	if l.Build == "" && l.Fleet != "" {
+		l.Build = l.Fleet + "builds/" + Handle
+	}
 	if l.Build == "" || !wellknown.IsHandle(container) {
 		return ""
 	}

@@ -40,6 +40,9 @@ func TestBuildLinksAreOfConcoursesContainers(t *testing.T) {
 	require.Equal(t, "https://ci.example.com/find?handle="+task, l.buildURL(task))
 	require.Empty(t, l.buildURL("no container"))
 	require.Empty(t, Links{}.buildURL(task))
+	l.Fleet = "http://10.0.0.10:9358/"
+	require.Equal(t, "https://ci.example.com/find?handle="+task, l.buildURL(task))
+	require.Equal(t, "http://10.0.0.10:9358/builds/"+task, Links{Fleet: l.Fleet}.buildURL(task))
 }
 
 func TestOnlyReleasesLinkToTheirNotes(t *testing.T) {
@@ -50,14 +53,15 @@ func TestOnlyReleasesLinkToTheirNotes(t *testing.T) {
 
 func TestLinksAreAddressesOfWebPages(t *testing.T) {
 	for _, good := range []Links{
-		{}, {Dashboard: "http://10.0.0.5:3000/d/amd-gpu", Build: "https://ci.example.com/c/{container}"},
+		{}, {Dashboard: "http://10.0.0.5:3000/d/amd-gpu", Fleet: "http://10.0.0.10:9358/", Build: "https://ci.example.com/c/{container}"},
 	} {
 		require.NoError(t, good.Check())
 	}
 	const noURL = `invalid value %q for flag --link.dashboard: want a URL that begins with http:// or https://`
 	for want, bad := range map[string]Links{
-		fmt.Sprintf(noURL, "javascript:alert(1)"): {Dashboard: "javascript:alert(1)"},
-		fmt.Sprintf(noURL, "grafana"):             {Dashboard: "grafana"},
+		fmt.Sprintf(noURL, "javascript:alert(1)"):                                            {Dashboard: "javascript:alert(1)"},
+		fmt.Sprintf(noURL, "grafana"):                                                        {Dashboard: "grafana"},
+		`invalid value "http://10.0.0.10:9358" for flag --link.fleet: it lacks / at its end`: {Fleet: "http://10.0.0.10:9358"},
 		`invalid value "https://ci.example.com" for flag --link.build: it lacks {container}`: {
 			Build: "https://ci.example.com"},
 	} {

@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/web"
 	"concourse-ci-machine/internal/concourse"
 )
@@ -66,7 +67,7 @@ func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitState, f te
 	if err != nil {
 		all.Unknown = gpuhealth.Printable(err.Error())
 	}
-	all.Page = web.FleetPageURL(u.Facts.Web.Address, u.Config.Web)
+	all.Page = role.FleetPage(u.Facts, u.Config.Web)
 	if f.JSON {
 		return term.JSON(w, all)
 	}

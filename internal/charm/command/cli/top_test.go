@@ -99,7 +99,7 @@ func TestTopFollowsKeysAndRestoresTheTerminal(t *testing.T) {
 	c.until("task4", "03:04:05 UTC")
 
 	c.resize(120, 30)
-	c.until("LEASED", "4m0s")
+	c.until("LEASED", "4m")
 
 	c.press("\x1a")
 	require.NotContains(t, c.until("stopped 148", " icanon"), "task4")

@@ -24,8 +24,14 @@ type File struct {
 	// RequiredArchs is the option required-archs.
 	RequiredArchs []string `json:"required-archs"`
 	// HideNames hides the names of teams, pipelines, jobs and steps.
-	HideNames bool     `json:"hide-names"`
-	Workers   []Worker `json:"workers"`
+	HideNames bool `json:"hide-names"`
+	// Page is the URL of the fleet page for users, "" if it is unknown.
+	Page string `json:"page,omitempty"`
+	// Dashboard is the URL of the GPUs' dashboard, "" for none.
+	Dashboard string `json:"dashboard,omitempty"`
+	// Wall puts the quarantined GPUs on Concourse's wall.
+	Wall    bool     `json:"wall,omitempty"`
+	Workers []Worker `json:"workers"`
 }
 
 // Worker describes a worker as its unit publishes it.
@@ -87,7 +93,7 @@ func (f File) check() error {
 	if len(f.Workers) > maxWorkers || len(f.Metrics) > maxMetrics {
 		return fmt.Errorf("it has more than %d workers or %d webs", maxWorkers, maxMetrics)
 	}
-	for _, u := range append(slices.Clone(f.Metrics), f.Concourse) {
+	for _, u := range append(slices.Clone(f.Metrics), f.Concourse, f.Page, f.Dashboard) {
 		if err := checkURL(u); u != "" && err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@
       const chart = new uPlot({
         tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "UTC"), width: figure.clientWidth, height: 130, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
         scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(max || high || 1, 1)] } },
-        axes: [{ ...axis, size: 24, values: "{HH}:{mm}", space: 60 }, { ...axis, size: 46, values: (_, all) => all.map((v) => v + (unit && " " + unit)), space: 26 }],
+        axes: [{ ...axis, size: 24, values: "{HH}:{mm}", space: 60 }, { ...axis, size: 46, incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000], values: (_, all) => all.map((v) => v + (unit && " " + unit)), space: 26 }],
         series: [{}, { label: title, stroke: colour("--bar"), width: 1.5, fill: colour("--bar") + "22", spanGaps: false, points: { show: false } }],
         hooks: { setCursor: [(u) => say(figure, u, times, values, unit)] },
       }, [times, values], figure);

@@ -1,0 +1,36 @@
+package role
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/charm/config"
+	"concourse-ci-machine/internal/charm/model"
+)
+
+func TestFleetPageHasAURLOnlyIfItIsServed(t *testing.T) {
+	web := func(address string) model.Facts { return model.Facts{Web: &model.Web{Address: address}} }
+	bag := map[string]string{"fleet-page": "http://10.0.0.2:9358/"}
+	for name, tc := range map[string]struct {
+		facts model.Facts
+		set   map[string]any
+		want  string
+	}{
+		"web":                    {web("10.0.0.2"), map[string]any{"enable-metrics": true}, "http://10.0.0.2:9358/"},
+		"without names":          {web("fd00::2"), map[string]any{"enable-metrics": true, "fleet-page": "anonymous"}, "http://[fd00::2]:9358/"},
+		"off":                    {web("10.0.0.2"), map[string]any{"enable-metrics": true, "fleet-page": "off"}, ""},
+		"no address":             {web(""), map[string]any{"enable-metrics": true}, ""},
+		"no metrics":             {web("10.0.0.2"), nil, ""},
+		"worker":                 {model.Facts{Config: map[string]any{"mode": "worker"}, Flights: []model.Relation{{Units: map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222", "tsa-public-key": key, "fleet-page": bag["fleet-page"]}}}}}, nil, bag["fleet-page"]},
+		"worker of an older web": {model.Facts{Config: map[string]any{"mode": "worker"}, Flights: []model.Relation{{Units: map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222", "tsa-public-key": key}}}}}, nil, ""},
+		"worker without a web":   {model.Facts{Config: map[string]any{"mode": "worker"}}, nil, ""},
+		"worker of the leader":   {model.Facts{Config: map[string]any{"mode": "auto"}, Peer: &model.Relation{Remote: bag}}, nil, bag["fleet-page"]},
+	} {
+		c, problems := config.Parse(tc.set, nil)
+		require.Empty(t, problems)
+		require.Equal(t, tc.want, FleetPage(tc.facts, c.Web), name)
+	}
+}
+
+const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"
