@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/exporter/page"
+	"concourse-ci-machine/internal/exporter/recorder"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"concourse-ci-machine/internal/gpu/usage"
@@ -25,10 +26,13 @@ type options struct {
 	// anything.
 	nvidiaWrite string
 	vendor      string
-	unit        string
-	links       page.Links
-	metrics     MetricOptions
-	collect     monitor.Options
+	// tasks configures the recorder of tasks, which runs instead of serving anything if
+	// tasks.Store.Dir is not empty.
+	tasks   recorder.Options
+	unit    string
+	links   page.Links
+	metrics MetricOptions
+	collect monitor.Options
 }
 
 // parse reads the command line. The error is for metricsserver.Flags.Main.
@@ -70,7 +74,11 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 		"`folder` below path.root on the file system to report; empty: none")
 	fs.StringVar(&o.collect.Service, "service.report", "",
 		"`file` below path.root with the withheld GPUs; empty: none")
+	checkTasks := taskFlags(fs, &o.tasks)
 	if err := fs.Parse(args); err != nil {
+		return o, fs, err
+	}
+	if err := checkTasks(); err != nil {
 		return o, fs, err
 	}
 	if err := o.links.Check(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/exporter/recorder"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 )
 
@@ -45,6 +46,15 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
 		return repeat(stop, nvidiagpu.Every, s.Postpone, func() error { return w.Write(stop, o.nvidiaWrite) })
 	}
+	if o.tasks.Store.Dir != "" {
+		o.tasks.Root, o.tasks.Log, o.tasks.Store.Dir = root, s.Logs.Printf, root.Path(o.tasks.Store.Dir)
+		r, err := recorder.New(o.tasks)
+		if err != nil {
+			return err
+		}
+		return r.Run(stop, s.Postpone)
+	}
+	o.collect.Tasks, o.links.Tasks = o.tasks.Report, o.tasks.Report != ""
 	m := monitor.New(root, monitor.Of(root, vendorsOf(o.vendor)...), o.collect)
 	if o.usageWrite != "" {
 		return repeat(stop, o.collect.UsageInterval, s.Postpone,

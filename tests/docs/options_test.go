@@ -25,7 +25,7 @@ var optionGroups = map[string]string{
 	"oidc":       "oidc- main-team-oidc-",
 	"vault":      "vault- secret-cache-",
 	"registries": "registry- enable-cache-streamed-volumes",
-	"worker":     "tag srv- containerd- worker- task-env",
+	"worker":     "tag srv- containerd- worker- task-",
 	"gpu":        "compute-runtime enable-gpu gpu- container-engines kubernetes required-archs limit-gpu- amd-container- nvidia-",
 	"driver":     "rocm- install-driver allow- amdgpu- gpu-device-mode preflight-limits",
 	"exporter":   "enable-metrics fleet- dashboard-url prometheus-url gpu-metrics",

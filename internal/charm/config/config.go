@@ -88,6 +88,8 @@ type Worker struct {
 	ContainerdDNSProxyEnable bool
 	ContainerdDNSServer      []string
 	DrainTimeout             time.Duration
+	TaskRecordSize           int // MiB; 0 records no task
+	TaskRecordDays           int
 }
 
 // GPU holds the options about the GPUs of tasks.

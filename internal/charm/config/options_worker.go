@@ -40,6 +40,14 @@ func workerOptions() []Option {
 			}
 			return nil
 		}),
+		integer("task-record-size", 512, 0, 1<<20, func(c *Config, n int) error {
+			c.Worker.TaskRecordSize = n
+			return nil
+		}),
+		integer("task-record-days", 7, 1, 365, func(c *Config, n int) error {
+			c.Worker.TaskRecordDays = n
+			return nil
+		}),
 	}
 }
 

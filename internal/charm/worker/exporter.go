@@ -5,6 +5,7 @@ import (
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/pool"
+	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // gpuExporter returns the GPU exporter, which units with GPUs for tasks run.
@@ -29,6 +30,9 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 	}
 	if leaseConfig(o, g) != nil {
 		layer.Command = append(layer.Command, "--leases.report="+pool.ReportFile)
+	}
+	if o.Config.Worker.TaskRecordSize > 0 {
+		layer.Command = append(layer.Command, "--tasks.report="+verdict.ReportPath)
 	}
 	missing := ""
 	if len(g.All) == 0 {

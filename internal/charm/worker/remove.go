@@ -23,6 +23,7 @@ func Stop(o role.Observed, why, disrupts string, limit time.Duration) []plan.Res
 		concourse.Drain{State: o.Units[concourse.Unit], Limit: limit, Why: why, Disrupts: disrupts},
 		resource.Service{Unit: RefreshUnit, State: o.Units[RefreshUnit], Why: why},
 		resource.Service{Unit: PluginUnit, State: o.Units[PluginUnit], Why: why},
+		resource.Service{Unit: RecorderUnit, State: o.Units[RecorderUnit], Why: why},
 	}
 }
 
@@ -36,6 +37,7 @@ func RemoveForWeb(o role.Observed) []plan.Resource {
 		append(rs, removeWatch(o.CharmDir, why)...),
 		resource.AllAbsent(why, pluginFile, pluginBin, nodelabels.File)...,
 	)
+	rs = append(rs, recorderFiles(why)...)
 	rs = append(
 		append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true}, resource.Absent{
 			Path: concourse.CertsFolders, Why: why, Tree: true,
@@ -61,7 +63,8 @@ func RemoveAll(o role.Observed, why string) []plan.Resource {
 			nodelabels.File,
 		)...,
 	)
-	rs = append(append(rs, removeGPUs(o, why)...), removeEngines(why)...)
+	rs = append(append(rs, recorderFiles(why)...), removeGPUs(o, why)...)
+	rs = append(rs, removeEngines(why)...)
 	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir, quarantine.Dir} {
 		rs = append(rs, resource.Absent{Path: dir, Why: why, Tree: true})
 	}

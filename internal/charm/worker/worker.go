@@ -98,7 +98,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		wrapper,
 	)
 	if all.err == nil {
-		all = join(all, desireWorker(o, gpus, trusted, wrapped))
+		all = join(all, desireWorker(o, gpus, trusted, wrapped), desireRecorder(o))
 	}
 	if all.err == nil {
 		w.TSA, w.Up = o.TSA, registers(o) && !o.Landed

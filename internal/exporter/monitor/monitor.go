@@ -21,6 +21,7 @@ import (
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // Deadline is the longest wait of a snapshot for a GPU. A healthy GPU answers within
@@ -40,6 +41,7 @@ type Options struct {
 	Leases  string // path of the pool.Report; "": the GPUs are not leased
 	Service string // path of quarantine's Record; "": GPUs are never quarantined
 	Disk    string // path of a folder on the reported file system; "": none
+	Tasks   string // path of the verdict.Report; "": no tasks are recorded
 	NVIDIA  string // path of the file that nvidiagpu.Watch writes; "": nvidia-smi is not used
 
 	Now func() time.Time // nil: time.Now
@@ -55,6 +57,7 @@ type Snapshot struct {
 	Module  Module
 	Users   *usage.Result // nil: disabled, or too old
 	Disk    *Disk         // nil: disabled, or missing
+	Tasks   *verdict.Report
 	Reports []ReadErrors
 	pool.Records
 }
@@ -107,6 +110,7 @@ type Monitor struct {
 	traffic   traffic
 	users     *users // nil: disabled
 	nvidia    cachedReport[nvidiagpu.Report]
+	tasks     cachedReport[verdict.Report]
 	kernel    kernelLog
 	histories histories
 
@@ -206,7 +210,7 @@ func (m *Monitor) await(g *GPU, read *flight[reading.State], deadline <-chan tim
 // addContext adds users, leases and records to the readings.
 func (m *Monitor) addContext(s *Snapshot) {
 	s.At, s.Users, s.Leases, s.Service = m.now(), m.lastUsers(), m.readLeases(), m.readService()
-	s.Disk = readDisk(m.root, m.options.Disk)
+	s.Disk, s.Tasks = readDisk(m.root, m.options.Disk), m.Tasks()
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		record := s.Records.Of(g.Device.Slot, s.At)

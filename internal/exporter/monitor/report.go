@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // maxReport exceeds the size of a report of 512 GPUs with 64 containers each.
@@ -100,4 +101,12 @@ func (m *Monitor) readService() *quarantine.Record {
 		return nil
 	}
 	return decodeReport(m, "service", quarantine.RecordFile, m.readReport("service", m.options.Service))
+}
+
+// Tasks returns the verdicts on the tasks of this unit, nil without a report.
+func (m *Monitor) Tasks() *verdict.Report {
+	if m.options.Tasks == "" {
+		return nil
+	}
+	return m.tasks.read(m, "tasks", verdict.ReportFile(m.options.Tasks))
 }

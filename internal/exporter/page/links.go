@@ -16,6 +16,7 @@ type Links struct {
 	// Build is the address of the build that has a container. It contains Handle. If it is
 	// empty, the page of all workers finds the build.
 	Build string
+	Tasks bool // the exporter has the page of failed tasks
 }
 
 // Handle is the place of the container's handle in Links.Build.

@@ -196,6 +196,11 @@ var (
 	taskVerdicts = ownCounter("rocm_gpu_task_verdicts_total",
 		"Ended tasks with GPU faults, by cause.", "verdict")
 
+	// Tasks of the worker.
+	endedTasks = ownCounter("concourse_worker_tasks_total",
+		"Ended tasks since the recorder's start, by verdict: gpu, machine, neighbour, concourse, task, unknown, succeeded.",
+		"verdict")
+
 	// The exporter itself.
 	deviceUp = gauge("rocm_exporter_device_up",
 		"1 if the GPU answers or sleeps, otherwise 0.")

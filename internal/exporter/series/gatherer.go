@@ -3,7 +3,9 @@
 package series
 
 import (
+	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -93,6 +95,11 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 		r.put(serviceAge, max(s.At.Sub(v.At).Seconds(), 0))
 		for _, verdict := range []quarantine.Verdict{quarantine.Infrastructure, quarantine.TaskCaused} {
 			r.put(taskVerdicts, float64(v.Verdicts[verdict]), string(verdict))
+		}
+	}
+	if t := s.Tasks; t != nil {
+		for _, kind := range slices.Sorted(maps.Keys(t.Counts)) {
+			r.put(endedTasks, float64(t.Counts[kind]), kind)
 		}
 	}
 	if u := s.Users; u != nil {

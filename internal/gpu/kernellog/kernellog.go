@@ -95,17 +95,21 @@ type line struct{ kind, text string }
 
 // dropFromMostFrequent removes the oldest line of the kind that has the most lines.
 func dropFromMostFrequent(lines []line) []line {
+	oldest := oldestOfMostFrequent(lines)
+	return slices.Delete(lines, oldest, oldest+1)
+}
+
+func oldestOfMostFrequent(lines []line) (oldest int) {
 	count := map[string]int{}
 	for _, l := range lines {
 		count[l.kind]++
 	}
-	oldest := 0
 	for i, l := range lines {
 		if count[l.kind] > count[lines[oldest].kind] {
 			oldest = i
 		}
 	}
-	return slices.Delete(lines, oldest, oldest+1)
+	return oldest
 }
 
 // parse splits "4,812,93847562,-;text" (Documentation/ABI/testing/dev-kmsg) into the time

@@ -140,6 +140,12 @@ func (c *Actions) table() map[string]action {
 			hosts, _ := params["hosts"].(string)
 			return preflight.Show(ctx, c.Host, w, hosts, f)
 		}),
+		"why": c.textAction("why", func(
+			_ context.Context, w io.Writer, params map[string]any, f term.Format,
+		) error {
+			which, _ := params["task"].(string)
+			return c.Why(w, which, f)
+		}),
 		"get-pipelines": c.textAction("pipelines", func(
 			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
 		) error {

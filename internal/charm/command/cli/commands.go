@@ -92,6 +92,10 @@ func (p *caller) unitCommands() []command {
 			run: func([]string) error { return c.GPUs().Status(p.stdout, p.format) }},
 		{words: "gpu evidence", json: true, text: "show the tasks that met GPU faults, and the cause of each fault",
 			run: func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
+		{words: "why", args: "[TASK]", max: 1, json: true,
+			text:    "show why a task failed: verdict, reasons, fixes and the timeline; without TASK, the last failed one",
+			example: wellknown.Command + " why 4f1c0000",
+			run:     func(a []string) error { return c.Why(p.stdout, strings.Join(a, ""), p.format) }},
 		{words: "gpu withhold", args: "GPU REASON", min: 2, max: -1, values: p.gpuNames,
 			text: "give a GPU to no new task until it is returned", example: wellknown.Command + " gpu withhold 0 noisy fan",
 			run: func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
@@ -147,7 +151,7 @@ func (p *caller) unitCommands() []command {
 
 // ofUnit lists the commands that need a unit of the charm, its options or its records.
 var ofUnit = []string{"plan", "gpu evidence", "gpu withhold", "gpu return", "gpu prove", "rocm plan", "preflight",
-	"fleet", "flakes", "pipelines", "gpu-baseline"}
+	"fleet", "flakes", "pipelines", "gpu-baseline", "why"}
 
 // ownCommands returns the commands that dispatch and Pebble start.
 func (p *caller) ownCommands() []command {

@@ -242,4 +242,4 @@ var otherWords = []string{"detect-gpus", "explain-error", "get-pipelines", "gpu-
 	"gpu-release", "gpu-return", "gpu-status", "gpu-withhold", "list-errors", "list-gpus", "rocm-matrix", "verify-gpu"}
 
 // sameWords lists the actions with the name of a command.
-var sameWords = []string{"flakes", "fleet", "plan", "preflight"}
+var sameWords = []string{"flakes", "fleet", "plan", "preflight", "why"}

@@ -1,0 +1,131 @@
+package actions
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/pool/taskrecord"
+	"concourse-ci-machine/internal/pool/verdict"
+)
+
+// why is the answer in JSON.
+type why struct {
+	verdict.Entry
+	Reasons  []verdict.Reason     `json:"reasons"`
+	Running  bool                 `json:"running"`
+	Kernel   []taskrecord.Line    `json:"kernel"`
+	Unread   string               `json:"kernel_unread,omitempty"`
+	Dumps    []taskrecord.DumpRef `json:"dumps"`
+	Timeline taskrecord.Timeline  `json:"timeline"`
+}
+
+// timelineWidth is the number of intervals of a timeline.
+const timelineWidth = 60
+
+// Why shows why a task failed: its verdict, the reasons with their numbers and fixes, and
+// the timeline of its readings. which is a container's handle or its beginning; with "" it
+// is the last task that failed on this unit.
+func (c *Actions) Why(w io.Writer, which string, f term.Format) error {
+	file, err := taskrecord.Store{Dir: c.Host.Path(taskrecord.DefaultDir)}.Find(which)
+	if errors.Is(err, fs.ErrPermission) {
+		return errors.New("cannot read the records of tasks: they are readable by root only; run it with sudo")
+	}
+	if err != nil {
+		return err
+	}
+	r, err := file.Read()
+	if err != nil {
+		return err
+	}
+	v := verdict.Decide(&r)
+	a := why{Entry: verdict.EntryOf(&r, v), Reasons: v.Reasons, Running: r.End == nil,
+		Kernel: []taskrecord.Line{}, Dumps: []taskrecord.DumpRef{},
+		Timeline: taskrecord.TimelineOf(&r, timelineWidth)}
+	if r.End != nil {
+		a.Kernel, a.Dumps = append(a.Kernel, r.End.Kernel...), append(a.Dumps, r.End.Dumps...)
+		a.Unread = r.End.Unread
+	}
+	if f.JSON {
+		return term.JSON(w, a)
+	}
+	_, err = io.WriteString(w, a.text())
+	return err
+}
+
+func (a why) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "task %s from %s to %s (%s)", a.Handle, a.Started.Format("2006-01-02 15:04:05"),
+		a.Ended.Format("15:04:05 UTC"), units.Duration(a.Ended.Sub(a.Started)))
+	switch {
+	case a.Running:
+		b.WriteString(", running\n")
+	case a.Exit == nil:
+		b.WriteString(", exit status not known\n")
+	default:
+		fmt.Fprintf(&b, ", exit status %d\n", *a.Exit)
+	}
+	if !a.Running {
+		kind := string(a.Kind)
+		if kind == "" {
+			kind = "succeeded"
+		}
+		fmt.Fprintf(&b, "verdict: %s\n", kind)
+	}
+	for _, reason := range a.Reasons {
+		sign := "also"
+		if reason.Cause || !reason.Kind.Infrastructure() {
+			sign = "because"
+		}
+		fmt.Fprintf(&b, "  %s: %s (%s)\n    fix: %s\n", sign, reason.Text, reason.Code, reason.Fix)
+	}
+	writeTimeline(&b, a.Timeline)
+	for _, line := range a.Kernel {
+		fmt.Fprintf(&b, "kernel: %s %s\n", line.At.Format("15:04:05.000"), line.Text)
+	}
+	if a.Unread != "" {
+		fmt.Fprintf(&b, "kernel's log: %s\n", a.Unread)
+	}
+	for _, d := range a.Dumps {
+		fmt.Fprintf(&b, "dump of GPU %s: %s\n", d.GPU, d.Text())
+	}
+	return b.String()
+}
+
+// bars are eight heights of a value.
+var bars = []rune("▁▂▃▄▅▆▇█")
+
+// writeTimeline draws one chart under the other, with the events below them.
+func writeTimeline(b *strings.Builder, t taskrecord.Timeline) {
+	gpu := ""
+	for _, c := range t.Charts {
+		if c.GPU != gpu {
+			gpu = c.GPU
+			fmt.Fprintf(b, "GPU %s\n", gpu)
+		}
+		fmt.Fprintf(b, "  %-18s ", c.Name)
+		for _, v := range c.Values {
+			if v == nil {
+				b.WriteByte(' ')
+				continue
+			}
+			b.WriteRune(bars[int(*v/c.Most*float64(len(bars)-1)+.5)])
+		}
+		fmt.Fprintf(b, " max %.0f %s\n", c.Most, c.Unit)
+	}
+	if len(t.Marks) == 0 {
+		return
+	}
+	line := []rune(strings.Repeat(" ", timelineWidth))
+	for _, m := range t.Marks {
+		line[m.At] = '^'
+	}
+	fmt.Fprintf(b, "  %-18s %s\n", "events", strings.TrimRight(string(line), " "))
+	for _, m := range t.Marks {
+		fmt.Fprintf(b, "    %s %s %s\n", m.Time.Format("15:04:05"), m.Kind, m.GPU)
+	}
+}

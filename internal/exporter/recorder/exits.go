@@ -1,0 +1,54 @@
+package recorder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// exitTimeout bounds a request. A look waits for it.
+const exitTimeout = 500 * time.Millisecond
+
+// client uses no proxy.
+var client = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: exitTimeout}
+
+// fetchExit returns the exit status of a container's process. The worker sets this property
+// when the process ends. A process that a signal ended has 128 and the signal's number: the
+// worker does not keep the difference to exit 137.
+func (r *Recorder) fetchExit(ctx context.Context, handle string) (*int, error) {
+	worker := r.Worker
+	if worker == "" {
+		if !r.Root.Real() {
+			return nil, errors.New("the worker is this machine's")
+		}
+		worker = fmt.Sprintf("http://127.0.0.1:%d", wellknown.ContainersPort)
+	}
+	const property = "/properties/garden.process-exit-status"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		worker+"/containers/"+url.PathEscape(handle)+property, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the worker answers %d", resp.StatusCode)
+	}
+	var answer struct{ Value string }
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&answer); err != nil {
+		return nil, err
+	}
+	status, err := strconv.Atoi(answer.Value)
+	return &status, err
+}

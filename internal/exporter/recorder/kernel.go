@@ -1,0 +1,159 @@
+package recorder
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"concourse-ci-machine/internal/gpu/kernellog"
+	"concourse-ci-machine/internal/pool/taskrecord"
+)
+
+// A line belongs to a task by the device, the control group or the process that the kernel
+// names at a place that no task can write. A process's name has at most 15 bytes, so the
+// patterns look for the process after at most so many, and take the last match.
+var (
+	crashed = regexp.MustCompile(`^(?:traps: )?.{1,15}\[(\d+)\](?:: segfault at |: general protection|` +
+		` general protection| trap )`)
+	killed = regexp.MustCompile(`^(?:Memory cgroup out of memory|Out of memory): Killed process (\d+) \(`)
+	broken = regexp.MustCompile(`^(?:mce: \[Hardware Error\]: .*|\[Hardware Error\]: .*Uncorrected.*|` +
+		`EDAC MC\d+: \d+ UE .* on .*|critical (?:medium|target) error, dev .*)`)
+)
+
+// hangTexts are amdgpu's messages about a hang (amdgpu_job.c, amdgpu_device.c).
+var hangTexts = []string{" timeout, signaled seq=", "GPU reset begin!", "GPU reset(", "GPU Recovery Failed"}
+
+const errorText = "uncorrectable hardware errors" // amdgpu_ras.c
+
+// finding is the meaning of a line.
+type finding struct {
+	kind    taskrecord.EventKind // "" for none
+	pid     int
+	group   string // path of the control group of a killed process
+	scope   string // of an OOM kill
+	machine bool   // it concerns all tasks
+}
+
+// parse returns the meaning of a line of the kernel.
+func parse(m kernellog.Message) (f finding) {
+	text := m.Text
+	if found := crashed.FindStringSubmatch(text); found != nil {
+		f.kind = taskrecord.Crash
+		f.pid, _ = strconv.Atoi(found[1])
+		return f
+	}
+	if found := killed.FindStringSubmatch(text); found != nil {
+		f.pid, _ = strconv.Atoi(found[1])
+		return f
+	}
+	if rest, ok := strings.CutPrefix(text, "oom-kill:constraint="); ok {
+		return parseOOM(rest)
+	}
+	if m.Device != "" {
+		switch {
+		case strings.Contains(text, errorText):
+			f.kind = taskrecord.GPUError
+		default:
+			for _, t := range hangTexts {
+				if strings.Contains(text, t) {
+					f.kind = taskrecord.GPUReset
+				}
+			}
+		}
+		return f
+	}
+	if broken.MatchString(text) && !strings.Contains(text, "Machine check events logged") {
+		f.kind, f.machine = taskrecord.HardwareFail, true
+	}
+	return f
+}
+
+// parseOOM reads "CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,oom_memcg=/a,
+// task_memcg=/a/b,task=x,pid=7,uid=0" (dump_oom_summary and mem_cgroup_print_oom_context). Everything
+// before the name of the process is the kernel's.
+func parseOOM(text string) (f finding) {
+	before, _, ok := strings.Cut(text, ",task=")
+	_, group, found := strings.Cut(before, "task_memcg=")
+	if !ok || !found {
+		return f
+	}
+	f.kind, f.group, f.scope = taskrecord.OOMKill, group, taskrecord.ScopeMachine
+	if _, of, memcg := strings.Cut(before, "oom_memcg="); memcg {
+		of, _, _ = strings.Cut(of, ",")
+		f.scope = taskrecord.ScopeParent
+		if of == group {
+			f.scope = taskrecord.ScopeTask
+		}
+	}
+	return f
+}
+
+// of reports whether a finding belongs to a container, by its control group or a process.
+func (f finding) of(c *container) bool {
+	if f.group != "" {
+		for element := range strings.SplitSeq(f.group, "/") {
+			if element == c.handle {
+				return true
+			}
+		}
+		return false
+	}
+	return f.machine || f.pid > 0 && c.pids[f.pid]
+}
+
+// readKernel adds the new lines of the kernel to the records that they belong to.
+func (r *Recorder) readKernel() {
+	if r.kernel == nil {
+		return
+	}
+	for {
+		m, ok := r.kernel.Next()
+		if !ok {
+			return
+		}
+		f := parse(m)
+		for _, c := range r.containers {
+			if !c.task || c.done {
+				continue
+			}
+			gpu := c.gpuOf(m.Device)
+			if gpu == "" && !f.of(c) {
+				continue
+			}
+			c.addLine(taskrecord.Line{At: m.At, GPU: gpu, PID: f.pid, Text: m.Text})
+			if f.kind == "" {
+				continue
+			}
+			e := taskrecord.Event{At: m.At, Kind: f.kind, GPU: gpu, Detail: f.scope}
+			if f.machine {
+				e.Detail = m.Text
+			}
+			r.note(c, e)
+		}
+	}
+}
+
+func (c *container) addLine(l taskrecord.Line) {
+	dropped := false
+	c.kernel, dropped = kernellog.Bounded(c.kernel, l, func(l taskrecord.Line) string { return l.Text })
+	if dropped {
+		c.lost++
+	}
+}
+
+// gpuOf returns the name of the task's GPU at a PCI address, or "".
+func (c *container) gpuOf(address string) string {
+	for _, g := range c.head.GPUs {
+		if pci, _, _ := strings.Cut(g.Name, "-"); address != "" && pci == address {
+			return g.Name
+		}
+	}
+	return ""
+}
+
+// note adds an event to a record.
+func (r *Recorder) note(c *container, e taskrecord.Event) {
+	if err := c.event(e); err != nil {
+		r.Log("%v", err)
+	}
+}

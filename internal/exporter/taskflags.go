@@ -1,0 +1,36 @@
+package exporter
+
+import (
+	"errors"
+	"time"
+
+	"concourse-ci-machine/internal/base/metricsserver"
+	"concourse-ci-machine/internal/exporter/recorder"
+	"concourse-ci-machine/internal/pool/taskrecord"
+)
+
+// The defaults of the recorder, which are those of the charm's options, too.
+const (
+	defaultTasksSize = 512 // MiB
+	defaultTasksDays = 7
+)
+
+// taskFlags adds the flags of the recorder of tasks. The result checks them after parsing.
+func taskFlags(fs *metricsserver.Flags, o *recorder.Options) (check func() error) {
+	fs.StringVar(&o.Store.Dir, "tasks.record", "",
+		"only record the tasks of this machine's Concourse worker in this `folder` below path.root, as root")
+	size := fs.Int64("tasks.size", defaultTasksSize, "`MiB` of all records of tasks")
+	days := fs.Int("tasks.days", defaultTasksDays,
+		"`days` that records of tasks are kept; four times as long if the task failed")
+	fs.StringVar(&o.Volumes, "tasks.volumes", "", "`folder` on the disk of the worker's volumes")
+	fs.StringVar(&o.Report, "tasks.report", "",
+		"`file` below path.root with the verdicts on tasks, from --tasks.record; empty: none")
+	return func() error {
+		if *size < 1 || *days < 1 {
+			return errors.New("flags --tasks.size and --tasks.days need at least 1")
+		}
+		age := time.Duration(*days) * 24 * time.Hour
+		o.Limits = taskrecord.Limits{Bytes: *size << 20, Age: age, FailedAge: taskrecord.FailedFactor * age}
+		return nil
+	}
+}

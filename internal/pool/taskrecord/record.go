@@ -1,0 +1,173 @@
+// Package taskrecord holds the flight record of a task container: readings of its control
+// group, its network, the machine and its GPUs, with its events and its end. Store keeps a
+// file for each task within limits of size and age. A record has no environment, no output
+// and no command line, and the package never reads them.
+package taskrecord
+
+import (
+	"fmt"
+	"time"
+)
+
+// Head identifies a task. It is written once, when the recorder first sees the container.
+type Head struct {
+	Handle  string    `json:"handle"` // of the container
+	Boot    string    `json:"boot"`   // /proc/sys/kernel/random/boot_id
+	Started time.Time `json:"started"`
+	GPUs    []GPU     `json:"gpus,omitempty"`
+	// Memory is the container's own limit in bytes, 0 for none.
+	Memory int64 `json:"memory_limit,omitempty"`
+	CPUs   int   `json:"cpus,omitempty"` // of the machine
+}
+
+// GPU identifies a GPU of the task.
+type GPU struct {
+	Name     string `json:"name"` // gpu.Slot.Address
+	Index    int    `json:"index"`
+	ClockMax int64  `json:"clock_max_mhz,omitempty"`
+}
+
+// Sample holds the values of one reading.
+type Sample struct {
+	At     int64 // milliseconds since 1970
+	Values []int64
+}
+
+// Missing is the value of a counter that was not read.
+const Missing = -1
+
+// Get returns a value. ok is false if it was not read.
+func (s Sample) Get(c int) (v int64, ok bool) {
+	if c >= len(s.Values) || s.Values[c] == Missing {
+		return 0, false
+	}
+	return s.Values[c], true
+}
+
+// NewSample returns a sample without values.
+func NewSample(at time.Time, counters int) Sample {
+	s := Sample{At: at.UnixMilli(), Values: make([]int64, counters)}
+	for i := range s.Values {
+		s.Values[i] = Missing
+	}
+	return s
+}
+
+// EventKind names an event.
+type EventKind string
+
+// The events.
+const (
+	OOMKill      EventKind = "oom-kill"       // the kernel killed a process of the task; Detail is an OOM scope
+	Crash        EventKind = "crash"          // the kernel logged the crash of a process of the task
+	GPUHang      EventKind = "gpu-hang"       // Detail has the signals
+	GPUReset     EventKind = "gpu-reset"      // the kernel logged a hang or a reset
+	GPUError     EventKind = "gpu-error"      // the kernel logged uncorrectable hardware errors
+	Dump         EventKind = "dump"           // the driver wrote a dump of the GPU; see End.Dumps
+	WorkerEnded  EventKind = "worker-ended"   // Concourse's worker process ended
+	DaemonEnded  EventKind = "daemon-ended"   // containerd ended
+	WorkerBegan  EventKind = "worker-began"   // another one has started
+	DaemonBegan  EventKind = "daemon-began"   // another one has started
+	Resumed      EventKind = "resumed"        // the recorder was restarted, and readings are missing before
+	Full         EventKind = "record-full"    // the record reached its largest size
+	HardwareFail EventKind = "hardware-error" // the kernel logged an error of memory, processor or disk
+)
+
+// Scopes of an OOM kill: the control group that ran out of memory.
+const (
+	ScopeTask    = "task"    // the container's own
+	ScopeParent  = "parent"  // one above it
+	ScopeMachine = "machine" // all memory of the machine
+)
+
+// Event happened at one time.
+type Event struct {
+	At     time.Time `json:"at"`
+	Kind   EventKind `json:"kind"`
+	GPU    string    `json:"gpu,omitempty"`
+	Detail string    `json:"detail,omitempty"`
+}
+
+// Ending is the way in which a record ended.
+type Ending string
+
+// The endings.
+const (
+	Exited  Ending = "exited"  // the task's process ended
+	Removed Ending = "removed" // the container was removed, and no exit status was seen
+	Reboot  Ending = "reboot"  // the machine restarted during the task
+	Unseen  Ending = "unseen"  // the container ended while no recorder ran
+)
+
+// End is written once, as the last part of a record.
+type End struct {
+	Ended  time.Time `json:"ended"`
+	Ending Ending    `json:"ending"`
+	Exit   *int      `json:"exit,omitempty"` // nil if it is not known
+	Kernel []Line    `json:"kernel,omitempty"`
+	Lost   int       `json:"kernel_left_out,omitempty"` // lines beyond the limit
+	Unread string    `json:"kernel_unread,omitempty"`   // why the log was not read
+	Dumps  []DumpRef `json:"dumps,omitempty"`
+}
+
+// Line is a line of the kernel's log about a device or a process of the task.
+type Line struct {
+	At   time.Time `json:"at"`
+	GPU  string    `json:"gpu,omitempty"`
+	PID  int       `json:"pid,omitempty"`
+	Text string    `json:"text"`
+}
+
+// DumpRef describes the driver's dump of a GPU.
+type DumpRef struct {
+	GPU    string `json:"gpu"`
+	File   string `json:"file,omitempty"`   // in the store; "" if it was not kept
+	Digest string `json:"sha256,omitempty"` // of the kept bytes, uncompressed
+	Size   int64  `json:"size,omitempty"`   // kept bytes, uncompressed
+	Cut    bool   `json:"cut,omitempty"`    // the dump was larger
+	Source string `json:"source"`           // its path on the machine that has the driver
+	Why    string `json:"why,omitempty"`    // it was not kept
+}
+
+// Text describes the dump: its file and digest, or where it was.
+func (d DumpRef) Text() string {
+	if d.File == "" {
+		return d.Source + ": " + d.Why
+	}
+	return fmt.Sprintf("%s, %d bytes, sha256 %s", d.File, d.Size, d.Digest)
+}
+
+// Record is a whole record.
+type Record struct {
+	Head    Head
+	Machine []Sample            // see Counters
+	GPUs    map[string][]Sample // by Head.GPUs' names; see GPUCounters
+	Events  []Event
+	End     *End // nil while the task runs
+	Damaged bool // bytes after the last valid part were left out
+}
+
+// Failed reports whether the task ended without success.
+func (r *Record) Failed() bool { return r.End != nil && (r.End.Exit == nil || *r.End.Exit != 0) }
+
+// Last returns the time of the last reading, or the start.
+func (r *Record) Last() time.Time {
+	last := r.Head.Started.UnixMilli()
+	if n := len(r.Machine); n > 0 {
+		last = max(last, r.Machine[n-1].At)
+	}
+	for _, g := range r.GPUs {
+		if n := len(g); n > 0 {
+			last = max(last, g[n-1].At)
+		}
+	}
+	return time.UnixMilli(last).UTC()
+}
+
+// Ended returns the end, or the last reading of a task that runs.
+func (r *Record) Ended() time.Time {
+	if r.End != nil {
+		return r.End.Ended
+	}
+	return r.Last()
+}

@@ -1,0 +1,396 @@
+package taskrecord
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// DefaultDir has the records. Its mode is 0700, because a record shows who works on what.
+const DefaultDir = "/var/lib/concourse-ci-machine/tasks"
+
+// The endings of file names. A record is renamed when it ends, so that the store is pruned
+// without reading it.
+const (
+	running   = ".open"
+	succeeded = ".ok"
+	failed    = ".failed"
+	dump      = ".dump.gz"
+)
+
+// Limits of a store.
+type Limits struct {
+	Bytes int64         // of all files
+	Age   time.Duration // of tasks that succeeded
+	// FailedAge is longer, because people look for the reason of a failure.
+	FailedAge time.Duration
+}
+
+// FailedFactor is the time that failed tasks are kept, in multiples of Age.
+const FailedFactor = 4
+
+// MaxRecord bounds one record; MaxDump one dump, before and after its compression.
+const (
+	MaxRecord = 8 << 20
+	MaxDump   = 64 << 20
+	maxZipped = 8 << 20
+)
+
+// Store keeps the records in a directory.
+type Store struct{ Dir string }
+
+// open makes the directory. It must be root's alone.
+func (s Store) open() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the store of task records: %w", err)
+	}
+	return nil
+}
+
+func (s Store) path(handle, ending string) string { return filepath.Join(s.Dir, handle+ending) }
+
+// Writer appends to the record of a task that runs. It is not safe for concurrent use.
+type Writer struct {
+	store  Store
+	handle string
+	file   *os.File
+	size   int64
+	full   bool
+}
+
+// Begin begins a record.
+func (s Store) Begin(h Head) (*Writer, error) {
+	if !wellknown.IsHandle(h.Handle) {
+		return nil, fmt.Errorf("cannot record container %q: its name is not a handle", h.Handle)
+	}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_APPEND | unix.O_NOFOLLOW
+	f, err := os.OpenFile(s.path(h.Handle, running), flags, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot begin the record of a task: %w", err)
+	}
+	w := &Writer{store: s, handle: h.Handle, file: f}
+	data, err := jsonFrame(frameHead, newHead(h))
+	if err == nil {
+		err = w.write(data)
+	}
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Resume continues the record of a task that still runs, after its last valid frame.
+func (s Store) Resume(handle string) (*Writer, Record, error) {
+	path := s.path(handle, running)
+	data, err := readFile(path)
+	if err != nil {
+		return nil, Record{}, err
+	}
+	r, valid, err := decodeValid(data)
+	if err != nil {
+		return nil, r, fmt.Errorf("cannot continue %s: %w", path, err)
+	}
+	f, err := os.OpenFile(path, unix.O_WRONLY|unix.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, r, err
+	}
+	if err := f.Truncate(int64(valid)); err != nil {
+		f.Close()
+		return nil, r, err
+	}
+	r.Damaged = false
+	return &Writer{store: s, handle: handle, file: f, size: int64(valid)}, r, nil
+}
+
+func (w *Writer) write(data []byte) error {
+	n, err := w.file.Write(data)
+	w.size += int64(n)
+	if err != nil {
+		return fmt.Errorf("cannot record a task: %w", err)
+	}
+	return nil
+}
+
+// Samples appends samples of the machine, or of a GPU with its name. A record that is full
+// keeps its events and its end only.
+func (w *Writer) Samples(gpu string, samples []Sample) error {
+	if len(samples) == 0 || w.full {
+		return nil
+	}
+	if w.size > MaxRecord {
+		w.full = true
+		return w.Event(Event{At: time.UnixMilli(samples[0].At).UTC(), Kind: Full})
+	}
+	kind := byte(frameSample)
+	if gpu != "" {
+		kind = frameGPU
+	}
+	data, err := sampleFrame(kind, gpu, samples)
+	if err != nil {
+		return err
+	}
+	return w.write(data)
+}
+
+// Head replaces the head, when the GPUs of the task are known.
+func (w *Writer) Head(h Head) error {
+	data, err := jsonFrame(frameHead, newHead(h))
+	if err != nil {
+		return err
+	}
+	return w.write(data)
+}
+
+// Event appends an event.
+func (w *Writer) Event(e Event) error {
+	data, err := jsonFrame(frameEvent, e)
+	if err != nil {
+		return err
+	}
+	return w.write(data)
+}
+
+// End appends the end, and closes and renames the record.
+func (w *Writer) End(e End) error {
+	data, err := jsonFrame(frameEnd, e)
+	if err == nil {
+		err = w.write(data)
+	}
+	if err == nil {
+		err = w.file.Sync()
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	return w.store.rename(w.handle, &e)
+}
+
+// Close closes the file of a record that is continued later.
+func (w *Writer) Close() error { return w.file.Close() }
+
+func (s Store) rename(handle string, e *End) error {
+	ending := failed
+	if e.Exit != nil && *e.Exit == 0 {
+		ending = succeeded
+	}
+	return os.Rename(s.path(handle, running), s.path(handle, ending))
+}
+
+// Open reports whether the store has the record of a task that runs.
+func (s Store) Open(handle string) bool {
+	_, err := os.Lstat(s.path(handle, running))
+	return err == nil
+}
+
+// Ended reports whether the store has the record of a task that ended.
+func (s Store) Ended(handle string) bool {
+	for _, ending := range []string{succeeded, failed} {
+		if _, err := os.Lstat(s.path(handle, ending)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// File is a record in the store.
+type File struct {
+	Handle   string
+	Running  bool
+	Failed   bool
+	Modified time.Time
+	Size     int64 // with its dumps
+	path     string
+}
+
+// List returns the records, the newest first. A missing store is empty.
+func (s Store) List() ([]File, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot list task records: %w", err)
+	}
+	var all []File
+	dumps := map[string]int64{}
+	for _, e := range entries {
+		if len(e.Name()) <= handleSize || !wellknown.IsHandle(e.Name()[:handleSize]) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		handle, ending := e.Name()[:handleSize], e.Name()[handleSize:]
+		switch ending {
+		case running, succeeded, failed:
+			all = append(all, File{Handle: handle, Running: ending == running, Failed: ending == failed,
+				Modified: info.ModTime(), Size: info.Size(), path: s.path(handle, ending)})
+		default:
+			dumps[handle] += info.Size()
+		}
+	}
+	for i := range all {
+		all[i].Size += dumps[all[i].Handle]
+	}
+	slices.SortFunc(all, func(a, b File) int {
+		return cmp.Or(b.Modified.Compare(a.Modified), cmp.Compare(a.Handle, b.Handle))
+	})
+	return all, nil
+}
+
+const handleSize = 36
+
+// Read reads a record of the list.
+func (f File) Read() (Record, error) {
+	data, err := readFile(f.path)
+	if err != nil {
+		return Record{}, err
+	}
+	r, err := Decode(data)
+	if err != nil {
+		return r, fmt.Errorf("cannot read %s: %w", f.path, err)
+	}
+	return r, nil
+}
+
+// readFile reads a regular file of at most twice MaxRecord.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("cannot read %s: %w", path, cmp.Or(err, errDamaged))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, 2*MaxRecord))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read a task record: %w", err)
+	}
+	return data, nil
+}
+
+// Settle ends the records of a previous recorder whose task does not run any more. alive
+// reports whether a container is still there. A damaged file is removed.
+func (s Store) Settle(boot string, alive func(handle string) bool) error {
+	all, err := s.List()
+	for _, f := range all {
+		if !f.Running || alive(f.Handle) {
+			continue
+		}
+		w, r, failed := s.Resume(f.Handle)
+		switch {
+		case errors.Is(failed, errDamaged):
+			err = errors.Join(err, os.Remove(f.path))
+		case failed != nil:
+			err = errors.Join(err, failed)
+		case r.End != nil: // the recorder was killed before it renamed the file
+			err = errors.Join(err, w.Close(), s.rename(f.Handle, r.End))
+		default:
+			e := End{Ended: r.Last(), Ending: Unseen}
+			if r.Head.Boot != boot {
+				e.Ending = Reboot
+			}
+			err = errors.Join(err, w.End(e))
+		}
+	}
+	return err
+}
+
+// Prune removes whole tasks until the store is within its limits: the oldest that
+// succeeded first, then the oldest that failed. It removes dumps without a record.
+func (s Store) Prune(now time.Time, l Limits) error {
+	all, err := s.List()
+	if err != nil {
+		return err
+	}
+	err = s.removeOrphans(all)
+	total := int64(0)
+	for _, f := range all {
+		total += f.Size
+	}
+	slices.Reverse(all)
+	for _, failedOnes := range []bool{false, true} {
+		limit := l.Age
+		if failedOnes {
+			limit = l.FailedAge
+		}
+		for _, f := range all {
+			if f.Running || f.Failed != failedOnes || total <= l.Bytes && now.Sub(f.Modified) <= limit {
+				continue
+			}
+			err = errors.Join(err, s.remove(f))
+			total -= f.Size
+		}
+	}
+	return err
+}
+
+// remove removes the record first, so that a kill leaves only dumps, which are orphans.
+func (s Store) remove(f File) error {
+	if err := os.Remove(f.path); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(s.path(f.Handle, "-*"+dump))
+	for _, d := range files {
+		err = errors.Join(err, os.Remove(d))
+	}
+	return err
+}
+
+func (s Store) removeOrphans(all []File) error {
+	files, err := filepath.Glob(s.path("*", dump))
+	for _, d := range files {
+		handle := filepath.Base(d)
+		handle = handle[:min(len(handle), handleSize)]
+		if !slices.ContainsFunc(all, func(f File) bool { return f.Handle == handle }) {
+			err = errors.Join(err, os.Remove(d))
+		}
+	}
+	return err
+}
+
+// Find returns the record of a handle or of the beginning of one. With "" it returns the
+// last failed one.
+func (s Store) Find(which string) (File, error) {
+	all, err := s.List()
+	if err != nil {
+		return File{}, err
+	}
+	var found []File
+	for _, f := range all {
+		switch {
+		case which == "" && f.Failed:
+			return f, nil
+		case which != "" && strings.HasPrefix(f.Handle, strings.ToLower(which)):
+			found = append(found, f)
+		}
+	}
+	switch {
+	case which == "":
+		return File{}, fmt.Errorf("no task failed on this worker in the time that is kept")
+	case len(found) == 0:
+		return File{}, fmt.Errorf("cannot find a record of %q: want a container's handle or its beginning, as "+
+			"fly containers shows it", which)
+	case len(found) > 1 && found[0].Handle != found[1].Handle:
+		return File{}, fmt.Errorf("cannot choose between %s and %s: give more of the handle", found[0].Handle,
+			found[1].Handle)
+	}
+	return found[0], nil
+}

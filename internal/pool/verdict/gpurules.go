@@ -1,0 +1,141 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"concourse-ci-machine/internal/pool/taskrecord"
+)
+
+// Limits of the rules on GPUs.
+const (
+	lostSeconds    = 5.        // without an answer
+	throttledShare = 200.      // thousandths of the time under a thermal limit
+	leakedLeast    = 512 << 20 // bytes at the start
+	leakedShare    = .05
+	smallMemory    = 2 << 30 // an APU's carve-out is always nearly full
+)
+
+var gpuRules = []Rule{
+	{Code: "gpu-hang", Kind: GPU, find: gpuHang,
+		When:   "the driver logged a hang or a reset, wrote a dump, or rejected all readings, up to a minute after the end",
+		Source: "amdgpu_job.c, amdgpu_device.c, drivers/base/devcoredump.c",
+		Fix:    runAgain + " If the same step hangs on several GPUs, its own kernel is the cause; the dump shows it."},
+	{Code: "gpu-memory-error", Kind: GPU, find: gpuErrors,
+		When:   "uncorrectable errors or bad pages grew, or the driver logged uncorrectable hardware errors",
+		Source: "amdgpu_ras.c: ras/*_err_count, gpu_vram_bad_pages",
+		Fix:    runAgain + " The GPU is quarantined; gpu-status shows what it needs."},
+	{Code: "gpu-lost", Kind: GPU, find: gpuLost,
+		When:   "the GPU gave no value for 5 s while it was awake",
+		Source: "amdgpu_pm.c: readings fail in a reset or without the device",
+		Fix:    runAgain + " Look at gpu-health."},
+	{Code: "gpu-memory-leaked", Kind: GPU, find: gpuLeaked,
+		When: "5 % of video memory and 512 MiB were in use before the task's first work; a cause if the task then " +
+			"used 90 % of the memory, or half of it was in use",
+		Source: "amdgpu_vram_mgr.c: mem_info_vram_used counts memory without a process, too",
+		Fix:    runAgain + " gpu-status shows the GPU; see the page on withheld GPUs."},
+	{Code: "gpu-throttled", Kind: GPU, find: gpuThrottled, slows: true,
+		When:   "under a thermal limit 20 % of the time and 5 s; a cause at 50 %",
+		Source: "gpu_metrics: throttle residencies and status (kgd_pp_interface.h)",
+		Fix:    "Cool the GPU: look at its fan, its slot and the air of the room. " + runAgain},
+}
+
+// eachGPU calls a rule for the GPUs of the task, in the order of the record.
+func (f *facts) eachGPU(rule func(name string, samples []taskrecord.Sample) (finding, bool)) (all []finding) {
+	for _, g := range f.Head.GPUs {
+		if found, ok := rule(g.Name, f.GPUs[g.Name]); ok {
+			found.gpu = g.Name
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
+// eventOf returns the first event of these kinds on a GPU. The kernel names whole GPUs.
+func (f *facts) eventOf(gpu string, kinds ...taskrecord.EventKind) (taskrecord.Event, bool) {
+	for _, e := range f.Events {
+		if (e.GPU == gpu || e.GPU != "" && len(gpu) > len(e.GPU) && gpu[:len(e.GPU)+1] == e.GPU+"-") &&
+			slices.Contains(kinds, e.Kind) && !e.At.After(f.ended.Add(time.Minute)) {
+			return e, true
+		}
+	}
+	return taskrecord.Event{}, false
+}
+
+func gpuHang(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		e, ok := f.eventOf(name, taskrecord.GPUHang, taskrecord.GPUReset, taskrecord.Dump)
+		hanging := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+			v, _ := now.Get(taskrecord.Hanging)
+			return v == 1
+		})
+		if !ok && hanging == 0 {
+			return finding{}, false
+		}
+		text := fmt.Sprintf("GPU %s hung or was reset", name)
+		numbers := map[string]float64{"seconds": hanging}
+		if ok {
+			numbers["seconds_before_end"] = f.ended.Sub(e.At).Seconds()
+			text += " at " + e.At.UTC().Format("15:04:05 UTC")
+		}
+		return finding{cause: true, text: text, numbers: numbers}, true
+	})
+}
+
+func gpuErrors(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		errors, _ := growth(samples, taskrecord.Uncorrectable)
+		pages, _ := growth(samples, taskrecord.BadPages)
+		_, logged := f.eventOf(name, taskrecord.GPUError)
+		return finding{cause: true, text: fmt.Sprintf("GPU %s had %.0f uncorrectable errors and %.0f new bad pages",
+				name, errors, pages),
+				numbers: map[string]float64{"uncorrectable_errors": errors, "bad_pages": pages}},
+			errors > 0 || pages > 0 || logged
+	})
+}
+
+func gpuLost(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		lost := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+			v, ok := now.Get(taskrecord.Alive)
+			return ok && v == 0
+		})
+		return finding{cause: true, text: fmt.Sprintf("GPU %s gave no answer for %.0f s", name, lost),
+			numbers: map[string]float64{"seconds": lost}}, lost >= lostSeconds
+	})
+}
+
+func gpuLeaked(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		used, ok := first(samples, taskrecord.VideoUsed)
+		whole, known := first(samples, taskrecord.VideoSize)
+		peak, _ := most(samples, taskrecord.VideoUsed)
+		if !ok || !known || whole < smallMemory || used < leakedLeast || used < leakedShare*whole {
+			return finding{}, false
+		}
+		return finding{cause: peak >= .9*whole || used >= .5*whole,
+			text: fmt.Sprintf("%s of %s video memory of GPU %s were in use before the task worked, and at most %s",
+				size(used), size(whole), name, size(peak)),
+			numbers: map[string]float64{"bytes_before": used, "bytes": whole, "bytes_peak": peak}}, true
+	})
+}
+
+func gpuThrottled(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		under := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+			v, _ := now.Get(taskrecord.Thermal)
+			return float64(v) >= throttledShare
+		})
+		share := 0.
+		if t := span(samples); t > 0 {
+			share = under / t
+		}
+		hottest, _ := most(samples, taskrecord.Temperature)
+		return finding{cause: share >= severe,
+				text: fmt.Sprintf("GPU %s was slowed down by heat for %.0f s, %.0f %% of the time, at up to %.0f °C",
+					name, under, share*100, hottest/10),
+				numbers: map[string]float64{"seconds": under, "share": share, "celsius": hottest / 10}},
+			share >= moderate && under >= leastStall
+	})
+}

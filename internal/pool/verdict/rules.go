@@ -1,0 +1,37 @@
+package verdict
+
+import "slices"
+
+// Rule connects a sign in the record with a reason. Docs has a table of the rules, made
+// from these fields.
+type Rule struct {
+	Code   string
+	Kind   Kind
+	When   string // the condition
+	Source string // why the sign means that
+	Fix    string
+	slows  bool // it slows a task down: it decides if the task was stopped
+	find   func(*facts) []finding
+}
+
+// Rules returns the rules in their order.
+func Rules() []Rule { return slices.Clone(rules) }
+
+// The rules, the surest sign first. A rule of the kind task comes before the weaker signs
+// that the same cause makes, such as a limit of memory before the stall of memory.
+var rules = slices.Concat(machineRules, gpuRules, memoryRules, concourseRules, slowRules, networkRules, exitRules)
+
+// one returns a finding if a condition is met.
+func one(met bool, f finding) []finding {
+	if !met {
+		return nil
+	}
+	return []finding{f}
+}
+
+const (
+	kernelPSI    = "Documentation/accounting/psi.rst"
+	kernelCgroup = "Documentation/admin-guide/cgroup-v2.rst"
+	kernelSNMP   = "Documentation/networking/snmp_counter.rst"
+	runAgain     = "Run the build again."
+)

@@ -1,0 +1,42 @@
+package docs
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/pool/verdict"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+const verdictsPage = "docs/explanation/verdicts.md"
+
+// The table of the page is made from the rules.
+func TestRulesOfVerdictsAreOnTheirPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| reason | verdict | sign | source |\n|---|---|---|---|\n")
+	codes := map[string]bool{}
+	for _, r := range verdict.Rules() {
+		require.False(t, codes[r.Code], "%s is there twice", r.Code)
+		codes[r.Code] = true
+		require.Contains(t, verdict.Kinds, r.Kind)
+		for _, text := range []string{r.When, r.Source, r.Fix} {
+			require.NotEmpty(t, text, r.Code)
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", r.Code, r.Kind, r.When, r.Source)
+	}
+	page := withSection(t, readFile(t, verdictsPage), "rules", b.String())
+	hosttest.Golden(t, filepath.Join(root, verdictsPage), page)
+	require.Less(t, len(strings.Fields(readFile(t, "docs/how-to/why-did-my-build-fail.md"))), 500)
+	kinds := []string{}
+	for _, row := range table(readFile(t, "docs/how-to/why-did-my-build-fail.md"), "verdict") {
+		kinds = append(kinds, spans(row[0])[0])
+	}
+	for _, k := range verdict.Kinds {
+		require.True(t, slices.Contains(kinds, string(k)), k)
+	}
+}
