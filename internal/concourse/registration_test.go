@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -27,7 +28,7 @@ func TestRegistrationIsTheLatestLine(t *testing.T) {
 		`{"message":"other","data":{"text":"worker.beacon-runner.beacon.registered"}}`: {Unknown, ""},
 		`{"message":"worker.beacon-runner.failed","data":{"error":{"code":1}}}`:        {Lost, ""},
 	} {
-		require.Equal(t, want, parseRegistration([]byte(in)), in)
+		require.Equal(t, want, beacon.ParseRegistration([]byte(in)), in)
 	}
 }
 
@@ -59,7 +60,7 @@ func FuzzParseRegistration(f *testing.F) {
 	f.Add([]byte(registeredLine))
 	f.Add([]byte(failedLine + "{\"message\":1}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got := parseRegistration(data)
+		got := beacon.ParseRegistration(data)
 		if got.State != Registered && got.State != Lost && got.State != Unknown || strings.Contains(got.Why, "\n") {
 			t.Fatalf("%+v", got)
 		}
