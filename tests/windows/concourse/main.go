@@ -32,6 +32,8 @@ func main() {
 		}
 	case "alive":
 		os.Exit(alive(os.Args[2]))
+	case "kill":
+		kill(os.Args[2])
 	case "retire-worker":
 		if err := os.WriteFile(retired, []byte(strings.Join(os.Args, " ")), 0o600); err != nil {
 			panic(err)
@@ -63,6 +65,21 @@ func work(self, retired string) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// kill ends a process.
+func kill(text string) {
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Kill()
+	}
+	if err != nil {
+		panic(err)
 	}
 }
 
