@@ -170,8 +170,15 @@ func (w wine) install(more ...string) (exit int, out, errs string) {
 		"--tsa-public-key", "C:\\tsa.pub", "--name", "rdna4-box", "--work-dir", "C:\\work"}, more...)...)
 }
 
-func TestServiceLivesAndLeavesNothing(t *testing.T) {
+// One Windows serves both parts, because its start takes a while.
+func TestWorkerUnderWine(t *testing.T) {
 	w := start(t)
+	t.Run("check names the command that helps", func(t *testing.T) { checks(t, w) })
+	t.Run("the service lives and leaves nothing", func(t *testing.T) { lives(t, w) })
+}
+
+func lives(t *testing.T, w wine) {
+	w.t = t
 	_, public := hosttest.Key("tsa")
 	require.NoError(t, os.WriteFile(w.c("tsa.pub"), []byte(public), 0o644))
 	before := w.services()
@@ -230,9 +237,9 @@ func TestServiceLivesAndLeavesNothing(t *testing.T) {
 	require.False(t, w.status().Service.Installed)
 }
 
-// check needs no installed worker, and each failed row names what helps.
-func TestCheckNamesTheCommandThatHelps(t *testing.T) {
-	w := start(t)
+// checks runs check, which needs no installed worker. Each failed row has a fix.
+func checks(t *testing.T, w wine) {
+	w.t = t
 	exit, out, errs := w.try("C:\\worker.exe", "check", "--offline", "--json")
 	require.Equal(t, 1, exit, errs)
 	var rows []struct{ Name, Level, Text, Fix string }
