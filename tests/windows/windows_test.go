@@ -6,20 +6,44 @@
 package windows
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/tests/suite"
 )
+
+// TestMain gives the tests a network of their own, because the worker's ports are fixed. All
+// processes end with it.
+func TestMain(m *testing.M) {
+	os.Exit(suite.Namespaced{Name: "the worker for Windows", Missing: missing(), Flags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID,
+		Inside: func(m *testing.M, _ string) int {
+			for _, argv := range [][]string{{"mount", "-t", "proc", "proc", "/proc"}, {"ip", "link", "set", "lo", "up"}} {
+				if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+					fmt.Fprintf(os.Stderr, "cannot set up the namespaces: %v: %s\n", argv, out)
+					return 1
+				}
+			}
+			return m.Run()
+		}}.Run(m))
+}
+
+// missing returns why the tests cannot run here, or "".
+func missing() string {
+	if os.Geteuid() != 0 {
+		return "it needs root"
+	}
+	return suite.Lacks("wine, wine64, iproute2", "wine", "ip", "mount")
+}
 
 // wine is a private Windows with a drive C.
 type wine struct {
@@ -33,12 +57,7 @@ const patience = 5 * time.Minute
 // start makes a Windows in which Go's programs run.
 func start(t *testing.T) wine {
 	t.Helper()
-	if _, err := exec.LookPath("wine"); err != nil {
-		if os.Getenv("E2E") != "" {
-			t.Fatal("Wine is missing; run: apt-get install --no-install-recommends wine wine64")
-		}
-		t.Skip("Wine is not installed")
-	}
+	suite.Need(t, missing())
 	w := wine{t, filepath.Join(t.TempDir(), "prefix")}
 	require.NoError(t, os.Mkdir(w.prefix, 0o700))
 	w.run("wineboot", "--init")
@@ -77,17 +96,31 @@ func (w wine) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// try returns the exit status, stdout and stderr of a program.
+// try returns the exit status, stdout and stderr of a program. These are files, because the
+// server of Wine and services keep them open after the program's end.
 func (w wine) try(args ...string) (exit int, out, errs string) {
 	w.t.Helper()
 	c := w.command(args...)
-	var stdout, stderr bytes.Buffer
-	c.Stdout, c.Stderr = &stdout, &stderr
+	stdout, stderr := w.file(), w.file()
+	c.Stdout, c.Stderr = stdout, stderr
 	err := c.Run()
 	if c.ProcessState == nil {
 		require.NoError(w.t, err)
 	}
-	return c.ProcessState.ExitCode(), strings.ReplaceAll(stdout.String(), "\r", ""), stderr.String()
+	read := func(f *os.File) string {
+		defer f.Close()
+		data, err := os.ReadFile(f.Name())
+		require.NoError(w.t, err)
+		return strings.ReplaceAll(string(data), "\r", "")
+	}
+	return c.ProcessState.ExitCode(), read(stdout), read(stderr)
+}
+
+func (w wine) file() *os.File {
+	w.t.Helper()
+	f, err := os.CreateTemp(w.t.TempDir(), "output")
+	require.NoError(w.t, err)
+	return f
 }
 
 func (w wine) run(args ...string) string {

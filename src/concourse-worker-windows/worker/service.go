@@ -132,6 +132,9 @@ func (s *serving) probe() {
 	if err == nil {
 		err = os.Symlink(target, link)
 	}
+	if err == nil {
+		_, err = os.Stat(link) // Wine only pretends to make links
+	}
 	if err != nil {
 		s.state.LinkProblem = err.Error()
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,6 +31,8 @@ func main() {
 		for { // a deadlock would end the process
 			time.Sleep(time.Hour)
 		}
+	case "hello":
+		fmt.Println("hello from " + runtime.GOOS)
 	case "alive":
 		os.Exit(alive(os.Args[2]))
 	case "kill":
