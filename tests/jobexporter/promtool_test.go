@@ -3,7 +3,6 @@
 package jobexporter
 
 import (
-	"os"
 	"os/exec"
 	"strings"
 	"testing"

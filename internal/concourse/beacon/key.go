@@ -36,6 +36,19 @@ func PublicLine(private []byte) (line, problem string) {
 	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(public))), ""
 }
 
+// Signer returns a private key for a login. A problem quotes nothing of the key.
+func Signer(private []byte) (s ssh.Signer, problem string) {
+	key, problem := parseKey(private)
+	if problem != "" {
+		return nil, problem
+	}
+	s, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return s, ""
+}
+
 // parseKey reads a private key as Concourse does (flag/private_key.go): the first PEM
 // block, as PKCS#1 or PKCS#8, whatever its label. Concourse's generate-key writes PKCS#1
 // with PKCS#8's label. A problem quotes nothing of the key.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -122,7 +123,8 @@ func machineRows(f Facts, gpus []GPU) []Row {
 		case have.Path == "":
 			row.Level, row.Text, row.Fix = Failed, "not installed for all users", t.install()
 		case !newer(have.Version, t.min):
-			row.Level, row.Text, row.Fix = Failed, fmt.Sprintf("%s is older than %s", have.Version, t.min), t.install()
+			row.Level, row.Fix = Failed, t.install()
+			row.Text = fmt.Sprintf("%s is older than %s", have.Version, t.min)
 		}
 		rows = append(rows, row)
 	}
@@ -154,7 +156,8 @@ func memoryRow(f Facts) Row {
 }
 
 func diskRow(d Disk) Row {
-	row := Row{Name: "disk", Level: OK, Text: fmt.Sprintf("%s, %s free", units.FormatGB(d.Total), units.FormatGB(d.Free))}
+	row := Row{Name: "disk", Level: OK}
+	row.Text = fmt.Sprintf("%s, %s free", units.FormatGB(d.Total), units.FormatGB(d.Free))
 	switch {
 	case d.Free < minFree:
 		row.Level, row.Text, row.Fix = Failed, row.Text+": less than 20 GB free", "cleanmgr"
@@ -199,8 +202,8 @@ func hipRows(f Facts) []Row {
 	if f.Runtime.Path == "" {
 		runtime.Level, runtime.Text, runtime.Fix = Failed, "amdhip64 is missing in System32", driverPage
 	}
-	sdk := Row{Name: "HIP SDK", Level: Warning, Text: "not installed; only wheels with their own compiler can be built",
-		Fix: hipPage}
+	sdk := Row{Name: "HIP SDK", Level: Warning, Fix: hipPage,
+		Text: "not installed; only wheels with their own compiler can be built"}
 	if len(f.HIP) > 0 {
 		sdk = Row{Name: "HIP SDK", Level: OK, Text: f.HIP[0].Path}
 	}
@@ -233,7 +236,10 @@ func workerRows(st Status, tsa func(s Settings) error) []Row {
 		web.Level, web.Text = Failed, err.Error()
 		web.Fix = "add this line to extra-worker-keys of the web: " + st.PublicKey
 	case err != nil:
-		web.Level, web.Text, web.Fix = Failed, err.Error(), "Test-NetConnection "+strings.ReplaceAll(st.Settings.TSAHost, ":", " -Port ")
+		web.Level, web.Text = Failed, err.Error()
+		if host, port, err := net.SplitHostPort(st.Settings.TSAHost); err == nil {
+			web.Fix = connectionTest(host, port)
+		}
 	}
 	rows = append(rows, web)
 	if st.Registration.State == beacon.Registered {
@@ -255,12 +261,22 @@ func accountRow(s State) Row {
 }
 
 func cleaningRow(s State, limit int) Row {
-	row := Row{Name: "work folder", Level: OK, Text: fmt.Sprintf("%s of %d GB", units.FormatGB(uint64(max(0, s.WorkBytes))), limit)}
+	row := Row{Name: "work folder", Level: OK, Text: usage(s, limit)}
 	if s.OverLimit {
 		row.Level, row.Text = Warning, row.Text+": Concourse's volumes are above the limit"
 		row.Fix = Program + " install --work-limit-gb N"
 	}
 	return row
+}
+
+// usage returns the size of the work folder and its limit.
+func usage(s State, limit int) string {
+	return fmt.Sprintf("%s of %d GB", units.FormatGB(uint64(max(0, s.WorkBytes))), limit)
+}
+
+// connectionTest returns the command that tries a connection.
+func connectionTest(host, port string) string {
+	return "Test-NetConnection " + host + " -Port " + port
 }
 
 // hostTimeout bounds one request.
@@ -274,7 +290,7 @@ func hostRows(hosts []string, request func(url string) error) []Row {
 		go func() {
 			rows[i] = Row{Name: "host", Level: OK, Text: h}
 			if err := request("https://" + h + "/"); err != nil {
-				rows[i] = Row{Name: "host", Level: Failed, Text: err.Error(), Fix: "Test-NetConnection " + h + " -Port 443"}
+				rows[i] = Row{Name: "host", Level: Failed, Text: err.Error(), Fix: connectionTest(h, "443")}
 			}
 			done <- i
 		}()

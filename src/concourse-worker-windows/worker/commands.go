@@ -16,7 +16,7 @@ import (
 	"concourse-ci-machine/internal/base/version"
 )
 
-const usage = `Usage: concourse-worker-windows install [flags]
+const usageText = `Usage: concourse-worker-windows install [flags]
        concourse-worker-windows uninstall [flags]
        concourse-worker-windows status [--json]
        concourse-worker-windows check [--json]
@@ -63,7 +63,7 @@ func Main(args []string, m Machine, out, errs io.Writer) int {
 	}
 	switch args[0] {
 	case "--help", "-help", "-h", "help":
-		return p.exit(write(out, usage))
+		return p.exit(write(out, usageText))
 	case "--version", "-version", "version":
 		return p.exit(write(out, Program+" "+version.Version+"\n"))
 	}
@@ -107,10 +107,10 @@ func write(w io.Writer, s string) error {
 
 func installCommand() command {
 	help := commandline.Help{
-		Text: "Installs Concourse's worker as the service " + ServiceName + " and starts it. It makes the worker's key on " +
-			"this machine and prints the public half for the web's option extra-worker-keys. The tags are windows, and for " +
-			"AMD GPUs gpu, rocm, gpu-count=N and gfx=...\n\nTasks run on the machine itself, with the service's account. " +
-			"A later run changes flags that are given and keeps the key and the other settings.",
+		Text: "Installs Concourse's worker as the service " + ServiceName + " and starts it. It makes the worker's key " +
+			"on this machine and prints the public half for the web's option extra-worker-keys. The tags are windows, " +
+			"and for AMD GPUs gpu, rocm, gpu-count=N and gfx=...\n\nTasks run on the machine itself, with the " +
+			"service's account. A later run changes flags that are given and keeps the key and the other settings.",
 		Examples: []string{Program + ` install --concourse concourse-8.2.5-windows-amd64.zip`,
 			`  --tsa-host 10.0.0.10:2222 --tsa-public-key tsa_host_key.pub`},
 	}
@@ -168,7 +168,8 @@ func (o *installOptions) run(p program) error {
 		return err
 	}
 	fmt.Fprintf(p.out, "\nAdd this line to the file of extra-worker-keys, unless it is there:\n\n%s\n"+
-		"On the machine with Juju run: juju config web extra-worker-keys=@keys.txt\nThen run: %s check\n", public, Program)
+		"On the machine with Juju run: juju config web extra-worker-keys=@keys.txt\nThen run: %s check\n",
+		public, Program)
 	return nil
 }
 
@@ -239,8 +240,8 @@ func show(out io.Writer, steps []step) error {
 
 func uninstallCommand() command {
 	help := commandline.Help{
-		Text: "Retires the worker, so that the web sends no task any more, waits for its builds, and removes the service, " +
-			"its rights, keys, settings, log, programs and work folder.",
+		Text: "Retires the worker, so that the web sends no task any more, waits for its builds, and removes the " +
+			"service, its rights, keys, settings, log, programs and work folder.",
 		Examples: []string{Program + " uninstall --drain 2h"},
 	}
 	return command{help, func(fs *flag.FlagSet) func(p program) error {
@@ -274,7 +275,8 @@ func uninstall(p program, drain time.Duration, keepKey, keepWork, dryRun bool) e
 	}
 	self, err := p.m.SelfPath()
 	if err == nil && !dryRun && strings.EqualFold(self, r.p.program()) {
-		return fmt.Errorf("cannot uninstall: Windows cannot remove a running program; copy %s elsewhere and run the copy", self)
+		return fmt.Errorf("cannot uninstall: Windows cannot remove a running program; copy %s elsewhere and run "+
+			"the copy", self)
 	}
 	steps := r.steps(service.Installed, service.Running)
 	if dryRun {
@@ -307,9 +309,9 @@ func statusCommand() command {
 }
 
 func checkCommand() command {
-	help := commandline.Help{Text: "Compares the machine with the requirements of ROCm builds on Windows, and tries the " +
-		"installed worker: its account, the web and the hosts that builds load from. Each row that is not ok has the " +
-		"command that helps.",
+	help := commandline.Help{Text: "Compares the machine with the requirements of ROCm builds on Windows, and tries " +
+		"the installed worker: its account, the web and the hosts that builds load from. Each row that is not ok " +
+		"has the command that helps.",
 		Exit: "0 no row failed, 1 a row failed, 2 wrong command line."}
 	return command{help, func(fs *flag.FlagSet) func(p program) error {
 		asJSON := fs.Bool("json", false, "print JSON")

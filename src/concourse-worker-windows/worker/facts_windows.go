@@ -138,7 +138,8 @@ func diskOf(path string) (d Disk) {
 	if err != nil {
 		return d
 	}
-	h, err := windows.CreateFile(device, 0, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE, nil, windows.OPEN_EXISTING, 0, 0)
+	h, err := windows.CreateFile(device, 0, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE, nil,
+		windows.OPEN_EXISTING, 0, 0)
 	if err != nil {
 		return d
 	}
@@ -191,7 +192,8 @@ func fileVersion(path string) string {
 	if windows.VerQueryValue(unsafe.Pointer(&data[0]), `\`, unsafe.Pointer(&info), &n) != nil || info == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d.%d.%d.%d", info.FileVersionMS>>16, info.FileVersionMS&0xffff, info.FileVersionLS>>16, info.FileVersionLS&0xffff)
+	high, low := info.FileVersionMS, info.FileVersionLS
+	return fmt.Sprintf("%d.%d.%d.%d", high>>16, high&0xffff, low>>16, low&0xffff)
 }
 
 // hipSDKs returns the installed HIP SDKs, the newest first.
@@ -212,7 +214,7 @@ func hipSDKs() (all []Tool) {
 
 // buildTools returns the newest installation of Visual Studio with a C++ compiler.
 func buildTools() (newest Tool) {
-	pattern := filepath.Join(os.Getenv("ProgramData"), "Microsoft", "VisualStudio", "Packages", "_Instances", "*", "state.json")
+	pattern := filepath.Join(os.Getenv("ProgramData"), `Microsoft\VisualStudio\Packages\_Instances\*\state.json`)
 	files, _ := filepath.Glob(pattern) // the pattern is valid
 	for _, f := range files {
 		data, err := os.ReadFile(f)
@@ -223,7 +225,7 @@ func buildTools() (newest Tool) {
 		if err != nil {
 			continue
 		}
-		compilers, _ := filepath.Glob(filepath.Join(t.Path, "VC", "Tools", "MSVC", "*", "bin", "Hostx64", "x64", "cl.exe"))
+		compilers, _ := filepath.Glob(filepath.Join(t.Path, `VC\Tools\MSVC\*\bin\Hostx64\x64\cl.exe`))
 		if len(compilers) > 0 && (newest.Path == "" || newer(t.Version, newest.Version)) {
 			newest = t
 		}

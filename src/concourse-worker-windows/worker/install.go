@@ -77,7 +77,8 @@ func (i installation) steps() []step {
 	}
 	var steps []step
 	if !i.first {
-		steps = append(steps, step{op: "stop service " + ServiceName, do: func() error { return m.StopService(stopLimit) }})
+		steps = append(steps, step{op: "stop service " + ServiceName,
+			do: func() error { return m.StopService(stopLimit) }})
 	}
 	settings, err := json.MarshalIndent(i.settings, "", "  ")
 	steps = append(steps, folder(p.programs, ServiceReads),
@@ -102,8 +103,8 @@ func (i installation) steps() []step {
 		steps = append(steps, step{op: "give " + account + " the right to make symbolic links",
 			do: func() error {
 				if err := m.SetLinkRight(account, true); err != nil {
-					return fmt.Errorf("%w; tasks need symbolic links. Turn on the developer mode of Windows, or use --account %s",
-						err, LocalSystem)
+					return fmt.Errorf("%w; tasks need symbolic links. Turn on the developer mode of Windows, or use "+
+						"--account %s", err, LocalSystem)
 				}
 				return nil
 			}, undo: func() error { return m.SetLinkRight(account, false) }})

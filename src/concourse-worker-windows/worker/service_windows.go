@@ -65,7 +65,8 @@ func (machine) Service() (out Service, err error) {
 		if err != nil {
 			return err
 		}
-		out.Account, out.Path = windows.UTF16PtrToString(c.ServiceStartName), windows.UTF16PtrToString(c.BinaryPathName)
+		out.Account = windows.UTF16PtrToString(c.ServiceStartName)
+		out.Path = windows.UTF16PtrToString(c.BinaryPathName)
 		out.Automatic = c.StartType == mgr.StartAutomatic
 		out.PID, out.Running, out.State = int(status.ProcessId), status.State == svc.Running, stateName(status.State)
 		return nil
@@ -162,7 +163,8 @@ func awaitState(s *mgr.Service, want svc.State, limit time.Duration) error {
 		case status.State == want:
 			return nil
 		case want == svc.Running && status.State == svc.Stopped:
-			return fmt.Errorf("the service stopped with %d.%d; see its log", status.Win32ExitCode, status.ServiceSpecificExitCode)
+			return fmt.Errorf("the service stopped with %d.%d; see its log", status.Win32ExitCode,
+				status.ServiceSpecificExitCode)
 		case time.Now().After(deadline):
 			return fmt.Errorf("the service is still %s after %v", stateName(status.State), limit)
 		}
@@ -251,7 +253,8 @@ func (machine) SetLinkRight(account string, granted bool) error {
 	if granted {
 		r, _, _ = lsaAddAccountRights.Call(policy, uintptr(unsafe.Pointer(sid)), uintptr(unsafe.Pointer(right)), 1)
 	} else {
-		r, _, _ = lsaRemoveAccountRights.Call(policy, uintptr(unsafe.Pointer(sid)), 0, uintptr(unsafe.Pointer(right)), 1)
+		r, _, _ = lsaRemoveAccountRights.Call(policy, uintptr(unsafe.Pointer(sid)), 0,
+			uintptr(unsafe.Pointer(right)), 1)
 		if windows.NTStatus(r) == statusNotFound { // it has no right
 			return nil
 		}

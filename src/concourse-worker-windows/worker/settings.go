@@ -54,8 +54,8 @@ func (s *Settings) check() (err error) {
 	case len(s.Tags) > maxTags:
 		return fmt.Errorf("--tag: more than %d tags", maxTags)
 	case s.Account != DefaultAccount && s.Account != LocalSystem && !accountSID.MatchString(s.Account):
-		return fmt.Errorf("--account %.100q: use a managed account (DOMAIN\\name$) or %s; the default needs no password",
-			s.Account, LocalSystem)
+		return fmt.Errorf("--account %.100q: use a managed account (DOMAIN\\name$) or %s; the default needs no "+
+			"password", s.Account, LocalSystem)
 	}
 	for _, t := range s.Tags {
 		if !tagName.MatchString(t) {

@@ -33,11 +33,12 @@ func (st Status) text(now time.Time) string {
 	}
 	if s := st.State; s != nil {
 		if s.PID > 0 {
-			row("process", "%d since %s, started %s", s.PID, units.Ago(now.Sub(s.Since)), units.Count(s.Starts, "time"))
+			started := units.Count(s.Starts, "time")
+			row("process", "%d since %s, started %s", s.PID, units.Ago(now.Sub(s.Since)), started)
 		}
 		row("tags", "%s", strings.Join(s.Tags, ", "))
 		if st.Settings != nil {
-			row("work folder", "%s: %s of %d GB", st.Settings.WorkDir, units.FormatGB(uint64(max(0, s.WorkBytes))), st.Settings.LimitGB)
+			row("work folder", "%s: %s", st.Settings.WorkDir, usage(*s, st.Settings.LimitGB))
 		}
 	}
 	if st.PublicKey != "" {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"concourse-ci-machine/internal/concourse/beacon"
 )
 
 // dialTimeout bounds one connection.
@@ -45,9 +47,9 @@ func checkTSA(host, public string, private []byte) error {
 			return nil
 		}}
 	if private != nil {
-		signer, err := ssh.ParsePrivateKey(private)
-		if err != nil {
-			return errors.New("cannot read the worker's private key")
+		signer, problem := beacon.Signer(private)
+		if problem != "" {
+			return fmt.Errorf("cannot use the worker's private key: %s", problem)
 		}
 		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(signer)}
 	}

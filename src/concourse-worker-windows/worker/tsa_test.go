@@ -1,3 +1,5 @@
+//go:build !windows
+
 package worker
 
 import (
@@ -8,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -15,8 +18,8 @@ import (
 func tsa(t *testing.T) (address string) {
 	t.Helper()
 	private, _ := hosttest.Key("tsa")
-	signer, err := ssh.ParsePrivateKey([]byte(strings.ReplaceAll(private, "PRIVATE KEY", "RSA PRIVATE KEY")))
-	require.NoError(t, err)
+	signer, problem := beacon.Signer([]byte(private))
+	require.Empty(t, problem)
 	_, public := hosttest.Key("worker")
 	accepted, _, _, _, err := ssh.ParseAuthorizedKey([]byte(public))
 	require.NoError(t, err)
@@ -54,7 +57,7 @@ func TestWebIsKnownByItsKeyAndKnowsTheWorker(t *testing.T) {
 	_, web := hosttest.Key("tsa")
 	private := func(name string) []byte {
 		p, _ := hosttest.Key(name)
-		return []byte(strings.ReplaceAll(p, "PRIVATE KEY", "RSA PRIVATE KEY"))
+		return []byte(p)
 	}
 	require.NoError(t, checkTSA(at, web, nil))
 	require.NoError(t, checkTSA(at, web, private("worker")))
@@ -65,5 +68,6 @@ func TestWebIsKnownByItsKeyAndKnowsTheWorker(t *testing.T) {
 	require.ErrorContains(t, err, "SHA256:")
 	_, public, _ := strings.Cut(web, " ")
 	require.ErrorContains(t, checkTSA(at, public, nil), "cannot read the key of the web")
+	require.ErrorContains(t, checkTSA(at, web, []byte("x")), "cannot use the worker's private key")
 	require.ErrorContains(t, checkTSA("127.0.0.1:1", web, nil), "cannot connect to the web")
 }

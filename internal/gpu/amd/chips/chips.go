@@ -33,30 +33,38 @@ type Chip struct {
 // out.
 func table() []Chip {
 	return []Chip{
-		{Instinct, "gfx906", []uint16{0x66a0, 0x66a1}},         // Vega 20: MI50, MI60
-		{Instinct, "gfx908", []uint16{0x7388, 0x738c, 0x738e}}, // Arcturus: MI100
-		{Instinct, "gfx90a", []uint16{0x7408, 0x740c, 0x740f}}, // Aldebaran: MI250X, MI250, MI210
-		{Instinct, "gfx942", []uint16{0x74a0, 0x74a1, 0x74a2, 0x74a5, 0x74a9, // MI300A, MI300X, MI308X, MI325X, MI300X HF
-			0x74b5, 0x74b9, 0x74bd}}, // virtual functions of MI300X, MI325X, MI300X HF
-		{Instinct, "gfx950", []uint16{0x75a0, 0x75a3, 0x75a8}},                                        // MI350X, MI355X, MI350P
-		{Radeon, "gfx1030", []uint16{0x73a1, 0x73a2, 0x73a3, 0x73a5, 0x73ab, 0x73ae, 0x73af, 0x73bf}}, // Navi 21
-		{Radeon, "gfx1031", []uint16{0x73df}},                                                         // Navi 22
-		{Radeon, "gfx1032", []uint16{0x73e3, 0x73ef, 0x73ff}},                                         // Navi 23
-		{Radeon, "gfx1034", []uint16{0x7422, 0x743f}},                                                 // Navi 24
-		{Radeon, "gfx1100", []uint16{0x7448, 0x7449, 0x744a, 0x744b, 0x744c, 0x745e}},                 // Navi 31
-		{Radeon, "gfx1101", []uint16{0x7460, 0x7461, 0x7470, 0x747e}},                                 // Navi 32
-		{Radeon, "gfx1102", []uint16{0x7480, 0x7481, 0x7483, 0x7487, 0x7489, 0x748b, 0x7499, 0x749f}}, // Navi 33
-		{Radeon, "gfx1201", []uint16{0x7550, 0x7551}},                                                 // Navi 48
-		{Radeon, "gfx1200", []uint16{0x7590}},                                                         // Navi 44
-		{APU, "gfx902", []uint16{0x15dd, 0x15d8}},                                                     // Raven, Picasso
-		{APU, "gfx90c", []uint16{0x1636, 0x1638, 0x164c, 0x15e7}},                                     // Renoir, Cezanne, Lucienne, Barcelo
-		{APU, "gfx1033", []uint16{0x163f}},                                                            // Van Gogh
-		{APU, "gfx1035", []uint16{0x164d, 0x1681}},                                                    // Rembrandt
-		{APU, "gfx1036", []uint16{0x164e, 0x1506, 0x13c0}},                                            // Raphael, Mendocino, Granite Ridge
-		{APU, "gfx1103", []uint16{0x15bf, 0x15c8, 0x1900, 0x1901}},                                    // Phoenix, Hawk Point
-		{APU, "gfx1150", []uint16{0x150e}},                                                            // Strix
-		{APU, "gfx1151", []uint16{0x1586}},                                                            // Strix Halo
-		{APU, "gfx1152", []uint16{0x1114}},                                                            // Krackan
+		// Vega 20 (MI50, MI60), Arcturus (MI100), Aldebaran (MI250X, MI250, MI210)
+		{Instinct, "gfx906", []uint16{0x66a0, 0x66a1}},
+		{Instinct, "gfx908", []uint16{0x7388, 0x738c, 0x738e}},
+		{Instinct, "gfx90a", []uint16{0x7408, 0x740c, 0x740f}},
+		// MI300A, MI300X, MI308X, MI325X, MI300X HF; virtual functions of MI300X, MI325X, MI300X HF
+		{Instinct, "gfx942", []uint16{0x74a0, 0x74a1, 0x74a2, 0x74a5, 0x74a9, 0x74b5, 0x74b9, 0x74bd}},
+		// MI350X, MI355X, MI350P
+		{Instinct, "gfx950", []uint16{0x75a0, 0x75a3, 0x75a8}},
+		// Navi 21, 22, 23, 24
+		{Radeon, "gfx1030", []uint16{0x73a1, 0x73a2, 0x73a3, 0x73a5, 0x73ab, 0x73ae, 0x73af, 0x73bf}},
+		{Radeon, "gfx1031", []uint16{0x73df}},
+		{Radeon, "gfx1032", []uint16{0x73e3, 0x73ef, 0x73ff}},
+		{Radeon, "gfx1034", []uint16{0x7422, 0x743f}},
+		// Navi 31, 32, 33
+		{Radeon, "gfx1100", []uint16{0x7448, 0x7449, 0x744a, 0x744b, 0x744c, 0x745e}},
+		{Radeon, "gfx1101", []uint16{0x7460, 0x7461, 0x7470, 0x747e}},
+		{Radeon, "gfx1102", []uint16{0x7480, 0x7481, 0x7483, 0x7487, 0x7489, 0x748b, 0x7499, 0x749f}},
+		// Navi 48, 44
+		{Radeon, "gfx1201", []uint16{0x7550, 0x7551}},
+		{Radeon, "gfx1200", []uint16{0x7590}},
+		// Raven and Picasso; Renoir, Cezanne, Lucienne and Barcelo
+		{APU, "gfx902", []uint16{0x15dd, 0x15d8}},
+		{APU, "gfx90c", []uint16{0x1636, 0x1638, 0x164c, 0x15e7}},
+		// Van Gogh; Rembrandt; Raphael, Mendocino and Granite Ridge
+		{APU, "gfx1033", []uint16{0x163f}},
+		{APU, "gfx1035", []uint16{0x164d, 0x1681}},
+		{APU, "gfx1036", []uint16{0x164e, 0x1506, 0x13c0}},
+		// Phoenix and Hawk Point; Strix, Strix Halo, Krackan
+		{APU, "gfx1103", []uint16{0x15bf, 0x15c8, 0x1900, 0x1901}},
+		{APU, "gfx1150", []uint16{0x150e}},
+		{APU, "gfx1151", []uint16{0x1586}},
+		{APU, "gfx1152", []uint16{0x1114}},
 	}
 }
 
