@@ -43,7 +43,7 @@ KITX = -X concourse-ci-machine/internal/base/version.Version=$(VERSION) -X conco
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz clean packages
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz clean packages images
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -194,6 +194,18 @@ package-tree: need-go
 	@go build -trimpath -buildvcs=false -ldflags "$(KITX)" -o bin/packages/gpukit ./src/gpukit
 	@go run -buildvcs=false -ldflags "-X concourse-ci-machine/internal/base/wellknown.Command=concourse-ci-machine" ./src/dispatch completion bash >bin/packages/tree/concourse-ci-machine.bash
 	@for shell in bash zsh fish; do bin/packages/gpukit completion $$shell >bin/packages/tree/gpukit.$$shell || exit 1; done
+
+# One archive of both architectures, for nodes of Kubernetes without a unit.
+IMAGE ?= dist/images/concourse-gpu-node.tar
+IMAGE_NAME ?= concourse-gpu-node:$(VERSION)
+images: need-go ## write an OCI image with gpu-device-plugin, rocm-exporter and gpukit for amd64 and arm64 into IMAGE=dist/images/concourse-gpu-node.tar
+	@for arch in $(PACKAGE_ARCHS); do \
+		echo "go build bin/images/$$arch: gpu-device-plugin, rocm-exporter, gpukit" && \
+		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w $(KITX)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit || exit 1; \
+	done
+	@go build -C tools/images -trimpath -buildvcs=false -o $(CURDIR)/bin/imager .
+	@bin/imager -bin bin/images -name "$(IMAGE_NAME)" -o $(IMAGE)
+	@sha256sum $(IMAGE)
 
 bench: build ## run the benchmarks in tests/bench, some 7 minutes: ratios against a floor, hooks of a web with 1,000 workers
 	@found=$$(go list -e -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./tests/bench/*/) && \

@@ -64,9 +64,11 @@ func TestEveryPageIsInTheIndexByItsTitle(t *testing.T) {
 	require.ElementsMatch(t, there, listed)
 }
 
-func TestFoldersOfTheArchitectureAreThoseOfTheTree(t *testing.T) {
+func TestListedFoldersAreThoseOfTheTree(t *testing.T) {
 	var listed, there []string
-	for _, row := range table(readFile(t, "docs/explanation/architecture.md"), "folder") {
+	_, page, ok := strings.Cut(readFile(t, "CONTRIBUTING.md"), "### Folders of internal\n")
+	require.True(t, ok)
+	for _, row := range table(page, "folder") {
 		listed = append(listed, spans(row[0])[0])
 	}
 	entries, err := os.ReadDir(filepath.Join(root, "internal"))
@@ -92,7 +94,7 @@ func TestEveryFolderOfTestsIsInItsReadme(t *testing.T) {
 func TestNamedProgramsAreThoseOfTheMakefile(t *testing.T) {
 	made := regexp.MustCompile(`(?m)^PROGRAMS := (.+)$`).FindStringSubmatch(readFile(t, "Makefile"))
 	require.NotNil(t, made)
-	listed := regexp.MustCompile(`(?s)\w+ programs come of it: (.+?)\n\n`).FindStringSubmatch(readFile(t, "docs/explanation/architecture.md"))
+	listed := regexp.MustCompile(`(?s)\w+ programs come of the source: (.+?)\n\n`).FindStringSubmatch(readFile(t, "docs/explanation/architecture.md"))
 	require.NotNil(t, listed)
 	require.ElementsMatch(t, strings.Fields(made[1]), spans(listed[1]))
 }

@@ -98,12 +98,12 @@ func TestNamedMetricsAreThoseOfTheExporter(t *testing.T) {
 	}
 }
 
-func TestExportersFlagsAreOnTheCommandsPage(t *testing.T) {
+func TestExportersFlagsAreInItsReadme(t *testing.T) {
 	var flags []string
 	for _, m := range regexp.MustCompile(`(?m)^  (--[a-z.-]+(?:=[A-Z]+)?)`).FindAllStringSubmatch(readFile(t, "internal/exporter/testdata/help.txt"), -1) {
 		flags = append(flags, m[1])
 	}
-	require.ElementsMatch(t, flags, column(readFile(t, "docs/reference/commands.md"), "flag"))
+	require.ElementsMatch(t, flags, column(readFile(t, "src/rocm-exporter/README.md"), "flag"))
 }
 
 func TestHangSignalsAreThoseOfTheExporter(t *testing.T) {

@@ -46,12 +46,15 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 	require.ElementsMatch(t, known, reasons)
 }
 
+// databagsPage lists keys of interfaces that others define, for whoever changes the charm.
+const databagsPage = "internal/charm/relation/DATABAGS.md"
+
 func TestRelationsAreThoseOfTheCode(t *testing.T) {
 	var meta struct {
 		Requires, Provides, Peers map[string]struct{ Interface string }
 	}
 	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "metadata.yaml")), &meta))
-	page := readFile(t, "docs/reference/relations.md")
+	page := readFile(t, "docs/reference/relations.md") + readFile(t, databagsPage)
 	endpoints := map[string]string{}
 	for role, all := range map[string]map[string]struct{ Interface string }{"requires ": meta.Requires, "provides ": meta.Provides, "peer ": meta.Peers} {
 		for name, e := range all {

@@ -24,7 +24,7 @@ func releases() string {
 	var b strings.Builder
 	b.WriteString("| ROCm | date | driver | kernel module | `amdgpu-dkms` | Ubuntu and kernels |\n|---|---|---|---|---|---|\n")
 	for _, r := range amd.Releases() {
-		versions, kernels := []string{"`1:" + r.DKMSVersion + "." + r.Build + ".*`"}, []string{"recognised, not installed: " + r.Unknown}
+		versions, kernels := []string{"`1:" + r.DKMSVersion + "." + r.Build + ".*`"}, []string{"recognised, not installed"}
 		if r.Unknown == "" {
 			versions, kernels = nil, nil
 		}

@@ -17,13 +17,18 @@ const wrapperPage = "docs/reference/wrapper.md"
 // unlisted are beginnings of refusals without a row. The text names the fix, or only a change
 // of the code helps.
 var unlisted = []string{
-	"cannot change process file", "cannot decode %s", "cannot edit", "cannot enter container %s, which",
-	"cannot find the real runc: %q", "cannot find the real runc: none", "cannot give the task %s: %w",
-	"cannot give the task %s: CDI spec %s is stale", "cannot inspect this program", "cannot lease %d GPUs",
-	"cannot lease GPU %", "cannot lease GPUs", "cannot make a memory file", "cannot open bundle",
-	"cannot pin GPU", "cannot read marker", "cannot read the call of runc", "cannot record the lease",
-	"cannot remove marker", "cannot see", "cannot use %s as the real runc", "cannot use %s: it",
-	"cannot use CDI spec %s: its", "cannot use bundle", "cannot use container ID",
+	"cannot change process file", "cannot decode %s", "cannot edit", "cannot enter container",
+	"cannot find the real runc: %q", "cannot find the real runc: none", "cannot find the real runc: cannot read",
+	"cannot fix the clocks", "cannot give the container %s: its mode", "cannot give the container the folder %s/%s: there",
+	"cannot give the task %d GPUs", "cannot give the task %s: %w", "cannot give the task %s: %s, and no private node",
+	"cannot give the task %s: CDI spec %s is stale", "cannot give the task %s=%s GPUs", "cannot give the task GPUs with",
+	"cannot give the task a GPU, as", "cannot inspect this program", "cannot lease %d GPUs", "cannot lease %s: the",
+	"cannot lease %s: this unit has", "cannot lease GPU %", "cannot lease GPUs", "cannot leave the container",
+	"cannot make a memory file", "cannot open bundle", "cannot open directory of GPU leases", "cannot pin GPU",
+	"cannot read counters", "cannot read marker", "cannot read the call of runc", "cannot record the lease",
+	"cannot release GPU", "cannot remove marker", "cannot see", "cannot use %s as the real runc",
+	"cannot use %s for device nodes", "cannot use %s in container", "cannot use %s: it", "cannot use CDI spec %s: its",
+	"cannot use bundle", "cannot use container ID",
 }
 
 // A refusal begins with cannot. Other texts are reasons in it.

@@ -17,12 +17,15 @@ func requireListed(t *testing.T, before, after map[string]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/files.md")
 	require.NoError(t, err)
-	rows := regexp.MustCompile("(?m)^\\| `(/[^`]+)` \\| (\\S+) \\|").FindAllStringSubmatch(string(page), -1)
+	rows := regexp.MustCompile("(?m)^\\| (`/\\S+`) \\| (\\S+) \\|").FindAllStringSubmatch(string(page), -1)
 	modes := map[string]string{}
 	for _, row := range rows {
-		modes[row[1]] = row[2]
-		if n, err := strconv.ParseUint(row[2], 8, 32); err == nil {
-			modes[row[1]] = fs.FileMode(n).String()[1:]
+		mode := row[2]
+		if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
+			mode = fs.FileMode(n).String()[1:]
+		}
+		for path := range strings.SplitSeq(row[1], "<br>") {
+			modes[strings.Trim(path, "`")] = mode
 		}
 	}
 	met := 0

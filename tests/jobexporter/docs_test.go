@@ -21,6 +21,7 @@ import (
 
 const (
 	page   = "../../docs/reference/job-metrics.md"
+	readme = "../../src/concourse-exporter/README.md"
 	source = "../../internal/concourse/jobexporter/"
 )
 
@@ -56,16 +57,14 @@ func TestPageIsTheExporters(t *testing.T) {
 		CAFile: "/etc/ssl/certs/ci.pem", ServerName: "ci.example.com",
 	}.Marshal()
 	require.NoError(t, err)
-	md := read(t, page)
-	md = withSection(t, md, "metrics", metrics.String())
-	md = withSection(t, md, "credentials", "```json\n"+string(file)+"```\n")
-	hosttest.Golden(t, page, md)
+	hosttest.Golden(t, page, withSection(t, read(t, page), "metrics", metrics.String()))
+	hosttest.Golden(t, readme, withSection(t, read(t, readme), "credentials", "```json\n"+string(file)+"```\n"))
 }
 
 // firsts are the code spans of the first cells of a table.
 func firsts(t *testing.T, heading string) (out []string) {
 	t.Helper()
-	_, rest, ok := strings.Cut(read(t, page), "\n| "+heading+" |")
+	_, rest, ok := strings.Cut(read(t, page)+read(t, readme), "\n| "+heading+" |")
 	require.True(t, ok, heading)
 	rest, _, _ = strings.Cut(rest, "\n\n")
 	for line := range strings.Lines(rest) {
@@ -113,7 +112,7 @@ func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {
 	for _, f := range jobexporter.Families() {
 		known[f.Name] = true
 	}
-	md := read(t, page)
+	md := read(t, page) + read(t, readme)
 	for _, m := range regexp.MustCompile("`(concourse_[a-z_]+)`").FindAllStringSubmatch(md, -1) {
 		require.True(t, known[m[1]], m[1])
 	}

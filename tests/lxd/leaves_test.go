@@ -53,9 +53,11 @@ func documented(t *testing.T, path string) bool {
 		if len(f) < 5 || strings.TrimSpace(f[4]) != "never" {
 			continue
 		}
-		stays := strings.Trim(f[1], " `")
-		if path == stays || stays == "/var/lib/concourse" && strings.HasPrefix(path, stays+"/") {
-			return true
+		for stays := range strings.SplitSeq(f[1], "<br>") {
+			stays = strings.Trim(stays, " `")
+			if path == stays || stays == "/var/lib/concourse" && strings.HasPrefix(path, stays+"/") {
+				return true
+			}
 		}
 	}
 	return false

@@ -161,6 +161,19 @@ func TestCommandsOfTheSiteCanBeCopied(t *testing.T) {
 	}
 }
 
+// The pages are of each kind: the index, a tutorial, a guide, wide tables, and pictures.
+func TestPagesOfTheSiteAreAccessible(t *testing.T) {
+	s, script := newSite(t), axe(t)
+	for _, v := range []view{{width: 1440, height: 900}, {width: 1440, height: 900, dark: true}, {width: 400, height: 800}, {width: 400, height: 800, dark: true}} {
+		b := newBrowser(t)
+		for _, page := range []string{"", "tutorial/own-machine/", "how-to/pass-a-gpu-through/", "reference/metrics/", "explanation/gpu-health/"} {
+			b.visit(s.URL+"/"+page, v)
+			require.Empty(t, b.hinders(script), "%s, %d wide, dark: %t", page, v.width, v.dark)
+			b.keep(fmt.Sprintf("axe-%s-%d-%t", path.Base("index/"+page), v.width, v.dark))
+		}
+	}
+}
+
 // click presses the mouse in the middle of an element.
 func (b *browser) click(element string) {
 	b.t.Helper()

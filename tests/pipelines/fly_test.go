@@ -16,6 +16,7 @@ import (
 func validate(program, path string) (string, error) {
 	out, err := exec.Command(program, "validate-pipeline", "--strict", "--config", path,
 		"--load-vars-from", filepath.Join(dir, "vars", "rocm-build.yml"), "--load-vars-from", filepath.Join(dir, "vars", "rocm-pr.yml"),
+		"--load-vars-from", filepath.Join(dir, "vars", "rocm-windows.yml"),
 		"--var", "repository=busybox", "--var", "image-tag=latest", "--var", "folder=models", "--var", "old=v1", "--var", "new=HEAD", "--yaml-var", "tags=[gpu]").CombinedOutput()
 	return string(out), err
 }
@@ -39,7 +40,7 @@ func TestFlyTakesTheTasks(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 		return path
 	}
-	for _, path := range files(t, "tasks/*.yml") {
+	for _, path := range append(files(t, "tasks/*.yml"), files(t, "tasks/windows/*.yml")...) {
 		var own map[string]any
 		read(t, path, &own)
 		out, err := validate(program, inside(own))

@@ -39,8 +39,8 @@ func TestWheelThatDoesNotRunOnAGPUFails(t *testing.T) {
 		"torch sees no GPU": func(s *step) { s.env[1] = `FAKE_TORCH={"hip": "6.3", "built": ["gfx942"]}` },
 		"the wheel was built for gfx90a,gfx942, want gfx942": func(s *step) { s.vars["architectures"] = "gfx942" },
 		"WHEEL_COMMAND is empty":                             func(s *step) { s.vars["wheel-command"] = " " },
-		"returned non-zero exit status 7":                    func(s *step) { s.vars["wheel-command"] = "exit 7" },
-		"returned non-zero exit status 8":                    func(s *step) { s.vars["install-command"] = "exit 8" },
+		"WHEEL_COMMAND exits with 7":                         func(s *step) { s.vars["wheel-command"] = "exit 7" },
+		"INSTALL_COMMAND exits with 8":                       func(s *step) { s.vars["install-command"] = "exit 8" },
 		"No module named 'another'":                          func(s *step) { s.vars["module"] = "another" },
 	} {
 		t.Run(want, func(t *testing.T) {

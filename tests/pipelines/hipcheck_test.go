@@ -46,7 +46,7 @@ func TestExtraFoldersComeFirst(t *testing.T) {
 	s.env = []string{"ROCM_EXTRA_BIN_DIRS=" + bin + ":/not/here:/usr/sbin", "ROCM_EXTRA_LIB_DIRS=/usr/lib", "LD_LIBRARY_PATH=/lib"}
 	out := s.passes(t, "unit")
 	require.Contains(t, out, bin+":/usr/sbin:/usr/local/bin:/usr/bin:/bin /usr/lib:/lib\n")
-	require.Contains(t, out, "ROCM_EXTRA_BIN_DIRS: there is no folder /not/here in this image\n")
+	require.Contains(t, out, "ROCM_EXTRA_BIN_DIRS: there is no folder /not/here on this machine\n")
 	s.env = []string{"ROCM_EXTRA_LIB_DIRS=lib"}
 	s.fails(t, "unit", "ROCM_EXTRA_LIB_DIRS has 'lib', which is no absolute path")
 }
@@ -100,19 +100,37 @@ func TestHIPCheckFails(t *testing.T) {
 func TestArchitecturesAreOneListInTheirOrder(t *testing.T) {
 	program := needPython(t, "")
 	for text, want := range map[string]string{
-		"gfx90a":         "gfx90a",
-		"gfx942,gfx90a":  "gfx942;gfx90a",
-		"gfx942; gfx90a": "gfx942;gfx90a",
-		"gfx90a:sramecc+:xnack-,gfx942,gfx90a,gfx90a:xnack+": "gfx90a;gfx942",
-		"GFX1100\ngfx1102 ": "gfx1100;gfx1102",
+		"gfx90a":         "export PYTORCH_ROCM_ARCH=gfx90a\nexport HIP_ARCHES=gfx90a",
+		"gfx942,gfx90a":  "export PYTORCH_ROCM_ARCH='gfx942;gfx90a'\nexport HIP_ARCHES=gfx942,gfx90a",
+		"gfx942; gfx90a": "export PYTORCH_ROCM_ARCH='gfx942;gfx90a'\nexport HIP_ARCHES=gfx942,gfx90a",
+		"gfx90a:sramecc+:xnack-,gfx942,gfx90a,gfx90a:xnack+": "export PYTORCH_ROCM_ARCH='gfx90a;gfx942'\nexport HIP_ARCHES=gfx90a,gfx942",
+		"GFX1100\ngfx1102 ": "export PYTORCH_ROCM_ARCH='gfx1100;gfx1102'\nexport HIP_ARCHES=gfx1100,gfx1102",
 		"":                  "FAILED: the list of architectures is empty; name those to build for, such as gfx90a,gfx942",
 		";,":                "FAILED: the list of architectures is empty; name those to build for, such as gfx90a,gfx942",
 		"gfx90a,native":     "FAILED: 'native' is no architecture of a GPU, such as gfx90a",
 		"gfx11-generic":     "FAILED: 'gfx11-generic' is no architecture of a GPU, such as gfx90a",
 		"gfx90a,:xnack+":    "FAILED: ':xnack+' is no architecture of a GPU, such as gfx90a",
 	} {
-		out, err := exec.Command(program, dir+"/tasks/rocm/rocm_arches.py", ";", text).CombinedOutput()
+		out, err := exec.Command(program, dir+"/tasks/rocm/rocm_arches.py", "export", text).CombinedOutput()
 		require.Equal(t, want+"\n", string(out), text)
 		require.Equal(t, want[:6] == "FAILED", err != nil, text)
+	}
+}
+
+// A project has its own name for the list, and one of the two separators.
+func TestListHasTheProjectsName(t *testing.T) {
+	program := needPython(t, "")
+	for name, want := range map[string]string{
+		"NUNCHAKU_HIP_ARCHES": "export NUNCHAKU_HIP_ARCHES=gfx90a,gfx942\n",
+		"MY_ARCHES;":          "export MY_ARCHES='gfx90a;gfx942'\n",
+		"HIP_ARCHES;":         "export HIP_ARCHES='gfx90a;gfx942'\n",
+		"A-B":                 "FAILED: ARCHES_VARIABLE is 'A-B'; want the name of a variable",
+		"A=$(reboot)":         "FAILED: ARCHES_VARIABLE is 'A=$(reboot)'; want the name of a variable",
+	} {
+		c := exec.Command(program, dir+"/tasks/rocm/rocm_arches.py", "export", "gfx90a,gfx942")
+		c.Env = append(os.Environ(), "ARCHES_VARIABLE="+name)
+		out, err := c.CombinedOutput()
+		require.Contains(t, string(out), want, name)
+		require.Equal(t, want[:6] == "FAILED", err != nil, name)
 	}
 }

@@ -18,8 +18,9 @@ func TestUnitRunsTheCommands(t *testing.T) {
 	s := newStep(t)
 	s.checkout(t, "source")
 	s.vars["install-command"] = `echo "installs in ${PWD##*/}"`
-	s.vars["unit-command"] = `echo "compiles for $PYTORCH_ROCM_ARCH"`
-	require.Equal(t, "ROCm: none in /opt/rocm: what Python's packages bring counts\nPython: VERSION\ninstalls in source\ncompiles for gfx90a\n", pythonVersion.ReplaceAllString(s.passes(t, "unit"), "Python: VERSION\n"))
+	s.vars["unit-command"] = `echo "compiles for $PYTORCH_ROCM_ARCH and $PROJECT_ARCHES"`
+	s.vars["arches-variable"] = "PROJECT_ARCHES"
+	require.Equal(t, "ROCm: none in /opt/rocm: what Python's packages bring counts\nPython: VERSION\ninstalls in source\ncompiles for gfx90a and gfx90a\n", pythonVersion.ReplaceAllString(s.passes(t, "unit"), "Python: VERSION\n"))
 
 	for want, change := range map[string]func(s *step){
 		"UNIT_COMMAND exits with 5":           func(s *step) { s.vars["unit-command"] = "exit 5" },
@@ -43,12 +44,13 @@ func TestProfileIsKeptUnderItsCommit(t *testing.T) {
 	require.Regexp(t, `^profile-[0-9]{14}-`+commit[:12]+`\.json$`, filepath.Base(s.one(t, "profile/*")))
 
 	for command, want := range map[string]string{
-		`exit 3`:                      "returned non-zero exit status 3",
-		`false; true`:                 "returned non-zero exit status 1",
+		`exit 3`:      "PROFILE_COMMAND exits with 3",
+		`false; true`: "PROFILE_COMMAND exits with 1",
+		`echo '{"examples": {"a": {"status": "oom", "error": "no memory"}}}' >"$PROFILE_JSON"; exit 1`: "a: oom: no memory",
 		`true`:                        "PROFILE_COMMAND did not write $PROFILE_JSON",
 		` `:                           "PROFILE_COMMAND is empty",
 		`echo done >"$PROFILE_JSON"`:  "what PROFILE_COMMAND wrote is no JSON",
-		`echo {} >"$PROFILE_JSON"; x`: "returned non-zero exit status 127",
+		`echo {} >"$PROFILE_JSON"; x`: "PROFILE_COMMAND exits with 127",
 	} {
 		s.vars["profile-command"] = command
 		s.fails(t, "profile", want)

@@ -87,7 +87,7 @@ func TestWheelFails(t *testing.T) {
 		s := newStep(t)
 		s.checkout(t, "source", "testdata/project")
 		s.vars["install-command"] = "exit 3; true"
-		s.fails(t, "wheel", "returned non-zero exit status 3")
+		s.fails(t, "wheel", "INSTALL_COMMAND exits with 3")
 	})
 	t.Run("it does not build", func(t *testing.T) {
 		s := newStep(t)

@@ -42,6 +42,7 @@ var projectPages = map[string]string{
 	"CHANGELOG.md":       "changelog.md",
 	"CODE_OF_CONDUCT.md": "code-of-conduct.md",
 	"CONTRIBUTING.md":    "contributing.md",
+	"RELEASING.md":       "releasing.md",
 	"SECURITY.md":        "security-policy.md",
 }
 
@@ -49,6 +50,7 @@ var projectPages = map[string]string{
 var projectMenu = []entry{
 	{"Changelog", "changelog.md"},
 	{"Contributing", "contributing.md"},
+	{"Publish a release", "releasing.md"},
 	{"Code of conduct", "code-of-conduct.md"},
 	{"Security policy", "security-policy.md"},
 }
@@ -149,6 +151,9 @@ func rewrite(root, from, text, repository string) (string, error) {
 		}
 		var spans []string // code is hidden from the search for links, and put back
 		line = inCode.ReplaceAllStringFunc(line, func(s string) string {
+			if strings.HasPrefix(line, "|") { // mkdocs shows the backslash, GitHub does not
+				s = strings.ReplaceAll(s, `\|`, "|")
+			}
 			spans = append(spans, s)
 			return "\x00"
 		})

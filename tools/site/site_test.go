@@ -25,7 +25,7 @@ func small() map[string]string {
 		"mkdocs.yml":    "site_url: https://example.com/x/\nrepo_url: https://example.com/r\nodd: !!python/x {}\n",
 		"docs/index.md": "# x\n\n## How to\n\n- [Do\n  it](how-to/do.md), see [why](explanation/why.md)\n\n## Explanation\n\n- [Why](explanation/why.md)\n- [More](explanation/more.md)\n",
 		"docs/how-to/do.md": "[a](../../Makefile) [b](../explanation/why.md#x) [c](https://example.com) [d](#e) [f](../../SECURITY.md#g) `[h](i)`\n" +
-			"```text\n[k](l)\n```\n    [m](n)\n[o](../explanation) ![p](../explanation/p.svg)\n",
+			"```text\n[k](l)\n```\n    [m](n)\n[o](../explanation) ![p](../explanation/p.svg)\n| `a\\|b` | c\\|d |\n",
 		"docs/explanation/why.md":  "text\n",
 		"docs/explanation/more.md": "text\n",
 		"docs/explanation/p.svg":   "<svg/>",
@@ -45,7 +45,7 @@ func TestLinksLeadToTheSiteOrTheRepository(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "---\nchanged: \"2026-02-03\"\nsource: docs/how-to/do.md\n---\n"+
 		"[a](https://example.com/r/blob/main/Makefile) [b](../explanation/why.md#x) [c](https://example.com) [d](#e) [f](../security-policy.md#g) `[h](i)`\n"+
-		"```text\n[k](l)\n```\n    [m](n)\n[o](https://example.com/r/blob/main/docs/explanation) ![p](../explanation/p.svg)\n", string(page))
+		"```text\n[k](l)\n```\n    [m](n)\n[o](https://example.com/r/blob/main/docs/explanation) ![p](../explanation/p.svg)\n| `a|b` | c\\|d |\n", string(page))
 	page, err = os.ReadFile(filepath.Join(dir, "dist/site-docs/security-policy.md"))
 	require.NoError(t, err)
 	require.Equal(t, "---\nchanged: \"2025-01-01\"\nsource: SECURITY.md\n---\n[docs](how-to/do.md#x) [make](https://example.com/r/blob/main/Makefile)\n", string(page))

@@ -13,6 +13,22 @@ func RunAction(unit, action string) string {
 	return "juju run " + unit + " " + action
 }
 
+// ReleaseGPU returns the command that frees a GPU with a lease that cannot be judged.
+func ReleaseGPU(unit, gpu string) string {
+	if Command == GPUKit {
+		return "sudo " + GPUKit + " gpu release " + gpu + " --force"
+	}
+	return RunAction(unit, "gpu-release gpu="+gpu+" force=true")
+}
+
+// GiveRelease returns the command that gives units the tarball of a Concourse release.
+func GiveRelease() string {
+	if Command == MachineProgram {
+		return "sudo " + MachineProgram + " up --release=<tarball>"
+	}
+	return "juju attach-resource <application> concourse-release=<tarball>"
+}
+
 // SetOption returns the command that changes an option: name=value.
 func SetOption(app, setting string) string {
 	if Command == MachineProgram {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -123,6 +124,9 @@ type Driver struct {
 
 // Limits holds the values of preflight-limits in bytes, 0 for no check.
 type Limits struct{ Disk, RAM uint64 }
+
+// DefaultLimits are the limits of preflight-limits unless the option has others.
+var DefaultLimits = Limits{Disk: 20 * units.GB, RAM: 4 * units.GB}
 
 // Metrics holds the words of gpu-metrics.
 type Metrics struct {

@@ -114,7 +114,7 @@ func gpuOptions() []Option {
 
 // limits reads preflight-limits. A limit that is left out keeps its default.
 func limits(s string) (Limits, error) {
-	all := map[string]int{"disk": 20, "ram": 4}
+	all := map[string]int{"disk": int(DefaultLimits.Disk / units.GB), "ram": int(DefaultLimits.RAM / units.GB)}
 	parts, err := list(s, func(part string) error {
 		name, value, _ := strings.Cut(part, "=")
 		n, err := strconv.Atoi(value)

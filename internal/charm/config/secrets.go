@@ -1,11 +1,14 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // Secrets holds Juju secrets by URI, spelled as in the option.
@@ -35,6 +38,9 @@ func SecretURIs(raw map[string]any) []string {
 // read returns the option's value from a secret. It takes the key with the option's name,
 // then the key value, then the only key.
 func (s Secrets) read(uri, option string) (string, error) {
+	if wellknown.Command == wellknown.MachineProgram {
+		return "", errors.New("the value starts with secret:, and secrets of Juju need Juju; write the text itself")
+	}
 	if !secretURI.MatchString(uri) {
 		return "", fmt.Errorf("the value starts with secret: and is not the URI of a secret; write what juju " +
 			"add-secret printed")

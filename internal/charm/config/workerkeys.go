@@ -34,7 +34,7 @@ var teamName = regexp.MustCompile(`^[\p{L}\d][\p{L}\d_.-]*$`)
 // number the lines and quote no key, because a pasted key may be private by mistake.
 func workerKeys(s string) (keys []WorkerKey, err error) {
 	if strings.Contains(s, "PRIVATE KEY") {
-		return nil, errors.New("the value has a private key, which Juju has shown; " +
+		return nil, errors.New("the value has a private key, which others may have read; " +
 			"make a new pair and give the file .pub")
 	}
 	seen, number := map[string]int{}, 0

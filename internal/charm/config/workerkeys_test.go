@@ -44,7 +44,7 @@ func TestInvalidWorkerKeyIsRefused(t *testing.T) {
 		"team=ml":                                "line 1 is no public key",
 		`command="x" ` + a:                       "line 1 has options before its key",
 		string(ssh.MarshalAuthorizedKey(key)):    "line 1 has a key of type ssh-ed25519; want RSA: concourse generate-key -t ssh -f key",
-		private:                                  "the value has a private key, which Juju has shown",
+		private:                                  "the value has a private key, which others may have read",
 		"ssh-rsa " + strings.Repeat("A", 20<<10): "line 1 is no public key",
 	} {
 		c, problems := Parse(map[string]any{"extra-worker-keys": value}, nil)

@@ -196,6 +196,9 @@ func (m *Machine) locked(what string, do func() error) error {
 
 // Plan prints what Up would change now. It changes nothing.
 func (m *Machine) Plan(ctx context.Context) error {
+	if err := m.refuseNoSystemd(); err != nil {
+		return err
+	}
 	if m.Model.options == nil {
 		m.Model.options = map[string]any{}
 		for _, o := range firstOptions {

@@ -25,9 +25,8 @@ const minFree = 10 << 30
 // refuse returns the reason why this machine cannot be set up, before anything changes.
 func (m *Machine) refuse(ctx context.Context) error {
 	h := m.Model.Host
-	if !h.Exists("/run/systemd/system") {
-		return fmt.Errorf("cannot set up this machine: systemd does not run here; use a machine, a VM or an LXD " +
-			"container with systemd")
+	if err := m.refuseNoSystemd(); err != nil {
+		return err
 	}
 	for _, unit := range []string{concourse.WebUnitFile, concourse.UnitFile} {
 		if h.Exists(unit) {
@@ -45,6 +44,14 @@ func (m *Machine) refuse(ctx context.Context) error {
 			st.Bavail*uint64(st.Bsize)>>30, minFree>>30)
 	}
 	return ctx.Err()
+}
+
+func (m *Machine) refuseNoSystemd() error {
+	if !m.Model.Host.Exists("/run/systemd/system") {
+		return errors.New("cannot set up this machine: systemd does not run here; use a machine, a VM or an LXD " +
+			"container with systemd")
+	}
+	return nil
 }
 
 // refuseJuju returns an error on a machine of Juju, which Juju configures.

@@ -8,7 +8,9 @@ import (
 
 type amdVendor struct{}
 
-func (amdVendor) software(p *preflight) []Check { return []Check{p.toolkitAMD(), p.toolchain()} }
+func (amdVendor) software(p *preflight) []Check {
+	return append([]Check{p.toolkitAMD(), p.toolchain()}, p.profile()...)
+}
 
 func (amdVendor) sources(p *preflight) []source {
 	mode := p.cfg.Driver.AMDContainerToolkit

@@ -74,17 +74,25 @@ func (p *preflight) cpu() Check {
 	return ok("cpu", "%d processors", n)
 }
 
-func (p *preflight) memory() Check {
+// ram returns the memory of the machine in bytes, 0 if it is unknown.
+func (p *preflight) ram() uint64 {
 	data, err := p.Host.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
 	var kb uint64
 	for line := range strings.Lines(string(data)) {
 		if rest, found := strings.CutPrefix(line, "MemTotal:"); found {
 			fmt.Sscanf(rest, "%d kB", &kb)
 		}
 	}
-	total := kb * 1024
+	return kb * 1024
+}
+
+func (p *preflight) memory() Check {
+	total := p.ram()
 	switch {
-	case err != nil || total == 0:
+	case total == 0:
 		return warn("memory", "run free on the unit", "/proc/meminfo tells no total")
 	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
@@ -99,7 +107,7 @@ func (p *preflight) memory() Check {
 func (p *preflight) disks() []Check {
 	var checks []Check
 	var seen [][2]uint64
-	for _, path := range []string{"/", "/var/lib/concourse"} {
+	for _, path := range []string{"/", volumes} {
 		if path != "/" && !p.Host.Exists(path) {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse/release"
@@ -31,7 +32,7 @@ func (p *preflight) sourcesInUse() []source {
 	if _, _, installed := release.Installed(p.Host.Root); !role.Attached(p.facts.Resource) {
 		from, remedy := p.cfg.Release.Mirror, proxies
 		if from == "" {
-			from, remedy = release.Upstream, proxies+"; or set release-mirror, or attach the resource concourse-release"
+			from, remedy = release.Upstream, proxies+"; or set release-mirror, or run: "+wellknown.GiveRelease()
 		}
 		all = append(all, source{"Concourse's releases", from, !installed, remedy})
 	}

@@ -60,7 +60,9 @@ type preflight struct {
 
 	free   func(path string) (total, free uint64, err error) // bytes
 	synced func() (bool, error)                              // the kernel's clock follows a server
-	reach  func(ctx context.Context, url string, p resource.Proxies) error
+	// rotates reports whether the kernel knows the disk of a folder as one that rotates.
+	rotates func(folder string) bool
+	reach   func(ctx context.Context, url string, p resource.Proxies) error
 }
 
 // newPreflight uses Juju's facts from the last hook, or the defaults before the first hook.
@@ -73,10 +75,12 @@ func newPreflight(h host.Host) (*preflight, error) {
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
 	}
-	return &preflight{Host: h, facts: facts, cfg: cfg, machine: machine.Observe(h.Root).Under(facts.Juju),
+	p := &preflight{Host: h, facts: facts, cfg: cfg, machine: machine.Observe(h.Root).Under(facts.Juju),
 		free: func(path string) (uint64, uint64, error) {
 			return diskSpace(h.Path(path))
-		}, synced: clockSynced, reach: reach}, nil
+		}, synced: clockSynced, reach: reach}
+	p.rotates = p.rotational
+	return p, nil
 }
 
 func diskSpace(path string) (total, free uint64, err error) {

@@ -37,7 +37,7 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 	h := host.Host{Root: hosttest.Host(t, hostName), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
 	for path, text := range map[string]string{
 		"/proc/cpuinfo":                           "processor\t: 0\nmodel name\t: x\n\nprocessor\t: 1\n",
-		"/proc/meminfo":                           "MemTotal:       16384000 kB\nMemFree: 1 kB\n",
+		"/proc/meminfo":                           "MemTotal:       65536000 kB\nMemFree: 1 kB\n",
 		"/sys/fs/cgroup/cgroup.controllers":       "cpuset cpu io memory pids\n",
 		"/proc/sys/user/max_user_namespaces":      "96365\n",
 		"/sys/module/apparmor/parameters/enabled": "Y\n",
@@ -56,8 +56,9 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw}))
 	p, err := newPreflight(h)
 	require.NoError(t, err)
-	p.free = func(string) (uint64, uint64, error) { return 100 * units.GB, 50 * units.GB, nil }
+	p.free = func(string) (uint64, uint64, error) { return 400 * units.GB, 50 * units.GB, nil }
 	p.synced = func() (bool, error) { return true, nil }
+	p.rotates = func(string) bool { return false }
 	p.reach = func(context.Context, string, resource.Proxies) error { return nil }
 	return p, r
 }
@@ -83,11 +84,11 @@ func TestFitMachinePassesAllChecks(t *testing.T) {
 		names = append(names, c.Name)
 	}
 	require.Equal(t, []string{"series", "kernel", "cpu", "memory", "disk /", "time", "cgroups", "user namespaces", "apparmor", "runc", "folders",
-		"node /dev/kfd", "node /dev/dri/renderD128", "gpu", "groups", "toolkit", "toolchain", "source Concourse's releases", "source AMD's packages"}, names)
+		"node /dev/kfd", "node /dev/dri/renderD128", "gpu", "groups", "toolkit", "toolchain", "profile", "source Concourse's releases", "source AMD's packages"}, names)
 	require.Equal(t, "1.3.4, with user namespaces, cgroups 2, rro and seccomp", named(t, checks, "runc").Text)
 	require.Equal(t, "2 processors", named(t, checks, "cpu").Text)
-	require.Equal(t, "16.8 GB", named(t, checks, "memory").Text)
-	require.Equal(t, "50.0 GB of 100.0 GB are free", named(t, checks, "disk /").Text)
+	require.Equal(t, "67.1 GB", named(t, checks, "memory").Text)
+	require.Equal(t, "50.0 GB of 400.0 GB are free", named(t, checks, "disk /").Text)
 	var b bytes.Buffer
 	require.NoError(t, writePreflight(&b, term.Format{}, checks))
 	require.Contains(t, b.String(), "ok       groups: video 44, render 992\n")
@@ -196,9 +197,14 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 			file("/var/lib/dpkg/status", "")(t, p, r)
 			file("/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=resolute\n")(t, p, r)
 		}, "toolkit", OK, "AMD has no packages for resolute; tasks get their GPUs without it", ""},
-		"no way to AMD":  {noToolkit(`{"attempt":2,"error":"cannot reach repo.radeon.com","unreachable":true}`), "toolkit", OK, "cannot reach repo.radeon.com (attempt 2); tasks get their GPUs without it", ""},
-		"AMD refuses":    {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
-		"half a toolkit": {file("/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
+		"no way to AMD":   {noToolkit(`{"attempt":2,"error":"cannot reach repo.radeon.com","unreachable":true}`), "toolkit", OK, "cannot reach repo.radeon.com (attempt 2); tasks get their GPUs without it", ""},
+		"AMD refuses":     {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
+		"half a toolkit":  {file("/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
+		"memory of a web": {file("/proc/meminfo", "MemTotal: 16384000 kB\n"), "profile", Warning, "16.8 GB of memory; builds for ROCm need 64.0 GB", "preflight-limits"},
+		"disk of a web":   {space(100*units.GB, 50*units.GB, nil), "profile", Warning, "a disk of 100.0 GB; images and caches of ROCm builds need 200.0 GB", "preflight-limits"},
+		"disk that rotates": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
+			p.rotates = func(folder string) bool { return folder == "/" }
+		}, "profile", Warning, "the disk of / rotates", "SSD"},
 		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
 			p.cfg.Driver.ROCmUsecases = []string{"hip", "smi", "opencl"}
 		}, "toolchain", Warning,
@@ -351,4 +357,37 @@ func TestKernelFunctionsWorkOnThisMachine(t *testing.T) {
 	require.LessOrEqual(t, free, total)
 	_, err = clockSynced()
 	require.NoError(t, err)
+}
+
+// A web, a worker without ROCm and an operator with other limits need less.
+func TestOnlyWorkersForROCmHaveItsProfile(t *testing.T) {
+	for name, set := range map[string]map[string]any{
+		"no GPU":       {"compute-runtime": "none"},
+		"other limits": {"compute-runtime": "rocm", "preflight-limits": "ram=16,disk=50"},
+	} {
+		p, _ := fit(t, "amd", set)
+		hosttest.Put(t, p.Host.Root, "/proc/meminfo", "MemTotal: 17000000 kB\n")
+		for _, c := range p.run(context.Background()) {
+			require.NotEqual(t, "profile", c.Name, name)
+			require.Equal(t, OK, c.Level, "%s: %s", c.Name, c.Text)
+		}
+	}
+}
+
+// A partition has no queue of its own.
+func TestDiskOfAPartitionRotates(t *testing.T) {
+	root := host.Root(t.TempDir())
+	p := &preflight{Host: host.Host{Root: root}}
+	hosttest.Put(t, root, "/sys/devices/pci/sda/queue/rotational", "1\n")
+	hosttest.Put(t, root, "/sys/devices/pci/sda/sda1/start", "2048\n")
+	hosttest.Put(t, root, "/sys/devices/virtual/dm-0/queue/rotational", "0\n")
+	require.NoError(t, root.MkdirAll("/sys/dev/block", 0o755))
+	for name, to := range map[string]string{"8:0": "sda", "8:1": "sda/sda1"} {
+		require.NoError(t, os.Symlink("../../devices/pci/"+to, root.Path("/sys/dev/block/"+name)))
+	}
+	require.NoError(t, os.Symlink("../../devices/virtual/dm-0", root.Path("/sys/dev/block/253:0")))
+	require.True(t, p.diskRotates("/sys/dev/block/8:0"))
+	require.True(t, p.diskRotates("/sys/dev/block/8:1"))
+	require.False(t, p.diskRotates("/sys/dev/block/253:0"))
+	require.False(t, p.diskRotates("/sys/dev/block/0:42"), "ZFS and Btrfs have no disk")
 }

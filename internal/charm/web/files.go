@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
@@ -67,8 +68,12 @@ func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []sta
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	l := o.Facts.Web.Certificates
 	if l == nil {
-		return cert, false, []status.Cause{status.Block("tls-enabled: a certificate is missing").
-			Explain("without a certificate set tls-enabled=false").
+		missing := status.Block("tls-enabled: a certificate is missing")
+		if wellknown.Command == wellknown.MachineProgram {
+			return cert, false, []status.Cause{missing.Explain("put a proxy with a certificate in front, and set external-url").
+				Run(wellknown.ResetOption(app, "tls-enabled"))}
+		}
+		return cert, false, []status.Cause{missing.Explain("without a certificate set tls-enabled=false").
 			Run("juju integrate " + app + ":certificates <certificates application>")}
 	}
 	cert, ok, problems := relation.ParseCertificates(l.Remote, o.Certify.Request)

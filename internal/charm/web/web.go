@@ -18,6 +18,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
@@ -215,7 +216,7 @@ func secretCause(o Observed, err error) status.Cause {
 		which = rotatedBy(bad.Key)
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
-	return status.Block("%s", err).Run(fmt.Sprintf("juju run %s/leader rotate-keys keys=%s", app, which))
+	return status.Block("%s", err).Run(wellknown.RunAction(app+"/leader", "rotate-keys keys="+which))
 }
 
 // webURL returns the web's URL for users.

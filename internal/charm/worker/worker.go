@@ -225,7 +225,7 @@ func webCauses(o Observed) (p part) {
 	}
 	if v := o.Config.Release.Version; v != "" && !release.Fits(o.TSA.Version, v) {
 		p.cause(rankWeb, status.Block("a worker of Concourse %s gets no work from a web of %s", v, o.TSA.Version).
-			Fix("to follow the web, run: juju config "+app+" --reset version"))
+			Fix("to follow the web, run: "+wellknown.ResetOption(app, "version")))
 	}
 	for _, problem := range o.TSAProblems {
 		p.cause(rankWeb, status.Wait("flight: %s", problem))

@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // Each error type implements one of two methods: Temporary() bool if another try may help,
@@ -39,7 +40,7 @@ func (e *notThereError) Error() string {
 func (e *notThereError) Remedy() status.Cause {
 	return status.Block("no %s: the server says %s", path.Base(e.URL), e.Status).
 		Explain("%v; check version and release-mirror, or attach the release", e).
-		Run("juju attach-resource <application> concourse-release=<tarball>")
+		Run(wellknown.GiveRelease())
 }
 
 // noChecksumError reports a release without a known SHA-256.

@@ -44,6 +44,14 @@ type Wanted struct {
 // setCommand returns the command that sets an option.
 func (w Wanted) setCommand(setting string) string { return wellknown.SetOption(w.app(), setting) }
 
+// otherMachine returns what helps on a processor without AMD's packages.
+func (w Wanted) otherMachine() string {
+	if wellknown.Command == wellknown.MachineProgram {
+		return "use an amd64 machine"
+	}
+	return "use an amd64 machine: juju add-unit " + w.app() + " --constraints arch=amd64"
+}
+
 func (w Wanted) app() string  { return cmp.Or(w.App, "<application>") }
 func (w Wanted) unit() string { return cmp.Or(w.Unit, "<unit>") }
 
@@ -99,7 +107,7 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	}
 	if f.Arch != "amd64" {
 		return refuseUserSpace(d, "AMD has no packages for "+f.Arch,
-			"move the unit to an amd64 machine: juju add-unit --constraints arch=amd64", w)
+			w.otherMachine(), w)
 	}
 	if d.Driver && d.Release.ROCm != r.ROCm {
 		r = d.Release
@@ -293,8 +301,7 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 	}
 	switch {
 	case f.Arch != "amd64":
-		return refuse(StateUnsupported, "AMD has no packages for "+f.Arch, "use an amd64 machine: juju add-unit "+
-			w.app()+" --constraints arch=amd64")
+		return refuse(StateUnsupported, "AMD has no packages for "+f.Arch, w.otherMachine())
 	case !r.Builds(f.Series, f.Kernel):
 		remedies := []string{fmt.Sprintf("boot a kernel %s of Ubuntu %s", strings.Join(r.KernelsOn(f.Series), " or "),
 			f.Series)}

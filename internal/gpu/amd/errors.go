@@ -74,6 +74,9 @@ func unknownCode(given string) error {
 	return fmt.Errorf("cannot explain error code %s: want one of %s", given, strings.Join(known, ", "))
 }
 
+// Documentation is AMD's documentation of ROCm and its tools. AMD has no page for each error.
+const Documentation = "https://rocm.docs.amd.com/"
+
 const (
 	docRAS     = "https://docs.kernel.org/gpu/amdgpu/ras.html"
 	docThermal = "https://docs.kernel.org/gpu/amdgpu/thermal.html"
@@ -114,7 +117,10 @@ func ErrorCodes() []ErrorCode {
 			[]string{"check whether the driver recovered: " + wellknown.Command + " gpu verify",
 				"stop the task that ran on it",
 				"read the kernel's log around the first ring timeout",
-				"reboot the machine if the reset failed; replace a GPU that hangs with any work"},
+				"reset the GPU if it still hangs: amd-smi reset --gpureset --gpu N, as root on the host; " +
+					"reboot the machine if the reset fails",
+				"update the driver if it hangs again with other tasks: rocm-version, or the host's kernel",
+				"replace a GPU that hangs with any work"},
 			docReset,
 			[]Signal{metric("rocm_gpu_hang is 1; rocm_gpu_hang_info has the signal"),
 				metric("rocm_exporter_device_up is 0"),

@@ -75,14 +75,14 @@ func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) status.C
 		switch {
 		case was.Reason != reason:
 		case was.Boot == f.BootID:
-			return need.Explain("Juju was asked for it")
+			return need.Explain("it was requested")
 		default:
 			return need.Explain("one reboot did not help: see dmesg, then reboot it by hand, " +
 				"or run the action reset-rocm")
 		}
 	}
 	if w.AllowReboot {
-		return need.Explain("Juju is asked for it")
+		return need.Explain("it is requested")
 	}
 	return need.Fix(w.setCommand("allow-reboot=true"), "or run: "+wellknown.OnUnit(w.unit(), "sudo reboot"))
 }

@@ -62,10 +62,10 @@ func TestPendingRebootNamesItsFix(t *testing.T) {
 	require.Contains(t, pending(activate, lxd, Wanted{AllowReboot: true}), "reboot the LXD host of this container")
 	require.Contains(t, pending(activate, DriverFacts{Kind: OtherContainer}, Wanted{}), "reboot the host of this container")
 	require.Equal(t, "reboot needed: "+activate+" — juju config <application> allow-reboot=true — or run: juju ssh <unit> sudo reboot", pending(activate, metal, Wanted{}))
-	require.Contains(t, pending(activate, metal, Wanted{AllowReboot: true}), "Juju is asked for it")
+	require.Contains(t, pending(activate, metal, Wanted{AllowReboot: true}), "it is requested")
 	_, err := RebootDue(r, activate, "b1")
 	require.NoError(t, err)
-	require.Contains(t, pending(activate, metal, Wanted{AllowReboot: true}), "Juju was asked for it")
+	require.Contains(t, pending(activate, metal, Wanted{AllowReboot: true}), "it was requested")
 	metal.BootID = "b2"
 	require.Contains(t, pending(activate, metal, Wanted{AllowReboot: true}), "one reboot did not help")
 	require.NoError(t, os.WriteFile(r.Path(RebootFile), []byte("{"), 0o600))

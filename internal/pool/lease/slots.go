@@ -3,7 +3,6 @@ package lease
 import (
 	"bytes"
 	"cmp"
-	"concourse-ci-machine/internal/base/rawjson"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/rawjson"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // slot holds one GPU: its open file, the content, and whether that is valid.
@@ -96,8 +98,8 @@ func (l Leases) judgeAll(s slots, boot string, now time.Time) {
 		}
 		if err != nil {
 			s[i].verdict = verdict{live: true,
-				doubt: fmt.Sprintf("%s is damaged: %v; when no task uses this GPU, run: juju run <unit> "+
-					"gpu-release gpu=%s force=true", l.path(s[i].name), err, l.GPUs[s[i].gpu])}
+				doubt: fmt.Sprintf("%s is damaged: %v; when no task uses this GPU, run: %s",
+					l.path(s[i].name), err, wellknown.ReleaseGPU("<unit>", string(l.GPUs[s[i].gpu])))}
 			continue
 		}
 		s[i].record, s[i].verdict = r, l.judge(r, boot, now)

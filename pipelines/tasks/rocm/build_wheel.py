@@ -10,29 +10,38 @@ import time
 
 import rocm_arches
 import rocm_git
+import rocm_project
 import rocm_wheel
+import windows_wheel
+
+
+def dll_folders():
+    """Returns the folders that have the DLLs of HIP and ROCm, as rocm_env.py found them."""
+    more = os.environ.get("ROCM_EXTRA_BIN_DIRS", "").split(os.pathsep)
+    return more + [os.path.join(os.environ.get("ROCM_PATH", ""), "bin")]
 
 
 def main():
     archs = rocm_arches.parse(os.environ["ARCHITECTURES"])
     commit = rocm_git.commit("source")
-    # Torch's extensions read the first, other builds of HIP the second.
-    env = dict(os.environ, PYTORCH_ROCM_ARCH=";".join(archs), HIP_ARCHES=",".join(archs))
+    env = dict(os.environ, **rocm_arches.environment(archs))
     print(f"building {commit} for {' '.join(archs)}", flush=True)
-    install = os.environ["INSTALL_COMMAND"]
-    if install:
-        subprocess.run(["sh", "-ec", install], cwd="source", env=env, check=True)
-    os.makedirs("wheel", exist_ok=True)
+    rocm_project.run("INSTALL_COMMAND", env)
+    made = os.path.join("dist", "rocm")
+    os.makedirs(made, exist_ok=True)
     subprocess.run([sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--no-build-isolation",
-                    "--wheel-dir", os.path.abspath("wheel"), "."], cwd="source", env=env, check=True)
-    wheels = [n for n in os.listdir("wheel") if n.endswith(".whl")]
+                    "--wheel-dir", os.path.abspath(made), "."], cwd="source", env=env, check=True)
+    wheels = [n for n in os.listdir(made) if n.endswith(".whl")]
     if len(wheels) != 1:
         raise ValueError(f"the build made {len(wheels)} wheels, want 1")
-    wheel = os.path.join("wheel", wheels[0])
+    wheel = os.path.join(made, wheels[0])
     rocm_wheel.check_architectures(wheel, archs)
+    bundled = []
+    if "ALLOWED_DLLS" in os.environ:  # of tasks on Windows
+        bundled = windows_wheel.bundle(wheel, os.environ["ALLOWED_DLLS"].split(","), dll_folders())
     stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime())
     build = rocm_wheel.pack(f"built/wheel-{stamp}-{commit[:12]}.tar", wheel,
-                            {"commit": commit, "architectures": archs, "python": platform.python_version()})
+                            {"commit": commit, "architectures": archs, "python": platform.python_version(), "bundled": bundled})
     print(f"{build['wheel']} {build['sha256']}")
 
 

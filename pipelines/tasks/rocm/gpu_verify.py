@@ -13,6 +13,7 @@ import tempfile
 
 import hip_check
 import rocm_arches
+import rocm_project
 import rocm_wheel
 
 
@@ -30,8 +31,7 @@ def hide(installed):
 
 
 def main():
-    command = os.environ["WHEEL_COMMAND"]
-    if not command.strip():
+    if not os.environ["WHEEL_COMMAND"].strip():
         raise ValueError("WHEEL_COMMAND is empty; name the tests that use the GPU")
     archs = rocm_arches.parse(os.environ["ARCHITECTURES"])
     gfx = rocm_arches.normalise(os.environ["GFX"])
@@ -43,17 +43,16 @@ def main():
         print(f"{build['wheel']} of {build['commit']}", flush=True)
         if build["architectures"] != archs:
             raise ValueError(f"the wheel was built for {','.join(build['architectures'])}, want {','.join(archs)}")
-        rocm_wheel.check_architectures(wheel, archs)
-        env = dict(os.environ, PYTORCH_ROCM_ARCH=gfx, HIP_ARCHES=gfx)
-        if os.environ["INSTALL_COMMAND"]:
-            subprocess.run(["sh", "-ec", os.environ["INSTALL_COMMAND"]], cwd="source", env=env, check=True)
+        rocm_wheel.check_architectures(wheel, archs, build.get("bundled", ()))
+        env = dict(os.environ, **rocm_arches.environment([gfx]))
+        rocm_project.run("INSTALL_COMMAND", env)
         # Without what it depends on: torch is the image's, which finds this GPU.
         installed = os.path.join(tmp, "installed")
         subprocess.run([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--target", installed, wheel], check=True)
         rocm_wheel.check_import(installed, os.environ["MODULE"])
         hide(installed)
         env["PYTHONPATH"] = os.pathsep.join([installed] + [p for p in [env.get("PYTHONPATH", "")] if p])
-        subprocess.run(["sh", "-ec", command], cwd="source", env=env, check=True)
+        rocm_project.run("WHEEL_COMMAND", env)
     print(f"{build['wheel']} runs on {gfx}")
 
 

@@ -67,14 +67,14 @@ def architectures(data):
     return rocm_arches.unique(names)
 
 
-def check_architectures(wheel, wanted):
+def check_architectures(wheel, wanted, bundled=()):
     """Raises ValueError unless each library with GPU code has it for wanted, and
-    for nothing else, and there is one."""
+    for nothing else, and there is one. bundled are libraries of ROCm, which have more."""
     some = False
     with zipfile.ZipFile(wheel) as z:
         for name in z.namelist():
             data = z.read(name)
-            if not data.startswith(b"\x7fELF"):
+            if name in bundled or not data.startswith((b"\x7fELF", b"MZ")):
                 continue
             found = architectures(data)
             if not found and _compressed(data):

@@ -9,12 +9,12 @@ meanwhile ($GPU_BENCH_RECORD) is added as "bench".
 import datetime
 import json
 import os
-import subprocess
 import sys
 import time
 
 import rocm_arches
 import rocm_git
+import rocm_project
 
 
 WAIT = 30  # seconds for the unit's next look at the GPU, which comes each 6
@@ -50,19 +50,33 @@ def bench(began, ended):
         time.sleep(1)
 
 
+def show_failed(path):
+    """Prints the examples that failed with their errors, if the profile has them."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            examples = json.load(f)["examples"]
+        for name, one in examples.items():
+            if one.get("error"):
+                print(f"{name}: {one.get('status')}: {one['error']}", flush=True)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        print("PROFILE_COMMAND wrote no profile that names an example which failed", flush=True)
+
+
 def main():
-    command = os.environ["PROFILE_COMMAND"]
-    if not command.strip():
+    if not os.environ["PROFILE_COMMAND"].strip():
         raise ValueError("PROFILE_COMMAND is empty; it has to measure something and write $PROFILE_JSON")
     archs = rocm_arches.parse(os.environ["ARCHITECTURES"])
     commit = rocm_git.commit("source")
     stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime())
     path = os.path.abspath(f"profile/profile-{stamp}-{commit[:12]}.json")
-    env = dict(os.environ, PROFILE_JSON=path, PYTORCH_ROCM_ARCH=";".join(archs))
-    for step in (os.environ["INSTALL_COMMAND"], command):
-        if step.strip():
-            began = time.time()
-            subprocess.run(["sh", "-ec", step], cwd="source", env=env, check=True)
+    env = dict(os.environ, PROFILE_JSON=path, **rocm_arches.environment(archs))
+    rocm_project.run("INSTALL_COMMAND", env)
+    began = time.time()
+    try:
+        rocm_project.run("PROFILE_COMMAND", env)
+    except ValueError:
+        show_failed(path)
+        raise
     ended = time.time()
     try:
         with open(path, encoding="utf-8") as f:
@@ -86,5 +100,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (OSError, ValueError, subprocess.CalledProcessError) as e:
+    except (OSError, ValueError) as e:
         sys.exit(f"FAILED: {e}")

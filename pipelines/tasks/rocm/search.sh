@@ -8,8 +8,8 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 [ -x "$GPU_BASELINE" ] || fail "no program $GPU_BASELINE; the charm's is /opt/concourse-ci-machine/tools/gpu-baseline in each task of a unit with GPUs, unless its option gpu-tools is false"
 command -v git >/dev/null || fail "the image has no git, which checks out the commits to measure"
 [ -n "$PROFILE_COMMAND" ] || fail "PROFILE_COMMAND is empty; it has to measure something and write \$PROFILE_JSON"
-PYTORCH_ROCM_ARCH=$("$PYTHON" "$(dirname "$0")/rocm_arches.py" ';' "$ARCHITECTURES")
-export PYTORCH_ROCM_ARCH
+exports=$("$PYTHON" "$(dirname "$0")/rocm_arches.py" export "$ARCHITECTURES")
+eval "$exports"
 case $SEARCH in
 bisect)
 	mkdir -p "$KEPT"

@@ -96,7 +96,8 @@ func (d *duel) example(name string) Compared {
 	if a.Duration != nil && len(durations) <= few {
 		assumed = math.Sqrt2 * d.noise * float64(*a.Duration)
 	}
-	v := d.limits.judge(name, *a.Measured, Measured{StatusOK, grown(a.Duration, durations), grown(a.Memory, memories)},
+	worse := Measured{Status: StatusOK, Duration: grown(a.Duration, durations), Memory: grown(a.Memory, memories)}
+	v := d.limits.judge(name, *a.Measured, worse,
 		max(assumed, deviation(numbers(durations)))/root(len(durations)),
 		deviation(numbers(memories))/root(len(memories)))
 	c.Row, c.Confidence = v.Row, partPct(v.sure)

@@ -13,10 +13,10 @@ import (
 // seconds is a profile with the example "a", and more where they are given as name=s.
 func seconds(t *testing.T, s string, more ...string) Profile {
 	t.Helper()
-	p := Profile{Examples: []Example{{"a", Measured{StatusOK, amount(t, s), nil}}}}
+	p := Profile{Examples: []Example{{"a", Measured{Status: StatusOK, Duration: amount(t, s), Memory: nil}}}}
 	for _, m := range more {
 		name, s, _ := strings.Cut(m, "=")
-		p.Examples = append(p.Examples, Example{name, Measured{StatusOK, amount(t, s), nil}})
+		p.Examples = append(p.Examples, Example{name, Measured{Status: StatusOK, Duration: amount(t, s), Memory: nil}})
 	}
 	return p
 }

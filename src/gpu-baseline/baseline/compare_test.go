@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -101,7 +102,7 @@ func TestGrowthOfExactlyTheLimitIsWithinIt(t *testing.T) {
 		pct, err := parsePercent(c.pct)
 		require.NoError(t, err)
 		limits := Limits{DurationPct: &pct, Duration: amount(t, c.seconds)}
-		r := limits.row(&Example{"a", Measured{StatusOK, amount(t, c.base), nil}}, &Example{"a", Measured{StatusOK, amount(t, c.now), nil}})
+		r := limits.row(&Example{"a", Measured{Status: StatusOK, Duration: amount(t, c.base), Memory: nil}}, &Example{"a", Measured{Status: StatusOK, Duration: amount(t, c.now), Memory: nil}})
 		require.Equal(t, c.want, r.Result, "%+v: %v", c, r.Reasons)
 	}
 }
@@ -124,10 +125,10 @@ func TestLimitsTogetherHaveToBeExceededBoth(t *testing.T) {
 		pct := Percent(10)
 		second := Amount(perUnit)
 		for _, memory := range []bool{false, true} {
-			base, now := Measured{StatusOK, amount(t, c.base), nil}, Measured{StatusOK, amount(t, c.now), nil}
+			base, now := Measured{Status: StatusOK, Duration: amount(t, c.base), Memory: nil}, Measured{Status: StatusOK, Duration: amount(t, c.now), Memory: nil}
 			limits := Limits{DurationPct: &pct, Duration: &second, Together: c.together}
 			if memory {
-				base, now = Measured{StatusOK, nil, base.Duration}, Measured{StatusOK, nil, now.Duration}
+				base, now = Measured{Status: StatusOK, Duration: nil, Memory: base.Duration}, Measured{Status: StatusOK, Duration: nil, Memory: now.Duration}
 				limits = Limits{MemoryPct: &pct, Memory: &second, Together: c.together}
 			}
 			r := limits.row(&Example{"a", base}, &Example{"a", now})
@@ -136,7 +137,7 @@ func TestLimitsTogetherHaveToBeExceededBoth(t *testing.T) {
 	}
 	pct := Percent(10)
 	alone := Limits{DurationPct: &pct, Together: true}
-	r := alone.row(&Example{"a", Measured{StatusOK, amount(t, "0.01"), nil}}, &Example{"a", Measured{StatusOK, amount(t, "0.012"), nil}})
+	r := alone.row(&Example{"a", Measured{Status: StatusOK, Duration: amount(t, "0.01"), Memory: nil}}, &Example{"a", Measured{Status: StatusOK, Duration: amount(t, "0.012"), Memory: nil}})
 	require.Equal(t, Beyond, r.Result, "one limit has none to be together with")
 }
 
@@ -167,4 +168,22 @@ func TestAmountsAreShownAsTheyWereGiven(t *testing.T) {
 	require.Equal(t, "+2", signed("2"))
 	require.Equal(t, "0", percent(-0, 1).String())
 	require.Equal(t, "0", percent(-1, maxAmount*perUnit).String(), "no minus before what rounds to nothing")
+}
+
+// The profiler's own text is shown with the failed example, without a trace and as code.
+func TestErrorOfAFailedExampleIsShown(t *testing.T) {
+	parse := func(name, text string) Profile {
+		p, err := Parse(name, []byte(text))
+		require.NoError(t, err)
+		return p
+	}
+	base := parse("base", `{"examples": {"a": {"status": "ok"}, "b": {"status": "ok"}, "c": {"status": "ok"}}}`)
+	now := parse("new", `{"examples": {"a": {"status": "failed", "error": "Traceback\n  line 3\nRuntimeError: @all | out of memory"},
+		"b": {"status": "failed", "error": {"code": 1}}, "c": {"status": "ok", "error": ""}}}`)
+	r, err := compare(base, now, Limits{}, nil)
+	require.NoError(t, err)
+	require.Contains(t, r.Text(), "\"a\": its error: \"RuntimeError: @all | out of memory\"\n")
+	require.Contains(t, r.Markdown(), "- `a`: its error: <code>RuntimeError&#58; &#64;all &#124; out of memory</code>\n")
+	require.Equal(t, 1, strings.Count(r.Text(), "its error"))
+	require.Contains(t, r.JSON(), `"error": "RuntimeError: @all | out of memory"`)
 }

@@ -60,6 +60,9 @@ func TestPageHasTheFlagsAndResultsOfTheProgram(t *testing.T) {
 		require.NoError(t, err)
 		report += string(data)
 	}
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	page += string(readme)
 	for _, m := range regexp.MustCompile(`"([a-z_]+)":`).FindAllStringSubmatch(report, -1) {
 		require.Contains(t, page, "`"+m[1]+"`", "a field of the JSON")
 	}

@@ -159,7 +159,7 @@ func gather(name string, runs []Profile) (s sample, why string) {
 
 // measured returns the means.
 func (s sample) measured() Measured {
-	return Measured{StatusOK, mean(s.durations), mean(s.memories)}
+	return Measured{Status: StatusOK, Duration: mean(s.durations), Memory: mean(s.memories)}
 }
 
 // noise measures the scatter of runs of one commit, relative to their value.

@@ -44,7 +44,7 @@ func TestBoundAgreesWithCompare(t *testing.T) {
 			bound := l.bound(*was, l.DurationPct, l.Duration)
 			for _, more := range []Amount{-50, 50, 1e12} {
 				is := Amount(min(bound, 1e13)) + more
-				row := l.row(&Example{"a", Measured{StatusOK, was, nil}}, &Example{"a", Measured{StatusOK, &is, nil}})
+				row := l.row(&Example{"a", Measured{Status: StatusOK, Duration: was, Memory: nil}}, &Example{"a", Measured{Status: StatusOK, Duration: &is, Memory: nil}})
 				require.Equal(t, float64(is) > bound, row.Gates, "%s of %s, base %s: %s", l, is, base, row.Reasons)
 			}
 		}
@@ -74,7 +74,7 @@ func outliers(r *rand.Rand, value float64) Amount {
 }
 
 func one(d Amount) Profile {
-	return Profile{Examples: []Example{{"a", Measured{StatusOK, &d, nil}}}}
+	return Profile{Examples: []Example{{"a", Measured{Status: StatusOK, Duration: &d, Memory: nil}}}}
 }
 
 // Of the answers that are told to be sure by 95 % or more, as many are right: with the

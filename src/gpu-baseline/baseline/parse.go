@@ -127,6 +127,7 @@ func (r *reader) example(name string, v value) {
 			Status:   r.status(name, v),
 			Duration: r.amount(name, "duration_s", v),
 			Memory:   r.amount(name, "peak_memory_mb", v),
+			Error:    failureText(v),
 		}})
 	}
 }
@@ -145,6 +146,21 @@ func (r *reader) status(name string, v value) Status {
 		r.note("example %s: status is %s; want ok, failed or skipped", quoted(name), s)
 	}
 	return known
+}
+
+// maxError bounds the shown part of an error, which may be a whole trace.
+const maxError = 300
+
+// failureText returns the end of the text in the field error, because the last line of a
+// trace has the reason. An error that is not a text is ignored.
+func failureText(v value) string {
+	e, _ := v.get("error")
+	if e.kind != text {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(e.text), "\n")
+	last := []rune(strings.TrimSpace(lines[len(lines)-1]))
+	return string(last[:min(len(last), maxError)])
 }
 
 // amount reads a number that may be missing or null.

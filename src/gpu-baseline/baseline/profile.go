@@ -34,8 +34,9 @@ var words = map[string]Status{
 // Measured has the values of one example in a profile. A nil number was not measured.
 type Measured struct {
 	Status   Status  `json:"status"`
-	Duration *Amount `json:"duration_s"`     // seconds
-	Memory   *Amount `json:"peak_memory_mb"` // MB of 1,000,000 bytes, never converted
+	Duration *Amount `json:"duration_s"`      // seconds
+	Memory   *Amount `json:"peak_memory_mb"`  // MB of 1,000,000 bytes, never converted
+	Error    string  `json:"error,omitempty"` // why the example failed, as its profiler wrote it
 }
 
 // Example describes one example of a profile.

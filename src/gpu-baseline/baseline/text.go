@@ -157,6 +157,9 @@ func (r Report) lines(name, command func(string) string) (reasons, notes []strin
 		for _, s := range row.Notes {
 			notes = append(notes, name(row.Name)+": "+s)
 		}
+		if row.New != nil && row.New.Status == StatusFailed && row.New.Error != "" {
+			notes = append(notes, name(row.Name)+": its error: "+name(row.New.Error))
+		}
 	}
 	notes = append(notes, r.Notes...)
 	for _, spec := range r.Stale {

@@ -59,7 +59,8 @@ func (c *Actions) table() map[string]action {
 		"detect-gpus": c.textAction("detected", func(
 			_ context.Context, w io.Writer, _ map[string]any, _ term.Format,
 		) error {
-			return c.DetectGPUs(w)
+			_, err := c.DetectGPUs(w)
+			return err
 		}),
 		"explain-error": c.textAction("explanation", func(
 			_ context.Context, w io.Writer, params map[string]any, f term.Format,

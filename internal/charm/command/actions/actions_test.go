@@ -56,7 +56,7 @@ func TestActionsReturnTheOutputOfTheCommands(t *testing.T) {
 	a := acted(t, "both-passed", "detect-gpus", nil, nil)
 	require.Equal(t, "AMD GPU detected\nNVIDIA GPU detected", a.Results["detected"])
 	a = acted(t, "no-gpu", "list-errors", map[string]any{"format": "text"}, nil)
-	require.Contains(t, a.Results["errors"], "   8  Critical  XGMI Link Error")
+	require.Contains(t, a.Results["errors"], "   8  XGMI Link Error            Critical  A direct link")
 	a = acted(t, "no-gpu", "list-errors", map[string]any{"format": "json"}, nil)
 	require.Contains(t, a.Results["errors"], `"name": "XGMI Link Error"`)
 }

@@ -13,6 +13,9 @@ import (
 // textWidth is the width of running text for a terminal.
 const textWidth = 78
 
+// descriptionColumn is the column of the descriptions in the table of errors.
+const descriptionColumn = 4 + 2 + 25 + 2 + 8 + 2
+
 // ExplainError writes the explanation of the error with the number code.
 func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
 	e, err := amd.ParseErrorCode(code)
@@ -23,29 +26,23 @@ func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
 		return term.JSON(w, e)
 	}
 	var b strings.Builder
-	list := func(title string, lines []string, mark func(i int) string) {
+	list := func(title string, lines []string) {
 		fmt.Fprintf(&b, "\n%s\n", f.Paint(term.Bold, title))
 		for i, text := range lines {
-			for j, line := range commandline.Wrap(text, textWidth-5) {
-				m := "    "
-				if j == 0 {
-					m = mark(i)
-				}
-				fmt.Fprintf(&b, " %s%s\n", m, line)
-			}
+			mark := fmt.Sprintf("%d. ", i+1)
+			fmt.Fprintf(&b, "  %s%s\n", mark, strings.Join(commandline.Wrap(text, textWidth-5), "\n     "))
 		}
 	}
-	dash := func(int) string { return " -  " }
-	number := func(i int) string { return fmt.Sprintf("%2d. ", i+1)[:4] }
-	fmt.Fprintf(&b, "%s  %s\n\n", f.Paint(term.Bold, fmt.Sprintf("%d %s", e.Code, e.Name)), f.Paint(
-		term.SeverityColour(e.Severity), string(e.Severity),
-	))
-	for _, line := range commandline.Wrap(e.Description, textWidth) {
-		fmt.Fprintln(&b, line)
+	title := fmt.Sprintf("ROCm Error %d: %s", e.Code, e.Name)
+	fmt.Fprintf(&b, "%s\n%s\n", f.Paint(term.Bold, title), strings.Repeat("━", len(title)))
+	fmt.Fprintf(&b, "Severity: %s\n", f.Paint(term.SeverityColour(e.Severity), string(e.Severity)))
+	fmt.Fprintf(&b, "\n%s\n", f.Paint(term.Bold, "Description:"))
+	for _, line := range commandline.Wrap(e.Description, textWidth-2) {
+		fmt.Fprintf(&b, "  %s\n", line)
 	}
-	list("Causes", e.Causes, dash)
-	list("What to do", e.Actions, number)
-	fmt.Fprintf(&b, "\n%s\n", f.Paint(term.Bold, "How it shows"))
+	list("Common Causes:", e.Causes)
+	list("Recommended Actions:", e.Actions)
+	fmt.Fprintf(&b, "\n%s\n", f.Paint(term.Bold, "How it shows:"))
 	for _, s := range e.Detected {
 		for j, line := range commandline.Wrap(s.What, textWidth-10) {
 			source := ""
@@ -55,7 +52,7 @@ func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
 			fmt.Fprintf(&b, "  %-6s  %s\n", source, line)
 		}
 	}
-	fmt.Fprintf(&b, "\nMore: %s\n", e.Link)
+	fmt.Fprintf(&b, "\nDocumentation: %s\nKernel: %s\n", amd.Documentation, e.Link)
 	_, err = io.WriteString(w, b.String())
 	return err
 }
@@ -68,12 +65,13 @@ func (c *Actions) ListErrors(w io.Writer, f term.Format) error {
 		}{amd.ErrorCodes()})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", f.Paint(term.Bold, "CODE  SEVERITY  NAME"))
+	fmt.Fprintf(&b, "%s\n", f.Paint(term.Bold, "CODE  NAME                       SEVERITY  DESCRIPTION"))
 	for _, e := range amd.ErrorCodes() {
-		fmt.Fprintf(
-			&b, "%4d  %s  %s\n", e.Code,
-			f.Column(term.SeverityColour(e.Severity), string(e.Severity), 8), e.Name,
-		)
+		what, _, _ := strings.Cut(e.Description, ". ")
+		severity := f.Column(term.SeverityColour(e.Severity), string(e.Severity), 8)
+		fmt.Fprintf(&b, "%4d  %-25s  %s  %s\n", e.Code, e.Name, severity,
+			strings.Join(commandline.Wrap(strings.TrimSuffix(what, "."), textWidth-descriptionColumn),
+				"\n"+strings.Repeat(" ", descriptionColumn)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -42,9 +42,9 @@ func TestListOfErrorsInColour(t *testing.T) {
 	require.NoError(t, (&Actions{Charm: &charm.Charm{}}).ListErrors(&plain, term.Format{}))
 	require.NoError(t, (&Actions{Charm: &charm.Charm{}}).ListErrors(&coloured, term.Format{Colour: true}))
 	require.Equal(t, plain.String(), escapes.ReplaceAllString(coloured.String(), ""), "columns stay where they are")
-	require.Contains(t, coloured.String(), "\x1b[1;31mCritical\x1b[0m  GPU Hang")
-	require.Contains(t, coloured.String(), "\x1b[33mWarning\x1b[0m   PCIe Error")
-	require.Contains(t, coloured.String(), "\x1b[36mInfo\x1b[0m      ECC Error - Correctable")
+	require.Contains(t, coloured.String(), "GPU Hang                   \x1b[1;31mCritical\x1b[0m  A ring")
+	require.Contains(t, coloured.String(), "PCIe Error                 \x1b[33mWarning\x1b[0m   PCIe packets")
+	require.Contains(t, coloured.String(), "ECC Error - Correctable    \x1b[36mInfo\x1b[0m      The hardware")
 }
 
 func TestErrorsAsJSONHaveTheWholeTable(t *testing.T) {

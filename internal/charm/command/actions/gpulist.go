@@ -20,12 +20,12 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// DetectGPUs writes one line for each vendor with GPUs in this unit. Other programs parse
-// these lines, so their words are fixed.
-func (c *Actions) DetectGPUs(w io.Writer) error {
+// DetectGPUs writes one line for each vendor with GPUs in this unit, and reports whether
+// there is one. Other programs parse these lines, so their words are fixed.
+func (c *Actions) DetectGPUs(w io.Writer) (found bool, err error) {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
-		return err
+		return false, err
 	}
 	text := ""
 	for _, v := range gpu.Vendors() {
@@ -33,11 +33,8 @@ func (c *Actions) DetectGPUs(w io.Writer) error {
 			text += v.Label() + " GPU detected\n"
 		}
 	}
-	if text == "" {
-		text = "No GPU detected\n"
-	}
-	_, err = io.WriteString(w, text)
-	return err
+	_, err = io.WriteString(w, cmp.Or(text, "No GPU detected\n"))
+	return text != "", err
 }
 
 // ListedGPU describes one GPU in the JSON list. Numbers are those of the machine.
@@ -57,7 +54,7 @@ type ListedGPU struct {
 	Service     quarantine.State `json:"service,omitempty"`
 	quarantined string           // the reason; "" in service
 
-	// The exporter's readings; null is unknown.
+	// The readings of the exporter, or of a single look; null is unknown.
 	UUID          *string  `json:"uuid"` // the unique id, or the GPU's name in metrics
 	VBIOS         *string  `json:"vbios"`
 	DriverVersion *string  `json:"driver_version"`
@@ -119,22 +116,37 @@ func (l ListedGPU) readingsText() string {
 	return strings.Join(parts, ", ")
 }
 
-// ListGPUs writes the unit's GPUs, the unusable GPUs, and the state of /dev/kfd. Readings
-// come only from the exporter: to read a GPU that hangs would hang the hook.
+// readings returns the report of the exporter. If the exporter does not answer, another
+// process reads the GPUs once, because a GPU that hangs would block this process; once is
+// then the reason. none is the reason why there are no readings at all.
+func (c *Actions) readings(ctx context.Context) (reported map[string]*api.Status, once, none string) {
+	reported = map[string]*api.Status{}
+	r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
+	if err != nil && c.ReadReport != nil {
+		once = err.Error()
+		if r, err = c.ReadReport(ctx); err != nil {
+			once, err = "", fmt.Errorf("%s, and %w", once, err)
+		}
+	}
+	if err != nil {
+		return reported, "", err.Error()
+	}
+	for i := range r.GPUs {
+		reported[r.GPUs[i].Slot().Address()] = &r.GPUs[i]
+	}
+	return reported, once, ""
+}
+
+// ListGPUs writes the unit's GPUs, the unusable GPUs, and the state of /dev/kfd.
 func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, f term.Format) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
 		return err
 	}
-	reported, why := map[string]*api.Status{}, ""
+	var reported map[string]*api.Status
+	var once, none string
 	if len(inv.GPUs) > 0 {
-		r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
-		if err != nil {
-			why = err.Error()
-		}
-		for i := range r.GPUs {
-			reported[r.GPUs[i].Slot().Address()] = &r.GPUs[i]
-		}
+		reported, once, none = c.readings(ctx)
 	}
 	service, err := quarantine.RecordFile.Read(c.Host.Root)
 	if err != nil && !errors.Is(err, statefile.ErrDamaged) {
@@ -162,8 +174,9 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, f term.Format) erro
 		GPUs []ListedGPU    `json:"gpus"`
 		Left []gpu.Unusable `json:"not_counted"`
 		KFD  string         `json:"kfd"`
-		Why  string         `json:"no_readings,omitempty"` // why there are no readings
-	}{all, append([]gpu.Unusable{}, inv.Unusable...), inv.KFD.Text(), why})
+		Once string         `json:"read_once,omitempty"`   // why the exporter's readings are missing
+		None string         `json:"no_readings,omitempty"` // why all readings are missing
+	}{all, append([]gpu.Unusable{}, inv.Unusable...), inv.KFD.Text(), once, none})
 }
 
 // listText returns a table for each vendor. Each GPU has further lines below its row.

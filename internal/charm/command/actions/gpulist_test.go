@@ -1,7 +1,9 @@
 package actions
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/charm/command/term"
+	"concourse-ci-machine/internal/charm/gpuhealth"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -44,4 +48,29 @@ func TestGPUListHasNullsAndTheReasonWithoutTheExporter(t *testing.T) {
 		require.Nil(t, value, key)
 	}
 	require.Equal(t, "GPU-4be2f10c93d57a68", got.GPUs[0]["uuid"], "that is known without the exporter")
+}
+
+// Of a machine without the exporter, another process reads the GPUs once.
+func TestGPUListReadsTheGPUsOnceWithoutTheExporter(t *testing.T) {
+	c := topOf(t, hosttest.NewServer(t, 503, ""))
+	c.ReadReport = func(ctx context.Context) (api.Report, error) { return gpuhealth.ReadReport(ctx, c.Host.Root), nil }
+	var list strings.Builder
+	require.NoError(t, c.ListGPUs(t.Context(), &list, term.Format{JSON: true}))
+	var got struct {
+		GPUs []map[string]any
+		Once string `json:"read_once"`
+		None string `json:"no_readings"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(list.String()), &got))
+	require.Equal(t, "the exporter answers 503", got.Once)
+	require.Empty(t, got.None)
+	for _, key := range []string{"index", "name", "uuid", "vbios", "driver_version", "temperature_celsius", "power_watts",
+		"memory_used_bytes", "memory_total_bytes", "utilization_ratio"} {
+		require.NotNil(t, got.GPUs[0][key], key)
+	}
+
+	c.ReadReport = func(context.Context) (api.Report, error) { return api.Report{}, errors.New("one hangs") }
+	list.Reset()
+	require.NoError(t, c.ListGPUs(t.Context(), &list, term.Format{JSON: true}))
+	require.Contains(t, list.String(), `"no_readings": "the exporter answers 503, and one hangs"`)
 }

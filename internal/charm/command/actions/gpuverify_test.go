@@ -31,8 +31,10 @@ func TestDetectHasTheFixedWords(t *testing.T) {
 			words = "AMD GPU detected\n"
 		}
 		var b strings.Builder
-		require.NoError(t, (&Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}).DetectGPUs(&b))
+		found, err := (&Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name))}}).DetectGPUs(&b)
+		require.NoError(t, err)
 		require.Equal(t, words, b.String(), name)
+		require.Equal(t, words != "No GPU detected\n", found, name)
 	}
 }
 

@@ -39,14 +39,15 @@ func TestExitStatus(t *testing.T) {
 		stdout, stderr string
 	}{
 		"gpu detect":        {"both-passed", 0, "AMD GPU detected\nNVIDIA GPU detected\n", ""},
+		"gpu detect ":       {"no-gpu", 1, "No GPU detected\n", "cannot find a GPU: dispatch gpu list shows why\n"},
 		"gpu list":          {"no-gpu", 0, "No GPU detected\n", ""},
 		"gpu verify":        {"no-gpu", 1, "", "cannot verify: No GPU detected"},
 		"gpu verify --json": {"amd", 1, `"ok": false`, "cannot use every GPU node: 2 of 2 failed: "},
 		"gpu health":        {"amd", 0, "GPU 0   healthy", ""},
 		"gpu health --json": {"mi210x4", 1, `"state": "critical"`, "cannot rely on 1 of 4 GPUs: GPU 3: "},
-		"errors":            {"no-gpu", 0, "   2  Critical  GPU Hang\n", ""},
+		"errors":            {"no-gpu", 0, "   2  GPU Hang                   Critical  A ring of the GPU", ""},
 		"errors --json":     {"no-gpu", 0, `"name": "GPU Hang"`, ""},
-		"explain 2":         {"no-gpu", 0, "2 GPU Hang  Critical\n", ""},
+		"explain 2":         {"no-gpu", 0, "ROCm Error 2: GPU Hang\n", ""},
 		"explain 2 --json":  {"no-gpu", 0, `"severity": "Critical"`, ""},
 
 		"pipelines":                  {"amd", 0, "rocm-build.yml\n", ""},
@@ -63,8 +64,8 @@ func TestExitStatus(t *testing.T) {
 		"gpu read":        {"mi210x4", 0, `"state": "critical"`, ""},
 		"gpu read --json": {"amd", 2, "", "cannot run dispatch gpu read: unknown flag: --json"},
 
-		"explain":                {"amd", 2, "", `cannot run dispatch explain with "": want dispatch explain N [--json]; see dispatch explain --help` + "\n"},
-		"explain --json":         {"amd", 2, "", `cannot run dispatch explain with "": `},
+		"explain":                {"amd", 2, "", `cannot run dispatch explain: want dispatch explain N [--json]; see dispatch explain --help` + "\n"},
+		"explain --json":         {"amd", 2, "", `cannot run dispatch explain: `},
 		"explain 9":              {"amd", 2, "", "cannot explain error code 9: want one of 1 GPU Memory Error, 2 GPU Hang, "},
 		"explain hang":           {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},
 		"explain 2 3":            {"amd", 2, "", `cannot run dispatch explain with "2 3": want dispatch explain N [--json]; see dispatch explain --help` + "\n"},
@@ -77,21 +78,21 @@ func TestExitStatus(t *testing.T) {
 		"gpu status":             {"amd", 0, "gpu-sharing=shared: GPUs are not leased\n", ""},
 		"gpu status --json":      {"amd", 0, `"sharing": "shared"`, ""},
 		"gpu status 0":           {"amd", 2, "", `cannot run dispatch gpu status with "0": want `},
-		"gpu release":            {"amd", 2, "", `cannot run dispatch gpu release with "": want dispatch gpu release GPU [--force]; see dispatch gpu release --help` + "\n"},
-		"gpu release --force":    {"amd", 2, "", `cannot run dispatch gpu release with "": want `},
+		"gpu release":            {"amd", 2, "", `cannot run dispatch gpu release: want dispatch gpu release GPU [--force]; see dispatch gpu release --help` + "\n"},
+		"gpu release --force":    {"amd", 2, "", `cannot run dispatch gpu release: want `},
 		"gpu release 0 now":      {"amd", 2, "", `cannot run dispatch gpu release with "0 now": want `},
 		"gpu release 0":          {"amd", 1, "", `cannot release GPU "0": gpu-sharing=shared: GPUs are not leased` + "\n"},
 		"gpu release 0 --force":  {"amd", 1, "", `cannot release GPU "0": gpu-sharing=shared: GPUs are not leased` + "\n"},
 		"gpu watch":              {"amd", 0, "", ""},
 		"gpu withhold 0":         {"amd", 2, "", `cannot run dispatch gpu withhold with "0": want dispatch gpu withhold GPU REASON; `},
 		"gpu withhold 0 a fan":   {"amd", 1, "", `cannot withhold GPU "0": no AMD GPU of this unit is watched yet; see juju status` + "\n"},
-		"gpu return":             {"amd", 2, "", `cannot run dispatch gpu return with "": want dispatch gpu return GPU; `},
+		"gpu return":             {"amd", 2, "", `cannot run dispatch gpu return: want dispatch gpu return GPU; `},
 		"gpu return 0":           {"amd", 1, "", `cannot return GPU "0": no AMD GPU of this unit is watched yet; see juju status` + "\n"},
-		"gpu prove":              {"amd", 2, "", `cannot run dispatch gpu prove with "": want `},
+		"gpu prove":              {"amd", 2, "", `cannot run dispatch gpu prove: want `},
 		"gpu prove 0":            {"amd", 1, "", `cannot prove GPU "0": no AMD GPU of this unit is watched yet; see juju status` + "\n"},
 		"gpu proof 0000:0a:00.0": {"amd", 1, "", `cannot prove GPU "0000:0a:00.0": it is not known` + "\n"},
 		"gpu leases":             {"amd", 0, "gpu-sharing=shared: GPUs are not leased\n", ""},
-		"gpu probe":              {"amd", 2, "", `cannot run dispatch gpu probe with "": want dispatch gpu probe NODE; see dispatch gpu probe --help` + "\n"},
+		"gpu probe":              {"amd", 2, "", `cannot run dispatch gpu probe: want dispatch gpu probe NODE; see dispatch gpu probe --help` + "\n"},
 
 		"gpu top --help":           {"amd", 0, "Usage: dispatch gpu top [--interval=TIME] [--json] [--once]\n", ""},
 		"gpu top":                  {"amd", 1, "", "cannot show who uses the GPUs: the exporter watches this machine, not CHARM_ROOT; "},
@@ -122,7 +123,7 @@ func TestExitStatus(t *testing.T) {
 		"kubernetes labels --all":         {"amd", 2, "", "cannot run dispatch kubernetes labels: unknown flag: --all; see dispatch kubernetes labels --help\n"},
 		"kubernetes labels":               {"amd", 0, "amd.com/gpu=true\n", ""},
 		"kubernetes labels --json":        {"amd", 0, `"gpu": "true"`, ""},
-		"kubernetes manifest":             {"amd", 2, "", `cannot run dispatch kubernetes manifest with "": want `},
+		"kubernetes manifest":             {"amd", 2, "", `cannot run dispatch kubernetes manifest: want `},
 		"kubernetes manifest node --json": {"amd", 2, "", "cannot run dispatch kubernetes manifest: unknown flag: --json"},
 		"kubernetes manifest node-1":      {"amd", 0, "apiVersion: v1\nkind: Node\nmetadata:\n    name: node-1\n", ""},
 		"kubernetes manifest Node":        {"amd", 1, "", `cannot label node "Node": no node can have that name; kubectl get nodes has the names` + "\n"},
@@ -193,7 +194,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 		require.Zero(t, Main([]string{"dispatch", "errors"}, func(key string) string { return c.env[key] }, slave, &errs))
 		buffer := make([]byte, 4096)
 		var got string
-		for !strings.Contains(got, "XGMI Link Error\r\n") {
+		for !strings.Contains(got, "loses data\r\n") {
 			n, err := master.Read(buffer)
 			require.NoError(t, err)
 			got += string(buffer[:n])
@@ -226,4 +227,24 @@ func TestGPUBaselineIsTheCharmsProgram(t *testing.T) {
 	require.Contains(t, stderr, "gpu-baseline: no such file or directory")
 	require.Regexp(t, "/bin/gpu-baseline$", started[0])
 	require.Equal(t, []string{"compare", "a", "b", "--help"}, started[1:])
+}
+
+// An image of Kubernetes has no shell that could redirect the labels. Without a GPU the file
+// is empty, so that labels of a removed GPU end.
+func TestLabelsAreWrittenToAFile(t *testing.T) {
+	for host, want := range map[string]string{"amd": "gpu=true\n", "no-gpu": ""} {
+		root := string(hosttest.Host(t, host))
+		var out, errs bytes.Buffer
+		code := Main([]string{"dispatch", "kubernetes", "labels", "--output", "/features/concourse-gpu"}, func(name string) string {
+			return map[string]string{"CHARM_ROOT": root}[name]
+		}, &out, &errs)
+		require.Zero(t, code, errs.String())
+		require.Empty(t, out.String())
+		data, err := os.ReadFile(root + "/features/concourse-gpu")
+		require.NoError(t, err)
+		if want == "" {
+			require.Empty(t, data)
+		}
+		require.Contains(t, string(data), want)
+	}
 }

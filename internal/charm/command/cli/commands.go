@@ -44,6 +44,7 @@ type command struct {
 	values   func() []string      // completes its first argument
 	hidden   bool                 // dispatch itself calls it
 	raw      bool                 // its arguments belong to another program
+	helps    bool                 // but --help alone shows this program's help
 	only     string               // the program that has it; "" if both have it
 	run      func(args []string) error
 }
@@ -75,8 +76,14 @@ func (p *caller) unitCommands() []command {
 		p.topCommand(),
 		{words: "gpu list", json: true, text: "list the GPUs with health and load, and why others are not used",
 			run: func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format) }},
-		{words: "gpu detect", text: "print which vendors' GPUs the unit has, in fixed words",
-			run: func([]string) error { return c.DetectGPUs(p.stdout) }},
+		{words: "gpu detect", text: "print which vendors' GPUs the unit has, in fixed words; exit 1 if it has none",
+			run: func([]string) error {
+				found, err := c.DetectGPUs(p.stdout)
+				if err == nil && !found {
+					err = fmt.Errorf("cannot find a GPU: %s gpu list shows why", wellknown.Command)
+				}
+				return err
+			}},
 		{words: "gpu verify", json: true, text: "open each GPU's node as a task would; wakes sleeping GPUs",
 			run: func([]string) error { return c.VerifyGPUs(p.ctx, p.stdout, p.format) }},
 		{words: "gpu health", json: true, text: "show state, score and reason of each AMD GPU",

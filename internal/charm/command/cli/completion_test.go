@@ -17,7 +17,7 @@ func TestShellCompletesCommandsFlagsAndValues(t *testing.T) {
 		"gpu with":                       "withhold",
 		"gpu withhold _":                 "0 0000:03:00.0",
 		"explain _":                      "1 2 3 4 5 6 7 8",
-		"pipelines vars/":                "vars/fill-models.yml vars/rocm-build.yml vars/rocm-pr.yml vars/warm-images.yml",
+		"pipelines vars/":                "vars/fill-models.yml vars/rocm-build.yml vars/rocm-pr.yml vars/rocm-windows.yml vars/warm-images.yml",
 		"plan _":                         "",
 	} {
 		words := strings.Fields(line)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/pflag"
+
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/gpu"
@@ -15,13 +17,19 @@ const labelsText = "Names and values are those of AMD's node labeller, and gpu=t
 	"without Juju.\n\n"
 
 func (p *caller) labelsCommand() command {
+	output := ""
 	return command{words: "kubernetes labels", json: true,
 		text: "print labels of this machine's AMD GPUs for Node Feature Discovery",
 		long: "Prints the labels as Node Feature Discovery reads them, for a file " +
 			"in " + nodelabels.Dir + ".\n\n" + labelsText,
+		flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&output, "output", "", "`FILE` to write instead; it is empty on a machine without a GPU")
+		},
 		run: func([]string) error {
 			labels, err := p.nodeLabels()
 			switch {
+			case output != "" && (err == nil || errors.Is(err, errNoLabels)):
+				return p.charm.Host.WriteFile(output, []byte(nodelabels.Lines(labels)), 0o644)
 			case err != nil:
 				return err
 			case p.format.JSON:
@@ -50,6 +58,8 @@ func (p *caller) manifestCommand() command {
 		}}
 }
 
+var errNoLabels = errors.New("cannot label a node: this machine has no AMD GPU that counts")
+
 // nodeLabels returns the labels of a node with this machine's AMD GPUs.
 func (p *caller) nodeLabels() (map[string]string, error) {
 	inv, err := gpu.Discover(p.charm.Host.Root)
@@ -58,9 +68,7 @@ func (p *caller) nodeLabels() (map[string]string, error) {
 	}
 	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.GPUsOf(gpu.VendorWith(gpu.Kubernetes))))
 	if len(labels) == 0 {
-		return nil, errors.New(
-			"cannot label a node: this machine has no AMD GPU that counts; " + wellknown.Command + " gpu list says what it has",
-		)
+		return nil, fmt.Errorf("%w; %s gpu list says what it has", errNoLabels, wellknown.Command)
 	}
 	return labels, nil
 }

@@ -74,7 +74,7 @@ func (p *caller) machineCommands() []command {
 					return m.Change(p.ctx, map[string]string{"version": a[0]}, nil)
 				})
 			}},
-		{words: "logs", args: "[ARGS]", max: -1, raw: true, text: "show the logs; arguments go to journalctl",
+		{words: "logs", args: "[ARGS]", max: -1, raw: true, helps: true, text: "show the logs; arguments go to journalctl",
 			example: "sudo concourse-ci-machine logs --follow",
 			run: func(a []string) error {
 				return p.machine(func(m *onemachine.Machine) error { return m.Logs(p.ctx, a) })
@@ -148,7 +148,8 @@ func (p *caller) confirm(text string) bool {
 	return answer == "yes"
 }
 
-// actionCommands returns the actions of the charm that are not commands already.
+// actionCommands returns the actions of the charm as commands. Help leaves out those that
+// are commands under other words. They work too, because remedies name them.
 func (p *caller) actionCommands() (all []command) {
 	for _, a := range p.actions() {
 		var params []string
@@ -156,6 +157,7 @@ func (p *caller) actionCommands() (all []command) {
 			params = append(params, "["+name+"=VALUE]")
 		}
 		all = append(all, command{words: a.Name, args: strings.Join(params, " "), max: len(a.Order), text: a.summary(),
+			hidden: slices.Contains(otherWords, a.Name),
 			run: func(args []string) error {
 				given := map[string]any{}
 				for _, arg := range args {
@@ -214,8 +216,7 @@ func (p param) parse(value string) (v any, err error) {
 	return v, nil
 }
 
-// actions reads the charm's actions. Those that are commands of the same meaning are left
-// out: their words differ, and one name is enough.
+// actions reads the charm's actions, without those with the name of a command.
 func (p *caller) actions() (all []declared) {
 	data, err := os.ReadFile(filepath.Join(p.charm.CharmDir, "actions.yaml"))
 	if err != nil {
@@ -227,7 +228,7 @@ func (p *caller) actions() (all []declared) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
 		a := file[name]
-		if slices.Contains(otherWords, name) {
+		if slices.Contains(sameWords, name) {
 			continue
 		}
 		a.Name, a.Order = name, slices.Sorted(maps.Keys(a.Params))
@@ -237,6 +238,8 @@ func (p *caller) actions() (all []declared) {
 }
 
 // otherWords lists the actions that are commands under other words, such as gpu list.
-var otherWords = []string{"detect-gpus", "explain-error", "fleet", "get-pipelines", "gpu-evidence",
-	"gpu-health", "gpu-release", "gpu-return", "gpu-status", "gpu-withhold", "list-errors", "list-gpus", "plan",
-	"preflight", "rocm-matrix", "verify-gpu"}
+var otherWords = []string{"detect-gpus", "explain-error", "get-pipelines", "gpu-evidence", "gpu-health",
+	"gpu-release", "gpu-return", "gpu-status", "gpu-withhold", "list-errors", "list-gpus", "rocm-matrix", "verify-gpu"}
+
+// sameWords lists the actions with the name of a command.
+var sameWords = []string{"fleet", "plan", "preflight"}

@@ -165,12 +165,16 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			if len(args) >= c.min && (c.max < 0 || len(args) <= c.max) {
 				return nil
 			}
-			return &usageError{
-				fmt.Sprintf("cannot run %s with %q: want %s", cc.CommandPath(), strings.Join(args, " "), synopsis(cc)),
-				cc.CommandPath(),
+			ran := cc.CommandPath()
+			if len(args) > 0 {
+				ran += fmt.Sprintf(" with %q", strings.Join(args, " "))
 			}
+			return &usageError{fmt.Sprintf("cannot run %s: want %s", ran, synopsis(cc)), cc.CommandPath()}
 		},
 		RunE: func(cc *cobra.Command, args []string) error {
+			if c.helps && len(args) == 1 && args[0] == "--help" {
+				return cc.Help()
+			}
 			err := p.flagsFromEnvironment(cc)
 			if err == nil {
 				err = c.run(args)

@@ -1,7 +1,7 @@
 """Builds the project's wheel as pip asks for it, with GPU code for the architectures
 of PYTORCH_ROCM_ARCH in the form that clang gives it. FAKE_ARCHS, FAKE_SECOND and
 FAKE_FORM make it another build: for others, one library for others, and compressed,
-none or broken code."""
+none or broken code. FAKE_PE is a file that the libraries begin with."""
 import os
 import struct
 import zipfile
@@ -20,7 +20,11 @@ def bundle(archs):
 def library(archs):
     form = os.environ.get("FAKE_FORM", "")
     # A program that reads bundles has their magic in it and is none.
-    data = b"\x7fELF" + b"\0" * 60 + b"__CLANG_OFFLOAD_BUNDLE__ is the magic" + b"\0" * 16
+    data = b"\x7fELF"
+    if "FAKE_PE" in os.environ:
+        with open(os.environ["FAKE_PE"], "rb") as f:
+            data = f.read()
+    data += b"\0" * 60 + b"__CLANG_OFFLOAD_BUNDLE__ is the magic" + b"\0" * 16
     if form == "compressed":
         return data + b"CCOB" + struct.pack("<HHII", 2, 1, 100, 100)
     if form == "none":

@@ -1,0 +1,160 @@
+//go:build e2e
+
+package pipelines
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// index is a package index: it takes uploads as twine sends them, and offers the files as pip
+// reads them, both with a token.
+type index struct {
+	mu      sync.Mutex
+	files   map[string][]byte
+	uploads int
+	damage  bool   // what it offers is another file
+	hash    string // the fragment of links; "" for sha256
+}
+
+const indexToken = "pypi-SECRET0123"
+
+func (x *index) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if user, password, _ := r.BasicAuth(); user != "__token__" || password != indexToken {
+		w.Header().Set("WWW-Authenticate", `Basic realm="index"`)
+		http.Error(w, "no such token", http.StatusUnauthorized)
+		return
+	}
+	name := strings.TrimPrefix(r.URL.Path, "/files/")
+	switch {
+	case r.Method == http.MethodPost:
+		x.upload(w, r)
+	case r.URL.Path == "/simple/project/" && len(x.files) > 0:
+		for name, data := range x.files {
+			sum := fmt.Sprintf("sha256=%x", sha256.Sum256(data))
+			if x.hash != "" {
+				sum = x.hash
+			}
+			fmt.Fprintf(w, "<!DOCTYPE html><a href=\"../../files/%s#%s\">%s</a>", strings.ReplaceAll(name, "+", "%2B"), sum, name)
+		}
+	case x.files[name] != nil:
+		w.Write(x.files[name])
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (x *index) upload(w http.ResponseWriter, r *http.Request) {
+	file, header, err := r.FormFile("content")
+	if err != nil || r.FormValue(":action") != "file_upload" {
+		http.Error(w, "no file", http.StatusBadRequest)
+		return
+	}
+	data, err := io.ReadAll(file)
+	if err != nil || fmt.Sprintf("%x", sha256.Sum256(data)) != r.FormValue("sha256_digest") {
+		http.Error(w, "another file", http.StatusBadRequest)
+		return
+	}
+	if x.damage {
+		data = append(data, 'x')
+	}
+	x.uploads++
+	x.files[header.Filename] = data
+}
+
+// publishing is a step after the release of a wheel, with an index.
+func publishing(t *testing.T) (*step, *index) {
+	t.Helper()
+	s, _ := toRelease(t)
+	s.tagged(t, "v1.2.3")
+	s.vars["verify-python"] = withTwine(t)
+	x := &index{files: map[string][]byte{}}
+	server := httptest.NewServer(x)
+	t.Cleanup(server.Close)
+	s.vars["index-url"], s.vars["index-simple-url"] = server.URL+"/", server.URL+"/simple/"
+	s.vars["index-token"], s.vars["twine"] = indexToken, ""
+	return s, x
+}
+
+// withTwine is a Python that has twine.
+func withTwine(t *testing.T) string {
+	t.Helper()
+	for _, path := range []string{needPython(t, ""), "/usr/bin/python3"} {
+		if exec.Command(path, "-m", "twine", "--version").Run() == nil {
+			return path
+		}
+	}
+	require.Empty(t, os.Getenv("E2E"), "needs twine: sudo apt-get install -y twine")
+	t.Skip("needs twine: sudo apt-get install -y twine")
+	return ""
+}
+
+func TestReleaseIsPublishedWithTheTestedChecksum(t *testing.T) {
+	s, x := publishing(t)
+	out := s.passes(t, "publish")
+	require.Regexp(t, `published: project-1\.2\.3\+rocm-py3-none-any\.whl [0-9a-f]{64}\n`, out)
+	require.NotContains(t, out, indexToken)
+	require.Equal(t, 1, x.uploads)
+
+	// pip installs it.
+	simple := strings.Replace(s.vars["index-simple-url"], "http://", "http://__token__:"+indexToken+"@", 1)
+	c := exec.Command(needPython(t, "pip"), "-m", "pip", "download", "--disable-pip-version-check", "--no-deps", "--index-url", simple,
+		"--dest", s.path("got"), "project==1.2.3+rocm")
+	c.Env = append(os.Environ(), "PIP_FIND_LINKS=")
+	text, err := c.CombinedOutput()
+	require.NoError(t, err, string(text))
+	require.FileExists(t, s.path("got/project-1.2.3+rocm-py3-none-any.whl"))
+
+	// Run again, it only looks.
+	require.Contains(t, s.passes(t, "publish"), "published: project-1.2.3+rocm-py3-none-any.whl ")
+	require.Equal(t, 1, x.uploads)
+}
+
+func TestPublishFails(t *testing.T) {
+	const name = "project-1.2.3+rocm-py3-none-any.whl"
+	for want, change := range map[string]func(s *step, x *index){
+		"the index has another " + name + ": its SHA-256 is ": func(_ *step, x *index) { x.files[name] = []byte("an older build") },
+		"the tested wheel's ":                         func(_ *step, x *index) { x.damage = true },
+		"has no SHA-256 of " + name:                   func(_ *step, x *index) { x.files[name], x.hash = []byte("x"), "md5=0" },
+		"/simple/project/ answers 401":                func(s *step, _ *index) { s.vars["index-token"] = "wrong" },
+		"index-token is empty":                        func(s *step, _ *index) { s.vars["index-token"] = "" },
+		"index-url begins with http: the token":       func(s *step, _ *index) { s.vars["index-url"] = "http://pypi.example/" },
+		"index-simple-url is no URL without a passwo": func(s *step, _ *index) { s.vars["index-simple-url"] = "https://u:p@pypi.example/simple" },
+		"twine can't upload " + name: func(s *step, _ *index) {
+			s.vars["index-url"] = strings.TrimSuffix(s.vars["index-url"], "/") + "0/"
+			s.vars["index-url"] = strings.Replace(s.vars["index-url"], "127.0.0.1", "localhost", 1)
+		},
+		"v1.2.4 would release version 1.2.3+rocm": func(s *step, _ *index) {
+			s.git(t, "tag", "tag", "v1.2.4")
+			require.NoError(t, os.WriteFile(s.path("tag/.git/ref"), []byte("v1.2.4\n"), 0o644))
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			s, x := publishing(t)
+			change(s, x)
+			out, code := s.run(t, "publish")
+			require.Equal(t, 1, code, out)
+			require.Contains(t, out, want)
+			require.NotContains(t, out, indexToken)
+		})
+	}
+}
+
+func TestWithoutAnIndexNothingIsPublished(t *testing.T) {
+	s, x := publishing(t)
+	s.vars["index-url"], s.vars["index-token"] = "", ""
+	require.Contains(t, s.passes(t, "publish"), "index-url is empty: nothing is published\n")
+	require.Zero(t, x.uploads)
+}
