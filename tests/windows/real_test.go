@@ -15,8 +15,9 @@ import (
 	"concourse-ci-machine/tests/suite"
 )
 
-// pipeline has a task without inputs. Inputs and outputs are symbolic links, which Wine up to
-// version 8 only pretends to make, and copies of volumes need robocopy, which it lacks.
+// pipeline has a task without inputs. Its folder, inputs and outputs are symbolic links, which
+// Wine 8 only pretends to make, and copies of volumes need robocopy, which it lacks. With an
+// output, the folder exists also without the link.
 const pipeline = `
 jobs:
 - name: hello
@@ -25,6 +26,7 @@ jobs:
     tags: [windows]
     config:
       platform: windows
+      outputs: [{name: out}]
       run: {path: 'C:\concourse.exe', args: [hello]}
 `
 

@@ -6,6 +6,7 @@
 package windows
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -60,7 +61,7 @@ func start(t *testing.T) wine {
 	suite.Need(t, missing())
 	w := wine{t, filepath.Join(t.TempDir(), "prefix")}
 	require.NoError(t, os.Mkdir(w.prefix, 0o700))
-	w.run("wineboot", "--init")
+	w.keep()
 	// Go loads this library, which Wine has only since version 9.
 	library := filepath.Join(w.prefix, "drive_c/windows/system32/bcryptprimitives.dll")
 	if _, err := os.Stat(library); err != nil {
@@ -72,16 +73,27 @@ func start(t *testing.T) wine {
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	// Services end with the last other process.
-	keep := w.command("C:\\concourse.exe", "task")
-	require.NoError(t, keep.Start())
-	t.Cleanup(func() {
-		stop := exec.Command("wineserver", "--kill", "--wait")
+	return w
+}
+
+// keep starts Windows and keeps it running, because services end with the last other process.
+func (w wine) keep() {
+	w.t.Helper()
+	shell := w.command("cmd")
+	in, err := shell.StdinPipe()
+	require.NoError(w.t, err)
+	out, err := shell.StdoutPipe()
+	require.NoError(w.t, err)
+	require.NoError(w.t, shell.Start())
+	w.t.Cleanup(func() {
+		in.Close()
+		stop := exec.Command("wineserver", "--kill")
 		stop.Env = w.env()
 		_ = stop.Run() // the processes may have ended
-		_ = keep.Wait()
+		_ = shell.Wait()
 	})
-	return w
+	prompt, err := bufio.NewReader(out).ReadString('>')
+	require.NoError(w.t, err, prompt)
 }
 
 func (w wine) c(path string) string { return filepath.Join(w.prefix, "drive_c", path) }
