@@ -226,7 +226,6 @@ var (
 	policyLookupAndCreate  = uintptr(0x00000800 | 0x00000010)
 	symbolicLinkRight      = "SeCreateSymbolicLinkPrivilege"
 	statusNotFound         = windows.STATUS_OBJECT_NAME_NOT_FOUND
-	objectAttributesForLSA = func() *windows.OBJECT_ATTRIBUTES { return &windows.OBJECT_ATTRIBUTES{} }
 )
 
 // SetLinkRight implements Machine. Concourse links the volumes of a task into its folder.
