@@ -43,7 +43,7 @@ KITX = -X concourse-ci-machine/internal/base/version.Version=$(VERSION) -X conco
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover release publish site charm-tree hooks bench man fuzz clean packages images
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz clean packages images
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -77,7 +77,8 @@ demo: build sandbox ## show the charm at work, without Juju and GPU: as root a w
 	@bin/sandbox demo $(if $(VERBOSE),-v) $(if $(HOOKS),-hooks)
 
 # deadcode names what no program reaches: what only tests use stands with the tests.
-# Left out are the packages that play the machine for the demo and for tests as well.
+# Left out are the packages that play the machine for the demo and for tests as well, and
+# functions for Windows, which no program for Linux reaches.
 # With -test it names what not even a test reaches.
 check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and without the e2e tests
 	@echo "gofmt, go vet, staticcheck and deadcode: some minutes." >&2
@@ -85,11 +86,12 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
 	go vet -buildvcs=false ./...
 	go vet -buildvcs=false -tags e2e,controller,kubernetes,terraform ./tests/...
+	GOOS=windows GOARCH=amd64 go vet -buildvcs=false ./src/concourse-worker-windows/... ./tests/windows/...
 	$(TOOL) actionlint .github/workflows/*.yml
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags e2e,controller,kubernetes,terraform ./tests/...
 	@programs=$$($(TOOL) deadcode ./src/... ./tools/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
-	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/'; echo "$$tests") && \
+	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/' -e '^src/concourse-worker-windows/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
 # Asks vuln.go.dev; test-only modules are not shipped and not checked.
@@ -147,6 +149,12 @@ charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.cha
 # For a Juju that refuses endpoints and resources which the charm in use lacks.
 charm-takeover: build ## write the charm without what the Python charm has no endpoint or resource for, see docs/how-to/migrate.md
 	$(PACKER) pack -takeover -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(TAKEOVER_CHARM)
+
+# Windows runs this program alone. It has the same bytes wherever it is built.
+WINDOWS ?= bin/windows/concourse-worker-windows.exe
+windows: need-go ## build concourse-worker-windows.exe for amd64 into bin/windows/, a worker as a service of Windows
+	@echo "go build $(WINDOWS)"
+	@GOOS=windows GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags "-s -w -X concourse-ci-machine/internal/base/version.Version=$(VERSION)" -o $(WINDOWS) ./src/concourse-worker-windows
 
 release: need-go ## write charms for amd64 and arm64, what is in them and checksums into dist/: make release VERSION=1.0.0, from a clean clone
 	@scripts/release.sh "$(if $(filter command line,$(origin VERSION)),$(VERSION))"

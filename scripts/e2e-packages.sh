@@ -4,13 +4,13 @@
 # separated, those that are not there, for the tests to give as their reason.
 set -eu
 # Programs that may have come with another package, and the package to get.
-programs="runc:runc containerd:containerd ctr:containerd gcc:gcc dnsmasq:dnsmasq-base unshare:util-linux ip:iproute2 iptables:iptables promtool:prometheus chromium:chromium systemd-analyze:systemd debootstrap:debootstrap gpg:gpg jq:jq shellcheck:shellcheck dockerd:docker.io podman:podman crun:crun newuidmap:uidmap mkdocs:mkdocs rocm-smi:rocm-smi twine:twine"
+programs="runc:runc containerd:containerd ctr:containerd gcc:gcc dnsmasq:dnsmasq-base unshare:util-linux ip:iproute2 iptables:iptables promtool:prometheus chromium:chromium systemd-analyze:systemd debootstrap:debootstrap gpg:gpg jq:jq shellcheck:shellcheck dockerd:docker.io podman:podman crun:crun newuidmap:uidmap mkdocs:mkdocs rocm-smi:rocm-smi twine:twine wine:wine"
 # Packages that must be these: a busybox may be a dynamic one, and a program
 # lxd one that fetches a snap.
-packages="busybox-static libc6-dev lxd lxd-client mkdocs-material postgresql"
+packages="busybox-static libc6-dev lxd lxd-client mkdocs-material postgresql wine64"
 snaps=
 if grep -qs '^ID=ubuntu$' /etc/os-release; then
-	packages="busybox-static libc6-dev mkdocs-material postgresql"
+	packages="busybox-static libc6-dev mkdocs-material postgresql wine64"
 	snaps=lxd
 fi
 

@@ -16,4 +16,4 @@ grep -qsx "# concourse-ci-machine $version" dist/PROVENANCE.md || stop "dist/ is
 notes=$(mktemp)
 trap 'rm -f "$notes"' EXIT
 awk -v head="## [$version]" 'index($0, head) == 1 { on = 1; next } /^(## )?\[/ { on = 0 } /^## / { on = 0 } on' CHANGELOG.md >"$notes"
-gh release create "v$version" --verify-tag --title "$version" --notes-file "$notes" dist/PROVENANCE.md dist/SHA256SUMS dist/*.charm dist/*.deb dist/*.rpm dist/*.json
+gh release create "v$version" --verify-tag --title "$version" --notes-file "$notes" dist/PROVENANCE.md dist/SHA256SUMS dist/*.charm dist/*.deb dist/*.rpm dist/*.exe dist/*.json

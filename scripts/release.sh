@@ -1,6 +1,6 @@
 #!/bin/sh
 # release.sh VERSION: writes into dist/ what a release is made of: a charm for each
-# architecture, the packages, what is in them (CycloneDX), checksums, and how to build the same again. The
+# architecture, the packages, the worker for Windows, what is in them (CycloneDX), checksums, and how to build the same again. The
 # same commit gives the same bytes anywhere. It publishes nothing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -37,6 +37,8 @@ make --no-print-directory packages VERSION="$version" PACKAGES="$PWD/bin/release
 for arch in amd64 arm64; do
 	go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/bin/packages/$arch"/* >"$dist/packages_$arch.cdx.json"
 done
+make --no-print-directory windows VERSION="$version" WINDOWS="$dist/concourse-worker-windows.exe"
+go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch amd64 "$dist/concourse-worker-windows.exe" >"$dist/windows_amd64.cdx.json"
 mv bin/release-packages/*.deb bin/release-packages/*.rpm "$dist/"
 cat >"$dist/PROVENANCE.md" <<TEXT
 # concourse-ci-machine $version

@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse/beacon"
 )
 
 // fromOption is the comment of keys that come from the option. Without this comment, a key
@@ -27,7 +28,7 @@ const fromOption = "extra-worker-keys"
 func (p WebPaths) Authorized(keys, option []string, others ...string) resource.File {
 	lines := map[string]bool{}
 	for _, k := range keys {
-		if line, err := keyLine(strings.TrimSpace(k)); err == nil {
+		if line, err := beacon.KeyLine(strings.TrimSpace(k)); err == nil {
 			lines[line+"\n"] = true
 		}
 	}

@@ -1,26 +1,17 @@
 package concourse
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-
-	"golang.org/x/crypto/ssh"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/concourse/beacon"
 )
-
-// WorkerKeyBits is the size of a new worker key.
-const WorkerKeyBits = 3072
 
 // Key manages an RSA key pair as Concourse's key options need it: PKCS#1 PEM in Path, 0600,
 // and one OpenSSH line in Path.pub, 0644. An existing key is kept. An unusable key is left
@@ -52,11 +43,10 @@ func (k Key) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 // make writes the public half first. A public half without a private one is made again, and
 // a private key is never replaced.
 func (k Key) make(root host.Root) error {
-	key, err := rsa.GenerateKey(rand.Reader, k.Bits)
+	private, err := beacon.NewKey(k.Bits)
 	if err != nil {
 		return err
 	}
-	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 	line, err := publicLine(k.Path, private)
 	if err != nil {
 		return err
@@ -69,47 +59,18 @@ func (k Key) make(root host.Root) error {
 
 // KeyProblem returns why Concourse can't use the text of a private key, or "" if it can.
 func KeyProblem(private string) string {
-	_, problem := parseKey([]byte(private))
+	_, problem := beacon.PublicLine([]byte(private))
 	return problem
 }
 
-// publicLine derives the OpenSSH line, without comment and line end.
+// publicLine derives the OpenSSH line of the private key in path.
 func publicLine(path string, private []byte) (string, error) {
-	key, problem := parseKey(private)
+	line, problem := beacon.PublicLine(private)
 	if problem != "" {
 		return "", &KeyError{Path: path, Problem: problem}
 	}
-	public, err := ssh.NewPublicKey(&key.PublicKey)
-	if err != nil {
-		return "", &KeyError{Path: path, Problem: err.Error()}
-	}
-	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(public))), nil
+	return line, nil
 }
-
-// parseKey reads a private key as Concourse does (flag/private_key.go): the first PEM
-// block, as PKCS#1 or PKCS#8, whatever its label. Concourse's generate-key writes PKCS#1
-// with PKCS#8's label. A problem quotes nothing of the key.
-func parseKey(private []byte) (key *rsa.PrivateKey, problem string) {
-	block, _ := pem.Decode(private)
-	if block == nil {
-		return nil, "it is not a private key in PEM form without a passphrase"
-	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key, ""
-	}
-	if any, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-		if key, ok := any.(*rsa.PrivateKey); ok {
-			return key, ""
-		}
-		return nil, notRSA
-	}
-	if _, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
-		return nil, notRSA
-	}
-	return nil, "it is not a private key in the form PKCS#1 or PKCS#8 without a passphrase"
-}
-
-const notRSA = "it is not an RSA key, and Concourse takes no other"
 
 // KeyError reports a private key that Concourse can't use.
 type KeyError struct{ Path, Problem string }

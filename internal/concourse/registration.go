@@ -1,37 +1,23 @@
 package concourse
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
-)
-
-// RegistrationState names the worker's registration according to its log.
-type RegistrationState string
-
-// The states. Unknown also results for a registered worker with a log level above info,
-// because the worker logs its registration at info.
-const (
-	Registered RegistrationState = "registered"
-	Lost       RegistrationState = "lost"
-	Unknown    RegistrationState = "unknown"
+	"concourse-ci-machine/internal/concourse/beacon"
 )
 
 // Registration has a state and, if it is Lost, the worker's reason.
-type Registration struct {
-	State RegistrationState
-	Why   string
-}
+type Registration = beacon.Registration
 
+// The states.
 const (
-	registeredMessage = "worker.beacon-runner.beacon.registered"
-	failedMessage     = "worker.beacon-runner.failed"
+	Registered = beacon.Registered
+	Lost       = beacon.Lost
+	Unknown    = beacon.Unknown
 )
 
 // CheckRegistration searches the journal. Only lines of the given invocation
@@ -52,32 +38,5 @@ func CheckRegistration(ctx context.Context, r host.Runner, invocation string) (R
 	if err != nil {
 		return Registration{State: Unknown}, fmt.Errorf("cannot ask for the registration: %w", err)
 	}
-	return parseRegistration(out), nil
-}
-
-// parseRegistration reads log lines of the worker, which are JSON objects with a dotted
-// path as message. The last relevant line decides.
-func parseRegistration(out []byte) Registration {
-	reg := Registration{State: Unknown}
-	for line := range bytes.Lines(out) {
-		var entry struct {
-			Message string `json:"message"`
-			Data    struct {
-				Error any `json:"error"`
-			} `json:"data"`
-		}
-		if json.Unmarshal(line, &entry) != nil {
-			continue
-		}
-		switch entry.Message {
-		case registeredMessage:
-			reg = Registration{State: Registered}
-		case failedMessage:
-			reg = Registration{State: Lost}
-			if text, ok := entry.Data.Error.(string); ok {
-				reg.Why = oneLine(strings.TrimSpace(text))
-			}
-		}
-	}
-	return reg
+	return beacon.ParseRegistration(out), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -17,17 +18,17 @@ const (
 
 func TestRegistrationIsTheLatestLine(t *testing.T) {
 	for in, want := range map[string]Registration{
-		registeredLine:              {Registered, ""},
-		failedLine:                  {Lost, "failed to dial: all hosts unreachable"},
-		failedLine + registeredLine: {Registered, ""},
-		registeredLine + failedLine: {Lost, "failed to dial: all hosts unreachable"},
-		"":                          {Unknown, ""},
-		"-- No entries --\n":        {Unknown, ""},
-		"worker.beacon-runner.beacon.registered\n":                                     {Unknown, ""},
-		`{"message":"other","data":{"text":"worker.beacon-runner.beacon.registered"}}`: {Unknown, ""},
-		`{"message":"worker.beacon-runner.failed","data":{"error":{"code":1}}}`:        {Lost, ""},
+		registeredLine:              {State: Registered},
+		failedLine:                  {State: Lost, Why: "failed to dial: all hosts unreachable"},
+		failedLine + registeredLine: {State: Registered},
+		registeredLine + failedLine: {State: Lost, Why: "failed to dial: all hosts unreachable"},
+		"":                          {State: Unknown},
+		"-- No entries --\n":        {State: Unknown},
+		"worker.beacon-runner.beacon.registered\n":                                     {State: Unknown},
+		`{"message":"other","data":{"text":"worker.beacon-runner.beacon.registered"}}`: {State: Unknown},
+		`{"message":"worker.beacon-runner.failed","data":{"error":{"code":1}}}`:        {State: Lost},
 	} {
-		require.Equal(t, want, parseRegistration([]byte(in)), in)
+		require.Equal(t, want, beacon.ParseRegistration([]byte(in)), in)
 	}
 }
 
@@ -59,7 +60,7 @@ func FuzzParseRegistration(f *testing.F) {
 	f.Add([]byte(registeredLine))
 	f.Add([]byte(failedLine + "{\"message\":1}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got := parseRegistration(data)
+		got := beacon.ParseRegistration(data)
 		if got.State != Registered && got.State != Lost && got.State != Unknown || strings.Contains(got.Why, "\n") {
 			t.Fatalf("%+v", got)
 		}

@@ -1,20 +1,15 @@
 package concourse
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
-	"net"
-	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/crypto/ssh"
-
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/concourse/release"
 )
 
@@ -45,11 +40,11 @@ func ParseTSA(databag map[string]string) (t TSA, problems []string) {
 		}
 	}
 	if v := strings.TrimSpace(databag["tsa-host"]); v != "" {
-		t.Host, err = hostPort(v)
+		t.Host, err = beacon.HostPort(v)
 		bad("tsa-host", err)
 	}
 	if v := strings.TrimSpace(databag["tsa-public-key"]); v != "" {
-		t.HostPublicKey, err = keyLine(v)
+		t.HostPublicKey, err = beacon.KeyLine(v)
 		bad("tsa-public-key", err)
 	}
 	if v := strings.TrimSpace(databag["concourse-version"]); v != "" {
@@ -105,37 +100,4 @@ func compareUnits(a, b string) int {
 		return c
 	}
 	return i - j
-}
-
-// hostName leaves the length to maxHostName, because compiling a counted repetition costs
-// every hook half a millisecond.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-
-const maxHostName = 253
-
-func hostPort(s string) (string, error) {
-	h, p, err := net.SplitHostPort(s)
-	if err != nil {
-		return "", fmt.Errorf("%.100q is not host:port", s)
-	}
-	if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("%.100q has no port between 1 and 65535", s)
-	}
-	a, err := netip.ParseAddr(h)
-	// any text can be a zone
-	if err == nil && a.Zone() != "" || err != nil && (len(h) > maxHostName || !hostName.MatchString(h)) {
-		return "", fmt.Errorf("%.100q names no host", s)
-	}
-	return net.JoinHostPort(h, p), nil
-}
-
-func keyLine(s string) (string, error) {
-	if strings.ContainsAny(s, "\r\n") || len(s) > 16<<10 {
-		return "", fmt.Errorf("want one OpenSSH line (ssh-rsa AAAA...)")
-	}
-	key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(s))
-	if err != nil || len(options) > 0 {
-		return "", fmt.Errorf("%.40q is not an OpenSSH public key (ssh-rsa AAAA...)", s)
-	}
-	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key))), nil
 }

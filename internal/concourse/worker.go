@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
-	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/base/host"
@@ -49,39 +48,6 @@ func WorkFolder(shared bool) string {
 		return "/var/lib/concourse-work"
 	}
 	return WorkDir
-}
-
-// GPUTags describes the GPUs of tasks for the tags.
-type GPUTags struct {
-	Runtime string   // rocm or cuda; "" if the worker is to have no GPUs
-	Count   int      // 0: no GPU is available
-	Archs   []string // gfx target of each GPU (gfx1100), "" if unknown
-}
-
-// Tags returns the operator's tags, then the tags of the GPUs: gpu, compute-runtime=rocm,
-// rocm, gpu-count=N, and gfx=<target> for each different target in the GPUs' order. Each
-// tag occurs once. A worker without any tag takes untagged steps of every team. So a worker
-// that should have GPUs but has none gets gpu-count=0, which no step requires.
-func Tags(operator []string, g GPUTags) []string {
-	all := slices.Clone(operator)
-	switch {
-	case g.Count > 0:
-		all = append(all, "gpu", "compute-runtime="+g.Runtime, g.Runtime, fmt.Sprintf("gpu-count=%d", g.Count))
-		for _, a := range g.Archs {
-			if a != "" {
-				all = append(all, "gfx="+a)
-			}
-		}
-	case g.Runtime != "":
-		all = append(all, "gpu-count=0")
-	}
-	var tags []string
-	for _, t := range all {
-		if !slices.Contains(tags, t) {
-			tags = append(tags, t)
-		}
-	}
-	return tags
 }
 
 // WorkerUnit returns the worker's systemd unit.

@@ -15,31 +15,6 @@ import (
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
 
-// D43: the tags that pipelines ask for are the tags that GPU workers have.
-func TestTags_D43(t *testing.T) {
-	for name, tc := range map[string]struct {
-		operator []string
-		gpus     GPUTags
-		want     []string
-	}{
-		"none":       {nil, GPUTags{}, nil},
-		"operator's": {[]string{"b", "a", "b"}, GPUTags{}, []string{"b", "a"}},
-		"one Radeon": {nil, GPUTags{"rocm", 1, []string{"gfx1100"}}, []string{"gpu", "compute-runtime=rocm", "rocm", "gpu-count=1", "gfx=gfx1100"}},
-		"four of a kind": {[]string{"big", "rocm"}, GPUTags{"rocm", 4, []string{"gfx90a", "gfx90a", "gfx90a", "gfx90a"}},
-			[]string{"big", "rocm", "gpu", "compute-runtime=rocm", "gpu-count=4", "gfx=gfx90a"}},
-		"mixed":                     {nil, GPUTags{"rocm", 3, []string{"gfx1100", "gfx1030", "gfx1100"}}, []string{"gpu", "compute-runtime=rocm", "rocm", "gpu-count=3", "gfx=gfx1100", "gfx=gfx1030"}},
-		"unknown arch":              {nil, GPUTags{"rocm", 1, []string{""}}, []string{"gpu", "compute-runtime=rocm", "rocm", "gpu-count=1"}},
-		"NVIDIA":                    {nil, GPUTags{"cuda", 2, nil}, []string{"gpu", "compute-runtime=cuda", "cuda", "gpu-count=2"}},
-		"asked for but none usable": {[]string{"a"}, GPUTags{Runtime: "rocm"}, []string{"a", "gpu-count=0"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			operator := append([]string(nil), tc.operator...)
-			require.Equal(t, tc.want, Tags(operator, tc.gpus))
-			require.Equal(t, tc.operator, operator, "the operator's list is left as it is")
-		})
-	}
-}
-
 func TestWorkerUnit(t *testing.T) {
 	unit, err := WorkerUnit()
 	require.NoError(t, err)

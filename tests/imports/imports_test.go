@@ -188,7 +188,7 @@ func TestTestSupportIsInNoShippedProgram(t *testing.T) {
 			require.NotEqual(t, "testutil", folderOf(d), "%s contains %s", p.ImportPath, d)
 		}
 	}
-	require.Equal(t, 7, found)
+	require.Equal(t, 8, found)
 }
 
 // The charm ships gpu-baseline and does not link it.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/tests/suite"
 )
 
 const gpuTasks = `{"jobs":[
@@ -42,12 +44,12 @@ func shapes(text string) (out []string) {
 // is no Concourse. Here there is: each series of the capture is one that it serves. And
 // the containers of its builds are told with the handles that it gave them.
 func TestMetricsOfARealConcourseAreThoseOfTheCapture(t *testing.T) {
-	web := startConcourse(t)
-	web.startWorker(t)
-	admin := web.user(t, "admin", "s3 cr&t")
+	web := suite.StartWeb(t)
+	web.StartWorker(t)
+	admin := loggedIn(t, web, "admin", "s3 cr&t")
 	admin.ask(t, "PUT", "/api/v1/teams/main/pipelines/rocm/config", gpuTasks)
 	admin.ask(t, "PUT", "/api/v1/teams/main/pipelines/rocm/unpause", "")
-	e := newExporter(t, web.url, "admin", "s3 cr&t", time.Now)
+	e := newExporter(t, web.URL, "admin", "s3 cr&t", time.Now)
 	begin := func(job string) string {
 		var build struct{ ID json.Number }
 		require.NoError(t, json.Unmarshal(admin.ask(t, "POST", "/api/v1/teams/main/pipelines/rocm/jobs/"+job+"/builds", ""), &build))
@@ -68,7 +70,7 @@ func TestMetricsOfARealConcourseAreThoseOfTheCapture(t *testing.T) {
 	capture, err := os.ReadFile("../prometheus/testdata/concourse-8.2.5.prom")
 	require.NoError(t, err)
 	missing := func() (out []string) {
-		resp, err := http.Get(web.metrics)
+		resp, err := http.Get(web.Metrics)
 		require.NoError(t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)

@@ -21,6 +21,7 @@ import (
 
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/concourse/jobexporter/login"
+	"concourse-ci-machine/tests/suite"
 )
 
 // exporter is a poller, and what it logs.
@@ -59,9 +60,9 @@ const config = `{"jobs":[
 
 // The answers of a real Concourse are what the fake ones of the other tests are.
 func TestJobsOfARealConcourse(t *testing.T) {
-	web := startConcourse(t)
-	admin := web.user(t, "admin", "s3 cr&t")
-	e := newExporter(t, web.url, "admin", "s3 cr&t", time.Now)
+	web := suite.StartWeb(t)
+	admin := loggedIn(t, web, "admin", "s3 cr&t")
+	e := newExporter(t, web.URL, "admin", "s3 cr&t", time.Now)
 	require.NoError(t, e.Poll(t.Context()))
 	require.Contains(t, e.text(), "\nconcourse_jobs_total 0\n")
 	require.Contains(t, e.text(), "\nconcourse_required_arch_workers{arch=\"gfx942\"} 0\n")
@@ -110,23 +111,23 @@ func TestJobsOfARealConcourse(t *testing.T) {
 	require.Contains(t, text, "\nconcourse_pipelines_archived 1\n")
 
 	// A user that is no admin has its own teams.
-	e.credentials(t, web.url, "other", "o")
+	e.credentials(t, web.URL, "other", "o")
 	require.NoError(t, e.Poll(t.Context()))
 	require.Contains(t, e.text(), "\nconcourse_teams 1\n")
 	require.Contains(t, e.text(), `team="dev"`)
-	e.credentials(t, web.url, "nobody", "n")
-	require.ErrorContains(t, e.Poll(t.Context()), "cannot see any team: nobody is in none of "+web.url)
-	e.credentials(t, web.url, "admin", "wrong")
-	require.EqualError(t, e.Poll(t.Context()), "cannot log in as admin: "+web.url+" answers 401 Unauthorized")
+	e.credentials(t, web.URL, "nobody", "n")
+	require.ErrorContains(t, e.Poll(t.Context()), "cannot see any team: nobody is in none of "+web.URL)
+	e.credentials(t, web.URL, "admin", "wrong")
+	require.EqualError(t, e.Poll(t.Context()), "cannot log in as admin: "+web.URL+" answers 401 Unauthorized")
 }
 
 // user is somebody who is logged in.
 type user struct{ url, token string }
 
-func (c concourse) user(t *testing.T, name, password string) user {
+func loggedIn(t *testing.T, web suite.Web, name, password string) user {
 	t.Helper()
 	form := url.Values{"grant_type": {"password"}, "username": {name}, "password": {password}, "scope": {"openid profile email federated:id groups"}}
-	req, err := http.NewRequest("POST", c.url+"/sky/issuer/token", strings.NewReader(form.Encode()))
+	req, err := http.NewRequest("POST", web.URL+"/sky/issuer/token", strings.NewReader(form.Encode()))
 	require.NoError(t, err)
 	req.SetBasicAuth("fly", "Zmx5")
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -137,7 +138,7 @@ func (c concourse) user(t *testing.T, name, password string) user {
 		Token string `json:"access_token"`
 	}
 	require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
-	return user{c.url, answer.Token}
+	return user{web.URL, answer.Token}
 }
 
 func (u user) ask(t *testing.T, method, path, body string) []byte {

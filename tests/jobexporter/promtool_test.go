@@ -3,7 +3,6 @@
 package jobexporter
 
 import (
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -12,26 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/testutil/atctest"
+
+	"concourse-ci-machine/tests/suite"
 )
 
 // accepted is what promtool may say: of the predecessor's names, which are
 // gauges.
 var accepted = []string{"concourse_jobs_total non-counter metrics should not have", "concourse_pipelines_total non-counter metrics should not have"}
 
-// without skips, or under `make e2e` fails where the package is to be had.
-func without(t *testing.T, debian string) {
-	t.Helper()
-	why := "not installed (Debian: " + debian + ")"
-	if os.Getenv("E2E") == "1" && !strings.Contains(","+os.Getenv("E2E_WITHOUT")+",", ","+debian+",") {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 func TestPromtoolAcceptsTheMetrics(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		without(t, "prometheus")
+		suite.Without(t, "prometheus")
 	}
 	web := atctest.New(t)
 	web.Set((*atctest.Server).Site)

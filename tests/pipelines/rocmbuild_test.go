@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/beacon"
 )
 
 // doing is a step of rocm-build.yml or rocm-pr.yml.
@@ -91,7 +91,7 @@ func onGPU(tags any) bool { _, ok := tags.([]any); return ok }
 // D43: five tags, of which no worker had some.
 func TestD43ROCmBuildRunsOnTagsThatWorkersHave(t *testing.T) {
 	p := rocmBuild(t)
-	worker := concourse.Tags(nil, concourse.GPUTags{Runtime: "rocm", Count: 1, Archs: []string{"gfx90a"}})
+	worker := beacon.Tags(nil, beacon.GPUTags{Runtime: "rocm", Count: 1, Archs: []string{"gfx90a"}})
 	for _, r := range p.Resources {
 		require.Equal(t, withBuildTags, r.Tags, r.Name)
 	}

@@ -104,9 +104,9 @@ func TestAReleaseIsTheSameBytesInAnyFolder(t *testing.T) {
 	require.Equal(t, []string{"PROVENANCE.md", "SHA256SUMS", "concourse-ci-machine_amd64.cdx.json", "concourse-ci-machine_amd64.charm",
 		"concourse-ci-machine_amd64.deb", "concourse-ci-machine_amd64.rpm",
 		"concourse-ci-machine_arm64.cdx.json", "concourse-ci-machine_arm64.charm",
-		"concourse-ci-machine_arm64.deb", "concourse-ci-machine_arm64.rpm", "gpukit_amd64.deb", "gpukit_amd64.rpm",
+		"concourse-ci-machine_arm64.deb", "concourse-ci-machine_arm64.rpm", "concourse-worker-windows.exe", "gpukit_amd64.deb", "gpukit_amd64.rpm",
 		"gpukit_arm64.deb", "gpukit_arm64.rpm", "packages_amd64.cdx.json", "packages_arm64.cdx.json",
-		"rocm-gpu-exporter_amd64.deb", "rocm-gpu-exporter_amd64.rpm", "rocm-gpu-exporter_arm64.deb", "rocm-gpu-exporter_arm64.rpm"}, names)
+		"rocm-gpu-exporter_amd64.deb", "rocm-gpu-exporter_amd64.rpm", "rocm-gpu-exporter_arm64.deb", "rocm-gpu-exporter_arm64.rpm", "windows_amd64.cdx.json"}, names)
 	require.Len(t, strings.Split(strings.TrimSpace(sums[first]), "\n"), len(names)-1)
 	require.Equal(t, "9.8.7", strings.Fields(must(t, first, "bin/release-amd64/dispatch", "--version"))[1])
 	listed(t, first)

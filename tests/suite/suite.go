@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -48,6 +49,16 @@ func Need(t testing.TB, missing string) {
 	if missing != "" {
 		t.Skip(missing)
 	}
+}
+
+// Without skips, or under `make e2e` fails where the package is to be had.
+func Without(t testing.TB, debian string) {
+	t.Helper()
+	why := "not installed (Debian: " + debian + ")"
+	if os.Getenv("E2E") == "1" && !strings.Contains(","+os.Getenv("E2E_WITHOUT")+",", ","+debian+",") {
+		t.Fatal(why)
+	}
+	t.Skip(why)
 }
 
 // Namespaced is a suite that runs in namespaces of its own.

@@ -11,7 +11,8 @@ import (
 	"concourse-ci-machine/internal/gpu"
 )
 
-// Coverage holds the architectures of AMD GPUs that the related workers have.
+// Coverage holds the architectures of AMD GPUs that the related workers and the running
+// workers on Windows have.
 type Coverage struct {
 	Architectures []CoveredArch `json:"architectures" yaml:"architectures"` // by name
 	Missing       []string      `json:"missing" yaml:"missing,flow"`        // required-archs that no worker has
@@ -20,6 +21,8 @@ type Coverage struct {
 	Unknown  []CoveringUnit  `json:"unknown" yaml:"unknown"` // AMD GPUs of unknown architecture
 	Others   []CoveringUnit  `json:"others" yaml:"others"`   // GPUs of other vendors
 	Workers  CoveringWorkers `json:"workers" yaml:"workers"`
+	// NotListed is why workers on Windows are missing.
+	NotListed string `json:"windows_unknown,omitempty" yaml:"windows_unknown,omitempty"`
 }
 
 // CoveredArch describes one architecture, with the units that have it.
@@ -33,7 +36,7 @@ type CoveredArch struct {
 
 // CoveringUnit describes the unit of one worker in a list of Coverage.
 type CoveringUnit struct {
-	Unit     string `json:"unit" yaml:"unit"`
+	Unit     string `json:"unit" yaml:"unit"`         // "" for a worker on Windows
 	Worker   string `json:"worker" yaml:"worker"`     // name at the web, "" if unpublished
 	GPUs     int    `json:"gpus" yaml:"gpus"`         // in this list
 	Withheld int    `json:"withheld" yaml:"withheld"` // GPUs in quarantine, 0 for older charms
@@ -49,7 +52,7 @@ func (u CoveringUnit) MarshalYAML() (any, error) {
 	return &n, err
 }
 
-// CoveringWorkers counts the related units.
+// CoveringWorkers counts the related units and the running workers on Windows.
 type CoveringWorkers struct {
 	All  int `json:"all" yaml:"all"`
 	GPUs int `json:"with_gpus" yaml:"with_gpus"`
@@ -117,11 +120,11 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 
 // missingArchs warns about required architectures that no worker has, or that have all
 // GPUs in quarantine.
-func missingArchs(w *model.Web, required []string) (causes []status.Cause) {
+func missingArchs(workers []model.Worker, required []string) (causes []status.Cause) {
 	if len(required) == 0 {
 		return nil
 	}
-	c := CoverageOf(w.SortedWorkers(), required)
+	c := CoverageOf(workers, required)
 	if len(c.Missing) > 0 {
 		causes = append(causes, status.Warn("required-archs: no worker has %s", strings.Join(c.Missing, ", ")))
 	}

@@ -14,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/concourse/postgres"
 )
 
@@ -68,7 +69,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 	if o.Facts.Mode() == config.ModeAuto {
 		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755},
 			resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
-			concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits})
+			concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits})
 	}
 	if !d.Up || o.WorkerID == "" || o.Facts.Role.Worker() {
 		return

@@ -20,10 +20,12 @@ type Fleet struct {
 
 // FleetWorker describes one worker. null is unknown.
 type FleetWorker struct {
-	Unit   string `json:"unit"`   // "" if no related unit has this worker
-	Worker string `json:"worker"` // name at the web, "" if the unit publishes none
-	State  string `json:"state"`  // current state in Concourse, "" if Concourse does not list the worker
-	Tasks  *int   `json:"active_tasks"`
+	Unit string `json:"unit"` // "" if no related unit has this worker
+	// Platform is windows for a worker on Windows, which describes itself by its tags.
+	Platform string `json:"platform,omitempty"`
+	Worker   string `json:"worker"` // name at the web, "" if the unit publishes none
+	State    string `json:"state"`  // current state in Concourse, "" if Concourse does not list the worker
+	Tasks    *int   `json:"active_tasks"`
 
 	Runtime string               `json:"runtime"`       // rocm, cuda; "" without GPUs
 	GPUs    int                  `json:"gpus"`          // available to tasks
@@ -55,7 +57,15 @@ func FleetOf(workers []model.Worker, known []concourse.WorkerInfo, now time.Time
 	}
 	for i, k := range known {
 		if !seen[k.Name] {
-			f.Workers = append(f.Workers, FleetWorker{Worker: k.Name, State: k.State, Tasks: &known[i].ActiveTasks})
+			one := FleetWorker{Worker: k.Name}
+			for _, w := range onWindows(nil, known[i:i+1]) {
+				if one = fleetWorker(w); k.State == running && one.GPUs > 0 {
+					one.InService = &one.GPUs
+				}
+				one.Platform = k.Platform
+			}
+			one.State, one.Tasks = k.State, &known[i].ActiveTasks
+			f.Workers = append(f.Workers, one)
 		}
 	}
 	return f

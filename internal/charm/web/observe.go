@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/predecessor"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
@@ -26,10 +27,11 @@ type Observed struct {
 	// OldStorage removes the Python charm's keys on shared storage, after they are in the
 	// secret.
 	OldStorage []plan.Resource
-	WebEnv     []byte   // current config.env
-	OtherKeys  []string // lines that others added to the file of workers' keys
-	Retired    []string // workers that left and have retired, by name
-	Noted      []string // variables in WebEnv that the charm noted
+	WebEnv     []byte         // current config.env
+	OtherKeys  []string       // lines that others added to the file of workers' keys
+	Retired    []string       // workers that left and have retired, by name
+	Windows    []model.Worker // running workers on Windows, if required-archs depends on them
+	Noted      []string       // variables in WebEnv that the charm noted
 	Certify    Certify
 	TLS        bool // the web has a certificate
 
@@ -67,6 +69,7 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	}
 	_, o.TLS, _ = certificateOf(o)
 	o.Retired = retired(ctx, h, o)
+	o.Windows = windowsWorkers(ctx, o)
 	o.Installed, o.InstalledID, _ = release.Installed(h.Root)
 	if o.HeldUntil, err = heldUntil(h.Root, o.Facts); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe whether builds are held")

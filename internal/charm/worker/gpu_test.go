@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -27,10 +28,10 @@ func TestGPUDecisionOnEveryHost(t *testing.T) {
 		}, GPUs: inv})
 		fmt.Fprintf(&b, "%s: compute-runtime=%s gpu-device-ids=%s\n", name, runtime, ids)
 		if len(g.Chosen) > 0 {
-			fmt.Fprintf(&b, "  ready%s, tags %s\n", g.Suffix(), strings.Join(concourse.Tags(nil, gpuTags(g, g.Chosen)), ","))
+			fmt.Fprintf(&b, "  ready%s, tags %s\n", g.Suffix(), strings.Join(beacon.Tags(nil, gpuTags(g, g.Chosen)), ","))
 		} else {
 			require.Empty(t, g.Suffix())
-			if tags := concourse.Tags(nil, gpuTags(g, g.Chosen)); len(tags) > 0 {
+			if tags := beacon.Tags(nil, gpuTags(g, g.Chosen)); len(tags) > 0 {
 				fmt.Fprintf(&b, "  tags %s\n", strings.Join(tags, ","))
 			}
 		}

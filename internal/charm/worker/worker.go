@@ -20,6 +20,7 @@ import (
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"
@@ -85,7 +86,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		tags,
 		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()))},
 		sharedParts(o, trusted),
-		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: concourse.WorkerKeyBits}}},
+		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits}}},
 		eachVendor(func(v vendor) part { return v.desire(o, gpus, &w) }),
 		part{resources: removeOtherVendor(o, gpus)},
 		eachVendor(func(v vendor) part { return v.describe(o, gpus) }),
@@ -147,7 +148,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 	cfg := concourse.WorkerConfig{
 		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: workDir,
 		LogLevel: string(o.Config.LogLevel), TSA: o.TSA,
-		Tags:    concourse.Tags(unitTags(o.Config.Worker.Tag, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
+		Tags:    beacon.Tags(unitTags(o.Config.Worker.Tag, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
 		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
 		DNSProxy: o.Config.Worker.ContainerdDNSProxyEnable, DNSServers: o.Config.Worker.ContainerdDNSServer,
 		Proxy: role.ProxyOf(o.Facts, o.Config),
@@ -241,8 +242,8 @@ func unitTags(tags []string, unit string) (replaced []string) {
 }
 
 // gpuTags returns the tags for these GPUs.
-func gpuTags(g GPUs, gpus []gpu.GPU) concourse.GPUTags {
-	t := concourse.GPUTags{Count: len(gpus)}
+func gpuTags(g GPUs, gpus []gpu.GPU) beacon.GPUTags {
+	t := beacon.GPUTags{Count: len(gpus)}
 	if !g.Requested {
 		return t
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"concourse-ci-machine/internal/gpu/health"
@@ -38,17 +39,17 @@ func (o observed) report() Report {
 	if at := o.site.Time.UTC().Truncate(time.Second); !o.site.Time.IsZero() {
 		out.Concourse.Time = &at
 	}
-	listed := map[string]string{} // states by name
+	listed := map[string]jobexporter.Worker{} // by name
 	for _, w := range o.site.Workers {
-		listed[w.Name] = name(w.State)
+		listed[w.Name] = w
 	}
 	for _, w := range o.file.Workers {
-		out.Workers = append(out.Workers, o.worker(w, listed[w.Name]))
+		out.Workers = append(out.Workers, o.worker(w, name(listed[w.Name].State)))
 		delete(listed, w.Name)
 	}
 	slices.SortStableFunc(out.Workers, func(a, b Worker) int { return naturally(a.Unit, b.Unit) })
 	for _, other := range slices.Sorted(maps.Keys(listed)) {
-		out.Workers = append(out.Workers, Worker{Worker: name(other), State: listed[other], GPUs: []GPU{}})
+		out.Workers = append(out.Workers, otherWorker(listed[other]))
 	}
 	for g, n := range o.waiting {
 		if g.Type != "task" {
@@ -65,6 +66,23 @@ func (o observed) report() Report {
 	})
 	out.Coverage = coverage(out.Workers, o.file.RequiredArchs)
 	out.Summary = SummaryOf(out, o.waiting != nil)
+	return out
+}
+
+// otherWorker returns a worker that no related unit has. A worker on Windows has no exporter,
+// and its tags describe its GPUs. It answers as long as Concourse hears of it.
+func otherWorker(w jobexporter.Worker) Worker {
+	out := Worker{Worker: name(w.Name), State: name(w.State), GPUs: []GPU{}}
+	if w.Platform != beacon.Windows {
+		return out
+	}
+	out.Platform = beacon.Windows
+	if out.Answered = w.State == "running"; !out.Answered {
+		out.Problem = "Concourse lists it as " + out.State
+	}
+	for i, arch := range beacon.GPUsOf(w.Tags).Archs {
+		out.GPUs = append(out.GPUs, GPU{Index: i, GFX: arch, Health: health.Unknown, Use: Unknown, Holders: []Holder{}})
+	}
 	return out
 }
 
@@ -199,6 +217,9 @@ func coverage(workers []Worker, required []string) []Covered {
 		by[arch] = &Covered{Arch: arch, Required: true}
 	}
 	for _, w := range workers {
+		if w.Platform != "" && !w.Answered {
+			continue // it has no databag that would keep it
+		}
 		here := map[string]bool{}
 		for _, g := range w.GPUs {
 			if g.GFX == "" {

@@ -17,6 +17,7 @@ import (
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const handle = "eb2a4fe8-e932-49c4-b519-4f1da1901416"
@@ -218,4 +219,18 @@ func TestSilentWorkersAreAskedLast(t *testing.T) {
 	workers := []fleetfile.Worker{{URL: "a"}, {URL: "b"}, {}, {URL: "c"}, {URL: "d"}}
 	before := map[string]seen{"a": {err: io.EOF}, "c": {err: io.EOF}, "d": {}}
 	require.Equal(t, []int{1, 4, 0, 3}, silentLast(workers, before))
+}
+
+// A worker on Windows has no exporter, and Concourse hears of it.
+func TestWorkersOnWindowsAreShownByTheirTags(t *testing.T) {
+	tags := []string{"windows", "gpu", "compute-runtime=rocm", "rocm", "gpu-count=2", "gfx=gfx1201"}
+	r := observed{at: hosttest.Now, file: fleetfile.File{RequiredArchs: []string{"gfx1201"}}, site: jobexporter.Site{Time: hosttest.Now, Workers: []jobexporter.Worker{
+		{Name: "box", State: "running", Platform: "windows", Tags: tags}, {Name: "off", State: "stalled", Platform: "windows", Tags: tags},
+		{Name: "mac", State: "running", Platform: "darwin", Tags: tags}}}}.report()
+	require.Equal(t, []Covered{{Arch: "gfx1201", Required: true, GPUs: 2, Workers: 1}}, r.Coverage)
+	require.Equal(t, []int{3, 1, 4, 4}, []int{r.Summary.Workers, r.Summary.Away, r.Summary.GPUs, r.Summary.Unknown})
+	page := pageOf(t, r)
+	require.Contains(t, page, "box GPU 1")
+	require.Contains(t, page, "Concourse lists it as stalled")
+	require.Contains(t, page, "1 worker without GPUs: mac")
 }

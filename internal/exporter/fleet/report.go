@@ -63,12 +63,13 @@ type Summary struct {
 
 // Worker describes a worker and its GPUs.
 type Worker struct {
-	Unit     string     `json:"unit,omitempty"`   // missing if no related unit has this worker
-	Worker   string     `json:"worker,omitempty"` // name at the web
-	State    string     `json:"state,omitempty"`  // in Concourse; missing: not listed, or unknown
-	URL      string     `json:"url,omitempty"`    // of its status page; missing without GPUs
-	Answered bool       `json:"answered"`         // its exporter answered the last question
-	Time     *time.Time `json:"time,omitempty"`   // of its last answer
+	Unit     string     `json:"unit,omitempty"`     // missing if no related unit has this worker
+	Platform string     `json:"platform,omitempty"` // windows, for a worker without an exporter
+	Worker   string     `json:"worker,omitempty"`   // name at the web
+	State    string     `json:"state,omitempty"`    // in Concourse; missing: not listed, or unknown
+	URL      string     `json:"url,omitempty"`      // of its status page; missing without GPUs
+	Answered bool       `json:"answered"`           // its exporter answered the last question
+	Time     *time.Time `json:"time,omitempty"`     // of its last answer
 	Problem  string     `json:"problem,omitempty"`
 	GPUs     []GPU      `json:"gpus"`
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/gpu/amd/chips"
 	"fmt"
 	"slices"
 	"strings"
@@ -257,7 +258,7 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 			" is not the charm's to replace",
 			Remedies: []string{"see why it does not: sudo dmesg | grep -i amdgpu",
 				"let the charm change it to amdgpu " + r.DKMSVersion + ": " + w.setCommand("install-driver=replace")}}
-	case w.InstallDriver == DriverAuto && !slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != APU }):
+	case w.InstallDriver == DriverAuto && !slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != chips.APU }):
 		return Decision{State: StateUnsupported, Reason: no +
 			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
 			"use the kernel's own: sudo apt-get install linux-modules-extra-" + f.Kernel + " && sudo modprobe amdgpu",

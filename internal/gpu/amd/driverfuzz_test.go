@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu/amd/chips"
 )
 
 // What other programs wrote is read line by line: whatever it is, every line
@@ -32,7 +34,7 @@ func FuzzDriverFiles(f *testing.F) {
 			check(b.Line, b.Text)
 		}
 		if g, ok := parseGPU("0000:03:00.0", text); ok {
-			require.Equal(t, familyOf(g.Device), g.Family)
+			require.Equal(t, chips.Of(g.Device).Family, g.Family)
 			require.Contains(t, text, "1002:")
 		}
 		if s := selectedModule([]byte(text)); s != "" {

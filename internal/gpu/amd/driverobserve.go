@@ -17,6 +17,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/amd/chips"
 )
 
 // readLimit bounds each read-only command. modinfo and apt-cache answer in less than a
@@ -190,7 +191,7 @@ func parseGPU(pci, uevent string) (g PCIGPU, ok bool) {
 			vendor, device, _ := strings.Cut(value, ":")
 			id, err := strconv.ParseUint(device, 16, 16)
 			amd = vendor == "1002" && err == nil
-			g.Device, g.Family = uint16(id), familyOf(uint16(id))
+			g.Device, g.Family = uint16(id), chips.Of(uint16(id)).Family
 		}
 	}
 	return g, amd && (class>>16 == 0x03 || class>>16 == 0x12)

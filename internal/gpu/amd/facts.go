@@ -3,6 +3,7 @@ package amd
 import (
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/gpu/amd/chips"
 	"fmt"
 	"io"
 	"strings"
@@ -66,7 +67,7 @@ type Headers struct {
 type PCIGPU struct {
 	PCI    string // 0000:03:00.0
 	Device uint16 // PCI device id
-	Family Family
+	Family chips.Family
 	Driver string // bound kernel driver: amdgpu, vfio-pci, or ""
 }
 
@@ -188,7 +189,7 @@ func (f DriverFacts) Print(w io.Writer) error {
 	line("resources", "%d CPUs, %s memory, %s free on /", f.CPUs, units.FormatGB(f.Memory), units.FormatGB(f.Disk))
 	for _, g := range f.GPUs {
 		family, driver := g.Family, g.Driver
-		if family == Unknown {
+		if family == chips.Unknown {
 			family = "of a family that is not known"
 		}
 		if driver == "" {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
@@ -26,7 +26,7 @@ func bag(n int) map[string]string {
 // publicKey is a line like that of a worker's key: nobody has its other half,
 // as finding a thousand pairs of primes would take longer than all else.
 func publicKey() (string, error) {
-	modulus := make([]byte, concourse.WorkerKeyBits/8)
+	modulus := make([]byte, beacon.WorkerKeyBits/8)
 	rand.Read(modulus) // never fails: crypto/rand ends the program instead
 	modulus[0] |= 0x80
 	modulus[len(modulus)-1] |= 1

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -93,9 +94,10 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 	var remarks []string
 	for _, w := range all.Workers {
 		gpus += w.GPUs
-		if w.InService != nil {
+		switch {
+		case w.InService != nil:
 			in, out = in+*w.InService, out+w.GPUs-*w.InService
-		} else {
+		case w.Platform == "":
 			older += w.GPUs
 		}
 		rows = append(rows, fleetRow(w, all))
@@ -147,7 +149,13 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 	}
 	inService, free, reported := "not told", "-", "-"
 	if w.InService != nil {
-		inService, reported = fmt.Sprint(*w.InService), units.Ago(all.Time.Sub(*w.Since))
+		inService = fmt.Sprint(*w.InService)
+	}
+	if w.Since != nil {
+		reported = units.Ago(all.Time.Sub(*w.Since))
+	}
+	if w.Platform != "" && w.InService == nil {
+		inService = "0"
 	}
 	switch {
 	case w.Free != nil:
@@ -172,15 +180,35 @@ func orDash(s string) string {
 	return s
 }
 
+// windowsWorkers returns the running workers on Windows. Without a web that runs, and without
+// keys of workers that no unit has, there are none.
+func (c *Actions) windowsWorkers(ctx context.Context, u unitState, related []model.Worker) ([]model.Worker, error) {
+	if !u.Want.Web.Up || len(u.Config.Web.ExtraWorkerKeys) == 0 {
+		return nil, nil
+	}
+	known, err := c.webAPI(u).Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range known { // a worker chooses its name
+		known[i].Name = gpuhealth.Printable(known[i].Name)
+	}
+	return web.RunningOnWindows(related, known), nil
+}
+
 // coverage returns the architectures of all workers. Every unit of the web has the same
 // relations, so the action runs on any of them.
-func (c *Actions) coverage(_ context.Context, u unitState, params map[string]any) (map[string]any, error) {
+func (c *Actions) coverage(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
 	if err := u.checkUsable("tell the coverage", model.WebRole); err != nil {
 		return nil, err
 	}
-	all := web.CoverageOf(u.Facts.Web.SortedWorkers(), u.Config.Web.RequiredArchs)
+	related := u.Facts.Web.SortedWorkers()
+	windows, err := c.windowsWorkers(ctx, u, related)
+	all := web.CoverageOf(slices.Concat(related, windows), u.Config.Web.RequiredArchs)
+	if err != nil {
+		all.NotListed = gpuhealth.Printable(err.Error())
+	}
 	var b strings.Builder
-	var err error
 	if params["format"] == "json" {
 		err = term.JSON(&b, all)
 	} else {

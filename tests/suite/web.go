@@ -1,6 +1,4 @@
-//go:build e2e
-
-package jobexporter
+package suite
 
 import (
 	"bufio"
@@ -18,13 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// concourse is a running web, to which a worker may be added.
-type concourse struct{ url, metrics, program, keys, tsa string }
+// Web is a running web of a real Concourse, to which workers may be added. Keys is a folder
+// with the pairs session, tsa and worker.
+type Web struct{ URL, Metrics, Program, Keys, TSA string }
 
-// startConcourse starts a PostgreSQL and a web on this machine's loopback, with
+// StartWeb starts a PostgreSQL and a web on this machine's loopback, with
 // the users admin (an owner of the team main), other and nobody. CONCOURSE_RELEASE
 // is a release as it is published: its folder, or the archive.
-func startConcourse(t *testing.T) concourse {
+func StartWeb(t *testing.T) Web {
 	t.Helper()
 	release := os.Getenv("CONCOURSE_RELEASE")
 	if release == "" {
@@ -48,11 +47,11 @@ func startConcourse(t *testing.T) concourse {
 		require.NoError(t, err, string(out))
 	}
 	port := freePorts(t, 5)
-	c := concourse{fmt.Sprintf("http://127.0.0.1:%d", port[0]), fmt.Sprintf("http://127.0.0.1:%d/metrics", port[4]), program, keys, fmt.Sprintf("127.0.0.1:%d", port[1])}
+	c := Web{fmt.Sprintf("http://127.0.0.1:%d", port[0]), fmt.Sprintf("http://127.0.0.1:%d/metrics", port[4]), program, keys, fmt.Sprintf("127.0.0.1:%d", port[1])}
 	web := exec.Command(program, "web")
 	web.Env = append(os.Environ(),
 		"CONCOURSE_POSTGRES_SOCKET="+startPostgres(t, bin), "CONCOURSE_POSTGRES_USER=concourse", "CONCOURSE_POSTGRES_DATABASE=postgres",
-		"CONCOURSE_EXTERNAL_URL="+c.url, "CONCOURSE_PEER_ADDRESS=127.0.0.1",
+		"CONCOURSE_EXTERNAL_URL="+c.URL, "CONCOURSE_PEER_ADDRESS=127.0.0.1",
 		"CONCOURSE_BIND_IP=127.0.0.1", fmt.Sprintf("CONCOURSE_BIND_PORT=%d", port[0]),
 		"CONCOURSE_TSA_BIND_IP=127.0.0.1", fmt.Sprintf("CONCOURSE_TSA_BIND_PORT=%d", port[1]),
 		fmt.Sprintf("CONCOURSE_TSA_DEBUG_BIND_PORT=%d", port[2]), fmt.Sprintf("CONCOURSE_DEBUG_BIND_PORT=%d", port[3]),
@@ -66,9 +65,9 @@ func startConcourse(t *testing.T) concourse {
 	return c
 }
 
-// startWorker adds a worker with the tag gpu. It needs no root, as its containers are
+// StartWorker adds a worker with the tag gpu. It needs no root, as its containers are
 // none: Concourse's houdini runs tasks as processes, with handles as all have.
-func (c concourse) startWorker(t *testing.T) {
+func (c Web) StartWorker(t *testing.T) {
 	t.Helper()
 	port := freePorts(t, 5)
 	work := t.TempDir()
@@ -81,9 +80,9 @@ func (c concourse) startWorker(t *testing.T) {
 			}
 		}
 	})
-	worker := exec.Command(c.program, "worker")
+	worker := exec.Command(c.Program, "worker")
 	worker.Env = append(os.Environ(), "CONCOURSE_NAME=gpu-0", "CONCOURSE_WORK_DIR="+work, "CONCOURSE_RUNTIME=houdini", "CONCOURSE_TAG=gpu",
-		"CONCOURSE_TSA_HOST="+c.tsa, "CONCOURSE_TSA_PUBLIC_KEY="+filepath.Join(c.keys, "tsa.pub"), "CONCOURSE_TSA_WORKER_PRIVATE_KEY="+filepath.Join(c.keys, "worker"),
+		"CONCOURSE_TSA_HOST="+c.TSA, "CONCOURSE_TSA_PUBLIC_KEY="+filepath.Join(c.Keys, "tsa.pub"), "CONCOURSE_TSA_WORKER_PRIVATE_KEY="+filepath.Join(c.Keys, "worker"),
 		"CONCOURSE_BAGGAGECLAIM_DRIVER=naive", fmt.Sprintf("CONCOURSE_BIND_PORT=%d", port[0]), fmt.Sprintf("CONCOURSE_BAGGAGECLAIM_BIND_PORT=%d", port[1]),
 		fmt.Sprintf("CONCOURSE_HEALTHCHECK_BIND_PORT=%d", port[2]), fmt.Sprintf("CONCOURSE_DEBUG_BIND_PORT=%d", port[3]), fmt.Sprintf("CONCOURSE_BAGGAGECLAIM_DEBUG_BIND_PORT=%d", port[4]))
 	background(t, worker, `"message":"worker.beacon-runner.beacon.registered"`, syscall.SIGTERM)
@@ -120,7 +119,7 @@ func postgresBin(t *testing.T) string {
 		found = append(found, p)
 	}
 	if len(found) == 0 {
-		without(t, "postgresql")
+		Without(t, "postgresql")
 	}
 	slices.Sort(found)
 	return filepath.Dir(found[len(found)-1])

@@ -1,0 +1,52 @@
+// Package beacon has the values that a worker registers with at a web's TSA: the address, the
+// keys and the tags. It needs no function of Linux, because workers on other systems register
+// in the same way. It opens no file and no connection.
+package beacon
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// hostName leaves the length to maxHostName, because compiling a counted repetition costs
+// every hook half a millisecond.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+const maxHostName = 253
+
+// HostPort returns the address host:port in the form that Concourse reads, with IPv6 in
+// brackets.
+func HostPort(s string) (string, error) {
+	h, p, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", fmt.Errorf("%.100q is not host:port", s)
+	}
+	if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("%.100q has no port between 1 and 65535", s)
+	}
+	a, err := netip.ParseAddr(h)
+	// any text can be a zone
+	if err == nil && a.Zone() != "" || err != nil && (len(h) > maxHostName || !hostName.MatchString(h)) {
+		return "", fmt.Errorf("%.100q names no host", s)
+	}
+	return net.JoinHostPort(h, p), nil
+}
+
+// KeyLine returns an OpenSSH public key on one line, without comment.
+func KeyLine(s string) (string, error) {
+	if strings.ContainsAny(s, "\r\n") || len(s) > 16<<10 {
+		return "", fmt.Errorf("want one OpenSSH line (ssh-rsa AAAA...)")
+	}
+	key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(s))
+	if err != nil || len(options) > 0 {
+		return "", fmt.Errorf("%.40q is not an OpenSSH public key (ssh-rsa AAAA...)", s)
+	}
+	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key))), nil
+}

@@ -1,0 +1,169 @@
+//go:build !windows
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+func TestLogIsBounded(t *testing.T) {
+	l := &logFile{path: filepath.Join(t.TempDir(), "worker.log"), max: 100}
+	for i := range 50 {
+		_, err := fmt.Fprintf(l, "line %d\n", i)
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.Close())
+	kept := ""
+	for _, path := range []string{oldLog(l.path), l.path} {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(data), 100)
+		kept += string(data)
+	}
+	require.True(t, strings.HasSuffix(kept, "line 48\nline 49\n"), kept)
+	data, err := tail(l.path, 8)
+	require.NoError(t, err)
+	require.Equal(t, "line 49\n", string(data))
+}
+
+// put makes a file of a size and an age.
+func put(t *testing.T, path string, size int, age time.Duration) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, make([]byte, size), 0o600))
+	at := hosttest.Now.Add(-age)
+	require.NoError(t, os.Chtimes(path, at, at))
+}
+
+func TestWorkFolderIsCleanedWithinItsLimit(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	put(t, outside, 1000, 99*time.Hour)
+	put(t, filepath.Join(temp(dir), "a/oldest"), 1000, 9*time.Hour)
+	put(t, filepath.Join(cache(dir), "pip/older"), 1000, 8*time.Hour)
+	put(t, filepath.Join(cache(dir), "pip/old"), 1000, 7*time.Hour)
+	put(t, filepath.Join(temp(dir), "in-use"), 1000, time.Minute)
+	put(t, filepath.Join(dir, "volumes/live/v/file"), 5000, 99*time.Hour)
+	require.NoError(t, os.Symlink(filepath.Dir(outside), filepath.Join(temp(dir), "link")))
+
+	c, err := clean(dir, 9000, hosttest.Now)
+	require.NoError(t, err)
+	require.Equal(t, Cleaned{Bytes: 9000}, c, "within the limit nothing is removed")
+
+	c, err = clean(dir, 7500, hosttest.Now)
+	require.NoError(t, err)
+	require.Equal(t, Cleaned{Bytes: 7000, Removed: 2000}, c)
+	require.NoFileExists(t, filepath.Join(temp(dir), "a/oldest"))
+	require.FileExists(t, filepath.Join(cache(dir), "pip/old"))
+
+	c, err = clean(dir, 100, hosttest.Now)
+	require.NoError(t, err)
+	require.Equal(t, Cleaned{Bytes: 6000, Removed: 1000, Over: true}, c, "volumes and files in use stay")
+	require.FileExists(t, filepath.Join(temp(dir), "in-use"))
+	require.FileExists(t, filepath.Join(dir, "volumes/live/v/file"))
+	require.FileExists(t, outside)
+}
+
+func TestRemovalFollowsNoLink(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	put(t, outside, 1, 0)
+	put(t, filepath.Join(dir, "containers/c/file"), 1, 0)
+	require.NoError(t, os.Symlink(filepath.Dir(outside), filepath.Join(dir, "containers/c/input")))
+	require.NoError(t, cleanLeftovers(dir))
+	require.NoDirExists(t, filepath.Join(dir, "containers"))
+	require.FileExists(t, outside)
+	require.NoError(t, cleanLeftovers(dir), "a missing folder is no error")
+}
+
+// fakeChild is a process that ends by the test or by Kill.
+type fakeChild struct {
+	pid    int
+	end    chan int
+	killed chan struct{}
+}
+
+func newChild(pid int) *fakeChild {
+	return &fakeChild{pid: pid, end: make(chan int, 1), killed: make(chan struct{})}
+}
+
+func (c *fakeChild) PID() int { return c.pid }
+
+func (c *fakeChild) Wait() (int, error) {
+	select {
+	case exit := <-c.end:
+		return exit, nil
+	case <-c.killed:
+		return killed, nil
+	}
+}
+
+const killed = 1
+
+func (c *fakeChild) Kill() error {
+	close(c.killed)
+	return nil
+}
+
+func TestWorkerIsStartedAgainUntilItIsReleased(t *testing.T) {
+	now := hosttest.Now
+	var waits []time.Duration
+	var reports []string
+	var children []*fakeChild
+	exits := []int{3, 1, 0}
+	s := supervisor{
+		start: func() (Child, error) {
+			if len(children) == 1 && len(waits) == 1 {
+				waits = append(waits, 0)
+				return nil, errors.New("no memory")
+			}
+			c := newChild(len(children) + 100)
+			c.end <- exits[len(children)]
+			if children = append(children, c); len(children) == 2 {
+				now = now.Add(0)
+			}
+			return c, nil
+		},
+		after: func(d time.Duration) <-chan time.Time {
+			waits = append(waits, d)
+			at := make(chan time.Time, 1)
+			at <- now
+			return at
+		},
+		now:    func() time.Time { return now },
+		report: func(pid int, problem string) { reports = append(reports, fmt.Sprintf("%d %s", pid, problem)) },
+	}
+	require.NoError(t, s.run(t.Context()))
+	require.Equal(t, []time.Duration{time.Second, 0, 2 * time.Second, 4 * time.Second}, waits)
+	require.Equal(t, []string{"100 ", "0 Concourse's worker exited with 3; starting again in 1s",
+		"0 cannot start Concourse's worker: no memory; starting again in 2s", "101 ", "0 Concourse's worker exited with 1; starting again in 4s",
+		"102 ", "0 the web has retired or landed this worker; to start it again: concourse-worker-windows install"}, reports)
+	for _, c := range children {
+		select {
+		case <-c.killed:
+		default:
+			t.Fatal("tasks of an ended worker must end")
+		}
+	}
+}
+
+func TestStoppingTheServiceEndsTheWorker(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := newChild(7)
+	s := supervisor{start: func() (Child, error) { return c, nil }, after: time.After, now: time.Now,
+		report: func(pid int, _ string) {
+			require.Equal(t, 7, pid)
+			cancel()
+		}}
+	require.NoError(t, s.run(ctx))
+	<-c.killed
+}
