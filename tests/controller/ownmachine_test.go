@@ -90,6 +90,7 @@ func (s *site) ownMachine(t *testing.T, m *mirror) {
 			"--config", "release-sha256="+m.new.sum)
 		s.juju("integrate", "--model", model, app+":postgresql", "postgresql:database")
 		s.comesTo(model, unit, "active: Web server and worker ready (v")
+		require.Contains(t, s.model(model).unit(unit).says(), "http://"+address+":8080", "not the bridge of the tasks")
 		require.Equal(t, before, keys())
 	})
 	s.Sub(t, "its history comes along", func(t *testing.T) {
