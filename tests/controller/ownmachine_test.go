@@ -19,7 +19,7 @@ systemctl stop concourse-server
 systemd-run --quiet --wait --pipe --property=EnvironmentFile=/var/lib/concourse/config.env sh -c \
 	'PGPASSWORD=$CONCOURSE_POSTGRES_PASSWORD exec pg_restore --clean --if-exists --no-owner --single-transaction \
 	--host="$CONCOURSE_POSTGRES_HOST" --port="$CONCOURSE_POSTGRES_PORT" --username="$CONCOURSE_POSTGRES_USER" \
-	--dbname="$CONCOURSE_POSTGRES_DATABASE" /var/tmp/concourse.dump'
+	--dbname="$CONCOURSE_POSTGRES_DATABASE" /var/lib/postgresql/concourse.dump'
 systemctl start concourse-server`
 
 // ownMachine moves a machine that runs a whole CI without Juju to a model of Juju.
@@ -75,8 +75,8 @@ func (s *site) ownMachine(t *testing.T, m *mirror) {
 		require.True(t, f.build())
 		before, history = keys(), builds()
 		inside("concourse-ci-machine down")
-		inside(`runuser -u postgres -- pg_dump --format=custom --no-owner ` +
-			`--port="$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse/postgresql.conf)" concourse >/var/tmp/concourse.dump`)
+		inside(`port=$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse/postgresql.conf)
+sudo -u postgres sh -c "umask 077 && pg_dump --format=custom --no-owner --port=$port concourse >~/concourse.dump"`)
 	})
 	s.Sub(t, "Juju takes the machine over, with its keys", func(t *testing.T) {
 		s.juju("add-model", model)
@@ -90,6 +90,7 @@ func (s *site) ownMachine(t *testing.T, m *mirror) {
 			"--config", "release-sha256="+m.new.sum)
 		s.juju("integrate", "--model", model, app+":postgresql", "postgresql:database")
 		s.comesTo(model, unit, "active: Web server and worker ready (v")
+		require.Contains(t, s.model(model).unit(unit).says(), "http://"+address+":8080", "not the bridge of the tasks")
 		require.Equal(t, before, keys())
 	})
 	s.Sub(t, "its history comes along", func(t *testing.T) {

@@ -47,6 +47,13 @@ var notRun = map[string]string{
 	"/opt/concourse-ci-machine/tools/gpu-baseline junit test-results": "in a task; tests/concourse runs it",
 	// On a unit, or on an LXD host.
 	"touch no-release": "an empty file",
+	// docs/how-to/move-to-juju.md, whose commands tests/controller runs.
+	"sudo concourse-ci-machine down": "needs a machine that runs a CI",
+	`port=$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse/postgresql.conf)`:                          "its database",
+	`sudo -u postgres sh -c "umask 077 && pg_dump --format=custom --no-owner --port=$port concourse >~/concourse.dump"`: "its database",
+	"systemctl stop concourse-server":   "a unit's service",
+	"systemctl start concourse-server'": "a unit's service",
+	`systemd-run --quiet --wait --pipe --property=EnvironmentFile=/var/lib/concourse/config.env sh -c "PGPASSWORD=\$CONCOURSE_POSTGRES_PASSWORD pg_restore --clean --if-exists --no-owner --single-transaction --host=\$CONCOURSE_POSTGRES_HOST --port=\$CONCOURSE_POSTGRES_PORT --username=\$CONCOURSE_POSTGRES_USER --dbname=\$CONCOURSE_POSTGRES_DATABASE /var/lib/postgresql/concourse.dump"`: "a unit's database",
 	"git clone https://github.com/fourdollars/concourse-ci-machine": "fetches from the internet; TestClonesAreOfTheSource has the address",
 	"cd concourse-ci-machine":                   "its folder",
 	"git clone git@github.com:team/project.git": "a repository of the reader's",

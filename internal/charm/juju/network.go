@@ -26,20 +26,40 @@ type InterfaceAddress struct {
 	CIDR     string `json:"cidr"`
 }
 
+// taskBridge is the interface that Concourse's worker makes for its containers. Juju lists its
+// address like any other, and it reaches nobody outside the machine.
+const taskBridge = "concourse0"
+
 // Ingress returns the address for others. If it is missing, Ingress returns the bind
 // address, or "".
 func (n Network) Ingress() string {
-	if len(n.IngressAddresses) > 0 {
-		return n.IngressAddresses[0]
+	for _, a := range n.IngressAddresses {
+		if !n.onTaskBridge(a) {
+			return a
+		}
 	}
 	return n.Bind()
+}
+
+// onTaskBridge reports whether only the containers of tasks reach the address.
+func (n Network) onTaskBridge(address string) bool {
+	for _, i := range n.BindAddresses {
+		for _, a := range i.Addresses {
+			if i.Interface == taskBridge && a.Address == address {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Bind returns the address to listen on, or "".
 func (n Network) Bind() string {
 	for _, i := range n.BindAddresses {
 		for _, a := range i.Addresses {
-			return a.Address
+			if i.Interface != taskBridge {
+				return a.Address
+			}
 		}
 	}
 	return ""
