@@ -11,7 +11,6 @@ import (
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/amd"

@@ -205,7 +205,8 @@ func (s *series) lost() (out []Lost) {
 		one := Lost{s.key, Build{r.Build, r.Name}, r.Worker, append([]string{}, r.GPUs...), r.Time, r.Cause, r.Reason}
 		switch {
 		case s.marks[i] == outage:
-			one.Cause, one.Reason = ByConcourse, "tasks of several jobs failed at the same time, and pass with the same inputs"
+			one.Cause = ByConcourse
+			one.Reason = "tasks of several jobs failed at the same time, and pass with the same inputs"
 		case r.Result == Passed || r.Result == Aborted || !r.Cause.Infrastructure():
 			continue // without a sign, such as an error of the pipeline's configuration
 		}

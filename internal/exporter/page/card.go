@@ -92,7 +92,9 @@ type pastFault struct {
 	Cause string
 }
 
-var marks = map[health.State]string{health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?"}
+var marks = map[health.State]string{
+	health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?",
+}
 
 var exclusionMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", quarantine.Proving: "↻"}
 

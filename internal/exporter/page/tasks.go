@@ -73,7 +73,8 @@ func newTasksView(r *verdict.Report, links Links) tasksView {
 			one.Rows = append(one.Rows, rowOf(c))
 		}
 		for _, m := range d.Timeline.Marks {
-			one.Events = append(one.Events, event{min(m.At, width), m.Time.Format("15:04:05 ") + string(m.Kind) + " " + m.GPU})
+			text := m.Time.Format("15:04:05 ") + string(m.Kind) + " " + m.GPU
+			one.Events = append(one.Events, event{min(m.At, width), text})
 		}
 		v.Tasks = append(v.Tasks, one)
 	}

@@ -61,7 +61,8 @@ func (r *Refusal) Error() string {
 		return fmt.Sprintf("cannot lease %s: the %s names %d; ask for fewer by GPU_COUNT", units.Count(r.Count, "GPU"),
 			r.asker(), len(r.Of))
 	case r.Reason == Impossible:
-		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT", units.Count(r.Count, "GPU"), r.Total)
+		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT",
+			units.Count(r.Count, "GPU"), r.Total)
 	case r.Reason == OutOfService:
 		of := "this unit's " + strconv.Itoa(r.Total)
 		if r.Of != nil {

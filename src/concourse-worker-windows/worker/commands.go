@@ -107,7 +107,8 @@ func write(w io.Writer, s string) error {
 
 func installCommand() command {
 	help := commandline.Help{
-		Text: "Installs Concourse's worker as the service " + ServiceName + " and starts it. It makes the worker's key " +
+		Text: "Installs Concourse's worker as the service " + ServiceName +
+			" and starts it. It makes the worker's key " +
 			"on this machine and prints the public half for the web's option extra-worker-keys. The tags are windows, " +
 			"and for AMD GPUs gpu, rocm, gpu-count=N and gfx=...\n\nTasks run on the machine itself, with the " +
 			"service's account. A later run changes flags that are given and keeps the key and the other settings.",

@@ -51,7 +51,9 @@ type lostRow struct {
 }
 
 // fails has the texts of kinds.
-var fails = map[flake.Kind]string{flake.KindTest: "anywhere", flake.KindGPU: "on a GPU", flake.KindWorker: "on a worker"}
+var fails = map[flake.Kind]string{
+	flake.KindTest: "anywhere", flake.KindGPU: "on a GPU", flake.KindWorker: "on a worker",
+}
 
 // filter holds the query of the page.
 type filter struct {
