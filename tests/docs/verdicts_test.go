@@ -20,7 +20,7 @@ func TestRulesOfVerdictsAreOnTheirPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| reason | verdict | sign | source |\n|---|---|---|---|\n")
 	codes := map[string]bool{}
-	for _, r := range verdict.Rules() {
+	for _, r := range verdict.Rules {
 		require.False(t, codes[r.Code], "%s is there twice", r.Code)
 		codes[r.Code] = true
 		require.Contains(t, verdict.Kinds, r.Kind)

@@ -218,9 +218,6 @@ func (r *Recorder) sorted() []*container {
 	return all
 }
 
-// Entries returns the verdicts of ended tasks, the newest first.
-func (r *Recorder) Entries() []verdict.Entry { return r.report.Entries }
-
 // Close writes what was read. A later recorder continues the records.
 func (r *Recorder) Close() (err error) {
 	for _, c := range r.containers {

@@ -14,12 +14,9 @@ type Rule struct {
 	find   func(*facts) []finding
 }
 
-// Rules returns the rules in their order.
-func Rules() []Rule { return slices.Clone(rules) }
-
-// The rules, the surest sign first. A rule of the kind task comes before the weaker signs
+// Rules has the surest sign first. A rule of the kind task comes before the weaker signs
 // that the same cause makes, such as a limit of memory before the stall of memory.
-var rules = slices.Concat(machineRules, gpuRules, memoryRules, concourseRules, slowRules, networkRules, exitRules)
+var Rules = slices.Concat(machineRules, gpuRules, memoryRules, concourseRules, slowRules, networkRules, exitRules)
 
 // one returns a finding if a condition is met.
 func one(met bool, f finding) []finding {

@@ -48,7 +48,7 @@ func Decide(r *taskrecord.Record) Verdict {
 		return Verdict{Reasons: []Reason{}}
 	}
 	var v Verdict
-	for _, rule := range rules {
+	for _, rule := range Rules {
 		for _, found := range rule.find(f) {
 			cause := found.cause || rule.slows && f.stopped()
 			v.Reasons = append(v.Reasons, Reason{Code: rule.Code, Kind: cmp.Or(found.kind, rule.Kind), Cause: cause,
