@@ -88,7 +88,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 				require.NotContains(t, layer, "leases")
 			} else {
 				require.False(t, absent(d, pool.ReportFile))
-				require.Contains(t, layer, " --leases.report=/run/concourse-gpu-leases.json\n")
+				require.Contains(t, layer, " --leases.report=/run/concourse-gpu-leases.json ")
 				require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 			}
 		})

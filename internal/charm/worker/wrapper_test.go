@@ -15,6 +15,7 @@ import (
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/oci/engines"
+	"concourse-ci-machine/internal/pool/verdict"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 	"concourse-ci-machine/internal/testutil/roletest"
@@ -143,12 +144,13 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 
 func TestExporterOptionsAreFlags(t *testing.T) {
 	report := " --usage.report=" + role.UsageReport
+	const tasks = " --tasks.report=" + verdict.ReportPath + "\n"
 	for metrics, flags := range map[string]string{
-		"usage,pcie-bandwidth":              report + "\n",
-		"usage,pcie-bandwidth,dcgm-aliases": report + " --dcgm-aliases\n",
-		"usage":                             report + " --collect.pcie-bandwidth=false\n",
-		"pcie-bandwidth":                    " --collect.usage=false\n",
-		"":                                  " --collect.usage=false --collect.pcie-bandwidth=false\n",
+		"usage,pcie-bandwidth":              report + tasks,
+		"usage,pcie-bandwidth,dcgm-aliases": report + " --dcgm-aliases" + tasks,
+		"usage":                             report + " --collect.pcie-bandwidth=false" + tasks,
+		"pcie-bandwidth":                    " --collect.usage=false" + tasks,
+		"":                                  " --collect.usage=false --collect.pcie-bandwidth=false" + tasks,
 	} {
 		d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "gpu-metrics": metrics}), nil)
 		layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")

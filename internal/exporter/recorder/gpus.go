@@ -88,13 +88,14 @@ type reader struct {
 func (r *Recorder) readGPUs(now time.Time) {
 	read := map[string]taskrecord.Sample{}
 	signals := map[string][]string{}
+	tasks := map[string]int64{}
 	var used []string
 	for _, c := range r.sorted() {
 		if !c.task || c.done || !c.ended.IsZero() {
 			continue
 		}
 		for _, g := range c.head.GPUs {
-			if !slices.Contains(used, g.Name) {
+			if tasks[g.Name]++; !slices.Contains(used, g.Name) {
 				used = append(used, g.Name)
 				r.gpus.start(g.Name, now)
 			}
@@ -102,6 +103,7 @@ func (r *Recorder) readGPUs(now time.Time) {
 	}
 	for _, name := range used {
 		read[name], signals[name] = r.gpus.finish(name, now)
+		read[name].Values[taskrecord.Tasks] = tasks[name]
 	}
 	for _, c := range r.containers {
 		if !c.task || c.done || !c.ended.IsZero() {
@@ -209,7 +211,7 @@ func fill(s *taskrecord.Sample, state *reading.State, hanging bool) {
 	set(taskrecord.Temperature, t.Now, 10)
 	set(taskrecord.TemperatureLimit, t.Critical, 10)
 	set(taskrecord.Power, state.Power.Now, 1000)
-	set(taskrecord.Energy, state.Power.Energy, 1000)
+	set(taskrecord.EnergySum, state.Power.Energy, 1000)
 	set(taskrecord.VideoUsed, state.Memory.VRAM.Used, 1)
 	set(taskrecord.VideoSize, state.Memory.VRAM.Total, 1)
 	set(taskrecord.Thermal, state.Throttling.ThermalShare, 1000)

@@ -76,7 +76,7 @@ const (
 	Temperature // tenths of a degree Celsius, of the sensor nearest its limit
 	TemperatureLimit
 	Power         // mW
-	Energy        // mJ, a sum
+	EnergySum     // mJ
 	VideoUsed     // bytes of video memory
 	VideoSize     // bytes
 	Thermal       // thousandths of the time under a thermal limit
@@ -86,6 +86,7 @@ const (
 	Correctable
 	BadPages
 	Hanging // 1 while there is a sign of a hang
+	Tasks   // with this GPU
 	NumGPUCounters
 )
 
@@ -93,8 +94,8 @@ const (
 var GPUCounters = [NumGPUCounters]string{
 	Clock: "clock_mhz", MemoryClock: "memory_clock_mhz", Busy: "busy_permille", MemoryBusy: "memory_busy_permille",
 	Temperature: "temperature_decicelsius", TemperatureLimit: "temperature_limit_decicelsius",
-	Power: "power_milliwatts", Energy: "energy_millijoules", VideoUsed: "video_memory_bytes",
+	Power: "power_milliwatts", EnergySum: "energy_millijoules", VideoUsed: "video_memory_bytes",
 	VideoSize: "video_memory_size_bytes", Thermal: "thermal_permille", Alive: "alive", Asleep: "asleep",
 	Uncorrectable: "uncorrectable_errors", Correctable: "correctable_errors", BadPages: "bad_pages",
-	Hanging: "hanging",
+	Hanging: "hanging", Tasks: "tasks",
 }

@@ -45,6 +45,8 @@ type Entry struct {
 	Reason   string    `json:"reason"` // code of the first reason, such as "oom-limit"
 	Text     string    `json:"text"`   // the first reason for people
 	GPUs     []string  `json:"gpus"`   // PCI addresses
+	// Energy is that of the GPUs, null if it was not measured.
+	Energy *taskrecord.Energy `json:"energy"`
 }
 
 // Report holds the last entries, the newest first.

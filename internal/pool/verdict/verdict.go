@@ -84,7 +84,7 @@ func (v *Verdict) order() {
 // EntryOf returns the entry of an ended task.
 func EntryOf(r *taskrecord.Record, v Verdict) Entry {
 	e := Entry{Handle: r.Head.Handle, Started: r.Head.Started.UTC(), Ended: r.Ended().UTC(), Kind: v.Kind,
-		GPUs: []string{}}
+		GPUs: []string{}, Energy: taskrecord.EnergyOf(r)}
 	if r.End != nil {
 		e.Exit = r.End.Exit
 	}

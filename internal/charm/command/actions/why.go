@@ -76,6 +76,9 @@ func (a why) text() string {
 		}
 		fmt.Fprintf(&b, "verdict: %s\n", kind)
 	}
+	if a.Energy != nil {
+		fmt.Fprintf(&b, "energy of its GPUs: %s\n", a.Energy)
+	}
 	for _, reason := range a.Reasons {
 		sign := "also"
 		if reason.Cause || !reason.Kind.Infrastructure() {
