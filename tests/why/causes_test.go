@@ -31,7 +31,7 @@ func fails(d time.Duration, status int) func(w *world, c *task) {
 	}
 }
 
-// leaked is the task that gets a GPU with memory that an earlier one leaked.
+// leaked is the task that gets a GPU with memory in use.
 const leaked = "0badcafe-0000-4000-8000-000000000003"
 
 const throttled, terminated, killed = 36, 143, 137
@@ -61,7 +61,7 @@ var causes = []cause{
 	{"leaked memory of the GPU", "gpu-memory-leaked", verdict.GPU, func(w *world, c *task) {
 		w.run(time.Minute) // the container is removed, and another one gets the GPU
 		c.removed()
-		w.put(device(gpu1, "mem_info_vram_used"), fmt.Sprint(62*gib)) // of 64
+		full(w)
 		again := w.task(leaked, gpu1)
 		fails(20*time.Second, 1)(w, again)
 	}},
@@ -230,6 +230,27 @@ var plain = []cause{
 		w.say("amdgpu " + gpu0 + ": amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19")
 		fails(time.Minute, 1)(w, c)
 	}},
+	{"GPU that another task uses", "exit-status", verdict.Task, func(w *world, _ *task) {
+		full(w)
+		again := w.task(leaked, gpu1)
+		fails(20*time.Second, 1)(w, again)
+	}},
+	{"record that begins in the midst of the task", "exit-status", verdict.Task, func(w *world, c *task) {
+		c.removed()
+		full(w)
+		again := w.task(leaked, gpu1)
+		w.now = w.now.Add(20 * time.Second) // without a recorder
+		w.write()
+		fails(20*time.Second, 1)(w, again)
+	}},
+	{"task that uses the GPU at once", "exit-status", verdict.Task, func(w *world, c *task) {
+		c.removed()
+		full(w)
+		again := w.task(leaked, gpu1)
+		w.run(20 * time.Second)
+		w.put(device(gpu1, "mem_info_vram_used"), fmt.Sprint(10<<20))
+		fails(20*time.Second, 1)(w, again)
+	}},
 	{"lines in another's name", "exit-status", verdict.Task, func(w *world, c *task) {
 		w.task(neighbour)
 		for i := range 60 { // a process that is called like the GPU
@@ -242,6 +263,9 @@ var plain = []cause{
 		fails(time.Minute, 1)(w, c)
 	}},
 }
+
+// full fills the memory of GPU 1, which has 64 GiB.
+func full(w *world) { w.put(device(gpu1, "mem_info_vram_used"), fmt.Sprint(62*gib)) }
 
 // hot makes a GPU slow down by heat.
 func hot(w *world, gpu string) {
