@@ -27,6 +27,7 @@ func resettable(t *testing.T, set map[string]any, name, used string) (u *Unit, s
 	require.NoError(t, err)
 	for node := range 9 {
 		hosttest.Put(t, r, "/sys/class/kfd/kfd/topology/nodes/"+strconv.Itoa(node)+"/gpu_id", strconv.Itoa(1000+node)+"\n")
+		require.NoError(t, r.MkdirAll("/sys/class/kfd/kfd/topology/nodes/"+strconv.Itoa(node)+"/io_links", 0o755))
 	}
 	require.NoError(t, os.MkdirAll(r.Path("/proc"), 0o755))
 	dir := "/sys/kernel/debug/dri/" + strconv.Itoa(int(inv.Find(name).Render.Minor))

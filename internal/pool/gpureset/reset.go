@@ -57,7 +57,7 @@ func (m Machine) Look() (w World, err error) {
 		return w, err
 	}
 	w.GPUs = inv.GPUs
-	w.Links = gpu.ReadLinks(m.Host.Root, w.GPUs)
+	w.Links, w.HiveUnknown = gpu.ReadHives(m.Host.Root, w.GPUs)
 	if m.Leases != nil {
 		if w.Leases, _, err = m.Leases.Read(); err != nil {
 			return w, err

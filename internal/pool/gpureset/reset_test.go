@@ -2,6 +2,7 @@ package gpureset
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -97,6 +98,7 @@ func machine(t *testing.T, kind health.Kind) Machine {
 	}
 	for node := range 9 {
 		hosttest.Put(t, r, kfdDir+"/topology/nodes/"+strconv.Itoa(node)+"/gpu_id", strconv.Itoa(1000+node)+"\n")
+		require.NoError(t, r.MkdirAll(kfdDir+"/topology/nodes/"+strconv.Itoa(node)+"/io_links", 0o755))
 	}
 	hosttest.Put(t, r, usedFile, "34359738368\n")
 	out := hosttest.Now.Add(-time.Minute)
@@ -231,6 +233,44 @@ func TestFileOpenedInBetweenStopsTheReset(t *testing.T) {
 			a, err = m.Reset(names[1])
 			require.NoError(t, err)
 			require.Equal(t, Done, a.Result, "a reset that was stopped is no reset")
+		})
+	}
+}
+
+func TestGPUWithAnUnknownHiveIsNotReset(t *testing.T) {
+	const refused = "cannot reset GPU 0000:43:00.0: cannot see the hive of GPU 0000:43:00.0: "
+	id := func(t *testing.T, r host.Root, name, text string) {
+		hosttest.Put(t, r, "/sys/bus/pci/devices/"+name+"/xgmi_hive_info/xgmi_hive_id", text)
+	}
+	node := func(t *testing.T, r host.Root) string { return kfdDir + "/topology/nodes/" + strconv.Itoa(kfdNode(t, r)) }
+	for why, change := range map[string]func(*testing.T, host.Root){
+		refused + "it is not in KFD's topology": func(t *testing.T, r host.Root) {
+			require.NoError(t, os.RemoveAll(r.Path(node(t, r))))
+		},
+		refused + "open ": func(t *testing.T, r host.Root) { require.NoError(t, os.Remove(r.Path(node(t, r)+"/io_links"))) },
+		refused + "read ": func(t *testing.T, r host.Root) {
+			require.NoError(t, r.MkdirAll(node(t, r)+"/io_links/1/properties", 0o755))
+		},
+		refused + "cannot read link 1 of node ": func(t *testing.T, r host.Root) {
+			hosttest.Put(t, r, node(t, r)+"/io_links/1/properties", "type 11\n")
+		},
+		refused + "it has a link to node 77 of KFD, which is not a known GPU": func(t *testing.T, r host.Root) {
+			hosttest.Put(t, r, node(t, r)+"/io_links/1/properties",
+				fmt.Sprintf("type 11\nnode_from %d\nnode_to 77\nweight 15\n", kfdNode(t, r)))
+		},
+		"process 77 has GPU 0000:83:00.0 open": func(t *testing.T, r host.Root) { // only the driver's id joins them
+			id(t, r, names[1], "4711\n")
+			id(t, r, names[2], "4711\n")
+			id(t, r, names[3], "4712\n")
+			link(t, r, "/proc/77/fd/5", "/dev/dri/renderD130")
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			m := machine(t, health.Hang)
+			change(t, m.Host.Root)
+			_, err := m.Reset(names[1])
+			require.ErrorContains(t, err, why)
+			require.Zero(t, resets(t, m.Host.Root))
 		})
 	}
 }
