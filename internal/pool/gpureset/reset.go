@@ -37,7 +37,7 @@ type Machine struct {
 	Leases *lease.Leases // nil if GPUs are not leased
 
 	step  func(next string)       // called before each change; may never return
-	reset func(file string) error // replaces the read of recoverFile
+	reset func(file string) error // called before the read of recoverFile
 }
 
 // Look reads the world.
@@ -134,12 +134,19 @@ func (m Machine) ask(file string, w World, group []string) (Result, string) {
 		}
 	}
 	m.before("reset")
-	read := m.reset
-	if read == nil {
-		read = func(file string) error { _, err := os.ReadFile(file); return err }
+	if m.reset != nil {
+		if err := m.reset(m.Host.Path(file)); err != nil {
+			return Failed, err.Error()
+		}
 	}
-	if err := read(m.Host.Path(file)); err != nil {
+	text, err := m.Host.ReadText(file)
+	if err != nil {
 		return Failed, err.Error()
+	}
+	// The read succeeds even if the reset failed: the text is the driver's error (gpu_recover_get
+	// in amdgpu_fence.c). Older drivers write words.
+	if n, err := strconv.Atoi(text[strings.LastIndexByte(text, ' ')+1:]); err == nil && n != 0 {
+		return Failed, fmt.Sprintf("the driver failed with %d", n)
 	}
 	return Done, ""
 }

@@ -242,7 +242,9 @@ func TestGPUWithAnUnknownHiveIsNotReset(t *testing.T) {
 	id := func(t *testing.T, r host.Root, name, text string) {
 		hosttest.Put(t, r, "/sys/bus/pci/devices/"+name+"/xgmi_hive_info/xgmi_hive_id", text)
 	}
-	node := func(t *testing.T, r host.Root) string { return kfdDir + "/topology/nodes/" + strconv.Itoa(kfdNode(t, r)) }
+	node := func(t *testing.T, r host.Root) string {
+		return kfdDir + "/topology/nodes/" + strconv.Itoa(kfdNode(t, r))
+	}
 	for why, change := range map[string]func(*testing.T, host.Root){
 		refused + "it is not in KFD's topology": func(t *testing.T, r host.Root) {
 			require.NoError(t, os.RemoveAll(r.Path(node(t, r))))
@@ -323,6 +325,25 @@ func TestResetNeedsTheCardsOwnFile(t *testing.T) {
 	_, err := m.Reset(names[1])
 	require.EqualError(t, err, "cannot reset GPU 0000:43:00.0: the kernel has no amdgpu_gpu_recover for it in /sys/kernel/debug/dri (is debugfs mounted?)")
 	require.Zero(t, resets(t, m.Host.Root))
+}
+
+func TestErrorThatTheDriverWritesIsAFailure(t *testing.T) {
+	for text, want := range map[string]Result{"-62\n": Failed, "gpu recover -5\n": Failed, "0\n": Done, "gpu recover 0\n": Done,
+		"gpu recover\n": Done} {
+		m := machine(t, health.Hang)
+		for _, dir := range []string{"2", "129"} {
+			hosttest.Put(t, m.Host.Root, debugDRI+"/"+dir+"/"+recoverFile, text)
+		}
+		a, err := m.Reset(names[1])
+		require.NoError(t, err)
+		require.Equal(t, want, a.Result, text)
+		if text == "-62\n" {
+			require.Equal(t, "the driver failed with -62", a.Reason)
+		}
+		h, err := readHistory(m.Host.Root)
+		require.NoError(t, err)
+		require.Equal(t, []Attempt{a}, h.Attempts)
+	}
 }
 
 func TestDriverThatRefusesIsRecorded(t *testing.T) {

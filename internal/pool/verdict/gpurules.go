@@ -14,7 +14,7 @@ const (
 	throttledShare = 200.      // thousandths of the time under a thermal limit
 	leakedLeast    = 512 << 20 // bytes at the start
 	leakedShare    = .05
-	leakedSeconds  = 3. // after the start, in which a task has not used a GPU much
+	leakedSeconds  = 3.      // after the start, in which a task has not used a GPU much
 	smallMemory    = 2 << 30 // an APU's carve-out is always nearly full
 )
 
