@@ -195,7 +195,8 @@ var causes = []cause{
 	}},
 }
 
-// plain are failures of the task itself, which are never infrastructure.
+// plain are failures of the task itself, which are never infrastructure. With a sign of it
+// that the task can have made, they are unknown.
 var plain = []cause{
 	{"failing test", "exit-status", verdict.Task, fails(30*time.Second, 1)},
 	{"failing test at once", "exit-status", verdict.Task, fails(0, 1)},
@@ -250,6 +251,23 @@ var plain = []cause{
 		w.run(20 * time.Second)
 		w.put(device(gpu1, "mem_info_vram_used"), fmt.Sprint(10<<20))
 		fails(20*time.Second, 1)(w, again)
+	}},
+	{"task that syncs what it unpacks", "io-stalled", verdict.Unknown, func(w *world, c *task) {
+		c.cpu, c.wrote, c.stall["io"] = .05, 50<<20, .9
+		fails(time.Minute, 1)(w, c)
+	}},
+	{"test of connections without an answer", "no-connection", verdict.Unknown, func(w *world, c *task) {
+		c.fixed["tcp_open"] = 2 // between its own processes
+		w.run(time.Minute, func() { c.sums["syn"] += .12 })
+		fails(time.Second, 1)(w, c)
+	}},
+	{"test of connections without an answer, and of short ones", "no-connection", verdict.Unknown, func(w *world, c *task) {
+		w.run(time.Minute, func() {
+			c.sums["syn"] += .12
+			c.sums["resent"] += .12
+			c.sums["segments"] += 1
+		})
+		fails(time.Second, 1)(w, c)
 	}},
 	{"lines in another's name", "exit-status", verdict.Task, func(w *world, c *task) {
 		w.task(neighbour)
@@ -321,7 +339,8 @@ func TestPlainFailuresAreTheTask(t *testing.T) {
 			require.Equal(t, one.kind, v.Kind, "%+v", v)
 			require.Equal(t, one.code, v.Reasons[0].Code, "%+v", v)
 			for _, reason := range v.Reasons {
-				require.False(t, reason.Kind.Infrastructure(), "%+v", reason)
+				sign := one.kind == verdict.Unknown && reason.Code == one.code && !reason.Cause
+				require.False(t, reason.Kind.Infrastructure() && !sign, "%+v", reason)
 			}
 			if one.name == "lines in another's name" {
 				require.Empty(t, r.End.Kernel)

@@ -61,8 +61,8 @@ var slowRules = []Rule{
 		Source: kernelPSI + ": full of cpu.pressure, or some if the kernel has no full",
 		Fix:    "Send fewer tasks to the worker (max-tasks). " + runAgain},
 	{Code: "io-stalled", Kind: Machine, find: ioStalled, slows: true,
-		When: "all processes of the task waited for the disk 20 % of the time and 5 s; a cause at 50 %; a neighbour " +
-			"if the others moved three times as many bytes",
+		When: "all processes of the task waited for the disk 20 % of the time and 5 s; a neighbour if the others " +
+			"moved three times as many bytes, and then a cause at 50 %",
 		Source: kernelPSI + ": full of io.pressure",
 		Fix:    "Use a faster disk for the work folder, or send fewer tasks to the worker. " + runAgain},
 }
@@ -181,6 +181,8 @@ func cpuStarved(f *facts) []finding {
 		map[string]float64{"cpu_seconds": own / 1e6, "machine_cpu_seconds": busy / 1e6})
 }
 
+// ioStalled returns a cause only if neighbours used the disk: a task that unpacks or syncs
+// waits for the disk by itself.
 func ioStalled(f *facts) []finding {
 	if f.ownLimit() { // it reads its own pages again
 		return nil
@@ -191,8 +193,12 @@ func ioStalled(f *facts) []finding {
 	if others > 3*own && others > 1<<20 {
 		kind = Neighbour
 	}
-	return f.stall(kind, taskrecord.IOStallFull, "the task waited %.0f s for the disk, %.0f %% of the time",
+	found := f.stall(kind, taskrecord.IOStallFull, "the task waited %.0f s for the disk, %.0f %% of the time",
 		map[string]float64{"bytes": own, "neighbours_bytes": others})
+	for i := range found {
+		found[i].cause = found[i].cause && kind == Neighbour
+	}
+	return found
 }
 
 var concourseRules = []Rule{
