@@ -80,6 +80,12 @@ var causes = []cause{
 		c.memory, c.fixed["oom"], c.fixed["oom_kill"] = c.limit, 1, 1
 		fails(5*time.Second, killed)(w, c)
 	}},
+	{"OOM of the task between two readings, without the kernel's log and peak", "oom-limit", verdict.Task,
+		func(w *world, c *task) {
+			w.run(5 * time.Second)
+			c.fixed["oom"], c.fixed["oom_kill"] = 1, 1
+			fails(5*time.Second, killed)(w, c)
+		}},
 	{"OOM by a neighbour", "oom-outside", verdict.Neighbour, func(w *world, c *task) {
 		w.task(neighbour).memory = 50 * gib
 		w.run(20 * time.Second)
