@@ -115,7 +115,7 @@ func runReset(t *testing.T, u *Unit, out *bytes.Buffer, name string) error {
 	t.Helper()
 	pid := strconv.Itoa(os.Getpid())
 	runs(t, u.Host.Root, pid)
-	require.NoError(t, os.MkdirAll(u.Host.Path("/proc/"+pid+"/fd"), 0o755))
+	require.NoError(t, os.MkdirAll(u.Host.Path("/proc/"+pid+"/task"), 0o755))
 	err := u.ResetGPU(out, name)
 	require.NoError(t, os.RemoveAll(u.Host.Path("/proc/"+pid)))
 	return err

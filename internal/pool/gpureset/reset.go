@@ -63,6 +63,9 @@ func (m Machine) Look() (w World, err error) {
 			return w, err
 		}
 	}
+	if w.Plan() == "" { // whatever is open, and a look reads each thread of the machine
+		return w, nil
+	}
 	open, err := openBy(m.Host.Root, w.GPUs)
 	if w.Open = open; err != nil {
 		w.OpenUnknown = err.Error()
