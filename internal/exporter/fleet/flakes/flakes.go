@@ -33,8 +33,9 @@ type Options struct {
 	jobexporter.Surroundings
 	Style string // relative URL of the style sheet
 	Now   func() time.Time
-	// Ask requests a URL of a worker and passes the body to read.
-	Ask func(ctx context.Context, url string, read func(io.Reader) error) error
+	// Ask requests URLs of workers in parallel and passes the body of answer i to read. The
+	// errors are in the order of the URLs. The error of an answer 404 wraps ErrNotFound.
+	Ask func(ctx context.Context, urls []string, read func(i int, body io.Reader) error) []error
 }
 
 // Flakes holds the last report. Round is for one goroutine, and the rest for any.
@@ -43,7 +44,7 @@ type Flakes struct {
 	o         Options
 	collector *builds.Collector
 	joiner    *joiner
-	silent    map[string]time.Time // workers without verdicts, by URL, until then
+	silent    map[string]time.Time // workers not to ask until then, by URL
 
 	mu     sync.Mutex
 	seen   *Seen               // nil: the fleet is not known yet

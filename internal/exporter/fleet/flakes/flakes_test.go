@@ -46,13 +46,16 @@ func newBed(t *testing.T) *bed {
 			}
 			return io.NopCloser(strings.NewReader(text)), nil
 		}}, Style: "assets/page.css?x", Now: func() time.Time { return b.now },
-		Ask: func(_ context.Context, url string, read func(io.Reader) error) error {
-			b.asked = append(b.asked, url)
-			text, known := b.verdicts[url]
-			if !known {
-				return fmt.Errorf("it answers 404")
+		Ask: func(_ context.Context, urls []string, read func(int, io.Reader) error) (errs []error) {
+			for i, url := range urls {
+				b.asked = append(b.asked, url)
+				err := ErrNotFound
+				if text, known := b.verdicts[url]; known {
+					err = read(i, strings.NewReader(text))
+				}
+				errs = append(errs, err)
 			}
-			return read(strings.NewReader(text))
+			return errs
 		}}, b.mux)
 	return b
 }
