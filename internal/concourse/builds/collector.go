@@ -323,6 +323,9 @@ func (c *Collector) unread() (out []*build) {
 // read asks for the tasks of a build. A build that fails too often is left out.
 func (c *Collector) read(ctx context.Context, b *build) error {
 	runs, err := c.tasks(ctx, b)
+	if ctx.Err() != nil {
+		return ctx.Err() // not a failed try
+	}
 	if err != nil {
 		if b.tries++; b.tries >= maxTries || errors.Is(err, errTooLong) {
 			b.read = true

@@ -48,6 +48,7 @@ type Flakes struct {
 
 	mu     sync.Mutex
 	seen   *Seen               // nil: the fleet is not known yet
+	cancel context.CancelFunc  // ends the reading of a round
 	report *flakereport.Report // never changed, only replaced
 	// verdicts has the answer for each container of a known build, by handle.
 	verdicts map[string]Answer
@@ -93,24 +94,42 @@ func (f *Flakes) Follow(stop context.Context) {
 	}
 }
 
-// See takes the fleet as the last round saw it.
+// See takes the fleet as the last round saw it. If names are hidden, it removes them from the
+// report and ends a round that reads them.
 func (f *Flakes) See(s Seen) {
+	if !f.On() {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = &s
+	if !s.HideNames {
+		return
+	}
+	f.report = flakereport.Empty(f.o.Version, f.o.Now(), "fleet-page=anonymous hides the names of jobs and tests")
+	f.report.Concourse = s.Concourse
+	if f.cancel != nil {
+		f.cancel()
+	}
 }
 
-func (f *Flakes) current() *Seen {
+// begin returns the fleet and a context that See cancels. The fleet is nil if it is unknown
+// whether names are hidden.
+func (f *Flakes) begin(stop context.Context) (context.Context, *Seen) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.seen
+	ctx, cancel := context.WithCancel(stop)
+	f.cancel = cancel
+	return ctx, f.seen
 }
 
-// Round asks the workers for verdicts and Concourse for builds, and replaces the report.
+// Round asks the workers for verdicts and Concourse for builds, and replaces the report. It
+// asks Concourse for nothing while names are hidden.
 func (f *Flakes) Round(stop context.Context) {
-	fleet := f.current()
+	ctx, fleet := f.begin(stop)
+	defer f.cancel()
 	if fleet == nil {
-		return // it is unknown whether names are hidden
+		return
 	}
 	seen := *fleet
 	f.joiner.see(seen, f.o.Site())
@@ -118,8 +137,12 @@ func (f *Flakes) Round(stop context.Context) {
 	f.mu.Lock()
 	f.verdicts = f.joiner.answers()
 	f.mu.Unlock()
-	changed, err := f.collector.Round(stop)
-	if stop.Err() != nil {
+	if seen.HideNames {
+		f.o.Show(nil)
+		return
+	}
+	changed, err := f.collector.Round(ctx)
+	if ctx.Err() != nil {
 		return
 	}
 	last := f.Report()
@@ -132,9 +155,12 @@ func (f *Flakes) Round(stop context.Context) {
 		problem = "Concourse's builds cannot be read now; see the exporter's log"
 	}
 	r, metrics := f.make(seen, problem)
-	f.o.Show(metrics)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.seen.HideNames {
+		return
+	}
+	f.o.Show(metrics)
 	f.report = r
 }
 
@@ -142,10 +168,6 @@ func (f *Flakes) Round(stop context.Context) {
 func (f *Flakes) make(seen Seen, problem string) (*flakereport.Report, []prometheus.Metric) {
 	r := flakereport.Empty(f.o.Version, f.o.Now(), problem)
 	r.Concourse = seen.Concourse
-	if seen.HideNames {
-		r.Problem = "fleet-page=anonymous hides the names of jobs and tests"
-		return r, nil
-	}
 	progress := f.collector.Progress()
 	runs := f.joiner.join(f.collector.Runs())
 	found := flake.Find(runs)

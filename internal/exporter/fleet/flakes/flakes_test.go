@@ -31,15 +31,22 @@ type bed struct {
 	answers  map[string]string // of Concourse, by path
 	verdicts map[string]string // of workers, by URL
 	asked    []string          // of workers
+	read     []string          // of Concourse
+	onRead   func()
 	mux      *http.ServeMux
 	metrics  []prometheus.Metric
 }
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	b := &bed{Flakes: &Flakes{perMinute: 600}, now: hosttest.Now, answers: map[string]string{}, verdicts: map[string]string{}, mux: http.NewServeMux()}
+	b := &bed{Flakes: &Flakes{perMinute: 600}, now: hosttest.Now, answers: map[string]string{}, verdicts: map[string]string{}, onRead: func() {}, mux: http.NewServeMux()}
 	b.Prepare(Options{Surroundings: jobexporter.Surroundings{Site: func() jobexporter.Site { return b.site }, Every: time.Minute, Version: "v1", Show: func(m []prometheus.Metric) { b.metrics = m },
-		Logs: log.New(io.Discard, "", 0), Get: func(_ context.Context, path string) (io.ReadCloser, error) {
+		Logs: log.New(io.Discard, "", 0), Get: func(ctx context.Context, path string) (io.ReadCloser, error) {
+			b.read = append(b.read, path)
+			b.onRead()
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			text, known := b.answers[path]
 			if !known {
 				return nil, fmt.Errorf("404 for %s", path)
@@ -250,6 +257,57 @@ func TestNamesAreHiddenWithTheFleets(t *testing.T) {
 	r := b.round(t)
 	require.Contains(t, r.Problem, "fleet-page=anonymous")
 	require.NotContains(t, b.get(t, "/flakes").Body.String()+b.get(t, "/api/v1/flakes").Body.String(), "rocm")
+}
+
+// fleet-page=anonymous takes effect without a new build.
+func TestNamesAreHiddenAtOnce(t *testing.T) {
+	b := newBed(t)
+	b.gpuFails()
+	b.See(seen())
+	b.round(t)
+	pages := func() string { return b.get(t, "/flakes").Body.String() + b.get(t, "/api/v1/flakes").Body.String() }
+	require.Contains(t, pages(), "rocm")
+	hidden := seen()
+	hidden.HideNames = true
+	b.See(hidden)
+	require.NotContains(t, pages(), "rocm")
+	require.Contains(t, pages(), "fleet-page=anonymous")
+	b.read = nil
+	b.round(t)
+	require.NotContains(t, pages(), "rocm")
+	require.Empty(t, b.read, "of Concourse")
+	require.Empty(t, b.metrics)
+	require.Contains(t, b.get(t, "/api/v1/flakes/build-of/"+handle(10)).Body.String(), "infrastructure", "it has no names")
+	b.See(seen())
+	b.round(t)
+	require.Contains(t, pages(), "rocm")
+}
+
+// A round that has begun reads no more, and does not show its names.
+func TestNamesAreHiddenDuringARound(t *testing.T) {
+	b := newBed(t)
+	b.gpuFails()
+	b.See(seen())
+	hidden := seen()
+	hidden.HideNames = true
+	b.onRead = func() { b.See(hidden) }
+	b.round(t)
+	require.Len(t, b.read, 1)
+	require.NotContains(t, b.get(t, "/api/v1/flakes").Body.String(), "rocm")
+	require.Empty(t, b.metrics)
+	for range 3 { // tries to read the newest build
+		b.See(seen())
+		b.onRead = func() {
+			if strings.Contains(b.read[len(b.read)-1], "94/resources") {
+				b.See(hidden)
+			}
+		}
+		b.round(t)
+	}
+	b.onRead = func() {}
+	b.See(seen())
+	r := b.round(t)
+	require.Equal(t, []int{45, 0, 45}, []int{r.Builds, r.Unread, r.Runs}, "no build is left out as unreadable")
 }
 
 // An outage of Concourse keeps the last table and is shown.
