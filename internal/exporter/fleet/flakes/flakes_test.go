@@ -3,6 +3,7 @@ package flakes
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -362,4 +363,19 @@ func TestImpossibleVerdictsAreRefused(t *testing.T) {
 	all, err := decode(strings.NewReader(`[{"handle":"../x","kind":"gpu"},{"handle":"` + handle(1) + `","kind":"odd"},{"handle":"` + handle(2) + `","kind":"task"}]`))
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+}
+
+func TestNumberOfRequestsIsEnoughToReadBuilds(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "5": 5, "6000": 6000, "4": -1, "-1": -1, "6001": -1, "60x": -1, "": -1} {
+		var f Flakes
+		fs := flag.NewFlagSet("", flag.ContinueOnError)
+		fs.SetOutput(io.Discard)
+		f.Flags(fs)
+		if err := fs.Parse([]string{"--flakes.requests=" + text}); want < 0 {
+			require.ErrorContains(t, err, "want 0 or a number from 5 to 6000")
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, want, f.perMinute)
+		}
+	}
 }
