@@ -340,31 +340,6 @@ func TestSchemaDescribesTheAPI(t *testing.T) {
 	require.NotContains(t, b.get(t, "/api/v1/flakes").Body.String(), "null")
 }
 
-func FuzzVerdicts(f *testing.F) {
-	f.Add(`[{"handle":"` + handle(1) + `","ended":"2026-01-01T00:00:00Z","exit":null,"kind":"gpu","gpus":["0000:03:00.0"]}]`)
-	f.Add(`{"entries":[]}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := decode(strings.NewReader(text))
-		if err != nil {
-			return
-		}
-		for _, e := range all {
-			require.Len(t, e.Handle, 36)
-			require.LessOrEqual(t, len(e.GPUs), maxGPUs)
-		}
-	})
-}
-
-func TestImpossibleVerdictsAreRefused(t *testing.T) {
-	for _, text := range []string{"", "{}", "[", `[{"ended":"x"}]`, strings.Repeat(" ", maxAnswer+1)} {
-		_, err := decode(strings.NewReader(text))
-		require.Error(t, err)
-	}
-	all, err := decode(strings.NewReader(`[{"handle":"../x","kind":"gpu"},{"handle":"` + handle(1) + `","kind":"odd"},{"handle":"` + handle(2) + `","kind":"task"}]`))
-	require.NoError(t, err)
-	require.Len(t, all, 1)
-}
-
 func TestNumberOfRequestsIsEnoughToReadBuilds(t *testing.T) {
 	for text, want := range map[string]int{"0": 0, "5": 5, "6000": 6000, "4": -1, "-1": -1, "6001": -1, "60x": -1, "": -1} {
 		var f Flakes

@@ -1,7 +1,6 @@
 package flakes
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,15 +16,16 @@ import (
 	"concourse-ci-machine/internal/concourse/flake"
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/fleet/flakereport"
+	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // Bounds on verdicts.
 const (
-	maxVerdicts   = 2000    // of one worker
-	maxAnswer     = 4 << 20 // bytes
-	maxText       = 300     // characters of a reason
-	maxGPUs       = 64      // of one task
-	maxContainers = 20_000
+	maxVerdicts   = verdict.MaxEntries // of one worker
+	maxAnswer     = 4 << 20            // bytes
+	maxText       = 300                // characters of a reason
+	maxGPUs       = 64                 // of one task
+	maxContainers = 100_000            // 500 workers
 	// silentFor is the time for which a worker with an older charm is not asked again.
 	silentFor = 10 * time.Minute
 	// retryAfter is the same time for a worker with another error, such as after a reboot. It
@@ -77,7 +77,7 @@ type container struct {
 	worker  string
 	gpus    []string // seen in use
 	verdict *entry
-	order   int // of its first sight
+	order   int // of its last sight
 }
 
 // joiner joins runs with containers. A run of Concourse's events has a build, a step and a
@@ -90,21 +90,23 @@ type joiner struct {
 
 func newJoiner() *joiner { return &joiner{containers: map[string]*container{}} }
 
-// of returns the container of a handle. The oldest containers are forgotten.
+// of returns the container of a handle. Containers that were seen long ago are forgotten.
 func (j *joiner) of(handle string) *container {
+	j.next++
 	c := j.containers[handle]
 	if c != nil {
+		c.order = j.next
 		return c
 	}
 	if len(j.containers) >= maxContainers {
-		handles := slices.SortedFunc(maps.Keys(j.containers), func(a, b string) int {
-			return cmp.Compare(j.containers[a].order, j.containers[b].order)
-		})
-		for _, old := range handles[:maxContainers/10] {
-			delete(j.containers, old)
+		orders := make([]int, 0, len(j.containers))
+		for _, c := range j.containers {
+			orders = append(orders, c.order)
 		}
+		slices.Sort(orders)
+		oldest := orders[maxContainers/10]
+		maps.DeleteFunc(j.containers, func(_ string, c *container) bool { return c.order < oldest })
 	}
-	j.next++
 	c = &container{order: j.next}
 	j.containers[handle] = c
 	return c
