@@ -19,8 +19,9 @@ type MetricOptions struct {
 	Process bool // show go_ and process_ of the exporter itself
 }
 
-// Handler serves /metrics, /api/v1/gpus, /api/v1/verdicts, /-/healthy, and pages of the GPUs and the tasks. /-/healthy shows the health
-// of the exporter only: a restart would not repair a GPU, which has its own metrics.
+// Handler serves /metrics, /api/v1/gpus, /api/v1/verdicts, /-/healthy, and pages of the GPUs
+// and the tasks. /-/healthy shows the health of the exporter only: a restart would not repair
+// a GPU, which has its own metrics.
 func Handler(source *Source, shown MetricOptions) http.Handler {
 	limited := metricsserver.NewLimited(atOnce)
 	metrics := series.New(source.Monitor.Snapshot, source.Version, shown.DCGM)

@@ -2,8 +2,12 @@ package gpu
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +19,7 @@ type Link struct {
 	Same bool // partitions of one GPU
 	Hops int  // over XGMI, without the processor; 0 without XGMI
 	NUMA bool // attached to the same NUMA node
+	Hive bool // the driver gives both the same xgmi_hive_id
 }
 
 // Links of KFD's topology (drivers/gpu/drm/amd/amdkfd/kfd_crat.h).
@@ -39,29 +44,44 @@ func hopsOf(weight uint32) int {
 // numa_node of the PCI devices. If numa_node is unknown (-1), it uses the nearest processor
 // in the topology. An unreadable link is no link, for example in a container the links to
 // foreign GPUs.
-func ReadLinks(r host.Root, gpus []GPU) (links [][]Link) {
-	_ = withFiles(r, func(f files) error {
-		links = readLinks(f, gpus)
-		return nil
-	})
+func ReadLinks(r host.Root, gpus []GPU) [][]Link {
+	links, _ := ReadHives(r, gpus)
 	return links
 }
 
-func readLinks(r files, gpus []GPU) [][]Link {
-	links := make([][]Link, len(gpus))
+// ReadHives reads the connections as ReadLinks. unknown has the GPUs, by address, whose
+// links over XGMI may be incomplete. gpus are all GPUs of the machine.
+func ReadHives(r host.Root, gpus []GPU) (links [][]Link, unknown map[string]error) {
+	_ = withFiles(r, func(f files) error {
+		links, unknown = readHives(f, gpus)
+		return nil
+	})
+	return links, unknown
+}
+
+func readHives(r files, gpus []GPU) (links [][]Link, unknown map[string]error) {
+	links, unknown = make([][]Link, len(gpus)), map[string]error{}
 	ends := make([]end, len(gpus))
 	for i, g := range gpus {
 		links[i] = make([]Link, len(gpus))
 		ends[i] = readEnd(r, g)
+		for node := range ends[i].hops {
+			if !slices.ContainsFunc(gpus, func(g GPU) bool { return g.KFDNode == node }) {
+				ends[i].fail(fmt.Errorf("it has a link to node %d of KFD, which is not a known GPU", node))
+			}
+		}
+		if ends[i].err != nil {
+			unknown[g.Address()] = ends[i].err
+		}
 	}
 	for i, g := range gpus {
 		for j := range i {
 			l := Link{Same: g.PCI == gpus[j].PCI, Hops: nearer(ends[i].hops[gpus[j].KFDNode], ends[j].hops[g.KFDNode]),
-				NUMA: sameNUMA(ends[i], ends[j])}
+				NUMA: sameNUMA(ends[i], ends[j]), Hive: ends[i].hive != "" && ends[i].hive == ends[j].hive}
 			links[i][j], links[j][i] = l, l
 		}
 	}
-	return links
+	return links, unknown
 }
 
 // end holds the links of one GPU.
@@ -69,14 +89,24 @@ type end struct {
 	hops map[int]int // over XGMI, by KFD node
 	numa int         // -1: unknown
 	cpu  int         // KFD node of the nearest processor; -1: unknown
+	hive string      // xgmi_hive_id of amdgpu_xgmi.c; "" without a hive
+	err  error       // why hops or hive may be incomplete
 }
+
+// fail keeps the first error.
+func (e *end) fail(err error) { e.err = cmp.Or(e.err, err) }
 
 func readEnd(r files, g GPU) end {
 	e := end{hops: map[int]int{}, numa: -1, cpu: -1}
 	if n, err := strconv.Atoi(value(r, path.Join(g.Sysfs, "numa_node"))); err == nil {
 		e.numa = max(n, -1)
 	}
+	hive, err := read(r, path.Join(g.Sysfs, "xgmi_hive_info/xgmi_hive_id"))
+	if e.hive = trim(hive); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.fail(err)
+	}
 	if g.KFDNode < 0 {
+		e.fail(errors.New("it is not in KFD's topology"))
 		return e
 	}
 	nearest := uint32(math.MaxUint32)
@@ -84,14 +114,21 @@ func readEnd(r files, g GPU) end {
 		dir := path.Join(topologyNodes, strconv.Itoa(g.KFDNode), kind)
 		entries, err := r.ReadDir(dir)
 		if err != nil {
+			if kind == "io_links" { // only these are over XGMI, and each node has the folder
+				e.fail(err)
+			}
 			continue
 		}
 		for _, entry := range entries {
 			text, err := read(r, path.Join(dir, entry.Name(), "properties"))
 			if err != nil {
+				e.fail(err)
 				continue
 			}
 			l, ok := parseLink(text)
+			if !ok {
+				e.fail(fmt.Errorf("cannot read link %s of node %d of KFD: an end is missing", entry.Name(), g.KFDNode))
+			}
 			if !ok || l.from != g.KFDNode || l.to == g.KFDNode {
 				continue
 			}

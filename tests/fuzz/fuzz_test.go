@@ -96,6 +96,16 @@ func TestFuzzersOfBuildsFindNothing(t *testing.T) {
 	})
 }
 
+// Lines and files of the kernel, in which tasks choose names, and records of tasks.
+func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
+	fuzz(t, "8s", [][2]string{
+		{"FuzzKernelLine", "concourse-ci-machine/internal/exporter/recorder"},
+		{"FuzzTexts", "concourse-ci-machine/internal/exporter/recorder"},
+		{"FuzzDecode", "concourse-ci-machine/internal/pool/taskrecord"},
+		{"FuzzFrames", "concourse-ci-machine/internal/pool/taskrecord"},
+	})
+}
+
 // Leases against their model, with other steps each time and five times as many
 // as in the package's own test. What fails names its seed.
 func TestMoreStepsOfLeasesAgreeWithTheirModel(t *testing.T) {

@@ -27,6 +27,7 @@ func resettable(t *testing.T, set map[string]any, name, used string) (u *Unit, s
 	require.NoError(t, err)
 	for node := range 9 {
 		hosttest.Put(t, r, "/sys/class/kfd/kfd/topology/nodes/"+strconv.Itoa(node)+"/gpu_id", strconv.Itoa(1000+node)+"\n")
+		require.NoError(t, r.MkdirAll("/sys/class/kfd/kfd/topology/nodes/"+strconv.Itoa(node)+"/io_links", 0o755))
 	}
 	require.NoError(t, os.MkdirAll(r.Path("/proc"), 0o755))
 	dir := "/sys/kernel/debug/dri/" + strconv.Itoa(int(inv.Find(name).Render.Minor))
@@ -114,7 +115,7 @@ func runReset(t *testing.T, u *Unit, out *bytes.Buffer, name string) error {
 	t.Helper()
 	pid := strconv.Itoa(os.Getpid())
 	runs(t, u.Host.Root, pid)
-	require.NoError(t, os.MkdirAll(u.Host.Path("/proc/"+pid+"/fd"), 0o755))
+	require.NoError(t, os.MkdirAll(u.Host.Path("/proc/"+pid+"/task"), 0o755))
 	err := u.ResetGPU(out, name)
 	require.NoError(t, os.RemoveAll(u.Host.Path("/proc/"+pid)))
 	return err

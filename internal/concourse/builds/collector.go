@@ -30,19 +30,26 @@ const (
 	maxTries    = 3       // requests for a build that fail
 	maxList     = 4 << 20 // bytes of a list, a plan or inputs
 	maxEvents   = 64 << 20
-	perBuild    = 3  // requests for a finished build
-	maxRunning  = 10 // running builds that one round asks for
+	perBuild    = 3 // requests for a finished build
 	maxName     = 1024
 	maxMemory   = 32 << 20 // bytes of runs, about
 	maxErrors   = 3        // of builds, in one round
 	minuteParts = 60.0
+	// listPart and runningPart are the parts of the requests that ask for the newest builds
+	// and for running builds, at most. The rest is for tasks and older builds.
+	listPart    = 1.0 / 4
+	runningPart = 1.0 / 6
 )
+
+// MinPerMinute is the least number of requests a minute that reads builds: one for the list,
+// one for a running build and those for a finished build.
+const MinPerMinute = 2 + perBuild
 
 // Options holds the settings of a Collector.
 type Options struct {
 	Get       func(ctx context.Context, path string) (io.ReadCloser, error)
 	Reference func(pipeline string, vars map[string]any) string // name of a pipeline as fly has it
-	PerMinute int                                               // requests, at most
+	PerMinute int                                               // requests, at most; MinPerMinute or more
 	Logs      *log.Logger
 	Now       func() time.Time
 }
@@ -53,7 +60,10 @@ type Collector struct {
 	builds map[int]*build
 	gaps   []span // builds that no list had yet, newest last
 	newest int
-	tokens float64
+	turn   int // the running build that was asked for last
+	// Numbers of requests that are left: of all, for the list, and for running builds.
+	tokens, lists, running float64
+
 	at     time.Time // of the tokens
 	err    error     // of the last round
 	passed map[flake.Key][]uint32
@@ -94,20 +104,31 @@ func (a answer) failed() bool { return a.Status == "failed" || a.Status == "erro
 
 // New returns a collector, which has asked nothing.
 func New(o Options) *Collector {
-	return &Collector{o: o, builds: map[int]*build{}, passed: map[flake.Key][]uint32{}, tokens: float64(o.PerMinute)}
+	c := &Collector{o: o, builds: map[int]*build{}, passed: map[flake.Key][]uint32{}}
+	c.earn(time.Minute)
+	return c
 }
 
 // errSpent ends a round that has used its requests.
 var errSpent = errors.New("no requests are left in this minute")
+
+// earn adds the requests of a time, up to those of a minute and at least one of each kind.
+func (c *Collector) earn(d time.Duration) {
+	minute := float64(c.o.PerMinute)
+	more := minute * max(0, d.Seconds()) / minuteParts
+	c.tokens = min(c.tokens+more, minute)
+	c.lists = min(c.lists+more*listPart, max(1, minute*listPart))
+	c.running = min(c.running+more*runningPart, max(1, minute*runningPart))
+}
 
 // Round asks for new builds, as far as the requests of the time since the last round allow.
 // It reports whether Runs changed.
 func (c *Collector) Round(ctx context.Context) (changed bool, err error) {
 	now := c.o.Now()
 	if !c.at.IsZero() {
-		c.tokens += max(0, now.Sub(c.at).Seconds()) * float64(c.o.PerMinute) / minuteParts
+		c.earn(now.Sub(c.at))
 	}
-	c.tokens, c.at = min(c.tokens, float64(c.o.PerMinute)), now
+	c.at = now
 	changed, err = c.round(ctx)
 	if errors.Is(err, errSpent) {
 		err = nil
@@ -179,99 +200,6 @@ func into(v any) func(io.Reader) error {
 	}
 }
 
-// list adds the newest builds. Builds between them and the known ones are a gap.
-func (c *Collector) list(ctx context.Context) error {
-	var all []answer
-	if err := c.ask(ctx, fmt.Sprintf("/api/v1/builds?limit=%d", page), maxList, into(&all)); err != nil {
-		return err
-	}
-	oldest, newest := c.add(all)
-	if newest == 0 {
-		return nil
-	}
-	if len(all) == page && oldest > c.newest+1 {
-		c.gaps = append(c.gaps, span{c.newest + 1, oldest - 1})
-	}
-	c.newest = max(c.newest, newest)
-	return nil
-}
-
-// fill adds a page of each gap, the newest gap first.
-func (c *Collector) fill(ctx context.Context) error {
-	for len(c.gaps) > 0 {
-		gap := &c.gaps[len(c.gaps)-1]
-		var all []answer
-		path := fmt.Sprintf("/api/v1/builds?limit=%d&to=%d", page, gap.to)
-		if err := c.ask(ctx, path, maxList, into(&all)); err != nil {
-			return err
-		}
-		oldest, _ := c.add(all)
-		gap.to = oldest - 1
-		full := len(c.builds) >= maxBuilds
-		if len(all) < page || gap.to < gap.from || full || c.old(all[len(all)-1]) {
-			c.gaps = c.gaps[:len(c.gaps)-1]
-		}
-		if full {
-			c.gaps = nil
-		}
-	}
-	return nil
-}
-
-// add adds builds of jobs, and returns the least and the greatest number of all builds.
-func (c *Collector) add(all []answer) (oldest, newest int) {
-	for _, a := range all {
-		if a.ID <= 0 {
-			continue
-		}
-		if newest = max(newest, a.ID); oldest == 0 || a.ID < oldest {
-			oldest = a.ID
-		}
-		if a.Job == "" || c.old(a) || len(a.Team) > maxName || len(a.Job) > maxName || len(a.Name) > maxName {
-			continue // builds of fly execute are run once
-		}
-		b := c.builds[a.ID]
-		if b == nil {
-			ref := c.o.Reference(a.Pipeline, a.Vars)
-			if ref == "" {
-				continue // its variables are too long for a name
-			}
-			b = &build{key: flake.Key{Team: a.Team, Pipeline: ref, Job: a.Job}}
-			c.builds[a.ID] = b
-		}
-		b.answer = a
-		b.Vars = nil
-	}
-	return oldest, newest
-}
-
-// old reports whether a build ended too long ago.
-func (c *Collector) old(a answer) bool {
-	return a.End > 0 && c.o.Now().Sub(time.Unix(a.End, 0)) > maxAge
-}
-
-// finish asks for running builds that are older than the list, the oldest first.
-func (c *Collector) finish(ctx context.Context) error {
-	asked := 0
-	for _, id := range slices.Sorted(maps.Keys(c.builds)) {
-		if b := c.builds[id]; !b.running() || id > c.newest-page || asked == maxRunning {
-			continue
-		}
-		asked++
-		var a answer
-		if err := c.ask(ctx, fmt.Sprintf("/api/v1/builds/%d", id), maxList, into(&a)); err != nil {
-			if c.builds[id].tries++; c.builds[id].tries >= maxTries && !errors.Is(err, errSpent) {
-				delete(c.builds, id) // such as of a removed pipeline
-			}
-			return err
-		}
-		if a.ID == id {
-			c.add([]answer{a})
-		}
-	}
-	return nil
-}
-
 // forget removes the oldest builds, and the tasks of the oldest builds beyond maxMemory.
 func (c *Collector) forget() {
 	used := 0
@@ -323,6 +251,9 @@ func (c *Collector) unread() (out []*build) {
 // read asks for the tasks of a build. A build that fails too often is left out.
 func (c *Collector) read(ctx context.Context, b *build) error {
 	runs, err := c.tasks(ctx, b)
+	if ctx.Err() != nil {
+		return ctx.Err() // not a failed try
+	}
 	if err != nil {
 		if b.tries++; b.tries >= maxTries || errors.Is(err, errTooLong) {
 			b.read = true

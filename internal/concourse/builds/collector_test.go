@@ -184,6 +184,83 @@ func TestLongBuildsAreReadWhenTheyEnd(t *testing.T) {
 	require.Equal(t, flake.Failed, b.Runs()[0].Result)
 }
 
+// pendingForEver returns builds that never start, one that runs, and newer ones that were
+// aborted.
+func pendingForEver() (all []atctest.Build) {
+	for id := range 12 {
+		all = append(all, made(id+1, "pending", "abc"))
+	}
+	all = append(all, made(13, "started", "abc"))
+	for id := range 200 { // two pages of the list
+		all = append(all, made(14+id, "aborted", "abc"))
+	}
+	return all
+}
+
+func TestBuildsThatStayPendingDelayNoOthers(t *testing.T) {
+	b := newBed(t, 60)
+	all := pendingForEver()
+	b.has(all[:13]...)
+	b.minute(t)
+	all[12] = made(13, "failed", "abc")
+	b.has(all...)
+	asked := map[string]int{}
+	for range 6 {
+		b.minute(t)
+		single := 0
+		for _, path := range b.asked {
+			if asked[path]++; strings.Count(path, "/") == 4 && !strings.Contains(path, "?") {
+				single++
+			}
+		}
+		require.LessOrEqual(t, single, 10, "a sixth of the requests")
+	}
+	require.Len(t, b.Runs(), 1)
+	for id := range 12 {
+		require.InDelta(t, 5, asked[fmt.Sprintf("/api/v1/builds/%d", id+1)], 1, "in turn")
+	}
+}
+
+// Few requests are enough for the list, running builds and tasks, however often rounds are.
+func TestFewRequestsReadBuildsToo(t *testing.T) {
+	for _, every := range []time.Duration{5 * time.Second, 30 * time.Second, time.Minute, 10 * time.Minute} {
+		b := newBed(t, 5)
+		all := pendingForEver()
+		b.has(all...)
+		for range 20 * max(1, int(time.Minute/every)) {
+			b.now = b.now.Add(every)
+			_, err := b.Round(t.Context())
+			require.NoError(t, err)
+		}
+		b.has(append(all, made(300, "failed", "abc"))...)
+		b.asked = nil
+		for range 10 * max(1, int(time.Minute/every)) {
+			b.now = b.now.Add(every)
+			_, err := b.Round(t.Context())
+			require.NoError(t, err)
+		}
+		require.Len(t, b.Runs(), 1, every)
+		require.LessOrEqual(t, len(b.asked), 5*11, every)
+	}
+}
+
+// A build of a removed pipeline is not a reason to read no others.
+func TestRunningBuildThatCannotBeReadDelaysNoOthers(t *testing.T) {
+	b := newBed(t, 60)
+	all := pendingForEver()
+	b.has(all...)
+	b.minute(t)
+	b.minute(t) // the older ones come from the gap
+	b.has(append(all[1:], made(300, "failed", "abc"))...)
+	b.minute(t)
+	require.Len(t, b.Runs(), 1)
+	for range 6 {
+		b.minute(t)
+	}
+	require.NotContains(t, b.builds, 1)
+	require.Contains(t, b.builds, 2)
+}
+
 // One build may have no plan. Several without an answer are an outage.
 func TestBuildThatCannotBeReadIsLeftOut(t *testing.T) {
 	b := newBed(t, 600)

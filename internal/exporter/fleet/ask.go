@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/fleet/flakes"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"concourse-ci-machine/internal/exporter/monitor"
 )
@@ -43,7 +44,8 @@ func newAsker() *asker {
 	}}
 }
 
-// get passes the body of an answer to read.
+// get passes the body of an answer to read. The error of an answer 404 wraps
+// flakes.ErrNotFound.
 func (a *asker) get(ctx context.Context, url string, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -59,10 +61,31 @@ func (a *asker) get(ctx context.Context, url string, read func(io.Reader) error)
 		return errors.New("no connection")
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return read(resp.Body)
+	case http.StatusNotFound:
+		return flakes.ErrNotFound
+	default:
 		return fmt.Errorf("it answers %d", resp.StatusCode)
 	}
-	return read(resp.Body)
+}
+
+// each asks all URLs, some of them at once, and passes the body of answer i to read. The
+// errors are in the order of the URLs.
+func (a *asker) each(ctx context.Context, urls []string, read func(i int, body io.Reader) error) []error {
+	errs := make([]error, len(urls))
+	var all sync.WaitGroup
+	turn := make(chan struct{}, parallel)
+	for i, url := range urls {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			errs[i] = a.get(ctx, url, func(r io.Reader) error { return read(i, r) })
+		})
+	}
+	all.Wait()
+	return errs
 }
 
 func isTimeout(err error) bool {
@@ -95,20 +118,18 @@ func silentLast(workers []fleetfile.Worker, before map[string]seen) []int {
 // gpus asks all workers with GPUs, and returns their answers in the order of workers.
 func (a *asker) gpus(ctx context.Context, workers []fleetfile.Worker, before map[string]seen) []answer {
 	out := make([]answer, len(workers))
-	var all sync.WaitGroup
-	turn := make(chan struct{}, parallel)
-	for _, i := range silentLast(workers, before) {
-		w := workers[i]
-		turn <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turn }()
-			out[i].err = a.get(ctx, w.URL+"/api/v1/gpus", func(r io.Reader) (err error) {
-				out[i].gpus, err = decode(r)
-				return err
-			})
-		})
+	order := silentLast(workers, before)
+	var urls []string
+	for _, i := range order {
+		urls = append(urls, workers[i].URL+"/api/v1/gpus")
 	}
-	all.Wait()
+	errs := a.each(ctx, urls, func(i int, body io.Reader) (err error) {
+		out[order[i]].gpus, err = decode(body)
+		return err
+	})
+	for i, err := range errs {
+		out[order[i]].err = err
+	}
 	return out
 }
 

@@ -94,7 +94,7 @@ func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
 	f.handle(mux)
 	if f.flakes.On() {
 		style, _ := asset("page.css") // embedded: a test reads it
-		f.flakes.Prepare(flakes.Options{Surroundings: s, Style: style, Now: f.now, Ask: f.asker.get}, mux)
+		f.flakes.Prepare(flakes.Options{Surroundings: s, Style: style, Now: f.now, Ask: f.asker.each}, mux)
 	}
 }
 

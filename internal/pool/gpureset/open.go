@@ -54,25 +54,52 @@ func openBy(r host.Root, gpus []gpu.GPU) (map[string][]int, error) {
 }
 
 // nodesOf returns the DRM nodes that a process has open or mapped, by name (renderD128) or
-// minor number (128), because a container can have them under any name.
+// minor number (128), because a container can have them under any name. It reads each
+// thread: a thread can have its own descriptors, and a leader that has ended has none. All
+// threads have the same mappings.
 func nodesOf(r host.Root, pid int) (map[string]bool, error) {
 	nodes := map[string]bool{}
-	dir := "/proc/" + strconv.Itoa(pid)
-	files, err := r.ReadDir(dir + "/fd")
-	if vanished(err) {
-		return nodes, nil
-	}
-	if err != nil {
+	dir := path.Join("/proc", strconv.Itoa(pid), "task")
+	threads, err := r.ReadDir(dir)
+	if err != nil && !vanished(err) {
 		return nil, err
 	}
+	mapped := false
+	for _, t := range threads {
+		if err := addOpen(r, path.Join(dir, t.Name(), "fd"), nodes); err != nil {
+			return nil, err
+		}
+		if mapped {
+			continue
+		}
+		maps, err := r.ReadFile(path.Join(dir, t.Name(), "maps"))
+		if err != nil && !vanished(err) {
+			return nil, err
+		}
+		mapped = len(maps) > 0
+		for line := range strings.Lines(string(maps)) {
+			if _, file, found := strings.Cut(strings.TrimSuffix(line, "\n"), "/"); found {
+				nodes[path.Base(strings.TrimSuffix(file, " (deleted)"))] = true
+			}
+		}
+	}
+	return nodes, nil
+}
+
+// addOpen adds the files that a thread has open.
+func addOpen(r host.Root, dir string, nodes map[string]bool) error {
+	files, err := r.ReadDir(dir)
+	if err != nil && !vanished(err) {
+		return err
+	}
 	for _, f := range files {
-		name := dir + "/fd/" + f.Name()
+		name := path.Join(dir, f.Name())
 		target, err := r.Readlink(name)
 		if vanished(err) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		nodes[path.Base(target)] = true
 		var st unix.Stat_t
@@ -81,16 +108,7 @@ func nodesOf(r host.Root, pid int) (map[string]bool, error) {
 			nodes[strconv.Itoa(int(unix.Minor(st.Rdev)))] = true
 		}
 	}
-	maps, err := r.ReadFile(dir + "/maps")
-	if err != nil && !vanished(err) {
-		return nil, err
-	}
-	for line := range strings.Lines(string(maps)) {
-		if _, file, found := strings.Cut(strings.TrimSuffix(line, "\n"), "/"); found {
-			nodes[path.Base(strings.TrimSuffix(file, " (deleted)"))] = true
-		}
-	}
-	return nodes, nil
+	return nil
 }
 
 func hasNode(nodes map[string]bool, g gpu.GPU) bool {

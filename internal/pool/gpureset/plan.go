@@ -42,11 +42,13 @@ type World struct {
 	Record quarantine.Record
 	Past   History
 	GPUs   []gpu.GPU
-	Links  [][]gpu.Link  // of GPUs, see gpu.ReadLinks
+	Links  [][]gpu.Link  // of GPUs, see gpu.ReadHives
 	Leases []lease.State // of all GPUs; nil if GPUs are not leased, and any container may have them
 	// Open has the processes with open nodes, by address. OpenUnknown is why it is not known.
 	Open        map[string][]int
 	OpenUnknown string
+	// HiveUnknown is why the links of a GPU are not known, by address.
+	HiveUnknown map[string]error
 }
 
 // Check returns the GPUs that a reset of a GPU includes, or why it is not reset now.
@@ -75,6 +77,9 @@ func (w World) Check(name string) (group []string, err error) {
 		return nil, fmt.Errorf("it is missing")
 	}
 	for _, member := range group {
+		if err := w.HiveUnknown[member]; err != nil {
+			return nil, fmt.Errorf("cannot see the hive of GPU %s: %w", member, err)
+		}
 		if pids := w.Open[member]; len(pids) > 0 {
 			return nil, fmt.Errorf("process %d has GPU %s open", pids[0], member)
 		}
@@ -113,7 +118,8 @@ func (w World) group(name string) (names []string) {
 	in := []int{at}
 	for k := 0; k < len(in); k++ {
 		for i := range w.GPUs {
-			if link := w.Links[in[k]][i]; (link.Same || link.Hops > 0) && !slices.Contains(in, i) {
+			link := w.Links[in[k]][i]
+			if (link.Same || link.Hops > 0 || link.Hive) && !slices.Contains(in, i) {
 				in = append(in, i)
 			}
 		}

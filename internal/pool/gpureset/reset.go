@@ -37,7 +37,7 @@ type Machine struct {
 	Leases *lease.Leases // nil if GPUs are not leased
 
 	step  func(next string)       // called before each change; may never return
-	reset func(file string) error // replaces the read of recoverFile
+	reset func(file string) error // called before the read of recoverFile
 }
 
 // Look reads the world.
@@ -57,11 +57,14 @@ func (m Machine) Look() (w World, err error) {
 		return w, err
 	}
 	w.GPUs = inv.GPUs
-	w.Links = gpu.ReadLinks(m.Host.Root, w.GPUs)
+	w.Links, w.HiveUnknown = gpu.ReadHives(m.Host.Root, w.GPUs)
 	if m.Leases != nil {
 		if w.Leases, _, err = m.Leases.Read(); err != nil {
 			return w, err
 		}
+	}
+	if w.Plan() == "" { // whatever is open, and a look reads each thread of the machine
+		return w, nil
 	}
 	open, err := openBy(m.Host.Root, w.GPUs)
 	if w.Open = open; err != nil {
@@ -134,12 +137,19 @@ func (m Machine) ask(file string, w World, group []string) (Result, string) {
 		}
 	}
 	m.before("reset")
-	read := m.reset
-	if read == nil {
-		read = func(file string) error { _, err := os.ReadFile(file); return err }
+	if m.reset != nil {
+		if err := m.reset(m.Host.Path(file)); err != nil {
+			return Failed, err.Error()
+		}
 	}
-	if err := read(m.Host.Path(file)); err != nil {
+	text, err := m.Host.ReadText(file)
+	if err != nil {
 		return Failed, err.Error()
+	}
+	// The read succeeds even if the reset failed: the text is the driver's error (gpu_recover_get
+	// in amdgpu_fence.c). Older drivers write words.
+	if n, err := strconv.Atoi(text[strings.LastIndexByte(text, ' ')+1:]); err == nil && n != 0 {
+		return Failed, fmt.Sprintf("the driver failed with %d", n)
 	}
 	return Done, ""
 }

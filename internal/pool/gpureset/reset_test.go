@@ -2,8 +2,10 @@ package gpureset
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -57,7 +59,7 @@ func TestMain(m *testing.M) {
 // self adds a process to the stand-in /proc, as leases look for it.
 func self(r host.Root, pid int) error {
 	dir := r.Path("/proc/" + strconv.Itoa(pid))
-	if err := os.MkdirAll(dir+"/fd", 0o755); err != nil {
+	if err := os.MkdirAll(dir+"/task", 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(dir+"/stat", []byte(strconv.Itoa(pid)+
@@ -97,6 +99,7 @@ func machine(t *testing.T, kind health.Kind) Machine {
 	}
 	for node := range 9 {
 		hosttest.Put(t, r, kfdDir+"/topology/nodes/"+strconv.Itoa(node)+"/gpu_id", strconv.Itoa(1000+node)+"\n")
+		require.NoError(t, r.MkdirAll(kfdDir+"/topology/nodes/"+strconv.Itoa(node)+"/io_links", 0o755))
 	}
 	hosttest.Put(t, r, usedFile, "34359738368\n")
 	out := hosttest.Now.Add(-time.Minute)
@@ -200,11 +203,21 @@ func TestOneResetAtATime(t *testing.T) {
 
 func TestFileOpenedInBetweenStopsTheReset(t *testing.T) {
 	for name, opens := range map[string]func(t *testing.T, r host.Root){
-		"a node": func(t *testing.T, r host.Root) { link(t, r, "/proc/77/fd/5", "/dev/dri/renderD129") },
-		"a card": func(t *testing.T, r host.Root) { link(t, r, "/proc/77/fd/5", "/dev/dri/card2") },
+		"a node": func(t *testing.T, r host.Root) { link(t, r, "/proc/77/task/77/fd/5", "/dev/dri/renderD129") },
+		"a card": func(t *testing.T, r host.Root) { link(t, r, "/proc/77/task/77/fd/5", "/dev/dri/card2") },
 		"a mapping": func(t *testing.T, r host.Root) {
-			link(t, r, "/proc/77/fd/0", "/dev/null")
-			hosttest.Put(t, r, "/proc/77/maps", "7f00-7f01 rw-s 100000 00:06 5   /dev/dri/renderD129 (deleted)\n")
+			link(t, r, "/proc/77/task/77/fd/0", "/dev/null")
+			hosttest.Put(t, r, "/proc/77/task/77/maps", "7f00-7f01 rw-s 100000 00:06 5   /dev/dri/renderD129 (deleted)\n")
+		},
+		"a thread with its own descriptors": func(t *testing.T, r host.Root) {
+			link(t, r, "/proc/77/task/77/fd/0", "/dev/null")
+			hosttest.Put(t, r, "/proc/77/task/77/maps", "7f00-7f01 r-xp 0 08:01 5   /usr/bin/python3\n")
+			link(t, r, "/proc/77/task/78/fd/5", "/dev/dri/renderD129")
+		},
+		"a thread of a leader that has ended": func(t *testing.T, r host.Root) {
+			require.NoError(t, r.MkdirAll("/proc/77/task/77/fd", 0o755))
+			hosttest.Put(t, r, "/proc/77/task/77/maps", "")
+			hosttest.Put(t, r, "/proc/77/task/78/maps", "7f00-7f01 rw-s 100000 00:06 5   /dev/dri/renderD129\n")
 		},
 		"KFD": func(t *testing.T, r host.Root) {
 			id, err := r.ReadText(kfdDir + "/topology/nodes/" + strconv.Itoa(kfdNode(t, r)) + "/gpu_id")
@@ -235,6 +248,46 @@ func TestFileOpenedInBetweenStopsTheReset(t *testing.T) {
 	}
 }
 
+func TestGPUWithAnUnknownHiveIsNotReset(t *testing.T) {
+	const refused = "cannot reset GPU 0000:43:00.0: cannot see the hive of GPU 0000:43:00.0: "
+	id := func(t *testing.T, r host.Root, name, text string) {
+		hosttest.Put(t, r, "/sys/bus/pci/devices/"+name+"/xgmi_hive_info/xgmi_hive_id", text)
+	}
+	node := func(t *testing.T, r host.Root) string {
+		return kfdDir + "/topology/nodes/" + strconv.Itoa(kfdNode(t, r))
+	}
+	for why, change := range map[string]func(*testing.T, host.Root){
+		refused + "it is not in KFD's topology": func(t *testing.T, r host.Root) {
+			require.NoError(t, os.RemoveAll(r.Path(node(t, r))))
+		},
+		refused + "open ": func(t *testing.T, r host.Root) { require.NoError(t, os.Remove(r.Path(node(t, r)+"/io_links"))) },
+		refused + "read ": func(t *testing.T, r host.Root) {
+			require.NoError(t, r.MkdirAll(node(t, r)+"/io_links/1/properties", 0o755))
+		},
+		refused + "cannot read link 1 of node ": func(t *testing.T, r host.Root) {
+			hosttest.Put(t, r, node(t, r)+"/io_links/1/properties", "type 11\n")
+		},
+		refused + "it has a link to node 77 of KFD, which is not a known GPU": func(t *testing.T, r host.Root) {
+			hosttest.Put(t, r, node(t, r)+"/io_links/1/properties",
+				fmt.Sprintf("type 11\nnode_from %d\nnode_to 77\nweight 15\n", kfdNode(t, r)))
+		},
+		"process 77 has GPU 0000:83:00.0 open": func(t *testing.T, r host.Root) { // only the driver's id joins them
+			id(t, r, names[1], "4711\n")
+			id(t, r, names[2], "4711\n")
+			id(t, r, names[3], "4712\n")
+			link(t, r, "/proc/77/task/77/fd/5", "/dev/dri/renderD130")
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			m := machine(t, health.Hang)
+			change(t, m.Host.Root)
+			_, err := m.Reset(names[1])
+			require.ErrorContains(t, err, why)
+			require.Zero(t, resets(t, m.Host.Root))
+		})
+	}
+}
+
 // kfdNode returns the node of GPU 1 in KFD.
 func kfdNode(t *testing.T, r host.Root) int {
 	t.Helper()
@@ -245,10 +298,52 @@ func kfdNode(t *testing.T, r host.Root) int {
 
 func TestProcessThatCannotBeReadStopsTheReset(t *testing.T) {
 	m := machine(t, health.Hang)
-	hosttest.Put(t, m.Host.Root, "/proc/77/fd", "not a folder")
+	hosttest.Put(t, m.Host.Root, "/proc/77/task/77/fd", "not a folder")
 	_, err := m.Reset(names[1])
 	require.ErrorContains(t, err, "cannot see who has it open: cannot read the files of process 77: ")
 	require.Zero(t, resets(t, m.Host.Root))
+}
+
+func TestProcessesAreNotReadWithoutAGPUToReset(t *testing.T) {
+	m := machine(t, health.Hang)
+	hosttest.Put(t, m.Host.Root, "/proc/77/task", "not a folder")
+	w, err := m.Look()
+	require.NoError(t, err)
+	require.NotEmpty(t, w.OpenUnknown)
+	require.NoError(t, quarantine.RecordFile.Write(m.Host.Root, quarantine.Record{At: hosttest.Now, Policy: quarantine.Auto}))
+	w, err = m.Look()
+	require.NoError(t, err)
+	require.Empty(t, w.OpenUnknown)
+	require.Nil(t, w.Open)
+}
+
+// A real thread with its own descriptors has a file open that its process has not.
+func TestRealThreadWithItsOwnDescriptors(t *testing.T) {
+	file := t.TempDir() + "/renderD129"
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	open, read := make(chan error), make(chan struct{})
+	var thread func()
+	thread = func() {
+		runtime.LockOSThread() // and the thread ends with the goroutine
+		if unix.Gettid() == os.Getpid() {
+			go thread()
+			<-read
+			return
+		}
+		err := unix.Unshare(unix.CLONE_FILES)
+		if err == nil {
+			_, err = unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
+		open <- err
+		<-read
+	}
+	go thread()
+	err := <-open
+	defer close(read)
+	require.NoError(t, err)
+	nodes, err := nodesOf("/", os.Getpid())
+	require.NoError(t, err)
+	require.True(t, nodes["renderD129"])
 }
 
 func link(t *testing.T, r host.Root, path, target string) {
@@ -283,6 +378,25 @@ func TestResetNeedsTheCardsOwnFile(t *testing.T) {
 	_, err := m.Reset(names[1])
 	require.EqualError(t, err, "cannot reset GPU 0000:43:00.0: the kernel has no amdgpu_gpu_recover for it in /sys/kernel/debug/dri (is debugfs mounted?)")
 	require.Zero(t, resets(t, m.Host.Root))
+}
+
+func TestErrorThatTheDriverWritesIsAFailure(t *testing.T) {
+	for text, want := range map[string]Result{"-62\n": Failed, "gpu recover -5\n": Failed, "0\n": Done, "gpu recover 0\n": Done,
+		"gpu recover\n": Done} {
+		m := machine(t, health.Hang)
+		for _, dir := range []string{"2", "129"} {
+			hosttest.Put(t, m.Host.Root, debugDRI+"/"+dir+"/"+recoverFile, text)
+		}
+		a, err := m.Reset(names[1])
+		require.NoError(t, err)
+		require.Equal(t, want, a.Result, text)
+		if text == "-62\n" {
+			require.Equal(t, "the driver failed with -62", a.Reason)
+		}
+		h, err := readHistory(m.Host.Root)
+		require.NoError(t, err)
+		require.Equal(t, []Attempt{a}, h.Attempts)
+	}
 }
 
 func TestDriverThatRefusesIsRecorded(t *testing.T) {

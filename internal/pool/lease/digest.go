@@ -44,8 +44,11 @@ func (l Leases) digestKey(dir int) (key [keySize]byte, err error) {
 		if err == nil {
 			data, failed := pread(fd, make([]byte, keySize))
 			unix.Close(fd)
-			if failed != nil || len(data) == keySize {
-				return [keySize]byte(data), failed
+			if failed != nil {
+				return key, failed
+			}
+			if len(data) == keySize {
+				return [keySize]byte(data), nil
 			}
 		} else if !errors.Is(err, unix.ENOENT) {
 			return key, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The value is that of the paper's appendix.
@@ -46,6 +47,15 @@ func TestDigestIsKeyedAndSeparatesTexts(t *testing.T) {
 	files, err := os.ReadDir(w.path("leases"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
+}
+
+func TestDigestKeyThatCannotBeReadIsAnError(t *testing.T) {
+	w := newWorld(t, true)
+	require.NoError(t, os.MkdirAll(w.path("leases"), 0o700))
+	require.NoError(t, unix.Mkfifo(w.path("leases", keyName), 0o600)) // pread fails
+	_, err := w.leases("a").Digest("sh")
+	require.ErrorIs(t, err, unix.ESPIPE)
+	require.ErrorContains(t, err, "cannot read "+w.path("leases", keyName))
 }
 
 // What a task's own process runs is in the record from the exec on, and sessions do not

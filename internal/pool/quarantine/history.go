@@ -68,8 +68,9 @@ func (g *GPU) lastCrashes() (n int) {
 	return n
 }
 
-// countOutcome adds a run's end to its GPUs that are in service. It ignores a run of an unknown program, a run
-// that was killed from outside, and a run on all GPUs, which allows no comparison.
+// countOutcome adds a run's end to its GPUs that are in service. It ignores a run of an
+// unknown program, a run that was killed from outside, and a run on all GPUs, which allows
+// no comparison.
 func (r *Record) countOutcome(run Run) {
 	if run.Exit == nil || run.Program == "" || len(run.GPUs) == len(r.GPUs) ||
 		isBadExit(*run.Exit) && !IsCrash(*run.Exit) {

@@ -3,9 +3,11 @@ package taskrecord
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +239,45 @@ func FuzzDecode(f *testing.F) {
 		require.False(t, again.Damaged)
 		require.Len(t, again.Machine, len(r.Machine))
 		TimelineOf(&r, 90)
+	})
+}
+
+// FuzzFrames changes the content of frames, which FuzzDecode never reaches because of the checksum.
+func FuzzFrames(f *testing.F) {
+	contentOf := func(data []byte, err error) []byte {
+		require.NoError(f, err)
+		_, content, _, ok := nextFrame(data)
+		require.True(f, ok)
+		return content
+	}
+	head := contentOf(jsonFrame(frameHead, newHead(Head{Handle: handleOf(1), Started: began, GPUs: []GPU{{Name: "0000:03:00.0"}}})))
+	f.Add(head, byte(frameSample), contentOf(sampleFrame(frameSample, "", samples(3, NumCounters, began, time.Second))))
+	f.Add(head, byte(frameGPU), contentOf(sampleFrame(frameGPU, "0000:03:00.0", samples(3, NumGPUCounters, began, time.Second))))
+	f.Add(head, byte(frameEvent), contentOf(jsonFrame(frameEvent, Event{At: began, Kind: Dump, GPU: "0000:03:00.0"})))
+	f.Add(head, byte(frameEnd), contentOf(jsonFrame(frameEnd, End{Ended: began.Add(time.Minute), Ending: Exited, Exit: intPointer(1)})))
+	f.Add([]byte(`{"format_version":1}`), byte(frameSample), []byte{0, 0, 0})
+	f.Fuzz(func(t *testing.T, head []byte, kind byte, content []byte) {
+		first, err := frame(frameHead, head)
+		require.NoError(t, err)
+		second, err := frame(kind, content)
+		require.NoError(t, err)
+		data := slices.Concat(first, second, first)
+		r, valid, err := decodeValid(data)
+		if err != nil {
+			return
+		}
+		require.Equal(t, r.Damaged, valid < len(data))
+		for _, s := range r.Machine {
+			require.Len(t, s.Values, NumCounters)
+		}
+		for _, all := range r.GPUs {
+			for _, s := range all {
+				require.Len(t, s.Values, NumGPUCounters)
+			}
+		}
+		for _, c := range TimelineOf(&r, 90).Charts {
+			require.Len(t, c.Values, 90)
+			require.False(t, math.IsNaN(c.Most) || math.IsInf(c.Most, 0), c.Name)
+		}
 	})
 }

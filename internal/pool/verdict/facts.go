@@ -163,12 +163,13 @@ func (f *facts) event(after time.Duration, kinds ...taskrecord.EventKind) (taskr
 	return taskrecord.Event{}, false
 }
 
-// ownLimit reports whether the task reached its own limit of memory.
+// ownLimit reports whether the task reached its own limit of memory. Without a peak (before
+// Linux 5.19), readings 5 s apart miss it, and the kernel's count of hits decides.
 func (f *facts) ownLimit() bool {
-	peak, _ := most(f.Machine, taskrecord.MemoryPeak)
+	peak, known := most(f.Machine, taskrecord.MemoryPeak)
 	used, _ := most(f.Machine, taskrecord.MemoryUsed)
 	hits, _ := most(f.Machine, taskrecord.MemoryLimitHits)
-	return f.Head.Memory > 0 && hits > 0 && max(used, peak) >= .9*float64(f.Head.Memory)
+	return f.Head.Memory > 0 && hits > 0 && (!known || max(used, peak) >= .9*float64(f.Head.Memory))
 }
 
 // oomKilled reports whether the kernel killed a process of the task to free memory, and

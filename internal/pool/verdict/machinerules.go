@@ -58,7 +58,8 @@ var slowRules = []Rule{
 		Source: "psi.rst",
 		Fix:    "Send fewer tasks to the worker (max-tasks). " + runAgain},
 	{Code: "io-stalled", Kind: Machine, find: ioStalled, slows: true,
-		When:   "slow: all processes waited for the disk; `neighbour` if the others moved three times as many bytes",
+		When: "slow, but a cause only as `neighbour`: all processes waited for the disk; `neighbour` if the others " +
+			"moved three times as many bytes",
 		Source: "psi.rst",
 		Fix:    "Use a faster disk for the work folder, or send fewer tasks to the worker. " + runAgain},
 }
@@ -177,6 +178,8 @@ func cpuStarved(f *facts) []finding {
 		map[string]float64{"cpu_seconds": own / 1e6, "machine_cpu_seconds": busy / 1e6})
 }
 
+// ioStalled returns a cause only if neighbours used the disk: a task that unpacks or syncs
+// waits for the disk by itself.
 func ioStalled(f *facts) []finding {
 	if f.ownLimit() { // it reads its own pages again
 		return nil
@@ -187,8 +190,12 @@ func ioStalled(f *facts) []finding {
 	if others > 3*own && others > 1<<20 {
 		kind = Neighbour
 	}
-	return f.stall(kind, taskrecord.IOStallFull, "the task waited %.0f s for the disk, %.0f %% of the time",
+	found := f.stall(kind, taskrecord.IOStallFull, "the task waited %.0f s for the disk, %.0f %% of the time",
 		map[string]float64{"bytes": own, "neighbours_bytes": others})
+	for i := range found {
+		found[i].cause = found[i].cause && kind == Neighbour
+	}
+	return found
 }
 
 var concourseRules = []Rule{

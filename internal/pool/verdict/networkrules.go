@@ -25,7 +25,7 @@ var networkRules = []Rule{
 		Source: "proc_pid_net_udp(5), resolver(3)",
 		Fix:    "Look at the name servers of the worker (CONCOURSE_CONTAINERD_DNS_SERVER). " + runAgain},
 	{Code: "no-connection", Kind: Machine, find: noConnection, slows: true,
-		When:   "3 requests for a connection were sent again; a cause from 6",
+		When:   "3 requests for a connection were sent again; a cause from 6 if no connection succeeded",
 		Source: "snmp_counter.rst",
 		Fix:    "Look at the route and the firewall to the servers of the task. " + runAgain},
 	{Code: "packets-lost", Kind: Machine, find: packetsLost, slows: true,
@@ -51,9 +51,14 @@ func dnsAway(f *facts) []finding {
 		numbers: map[string]float64{"seconds": waiting, "sent": sent, "received": received}})
 }
 
+// noConnection returns a cause only if no connection succeeded. If one did, the task may
+// test what an address without an answer does. Short connections are known from their
+// segments: without one, there are only requests.
 func noConnection(f *facts) []finding {
 	n := f.grown(taskrecord.TCPSynResent)
-	return one(n >= synLeast, finding{cause: n >= synSevere,
+	open, _ := most(f.Machine, taskrecord.TCPOpen)
+	segments := f.grown(taskrecord.TCPSegments) - f.grown(taskrecord.TCPResent)
+	return one(n >= synLeast, finding{cause: n >= synSevere && open == 0 && segments <= n,
 		text:    fmt.Sprintf("%.0f requests for a connection had no answer", n),
 		numbers: map[string]float64{"requests": n}})
 }

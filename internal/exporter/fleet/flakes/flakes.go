@@ -33,8 +33,9 @@ type Options struct {
 	jobexporter.Surroundings
 	Style string // relative URL of the style sheet
 	Now   func() time.Time
-	// Ask requests a URL of a worker and passes the body to read.
-	Ask func(ctx context.Context, url string, read func(io.Reader) error) error
+	// Ask requests URLs of workers in parallel and passes the body of answer i to read. The
+	// errors are in the order of the URLs. The error of an answer 404 wraps ErrNotFound.
+	Ask func(ctx context.Context, urls []string, read func(i int, body io.Reader) error) []error
 }
 
 // Flakes holds the last report. Round is for one goroutine, and the rest for any.
@@ -43,10 +44,11 @@ type Flakes struct {
 	o         Options
 	collector *builds.Collector
 	joiner    *joiner
-	silent    map[string]time.Time // workers without verdicts, by URL, until then
+	silent    map[string]time.Time // workers not to ask until then, by URL
 
 	mu     sync.Mutex
 	seen   *Seen               // nil: the fleet is not known yet
+	cancel context.CancelFunc  // ends the reading of a round
 	report *flakereport.Report // never changed, only replaced
 	// verdicts has the answer for each container of a known build, by handle.
 	verdicts map[string]Answer
@@ -58,8 +60,8 @@ func (f *Flakes) Flags(fs *flag.FlagSet) {
 	fs.Func("flakes.requests", fmt.Sprintf("greatest `number` of requests to Concourse in a minute for the page of flakes "+
 		"(default %d); 0: no page", defaultRequests), func(s string) error {
 		n := 0
-		if _, err := fmt.Sscanf(s, "%d", &n); err != nil || fmt.Sprint(n) != s || n < 0 || n > maxRequests {
-			return fmt.Errorf("want a number from 0 to %d", maxRequests)
+		if _, err := fmt.Sscanf(s, "%d", &n); err != nil || fmt.Sprint(n) != s || n != 0 && (n < builds.MinPerMinute || n > maxRequests) {
+			return fmt.Errorf("want 0 or a number from %d to %d", builds.MinPerMinute, maxRequests)
 		}
 		f.perMinute = n
 		return nil
@@ -92,24 +94,42 @@ func (f *Flakes) Follow(stop context.Context) {
 	}
 }
 
-// See takes the fleet as the last round saw it.
+// See takes the fleet as the last round saw it. If names are hidden, it removes them from the
+// report and ends a round that reads them.
 func (f *Flakes) See(s Seen) {
+	if !f.On() {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = &s
+	if !s.HideNames {
+		return
+	}
+	f.report = flakereport.Empty(f.o.Version, f.o.Now(), "fleet-page=anonymous hides the names of jobs and tests")
+	f.report.Concourse = s.Concourse
+	if f.cancel != nil {
+		f.cancel()
+	}
 }
 
-func (f *Flakes) current() *Seen {
+// begin returns the fleet and a context that See cancels. The fleet is nil if it is unknown
+// whether names are hidden.
+func (f *Flakes) begin(stop context.Context) (context.Context, *Seen) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.seen
+	ctx, cancel := context.WithCancel(stop)
+	f.cancel = cancel
+	return ctx, f.seen
 }
 
-// Round asks the workers for verdicts and Concourse for builds, and replaces the report.
+// Round asks the workers for verdicts and Concourse for builds, and replaces the report. It
+// asks Concourse for nothing while names are hidden.
 func (f *Flakes) Round(stop context.Context) {
-	fleet := f.current()
+	ctx, fleet := f.begin(stop)
+	defer f.cancel()
 	if fleet == nil {
-		return // it is unknown whether names are hidden
+		return
 	}
 	seen := *fleet
 	f.joiner.see(seen, f.o.Site())
@@ -117,8 +137,12 @@ func (f *Flakes) Round(stop context.Context) {
 	f.mu.Lock()
 	f.verdicts = f.joiner.answers()
 	f.mu.Unlock()
-	changed, err := f.collector.Round(stop)
-	if stop.Err() != nil {
+	if seen.HideNames {
+		f.o.Show(nil)
+		return
+	}
+	changed, err := f.collector.Round(ctx)
+	if ctx.Err() != nil {
 		return
 	}
 	last := f.Report()
@@ -131,9 +155,12 @@ func (f *Flakes) Round(stop context.Context) {
 		problem = "Concourse's builds cannot be read now; see the exporter's log"
 	}
 	r, metrics := f.make(seen, problem)
-	f.o.Show(metrics)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.seen.HideNames {
+		return
+	}
+	f.o.Show(metrics)
 	f.report = r
 }
 
@@ -141,10 +168,6 @@ func (f *Flakes) Round(stop context.Context) {
 func (f *Flakes) make(seen Seen, problem string) (*flakereport.Report, []prometheus.Metric) {
 	r := flakereport.Empty(f.o.Version, f.o.Now(), problem)
 	r.Concourse = seen.Concourse
-	if seen.HideNames {
-		r.Problem = "fleet-page=anonymous hides the names of jobs and tests"
-		return r, nil
-	}
 	progress := f.collector.Progress()
 	runs := f.joiner.join(f.collector.Runs())
 	found := flake.Find(runs)

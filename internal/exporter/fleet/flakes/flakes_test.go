@@ -3,6 +3,7 @@ package flakes
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -31,28 +32,38 @@ type bed struct {
 	answers  map[string]string // of Concourse, by path
 	verdicts map[string]string // of workers, by URL
 	asked    []string          // of workers
+	read     []string          // of Concourse
+	onRead   func()
 	mux      *http.ServeMux
 	metrics  []prometheus.Metric
 }
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	b := &bed{Flakes: &Flakes{perMinute: 600}, now: hosttest.Now, answers: map[string]string{}, verdicts: map[string]string{}, mux: http.NewServeMux()}
+	b := &bed{Flakes: &Flakes{perMinute: 600}, now: hosttest.Now, answers: map[string]string{}, verdicts: map[string]string{}, onRead: func() {}, mux: http.NewServeMux()}
 	b.Prepare(Options{Surroundings: jobexporter.Surroundings{Site: func() jobexporter.Site { return b.site }, Every: time.Minute, Version: "v1", Show: func(m []prometheus.Metric) { b.metrics = m },
-		Logs: log.New(io.Discard, "", 0), Get: func(_ context.Context, path string) (io.ReadCloser, error) {
+		Logs: log.New(io.Discard, "", 0), Get: func(ctx context.Context, path string) (io.ReadCloser, error) {
+			b.read = append(b.read, path)
+			b.onRead()
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			text, known := b.answers[path]
 			if !known {
 				return nil, fmt.Errorf("404 for %s", path)
 			}
 			return io.NopCloser(strings.NewReader(text)), nil
 		}}, Style: "assets/page.css?x", Now: func() time.Time { return b.now },
-		Ask: func(_ context.Context, url string, read func(io.Reader) error) error {
-			b.asked = append(b.asked, url)
-			text, known := b.verdicts[url]
-			if !known {
-				return fmt.Errorf("it answers 404")
+		Ask: func(_ context.Context, urls []string, read func(int, io.Reader) error) (errs []error) {
+			for i, url := range urls {
+				b.asked = append(b.asked, url)
+				err := ErrNotFound
+				if text, known := b.verdicts[url]; known {
+					err = read(i, strings.NewReader(text))
+				}
+				errs = append(errs, err)
 			}
-			return read(strings.NewReader(text))
+			return errs
 		}}, b.mux)
 	return b
 }
@@ -249,6 +260,57 @@ func TestNamesAreHiddenWithTheFleets(t *testing.T) {
 	require.NotContains(t, b.get(t, "/flakes").Body.String()+b.get(t, "/api/v1/flakes").Body.String(), "rocm")
 }
 
+// fleet-page=anonymous takes effect without a new build.
+func TestNamesAreHiddenAtOnce(t *testing.T) {
+	b := newBed(t)
+	b.gpuFails()
+	b.See(seen())
+	b.round(t)
+	pages := func() string { return b.get(t, "/flakes").Body.String() + b.get(t, "/api/v1/flakes").Body.String() }
+	require.Contains(t, pages(), "rocm")
+	hidden := seen()
+	hidden.HideNames = true
+	b.See(hidden)
+	require.NotContains(t, pages(), "rocm")
+	require.Contains(t, pages(), "fleet-page=anonymous")
+	b.read = nil
+	b.round(t)
+	require.NotContains(t, pages(), "rocm")
+	require.Empty(t, b.read, "of Concourse")
+	require.Empty(t, b.metrics)
+	require.Contains(t, b.get(t, "/api/v1/flakes/build-of/"+handle(10)).Body.String(), "infrastructure", "it has no names")
+	b.See(seen())
+	b.round(t)
+	require.Contains(t, pages(), "rocm")
+}
+
+// A round that has begun reads no more, and does not show its names.
+func TestNamesAreHiddenDuringARound(t *testing.T) {
+	b := newBed(t)
+	b.gpuFails()
+	b.See(seen())
+	hidden := seen()
+	hidden.HideNames = true
+	b.onRead = func() { b.See(hidden) }
+	b.round(t)
+	require.Len(t, b.read, 1)
+	require.NotContains(t, b.get(t, "/api/v1/flakes").Body.String(), "rocm")
+	require.Empty(t, b.metrics)
+	for range 3 { // tries to read the newest build
+		b.See(seen())
+		b.onRead = func() {
+			if strings.Contains(b.read[len(b.read)-1], "94/resources") {
+				b.See(hidden)
+			}
+		}
+		b.round(t)
+	}
+	b.onRead = func() {}
+	b.See(seen())
+	r := b.round(t)
+	require.Equal(t, []int{45, 0, 45}, []int{r.Builds, r.Unread, r.Runs}, "no build is left out as unreadable")
+}
+
 // An outage of Concourse keeps the last table and is shown.
 func TestOutageKeepsTheTable(t *testing.T) {
 	b := newBed(t)
@@ -278,27 +340,17 @@ func TestSchemaDescribesTheAPI(t *testing.T) {
 	require.NotContains(t, b.get(t, "/api/v1/flakes").Body.String(), "null")
 }
 
-func FuzzVerdicts(f *testing.F) {
-	f.Add(`[{"handle":"` + handle(1) + `","ended":"2026-01-01T00:00:00Z","exit":null,"kind":"gpu","gpus":["0000:03:00.0"]}]`)
-	f.Add(`{"entries":[]}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := decode(strings.NewReader(text))
-		if err != nil {
-			return
+func TestNumberOfRequestsIsEnoughToReadBuilds(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "5": 5, "6000": 6000, "4": -1, "-1": -1, "6001": -1, "60x": -1, "": -1} {
+		var f Flakes
+		fs := flag.NewFlagSet("", flag.ContinueOnError)
+		fs.SetOutput(io.Discard)
+		f.Flags(fs)
+		if err := fs.Parse([]string{"--flakes.requests=" + text}); want < 0 {
+			require.ErrorContains(t, err, "want 0 or a number from 5 to 6000")
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, want, f.perMinute)
 		}
-		for _, e := range all {
-			require.Len(t, e.Handle, 36)
-			require.LessOrEqual(t, len(e.GPUs), maxGPUs)
-		}
-	})
-}
-
-func TestImpossibleVerdictsAreRefused(t *testing.T) {
-	for _, text := range []string{"", "{}", "[", `[{"ended":"x"}]`, strings.Repeat(" ", maxAnswer+1)} {
-		_, err := decode(strings.NewReader(text))
-		require.Error(t, err)
 	}
-	all, err := decode(strings.NewReader(`[{"handle":"../x","kind":"gpu"},{"handle":"` + handle(1) + `","kind":"odd"},{"handle":"` + handle(2) + `","kind":"task"}]`))
-	require.NoError(t, err)
-	require.Len(t, all, 1)
 }

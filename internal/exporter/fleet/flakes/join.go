@@ -1,7 +1,6 @@
 package flakes
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,22 +16,29 @@ import (
 	"concourse-ci-machine/internal/concourse/flake"
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/fleet/flakereport"
+	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // Bounds on verdicts.
 const (
-	maxVerdicts   = 2000    // of one worker
-	maxAnswer     = 4 << 20 // bytes
-	maxText       = 300     // characters of a reason
-	maxGPUs       = 64      // of one task
-	maxContainers = 20_000
-	// silentFor is the time for which a worker without verdicts is not asked again.
+	maxVerdicts   = verdict.MaxEntries // of one worker
+	maxAnswer     = 4 << 20            // bytes
+	maxText       = 300                // characters of a reason
+	maxGPUs       = 64                 // of one task
+	maxContainers = 100_000            // 500 workers
+	// silentFor is the time for which a worker with an older charm is not asked again.
 	silentFor = 10 * time.Minute
+	// retryAfter is the same time for a worker with another error, such as after a reboot. It
+	// is shorter than the usual 30 s between rounds, so that none is left out.
+	retryAfter = 25 * time.Second
 	// near is the difference of two clocks, at most, for the same end of a task.
 	near = 2 * time.Minute
 	// exactly is the difference for a task that only its end identifies.
 	exactly = 3 * time.Second
 )
+
+// ErrNotFound reports an answer 404.
+var ErrNotFound = errors.New("it answers 404")
 
 // Seen describes the fleet as a round of the fleet page saw it.
 type Seen struct {
@@ -71,7 +77,7 @@ type container struct {
 	worker  string
 	gpus    []string // seen in use
 	verdict *entry
-	order   int // of its first sight
+	order   int // of its last sight
 }
 
 // joiner joins runs with containers. A run of Concourse's events has a build, a step and a
@@ -84,21 +90,23 @@ type joiner struct {
 
 func newJoiner() *joiner { return &joiner{containers: map[string]*container{}} }
 
-// of returns the container of a handle. The oldest containers are forgotten.
+// of returns the container of a handle. Containers that were seen long ago are forgotten.
 func (j *joiner) of(handle string) *container {
+	j.next++
 	c := j.containers[handle]
 	if c != nil {
+		c.order = j.next
 		return c
 	}
 	if len(j.containers) >= maxContainers {
-		handles := slices.SortedFunc(maps.Keys(j.containers), func(a, b string) int {
-			return cmp.Compare(j.containers[a].order, j.containers[b].order)
-		})
-		for _, old := range handles[:maxContainers/10] {
-			delete(j.containers, old)
+		orders := make([]int, 0, len(j.containers))
+		for _, c := range j.containers {
+			orders = append(orders, c.order)
 		}
+		slices.Sort(orders)
+		oldest := orders[maxContainers/10]
+		maps.DeleteFunc(j.containers, func(_ string, c *container) bool { return c.order < oldest })
 	}
-	j.next++
 	c = &container{order: j.next}
 	j.containers[handle] = c
 	return c
@@ -199,28 +207,45 @@ func nearest(all []*container, at time.Time, most time.Duration) (found *contain
 	return found
 }
 
-// askWorkers asks each worker for its verdicts, one after the other. A worker without
-// verdicts, such as one with an older charm, is asked rarely.
+// askWorkers asks all workers for their verdicts. Workers that failed before come last, so
+// that they delay no others. A worker without verdicts is asked rarely.
 func (f *Flakes) askWorkers(ctx context.Context, workers []Worker) {
 	now := f.o.Now()
+	silent := map[string]time.Time{} // without removed workers
+	var due, last []Worker
 	for _, w := range workers {
-		if w.URL == "" || w.Name == "" || now.Before(f.silent[w.URL]) || ctx.Err() != nil {
-			continue
+		until, failed := f.silent[w.URL]
+		switch {
+		case w.URL == "" || w.Name == "":
+		case now.Before(until):
+			silent[w.URL] = until
+		case failed:
+			last = append(last, w)
+		default:
+			due = append(due, w)
 		}
-		var entries []entry
-		err := f.o.Ask(ctx, w.URL+"/api/v1/verdicts", func(r io.Reader) (err error) {
-			entries, err = decode(r)
-			return err
-		})
-		if delete(f.silent, w.URL); err != nil {
-			f.silent[w.URL] = now.Add(silentFor)
-			continue
+	}
+	due = append(due, last...)
+	var urls []string
+	for _, w := range due {
+		urls = append(urls, w.URL+"/api/v1/verdicts")
+	}
+	answers := make([][]entry, len(due))
+	errs := f.o.Ask(ctx, urls, func(i int, body io.Reader) (err error) {
+		answers[i], err = decode(body)
+		return err
+	})
+	for i, w := range due {
+		switch err := errs[i]; {
+		case err == nil:
+			f.joiner.judge(w.Name, answers[i])
+		case errors.Is(err, ErrNotFound):
+			silent[w.URL] = now.Add(silentFor)
+		default:
+			silent[w.URL] = now.Add(retryAfter)
 		}
-		f.joiner.judge(w.Name, entries)
 	}
-	if len(f.silent) > 2*len(workers) {
-		f.silent = map[string]time.Time{} // of removed workers
-	}
+	f.silent = silent
 }
 
 // decode decodes a worker's verdicts. It accepts a list, or an object with the list below
