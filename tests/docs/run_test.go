@@ -96,7 +96,6 @@ var notRun = map[string]string{
 	"sudo apt install ./rocm-gpu-exporter_amd64.deb":                                                            "installs a package; tests/packages does",
 	"sudo apt purge gpukit rocm-gpu-exporter":                                                                   "removes packages; tests/packages does",
 	`sudo usermod -aG render,video "$USER"`:                                                                     "changes a user",
-	"docker run --rm --gpus all rocm/rocm-terminal rocm-smi":                                                    "needs Docker 29.3 and a GPU",
 	"docker run --rm --runtime amd --gpus all rocm/rocm-terminal rocm-smi":                                      "needs Docker 28.3 and a GPU",
 	"sudo ln -s /usr/bin/runc-amd-wrapper /usr/local/bin/amd-container-runtime":                                 "root's folder",
 	"sudo systemctl restart docker":                                                                             "another program's service",

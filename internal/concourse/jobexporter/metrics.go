@@ -57,10 +57,10 @@ func Families() []Family { return families[:] }
 
 var families = [...]Family{
 	jobStatus: gauge("concourse_job_last_build_status",
-		"Result of the last finished build, or state of the first one: 1 succeeded, 0 failed, -1 errored, "+
-			"-2 aborted, -3 started, -4 pending or never built, -999 unknown.", "job", "pipeline", "team"),
+		"Result of the last finished or first build: 1 succeeded, 0 failed, -1 errored, -2 aborted, "+
+			"-3 started, -4 pending or never built, -999 unknown.", "job", "pipeline", "team"),
 	jobDuration: gauge("concourse_job_last_build_duration_seconds",
-		"Duration of the last finished build in seconds; absent if it ended before it started.",
+		"Duration of the last finished build in seconds.",
 		"job", "pipeline", "status", "team"),
 	jobTimestamp: gauge("concourse_job_last_build_timestamp",
 		"End of the last finished build, in seconds since 1970.", "job", "pipeline", "status", "team"),
@@ -71,29 +71,28 @@ var families = [...]Family{
 	jobPaused: gauge("concourse_job_paused",
 		"1 if the job is paused; a paused pipeline has no effect.", "job", "pipeline", "team"),
 	pipelinePaused: gauge("concourse_pipeline_paused",
-		"1 if the pipeline is paused; archived ones are left out.", "pipeline", "team"),
+		"1 if the pipeline is paused; not of archived ones.", "pipeline", "team"),
 	pipelinesArchived: gauge("concourse_pipelines_archived", "Archived pipelines."),
 	teams:             gauge("concourse_teams", "Teams visible to the exporter's user."),
 	requiredArch: gauge("concourse_required_arch_workers",
-		"Running workers with the tag gfx= of an architecture of --required-archs.", "arch"),
+		"Running workers with the architecture.", "arch"),
 	jobFailures: gauge("concourse_job_consecutive_failures",
-		"Builds in a row that failed or errored since the exporter started; aborted ones are ignored.",
+		"Builds in a row that failed or errored since the exporter started, without aborted ones.",
 		"job", "pipeline", "team"),
 	containerInfo: gauge("concourse_container_info",
-		"Always 1; the build of a task's container, by handle. fly execute has no pipeline and job. Shown "+
-			"for 5 minutes after its end.", "build", "container", "job_name", "pipeline", "step", "team", "worker"),
+		"Always 1; the build of a task's container, until 5 minutes after its end. fly execute has no "+
+			"pipeline and job.", "build", "container", "job_name", "pipeline", "step", "team", "worker"),
 	up: gauge("concourse_exporter_up", "1 if Concourse answered the last poll."),
 	lastSuccess: gauge("concourse_exporter_last_success_timestamp_seconds",
 		"Time of Concourse's last answer, in seconds since 1970."),
 	pollDuration: gauge("concourse_exporter_poll_duration_seconds", "Duration of the last poll in seconds."),
 	polls:        counter("concourse_exporter_polls_total", "Polls by result.", "result"),
 	skipped: gauge("concourse_exporter_skipped",
-		"Jobs, pipelines and containers not shown: no name, a name over 1024 bytes, a duplicate, or "+
-			"containers beyond 5000.", "kind"),
+		"Not shown: no name, a name over 1024 bytes, a duplicate, or containers beyond 5000.", "kind"),
 	flaky: gauge("concourse_flakes",
-		"Tasks and tests on the page of flakes, by the place on which they fail.", "place"),
+		"Flaky tasks and tests, by the place on which they fail.", "place"),
 	lostRuns: gauge("concourse_infrastructure_failures",
-		"Runs of tasks that infrastructure ended in the last 30 days, by cause.", "cause"),
+		"Runs that infrastructure ended in 30 days, by cause.", "cause"),
 }
 
 // FlakeMetrics returns the metrics of the page of flakes: flakes by place and runs that

@@ -42,19 +42,19 @@ var (
 	// vendor: they were published before the exporter read NVIDIA's GPUs, and a second
 	// prefix would double each rule and panel.
 	temperature = gauge("rocm_gpu_temperature",
-		"Temperature in degrees Celsius, of the edge, otherwise the junction.")
+		"Temperature in Celsius, of the edge, otherwise the junction.")
 	utilization = gauge("rocm_gpu_utilization",
-		"Busy time of the graphics and compute engine in percent.")
+		"Busy time of the compute engine in percent.")
 	socketUtilization = gauge("rocm_gpu_socket_utilization",
 		"Busy time of a whole partitioned GPU in percent.")
 	memoryUtilization = gauge("rocm_memory_utilization", "Busy time of the memory controller in percent.")
 	memoryUsed        = gauge("rocm_memory_used", "Used video memory in bytes.")
 	memoryTotal       = gauge("rocm_memory_total", "Video memory in bytes; on an APU the carve-out.")
 	power             = gauge("rocm_power_usage",
-		"Power draw in watts, averaged if possible; an APU's includes the processor.")
-	pcieTx = gauge("rocm_pcie_tx", "Bytes per second sent over PCIe, an upper estimate (MI100, MI200, Vega).")
+		"Power draw in watts, averaged if possible; of an APU with the processor.")
+	pcieTx = gauge("rocm_pcie_tx", "Bytes per second sent over PCIe, upper estimate (MI100, MI200, Vega).")
 	pcieRx = gauge("rocm_pcie_rx",
-		"Bytes per second received over PCIe, an upper estimate (MI100, MI200, Vega).")
+		"Bytes per second received over PCIe, upper estimate (MI100, MI200, Vega).")
 	eccUncorrectable = gauge("rocm_gpu_ecc_errors_uncorrectable",
 		"Uncorrectable errors of all blocks since the driver was loaded.")
 	hang           = gauge("rocm_gpu_hang", "1 while the GPU hangs or is in reset.")
@@ -72,7 +72,7 @@ var (
 	temperatureEmergency = gauge("rocm_gpu_temperature_emergency_celsius",
 		"Temperature of shutdown, by sensor.", "sensor")
 	powerWatts = gauge("rocm_gpu_power_watts",
-		"Power draw by kind: average or input; of an APU also gfx and npu.", "kind")
+		"Power draw by kind.", "kind")
 	powerCap         = gauge("rocm_gpu_power_cap_watts", "Current power limit.")
 	powerCapMax      = gauge("rocm_gpu_power_cap_max_watts", "Highest possible power limit.")
 	boardTemperature = gauge("rocm_gpu_board_temperature_celsius",
@@ -96,7 +96,7 @@ var (
 	engineBusy = gauge("rocm_gpu_engine_busy_ratio", "Busy time of each engine, 0 to 1.", "engine",
 		"instance", "partition")
 	vramBytes = gauge("rocm_gpu_vram_bytes",
-		"Memory: vram, its part visible to the processor (vis_vram), system memory for the GPU (gtt).",
+		"Memory: vram, its part visible to the processor (vis_vram), system memory (gtt).",
 		"kind", "state")
 	memoryBandwidthMax = gauge("rocm_gpu_memory_bandwidth_max_bytes_per_second",
 		"Highest bandwidth of the video memory.")
@@ -118,9 +118,9 @@ var (
 	xgmiLanes = gauge("rocm_xgmi_link_lanes", "Lanes of an XGMI link.")
 	xgmiSpeed = gauge("rocm_xgmi_link_speed_transfers_per_second", "XGMI speed of a lane.")
 	rasErrors = counter("rocm_gpu_ras_errors_total",
-		"Errors since the driver was loaded, by block and severity.", "block", "severity")
+		"Errors since the driver was loaded.", "block", "severity")
 	badPages = gauge("rocm_gpu_bad_pages",
-		"Bad memory pages: retired, pending until a reboot, unreservable; NVIDIA's rows: replaced is harmless.",
+		"Bad memory pages; NVIDIA's replaced rows are harmless.",
 		"state")
 	throttleActive = gauge("rocm_gpu_throttle_active",
 		"1 while the limit slows the GPU down.", "reason")
@@ -139,7 +139,7 @@ var (
 	performanceLevel = gauge("rocm_gpu_performance_level_info",
 		"Performance level; auto unless a user set it.", "level")
 	aerErrors = counter("rocm_pcie_aer_errors_total",
-		"PCIe errors of the GPU: correctable, nonfatal, fatal.", "severity")
+		"PCIe errors of the GPU.", "severity")
 	suspended = gauge("rocm_gpu_suspended", "1 while the GPU sleeps to save power.")
 	tableInfo = gauge("rocm_gpu_metrics_info",
 		"Revision of the driver's gpu_metrics table.", "revision")
@@ -154,7 +154,7 @@ var (
 	containerOpen = counter("rocm_gpu_container_open_seconds_total",
 		"Time that processes had the GPU open.", "container")
 	containerMemory = gauge("rocm_gpu_container_memory_bytes",
-		"Memory of processes by kind; kfd is mostly a part of vram.", "container", "kind")
+		"Memory of processes; kfd is mostly a part of vram.", "container", "kind")
 	containerPeak = gauge("rocm_gpu_container_memory_peak_bytes",
 		"Peak memory of a container, if the kernel has dmem.peak.", "container", "kind")
 	containerEngine = counter("rocm_gpu_container_engine_seconds_total",
@@ -179,26 +179,26 @@ var (
 	leaseGranted = ownCounter("rocm_gpu_leases_granted_total",
 		"Leases since boot.")
 	leaseRefused = ownCounter("rocm_gpu_leases_refused_total",
-		"Refused leases: busy (too few are free), impossible (the unit has fewer).", "reason")
+		"Refused leases: busy, or impossible (the unit has fewer).", "reason")
 	leaseHeldSeconds = ownCounter("rocm_gpu_lease_held_seconds_total",
 		"Time of ended leases, summed over all GPUs.")
 
 	// Service.
 	serviceState = gauge("rocm_gpu_service_state",
-		"in_service, withheld or proving (healthy, on probation); tasks get GPUs in service.",
+		"Service state; tasks get GPUs in service.",
 		"state")
 	withheldTimes = counter("rocm_gpu_withheld_total",
 		"Times that the GPU was withheld for its health.")
 	serviceSeconds  = counter("rocm_gpu_withheld_seconds_total", "Time that the GPU was withheld or proving.")
 	containerFaults = gauge("rocm_gpu_container_faults",
-		"GPU faults in the container in the last day, by cause.",
+		"GPU faults in the last day, by cause.",
 		"container", "verdict")
 	taskVerdicts = ownCounter("rocm_gpu_task_verdicts_total",
 		"Ended tasks with GPU faults, by cause.", "verdict")
 
 	// Tasks of the worker.
 	endedTasks = ownCounter("concourse_worker_tasks_total",
-		"Ended tasks since the recorder's start, by verdict: gpu, machine, neighbour, concourse, task, unknown, succeeded.",
+		"Ended tasks since the recorder's start, by verdict or succeeded.",
 		"verdict")
 
 	// The exporter itself.

@@ -20,25 +20,25 @@ const (
 
 var gpuRules = []Rule{
 	{Code: "gpu-hang", Kind: GPU, find: gpuHang,
-		When:   "the driver logged a hang or a reset, wrote a dump, or rejected all readings, up to a minute after the end",
-		Source: "amdgpu_job.c, amdgpu_device.c, drivers/base/devcoredump.c",
+		When:   "the driver logged a hang or reset, wrote a dump, or rejected all readings",
+		Source: "amdgpu_job.c, amdgpu_device.c, devcoredump.c",
 		Fix:    runAgain + " If the same step hangs on several GPUs, its own kernel is the cause; the dump shows it."},
 	{Code: "gpu-memory-error", Kind: GPU, find: gpuErrors,
-		When:   "uncorrectable errors or bad pages grew, or the driver logged uncorrectable hardware errors",
-		Source: "amdgpu_ras.c: ras/*_err_count, gpu_vram_bad_pages",
+		When:   "new uncorrectable errors or bad pages, counted or logged",
+		Source: "amdgpu_ras.c",
 		Fix:    runAgain + " The GPU is quarantined; gpu-status shows what it needs."},
 	{Code: "gpu-lost", Kind: GPU, find: gpuLost,
-		When:   "the GPU gave no value for 5 s while it was awake",
-		Source: "amdgpu_pm.c: readings fail in a reset or without the device",
+		When:   "the GPU was awake and gave no value for 5 s",
+		Source: "amdgpu_pm.c",
 		Fix:    runAgain + " Look at gpu-health."},
 	{Code: "gpu-memory-leaked", Kind: GPU, find: gpuLeaked,
-		When: "5 % of video memory and 512 MiB were in use from the task's first 3 s to its end, and no other task " +
-			"had the GPU before; a cause if half of the memory was in use, or the task alone then reached 90 % of it",
-		Source: "amdgpu_vram_mgr.c: mem_info_vram_used counts memory without a process, too",
+		When: "5 % and 512 MiB of memory were in use all the time, and no other task had the GPU; a cause if half was, " +
+			"or the task alone then had 90 %",
+		Source: "amdgpu_vram_mgr.c",
 		Fix:    runAgain + " gpu-status shows the GPU; see the page on withheld GPUs."},
 	{Code: "gpu-throttled", Kind: GPU, find: gpuThrottled, slows: true,
-		When:   "under a thermal limit 20 % of the time and 5 s; a cause at 50 %",
-		Source: "gpu_metrics: throttle residencies and status (kgd_pp_interface.h)",
+		When:   "slow: under a thermal limit",
+		Source: "kgd_pp_interface.h",
 		Fix:    "Cool the GPU: look at its fan, its slot and the air of the room. " + runAgain},
 }
 

@@ -20,50 +20,47 @@ const (
 
 var machineRules = []Rule{
 	{Code: "power-loss", Kind: Machine, find: powerLoss,
-		When:   "the machine has another boot id than at the start, and the record has no end",
-		Source: "/proc/sys/kernel/random/boot_id (random(4))",
+		When:   "the boot id is another one, and the record has no end",
+		Source: "random(4)",
 		Fix:    runAgain + " Look at the power and the log of the machine's last boot."},
 	{Code: "hardware-error", Kind: Machine, find: hardwareError,
-		When:   "the kernel logged a machine check, or an error of memory or disk, in the task's time",
-		Source: "arch/x86/kernel/cpu/mce, drivers/edac, block/blk-core.c",
+		When:   "the kernel logged a machine check, or an error of memory or disk",
+		Source: "mce, edac, blk-core.c",
 		Fix:    "Replace the part that the kernel's line names. " + runAgain},
 	{Code: "disk-full", Kind: Machine, find: diskFull,
-		When:   "the volumes had less than 0.5 %, 64 MiB (5 % of a small disk) or 16 inodes free in the last minute",
+		When:   "less than 0.5 %, 64 MiB (5 % of a small disk) or 16 inodes were free in the last minute",
 		Source: "statfs(2)",
 		Fix:    "Free space on the worker, or give it a larger disk. " + runAgain},
 }
 
 var memoryRules = []Rule{
 	{Code: "oom-limit", Kind: Task, find: oomLimit,
-		When:   "a process of the task was killed for memory, and the task had reached its own limit",
-		Source: kernelCgroup + ": memory.max, memory.events",
+		When:   "the kernel killed a process of the task, which had reached its own memory limit",
+		Source: "cgroup-v2.rst",
 		Fix:    "Raise container_limits.memory of the task, or use less memory."},
 	{Code: "oom-outside", Kind: Machine, find: oomOutside,
-		When: "a process of the task was killed for memory below its own limit; a neighbour if the largest one had " +
-			"more memory, the task if it had half of the machine's",
-		Source: kernelCgroup + ": memory.events; mm/oom_kill.c",
+		When:   "the same below its limit; `neighbour` if one had more memory, `task` if it had half of the machine's",
+		Source: "cgroup-v2.rst",
 		Fix:    "Limit the memory of tasks (container_limits), send fewer to a worker, or add memory. " + runAgain},
 }
 
 var slowRules = []Rule{
 	{Code: "memory-stalled", Kind: Machine, find: memoryStalled, slows: true,
-		When: "all processes of the task waited for memory 20 % of the time and 5 s, below its own limit; a cause " +
-			"at 50 %; a neighbour if the others had more memory",
-		Source: kernelPSI + ": full of memory.pressure",
+		When:   "slow: all processes waited for memory, below the task's limit; `neighbour` if the others had more",
+		Source: "psi.rst",
 		Fix:    "Send fewer tasks to the worker, or add memory. " + runAgain},
 	{Code: "cpu-throttled", Kind: Machine, find: cpuThrottled, slows: true,
-		When:   "the CPU quota of its group was used up in 20 % of the periods and 5 s; a cause at 50 %",
-		Source: kernelCgroup + ": cpu.max, cpu.stat; Concourse's own limit is a weight and never a quota",
+		When:   "slow: the CPU quota of its group was used up",
+		Source: "cgroup-v2.rst",
 		Fix:    "Raise the CPU quota of the worker's machine or service. " + runAgain},
 	{Code: "cpu-starved", Kind: Machine, find: cpuStarved, slows: true,
-		When: "the task waited for a CPU 20 % of the time and 5 s, and others used more CPU time than the task; a " +
-			"cause at 50 %; a neighbour if containers used half of it",
-		Source: kernelPSI + ": full of cpu.pressure, or some if the kernel has no full",
+		When:   "slow: it waited for a CPU, and others used more CPU time; `neighbour` if containers used half of that",
+		Source: "psi.rst",
 		Fix:    "Send fewer tasks to the worker (max-tasks). " + runAgain},
 	{Code: "io-stalled", Kind: Machine, find: ioStalled, slows: true,
-		When: "all processes of the task waited for the disk 20 % of the time and 5 s; a neighbour if the others " +
-			"moved three times as many bytes, and then a cause at 50 %",
-		Source: kernelPSI + ": full of io.pressure",
+		When: "slow: all processes waited for the disk; a cause only as `neighbour`, if the others moved three " +
+			"times as many bytes",
+		Source: "psi.rst",
 		Fix:    "Use a faster disk for the work folder, or send fewer tasks to the worker. " + runAgain},
 }
 
@@ -203,17 +200,16 @@ func ioStalled(f *facts) []finding {
 
 var concourseRules = []Rule{
 	{Code: "containerd-ended", Kind: Concourse, find: ended(taskrecord.DaemonEnded, "containerd"),
-		When:   "containerd ended at most two minutes before the task's end, or up to a minute after it",
-		Source: "processes of concourse-worker.service",
+		When:   "containerd ended up to two minutes before the task, or a minute after",
+		Source: "concourse-worker.service",
 		Fix:    runAgain + " The log of the worker's service shows why it ended."},
 	{Code: "worker-ended", Kind: Concourse, find: ended(taskrecord.WorkerEnded, "the worker's process"),
-		When:   "the worker's process ended at most two minutes before the task's end, or up to a minute after it",
-		Source: "processes of concourse-worker.service; a task that ends before the worker is back is lost",
+		When:   "the worker's process ended then",
+		Source: "concourse-worker.service",
 		Fix:    runAgain + " The log of the worker's service shows why it ended."},
 	{Code: "web-away", Kind: Concourse, find: webAway,
-		When: "the worker had a connection to a web before, and none for 30 s in the last two minutes; a cause if " +
-			"the exit status is not the task's own",
-		Source: "proc_pid_net_tcp(5): connections to port 2222",
+		When:   "the web was not connected for 30 s of the last two minutes",
+		Source: "proc_pid_net_tcp(5)",
 		Fix:    "Look at the network between worker and web, and at the web. " + runAgain},
 }
 

@@ -21,22 +21,20 @@ const (
 
 var networkRules = []Rule{
 	{Code: "dns-away", Kind: Machine, find: dnsAway,
-		When: "a socket of the task waited for a name server in several readings, 4 s or more, and most questions " +
-			"had no answer",
-		Source: "proc_pid_net_udp(5): remote port 53; resolver(3) waits 5 s for an answer",
+		When:   "a socket waited 4 s for a name server, and most questions had no answer",
+		Source: "proc_pid_net_udp(5), resolver(3)",
 		Fix:    "Look at the name servers of the worker (CONCOURSE_CONTAINERD_DNS_SERVER). " + runAgain},
 	{Code: "no-connection", Kind: Machine, find: noConnection, slows: true,
-		When: "3 requests for a connection were sent again without an answer; a cause from 6 if no connection of the " +
-			"task succeeded",
-		Source: kernelSNMP + ": TcpExtTCPSynRetrans, TcpCurrEstab, TcpOutSegs",
+		When:   "3 requests for a connection were sent again; a cause from 6 if no connection succeeded",
+		Source: "snmp_counter.rst",
 		Fix:    "Look at the route and the firewall to the servers of the task. " + runAgain},
 	{Code: "packets-lost", Kind: Machine, find: packetsLost, slows: true,
-		When:   "10 TCP segments and 3 % of them were sent again; a cause from 8 %",
-		Source: kernelSNMP + ": TcpRetransSegs, TcpOutSegs",
+		When:   "10 TCP segments and 3 % were sent again; a cause from 8 %",
+		Source: "snmp_counter.rst",
 		Fix:    "Look at the network of the worker: cable, MTU, load. " + runAgain},
 	{Code: "download-slow", Kind: Machine, find: downloadSlow, slows: true,
-		When:   "the task did nothing but receive less than 64 KiB/s, for 20 s and 20 % of its time; a cause from 50 %",
-		Source: "proc_pid_net_dev(5); a connection that only keeps itself alive has less than 512 bytes/s",
+		When:   "slow: for 20 s it only received less than 64 KiB/s",
+		Source: "proc_pid_net_dev(5)",
 		Fix:    "Look at the registry or server that the task loads from, or use a mirror nearby. " + runAgain},
 }
 

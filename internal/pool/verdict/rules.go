@@ -7,8 +7,8 @@ import "slices"
 type Rule struct {
 	Code   string
 	Kind   Kind
-	When   string // the condition
-	Source string // why the sign means that
+	When   string // the condition, in the terms that the page explains
+	Source string // why the sign means that: a page or file of Linux, without its folder
 	Fix    string
 	slows  bool // it slows a task down: it decides if the task was stopped
 	find   func(*facts) []finding
@@ -26,9 +26,4 @@ func one(met bool, f finding) []finding {
 	return []finding{f}
 }
 
-const (
-	kernelPSI    = "Documentation/accounting/psi.rst"
-	kernelCgroup = "Documentation/admin-guide/cgroup-v2.rst"
-	kernelSNMP   = "Documentation/networking/snmp_counter.rst"
-	runAgain     = "Run the build again."
-)
+const runAgain = "Run the build again."
