@@ -235,6 +235,8 @@ var plain = []cause{
 		for i := range 60 { // a process that is called like the GPU
 			w.say(fmt.Sprintf("%s[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", gpu1, 5000+i))
 			w.say(fmt.Sprintf("amdgpu %s[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", gpu1[:8], 5000+i))
+			w.say(fmt.Sprintf("traps: %s: x[%d] trap invalid opcode ip:40 sp:7f error:0 in x[40+1]", gpu1, 5000+i))
+			w.say(fmt.Sprintf(`traps: %s: \x5c[%d] trap invalid opcode ip:40 sp:7f error:0 in GPU reset begin![40+1]`, gpu1, 5000+i))
 			w.say(fmt.Sprintf("x[%d]: segf[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", c.own, 5000+i))
 			w.say(fmt.Sprintf("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,"+
 				"oom_memcg=/garden/%[1]s,task_memcg=/garden/%[1]s,task=memcg=/%[2]s,pid=%[3]d,uid=0", neighbour, handle[:8], c.own))
