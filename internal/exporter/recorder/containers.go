@@ -237,17 +237,9 @@ func (r *Recorder) end(c *container, now time.Time) error {
 	err := c.flush()
 	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Kernel: c.kernel, Lost: c.lost,
 		Unread: r.unread, Dumps: c.dumps}
-	if err = errors.Join(err, c.writer.End(e)); err != nil {
-		return err
-	}
-	f, err := r.Store.Find(c.handle)
-	if err != nil {
-		return err
-	}
-	whole, err := f.Read()
-	if err != nil {
-		return err
-	}
+	err = errors.Join(err, c.writer.End(e))
+	whole, failed := r.whole(c)
+	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
 	v := verdict.Decide(&whole)
 	r.report.Add(&whole, v, true)
 	r.changed = true
@@ -258,7 +250,24 @@ func (r *Recorder) end(c *container, now time.Time) error {
 		}
 		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
 	}
-	return nil
+	return err
+}
+
+// whole returns the record in the store, with the events that could not be written.
+func (r *Recorder) whole(c *container) (taskrecord.Record, error) {
+	w := taskrecord.Record{Head: c.head}
+	f, err := r.Store.Find(c.handle)
+	if err == nil {
+		if read, failed := f.Read(); failed != nil {
+			err = failed
+		} else {
+			w = read
+		}
+	}
+	if len(w.Events) < len(c.record.Events) {
+		w.Events = c.record.Events
+	}
+	return w, err
 }
 
 func (c *container) event(e taskrecord.Event) error {

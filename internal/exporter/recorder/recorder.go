@@ -204,8 +204,10 @@ func (r *Recorder) writeReport(now time.Time) (err error) {
 	if r.Report == "" || !r.changed && now.Sub(r.report.At).Abs() < reportEvery {
 		return err
 	}
-	r.report.At, r.changed = now, false
-	return errors.Join(err, verdict.ReportFile(r.Report).Write(r.Root, r.report))
+	r.report.At = now
+	failed := verdict.ReportFile(r.Report).Write(r.Root, r.report)
+	r.changed = failed != nil
+	return errors.Join(err, failed)
 }
 
 // sorted returns the containers by handle.
