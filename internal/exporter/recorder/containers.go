@@ -58,11 +58,11 @@ type container struct {
 	others  usage // growth of the neighbours since the begin
 	before  map[string]usage
 	copies  int // of dumps
-	kernel  []taskrecord.Line
-	lost    int
-	dumps   []taskrecord.DumpRef
 	hanging map[string]bool
 	done    bool
+
+	evidence taskrecord.Evidence
+	unsaved  bool // evidence is newer than the record
 }
 
 // find adds new containers and ends those that were removed.
@@ -149,7 +149,7 @@ func (r *Recorder) begin(c *container) (err error) {
 	if errors.Is(err, fs.ErrExist) {
 		var before taskrecord.Record
 		if c.writer, before, err = r.Store.Resume(c.handle); err == nil {
-			c.head, c.began, c.record.Events = before.Head, before.Head.Started, before.Events
+			c.resume(before)
 			err = c.event(taskrecord.Event{At: r.Now().UTC(), Kind: taskrecord.Resumed})
 		}
 	}
@@ -159,6 +159,17 @@ func (r *Recorder) begin(c *container) (err error) {
 	}
 	r.sample(c, r.Now().UTC())
 	return nil
+}
+
+// resume takes over what a previous recorder has written.
+func (c *container) resume(before taskrecord.Record) {
+	c.head, c.began, c.record.Events = before.Head, before.Head.Started, before.Events
+	c.evidence = before.Evidence
+	for _, e := range before.Events {
+		if e.Kind == taskrecord.Dump {
+			c.copies++
+		}
+	}
 }
 
 // age returns the time since a process began.
@@ -235,8 +246,7 @@ func (r *Recorder) end(c *container, now time.Time) error {
 	}
 	c.done = true
 	err := c.flush()
-	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Kernel: c.kernel, Lost: c.lost,
-		Unread: r.unread, Dumps: c.dumps}
+	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
 	err = errors.Join(err, c.writer.End(e))
 	whole, failed := r.whole(c)
 	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
@@ -291,6 +301,16 @@ func (c *container) flush() (err error) {
 		err = errors.Join(err, c.writer.Samples(name, samples))
 		c.record.GPUs[name] = samples[:0]
 	}
+	return errors.Join(err, c.save())
+}
+
+// save writes new evidence.
+func (c *container) save() error {
+	if !c.unsaved || c.done {
+		return nil
+	}
+	err := c.writer.Evidence(c.evidence)
+	c.unsaved = err != nil
 	return err
 }
 

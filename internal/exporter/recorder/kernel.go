@@ -134,11 +134,12 @@ func (r *Recorder) readKernel() {
 }
 
 func (c *container) addLine(l taskrecord.Line) {
-	dropped := false
-	c.kernel, dropped = kernellog.Bounded(c.kernel, l, func(l taskrecord.Line) string { return l.Text })
+	dropped, e := false, &c.evidence
+	e.Kernel, dropped = kernellog.Bounded(e.Kernel, l, func(l taskrecord.Line) string { return l.Text })
 	if dropped {
-		c.lost++
+		e.Lost++
 	}
+	c.unsaved = true
 }
 
 // gpuOf returns the name of the task's GPU at a PCI address, or "".

@@ -176,6 +176,7 @@ func (r *Recorder) Look(ctx context.Context) error {
 	now := r.Now().UTC()
 	err := r.find(now)
 	r.readKernel()
+	err = errors.Join(err, r.noteCopies())
 	r.readDumps()
 	r.readGPUs(now)
 	due := now.Sub(r.read).Abs() >= r.Every
@@ -222,8 +223,9 @@ func (r *Recorder) sorted() []*container {
 
 // Close writes what was read. A later recorder continues the records.
 func (r *Recorder) Close() (err error) {
+	err = r.noteCopies()
 	for _, c := range r.containers {
-		if c.writer != nil {
+		if c.writer != nil && !c.done {
 			err = errors.Join(err, c.flush(), c.writer.Close())
 		}
 	}

@@ -18,12 +18,13 @@ import (
 // and the payload. The payload's first byte is the type; the rest is compressed. A kill or
 // a power loss leaves at most one incomplete frame, at the end.
 const (
-	version     = 1
-	frameHead   = 'H' // JSON of head
-	frameSample = 'M' // samples of the machine
-	frameGPU    = 'G' // samples of a GPU
-	frameEvent  = 'E' // JSON of an Event
-	frameEnd    = 'Z' // JSON of an End
+	version       = 1
+	frameHead     = 'H' // JSON of head
+	frameSample   = 'M' // samples of the machine
+	frameGPU      = 'G' // samples of a GPU
+	frameEvent    = 'E' // JSON of an Event
+	frameEvidence = 'P' // JSON of Evidence, which replaces the one before
+	frameEnd      = 'Z' // JSON of an End
 
 	prefixSize  = 8
 	maxFrame    = 1 << 20  // compressed
@@ -260,6 +261,12 @@ func (d *decoder) add(kind byte, content []byte) error {
 			return err
 		}
 		d.Events = append(d.Events, e)
+	case frameEvidence:
+		var e Evidence
+		if err := json.Unmarshal(content, &e); err != nil {
+			return err
+		}
+		d.Evidence = e
 	case frameHead: // GPUs that were not known before
 		return d.head(content)
 	case frameEnd:

@@ -145,7 +145,7 @@ func (f File) Read() (Record, error) {
 		return r, fmt.Errorf("cannot read %s: %w", f.path, err)
 	}
 	if !f.Running && r.End == nil {
-		r.End = &End{Ended: r.Last(), Ending: Unseen}
+		r.End = &End{Ended: r.Last(), Ending: Unseen, Evidence: r.Evidence}
 		if !f.Failed {
 			r.End.Exit = new(int)
 		}
@@ -187,7 +187,7 @@ func (s Store) Settle(boot string, alive func(handle string) bool) error {
 		case r.End != nil: // the recorder was killed before it renamed the file
 			err = errors.Join(err, w.Close(), s.rename(f.Handle, r.End))
 		default:
-			e := End{Ended: r.Last(), Ending: Unseen}
+			e := End{Ended: r.Last(), Ending: Unseen, Evidence: r.Evidence}
 			if r.Head.Boot != boot {
 				e.Ending = Reboot
 			}

@@ -116,6 +116,18 @@ func (w *Writer) Event(e Event) error {
 	return w.write(data)
 }
 
+// Evidence appends all evidence of the task until now. A full record keeps it in its end only.
+func (w *Writer) Evidence(e Evidence) error {
+	if w.size > MaxRecord {
+		return nil
+	}
+	data, err := jsonFrame(frameEvidence, e)
+	if err != nil {
+		return err
+	}
+	return w.write(data)
+}
+
 // End appends the end, and closes and renames the record. It renames it also if the end
 // cannot be written: readers then have its result, and Prune can remove it.
 func (w *Writer) End(e End) error {
