@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,8 @@ type Writer struct {
 	handle string
 	file   *os.File
 	size   int64
-	full   bool
+	rows   rows
+	full   bool // the event is written
 }
 
 // Begin begins a record.
@@ -64,7 +66,13 @@ func (s Store) Resume(handle string) (*Writer, Record, error) {
 		return nil, r, err
 	}
 	r.Damaged = false
-	return &Writer{store: s, handle: handle, file: f, size: int64(valid)}, r, nil
+	w := &Writer{store: s, handle: handle, file: f, size: int64(valid)}
+	w.rows.machine = len(r.Machine)
+	for _, gpu := range r.GPUs {
+		w.rows.gpu += len(gpu)
+	}
+	w.full = slices.ContainsFunc(r.Events, func(e Event) bool { return e.Kind == Full })
+	return w, r, nil
 }
 
 // write appends a frame. It removes the part of a frame that a full disk leaves, because
@@ -77,19 +85,22 @@ func (w *Writer) write(data []byte) error {
 	return nil
 }
 
-// Samples appends samples of the machine, or of a GPU with its name. A record that is full
-// keeps its events and its end only.
+// Samples appends samples of the machine, or of a GPU with its name. A record that is full of
+// them keeps its events and its end only. It can be full for GPUs alone.
 func (w *Writer) Samples(gpu string, samples []Sample) error {
-	if len(samples) == 0 || w.full {
+	if len(samples) == 0 {
 		return nil
-	}
-	if w.size > MaxRecord {
-		w.full = true
-		return w.Event(Event{At: time.UnixMilli(samples[0].At).UTC(), Kind: Full})
 	}
 	kind := byte(frameSample)
 	if gpu != "" {
 		kind = frameGPU
+	}
+	if w.size > MaxRecord || !w.rows.add(kind, len(samples)) {
+		if w.full {
+			return nil
+		}
+		w.full = true
+		return w.Event(Event{At: time.UnixMilli(samples[0].At).UTC(), Kind: Full})
 	}
 	data, err := sampleFrame(kind, gpu, samples)
 	if err != nil {

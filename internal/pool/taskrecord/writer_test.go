@@ -1,6 +1,7 @@
 package taskrecord
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -69,4 +70,62 @@ func TestRecordThatCannotBeginLeavesNoFile(t *testing.T) {
 		require.ErrorContains(t, err, "cannot record a task")
 	})
 	require.False(t, s.Open(handleOf(1)))
+}
+
+// plain returns samples without values.
+func plain(n, counters int, from time.Time) (all []Sample) {
+	for i := range n {
+		all = append(all, NewSample(from.Add(time.Duration(i)*time.Second), counters))
+	}
+	return all
+}
+
+// A task may run for days with many GPUs. Its readings then end before it, and nothing else.
+func TestLongRecordKeepsItsEnd(t *testing.T) {
+	const batch, batches = 20_000, 60
+	s := Store{t.TempDir()}
+	w, err := s.Begin(Head{Handle: handleOf(1), Started: began})
+	require.NoError(t, err)
+	for n := range batches {
+		require.NoError(t, w.Samples(fmt.Sprint("gpu", n%8), plain(batch, NumGPUCounters, began)))
+		if n == batches/2 { // a recorder that begins again counts what is there
+			require.NoError(t, w.Close())
+			w, _, err = s.Resume(handleOf(1))
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Samples("", plain(10, NumCounters, began)))
+	}
+	require.NoError(t, w.Event(Event{At: began, Kind: Crash}))
+	require.NoError(t, w.End(End{Ended: began, Ending: Exited, Exit: intPointer(1)}))
+	f, err := s.Find(handleOf(1))
+	require.NoError(t, err)
+	r, err := f.Read()
+	require.NoError(t, err)
+	require.False(t, r.Damaged)
+	require.Equal(t, Exited, r.End.Ending)
+	require.Equal(t, 10*batches, len(r.Machine), "the machine's readings go on")
+	rows := 0
+	for _, gpu := range r.GPUs {
+		rows += len(gpu)
+	}
+	require.LessOrEqual(t, rows, 200_000, "readers have 256 MB")
+	require.Len(t, r.Events, 2)
+	require.Equal(t, Full, r.Events[0].Kind)
+}
+
+// A record of an earlier version may have more readings.
+func TestReadingsBeyondTheLimitAreLeftOut(t *testing.T) {
+	data, err := jsonFrame(frameHead, newHead(Head{Handle: handleOf(1), Started: began}))
+	require.NoError(t, err)
+	for range 15 {
+		more, err := sampleFrame(frameGPU, "gpu", plain(20_000, NumGPUCounters, began))
+		require.NoError(t, err)
+		data = append(data, more...)
+	}
+	end, err := jsonFrame(frameEnd, End{Ended: began, Ending: Exited, Exit: intPointer(0)})
+	require.NoError(t, err)
+	r, err := Decode(append(data, end...))
+	require.NoError(t, err)
+	require.Equal(t, 200_000, len(r.GPUs["gpu"])) // Len prints them all
+	require.NotNil(t, r.End)
 }
