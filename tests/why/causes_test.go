@@ -224,6 +224,12 @@ var plain = []cause{
 		w.run(time.Minute, func() { c.sums["udp_out"] += 10 })
 		fails(time.Second, 1)(w, c)
 	}},
+	{"machine check that was corrected", "exit-status", verdict.Task, func(w *world, c *task) {
+		w.run(20 * time.Second)
+		w.say("mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 1: 9400000000000151")
+		w.say("mce: [Hardware Error]: TSC 0 ADDR 7f1c8a40 MISC 86")
+		fails(5*time.Second, 1)(w, c)
+	}},
 	{"hot GPU of another task", "exit-status", verdict.Task, func(w *world, c *task) {
 		w.task(neighbour, gpu0)
 		hot(w, gpu0)

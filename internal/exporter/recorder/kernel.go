@@ -16,7 +16,9 @@ var (
 	crashed = regexp.MustCompile(`^(?:traps: )?.{1,15}\[(\d+)\](?:: segfault at |: general protection|` +
 		` general protection| trap )`)
 	killed = regexp.MustCompile(`^(?:Memory cgroup out of memory|Out of memory): Killed process (\d+) \(`)
-	broken = regexp.MustCompile(`^(?:mce: \[Hardware Error\]: .*|\[Hardware Error\]: .*Uncorrected.*|` +
+	// Bit 61 of the status that ends a machine check (UC) is 0 if the processor corrected it.
+	broken = regexp.MustCompile(`^(?:mce: \[Hardware Error\]: CPU \d+: Machine Check(?: Exception)?: [0-9a-f]+ ` +
+		`Bank \d+: [2367abef][0-9a-f]{15}|\[Hardware Error\]: .*Uncorrected.*|` +
 		`EDAC MC\d+: \d+ UE .* on .*|critical (?:medium|target) error, dev .*)`)
 )
 
@@ -62,7 +64,7 @@ func parse(m kernellog.Message) (f finding) {
 		}
 		return f
 	}
-	if broken.MatchString(text) && !strings.Contains(text, "Machine check events logged") {
+	if broken.MatchString(text) {
 		f.kind, f.machine = taskrecord.HardwareFail, true
 	}
 	return f
