@@ -19,7 +19,7 @@ var (
 	// Bit 61 of the status that ends a machine check (UC) is 0 if the processor corrected it.
 	broken = regexp.MustCompile(`^(?:mce: \[Hardware Error\]: CPU \d+: Machine Check(?: Exception)?: [0-9a-f]+ ` +
 		`Bank \d+: [2367abef][0-9a-f]{15}|\[Hardware Error\]: .*Uncorrected.*|` +
-		`EDAC MC\d+: \d+ UE .* on .*|critical (?:medium|target) error, dev .*)`)
+		`EDAC MC\d+: \d+ UE \w.* on .*|critical (?:medium|target) error, dev .*)`)
 )
 
 // hangTexts are amdgpu's messages about a hang (amdgpu_job.c, amdgpu_device.c).

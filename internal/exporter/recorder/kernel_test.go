@@ -25,6 +25,8 @@ func TestOnlyUncorrectedErrorsAreTheMachines(t *testing.T) {
 		"mce: [Hardware Error]: Machine check events logged":                                false,
 		"[Hardware Error]: Corrected error, no action required.":                            false,
 		"EDAC MC0: 1 CE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0":                false,
+		// A process with the name "EDAC MC0: 1 UE ", and a file of it (arch/x86/kernel/signal.c).
+		"EDAC MC0: 1 UE [712] bad frame in rt_sigreturn frame:7f ip:40 sp:7f orax:f in a on b[40+1]": false,
 	} {
 		f := parse(kernellog.Message{Text: line})
 		require.Equal(t, want, f.kind == taskrecord.HardwareFail && f.machine, line)
