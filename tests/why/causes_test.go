@@ -1,7 +1,6 @@
 package why
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"concourse-ci-machine/internal/pool/taskrecord"
 	"concourse-ci-machine/internal/pool/verdict"
-	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // cause is one injected cause. inject runs the task up to its end.
@@ -47,6 +45,14 @@ var causes = []cause{
 		w.say("amdgpu " + gpu1 + ": amdgpu: GPU reset begin!")
 		w.run(3 * time.Second)
 		c.ends(134)
+	}},
+	{"hang after many crashes", "gpu-hang", verdict.GPU, func(w *world, c *task) {
+		for range 600 {
+			w.say(fmt.Sprintf("python3[%d]: segfault at 0 ip 00007f0a sp 00007ffd error 4 in libc.so.6[7f0a+1000]", c.own))
+		}
+		w.run(10 * time.Second)
+		w.say("amdgpu " + gpu1 + ": amdgpu: GPU reset begin!")
+		fails(3*time.Second, 1)(w, c)
 	}},
 	{"hang after the end", "gpu-hang", verdict.GPU, func(w *world, c *task) {
 		fails(time.Minute, 1)(w, c)
@@ -310,39 +316,6 @@ func TestPlainFailuresAreTheTask(t *testing.T) {
 			if one.name == "lines in another's name" {
 				require.Empty(t, r.End.Kernel)
 			}
-		})
-	}
-}
-
-const dumped = "**** AMDGPU Device Coredump ****\n"
-
-// A dump is kept with its digest. In a container its data may not be read.
-func TestDumpOfTheGPUIsKept(t *testing.T) {
-	for name, readable := range map[string]bool{"machine": true, "container": false} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			c := w.task(handle, gpu1)
-			w.run(10 * time.Second)
-			const dir = "/sys/class/devcoredump/devcd1"
-			if readable {
-				w.put(dir+"/data", dumped)
-			}
-			hosttest.Link(t, w.root, dir+"/failing_device", w.root.Path(device(gpu1, "")))
-			c.ends(1)
-			w.run(5 * time.Second)
-			w.run(40 * time.Second)
-			r, v := w.verdict(handle)
-			require.Equal(t, "gpu-hang", v.Reasons[0].Code)
-			require.Len(t, r.End.Dumps, 1)
-			d := r.End.Dumps[0]
-			require.Equal(t, dir+"/data", d.Source)
-			if !readable {
-				require.Contains(t, d.Why, "on the machine with the driver")
-				return
-			}
-			require.Equal(t, fmt.Sprintf("%x", sha256.Sum256([]byte(dumped))), d.Digest)
-			require.EqualValues(t, len(dumped), d.Size)
-			require.FileExists(t, w.root.Path(taskrecord.DefaultDir+"/"+d.File))
 		})
 	}
 }

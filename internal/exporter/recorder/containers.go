@@ -15,7 +15,6 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/pool/taskrecord"
-	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // taskPID is the file of a bundle with the process of the task. Concourse names that
@@ -58,6 +57,7 @@ type container struct {
 	others  usage // growth of the neighbours since the begin
 	before  map[string]usage
 	copies  int // of dumps
+	crashes int
 	hanging map[string]bool
 	done    bool
 
@@ -161,17 +161,6 @@ func (r *Recorder) begin(c *container) (err error) {
 	return nil
 }
 
-// resume takes over what a previous recorder has written.
-func (c *container) resume(before taskrecord.Record) {
-	c.head, c.began, c.record.Events = before.Head, before.Head.Started, before.Events
-	c.evidence = before.Evidence
-	for _, e := range before.Events {
-		if e.Kind == taskrecord.Dump {
-			c.copies++
-		}
-	}
-}
-
 // age returns the time since a process began.
 func (r *Recorder) age(p process) (time.Duration, bool) {
 	text, err := r.Root.ReadText("/proc/uptime")
@@ -237,90 +226,6 @@ func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) 
 	if p, alive := r.process(c.own.pid); !alive || p != c.own {
 		end()
 	}
-}
-
-// end writes the end of a record and the verdict.
-func (r *Recorder) end(c *container, now time.Time) error {
-	if c.writer == nil || c.done {
-		return nil
-	}
-	c.done = true
-	err := c.flush()
-	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
-	err = errors.Join(err, c.writer.End(e))
-	whole, failed := r.whole(c)
-	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
-	v := verdict.Decide(&whole)
-	r.report.Add(&whole, v, true)
-	r.changed = true
-	if v.Kind != "" {
-		text := ""
-		if len(v.Reasons) > 0 {
-			text = v.Reasons[0].Text
-		}
-		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
-	}
-	return err
-}
-
-// whole returns the record in the store, with the events that could not be written.
-func (r *Recorder) whole(c *container) (taskrecord.Record, error) {
-	w := taskrecord.Record{Head: c.head}
-	f, err := r.Store.Find(c.handle)
-	if err == nil {
-		if read, failed := f.Read(); failed != nil {
-			err = failed
-		} else {
-			w = read
-		}
-	}
-	if len(w.Events) < len(c.record.Events) {
-		w.Events = c.record.Events
-	}
-	return w, err
-}
-
-func (c *container) event(e taskrecord.Event) error {
-	if c.writer == nil || c.done || len(c.record.Events) >= maxEvents {
-		return nil
-	}
-	c.record.Events = append(c.record.Events, e)
-	return c.writer.Event(e)
-}
-
-// maxEvents bounds the events of a record.
-const maxEvents = 500
-
-func (c *container) flush() (err error) {
-	if c.writer == nil {
-		return nil
-	}
-	err = c.writer.Samples("", c.record.Machine)
-	c.record.Machine = c.record.Machine[:0]
-	for name, samples := range c.record.GPUs {
-		err = errors.Join(err, c.writer.Samples(name, samples))
-		c.record.GPUs[name] = samples[:0]
-	}
-	return errors.Join(err, c.save())
-}
-
-// save writes new evidence.
-func (c *container) save() error {
-	if !c.unsaved || c.done {
-		return nil
-	}
-	err := c.writer.Evidence(c.evidence)
-	c.unsaved = err != nil
-	return err
-}
-
-// setGPUs adds GPUs that were not known at the begin of the record.
-func (c *container) setGPUs(gpus []taskrecord.GPU) error {
-	if len(gpus) == 0 {
-		return nil
-	}
-	c.head.GPUs = gpus
-	return c.writer.Head(c.head)
 }
 
 // addPIDs notes the processes of the container, which the kernel's lines name.

@@ -1,6 +1,8 @@
 package why
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"testing"
 	"time"
 
@@ -97,5 +99,38 @@ func TestEvidenceOutlivesARestartOfTheRecorder(t *testing.T) {
 			}
 			require.NoError(t, w.rec.Close())
 		}
+	}
+}
+
+const dumped = "**** AMDGPU Device Coredump ****\n"
+
+// A dump is kept with its digest. In a container its data may not be read.
+func TestDumpOfTheGPUIsKept(t *testing.T) {
+	for name, readable := range map[string]bool{"machine": true, "container": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.task(handle, gpu1)
+			w.run(10 * time.Second)
+			const dir = "/sys/class/devcoredump/devcd1"
+			if readable {
+				w.put(dir+"/data", dumped)
+			}
+			hosttest.Link(t, w.root, dir+"/failing_device", w.root.Path(device(gpu1, "")))
+			c.ends(1)
+			w.run(5 * time.Second)
+			w.run(40 * time.Second)
+			r, v := w.verdict(handle)
+			require.Equal(t, "gpu-hang", v.Reasons[0].Code)
+			require.Len(t, r.End.Dumps, 1)
+			d := r.End.Dumps[0]
+			require.Equal(t, dir+"/data", d.Source)
+			if !readable {
+				require.Contains(t, d.Why, "on the machine with the driver")
+				return
+			}
+			require.Equal(t, fmt.Sprintf("%x", sha256.Sum256([]byte(dumped))), d.Digest)
+			require.EqualValues(t, len(dumped), d.Size)
+			require.FileExists(t, w.root.Path(taskrecord.DefaultDir+"/"+d.File))
+		})
 	}
 }
