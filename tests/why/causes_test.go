@@ -304,6 +304,28 @@ func TestCausesAreNamed(t *testing.T) {
 	require.GreaterOrEqual(t, len(causes), 20)
 }
 
+// All users of the machine can read the report. The kernel's lines are for root.
+func TestReportHasNoTextOfTheKernel(t *testing.T) {
+	for text, line := range map[string]string{
+		"an uncorrected machine check":   "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 5: bea0000000000108",
+		"an uncorrected error of memory": "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0",
+		"an error of a disk":             "critical medium error, dev sda, sector 4096 op 0x0:(READ)",
+	} {
+		w := newWorld(t)
+		c := w.task(handle)
+		w.run(10 * time.Second)
+		w.say(line)
+		fails(5*time.Second, 135)(w, c)
+		w.run(40 * time.Second)
+		r, v := w.verdict(handle)
+		require.Equal(t, "the kernel logged: "+text, v.Reasons[0].Text)
+		require.Equal(t, line, r.End.Kernel[0].Text)
+		data, err := w.root.ReadFile(verdict.ReportPath)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), line)
+	}
+}
+
 func TestPlainFailuresAreTheTask(t *testing.T) {
 	for _, one := range plain {
 		t.Run(one.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ type finding struct {
 	kind    taskrecord.EventKind // "" for none
 	pid     int
 	group   string // path of the control group of a killed process
-	scope   string // of an OOM kill
+	detail  string // the scope of an OOM kill, or the part of the machine
 	machine bool   // it concerns all tasks
 }
 
@@ -65,9 +65,21 @@ func parse(m kernellog.Message) (f finding) {
 		return f
 	}
 	if broken.MatchString(text) {
-		f.kind, f.machine = taskrecord.HardwareFail, true
+		f.kind, f.machine, f.detail = taskrecord.HardwareFail, true, partOf(text)
 	}
 	return f
+}
+
+// partOf returns the part that a line of broken is about. All users can read an event's
+// detail, and only root the kernel's lines.
+func partOf(text string) string {
+	switch {
+	case strings.HasPrefix(text, "EDAC"):
+		return "an uncorrected error of memory"
+	case strings.HasPrefix(text, "critical"):
+		return "an error of a disk"
+	}
+	return "an uncorrected machine check"
 }
 
 // parseOOM reads "CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,oom_memcg=/a,
@@ -79,12 +91,12 @@ func parseOOM(text string) (f finding) {
 	if !ok || !found {
 		return f
 	}
-	f.kind, f.group, f.scope = taskrecord.OOMKill, group, taskrecord.ScopeMachine
+	f.kind, f.group, f.detail = taskrecord.OOMKill, group, taskrecord.ScopeMachine
 	if _, of, memcg := strings.Cut(before, "oom_memcg="); memcg {
 		of, _, _ = strings.Cut(of, ",")
-		f.scope = taskrecord.ScopeParent
+		f.detail = taskrecord.ScopeParent
 		if of == group {
-			f.scope = taskrecord.ScopeTask
+			f.detail = taskrecord.ScopeTask
 		}
 	}
 	return f
@@ -126,11 +138,7 @@ func (r *Recorder) readKernel() {
 			if f.kind == "" {
 				continue
 			}
-			e := taskrecord.Event{At: m.At, Kind: f.kind, GPU: gpu, Detail: f.scope}
-			if f.machine {
-				e.Detail = m.Text
-			}
-			r.note(c, e)
+			r.note(c, taskrecord.Event{At: m.At, Kind: f.kind, GPU: gpu, Detail: f.detail})
 		}
 	}
 }
