@@ -60,6 +60,18 @@ func TestDumpOfAnEarlierTaskIsNotNotedAfterARestart(t *testing.T) {
 	require.Equal(t, "exit-status", v.Reasons[0].Code, "%+v", v)
 }
 
+// The kernel makes the folder of a dump before its link to the device.
+func TestDumpWithoutItsDeviceIsReadAgain(t *testing.T) {
+	w := newWorld(t)
+	w.task(handle, gpu1)
+	w.run(2 * time.Second)
+	const dir = "/sys/class/devcoredump/devcd1"
+	w.put(dir+"/data", dumped)
+	w.run(time.Second)
+	hosttest.Link(t, w.root, dir+"/failing_device", w.root.Path(device(gpu1, "")))
+	w.runUntilDumps(handle, 1)
+}
+
 // A recorder that is stopped writes all it has. One that is killed loses half a minute.
 func TestEvidenceOutlivesARestartOfTheRecorder(t *testing.T) {
 	const line = "amdgpu " + gpu1 + ": amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19"

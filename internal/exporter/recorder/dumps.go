@@ -63,6 +63,7 @@ func (r *Recorder) readDumps() {
 		}
 		device, err := r.Root.Resolve(path.Join(dumpClass, e.Name(), "failing_device"))
 		if err != nil {
+			delete(now, e.Name()) // the link to the device comes after the folder
 			continue
 		}
 		for _, c := range r.containers {
