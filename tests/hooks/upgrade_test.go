@@ -161,7 +161,7 @@ func TestD15DowngradeOverAMigratedDatabaseIsRefused(t *testing.T) {
 	u := c.units[0]
 	u.schema("825")
 	r := u.upgraded("8.2.6")
-	require.Equal(t, []string{"systemctl restart concourse-server.service"}, r.Commands)
+	require.Equal(t, []string{"systemctl restart concourse-server.service"}, r.Commands, c.status(0))
 	require.Equal(t, "active: Web server ready (v8.2.6) "+url(u), c.status(0))
 	u.schema("826")
 	c.idle()

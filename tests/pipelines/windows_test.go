@@ -27,7 +27,9 @@ func TestTasksOnWindowsAreThoseOnLinux(t *testing.T) {
 		read(t, path, &windows)
 		read(t, filepath.Join(dir, "tasks", filepath.Base(path)), &linux)
 		linux.Platform, linux.ImageResource = "windows", nil
-		delete(linux.Params, "AMD_VISIBLE_DEVICES")
+		for _, name := range []string{"AMD_VISIBLE_DEVICES", "JUNIT", "GPU_BASELINE"} { // programs for Linux
+			delete(linux.Params, name)
+		}
 		require.Equal(t, "venv", windows.Params["ROCM_VENV"], path)
 		delete(windows.Params, "ROCM_VENV")
 		if strings.HasSuffix(path, "wheel.yml") {
@@ -200,24 +202,28 @@ func TestDamagedPEFilesAreErrors(t *testing.T) {
 	require.Greater(t, failed, 150)
 }
 
-func TestWheelWithACutDLLFails(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "project-1.2.3-cp312-cp312-win_amd64.whl")
+// wheelWith writes a wheel with one extension to path.
+func wheelWith(t *testing.T, path string, extension []byte) {
+	t.Helper()
 	f, err := os.Create(path)
 	require.NoError(t, err)
 	z := zip.NewWriter(f)
 	w, err := z.Create("project/_C.pyd")
 	require.NoError(t, err)
-	_, err = w.Write(peFile([]string{"KERNEL32.dll"}, nil)[:0x50])
+	_, err = w.Write(extension)
+	require.NoError(t, err)
+	_, err = z.Create("project-1.2.3.dist-info/RECORD")
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
 	require.NoError(t, f.Close())
-	c := exec.Command(needPython(t, ""), "-c", "import sys, windows_wheel; windows_wheel.check(sys.argv[1], [])", path)
-	scripts, err := filepath.Abs(filepath.Join(dir, "tasks/rocm"))
-	require.NoError(t, err)
-	c.Env = append(os.Environ(), "PYTHONPATH="+scripts, "PYTHONDONTWRITEBYTECODE=1")
-	out, err := c.CombinedOutput()
+}
+
+func TestWheelWithACutDLLFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "project-1.2.3-cp312-cp312-win_amd64.whl")
+	wheelWith(t, path, peFile([]string{"KERNEL32.dll"}, nil)[:0x50])
+	out, err := rocmScripts(t, "import sys, windows_wheel; windows_wheel.check(sys.argv[1], [])", path)
 	require.Error(t, err)
-	require.Contains(t, string(out), "ValueError: cannot read the imports of project/_C.pyd: it ends before byte ")
+	require.Contains(t, out, "ValueError: cannot read the imports of project/_C.pyd: it ends before byte ")
 }
 
 // The environment of a task on Windows: Python in a new folder, which has what the machine has.
@@ -232,17 +238,69 @@ func TestTaskHasItsOwnPythonWithROCMVENV(t *testing.T) {
 	require.Contains(t, s.passes(t, "unit"), "in "+s.path("venv")+"\n")
 }
 
-// cmd goes on after a line that fails, so each line is a command.
-func TestCommandsOfWindowsAreLines(t *testing.T) {
-	c := exec.Command(needPython(t, ""), "-c", `import rocm_project
-for text in ("a\n\n  b c\n", " "):
-    print(rocm_project.commands(text, windows=True), rocm_project.commands(text, windows=False))`)
+// rocmScripts runs a Python program that imports the scripts of tasks.
+func rocmScripts(t *testing.T, program string, args ...string) (string, error) {
+	t.Helper()
+	c := exec.Command(needPython(t, ""), append([]string{"-c", program}, args...)...)
 	scripts, err := filepath.Abs(filepath.Join(dir, "tasks/rocm"))
 	require.NoError(t, err)
 	c.Env = append(os.Environ(), "PYTHONPATH="+scripts, "PYTHONDONTWRITEBYTECODE=1")
 	out, err := c.CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Equal(t, `[['cmd.exe', '/d', '/s', '/c', 'a'], ['cmd.exe', '/d', '/s', '/c', 'b c']] [['sh', '-ec', 'a\n\n  b c\n']]
+	return string(out), err
+}
+
+// cmd goes on after a line that fails, so each line is a command. cmd reads the quotes of the
+// line itself, so Windows must get the line as it is, between one pair of quotes.
+func TestCommandsOfWindowsAreLines(t *testing.T) {
+	out, err := rocmScripts(t, `import subprocess
+import rocm_project
+for command in rocm_project.commands('a\n\n  python "%ROCM_MEASURE%" @x.txt  \n', windows=True):
+    # subprocess gives CreateProcess a string unchanged, and a list through list2cmdline.
+    print(command if isinstance(command, str) else subprocess.list2cmdline(command))
+print(rocm_project.commands("a\n b", windows=False))
+print(rocm_project.commands(" ", windows=True), rocm_project.commands(" ", windows=False))`)
+	require.NoError(t, err, out)
+	require.Equal(t, `cmd.exe /d /s /c "a"
+cmd.exe /d /s /c "python "%ROCM_MEASURE%" @x.txt"
+[['sh', '-ec', 'a\n b']]
 [] []
-`, string(out))
+`, out)
+}
+
+// A wheel that gets DLLs stays small, and has equal bytes after each build.
+func TestBundledWheelIsCompressedWithEqualBytes(t *testing.T) {
+	folder := t.TempDir()
+	dlls := filepath.Join(folder, "dlls")
+	require.NoError(t, os.Mkdir(dlls, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dlls, "hip.dll"), append(peFile(nil, nil), make([]byte, 1<<20)...), 0o644))
+	var built [][]byte
+	for range 2 {
+		path := filepath.Join(folder, "project-1.2.3-cp312-cp312-win_amd64.whl")
+		wheelWith(t, path, peFile([]string{"hip.dll"}, nil))
+		out, err := rocmScripts(t, "import sys, windows_wheel; windows_wheel.bundle(sys.argv[1], [], [sys.argv[2]])", path, dlls)
+		require.NoError(t, err, out)
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		built = append(built, data)
+	}
+	require.Equal(t, built[0], built[1])
+	require.Less(t, len(built[0]), 100_000)
+}
+
+// A DLL may be in each folder that the variables of Windows name. The message for a missing
+// DLL names these variables.
+func TestDLLsAreSearchedInTheFoldersOfVariables(t *testing.T) {
+	out, err := rocmScripts(t, `import os
+os.environ.update(ROCM_EXTRA_BIN_DIRS="/a:/b", ROCM_EXTRA_LIB_DIRS="/c", ROCM_PATH="/rocm")
+import build_wheel
+print(build_wheel.dll_folders())`)
+	require.NoError(t, err, out)
+	require.Equal(t, "['/c', '/a', '/b', '/rocm/bin']\n", out, "in the order of PATH")
+
+	path := filepath.Join(t.TempDir(), "project-1.2.3-cp312-cp312-win_amd64.whl")
+	wheelWith(t, path, peFile([]string{"hip.dll"}, nil))
+	out, err = rocmScripts(t, "import sys, windows_wheel; windows_wheel.check(sys.argv[1], [])", path)
+	require.Error(t, err)
+	require.Contains(t, out, "project/_C.pyd needs hip.dll, which is not in the wheel")
+	require.Contains(t, out, "add its folder to windows-extra-bin-dirs")
 }

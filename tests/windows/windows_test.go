@@ -233,7 +233,13 @@ func lives(t *testing.T, w wine) {
 	require.Equal(t, before, w.services(), "a dry run changed the registry")
 	require.NoDirExists(t, w.c("ProgramData/concourse-worker"))
 
-	exit, out, errs := w.install("--tag", "rdna4")
+	require.NoError(t, os.MkdirAll(w.c("work/photos"), 0o755))
+	exit, _, errs := w.install()
+	require.Equal(t, 1, exit)
+	require.Contains(t, errs, `--work-dir C:\work has other files, such as photos`)
+	require.NoError(t, os.RemoveAll(w.c("work")))
+
+	exit, out, errs = w.install("--tag", "rdna4")
 	require.Zero(t, exit, out+errs)
 	require.Contains(t, out, "\nssh-rsa AAAA")
 	first := w.await("the worker is registered", running)
@@ -264,6 +270,11 @@ func lives(t *testing.T, w wine) {
 	again, err := os.ReadFile(w.c("ProgramData/concourse-worker/keys/worker_key"))
 	require.NoError(t, err)
 	require.Equal(t, key, again, "a second installation keeps the key")
+
+	exit, out, errs = w.try("C:\\worker.exe", "install", "--offline", "--concourse", "C:\\missing.zip")
+	require.Equal(t, 1, exit, errs)
+	require.Contains(t, out, "start service concourse-worker again\n")
+	w.await("the worker of a failed upgrade is registered", running)
 
 	worker, task = w.processes()
 	w.run("net", "stop", "concourse-worker")

@@ -16,9 +16,9 @@ import windows_wheel
 
 
 def dll_folders():
-    """Returns the folders that have the DLLs of HIP and ROCm, as rocm_env.py found them."""
-    more = os.environ.get("ROCM_EXTRA_BIN_DIRS", "").split(os.pathsep)
-    return more + [os.path.join(os.environ.get("ROCM_PATH", ""), "bin")]
+    """Returns the folders that have the DLLs of HIP and ROCm, in the order of rocm_env.py."""
+    more = [os.environ.get(name, "").split(os.pathsep) for name in ("ROCM_EXTRA_LIB_DIRS", "ROCM_EXTRA_BIN_DIRS")]
+    return [folder for folders in more for folder in folders if folder] + [os.path.join(os.environ.get("ROCM_PATH", ""), "bin")]
 
 
 def main():

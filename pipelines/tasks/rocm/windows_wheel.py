@@ -95,7 +95,7 @@ def check(wheel, patterns):
     lacking = missing(read(wheel), patterns)
     if lacking:
         raise ValueError("; ".join(f"{file} needs {dll}, which is not in the wheel" for file, dll in lacking)
-                         + ": bundle it, by a folder in rocm-extra-bin-dirs, or name what brings it in allowed-dlls")
+                         + ": add its folder to windows-extra-bin-dirs, or its name to allowed-dlls if another package has it")
 
 
 def bundle(wheel, patterns, folders):
@@ -112,7 +112,8 @@ def bundle(wheel, patterns, folders):
         files[f"{info}/RECORD"] = record(files, info)
         with zipfile.ZipFile(wheel + ".new", "w", zipfile.ZIP_DEFLATED) as z:
             for name, data in files.items():
-                z.writestr(zipfile.ZipInfo(name), data)
+                # A ZipInfo has a fixed time, and would otherwise choose to store.
+                z.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
         os.replace(wheel + ".new", wheel)
     check(wheel, patterns)
     return added

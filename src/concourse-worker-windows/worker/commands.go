@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,8 +27,9 @@ const usageText = `Usage: concourse-worker-windows install [flags]
   status      shows the service, its registration, tags and work folder
   check       compares the machine with the requirements of ROCm builds
 
-Commands with --help list their flags. install and uninstall need an
-administrator's PowerShell; with --dry-run they only show what they would do.
+Commands with --help list their flags. All need an administrator's PowerShell:
+open it with "Run as administrator". With --dry-run, install and uninstall only
+show what they would do.
 
 Exit status: 0 done, 1 failed, 2 wrong command line.
 `
@@ -111,7 +113,8 @@ func installCommand() command {
 			" and starts it. It makes the worker's key " +
 			"on this machine and prints the public half for the web's option extra-worker-keys. The tags are windows, " +
 			"and for AMD GPUs gpu, rocm, gpu-count=N and gfx=...\n\nTasks run on the machine itself, with the " +
-			"service's account. A later run changes flags that are given and keeps the key and the other settings.",
+			"service's account. A later run ends running tasks, changes flags that are given and keeps the key and the " +
+			"other settings.",
 		Examples: []string{Program + ` install --concourse concourse-8.2.5-windows-amd64.zip`,
 			`  --tsa-host 10.0.0.10:2222 --tsa-public-key tsa_host_key.pub`},
 	}
@@ -161,7 +164,7 @@ func (o *installOptions) run(p program) error {
 	if o.dryRun {
 		return show(p.out, steps)
 	}
-	if err := apply(steps, p.out, i.first); err != nil {
+	if err := apply(steps, p.out); err != nil {
 		return err
 	}
 	public, err := os.ReadFile(i.p.key() + ".pub")
@@ -184,11 +187,15 @@ func (o *installOptions) installation(m Machine) (i installation, err error) {
 	if err != nil {
 		return i, err
 	}
-	i.first = !service.Installed
+	i.first, i.running = !service.Installed, service.Running
 	s := Settings{WorkDir: `C:\concourse`, LimitGB: 150, Account: DefaultAccount, Tags: []string{}}
-	if old, err := os.ReadFile(i.p.settings()); err == nil {
-		if s, err = parseSettings(old); err != nil {
-			return i, fmt.Errorf("cannot read %s: %w", i.p.settings(), err)
+	used := ""    // work folder
+	if !i.first { // files that were there before are not ours
+		switch old, err := readSettings(m, i.p); {
+		case err == nil:
+			s, used = old, old.WorkDir
+		case !errors.Is(err, fs.ErrNotExist):
+			return i, fmt.Errorf("cannot read %s: %w", i.p.settings(), explain(err))
 		}
 	}
 	if o.keyFile != "" {
@@ -228,7 +235,10 @@ func (o *installOptions) installation(m Machine) (i installation, err error) {
 	if i.concourse, err = filepath.Abs(i.concourse); err != nil {
 		return i, err
 	}
-	return i, i.settings.check()
+	if err = i.settings.check(); err == nil && !strings.EqualFold(s.WorkDir, used) {
+		err = checkWorkDir(s.WorkDir)
+	}
+	return i, err
 }
 
 func show(out io.Writer, steps []step) error {
@@ -269,10 +279,8 @@ func uninstall(p program, drain time.Duration, keepKey, keepWork, dryRun bool) e
 	if err != nil {
 		return fmt.Errorf("cannot uninstall: %w", err)
 	}
-	if data, err := os.ReadFile(r.p.settings()); err == nil {
-		if r.settings, err = parseSettings(data); err != nil {
-			r.warn("cannot read the settings, so the work folder stays: %v", err)
-		}
+	if r.settings, err = readSettings(p.m, r.p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.warn("cannot read the settings, so the work folder stays: %v", explain(err))
 	}
 	self, err := p.m.SelfPath()
 	if err == nil && !dryRun && strings.EqualFold(self, r.p.program()) {
@@ -283,11 +291,12 @@ func uninstall(p program, drain time.Duration, keepKey, keepWork, dryRun bool) e
 	if dryRun {
 		return show(p.out, steps)
 	}
-	return apply(steps, p.out, false)
+	return apply(steps, p.out)
 }
 
 func statusCommand() command {
-	help := commandline.Help{Text: "Shows the service, its registration at the web, its tags and its work folder.",
+	help := commandline.Help{Text: "Shows the service, its registration at the web, its tags and its work folder. " +
+		"It needs an administrator's PowerShell.",
 		Exit: "0 the worker runs, 1 it does not, 2 wrong command line."}
 	return command{help, func(fs *flag.FlagSet) func(p program) error {
 		asJSON := fs.Bool("json", false, "print JSON")
@@ -312,7 +321,7 @@ func statusCommand() command {
 func checkCommand() command {
 	help := commandline.Help{Text: "Compares the machine with the requirements of ROCm builds on Windows, and tries " +
 		"the installed worker: its account, the web and the hosts that builds load from. Each row that is not ok " +
-		"has the command that helps.",
+		"has the command that helps. It needs an administrator's PowerShell.",
 		Exit: "0 no row failed, 1 a row failed, 2 wrong command line."}
 	return command{help, func(fs *flag.FlagSet) func(p program) error {
 		asJSON := fs.Bool("json", false, "print JSON")

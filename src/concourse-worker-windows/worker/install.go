@@ -21,12 +21,11 @@ import (
 type step struct {
 	op   string
 	do   func() error
-	undo func() error
+	undo *step
 }
 
-// apply runs the steps in order. After a failure it reverts the finished steps of a first
-// installation.
-func apply(steps []step, out io.Writer, revert bool) error {
+// apply runs the steps in order. After a failure it reverts the finished steps.
+func apply(steps []step, out io.Writer) error {
 	for i, s := range steps {
 		fmt.Fprintln(out, "  "+s.op)
 		err := s.do()
@@ -34,12 +33,14 @@ func apply(steps []step, out io.Writer, revert bool) error {
 			continue
 		}
 		err = fmt.Errorf("cannot %s: %w", s.op, err)
-		for j := i - 1; revert && j >= 0; j-- {
-			if steps[j].undo == nil {
+		for j := i - 1; j >= 0; j-- {
+			undo := steps[j].undo
+			if undo == nil {
 				continue
 			}
-			if failed := steps[j].undo(); failed != nil {
-				err = errors.Join(err, fmt.Errorf("cannot revert %q: %w", steps[j].op, failed))
+			fmt.Fprintln(out, "  "+undo.op)
+			if failed := undo.do(); failed != nil {
+				err = errors.Join(err, fmt.Errorf("cannot %s: %w", undo.op, failed))
 			}
 		}
 		return err
@@ -54,6 +55,7 @@ type installation struct {
 	settings  Settings
 	concourse string // file of concourse.exe, or the release's zip
 	first     bool   // no service is installed yet
+	running   bool   // the installed service runs
 	noStart   bool
 	offline   bool
 }
@@ -66,7 +68,7 @@ func (i installation) steps() []step {
 		_, err := os.Lstat(path)
 		s := step{op: "make folder " + path, do: func() error { return m.MakeFolder(path, a, account) }}
 		if errors.Is(err, fs.ErrNotExist) {
-			s.undo = func() error { return removeAll(path) }
+			s.undo = i.ifFirst("remove "+path, func() error { return removeAll(path) })
 		}
 		return s
 	}
@@ -77,8 +79,7 @@ func (i installation) steps() []step {
 	}
 	var steps []step
 	if !i.first {
-		steps = append(steps, step{op: "stop service " + ServiceName,
-			do: func() error { return m.StopService(stopLimit) }})
+		steps = append(steps, i.stop())
 	}
 	settings, err := json.MarshalIndent(i.settings, "", "  ")
 	steps = append(steps, folder(p.programs, ServiceReads),
@@ -97,7 +98,7 @@ func (i installation) steps() []step {
 		step{op: "install service " + ServiceName + " for " + account + ", automatic start, restart after failures",
 			do: func() error {
 				return m.SetService(ServiceSpec{Path: p.program(), Account: account, Args: []string{runCommand}})
-			}, undo: m.RemoveService},
+			}, undo: i.ifFirst("remove service "+ServiceName, m.RemoveService)},
 	)
 	if account != LocalSystem {
 		steps = append(steps, step{op: "give " + account + " the right to make symbolic links",
@@ -107,12 +108,31 @@ func (i installation) steps() []step {
 						"--account %s", err, LocalSystem)
 				}
 				return nil
-			}, undo: func() error { return m.SetLinkRight(account, false) }})
+			}, undo: i.ifFirst("take from "+account+" the right to make symbolic links",
+				func() error { return m.SetLinkRight(account, false) })})
 	}
 	if !i.noStart {
 		steps = append(steps, step{op: "start service " + ServiceName, do: m.StartService})
 	}
 	return steps
+}
+
+// stop returns the step that stops the service of an earlier installation. The service starts
+// again if a later step fails.
+func (i installation) stop() step {
+	s := step{op: "stop service " + ServiceName, do: func() error { return i.m.StopService(stopLimit) }}
+	if i.running {
+		s.undo = &step{op: "start service " + ServiceName + " again", do: i.m.StartService}
+	}
+	return s
+}
+
+// ifFirst returns a step that reverts a change of a first installation, otherwise nil.
+func (i installation) ifFirst(op string, do func() error) *step {
+	if !i.first {
+		return nil
+	}
+	return &step{op, do, nil}
 }
 
 // copySelf copies the running program, unless it is the installed one.
@@ -161,9 +181,10 @@ func (i installation) copyConcourse() error {
 	return errors.New("it has no concourse/bin/concourse.exe; use concourse-<version>-windows-amd64.zip")
 }
 
-// makeKey makes the worker's key pair, or derives the public half of an existing key.
+// makeKey makes the worker's key pair, or derives the public half of an existing key. It
+// refuses a key of another user, who could use it.
 func (i installation) makeKey() error {
-	private, err := os.ReadFile(i.p.key())
+	private, err := readOwn(i.m, i.p.key())
 	if errors.Is(err, fs.ErrNotExist) {
 		if private, err = beacon.NewKey(beacon.WorkerKeyBits); err == nil {
 			err = i.m.WriteFile(i.p.key(), bytes.NewReader(private), ServiceReads, i.settings.Account)

@@ -29,6 +29,8 @@ type fakeMachine struct {
 	fails    string // the change that fails
 	gpus     []GPU
 	facts    Facts
+	foreign  string // a path that another user owns
+	denied   error
 	notAdmin error
 	output   error
 }
@@ -51,7 +53,20 @@ func (m *fakeMachine) GPUs() ([]GPU, error)           { return m.gpus, nil }
 func (m *fakeMachine) Facts(string) Facts             { return m.facts }
 func (m *fakeMachine) Output(Command) (string, error) { return "no route\n", m.output }
 
+func (m *fakeMachine) CheckOwner(path string) error {
+	if _, err := os.Lstat(path); err != nil {
+		return err
+	}
+	if m.foreign == path {
+		return fmt.Errorf("%s belongs to somebody", path)
+	}
+	return m.denied
+}
+
 func (m *fakeMachine) MakeFolder(path string, _ Access, _ string) error {
+	if err := m.CheckOwner(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if strings.HasPrefix(path, `C:\`) { // the work folder
 		return m.fail("work")
 	}
@@ -80,6 +95,10 @@ func (m *fakeMachine) StartService() error {
 	}
 	m.service.Running, m.service.State = true, "running"
 	return nil
+}
+
+func (m *fakeMachine) at(name string) string {
+	return filepath.Join(m.dir, "data/concourse-worker", name)
 }
 
 func (m *fakeMachine) StopService(time.Duration) error {

@@ -7,7 +7,12 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -20,6 +25,28 @@ const (
 	// LocalSystem has all rights on the machine.
 	LocalSystem = "LocalSystem"
 )
+
+// errNotAdmin reports missing rights, with the fix.
+var errNotAdmin = errors.New("open PowerShell with \"Run as administrator\"")
+
+// explain adds the fix to an error of missing rights.
+func explain(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; %w", err, errNotAdmin)
+	}
+	return err
+}
+
+// readOwn reads a file of an installation. Any user may make folders and files in ProgramData
+// before there is one, so it checks the owner of both.
+func readOwn(m Machine, path string) ([]byte, error) {
+	for _, p := range []string{filepath.Dir(path), path} {
+		if err := m.CheckOwner(p); err != nil {
+			return nil, err
+		}
+	}
+	return os.ReadFile(path)
+}
 
 // Access chooses who may use a file or folder. Administrators and the system always may.
 type Access int
@@ -38,8 +65,11 @@ type Machine interface {
 	CheckAdmin() error // an error without the rights of an administrator
 	SelfPath() (string, error)
 
-	// MakeFolder and WriteFile set the access before there is any content. WriteFile
-	// replaces a file as a whole.
+	// CheckOwner fails for a file or folder that neither administrators nor the system own,
+	// and for a link.
+	CheckOwner(path string) error
+	// MakeFolder and WriteFile set the access before there is any content. MakeFolder takes
+	// an existing folder only if CheckOwner does. WriteFile replaces a file as a whole.
 	MakeFolder(path string, a Access, account string) error
 	WriteFile(path string, from io.Reader, a Access, account string) error
 

@@ -19,6 +19,7 @@ func (notWindows) Folders() (string, string, error)                  { return ""
 func (notWindows) HostName() (string, error)                         { return "", errNotWindows }
 func (notWindows) CheckAdmin() error                                 { return errNotWindows }
 func (notWindows) SelfPath() (string, error)                         { return "", errNotWindows }
+func (notWindows) CheckOwner(string) error                           { return errNotWindows }
 func (notWindows) MakeFolder(string, Access, string) error           { return errNotWindows }
 func (notWindows) WriteFile(string, io.Reader, Access, string) error { return errNotWindows }
 func (notWindows) Service() (Service, error)                         { return Service{}, errNotWindows }

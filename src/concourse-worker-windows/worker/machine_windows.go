@@ -43,7 +43,7 @@ func (machine) CheckAdmin() error {
 	}
 	is, err := windows.Token(0).IsMember(admins)
 	if err == nil && !is {
-		err = errors.New("open PowerShell with \"Run as administrator\"")
+		err = errNotAdmin
 	}
 	return err
 }
@@ -74,8 +74,65 @@ func security(a Access, account string, folder bool) (*windows.SECURITY_DESCRIPT
 	return windows.SecurityDescriptorFromString(descriptor(a, sid, folder))
 }
 
-// MakeFolder implements Machine. An existing folder gets the access. A link is refused,
-// because another user may have made it.
+// CheckOwner implements Machine.
+func (machine) CheckOwner(path string) error {
+	h, _, err := openOwn(path, 0)
+	if err != nil {
+		return err
+	}
+	return windows.CloseHandle(h)
+}
+
+// openOwn opens a file or folder that administrators or the system own. It follows no link:
+// another user may have made the link, or replaces the path by one at this moment.
+func openOwn(path string, access uint32) (h windows.Handle, info windows.ByHandleFileInformation, err error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, info, err
+	}
+	h, err = windows.CreateFile(name, access|windows.READ_CONTROL|windows.FILE_READ_ATTRIBUTES,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS|windows.FILE_FLAG_OPEN_REPARSE_POINT, 0)
+	if err != nil {
+		return 0, info, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	if err = windows.GetFileInformationByHandle(h, &info); err == nil {
+		err = checkOwner(h, path)
+	}
+	if err == nil && info.FileAttributes&windows.FILE_ATTRIBUTE_REPARSE_POINT != 0 {
+		err = fmt.Errorf("%s is a link; remove it", path)
+	}
+	if err != nil {
+		return 0, info, errors.Join(err, windows.CloseHandle(h))
+	}
+	return h, info, nil
+}
+
+func checkOwner(h windows.Handle, path string) error {
+	sd, err := windows.GetSecurityInfo(h, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION)
+	if err != nil {
+		return err
+	}
+	owner, _, err := sd.Owner()
+	if err != nil {
+		return err
+	}
+	if owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) || owner.IsWellKnown(windows.WinLocalSystemSid) ||
+		wineVersion.Find() == nil { // Wine stores no owners
+		return nil
+	}
+	who := owner.String()
+	if account, domain, _, err := owner.LookupAccount(""); err == nil {
+		who = domain + `\` + account
+	}
+	return fmt.Errorf("%[1]s belongs to %[2]s, and not to Administrators or SYSTEM; remove it, or if it is yours run: "+
+		`icacls "%[1]s" /setowner Administrators`, path, who)
+}
+
+// wineVersion is a function that only Wine has.
+var wineVersion = windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version")
+
+// MakeFolder implements Machine. An existing folder gets the access.
 func (machine) MakeFolder(path string, a Access, account string) error {
 	sd, err := security(a, account, true)
 	if err != nil {
@@ -91,23 +148,24 @@ func (machine) MakeFolder(path string, a Access, account string) error {
 	if !errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
 		return err
 	}
-	st, err := os.Lstat(path)
+	h, info, err := openOwn(path, windows.WRITE_DAC|windows.WRITE_OWNER|windows.FILE_LIST_DIRECTORY)
 	if err != nil {
 		return err
 	}
-	if !st.IsDir() {
-		return fmt.Errorf("%s is a link or a file; remove it", path)
+	defer windows.CloseHandle(h)
+	if info.FileAttributes&windows.FILE_ATTRIBUTE_DIRECTORY == 0 {
+		return fmt.Errorf("%s is a file; remove it", path)
 	}
 	dacl, _, err := sd.DACL()
 	if err != nil {
 		return err
 	}
-	admins, err := windows.CreateWellKnownSid(windows.WinBuiltinAdministratorsSid)
+	owner, _, err := sd.Owner()
 	if err != nil {
 		return err
 	}
-	return windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|
-		windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, admins, nil, dacl, nil)
+	return windows.SetSecurityInfo(h, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|
+		windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, owner, nil, dacl, nil)
 }
 
 // WriteFile implements Machine.

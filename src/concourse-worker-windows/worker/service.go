@@ -236,17 +236,12 @@ func statusOf(m Machine) (st Status, err error) {
 		st.Problem = "not installed; run: " + Program + " install --help"
 		return st, nil
 	}
-	data, err := os.ReadFile(p.settings())
-	if err == nil {
-		var s Settings
-		if s, err = parseSettings(data); err == nil {
-			st.Settings = &s
-		}
-	}
+	settings, err := readSettings(m, p)
 	if err != nil {
-		st.Problem = "cannot read the settings: " + err.Error()
+		st.Problem = "cannot read the settings: " + explain(err).Error()
 		return st, nil
 	}
+	st.Settings = &settings
 	if public, err := os.ReadFile(p.key() + ".pub"); err == nil {
 		st.PublicKey = strings.TrimSpace(string(public))
 	}
@@ -256,7 +251,7 @@ func statusOf(m Machine) (st Status, err error) {
 		st.State = &state
 	case err == nil:
 	case !errors.Is(err, fs.ErrNotExist):
-		st.Problem = "cannot read the state of the service: " + err.Error()
+		st.Problem = "cannot read the state of the service: " + explain(err).Error()
 	}
 	if log, err := tail(p.log(), registrationBytes); err == nil {
 		st.Registration = beacon.ParseRegistration(log)

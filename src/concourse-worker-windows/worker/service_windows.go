@@ -132,7 +132,7 @@ func (machine) StartService() error {
 		if s == nil {
 			return windows.ERROR_SERVICE_DOES_NOT_EXIST
 		}
-		if err := s.Start(); err != nil {
+		if err := s.Start(); err != nil && !errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
 			return err
 		}
 		return awaitState(s, svc.Running, stopLimit)

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"concourse-ci-machine/internal/concourse/beacon"
@@ -88,6 +91,40 @@ func parseSettings(data []byte) (s Settings, err error) {
 		return Settings{}, errors.New("there is more after the first JSON value")
 	}
 	return s, s.check()
+}
+
+// readSettings reads the settings of an installation.
+func readSettings(m Machine, p paths) (Settings, error) {
+	data, err := readOwn(m, p.settings())
+	if err != nil {
+		return Settings{}, err
+	}
+	s, err := parseSettings(data)
+	if err != nil {
+		return Settings{}, err // an invalid work folder must not be used
+	}
+	return s, nil
+}
+
+// checkWorkDir refuses a folder with other files than a worker's, because uninstall removes
+// them. A folder that uninstall --keep-work kept has volumes.
+func checkWorkDir(dir string) error {
+	found, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot use --work-dir %s: %w", dir, explain(err))
+	}
+	own := []string{"containers", "volumes", filepath.Base(temp(dir)), filepath.Base(cache(dir))}
+	kept := slices.ContainsFunc(found, func(f fs.DirEntry) bool { return f.Name() == "volumes" })
+	for _, f := range found {
+		if !kept || !f.IsDir() || !slices.Contains(own, f.Name()) {
+			return fmt.Errorf("--work-dir %s has other files, such as %s; name a new or empty folder, because uninstall "+
+				"removes it", dir, f.Name())
+		}
+	}
+	return nil
 }
 
 // paths has the files of an installed worker.

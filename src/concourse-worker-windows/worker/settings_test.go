@@ -134,6 +134,6 @@ func TestEnvironmentOfTheWorkerReplacesThatOfTheMachine(t *testing.T) {
 func TestAccountOfAServiceHasItsComputedID(t *testing.T) {
 	require.Equal(t, "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464", serviceSID("TrustedInstaller"))
 	require.Equal(t, serviceSID("CONCOURSE-worker"), serviceSID(ServiceName))
-	require.Equal(t, "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;S-1-2)", descriptor(ServiceReads, "S-1-2", true))
-	require.Equal(t, "D:P(A;;FA;;;SY)(A;;FA;;;BA)", descriptor(AdminsOnly, "S-1-2", false))
+	require.Equal(t, "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;0x1200a9;;;S-1-2)", descriptor(ServiceReads, "S-1-2", true))
+	require.Equal(t, "O:BAD:P(A;;FA;;;SY)(A;;FA;;;BA)", descriptor(AdminsOnly, "S-1-2", false))
 }

@@ -23,13 +23,14 @@ func serviceSID(name string) string {
 }
 
 // descriptor returns the security descriptor of a file or folder, as SDDL. It inherits
-// nothing. sid is the account of the service.
+// nothing, and administrators own it: an owner may always change the access. sid is the
+// account of the service.
 func descriptor(a Access, sid string, folder bool) string {
 	inherit := ""
 	if folder {
 		inherit = "OICI"
 	}
-	d := "D:P"
+	d := "O:BAD:P"
 	allow := func(rights, to string) { d += fmt.Sprintf("(A;%s;%s;;;%s)", inherit, rights, to) }
 	allow("FA", "SY") // the system
 	allow("FA", "BA") // administrators
