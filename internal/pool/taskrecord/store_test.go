@@ -225,6 +225,9 @@ func FuzzDecode(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(head)
 	f.Add(bytes.Join([][]byte{head, more}, nil))
+	evidence, err := jsonFrame(frameEvidence, Evidence{Kernel: []Line{{At: began, Text: "x"}}, Lost: 1})
+	require.NoError(f, err)
+	f.Add(bytes.Join([][]byte{head, evidence, more}, nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, valid, err := decodeValid(data)
