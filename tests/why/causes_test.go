@@ -1,7 +1,6 @@
 package why
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"concourse-ci-machine/internal/pool/taskrecord"
 	"concourse-ci-machine/internal/pool/verdict"
-	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // cause is one injected cause. inject runs the task up to its end.
@@ -47,6 +45,14 @@ var causes = []cause{
 		w.say("amdgpu " + gpu1 + ": amdgpu: GPU reset begin!")
 		w.run(3 * time.Second)
 		c.ends(134)
+	}},
+	{"hang after many crashes", "gpu-hang", verdict.GPU, func(w *world, c *task) {
+		for range 600 {
+			w.say(fmt.Sprintf("python3[%d]: segfault at 0 ip 00007f0a sp 00007ffd error 4 in libc.so.6[7f0a+1000]", c.own))
+		}
+		w.run(10 * time.Second)
+		w.say("amdgpu " + gpu1 + ": amdgpu: GPU reset begin!")
+		fails(3*time.Second, 1)(w, c)
 	}},
 	{"hang after the end", "gpu-hang", verdict.GPU, func(w *world, c *task) {
 		fails(time.Minute, 1)(w, c)
@@ -231,6 +237,12 @@ var plain = []cause{
 		w.run(time.Minute, func() { c.sums["udp_out"] += 10 })
 		fails(time.Second, 1)(w, c)
 	}},
+	{"machine check that was corrected", "exit-status", verdict.Task, func(w *world, c *task) {
+		w.run(20 * time.Second)
+		w.say("mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 1: 9400000000000151")
+		w.say("mce: [Hardware Error]: TSC 0 ADDR 7f1c8a40 MISC 86")
+		fails(5*time.Second, 1)(w, c)
+	}},
 	{"hot GPU of another task", "exit-status", verdict.Task, func(w *world, c *task) {
 		w.task(neighbour, gpu0)
 		hot(w, gpu0)
@@ -280,6 +292,8 @@ var plain = []cause{
 		for i := range 60 { // a process that is called like the GPU
 			w.say(fmt.Sprintf("%s[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", gpu1, 5000+i))
 			w.say(fmt.Sprintf("amdgpu %s[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", gpu1[:8], 5000+i))
+			w.say(fmt.Sprintf("traps: %s: x[%d] trap invalid opcode ip:40 sp:7f error:0 in x[40+1]", gpu1, 5000+i))
+			w.say(fmt.Sprintf(`traps: %s: \x5c[%d] trap invalid opcode ip:40 sp:7f error:0 in GPU reset begin![40+1]`, gpu1, 5000+i))
 			w.say(fmt.Sprintf("x[%d]: segf[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", c.own, 5000+i))
 			w.say(fmt.Sprintf("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,"+
 				"oom_memcg=/garden/%[1]s,task_memcg=/garden/%[1]s,task=memcg=/%[2]s,pid=%[3]d,uid=0", neighbour, handle[:8], c.own))
@@ -338,6 +352,28 @@ func TestCausesAreNamed(t *testing.T) {
 	require.GreaterOrEqual(t, len(causes), 20)
 }
 
+// All users of the machine can read the report. The kernel's lines are for root.
+func TestReportHasNoTextOfTheKernel(t *testing.T) {
+	for text, line := range map[string]string{
+		"an uncorrected machine check":   "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 5: bea0000000000108",
+		"an uncorrected error of memory": "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0",
+		"an error of a disk":             "critical medium error, dev sda, sector 4096 op 0x0:(READ)",
+	} {
+		w := newWorld(t)
+		c := w.task(handle)
+		w.run(10 * time.Second)
+		w.say(line)
+		fails(5*time.Second, 135)(w, c)
+		w.run(40 * time.Second)
+		r, v := w.verdict(handle)
+		require.Equal(t, "the kernel logged: "+text, v.Reasons[0].Text)
+		require.Equal(t, line, r.End.Kernel[0].Text)
+		data, err := w.root.ReadFile(verdict.ReportPath)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), line)
+	}
+}
+
 func TestPlainFailuresAreTheTask(t *testing.T) {
 	for _, one := range plain {
 		t.Run(one.name, func(t *testing.T) {
@@ -351,39 +387,6 @@ func TestPlainFailuresAreTheTask(t *testing.T) {
 			if one.name == "lines in another's name" {
 				require.Empty(t, r.End.Kernel)
 			}
-		})
-	}
-}
-
-const dumped = "**** AMDGPU Device Coredump ****\n"
-
-// A dump is kept with its digest. In a container its data may not be read.
-func TestDumpOfTheGPUIsKept(t *testing.T) {
-	for name, readable := range map[string]bool{"machine": true, "container": false} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			c := w.task(handle, gpu1)
-			w.run(10 * time.Second)
-			const dir = "/sys/class/devcoredump/devcd1"
-			if readable {
-				w.put(dir+"/data", dumped)
-			}
-			hosttest.Link(t, w.root, dir+"/failing_device", w.root.Path(device(gpu1, "")))
-			c.ends(1)
-			w.run(5 * time.Second)
-			w.run(40 * time.Second)
-			r, v := w.verdict(handle)
-			require.Equal(t, "gpu-hang", v.Reasons[0].Code)
-			require.Len(t, r.End.Dumps, 1)
-			d := r.End.Dumps[0]
-			require.Equal(t, dir+"/data", d.Source)
-			if !readable {
-				require.Contains(t, d.Why, "on the machine with the driver")
-				return
-			}
-			require.Equal(t, fmt.Sprintf("%x", sha256.Sum256([]byte(dumped))), d.Digest)
-			require.EqualValues(t, len(dumped), d.Size)
-			require.FileExists(t, w.root.Path(taskrecord.DefaultDir+"/"+d.File))
 		})
 	}
 }

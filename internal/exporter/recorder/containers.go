@@ -15,7 +15,6 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/pool/taskrecord"
-	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // taskPID is the file of a bundle with the process of the task. Concourse names that
@@ -58,11 +57,12 @@ type container struct {
 	others  usage // growth of the neighbours since the begin
 	before  map[string]usage
 	copies  int // of dumps
-	kernel  []taskrecord.Line
-	lost    int
-	dumps   []taskrecord.DumpRef
+	crashes int
 	hanging map[string]bool
 	done    bool
+
+	evidence taskrecord.Evidence
+	unsaved  bool // evidence is newer than the record
 }
 
 // find adds new containers and ends those that were removed.
@@ -149,7 +149,7 @@ func (r *Recorder) begin(c *container) (err error) {
 	if errors.Is(err, fs.ErrExist) {
 		var before taskrecord.Record
 		if c.writer, before, err = r.Store.Resume(c.handle); err == nil {
-			c.head, c.began, c.record.Events = before.Head, before.Head.Started, before.Events
+			c.resume(before)
 			err = c.event(taskrecord.Event{At: r.Now().UTC(), Kind: taskrecord.Resumed})
 		}
 	}
@@ -226,72 +226,6 @@ func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) 
 	if p, alive := r.process(c.own.pid); !alive || p != c.own {
 		end()
 	}
-}
-
-// end writes the end of a record and the verdict.
-func (r *Recorder) end(c *container, now time.Time) error {
-	if c.writer == nil || c.done {
-		return nil
-	}
-	c.done = true
-	err := c.flush()
-	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Kernel: c.kernel, Lost: c.lost,
-		Unread: r.unread, Dumps: c.dumps}
-	if err = errors.Join(err, c.writer.End(e)); err != nil {
-		return err
-	}
-	f, err := r.Store.Find(c.handle)
-	if err != nil {
-		return err
-	}
-	whole, err := f.Read()
-	if err != nil {
-		return err
-	}
-	v := verdict.Decide(&whole)
-	r.report.Add(&whole, v, true)
-	r.changed = true
-	if v.Kind != "" {
-		text := ""
-		if len(v.Reasons) > 0 {
-			text = v.Reasons[0].Text
-		}
-		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
-	}
-	return nil
-}
-
-func (c *container) event(e taskrecord.Event) error {
-	if c.writer == nil || c.done || len(c.record.Events) >= maxEvents {
-		return nil
-	}
-	c.record.Events = append(c.record.Events, e)
-	return c.writer.Event(e)
-}
-
-// maxEvents bounds the events of a record.
-const maxEvents = 500
-
-func (c *container) flush() (err error) {
-	if c.writer == nil {
-		return nil
-	}
-	err = c.writer.Samples("", c.record.Machine)
-	c.record.Machine = c.record.Machine[:0]
-	for name, samples := range c.record.GPUs {
-		err = errors.Join(err, c.writer.Samples(name, samples))
-		c.record.GPUs[name] = samples[:0]
-	}
-	return err
-}
-
-// setGPUs adds GPUs that were not known at the begin of the record.
-func (c *container) setGPUs(gpus []taskrecord.GPU) error {
-	if len(gpus) == 0 {
-		return nil
-	}
-	c.head.GPUs = gpus
-	return c.writer.Head(c.head)
 }
 
 // addPIDs notes the processes of the container, which the kernel's lines name.

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -27,21 +28,28 @@ type copied struct {
 	ref    taskrecord.DumpRef
 }
 
-// readDumps copies new dumps of the tasks' GPUs into the store.
-func (r *Recorder) readDumps() {
-	d := &r.dumps
-	if d.ready == nil {
-		d.seen, d.ready = map[string]bool{}, make(chan copied, 64)
-	}
-	for more := true; more; {
+// noteCopies adds the finished copies to the records.
+func (r *Recorder) noteCopies() (err error) {
+	for {
 		select {
-		case one := <-d.ready:
-			if c := r.containers[one.handle]; c != nil {
-				c.dumps = append(c.dumps, one.ref)
+		case one := <-r.dumps.ready:
+			if c := r.containers[one.handle]; c != nil && !c.done {
+				c.evidence.Dumps, c.unsaved = append(c.evidence.Dumps, one.ref), true
+				err = errors.Join(err, c.save())
 			}
 		default:
-			more = false
+			return err
 		}
+	}
+}
+
+// readDumps copies new dumps of the tasks' GPUs into the store. Dumps that are older than
+// this recorder may be of earlier tasks.
+func (r *Recorder) readDumps() {
+	d := &r.dumps
+	first := d.ready == nil
+	if first {
+		d.seen, d.ready = map[string]bool{}, make(chan copied, 64)
 	}
 	entries, err := r.Root.ReadDir(dumpClass)
 	if err != nil {
@@ -50,11 +58,12 @@ func (r *Recorder) readDumps() {
 	now := map[string]bool{}
 	for _, e := range entries {
 		now[e.Name()] = true
-		if d.seen[e.Name()] {
+		if first || d.seen[e.Name()] {
 			continue
 		}
 		device, err := r.Root.Resolve(path.Join(dumpClass, e.Name(), "failing_device"))
 		if err != nil {
+			delete(now, e.Name()) // the link to the device comes after the folder
 			continue
 		}
 		for _, c := range r.containers {
@@ -64,19 +73,19 @@ func (r *Recorder) readDumps() {
 			}
 			c.copies++
 			r.note(c, taskrecord.Event{At: r.Now().UTC(), Kind: taskrecord.Dump, GPU: gpu})
-			go r.copyDump(c.handle, gpu, path.Join(dumpClass, e.Name(), "data"), c.copies)
+			go r.copyDump(c.handle, gpu, path.Join(dumpClass, e.Name(), "data"))
 		}
 	}
 	d.seen = now
 }
 
 // copyDump copies a dump. In a container the data may not be read: the host has it.
-func (r *Recorder) copyDump(handle, gpu, source string, number int) {
+func (r *Recorder) copyDump(handle, gpu, source string) {
 	ref := taskrecord.DumpRef{GPU: gpu, Source: source}
 	f, err := os.Open(r.Root.Path(source))
 	if err == nil {
 		defer f.Close()
-		ref, err = r.Store.KeepDump(handle, gpu, source, number, f)
+		ref, err = r.Store.KeepDump(handle, gpu, source, f)
 	}
 	if err != nil {
 		ref.Why = fmt.Sprintf("cannot keep the dump, which is on the machine with the driver for five minutes: %v", err)

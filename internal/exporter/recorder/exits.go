@@ -50,5 +50,8 @@ func (r *Recorder) fetchExit(ctx context.Context, handle string) (*int, error) {
 		return nil, err
 	}
 	status, err := strconv.Atoi(answer.Value)
-	return &status, err
+	if err != nil {
+		return nil, fmt.Errorf("the worker answers with the exit status %q", answer.Value)
+	}
+	return &status, nil
 }

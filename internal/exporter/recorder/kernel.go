@@ -16,8 +16,10 @@ var (
 	crashed = regexp.MustCompile(`^(?:traps: )?.{1,15}\[(\d+)\](?:: segfault at |: general protection|` +
 		` general protection| trap )`)
 	killed = regexp.MustCompile(`^(?:Memory cgroup out of memory|Out of memory): Killed process (\d+) \(`)
-	broken = regexp.MustCompile(`^(?:mce: \[Hardware Error\]: .*|\[Hardware Error\]: .*Uncorrected.*|` +
-		`EDAC MC\d+: \d+ UE .* on .*|critical (?:medium|target) error, dev .*)`)
+	// Bit 61 of the status that ends a machine check (UC) is 0 if the processor corrected it.
+	broken = regexp.MustCompile(`^(?:mce: \[Hardware Error\]: CPU \d+: Machine Check(?: Exception)?: [0-9a-f]+ ` +
+		`Bank \d+: [2367abef][0-9a-f]{15}|\[Hardware Error\]: .*Uncorrected.*|` +
+		`EDAC MC\d+: \d+ UE \w.* on .*|critical (?:medium|target) error, dev .*)`)
 )
 
 // hangTexts are amdgpu's messages about a hang (amdgpu_job.c, amdgpu_device.c).
@@ -30,7 +32,7 @@ type finding struct {
 	kind    taskrecord.EventKind // "" for none
 	pid     int
 	group   string // path of the control group of a killed process
-	scope   string // of an OOM kill
+	detail  string // the scope of an OOM kill, or the part of the machine
 	machine bool   // it concerns all tasks
 }
 
@@ -62,10 +64,22 @@ func parse(m kernellog.Message) (f finding) {
 		}
 		return f
 	}
-	if broken.MatchString(text) && !strings.Contains(text, "Machine check events logged") {
-		f.kind, f.machine = taskrecord.HardwareFail, true
+	if broken.MatchString(text) {
+		f.kind, f.machine, f.detail = taskrecord.HardwareFail, true, partOf(text)
 	}
 	return f
+}
+
+// partOf returns the part that a line of broken is about. All users can read an event's
+// detail, and only root the kernel's lines.
+func partOf(text string) string {
+	switch {
+	case strings.HasPrefix(text, "EDAC"):
+		return "an uncorrected error of memory"
+	case strings.HasPrefix(text, "critical"):
+		return "an error of a disk"
+	}
+	return "an uncorrected machine check"
 }
 
 // parseOOM reads "CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,oom_memcg=/a,
@@ -77,12 +91,12 @@ func parseOOM(text string) (f finding) {
 	if !ok || !found {
 		return f
 	}
-	f.kind, f.group, f.scope = taskrecord.OOMKill, group, taskrecord.ScopeMachine
+	f.kind, f.group, f.detail = taskrecord.OOMKill, group, taskrecord.ScopeMachine
 	if _, of, memcg := strings.Cut(before, "oom_memcg="); memcg {
 		of, _, _ = strings.Cut(of, ",")
-		f.scope = taskrecord.ScopeParent
+		f.detail = taskrecord.ScopeParent
 		if of == group {
-			f.scope = taskrecord.ScopeTask
+			f.detail = taskrecord.ScopeTask
 		}
 	}
 	return f
@@ -124,21 +138,18 @@ func (r *Recorder) readKernel() {
 			if f.kind == "" {
 				continue
 			}
-			e := taskrecord.Event{At: m.At, Kind: f.kind, GPU: gpu, Detail: f.scope}
-			if f.machine {
-				e.Detail = m.Text
-			}
-			r.note(c, e)
+			r.note(c, taskrecord.Event{At: m.At, Kind: f.kind, GPU: gpu, Detail: f.detail})
 		}
 	}
 }
 
 func (c *container) addLine(l taskrecord.Line) {
-	dropped := false
-	c.kernel, dropped = kernellog.Bounded(c.kernel, l, func(l taskrecord.Line) string { return l.Text })
+	dropped, e := false, &c.evidence
+	e.Kernel, dropped = kernellog.Bounded(e.Kernel, l, func(l taskrecord.Line) string { return l.Text })
 	if dropped {
-		c.lost++
+		e.Lost++
 	}
+	c.unsaved = true
 }
 
 // gpuOf returns the name of the task's GPU at a PCI address, or "".

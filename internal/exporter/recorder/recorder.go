@@ -176,6 +176,7 @@ func (r *Recorder) Look(ctx context.Context) error {
 	now := r.Now().UTC()
 	err := r.find(now)
 	r.readKernel()
+	err = errors.Join(err, r.noteCopies())
 	r.readDumps()
 	r.readGPUs(now)
 	due := now.Sub(r.read).Abs() >= r.Every
@@ -204,8 +205,10 @@ func (r *Recorder) writeReport(now time.Time) (err error) {
 	if r.Report == "" || !r.changed && now.Sub(r.report.At).Abs() < reportEvery {
 		return err
 	}
-	r.report.At, r.changed = now, false
-	return errors.Join(err, verdict.ReportFile(r.Report).Write(r.Root, r.report))
+	r.report.At = now
+	failed := verdict.ReportFile(r.Report).Write(r.Root, r.report)
+	r.changed = failed != nil
+	return errors.Join(err, failed)
 }
 
 // sorted returns the containers by handle.
@@ -220,8 +223,9 @@ func (r *Recorder) sorted() []*container {
 
 // Close writes what was read. A later recorder continues the records.
 func (r *Recorder) Close() (err error) {
+	err = r.noteCopies()
 	for _, c := range r.containers {
-		if c.writer != nil {
+		if c.writer != nil && !c.done {
 			err = errors.Join(err, c.flush(), c.writer.Close())
 		}
 	}

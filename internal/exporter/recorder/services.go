@@ -15,9 +15,16 @@ import (
 // the control group of its service. No container is in that group.
 type services struct {
 	proc   string
-	known  map[process]string // with the program, "" for others
+	known  map[process]program
 	events []taskrecord.Event
 	began  bool
+}
+
+// program is the program of a process.
+type program struct {
+	name string // one of programs, or ""
+	sure bool   // seen twice: between fork and exec a child has the program of its parent
+	late bool   // it began after the recorder
 }
 
 var programs = map[string]struct{ began, ended taskrecord.EventKind }{
@@ -38,31 +45,41 @@ func (s *services) look(dirs []string) {
 	if !found && !s.began {
 		return // not a worker, or not under systemd
 	}
-	now := map[process]string{}
+	now := map[process]program{}
 	for field := range strings.FieldsSeq(text) {
 		pid, _ := strconv.Atoi(field)
 		p, alive := (&Recorder{proc: s.proc}).process(pid)
 		if !alive {
 			continue
 		}
-		program, seen := s.known[p]
+		one, seen := s.known[p]
 		if !seen {
-			link, _ := os.Readlink(filepath.Join(s.proc, field, "exe"))
-			program = strings.TrimSuffix(filepath.Base(link), " (deleted)")
-			if of, ok := programs[program]; !ok {
-				program = ""
-			} else if s.began {
-				s.events = append(s.events, taskrecord.Event{Kind: of.began})
+			one.late = s.began
+		}
+		if !one.sure {
+			one.name, one.sure = s.nameOf(field), seen
+			if one.sure && one.late && one.name != "" {
+				s.events = append(s.events, taskrecord.Event{Kind: programs[one.name].began})
 			}
 		}
-		now[p] = program
+		now[p] = one
 	}
-	for p, program := range s.known {
-		if _, there := now[p]; !there && program != "" {
-			s.events = append(s.events, taskrecord.Event{Kind: programs[program].ended})
+	for p, one := range s.known {
+		if _, there := now[p]; !there && one.sure && one.name != "" {
+			s.events = append(s.events, taskrecord.Event{Kind: programs[one.name].ended})
 		}
 	}
 	s.known, s.began = now, true
+}
+
+// nameOf returns the name of a process's program, or "" if it is not one of programs.
+func (s *services) nameOf(pid string) string {
+	link, _ := os.Readlink(filepath.Join(s.proc, pid, "exe"))
+	name := strings.TrimSuffix(filepath.Base(link), " (deleted)")
+	if _, ok := programs[name]; !ok {
+		return ""
+	}
+	return name
 }
 
 // noteServices adds the changes to the records of all tasks.

@@ -133,11 +133,12 @@ func parse(record string) (after time.Duration, text string, ok bool) {
 // device, into its address and the text (linux/dev_printk.h). An address elsewhere in a
 // line can be a process's name, which a task chooses. The kernel cuts such a name to 15
 // bytes (TASK_COMM_LEN). So a line cannot begin with a fake one, which requires a driver's
-// name of three letters before the address.
+// name of three letters before the address. A prefix with a colon, such as "traps:", is not
+// a driver: a process's name follows it.
 func cutDevice(line string) (device, text string) {
 	driver, rest, _ := strings.Cut(line, " ")
 	device, text, found := strings.Cut(rest, ": ")
-	if !found || len(driver) < 3 {
+	if !found || len(driver) < 3 || strings.HasSuffix(driver, ":") {
 		return "", ""
 	}
 	return device, text

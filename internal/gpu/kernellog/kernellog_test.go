@@ -61,7 +61,20 @@ func TestTaskCannotForgeALine(t *testing.T) {
 		"4,4,11000000,-;a 0000:03:00.0: page allocation failure: order:0",
 		"4,5,11000000,-;aa 0000:03:00.0: page allocation failure: order:0",
 		"4,6,11000000,-;amdgpu 0000:83:00.0: amdgpu: Process amdgpu 0000:03:00.0: pid 7",
+		"6,6,11000000,-;traps: 0000:03:00.0: x[712] trap invalid opcode ip:40 sp:7f error:0 in x[40+1]",
+		`6,6,11000000,-;traps: 0000:03:00.0: \x5c[712] trap invalid opcode ip:40 sp:7f error:0 in GPU reset begin![40+1]`,
+		"4,6,11000000,-;umip: 0000:03:00.0: x[712] ip:40 sp:7f: SGDT instruction cannot be used by applications.",
 		"4,7,12000000,-;pci 0000:03:00.0: BAR 0: no space"))
+}
+
+func TestMessageInATasksNameHasNoDevice(t *testing.T) {
+	log := Of(&records{"6,1,1,-;traps: 0000:03:00.0: x[712] trap invalid opcode ip:40 sp:7f error:0 in x[40+1]",
+		"4,2,2,-;amdgpu 0000:03:00.0: amdgpu: GPU reset begin!"}, boot)
+	for _, device := range []string{"", "0000:03:00.0"} {
+		m, ok := log.Next()
+		require.True(t, ok)
+		require.Equal(t, device, m.Device)
+	}
 }
 
 func TestFrequentLinesDoNotDisplaceOthers(t *testing.T) {

@@ -18,17 +18,21 @@ import (
 // and the payload. The payload's first byte is the type; the rest is compressed. A kill or
 // a power loss leaves at most one incomplete frame, at the end.
 const (
-	version     = 1
-	frameHead   = 'H' // JSON of head
-	frameSample = 'M' // samples of the machine
-	frameGPU    = 'G' // samples of a GPU
-	frameEvent  = 'E' // JSON of an Event
-	frameEnd    = 'Z' // JSON of an End
+	version       = 1
+	frameHead     = 'H' // JSON of head
+	frameSample   = 'M' // samples of the machine
+	frameGPU      = 'G' // samples of a GPU
+	frameEvent    = 'E' // JSON of an Event
+	frameEvidence = 'P' // JSON of Evidence, which replaces the one before
+	frameEnd      = 'Z' // JSON of an End
 
 	prefixSize  = 8
 	maxFrame    = 1 << 20  // compressed
 	maxInflated = 16 << 20 // of a frame
-	maxRows     = 1 << 20  // of a record
+
+	// Samples of a record, which readers hold in memory: the recorder has 256 MB.
+	maxMachineRows = 100_000 // for six days
+	maxGPURows     = 200_000 // of all GPUs; for seven hours with eight
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -137,7 +141,7 @@ func decodeSamples(data []byte, columns []int, have int) (gpu string, out []Samp
 		return "", nil, errDamaged
 	}
 	gpu, n.data = string(n.data[:size]), n.data[size:]
-	rows, count := n.unsigned(maxRows), n.unsigned(1024)
+	rows, count := n.unsigned(maxGPURows), n.unsigned(1024)
 	if n.bad || rows > len(n.data) || count != len(columns) && rows > 0 {
 		return "", nil, errDamaged
 	}
@@ -213,7 +217,24 @@ func decodeValid(data []byte) (r Record, valid int, err error) {
 type decoder struct {
 	Record
 	machine, gpu []int
-	rows         int
+	rows         rows
+}
+
+// rows counts the samples of a record.
+type rows struct{ machine, gpu int }
+
+// add counts more samples. It reports whether the record has room for them.
+func (r *rows) add(kind byte, more int) bool {
+	count, limit := &r.machine, maxMachineRows
+	if kind == frameGPU {
+		count, limit = &r.gpu, maxGPURows
+	}
+	if *count+more > limit {
+		*count = limit
+		return false
+	}
+	*count += more
+	return true
 }
 
 func (d *decoder) head(content []byte) error {
@@ -237,7 +258,8 @@ func columnsOf(file, have []string) []int {
 	return out
 }
 
-// add adds a frame after the first one. A frame of an unknown type is skipped.
+// add adds a frame after the first one. It skips a frame of an unknown type, and samples
+// beyond the limit of a record.
 func (d *decoder) add(kind byte, content []byte) error {
 	switch kind {
 	case frameSample, frameGPU:
@@ -246,12 +268,13 @@ func (d *decoder) add(kind byte, content []byte) error {
 			columns, have = d.gpu, int(NumGPUCounters)
 		}
 		gpu, samples, err := decodeSamples(content, columns, have)
-		if d.rows += len(samples); err != nil || d.rows > maxRows {
+		switch {
+		case err != nil:
 			return errDamaged
-		}
-		if kind == frameGPU {
+		case !d.rows.add(kind, len(samples)):
+		case kind == frameGPU:
 			d.GPUs[gpu] = append(d.GPUs[gpu], samples...)
-		} else {
+		default:
 			d.Machine = append(d.Machine, samples...)
 		}
 	case frameEvent:
@@ -260,6 +283,12 @@ func (d *decoder) add(kind byte, content []byte) error {
 			return err
 		}
 		d.Events = append(d.Events, e)
+	case frameEvidence:
+		var e Evidence
+		if err := json.Unmarshal(content, &e); err != nil {
+			return err
+		}
+		d.Evidence = e
 	case frameHead: // GPUs that were not known before
 		return d.head(content)
 	case frameEnd:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -15,11 +16,9 @@ import (
 )
 
 // KeepDump stores a dump, compressed and bounded, and returns its description.
-func (s Store) KeepDump(handle, gpu, source string, number int, from io.Reader) (d DumpRef, err error) {
+func (s Store) KeepDump(handle, gpu, source string, from io.Reader) (d DumpRef, err error) {
 	d = DumpRef{GPU: gpu, Source: source}
-	name := fmt.Sprintf("%s-%d%s", handle, number, dump)
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW
-	f, err := os.OpenFile(filepath.Join(s.Dir, name), flags, 0o600)
+	f, err := s.newDump(handle)
 	if err != nil {
 		return d, err
 	}
@@ -34,8 +33,18 @@ func (s Store) KeepDump(handle, gpu, source string, number int, from io.Reader) 
 	if err = errors.Join(err, f.Close()); err != nil || d.Size == 0 {
 		return DumpRef{GPU: gpu, Source: source}, errors.Join(cmp.Or(err, errors.New("it is empty")), os.Remove(f.Name()))
 	}
-	d.File, d.Digest, d.Cut = name, hex.EncodeToString(sum.Sum(nil)), d.Size == MaxDump
+	d.File, d.Digest, d.Cut = filepath.Base(f.Name()), hex.EncodeToString(sum.Sum(nil)), d.Size == MaxDump
 	return d, nil
+}
+
+// newDump makes the file of a task's next dump.
+func (s Store) newDump(handle string) (f *os.File, err error) {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW
+	err = fs.ErrExist
+	for n := 1; errors.Is(err, fs.ErrExist); n++ {
+		f, err = os.OpenFile(s.path(handle, fmt.Sprintf("-%d%s", n, dump)), flags, 0o600)
+	}
+	return f, err
 }
 
 // bounded fails beyond maxZipped bytes.

@@ -103,10 +103,16 @@ const (
 type End struct {
 	Ended  time.Time `json:"ended"`
 	Ending Ending    `json:"ending"`
-	Exit   *int      `json:"exit,omitempty"` // nil if it is not known
+	Exit   *int      `json:"exit,omitempty"`          // nil if it is not known
+	Unread string    `json:"kernel_unread,omitempty"` // why the kernel's log was not read
+	Evidence
+}
+
+// Evidence holds the kernel's lines and dumps. It is written while the task runs, too, so that
+// a restart of the recorder keeps it.
+type Evidence struct {
 	Kernel []Line    `json:"kernel,omitempty"`
 	Lost   int       `json:"kernel_left_out,omitempty"` // lines beyond the limit
-	Unread string    `json:"kernel_unread,omitempty"`   // why the log was not read
 	Dumps  []DumpRef `json:"dumps,omitempty"`
 }
 
@@ -143,8 +149,10 @@ type Record struct {
 	Machine []Sample            // see Counters
 	GPUs    map[string][]Sample // by Head.GPUs' names; see GPUCounters
 	Events  []Event
-	End     *End // nil while the task runs
-	Damaged bool // bytes after the last valid part were left out
+	// Evidence is the last that was written before the end; End has all.
+	Evidence Evidence
+	End      *End // nil while the task runs
+	Damaged  bool // bytes after the last valid part were left out
 }
 
 // Failed reports whether the task ended without success.

@@ -60,129 +60,6 @@ func (s Store) open() error {
 
 func (s Store) path(handle, ending string) string { return filepath.Join(s.Dir, handle+ending) }
 
-// Writer appends to the record of a task that runs. It is not safe for concurrent use.
-type Writer struct {
-	store  Store
-	handle string
-	file   *os.File
-	size   int64
-	full   bool
-}
-
-// Begin begins a record.
-func (s Store) Begin(h Head) (*Writer, error) {
-	if !wellknown.IsHandle(h.Handle) {
-		return nil, fmt.Errorf("cannot record container %q: its name is not a handle", h.Handle)
-	}
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_APPEND | unix.O_NOFOLLOW
-	f, err := os.OpenFile(s.path(h.Handle, running), flags, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot begin the record of a task: %w", err)
-	}
-	w := &Writer{store: s, handle: h.Handle, file: f}
-	data, err := jsonFrame(frameHead, newHead(h))
-	if err == nil {
-		err = w.write(data)
-	}
-	if err != nil {
-		w.Close()
-		return nil, err
-	}
-	return w, nil
-}
-
-// Resume continues the record of a task that still runs, after its last valid frame.
-func (s Store) Resume(handle string) (*Writer, Record, error) {
-	path := s.path(handle, running)
-	data, err := readFile(path)
-	if err != nil {
-		return nil, Record{}, err
-	}
-	r, valid, err := decodeValid(data)
-	if err != nil {
-		return nil, r, fmt.Errorf("cannot continue %s: %w", path, err)
-	}
-	f, err := os.OpenFile(path, unix.O_WRONLY|unix.O_APPEND|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil, r, err
-	}
-	if err := f.Truncate(int64(valid)); err != nil {
-		f.Close()
-		return nil, r, err
-	}
-	r.Damaged = false
-	return &Writer{store: s, handle: handle, file: f, size: int64(valid)}, r, nil
-}
-
-func (w *Writer) write(data []byte) error {
-	n, err := w.file.Write(data)
-	w.size += int64(n)
-	if err != nil {
-		return fmt.Errorf("cannot record a task: %w", err)
-	}
-	return nil
-}
-
-// Samples appends samples of the machine, or of a GPU with its name. A record that is full
-// keeps its events and its end only.
-func (w *Writer) Samples(gpu string, samples []Sample) error {
-	if len(samples) == 0 || w.full {
-		return nil
-	}
-	if w.size > MaxRecord {
-		w.full = true
-		return w.Event(Event{At: time.UnixMilli(samples[0].At).UTC(), Kind: Full})
-	}
-	kind := byte(frameSample)
-	if gpu != "" {
-		kind = frameGPU
-	}
-	data, err := sampleFrame(kind, gpu, samples)
-	if err != nil {
-		return err
-	}
-	return w.write(data)
-}
-
-// Head replaces the head, when the GPUs of the task are known.
-func (w *Writer) Head(h Head) error {
-	data, err := jsonFrame(frameHead, newHead(h))
-	if err != nil {
-		return err
-	}
-	return w.write(data)
-}
-
-// Event appends an event.
-func (w *Writer) Event(e Event) error {
-	data, err := jsonFrame(frameEvent, e)
-	if err != nil {
-		return err
-	}
-	return w.write(data)
-}
-
-// End appends the end, and closes and renames the record.
-func (w *Writer) End(e End) error {
-	data, err := jsonFrame(frameEnd, e)
-	if err == nil {
-		err = w.write(data)
-	}
-	if err == nil {
-		err = w.file.Sync()
-	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	return w.store.rename(w.handle, &e)
-}
-
-// Close closes the file of a record that is continued later.
-func (w *Writer) Close() error { return w.file.Close() }
-
 func (s Store) rename(handle string, e *End) error {
 	ending := failed
 	if e.Exit != nil && *e.Exit == 0 {
@@ -256,7 +133,8 @@ func (s Store) List() ([]File, error) {
 
 const handleSize = 36
 
-// Read reads a record of the list.
+// Read reads a record of the list. A record that ended without room for its end has the
+// result that its file's name shows.
 func (f File) Read() (Record, error) {
 	data, err := readFile(f.path)
 	if err != nil {
@@ -265,6 +143,12 @@ func (f File) Read() (Record, error) {
 	r, err := Decode(data)
 	if err != nil {
 		return r, fmt.Errorf("cannot read %s: %w", f.path, err)
+	}
+	if !f.Running && r.End == nil {
+		r.End = &End{Ended: r.Last(), Ending: Unseen, Evidence: r.Evidence}
+		if !f.Failed {
+			r.End.Exit = new(int)
+		}
 	}
 	return r, nil
 }
@@ -303,7 +187,7 @@ func (s Store) Settle(boot string, alive func(handle string) bool) error {
 		case r.End != nil: // the recorder was killed before it renamed the file
 			err = errors.Join(err, w.Close(), s.rename(f.Handle, r.End))
 		default:
-			e := End{Ended: r.Last(), Ending: Unseen}
+			e := End{Ended: r.Last(), Ending: Unseen, Evidence: r.Evidence}
 			if r.Head.Boot != boot {
 				e.Ending = Reboot
 			}

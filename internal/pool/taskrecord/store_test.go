@@ -155,7 +155,7 @@ func TestOldestRecordsAreRemovedAndFailedOnesLater(t *testing.T) {
 			_ = os.Chtimes(s.path(handleOf(n), ending), at, at)
 		}
 	}
-	ref, err := s.KeepDump(handleOf(1), "0000:03:00.0", "/sys/x", 1, strings.NewReader("dump"))
+	ref, err := s.KeepDump(handleOf(1), "0000:03:00.0", "/sys/x", strings.NewReader("dump"))
 	require.NoError(t, err)
 	have := func() (names []string) {
 		all, err := s.List()
@@ -182,11 +182,11 @@ func TestOldestRecordsAreRemovedAndFailedOnesLater(t *testing.T) {
 
 func TestLargeDumpIsCut(t *testing.T) {
 	s := Store{t.TempDir()}
-	ref, err := s.KeepDump(handleOf(1), "g", "/sys/x", 1, &zeros{left: MaxDump + 1})
+	ref, err := s.KeepDump(handleOf(1), "g", "/sys/x", &zeros{left: MaxDump + 1})
 	require.NoError(t, err)
 	require.True(t, ref.Cut)
 	require.EqualValues(t, MaxDump, ref.Size)
-	_, err = s.KeepDump(handleOf(1), "g", "/sys/x", 2, rand.New(rand.NewSource(1)))
+	_, err = s.KeepDump(handleOf(1), "g", "/sys/x", rand.New(rand.NewSource(1)))
 	require.ErrorContains(t, err, "more than 8388608 bytes compressed")
 	require.NoFileExists(t, filepath.Join(s.Dir, handleOf(1)+"-2"+dump))
 }
@@ -227,6 +227,9 @@ func FuzzDecode(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(head)
 	f.Add(bytes.Join([][]byte{head, more}, nil))
+	evidence, err := jsonFrame(frameEvidence, Evidence{Kernel: []Line{{At: began, Text: "x"}}, Lost: 1})
+	require.NoError(f, err)
+	f.Add(bytes.Join([][]byte{head, evidence, more}, nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, valid, err := decodeValid(data)

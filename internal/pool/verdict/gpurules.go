@@ -32,8 +32,8 @@ var gpuRules = []Rule{
 		Source: "amdgpu_pm.c",
 		Fix:    runAgain + " Look at gpu-health."},
 	{Code: "gpu-memory-leaked", Kind: GPU, find: gpuLeaked,
-		When: "5 % and 512 MiB of memory were in use from the first 3 s to the end, and no other task had the GPU " +
-			"before; a cause if half was in use, or the task alone reached 90 %",
+		When: "5 % and 512 MiB of memory were in use all the time, and no other task had the GPU; a cause if half was, " +
+			"or the task alone then had 90 %",
 		Source: "amdgpu_vram_mgr.c",
 		Fix:    runAgain + " gpu-status shows the GPU; see the page on withheld GPUs."},
 	{Code: "gpu-throttled", Kind: GPU, find: gpuThrottled, slows: true,

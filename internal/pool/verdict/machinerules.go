@@ -58,8 +58,8 @@ var slowRules = []Rule{
 		Source: "psi.rst",
 		Fix:    "Send fewer tasks to the worker (max-tasks). " + runAgain},
 	{Code: "io-stalled", Kind: Machine, find: ioStalled, slows: true,
-		When: "slow, but a cause only as `neighbour`: all processes waited for the disk; `neighbour` if the others " +
-			"moved three times as many bytes",
+		When: "slow: all processes waited for the disk; a cause only as `neighbour`, if the others moved three " +
+			"times as many bytes",
 		Source: "psi.rst",
 		Fix:    "Use a faster disk for the work folder, or send fewer tasks to the worker. " + runAgain},
 }

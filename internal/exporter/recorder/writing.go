@@ -1,0 +1,117 @@
+package recorder
+
+import (
+	"errors"
+	"time"
+
+	"concourse-ci-machine/internal/pool/taskrecord"
+	"concourse-ci-machine/internal/pool/verdict"
+)
+
+// resume takes over what a previous recorder has written.
+func (c *container) resume(before taskrecord.Record) {
+	c.head, c.began, c.record.Events = before.Head, before.Head.Started, before.Events
+	c.evidence = before.Evidence
+	for _, e := range before.Events {
+		switch e.Kind {
+		case taskrecord.Dump:
+			c.copies++
+		case taskrecord.Crash:
+			c.crashes++
+		}
+	}
+}
+
+// end writes the end of a record and the verdict.
+func (r *Recorder) end(c *container, now time.Time) error {
+	if c.writer == nil || c.done {
+		return nil
+	}
+	c.done = true
+	err := c.flush()
+	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
+	err = errors.Join(err, c.writer.End(e))
+	whole, failed := r.whole(c)
+	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
+	v := verdict.Decide(&whole)
+	r.report.Add(&whole, v, true)
+	r.changed = true
+	if v.Kind != "" {
+		text := ""
+		if len(v.Reasons) > 0 {
+			text = v.Reasons[0].Text
+		}
+		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
+	}
+	return err
+}
+
+// whole returns the record in the store, with the events that could not be written.
+func (r *Recorder) whole(c *container) (taskrecord.Record, error) {
+	w := taskrecord.Record{Head: c.head}
+	f, err := r.Store.Find(c.handle)
+	if err == nil {
+		if read, failed := f.Read(); failed != nil {
+			err = failed
+		} else {
+			w = read
+		}
+	}
+	if len(w.Events) < len(c.record.Events) {
+		w.Events = c.record.Events
+	}
+	return w, err
+}
+
+func (c *container) event(e taskrecord.Event) error {
+	if c.writer == nil || c.done || len(c.record.Events) >= maxEvents {
+		return nil
+	}
+	if e.Kind == taskrecord.Crash {
+		if c.crashes == maxCrashes {
+			return nil
+		}
+		c.crashes++
+	}
+	c.record.Events = append(c.record.Events, e)
+	return c.writer.Event(e)
+}
+
+// maxEvents bounds the events of a record. A task makes as many crashes as it likes: they
+// leave room for others.
+const (
+	maxEvents  = 500
+	maxCrashes = 20
+)
+
+func (c *container) flush() (err error) {
+	if c.writer == nil {
+		return nil
+	}
+	err = c.writer.Samples("", c.record.Machine)
+	c.record.Machine = c.record.Machine[:0]
+	for name, samples := range c.record.GPUs {
+		err = errors.Join(err, c.writer.Samples(name, samples))
+		c.record.GPUs[name] = samples[:0]
+	}
+	return errors.Join(err, c.save())
+}
+
+// save writes new evidence.
+func (c *container) save() error {
+	if !c.unsaved || c.done {
+		return nil
+	}
+	err := c.writer.Evidence(c.evidence)
+	c.unsaved = err != nil
+	return err
+}
+
+// setGPUs adds GPUs that were not known at the begin of the record.
+func (c *container) setGPUs(gpus []taskrecord.GPU) error {
+	if len(gpus) == 0 {
+		return nil
+	}
+	c.head.GPUs = gpus
+	return c.writer.Head(c.head)
+}

@@ -1,0 +1,156 @@
+package taskrecord
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"concourse-ci-machine/internal/base/wellknown"
+)
+
+// Writer appends to the record of a task that runs. It is not safe for concurrent use.
+type Writer struct {
+	store  Store
+	handle string
+	file   *os.File
+	size   int64
+	rows   rows
+	full   bool // the event is written
+}
+
+// Begin begins a record.
+func (s Store) Begin(h Head) (*Writer, error) {
+	if !wellknown.IsHandle(h.Handle) {
+		return nil, fmt.Errorf("cannot record container %q: its name is not a handle", h.Handle)
+	}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_APPEND | unix.O_NOFOLLOW
+	f, err := os.OpenFile(s.path(h.Handle, running), flags, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot begin the record of a task: %w", err)
+	}
+	w := &Writer{store: s, handle: h.Handle, file: f}
+	data, err := jsonFrame(frameHead, newHead(h))
+	if err == nil {
+		err = w.write(data)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close(), os.Remove(f.Name()))
+	}
+	return w, nil
+}
+
+// Resume continues the record of a task that still runs, after its last valid frame.
+func (s Store) Resume(handle string) (*Writer, Record, error) {
+	path := s.path(handle, running)
+	data, err := readFile(path)
+	if err != nil {
+		return nil, Record{}, err
+	}
+	r, valid, err := decodeValid(data)
+	if err != nil {
+		return nil, r, fmt.Errorf("cannot continue %s: %w", path, err)
+	}
+	f, err := os.OpenFile(path, unix.O_WRONLY|unix.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, r, err
+	}
+	if err := f.Truncate(int64(valid)); err != nil {
+		f.Close()
+		return nil, r, err
+	}
+	r.Damaged = false
+	w := &Writer{store: s, handle: handle, file: f, size: int64(valid)}
+	w.rows.machine = len(r.Machine)
+	for _, gpu := range r.GPUs {
+		w.rows.gpu += len(gpu)
+	}
+	w.full = slices.ContainsFunc(r.Events, func(e Event) bool { return e.Kind == Full })
+	return w, r, nil
+}
+
+// write appends a frame. It removes the part of a frame that a full disk leaves, because
+// readers stop there.
+func (w *Writer) write(data []byte) error {
+	if _, err := w.file.Write(data); err != nil {
+		return errors.Join(fmt.Errorf("cannot record a task: %w", err), w.file.Truncate(w.size))
+	}
+	w.size += int64(len(data))
+	return nil
+}
+
+// Samples appends samples of the machine, or of a GPU with its name. A record that is full of
+// them keeps its events and its end only. It can be full for GPUs alone.
+func (w *Writer) Samples(gpu string, samples []Sample) error {
+	if len(samples) == 0 {
+		return nil
+	}
+	kind := byte(frameSample)
+	if gpu != "" {
+		kind = frameGPU
+	}
+	if w.size > MaxRecord || !w.rows.add(kind, len(samples)) {
+		if w.full {
+			return nil
+		}
+		w.full = true
+		return w.Event(Event{At: time.UnixMilli(samples[0].At).UTC(), Kind: Full})
+	}
+	data, err := sampleFrame(kind, gpu, samples)
+	if err != nil {
+		return err
+	}
+	return w.write(data)
+}
+
+// Head replaces the head, when the GPUs of the task are known.
+func (w *Writer) Head(h Head) error {
+	data, err := jsonFrame(frameHead, newHead(h))
+	if err != nil {
+		return err
+	}
+	return w.write(data)
+}
+
+// Event appends an event.
+func (w *Writer) Event(e Event) error {
+	data, err := jsonFrame(frameEvent, e)
+	if err != nil {
+		return err
+	}
+	return w.write(data)
+}
+
+// Evidence appends all evidence of the task until now. A full record keeps it in its end only.
+func (w *Writer) Evidence(e Evidence) error {
+	if w.size > MaxRecord {
+		return nil
+	}
+	data, err := jsonFrame(frameEvidence, e)
+	if err != nil {
+		return err
+	}
+	return w.write(data)
+}
+
+// End appends the end, and closes and renames the record. It renames it also if the end
+// cannot be written: readers then have its result, and Prune can remove it.
+func (w *Writer) End(e End) error {
+	data, err := jsonFrame(frameEnd, e)
+	if err == nil {
+		err = w.write(data)
+	}
+	if err == nil {
+		err = w.file.Sync()
+	}
+	return errors.Join(err, w.Close(), w.store.rename(w.handle, &e))
+}
+
+// Close closes the file of a record that is continued later.
+func (w *Writer) Close() error { return w.file.Close() }
