@@ -94,8 +94,13 @@ func (r *Recorder) readGPUs(now time.Time) {
 		if !c.task || c.done || !c.ended.IsZero() {
 			continue
 		}
+		cards := map[string]bool{}
 		for _, g := range c.head.GPUs {
-			if tasks[g.Name]++; !slices.Contains(used, g.Name) {
+			if card := g.Card(); !cards[card] {
+				cards[card] = true
+				tasks[card]++
+			}
+			if !slices.Contains(used, g.Name) {
 				used = append(used, g.Name)
 				r.gpus.start(g.Name, now)
 			}
@@ -103,7 +108,7 @@ func (r *Recorder) readGPUs(now time.Time) {
 	}
 	for _, name := range used {
 		read[name], signals[name] = r.gpus.finish(name, now)
-		read[name].Values[taskrecord.Tasks] = tasks[name]
+		read[name].Values[taskrecord.Tasks] = tasks[taskrecord.GPU{Name: name}.Card()]
 	}
 	for _, c := range r.containers {
 		if !c.task || c.done || !c.ended.IsZero() {

@@ -86,7 +86,7 @@ const (
 	Correctable
 	BadPages
 	Hanging // 1 while there is a sign of a hang
-	Tasks   // with this GPU
+	Tasks   // with this GPU or another partition of its card
 	NumGPUCounters
 )
 

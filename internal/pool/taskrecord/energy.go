@@ -25,16 +25,22 @@ const longestStep = 10 * time.Second
 // power of two readings for the time between them.
 func EnergyOf(r *Record) *Energy {
 	var e Energy
+	measured := map[string]bool{} // cards: each partition reports the power of the whole
 	for _, g := range r.Head.GPUs {
+		if measured[g.Card()] {
+			continue
+		}
 		joules, estimate, ok := energyOf(r.GPUs[g.Name], r.Head.Started, r.Ended())
 		if !ok {
 			e.Unmeasured = append(e.Unmeasured, g.Name)
 			continue
 		}
+		measured[g.Card()] = true
 		e.Joules += joules
 		e.Estimate = e.Estimate || estimate
 	}
-	if len(e.Unmeasured) == len(r.Head.GPUs) {
+	e.Unmeasured = slices.DeleteFunc(e.Unmeasured, func(name string) bool { return measured[GPU{Name: name}.Card()] })
+	if len(measured) == 0 {
 		return nil
 	}
 	e.Estimate = e.Estimate || len(e.Unmeasured) > 0

@@ -71,6 +71,11 @@ func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 	require.Equal(t, []string{"second die"}, EnergyOf(two).Unmeasured)
 	require.Contains(t, EnergyOf(two).String(), "1 GPU not measured")
 
+	parts := record(func(int, *Sample) {})
+	parts.Head.GPUs = []GPU{{Name: "a"}, {Name: "a-1"}}
+	parts.GPUs["a-1"] = parts.GPUs["a"]
+	require.InEpsilon(t, sum(seconds), EnergyOf(parts).Joules, .01, "the partitions of a card count once")
+
 	asleep := EnergyOf(record(func(_ int, s *Sample) {
 		*s = NewSample(time.UnixMilli(s.At), NumGPUCounters)
 		s.Values[Asleep] = 1

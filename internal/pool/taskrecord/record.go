@@ -6,6 +6,7 @@ package taskrecord
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -25,6 +26,12 @@ type GPU struct {
 	Name     string `json:"name"` // gpu.Slot.Address
 	Index    int    `json:"index"`
 	ClockMax int64  `json:"clock_max_mhz,omitempty"`
+}
+
+// Card returns the PCI address, which the partitions of a card have in common.
+func (g GPU) Card() string {
+	card, _, _ := strings.Cut(g.Name, "-")
+	return card
 }
 
 // Sample holds the values of one reading.

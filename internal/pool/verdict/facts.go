@@ -189,12 +189,23 @@ func (f *facts) idle() float64 {
 	for i := len(f.Machine) - 1; i > 0; i-- {
 		now, before := f.Machine[i], f.Machine[i-1]
 		t := float64(now.At-before.At) / 1000
-		if t <= 0 || f.works(before, now, t) {
+		if t <= 0 || f.gpusEnded(before.At) || f.works(before, now, t) {
 			break
 		}
 		idle += t
 	}
 	return idle
+}
+
+// gpusEnded reports whether the record has no reading of a GPU after a time, as the record was
+// full: nobody knows if the GPU worked.
+func (f *facts) gpusEnded(at int64) bool {
+	for _, samples := range f.GPUs {
+		if n := len(samples); n > 0 && samples[n-1].At < at {
+			return true
+		}
+	}
+	return false
 }
 
 // works reports whether the task did something between two samples.
