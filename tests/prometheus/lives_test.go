@@ -68,6 +68,10 @@ var lives = map[string]life{
 		of("rocm_gpu_utilization", ""): sick("90", "1", "0")}, stands: "2h", clears: "3h5m", late: "1h45m"},
 	"ConcourseWorkerDiskFull": {series: map[string]string{`concourse_worker_disk_bytes{juju_unit="w/0"}`: "100x420", `concourse_worker_disk_free_bytes{juju_unit="w/0"}`: sick("20", "9", "20")}},
 
+	// A failing test of the same rate is none of infrastructure's.
+	"ConcourseInfrastructureFailsBuilds": {series: map[string]string{`concourse_worker_tasks_total{juju_unit="w/0",verdict="machine"}`: "0x59 1+1x119 120x480",
+		`concourse_worker_tasks_total{juju_unit="w/0",verdict="succeeded"}`: "0+4x660", `concourse_worker_tasks_total{juju_unit="w/1",verdict="task"}`: "0x59 1+1x119 120x480"},
+		clears: "8h", last: "10h", late: "1h45m"},
 	"ConcourseNotAnswering": {series: map[string]string{`concourse_exporter_up{juju_unit="ci/0"}`: sick("1", "0", "1")}},
 	"ConcourseDatabaseUnreachable": {series: map[string]string{`concourse_exporter_up{juju_unit="ci/0"}`: sick("1", "0", "1"),
 		`concourse_exporter_polls_total{juju_unit="ci/0",result="failing"}`: "0x59 2+2x119 240x239",
