@@ -89,8 +89,11 @@ const steps = 40
 
 func rowOf(c taskrecord.Chart) timelineRow {
 	u := unit{c.Unit, max(c.Most, 1e-9) / steps, 0}
-	row := timelineRow{Label: c.Name, Chart: chartOf(u, c.Values, 0, nil),
-		Text: fmt.Sprintf("at most %.1f %s", c.Most, c.Unit)}
+	format := "max %.0f %s"
+	if c.Most < 10 {
+		format = "max %.1f %s"
+	}
+	row := timelineRow{Label: c.Name, Chart: chartOf(u, c.Values, 0, nil), Text: fmt.Sprintf(format, c.Most, c.Unit)}
 	if c.GPU != "" {
 		row.Label = "GPU " + c.GPU + ": " + c.Name
 	}
