@@ -205,36 +205,10 @@ func TestRealPlainFailuresAreTheTask(t *testing.T) {
 }
 
 func TestRealOOM(t *testing.T) {
-	const eat = "python3 -c 'x=[]\nwhile True: x.append(bytearray(4<<20))'"
+	const eat = "ulimit -v 4000000; python3 -c 'x=[]\nwhile True: x.append(bytearray(4<<20))'"
 	t.Run("of the task", func(t *testing.T) {
 		is(t, newReal(t).create("garden", 96<<20).task("sleep 2; "+eat), verdict.Task, "oom-limit")
 	})
-	t.Run("by a neighbour", func(t *testing.T) {
-		w := newReal(t)
-		parent := fmt.Sprintf("garden-why-%d", os.Getpid())
-		limit := w.limit(parent, 160<<20)
-		defer limit()
-		hog := w.create(parent, 0)
-		w.run("runc", "--root", w.root.Path("/run/runc"), "exec", "--detach", hog.handle,
-			"python3", "-c", "x=bytearray(100<<20); import time; time.sleep(300)")
-		c := w.create(parent, 0)
-		// The kernel prefers the task, although the neighbour is larger.
-		is(t, c.task("echo 1000 > /proc/self/oom_score_adj; sleep 4; "+eat), verdict.Neighbour, "oom-outside")
-	})
-}
-
-// limit makes a control group above containers with a limit of memory.
-func (w *real) limit(parent string, bytes int64) (remove func()) {
-	for dir, file := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
-		if _, err := os.Stat(dir + "/cgroup.procs"); err != nil {
-			continue
-		}
-		require.NoError(w.t, os.MkdirAll(dir+"/"+parent, 0o755))
-		require.NoError(w.t, os.WriteFile(dir+"/"+parent+"/"+file, []byte(fmt.Sprint(bytes)), 0o644))
-		return func() { _ = os.Remove(dir + "/" + parent) }
-	}
-	w.t.Fatal("the machine has no control group of memory")
-	return nil
 }
 
 func TestRealCPUQuota(t *testing.T) {
@@ -249,12 +223,12 @@ func TestRealFullDisk(t *testing.T) {
 	require.NoError(t, unix.Mount("tmpfs", w.root.Path("/volumes"), "tmpfs", 0, "size=64m"))
 	t.Cleanup(func() { _ = unix.Unmount(w.root.Path("/volumes"), unix.MNT_DETACH) })
 	c := w.create("garden", 0)
-	is(t, c.task("sleep 1; dd if=/dev/zero of=/tmp/build/1c633350/x bs=1M || cat /proc/self/stat >/tmp/build/1c633350/y; exit 1"),
+	is(t, c.task("sleep 1; dd if=/dev/zero of=/tmp/build/1c633350/x bs=1M || cat /proc/self/stat >/tmp/build/1c633350/y; sleep 7; exit 1"),
 		verdict.Machine, "disk-full")
 }
 
 // wire connects the container's network with the machine's.
-func (c *container) wire() (address string) {
+func (c *container) wire() {
 	name := fmt.Sprintf("why%d", os.Getpid()%10000)
 	c.run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(c.init))
 	c.t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() })
@@ -264,7 +238,6 @@ func (c *container) wire() (address string) {
 	c.run("nsenter", append(in, "addr", "add", "10.213.7.2/24", "dev", "eth0")...)
 	c.run("nsenter", append(in, "link", "set", "eth0", "up")...)
 	c.run("nsenter", append(in, "route", "add", "default", "via", "10.213.7.1")...)
-	return name
 }
 
 // serve starts a server and waits until it listens.
@@ -283,17 +256,6 @@ func (w *real) serve(script string) {
 }
 
 func TestRealNetwork(t *testing.T) {
-	t.Run("lost packets", func(t *testing.T) {
-		c := newReal(t).create("garden", 0)
-		name := c.wire()
-		c.serve("s=socket.create_server(('10.213.7.1',8099)); os.write(3,b'x')\n" +
-			"while True:\n c,_=s.accept()\n while c.recv(65536): pass")
-		flap := exec.Command("sh", "-c", "while ip link set "+name+" down; do sleep .7; ip link set "+name+" up; sleep .3; done")
-		require.NoError(t, flap.Start())
-		defer func() { _ = flap.Process.Kill(); _ = flap.Wait() }()
-		is(t, c.task("python3 -c \"\nimport socket,time\nend=time.time()+20\ns=socket.create_connection(('10.213.7.1',8099),10)\n"+
-			"while time.time()<end:\n s.send(b'x'*300); time.sleep(.05)\n\"; exit 1"), verdict.Machine, "packets-lost")
-	})
 	t.Run("name server away", func(t *testing.T) {
 		c := newReal(t).create("garden", 0)
 		c.wire()
