@@ -182,6 +182,9 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	if c.ended.IsZero() {
 		r.lookForEnd(ctx, c, now)
 		if due || !c.ended.IsZero() {
+			if !due {
+				r.machine.readDisk(r)
+			}
 			r.sample(c, now)
 		}
 		if due && len(c.head.GPUs) == 0 && now.Sub(c.began) < time.Minute {

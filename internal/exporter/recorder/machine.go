@@ -63,24 +63,29 @@ func (m *machine) read(r *Recorder) {
 			s.Values[taskrecord.MachineCPUBusy] = v * tick
 		}
 	}
-	if r.Volumes != "" {
-		var fs unix.Statfs_t
-		if unix.Statfs(r.Root.Path(r.Volumes), &fs) == nil {
-			s.Values[taskrecord.DiskFree] = int64(fs.Bavail) * fs.Bsize
-			s.Values[taskrecord.DiskSize] = int64(fs.Blocks) * fs.Bsize
-			if fs.Files > 0 {
-				s.Values[taskrecord.InodesFree] = int64(fs.Ffree)
-			}
-		}
-	}
 	if n, ok := r.webConnections(); ok {
 		s.Values[taskrecord.WebConnections] = n
 	}
 	m.sample = s
+	m.readDisk(r)
 	for _, c := range r.containers {
 		if c.checked {
 			c.usage = c.group.usage(r.page)
 		}
+	}
+}
+
+// readDisk reads the space on the disk of the volumes. It is also read when a task ends, because
+// a task that fills the disk fails at once.
+func (m *machine) readDisk(r *Recorder) {
+	var fs unix.Statfs_t
+	if r.Volumes == "" || len(m.sample.Values) == 0 || unix.Statfs(r.Root.Path(r.Volumes), &fs) != nil {
+		return
+	}
+	m.sample.Values[taskrecord.DiskFree] = int64(fs.Bavail) * fs.Bsize
+	m.sample.Values[taskrecord.DiskSize] = int64(fs.Blocks) * fs.Bsize
+	if fs.Files > 0 {
+		m.sample.Values[taskrecord.InodesFree] = int64(fs.Ffree)
 	}
 }
 
