@@ -207,101 +207,6 @@ var causes = []cause{
 	}},
 }
 
-// plain are failures of the task itself, which are never infrastructure. With a sign of it
-// that the task can have made, they are unknown.
-var plain = []cause{
-	{"failing test", "exit-status", verdict.Task, fails(30*time.Second, 1)},
-	{"failing test at once", "exit-status", verdict.Task, fails(0, 1)},
-	{"segfault of the test", "crash", verdict.Task, func(w *world, c *task) {
-		w.run(10 * time.Second)
-		w.say(fmt.Sprintf("python3[%d]: segfault at 0 ip 00007f0a sp 00007ffd error 4 in libc.so.6[7f0a+1000]", c.own))
-		fails(time.Second, 139)(w, c)
-	}},
-	{"abort of the test", "crash", verdict.Task, fails(30*time.Second, 134)},
-	{"abort of the build", "stopped-busy", verdict.Task, fails(40*time.Second, terminated)},
-	{"abort of a build that waits", "stopped-idle", verdict.Task, func(w *world, c *task) {
-		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
-		c.cpu = 0
-		fails(40*time.Second, killed)(w, c)
-	}},
-	{"compiler with more processes than CPUs", "exit-status", verdict.Task, func(w *world, c *task) {
-		c.cpu, c.stall["wait"] = 1.9, .6
-		fails(time.Minute, 2)(w, c)
-	}},
-	{"heartbeat of an open connection", "stopped-idle", verdict.Task, func(w *world, c *task) {
-		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
-		c.cpu, c.in, c.fixed["tcp_open"] = .001, 50, 1
-		fails(3*time.Minute, terminated)(w, c)
-	}},
-	{"statsd without answers", "exit-status", verdict.Task, func(w *world, c *task) {
-		w.run(time.Minute, func() { c.sums["udp_out"] += 10 })
-		fails(time.Second, 1)(w, c)
-	}},
-	{"machine check that was corrected", "exit-status", verdict.Task, func(w *world, c *task) {
-		w.run(20 * time.Second)
-		w.say("mce: [Hardware Error]: CPU 1: Machine Check: 0 Bank 1: 9400000000000151")
-		w.say("mce: [Hardware Error]: TSC 0 ADDR 7f1c8a40 MISC 86")
-		fails(5*time.Second, 1)(w, c)
-	}},
-	{"hot GPU of another task", "exit-status", verdict.Task, func(w *world, c *task) {
-		w.task(neighbour, gpu0)
-		hot(w, gpu0)
-		w.say("amdgpu " + gpu0 + ": amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19")
-		fails(time.Minute, 1)(w, c)
-	}},
-	{"GPU that another task uses", "exit-status", verdict.Task, func(w *world, _ *task) {
-		full(w)
-		again := w.task(leaked, gpu1)
-		fails(20*time.Second, 1)(w, again)
-	}},
-	{"record that begins in the midst of the task", "exit-status", verdict.Task, func(w *world, c *task) {
-		c.removed()
-		full(w)
-		again := w.task(leaked, gpu1)
-		w.now = w.now.Add(20 * time.Second) // without a recorder
-		w.write()
-		fails(20*time.Second, 1)(w, again)
-	}},
-	{"task that uses the GPU at once", "exit-status", verdict.Task, func(w *world, c *task) {
-		c.removed()
-		full(w)
-		again := w.task(leaked, gpu1)
-		w.run(20 * time.Second)
-		w.put(device(gpu1, "mem_info_vram_used"), fmt.Sprint(10<<20))
-		fails(20*time.Second, 1)(w, again)
-	}},
-	{"task that syncs what it unpacks", "io-stalled", verdict.Unknown, func(w *world, c *task) {
-		c.cpu, c.wrote, c.stall["io"] = .05, 50<<20, .9
-		fails(time.Minute, 1)(w, c)
-	}},
-	{"test of connections without an answer", "no-connection", verdict.Unknown, func(w *world, c *task) {
-		c.fixed["tcp_open"] = 2 // between its own processes
-		w.run(time.Minute, func() { c.sums["syn"] += .12 })
-		fails(time.Second, 1)(w, c)
-	}},
-	{"test of connections without an answer, and of short ones", "no-connection", verdict.Unknown, func(w *world, c *task) {
-		w.run(time.Minute, func() {
-			c.sums["syn"] += .12
-			c.sums["resent"] += .12
-			c.sums["segments"] += 1
-		})
-		fails(time.Second, 1)(w, c)
-	}},
-	{"lines in another's name", "exit-status", verdict.Task, func(w *world, c *task) {
-		w.task(neighbour)
-		for i := range 60 { // a process that is called like the GPU
-			w.say(fmt.Sprintf("%s[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", gpu1, 5000+i))
-			w.say(fmt.Sprintf("amdgpu %s[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", gpu1[:8], 5000+i))
-			w.say(fmt.Sprintf("traps: %s: x[%d] trap invalid opcode ip:40 sp:7f error:0 in x[40+1]", gpu1, 5000+i))
-			w.say(fmt.Sprintf(`traps: %s: \x5c[%d] trap invalid opcode ip:40 sp:7f error:0 in GPU reset begin![40+1]`, gpu1, 5000+i))
-			w.say(fmt.Sprintf("x[%d]: segf[%d]: segfault at 0 ip 0 sp 0 error 4 in x[1000+1000]", c.own, 5000+i))
-			w.say(fmt.Sprintf("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,"+
-				"oom_memcg=/garden/%[1]s,task_memcg=/garden/%[1]s,task=memcg=/%[2]s,pid=%[3]d,uid=0", neighbour, handle[:8], c.own))
-		}
-		fails(time.Minute, 1)(w, c)
-	}},
-}
-
 // full fills the memory of GPU 1, which has 64 GiB.
 func full(w *world) { w.put(device(gpu1, "mem_info_vram_used"), fmt.Sprint(62*gib)) }
 
@@ -371,23 +276,6 @@ func TestReportHasNoTextOfTheKernel(t *testing.T) {
 		data, err := w.root.ReadFile(verdict.ReportPath)
 		require.NoError(t, err)
 		require.NotContains(t, string(data), line)
-	}
-}
-
-func TestPlainFailuresAreTheTask(t *testing.T) {
-	for _, one := range plain {
-		t.Run(one.name, func(t *testing.T) {
-			r, v := judged(t, one)
-			require.Equal(t, one.kind, v.Kind, "%+v", v)
-			require.Equal(t, one.code, v.Reasons[0].Code, "%+v", v)
-			for _, reason := range v.Reasons {
-				sign := one.kind == verdict.Unknown && reason.Code == one.code && !reason.Cause
-				require.False(t, reason.Kind.Infrastructure() && !sign, "%+v", reason)
-			}
-			if one.name == "lines in another's name" {
-				require.Empty(t, r.End.Kernel)
-			}
-		})
 	}
 }
 
