@@ -218,13 +218,29 @@ func TestRealCPUQuota(t *testing.T) {
 	is(t, c.task("timeout 12 sh -c 'while :; do :; done'; kill -TERM $$"), verdict.Machine, "cpu-throttled")
 }
 
+// The records are on the disk of the volumes on most workers.
 func TestRealFullDisk(t *testing.T) {
-	w := newReal(t)
-	require.NoError(t, unix.Mount("tmpfs", w.root.Path("/volumes"), "tmpfs", 0, "size=64m"))
-	t.Cleanup(func() { _ = unix.Unmount(w.root.Path("/volumes"), unix.MNT_DETACH) })
-	c := w.create("garden", 0)
-	is(t, c.task("sleep 1; dd if=/dev/zero of=/tmp/build/1c633350/x bs=1M || cat /proc/self/stat >/tmp/build/1c633350/y; exit 1"),
-		verdict.Machine, "disk-full")
+	for name, together := range map[string]bool{"of the volumes": false, "of volumes and records": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newReal(t)
+			volumes, records := w.root.Path("/volumes"), w.root.Path(taskrecord.DefaultDir)
+			require.NoError(t, unix.Mount("tmpfs", volumes, "tmpfs", 0, "size=64m"))
+			t.Cleanup(func() { _ = unix.Unmount(volumes, unix.MNT_DETACH) })
+			if together {
+				require.NoError(t, os.MkdirAll(records, 0o700))
+				require.NoError(t, os.Mkdir(volumes+"/records", 0o700))
+				require.NoError(t, unix.Mount(volumes+"/records", records, "", unix.MS_BIND, ""))
+				t.Cleanup(func() { _ = unix.Unmount(records, unix.MNT_DETACH) })
+			}
+			after := "0"
+			if together {
+				after, w.rec.Every = "15", time.Millisecond // until the readings need more of the disk
+			}
+			c := w.create("garden", 0)
+			is(t, c.task("sleep 1; dd if=/dev/zero of=/tmp/build/1c633350/x bs=1M; yes >/tmp/build/1c633350/y; "+
+				"sleep "+after+"; exit 1"), verdict.Machine, "disk-full")
+		})
+	}
 }
 
 // wire connects the container's network with the machine's.

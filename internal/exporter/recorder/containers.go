@@ -89,7 +89,7 @@ func (r *Recorder) find(now time.Time) error {
 			if c.ended.IsZero() {
 				c.ended, c.ending = now, taskrecord.Removed
 			}
-			failed = errors.Join(failed, r.end(c, now))
+			failed = errors.Join(failed, r.end(c))
 			delete(r.containers, handle)
 			continue
 		}
@@ -197,7 +197,7 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	}
 	waited := now.Sub(c.ended)
 	if !c.ended.IsZero() && (c.exit != nil && waited >= settle || waited >= exitWait) {
-		return errors.Join(err, r.end(c, now))
+		return errors.Join(err, r.end(c))
 	}
 	if now.Sub(c.flushed) >= flushEvery {
 		c.flushed = now

@@ -155,7 +155,7 @@ func (c *container) addLine(l taskrecord.Line) {
 // gpuOf returns the name of the task's GPU at a PCI address, or "".
 func (c *container) gpuOf(address string) string {
 	for _, g := range c.head.GPUs {
-		if pci, _, _ := strings.Cut(g.Name, "-"); address != "" && pci == address {
+		if address != "" && g.Card() == address {
 			return g.Name
 		}
 	}

@@ -2,7 +2,6 @@ package recorder
 
 import (
 	"errors"
-	"time"
 
 	"concourse-ci-machine/internal/pool/taskrecord"
 	"concourse-ci-machine/internal/pool/verdict"
@@ -23,7 +22,7 @@ func (c *container) resume(before taskrecord.Record) {
 }
 
 // end writes the end of a record and the verdict.
-func (r *Recorder) end(c *container, now time.Time) error {
+func (r *Recorder) end(c *container) error {
 	if c.writer == nil || c.done {
 		return nil
 	}
@@ -46,7 +45,8 @@ func (r *Recorder) end(c *container, now time.Time) error {
 	return err
 }
 
-// whole returns the record in the store, with the events that could not be written.
+// whole returns the record in the store, with the events and readings that could not be
+// written.
 func (r *Recorder) whole(c *container) (taskrecord.Record, error) {
 	w := taskrecord.Record{Head: c.head}
 	f, err := r.Store.Find(c.handle)
@@ -59,6 +59,13 @@ func (r *Recorder) whole(c *container) (taskrecord.Record, error) {
 	}
 	if len(w.Events) < len(c.record.Events) {
 		w.Events = c.record.Events
+	}
+	w.Machine = append(w.Machine, c.record.Machine...)
+	for name, samples := range c.record.GPUs {
+		if w.GPUs == nil {
+			w.GPUs = map[string][]taskrecord.Sample{}
+		}
+		w.GPUs[name] = append(w.GPUs[name], samples...)
 	}
 	return w, err
 }
@@ -84,15 +91,25 @@ const (
 	maxCrashes = 20
 )
 
+// maxUnwritten bounds the readings of the machine and of each GPU that wait for a disk that is
+// full. The last ones stay.
+const maxUnwritten = 600
+
+// flush writes the readings. Those that cannot be written are kept for the next time.
 func (c *container) flush() (err error) {
 	if c.writer == nil {
 		return nil
 	}
-	err = c.writer.Samples("", c.record.Machine)
-	c.record.Machine = c.record.Machine[:0]
+	write := func(gpu string, samples []taskrecord.Sample) []taskrecord.Sample {
+		if failed := c.writer.Samples(gpu, samples); failed != nil {
+			err = errors.Join(err, failed)
+			return samples[max(0, len(samples)-maxUnwritten):]
+		}
+		return samples[:0]
+	}
+	c.record.Machine = write("", c.record.Machine)
 	for name, samples := range c.record.GPUs {
-		err = errors.Join(err, c.writer.Samples(name, samples))
-		c.record.GPUs[name] = samples[:0]
+		c.record.GPUs[name] = write(name, samples)
 	}
 	return errors.Join(err, c.save())
 }
