@@ -250,8 +250,11 @@ func (s Store) removeOrphans(all []File) error {
 	return err
 }
 
+// ErrNoneFailed reports that no record is of a failed task.
+var ErrNoneFailed = errors.New("no task failed on this worker in the time that is kept")
+
 // Find returns the record of a handle or of the beginning of one. With "" it returns the
-// last failed one.
+// last failed one, or ErrNoneFailed.
 func (s Store) Find(which string) (File, error) {
 	all, err := s.List()
 	if err != nil {
@@ -268,7 +271,7 @@ func (s Store) Find(which string) (File, error) {
 	}
 	switch {
 	case which == "":
-		return File{}, fmt.Errorf("no task failed on this worker in the time that is kept")
+		return File{}, ErrNoneFailed
 	case len(found) == 0:
 		return File{}, fmt.Errorf("cannot find a record of %q: want a container's handle or its beginning, as "+
 			"fly containers shows it", which)

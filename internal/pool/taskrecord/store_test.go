@@ -59,6 +59,8 @@ func written(t *testing.T, s Store, n, exit int) Record {
 
 func TestRecordIsReadAsWritten(t *testing.T) {
 	s := Store{t.TempDir()}
+	_, err := s.Find("")
+	require.ErrorIs(t, err, ErrNoneFailed)
 	want := written(t, s, 1, 1)
 	f, err := s.Find("")
 	require.NoError(t, err)

@@ -29,13 +29,18 @@ const timelineWidth = 60
 
 // Why shows why a task failed: its verdict, the reasons with their numbers and fixes, and
 // the timeline of its readings. which is a container's handle or its beginning; with "" it
-// is the last task that failed on this unit.
+// is the last task that failed on this unit, if one did.
 func (c *Actions) Why(w io.Writer, which string, f term.Format) error {
 	file, err := taskrecord.Store{Dir: c.Host.Path(taskrecord.DefaultDir)}.Find(which)
-	if errors.Is(err, fs.ErrPermission) {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return errors.New("cannot read the records of tasks: they are readable by root only; run it with sudo")
-	}
-	if err != nil {
+	case errors.Is(err, taskrecord.ErrNoneFailed) && f.JSON:
+		return term.JSON(w, nil)
+	case errors.Is(err, taskrecord.ErrNoneFailed):
+		_, err = fmt.Fprintln(w, err)
+		return err
+	case err != nil:
 		return err
 	}
 	r, err := file.Read()
