@@ -114,7 +114,7 @@ func (u *unit) leases() string {
 // too many is refused, and its build says who has the GPU; the web's own limit lets
 // it queue there, where it can be aborted.
 func (s *story) exclusive(t *testing.T) {
-	s.sets(map[string]any{"gpu-sharing": "exclusive", "limit-gpu-tasks": "off"})
+	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "rerun"})
 	var held []*oneBuild
 	refused := ""
 	for n := range 3 { // where the web sends the second one is its own affair
@@ -144,7 +144,7 @@ func (s *story) exclusive(t *testing.T) {
 	})
 
 	begin := time.Now()
-	s.sets(map[string]any{"limit-gpu-tasks": "auto"})
+	s.sets(map[string]any{"gpu-tasks": "limit,rerun"})
 	env := read(s.web(), concourse.HomeWebFiles().Env())
 	require.Contains(t, env, concourse.TaskLimitKey+"=1")
 	var queued []*oneBuild

@@ -44,7 +44,7 @@ var buildNumber = regexp.MustCompile(`executing build (\d+) `)
 // met: a GPU falls sick under a build, whose output says so; the build goes on, or ends
 // now where that is wanted.
 func (s *story) met(t *testing.T) {
-	s.sets(map[string]any{"gpu-sharing": "exclusive", "limit-gpu-tasks": "off"})
+	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "rerun"})
 	told := func(n int) string {
 		return fmt.Sprintf("\nconcourse-ci-machine: GPU 0: %d uncorrectable error", n)
 	}

@@ -43,19 +43,25 @@ func TestRequiredArchsAreArchitecturesOfHardware(t *testing.T) {
 	c, problems := Parse(map[string]any{"required-archs": "gfx942,gfx90a, gfx942"}, nil)
 	require.Empty(t, problems)
 	require.Equal(t, []string{"gfx942", "gfx90a"}, c.Web.RequiredArchs)
-	require.True(t, c.Web.LimitGPUTasks)
 	for _, value := range []string{"gfx90a:xnack-", "gfx11-generic", "gfx12", "gfx123456789", "rocm", "gfx942,,gfx90a"} {
 		_, problems := Parse(map[string]any{"required-archs": value}, nil)
 		require.Len(t, problems, 1, value)
 		require.Contains(t, problems[0].Text, "is not an architecture such as gfx90a or gfx1100; want them with commas between them", value)
 	}
-	c, problems = Parse(map[string]any{"limit-gpu-tasks": "off"}, nil)
-	require.Empty(t, problems)
-	require.False(t, c.Web.LimitGPUTasks)
-	_, problems = Parse(map[string]any{"limit-gpu-tasks": "4"}, nil)
-	require.Equal(t, []Problem{{"limit-gpu-tasks", `"4" is not one of auto, off`}}, problems)
-	_, problems = Parse(map[string]any{"gpu-rerun": "on"}, nil)
-	require.Equal(t, []Problem{{"gpu-rerun", `"on" is not one of auto, off`}}, problems)
+}
+
+func TestGPUTasksAreLimitedAndRerunUnlessTheListSaysOtherwise(t *testing.T) {
+	for value, want := range map[string]Tasks{
+		"limit, rerun": {true, true}, "limit": {true, false}, "rerun": {false, true}, "": {},
+	} {
+		c, problems := Parse(map[string]any{"gpu-tasks": value}, nil)
+		require.Empty(t, problems, value)
+		require.Equal(t, want, c.Web.GPUTasks, value)
+	}
+	c, _ := Parse(nil, nil)
+	require.True(t, c.Web.GPUTasks.Limit && c.Web.GPUTasks.Rerun)
+	_, problems := Parse(map[string]any{"gpu-tasks": "off"}, nil)
+	require.Equal(t, []Problem{{"gpu-tasks", `"off" is not one of limit, rerun`}}, problems)
 }
 
 func FuzzHIPArches(f *testing.F) {

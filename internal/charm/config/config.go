@@ -59,12 +59,11 @@ type Web struct {
 	EncryptionKey        string // a secret: "" or 16 or 32 bytes
 	EnableMetrics        bool   // of Concourse, and of its jobs
 	FleetPage            FleetPage
-	FleetWall            bool           // show quarantined GPUs on Concourse's wall
-	ExtraWorkerKeys      []WorkerKey    // of workers without this charm
-	ExtraWebFlags        []string       // each --flag or --flag=value, without quotes
-	RequiredArchs        []string       // such as gfx942: each once, in order
-	GPURerun             bool           // rerun steps after their worker or its GPUs have disappeared
-	LimitGPUTasks        bool           // limit the tasks of each worker to the GPUs of one worker
+	FleetWall            bool        // show quarantined GPUs on Concourse's wall
+	ExtraWorkerKeys      []WorkerKey // of workers without this charm
+	ExtraWebFlags        []string    // each --flag or --flag=value, without quotes
+	RequiredArchs        []string    // such as gfx942: each once, in order
+	GPUTasks             Tasks
 	RegistryMirror       registryMirror // of Docker Hub; Host is "" for none
 	RegistryCACert       string         // PEM
 
@@ -139,6 +138,12 @@ type Metrics struct {
 	DCGMAliases   bool
 	PCIeBandwidth bool // measure it for each GPU
 	Usage         bool // find out which processes use each GPU
+}
+
+// Tasks holds the words of gpu-tasks.
+type Tasks struct {
+	Limit bool // the tasks of each worker to the GPUs of one worker
+	Rerun bool // steps after their worker or its GPUs have disappeared
 }
 
 // Problem describes an invalid value of an option.

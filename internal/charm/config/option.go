@@ -80,15 +80,6 @@ func choice[T ~string](name string, field func(*Config) *T, values ...T) Option 
 	})
 }
 
-// automatic takes auto, the default, or off.
-func automatic(name string, set func(c *Config, on bool)) Option {
-	const auto, off = "auto", "off"
-	return text(name, auto, func(c *Config, s string) error {
-		set(c, s == auto)
-		return oneOf(s, auto, off)
-	})
-}
-
 func boolean(name string, standard bool, set func(*Config, bool)) Option {
 	return Option{Name: name, Default: standard, set: func(c *Config, v any) error {
 		on, ok := v.(bool)

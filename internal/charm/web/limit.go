@@ -44,22 +44,22 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		return 0, []status.Cause{status.Warn("tasks are not limited to the GPUs").Explain(why, args...)}
 	}
 	switch {
-	case !needed && !limited || !o.Config.Web.LimitGPUTasks || own:
+	case !needed && !limited || !o.Config.Web.GPUTasks.Limit || own:
 		return 0, nil
 	case needed && len(gpus) > 1:
 		slices.Sort(gpus)
 		return unlimited("workers have %s of them, and the web has one limit for all; set "+
-			"--max-active-tasks-per-worker in extra-web-flags, or limit-gpu-tasks=off", numbers(gpus))
+			"--max-active-tasks-per-worker in extra-web-flags, or take limit out of gpu-tasks", numbers(gpus))
 	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
-		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or set "+
-			"limit-gpu-tasks=off", concourse.LimitStrategy)
+		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or take "+
+			"limit out of gpu-tasks", concourse.LimitStrategy)
 	case !concourse.Limitable(strategy):
-		return unlimited("container-placement-strategy=%s goes with no other; set another, or limit-gpu-tasks=off",
+		return unlimited("container-placement-strategy=%s goes with no other; set another, or take limit out of gpu-tasks",
 			strategy)
 	case !needed:
 		return concourse.HighLimit, nil
 	case others:
-		causes = append(causes, status.Warn("no worker gets more than %d tasks at once (limit-gpu-tasks)", gpus[0]).
+		causes = append(causes, status.Warn("no worker gets more than %d tasks at once (gpu-tasks=limit)", gpus[0]).
 			Explain("GPU workers have %d GPUs, and the web has one limit for all", gpus[0]))
 	}
 	return gpus[0], causes

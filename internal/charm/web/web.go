@@ -256,7 +256,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets,
 	c.TaskLimit, _ = taskLimit(o)
 	c.Noted = o.Noted
 	for _, k := range w.Workers {
-		c.Rerun = c.Rerun || o.Config.Web.GPURerun && k.Key != "" && k.GPUs.Count > 0
+		c.Rerun = c.Rerun || o.Config.Web.GPUTasks.Rerun && k.Key != "" && k.GPUs.Count > 0
 	}
 	c.Vault = vaultEnv(o, paths)
 	c.LDAP, _ = ldapOf(o)

@@ -44,10 +44,10 @@ type Refusal struct {
 }
 
 // RunAgain ends a refusal for GPUs that Concourse still schedules tasks for. With the web's
-// option gpu-rerun a step with "worker ... disappeared" in its error does not fail the
+// option gpu-tasks=rerun a step with "worker ... disappeared" in its error does not fail the
 // build: Concourse runs it again some seconds later, possibly on another worker (Concourse,
 // atc/exec/retry_error_step.go and atc/engine; tests/concourse tests it).
-const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again (gpu-rerun): on " +
+const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again (gpu-tasks=rerun): on " +
 	"another worker, or here when one is back"
 
 // Error returns the whole text, which reaches the output of the build.
@@ -109,7 +109,7 @@ func (r *Refusal) Error() string {
 	case Container:
 		text += "; " + again + " later"
 	default:
-		text += "; " + again + " later, or let tasks queue at the web (limit-gpu-tasks)"
+		text += "; " + again + " later, or let tasks queue at the web (gpu-tasks=limit)"
 	}
 	if r.Count > 1 {
 		text += ", or ask for fewer"
