@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -89,14 +90,12 @@ func TestWarnBecomesALevelOfConcourse(t *testing.T) {
 
 func TestValuesAreWrittenAsConcourseReadsThem(t *testing.T) {
 	raw := full(t)
-	for name, value := range map[string]any{
+	maps.Copy(raw, map[string]any{
 		"external-url": "https://ci.example.com/", "main-team-local-user": "admin, ann", "container-placement-strategy": "limit-active-tasks, volume-locality",
 		"oauth-scope": "openid profile,email", "vault-path-prefix": "ci", "vault-lookup-templates": "/{{.Team}}/{{.Secret}}, /{{.Secret}}",
 		"main-team-ldap-group": "a b,c", "default-build-logs-to-retain": json.Number("9"), "max-build-logs-to-retain": 9.0, "web-port": int64(80), "oidc-ca-cert": "",
 		"ldap-host": "[fd00::1]:636",
-	} {
-		raw[name] = value
-	}
+	})
 	c, problems := Parse(raw, nil)
 	require.Empty(t, problems)
 	require.Equal(t, "https://ci.example.com", c.Web.ExternalURL)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -50,9 +51,7 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 	}
 	r.Answer(h.Path(concourse.RealRunc)+" --version", "runc version 1.3.4\ncommit: x\n").Answer(h.Path(concourse.RealRunc)+" features", runcFull)
 	raw := map[string]any{"mode": "worker"}
-	for k, v := range set {
-		raw[k] = v
-	}
+	maps.Copy(raw, set)
 	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw}))
 	p, err := newPreflight(h)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -288,9 +289,7 @@ func TestUnknownArchitectureIsReported(t *testing.T) {
 		"as far as it knows": {map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=auto"}, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
 	} {
 		set := map[string]any{"compute-runtime": "rocm"}
-		for k, v := range c.set {
-			set[k] = v
-		}
+		maps.Copy(set, c.set)
 		o := observed(t, hosttest.Host(t, "mi210x4"), set)
 		o.GPUs.GPUs = append([]gpu.GPU(nil), o.GPUs.GPUs...)
 		for i, g := range o.GPUs.GPUs {

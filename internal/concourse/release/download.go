@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -145,9 +146,7 @@ func (r Install) request(ctx context.Context, u string, shown string, header htt
 	if err != nil {
 		return nil, fmt.Errorf("cannot download %s: not a URL", shown)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return nil, retryable{bare(err)}

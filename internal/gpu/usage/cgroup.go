@@ -110,12 +110,7 @@ func groupDirs(controllers string, parts []string) []string {
 
 // removed reports whether the container's control group no longer exists.
 func (p place) removed(root host.Root) bool {
-	for _, d := range p.dirs {
-		if root.Exists(d) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.dirs, root.Exists)
 }
 
 // addPeaks adds the peak of the GPU's own memory for each container, if the kernel counts
