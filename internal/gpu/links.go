@@ -49,8 +49,8 @@ func ReadLinks(r host.Root, gpus []GPU) [][]Link {
 	return links
 }
 
-// ReadHives reads the connections as ReadLinks. unknown has the GPUs, by address, whose
-// links over XGMI may be incomplete. gpus are all GPUs of the machine.
+// ReadHives reads the connections as ReadLinks. unknown has the GPUs with links over XGMI
+// that may be incomplete, by address. gpus are all GPUs of the machine.
 func ReadHives(r host.Root, gpus []GPU) (links [][]Link, unknown map[string]error) {
 	_ = withFiles(r, func(f files) error {
 		links, unknown = readHives(f, gpus)
