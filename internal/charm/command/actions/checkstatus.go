@@ -135,10 +135,8 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker.Up {
-		r.addService(
-			"worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
-			"healthy and registered at "+u.Want.Worker.TSA.Host,
-		)
+		r.addService("worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
+			"healthy and registered at "+u.Want.Worker.TSA.Host)
 	}
 	if u.Want.Worker.Exporter {
 		r.addService(role.ExporterService, c.CheckExporter(ctx), "running and healthy")

@@ -25,8 +25,7 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]a
 	if u.Config.Web.PrometheusURL == "" {
 		return nil, errors.New(
 			"cannot tell the usage of GPUs: only a Prometheus keeps it; set prometheus-url to one that scrapes " +
-				"webs and workers",
-		)
+				"webs and workers")
 	}
 	since := "7d"
 	if given, ok := params["since"].(string); ok {
@@ -37,8 +36,7 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]a
 	}
 	r, err := usagereport.Fetch(
 		ctx, u.Config.Web.PrometheusURL, usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()},
-		since, c.Host.Clock.Now(),
-	)
+		since, c.Host.Clock.Now())
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell the usage of GPUs: %w", err)
 	}
@@ -112,10 +110,8 @@ func usageText(b *strings.Builder, r usagereport.Report) {
 		if u.Memory != nil {
 			memory = units.FormatGiB(*u.Memory)
 		}
-		rows = append(rows, cells(
-			gpuhealth.Printable(team), gpuhealth.Printable(pipeline), strconv.Itoa(u.Builds),
-			fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait,
-		))
+		rows = append(rows, cells(gpuhealth.Printable(team), gpuhealth.Printable(pipeline), strconv.Itoa(u.Builds),
+			fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait))
 	}
 	for _, t := range r.Teams {
 		row(t.Name, allPipelines, t.Usage, fmt.Sprintf("%.2f", t.WaitHours))
