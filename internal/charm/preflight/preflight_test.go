@@ -345,8 +345,8 @@ func TestReachUsesHTTP(t *testing.T) {
 	require.EqualError(t, reach(ctx, "http://repository.invalid/x", resource.Proxies{HTTP: "http://user:secret@127.0.0.1:9"}), "the proxy does not answer")
 	require.ErrorContains(t, reach(ctx, "http://127.0.0.1:9", resource.Proxies{No: "*"}), "cannot connect: ")
 	require.EqualError(t, reach(ctx, "http://\x7f", resource.Proxies{}), "it is not a URL")
-	require.Equal(t, "http://u:xxxxx@h/x", redactURL("http://u:p@h/x"))
-	require.Equal(t, "the configured URL", redactURL("http://\x7f"))
+	require.Equal(t, "http://u:xxxxx@h/x", resource.RedactURL("http://u:p@h/x"))
+	require.Equal(t, "the configured URL", resource.RedactURL("http://\x7f"))
 }
 
 func TestKernelFunctionsWorkOnThisMachine(t *testing.T) {

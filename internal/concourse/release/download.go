@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -75,7 +74,7 @@ func (r Install) download(ctx context.Context, h host.Host, p string) error {
 	if err := h.Remove(part + ".json"); err != nil {
 		return err
 	}
-	return syncDir(h.Path(downloadDir))
+	return resource.SyncDir(h.Path(downloadDir))
 }
 
 // removeOtherDownloads removes the downloads of other versions.
@@ -166,20 +165,10 @@ func (r Install) request(ctx context.Context, u string, shown string, header htt
 
 // bare returns the cause alone, because the address of a redirect may contain a token.
 func bare(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		return at.Err
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(path.Clean(dir))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // partial describes the source of a .part file. A download resumes only from the very same
