@@ -53,8 +53,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 		"read pcie_bw every 30s, which takes a second")
 	fs.DurationVar(&o.collect.RASInterval, "ras.interval", monitor.DefaultRAS,
 		"`time` between readings of error counters and limits, 5s or more")
-	fs.BoolVar(&o.collect.Usage, "collect.usage", true,
-		"show which containers use the GPUs")
+	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "show which containers use the GPUs")
 	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage,
 		"`time` between scans for users of the GPUs, 5s or more")
 	fs.Process(&o.metrics.Process)

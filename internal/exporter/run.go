@@ -71,8 +71,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 
 // repeat calls alive and then look at each interval until stop is done.
 func repeat(stop context.Context, every time.Duration, alive, look func() error) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	for {
 		if err := alive(); err != nil {
 			return err
@@ -83,7 +82,7 @@ func repeat(stop context.Context, every time.Duration, alive, look func() error)
 		select {
 		case <-stop.Done():
 			return nil
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

@@ -79,9 +79,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(o.interval)
-		defer tick.Stop()
-		p.follow(stop, tick.C, s.Reload)
+		p.follow(stop, time.Tick(o.interval), s.Reload)
 	}()
 	err := s.Serve(stop, handler)
 	cancel()

@@ -90,8 +90,7 @@ func hardwareOf(s *reading.State) (h Hardware) {
 		h.ECC = &ECC{e.Uncorrectable, e.Deferred, e.Correctable}
 	}
 	if b := s.RAS.BadPages; b != nil {
-		n := b.Total()
-		h.BadPages = &n
+		h.BadPages = new(b.Total())
 	}
 	return h
 }

@@ -53,9 +53,7 @@ type Fleet struct {
 }
 
 // New returns the page, which asks nothing before Start.
-func New() *Fleet {
-	return &Fleet{now: time.Now, asker: newAsker(), answers: map[string]seen{}}
-}
+func New() *Fleet { return &Fleet{now: time.Now, asker: newAsker(), answers: map[string]seen{}} }
 
 // Flags implements jobexporter.Pages.
 func (f *Fleet) Flags(fs *flag.FlagSet) {
@@ -74,11 +72,11 @@ func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *htt
 	f.prepare(s, mux)
 	go func() {
 		defer close(ended)
-		f.follow(stop)
+		flakes.Repeat(stop, f.every, f.Round)
 		f.keep(f.now(), true)
 	}()
 	if f.flakes.On() {
-		go f.flakes.Follow(stop)
+		go flakes.Repeat(stop, f.every, f.flakes.Round)
 	}
 	return ended
 }
@@ -95,20 +93,6 @@ func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
 	if f.flakes.On() {
 		style, _ := asset("page.css") // embedded: a test reads it
 		f.flakes.Prepare(flakes.Options{Surroundings: s, Style: style, Now: f.now, Ask: f.asker.each}, mux)
-	}
-}
-
-// follow asks at once and at each tick.
-func (f *Fleet) follow(stop context.Context) {
-	tick := time.NewTicker(f.every)
-	defer tick.Stop()
-	for {
-		f.Round(stop)
-		select {
-		case <-stop.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

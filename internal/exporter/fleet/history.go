@@ -63,8 +63,7 @@ func (h *history) report() History {
 				continue
 			}
 			if count := h.counts[n%int64(points)][s]; count > 0 {
-				v := math.Round(h.sums[n%int64(points)][s]/float64(count)*1000) / 1000
-				(*to)[i] = &v
+				(*to)[i] = new(math.Round(h.sums[n%int64(points)][s]/float64(count)*1000) / 1000)
 			}
 		}
 	}

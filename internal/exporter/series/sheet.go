@@ -23,8 +23,7 @@ func newSheet() *sheet {
 		if f.Counter {
 			kind = dto.MetricType_COUNTER
 		}
-		s.families = append(s.families,
-			&dto.MetricFamily{Name: new(f.Name), Help: new(f.Help), Type: &kind})
+		s.families = append(s.families, &dto.MetricFamily{Name: new(f.Name), Help: new(f.Help), Type: &kind})
 		s.order = append(s.order, f.place)
 	}
 	slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(Families[a].Name, Families[b].Name) })

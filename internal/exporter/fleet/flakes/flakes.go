@@ -80,16 +80,14 @@ func (f *Flakes) Prepare(o Options, mux *http.ServeMux) {
 	f.handle(mux)
 }
 
-// Follow asks at once and at each tick, until stop.
-func (f *Flakes) Follow(stop context.Context) {
-	tick := time.NewTicker(f.o.Every)
-	defer tick.Stop()
-	for {
-		f.Round(stop)
+// Repeat does a round at once and at each interval, until stop.
+func Repeat(stop context.Context, every time.Duration, round func(context.Context)) {
+	for tick := time.Tick(every); ; {
+		round(stop)
 		select {
 		case <-stop.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }
