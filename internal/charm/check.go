@@ -53,8 +53,7 @@ const (
 
 // Status returns the status of the unit as it is now. It changes nothing.
 func (c *Charm) Status(ctx context.Context, want Desired) status.Status {
-	return status.Of(c.Event.Unit, c.ready(want), slices.Concat(c.Causes(want),
-		c.Check(ctx, want, Unchanged)))
+	return status.Of(c.Event.Unit, c.ready(want), slices.Concat(c.Causes(want), c.Check(ctx, want, Unchanged)))
 }
 
 // Check examines the running services after applying. A unit is active if its services

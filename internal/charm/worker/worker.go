@@ -82,8 +82,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)
 	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
-	all := join(
-		tags,
+	all := join(tags,
 		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()))},
 		sharedParts(o, trusted),
 		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits}}},
@@ -96,8 +95,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		desireEngines(o, gpus),
 		desireLabels(o, gpus),
 		desireKubernetes(o, gpus),
-		wrapper,
-	)
+		wrapper)
 	if all.err == nil {
 		all = join(all, desireWorker(o, gpus, trusted, wrapped), desireRecorder(o))
 	}

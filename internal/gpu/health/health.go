@@ -125,9 +125,7 @@ func judge(gates []Fault, parts []part, suspended bool) Judgement {
 	return j
 }
 
-func (j *Judgement) checked(c Component) bool {
-	return slices.Contains(j.Checked, c)
-}
+func (j *Judgement) checked(c Component) bool { return slices.Contains(j.Checked, c) }
 
 // most returns the highest score that the gates allow.
 func most(gates []Fault) float64 {

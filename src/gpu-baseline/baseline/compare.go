@@ -50,9 +50,7 @@ func (r *Row) because(format string, a ...any) {
 	r.Gates, r.Reasons = true, append(r.Reasons, fmt.Sprintf(format, a...))
 }
 
-func (r *Row) note(format string, a ...any) {
-	r.Notes = append(r.Notes, fmt.Sprintf(format, a...))
-}
+func (r *Row) note(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }
 
 // row judges one example. base or now may be nil, but not both.
 func (l Limits) row(base, now *Example) Row {
