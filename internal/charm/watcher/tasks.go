@@ -12,7 +12,7 @@ import (
 	"strconv"
 
 	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/pool/tasknotice"
@@ -56,7 +56,7 @@ const (
 	// containersTimeout bounds the wait for the worker, because its containerd may be busy.
 	// It starts with the look, so that the exporter and the worker together delay a look no
 	// longer than the exporter alone may.
-	containersTimeout = monitor.Deadline
+	containersTimeout = api.Deadline
 	// maxExits bounds the requests of one look.
 	maxExits = 64
 )
