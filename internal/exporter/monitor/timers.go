@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/reading"
 )
 
@@ -43,7 +44,7 @@ func (m *Monitor) Watch(ctx context.Context) {
 	go m.kernel.follow(ctx, m.root, m.now)
 	ras, points := time.Tick(m.options.RASInterval), time.Tick(recordEvery)
 	var bandwidth, looks <-chan time.Time
-	m.search(time.After(Deadline))
+	m.search(time.After(api.Deadline))
 	if m.options.PCIeBandwidth {
 		bandwidth = time.Tick(trafficEvery)
 		go m.readTraffic()
