@@ -76,7 +76,8 @@ func (u *Unit) startProof(ctx context.Context, w io.Writer, name, command string
 		Deadline: startTimeout, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
 			"--unit=concourse-gpu-proof-" + strings.ReplaceAll(name, ":", "-") + ".service",
 			"--description=gpu-proof on GPU " + name,
-			fmt.Sprintf("--property=RuntimeMaxSec=%.0f", proofTimeout.Seconds()), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
+			fmt.Sprintf("--property=RuntimeMaxSec=%.0f", proofTimeout.Seconds()), "--", role.BinDir + "/dispatch", "gpu",
+			"proof", name}})
 	if err != nil {
 		return errors.Join(err, healthcheck.Write(u.Host.Root, notRunProof(name, command, err, u.Host.Now().UTC())))
 	}

@@ -49,8 +49,9 @@ var (
 	memoryTotal       = gauge("rocm_memory_total", "Video memory in bytes; on an APU the carve-out.")
 	power             = gauge("rocm_power_usage",
 		"Power draw in watts, averaged if possible; of an APU with the processor.")
-	pcieTx           = gauge("rocm_pcie_tx", "Bytes per second sent over PCIe, upper estimate (MI100, MI200, Vega).")
-	pcieRx           = gauge("rocm_pcie_rx", "Bytes per second received over PCIe, upper estimate (MI100, MI200, Vega).")
+	pcieTx = gauge("rocm_pcie_tx", "Bytes per second sent over PCIe, upper estimate (MI100, MI200, Vega).")
+	pcieRx = gauge("rocm_pcie_rx",
+		"Bytes per second received over PCIe, upper estimate (MI100, MI200, Vega).")
 	eccUncorrectable = gauge("rocm_gpu_ecc_errors_uncorrectable",
 		"Uncorrectable errors of all blocks since the driver was loaded.")
 	hang           = gauge("rocm_gpu_hang", "1 while the GPU hangs or is in reset.")

@@ -151,7 +151,8 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 		c.hidden, c.raw, c.min, c.max = true, true, 0, -1
 		c.run = func([]string) error {
 			return &usageError{
-				text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s", c.words),
+				text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s",
+					c.words),
 				help: wellknown.GPUKit,
 			}
 		}
@@ -188,7 +189,8 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			case c.values == nil || len(args) > 0:
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return slices.DeleteFunc(c.values(), func(v string) bool { return !strings.HasPrefix(v, begun) }), cobra.ShellCompDirectiveNoFileComp
+			return slices.DeleteFunc(c.values(), func(v string) bool { return !strings.HasPrefix(v, begun) }),
+				cobra.ShellCompDirectiveNoFileComp
 		}}
 	if c.json {
 		cc.Flags().BoolVar(&p.format.JSON, "json", false, "print JSON")
