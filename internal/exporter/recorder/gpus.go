@@ -27,6 +27,8 @@ type gpus struct {
 	readers  map[string]*reader
 	leases   pool.Report
 	leased   time.Time
+	looked   time.Time // for a scan of the users
+	scanned  time.Time // of the last one
 }
 
 const (
@@ -110,12 +112,18 @@ func (r *Recorder) readGPUs(now time.Time) {
 		read[name], signals[name] = r.gpus.finish(name, now)
 		read[name].Values[taskrecord.Tasks] = tasks[taskrecord.GPU{Name: name}.Card()]
 	}
+	share := r.newShares(now, len(used) > 0)
 	for _, c := range r.containers {
 		if !c.task || c.done || !c.ended.IsZero() {
 			continue
 		}
 		for _, g := range c.head.GPUs {
-			c.record.GPUs[g.Name] = append(c.record.GPUs[g.Name], read[g.Name])
+			s := read[g.Name]
+			if share != nil {
+				s.Values = slices.Clone(s.Values)
+				s.Values[taskrecord.Share] = share(c, g.Card(), tasks[g.Card()])
+			}
+			c.record.GPUs[g.Name] = append(c.record.GPUs[g.Name], s)
 			hanging := len(signals[g.Name]) > 0
 			if hanging && !c.hanging[g.Name] {
 				r.note(c, taskrecord.Event{At: now, Kind: taskrecord.GPUHang, GPU: g.Name,

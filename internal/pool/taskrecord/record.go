@@ -51,6 +51,15 @@ func (s Sample) Get(c int) (v int64, ok bool) {
 	return s.Values[c], true
 }
 
+// value returns a value, or Missing.
+func (s Sample) value(c int) int64 {
+	v, ok := s.Get(c)
+	if !ok {
+		return Missing
+	}
+	return v
+}
+
 // NewSample returns a sample without values.
 func NewSample(at time.Time, counters int) Sample {
 	s := Sample{At: at.UnixMilli(), Values: make([]int64, counters)}
