@@ -3,7 +3,8 @@ package recorder
 import (
 	"time"
 
-	"concourse-ci-machine/internal/gpu/usage"
+	gpuusage "concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool/taskrecord"
 )
 
 const (
@@ -14,23 +15,24 @@ const (
 
 // newShares reads the last scan of the GPUs' users, which another process makes each 15 s.
 // It returns nil, unless the scan is newer than the previous one. The function returns a
-// container's part of a card's work, in millionths. If the work is unknown, the parts of all
+// container's part of the work of a GPU's card, in millionths. If the work is unknown, the parts of all
 // tasks are equal.
-func (r *Recorder) newShares(now time.Time, used bool) func(c *container, card string, tasks int64) int64 {
+func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g taskrecord.GPU, tasks int64) int64 {
 	if r.Usage == "" || !used || now.Sub(r.gpus.looked).Abs() < scanEvery {
 		return nil
 	}
 	r.gpus.looked = now
-	scan, err := usage.File(r.Usage).Read(r.Root)
+	scan, err := gpuusage.File(r.Usage).Read(r.Root)
 	if err != nil || !scan.At.After(r.gpus.scanned) || now.Sub(scan.At).Abs() > oldScan {
 		return nil
 	}
 	r.gpus.scanned = scan.At
 	shares := map[string]map[string]float64{}
-	return func(c *container, card string, tasks int64) int64 {
+	return func(c *container, g taskrecord.GPU, tasks int64) int64 {
+		card := g.Card()
 		of, known := shares[card]
 		if !known {
-			of = scan.Shares(card)
+			of = scan.Shares(g.Dies()...)
 			shares[card] = of
 		}
 		if of == nil {

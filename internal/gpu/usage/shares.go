@@ -1,6 +1,10 @@
 package usage
 
-import "concourse-ci-machine/internal/base/statefile"
+import (
+	"slices"
+
+	"concourse-ci-machine/internal/base/statefile"
+)
 
 // File declares the report of the last scan.
 func File(path string) statefile.File[Result] { return statefile.File[Result]{Path: path, Mode: 0o644} }
@@ -10,17 +14,17 @@ func File(path string) statefile.File[Result] { return statefile.File[Result]{Pa
 const littleWork = .01
 
 // Shares returns the part of a card's work that each container did since the previous scan.
-// The parts of all partitions add up to 1. nil means that the work is unknown.
+// The parts of all its dies and partitions add up to 1. nil means that the work is unknown.
 //
 // The work is engine time. The kernel counts no engine time for ROCm's own queues
 // (amdgpu_ctx.c counts jobs of the DRM scheduler), so the work of ROCm is its busy compute
 // units at the scan. The two cannot be compared: the work is unknown if containers do both,
 // or if ROCm runs on a GPU that does not report compute units.
-func (r *Result) Shares(pci string) map[string]float64 {
+func (r *Result) Shares(dies ...string) map[string]float64 {
 	engines, units, sums := map[string]float64{}, map[string]float64{}, [2]float64{}
 	rocm := false
 	for _, d := range r.Devices {
-		if d.PCI != pci {
+		if !slices.Contains(dies, d.PCI) {
 			continue
 		}
 		for _, row := range d.Rows {

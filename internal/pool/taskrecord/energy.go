@@ -31,8 +31,10 @@ const (
 // power of two readings for the time between them.
 func EnergyOf(r *Record) *Energy {
 	var e Energy
-	measured := map[string]bool{} // cards: each partition reports the power of the whole
+	measured := map[string]bool{} // cards: each partition and die has the power of the whole
+	card := map[string]string{}
 	for _, g := range r.Head.GPUs {
+		card[g.Name] = g.Card()
 		if measured[g.Card()] {
 			continue
 		}
@@ -45,7 +47,7 @@ func EnergyOf(r *Record) *Energy {
 		e.Joules += joules
 		e.Estimate = e.Estimate || estimate
 	}
-	e.Unmeasured = slices.DeleteFunc(e.Unmeasured, func(name string) bool { return measured[GPU{Name: name}.Card()] })
+	e.Unmeasured = slices.DeleteFunc(e.Unmeasured, func(name string) bool { return measured[card[name]] })
 	if len(measured) == 0 {
 		return nil
 	}
@@ -75,7 +77,7 @@ func energyOf(all []Sample, from, to time.Time) (joules float64, estimate, ok bo
 	for i := 1; i < len(samples); i++ {
 		a, b := samples[i-1], samples[i]
 		millis := b.At - a.At
-		next := step{end: b.At, tasks: a.value(Tasks), share: b.value(Share)}
+		next := step{end: b.At, tasks: a.Value(Tasks), share: b.Value(Share)}
 		j, known := stepEnergy(a, b)
 		if !known || millis <= 0 {
 			estimate = true
@@ -94,7 +96,7 @@ func energyOf(all []Sample, from, to time.Time) (joules float64, estimate, ok bo
 		return 0, false, false
 	}
 	last := samples[len(samples)-1]
-	steps = append(steps, step{to.UnixMilli(), edge(to.UnixMilli()-last.At, watts, &estimate), last.value(Tasks), Missing})
+	steps = append(steps, step{to.UnixMilli(), edge(to.UnixMilli()-last.At, watts, &estimate), last.Value(Tasks), Missing})
 	joules, shared := ownPart(steps)
 	return joules, estimate || shared, true
 }

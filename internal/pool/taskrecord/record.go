@@ -26,13 +26,23 @@ type GPU struct {
 	Name     string `json:"name"` // gpu.Slot.Address
 	Index    int    `json:"index"`
 	ClockMax int64  `json:"clock_max_mhz,omitempty"`
+	// OtherDie is the address of the other die in the package, one of which reports the power
+	// of both; see gpu.ReadDies.
+	OtherDie string `json:"other_die,omitempty"`
 }
 
-// Card returns the PCI address, which the partitions of a card have in common.
-func (g GPU) Card() string {
+// Dies returns the PCI addresses of the card: one, or two of a package.
+func (g GPU) Dies() []string {
 	card, _, _ := strings.Cut(g.Name, "-")
-	return card
+	if g.OtherDie == "" {
+		return []string{card}
+	}
+	return []string{min(card, g.OtherDie), max(card, g.OtherDie)}
 }
+
+// Card returns the PCI address that the partitions of a card, or the dies of a package, have
+// in common.
+func (g GPU) Card() string { return g.Dies()[0] }
 
 // Sample holds the values of one reading.
 type Sample struct {
@@ -51,8 +61,8 @@ func (s Sample) Get(c int) (v int64, ok bool) {
 	return s.Values[c], true
 }
 
-// value returns a value, or Missing.
-func (s Sample) value(c int) int64 {
+// Value returns a value, or Missing.
+func (s Sample) Value(c int) int64 {
 	v, ok := s.Get(c)
 	if !ok {
 		return Missing
