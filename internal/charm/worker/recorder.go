@@ -38,7 +38,7 @@ func desireRecorder(o Observed) (p part) {
 	unit, err := templates.Render(RecorderUnit, map[string]any{
 		"Exporter": role.ExporterBin, "Dir": taskrecord.DefaultDir, "Size": o.Config.Worker.TaskRecordSize,
 		"Days": o.Config.Worker.TaskRecordDays, "Volumes": concourse.WorkFolder(o.Shared()),
-		"Report": verdict.ReportPath, "Usage": usage,
+		"Report": verdict.ReportPath, "Usage": usage, "CO2": o.Config.CO2GramsPerKWh,
 	})
 	if err != nil {
 		return part{err: err}
