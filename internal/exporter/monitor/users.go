@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
 )
@@ -44,7 +45,7 @@ func (m *Monitor) readUsers(ctx context.Context) {
 		return
 	}
 	defer m.users.busy.Store(false)
-	ctx, cancel := context.WithTimeout(ctx, Deadline)
+	ctx, cancel := context.WithTimeout(ctx, api.Deadline)
 	defer cancel()
 	m.users.scanner.Scan(ctx, devices)
 }
@@ -70,7 +71,7 @@ func (m *Monitor) lastUsers() *usage.Result {
 
 // ScanUsers scans the users of the GPUs once, for a program that does not Watch.
 func (m *Monitor) ScanUsers(ctx context.Context) {
-	m.search(time.After(Deadline))
+	m.search(time.After(api.Deadline))
 	m.readUsers(ctx)
 }
 
