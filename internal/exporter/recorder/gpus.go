@@ -152,7 +152,8 @@ func takePower(s, other taskrecord.Sample) {
 	_, power := s.Get(taskrecord.Power)
 	_, sum := s.Get(taskrecord.EnergySum)
 	if !power && !sum {
-		s.Values[taskrecord.Power], s.Values[taskrecord.EnergySum] = other.Value(taskrecord.Power), other.Value(taskrecord.EnergySum)
+		s.Values[taskrecord.Power] = other.Value(taskrecord.Power)
+		s.Values[taskrecord.EnergySum] = other.Value(taskrecord.EnergySum)
 	}
 }
 

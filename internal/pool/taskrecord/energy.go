@@ -98,7 +98,8 @@ func energyOf(all []Sample, from, to time.Time) (joules float64, estimate, ok bo
 		return 0, false, false
 	}
 	last := samples[len(samples)-1]
-	steps = append(steps, step{to.UnixMilli(), edge(to.UnixMilli()-last.At, watts, &estimate), last.Value(Tasks), Missing})
+	end := edge(to.UnixMilli()-last.At, watts, &estimate)
+	steps = append(steps, step{to.UnixMilli(), end, last.Value(Tasks), Missing})
 	joules, shared := ownPart(steps)
 	return joules, estimate || shared, true
 }

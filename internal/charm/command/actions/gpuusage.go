@@ -75,12 +75,13 @@ func usageCSV(to io.Writer, r usagereport.Report, want usagereport.Request) erro
 		if u.Energy != nil {
 			estimate = strconv.FormatBool(u.Estimate)
 		}
-		w.Write(usageColumns(want, []string{escapeFormula(team), escapeFormula(pipeline), escapeFormula(job), strconv.Itoa(u.Builds),
+		w.Write(usageColumns(want, []string{
+			escapeFormula(team), escapeFormula(pipeline), escapeFormula(job), strconv.Itoa(u.Builds),
 			number(&u.GPUHours, 6), number(u.BusyHours, 6), number(u.Memory, 0), wait,
 			number(u.Energy, 6), estimate, number(u.CO2, 6)})) // see Error
 	}
-	w.Write(usageColumns(want, []string{"team", "pipeline", "job", "builds", "gpu_hours", "busy_gpu_hours", "peak_memory_bytes",
-		"wait_hours", "energy_kwh", "energy_estimate", "co2_kg"}))
+	w.Write(usageColumns(want, []string{"team", "pipeline", "job", "builds", "gpu_hours", "busy_gpu_hours",
+		"peak_memory_bytes", "wait_hours", "energy_kwh", "energy_estimate", "co2_kg"}))
 	for _, t := range r.Teams {
 		line(t.Name, allPipelines, allPipelines, t.Usage, number(&t.WaitHours, 6))
 		for _, p := range t.Pipelines {
@@ -138,8 +139,10 @@ func usageText(b *strings.Builder, r usagereport.Report, want usagereport.Reques
 		if u.CO2 != nil {
 			co2 = fmt.Sprintf("%.2f kg", *u.CO2)
 		}
-		rows = append(rows, cells(usageColumns(want, []string{gpuhealth.Printable(team), gpuhealth.Printable(pipeline),
-			gpuhealth.Printable(job), strconv.Itoa(u.Builds), fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait, energy, co2})...))
+		rows = append(rows, cells(usageColumns(want, []string{
+			gpuhealth.Printable(team), gpuhealth.Printable(pipeline), gpuhealth.Printable(job),
+			strconv.Itoa(u.Builds), fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait, energy, co2,
+		})...))
 	}
 	for _, t := range r.Teams {
 		row(t.Name, allPipelines, allPipelines, t.Usage, fmt.Sprintf("%.2f", t.WaitHours))
