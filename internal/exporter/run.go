@@ -48,6 +48,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	}
 	if o.tasks.Store.Dir != "" {
 		o.tasks.Root, o.tasks.Log, o.tasks.Store.Dir = root, s.Logs.Printf, root.Path(o.tasks.Store.Dir)
+		o.tasks.Usage = o.collect.UsageReport
 		r, err := recorder.New(o.tasks)
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package why
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path"
@@ -290,31 +289,4 @@ func TestSucceededTaskHasNoVerdict(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Entries, 1)
 	require.Equal(t, 0, *report.Entries[0].Exit)
-}
-
-// The energy counter of gpu_metrics v1.3 counts in units of 15.259 µJ.
-func TestTasksThatShareAGPUHaveEqualPartsOfItsEnergy(t *testing.T) {
-	const at, unit, seconds = 24, 15.259e-6, 60
-	watts := 150.
-	w := newWorld(t)
-	tasks := []*task{w.task(handle, gpu1), w.task(neighbour, gpu1)}
-	data, err := w.root.ReadFile(device(gpu1, "gpu_metrics"))
-	require.NoError(t, err)
-	for range seconds {
-		sum := binary.LittleEndian.Uint64(data[at:])
-		binary.LittleEndian.PutUint64(data[at:], sum+uint64(watts/unit))
-		w.put(device(gpu1, "gpu_metrics"), string(data))
-		w.run(time.Second)
-	}
-	for _, c := range tasks {
-		c.ends(0)
-	}
-	w.run(40 * time.Second)
-	for _, name := range []string{handle, neighbour} {
-		r, v := w.verdict(name)
-		e := verdict.EntryOf(&r, v).Energy
-		require.NotNil(t, e)
-		require.True(t, e.Estimate)
-		require.InEpsilon(t, watts*seconds/2, e.Joules, .05, "of readings a second apart")
-	}
 }

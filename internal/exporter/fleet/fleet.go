@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/fleet/flakes"
@@ -132,6 +133,10 @@ func (f *Fleet) Round(stop context.Context) {
 	r.Today, r.History = f.day.report(), f.history.report()
 	if f.file.HideNames {
 		r.hide()
+	}
+	for i := range r.Today.Teams {
+		t := &r.Today.Teams[i]
+		t.CO2 = units.CO2(t.Energy, f.file.CO2GramsPerKWh)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

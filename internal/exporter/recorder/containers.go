@@ -144,7 +144,7 @@ func (r *Recorder) begin(c *container) (err error) {
 		return nil
 	}
 	c.head = taskrecord.Head{Handle: c.handle, Boot: r.boot, Started: c.began.UTC(), CPUs: r.machine.count(r),
-		Memory: c.group.memoryLimit(r.page), GPUs: r.gpus.of(c)}
+		Memory: c.group.memoryLimit(r.page), GPUs: r.gpus.of(c), CO2GramsPerKWh: r.CO2GramsPerKWh}
 	c.writer, err = r.Store.Begin(c.head)
 	if errors.Is(err, fs.ErrExist) {
 		var before taskrecord.Record

@@ -177,6 +177,9 @@ var (
 	endedTasks = ownCounter("concourse_worker_tasks_total",
 		"Ended tasks since the recorder's start, by verdict or succeeded.",
 		"verdict")
+	taskEnergy = ownGauge("concourse_worker_task_energy_joules",
+		"Energy of the GPUs of a task that ended in the last 10 minutes.",
+		"container", "estimate")
 
 	// The exporter itself.
 	deviceUp   = gauge("rocm_exporter_device_up", "1 if the GPU answers or sleeps, otherwise 0.")

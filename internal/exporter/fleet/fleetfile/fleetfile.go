@@ -29,6 +29,8 @@ type File struct {
 	Page string `json:"page,omitempty"`
 	// Dashboard is the URL of the GPUs' dashboard, "" for none.
 	Dashboard string `json:"dashboard,omitempty"`
+	// CO2GramsPerKWh is the option co2-grams-per-kwh, 0 without it.
+	CO2GramsPerKWh float64 `json:"co2-grams-per-kwh,omitempty"`
 	// Wall puts the quarantined GPUs on Concourse's wall.
 	Wall    bool     `json:"wall,omitempty"`
 	Workers []Worker `json:"workers"`
