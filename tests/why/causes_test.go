@@ -242,7 +242,6 @@ func judged(t *testing.T, one cause) (taskrecord.Record, verdict.Verdict) {
 }
 
 func TestCausesAreNamed(t *testing.T) {
-	named := 0
 	for _, one := range causes {
 		t.Run(one.name, func(t *testing.T) {
 			r, v := judged(t, one)
@@ -250,7 +249,6 @@ func TestCausesAreNamed(t *testing.T) {
 			require.Equal(t, one.kind, v.Kind, "%+v", v)
 			require.Equal(t, one.code, v.Reasons[0].Code, "%+v", v)
 			require.NotEmpty(t, r.Machine)
-			named++
 		})
 	}
 	require.GreaterOrEqual(t, len(causes), 20)

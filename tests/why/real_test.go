@@ -5,6 +5,7 @@ package why
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,21 +40,31 @@ func TestMain(m *testing.M) {
 				fmt.Fprintf(os.Stderr, "%v: %s\n", err, out)
 				return 1
 			}
+			flag.Parse()
+			if err := flag.Set("test.parallel", "16"); err != nil { // they wait, and compute little
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
 			return m.Run()
 		}}.Run(m))
 }
 
-// real is a worker of the kernel's own parts, on a root of its own for the rest.
+// containers counts all containers of this process: each has its own handle, and so its own
+// control group, network and addresses.
+var containers atomic.Int32
+
+// real is a worker of the kernel's own parts, with its own root for the rest.
 type real struct {
-	t      *testing.T
-	root   host.Root
-	rec    *recorder.Recorder
-	mu     sync.Mutex
-	exits  map[string]int
-	number int
+	t     *testing.T
+	root  host.Root
+	rec   *recorder.Recorder
+	mu    sync.Mutex
+	exits map[string]int
 }
 
+// newReal returns a worker for a test that runs beside others.
 func newReal(t *testing.T) *real {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root")
 	}
@@ -86,7 +98,7 @@ func newReal(t *testing.T) *real {
 type container struct {
 	*real
 	handle, bundle string
-	init           int
+	init, number   int
 }
 
 func (w *real) run(name string, args ...string) {
@@ -105,8 +117,8 @@ func (w *real) run(name string, args ...string) {
 // create makes a container with its own limit of memory, 0 for none.
 func (w *real) create(parent string, memory int64) *container {
 	w.t.Helper()
-	w.number++
-	c := &container{real: w, handle: fmt.Sprintf("0badcafe-%04x-4000-8000-%012x", os.Getpid()&0xffff, w.number)}
+	n := int(containers.Add(1))
+	c := &container{real: w, number: n, handle: fmt.Sprintf("0badcafe-%04x-4000-8000-%012x", os.Getpid()&0xffff, n)}
 	c.bundle = w.root.Path(filepath.Join(recorder.DefaultBundles, c.handle))
 	rootfs := filepath.Join(w.t.TempDir(), "rootfs")
 	mounts := []map[string]any{{"destination": "/proc", "type": "proc", "source": "proc"},
@@ -141,6 +153,7 @@ func (w *real) create(parent string, memory int64) *container {
 	require.NoError(w.t, err)
 	c.init, err = strconv.Atoi(string(text))
 	require.NoError(w.t, err)
+	require.NoError(w.t, w.rec.Look(w.t.Context())) // a container that is seen late and runs no task is an old one
 	w.t.Cleanup(func() {
 		_ = exec.Command("runc", "--root", w.root.Path("/run/runc"), "delete", "--force", c.handle).Run()
 	})
@@ -196,6 +209,7 @@ func is(t *testing.T, v verdict.Verdict, kind verdict.Kind, code string) {
 }
 
 func TestRealPlainFailuresAreTheTask(t *testing.T) {
+	t.Parallel()
 	for script, code := range map[string]string{
 		"sleep 2; exit 1": "exit-status", "exit 3": "exit-status", "sleep 1; kill -SEGV $$": "crash",
 		"sleep 1; kill -ABRT $$": "crash", "python3 -c 'import ctypes; ctypes.string_at(0)'": "crash",
@@ -205,6 +219,7 @@ func TestRealPlainFailuresAreTheTask(t *testing.T) {
 }
 
 func TestRealOOM(t *testing.T) {
+	t.Parallel()
 	const eat = "ulimit -v 4000000; python3 -c 'x=[]\nwhile True: x.append(bytearray(4<<20))'"
 	t.Run("of the task", func(t *testing.T) {
 		is(t, newReal(t).create("garden", 96<<20).task("sleep 2; "+eat), verdict.Task, "oom-limit")
@@ -220,6 +235,7 @@ func TestRealCPUQuota(t *testing.T) {
 
 // The records are on the disk of the volumes on most workers.
 func TestRealFullDisk(t *testing.T) {
+	t.Parallel()
 	for name, together := range map[string]bool{"of the volumes": false, "of volumes and records": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newReal(t)
@@ -243,17 +259,20 @@ func TestRealFullDisk(t *testing.T) {
 	}
 }
 
+// address returns an address in the network of the container: 1 is the machine's, 2 its own.
+func (c *container) address(host int) string { return fmt.Sprintf("10.213.%d.%d", c.number, host) }
+
 // wire connects the container's network with the machine's.
 func (c *container) wire() {
-	name := fmt.Sprintf("why%d", os.Getpid()%10000)
+	name := fmt.Sprintf("why%d", c.number)
 	c.run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(c.init))
 	c.t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() })
-	c.run("ip", "addr", "add", "10.213.7.1/24", "dev", name)
+	c.run("ip", "addr", "add", c.address(1)+"/24", "dev", name)
 	c.run("ip", "link", "set", name, "up")
 	in := []string{"-t", strconv.Itoa(c.init), "-n", "ip"}
-	c.run("nsenter", append(in, "addr", "add", "10.213.7.2/24", "dev", "eth0")...)
+	c.run("nsenter", append(in, "addr", "add", c.address(2)+"/24", "dev", "eth0")...)
 	c.run("nsenter", append(in, "link", "set", "eth0", "up")...)
-	c.run("nsenter", append(in, "route", "add", "default", "via", "10.213.7.1")...)
+	c.run("nsenter", append(in, "route", "add", "default", "via", c.address(1))...)
 }
 
 // serve starts a server and waits until it listens.
@@ -272,27 +291,28 @@ func (w *real) serve(script string) {
 }
 
 func TestRealNetwork(t *testing.T) {
+	t.Parallel()
 	t.Run("name server away", func(t *testing.T) {
 		c := newReal(t).create("garden", 0)
 		c.wire()
 		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"+
-			" s.settimeout(4); s.connect(('10.213.7.77',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2"),
+			" s.settimeout(4); s.connect(('"+c.address(77)+"',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2"),
 			verdict.Machine, "dns-away")
 	})
 	t.Run("registry away", func(t *testing.T) { // its queue is full, so it answers no request
 		c := newReal(t).create("garden", 0)
 		c.wire()
-		c.serve("s=socket.socket(); s.bind(('10.213.7.1',8097)); s.listen(0)\n" +
-			"a=socket.create_connection(('10.213.7.1',8097)); os.write(3,b'x'); time.sleep(300)")
-		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n try: socket.create_connection(('10.213.7.1',8097),5)\n"+
+		c.serve("s=socket.socket(); s.bind(('" + c.address(1) + "',8097)); s.listen(0)\n" +
+			"a=socket.create_connection(('" + c.address(1) + "',8097)); os.write(3,b'x'); time.sleep(300)")
+		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n try: socket.create_connection(('"+c.address(1)+"',8097),5)\n"+
 			" except OSError: pass\n\"; exit 1"), verdict.Machine, "no-connection")
 	})
 	t.Run("slow registry", func(t *testing.T) {
 		c := newReal(t).create("garden", 0)
 		c.wire()
-		c.serve("s=socket.create_server(('10.213.7.1',8098)); os.write(3,b'x')\n" +
+		c.serve("s=socket.create_server(('" + c.address(1) + "',8098)); os.write(3,b'x')\n" +
 			"while True:\n c,_=s.accept()\n try:\n  while True: c.send(b'x'*800); time.sleep(.1)\n except OSError: pass")
-		is(t, c.task("timeout -s TERM 35 python3 -c \"\nimport socket\ns=socket.create_connection(('10.213.7.1',8098),10)\n"+
+		is(t, c.task("timeout -s TERM 35 python3 -c \"\nimport socket\ns=socket.create_connection(('"+c.address(1)+"',8098),10)\n"+
 			"while s.recv(65536): pass\n\"; kill -TERM $$"), verdict.Machine, "download-slow")
 	})
 }

@@ -48,12 +48,12 @@ func fleetFile(o Observed) fleetfile.File {
 
 func fleetWorkerOf(w model.Worker) fleetfile.Worker {
 	out := fleetfile.Worker{Unit: w.Unit, Name: w.Name, Count: w.GPUs.Count}
-	if w.GPUs.Count == 0 {
-		return out
-	}
 	// A worker chooses its address, and the page links to it.
 	if u := role.HTTPAddress(w.Address, wellknown.GPUsPort); net.ParseIP(w.Address) != nil {
 		out.URL = u
+	}
+	if w.GPUs.Count == 0 {
+		return out
 	}
 	for _, g := range w.GPUs.Each {
 		out.GPUs = append(out.GPUs, fleetfile.GPU{Index: g.Index, GFX: g.GFX, Model: g.Model, Service: g.Service})

@@ -114,7 +114,7 @@ func (f *Fleet) Round(stop context.Context) {
 	now := f.now()
 	current := map[string]seen{}
 	for i, w := range f.file.Workers {
-		if w.URL == "" {
+		if !w.Watched() {
 			continue
 		}
 		one := f.answers[w.URL]
@@ -147,8 +147,12 @@ func (f *Fleet) Round(stop context.Context) {
 // seen returns the workers with the containers on their GPUs.
 func (r *Report) seen(file fleetfile.File) flakes.Seen {
 	out := flakes.Seen{Concourse: file.Concourse, HideNames: file.HideNames}
+	urls := map[string]string{} // also of workers without GPUs, which record tasks
+	for _, w := range file.Workers {
+		urls[name(w.Unit)] = w.URL
+	}
 	for _, w := range r.Workers {
-		one := flakes.Worker{Name: w.Worker, URL: w.URL}
+		one := flakes.Worker{Name: w.Worker, URL: urls[w.Unit]}
 		for _, g := range w.GPUs {
 			gpu := flakes.GPU{Index: g.Index, PCI: g.PCI}
 			for _, h := range g.Holders {

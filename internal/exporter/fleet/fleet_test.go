@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet/flakes"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -218,9 +219,18 @@ func TestUsageBeginsAgainEachDay(t *testing.T) {
 
 // Many workers that never answer must not delay the others.
 func TestSilentWorkersAreAskedLast(t *testing.T) {
-	workers := []fleetfile.Worker{{URL: "a"}, {URL: "b"}, {}, {URL: "c"}, {URL: "d"}}
+	workers := []fleetfile.Worker{{URL: "a", Count: 1}, {URL: "b", Count: 1}, {URL: "no GPU"}, {URL: "c", Count: 1}, {URL: "d", Count: 1}}
 	before := map[string]seen{"a": {err: io.EOF}, "c": {err: io.EOF}, "d": {}}
 	require.Equal(t, []int{1, 4, 0, 3}, silentLast(workers, before))
+}
+
+// A worker without GPUs records tasks, too.
+func TestWorkersWithoutGPUsAreAskedForVerdictsOnly(t *testing.T) {
+	file := fleetfile.File{Workers: []fleetfile.Worker{{Unit: "plain/0", Name: "plain-0", URL: "http://10.0.0.7:9401"}}}
+	r := observed{at: hosttest.Now, file: file}.report()
+	require.True(t, r.Workers[0].Answered)
+	require.Empty(t, r.Workers[0].URL, "it has no page of GPUs")
+	require.Equal(t, []flakes.Worker{{Name: "plain-0", URL: "http://10.0.0.7:9401"}}, r.seen(file).Workers)
 }
 
 // A worker on Windows has no exporter, and Concourse hears of it.

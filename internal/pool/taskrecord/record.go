@@ -91,7 +91,7 @@ const (
 	GPUHang      EventKind = "gpu-hang"       // Detail has the signals
 	GPUReset     EventKind = "gpu-reset"      // the kernel logged a hang or a reset
 	GPUError     EventKind = "gpu-error"      // the kernel logged uncorrectable hardware errors
-	Dump         EventKind = "dump"           // the driver wrote a dump of the GPU; see End.Dumps
+	Dump         EventKind = "dump"           // the driver wrote a dump of the GPU; Detail is its name, see End.Dumps
 	WorkerEnded  EventKind = "worker-ended"   // Concourse's worker process ended
 	DaemonEnded  EventKind = "daemon-ended"   // containerd ended
 	WorkerBegan  EventKind = "worker-began"   // another one has started

@@ -138,8 +138,14 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 		r.addService("worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
 			"healthy and registered at "+u.Want.Worker.TSA.Host)
 	}
-	if u.Want.Worker.Exporter {
+	if u.Want.Worker.Watches {
 		r.addService(role.ExporterService, c.CheckExporter(ctx), "running and healthy")
+	} else if u.Want.Worker.Exporter {
+		if cause := c.CheckVerdicts(ctx); cause != nil {
+			r.addCause(role.ExporterService, *cause)
+		} else {
+			r.add(role.ExporterService, nil, "running and healthy")
+		}
 	}
 	if u.Want.Web.Jobs {
 		r.addService(role.JobsService, c.CheckJobs(ctx), "running and healthy")
@@ -150,7 +156,7 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Worker.Kubernetes {
 		r.addService("kubernetes", c.CheckKubernetes(ctx), "the kubelet has the GPUs")
 	}
-	if u.Want.Worker.Exporter {
+	if u.Want.Worker.Watches {
 		c.checkGPUs(ctx, r)
 	}
 	_, details := u.Want.Worker.ToolkitNotes(c.Host.Root, false)

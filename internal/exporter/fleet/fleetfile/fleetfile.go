@@ -40,13 +40,16 @@ type File struct {
 type Worker struct {
 	Unit string `json:"unit"` // "gpu/0"
 	Name string `json:"name"` // at the web, "" if the unit publishes none
-	// URL of its exporter, which has the status page and /api/v1/gpus. "" if the worker has
-	// no GPU, or no address.
+	// URL of its exporter, which has /api/v1/verdicts, and for GPUs the status page and
+	// /api/v1/gpus. "" if the worker has no address.
 	URL       string     `json:"url"`
 	Count     int        `json:"count"`     // of its GPUs
 	GPUs      []GPU      `json:"gpus"`      // nil if the unit publishes only their number
 	Published *time.Time `json:"published"` // first time with this value of GPUs
 }
+
+// Watched reports whether the worker has GPUs to ask for.
+func (w Worker) Watched() bool { return w.URL != "" && w.Count > 0 }
 
 // GPU describes a GPU as its unit publishes it.
 type GPU struct {
