@@ -207,6 +207,8 @@ var (
 	gpus      = ownGauge("rocm_exporter_gpus", "Reported GPUs and partitions.")
 	buildInfo = ownGauge("rocm_exporter_build_info",
 		"Version of the exporter.", "version", "goversion")
+	pageInfo = ownGauge("rocm_exporter_page_info",
+		"URL of the status page, with --web.external-url.", "url")
 	readErrors = ownCounter("rocm_exporter_read_errors_total",
 		"Files without a usable value, by error.",
 		"gpu", "file", "errno")
