@@ -29,8 +29,10 @@ export GOTOOLCHAIN := auto
 endif
 endif
 
-# The packages with tests of the tag e2e; the others run under `make test`.
-E2E_PACKAGES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests | sed 's|^|./|; s|/[^/]*$$||' | sort -u)
+# The tests of the tag e2e. All others run under `make test`, and not once more.
+E2E_FILES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests)
+E2E_PACKAGES = $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(E2E_FILES)))))
+E2E_TESTS = $(shell grep -ho '^func Test[A-Za-z0-9_]*' $(E2E_FILES) | sed 's/func //' | grep -vx TestMain | paste -sd'|')
 
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
 PACKER = go run -buildvcs=false ./tools/charmpack/cmd
@@ -110,8 +112,9 @@ endif
 e2e: build progress ## tests that need root and Debian's or Ubuntu's packages; installs these
 	@scripts/e2e-packages.sh
 	@echo "The tests with real parts: half an hour and more on two cores." >&2
+	@go list -buildvcs=false -tags e2e -test -deps -export $(E2E_PACKAGES) >/dev/null # -p 1 also compiles one by one
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
-	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 2h $(E2E_PACKAGES)
+	$(GOTEST) -tags e2e -count=1 -p 1 -timeout 2h -run '^($(E2E_TESTS))$$' $(E2E_PACKAGES)
 
 # A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
 # one another's processes, hence more at a time than there are cores.

@@ -23,7 +23,7 @@ func (s *Source) Report() api.Report {
 		name, _ = s.Root.ReadText("/etc/hostname") // the root of no running machine; "" without this file, too
 	}
 	snapshot := s.Monitor.Snapshot()
-	r := api.Report{Unit: s.Unit, Host: name, Version: s.Version, Time: snapshot.At.UTC(), GPUs: api.StatusOf(snapshot)}
+	r := api.Report{Unit: s.Unit, Host: name, Version: s.Version, Time: snapshot.At.UTC(), GPUs: monitor.StatusOf(snapshot)}
 	if u := snapshot.Users; u != nil {
 		at := u.At.UTC()
 		r.UsersTime = &at

@@ -50,18 +50,25 @@ func (s *story) met(t *testing.T) {
 	}
 	b := s.starts("told")
 	u := s.on(b)
+	shows := func(text string) func() bool {
+		return func() bool {
+			require.False(t, b.ended(), b.out)
+			said, err := os.ReadFile(b.log)
+			require.NoError(t, err)
+			return strings.Contains(string(said), text)
+		}
+	}
+	const leased = ", healthy, lease of this task"
+	until(t, shows(leased), "the build does not show its GPU")
 	begin := time.Now()
 	u.countErrors(1)
-	until(t, func() bool {
-		require.False(t, b.ended(), b.out)
-		said, err := os.ReadFile(b.log)
-		require.NoError(t, err)
-		return strings.Contains(string(said), told(1))
-	}, "the build is not told")
+	until(t, shows(told(1)), "the build is not told")
 	s.since(begin, "the build is told")
 	u.must("/opt/concourse-ci-machine/bin/dispatch gpu watch") // another look tells it nothing
 	s.letGo(b)
 	require.Equal(t, 1, strings.Count(b.out, told(1)), b.out)
+	require.Equal(t, 1, strings.Count(b.out, leased), b.out)
+	require.Contains(t, b.out, "\nconcourse-ci-machine: GPU 0: ")
 	require.Contains(t, b.out, "Withheld from new tasks. What ran on it may be lost or wrong: run the build again")
 	number := buildNumber.FindStringSubmatch(b.out)
 	require.NotNil(t, number, b.out)

@@ -23,7 +23,7 @@ func fuzzTime(usual string) string {
 }
 
 func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
-	fuzz(t, "20s", [][2]string{
+	fuzz(t, "10s", [][2]string{
 		{"FuzzParseArgs", "concourse-ci-machine/internal/oci/cmdline"},
 		{"FuzzEdit", "concourse-ci-machine/internal/gpu/cdispec/edits"},
 		{"FuzzDecodeCDI", "concourse-ci-machine/internal/gpu/cdispec"},
@@ -34,7 +34,7 @@ func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
 
 // What is the unit's own, and what a task says of GPUs where they are leased.
 func TestFuzzersOfLeasesFindNothing(t *testing.T) {
-	fuzz(t, "8s", [][2]string{
+	fuzz(t, "4s", [][2]string{
 		{"FuzzConfig", "concourse-ci-machine/internal/oci"},
 		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
 		{"FuzzProgramTexts", "concourse-ci-machine/internal/oci"},
@@ -60,7 +60,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 
 // Other applications, and people, are trusted more than images and tasks.
 func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
-	fuzz(t, "8s", [][2]string{
+	fuzz(t, "4s", [][2]string{
 		{"FuzzParseWorker", "concourse-ci-machine/internal/charm/relation"},
 		{"FuzzParseWorkerGPUs", "concourse-ci-machine/internal/charm/relation"},
 		{"FuzzPublishedGPUs", "concourse-ci-machine/internal/charm/relation"},
@@ -79,7 +79,7 @@ func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
 
 // Files of engines and other tools, which a person has dispatch read.
 func TestFuzzersOfEnginesFindNothing(t *testing.T) {
-	fuzz(t, "8s", [][2]string{
+	fuzz(t, "4s", [][2]string{
 		{"FuzzDecode", "concourse-ci-machine/internal/gpu/cdi"},
 		{"FuzzDaemonJSON", "concourse-ci-machine/internal/oci/engines"},
 		{"FuzzConfigTOML", "concourse-ci-machine/internal/oci/engines"},
@@ -88,7 +88,7 @@ func TestFuzzersOfEnginesFindNothing(t *testing.T) {
 
 // Builds and their output, and verdicts of workers, which a web reads.
 func TestFuzzersOfBuildsFindNothing(t *testing.T) {
-	fuzz(t, "8s", [][2]string{
+	fuzz(t, "4s", [][2]string{
 		{"FuzzEvents", "concourse-ci-machine/internal/concourse/builds"},
 		{"FuzzJUnit", "concourse-ci-machine/internal/concourse/testreport"},
 		{"FuzzLine", "concourse-ci-machine/internal/concourse/testreport"},
@@ -98,7 +98,7 @@ func TestFuzzersOfBuildsFindNothing(t *testing.T) {
 
 // Lines and files of the kernel, in which tasks choose names, and records of tasks.
 func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
-	fuzz(t, "8s", [][2]string{
+	fuzz(t, "4s", [][2]string{
 		{"FuzzKernelLine", "concourse-ci-machine/internal/exporter/recorder"},
 		{"FuzzTexts", "concourse-ci-machine/internal/exporter/recorder"},
 		{"FuzzDecode", "concourse-ci-machine/internal/pool/taskrecord"},

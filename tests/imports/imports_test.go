@@ -176,6 +176,16 @@ func TestDispatchLinksNoServerOfMetrics(t *testing.T) {
 	}
 }
 
+// Clients of rocm-exporter read its answers, and no GPUs.
+func TestAnswersOfTheExporterLinkNoReaderOfGPUs(t *testing.T) {
+	all := packages(t)
+	for _, client := range []string{"internal/exporter/api", "src/concourse-exporter"} {
+		at := slices.IndexFunc(all, func(p listed) bool { return p.ImportPath == module+client })
+		require.NotEqual(t, -1, at, client)
+		require.NotContains(t, all[at].Deps, module+"internal/exporter/monitor", client)
+	}
+}
+
 // Test support is never shipped.
 func TestTestSupportIsInNoShippedProgram(t *testing.T) {
 	found := 0

@@ -103,6 +103,7 @@ type GPU struct {
 	Quarantine       quarantine.Policy
 	Proof            string            // "" or the path of the program that checks a GPU before its return
 	HangAction       tasknotice.Action // for tasks with a hanging GPU
+	Notice           bool              // of the leased GPUs, in the output of a task
 	Reset            gpureset.Mode     // of quarantined GPUs that nothing uses
 	Leftovers        Leftovers
 	TaskEnv          map[string]string

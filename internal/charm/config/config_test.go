@@ -25,7 +25,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		Worker: Worker{SrvFoldersContainers: oci.Tasks, ContainerdDNSServer: []string{"1.1.1.1", "8.8.8.8"},
 			DrainTimeout: 10 * time.Minute, TaskRecordSize: 512, TaskRecordDays: 7},
 		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
-			Quarantine: quarantine.Auto, Reset: gpureset.Off, HangAction: tasknotice.Write, Leftovers: LeftoversEnd,
+			Quarantine: quarantine.Auto, Reset: gpureset.Off, HangAction: tasknotice.Write, Notice: true, Leftovers: LeftoversEnd,
 			Metrics: Metrics{PCIeBandwidth: true, Usage: true}},
 		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, InstallDriver: amd.DriverAuto,
 			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}}}, c)

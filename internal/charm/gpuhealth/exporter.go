@@ -8,24 +8,19 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/sanitize"
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
 )
 
 const (
-	exporterGPUs = "http://127.0.0.1:9401/api/v1/gpus"
-	// exporterTimeout is longer than the exporter waits for a GPU that hangs, and shorter
-	// than Pebble waits for a look.
-	exporterTimeout = monitor.Deadline + 2*time.Second
-	ExporterLimit   = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
-	MaxNamed        = 4        // GPUs that a status names
+	exporterGPUs  = "http://127.0.0.1:9401/api/v1/gpus"
+	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
+	MaxNamed      = 4        // GPUs that a status names
 )
 
 // FromExporter returns the health of the GPUs from the exporter at url, "" for this
@@ -54,7 +49,7 @@ func Fetch(ctx context.Context, h host.Host, url string) (api.Report, error) {
 
 // fetch fetches the answer of an exporter on this machine.
 func fetch(ctx context.Context, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, exporterTimeout)
+	ctx, cancel := context.WithTimeout(ctx, api.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -52,7 +52,7 @@ func SeeCodes(codes []int) string {
 // Read reads the GPUs once. It returns even if a GPU hangs, but its process cannot end
 // before the kernel returns: see NewReader.
 func Read(r host.Root) []State {
-	return States(api.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot()))
+	return States(monitor.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot()))
 }
 
 // scanPause is the time between the two scans of ReadReport. Busy shares need two.
@@ -71,7 +71,7 @@ func ReadReport(ctx context.Context, r host.Root) api.Report {
 	m.ScanUsers(ctx)
 	s := m.Snapshot()
 	name, _ := r.ReadText("/proc/sys/kernel/hostname") // "" is no reason to show nothing
-	report := api.Report{Host: name, Version: version.Version, Time: s.At.UTC(), GPUs: api.StatusOf(s)}
+	report := api.Report{Host: name, Version: version.Version, Time: s.At.UTC(), GPUs: monitor.StatusOf(s)}
 	if s.Users != nil {
 		at := s.Users.At.UTC()
 		report.UsersTime = &at
@@ -98,7 +98,7 @@ func NewReportReader(r host.Runner, argv ...string) func(context.Context) (api.R
 }
 
 // readTimeout is longer than Read takes.
-const readTimeout = 3 * monitor.Deadline
+const readTimeout = 3 * api.Deadline
 
 // NewReader runs argv, a process that writes the result of Read as JSON. A GPU that hangs
 // blocks that process and not this one, which Juju waits for.

@@ -50,7 +50,7 @@ func parseSeen(all []api.Status) (seen []quarantine.Reading, err error) {
 			return nil, errImplausible
 		}
 		names[name] = true
-		one := quarantine.Reading{Slot: s.Slot(), Up: s.Up, State: s.Health.State}
+		one := quarantine.Reading{Slot: s.Slot(), Name: Printable(s.Name), Up: s.Up, State: s.Health.State}
 		if s.Partitions <= 1 {
 			one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal
 		}

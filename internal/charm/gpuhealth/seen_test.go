@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
@@ -19,7 +18,7 @@ import (
 func TestGPUsOfEveryHostAreInService(t *testing.T) {
 	for name, sick := range map[string]string{"amd": "", "mi210x4": "0000:c3:00.0", "mi300x-cpx": "", "apu-gfx1103": "", "amd-nvidia": ""} {
 		r := hosttest.Host(t, name)
-		data, err := json.Marshal(map[string]any{"gpus": api.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot())})
+		data, err := json.Marshal(map[string]any{"gpus": monitor.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot())})
 		require.NoError(t, err)
 		seen, err := parseLook(data)
 		require.NoError(t, err, name)

@@ -15,6 +15,8 @@ import (
 
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/gpu"
+	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/admission"
 	"concourse-ci-machine/internal/pool/clockpin"
@@ -183,8 +185,14 @@ func TestGPUReleaseNamesHowToEndTheHolder(t *testing.T) {
 // A container of another engine has no output that the charm may write to, and no verdict.
 func TestOnlyTasksAreJudged(t *testing.T) {
 	u := kindsUnit(t)
-	users, err := u.users(nil)
+	address := leasedName(t, u, 2)
+	seen := []quarantine.Reading{{Slot: gpu.Slot{Index: 2, PCI: address, GFX: "gfx90a"}, State: health.Healthy}}
+	users, leased, err := u.users(seen)
 	require.NoError(t, err)
+	require.Equal(t, map[string][]string{"4f1c": {"GPU 2: gfx90a, " + address + ", healthy"}}, leased)
+	_, leased, err = u.users(nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string][]string{"4f1c": {"GPU " + address}}, leased)
 	var l quarantine.Look
 	u.addTasks(&l)
 	require.Len(t, l.Tasks, 1)

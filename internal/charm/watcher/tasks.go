@@ -10,9 +10,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/exporter/monitor"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/pool/lease"
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/pool/tasknotice"
@@ -56,7 +57,7 @@ const (
 	// containersTimeout bounds the wait for the worker, because its containerd may be busy.
 	// It starts with the look, so that the exporter and the worker together delay a look no
 	// longer than the exporter alone may.
-	containersTimeout = monitor.Deadline
+	containersTimeout = api.Deadline
 	// maxExits bounds the requests of one look.
 	maxExits = 64
 )
@@ -128,8 +129,11 @@ func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 	if cfg, ok := u.option("gpu-hang-action"); ok {
 		l.Action = cfg.GPU.HangAction
 	}
-	if l.Users, err = u.users(seen); err != nil {
+	if l.Users, l.Leased, err = u.users(seen); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+	}
+	if cfg, ok := u.option("gpu-notice"); ok && !cfg.GPU.Notice {
+		l.Leased = nil
 	}
 	tasks := tasknotice.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
 	if err := tasks.Notify(u.Host, w, l); err != nil {
@@ -139,9 +143,10 @@ func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 }
 
 // users returns the containers that have each GPU: the holder of the lease if GPUs are
-// leased, otherwise the containers that have the GPU open.
-func (u *Unit) users(seen []quarantine.Reading) (map[string][]string, error) {
-	users := map[string][]string{}
+// leased, otherwise the containers that have the GPU open. leased describes the leased GPUs
+// of each task.
+func (u *Unit) users(seen []quarantine.Reading) (users map[string][]string, leased map[string][]string, err error) {
+	users, leased = map[string][]string{}, map[string][]string{}
 	for _, s := range seen {
 		if s.Open != nil {
 			users[s.Address()] = s.Open
@@ -149,13 +154,29 @@ func (u *Unit) users(seen []quarantine.Reading) (map[string][]string, error) {
 	}
 	l, err := u.readLeases()
 	if err != nil || l == nil {
-		return users, err
+		return users, leased, err
 	}
 	states, _, err := l.Read()
 	for _, s := range states {
+		if s.Held && s.Kind == lease.Task {
+			leased[s.Container] = append(leased[s.Container], describeGPU(s.GPU, seen))
+		}
 		if users[s.GPU] = nil; s.Held && s.Kind == lease.Task { // only the output of tasks may be written
 			users[s.GPU] = []string{s.Container}
 		}
 	}
-	return users, err
+	return users, leased, err
+}
+
+// describeGPU returns a GPU as a build shows it: "GPU 3: AMD Instinct MI300X gfx942,
+// 0000:65:00.0, healthy".
+func describeGPU(address string, seen []quarantine.Reading) string {
+	at := slices.IndexFunc(seen, func(s quarantine.Reading) bool { return s.Address() == address })
+	if at < 0 {
+		return "GPU " + address
+	}
+	s := seen[at]
+	words := []string{strings.TrimSpace(s.Name + " " + s.GFX), address, string(s.State)}
+	words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
+	return fmt.Sprintf("GPU %d: %s", s.Index, strings.Join(words, ", "))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -19,7 +20,7 @@ import (
 // reading.
 func TestFaultyGPUIsQuarantinedWithin20Seconds(t *testing.T) {
 	const most = 20 * time.Second
-	look, answer := resource.JobPeriod, monitor.Deadline // an answer waits for a GPU that hangs
+	look, answer := resource.JobPeriod, api.Deadline // an answer waits for a GPU that hangs
 	for sign, takes := range map[string]time.Duration{
 		"seen by each answer":  look + answer,
 		"all readings refused": reading.ResetReadings*look + answer, // each look asks for one

@@ -1,11 +1,8 @@
 package api
 
 import (
-	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -63,77 +60,4 @@ type PastFault struct {
 	Text      string             `json:"text"`
 	Container string             `json:"container,omitempty"` // that had the GPU
 	Cause     quarantine.Verdict `json:"cause,omitempty"`
-}
-
-// faultTime is the time that a past fault is shown.
-const faultTime = 24 * time.Hour
-
-func hardwareOf(s *reading.State) (h Hardware) {
-	h.Clocks, h.Energy = clocksOf(s), s.Power.Energy.Pointer()
-	if f := (Fan{s.Fan.RPM.Pointer(), s.Fan.MaxRPM.Pointer(), s.Fan.Drive.Pointer()}); f.RPM != nil || f.Drive != nil {
-		h.Fan = &f
-	}
-	p := &s.PCIe
-	if p.Speed.Known || p.Lanes.Known {
-		h.PCIeLink = &PCIeLink{p.Speed.Pointer(), p.SpeedMax.Pointer(), p.Lanes.Pointer(), p.LanesMax.Pointer(),
-			p.Replays.Pointer()}
-	}
-	if t := &s.Throttling; len(t.Active) > 0 || t.Limits.Known || t.ThermalShare.Known {
-		h.Throttling = &Throttling{Reasons: []string{}, Share: t.ThermalShare.Pointer()}
-		for _, a := range t.Active {
-			if a.Active {
-				h.Throttling.Reasons = append(h.Throttling.Reasons, a.Reason)
-			}
-		}
-	}
-	if e := s.RAS.Errors; e != nil {
-		h.ECC = &ECC{e.Uncorrectable, e.Deferred, e.Correctable}
-	}
-	if b := s.RAS.BadPages; b != nil {
-		n := b.Total()
-		h.BadPages = &n
-	}
-	return h
-}
-
-// clocksOf returns the clock domains in the order of the reading.
-func clocksOf(s *reading.State) (out []Clock) {
-	place := map[string]int{}
-	for _, c := range s.Clocks {
-		i, known := place[c.Domain]
-		if !known {
-			place[c.Domain], out = len(out), append(out, Clock{Domain: c.Domain, Hertz: c.Hertz})
-			continue
-		}
-		out[i].Hertz = max(out[i].Hertz, c.Hertz)
-	}
-	for _, r := range s.ClockRanges {
-		if i, known := place[r.Domain]; known {
-			out[i].Max = &r.Max
-		}
-	}
-	return out
-}
-
-// pastFaults returns the faults of a GPU that tasks had, the newest first.
-func pastFaults(snapshot *monitor.Snapshot, g *monitor.GPU) (out []PastFault) {
-	if g.Service == nil || snapshot.Service == nil {
-		return nil
-	}
-	for _, r := range slices.Backward(snapshot.Service.FaultyRuns) {
-		if snapshot.At.Sub(r.Began) >= faultTime {
-			continue
-		}
-		for _, u := range r.GPUs {
-			if u.Name != g.Service.Name || len(u.NewFaults) == 0 {
-				continue
-			}
-			f := PastFault{r.Began.UTC(), quarantine.DescribeFaults(u.NewFaults), r.Container, r.Verdict}
-			if r.Ended != nil {
-				f.At = r.Ended.UTC()
-			}
-			out = append(out, f)
-		}
-	}
-	return out
 }

@@ -4,15 +4,20 @@
 package api
 
 import (
-	"math"
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool"
+)
+
+const (
+	// Deadline is the longest wait of an answer for a GPU. A healthy GPU answers within
+	// milliseconds, and Prometheus gives up on the whole scrape after 10 s.
+	Deadline = 2 * time.Second
+	// Timeout is the longest wait of a client: an answer waits for a GPU that hangs.
+	Timeout = Deadline + 2*time.Second
 )
 
 // Report is the answer of /api/v1/gpus.
@@ -66,7 +71,7 @@ type Status struct {
 	PastFaults []PastFault `json:"past_faults,omitempty"` // the newest first
 
 	Explained []health.Explanation `json:"explained,omitempty"`
-	History   *monitor.History     `json:"history,omitempty"`
+	History   *History             `json:"history,omitempty"`
 }
 
 // Slot returns the GPU that is described.
@@ -101,74 +106,13 @@ type User struct {
 	Units     *float64           `json:"compute_units,omitempty"` // with running work
 }
 
-// StatusOf returns the GPUs of a snapshot. A partition whose sensors another partition
-// shows has the health of its GPU and only its own readings.
-func StatusOf(snapshot monitor.Snapshot) []Status {
-	out := make([]Status, 0, len(snapshot.GPUs))
-	whole, number := map[string]*monitor.GPU{}, map[string]int{} // by PCI address
-	for i := range snapshot.GPUs {
-		g := &snapshot.GPUs[i]
-		if number[g.Device.PCI]++; !g.Shared {
-			whole[g.Device.PCI] = g
-		}
-	}
-	for i := range snapshot.GPUs {
-		g := &snapshot.GPUs[i]
-		d, s, j := &g.Device, &g.State, &g.Health
-		st := Status{
-			Index: d.Index, Vendor: string(d.Vendor), Name: d.Name, UUID: s.Identity.UUID, PCI: d.PCI,
-			GFX: d.GFX, VBIOS: s.Identity.VBIOS, Driver: g.Driver,
-			Up: g.Up, Suspended: s.Suspended(), Power: s.Power.Now.Pointer(), PowerCap: s.Power.Cap.Pointer(),
-			MemoryUsed: s.Memory.VRAM.Used.Pointer(), MemoryTotal: s.Memory.VRAM.Total.Pointer(),
-			Activity: s.Activity.Graphics.Pointer(), MemoryActivity: s.Activity.Memory.Pointer(),
-			Health: Health{State: j.State, Reason: j.Reason(), Faults: j.Faults, Codes: j.Codes(),
-				Hang: j.Signals()},
-			Explained:      health.Explain(j.Codes()),
-			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI],
-			Users: usersOf(g.Users), View: g.Record().View(), PastFaults: pastFaults(&snapshot, g),
-		}
-		if !g.Shared && !g.Silent {
-			st.Hardware = hardwareOf(s)
-		}
-		if w := whole[d.PCI]; w != nil {
-			division := &w.State.Division
-			st.ComputePartition, st.MemoryPartition = division.Compute, division.Memory
-			st.Partitions = max(st.Partitions, int(division.Partitions.Value))
-			if w != g {
-				st.SensorsOf = &w.Device.Index
-			}
-		}
-		if score := math.Round(j.Score*10) / 10; !math.IsNaN(score) {
-			st.Health.Score = &score
-		}
-		if t := g.Temperature(); t.Sensor != "" {
-			st.Temperature, st.TemperatureLimit, st.Sensor = t.Now.Pointer(), t.Critical.Pointer(), t.Sensor
-		}
-		out = append(out, st)
-	}
-	return out
-}
-
-// usersOf returns nil without a scan, or if the driver did not answer.
-func usersOf(rows []usage.Row) []User {
-	if rows == nil {
-		return nil
-	}
-	out := make([]User, 0, len(rows))
-	for _, r := range rows {
-		u := User{r.Container, r.Processes, byName(r.Memory), byName(r.Engines), byName(r.Busy), nil}
-		for _, a := range r.Units {
-			u.Units = &a.Value
-		}
-		out = append(out, u)
-	}
-	return out
-}
-
-func byName(amounts []usage.Amount) map[string]float64 {
-	out := make(map[string]float64, len(amounts))
-	for _, a := range amounts {
-		out[a.Name] = math.Round(a.Value*1000) / 1000
-	}
-	return out
+// History holds at most the last 15 minutes of a GPU, oldest point first. All series have
+// the same length and end at Last. An unknown value is null.
+type History struct {
+	Interval    float64    `json:"interval_seconds"`
+	Last        time.Time  `json:"last"`
+	Temperature []*float64 `json:"temperature_celsius"`
+	Power       []*float64 `json:"power_watts"`
+	Memory      []*float64 `json:"memory_used_bytes"`
+	Activity    []*float64 `json:"activity_ratio"`
 }

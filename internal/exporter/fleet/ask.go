@@ -11,16 +11,14 @@ import (
 	"sync"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/fleet/flakes"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
-	"concourse-ci-machine/internal/exporter/monitor"
 )
 
 const (
-	// askTimeout is longer than an exporter waits for a GPU that hangs.
-	askTimeout = monitor.Deadline + 2*time.Second
 	// parallel is the number of workers that are asked at once. So 100 workers that do not
-	// answer take 4 rounds of askTimeout.
+	// answer take 4 rounds of api.Timeout.
 	parallel = 25
 )
 
@@ -47,7 +45,7 @@ func newAsker() *asker {
 // get passes the body of an answer to read. The error of an answer 404 wraps
 // flakes.ErrNotFound.
 func (a *asker) get(ctx context.Context, url string, read func(io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, api.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

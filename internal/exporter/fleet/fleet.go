@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/fleet/flakes"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
 )
@@ -115,7 +116,7 @@ func (f *Fleet) follow(stop context.Context) {
 // Round reads the file, asks all workers and replaces the report. It is for one goroutine.
 func (f *Fleet) Round(stop context.Context) {
 	f.read()
-	ctx, cancel := context.WithTimeout(stop, max(f.every, askTimeout))
+	ctx, cancel := context.WithTimeout(stop, max(f.every, api.Timeout))
 	defer cancel()
 	answers := f.asker.gpus(ctx, f.file.Workers, f.answers)
 	waiting, err := f.asker.waiting(ctx, f.file.Metrics)

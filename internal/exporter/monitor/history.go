@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/reading"
 )
 
@@ -15,17 +16,6 @@ const (
 	// maxPoints is the number of points of a GPU: 15 minutes.
 	maxPoints = 90
 )
-
-// History holds at most the last 15 minutes of a GPU, oldest point first. All series have
-// the same length and end at Last. An unknown value is null.
-type History struct {
-	Interval    float64    `json:"interval_seconds"`
-	Last        time.Time  `json:"last"`
-	Temperature []*float64 `json:"temperature_celsius"`
-	Power       []*float64 `json:"power_watts"`
-	Memory      []*float64 `json:"memory_used_bytes"`
-	Activity    []*float64 `json:"activity_ratio"`
-}
 
 // point holds one reading of a GPU: temperature, power, memory and activity. An unknown
 // value is NaN.
@@ -93,14 +83,14 @@ func (h *histories) add(now time.Time, all []GPU) {
 }
 
 // find returns the history of a GPU, nil if it has no known values.
-func (h *histories) find(d reading.Device) *History {
+func (h *histories) find(d reading.Device) *api.History {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.rings[d.Address()]
 	if r == nil || r.name != d.Name {
 		return nil
 	}
-	out := &History{Interval: recordEvery.Seconds(), Last: h.last.UTC().Truncate(time.Second)}
+	out := &api.History{Interval: recordEvery.Seconds(), Last: h.last.UTC().Truncate(time.Second)}
 	any := false
 	for i, series := range [...]*[]*float64{&out.Temperature, &out.Power, &out.Memory, &out.Activity} {
 		*series = make([]*float64, r.count)
@@ -121,4 +111,4 @@ func (h *histories) find(d reading.Device) *History {
 func (m *Monitor) Record() { m.histories.add(m.now(), m.Snapshot().GPUs) }
 
 // History returns the recent past of a GPU, nil if it has no known values.
-func (m *Monitor) History(d reading.Device) *History { return m.histories.find(d) }
+func (m *Monitor) History(d reading.Device) *api.History { return m.histories.find(d) }

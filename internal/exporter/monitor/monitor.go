@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"concourse-ci-machine/internal/gpu/reading"
@@ -23,10 +24,6 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/pool/verdict"
 )
-
-// Deadline is the longest wait of a snapshot for a GPU. A healthy GPU answers within
-// milliseconds, and Prometheus gives up on the whole scrape after 10 s.
-const Deadline = 2 * time.Second
 
 // Options select what a monitor reads beyond the GPUs themselves.
 type Options struct {
@@ -46,7 +43,7 @@ type Options struct {
 
 	Now func() time.Time // nil: time.Now
 	// Deadlines returns the deadline for reading a GPU's folder, or for the search with dir
-	// "". nil: Deadline for all.
+	// "". nil: api.Deadline for all.
 	Deadlines func(dir string) <-chan time.Time
 }
 
@@ -183,7 +180,7 @@ func (m *Monitor) Snapshot() Snapshot {
 // closes the channel.
 func (m *Monitor) deadlines() (deadline func(dir string) <-chan time.Time, stop func() bool) {
 	passed := make(chan time.Time)
-	timer := time.AfterFunc(Deadline, func() { close(passed) })
+	timer := time.AfterFunc(api.Deadline, func() { close(passed) })
 	if m.options.Deadlines != nil {
 		return m.options.Deadlines, timer.Stop
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/reading"
 )
 
@@ -50,7 +51,7 @@ func (m *Monitor) Watch(ctx context.Context) {
 	points, stopPoints := every(recordEvery)
 	defer stopPoints()
 	var bandwidth, looks <-chan time.Time
-	m.search(time.After(Deadline))
+	m.search(time.After(api.Deadline))
 	if m.options.PCIeBandwidth {
 		tick, stop := every(trafficEvery)
 		defer stop()

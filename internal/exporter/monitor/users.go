@@ -7,6 +7,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/statefile"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
 )
@@ -45,7 +46,7 @@ func (m *Monitor) readUsers(ctx context.Context) {
 		return
 	}
 	defer m.users.busy.Store(false)
-	ctx, cancel := context.WithTimeout(ctx, Deadline)
+	ctx, cancel := context.WithTimeout(ctx, api.Deadline)
 	defer cancel()
 	m.users.scanner.Scan(ctx, devices)
 }
@@ -76,7 +77,7 @@ func usersFile(path string) statefile.File[usage.Result] {
 
 // ScanUsers scans the users of the GPUs once, for a program that does not Watch.
 func (m *Monitor) ScanUsers(ctx context.Context) {
-	m.search(time.After(Deadline))
+	m.search(time.After(api.Deadline))
 	m.readUsers(ctx)
 }
 

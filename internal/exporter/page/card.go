@@ -10,7 +10,6 @@ import (
 
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -196,7 +195,7 @@ func newPart(s *api.Status, at time.Time, links Links) part {
 			p.Last = lastHolder(l.Last, links)
 		}
 	}
-	history := cmp.Or(s.History, &monitor.History{})
+	history := cmp.Or(s.History, &api.History{})
 	p.Meter = loadMeter(s, s.Activity, past{history.Activity, history.Interval})
 	return p
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
 )
 
 func of[T any](v T) *T { return &v }
@@ -36,7 +35,7 @@ func TestChartNeedsTwoKnownValues(t *testing.T) {
 
 func TestAxisIsInUTC(t *testing.T) {
 	last := time.Date(2026, 8, 1, 14, 15, 8, 0, time.FixedZone("", 2*3600))
-	got := axisOf([]api.Status{{}, {History: &monitor.History{Interval: 10, Last: last}}})
+	got := axisOf([]api.Status{{}, {History: &api.History{Interval: 10, Last: last}}})
 	require.Equal(t, axis{Last: last.Unix(), Every: 10, Ticks: []string{"12:00", "12:05", "12:10", "12:15 UTC"}}, got)
 	require.Equal(t, axis{}, axisOf([]api.Status{{}}))
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
 )
 
 // meter shows a reading in words, as a bar if its limit is known, and its past. The numbers
@@ -39,7 +38,7 @@ type past struct {
 
 // metersOf returns the meters of a GPU: always the same four, because they are columns.
 func metersOf(s *api.Status) []meter {
-	h := cmp.Or(s.History, &monitor.History{})
+	h := cmp.Or(s.History, &api.History{})
 	temperature := newMeter(s, "Temperature", celsius, s.Temperature, s.TemperatureLimit, heat,
 		past{h.Temperature, h.Interval})
 	temperature.Note = s.Sensor

@@ -33,7 +33,8 @@ const (
 // Reading describes one GPU as the exporter reports it.
 type Reading struct {
 	gpu.Slot
-	Up     bool // it answered, or sleeps
+	Name   string // such as AMD Instinct MI300X; "" if not known
+	Up     bool   // it answered, or sleeps
 	State  health.State
 	Faults []health.Fault
 	// Memory and Total are bytes of the GPU's own memory, used and installed. They are nil

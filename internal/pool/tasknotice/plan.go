@@ -1,6 +1,7 @@
-// Package tasknotice informs a build about a fault of its GPU: it writes a line into the
-// task's output and, if configured, ends the task. Plan is a pure function that turns the
-// decisions of quarantine into notices, each only once. Tasks delivers them to processes of
+// Package tasknotice informs a build about its GPUs: it writes a line into the task's output
+// when it has leased them and when one has a fault and, if configured, ends the task then.
+// Plan is a pure function that turns leases and the decisions of quarantine into notices,
+// each only once. Tasks delivers them to processes of
 // Concourse's containers, with root's rights, and to no others. The package waits for no
 // task, and decides nothing about GPUs.
 package tasknotice
@@ -8,10 +9,13 @@ package tasknotice
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/sanitize"
 	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/pool/lease"
@@ -45,6 +49,8 @@ type Look struct {
 	// Users lists the containers that have a GPU, by the GPU's name. A GPU is missing if
 	// its users are not known.
 	Users map[string][]string
+	// Leased describes the GPUs of each task that leases some, by its container.
+	Leased map[string][]string
 }
 
 // Memory is kept from look to look, until a reboot.
@@ -54,6 +60,8 @@ type Memory struct {
 	LastUses map[string]map[string]time.Time `json:"had,omitempty"`
 	Notified []Notified                      `json:"told,omitempty"`
 	Ending   []Ending                        `json:"ending,omitempty"`
+	// Leased lists the containers that have got the line about their leased GPUs.
+	Leased []string `json:"leased,omitempty"`
 }
 
 // Notified names a container that has got the notice of a fault.
@@ -73,7 +81,7 @@ type Ending struct {
 // Note holds the notice for one container.
 type Note struct {
 	Container string
-	About     []Notified
+	About     []Notified // faults; none: it is about the lease
 	Text      string // one line, without a newline
 	End       bool   // end its task afterwards
 }
@@ -81,6 +89,7 @@ type Note struct {
 // Plan returns the notices, and the memory after they are delivered.
 func (m Memory) Plan(l Look) (Memory, []Note) {
 	m.LastUses = m.lastUses(l)
+	all := m.leased(l)
 	m.Notified = slices.DeleteFunc(slices.Clone(m.Notified), func(t Notified) bool {
 		g := l.Record.Find(t.GPU)
 		return g == nil || g.State != quarantine.Quarantined || !g.Since.Equal(t.Since)
@@ -109,11 +118,23 @@ func (m Memory) Plan(l Look) (Memory, []Note) {
 	slices.SortFunc(notes, func(a, b note) int {
 		return cmp.Or(cmp.Compare(a.container, b.container), cmp.Compare(a.words, b.words))
 	})
-	var all []Note
 	for _, n := range notes {
 		all = append(all, Note{n.container, n.about, n.text(), n.end})
 	}
 	return m, all
+}
+
+// leased returns the notes for tasks that have leased GPUs since the last look.
+func (m *Memory) leased(l Look) (all []Note) {
+	m.Leased = slices.DeleteFunc(slices.Clone(m.Leased), func(c string) bool { return len(l.Leased[c]) == 0 })
+	for _, c := range slices.Sorted(maps.Keys(l.Leased)) {
+		if wellknown.IsHandle(c) && !slices.Contains(m.Leased, c) {
+			m.Leased = append(m.Leased, c)
+			text := "concourse-ci-machine: " + strings.Join(l.Leased[c], "; ") + ", lease of this task"
+			all = append(all, Note{Container: c, Text: sanitize.Line(text, maxText)})
+		}
+	}
+	return all
 }
 
 // lastUses returns LastUses with this look and without old entries.
@@ -146,6 +167,9 @@ func (t Notified) same(o Notified) bool {
 
 // without returns the memory before this notice, so that it is sent again.
 func (m Memory) without(n Note) Memory {
+	if len(n.About) == 0 {
+		m.Leased = slices.DeleteFunc(slices.Clone(m.Leased), func(c string) bool { return c == n.Container })
+	}
 	m.Notified = slices.DeleteFunc(slices.Clone(m.Notified),
 		func(t Notified) bool { return slices.ContainsFunc(n.About, t.same) })
 	return m

@@ -34,6 +34,7 @@ type unit struct {
 	record quarantine.Record
 	memory Memory
 	action Action
+	leased map[string][]string
 	t      *testing.T
 }
 
@@ -56,7 +57,7 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 	}
 	u.record = quarantine.Decide(u.record, l)
 	var notes []Note
-	u.memory, notes = u.memory.Plan(Look{u.at, u.action, u.record, users})
+	u.memory, notes = u.memory.Plan(Look{At: u.at, Action: u.action, Record: u.record, Users: users, Leased: u.leased})
 	data, err := json.Marshal(u.memory)
 	require.NoError(u.t, err)
 	u.memory, err = file.Decode(data)
@@ -93,6 +94,20 @@ func TestBuildOnAFaultyGPUIsNotifiedOnce(t *testing.T) {
 	require.Empty(t, u.look(nil, has))
 	require.Empty(t, u.memory.Notified)
 	require.Len(t, u.look(faults{gpu0: hang}, has), 2, "the other had it a moment ago")
+}
+
+func TestTaskThatLeasesGPUsIsInformedOnce(t *testing.T) {
+	u := newUnit(t, Write)
+	u.leased = map[string][]string{build: {"GPU 0: MI300X gfx942, 0000:03:00.0, healthy", "GPU 1"}, "no-handle": {"GPU 2"}}
+	want := []string{"1 concourse-ci-machine: GPU 0: MI300X gfx942, 0000:03:00.0, healthy; GPU 1, lease of this task"}
+	notes := u.look(nil, nil)
+	require.Equal(t, want, texts(notes))
+	require.Empty(t, u.look(nil, nil))
+	u.memory = u.memory.without(notes[0]) // its process does not run yet
+	require.Equal(t, want, texts(u.look(nil, nil)))
+	u.leased = nil
+	require.Empty(t, u.look(nil, nil))
+	require.Empty(t, u.memory.Leased)
 }
 
 func TestContainersToNotify(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"concourse-ci-machine/internal/concourse/jobexporter/login"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
-	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
 )
@@ -122,6 +121,6 @@ func busyGPU(i int, handle string) api.Status {
 		Users: []api.User{{Container: handle, Processes: 2, Memory: map[string]float64{"vram": 13e9, "gtt": 3e7},
 			Engines: map[string]float64{"gfx": 2521.5}, Busy: map[string]float64{"gfx": .83}}},
 		View: pool.View{Lease: &pool.Lease{Held: true, Container: handle, Since: &since}},
-		History: &monitor.History{Interval: 10, Last: time.Now(), Temperature: past(40), Power: past(200),
+		History: &api.History{Interval: 10, Last: time.Now(), Temperature: past(40), Power: past(200),
 			Memory: past(54e9), Activity: past(.1)}}
 }

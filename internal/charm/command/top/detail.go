@@ -11,7 +11,6 @@ import (
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
 )
 
 const (
@@ -72,7 +71,7 @@ func (v *View) detailLines(format term.Format, f Frame) (out []string) {
 		}
 	}
 	out = append(out, "")
-	history := cmp.Or(s.History, &monitor.History{})
+	history := cmp.Or(s.History, &api.History{})
 	load := history.Activity
 	if b.divided() {
 		load = nil // of the first partition

@@ -1,0 +1,161 @@
+package monitor
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"concourse-ci-machine/internal/exporter/api"
+	"concourse-ci-machine/internal/gpu/health"
+	"concourse-ci-machine/internal/gpu/reading"
+	"concourse-ci-machine/internal/gpu/usage"
+	"concourse-ci-machine/internal/pool/quarantine"
+)
+
+// faultTime is the time that a past fault is shown.
+const faultTime = 24 * time.Hour
+
+// StatusOf returns the GPUs of a snapshot. A partition whose sensors another partition
+// shows has the health of its GPU and only its own readings.
+func StatusOf(snapshot Snapshot) []api.Status {
+	out := make([]api.Status, 0, len(snapshot.GPUs))
+	whole, number := map[string]*GPU{}, map[string]int{} // by PCI address
+	for i := range snapshot.GPUs {
+		g := &snapshot.GPUs[i]
+		if number[g.Device.PCI]++; !g.Shared {
+			whole[g.Device.PCI] = g
+		}
+	}
+	for i := range snapshot.GPUs {
+		g := &snapshot.GPUs[i]
+		d, s, j := &g.Device, &g.State, &g.Health
+		st := api.Status{
+			Index: d.Index, Vendor: string(d.Vendor), Name: d.Name, UUID: s.Identity.UUID, PCI: d.PCI,
+			GFX: d.GFX, VBIOS: s.Identity.VBIOS, Driver: g.Driver,
+			Up: g.Up, Suspended: s.Suspended(), Power: s.Power.Now.Pointer(), PowerCap: s.Power.Cap.Pointer(),
+			MemoryUsed: s.Memory.VRAM.Used.Pointer(), MemoryTotal: s.Memory.VRAM.Total.Pointer(),
+			Activity: s.Activity.Graphics.Pointer(), MemoryActivity: s.Activity.Memory.Pointer(),
+			Health: api.Health{State: j.State, Reason: j.Reason(), Faults: j.Faults, Codes: j.Codes(),
+				Hang: j.Signals()},
+			Explained:      health.Explain(j.Codes()),
+			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI],
+			Users: usersOf(g.Users), View: g.Record().View(), PastFaults: pastFaults(&snapshot, g),
+		}
+		if !g.Shared && !g.Silent {
+			st.Hardware = hardwareOf(s)
+		}
+		if w := whole[d.PCI]; w != nil {
+			division := &w.State.Division
+			st.ComputePartition, st.MemoryPartition = division.Compute, division.Memory
+			st.Partitions = max(st.Partitions, int(division.Partitions.Value))
+			if w != g {
+				st.SensorsOf = &w.Device.Index
+			}
+		}
+		if score := math.Round(j.Score*10) / 10; !math.IsNaN(score) {
+			st.Health.Score = &score
+		}
+		if t := g.Temperature(); t.Sensor != "" {
+			st.Temperature, st.TemperatureLimit, st.Sensor = t.Now.Pointer(), t.Critical.Pointer(), t.Sensor
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+// usersOf returns nil without a scan, or if the driver did not answer.
+func usersOf(rows []usage.Row) []api.User {
+	if rows == nil {
+		return nil
+	}
+	out := make([]api.User, 0, len(rows))
+	for _, r := range rows {
+		u := api.User{Container: r.Container, Processes: r.Processes, Memory: byName(r.Memory),
+			Engines: byName(r.Engines), Busy: byName(r.Busy)}
+		for _, a := range r.Units {
+			u.Units = &a.Value
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+func byName(amounts []usage.Amount) map[string]float64 {
+	out := make(map[string]float64, len(amounts))
+	for _, a := range amounts {
+		out[a.Name] = math.Round(a.Value*1000) / 1000
+	}
+	return out
+}
+
+func hardwareOf(s *reading.State) (h api.Hardware) {
+	h.Clocks, h.Energy = clocksOf(s), s.Power.Energy.Pointer()
+	f := api.Fan{RPM: s.Fan.RPM.Pointer(), MaxRPM: s.Fan.MaxRPM.Pointer(), Drive: s.Fan.Drive.Pointer()}
+	if f.RPM != nil || f.Drive != nil {
+		h.Fan = &f
+	}
+	p := &s.PCIe
+	if p.Speed.Known || p.Lanes.Known {
+		h.PCIeLink = &api.PCIeLink{Speed: p.Speed.Pointer(), SpeedMax: p.SpeedMax.Pointer(),
+			Lanes: p.Lanes.Pointer(), LanesMax: p.LanesMax.Pointer(), Replays: p.Replays.Pointer()}
+	}
+	if t := &s.Throttling; len(t.Active) > 0 || t.Limits.Known || t.ThermalShare.Known {
+		h.Throttling = &api.Throttling{Reasons: []string{}, Share: t.ThermalShare.Pointer()}
+		for _, a := range t.Active {
+			if a.Active {
+				h.Throttling.Reasons = append(h.Throttling.Reasons, a.Reason)
+			}
+		}
+	}
+	if e := s.RAS.Errors; e != nil {
+		h.ECC = &api.ECC{Uncorrectable: e.Uncorrectable, Deferred: e.Deferred, Correctable: e.Correctable}
+	}
+	if b := s.RAS.BadPages; b != nil {
+		n := b.Total()
+		h.BadPages = &n
+	}
+	return h
+}
+
+// clocksOf returns the clock domains in the order of the reading.
+func clocksOf(s *reading.State) (out []api.Clock) {
+	place := map[string]int{}
+	for _, c := range s.Clocks {
+		i, known := place[c.Domain]
+		if !known {
+			place[c.Domain], out = len(out), append(out, api.Clock{Domain: c.Domain, Hertz: c.Hertz})
+			continue
+		}
+		out[i].Hertz = max(out[i].Hertz, c.Hertz)
+	}
+	for _, r := range s.ClockRanges {
+		if i, known := place[r.Domain]; known {
+			out[i].Max = &r.Max
+		}
+	}
+	return out
+}
+
+// pastFaults returns the faults of a GPU that tasks had, the newest first.
+func pastFaults(snapshot *Snapshot, g *GPU) (out []api.PastFault) {
+	if g.Service == nil || snapshot.Service == nil {
+		return nil
+	}
+	for _, r := range slices.Backward(snapshot.Service.FaultyRuns) {
+		if snapshot.At.Sub(r.Began) >= faultTime {
+			continue
+		}
+		for _, u := range r.GPUs {
+			if u.Name != g.Service.Name || len(u.NewFaults) == 0 {
+				continue
+			}
+			f := api.PastFault{At: r.Began.UTC(), Text: quarantine.DescribeFaults(u.NewFaults),
+				Container: r.Container, Cause: r.Verdict}
+			if r.Ended != nil {
+				f.At = r.Ended.UTC()
+			}
+			out = append(out, f)
+		}
+	}
+	return out
+}
