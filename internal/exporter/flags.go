@@ -48,6 +48,8 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.StringVar(&o.links.Build, "link.build", "",
 		"`URL` of the build that has a container, for links on the page; "+page.Handle+
 			" in it is the container's handle")
+	fs.StringVar(&o.links.Self, "web.external-url", "",
+		"`URL` of the page, for dashboards to link to it; empty: no link")
 	fs.BoolVar(&o.metrics.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")
 	fs.BoolVar(&o.collect.PCIeBandwidth, "collect.pcie-bandwidth", true,
 		"read pcie_bw every 30s, which takes a second")

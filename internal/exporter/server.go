@@ -24,7 +24,8 @@ type MetricOptions struct {
 // a GPU, which has its own metrics.
 func Handler(source *Source, shown MetricOptions) http.Handler {
 	limited := metricsserver.NewLimited(atOnce)
-	metrics := series.New(source.Monitor.Snapshot, source.Version, shown.DCGM)
+	metrics := series.New(source.Monitor.Snapshot,
+		series.Options{Version: source.Version, Page: source.Links.Self, DCGM: shown.DCGM})
 	mux := metricsserver.NewMux("rocm-exporter")
 	mux.Handle("GET /metrics", limited.Wrap(metricsserver.Gathered(shown.Process, metrics)))
 	mux.Handle("GET /api/v1/gpus", limited.Wrap(answerJSON(func() any { return source.Report() })))

@@ -4,6 +4,7 @@ package prometheus
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -84,13 +85,16 @@ func queries(t *testing.T, file string) (panels []query, variables map[string]qu
 	return panels, variables
 }
 
+// statusPage is the URL of the page of one host. The other hosts have none.
+const statusPage = "http://10.0.0.11:9401/"
+
 // watched is a Prometheus over every fixture host, and one with what these lack.
 func watched(t *testing.T) (*server, host.Root) {
 	t.Helper()
 	need(t, "prometheus")
 	bin := buildExporter(t)
 	busy := everything(t)
-	units := []unit{{"rocm-exporter", "everything", exporter(t, bin, string(busy))}}
+	units := []unit{{"rocm-exporter", "everything", exporter(t, bin, string(busy), "--web.external-url="+statusPage)}}
 	for _, name := range hosttest.HostNames() {
 		units = append(units, unit{"rocm-exporter", name, exporter(t, bin, string(hosttest.Host(t, name)))})
 	}
@@ -134,10 +138,21 @@ func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
 		s.answersAll(t, panels)
 	})
 	t.Run("every variable has values to choose from", func(t *testing.T) { s.offers(variables) })
+	table := slices.DeleteFunc(slices.Clone(panels), func(q query) bool { return q.panel != "GPUs" || !strings.HasPrefix(q.expr, "max by") })
 	t.Run("the table of GPUs has a line for each", func(t *testing.T) {
-		for _, q := range panels {
-			if q.panel == "GPUs" && strings.Contains(q.expr, "rocm_gpu_info") {
-				require.Len(t, s.query(q.expr), len(s.query("rocm_gpu_info")), "each partition has the state of its GPU")
+		require.Len(t, s.query(table[0].expr), len(s.query("rocm_gpu_info")), "each partition has the state of its GPU")
+	})
+	t.Run("the table links each GPU to the status page of its worker", func(t *testing.T) {
+		linked := s.query(table[len(table)-1].expr)
+		require.Len(t, linked, len(s.query(`rocm_gpu_info{juju_unit="everything/0"}`)), "only one host has a page")
+		for _, r := range linked {
+			require.Equal(t, statusPage, r.Metric["url"])
+		}
+	})
+	t.Run("the lines of the table's queries can be joined", func(t *testing.T) {
+		for _, q := range table { // Grafana joins lines by the labels that all queries have
+			for _, r := range s.query(q.expr) {
+				require.Subset(t, slices.Collect(maps.Keys(r.Metric)), []string{"juju_unit", "gpu", "pci_bus_id"}, q.expr)
 			}
 		}
 	})

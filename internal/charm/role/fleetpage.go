@@ -23,6 +23,23 @@ func FleetPage(f model.Facts, o config.Web) string {
 	return HTTPAddress(f.Web.Address, wellknown.JobsPort) + "/"
 }
 
+// StatusPage returns the URL of this worker's status page at the address that the web has of
+// the worker. It is "" without a web, or if the address is a name.
+func StatusPage(f model.Facts) string {
+	var own map[string]string
+	switch {
+	case f.LeaderIsWeb() && f.Peer != nil:
+		own = f.Peer.Own
+	case len(f.Flights) > 0:
+		own = f.Flights[0].Own
+	}
+	address := own["ingress-address"]
+	if net.ParseIP(address) == nil {
+		return ""
+	}
+	return HTTPAddress(address, wellknown.GPUsPort) + "/"
+}
+
 // HTTPAddress returns the URL of a port without a path.
 func HTTPAddress(host string, port int) string {
 	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(port))}

@@ -35,10 +35,10 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 	if o.Config.GPU.Metrics.DCGMAliases {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
-	for _, link := range []struct{ flag, url string }{{"fleet", role.FleetPage(o.Facts, o.Config.Web)},
-		{"dashboard", o.Config.GPU.DashboardURL}} {
+	for _, link := range []struct{ flag, url string }{{"--link.fleet", role.FleetPage(o.Facts, o.Config.Web)},
+		{"--link.dashboard", o.Config.GPU.DashboardURL}, {"--web.external-url", role.StatusPage(o.Facts)}} {
 		if link.url != "" {
-			layer.Command = append(layer.Command, "--link."+link.flag+"="+link.url)
+			layer.Command = append(layer.Command, link.flag+"="+link.url)
 		}
 	}
 	if leaseConfig(o, g) != nil {

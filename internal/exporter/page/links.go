@@ -17,6 +17,8 @@ type Links struct {
 	// empty, the page of all workers finds the build.
 	Build string
 	Tasks bool // the exporter has the page of failed tasks
+	// Self is the address of the page itself, for the metric with which dashboards link to it.
+	Self string
 }
 
 // Handle is the place of the container's handle in Links.Build.
@@ -25,7 +27,8 @@ const Handle = "{container}"
 // Check returns an error for an address that is not one of a web page.
 func (l Links) Check() error {
 	for _, one := range []struct{ flag, address string }{
-		{"--link.dashboard", l.Dashboard}, {"--link.fleet", l.Fleet}, {"--link.build", l.Build}} {
+		{"--link.dashboard", l.Dashboard}, {"--link.fleet", l.Fleet}, {"--link.build", l.Build},
+		{"--web.external-url", l.Self}} {
 		u, err := url.Parse(one.address)
 		if one.address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 			return fmt.Errorf("invalid value %q for flag %s: want a URL that begins with http:// or https://",

@@ -59,9 +59,10 @@ func TestLinksAreAddressesOfWebPages(t *testing.T) {
 	}
 	const noURL = `invalid value %q for flag --link.dashboard: want a URL that begins with http:// or https://`
 	for want, bad := range map[string]Links{
-		fmt.Sprintf(noURL, "javascript:alert(1)"):                                            {Dashboard: "javascript:alert(1)"},
-		fmt.Sprintf(noURL, "grafana"):                                                        {Dashboard: "grafana"},
-		`invalid value "http://10.0.0.10:9358" for flag --link.fleet: it lacks / at its end`: {Fleet: "http://10.0.0.10:9358"},
+		fmt.Sprintf(noURL, "javascript:alert(1)"):                                                            {Dashboard: "javascript:alert(1)"},
+		`invalid value ":9401" for flag --web.external-url: want a URL that begins with http:// or https://`: {Self: ":9401"},
+		fmt.Sprintf(noURL, "grafana"):                                                                        {Dashboard: "grafana"},
+		`invalid value "http://10.0.0.10:9358" for flag --link.fleet: it lacks / at its end`:                 {Fleet: "http://10.0.0.10:9358"},
 		`invalid value "https://ci.example.com" for flag --link.build: it lacks {container}`: {
 			Build: "https://ci.example.com"},
 	} {

@@ -185,6 +185,7 @@ var (
 	deviceUp   = gauge("rocm_exporter_device_up", "1 if the GPU answers or sleeps, otherwise 0.")
 	gpus       = ownGauge("rocm_exporter_gpus", "Reported GPUs and partitions.")
 	buildInfo  = ownGauge("rocm_exporter_build_info", "Version of the exporter.", "version", "goversion")
+	pageInfo   = ownGauge("rocm_exporter_page_info", "URL of the status page, with --web.external-url.", "url")
 	readErrors = ownCounter("rocm_exporter_read_errors_total",
 		"Files without a usable value, by error.",
 		"gpu", "file", "errno")

@@ -84,10 +84,10 @@ func TestSeriesAreUniqueOnEveryFixtureHost(t *testing.T) {
 	for _, name := range hosttest.HostNames() {
 		r := hosttest.Host(t, name)
 		m := monitor.New(r, monitor.Of(r, gpu.AMD), monitor.Options{})
-		pedantic(t, New(m.Snapshot, "v1.2.3", true))
+		pedantic(t, New(m.Snapshot, Options{Version: "v1.2.3", Page: "http://10.0.0.11:9401/", DCGM: true}))
 	}
 	r := hosttest.ManyGPUs(t, 16)
-	pedantic(t, New(monitor.New(r, monitor.Of(r, gpu.AMD), monitor.Options{}).Snapshot, "v1.2.3", true))
+	pedantic(t, New(monitor.New(r, monitor.Of(r, gpu.AMD), monitor.Options{}).Snapshot, Options{Version: "v1.2.3", Page: "http://10.0.0.11:9401/", DCGM: true}))
 }
 
 // What a reading has learned to tell must not be forgotten here.

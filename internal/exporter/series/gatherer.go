@@ -20,9 +20,8 @@ import (
 // Gatherer implements prometheus.TransactionalGatherer. Families and labels are made once
 // and their numbers are set in place, so a scrape locks them until it is done.
 type Gatherer struct {
-	look    func() monitor.Snapshot
-	version string
-	dcgm    bool
+	look func() monitor.Snapshot
+	with Options
 
 	mu    sync.Mutex
 	sheet *sheet
@@ -30,14 +29,20 @@ type Gatherer struct {
 	gpus  map[labels]*rows
 }
 
+// Options selects further series.
+type Options struct {
+	Version string // label of the exporter's version
+	Page    string // URL of the status page, "" if it is unknown
+	DCGM    bool   // repeat values under the names and units of NVIDIA's exporter
+}
+
 // labels identify a GPU in each of its series.
 type labels struct{ index, pci, uuid string }
 
-// New returns a gatherer of the snapshots that look returns. version is the value of a
-// label. With dcgm, values appear again under the names and units of NVIDIA's exporter.
-func New(look func() monitor.Snapshot, version string, dcgm bool) *Gatherer {
+// New returns a gatherer of the snapshots that look returns.
+func New(look func() monitor.Snapshot, with Options) *Gatherer {
 	s := newSheet()
-	return &Gatherer{look: look, version: version, dcgm: dcgm, sheet: s, own: &rows{sheet: s}, gpus: map[labels]*rows{}}
+	return &Gatherer{look: look, with: with, sheet: s, own: &rows{sheet: s}, gpus: map[labels]*rows{}}
 }
 
 // Gather implements prometheus.TransactionalGatherer.
@@ -62,7 +67,7 @@ func (g *Gatherer) fill(s *monitor.Snapshot) {
 			g.gpus[l] = r
 		}
 		putGPU(r, gpu, s)
-		if g.dcgm {
+		if g.with.DCGM {
 			putDCGM(r, gpu)
 		}
 		r.end()
@@ -83,7 +88,10 @@ const energyShown = 10 * time.Minute
 // putOwn adds the series without a GPU. Counters of leases remain when the report is no
 // longer written, because its age is shown too.
 func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
-	r.put(buildInfo, 1, g.version, runtime.Version())
+	r.put(buildInfo, 1, g.with.Version, runtime.Version())
+	if g.with.Page != "" {
+		r.put(pageInfo, 1, g.with.Page)
+	}
 	r.put(gpus, float64(len(s.GPUs)))
 	if d := s.Disk; d != nil {
 		r.put(diskSize, d.Size)

@@ -106,7 +106,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 
 // showing shows the snapshot that *s is at the time.
 func showing(s *monitor.Snapshot) *Gatherer {
-	return New(func() monitor.Snapshot { return *s }, "v1.2.3", true)
+	return New(func() monitor.Snapshot { return *s }, Options{Version: "v1.2.3", Page: "http://10.0.0.11:9401/", DCGM: true})
 }
 
 // textOf is a scrape.

@@ -238,7 +238,7 @@ func TestScrapesAtTheSameTimeDoNotMix(t *testing.T) {
 			s.GPUs = append(s.GPUs, g)
 		}
 		return s
-	}, "v1.2.3", false)
+	}, Options{Version: "v1.2.3"})
 	texts := make(chan string, 8*16)
 	var all sync.WaitGroup
 	for range 8 {
