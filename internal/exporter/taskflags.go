@@ -28,7 +28,8 @@ func taskFlags(fs *metricsserver.Flags, o *recorder.Options) (check func() error
 	fs.StringVar(&o.Volumes, "tasks.volumes", "", "`folder` on the disk of the worker's volumes")
 	fs.StringVar(&o.Report, "tasks.report", "",
 		"`file` below path.root with the verdicts on tasks, from --tasks.record; empty: none")
-	fs.Float64Var(&o.CO2GramsPerKWh, "tasks.carbon", 0, "`grams` of CO2 in a kWh, for the energy of tasks; 0: not shown")
+	fs.Float64Var(&o.CO2GramsPerKWh, "tasks.carbon", 0,
+		"`grams` of CO2 in a kWh, for the energy of tasks; 0: not shown")
 	return func() error {
 		if !(o.CO2GramsPerKWh >= 0 && o.CO2GramsPerKWh <= maxCO2) {
 			return fmt.Errorf("flag --tasks.carbon needs 0 to %d", maxCO2)

@@ -166,7 +166,8 @@ func (g *gpus) start(name string, now time.Time) {
 		if at < 0 {
 			return
 		}
-		r = &reader{Reader: amdgpu.NewReader(g.root, g.devices[at], g.limit, g.now), result: make(chan reading.State, 1)}
+		from := amdgpu.NewReader(g.root, g.devices[at], g.limit, g.now)
+		r = &reader{Reader: from, result: make(chan reading.State, 1)}
 		g.readers[name] = r
 	}
 	if !r.busy.IsZero() {
