@@ -30,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	missing := suite.Lacks("runc iproute2 util-linux python3", "runc", "ip", "tc", "nsenter", "python3")
+	missing := suite.Lacks("runc iproute2 iptables util-linux python3", "runc", "ip", "iptables", "nsenter", "python3")
 	if os.Geteuid() != 0 {
 		missing = "it needs root"
 	}
@@ -306,6 +306,16 @@ func TestRealNetwork(t *testing.T) {
 			"a=socket.create_connection(('" + c.address(1) + "',8097)); os.write(3,b'x'); time.sleep(300)")
 		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n try: socket.create_connection(('"+c.address(1)+"',8097),5)\n"+
 			" except OSError: pass\n\"; exit 1"), verdict.Machine, "no-connection")
+	})
+	t.Run("lost packets", func(t *testing.T) {
+		c := newReal(t).create("garden", 0)
+		c.wire()
+		c.serve("s=socket.create_server(('" + c.address(1) + "',8099)); os.write(3,b'x')\n" +
+			"while True:\n c,_=s.accept()\n while c.recv(65536): pass")
+		c.run("iptables", "-A", "INPUT", "-p", "tcp", "--dport", "8099", "!", "--syn", "-m", "statistic", "--mode", "random",
+			"--probability", "0.3", "-j", "DROP")
+		is(t, c.task("python3 -c \"\nimport socket,time\nend=time.time()+20\ns=socket.create_connection(('"+c.address(1)+"',8099),10)\n"+
+			"while time.time()<end:\n s.send(b'x'*300); time.sleep(.05)\n\"; exit 1"), verdict.Machine, "packets-lost")
 	})
 	t.Run("slow registry", func(t *testing.T) {
 		c := newReal(t).create("garden", 0)
