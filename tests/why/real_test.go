@@ -220,10 +220,39 @@ func TestRealPlainFailuresAreTheTask(t *testing.T) {
 
 func TestRealOOM(t *testing.T) {
 	t.Parallel()
-	const eat = "ulimit -v 4000000; python3 -c 'x=[]\nwhile True: x.append(bytearray(4<<20))'"
+	const grow = "python3 -c 'x=[]\nwhile True: x.append(bytearray(4<<20))'"
 	t.Run("of the task", func(t *testing.T) {
-		is(t, newReal(t).create("garden", 96<<20).task("sleep 2; "+eat), verdict.Task, "oom-limit")
+		is(t, newReal(t).create("garden", 96<<20).task("sleep 2; ulimit -v 4000000; "+grow), verdict.Task, "oom-limit")
 	})
+	t.Run("by a neighbour", func(t *testing.T) {
+		w := newReal(t)
+		parent := w.limitedGroup(160 << 20)
+		hog := w.create(parent, 0)
+		w.run("runc", "--root", w.root.Path("/run/runc"), "exec", "--detach", hog.handle,
+			"python3", "-c", "x=bytearray(100<<20); import time; time.sleep(300)")
+		// The kernel prefers the task, although the neighbour is larger. Without the group's limit
+		// its own one ends it.
+		is(t, w.create(parent, 0).task("echo 1000 > /proc/self/oom_score_adj; sleep 4; ulimit -v 400000; "+grow),
+			verdict.Neighbour, "oom-outside")
+	})
+}
+
+// limitedGroup makes a control group with a limit of memory, and returns its path from the
+// root of the groups: runc takes a path without a slash from its own group.
+func (w *real) limitedGroup(bytes int64) string {
+	w.t.Helper()
+	path := fmt.Sprintf("/why-%d-%d", os.Getpid(), containers.Add(1))
+	for dir, file := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
+		if _, err := os.Stat(dir + "/cgroup.procs"); err != nil {
+			continue
+		}
+		require.NoError(w.t, os.Mkdir(dir+path, 0o755))
+		w.t.Cleanup(func() { _ = os.Remove(dir + path) })
+		require.NoError(w.t, os.WriteFile(filepath.Join(dir+path, file), []byte(fmt.Sprint(bytes)), 0o644))
+		return path
+	}
+	w.t.Skip("the machine has no control group of memory")
+	return ""
 }
 
 func TestRealCPUQuota(t *testing.T) {
