@@ -40,7 +40,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	var o options
 	fs := metricsserver.NewFlags("rocm-exporter", wellknown.GPUsPort)
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
-	fs.StringVar(&o.vendor, "vendor", "all", "`whose` GPUs to watch: amd, nvidia, all or none")
+	fs.StringVar(&o.vendor, "vendor", "all", "`vendor` of the GPUs to watch: amd, nvidia, all or none")
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
 	fs.StringVar(&o.links.Dashboard, "link.dashboard", "", "`URL` of the GPUs' dashboard, for a link on the page")
 	fs.StringVar(&o.links.Fleet, "link.fleet", "",

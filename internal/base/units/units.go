@@ -70,7 +70,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// JoulesPerKWh is the number of joules in a kilowatt-hour.
+// JoulesPerKWh converts kilowatt-hours into joules.
 const JoulesPerKWh = 3.6e6
 
 // CO2 returns the kilograms of CO2 of an energy in kWh, nil if the factor is 0.
@@ -78,8 +78,7 @@ func CO2(kWh, gramsPerKWh float64) *float64 {
 	if gramsPerKWh <= 0 {
 		return nil
 	}
-	kg := kWh * gramsPerKWh / 1000
-	return &kg
+	return new(kWh * gramsPerKWh / 1000)
 }
 
 // FormatCO2 returns kilograms of CO2 for people: grams below 1 kg matter for a task.

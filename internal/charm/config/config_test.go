@@ -22,12 +22,14 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.Empty(t, problems)
 	c.Web.Env, c.Web.VaultEnv = nil, nil // see TestD26
 	require.Equal(t, Config{Mode: ModeAuto, SharedStorage: StorageNone, LogLevel: LogInfo,
-		Web: Web{Port: 8080, TLSPort: 8443, FleetPage: FleetNames, GPUTasks: Tasks{Limit: true, Rerun: true}, InitialAdminUsername: "admin"},
+		Web: Web{Port: 8080, TLSPort: 8443, FleetPage: FleetNames, GPUTasks: Tasks{Limit: true, Rerun: true},
+			InitialAdminUsername: "admin"},
 		Worker: Worker{SrvFoldersContainers: oci.Tasks, ContainerdDNSServer: []string{"1.1.1.1", "8.8.8.8"},
 			DrainTimeout: 10 * time.Minute, TaskRecordSize: 512, TaskRecordDays: 7},
 		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
-			Quarantine: quarantine.Auto, Reset: gpureset.Off, HangAction: tasknotice.Write, Notice: true, Leftovers: LeftoversEnd,
-			Metrics: Metrics{PCIeBandwidth: true, Usage: true}},
+			Quarantine: quarantine.Auto, Reset: gpureset.Off, HangAction: tasknotice.Write, Notice: true,
+			Leftovers: LeftoversEnd,
+			Metrics:   Metrics{PCIeBandwidth: true, Usage: true}},
 		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, InstallDriver: amd.DriverAuto,
 			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}}}, c)
 }

@@ -58,11 +58,12 @@ func (g *gpus) search() {
 		return
 	}
 	g.searched = g.now()
-	if devices, err := monitor.Of(g.root, gpu.VendorWith(gpu.Quarantine))(); err == nil {
-		g.devices = devices
+	found, err := gpu.Discover(g.root)
+	if err != nil {
+		return
 	}
-	if found, err := gpu.Discover(g.root); err == nil {
-		g.dies = gpu.ReadDies(g.root, found.GPUs)
+	if devices, err := monitor.Devices(g.root, found, gpu.VendorWith(gpu.Quarantine)); err == nil {
+		g.devices, g.dies = devices, gpu.ReadDies(g.root, found.GPUs)
 	}
 }
 

@@ -15,8 +15,8 @@ const (
 
 // newShares reads the last scan of the GPUs' users, which another process makes each 15 s.
 // It returns nil, unless the scan is newer than the previous one. The function returns a
-// container's part of the work of a GPU's card, in millionths. If the work is unknown, the parts of all
-// tasks are equal.
+// container's part of the work of a GPU's card, in millionths. All tasks have equal parts if
+// the work is unknown.
 func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g taskrecord.GPU, tasks int64) int64 {
 	if r.Usage == "" || !used || now.Sub(r.gpus.looked).Abs() < scanEvery {
 		return nil
@@ -29,11 +29,10 @@ func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g task
 	r.gpus.scanned = scan.At
 	shares := map[string]map[string]float64{}
 	return func(c *container, g taskrecord.GPU, tasks int64) int64 {
-		card := g.Card()
-		of, known := shares[card]
+		of, known := shares[g.Card()]
 		if !known {
 			of = scan.Shares(g.Dies()...)
-			shares[card] = of
+			shares[g.Card()] = of
 		}
 		if of == nil {
 			return 1_000_000 / max(1, tasks)

@@ -81,8 +81,7 @@ func (g *Gatherer) fill(s *monitor.Snapshot) {
 	g.own.end()
 }
 
-// energyShown is the time after a task's end for which its energy is shown, so that no
-// scrape misses it.
+// energyShown limits how long the energy of an ended task is shown: no scrape misses it.
 const energyShown = 10 * time.Minute
 
 // putOwn adds the series without a GPU. Counters of leases remain when the report is no

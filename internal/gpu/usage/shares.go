@@ -9,8 +9,8 @@ import (
 // File declares the report of the last scan.
 func File(path string) statefile.File[Result] { return statefile.File[Result]{Path: path, Mode: 0o644} }
 
-// littleWork is the share of an engine's time that counts as no work: ROCm's processes have
-// this much outside of ROCm's own queues.
+// littleWork limits the share of an engine's time that counts as no work: ROCm's processes
+// have this much outside of ROCm's own queues.
 const littleWork = .01
 
 // Shares returns the part of a card's work that each container did since the previous scan.

@@ -1,6 +1,5 @@
-// Package usagereport reports the GPU usage of builds, by team, pipeline
-// and job. It queries a
-// Prometheus with the series of src/prometheus_alert_rules/concourse-usage.yaml, and stores
+// Package usagereport reports the GPU usage of builds, by team, pipeline and job. It queries
+// a Prometheus with the series of src/prometheus_alert_rules/concourse-usage.yaml, and stores
 // nothing.
 package usagereport
 

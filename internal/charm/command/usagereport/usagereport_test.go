@@ -36,8 +36,9 @@ func TestTeamsAreTheSumsOfTheirPipelines(t *testing.T) {
 		"busy":   {one("a", "small", 0.5), one("a", "big", 1.5), one("gone", "x", 1)},
 		"builds": {one("a", "small", 2), one("a", "big", 1), one("b", "", 4)},
 		"memory": {one("a", "small", 9), one("a", "big", 7)},
-		"energy": {energy("a", "small", 1.5, "false"), energy("a", "big", 2, "false"), energy("a", "big", 0.25, "true"), energy("gone", "x", 1, "false")},
-		"wait":   {waited("a", 0.25), waited("idle", 0), waited("queue", 2)},
+		"energy": {energy("a", "small", 1.5, "false"), energy("a", "big", 2, "false"),
+			energy("a", "big", 0.25, "true"), energy("gone", "x", 1, "false")},
+		"wait": {waited("a", 0.25), waited("idle", 0), waited("queue", 2)},
 	})
 	require.Len(t, teams, 3)
 	require.Equal(t, "b", teams[0].Name)
@@ -99,7 +100,9 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, team := range joinTeams(map[string][]sample{"held": got, "busy": got, "builds": got, "memory": got, "energy": got, "wait": got}) {
+		for _, team := range joinTeams(map[string][]sample{
+			"held": got, "busy": got, "builds": got, "memory": got, "energy": got, "wait": got,
+		}) {
 			require.GreaterOrEqual(t, team.GPUHours, 0.0)
 		}
 	})
