@@ -83,19 +83,30 @@ func (s *Server) Postpone() error { return s.dog.Postpone() }
 
 // endWithParent makes the kernel send SIGTERM when the parent dies. A killed supervisor
 // cannot stop its services. A surviving service would keep the port, so that its successor
-// could never start.
+// could never start. A program whose parent has already ended does not start.
 //
 // The kernel stores the request with the calling thread, and acts when the parent's thread
 // that started this process ends. Go ends only threads with a locked goroutine, which
 // neither this program nor Pebble has. The request is dropped when a program changes its
 // user, so no later code may do so.
 func endWithParent() error {
-	parent := os.Getppid()
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot ask for a signal at the parent's end: %w", err)
 	}
-	if os.Getppid() != parent {
-		return errors.New("cannot go on: the process that started this one has ended")
+	if orphaned(os.Getppid()) {
+		return errors.New("cannot run: the process that started this one has ended; start it by a supervisor, or by setsid")
 	}
 	return nil
+}
+
+// orphaned reports whether parent did not start this process, but got it when the one that
+// started it ended. A child is in the session of its parent, or leads one of its own.
+// A parent outside of the container has no session here.
+func orphaned(parent int) bool {
+	own, err := unix.Getsid(0)
+	if err != nil || own == os.Getpid() {
+		return false
+	}
+	session, err := unix.Getsid(parent)
+	return err == nil && parent != 0 && session != own
 }
