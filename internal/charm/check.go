@@ -53,8 +53,7 @@ const (
 
 // Status returns the status of the unit as it is now. It changes nothing.
 func (c *Charm) Status(ctx context.Context, want Desired) status.Status {
-	return status.Of(c.Event.Unit, c.ready(want), slices.Concat(c.Causes(want),
-		c.Check(ctx, want, Unchanged)))
+	return status.Of(c.Event.Unit, c.ready(want), slices.Concat(c.Causes(want), c.Check(ctx, want, Unchanged)))
 }
 
 // Check examines the running services after applying. A unit is active if its services
@@ -78,7 +77,7 @@ func (c *Charm) Check(ctx context.Context, want Desired, services Services) []st
 	if want.Worker.Kubernetes {
 		add(c.CheckKubernetes(ctx))
 	}
-	if want.Worker.Exporter {
+	if want.Worker.Watches {
 		if cause := c.CheckExporter(ctx); cause != nil {
 			return append(causes, *cause)
 		}
@@ -237,6 +236,12 @@ func (c *Charm) CheckJobs(ctx context.Context) *status.Cause {
 // CheckExporter returns why the metrics of GPUs are missing, or nil.
 func (c *Charm) CheckExporter(ctx context.Context) *status.Cause {
 	return c.checkPebble(ctx, "no GPU metrics: ", role.ExporterService, role.ExporterURL)
+}
+
+// CheckVerdicts returns the problem of the exporter of a worker without GPUs, or nil. The
+// worker's tasks do not depend on it.
+func (c *Charm) CheckVerdicts(ctx context.Context) *status.Cause {
+	return c.checkPebble(ctx, "no verdicts on tasks: ", role.ExporterService, role.ExporterURL)
 }
 
 // checkPebble returns the problem of a service under Pebble, or nil. Its text begins with

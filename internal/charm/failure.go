@@ -68,8 +68,7 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if errors.As(err, &w) {
 		return keep(status.Wait("%s", w.Waiting()), 0)
 	}
-	var r role.Remediable
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[role.Remediable](err); ok {
 		return keep(r.Remedy(), 0)
 	}
 	// After remove no hook follows, so its hook must run again.
@@ -112,8 +111,7 @@ func transient(err error) bool {
 
 // lastLine returns the last line of err.
 func lastLine(err error) string {
-	var cmd *host.CommandError
-	if errors.As(err, &cmd) && cmd.LastLine() != "" {
+	if cmd, ok := errors.AsType[*host.CommandError](err); ok && cmd.LastLine() != "" {
 		return cmd.LastLine()
 	}
 	text := strings.TrimSpace(err.Error())

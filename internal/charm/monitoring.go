@@ -102,18 +102,20 @@ func (c *Charm) rules(folder string, files ...ruleFile) (rules []byte, err error
 func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up listening) (b monitoringDatabags,
 	err error) {
 	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
-	gpus := cfg.Mode != config.ModeWeb && cfg.GPU.ComputeRuntime != config.RuntimeNone
+	workers := cfg.Mode != config.ModeWeb
+	gpus := workers && cfg.GPU.ComputeRuntime != config.RuntimeNone
+	exporters := gpus || workers && cfg.Worker.TaskRecordSize > 0
 	webs := cfg.Mode != config.ModeWorker && cfg.Web.EnableMetrics
-	if b.silent = !gpus && !webs; b.silent {
+	if b.silent = !exporters && !webs; b.silent {
 		b.agent, err = relation.NoCOSAgent()
 		return b, err
 	}
 	var rules []byte
 	var all, here []relation.Job
-	if gpus {
+	if exporters {
 		all = append(all, relation.ExporterJob())
 	}
-	rules, err = c.rules("prometheus_alert_rules", ruleFile{"amd-alerts.yaml", gpus},
+	rules, err = c.rules("prometheus_alert_rules", ruleFile{"amd-alerts.yaml", exporters},
 		ruleFile{"concourse-alerts.yaml", webs}, ruleFile{"concourse-usage.yaml", webs})
 	if err != nil {
 		return b, err

@@ -121,6 +121,11 @@ func TestD55OnlyRunningExportersAreAdvertised(t *testing.T) {
 
 	monitoringHook(t, m, update, true)
 	m.Config["compute-runtime"] = "none"
+	monitoringHook(t, m, update, true)
+	require.Contains(t, scrape.LocalApp["scrape_jobs"], "9401", "a worker without GPUs has verdicts on its tasks")
+	require.Contains(t, agent.Local["config"], "ConcourseInfrastructureFailsBuilds")
+	require.Contains(t, agent.Local["config"], `"dashboards":[]`)
+	m.Config["task-record-size"] = 0
 	monitoringHook(t, m, update, false)
 	require.Empty(t, unitDatabag(scrape))
 	require.Empty(t, scrape.LocalApp)
@@ -132,7 +137,7 @@ func TestD55OnlyRunningExportersAreAdvertised(t *testing.T) {
 
 func TestUnitWithoutAnExporterPublishesNothing(t *testing.T) {
 	m, scrape, agent := watched(t)
-	m.Config["compute-runtime"] = "none"
+	m.Config["compute-runtime"], m.Config["task-record-size"] = "none", 0
 	require.Empty(t, monitoringHook(t, m, update, false).Called("relation-set"))
 	require.Empty(t, unitDatabag(scrape))
 	require.Empty(t, unitDatabag(agent))

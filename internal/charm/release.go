@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -25,9 +26,7 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 		o.Storage = release.SharedStorage(c.Host.Root)
 	}
 	version := o.Config.Release.Version
-	if version == "" {
-		version = web
-	}
+	version = cmp.Or(version, web)
 	attached := role.Attached(o.Facts.Resource)
 	if version == "" && !attached {
 		version = release.TestedVersion

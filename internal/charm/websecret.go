@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 
@@ -59,9 +60,7 @@ func (c *Charm) completeSecret(f *model.Facts, cfg config.Config) (refused []err
 		return nil, jujuerrors.Annotate(err, "cannot make the web's keys")
 	}
 	for key, value := range fresh.Content() {
-		if s[key] == "" {
-			s[key] = value
-		}
+		s[key] = cmp.Or(s[key], value)
 	}
 	return nil, nil
 }

@@ -70,8 +70,7 @@ func (a *API) Workers(ctx context.Context) ([]WorkerInfo, error) {
 // with status 400.
 func (a *API) Prune(ctx context.Context, name string) error {
 	err := a.call(ctx, "prune worker "+name, http.MethodPut, "/api/v1/workers/"+url.PathEscape(name)+"/prune", nil, nil)
-	var answer *apiError
-	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
+	if answer, ok := errors.AsType[*apiError](err); ok && answer.Status == http.StatusNotFound {
 		return nil
 	}
 	return err
@@ -253,8 +252,7 @@ type webDownError struct {
 func (e *webDownError) Error() string {
 	why := e.Err
 	// The outer error repeats the request's address, which the message has already.
-	var inner *url.Error
-	if errors.As(why, &inner) {
+	if inner, ok := errors.AsType[*url.Error](why); ok {
 		why = inner.Err
 	}
 	var timeout net.Error

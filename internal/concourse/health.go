@@ -109,9 +109,7 @@ func parseHealth(status int, body []byte) Health {
 const maxWhy = 200
 
 // oneLine makes a text from outside fit for a status.
-func oneLine(s string) string {
-	return sanitize.Line(strings.Join(strings.Fields(s), " "), maxWhy)
-}
+func oneLine(s string) string { return sanitize.Line(strings.Join(strings.Fields(s), " "), maxWhy) }
 
 // CheckWeb checks once whether a web serves its API (/api/v1/info, which needs no login),
 // with a deadline of 5 seconds. The web needs its database for this only while it starts.

@@ -25,8 +25,7 @@ func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDa
 		return 0, 0, fmt.Errorf("cannot ask %s for the database version it supports: %w", release, err)
 	}
 	current, err = m.number(ctx, "--current-db-version")
-	var cmd *host.CommandError
-	if errors.As(err, &cmd) && strings.Contains(cmd.Stderr, noHistory) {
+	if cmd, ok := errors.AsType[*host.CommandError](err); ok && strings.Contains(cmd.Stderr, noHistory) {
 		return 0, supported, nil
 	}
 	if err != nil {
@@ -154,8 +153,7 @@ func (m migration) command(ctx context.Context, c host.Command) ([]byte, error) 
 		c.Env = append(c.Env, key+"="+env[key])
 	}
 	out, err := m.h.Run(ctx, c)
-	var cmd *host.CommandError
-	if errors.As(err, &cmd) {
+	if cmd, ok := errors.AsType[*host.CommandError](err); ok {
 		for _, s := range secrets {
 			cmd.Stderr = strings.ReplaceAll(cmd.Stderr, s, "***")
 		}

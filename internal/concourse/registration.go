@@ -31,8 +31,7 @@ func CheckRegistration(ctx context.Context, r host.Runner, invocation string) (R
 		argv = append(argv, "_SYSTEMD_INVOCATION_ID="+invocation)
 	}
 	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second, Argv: argv})
-	var cmd *host.CommandError
-	if errors.As(err, &cmd) && cmd.Code == 1 && cmd.Stderr == "" {
+	if cmd, ok := errors.AsType[*host.CommandError](err); ok && cmd.Code == 1 && cmd.Stderr == "" {
 		return Registration{State: Unknown}, nil // journalctl reports in this way that no line matched
 	}
 	if err != nil {

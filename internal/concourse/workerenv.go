@@ -61,8 +61,7 @@ var workerVariables = envTable[WorkerConfig]{
 	{"CONCOURSE_CONTAINERD_BIN", func(c WorkerConfig) string { return when(c.Wrapped, Launcher) }},
 	{"CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE", func(c WorkerConfig) string { return when(c.DNSProxy, "true") }},
 	{"CONCOURSE_CONTAINERD_DNS_SERVER", func(c WorkerConfig) string {
-		return when(!c.DNSProxy,
-			strings.Join(c.DNSServers, ","))
+		return when(!c.DNSProxy, strings.Join(c.DNSServers, ","))
 	}},
 	{workerLimitKey, func(c WorkerConfig) string { return number(c.MaxTasks) }},
 

@@ -40,7 +40,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	var o options
 	fs := metricsserver.NewFlags("rocm-exporter", wellknown.GPUsPort)
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
-	fs.StringVar(&o.vendor, "vendor", "all", "`whose` GPUs to watch: amd, nvidia or all")
+	fs.StringVar(&o.vendor, "vendor", "all", "`vendor` of the GPUs to watch: amd, nvidia, all or none")
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
 	fs.StringVar(&o.links.Dashboard, "link.dashboard", "", "`URL` of the GPUs' dashboard, for a link on the page")
 	fs.StringVar(&o.links.Fleet, "link.fleet", "",
@@ -55,8 +55,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 		"read pcie_bw every 30s, which takes a second")
 	fs.DurationVar(&o.collect.RASInterval, "ras.interval", monitor.DefaultRAS,
 		"`time` between readings of error counters and limits, 5s or more")
-	fs.BoolVar(&o.collect.Usage, "collect.usage", true,
-		"show which containers use the GPUs")
+	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "show which containers use the GPUs")
 	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage,
 		"`time` between scans for users of the GPUs, 5s or more")
 	fs.Process(&o.metrics.Process)
@@ -93,7 +92,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 		return o, fs, errors.New("flag --nvidia.write goes with neither --usage.write nor --nvidia.report")
 	}
 	if vendorsOf(o.vendor) == nil {
-		return o, fs, fmt.Errorf("invalid value %q for flag --vendor: amd, nvidia or all", o.vendor)
+		return o, fs, fmt.Errorf("invalid value %q for flag --vendor: amd, nvidia, all or none", o.vendor)
 	}
 	if o.collect.RASInterval < minRAS {
 		return o, fs, fmt.Errorf("invalid value %s for flag --ras.interval: at least %s", o.collect.RASInterval, minRAS)
@@ -116,6 +115,9 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 
 // vendorsOf returns the vendors of a value of --vendor, nil for an invalid value.
 func vendorsOf(name string) (of []gpu.Vendor) {
+	if name == "none" {
+		return []gpu.Vendor{}
+	}
 	for _, v := range gpu.Vendors() {
 		if name == "all" || name == string(v) {
 			of = append(of, v)

@@ -48,6 +48,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	}
 	if o.tasks.Store.Dir != "" {
 		o.tasks.Root, o.tasks.Log, o.tasks.Store.Dir = root, s.Logs.Printf, root.Path(o.tasks.Store.Dir)
+		o.tasks.Usage = o.collect.UsageReport
 		r, err := recorder.New(o.tasks)
 		if err != nil {
 			return err
@@ -71,8 +72,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 
 // repeat calls alive and then look at each interval until stop is done.
 func repeat(stop context.Context, every time.Duration, alive, look func() error) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	for {
 		if err := alive(); err != nil {
 			return err
@@ -83,7 +83,7 @@ func repeat(stop context.Context, every time.Duration, alive, look func() error)
 		select {
 		case <-stop.Done():
 			return nil
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

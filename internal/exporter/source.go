@@ -25,8 +25,7 @@ func (s *Source) Report() api.Report {
 	snapshot := s.Monitor.Snapshot()
 	r := api.Report{Unit: s.Unit, Host: name, Version: s.Version, Time: snapshot.At.UTC(), GPUs: monitor.StatusOf(snapshot)}
 	if u := snapshot.Users; u != nil {
-		at := u.At.UTC()
-		r.UsersTime = &at
+		r.UsersTime = new(u.At.UTC())
 	}
 	for i := range r.GPUs {
 		r.GPUs[i].History = s.Monitor.History(snapshot.GPUs[i].Device)

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"concourse-ci-machine/internal/base/metricsserver"
@@ -13,6 +14,8 @@ import (
 const (
 	defaultTasksSize = 512 // MiB
 	defaultTasksDays = 7
+
+	maxCO2 = 10_000 // grams in a kWh; coal has about 1000
 )
 
 // taskFlags adds the flags of the recorder of tasks. The result checks them after parsing.
@@ -25,7 +28,12 @@ func taskFlags(fs *metricsserver.Flags, o *recorder.Options) (check func() error
 	fs.StringVar(&o.Volumes, "tasks.volumes", "", "`folder` on the disk of the worker's volumes")
 	fs.StringVar(&o.Report, "tasks.report", "",
 		"`file` below path.root with the verdicts on tasks, from --tasks.record; empty: none")
+	fs.Float64Var(&o.CO2GramsPerKWh, "tasks.carbon", 0,
+		"`grams` of CO2 in a kWh, for the energy of tasks; 0: not shown")
 	return func() error {
+		if !(o.CO2GramsPerKWh >= 0 && o.CO2GramsPerKWh <= maxCO2) {
+			return fmt.Errorf("flag --tasks.carbon needs 0 to %d", maxCO2)
+		}
 		if *size < 1 || *days < 1 {
 			return errors.New("flags --tasks.size and --tasks.days need at least 1")
 		}

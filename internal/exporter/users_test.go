@@ -146,7 +146,7 @@ func TestFlagsOfUsage(t *testing.T) {
 	_, _, err = parse([]string{"--nvidia.write=/run/n", "--nvidia.report=/run/n"})
 	require.EqualError(t, err, "flag --nvidia.write goes with neither --usage.write nor --nvidia.report")
 	_, _, err = parse([]string{"--vendor=intel"})
-	require.EqualError(t, err, `invalid value "intel" for flag --vendor: amd, nvidia or all`)
+	require.EqualError(t, err, `invalid value "intel" for flag --vendor: amd, nvidia, all or none`)
 	_, _, err = parse([]string{"--usage.write=/run/u", "--collect.usage=false"})
 	require.EqualError(t, err, "flag --usage.write goes with neither --collect.usage=false nor --usage.report")
 	for arg, want := range map[string]string{

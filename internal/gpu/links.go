@@ -49,8 +49,8 @@ func ReadLinks(r host.Root, gpus []GPU) [][]Link {
 	return links
 }
 
-// ReadHives reads the connections as ReadLinks. unknown has the GPUs, by address, whose
-// links over XGMI may be incomplete. gpus are all GPUs of the machine.
+// ReadHives reads the connections as ReadLinks. unknown has the GPUs with links over XGMI
+// that may be incomplete, by address. gpus are all GPUs of the machine.
 func ReadHives(r host.Root, gpus []GPU) (links [][]Link, unknown map[string]error) {
 	_ = withFiles(r, func(f files) error {
 		links, unknown = readHives(f, gpus)
@@ -148,6 +148,7 @@ func readEnd(r files, g GPU) end {
 type kfdLink struct {
 	kind, weight uint32
 	from, to     int
+	bandwidth    int // MB/s, of all links together
 }
 
 // parseLink reads "name value" lines with decimal values. ok is false if an end of the link
@@ -165,6 +166,8 @@ func parseLink(text string) (l kfdLink, ok bool) {
 			l.kind = uint32(n)
 		case "weight":
 			l.weight = uint32(n)
+		case "max_bandwidth":
+			l.bandwidth = int(n)
 		case "node_from":
 			l.from = int(n)
 		case "node_to":

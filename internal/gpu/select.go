@@ -160,9 +160,7 @@ func (s *selection) available() string {
 	}
 }
 
-func isDigits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // index converts digits to a number. Numbers of more than nine digits become an index
 // beyond every list.

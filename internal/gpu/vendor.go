@@ -97,9 +97,7 @@ func Runtimes() (all []string) {
 	return all
 }
 
-func vendorOf(pci uint16) Vendor {
-	return firstVendor(func(t Traits) bool { return t.PCI == pci })
-}
+func vendorOf(pci uint16) Vendor { return firstVendor(func(t Traits) bool { return t.PCI == pci }) }
 
 func firstVendor(is func(Traits) bool) Vendor {
 	for _, v := range vendors {

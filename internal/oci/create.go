@@ -244,8 +244,7 @@ func (b bundle) rootfsDefaults(all []rootfsEnv, doc *rawjson.Doc, f facts) (env 
 		return nil, nil
 	}
 	fd, err := b.openRootfs(doc)
-	var failed unix.Errno
-	if errors.As(err, &failed) {
+	if _, ok := errors.AsType[unix.Errno](err); ok {
 		return nil, nil // runc reports the problem
 	}
 	if err != nil {

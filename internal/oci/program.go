@@ -79,8 +79,8 @@ func dropTaskName(text string) string {
 // imagePaths are in most images. Programs of a task change them after its create.
 var imagePaths = []string{"bin", "etc/os-release", "opt", "usr", "usr/bin", "usr/lib", "usr/local"}
 
-// imageDigest tells images apart by the times and sizes that imagePaths have in their root
-// file systems: containers of one image have equal ones. It returns "" if the file system
+// imageDigest distinguishes images by the times and sizes of imagePaths in their root file
+// systems. Containers of one image have equal digests. It returns "" if the file system
 // cannot be opened.
 func (b bundle) imageDigest(doc *rawjson.Doc) string {
 	fd, err := b.openRootfs(doc)

@@ -46,8 +46,8 @@ func (r Record) View() (v View) {
 			shown.Clocks, v.Lease = r.Lease.Clocks.Level, &shown
 		}
 	}
-	if r.Service != nil {
-		v.Service = serviceOf(r.Service)
+	if g := r.Service; g != nil {
+		v.Service = &Service{g.State, g.Since.UTC(), g.Reason, g.QuarantinedBy}
 	}
 	return v
 }
@@ -60,9 +60,7 @@ type View struct {
 }
 
 // Excluded reports whether the GPU is excluded from new tasks.
-func (v View) Excluded() bool {
-	return v.Service != nil && v.Service.State != quarantine.InService
-}
+func (v View) Excluded() bool { return v.Service != nil && v.Service.State != quarantine.InService }
 
 // Lease describes the holder of a GPU.
 type Lease struct {
@@ -115,11 +113,6 @@ type Service struct {
 	Since time.Time        `json:"since"`        // start of the state
 	Why   string           `json:"why"`          // reason of the state; by hand, text of the person
 	By    quarantine.Actor `json:"by,omitempty"` // who quarantined the GPU; missing in service
-}
-
-// serviceOf returns the service of a GPU of the record.
-func serviceOf(g *quarantine.GPU) *Service {
-	return &Service{g.State, g.Since.UTC(), g.Reason, g.QuarantinedBy}
 }
 
 // Text returns the start and the reason: "since 2026-08-01 14:03:05 UTC: hangs or is in

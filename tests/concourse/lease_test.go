@@ -53,10 +53,16 @@ func (s *story) starts(name string, args ...string) *oneBuild {
 // begins does not wait for the build's end; args are fly's.
 func (s *story) begins(name, script string, args ...string) *oneBuild {
 	s.t.Helper()
+	return s.follows(name, append(s.oneOff(name, script), args...)...)
+}
+
+// follows runs a command of fly that ends with its build.
+func (s *story) follows(name string, args ...string) *oneBuild {
+	s.t.Helper()
 	b := &oneBuild{name: name, log: filepath.Join(s.fly.home, name+".log"), done: make(chan struct{})}
 	log, err := os.Create(b.log)
 	require.NoError(s.t, err)
-	c := s.fly.command(append(s.oneOff(name, script), args...)...)
+	c := s.fly.command(args...)
 	c.Stdout, c.Stderr = log, log
 	require.NoError(s.t, c.Start())
 	go func() {

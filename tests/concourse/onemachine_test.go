@@ -85,7 +85,10 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	require.Equal(t, before, u.files(), "plan changes nothing")
 
 	u.must("systemd-run --quiet --unit=hog systemd-socket-activate --listen=8080 /bin/cat")
-	until(t, func() bool { out, err = u.run("concourse-ci-machine up"); return err != nil }, "the port is free")
+	until(t, func() bool { return strings.Contains(u.must("ss --tcp --listening --numeric --no-header"), ":8080 ") },
+		"nothing listens")
+	out, err = u.run("concourse-ci-machine up")
+	require.Error(t, err)
 	require.Contains(t, out, "port 8080, which the web needs, is used by systemd-socket")
 	require.Contains(t, out, "write another web-port to /etc/concourse-ci-machine/config.yaml")
 	u.must("systemctl stop hog")

@@ -106,7 +106,8 @@ func user(t *testing.T, groups ...uint32) podman {
 		require.NoError(t, os.Chown(folder, ann, ann))
 	}
 	return podman{root: home + "/storage", runRoot: "/run/user/ann/containers", user: &syscall.Credential{Uid: ann, Gid: ann, Groups: groups},
-		env: []string{"HOME=" + home, "XDG_RUNTIME_DIR=/run/user/ann", "XDG_CONFIG_HOME=" + home + "/.config"}}
+		env: []string{"HOME=" + home, "XDG_RUNTIME_DIR=/run/user/ann", "XDG_CONFIG_HOME=" + home + "/.config",
+			"XDG_CACHE_HOME=" + home + "/.cache"}}
 }
 
 // list lets ann read and write the nodes, as setfacl -m u:ann:rw does.

@@ -99,6 +99,7 @@ func TestFuzzersOfBuildsFindNothing(t *testing.T) {
 // Lines and files of the kernel, in which tasks choose names, and records of tasks.
 func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
 	fuzz(t, "4s", [][2]string{
+		{"FuzzDump", "concourse-ci-machine/internal/exporter/recorder"},
 		{"FuzzKernelLine", "concourse-ci-machine/internal/exporter/recorder"},
 		{"FuzzTexts", "concourse-ci-machine/internal/exporter/recorder"},
 		{"FuzzDecode", "concourse-ci-machine/internal/pool/taskrecord"},

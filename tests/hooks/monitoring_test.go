@@ -44,7 +44,10 @@ func TestD55D56WatchersAreToldWhereTheExporterListens(t *testing.T) {
 			require.NotContains(t, call, "relation-set", "nothing is new")
 		}
 	}
-	u.set(options{"compute-runtime": "cuda"}) // of which this unit has none; others may
+	u.set(options{"compute-runtime": "none"}) // the exporter shows its tasks
+	u.hook("config-changed")
+	require.Equal(t, u.Model.Address, u.Model.Relations[1].Local["prometheus_scrape_unit_address"])
+	u.set(options{"compute-runtime": "cuda", "task-record-size": 0}) // of which this unit has none; others may
 	u.hook("config-changed")
 	scrape = u.Model.Relations[1]
 	require.NotContains(t, scrape.Local, "prometheus_scrape_unit_address")

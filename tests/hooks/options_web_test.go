@@ -317,7 +317,7 @@ func TestD55D57MetricsOfAWebComeAndGo(t *testing.T) {
 // D55: with mode=auto only the leader has these metrics, wherever it is.
 func TestD55MetricsOfModeAutoFollowTheLeader(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 2, options{"mode": "auto", "enable-metrics": true}).giveWebKeys()
+	c := newCluster(t, 2, options{"mode": "auto", "enable-metrics": true, "task-record-size": 0}).giveWebKeys()
 	n := networkOf(c)
 	for _, u := range c.units {
 		u.Model.Relate(8, "monitoring", "prometheus").Units = map[string]map[string]string{"prometheus/0": {}}

@@ -37,8 +37,8 @@ func TestD26D46D49MachineFollowsOptionsAndGPUs(t *testing.T) {
 	env := u.read("/var/lib/concourse-worker/worker-config.env")
 	require.NotContains(t, env, "CONCOURSE_TAG=")
 	require.NotContains(t, env, "CONCOURSE_CONTAINERD_BIN=")
-	require.Equal(t, []string{"systemctl stop concourse-cdi-refresh.path", "systemctl disable concourse-cdi-refresh.path", "systemctl restart concourse-worker.service", "systemctl stop concourse-pebble.service",
-		"systemctl disable concourse-pebble.service"}, r.Commands)
+	require.Equal(t, []string{"systemctl stop concourse-cdi-refresh.path", "systemctl disable concourse-cdi-refresh.path", "systemctl restart concourse-worker.service", "systemctl daemon-reload",
+		"systemctl restart concourse-pebble.service"}, r.Commands)
 	for _, gone := range []string{"/etc/cdi/amd.json", "/etc/concourse-ci-machine/wrapper.json", "/opt/concourse-ci-machine/runtime/containerd"} {
 		require.False(t, u.Root.Exists(gone), gone)
 	}

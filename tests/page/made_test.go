@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
 	pages "concourse-ci-machine/internal/exporter/page"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
@@ -50,7 +49,7 @@ func gpu(i int) api.Status {
 		}
 		return out
 	}
-	h := &monitor.History{Interval: 10, Last: now, Temperature: wave(42, 66*(scale+2)/3), Power: wave(90*scale, 250*scale),
+	h := &api.History{Interval: 10, Last: now, Temperature: wave(42, 66*(scale+2)/3), Power: wave(90*scale, 250*scale),
 		Memory: wave(28e9*scale, 54e9*scale), Activity: wave(.15*scale, .95*scale)}
 	s := api.Status{Index: i, Name: "AMD Instinct MI210", PCI: fmt.Sprintf("0000:%02x:00.0", 3+i), GFX: "gfx90a", Partitions: 1,
 		UUID: fmt.Sprintf("GPU-2f90ab16c8e7%04x", i), Up: true, Health: api.Health{State: health.Healthy, Score: of(100.), Reason: "nothing wrong with errors, temperature, throttling, links"},
@@ -129,7 +128,7 @@ func partitions(n int) (all []api.Status) {
 		if i > first {
 			s.SensorsOf, s.SocketActivity, s.Temperature, s.TemperatureLimit, s.Sensor = &first, nil, nil, nil, ""
 			s.Hardware = api.Hardware{}
-			s.Power, s.PowerCap, s.MemoryUsed, s.MemoryTotal, s.History = nil, nil, nil, nil, &monitor.History{Interval: 10, Last: now, Activity: s.History.Activity}
+			s.Power, s.PowerCap, s.MemoryUsed, s.MemoryTotal, s.History = nil, nil, nil, nil, &api.History{Interval: 10, Last: now, Activity: s.History.Activity}
 		}
 		use(&s, i)
 		all = append(all, s)

@@ -130,3 +130,43 @@ print(growth.peak / 1e6)
 	require.NoError(t, err, string(out))
 	require.Equal(t, "512.0\n", string(out))
 }
+
+// The first GPU draws 100 W, then 300 W for a second; the second die of a package has 0.
+func TestMeasureIntegratesThePowerOfTheGPUs(t *testing.T) {
+	dir := t.TempDir()
+	for file, text := range map[string]string{
+		"sys/class/drm/renderD128/device/hwmon/hwmon3/power1_average": "100000000\n",
+		"sys/class/drm/renderD128/device/hwmon/hwmon3/power1_cap":     "560000000\n",
+		"sys/class/drm/renderD129/device/hwmon/hwmon4/power1_average": "0\n",
+		"sys/class/drm/renderD128/device/mem_info_vram_used":          "1\n",
+		"dev/dri/renderD128": "", "dev/dri/renderD129": "",
+	} {
+		p := filepath.Join(dir, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		require.NoError(t, os.WriteFile(p, []byte(text), 0o644))
+	}
+	program := `
+import measure, sys, types
+root = sys.argv[1]
+measure.SYS, measure.DEV = root + "/sys", root + "/dev"
+with measure.Growth() as growth:
+    pass
+assert growth.joules > 0
+clock = 0
+measure.time = types.SimpleNamespace(perf_counter=lambda: clock)
+growth.joules = growth._last = None
+growth._look()
+with open(root + "/sys/class/drm/renderD128/device/hwmon/hwmon3/power1_average", "w") as f:
+    f.write("300000000\n")
+for clock in 1, 2:
+    growth._look()
+print(growth.joules)
+`
+	c := exec.Command(needPython(t, ""), "-c", program, dir)
+	scripts, err := filepath.Abs("../../pipelines/tasks/rocm")
+	require.NoError(t, err)
+	c.Env = append(os.Environ(), "PYTHONPATH="+scripts, "PYTHONDONTWRITEBYTECODE=1")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, "500.0\n", string(out), "200 J of the change, and 300 J")
+}

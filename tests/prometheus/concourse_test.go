@@ -92,7 +92,7 @@ func TestDashboardOfConcourseOnARealPrometheus(t *testing.T) {
 		var r usagereport.Report
 		s.until(func() bool {
 			var err error
-			r, err = usagereport.Fetch(t.Context(), "http://"+s.address, usagereport.Web{ModelUUID: "f47ac10b", App: "ci"}, "1h", time.Now())
+			r, err = usagereport.Fetch(t.Context(), "http://"+s.address, usagereport.Request{Web: usagereport.Web{ModelUUID: "f47ac10b", App: "ci"}, Since: "1h"}, time.Now())
 			require.NoError(t, err)
 			return len(r.Teams) > 0 && r.Teams[0].WaitHours > 0 // a rate needs two scrapes
 		}, "no usage")
@@ -103,7 +103,7 @@ func TestDashboardOfConcourseOnARealPrometheus(t *testing.T) {
 		require.Equal(t, 1, main.Builds, "of several GPUs, one build")
 		require.Greater(t, main.GPUHours, 2.0, "it has had each GPU for an hour")
 		require.NotNil(t, main.Memory)
-		other, err := usagereport.Fetch(t.Context(), "http://"+s.address, usagereport.Web{ModelUUID: "f47ac10b", App: "other"}, "1h", time.Now())
+		other, err := usagereport.Fetch(t.Context(), "http://"+s.address, usagereport.Request{Web: usagereport.Web{ModelUUID: "f47ac10b", App: "other"}, Since: "1h"}, time.Now())
 		require.NoError(t, err)
 		require.Empty(t, other.Teams, "of another web")
 	})

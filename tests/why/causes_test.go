@@ -1,7 +1,6 @@
 package why
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"path"
@@ -243,7 +242,6 @@ func judged(t *testing.T, one cause) (taskrecord.Record, verdict.Verdict) {
 }
 
 func TestCausesAreNamed(t *testing.T) {
-	named := 0
 	for _, one := range causes {
 		t.Run(one.name, func(t *testing.T) {
 			r, v := judged(t, one)
@@ -251,7 +249,6 @@ func TestCausesAreNamed(t *testing.T) {
 			require.Equal(t, one.kind, v.Kind, "%+v", v)
 			require.Equal(t, one.code, v.Reasons[0].Code, "%+v", v)
 			require.NotEmpty(t, r.Machine)
-			named++
 		})
 	}
 	require.GreaterOrEqual(t, len(causes), 20)
@@ -290,31 +287,4 @@ func TestSucceededTaskHasNoVerdict(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Entries, 1)
 	require.Equal(t, 0, *report.Entries[0].Exit)
-}
-
-// The energy counter of gpu_metrics v1.3 counts in units of 15.259 µJ.
-func TestTasksThatShareAGPUHaveEqualPartsOfItsEnergy(t *testing.T) {
-	const at, unit, seconds = 24, 15.259e-6, 60
-	watts := 150.
-	w := newWorld(t)
-	tasks := []*task{w.task(handle, gpu1), w.task(neighbour, gpu1)}
-	data, err := w.root.ReadFile(device(gpu1, "gpu_metrics"))
-	require.NoError(t, err)
-	for range seconds {
-		sum := binary.LittleEndian.Uint64(data[at:])
-		binary.LittleEndian.PutUint64(data[at:], sum+uint64(watts/unit))
-		w.put(device(gpu1, "gpu_metrics"), string(data))
-		w.run(time.Second)
-	}
-	for _, c := range tasks {
-		c.ends(0)
-	}
-	w.run(40 * time.Second)
-	for _, name := range []string{handle, neighbour} {
-		r, v := w.verdict(name)
-		e := verdict.EntryOf(&r, v).Energy
-		require.NotNil(t, e)
-		require.True(t, e.Estimate)
-		require.InEpsilon(t, watts*seconds/2, e.Joules, .05, "of readings a second apart")
-	}
 }

@@ -3,6 +3,7 @@ package why
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 )
 
 func (w *world) dump(name, gpu string) {
-	dir := "/sys/class/devcoredump/" + name
-	w.put(dir+"/data", dumped+name)
+	dir := dumpDir + name
+	w.put(dir+"/data", fmt.Sprintf(dumped+"time: %d.084775181\n%s", w.uptime(), name))
 	hosttest.Link(w.t, w.root, dir+"/failing_device", w.root.Path(device(gpu, "")))
 }
 
@@ -113,6 +114,73 @@ func TestEvidenceOutlivesARestartOfTheRecorder(t *testing.T) {
 		}
 	}
 }
+
+// What is written while no recorder runs is found by the next one. The recorder before is
+// killed: it writes nothing.
+func TestDumpOfTheTimeWithoutARecorderIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		dumps  func(w *world)
+		before time.Duration // of the task
+		kept   int
+		why    string
+	}{
+		"written meanwhile": {func(w *world) { w.dump("devcd1", gpu1) }, 10 * time.Second, 1, ""},
+		"seen and not copied": {func(w *world) {
+			w.dump("devcd1", gpu1)
+			require.NoError(w.t, w.rec.Look(w.t.Context()))
+		}, 10 * time.Second, 1, ""},
+		"of another GPU": {func(w *world) { w.dump("devcd1", gpu0) }, 10 * time.Second, 0, ""},
+		"without a time": {func(w *world) {
+			w.dump("devcd1", gpu1)
+			w.put(dumpDir+"devcd1/data", "time: never\n")
+		}, 10 * time.Second, 0, ""},
+		"unreadable, of a task older than any dump": {func(w *world) {
+			w.dump("devcd1", gpu1)
+			require.NoError(w.t, w.root.Remove(dumpDir+"devcd1/data"))
+		}, 6 * time.Minute, 1, "on the machine with the driver"},
+	} {
+		for _, ended := range []bool{false, true} { // with the container still there
+			t.Run(fmt.Sprintf("%s, the task ended %t", name, ended), func(t *testing.T) {
+				w := newWorld(t)
+				w.put(device(gpu1, "mem_info_vram_used"), "0")
+				task := w.task(handle, gpu1)
+				w.run(c.before)
+				at := w.now
+				c.dumps(w)
+				if ended {
+					task.ends(1)
+				}
+				w.now = w.now.Add(3 * time.Second)
+				w.start()
+				if c.kept > 0 {
+					w.runUntilDumps(handle, c.kept)
+				}
+				w.run(5 * time.Second)
+				if !ended {
+					task.ends(1)
+				}
+				w.run(40 * time.Second)
+				r, v := w.verdict(handle)
+				require.Len(t, r.End.Dumps, c.kept)
+				events := slices.DeleteFunc(r.Events, func(e taskrecord.Event) bool { return e.Kind != taskrecord.Dump })
+				require.Len(t, events, c.kept)
+				if c.kept == 0 {
+					require.Equal(t, "exit-status", v.Reasons[0].Code, "%+v", v)
+					return
+				}
+				require.Equal(t, "gpu-hang", v.Reasons[0].Code, "%+v", v)
+				if c.why != "" {
+					require.Contains(t, r.End.Dumps[0].Why, c.why)
+					return
+				}
+				require.WithinDuration(t, at, events[0].At, 2*time.Second, "the time of the dump, not of the restart")
+				require.FileExists(t, w.root.Path(taskrecord.DefaultDir+"/"+r.End.Dumps[0].File))
+			})
+		}
+	}
+}
+
+const dumpDir = "/sys/class/devcoredump/"
 
 const dumped = "**** AMDGPU Device Coredump ****\n"
 

@@ -5,6 +5,7 @@ package why
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	missing := suite.Lacks("runc iproute2 util-linux python3", "runc", "ip", "tc", "nsenter", "python3")
+	missing := suite.Lacks("runc iproute2 iptables util-linux python3", "runc", "ip", "iptables", "nsenter", "python3")
 	if os.Geteuid() != 0 {
 		missing = "it needs root"
 	}
@@ -38,21 +40,31 @@ func TestMain(m *testing.M) {
 				fmt.Fprintf(os.Stderr, "%v: %s\n", err, out)
 				return 1
 			}
+			flag.Parse()
+			if err := flag.Set("test.parallel", "16"); err != nil { // they wait, and compute little
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
 			return m.Run()
 		}}.Run(m))
 }
 
-// real is a worker of the kernel's own parts, on a root of its own for the rest.
+// containers counts all containers of this process: each has its own handle, and so its own
+// control group, network and addresses.
+var containers atomic.Int32
+
+// real is a worker of the kernel's own parts, with its own root for the rest.
 type real struct {
-	t      *testing.T
-	root   host.Root
-	rec    *recorder.Recorder
-	mu     sync.Mutex
-	exits  map[string]int
-	number int
+	t     *testing.T
+	root  host.Root
+	rec   *recorder.Recorder
+	mu    sync.Mutex
+	exits map[string]int
 }
 
+// newReal returns a worker for a test that runs beside others.
 func newReal(t *testing.T) *real {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root")
 	}
@@ -86,7 +98,7 @@ func newReal(t *testing.T) *real {
 type container struct {
 	*real
 	handle, bundle string
-	init           int
+	init, number   int
 }
 
 func (w *real) run(name string, args ...string) {
@@ -105,8 +117,8 @@ func (w *real) run(name string, args ...string) {
 // create makes a container with its own limit of memory, 0 for none.
 func (w *real) create(parent string, memory int64) *container {
 	w.t.Helper()
-	w.number++
-	c := &container{real: w, handle: fmt.Sprintf("0badcafe-%04x-4000-8000-%012x", os.Getpid()&0xffff, w.number)}
+	n := int(containers.Add(1))
+	c := &container{real: w, number: n, handle: fmt.Sprintf("0badcafe-%04x-4000-8000-%012x", os.Getpid()&0xffff, n)}
 	c.bundle = w.root.Path(filepath.Join(recorder.DefaultBundles, c.handle))
 	rootfs := filepath.Join(w.t.TempDir(), "rootfs")
 	mounts := []map[string]any{{"destination": "/proc", "type": "proc", "source": "proc"},
@@ -141,6 +153,7 @@ func (w *real) create(parent string, memory int64) *container {
 	require.NoError(w.t, err)
 	c.init, err = strconv.Atoi(string(text))
 	require.NoError(w.t, err)
+	require.NoError(w.t, w.rec.Look(w.t.Context())) // a container that is seen late and runs no task is an old one
 	w.t.Cleanup(func() {
 		_ = exec.Command("runc", "--root", w.root.Path("/run/runc"), "delete", "--force", c.handle).Run()
 	})
@@ -196,6 +209,7 @@ func is(t *testing.T, v verdict.Verdict, kind verdict.Kind, code string) {
 }
 
 func TestRealPlainFailuresAreTheTask(t *testing.T) {
+	t.Parallel()
 	for script, code := range map[string]string{
 		"sleep 2; exit 1": "exit-status", "exit 3": "exit-status", "sleep 1; kill -SEGV $$": "crash",
 		"sleep 1; kill -ABRT $$": "crash", "python3 -c 'import ctypes; ctypes.string_at(0)'": "crash",
@@ -205,10 +219,40 @@ func TestRealPlainFailuresAreTheTask(t *testing.T) {
 }
 
 func TestRealOOM(t *testing.T) {
-	const eat = "ulimit -v 4000000; python3 -c 'x=[]\nwhile True: x.append(bytearray(4<<20))'"
+	t.Parallel()
+	const grow = "python3 -c 'x=[]\nwhile True: x.append(bytearray(4<<20))'"
 	t.Run("of the task", func(t *testing.T) {
-		is(t, newReal(t).create("garden", 96<<20).task("sleep 2; "+eat), verdict.Task, "oom-limit")
+		is(t, newReal(t).create("garden", 96<<20).task("sleep 2; ulimit -v 4000000; "+grow), verdict.Task, "oom-limit")
 	})
+	t.Run("by a neighbour", func(t *testing.T) {
+		w := newReal(t)
+		parent := w.limitedGroup(160 << 20)
+		hog := w.create(parent, 0)
+		w.run("runc", "--root", w.root.Path("/run/runc"), "exec", "--detach", hog.handle,
+			"python3", "-c", "x=bytearray(100<<20); import time; time.sleep(300)")
+		// The kernel prefers the task, although the neighbour is larger. Without the group's limit
+		// its own one ends it.
+		is(t, w.create(parent, 0).task("echo 1000 > /proc/self/oom_score_adj; sleep 4; ulimit -v 400000; "+grow),
+			verdict.Neighbour, "oom-outside")
+	})
+}
+
+// limitedGroup makes a control group with a limit of memory, and returns its path from the
+// root of the groups: runc takes a path without a slash from its own group.
+func (w *real) limitedGroup(bytes int64) string {
+	w.t.Helper()
+	path := fmt.Sprintf("/why-%d-%d", os.Getpid(), containers.Add(1))
+	for dir, file := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
+		if _, err := os.Stat(dir + "/cgroup.procs"); err != nil {
+			continue
+		}
+		require.NoError(w.t, os.Mkdir(dir+path, 0o755))
+		w.t.Cleanup(func() { _ = os.Remove(dir + path) })
+		require.NoError(w.t, os.WriteFile(filepath.Join(dir+path, file), []byte(fmt.Sprint(bytes)), 0o644))
+		return path
+	}
+	w.t.Skip("the machine has no control group of memory")
+	return ""
 }
 
 func TestRealCPUQuota(t *testing.T) {
@@ -220,6 +264,7 @@ func TestRealCPUQuota(t *testing.T) {
 
 // The records are on the disk of the volumes on most workers.
 func TestRealFullDisk(t *testing.T) {
+	t.Parallel()
 	for name, together := range map[string]bool{"of the volumes": false, "of volumes and records": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newReal(t)
@@ -243,17 +288,20 @@ func TestRealFullDisk(t *testing.T) {
 	}
 }
 
+// address returns an address in the network of the container: 1 is the machine's, 2 its own.
+func (c *container) address(host int) string { return fmt.Sprintf("10.213.%d.%d", c.number, host) }
+
 // wire connects the container's network with the machine's.
 func (c *container) wire() {
-	name := fmt.Sprintf("why%d", os.Getpid()%10000)
+	name := fmt.Sprintf("why%d", c.number)
 	c.run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(c.init))
 	c.t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() })
-	c.run("ip", "addr", "add", "10.213.7.1/24", "dev", name)
+	c.run("ip", "addr", "add", c.address(1)+"/24", "dev", name)
 	c.run("ip", "link", "set", name, "up")
 	in := []string{"-t", strconv.Itoa(c.init), "-n", "ip"}
-	c.run("nsenter", append(in, "addr", "add", "10.213.7.2/24", "dev", "eth0")...)
+	c.run("nsenter", append(in, "addr", "add", c.address(2)+"/24", "dev", "eth0")...)
 	c.run("nsenter", append(in, "link", "set", "eth0", "up")...)
-	c.run("nsenter", append(in, "route", "add", "default", "via", "10.213.7.1")...)
+	c.run("nsenter", append(in, "route", "add", "default", "via", c.address(1))...)
 }
 
 // serve starts a server and waits until it listens.
@@ -272,27 +320,38 @@ func (w *real) serve(script string) {
 }
 
 func TestRealNetwork(t *testing.T) {
+	t.Parallel()
 	t.Run("name server away", func(t *testing.T) {
 		c := newReal(t).create("garden", 0)
 		c.wire()
 		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"+
-			" s.settimeout(4); s.connect(('10.213.7.77',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2"),
+			" s.settimeout(4); s.connect(('"+c.address(77)+"',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2"),
 			verdict.Machine, "dns-away")
 	})
 	t.Run("registry away", func(t *testing.T) { // its queue is full, so it answers no request
 		c := newReal(t).create("garden", 0)
 		c.wire()
-		c.serve("s=socket.socket(); s.bind(('10.213.7.1',8097)); s.listen(0)\n" +
-			"a=socket.create_connection(('10.213.7.1',8097)); os.write(3,b'x'); time.sleep(300)")
-		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n try: socket.create_connection(('10.213.7.1',8097),5)\n"+
+		c.serve("s=socket.socket(); s.bind(('" + c.address(1) + "',8097)); s.listen(0)\n" +
+			"a=socket.create_connection(('" + c.address(1) + "',8097)); os.write(3,b'x'); time.sleep(300)")
+		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n try: socket.create_connection(('"+c.address(1)+"',8097),5)\n"+
 			" except OSError: pass\n\"; exit 1"), verdict.Machine, "no-connection")
+	})
+	t.Run("lost packets", func(t *testing.T) {
+		c := newReal(t).create("garden", 0)
+		c.wire()
+		c.serve("s=socket.create_server(('" + c.address(1) + "',8099)); os.write(3,b'x')\n" +
+			"while True:\n c,_=s.accept()\n while c.recv(65536): pass")
+		c.run("iptables", "-A", "INPUT", "-p", "tcp", "--dport", "8099", "!", "--syn", "-m", "statistic", "--mode", "random",
+			"--probability", "0.3", "-j", "DROP")
+		is(t, c.task("python3 -c \"\nimport socket,time\nend=time.time()+20\ns=socket.create_connection(('"+c.address(1)+"',8099),10)\n"+
+			"while time.time()<end:\n s.send(b'x'*300); time.sleep(.05)\n\"; exit 1"), verdict.Machine, "packets-lost")
 	})
 	t.Run("slow registry", func(t *testing.T) {
 		c := newReal(t).create("garden", 0)
 		c.wire()
-		c.serve("s=socket.create_server(('10.213.7.1',8098)); os.write(3,b'x')\n" +
+		c.serve("s=socket.create_server(('" + c.address(1) + "',8098)); os.write(3,b'x')\n" +
 			"while True:\n c,_=s.accept()\n try:\n  while True: c.send(b'x'*800); time.sleep(.1)\n except OSError: pass")
-		is(t, c.task("timeout -s TERM 35 python3 -c \"\nimport socket\ns=socket.create_connection(('10.213.7.1',8098),10)\n"+
+		is(t, c.task("timeout -s TERM 35 python3 -c \"\nimport socket\ns=socket.create_connection(('"+c.address(1)+"',8098),10)\n"+
 			"while s.recv(65536): pass\n\"; kill -TERM $$"), verdict.Machine, "download-slow")
 	})
 }

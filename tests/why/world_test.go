@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/exporter/recorder"
 	"concourse-ci-machine/internal/gpu/kernellog"
 	"concourse-ci-machine/internal/pool/taskrecord"
@@ -125,7 +126,7 @@ func (w *world) uptime() int { return 3600 + int(w.now.Sub(start).Seconds()) }
 func (w *world) start() {
 	w.write()
 	var err error
-	w.rec, err = recorder.New(recorder.Options{Root: w.root, Worker: w.worker.URL, Report: verdict.ReportPath,
+	w.rec, err = recorder.New(recorder.Options{Root: w.root, Worker: w.worker.URL, Report: verdict.ReportPath, Usage: role.UsageReport,
 		Limits: taskrecord.Limits{Bytes: 64 << 20, Age: 24 * time.Hour, FailedAge: 96 * time.Hour},
 		Now:    func() time.Time { return w.now }, Kernel: kernellog.Of(&w.log, start.Add(-time.Hour)),
 		Log: func(format string, args ...any) { w.t.Logf(format, args...) }})

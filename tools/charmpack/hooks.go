@@ -2,10 +2,10 @@ package charmpack
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 )
 
 // shimScript is the one real file in hooks/. The others link to it.
@@ -33,7 +33,7 @@ func HookNames(relations, storages []string) []string {
 	for _, s := range storages {
 		names = append(names, s+"-storage-attached", s+"-storage-detaching")
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	return names
 }
 
@@ -42,16 +42,11 @@ func (s Source) hookNames() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var relations, storages []string
+	var relations []string
 	for _, group := range []map[string]relation{m.Provides, m.Requires, m.Peers} {
-		for name := range group {
-			relations = append(relations, name)
-		}
+		relations = slices.AppendSeq(relations, maps.Keys(group))
 	}
-	for name := range m.Storage {
-		storages = append(storages, name)
-	}
-	return HookNames(relations, storages), nil
+	return HookNames(relations, slices.Collect(maps.Keys(m.Storage))), nil
 }
 
 // LinkHooks updates hooks/ in the tree to the script and one link for each hook. It removes

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,9 +95,7 @@ func TestDeadLinksAreFound(t *testing.T) {
 		`<link rel="stylesheet" href="//cdn.example.com/x.css">`: "another server",
 	} {
 		bad := map[string]string{}
-		for name, text := range good {
-			bad[name] = text
-		}
+		maps.Copy(bad, good)
 		bad["index.html"] += added
 		problems, _, err := check(tree(t, bad), "https://example.com/x/")
 		require.NoError(t, err)

@@ -4,6 +4,7 @@
 package commandline
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -81,9 +82,7 @@ func (h Help) Write(w io.Writer) error {
 		b.WriteString("\nExample:\n  " + strings.Join(h.Examples, "\n  ") + "\n")
 	}
 	exit := h.Exit
-	if exit == "" {
-		exit = "0 done, 1 failed, 2 wrong command line."
-	}
+	exit = cmp.Or(exit, "0 done, 1 failed, 2 wrong command line.")
 	b.WriteString("\n" + strings.Join(Wrap("Exit status: "+exit, Width), "\n") + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -3,6 +3,7 @@ package host
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,9 +82,7 @@ type Exec struct{}
 // abandoned, so Run always returns.
 func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	limit := c.Deadline
-	if limit == 0 {
-		limit = DefaultDeadline
-	}
+	limit = cmp.Or(limit, DefaultDeadline)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var out, errb tail
@@ -134,8 +133,7 @@ func (Exec) Run(ctx context.Context, c Command) ([]byte, error) {
 	// because the command itself ended successfully.
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		e := fail(-1, err)
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			e.Code = exit.ExitCode()
 		}
 		e.Stderr = errb.text()

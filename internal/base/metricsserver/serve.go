@@ -64,12 +64,10 @@ func (s *Server) Listen() error {
 
 // cause removes net's prefix "listen tcp :9401: bind: " from an error.
 func cause(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	}
-	var no syscall.Errno
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[syscall.Errno](err); ok {
 		return no
 	}
 	return err

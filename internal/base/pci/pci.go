@@ -51,9 +51,7 @@ func IsAddress(s string) bool {
 
 // IsFull reports whether s is an address as the kernel writes it: with its domain and in
 // lower case. It can name a file.
-func IsFull(s string) bool {
-	return IsAddress(s) && Full(s) == s && strings.ToLower(s) == s
-}
+func IsFull(s string) bool { return IsAddress(s) && Full(s) == s && strings.ToLower(s) == s }
 
 // Compare orders addresses.
 func Compare(x, y string) int {

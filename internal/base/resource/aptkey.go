@@ -71,7 +71,7 @@ func (k AptKey) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		if err != nil {
 			return err
 		}
-		clean, err := k.check(redacted(k.URL), data)
+		clean, err := k.check(RedactURL(k.URL), data)
 		if err != nil {
 			return err
 		}
@@ -139,8 +139,8 @@ func fetch(ctx context.Context, from string, p Proxies) ([]byte, error) {
 	return data, nil
 }
 
-// redacted returns a URL without secrets, for logs.
-func redacted(s string) string {
+// RedactURL returns a URL without secrets, for logs.
+func RedactURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
 		return "the configured URL"

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,9 +136,7 @@ func (p Package) env() []string {
 // waitForLists tries again while another program has it.
 func (p Package) waitForLists(ctx context.Context, h host.Host, update host.Command) error {
 	pause := p.pause
-	if pause == 0 {
-		pause = listsPause
-	}
+	pause = cmp.Or(pause, listsPause)
 	for try := 1; ; try++ {
 		_, err := h.Run(ctx, update)
 		if !aptBusy(err) || try == listsAttempts {

@@ -97,13 +97,13 @@ func (k Preserved) save(r host.Root) error {
 			return err
 		}
 	}
-	if err := syncDir(r, begun.dir()); err != nil {
+	if err := SyncDir(r.Path(begun.dir())); err != nil {
 		return err
 	}
 	if err := os.Rename(r.Path(begun.dir()), r.Path(k.dir())); err != nil {
 		return err
 	}
-	return syncDir(r, path.Dir(k.dir()))
+	return SyncDir(r.Path(path.Dir(k.dir())))
 }
 
 // restore waits for a running apt, because a killed hook does not end its apt.
@@ -245,8 +245,9 @@ func copyAttributes(r host.Root, st fs.FileInfo, to string) error {
 	return os.Chtimes(r.Path(to), st.ModTime(), st.ModTime())
 }
 
-func syncDir(r host.Root, p string) error {
-	d, err := os.Open(r.Path(p))
+// SyncDir writes the entries of a folder to the disk.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

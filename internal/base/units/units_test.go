@@ -40,3 +40,10 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, "1 process", Count(1, "process"))
 	require.Equal(t, "2 processes", Count(2, "process"))
 }
+
+func TestCO2IsShownWithAFactorOnly(t *testing.T) {
+	require.Nil(t, CO2(2, 0))
+	require.InDelta(t, .76, *CO2(2, 380), 1e-9)
+	require.Equal(t, "0.004 kg of CO2", FormatCO2(.0042))
+	require.Equal(t, "1234.5 kg of CO2", FormatCO2(1234.5))
+}

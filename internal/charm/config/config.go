@@ -27,6 +27,8 @@ type Config struct {
 	HTTPProxy     string // may hold a password: never logged
 	HTTPSProxy    string // may hold a password: never logged
 	NoProxy       string
+	// CO2GramsPerKWh is the CO2 of the units' electricity; 0 shows none.
+	CO2GramsPerKWh float64
 
 	Release Release
 	Web     Web

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -21,12 +22,14 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.Empty(t, problems)
 	c.Web.Env, c.Web.VaultEnv = nil, nil // see TestD26
 	require.Equal(t, Config{Mode: ModeAuto, SharedStorage: StorageNone, LogLevel: LogInfo,
-		Web: Web{Port: 8080, TLSPort: 8443, FleetPage: FleetNames, GPUTasks: Tasks{Limit: true, Rerun: true}, InitialAdminUsername: "admin"},
+		Web: Web{Port: 8080, TLSPort: 8443, FleetPage: FleetNames, GPUTasks: Tasks{Limit: true, Rerun: true},
+			InitialAdminUsername: "admin"},
 		Worker: Worker{SrvFoldersContainers: oci.Tasks, ContainerdDNSServer: []string{"1.1.1.1", "8.8.8.8"},
 			DrainTimeout: 10 * time.Minute, TaskRecordSize: 512, TaskRecordDays: 7},
 		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
-			Quarantine: quarantine.Auto, Reset: gpureset.Off, HangAction: tasknotice.Write, Notice: true, Leftovers: LeftoversEnd,
-			Metrics: Metrics{PCIeBandwidth: true, Usage: true}},
+			Quarantine: quarantine.Auto, Reset: gpureset.Off, HangAction: tasknotice.Write, Notice: true,
+			Leftovers: LeftoversEnd,
+			Metrics:   Metrics{PCIeBandwidth: true, Usage: true}},
 		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, InstallDriver: amd.DriverAuto,
 			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}}}, c)
 }
@@ -89,14 +92,12 @@ func TestWarnBecomesALevelOfConcourse(t *testing.T) {
 
 func TestValuesAreWrittenAsConcourseReadsThem(t *testing.T) {
 	raw := full(t)
-	for name, value := range map[string]any{
+	maps.Copy(raw, map[string]any{
 		"external-url": "https://ci.example.com/", "main-team-local-user": "admin, ann", "container-placement-strategy": "limit-active-tasks, volume-locality",
 		"oauth-scope": "openid profile,email", "vault-path-prefix": "ci", "vault-lookup-templates": "/{{.Team}}/{{.Secret}}, /{{.Secret}}",
 		"main-team-ldap-group": "a b,c", "default-build-logs-to-retain": json.Number("9"), "max-build-logs-to-retain": 9.0, "web-port": int64(80), "oidc-ca-cert": "",
 		"ldap-host": "[fd00::1]:636",
-	} {
-		raw[name] = value
-	}
+	})
 	c, problems := Parse(raw, nil)
 	require.Empty(t, problems)
 	require.Equal(t, "https://ci.example.com", c.Web.ExternalURL)

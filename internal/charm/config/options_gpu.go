@@ -41,8 +41,7 @@ func gpuOptions() []Option {
 		boolean("gpu-tools", true, func(c *Config, on bool) { c.GPU.Tools = on }),
 		text("container-engines", "", func(c *Config, s string) (err error) {
 			c.GPU.ContainerEngines, err = list(s, func(name string) error {
-				return oneOf(name, "docker", "podman",
-					"containerd", "crio")
+				return oneOf(name, "docker", "podman", "containerd", "crio")
 			})
 			return err
 		}),

@@ -85,7 +85,7 @@ func others(t *testing.T) map[string]any {
 		"compute-runtime": "rocm", "gpu-sharing": "exclusive", "gpu-quarantine": "off", "gpu-proof": "/opt/proof", "gpu-hang-action": "end-task", "gpu-notice": false, "gpu-reset": "idle", "gpu-leftovers": "keep", "task-env": "A=b", "amd-container-toolkit": "skip",
 		"rocm-base-url": "https://mirror",
 		"rocm-version":  "6.4.3", "rocm-usecases": "rocm,smi", "install-driver": "never", "amdgpu-module-params": "gpu_recovery=1",
-		"prometheus-url": "http://10.0.0.9:9090", "dashboard-url": "http://10.0.0.9:3000/d/amd-gpu", "fleet-page": "anonymous", "required-archs": "gfx942", "registry-mirror": "mirror:5000", "registry-ca-cert": cert, "gpu-tasks": "rerun", "gpu-device-mode": "0666", "nvidia-container-toolkit": "1.17.8",
+		"prometheus-url": "http://10.0.0.9:9090", "co2-grams-per-kwh": "380.5", "dashboard-url": "http://10.0.0.9:3000/d/amd-gpu", "fleet-page": "anonymous", "required-archs": "gfx942", "registry-mirror": "mirror:5000", "registry-ca-cert": cert, "gpu-tasks": "rerun", "gpu-device-mode": "0666", "nvidia-container-toolkit": "1.17.8",
 	}
 }
 

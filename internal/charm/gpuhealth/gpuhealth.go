@@ -73,8 +73,7 @@ func ReadReport(ctx context.Context, r host.Root) api.Report {
 	name, _ := r.ReadText("/proc/sys/kernel/hostname") // "" is no reason to show nothing
 	report := api.Report{Host: name, Version: version.Version, Time: s.At.UTC(), GPUs: monitor.StatusOf(s)}
 	if s.Users != nil {
-		at := s.Users.At.UTC()
-		report.UsersTime = &at
+		report.UsersTime = new(s.Users.At.UTC())
 	}
 	return report
 }
@@ -119,8 +118,7 @@ func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, er
 // runReader returns the output of a process that reads GPUs.
 func runReader(ctx context.Context, r host.Runner, argv []string) ([]byte, error) {
 	out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
-	var command *host.CommandError
-	if errors.As(err, &command) && command.Timeout > 0 {
+	if command, ok := errors.AsType[*host.CommandError](err); ok && command.Timeout > 0 {
 		err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see explain-error 2", command.Timeout)
 	}
 	return out, err
@@ -135,8 +133,7 @@ func States(all []api.Status) (out []State) {
 		g := State{Index: s.Index, Name: Printable(s.Name), PCI: Printable(s.PCI), Partition: s.Partition,
 			State: health.State(cmp.Or(Printable(string(s.Health.State)), string(health.Unknown))),
 			Score: s.Health.Score, Reason: cmp.Or(
-				Printable(s.Health.Reason), "nothing is known of it",
-			), Codes: knownCodes(s.Health.Codes)}
+				Printable(s.Health.Reason), "nothing is known of it"), Codes: knownCodes(s.Health.Codes)}
 		out = append(out, g)
 	}
 	return out

@@ -20,9 +20,7 @@ func OutputFile(name string) string { return path.Join(OutputDir, name+".txt") }
 func Lock(r host.Root, name string) (unlock func(), err error) { return r.TryLock(lockFile(name)) }
 
 // Write stores the result of a health check for the next look.
-func Write(r host.Root, p quarantine.Proof) error {
-	return resultFile(p.Name).Write(r, p)
-}
+func Write(r host.Root, p quarantine.Proof) error { return resultFile(p.Name).Write(r, p) }
 
 // WriteOutput stores the output of a health check for people.
 func WriteOutput(r host.Root, name, output string) error {

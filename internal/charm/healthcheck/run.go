@@ -37,8 +37,7 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 		if err := j.remove(ctx, h); err != nil {
 			return not(fmt.Errorf(
 				"what the last proof left does not end, as processes do that hang in the driver: reboot the unit: %w",
-				err,
-			))
+				err))
 		}
 	}
 	if err := j.write(h.Root, bundle); err != nil {

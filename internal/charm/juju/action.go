@@ -2,24 +2,15 @@ package juju
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 )
 
 // ActionGet returns the action's parameters with the defaults of actions.yaml. Values are
 // decoded JSON, whole numbers as int64.
 func (t *Tools) ActionGet(ctx context.Context) (map[string]any, error) {
-	var out map[string]any
-	if err := t.read(ctx, &out, "action-get", "--format=json"); err != nil {
-		return nil, err
-	}
-	for k, v := range out {
-		if n, ok := v.(json.Number); ok {
-			out[k] = number(n)
-		}
-	}
-	return out, nil
+	return t.readValues(ctx, "action-get")
 }
 
 // ActionSet adds to the action's results. Maps and lists become key paths ("gpus.0.name").
@@ -29,14 +20,9 @@ func (t *Tools) ActionGet(ctx context.Context) (map[string]any, error) {
 func (t *Tools) ActionSet(ctx context.Context, results map[string]any) error {
 	flat := map[string]string{}
 	flatten(flat, "", results)
-	keys := make([]string, 0, len(flat))
-	for k := range flat {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
 	// As few calls as possible, each within the kernel's limit of arguments.
 	argv, size := []string{"action-set", "--"}, 0
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(flat)) {
 		arg := k + "=" + flat[k]
 		if size > 0 && size+len(arg) > 8*maxArg {
 			if err := t.change(ctx, argv...); err != nil {

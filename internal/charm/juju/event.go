@@ -1,6 +1,7 @@
 package juju
 
 import (
+	"cmp"
 	"errors"
 	"path"
 	"strings"
@@ -94,9 +95,7 @@ func ParseEvent(env func(string) string) (Event, error) {
 	action := env("JUJU_ACTION_NAME")
 	switch {
 	case action != "" || path.Clean(kind) == "actions":
-		if action == "" {
-			action = name
-		}
+		action = cmp.Or(action, name)
 		e.Action = &ActionRef{Name: action, UUID: env("JUJU_ACTION_UUID")}
 		e.Name = action + "-action"
 	case name != "":

@@ -27,7 +27,7 @@ type InterfaceAddress struct {
 }
 
 // taskBridge is the interface that Concourse's worker makes for its containers. Juju lists its
-// address like any other, and it reaches nobody outside the machine.
+// address like any other, but the address is reachable only from this machine.
 const taskBridge = "concourse0"
 
 // Ingress returns the address for others. If it is missing, Ingress returns the bind

@@ -2,8 +2,8 @@ package juju
 
 import (
 	"context"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -12,7 +12,7 @@ import (
 func (t *Tools) RelationIDs(ctx context.Context, endpoint string) ([]string, error) {
 	var out []string
 	err := t.read(ctx, &out, "relation-ids", "--format=json", endpoint)
-	sort.Strings(out)
+	slices.Sort(out)
 	return out, err
 }
 
@@ -20,7 +20,7 @@ func (t *Tools) RelationIDs(ctx context.Context, endpoint string) ([]string, err
 func (t *Tools) RelationUnits(ctx context.Context, id string) ([]string, error) {
 	var out []string
 	err := t.read(ctx, &out, "relation-list", "--format=json", "-r", id)
-	sort.Strings(out)
+	slices.Sort(out)
 	return out, err
 }
 
@@ -71,13 +71,8 @@ func (t *Tools) relationSet(ctx context.Context, kv map[string]string, flags ...
 // yamlMap writes a YAML mapping of strings. All strings are quoted and ASCII, so that every
 // YAML parser reads them back as the same strings.
 func yamlMap(kv map[string]string) []byte {
-	keys := make([]string, 0, len(kv))
-	for k := range kv {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
 	var b strings.Builder
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(kv)) {
 		if len(k) > 100 { // YAML limits a key in the short form to 1024 characters
 			b.WriteString("? ")
 			yamlQuote(&b, k)

@@ -65,8 +65,7 @@ var refusals = regexp.MustCompile(`^(.*: )?(permission denied|".*" is not allowe
 // SecretRefusal returns Juju's reason if err is a refusal of secret-get, "" if another
 // attempt may succeed.
 func SecretRefusal(err error) string {
-	var e *ToolError
-	if errors.As(err, &e) && (e.Code == 2 || e.Code == 1 && refusals.MatchString(e.Text)) {
+	if e, ok := errors.AsType[*ToolError](err); ok && (e.Code == 2 || e.Code == 1 && refusals.MatchString(e.Text)) {
 		return e.Text
 	}
 	return ""

@@ -8,6 +8,7 @@ package juju
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,9 +58,7 @@ type call struct {
 }
 
 func (t *Tools) exec(ctx context.Context, c call, argv ...string) ([]byte, error) {
-	if c.deadline == 0 {
-		c.deadline = toolDeadline
-	}
+	c.deadline = cmp.Or(c.deadline, toolDeadline)
 	for i := range argv {
 		argv[i] = strings.ReplaceAll(argv[i], "\x00", "") // execve ends an argument at a NUL
 	}
@@ -68,8 +67,7 @@ func (t *Tools) exec(ctx context.Context, c call, argv ...string) ([]byte, error
 		return out, nil
 	}
 	e := &ToolError{Tool: argv[0], Code: -1, Err: err, Text: err.Error()}
-	var failed *host.CommandError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*host.CommandError](err); ok {
 		e.Code = failed.Code
 		if text := strings.TrimSpace(strings.TrimPrefix(failed.Stderr, "ERROR")); text != "" && failed.Code > 0 {
 			e.Text = text

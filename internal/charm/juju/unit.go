@@ -12,8 +12,13 @@ import (
 // Config returns the options with a value, set or by default. Values are string, int64,
 // float64 or bool.
 func (t *Tools) Config(ctx context.Context) (map[string]any, error) {
+	return t.readValues(ctx, "config-get")
+}
+
+// readValues runs a tool with an object as output. Whole numbers become int64.
+func (t *Tools) readValues(ctx context.Context, tool string) (map[string]any, error) {
 	var out map[string]any
-	if err := t.read(ctx, &out, "config-get", "--format=json"); err != nil {
+	if err := t.read(ctx, &out, tool, "--format=json"); err != nil {
 		return nil, err
 	}
 	for k, v := range out {
@@ -62,8 +67,7 @@ func (e *ResourceError) Unwrap() error { return e.Err }
 // refuses, it returns a *ResourceError, and the caller can continue without the resource.
 func (t *Tools) ResourceGet(ctx context.Context, name string) (string, error) {
 	out, err := t.exec(ctx, call{deadline: resourceDeadline}, "resource-get", name)
-	var refused *ToolError
-	if errors.As(err, &refused) && refused.Code == 1 {
+	if refused, ok := errors.AsType[*ToolError](err); ok && refused.Code == 1 {
 		return "", &ResourceError{Name: name, Err: refused}
 	}
 	if err != nil {

@@ -128,6 +128,17 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 	return all, nil
 }
 
+// ownAddress returns the address that the web has of this worker, "" without a web.
+func (f Facts) ownAddress() string {
+	switch {
+	case f.LeaderIsWeb() && f.Peer != nil:
+		return f.Peer.Own["ingress-address"]
+	case len(f.Flights) > 0:
+		return f.Flights[0].Own["ingress-address"]
+	}
+	return ""
+}
+
 // ChooseTSA returns the first complete web unit of the first relation. With mode=auto or
 // all the web is the leader of the peers, which publishes its address in the application's databag.
 func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {

@@ -5,6 +5,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,10 +42,12 @@ type Facts struct {
 	TSAs     []Relation     `json:"tsas,omitempty"`  // with mode=worker only after hooks that resync
 	Route    *Route         `json:"route,omitempty"` // read together with TSAs
 	Web      *Web           `json:"web,omitempty"`   // of a web only
-	Resource string         `json:"resource"`        // path of the attached release, or ""
-	Proxy    juju.Proxy     `json:"proxy"`           // of the model
-	Juju     string         `json:"juju,omitempty"`  // version of the unit's agent
-	Watchers Watchers       `json:"watchers,omitzero"`
+	// Address is the one that the web has of this worker, also if that web is gone.
+	Address  string     `json:"address,omitempty"`
+	Resource string     `json:"resource"`       // path of the attached release, or ""
+	Proxy    juju.Proxy `json:"proxy"`          // of the model
+	Juju     string     `json:"juju,omitempty"` // version of the unit's agent
+	Watchers Watchers   `json:"watchers,omitzero"`
 
 	Authorities Authorities `json:"authorities,omitzero"`
 
@@ -78,6 +81,7 @@ func Observe(ctx context.Context, t juju.Model, e juju.Event, last Facts, instal
 	if f.Flights, err = o.flights(ctx); err != nil {
 		return f, err
 	}
+	f.Address = cmp.Or(f.ownAddress(), last.Address)
 	if f.Watchers, err = o.watchers(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe who watches the unit")
 	}

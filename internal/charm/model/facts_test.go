@@ -74,6 +74,25 @@ func TestFactsLeaveOutEndingRelations(t *testing.T) {
 	}
 }
 
+// Programs with the address of the status page would start again with each relation.
+func TestFactsKeepTheAddressOfAWorkerThatLostItsWeb(t *testing.T) {
+	m := jujutest.New("gpu/0")
+	m.Config = map[string]any{"mode": "worker"}
+	flight := m.Relate(7, "flight", "ci")
+	flight.Local = map[string]string{"ingress-address": "10.0.0.11"}
+	var last Facts
+	for _, kind := range []string{"changed", "broken"} {
+		ctx := m.Begin(jujutest.RelationHook(flight, kind, "ci/0"))
+		f, err := Observe(t.Context(), juju.New(ctx.Runner(nil)), ctx.Event, last, true, hosttest.Now)
+		require.NoError(t, err)
+		require.Equal(t, "10.0.0.11", f.Address, kind)
+		last = f
+	}
+	auto, peer := map[string]any{"mode": "auto"}, Relation{Own: map[string]string{"ingress-address": "10.0.0.12"}}
+	require.Equal(t, "10.0.0.12", Facts{Config: auto, Peer: &peer, Flights: last.Flights}.ownAddress())
+	require.Empty(t, Facts{Config: auto}.ownAddress())
+}
+
 // Juju names the own unit as the one that departs when it goes, and in that hook alone.
 func TestFactsRememberTheRemovalOfTheUnit(t *testing.T) {
 	m := jujutest.New("web/0")

@@ -111,6 +111,4 @@ func (o *observer) secret(ctx context.Context, id string) (content map[string]st
 }
 
 // bareID returns a secret's id without scheme and model. Juju writes both forms.
-func bareID(id string) string {
-	return id[strings.LastIndexAny(id, ":/")+1:]
-}
+func bareID(id string) string { return id[strings.LastIndexAny(id, ":/")+1:] }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -45,9 +46,7 @@ func (o *observer) web(ctx context.Context, f *Facts) (*Web, error) {
 	if w.PeerAddress, _, err = o.address(ctx, peers); err != nil {
 		return nil, err
 	}
-	if w.Address == "" {
-		w.Address = w.PeerAddress
-	}
+	w.Address = cmp.Or(w.Address, w.PeerAddress)
 	if err := o.otherWebs(ctx, f, w); err != nil {
 		return nil, err
 	}
@@ -88,8 +87,7 @@ func (o *observer) web(ctx context.Context, f *Facts) (*Web, error) {
 // network yet.
 func (o *observer) address(ctx context.Context, endpoint string) (ingress string, egress []string, err error) {
 	n, err := o.t.NetworkGet(ctx, endpoint)
-	var refused *juju.ToolError
-	if errors.As(err, &refused) && refused.Code == 1 {
+	if refused, ok := errors.AsType[*juju.ToolError](err); ok && refused.Code == 1 {
 		return "", nil, nil
 	}
 	return n.Ingress(), n.EgressSubnets, err

@@ -2,6 +2,7 @@ package onemachine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,7 +173,7 @@ func (m *Machine) Dismiss(ctx context.Context, name string) error {
 	return m.locked("dismiss the worker", func() error {
 		if _, ok := m.Model.state.Workers[name]; !ok {
 			return fmt.Errorf("cannot dismiss %q: no such machine; the joined ones are: %s", name,
-				orNone(strings.Join(slices.Sorted(maps.Keys(m.Model.state.Workers)), ", ")))
+				cmp.Or(strings.Join(slices.Sorted(maps.Keys(m.Model.state.Workers)), ", "), "none"))
 		}
 		delete(m.Model.state.Workers, name)
 		if err := m.Model.Save(); err != nil {

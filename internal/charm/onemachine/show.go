@@ -1,6 +1,7 @@
 package onemachine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (m *Machine) Show(ctx context.Context) error {
 	}
 	if facts.Role.Worker() {
 		fmt.Fprintf(w, "worker\t%s\n", envValue(env, "CONCOURSE_NAME"))
-		fmt.Fprintf(w, "tags\t%s\n", orNone(strings.ReplaceAll(tags, ",", " ")))
+		fmt.Fprintf(w, "tags\t%s\n", cmp.Or(strings.ReplaceAll(tags, ",", " "), "none"))
 		fmt.Fprintf(w, "GPUs\t%d\n", d.Want.Worker.GPUs.Count)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Workers)) {
@@ -96,13 +97,6 @@ func printNext(m *Machine, url, tags string) {
 			fmt.Fprintf(m.Stdout, execute, tag, task)
 		}
 	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // envValue returns the value of a variable in a file of the charm.

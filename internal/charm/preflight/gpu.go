@@ -58,8 +58,7 @@ func (p *preflight) nodes(g worker.GPUs, inv gpu.Inventory) []Check {
 	for _, one := range g.All {
 		checks = append(checks, ok(
 			"node "+one.Render.Path, "%s, mode %04o, group %d: %s", one.Render.Number(), one.Render.Mode,
-			one.Render.GID, one.Name,
-		))
+			one.Render.GID, one.Name))
 	}
 	return checks
 }
@@ -86,10 +85,8 @@ func (p *preflight) groups() Check {
 		}
 	}
 	if len(missing) > 0 {
-		return warn(
-			"groups", "run: sudo groupadd --system "+missing[0], "there is no group %s",
-			strings.Join(missing, " and no group "),
-		)
+		return warn("groups", "run: sudo groupadd --system "+missing[0], "there is no group %s",
+			strings.Join(missing, " and no group "))
 	}
 	return ok("groups", "%s", strings.Join(found, ", "))
 }

@@ -24,10 +24,8 @@ func (p *preflight) series() Check {
 	case m.Series == "":
 		return warn("series", "deploy to --base ubuntu@24.04", "/etc/os-release names no series")
 	case m.Distro != "ubuntu" || !slices.Contains(supportedSeries, m.Series):
-		return warn(
-			"series", "deploy to --base ubuntu@24.04; AMD has packages for some series of Ubuntu only",
-			"%s %s is not tested with this charm", m.Distro, m.Series,
-		)
+		return warn("series", "deploy to --base ubuntu@24.04; AMD has packages for some series of Ubuntu only",
+			"%s %s is not tested with this charm", m.Distro, m.Series)
 	}
 	return ok("series", "Ubuntu %s", m.Series)
 }
@@ -40,15 +38,11 @@ func (p *preflight) kernel() Check {
 	}
 	switch {
 	case major < 4 || major == 4 && minor < 19:
-		return failure(
-			"kernel", "use a base with Linux 5.15 or newer",
-			"Linux %s is too old for Concourse's containerd", text,
-		)
+		return failure("kernel", "use a base with Linux 5.15 or newer",
+			"Linux %s is too old for Concourse's containerd", text)
 	case !p.machine.RecursiveReadonly:
-		return warn(
-			"kernel", "use Linux 5.12 or newer",
-			"Linux %s can't make what is mounted below folders of /srv read-only for tasks", text,
-		)
+		return warn("kernel", "use Linux 5.12 or newer",
+			"Linux %s can't make what is mounted below folders of /srv read-only for tasks", text)
 	}
 	return ok("kernel", "Linux %s", text)
 }
@@ -65,11 +59,9 @@ func (p *preflight) cpu() Check {
 	case err != nil || n == 0:
 		return warn("cpu", "run nproc on the unit", "/proc/cpuinfo names no processor")
 	case n < minCPUs:
-		return warn(
-			"cpu", "deploy with --constraints cores=2 or more",
+		return warn("cpu", "deploy with --constraints cores=2 or more",
 			"%d processor; builds are slow and the worker's answers late with fewer than %d", n,
-			minCPUs,
-		)
+			minCPUs)
 	}
 	return ok("cpu", "%d processors", n)
 }
@@ -97,8 +89,7 @@ func (p *preflight) memory() Check {
 	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
 			"memory", "deploy with --constraints mem=..., or set preflight-limits", "%s; preflight-limits has ram=%d",
-			units.FormatGB(total), p.cfg.Driver.PreflightLimits.RAM/units.GB,
-		)
+			units.FormatGB(total), p.cfg.Driver.PreflightLimits.RAM/units.GB)
 	}
 	return ok("memory", "%s", units.FormatGB(total))
 }
@@ -121,15 +112,12 @@ func (p *preflight) disks() []Check {
 		case err != nil:
 			checks = append(checks, warn(name, "run df on the unit", "its space can't be told: %v", err))
 		case free < min(lowDisk, total/4):
-			checks = append(checks, failure(
-				name, "remove what fills it, or give the machine a larger disk",
-				"%s of %s are free; builds fail soon", units.FormatGB(free), units.FormatGB(total),
-			))
+			checks = append(checks, failure(name, "remove what fills it, or give the machine a larger disk",
+				"%s of %s are free; builds fail soon", units.FormatGB(free), units.FormatGB(total)))
 		case free < p.cfg.Driver.PreflightLimits.Disk:
 			checks = append(checks, warn(
 				name, remedy, "%s of %s are free; preflight-limits has disk=%d", units.FormatGB(free), units.FormatGB(total),
-				p.cfg.Driver.PreflightLimits.Disk/units.GB,
-			))
+				p.cfg.Driver.PreflightLimits.Disk/units.GB))
 		default:
 			checks = append(checks, ok(name, "%s of %s are free", units.FormatGB(free), units.FormatGB(total)))
 		}
@@ -143,10 +131,8 @@ var earliestTime = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 func (p *preflight) clock() Check {
 	now := p.Host.Now()
 	if now.Before(earliestTime) {
-		return failure(
-			"time", "set the clock: timedatectl set-ntp true",
-			"the clock says %s; no certificate is valid then", now.UTC().Format(time.DateOnly),
-		)
+		return failure("time", "set the clock: timedatectl set-ntp true",
+			"the clock says %s; no certificate is valid then", now.UTC().Format(time.DateOnly))
 	}
 	if p.machine.Container != "" {
 		return ok("time", "%s; the host keeps the clock", now.UTC().Format(time.RFC3339))
@@ -156,14 +142,10 @@ func (p *preflight) clock() Check {
 	case p.Host.Exists("/run/systemd/timesync/synchronized"), err == nil && synced:
 		return ok("time", "%s, from a time server", now.UTC().Format(time.RFC3339))
 	case err != nil:
-		return warn(
-			"time", "run timedatectl on the unit",
-			"the kernel does not say whether its clock is right: %v", err,
-		)
+		return warn("time", "run timedatectl on the unit",
+			"the kernel does not say whether its clock is right: %v", err)
 	}
-	return warn(
-		"time", "timedatectl set-ntp true, and let the unit reach a time server",
+	return warn("time", "timedatectl set-ntp true, and let the unit reach a time server",
 		"%s, and no time server keeps it right; logins and certificates depend on it",
-		now.UTC().Format(time.RFC3339),
-	)
+		now.UTC().Format(time.RFC3339))
 }

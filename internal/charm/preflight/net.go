@@ -57,25 +57,16 @@ func (p *preflight) sources(ctx context.Context) []Check {
 			name := "source " + s.name
 			switch {
 			case err == nil:
-				checks[i] = ok(name, "%s answers", redactURL(s.url))
+				checks[i] = ok(name, "%s answers", resource.RedactURL(s.url))
 			case s.required:
-				checks[i] = failure(name, s.remedy, "%s: %v", redactURL(s.url), err)
+				checks[i] = failure(name, s.remedy, "%s: %v", resource.RedactURL(s.url), err)
 			default:
-				checks[i] = warn(name, s.remedy, "%s: %v", redactURL(s.url), err)
+				checks[i] = warn(name, s.remedy, "%s: %v", resource.RedactURL(s.url), err)
 			}
 		})
 	}
 	all.Wait()
 	return checks
-}
-
-// redactURL returns a URL without the password.
-func redactURL(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return "the configured URL"
-	}
-	return u.Redacted()
 }
 
 // reach sends a HEAD request. Any answer of the server is good, because folders of a

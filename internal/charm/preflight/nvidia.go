@@ -21,10 +21,8 @@ func (p *preflight) toolkitNVIDIA() Check {
 	case err != nil:
 		return warn(name, "run: dpkg --audit", "%v", err)
 	case s.Package.Broken():
-		return warn(
-			name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish",
-			nvidia.Package, s.Package.Status,
-		)
+		return warn(name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish",
+			nvidia.Package, s.Package.Status)
 	case s.Attempt != nil:
 		return failure(name, "the next hook tries again", "%s", s.Attempt.Text())
 	case s.Foreign:

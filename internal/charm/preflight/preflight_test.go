@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -50,9 +51,7 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 	}
 	r.Answer(h.Path(concourse.RealRunc)+" --version", "runc version 1.3.4\ncommit: x\n").Answer(h.Path(concourse.RealRunc)+" features", runcFull)
 	raw := map[string]any{"mode": "worker"}
-	for k, v := range set {
-		raw[k] = v
-	}
+	maps.Copy(raw, set)
 	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw}))
 	p, err := newPreflight(h)
 	require.NoError(t, err)
@@ -346,8 +345,8 @@ func TestReachUsesHTTP(t *testing.T) {
 	require.EqualError(t, reach(ctx, "http://repository.invalid/x", resource.Proxies{HTTP: "http://user:secret@127.0.0.1:9"}), "the proxy does not answer")
 	require.ErrorContains(t, reach(ctx, "http://127.0.0.1:9", resource.Proxies{No: "*"}), "cannot connect: ")
 	require.EqualError(t, reach(ctx, "http://\x7f", resource.Proxies{}), "it is not a URL")
-	require.Equal(t, "http://u:xxxxx@h/x", redactURL("http://u:p@h/x"))
-	require.Equal(t, "the configured URL", redactURL("http://\x7f"))
+	require.Equal(t, "http://u:xxxxx@h/x", resource.RedactURL("http://u:p@h/x"))
+	require.Equal(t, "the configured URL", resource.RedactURL("http://\x7f"))
 }
 
 func TestKernelFunctionsWorkOnThisMachine(t *testing.T) {

@@ -22,16 +22,12 @@ func (p *preflight) cgroups() Check {
 			return warn("cgroups", "run: findmnt /sys/fs/cgroup", "there is no /sys/fs/cgroup to look at")
 		}
 		if p.Host.Exists("/sys/fs/cgroup/memory") {
-			return warn(
-				"cgroups", "use a base with cgroup v2, such as ubuntu@24.04",
-				"version 1; limits of tasks work, newer kernels lack it",
-			)
+			return warn("cgroups", "use a base with cgroup v2, such as ubuntu@24.04",
+				"version 1; limits of tasks work, newer kernels lack it")
 		}
-		return failure(
-			"cgroups",
+		return failure("cgroups",
 			"in an LXD container set security.nesting=true; elsewhere mount cgroup2 on /sys/fs/cgroup",
-			"there are none in /sys/fs/cgroup, and tasks can't run without",
-		)
+			"there are none in /sys/fs/cgroup, and tasks can't run without")
 	}
 	have := strings.Fields(text)
 	var missing []string
@@ -41,10 +37,8 @@ func (p *preflight) cgroups() Check {
 		}
 	}
 	if len(missing) > 0 {
-		return warn(
-			"cgroups", "hand the controllers down from the host",
-			"version 2 without %s; limits on it have no effect", strings.Join(missing, ", "),
-		)
+		return warn("cgroups", "hand the controllers down from the host",
+			"version 2 without %s; limits on it have no effect", strings.Join(missing, ", "))
 	}
 	return ok("cgroups", "version 2 with %s", strings.Join(have, " "))
 }
@@ -59,10 +53,8 @@ func (p *preflight) userns() Check {
 	case err != nil || nerr != nil:
 		return warn("user namespaces", "run: unshare --user true", "%s can't be read", file)
 	case n == 0:
-		return failure(
-			"user namespaces", "sysctl -w user.max_user_namespaces=15000",
-			"%s is 0; unprivileged tasks can't run", file,
-		)
+		return failure("user namespaces", "sysctl -w user.max_user_namespaces=15000",
+			"%s is 0; unprivileged tasks can't run", file)
 	}
 	return ok("user namespaces", "%d can be made", n)
 }
@@ -77,10 +69,8 @@ func (p *preflight) apparmor() Check {
 	case err != nil || profile == "":
 		return ok("apparmor", "enabled")
 	case profile != "unconfined" && !strings.Contains(profile, "lxd-") && !strings.HasSuffix(profile, "(unconfined)"):
-		return warn(
-			"apparmor", "run the unit unconfined, or in an LXD container with security.nesting=true",
-			"this process is confined by %s; runc may be denied mounts", profile,
-		)
+		return warn("apparmor", "run the unit unconfined, or in an LXD container with security.nesting=true",
+			"this process is confined by %s; runc may be denied mounts", profile)
 	}
 	return ok("apparmor", "enabled; this process: %s", profile)
 }
@@ -110,10 +100,8 @@ func (p *preflight) runc(ctx context.Context) Check {
 		Deadline: toolTimeout,
 	})
 	if version == "" && err != nil {
-		return failure(
-			name, "run restart-services force=true, or set version", "%s does not run: %s",
-			concourse.RealRunc, lastLine(err),
-		)
+		return failure(name, "run restart-services force=true, or set version", "%s does not run: %s",
+			concourse.RealRunc, lastLine(err))
 	}
 	if err != nil { // runc 1.0 lacks the command
 		return warn(name, "use a newer Concourse", "%s does not tell its features", version)
@@ -126,32 +114,23 @@ func (p *preflight) runc(ctx context.Context) Check {
 	_, v1 := p.Host.ReadText("/sys/fs/cgroup/cgroup.controllers") // fails if version 1 is mounted
 	switch {
 	case !slices.Contains(f.Linux.Namespaces, "user"):
-		return failure(
-			name, "use a release of Concourse's own",
-			"%s knows no user namespaces; unprivileged tasks can't run", version,
-		)
+		return failure(name, "use a release of Concourse's own",
+			"%s knows no user namespaces; unprivileged tasks can't run", version)
 	case v1 == nil && no(f.Linux.Cgroup.V2):
-		return failure(
-			name, "use a newer Concourse", "%s knows no cgroups of version 2, which this machine has",
-			version,
-		)
+		return failure(name, "use a newer Concourse", "%s knows no cgroups of version 2, which this machine has",
+			version)
 	case !slices.Contains(f.MountOptions, "rro"):
-		return warn(
-			name, "use a newer Concourse, or no mounts below folders of /srv",
-			"%s can't make what is mounted below folders of /srv read-only", version,
-		)
+		return warn(name, "use a newer Concourse, or no mounts below folders of /srv",
+			"%s can't make what is mounted below folders of /srv read-only", version)
 	case no(f.Linux.Seccomp.Enabled):
-		return warn(
-			name, "use a release of Concourse's own",
-			"%s is built without seccomp; system calls of tasks are not filtered", version,
-		)
+		return warn(name, "use a release of Concourse's own",
+			"%s is built without seccomp; system calls of tasks are not filtered", version)
 	}
 	return ok(name, "%s, with user namespaces, cgroups 2, rro and seccomp", version)
 }
 
 func lastLine(err error) string {
-	var c *host.CommandError
-	if errors.As(err, &c) && c.LastLine() != "" {
+	if c, ok := errors.AsType[*host.CommandError](err); ok && c.LastLine() != "" {
 		return c.LastLine()
 	}
 	return err.Error()

@@ -66,13 +66,11 @@ func (p *preflight) outbound(ctx context.Context) []Check {
 	var all sync.WaitGroup
 	for i, address := range p.hosts {
 		all.Go(func() {
-			name := "host " + strings.TrimPrefix(redactURL(address), "https://")
+			name := "host " + strings.TrimPrefix(resource.RedactURL(address), "https://")
 			if err := p.reach(ctx, address, proxy); err != nil {
-				checks[i] = warn(
-					name,
+				checks[i] = warn(name,
 					"tasks that fetch from there fail: let the unit reach it, or set hosts= to those that yours need",
-					"%v", err,
-				)
+					"%v", err)
 				return
 			}
 			checks[i] = ok(name, "it answers")
@@ -103,13 +101,11 @@ func (p *preflight) folders() Check {
 		return warn(name, "run findmnt on the unit", "%v", err)
 	case len(unsafe) > 0:
 		dir := unsafe[0]
-		return warn(
-			name,
+		return warn(name,
 			fmt.Sprintf(
 				"the next hook does what it can for /srv; by hand, until the next boot: sudo mount --bind %[1]s "+
 					"%[1]s && sudo mount -o remount,bind,nosuid,nodev %[1]s",
-				dir,
-			),
+				dir),
 			"set-user-ID programs that a task leaves in %s count on this unit: not mounted "+
 				"nosuid,nodev", strings.Join(unsafe, ", "))
 	}
@@ -126,10 +122,8 @@ func (p *preflight) toolchain() Check {
 	case err == nil:
 		return ok(name, "ROCm %.40s in /opt/rocm of the unit; tasks have that of their images", version)
 	case wanted != "":
-		return warn(
-			name, "the next hook installs it; see what prevents it with: "+wellknown.ShowStatus(""),
-			"rocm-usecases is %s, and there is no ROCm in /opt/rocm", wanted,
-		)
+		return warn(name, "the next hook installs it; see what prevents it with: "+wellknown.ShowStatus(""),
+			"rocm-usecases is %s, and there is no ROCm in /opt/rocm", wanted)
 	}
 	return ok(name, "tasks bring ROCm in their images; rocm-usecases installs it on the unit, too")
 }

@@ -1,6 +1,7 @@
 package relation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -116,9 +117,7 @@ func legacyUnit(units map[string]map[string]string) values {
 			continue
 		}
 		port := bag["port"]
-		if port == "" {
-			port = "5432"
-		}
+		port = cmp.Or(port, "5432")
 		return values{{"endpoints": joinHostPort(bag["host"], port), "username": bag["user"],
 			"password": bag["password"], "database": bag["database"]}}
 	}

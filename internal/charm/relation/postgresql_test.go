@@ -1,6 +1,7 @@
 package relation
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -94,9 +95,7 @@ func TestDatabaseIsFoundInEachForm(t *testing.T) {
 func merged(all ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, m := range all {
-		for k, v := range m {
-			out[k] = v
-		}
+		maps.Copy(out, m)
 	}
 	return out
 }

@@ -93,10 +93,8 @@ func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 	var r reader
 	text := func(key string, legal ...string) string {
 		s := strings.TrimSpace(bag[key])
-		for _, l := range append(legal, "") {
-			if s == l {
-				return s
-			}
+		if slices.Contains(append(legal, ""), s) {
+			return s
 		}
 		r.addProblem(key, fmt.Errorf("%.100q is not one of %s", s, strings.Join(legal, ", ")))
 		return ""

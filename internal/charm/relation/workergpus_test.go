@@ -82,13 +82,11 @@ func FuzzParseWorkerGPUs(f *testing.F) {
 
 var publishedAt = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)
 
-func is(b bool) *bool { return &b }
-
 // publishedTwo are two GPUs of a unit that leases them.
 func publishedTwo() WorkerGPUs {
 	return WorkerGPUs{Runtime: "rocm", Count: 2, Exclusive: true, Archs: CountArchs([]string{"gfx942", "gfx942"}), Since: publishedAt, Each: []PublishedGPU{
-		{Index: 0, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "in_service", Leased: is(true)},
-		{Index: 3, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "withheld", Leased: is(false)}}}
+		{Index: 0, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "in_service", Leased: new(true)},
+		{Index: 3, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "withheld", Leased: new(false)}}}
 }
 
 func TestPublishedGPUsAreReadBack(t *testing.T) {
@@ -101,7 +99,7 @@ func TestPublishedGPUsAreReadBack(t *testing.T) {
 	require.Equal(t, g, got)
 	require.False(t, got.Each[0].Quarantined() || got.Each[0].Free() || got.Each[1].Free())
 	require.True(t, got.Each[1].Quarantined())
-	require.True(t, PublishedGPU{Leased: is(false)}.Free(), "nobody watches it, as it is not AMD's")
+	require.True(t, PublishedGPU{Leased: new(false)}.Free(), "nobody watches it, as it is not AMD's")
 	require.False(t, PublishedGPU{Service: "in_service"}.Free(), "nobody leases it, as it is shared")
 
 	delete(bag, "gpus") // an older charm
@@ -134,15 +132,15 @@ func TestDatabagOfGPUsChangesOnlyWithTheGPUs(t *testing.T) {
 	for range 12 {
 		require.False(t, tell(hook), "nothing is new")
 	}
-	g.Each[0].Leased = is(false)
+	g.Each[0].Leased = new(false)
 	require.True(t, tell(hook), "the first lease that ends for long")
 	require.Contains(t, bag["gpus"], `{"at":"2026-08-01T15:05:00Z",`)
-	g.Each[0].Leased = is(true)
+	g.Each[0].Leased = new(true)
 	require.False(t, tell(hook), "leases alone wait")
 	g.Each[1].Leased = nil
 	require.False(t, tell(hook))
 	require.True(t, tell(hook), "for a quarter of an hour")
-	g.Each[0].Leased = is(false)
+	g.Each[0].Leased = new(false)
 	require.True(t, tell(-time.Hour), "a clock that was set back holds nothing up")
 	g.Each[0].Service = "withheld"
 	require.True(t, tell(time.Second), "what matters is told at once")

@@ -59,13 +59,14 @@ func EndsTasks(event string, f model.Facts) bool {
 
 // TakeOver removes the files of the Python charm. It comes after the unit's service is set
 // up, and before an exporter, because the Python charm's exporter has its port.
-func (d *Desired) TakeOver(o Observed) {
-	d.Resources = append(d.Resources, o.Predecessor...)
-}
+func (d *Desired) TakeOver(o Observed) { d.Resources = append(d.Resources, o.Predecessor...) }
 
 // Remediable marks errors that only the operator can fix. Remedy returns the cause with the
 // fix.
-type Remediable interface{ Remedy() status.Cause }
+type Remediable interface {
+	error
+	Remedy() status.Cause
+}
 
 // Refusals returns the reasons why the Python charm's service cannot be taken over now. They
 // are found before the first step. While there is a reason, nothing changes and the service
@@ -74,8 +75,7 @@ type Remediable interface{ Remedy() status.Cause }
 // why has the obstacles.
 func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause) {
 	for _, err := range o.Refused {
-		var r Remediable
-		if errors.As(err, &r) {
+		if r, ok := errors.AsType[Remediable](err); ok {
 			causes = append(causes, r.Remedy())
 		}
 	}

@@ -24,20 +24,12 @@ func FleetPage(f model.Facts, o config.Web) string {
 }
 
 // StatusPage returns the URL of this worker's status page at the address that the web has of
-// the worker. It is "" without a web, or if the address is a name.
+// the worker. It is "" if that is not known, or a name.
 func StatusPage(f model.Facts) string {
-	var own map[string]string
-	switch {
-	case f.LeaderIsWeb() && f.Peer != nil:
-		own = f.Peer.Own
-	case len(f.Flights) > 0:
-		own = f.Flights[0].Own
-	}
-	address := own["ingress-address"]
-	if net.ParseIP(address) == nil {
+	if net.ParseIP(f.Address) == nil {
 		return ""
 	}
-	return HTTPAddress(address, wellknown.GPUsPort) + "/"
+	return HTTPAddress(f.Address, wellknown.GPUsPort) + "/"
 }
 
 // HTTPAddress returns the URL of a port without a path.

@@ -34,22 +34,10 @@ func TestFleetPageHasAURLOnlyIfItIsServed(t *testing.T) {
 }
 
 func TestStatusPageHasTheAddressThatTheWebHas(t *testing.T) {
-	own := func(address string) model.Relation {
-		return model.Relation{Own: map[string]string{"ingress-address": address}}
-	}
-	worker, auto, peer := map[string]any{"mode": "worker"}, map[string]any{"mode": "auto"}, own("10.0.0.12")
-	for name, tc := range map[string]struct {
-		facts model.Facts
-		want  string
-	}{
-		"worker":               {model.Facts{Config: worker, Flights: []model.Relation{own("10.0.0.11")}}, "http://10.0.0.11:9401/"},
-		"IPv6":                 {model.Facts{Config: worker, Flights: []model.Relation{own("fd00::11")}}, "http://[fd00::11]:9401/"},
-		"worker of the leader": {model.Facts{Config: auto, Peer: &peer, Flights: []model.Relation{own("10.0.0.11")}}, "http://10.0.0.12:9401/"},
-		"without peers":        {model.Facts{Config: auto}, ""},
-		"a name":               {model.Facts{Config: worker, Flights: []model.Relation{own("gpu.maas")}}, ""},
-		"without a web":        {model.Facts{Config: worker}, ""},
+	for address, want := range map[string]string{
+		"10.0.0.11": "http://10.0.0.11:9401/", "fd00::11": "http://[fd00::11]:9401/", "gpu.maas": "", "": "",
 	} {
-		require.Equal(t, tc.want, StatusPage(tc.facts), name)
+		require.Equal(t, want, StatusPage(model.Facts{Address: address}))
 	}
 }
 

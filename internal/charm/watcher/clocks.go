@@ -78,8 +78,7 @@ func (u *Unit) WatchBench(ctx context.Context, name string, looks int) error {
 func (u *benchWatch) look(ctx context.Context) (pinned bool, err error) {
 	name := u.name
 	held, over, err := u.pins().Hold(
-		name, u.Host.Path(sysfsDir(name)), func() (string, error) { return u.holder(name) },
-	)
+		name, u.Host.Path(sysfsDir(name)), func() (string, error) { return u.holder(name) })
 	if err != nil {
 		return false, err
 	}

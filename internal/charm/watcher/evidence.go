@@ -61,10 +61,8 @@ func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 	case errors.Is(err, statefile.ErrDamaged):
 		return fmt.Errorf("%w; remove the file, it is begun again", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf(
-			"cannot read what tasks met: %s is readable by root only; run it with sudo",
-			quarantine.EvidenceFile,
-		)
+		return fmt.Errorf("cannot read what tasks met: %s is readable by root only; run it with sudo",
+			quarantine.EvidenceFile)
 	case err != nil:
 		return err
 	}
@@ -104,10 +102,8 @@ func showEvidence(w io.Writer, e quarantine.Evidence) {
 		}
 		fmt.Fprintf(w, "  GPU %d (%s): %s\n", u.Index, u.Name, text)
 		if u.MemoryBefore != nil && u.MemoryAfter != nil {
-			fmt.Fprintf(
-				w, "    memory in use: %s before, %s after\n", units.FormatGiB(*u.MemoryBefore),
-				units.FormatGiB(*u.MemoryAfter),
-			)
+			fmt.Fprintf(w, "    memory in use: %s before, %s after\n", units.FormatGiB(*u.MemoryBefore),
+				units.FormatGiB(*u.MemoryAfter))
 		}
 		if len(u.Before) > 0 {
 			fmt.Fprintf(w, "    before: %s\n", quarantine.DescribeFaults(u.Before))

@@ -47,10 +47,8 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 	case errors.Is(err, statefile.ErrDamaged):
 		return nil, fmt.Errorf("%w; the next hook writes it again", err)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf(
-			"cannot read who leases the GPUs: %s is readable by root only; run it with sudo",
-			oci.DefaultConfig,
-		)
+		return nil, fmt.Errorf("cannot read who leases the GPUs: %s is readable by root only; run it with sudo",
+			oci.DefaultConfig)
 	case err != nil:
 		return nil, err
 	}
@@ -128,8 +126,7 @@ func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 		if d.Processes > 1 {
 			hold = "they hold"
 		}
-		fmt.Fprintf(
-			w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container,
+		fmt.Fprintf(w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container,
 			unix.SignalName(d.Signal), units.Count(max(1, d.Processes), "process"), hold, strings.Join(d.GPUs, ", "),
 		)
 	}
@@ -194,15 +191,12 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 	case err != nil:
 		return err
 	case s.Held && s.Container == "":
-		_, err = fmt.Fprintf(
-			w,
+		_, err = fmt.Fprintf(w,
 			"%s is released; its record was damaged and did not say who held it. Whoever did can still open the "+
 				"GPU: until that ends, the next one shares it\n",
-			l.gpus[i],
-		)
+			l.gpus[i])
 	case s.Held:
-		_, err = fmt.Fprintf(
-			w,
+		_, err = fmt.Fprintf(w,
 			"%s is released, which %s held%s. It can still open the GPU: until it ends, the next one shares it\n",
 			l.gpus[i], s.Holder(), sinceText(s, u.Host.Now()))
 	case s.Container == "":

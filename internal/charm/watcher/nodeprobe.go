@@ -106,10 +106,8 @@ func (u *Unit) OpenNode(_ context.Context, _ io.Writer, name string) error {
 		return err
 	}
 	_, err = drm.Ask(u.Host.Root.Path(g.Render.Path))
-	now := u.Host.Now().UTC()
-	a.Ended = &now
-	var number unix.Errno
-	if errors.As(err, &number) {
+	a.Ended = new(u.Host.Now().UTC())
+	if number, ok := errors.AsType[unix.Errno](err); ok {
 		a.Node = quarantine.Node(unix.ErrnoName(number))
 	}
 	return probeFile(name).Write(u.Host.Root, a)

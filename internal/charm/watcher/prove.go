@@ -76,9 +76,8 @@ func (u *Unit) startProof(ctx context.Context, w io.Writer, name, command string
 		Deadline: startTimeout, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
 			"--unit=concourse-gpu-proof-" + strings.ReplaceAll(name, ":", "-") + ".service",
 			"--description=gpu-proof on GPU " + name,
-			fmt.Sprintf(
-				"--property=RuntimeMaxSec=%.0f", proofTimeout.Seconds(),
-			), "--", role.BinDir + "/dispatch", "gpu", "proof", name}})
+			fmt.Sprintf("--property=RuntimeMaxSec=%.0f", proofTimeout.Seconds()), "--", role.BinDir + "/dispatch", "gpu",
+			"proof", name}})
 	if err != nil {
 		return errors.Join(err, healthcheck.Write(u.Host.Root, notRunProof(name, command, err, u.Host.Now().UTC())))
 	}
@@ -166,8 +165,7 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 		return fmt.Errorf(
 			"cannot prove %s: it is in service, so a task can get it at any moment; withhold it first: dispatch "+
 				"gpu withhold %d REASON",
-			g, g.Service.Index,
-		)
+			g, g.Service.Index)
 	}
 	command, invalid := u.proofOption()
 	switch {
@@ -182,8 +180,7 @@ func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 		if s.Address() == g.Address() && len(s.Users) > 0 {
 			return fmt.Errorf(
 				"cannot prove %s: a task that had it before still has it open; dispatch gpu top shows which",
-				g,
-			)
+				g)
 		}
 	}
 	unlock, err := lockProof(u.Host.Root, g.String(), g.Address())

@@ -178,8 +178,7 @@ func (u *Unit) Withhold(w io.Writer, which, reason string) error {
 			return now, fmt.Sprintf(
 				"%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The "+
 					"status follows at the next hook, tags once it was out for 10 minutes",
-				g,
-			), err
+				g), err
 		})
 }
 
@@ -200,10 +199,8 @@ func (u *Unit) Return(w io.Writer, which string) error {
 		})
 }
 
-func (u *Unit) changeByHand(
-	w io.Writer, verb, which string,
-	change func(quarantine.Record, pool.Record) (quarantine.Record, string, error),
-) error {
+func (u *Unit) changeByHand(w io.Writer, verb, which string,
+	change func(quarantine.Record, pool.Record) (quarantine.Record, string, error)) error {
 	text := ""
 	if err := u.changeRecord(func(r quarantine.Record) (quarantine.Record, error) {
 		g, err := u.findRecorded(r, verb, which)

@@ -77,10 +77,8 @@ func leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f term.Form
 		b.WriteByte('\n')
 	}
 	n := r.Counters
-	fmt.Fprintf(
-		&b, "since the boot: %d got GPUs; refused: %d as too few were free, %d as the unit has fewer\n",
-		n.Granted, n.Busy, n.Impossible,
-	)
+	fmt.Fprintf(&b, "since the boot: %d got GPUs; refused: %d as too few were free, %d as the unit has fewer\n",
+		n.Granted, n.Busy, n.Impossible)
 	return b.String()
 }
 
@@ -89,10 +87,8 @@ func clocksText(c pool.Clocks, now time.Time) string {
 	if c.Level == "" {
 		return "\n      nothing is known of its clocks: " + c.Why
 	}
-	text := fmt.Sprintf(
-		"\n      its clocks are fixed (%s) for container %s since %s", c.Level, c.Container,
-		formatTime(c.Since, now),
-	)
+	text := fmt.Sprintf("\n      its clocks are fixed (%s) for container %s since %s", c.Level, c.Container,
+		formatTime(c.Since, now))
 	if c.Why != "" {
 		text += "; not all that it measured counts: " + c.Why
 	}

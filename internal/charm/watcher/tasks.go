@@ -94,10 +94,8 @@ func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err
 		}
 		worker = fmt.Sprintf("http://127.0.0.1:%d", wellknown.ContainersPort)
 	}
-	req, err := http.NewRequestWithContext(
-		ctx, http.MethodGet,
-		worker+"/containers/"+url.PathEscape(container)+"/properties/garden.process-exit-status", nil,
-	)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		worker+"/containers/"+url.PathEscape(container)+"/properties/garden.process-exit-status", nil)
 	if err != nil {
 		return 0, err
 	}

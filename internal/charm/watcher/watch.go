@@ -5,6 +5,7 @@
 package watcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,9 +101,7 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, e
 // previous policy.
 func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	before := r.Policy
-	if before == "" {
-		before = quarantine.Auto
-	}
+	before = cmp.Or(before, quarantine.Auto)
 	cfg, ok := u.option("gpu-quarantine")
 	if !ok {
 		return before

@@ -34,7 +34,7 @@ func desireFleetFile(d *Desired, o Observed, missing string) error {
 func fleetFile(o Observed) fleetfile.File {
 	f := fleetfile.File{Concourse: webURL(o), RequiredArchs: o.Config.Web.RequiredArchs,
 		HideNames: o.Config.Web.FleetPage == config.FleetAnonymous, Workers: []fleetfile.Worker{},
-		Dashboard: o.Config.GPU.DashboardURL,
+		Dashboard: o.Config.GPU.DashboardURL, CO2GramsPerKWh: o.Config.CO2GramsPerKWh,
 		// Only one unit writes on the wall.
 		Page: role.FleetPage(o.Facts, o.Config.Web), Wall: o.Config.Web.FleetWall && o.Facts.Leader}
 	for _, host := range append([]string{"127.0.0.1"}, o.Facts.Web.Peers...) {
@@ -48,12 +48,12 @@ func fleetFile(o Observed) fleetfile.File {
 
 func fleetWorkerOf(w model.Worker) fleetfile.Worker {
 	out := fleetfile.Worker{Unit: w.Unit, Name: w.Name, Count: w.GPUs.Count}
-	if w.GPUs.Count == 0 {
-		return out
-	}
 	// A worker chooses its address, and the page links to it.
 	if u := role.HTTPAddress(w.Address, wellknown.GPUsPort); net.ParseIP(w.Address) != nil {
 		out.URL = u
+	}
+	if w.GPUs.Count == 0 {
+		return out
 	}
 	for _, g := range w.GPUs.Each {
 		out.GPUs = append(out.GPUs, fleetfile.GPU{Index: g.Index, GFX: g.GFX, Model: g.Model, Service: g.Service})

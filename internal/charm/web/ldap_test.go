@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,9 +32,7 @@ func TestLDAPIsReadFromTheRelation(t *testing.T) {
 			o := observedWeb(t, map[string]any{"ldap-user-search-username": "mail", "main-team-ldap-group": "admins"})
 			l := &model.Relation{App: "glauth", Remote: map[string]string{"ldaps_urls": `["ldaps://ldap"]`, "base_dn": "dc=o", "bind_dn": "cn=ci,dc=o",
 				"bind_password_secret": id, "auth_method": "simple", "starttls": "True"}, Secrets: map[string]map[string]string{}}
-			for key, value := range c.change {
-				l.Remote[key] = value
-			}
+			maps.Copy(l.Remote, c.change)
 			if c.secret != nil {
 				l.Secrets[id] = c.secret
 			}

@@ -170,7 +170,8 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 	d.Cut, d.Resources = cutKeys, append(d.Resources, cut...)
 	_, limited := taskLimit(o)
 	d.Causes = slices.Concat(d.Causes, refusedWorkers(w), drainingCauses(o),
-		unknownKeys(paths.AuthorizedKeys(), o.OtherKeys), missingArchs(slices.Concat(w.SortedWorkers(), o.Windows), o.Config.Web.RequiredArchs), limited)
+		unknownKeys(paths.AuthorizedKeys(), o.OtherKeys),
+		missingArchs(slices.Concat(w.SortedWorkers(), o.Windows), o.Config.Web.RequiredArchs), limited)
 	return nil
 }
 

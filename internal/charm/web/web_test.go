@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -32,9 +33,7 @@ func databaseLink() *model.Relation {
 func observedWeb(t *testing.T, set map[string]any) Observed {
 	t.Helper()
 	raw := map[string]any{"mode": "web"}
-	for k, v := range set {
-		raw[k] = v
-	}
+	maps.Copy(raw, set)
 	cfg, problems := config.Parse(raw, nil)
 	require.Empty(t, problems)
 	return Observed{Observed: role.Observed{Event: "config-changed", Config: cfg, Arch: "amd64", CharmDir: hosttest.CharmDir(t), Now: hosttest.Now,

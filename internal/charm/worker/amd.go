@@ -165,10 +165,8 @@ func (amdVendor) watch(l *resource.PebbleLayer, o Observed, _ GPUs) {
 // The CDI description is removed separately, with the last GPU of the tasks.
 func (amdVendor) uninstall(o role.Observed, why string) []plan.Resource {
 	rs := amd.Uninstall(amd.DriverFacts{Kernel: o.Kernel}, amd.Environment{Seen: o.Install}, why)
-	return append(
-		append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ClearToolkitAttempt(why),
-		amd.UninstallToolkit(why),
-	)
+	return append(append(rs, resource.AllAbsent(why, amd.ToolkitFiles()...)...), amd.ClearToolkitAttempt(why),
+		amd.UninstallToolkit(why))
 }
 
 // notes returns the last attempts. A repository that is unreachable, and a base without a

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"cmp"
+
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
@@ -8,17 +10,28 @@ import (
 	"concourse-ci-machine/internal/pool/verdict"
 )
 
-// gpuExporter returns the GPU exporter, which units with GPUs for tasks run.
+// exports reports whether the unit runs the exporter, for its GPUs or for the verdicts on tasks.
+// A recorder runs on if the worker loses its web.
+func exports(o Observed, g GPUs) bool {
+	return len(g.All) > 0 || o.Config.Worker.TaskRecordSize > 0 && (registers(o) || o.Units[RecorderUnit].Running())
+}
+
+// gpuExporter returns the exporter. Without GPUs it serves the verdicts on tasks and the disk,
+// and no program of root runs for it.
 func gpuExporter(o Observed, g GPUs) role.PebbleService {
 	layer := resource.PebbleLayer{
-		Service: role.ExporterService, Summary: "GPU metrics on port 9401", User: "nobody",
+		Service: role.ExporterService, Summary: "metrics of GPUs and tasks on port 9401", User: "nobody",
 		Group: "nogroup",
 		Check: role.ExporterService, URL: role.ExporterURL,
 		Command: []string{
 			role.ExporterBin, "--web.listen-address=:9401", "--path.root=/", "--unit=" + o.Facts.Unit,
-			"--disk.folder=" + concourse.WorkFolder(o.Shared()), "--vendor=" + string(g.Vendor),
+			"--disk.folder=" + concourse.WorkFolder(o.Shared()), "--vendor=" + cmp.Or(string(g.Vendor), "none"),
 		}}
-	vendors[g.assumed()].watch(&layer, o, g)
+	if len(g.All) > 0 {
+		vendors[g.assumed()].watch(&layer, o, g)
+	} else {
+		layer.Command = append(layer.Command, "--collect.usage=false")
+	}
 	if o.Config.GPU.Metrics.DCGMAliases {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
@@ -35,8 +48,8 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 		layer.Command = append(layer.Command, "--tasks.report="+verdict.ReportPath)
 	}
 	missing := ""
-	if len(g.All) == 0 {
-		missing = "this unit has no GPU to watch"
+	if !exports(o, g) {
+		missing = "this unit has no GPU to watch, and records no tasks"
 	}
 	return role.PebbleService{Layer: layer, Missing: missing, Programs: o.Programs}
 }

@@ -77,10 +77,8 @@ func desireKubernetes(o Observed, g GPUs) (p part) {
 }
 
 func removeKubernetes(state resource.UnitState, why string) []plan.Resource {
-	return append(
-		[]plan.Resource{resource.Service{Unit: PluginUnit, State: state, Why: why}},
-		resource.AllAbsent(why, pluginFile, pluginBin)...,
-	)
+	return append([]plan.Resource{resource.Service{Unit: PluginUnit, State: state, Why: why}},
+		resource.AllAbsent(why, pluginFile, pluginBin)...)
 }
 
 // ObserveLabels reads the node labels of the GPUs if a program can use them: Node Feature
@@ -89,8 +87,7 @@ func (o *Observed) ObserveLabels(r host.Root) {
 	if o.Config.GPU.Kubernetes == config.KubernetesOff || !r.Exists(nodelabels.Parent) && !r.Exists(kubeletDir) {
 		return
 	}
-	m := nodelabels.Read(r, o.GPUs.GPUsOf(gpu.VendorWith(gpu.Kubernetes)))
-	o.NodeLabels = &m
+	o.NodeLabels = new(nodelabels.Read(r, o.GPUs.GPUsOf(gpu.VendorWith(gpu.Kubernetes))))
 }
 
 // desireLabels returns the file of labels for the GPUs of the tasks. Pods are offered the same

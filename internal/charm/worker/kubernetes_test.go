@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,9 +71,7 @@ func TestNodeLabelsDescribeTheGPUsOfTasks(t *testing.T) {
 			h := hosttest.Quiet(t, hosttest.Host(t, c.host))
 			require.NoError(t, h.MkdirAll(c.dir, 0o755))
 			set := map[string]any{"compute-runtime": "rocm"}
-			for k, v := range c.set {
-				set[k] = v
-			}
+			maps.Copy(set, c.set)
 			o := observed(t, h.Root, set)
 			o.ObserveLabels(h.Root)
 			for _, d := range []Desired{Desire(o, nil), {}} {

@@ -82,7 +82,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 			}
 			require.Equal(t, c.timeout, env(t, d)[requestTimeout])
 			layer, ok := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
-			require.Equal(t, c.host != "no-gpu", ok)
+			require.True(t, ok)
 			if c.want == nil {
 				require.True(t, absent(d, pool.ReportFile))
 				require.NotContains(t, layer, "leases")

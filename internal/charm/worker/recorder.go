@@ -31,10 +31,14 @@ func desireRecorder(o Observed) (p part) {
 	if !registers(o) {
 		return p // tasks may still run
 	}
+	usage := ""
+	if o.Config.GPU.Metrics.Usage {
+		usage = role.UsageReport
+	}
 	unit, err := templates.Render(RecorderUnit, map[string]any{
 		"Exporter": role.ExporterBin, "Dir": taskrecord.DefaultDir, "Size": o.Config.Worker.TaskRecordSize,
 		"Days": o.Config.Worker.TaskRecordDays, "Volumes": concourse.WorkFolder(o.Shared()),
-		"Report": verdict.ReportPath,
+		"Report": verdict.ReportPath, "Usage": usage, "CO2": o.Config.CO2GramsPerKWh,
 	})
 	if err != nil {
 		return part{err: err}

@@ -57,10 +57,8 @@ func desireRefresh(o Observed, g GPUs) (p part) {
 }
 
 func removeRefresh(state resource.UnitState, why string) []plan.Resource {
-	return append(
-		[]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}},
-		resource.AllAbsent(why, refreshFiles()...)...,
-	)
+	return append([]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}},
+		resource.AllAbsent(why, refreshFiles()...)...)
 }
 
 // RefreshResources returns the resources for the GPUs that are present now.

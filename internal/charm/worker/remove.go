@@ -33,10 +33,8 @@ func Stop(o role.Observed, why, disrupts string, limit time.Duration) []plan.Res
 func RemoveForWeb(o role.Observed) []plan.Resource {
 	why := "this unit is the web"
 	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
-	rs = append(
-		append(rs, removeWatch(o.CharmDir, why)...),
-		resource.AllAbsent(why, pluginFile, pluginBin, nodelabels.File)...,
-	)
+	rs = append(append(rs, removeWatch(o.CharmDir, why)...),
+		resource.AllAbsent(why, pluginFile, pluginBin, nodelabels.File)...)
 	rs = append(rs, recorderFiles(why)...)
 	rs = append(
 		append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true}, resource.Absent{
@@ -44,25 +42,17 @@ func RemoveForWeb(o role.Observed) []plan.Resource {
 		}),
 		removeEngines(why)...,
 	)
-	return append(
-		rs,
-		resource.AllAbsent(
-			why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile,
-			WorkerLimitFile, tagsFile,
-		)...,
-	)
+	return append(rs,
+		resource.AllAbsent(why, concourse.UnitFile, concourse.EnvFile, concourse.TSAHostKey, role.LandedFile,
+			WorkerLimitFile, tagsFile)...)
 }
 
 // RemoveAll removes everything that a worker installed, after Stop. Volumes stay: they may
 // be shared, and hold no secret.
 func RemoveAll(o role.Observed, why string) []plan.Resource {
-	rs := append(
-		[]plan.Resource{clockReset{o.CharmDir, why}},
-		resource.AllAbsent(
-			why, concourse.UnitFile, oci.DefaultConfig, pool.ReportFile, pluginFile, pluginBin,
-			nodelabels.File,
-		)...,
-	)
+	rs := append([]plan.Resource{clockReset{o.CharmDir, why}},
+		resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, pool.ReportFile, pluginFile, pluginBin,
+			nodelabels.File)...)
 	rs = append(append(rs, recorderFiles(why)...), removeGPUs(o, why)...)
 	rs = append(rs, removeEngines(why)...)
 	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir, quarantine.Dir} {

@@ -77,13 +77,12 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
 		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.Worker.DrainTimeout,
 		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
-		Kubernetes: servesKubelet(o, gpus), Exporter: len(gpus.All) > 0,
+		Kubernetes: servesKubelet(o, gpus), Watches: len(gpus.All) > 0, Exporter: exports(o, gpus),
 	}
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)
 	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
-	all := join(
-		tags,
+	all := join(tags,
 		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()))},
 		sharedParts(o, trusted),
 		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits}}},
@@ -96,8 +95,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		desireEngines(o, gpus),
 		desireLabels(o, gpus),
 		desireKubernetes(o, gpus),
-		wrapper,
-	)
+		wrapper)
 	if all.err == nil {
 		all = join(all, desireWorker(o, gpus, trusted, wrapped), desireRecorder(o))
 	}
@@ -276,6 +274,7 @@ type Worker struct {
 
 	Kubernetes     bool       // the kubelet is offered the GPUs after applying
 	Exporter       bool       // rocm-exporter should be running after applying
+	Watches        bool       // rocm-exporter has GPUs to watch, so that a status depends on it
 	Toolkit        gpu.Vendor // whose container toolkit is required, "" for none
 	missingToolkit string     // why this base has no toolkit, for check-status
 	generatesSpec  bool       // applying can describe GPUs that tasks do not get yet

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci"
+	"concourse-ci-machine/internal/pool/verdict"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 	"concourse-ci-machine/internal/testutil/roletest"
@@ -113,18 +115,50 @@ func TestD23NoRuntimePlansNothingForGPUs(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none", "amd-container-toolkit": "required", "srv-folders": "none"})
 	d := Desire(o, nil)
 	require.Empty(t, d.Toolkit)
-	require.False(t, d.Exporter)
+	require.False(t, d.Watches)
 	require.Empty(t, d.Causes)
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
 	p, err := plan.Diff(t.Context(), h, d.Resources...)
 	require.NoError(t, err)
 	for _, s := range p {
-		for _, part := range []string{"amd-container", "/etc/apt", "/etc/cdi", "wrapper.json", "runtime/containerd", "pebble.service"} {
+		for _, part := range []string{"amd-container", "/etc/apt", "/etc/cdi", "wrapper.json", "runtime/containerd"} {
 			require.NotContains(t, s.Op, part)
 		}
 	}
 	require.NotContains(t, env(t, d), "CONCOURSE_CONTAINERD_BIN")
 	require.NotContains(t, env(t, d), "CONCOURSE_TAG")
+}
+
+// A worker without GPUs serves the verdicts on its tasks. No GPU is read for it, and no
+// program of root runs.
+func TestExporterWithoutGPUsServesVerdicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		host string
+		set  map[string]any
+		runs bool
+	}{
+		"no GPU":                         {"no-gpu", map[string]any{"compute-runtime": "auto"}, true},
+		"GPUs that are not for tasks":    {"amd", map[string]any{"compute-runtime": "none"}, true},
+		"a required GPU that is missing": {"no-gpu", map[string]any{"compute-runtime": "rocm"}, true},
+		"no records":                     {"no-gpu", map[string]any{"task-record-size": 0}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Desire(observed(t, hosttest.Host(t, c.host), c.set), nil)
+			require.Equal(t, c.runs, d.Exporter)
+			require.False(t, d.Watches)
+			layer, _ := resourcetest.File(d.Resources, role.PebbleDir+"/layers/001-rocm-exporter.yaml")
+			if !c.runs {
+				require.Empty(t, layer)
+				require.True(t, absent(d, "/etc/systemd/system/"+role.PebbleUnit))
+				return
+			}
+			require.Contains(t, layer, "--collect.usage=false")
+			require.Contains(t, layer, "--tasks.report="+verdict.ReportPath)
+			for _, program := range []string{role.UsageService, "gpu-watch", "--service.report"} {
+				require.NotContains(t, layer, program)
+			}
+		})
+	}
 }
 
 // D26: cleared options left the predecessor's variables behind. D49: so did
@@ -148,10 +182,10 @@ func TestD26D49ClearedOptionsAreRemoved(t *testing.T) {
 		require.NotContains(t, without, name)
 	}
 	require.Equal(t, "1", without["CONCOURSE_OF_THE_OPERATOR"])
-	for _, path := range []string{oci.DefaultConfig, concourse.Launcher, cdi.Path, "/etc/systemd/system/" + role.PebbleUnit} {
+	for _, path := range []string{oci.DefaultConfig, concourse.Launcher, cdi.Path} {
 		require.True(t, absent(d, path), path)
 	}
-	require.False(t, d.Exporter)
+	require.False(t, d.Watches)
 }
 
 // D44: the predecessor handed every GPU to every task. D51: the release's own
@@ -288,9 +322,7 @@ func TestUnknownArchitectureIsReported(t *testing.T) {
 		"as far as it knows": {map[string]any{"task-env": "HSA_OVERRIDE_GFX_VERSION=auto"}, []status.Cause{{Kind: status.Blocked, Text: cause}}, ""},
 	} {
 		set := map[string]any{"compute-runtime": "rocm"}
-		for k, v := range c.set {
-			set[k] = v
-		}
+		maps.Copy(set, c.set)
 		o := observed(t, hosttest.Host(t, "mi210x4"), set)
 		o.GPUs.GPUs = append([]gpu.GPU(nil), o.GPUs.GPUs...)
 		for i, g := range o.GPUs.GPUs {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 
@@ -45,9 +46,7 @@ func TestGPUTasksGetTheirEnvironment(t *testing.T) {
 		"nothing without auto": {"apu-gfx1103", nil, map[string]string{"HIP_ARCHES": "gfx1103"}},
 	} {
 		set := map[string]any{"compute-runtime": "rocm"}
-		for k, v := range c.set {
-			set[k] = v
-		}
+		maps.Copy(set, c.set)
 		got := wrapperOf(t, Desire(observed(t, hosttest.Host(t, c.host), set), nil))
 		require.Equal(t, c.want, got.Env, name)
 		require.Equal(t, map[string]string{"ROCM_PATH": "/opt/rocm", "ROCM_HOME": "/opt/rocm", "HIP_PATH": "/opt/rocm", "LD_LIBRARY_PATH": "/opt/rocm/lib"},

@@ -124,7 +124,7 @@ func (s *madeSite) play(j *madeJob, commits int) {
 		if s.Float64() < 0.1 {
 			again = 1 // another resource triggers the same inputs
 		}
-		for tries := 0; tries < 4; tries++ {
+		for range 4 {
 			failed := s.run(j, c, at)
 			at = at.Add(time.Duration(10+s.IntN(40)) * time.Minute)
 			if again--; (!failed || s.Float64() > 0.7) && again < 0 {

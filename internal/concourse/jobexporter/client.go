@@ -160,8 +160,7 @@ func status(resp *http.Response) string {
 
 // plainly removes net/http's prefix `Get "http://...": ` from an error.
 func plainly(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

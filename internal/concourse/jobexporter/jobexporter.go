@@ -5,9 +5,9 @@
 // It polls Concourse's HTTP API on a separate timer, never because of a scrape, and shows
 // the last answer. Its user's password is in a file that only the owner may read. The
 // password is never in argv, the environment, a log or an answer. The package starts no
-// program, and writes files only to the folder of --state.folder. An object that Concourse removes disappears from the metrics
-// with the next answer. Without an answer, the last one is shown for a limited time only,
-// because an old state must not look current.
+// program, and writes files only to the folder of --state.folder. An object that Concourse
+// removes disappears from the metrics with the next answer. Without an answer, the last one
+// is shown for a limited time only, because an old state must not look current.
 package jobexporter
 
 import (
@@ -79,9 +79,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(o.interval)
-		defer tick.Stop()
-		p.follow(stop, tick.C, s.Reload)
+		p.follow(stop, time.Tick(o.interval), s.Reload)
 	}()
 	err := s.Serve(stop, handler)
 	cancel()

@@ -181,8 +181,7 @@ func (p *Poller) Ready() error {
 }
 
 func kind(err error) result {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.result
 	}
 	return resultUnreachable

@@ -59,8 +59,7 @@ func readSome(f *os.File, limit int64) ([]byte, error) {
 
 // pathless removes the path from an error, because the caller adds it.
 func pathless(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

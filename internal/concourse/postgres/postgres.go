@@ -116,8 +116,7 @@ func reason(ctx context.Context, err error) error {
 	case errors.As(err, &network):
 		return network
 	}
-	var inner *pgconn.ConnectError
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return inner.Unwrap()
 	}
 	return err
@@ -162,8 +161,7 @@ func (c conn) one(ctx context.Context, sql string) ([]string, error) {
 
 // clean returns an error without the driver's prefix.
 func clean(err error) error {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return fmt.Errorf("%s (SQLSTATE %s)", refused.Message, refused.Code)
 	}
 	return err

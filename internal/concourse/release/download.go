@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -74,7 +74,7 @@ func (r Install) download(ctx context.Context, h host.Host, p string) error {
 	if err := h.Remove(part + ".json"); err != nil {
 		return err
 	}
-	return syncDir(h.Path(downloadDir))
+	return resource.SyncDir(h.Path(downloadDir))
 }
 
 // removeOtherDownloads removes the downloads of other versions.
@@ -145,9 +145,7 @@ func (r Install) request(ctx context.Context, u string, shown string, header htt
 	if err != nil {
 		return nil, fmt.Errorf("cannot download %s: not a URL", shown)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return nil, retryable{bare(err)}
@@ -167,20 +165,10 @@ func (r Install) request(ctx context.Context, u string, shown string, header htt
 
 // bare returns the cause alone, because the address of a redirect may contain a token.
 func bare(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		return at.Err
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(path.Clean(dir))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // partial describes the source of a .part file. A download resumes only from the very same

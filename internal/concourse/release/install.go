@@ -13,6 +13,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
 )
 
 // Install installs the release below Dir and points Link to it.
@@ -190,7 +191,7 @@ func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o ori
 	if err := os.Rename(h.Path(dir), h.Path(path.Join(Dir, id))); err != nil {
 		return err
 	}
-	return syncDir(h.Path(Dir))
+	return resource.SyncDir(h.Path(Dir))
 }
 
 // releaseVersion checks the worker's programs and asks the main one for its version. This
@@ -205,8 +206,7 @@ func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error
 	}
 	out, err := h.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
 		Argv: []string{h.Path(path.Join(dir, "bin/concourse")), "--version"}})
-	var cmd *host.CommandError
-	if errors.As(err, &cmd) {
+	if cmd, ok := errors.AsType[*host.CommandError](err); ok {
 		return "", problem(fmt.Sprintf("bin/concourse does not run on this machine: %s",
 			cmp.Or(cmd.LastLine(), cmd.Err.Error())))
 	}
@@ -238,5 +238,5 @@ func syncTree(dir string) error {
 			}
 		}
 	}
-	return syncDir(dir)
+	return resource.SyncDir(dir)
 }

@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
 )
 
 // previousLink names the previous release, which is kept. Containers that it started still
@@ -136,7 +137,7 @@ func replaceLink(root host.Root, link, to string) error {
 	if err := os.Rename(root.Path(tmp), root.Path(link)); err != nil {
 		return errors.Join(err, root.Remove(tmp))
 	}
-	return syncDir(root.Path(path.Dir(link)))
+	return resource.SyncDir(root.Path(path.Dir(link)))
 }
 
 // note stores an attached file's size and date if only they changed, so that not every hook

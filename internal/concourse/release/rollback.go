@@ -1,12 +1,14 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
+	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/wellknown"
@@ -48,7 +50,7 @@ func MarkFailed(root host.Root, id, version, why string) error {
 	}
 	err := failedState.Write(root, f)
 	if err == nil {
-		err = syncDir(root.Path(wellknown.StateDir))
+		err = resource.SyncDir(root.Path(wellknown.StateDir))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot note that Concourse %s failed: %w", version, err)
@@ -125,9 +127,7 @@ func Upgrades(root host.Root, r Release) (from, to string, is bool) {
 		return from, from, false
 	}
 	to = t.from.Version
-	if to == "" {
-		to = r.Version
-	}
+	to = cmp.Or(to, r.Version)
 	return from, to, true
 }
 

@@ -51,8 +51,7 @@ func (r Install) wantSum(ctx context.Context, h host.Host) (sum, source string, 
 		}
 		return err
 	})
-	var missing *notThereError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*notThereError](err); ok {
 		if r.Mirror == "" && r.Token != "" && strings.HasPrefix(missing.Status, "401") {
 			return "", "", &tokenError{}
 		}

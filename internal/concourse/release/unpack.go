@@ -147,8 +147,7 @@ func unpackFile(root *os.Root, tr io.Reader, h *tar.Header, name string) error {
 	}
 	defer f.Close()
 	if _, err := io.Copy(f, tr); err != nil {
-		var disk *fs.PathError
-		if errors.As(err, &disk) {
+		if _, ok := errors.AsType[*fs.PathError](err); ok {
 			return err
 		}
 		return problem("it is damaged or cut off: " + err.Error())

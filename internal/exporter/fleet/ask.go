@@ -103,7 +103,7 @@ func silentLast(workers []fleetfile.Worker, before map[string]seen) []int {
 	var answered, silent []int
 	for i, w := range workers {
 		switch {
-		case w.URL == "":
+		case !w.Watched():
 		case before[w.URL].err != nil:
 			silent = append(silent, i)
 		default:

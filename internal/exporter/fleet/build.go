@@ -88,14 +88,15 @@ func otherWorker(w jobexporter.Worker) Worker {
 
 // worker joins the published GPUs of a worker with its exporter's last answer.
 func (o observed) worker(w fleetfile.Worker, state string) Worker {
-	out := Worker{Unit: name(w.Unit), Worker: name(w.Name), State: state, URL: w.URL, GPUs: []GPU{}}
-	if w.URL == "" {
+	out := Worker{Unit: name(w.Unit), Worker: name(w.Name), State: state, GPUs: []GPU{}}
+	if !w.Watched() {
 		if out.Answered = w.Count == 0; !out.Answered {
 			out.Problem = "its address is unknown"
 			out.GPUs = publishedGPUs(w)
 		}
 		return out
 	}
+	out.URL = w.URL
 	last := o.answers[w.URL]
 	if !last.at.IsZero() {
 		at := last.at.UTC().Truncate(time.Second)

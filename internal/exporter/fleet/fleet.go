@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/fleet/flakes"
@@ -54,9 +55,7 @@ type Fleet struct {
 }
 
 // New returns the page, which asks nothing before Start.
-func New() *Fleet {
-	return &Fleet{now: time.Now, asker: newAsker(), answers: map[string]seen{}}
-}
+func New() *Fleet { return &Fleet{now: time.Now, asker: newAsker(), answers: map[string]seen{}} }
 
 // Flags implements jobexporter.Pages.
 func (f *Fleet) Flags(fs *flag.FlagSet) {
@@ -75,11 +74,11 @@ func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *htt
 	f.prepare(s, mux)
 	go func() {
 		defer close(ended)
-		f.follow(stop)
+		flakes.Repeat(stop, f.every, f.Round)
 		f.keep(f.now(), true)
 	}()
 	if f.flakes.On() {
-		go f.flakes.Follow(stop)
+		go flakes.Repeat(stop, f.every, f.flakes.Round)
 	}
 	return ended
 }
@@ -99,20 +98,6 @@ func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
 	}
 }
 
-// follow asks at once and at each tick.
-func (f *Fleet) follow(stop context.Context) {
-	tick := time.NewTicker(f.every)
-	defer tick.Stop()
-	for {
-		f.Round(stop)
-		select {
-		case <-stop.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 // Round reads the file, asks all workers and replaces the report. It is for one goroutine.
 func (f *Fleet) Round(stop context.Context) {
 	f.read()
@@ -129,7 +114,7 @@ func (f *Fleet) Round(stop context.Context) {
 	now := f.now()
 	current := map[string]seen{}
 	for i, w := range f.file.Workers {
-		if w.URL == "" {
+		if !w.Watched() {
 			continue
 		}
 		one := f.answers[w.URL]
@@ -149,6 +134,10 @@ func (f *Fleet) Round(stop context.Context) {
 	if f.file.HideNames {
 		r.hide()
 	}
+	for i := range r.Today.Teams {
+		t := &r.Today.Teams[i]
+		t.CO2 = units.CO2(t.Energy, f.file.CO2GramsPerKWh)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.report = &r
@@ -158,8 +147,12 @@ func (f *Fleet) Round(stop context.Context) {
 // seen returns the workers with the containers on their GPUs.
 func (r *Report) seen(file fleetfile.File) flakes.Seen {
 	out := flakes.Seen{Concourse: file.Concourse, HideNames: file.HideNames}
+	urls := map[string]string{} // also of workers without GPUs, which record tasks
+	for _, w := range file.Workers {
+		urls[name(w.Unit)] = w.URL
+	}
 	for _, w := range r.Workers {
-		one := flakes.Worker{Name: w.Worker, URL: w.URL}
+		one := flakes.Worker{Name: w.Worker, URL: urls[w.Unit]}
 		for _, g := range w.GPUs {
 			gpu := flakes.GPU{Index: g.Index, PCI: g.PCI}
 			for _, h := range g.Holders {

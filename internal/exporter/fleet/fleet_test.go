@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/fleet/flakes"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/testutil/hosttest"
@@ -83,7 +84,7 @@ func TestFleetShowsWhoHasWhichGPU(t *testing.T) {
 	require.Equal(t, []any{302, "https://ci.example.com/builds/42"}, []any{build.Code, build.Header().Get("Location")})
 	require.Equal(t, 404, b.get(t, "/builds/ab2a4fe8-e932-49c4-b519-4f1da1901416").Code)
 
-	f.HideNames = true
+	f.HideNames, f.CO2GramsPerKWh = true, 400
 	b.write(t, f)
 	b.Round(context.Background())
 	for _, path := range []string{"/", "/api/v1/fleet"} {
@@ -96,7 +97,9 @@ func TestFleetShowsWhoHasWhichGPU(t *testing.T) {
 		}
 		require.Contains(t, shown, "https://ci.example.com/builds/42", "Concourse decides who may see the build")
 	}
-	require.Equal(t, []TeamUsage{{Hours: .008, Energy: .002}}, b.report(t).Today.Teams)
+	kg := .0008
+	require.Equal(t, []TeamUsage{{Hours: .008, Energy: .002, CO2: &kg}}, b.report(t).Today.Teams)
+	require.Contains(t, b.get(t, "/").Body.String(), "0.00 kWh, 0.001 kg of CO2")
 }
 
 func TestSilentWorkerIsShownWithItsAge(t *testing.T) {
@@ -203,7 +206,7 @@ func TestUsageBeginsAgainEachDay(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	d.start(noon)
 	d.add(gpus, 2*time.Hour)
-	require.Equal(t, Today{noon, []TeamUsage{{"a", 3, .2}, {"b", 1, .1}}}, d.report())
+	require.Equal(t, Today{noon, []TeamUsage{{Team: "a", Hours: 3, Energy: .2}, {Team: "b", Hours: 1, Energy: .1}}}, d.report())
 	d.start(noon.Add(11 * time.Hour))
 	require.Len(t, d.report().Teams, 2)
 	d.start(noon.Add(12 * time.Hour))
@@ -216,9 +219,18 @@ func TestUsageBeginsAgainEachDay(t *testing.T) {
 
 // Many workers that never answer must not delay the others.
 func TestSilentWorkersAreAskedLast(t *testing.T) {
-	workers := []fleetfile.Worker{{URL: "a"}, {URL: "b"}, {}, {URL: "c"}, {URL: "d"}}
+	workers := []fleetfile.Worker{{URL: "a", Count: 1}, {URL: "b", Count: 1}, {URL: "no GPU"}, {URL: "c", Count: 1}, {URL: "d", Count: 1}}
 	before := map[string]seen{"a": {err: io.EOF}, "c": {err: io.EOF}, "d": {}}
 	require.Equal(t, []int{1, 4, 0, 3}, silentLast(workers, before))
+}
+
+// A worker without GPUs records tasks, too.
+func TestWorkersWithoutGPUsAreAskedForVerdictsOnly(t *testing.T) {
+	file := fleetfile.File{Workers: []fleetfile.Worker{{Unit: "plain/0", Name: "plain-0", URL: "http://10.0.0.7:9401"}}}
+	r := observed{at: hosttest.Now, file: file}.report()
+	require.True(t, r.Workers[0].Answered)
+	require.Empty(t, r.Workers[0].URL, "it has no page of GPUs")
+	require.Equal(t, []flakes.Worker{{Name: "plain-0", URL: "http://10.0.0.7:9401"}}, r.seen(file).Workers)
 }
 
 // A worker on Windows has no exporter, and Concourse hears of it.

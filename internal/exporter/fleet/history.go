@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"concourse-ci-machine/internal/base/units"
 )
 
 const (
@@ -63,8 +65,7 @@ func (h *history) report() History {
 				continue
 			}
 			if count := h.counts[n%int64(points)][s]; count > 0 {
-				v := math.Round(h.sums[n%int64(points)][s]/float64(count)*1000) / 1000
-				(*to)[i] = &v
+				(*to)[i] = new(math.Round(h.sums[n%int64(points)][s]/float64(count)*1000) / 1000)
 			}
 		}
 	}
@@ -114,7 +115,8 @@ func (d *day) report() Today {
 	out := Today{Since: d.since, Teams: []TeamUsage{}}
 	for _, team := range slices.Sorted(maps.Keys(d.teams)) {
 		a := d.teams[team]
-		out.Teams = append(out.Teams, TeamUsage{team, round(a.seconds/3600, 1000), round(a.joules/3.6e6, 1000)})
+		out.Teams = append(out.Teams, TeamUsage{Team: team, Hours: round(a.seconds/3600, 1000),
+			Energy: round(a.joules/units.JoulesPerKWh, 1000)})
 	}
 	slices.SortStableFunc(out.Teams, func(a, b TeamUsage) int { return cmp.Compare(b.Hours, a.Hours) })
 	return out

@@ -138,6 +138,8 @@ type TeamUsage struct {
 	Team   string  `json:"team"`
 	Hours  float64 `json:"gpu_hours"`
 	Energy float64 `json:"energy_kwh"`
+	// CO2 is missing without the option co2-grams-per-kwh.
+	CO2 *float64 `json:"co2_kg,omitempty"`
 }
 
 // History holds the last 24 hours, oldest point first. All series have the same length.

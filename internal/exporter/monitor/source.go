@@ -24,23 +24,27 @@ func Of(root host.Root, of ...gpu.Vendor) Source {
 		if err != nil {
 			return nil, err
 		}
-		bare := !root.Exists("/dev")
-		var out []reading.Device
-		for _, v := range of {
-			if bare {
-				devices, err := vendors[v].captured(root, inv)
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, devices...)
-				continue
-			}
-			for _, g := range inv.GPUsOf(v) {
-				out = append(out, reading.Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: owner(g)})
-			}
-		}
-		return out, nil
+		return Devices(root, inv, of...)
 	}
+}
+
+// Devices lists the GPUs of vendors in an inventory, as Of does.
+func Devices(root host.Root, inv gpu.Inventory, of ...gpu.Vendor) (out []reading.Device, err error) {
+	bare := !root.Exists("/dev")
+	for _, v := range of {
+		if bare {
+			devices, err := vendors[v].captured(root, inv)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, devices...)
+			continue
+		}
+		for _, g := range inv.GPUsOf(v) {
+			out = append(out, reading.Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: owner(g)})
+		}
+	}
+	return out, nil
 }
 
 // owner returns the device directory above the GPU's own DRM nodes. Each partition after

@@ -12,11 +12,11 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// faultTime is the time that a past fault is shown.
+// faultTime limits the age of a past fault that is shown.
 const faultTime = 24 * time.Hour
 
-// StatusOf returns the GPUs of a snapshot. A partition whose sensors another partition
-// shows has the health of its GPU and only its own readings.
+// StatusOf returns the GPUs of a snapshot. A partition without sensors, which another
+// partition of its GPU shows, has the health of its GPU and only its own readings.
 func StatusOf(snapshot Snapshot) []api.Status {
 	out := make([]api.Status, 0, len(snapshot.GPUs))
 	whole, number := map[string]*GPU{}, map[string]int{} // by PCI address
@@ -111,8 +111,7 @@ func hardwareOf(s *reading.State) (h api.Hardware) {
 		h.ECC = &api.ECC{Uncorrectable: e.Uncorrectable, Deferred: e.Deferred, Correctable: e.Correctable}
 	}
 	if b := s.RAS.BadPages; b != nil {
-		n := b.Total()
-		h.BadPages = &n
+		h.BadPages = new(b.Total())
 	}
 	return h
 }

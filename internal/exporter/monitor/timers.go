@@ -42,26 +42,15 @@ func (m *Monitor) Poll() {
 // Watch runs the timers until the context is done.
 func (m *Monitor) Watch(ctx context.Context) {
 	go m.kernel.follow(ctx, m.root, m.now)
-	every := func(d time.Duration) (tick <-chan time.Time, stop func()) {
-		t := time.NewTicker(d)
-		return t.C, t.Stop
-	}
-	ras, stopRAS := every(m.options.RASInterval)
-	defer stopRAS()
-	points, stopPoints := every(recordEvery)
-	defer stopPoints()
+	ras, points := time.Tick(m.options.RASInterval), time.Tick(recordEvery)
 	var bandwidth, looks <-chan time.Time
 	m.search(time.After(api.Deadline))
 	if m.options.PCIeBandwidth {
-		tick, stop := every(trafficEvery)
-		defer stop()
-		bandwidth = tick
+		bandwidth = time.Tick(trafficEvery)
 		go m.readTraffic()
 	}
 	if m.users != nil && m.options.UsageReport == "" {
-		tick, stop := every(m.options.UsageInterval)
-		defer stop()
-		looks = tick
+		looks = time.Tick(m.options.UsageInterval)
 		go m.readUsers(ctx)
 	}
 	for {

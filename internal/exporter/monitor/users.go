@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/reading"
 	"concourse-ci-machine/internal/gpu/usage"
@@ -62,17 +61,12 @@ func (m *Monitor) lastUsers() *usage.Result {
 	}
 	r := m.users.scanner.Last()
 	if m.options.UsageReport != "" {
-		r = m.users.report.read(m, "usage", usersFile(m.options.UsageReport))
+		r = m.users.report.read(m, "usage", usage.File(m.options.UsageReport))
 	}
 	if r == nil || m.now().Sub(r.At).Abs() > m.users.maxAge {
 		return nil
 	}
 	return r
-}
-
-// usersFile declares the report of the users of the GPUs.
-func usersFile(path string) statefile.File[usage.Result] {
-	return statefile.File[usage.Result]{Path: path, Mode: 0o644}
 }
 
 // ScanUsers scans the users of the GPUs once, for a program that does not Watch.
@@ -92,5 +86,5 @@ func (m *Monitor) ReportUsers(ctx context.Context, path string) error {
 	if r == before {
 		return nil
 	}
-	return usersFile(path).Write(m.root, *r)
+	return usage.File(path).Write(m.root, *r)
 }

@@ -9,13 +9,11 @@ import (
 	"concourse-ci-machine/internal/exporter/api"
 )
 
-func of[T any](v T) *T { return &v }
-
 func TestChartDrawsValuesInStepsOfTheUnit(t *testing.T) {
-	c := chartOf(watts, []*float64{of(0.), of(50.), nil, of(100.)}, 10, of(100.))
+	c := chartOf(watts, []*float64{new(0.), new(50.), nil, new(100.)}, 10, new(100.))
 	require.Equal(t, &chart{Top: 100, Unit: "W", Line: "M86 100h0l1-50M89 0h0", Area: "M86 100h0l1-50V100H86zM89 0h0V100H89z",
 		Range: "0 W to 100 W in the last minute"}, c)
-	c = chartOf(gib, []*float64{of(1. * (1 << 30)), of(1.26 * (1 << 30)), of(1.1 * (1 << 30))}, 10, nil)
+	c = chartOf(gib, []*float64{new(1. * (1 << 30)), new(1.26 * (1 << 30)), new(1.1 * (1 << 30))}, 10, nil)
 	require.Equal(t, "M87 3h0l1-3 1 2", c.Line)
 	require.Equal(t, 13, c.Top, "without a limit the highest value")
 	require.Equal(t, 1, c.Digits)
@@ -23,10 +21,10 @@ func TestChartDrawsValuesInStepsOfTheUnit(t *testing.T) {
 
 func TestChartNeedsTwoKnownValues(t *testing.T) {
 	require.Nil(t, chartOf(watts, make([]*float64, 90), 10, nil))
-	require.Nil(t, chartOf(watts, []*float64{of(1.), nil}, 10, nil))
+	require.Nil(t, chartOf(watts, []*float64{new(1.), nil}, 10, nil))
 	many := make([]*float64, 90)
 	for i := range many {
-		many[i] = of(0.)
+		many[i] = new(0.)
 	}
 	c := chartOf(watts, many, 10, nil)
 	require.Equal(t, "0 W to 0 W in the last 15 minutes", c.Range)

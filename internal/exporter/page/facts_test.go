@@ -12,12 +12,12 @@ func TestFactsShowOnlyWhatTheGPUReports(t *testing.T) {
 	require.Empty(t, factsOf(&api.Status{}))
 	s := api.Status{Hardware: api.Hardware{
 		Clocks: []api.Clock{
-			{Domain: "soc", Hertz: 1e9}, {Domain: "mem", Hertz: 9e8}, {Domain: "gfx", Hertz: 2.1e9, Max: of(2.5e9)},
+			{Domain: "soc", Hertz: 1e9}, {Domain: "mem", Hertz: 9e8}, {Domain: "gfx", Hertz: 2.1e9, Max: new(2.5e9)},
 		},
-		Fan:        &api.Fan{Drive: of(.41)},
-		PCIeLink:   &api.PCIeLink{Speed: of(2.5e9), SpeedMax: of(16e9), Lanes: of(8.), LanesMax: of(16.), Replays: of(37.)},
-		Throttling: &api.Throttling{Reasons: []string{"temperature_hotspot", "ppt0"}, Share: of(.234)},
-		ECC:        &api.ECC{Uncorrectable: 1, Deferred: 2, Correctable: 37}, BadPages: of(3), Energy: of(7.2e6),
+		Fan:        &api.Fan{Drive: new(.41)},
+		PCIeLink:   &api.PCIeLink{Speed: new(2.5e9), SpeedMax: new(16e9), Lanes: new(8.), LanesMax: new(16.), Replays: new(37.)},
+		Throttling: &api.Throttling{Reasons: []string{"temperature_hotspot", "ppt0"}, Share: new(.234)},
+		ECC:        &api.ECC{Uncorrectable: 1, Deferred: 2, Correctable: 37}, BadPages: new(3), Energy: new(7.2e6),
 	}}
 	require.Equal(t, []fact{
 		{Label: "Core clock", Text: "2100", Most: "2500", Unit: " MHz"},
@@ -29,15 +29,15 @@ func TestFactsShowOnlyWhatTheGPUReports(t *testing.T) {
 		{Label: "Bad pages", Text: "3", Fault: true},
 		{Label: "Energy", Text: "2.0 kWh"},
 	}, factsOf(&s))
-	s.Hardware = api.Hardware{Fan: &api.Fan{RPM: of(0.)}, PCIeLink: &api.PCIeLink{Lanes: of(16.)},
-		Throttling: &api.Throttling{Reasons: []string{}}, ECC: &api.ECC{}, BadPages: of(0)}
+	s.Hardware = api.Hardware{Fan: &api.Fan{RPM: new(0.)}, PCIeLink: &api.PCIeLink{Lanes: new(16.)},
+		Throttling: &api.Throttling{Reasons: []string{}}, ECC: &api.ECC{}, BadPages: new(0)}
 	require.Equal(t, []fact{{Label: "Fan", Text: "0 rpm"}, {Label: "PCIe", Text: "x16"}, {Label: "Throttled", Text: "no"},
 		{Label: "ECC errors", Text: "0"}}, factsOf(&s))
 }
 
 func TestMetersHaveThresholdsOfTheLimit(t *testing.T) {
-	s := api.Status{Partitions: 1, Temperature: of(99.), TemperatureLimit: of(105.), Sensor: "mem", Power: of(9.),
-		Suspended: true, Activity: of(.5)}
+	s := api.Status{Partitions: 1, Temperature: new(99.), TemperatureLimit: new(105.), Sensor: "mem", Power: new(9.),
+		Suspended: true, Activity: new(.5)}
 	m := metersOf(&s)
 	require.Equal(t, meter{Label: "Temperature", Text: "99 of 105 °C", Note: "mem", Short: "99 °C", Value: "99", Max: "105",
 		Low: "89", High: "100"}, m[0])

@@ -62,9 +62,7 @@ func errorURL(code int) string {
 	return docs + errorsPage + "#" + anchor(fmt.Sprintf("%d %s", code, wellknown.GPUError(code)))
 }
 
-func anchor(heading string) string {
-	return strings.ReplaceAll(strings.ToLower(heading), " ", "-")
-}
+func anchor(heading string) string { return strings.ReplaceAll(strings.ToLower(heading), " ", "-") }
 
 // buildURL returns the address of a container's build, and "" without such a link or if the
 // name is not a handle of Concourse.

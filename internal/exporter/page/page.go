@@ -70,21 +70,22 @@ func Handler(report func() api.Report, links Links) http.Handler {
 		c := shared()
 		v := newView(report(), links, req.URL.Query().Get("show"))
 		v.Style, v.Script = template.CSS(c.style), template.JS(c.script)
-		var text bytes.Buffer
-		if err := c.text.ExecuteTemplate(&text, "frame.html", v); err != nil {
-			http.Error(w, "cannot write the page: "+err.Error(), http.StatusInternalServerError)
-			return
-		}
-		c.head(w.Header())
-		text.WriteTo(w)
+		c.write(w, "frame.html", v)
 	})
 }
 
-// head sets the header of a page.
-func (c common) head(h http.Header) {
+// write writes a page with its header.
+func (c common) write(w http.ResponseWriter, page string, view any) {
+	var text bytes.Buffer
+	if err := c.text.ExecuteTemplate(&text, page, view); err != nil {
+		http.Error(w, "cannot write the page: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", c.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
+	text.WriteTo(w)
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"html/template"
@@ -48,13 +47,7 @@ func Tasks(report func() *verdict.Report, links Links) http.Handler {
 		c := shared()
 		v := newTasksView(report(), links)
 		v.Style = template.CSS(c.style)
-		var text bytes.Buffer
-		if err := c.text.ExecuteTemplate(&text, "tasks.html", v); err != nil {
-			http.Error(w, "cannot write the page: "+err.Error(), http.StatusInternalServerError)
-			return
-		}
-		c.head(w.Header())
-		text.WriteTo(w)
+		c.write(w, "tasks.html", v)
 	})
 }
 

@@ -22,8 +22,8 @@ func texts(all []total) (out []string) {
 // three are GPUs of which tasks can get one: another is leased, and the third quarantined.
 func three() [][]api.Status {
 	all := [][]api.Status{
-		{{PCI: "a", Power: of(100.), PowerCap: of(300.), Activity: of(.2)}},
-		{{PCI: "b", Power: of(50.), PowerCap: of(300.), Activity: of(.8)}},
+		{{PCI: "a", Power: new(100.), PowerCap: new(300.), Activity: new(.2)}},
+		{{PCI: "b", Power: new(50.), PowerCap: new(300.), Activity: new(.8)}},
 		{{PCI: "c"}},
 	}
 	for i := range all {

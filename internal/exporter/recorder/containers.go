@@ -144,7 +144,7 @@ func (r *Recorder) begin(c *container) (err error) {
 		return nil
 	}
 	c.head = taskrecord.Head{Handle: c.handle, Boot: r.boot, Started: c.began.UTC(), CPUs: r.machine.count(r),
-		Memory: c.group.memoryLimit(r.page), GPUs: r.gpus.of(c)}
+		Memory: c.group.memoryLimit(r.page), GPUs: r.gpus.of(c), CO2GramsPerKWh: r.CO2GramsPerKWh}
 	c.writer, err = r.Store.Begin(c.head)
 	if errors.Is(err, fs.ErrExist) {
 		var before taskrecord.Record
@@ -163,14 +163,18 @@ func (r *Recorder) begin(c *container) (err error) {
 
 // age returns the time since a process began.
 func (r *Recorder) age(p process) (time.Duration, bool) {
+	up, ok := r.uptime()
+	const ticks = 100 // USER_HZ
+	began := time.Duration(float64(p.start) / ticks * float64(time.Second))
+	return max(0, up-began), ok
+}
+
+// uptime returns the time since the machine started.
+func (r *Recorder) uptime() (time.Duration, bool) {
 	text, err := r.Root.ReadText("/proc/uptime")
 	up, _, _ := strings.Cut(text, " ")
 	seconds, failed := strconv.ParseFloat(up, 64)
-	if err != nil || failed != nil {
-		return 0, false
-	}
-	const ticks = 100 // USER_HZ
-	return time.Duration(max(0, seconds-float64(p.start)/ticks) * float64(time.Second)), true
+	return time.Duration(seconds * float64(time.Second)), err == nil && failed == nil
 }
 
 // lookAt reads one task, and ends it when it is due.

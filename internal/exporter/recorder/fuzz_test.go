@@ -13,6 +13,17 @@ import (
 
 const ownHandle, otherHandle = "0badcafe-0000-4000-8000-000000000001", "0badcafe-0000-4000-8000-000000000002"
 
+// FuzzDump tries heads of dumps.
+func FuzzDump(f *testing.F) {
+	f.Add([]byte("**** AMDGPU Device Coredump ****\nversion: 1\nmodule: amdgpu\ntime: 45.084775181\n"))
+	f.Add([]byte("time: -1\n"))
+	f.Add([]byte("time: 9e99\ntime: 1"))
+	f.Fuzz(func(t *testing.T, head []byte) {
+		d, ok := dumpUptime(head)
+		require.False(t, ok && d < 0)
+	})
+}
+
 // FuzzKernelLine tries names of processes, which tasks choose, and whole lines.
 func FuzzKernelLine(f *testing.F) {
 	f.Add("python3", "amdgpu: ring gfx timeout, signaled seq=1, emitted seq=2")

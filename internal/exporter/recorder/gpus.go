@@ -23,10 +23,13 @@ type gpus struct {
 	now      func() time.Time
 	limit    *sysfile.Limit
 	devices  []reading.Device
+	dies     map[string]string // the other die of a package
 	searched time.Time
 	readers  map[string]*reader
 	leases   pool.Report
 	leased   time.Time
+	looked   time.Time // for a scan of the users
+	scanned  time.Time // of the last one
 }
 
 const (
@@ -55,8 +58,12 @@ func (g *gpus) search() {
 		return
 	}
 	g.searched = g.now()
-	if devices, err := monitor.Of(g.root, gpu.VendorWith(gpu.Quarantine))(); err == nil {
-		g.devices = devices
+	found, err := gpu.Discover(g.root)
+	if err != nil {
+		return
+	}
+	if devices, err := monitor.Devices(g.root, found, gpu.VendorWith(gpu.Quarantine)); err == nil {
+		g.devices, g.dies = devices, gpu.ReadDies(g.root, found.GPUs)
 	}
 }
 
@@ -70,7 +77,7 @@ func (g *gpus) of(c *container) (all []taskrecord.GPU) {
 	for _, d := range g.devices {
 		l := g.leases.Find(d.Address())
 		if c.node[d.Nodes.Render] && d.Nodes.Render != "" || l != nil && l.Held && l.Container == c.handle {
-			all = append(all, taskrecord.GPU{Name: d.Address(), Index: d.Index})
+			all = append(all, taskrecord.GPU{Name: d.Address(), Index: d.Index, OtherDie: g.dies[d.Address()]})
 		}
 	}
 	return all
@@ -90,6 +97,12 @@ func (r *Recorder) readGPUs(now time.Time) {
 	signals := map[string][]string{}
 	tasks := map[string]int64{}
 	var used []string
+	use := func(name string) {
+		if !slices.Contains(used, name) {
+			used = append(used, name)
+			r.gpus.start(name, now)
+		}
+	}
 	for _, c := range r.sorted() {
 		if !c.task || c.done || !c.ended.IsZero() {
 			continue
@@ -100,22 +113,31 @@ func (r *Recorder) readGPUs(now time.Time) {
 				cards[card] = true
 				tasks[card]++
 			}
-			if !slices.Contains(used, g.Name) {
-				used = append(used, g.Name)
-				r.gpus.start(g.Name, now)
+			use(g.Name)
+			if g.OtherDie != "" {
+				use(g.OtherDie)
 			}
 		}
 	}
 	for _, name := range used {
 		read[name], signals[name] = r.gpus.finish(name, now)
-		read[name].Values[taskrecord.Tasks] = tasks[taskrecord.GPU{Name: name}.Card()]
 	}
+	share := r.newShares(now, len(used) > 0)
 	for _, c := range r.containers {
 		if !c.task || c.done || !c.ended.IsZero() {
 			continue
 		}
 		for _, g := range c.head.GPUs {
-			c.record.GPUs[g.Name] = append(c.record.GPUs[g.Name], read[g.Name])
+			s := read[g.Name]
+			s.Values = slices.Clone(s.Values)
+			s.Values[taskrecord.Tasks] = tasks[g.Card()]
+			if share != nil {
+				s.Values[taskrecord.Share] = share(c, g, tasks[g.Card()])
+			}
+			if g.OtherDie != "" {
+				takePower(s, read[g.OtherDie])
+			}
+			c.record.GPUs[g.Name] = append(c.record.GPUs[g.Name], s)
 			hanging := len(signals[g.Name]) > 0
 			if hanging && !c.hanging[g.Name] {
 				r.note(c, taskrecord.Event{At: now, Kind: taskrecord.GPUHang, GPU: g.Name,
@@ -123,6 +145,16 @@ func (r *Recorder) readGPUs(now time.Time) {
 			}
 			c.hanging[g.Name] = hanging
 		}
+	}
+}
+
+// takePower takes the power of a package from its other die, if this one reports none.
+func takePower(s, other taskrecord.Sample) {
+	_, power := s.Get(taskrecord.Power)
+	_, sum := s.Get(taskrecord.EnergySum)
+	if !power && !sum {
+		s.Values[taskrecord.Power] = other.Value(taskrecord.Power)
+		s.Values[taskrecord.EnergySum] = other.Value(taskrecord.EnergySum)
 	}
 }
 
@@ -135,7 +167,8 @@ func (g *gpus) start(name string, now time.Time) {
 		if at < 0 {
 			return
 		}
-		r = &reader{Reader: amdgpu.NewReader(g.root, g.devices[at], g.limit, g.now), result: make(chan reading.State, 1)}
+		from := amdgpu.NewReader(g.root, g.devices[at], g.limit, g.now)
+		r = &reader{Reader: from, result: make(chan reading.State, 1)}
 		g.readers[name] = r
 	}
 	if !r.busy.IsZero() {

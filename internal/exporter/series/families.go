@@ -41,12 +41,9 @@ var (
 	// Prometheus' own rules require. All families of GPUs begin with rocm_, for every
 	// vendor: they were published before the exporter read NVIDIA's GPUs, and a second
 	// prefix would double each rule and panel.
-	temperature = gauge("rocm_gpu_temperature",
-		"Temperature in Celsius, of the edge, otherwise the junction.")
-	utilization = gauge("rocm_gpu_utilization",
-		"Busy time of the compute engine in percent.")
-	socketUtilization = gauge("rocm_gpu_socket_utilization",
-		"Busy time of a whole partitioned GPU in percent.")
+	temperature       = gauge("rocm_gpu_temperature", "Temperature in Celsius, of the edge, otherwise the junction.")
+	utilization       = gauge("rocm_gpu_utilization", "Busy time of the compute engine in percent.")
+	socketUtilization = gauge("rocm_gpu_socket_utilization", "Busy time of a whole partitioned GPU in percent.")
 	memoryUtilization = gauge("rocm_memory_utilization", "Busy time of the memory controller in percent.")
 	memoryUsed        = gauge("rocm_memory_used", "Used video memory in bytes.")
 	memoryTotal       = gauge("rocm_memory_total", "Video memory in bytes; on an APU the carve-out.")
@@ -58,8 +55,7 @@ var (
 	eccUncorrectable = gauge("rocm_gpu_ecc_errors_uncorrectable",
 		"Uncorrectable errors of all blocks since the driver was loaded.")
 	hang           = gauge("rocm_gpu_hang", "1 while the GPU hangs or is in reset.")
-	throttleStatus = gauge("rocm_gpu_throttle_status",
-		"Active thermal limits, without power limits.")
+	throttleStatus = gauge("rocm_gpu_throttle_status", "Active thermal limits, without power limits.")
 
 	// Further values of a GPU. Their names begin with rocm for the GPUs of each vendor,
 	// because dashboards and alerts already use them.
@@ -71,8 +67,7 @@ var (
 		"Temperature of self-protection, by sensor.", "sensor")
 	temperatureEmergency = gauge("rocm_gpu_temperature_emergency_celsius",
 		"Temperature of shutdown, by sensor.", "sensor")
-	powerWatts = gauge("rocm_gpu_power_watts",
-		"Power draw by kind.", "kind")
+	powerWatts       = gauge("rocm_gpu_power_watts", "Power draw by kind.", "kind")
 	powerCap         = gauge("rocm_gpu_power_cap_watts", "Current power limit.")
 	powerCapMax      = gauge("rocm_gpu_power_cap_max_watts", "Highest possible power limit.")
 	boardTemperature = gauge("rocm_gpu_board_temperature_celsius",
@@ -102,9 +97,8 @@ var (
 		"Highest bandwidth of the video memory.")
 	memoryTraffic = gauge("rocm_gpu_memory_traffic_bytes_per_second",
 		"Memory traffic of an APU and its NPU.", "engine", "direction")
-	pcieSpeed    = gauge("rocm_pcie_link_speed_transfers_per_second", "Current PCIe speed of a lane.")
-	pcieSpeedMax = gauge("rocm_pcie_link_max_speed_transfers_per_second",
-		"Highest PCIe speed of a lane.")
+	pcieSpeed      = gauge("rocm_pcie_link_speed_transfers_per_second", "Current PCIe speed of a lane.")
+	pcieSpeedMax   = gauge("rocm_pcie_link_max_speed_transfers_per_second", "Highest PCIe speed of a lane.")
 	pcieLanes      = gauge("rocm_pcie_link_lanes", "PCIe lanes in use.")
 	pcieLanesMax   = gauge("rocm_pcie_link_max_lanes", "Highest number of PCIe lanes.")
 	pcieReplays    = counter("rocm_pcie_replays_total", "PCIe packets sent again.")
@@ -112,46 +106,36 @@ var (
 	pcieRecoveries = counter("rocm_pcie_recoveries_total", "Recoveries of the PCIe link.")
 	pcieOtherEnd   = counter("rocm_pcie_other_end_recoveries_total",
 		"Recoveries of the PCIe link started by the other end.")
-	pcieNAKs  = counter("rocm_pcie_naks_total", "Rejected PCIe packets by direction.", "direction")
-	xgmiBytes = counter("rocm_xgmi_bytes_total", "Bytes over each XGMI link.", "direction", "link")
-	xgmiUp    = gauge("rocm_xgmi_link_up", "1 if the XGMI link is up.", "link")
-	xgmiLanes = gauge("rocm_xgmi_link_lanes", "Lanes of an XGMI link.")
-	xgmiSpeed = gauge("rocm_xgmi_link_speed_transfers_per_second", "XGMI speed of a lane.")
-	rasErrors = counter("rocm_gpu_ras_errors_total",
-		"Errors since the driver was loaded.", "block", "severity")
-	badPages = gauge("rocm_gpu_bad_pages",
-		"Bad memory pages; NVIDIA's replaced rows are harmless.",
-		"state")
-	throttleActive = gauge("rocm_gpu_throttle_active",
-		"1 while the limit slows the GPU down.", "reason")
-	throttleResidency = counter("rocm_gpu_throttle_residency_total",
-		"Ticks under a limit.", "reason")
-	throttleTicks = counter("rocm_gpu_throttle_ticks_total", "Firmware ticks.")
-	gfxLimited    = counter("rocm_gpu_gfx_limited_total",
+	pcieNAKs          = counter("rocm_pcie_naks_total", "Rejected PCIe packets by direction.", "direction")
+	xgmiBytes         = counter("rocm_xgmi_bytes_total", "Bytes over each XGMI link.", "direction", "link")
+	xgmiUp            = gauge("rocm_xgmi_link_up", "1 if the XGMI link is up.", "link")
+	xgmiLanes         = gauge("rocm_xgmi_link_lanes", "Lanes of an XGMI link.")
+	xgmiSpeed         = gauge("rocm_xgmi_link_speed_transfers_per_second", "XGMI speed of a lane.")
+	rasErrors         = counter("rocm_gpu_ras_errors_total", "Errors since the driver was loaded.", "block", "severity")
+	badPages          = gauge("rocm_gpu_bad_pages", "Bad memory pages; NVIDIA's replaced rows are harmless.", "state")
+	throttleActive    = gauge("rocm_gpu_throttle_active", "1 while the limit slows the GPU down.", "reason")
+	throttleResidency = counter("rocm_gpu_throttle_residency_total", "Ticks under a limit.", "reason")
+	throttleTicks     = counter("rocm_gpu_throttle_ticks_total", "Firmware ticks.")
+	gfxLimited        = counter("rocm_gpu_gfx_limited_total",
 		"Time of a compute die below the requested clock.",
 		"reason", "instance", "partition")
 	partitions    = gauge("rocm_gpu_partitions", "Partitions of the GPU.")
-	partitionInfo = gauge("rocm_gpu_partition_info",
-		"Partition modes.", "compute", "memory")
-	firmwareInfo = gauge("rocm_gpu_firmware_info",
+	partitionInfo = gauge("rocm_gpu_partition_info", "Partition modes.", "compute", "memory")
+	firmwareInfo  = gauge("rocm_gpu_firmware_info",
 		"Version of each firmware component.", "component", "version", "model")
 	memoryInfo       = gauge("rocm_gpu_memory_info", "Vendor of the video memory.", "vendor")
 	performanceLevel = gauge("rocm_gpu_performance_level_info",
 		"Performance level; auto unless a user set it.", "level")
-	aerErrors = counter("rocm_pcie_aer_errors_total",
-		"PCIe errors of the GPU.", "severity")
-	suspended = gauge("rocm_gpu_suspended", "1 while the GPU sleeps to save power.")
-	tableInfo = gauge("rocm_gpu_metrics_info",
-		"Revision of the driver's gpu_metrics table.", "revision")
-	hangInfo    = gauge("rocm_gpu_hang_info", "1 for each active signal of a hang or reset.", "signal")
-	hangEvents  = counter("rocm_gpu_hang_events_total", "Hangs and resets since the exporter started.")
-	healthScore = gauge("rocm_gpu_health_score", "Health, 0 to 100.")
-	healthy     = gauge("rocm_gpu_healthy",
-		"0 if the GPU is critical, 1 if healthy or warning.")
+	aerErrors          = counter("rocm_pcie_aer_errors_total", "PCIe errors of the GPU.", "severity")
+	suspended          = gauge("rocm_gpu_suspended", "1 while the GPU sleeps to save power.")
+	tableInfo          = gauge("rocm_gpu_metrics_info", "Revision of the driver's gpu_metrics table.", "revision")
+	hangInfo           = gauge("rocm_gpu_hang_info", "1 for each active signal of a hang or reset.", "signal")
+	hangEvents         = counter("rocm_gpu_hang_events_total", "Hangs and resets since the exporter started.")
+	healthScore        = gauge("rocm_gpu_health_score", "Health, 0 to 100.")
+	healthy            = gauge("rocm_gpu_healthy", "0 if the GPU is critical, 1 if healthy or warning.")
 	healthInfo         = gauge("rocm_gpu_health_info", "State of health.", "state")
-	containerProcesses = gauge("rocm_gpu_container_processes",
-		"Processes with the GPU open.", "container")
-	containerOpen = counter("rocm_gpu_container_open_seconds_total",
+	containerProcesses = gauge("rocm_gpu_container_processes", "Processes with the GPU open.", "container")
+	containerOpen      = counter("rocm_gpu_container_open_seconds_total",
 		"Time that processes had the GPU open.", "container")
 	containerMemory = gauge("rocm_gpu_container_memory_bytes",
 		"Memory of processes; kfd is mostly a part of vram.", "container", "kind")
@@ -160,62 +144,54 @@ var (
 	containerEngine = counter("rocm_gpu_container_engine_seconds_total",
 		"Busy time by engine, without ROCm's own queues.",
 		"container", "engine")
-	containerUnits = gauge("rocm_gpu_container_compute_units",
-		"Compute units with ROCm work.", "container")
-	diskSize    = ownGauge("concourse_worker_disk_bytes", "Size of the file system with the worker's volumes.")
-	diskFree    = ownGauge("concourse_worker_disk_free_bytes", "Free space of that file system.")
-	driverMatch = ownGauge("concourse_gpu_driver_match",
+	containerUnits = gauge("rocm_gpu_container_compute_units", "Compute units with ROCm work.", "container")
+	diskSize       = ownGauge("concourse_worker_disk_bytes", "Size of the file system with the worker's volumes.")
+	diskFree       = ownGauge("concourse_worker_disk_free_bytes", "Free space of that file system.")
+	driverMatch    = ownGauge("concourse_gpu_driver_match",
 		"1 if the next boot loads the running amdgpu module; absent in a container.",
 		"running", "selected")
 
 	// Leases.
-	leaseHeld = gauge("rocm_gpu_lease_held",
-		"1 if the GPU is leased, 0 if it is free.")
-	leaseAge = gauge("rocm_gpu_lease_age_seconds",
+	leaseHeld = gauge("rocm_gpu_lease_held", "1 if the GPU is leased, 0 if it is free.")
+	leaseAge  = gauge("rocm_gpu_lease_age_seconds",
 		"Age of the lease, with its holder.",
 		"container", "kind", "namespace", "pod")
 	leaseDoubtful = gauge("rocm_gpu_lease_doubtful",
 		"1 if the holder of the lease cannot be checked; see gpu-status.")
-	leaseGranted = ownCounter("rocm_gpu_leases_granted_total",
-		"Leases since boot.")
+	leaseGranted = ownCounter("rocm_gpu_leases_granted_total", "Leases since boot.")
 	leaseRefused = ownCounter("rocm_gpu_leases_refused_total",
 		"Refused leases: busy, or impossible (the unit has fewer).", "reason")
 	leaseHeldSeconds = ownCounter("rocm_gpu_lease_held_seconds_total",
 		"Time of ended leases, summed over all GPUs.")
 
 	// Service.
-	serviceState = gauge("rocm_gpu_service_state",
-		"Service state; tasks get GPUs in service.",
-		"state")
-	withheldTimes = counter("rocm_gpu_withheld_total",
-		"Times that the GPU was withheld for its health.")
+	serviceState    = gauge("rocm_gpu_service_state", "Service state; tasks get GPUs in service.", "state")
+	withheldTimes   = counter("rocm_gpu_withheld_total", "Times that the GPU was withheld for its health.")
 	serviceSeconds  = counter("rocm_gpu_withheld_seconds_total", "Time that the GPU was withheld or proving.")
 	containerFaults = gauge("rocm_gpu_container_faults",
 		"GPU faults in the last day, by cause.",
 		"container", "verdict")
-	taskVerdicts = ownCounter("rocm_gpu_task_verdicts_total",
-		"Ended tasks with GPU faults, by cause.", "verdict")
+	taskVerdicts = ownCounter("rocm_gpu_task_verdicts_total", "Ended tasks with GPU faults, by cause.", "verdict")
 
 	// Tasks of the worker.
 	endedTasks = ownCounter("concourse_worker_tasks_total",
 		"Ended tasks since the recorder's start, by verdict or succeeded.",
 		"verdict")
+	taskEnergy = ownGauge("concourse_worker_task_energy_joules",
+		"Energy of the GPUs of a task that ended in the last 10 minutes.",
+		"container", "estimate")
 
 	// The exporter itself.
-	deviceUp = gauge("rocm_exporter_device_up",
-		"1 if the GPU answers or sleeps, otherwise 0.")
-	gpus      = ownGauge("rocm_exporter_gpus", "Reported GPUs and partitions.")
-	buildInfo = ownGauge("rocm_exporter_build_info",
-		"Version of the exporter.", "version", "goversion")
-	pageInfo = ownGauge("rocm_exporter_page_info",
-		"URL of the status page, with --web.external-url.", "url")
+	deviceUp   = gauge("rocm_exporter_device_up", "1 if the GPU answers or sleeps, otherwise 0.")
+	gpus       = ownGauge("rocm_exporter_gpus", "Reported GPUs and partitions.")
+	buildInfo  = ownGauge("rocm_exporter_build_info", "Version of the exporter.", "version", "goversion")
+	pageInfo   = ownGauge("rocm_exporter_page_info", "URL of the status page, with --web.external-url.", "url")
 	readErrors = ownCounter("rocm_exporter_read_errors_total",
 		"Files without a usable value, by error.",
 		"gpu", "file", "errno")
 	unknownTables = counter("rocm_exporter_unknown_tables_total",
 		"Binary tables of an unknown revision.", "file", "revision")
-	usageLeftOut = ownGauge("rocm_exporter_usage_left_out",
-		"Unreadable users of GPUs, by reason.", "reason")
+	usageLeftOut   = ownGauge("rocm_exporter_usage_left_out", "Unreadable users of GPUs, by reason.", "reason")
 	usageSeconds   = ownGauge("rocm_exporter_usage_scan_seconds", "Duration of the last scan of processes.")
 	leaseReportAge = ownGauge("rocm_exporter_lease_report_age_seconds",
 		"Age of the lease data; from 120 on, leases are not shown.")
@@ -225,10 +201,9 @@ var (
 	// NVIDIA's names and units.
 	dcgmTemp    = gauge("DCGM_FI_DEV_GPU_TEMP", "Equals rocm_gpu_temperature.", "UUID", "modelName")
 	dcgmUtil    = gauge("DCGM_FI_DEV_GPU_UTIL", "Equals rocm_gpu_utilization.", "UUID", "modelName")
-	dcgmMemCopy = gauge("DCGM_FI_DEV_MEM_COPY_UTIL",
-		"Equals rocm_memory_utilization.", "UUID", "modelName")
-	dcgmUsed = gauge("DCGM_FI_DEV_FB_USED", "rocm_memory_used in MiB.", "UUID", "modelName")
-	dcgmFree = gauge("DCGM_FI_DEV_FB_FREE",
+	dcgmMemCopy = gauge("DCGM_FI_DEV_MEM_COPY_UTIL", "Equals rocm_memory_utilization.", "UUID", "modelName")
+	dcgmUsed    = gauge("DCGM_FI_DEV_FB_USED", "rocm_memory_used in MiB.", "UUID", "modelName")
+	dcgmFree    = gauge("DCGM_FI_DEV_FB_FREE",
 		"rocm_memory_total minus rocm_memory_used in MiB.", "UUID", "modelName")
 	dcgmTotal = gauge("DCGM_FI_DEV_FB_TOTAL", "rocm_memory_total in MiB.", "UUID", "modelName")
 	dcgmPower = gauge("DCGM_FI_DEV_POWER_USAGE", "Equals rocm_power_usage.", "UUID", "modelName")

@@ -140,3 +140,11 @@ func TestNamesMatchCountersAndGauges(t *testing.T) {
 		}
 	}
 }
+
+// Each container is a series, so its energy is shown for minutes after its end only.
+func TestEnergyOfATaskIsShownForAWhile(t *testing.T) {
+	s, _ := full(1)
+	text := textOf(t, showing(&s))
+	require.Contains(t, text, `concourse_worker_task_energy_joules{container="c",estimate="true"} 7200`)
+	require.Equal(t, 1, strings.Count(text, "\nconcourse_worker_task_energy_joules{"))
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -80,6 +81,9 @@ func (g *Gatherer) fill(s *monitor.Snapshot) {
 	g.own.end()
 }
 
+// energyShown limits how long the energy of an ended task is shown: no scrape misses it.
+const energyShown = 10 * time.Minute
+
 // putOwn adds the series without a GPU. Counters of leases remain when the report is no
 // longer written, because its age is shown too.
 func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
@@ -108,6 +112,11 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 	if t := s.Tasks; t != nil {
 		for _, kind := range slices.Sorted(maps.Keys(t.Counts)) {
 			r.put(endedTasks, float64(t.Counts[kind]), kind)
+		}
+		for _, e := range t.Entries {
+			if e.Energy != nil && s.At.Sub(e.Ended) < energyShown {
+				r.put(taskEnergy, e.Energy.Joules, e.Handle, strconv.FormatBool(e.Energy.Estimate))
+			}
 		}
 	}
 	if u := s.Users; u != nil {

@@ -18,6 +18,7 @@ import (
 	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool"
 	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/pool/taskrecord"
 	"concourse-ci-machine/internal/pool/verdict"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -93,7 +94,9 @@ func full(n int) (monitor.Snapshot, *filler) {
 	s.Module = monitor.Module{Running: "dkms", Selected: "dkms", Same: true}
 	s.Service = &quarantine.Record{At: hosttest.Now.Add(-7 * time.Second), Verdicts: map[quarantine.Verdict]int{quarantine.TaskCaused: 2},
 		FaultyRuns: []quarantine.Run{{Container: "c", Began: hosttest.Now, Verdict: quarantine.TaskCaused, GPUs: []quarantine.Use{{Ref: quarantine.Ref{Name: "a"}, NewFaults: []health.Fault{{Kind: health.Hang}}}}}}}
-	s.Tasks = &verdict.Report{Counts: map[string]uint64{"machine": 1, verdict.Succeeded: 5}}
+	s.Tasks = &verdict.Report{Counts: map[string]uint64{"machine": 1, verdict.Succeeded: 5}, Entries: []verdict.Entry{
+		{Handle: "c", Ended: hosttest.Now.Add(-time.Minute), Energy: &taskrecord.Energy{Joules: 7200, Estimate: true}},
+		{Handle: "unmeasured", Ended: hosttest.Now}, {Handle: "old", Ended: hosttest.Now.Add(-time.Hour), Energy: &taskrecord.Energy{Joules: 1}}}}
 	s.Disk = &monitor.Disk{Size: f.number("disk"), Free: f.number("free")}
 	s.Users = &usage.Result{Took: time.Second}
 	s.Leases = &pool.Report{At: hosttest.Now.Add(-time.Second), Counters: pool.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}

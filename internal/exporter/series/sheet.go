@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
-	"google.golang.org/protobuf/proto"
 )
 
 // sheet holds the series of a scrape. Most series are equal to those of the previous
@@ -24,8 +23,7 @@ func newSheet() *sheet {
 		if f.Counter {
 			kind = dto.MetricType_COUNTER
 		}
-		s.families = append(s.families,
-			&dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help), Type: &kind})
+		s.families = append(s.families, &dto.MetricFamily{Name: new(f.Name), Help: new(f.Help), Type: &kind})
 		s.order = append(s.order, f.place)
 	}
 	slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(Families[a].Name, Families[b].Name) })
@@ -127,7 +125,7 @@ func (s *sheet) pair(name, value string) *dto.LabelPair {
 		if len(s.pairs) >= maxPairs {
 			clear(s.pairs)
 		}
-		p = &dto.LabelPair{Name: proto.String(name), Value: proto.String(strings.ToValidUTF8(value, "\ufffd"))}
+		p = &dto.LabelPair{Name: new(name), Value: new(strings.ToValidUTF8(value, "\ufffd"))}
 		s.pairs[key] = p
 	}
 	return p

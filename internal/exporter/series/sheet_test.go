@@ -119,8 +119,8 @@ func shake(r *rand.Rand, v reflect.Value) {
 			n.Known = r.IntN(4) > 0
 			return
 		}
-		for i := range v.NumField() {
-			shake(r, v.Field(i))
+		for _, field := range v.Fields() {
+			shake(r, field)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {

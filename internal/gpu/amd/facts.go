@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"cmp"
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/amd/chips"
@@ -192,9 +193,7 @@ func (f DriverFacts) Print(w io.Writer) error {
 		if family == chips.Unknown {
 			family = "of a family that is not known"
 		}
-		if driver == "" {
-			driver = "no driver"
-		}
+		driver = cmp.Or(driver, "no driver")
 		line("GPU", "%s 1002:%04x %s, %s", g.PCI, g.Device, family, driver)
 	}
 	if f.Module.Loaded {

@@ -220,9 +220,7 @@ func (t Toolkit) impossible() string {
 	switch {
 	case !slices.Contains(toolkitSeries, t.Series):
 		series := t.Series
-		if series == "" {
-			series = "an unknown series"
-		}
+		series = cmp.Or(series, "an unknown series")
 		return fmt.Sprintf("AMD has no packages for %s, only for %s; use such a base", series,
 			strings.Join(toolkitSeries, " and "))
 	case !slices.Contains(toolkitArches, t.Arch):
@@ -233,12 +231,7 @@ func (t Toolkit) impossible() string {
 	return ""
 }
 
-func (t Toolkit) base() string {
-	if t.BaseURL == "" {
-		return BaseURL
-	}
-	return strings.TrimRight(t.BaseURL, "/")
-}
+func (t Toolkit) base() string { return strings.TrimRight(cmp.Or(t.BaseURL, BaseURL), "/") }
 
 func (t Toolkit) hostname() string {
 	u, _ := url.Parse(t.base()) // malformed has checked it

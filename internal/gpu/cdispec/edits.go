@@ -1,6 +1,7 @@
 package cdispec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -99,9 +100,7 @@ func (e *Edits) addNode(file string, v rawjson.Value) (err error) {
 	if n.HostPath, err = v.StringOf("hostPath"); err != nil {
 		return err
 	}
-	if n.HostPath == "" {
-		n.HostPath = n.Path
-	}
+	n.HostPath = cmp.Or(n.HostPath, n.Path)
 	for _, p := range []string{n.Path, n.HostPath} {
 		if !isCleanAbs(p) {
 			return fmt.Errorf("path %q is not absolute and clean", p)

@@ -33,6 +33,7 @@ package health
 
 import (
 	"math"
+	"slices"
 
 	"concourse-ci-machine/internal/gpu/reading"
 )
@@ -124,14 +125,7 @@ func judge(gates []Fault, parts []part, suspended bool) Judgement {
 	return j
 }
 
-func (j *Judgement) checked(c Component) bool {
-	for _, have := range j.Checked {
-		if have == c {
-			return true
-		}
-	}
-	return false
-}
+func (j *Judgement) checked(c Component) bool { return slices.Contains(j.Checked, c) }
 
 // most returns the highest score that the gates allow.
 func most(gates []Fault) float64 {

@@ -177,12 +177,7 @@ func (t Toolkit) problem() string {
 	return ""
 }
 
-func (t Toolkit) base() string {
-	if t.BaseURL == "" {
-		return BaseURL
-	}
-	return strings.TrimRight(t.BaseURL, "/")
-}
+func (t Toolkit) base() string { return strings.TrimRight(cmp.Or(t.BaseURL, BaseURL), "/") }
 
 func (t Toolkit) hostname() string {
 	u, err := url.Parse(t.base())

@@ -25,8 +25,7 @@ func Refused(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(er
 
 // ErrnoName returns the symbol of an error as in errno(3).
 func ErrnoName(err error) string {
-	var no syscall.Errno
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[syscall.Errno](err); ok {
 		if name := unix.ErrnoName(no); name != "" {
 			return name
 		}
@@ -37,9 +36,7 @@ func ErrnoName(err error) string {
 
 // Clean converts an attribute to a label. Some captures of sysfs are padded with zero bytes
 // to a page.
-func Clean(b []byte) string {
-	return strings.TrimSpace(strings.ToValidUTF8(string(Trim(b)), ""))
-}
+func Clean(b []byte) string { return strings.TrimSpace(strings.ToValidUTF8(string(Trim(b)), "")) }
 
 // Trim removes white space and everything after the first zero byte.
 func Trim(b []byte) []byte {

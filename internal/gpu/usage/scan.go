@@ -100,8 +100,7 @@ func (s *Scanner) descriptors(users []user, n nodes, own []string, left *LeftOut
 				continue
 			case where == nil:
 				text, _ := s.cgroup(u.pid)
-				p := placeOf(text, own)
-				where = &p
+				where = new(placeOf(text, own))
 			}
 			out[d.PCI] = append(out[d.PCI], descriptor{u.pid, *where, f.fd, f.node})
 		}
@@ -117,35 +116,28 @@ func (s *Scanner) cgroup(pid int) (string, bool) {
 // readAll reads the descriptors of all GPUs in parallel. A GPU without an answer in time is
 // missing in the result.
 func (s *Scanner) readAll(ctx context.Context, all map[string][]descriptor) map[string][]reading {
-	open := map[string]<-chan []reading{}
-	for pci, list := range all {
-		if c := start(s, pci, func() []reading { return readInfos(s.root, list) }); c != nil {
-			open[pci] = c
-		}
-	}
-	out := map[string][]reading{}
-	for pci, c := range open {
-		if r, ok := wait(ctx, c); ok {
-			out[pci] = r
-		}
-	}
-	return out
+	return readEach(ctx, s, all, func(pci string) string { return pci }, readInfos)
 }
 
 // readKFDs reads KFD's files in the same way. It is separate, because the time of copies is
 // in the memory of the process itself, which may answer slowly.
 func (s *Scanner) readKFDs(ctx context.Context, all map[Device][]kfdOf) map[Device][]use {
-	open := map[Device]<-chan []use{}
-	for d, list := range all {
-		if c := start(s, "kfd "+d.PCI+" "+strconv.Itoa(d.Partition),
-			func() []use { return readKFD(s.root, list) }); c != nil {
-			open[d] = c
+	name := func(d Device) string { return "kfd " + d.PCI + " " + strconv.Itoa(d.Partition) }
+	return readEach(ctx, s, all, name, readKFD)
+}
+
+func readEach[K comparable, V, T any](ctx context.Context, s *Scanner, all map[K]V, name func(K) string,
+	read func(host.Root, V) T) map[K]T {
+	open := map[K]<-chan T{}
+	for k, v := range all {
+		if c := start(s, name(k), func() T { return read(s.root, v) }); c != nil {
+			open[k] = c
 		}
 	}
-	out := map[Device][]use{}
-	for d, c := range open {
-		if u, ok := wait(ctx, c); ok {
-			out[d] = u
+	out := map[K]T{}
+	for k, c := range open {
+		if r, ok := wait(ctx, c); ok {
+			out[k] = r
 		}
 	}
 	return out

@@ -173,8 +173,7 @@ func Run(ctx context.Context, version string, args []string, stdout, stderr io.W
 // serve does a round each second, and removes its sockets at the end.
 func (p *plugin) serve(ctx context.Context) error {
 	defer p.close()
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	tick := time.Tick(interval)
 	for {
 		if err := p.turn(ctx); err != nil {
 			return err
@@ -183,7 +182,7 @@ func (p *plugin) serve(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

@@ -2,6 +2,7 @@
 package cmdline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -82,9 +83,7 @@ func (c *Call) parseCreate(command string, words []Word) error {
 	c.Command, c.ID = command, ids[0].Value
 	c.Bundle = long.Value + short.Value
 	c.PidFile = flags.value("pid-file")
-	if c.Bundle == "" {
-		c.Bundle = "."
-	}
+	c.Bundle = cmp.Or(c.Bundle, ".")
 	return nil
 }
 

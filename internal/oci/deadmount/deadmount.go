@@ -94,8 +94,7 @@ func Probe(path string, limit time.Duration) string {
 func AnswerProbe(path string) int {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		var errno unix.Errno
-		if errors.As(err, &errno) {
+		if errno, ok := errors.AsType[unix.Errno](err); ok {
 			return int(errno) & 0xff
 		}
 		return 1

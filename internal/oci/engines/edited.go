@@ -236,9 +236,7 @@ func (e edited) saveRecord(h host.Host, rec record, why string) plan.Step {
 		Do: func(context.Context) error { return e.writeRecord(h, rec) }}
 }
 
-func (e edited) writeRecord(h host.Host, rec record) error {
-	return writeRecord(h, e.engine, rec)
-}
+func (e edited) writeRecord(h host.Host, rec record) error { return writeRecord(h, e.engine, rec) }
 
 func writeRecord(h host.Host, engine string, rec record) error {
 	if err := h.MkdirAll(wellknown.StateDir, 0o700); err != nil {

@@ -5,6 +5,7 @@
 package visible
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,9 +60,7 @@ func SingleGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []GPU, er
 				continue
 			}
 			gpus[same].names = append(gpus[same].names, d.Name)
-			if gpus[same].pci == "" {
-				gpus[same].pci = d.PCI
-			}
+			gpus[same].pci = cmp.Or(gpus[same].pci, d.PCI)
 		}
 	}
 	return gpus, nil

@@ -105,8 +105,7 @@ func (f *file) read() (*Record, error) {
 		return nil, fmt.Errorf("cannot read the pin of GPU %s: %w", f.name, err)
 	}
 	r, err := decode(room[:n])
-	var newer *rawjson.NewerError
-	if errors.As(err, &newer) {
+	if _, ok := errors.AsType[*rawjson.NewerError](err); ok {
 		return nil, fmt.Errorf("cannot use the pin of GPU %s: %w", f.name, err)
 	}
 	if err != nil {

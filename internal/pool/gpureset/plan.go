@@ -2,8 +2,8 @@
 // Plan is a pure function. Reset carries it out: it leases the GPU, records the attempt,
 // looks again who has the GPU open, and only then asks the driver for the reset.
 //
-// It never resets a GPU in an LXD container, a GPU that a container or pod holds, that a
-// process has open, or whose hive has another GPU in use. An attempt that was killed counts
+// It never resets a GPU in an LXD container, a GPU that a container or pod holds or that a
+// process has open, or a GPU in a hive with another GPU in use. An attempt that was killed counts
 // as a reset and is never repeated by itself.
 package gpureset
 

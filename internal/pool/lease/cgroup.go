@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -42,9 +43,7 @@ func (l Leases) boot() (string, error) {
 //   - cgroup v2, with a path that has no controllers in front
 func (l Leases) containerGroups(text, name string) (dirs []string, within bool) {
 	root := l.Cgroup
-	if root == "" {
-		root = "/sys/fs/cgroup"
-	}
+	root = cmp.Or(root, "/sys/fs/cgroup")
 	var devices, pids, unified []string
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")

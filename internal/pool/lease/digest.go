@@ -18,8 +18,8 @@ const keyName = "digest-key"
 // keySize is the size of a SipHash key.
 const keySize = 16
 
-// Digest returns a keyed hash of texts. Only root can read the key, so nobody else can find
-// a text by trying. The texts are never stored.
+// Digest returns a keyed hash of texts. Only root can read the key, so other users cannot
+// find a text by trying. The texts are never stored.
 func (l Leases) Digest(texts ...string) (string, error) {
 	dir, err := l.createDir()
 	if err != nil {

@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -58,10 +59,8 @@ func (l Leases) checkNames() error {
 		if !isPlain(name) || name == countersName || name == keyName {
 			return fmt.Errorf("cannot lease GPU %q: its name has to be at most 200 letters, digits, _ . : and -", name)
 		}
-		for _, other := range l.GPUs[:i] {
-			if other == name {
-				return fmt.Errorf("cannot lease GPU %s: it is there twice", name)
-			}
+		if slices.Contains(l.GPUs[:i], name) {
+			return fmt.Errorf("cannot lease GPU %s: it is there twice", name)
 		}
 	}
 	return nil

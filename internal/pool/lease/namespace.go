@@ -242,8 +242,7 @@ func (l Leases) Members(init Process) (others []Process, there bool, err error) 
 		return nil, false, err
 	}
 	slices.SortFunc(others, func(a, b Process) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start),
-			cmp.Compare(a.PID, b.PID))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
 	})
 	// While init was there, the namespace was its own, and no other process had its number.
 	if there, err = l.Alive(init); err != nil || !there {

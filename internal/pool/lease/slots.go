@@ -90,8 +90,7 @@ func (l Leases) judgeAll(s slots, boot string, now time.Time) {
 			continue
 		}
 		r, err := decodeRecord(s[i].raw)
-		var newer *rawjson.NewerError
-		if errors.As(err, &newer) {
+		if newer, ok := errors.AsType[*rawjson.NewerError](err); ok {
 			newer.File = l.path(s[i].name)
 			s[i].verdict = verdict{live: true, doubt: newer.Error()}
 			continue

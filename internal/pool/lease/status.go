@@ -73,8 +73,7 @@ func (l Leases) count(dir int, change func(*Counters)) {
 		return
 	}
 	c, err := readCounters(fd)
-	var newer *rawjson.NewerError
-	if errors.As(err, &newer) {
+	if _, ok := errors.AsType[*rawjson.NewerError](err); ok {
 		return
 	}
 	if err != nil {

@@ -128,9 +128,7 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 			require.NotEmpty(t, m.faulty(), "step %d", step)
 			require.NotEmpty(t, m.Reason, "step %d", step)
 		}
-		for v, n := range r.Verdicts {
-			fates[v] = n
-		}
+		maps.Copy(fates, r.Verdicts)
 
 		for _, g := range r.GPUs {
 			seen[g.State]++

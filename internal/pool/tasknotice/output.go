@@ -1,6 +1,7 @@
 package tasknotice
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -44,9 +45,7 @@ type Tasks struct {
 
 func (t Tasks) proc(parts ...string) string {
 	root := t.Leases.Proc
-	if root == "" {
-		root = "/proc"
-	}
+	root = cmp.Or(root, "/proc")
 	return filepath.Join(append([]string{root}, parts...)...)
 }
 

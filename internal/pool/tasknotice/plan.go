@@ -82,8 +82,8 @@ type Ending struct {
 type Note struct {
 	Container string
 	About     []Notified // faults; none: it is about the lease
-	Text      string // one line, without a newline
-	End       bool   // end its task afterwards
+	Text      string     // one line, without a newline
+	End       bool       // end its task afterwards
 }
 
 // Plan returns the notices, and the memory after they are delivered.

@@ -87,6 +87,7 @@ const (
 	BadPages
 	Hanging // 1 while there is a sign of a hang
 	Tasks   // with this GPU or another partition of its card
+	Share   // millionths of the card's work that the task did since the previous Share
 	NumGPUCounters
 )
 
@@ -97,5 +98,5 @@ var GPUCounters = [NumGPUCounters]string{
 	Power: "power_milliwatts", EnergySum: "energy_millijoules", VideoUsed: "video_memory_bytes",
 	VideoSize: "video_memory_size_bytes", Thermal: "thermal_permille", Alive: "alive", Asleep: "asleep",
 	Uncorrectable: "uncorrectable_errors", Correctable: "correctable_errors", BadPages: "bad_pages",
-	Hanging: "hanging", Tasks: "tasks",
+	Hanging: "hanging", Tasks: "tasks", Share: "work_share_ppm",
 }

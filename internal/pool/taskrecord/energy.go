@@ -11,22 +11,31 @@ import (
 // Energy is what the GPUs of a task used while it ran.
 type Energy struct {
 	Joules float64 `json:"joules"`
-	// Estimate is true if a GPU was shared, or readings are missing. Tasks that share a GPU
-	// have equal parts of its energy.
+	// Estimate is true if a GPU was shared, or readings are missing. A task that shares a GPU
+	// has the part of its energy that it had of the work, or an equal part.
 	Estimate   bool     `json:"estimate"`
+	CO2        *float64 `json:"co2_kg,omitempty"`     // nil without Head.CO2GramsPerKWh
 	Unmeasured []string `json:"unmeasured,omitempty"` // GPUs without any reading of power
 }
 
-// longestStep is the longest time between two readings whose power is taken as even.
-const longestStep = 10 * time.Second
+const (
+	// longestStep is the longest time between two readings whose power is taken as even.
+	longestStep = 10 * time.Second
+	// longestShare is the longest time of one share: scans are 15 s apart.
+	longestShare = time.Minute
+
+	million = 1_000_000
+)
 
 // EnergyOf returns the energy of a task, or nil if nothing was measured. It adds what the
 // GPU's own counter grew by. Without a counter, or where it started again, it adds the mean
 // power of two readings for the time between them.
 func EnergyOf(r *Record) *Energy {
 	var e Energy
-	measured := map[string]bool{} // cards: each partition reports the power of the whole
+	measured := map[string]bool{} // cards: each partition and die has the power of the whole
+	card := map[string]string{}
 	for _, g := range r.Head.GPUs {
+		card[g.Name] = g.Card()
 		if measured[g.Card()] {
 			continue
 		}
@@ -39,16 +48,25 @@ func EnergyOf(r *Record) *Energy {
 		e.Joules += joules
 		e.Estimate = e.Estimate || estimate
 	}
-	e.Unmeasured = slices.DeleteFunc(e.Unmeasured, func(name string) bool { return measured[GPU{Name: name}.Card()] })
+	e.Unmeasured = slices.DeleteFunc(e.Unmeasured, func(name string) bool { return measured[card[name]] })
 	if len(measured) == 0 {
 		return nil
 	}
 	e.Estimate = e.Estimate || len(e.Unmeasured) > 0
+	e.CO2 = units.CO2(e.Joules/units.JoulesPerKWh, r.Head.CO2GramsPerKWh)
 	return &e
 }
 
-// energyOf returns the joules of one GPU between two times. The time before the first and
-// after the last reading has the power of the nearest step.
+// step is the energy of a whole card between two readings.
+type step struct {
+	end    int64 // milliseconds since 1970
+	joules float64
+	tasks  int64 // that share the card
+	share  int64 // in millionths, that ends a time with this share; otherwise Missing
+}
+
+// energyOf returns the joules that one task used of a GPU between two times. The time before
+// the first and after the last reading has the power of the nearest step.
 func energyOf(all []Sample, from, to time.Time) (joules float64, estimate, ok bool) {
 	samples := slices.DeleteFunc(slices.Clone(all), func(s Sample) bool {
 		_, power := s.Get(Power)
@@ -56,37 +74,69 @@ func energyOf(all []Sample, from, to time.Time) (joules float64, estimate, ok bo
 		slept, _ := s.Get(Asleep)
 		return !power && !sum && slept != 1
 	})
-	var before, after float64 // W
+	steps := make([]step, 1, len(samples)+2)
+	var watts float64
 	for i := 1; i < len(samples); i++ {
 		a, b := samples[i-1], samples[i]
 		millis := b.At - a.At
+		next := step{end: b.At, tasks: a.Value(Tasks), share: b.Value(Share)}
 		j, known := stepEnergy(a, b)
 		if !known || millis <= 0 {
 			estimate = true
+			steps = append(steps, next)
 			continue
 		}
-		if tasks, _ := a.Get(Tasks); tasks > 1 {
-			j, estimate = j/float64(tasks), true
-		}
-		joules += j
-		if after = j / float64(millis) * 1000; !ok {
-			before, ok = after, true
+		next.joules = j
+		steps = append(steps, next)
+		watts = j / float64(millis) * 1000
+		if !ok {
+			ok = true
+			steps[0] = step{samples[0].At, edge(samples[0].At-from.UnixMilli(), watts, &estimate), next.tasks, Missing}
 		}
 	}
 	if !ok {
 		return 0, false, false
 	}
-	for _, edge := range []struct {
-		millis int64
-		watts  float64
-	}{{samples[0].At - from.UnixMilli(), before}, {to.UnixMilli() - samples[len(samples)-1].At, after}} {
-		if edge.millis > longestStep.Milliseconds() {
-			estimate = true
+	last := samples[len(samples)-1]
+	end := edge(to.UnixMilli()-last.At, watts, &estimate)
+	steps = append(steps, step{to.UnixMilli(), end, last.Value(Tasks), Missing})
+	joules, shared := ownPart(steps)
+	return joules, estimate || shared, true
+}
+
+// edge returns the energy of a time without a reading at one of its ends.
+func edge(millis int64, watts float64, estimate *bool) float64 {
+	if millis > longestStep.Milliseconds() {
+		*estimate = true
+		return 0
+	}
+	return float64(millis) / 1000 * watts
+}
+
+// ownPart returns the task's part of the energy of a card. A share of the work is valid for
+// the time since the previous share, and the last one to the end. Without shares for a
+// while, the tasks have equal parts.
+func ownPart(steps []step) (joules float64, shared bool) {
+	var whole, equal float64 // since the last share
+	last, since := int64(Missing), steps[0].end
+	for _, s := range steps {
+		whole += s.joules
+		equal += s.joules / float64(max(1, s.tasks))
+		shared = shared || s.tasks > 1 || s.share != Missing && s.share < million
+		switch {
+		case s.share != Missing:
+			joules += whole * float64(s.share) / million
+		case s.end-since > longestShare.Milliseconds():
+			joules += equal
+		default:
 			continue
 		}
-		joules += float64(edge.millis) / 1000 * edge.watts
+		whole, equal, last, since = 0, 0, s.share, s.end
 	}
-	return joules, estimate, true
+	if last != Missing {
+		return joules + whole*float64(last)/million, shared
+	}
+	return joules + equal, shared
 }
 
 // stepEnergy returns the joules between two readings of a GPU.
@@ -110,11 +160,14 @@ func stepEnergy(a, b Sample) (joules float64, ok bool) {
 // String returns the energy in units for people.
 func (e Energy) String() string {
 	text := fmt.Sprintf("%.1f Wh (%.0f kJ)", e.Joules/3600, e.Joules/1000)
+	if e.CO2 != nil {
+		text += ", " + units.FormatCO2(*e.CO2)
+	}
 	switch {
 	case len(e.Unmeasured) > 0:
 		text += ", " + units.Count(len(e.Unmeasured), "GPU") + " not measured"
 	case e.Estimate:
-		text += ", an estimate: a GPU was shared in equal parts, or readings are missing"
+		text += ", an estimate: a GPU was shared, or readings are missing"
 	}
 	return text
 }

@@ -46,7 +46,18 @@ func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 				s.Values[EnergySum] -= 5e6 + int64(sum(300)*1000)
 			}
 		}, 1, false},
-		"four tasks share the GPU": {func(_ int, s *Sample) { s.Values[Tasks] = 4 }, .25, true},
+		"four tasks share the GPU, and their work is not known": {func(_ int, s *Sample) { s.Values[Tasks] = 4 }, .25, true},
+		"two share it, and one does a fifth of the work": {func(i int, s *Sample) {
+			s.Values[Tasks] = 2
+			if i%15 == 7 {
+				s.Values[Share] = 200_000
+			}
+		}, .2, true},
+		"alone, and it does all of the work": {func(i int, s *Sample) {
+			if s.Values[Tasks] = 1; i%15 == 7 {
+				s.Values[Share] = 1_000_000
+			}
+		}, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := EnergyOf(record(c.change))
@@ -66,6 +77,12 @@ func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 	require.Nil(t, EnergyOf(record(func(_ int, s *Sample) { *s = NewSample(time.UnixMilli(s.At), NumGPUCounters) })))
 	require.Nil(t, EnergyOf(&Record{Head: Head{Started: start}}), "a task without a GPU")
 
+	clean := record(func(int, *Sample) {})
+	require.Nil(t, EnergyOf(clean).CO2)
+	clean.Head.CO2GramsPerKWh = 380
+	require.InEpsilon(t, sum(seconds)/3.6e6*.38, *EnergyOf(clean).CO2, .01)
+	require.Regexp(t, `^33\.\d Wh \(\d+ kJ\), 0\.013 kg of CO2$`, EnergyOf(clean).String())
+
 	two := record(func(int, *Sample) {})
 	two.Head.GPUs = append(two.Head.GPUs, GPU{Name: "second die"})
 	require.Equal(t, []string{"second die"}, EnergyOf(two).Unmeasured)
@@ -81,4 +98,60 @@ func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 		s.Values[Asleep] = 1
 	}))
 	require.Zero(t, asleep.Joules)
+}
+
+// Two tasks share a GPU. The power and the share of each in the work change all the time.
+// Their energies are the integrals of the power times the share.
+func TestEnergyOfASharedGPUFollowsTheWork(t *testing.T) {
+	const seconds = 1200
+	power := func(s float64) float64 { return 250 + 150*math.Sin(s/40) }
+	share := func(s float64) float64 { return .3 + .2*math.Cos(s/90) }
+	integral := func(from, to float64, f func(float64) float64) (sum float64) {
+		parts := int((to - from) * 100)
+		for i := range parts {
+			sum += f(from+(float64(i)+.5)/100) / 100
+		}
+		return sum
+	}
+	start, counter := time.Unix(1_700_000_000, 0), 5e9
+	first := &Record{Head: Head{Started: start, GPUs: []GPU{{Name: "a"}}}, GPUs: map[string][]Sample{},
+		End: &End{Ended: start.Add(seconds * time.Second)}}
+	second := &Record{Head: first.Head, GPUs: map[string][]Sample{}, End: first.End}
+	for i := range seconds + 1 {
+		s := NewSample(start.Add(time.Duration(i)*time.Second), NumGPUCounters)
+		if i > 0 {
+			counter += 1000 * integral(float64(i-1), float64(i), power)
+		}
+		s.Values[EnergySum], s.Values[Tasks] = int64(counter), 2
+		other := Sample{At: s.At, Values: append([]int64(nil), s.Values...)}
+		if i%15 == 14 { // the scan's engine time is of the 15 s before it
+			worked := integral(float64(i-15), float64(i), share) / 15
+			s.Values[Share], other.Values[Share] = int64(worked*1e6), int64((1-worked)*1e6)
+		}
+		first.GPUs["a"], second.GPUs["a"] = append(first.GPUs["a"], s), append(second.GPUs["a"], other)
+	}
+	one, two := EnergyOf(first), EnergyOf(second)
+	own := integral(0, seconds, func(s float64) float64 { return power(s) * share(s) })
+	all := integral(0, seconds, power)
+	require.InEpsilon(t, own, one.Joules, .01)
+	require.InEpsilon(t, all-own, two.Joules, .01)
+	require.InEpsilon(t, all, one.Joules+two.Joules, 1e-4, "nothing is lost or counted twice")
+	require.True(t, one.Estimate)
+	require.Contains(t, one.String(), "an estimate")
+}
+
+// Without a scan for a while, the last share is of another time.
+func TestOldShareIsNotUsed(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0)
+	r := &Record{Head: Head{Started: start, GPUs: []GPU{{Name: "a"}}}, GPUs: map[string][]Sample{},
+		End: &End{Ended: start.Add(1000 * time.Second)}}
+	for i := range 1001 {
+		s := NewSample(start.Add(time.Duration(i)*time.Second), NumGPUCounters)
+		s.Values[Power], s.Values[Tasks] = 100_000, 2
+		if i == 50 {
+			s.Values[Share] = 0
+		}
+		r.GPUs["a"] = append(r.GPUs["a"], s)
+	}
+	require.InDelta(t, 950*100/2, EnergyOf(r).Joules, 1)
 }

@@ -19,6 +19,8 @@ type Head struct {
 	// Memory is the container's own limit in bytes, 0 for none.
 	Memory int64 `json:"memory_limit,omitempty"`
 	CPUs   int   `json:"cpus,omitempty"` // of the machine
+	// CO2GramsPerKWh is the CO2 of the machine's electricity, 0 if unknown.
+	CO2GramsPerKWh float64 `json:"co2_grams_per_kwh,omitempty"`
 }
 
 // GPU identifies a GPU of the task.
@@ -26,13 +28,23 @@ type GPU struct {
 	Name     string `json:"name"` // gpu.Slot.Address
 	Index    int    `json:"index"`
 	ClockMax int64  `json:"clock_max_mhz,omitempty"`
+	// OtherDie is the address of the other die in the package, one of which reports the power
+	// of both; see gpu.ReadDies.
+	OtherDie string `json:"other_die,omitempty"`
 }
 
-// Card returns the PCI address, which the partitions of a card have in common.
-func (g GPU) Card() string {
+// Dies returns the PCI addresses of the card: one, or two of a package.
+func (g GPU) Dies() []string {
 	card, _, _ := strings.Cut(g.Name, "-")
-	return card
+	if g.OtherDie == "" {
+		return []string{card}
+	}
+	return []string{min(card, g.OtherDie), max(card, g.OtherDie)}
 }
+
+// Card returns the PCI address that the partitions of a card, or the dies of a package, have
+// in common.
+func (g GPU) Card() string { return g.Dies()[0] }
 
 // Sample holds the values of one reading.
 type Sample struct {
@@ -49,6 +61,15 @@ func (s Sample) Get(c int) (v int64, ok bool) {
 		return 0, false
 	}
 	return s.Values[c], true
+}
+
+// Value returns a value, or Missing.
+func (s Sample) Value(c int) int64 {
+	v, ok := s.Get(c)
+	if !ok {
+		return Missing
+	}
+	return v
 }
 
 // NewSample returns a sample without values.
@@ -70,7 +91,7 @@ const (
 	GPUHang      EventKind = "gpu-hang"       // Detail has the signals
 	GPUReset     EventKind = "gpu-reset"      // the kernel logged a hang or a reset
 	GPUError     EventKind = "gpu-error"      // the kernel logged uncorrectable hardware errors
-	Dump         EventKind = "dump"           // the driver wrote a dump of the GPU; see End.Dumps
+	Dump         EventKind = "dump"           // the driver wrote a dump of the GPU; Detail is its name, see End.Dumps
 	WorkerEnded  EventKind = "worker-ended"   // Concourse's worker process ended
 	DaemonEnded  EventKind = "daemon-ended"   // containerd ended
 	WorkerBegan  EventKind = "worker-began"   // another one has started

@@ -4,6 +4,7 @@ package roletest
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,9 +36,7 @@ const TSAKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv
 func Config(t *testing.T, set map[string]any) config.Config {
 	t.Helper()
 	raw := map[string]any{"mode": "worker"}
-	for k, v := range set {
-		raw[k] = v
-	}
+	maps.Copy(raw, set)
 	c, problems := config.Parse(raw, nil)
 	require.Empty(t, problems)
 	return c

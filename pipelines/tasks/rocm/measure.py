@@ -6,7 +6,8 @@ An example is a script with arguments, a callable as module:function, or name=co
 @file each line is an example; empty lines and # are left out. Each run is a process. The
 time is the median of the runs: of a callable without its import. The memory is torch's
 peak, or for other programs the growth of the GPUs' memory in use, looked at fifty times a
-second. Writes the profile to PROFILE_JSON or --output and fails if an example failed; that
+second. The energy is the power of the task's GPUs over the time of a run, with what others on
+them used; the median of the runs. Writes the profile to PROFILE_JSON or --output and fails if an example failed; that
 one has the fields status and error.
 """
 import argparse
@@ -73,23 +74,52 @@ def used():
     return total
 
 
+def watts():
+    """Returns the power of the GPUs of this task; None if none of them reports it."""
+    total = None
+    for node in glob.glob(os.path.join(DEV, "dri", "renderD*")):
+        device = os.path.join(SYS, "class", "drm", os.path.basename(node), "device")
+        for path in sorted(glob.glob(os.path.join(device, "hwmon", "hwmon*", "power1_[ai]*"))):
+            if os.path.basename(path) not in ("power1_average", "power1_input"):
+                continue
+            try:
+                with open(path, encoding="ascii") as f:
+                    micro = int(f.read())
+            except (OSError, ValueError):
+                continue
+            if 0 < micro < 0xffffffff:  # neither a second die nor unknown
+                total = (total or 0) + micro / 1e6
+                break
+    return total
+
+
 class Growth:
-    """Looks at the memory of the GPUs until it is left; peak is the growth in bytes or None."""
+    """Looks at the GPUs until it is left; peak is the growth of their memory in bytes, joules their energy, or None."""
 
     def __enter__(self):
-        self.peak, self._before, self._end = None, used(), threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.peak, self.joules, self._before, self._end = None, None, used(), threading.Event()
+        self._last = None  # time and watts
+        self._thread = threading.Thread(target=self._watch, daemon=True)
         if self._before is not None:
+            self._look()
             self._thread.start()
         return self
 
+    def _watch(self):
+        while not self._end.wait(LOOK):
+            self._look()
+        self._look()
+
     def _look(self):
-        while True:
-            now = used()
-            if now is not None:
-                self.peak = max(self.peak or 0, now - self._before)
-            if self._end.wait(LOOK):
-                return
+        now = used()
+        if now is not None:
+            self.peak = max(self.peak or 0, now - self._before)
+        power, at = watts(), time.perf_counter()
+        if power is None:
+            return
+        if self._last is not None:
+            self.joules = (self.joules or 0) + (power + self._last[1]) / 2 * (at - self._last[0])
+        self._last = at, power
 
     def __exit__(self, *_):
         self._end.set()
@@ -112,6 +142,8 @@ def once(example, argv):
         one = {"status": "ok", "duration_s": time.perf_counter() - began}
         if growth.peak is not None:
             one["peak_memory_mb"] = growth.peak / 1e6
+        if growth.joules is not None:
+            one["energy_j"] = growth.joules
         if os.path.exists(result):
             with open(result, encoding="utf-8") as f:
                 one.update(json.load(f))
@@ -132,6 +164,9 @@ def measure(example, times):
     peaks = [r["peak_memory_mb"] for r in runs if "peak_memory_mb" in r]
     if peaks:
         both["peak_memory_mb"] = max(peaks)
+    energies = [r["energy_j"] for r in runs if "energy_j" in r]
+    if energies:
+        both["energy_j"] = statistics.median(energies)
     return name, both
 
 

@@ -96,9 +96,7 @@ func requiredHosts() []string {
 }
 
 // newer reports whether version is at least min. Both have numbers with dots.
-func newer(version, min string) bool {
-	return slices.Compare(numbers(version), numbers(min)) >= 0
-}
+func newer(version, min string) bool { return slices.Compare(numbers(version), numbers(min)) >= 0 }
 
 func numbers(version string) (all []int) {
 	for part := range strings.SplitSeq(version, ".") {

@@ -22,9 +22,7 @@ type Cleaned struct {
 // cleanLeftovers removes containers of a previous process. Concourse's worker on Windows
 // knows containers only in memory, so it never removes these. Call it before the worker
 // starts.
-func cleanLeftovers(workDir string) error {
-	return removeAll(filepath.Join(workDir, "containers"))
-}
+func cleanLeftovers(workDir string) error { return removeAll(filepath.Join(workDir, "containers")) }
 
 // entry is a file or link in a folder of tasks.
 type entry struct {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -58,7 +59,7 @@ var errReported = errors.New("reported")
 func Main(args []string, m Machine, out, errs io.Writer) int {
 	p := program{m, out, errs}
 	if len(args) == 1 && args[0] == runCommand {
-		return p.exit(m.RunService(serviceOf(m)))
+		return p.exit(m.RunService(func(ctx context.Context) error { return serve(ctx, m) }))
 	}
 	if len(args) == 0 {
 		return p.wrong(errors.New("want install, uninstall, status or check"), "")

@@ -97,14 +97,13 @@ func serve(ctx context.Context, m Machine) error {
 			changes <- func() { s.report(pid, problem) }
 		}}.run(ctx)
 	}()
-	tick := time.NewTicker(cleanEvery)
-	defer tick.Stop()
+	tick := time.Tick(cleanEvery)
 	s.clean()
 	for {
 		select {
 		case change := <-changes:
 			change()
-		case <-tick.C:
+		case <-tick:
 			s.clean()
 		case err := <-ended:
 			for len(changes) > 0 {

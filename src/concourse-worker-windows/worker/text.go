@@ -1,18 +1,12 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/base/units"
 )
-
-// serviceOf returns the work of the service's process.
-func serviceOf(m Machine) func(ctx context.Context) error {
-	return func(ctx context.Context) error { return serve(ctx, m) }
-}
 
 // text returns the status for people.
 func (st Status) text(now time.Time) string {

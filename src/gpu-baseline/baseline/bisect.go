@@ -320,8 +320,7 @@ func (f *Found) end(b *bisection, good, bad int, verdicts []*verdict, why []stri
 		f.Result = FoundRange
 	}
 	// Either verdict may be wrong.
-	sure := partPct(min(surest, verdicts[bad].sure+verdicts[good].sure-1))
-	f.Confidence = &sure
+	f.Confidence = new(partPct(min(surest, verdicts[bad].sure+verdicts[good].sure-1)))
 	unknown := 0
 	for i := good + 1; i < bad; i++ {
 		if why[i] != "" {

@@ -42,6 +42,8 @@ type Row struct {
 	DurationPct *Percent  `json:"duration_delta_pct"` // also nil if the baseline is 0 s
 	Memory      *Amount   `json:"peak_memory_delta_mb"`
 	MemoryPct   *Percent  `json:"peak_memory_delta_pct"`
+	Energy      *Amount   `json:"energy_delta_j,omitempty"` // without a limit
+	EnergyPct   *Percent  `json:"energy_delta_pct,omitempty"`
 	Reasons     []string  `json:"reasons"` // why it gates
 	Notes       []string  `json:"notes"`
 }
@@ -50,9 +52,7 @@ func (r *Row) because(format string, a ...any) {
 	r.Gates, r.Reasons = true, append(r.Reasons, fmt.Sprintf(format, a...))
 }
 
-func (r *Row) note(format string, a ...any) {
-	r.Notes = append(r.Notes, fmt.Sprintf(format, a...))
-}
+func (r *Row) note(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }
 
 // row judges one example. base or now may be nil, but not both.
 func (l Limits) row(base, now *Example) Row {
@@ -111,6 +111,10 @@ func (l Limits) measure(r *Row) {
 		l.DurationPct, l.Duration)
 	r.Memory, r.MemoryPct = l.grew(r, "peak memory", "peak_memory_mb", "MB", r.Base.Memory, r.New.Memory,
 		l.MemoryPct, l.Memory)
+	if was, is := r.Base.Energy, r.New.Energy; was != nil && is != nil {
+		d := *is - *was
+		r.Energy, r.EnergyPct = &d, percent(d, *was)
+	}
 	r.Result = Within
 	if r.Gates {
 		r.Result = Beyond

@@ -37,8 +37,7 @@ func readProfile(file string, stdin io.Reader) (Profile, error) {
 
 // cause removes the file's name from an error, because the message has it already.
 func cause(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,27 @@ func TestFirstRunHasNoBaseline(t *testing.T) {
 	require.Contains(t, stderr, "cannot read testdata/none.json: no such file or directory\n")
 	code, _, _ = call("", "compare", "--allow-no-base", "testdata", in("limits", "new"))
 	require.Equal(t, 2, code, "one that can't be read is not one that is missing")
+}
+
+// Energy has no limit. Its columns are there if an example has it.
+func TestEnergyIsComparedIfItWasMeasured(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(p, []byte(text), 0o600))
+		return p
+	}
+	base := file("base.json", `{"examples": {"matmul": {"status": "ok", "duration_s": 1, "energy_j": 200}, "sort": {"status": "ok", "duration_s": 1}}}`)
+	now := file("new.json", `{"examples": {"matmul": {"status": "ok", "duration_s": 1, "energy_j": 250.5}, "sort": {"status": "ok", "duration_s": 1, "energy_j": 3}}}`)
+	status, stdout, _ := call("", "compare", base, now, "--max-duration-pct=1", "--format=markdown")
+	require.Zero(t, status)
+	require.Contains(t, stdout, "| peak memory (MB) | change | energy (J) | change |\n|---|---|---|---|---|---|---|---|\n")
+	require.Contains(t, stdout, "| `matmul` | within | 1 → 1 | 0 s (0 %) | - | - | 200 → 250.5 | +50.5 J (+25.25 %) |")
+	require.Contains(t, stdout, "| - → 3 | - |")
+	_, stdout, _ = call("", "compare", base, now, "--format=json")
+	require.Contains(t, stdout, `"energy_delta_j": 50.5`)
+	_, stdout, _ = call("", "compare", base, now)
+	require.Regexp(t, `ENERGY J +CHANGE\n`, stdout)
 }
 
 // GFM splits a row at each pipe that no backslash precedes, code or not.

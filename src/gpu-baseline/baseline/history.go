@@ -2,6 +2,7 @@ package baseline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,9 +20,7 @@ func gitRange(ctx context.Context, r host.Runner, spec string) ([]Commit, error)
 	if !ok || old == "" || strings.HasPrefix(now, ".") {
 		return nil, fmt.Errorf("cannot bisect %s: want OLD..NEW", quoted(spec))
 	}
-	if now == "" {
-		now = "HEAD"
-	}
+	now = cmp.Or(now, "HEAD")
 	ids := []string{}
 	for _, rev := range []string{old, now} {
 		id, err := resolve(ctx, r, rev)

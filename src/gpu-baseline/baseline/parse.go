@@ -127,6 +127,7 @@ func (r *reader) example(name string, v value) {
 			Status:   r.status(name, v),
 			Duration: r.amount(name, "duration_s", v),
 			Memory:   r.amount(name, "peak_memory_mb", v),
+			Energy:   r.amount(name, "energy_j", v),
 			Error:    failureText(v),
 		}})
 	}

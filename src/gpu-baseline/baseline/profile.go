@@ -34,8 +34,9 @@ var words = map[string]Status{
 // Measured has the values of one example in a profile. A nil number was not measured.
 type Measured struct {
 	Status   Status  `json:"status"`
-	Duration *Amount `json:"duration_s"`      // seconds
-	Memory   *Amount `json:"peak_memory_mb"`  // MB of 1,000,000 bytes, never converted
+	Duration *Amount `json:"duration_s"`     // seconds
+	Memory   *Amount `json:"peak_memory_mb"` // MB of 1,000,000 bytes, never converted
+	Energy   *Amount `json:"energy_j,omitempty"`
 	Error    string  `json:"error,omitempty"` // why the example failed, as its profiler wrote it
 }
 
@@ -62,11 +63,11 @@ func (p Profile) find(name string) (Example, bool) {
 	return Example{}, false
 }
 
-// Amount counts seconds or MB, in millionths. Whole numbers make differences exact:
+// Amount counts seconds, MB or joules, in millionths. Whole numbers make differences exact:
 // as floating point, 1.1 is more than 10 % above 1.0.
 type Amount int64
 
-// perUnit is the Amount of one second or one MB.
+// perUnit is the Amount of one second, MB or joule.
 const perUnit = 1_000_000
 
 // maxAmount is the largest accepted number. A billion seconds are 31 years, and a billion

@@ -3,6 +3,7 @@ package baseline
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -78,26 +79,45 @@ func (l Limits) String() string {
 	return s
 }
 
+// hasEnergy reports whether an example has an energy, which adds two columns to the table.
+func (r Report) hasEnergy() bool {
+	return slices.ContainsFunc(r.Rows, func(row Row) bool {
+		return row.Base != nil && row.Base.Energy != nil || row.New != nil && row.New.Energy != nil
+	})
+}
+
 // cells returns a row's numbers for people, equal in text and Markdown.
 func (r Row) cells(arrow string) []string {
-	var was, is Measured
+	was, is := r.measured()
+	return []string{
+		fromTo(was.Duration, is.Duration, arrow), changePct(r.Duration, r.DurationPct, "s"),
+		fromTo(was.Memory, is.Memory, arrow), change(r.Memory, "MB"),
+	}
+}
+
+func (r Row) energyCells(arrow string) []string {
+	was, is := r.measured()
+	return []string{fromTo(was.Energy, is.Energy, arrow), changePct(r.Energy, r.EnergyPct, "J")}
+}
+
+func (r Row) measured() (was, is Measured) {
 	if r.Base != nil {
 		was = *r.Base
 	}
 	if r.New != nil {
 		is = *r.New
 	}
-	duration := change(r.Duration, "s")
+	return was, is
+}
+
+func changePct(a *Amount, pct *Percent, unit string) string {
 	switch {
-	case r.DurationPct != nil:
-		duration += " (" + signed(r.DurationPct.String()) + " %)"
-	case r.Duration != nil:
-		duration += " (n/a %)"
+	case pct != nil:
+		return change(a, unit) + " (" + signed(pct.String()) + " %)"
+	case a != nil:
+		return change(a, unit) + " (n/a %)"
 	}
-	return []string{
-		fromTo(was.Duration, is.Duration, arrow), duration,
-		fromTo(was.Memory, is.Memory, arrow), change(r.Memory, "MB"),
-	}
+	return change(a, unit)
 }
 
 func fromTo(was, is *Amount, arrow string) string {
@@ -125,9 +145,17 @@ func (r Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s compared with the baseline %s\n\n", visible(r.New), visible(r.Base))
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "EXAMPLE\tRESULT\tDURATION s\tCHANGE\tPEAK MEMORY MB\tCHANGE")
+	energy, header := r.hasEnergy(), "EXAMPLE\tRESULT\tDURATION s\tCHANGE\tPEAK MEMORY MB\tCHANGE"
+	if energy {
+		header += "\tENERGY J\tCHANGE"
+	}
+	fmt.Fprintln(w, header)
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", visible(row.Name), row.Result, strings.Join(row.cells("->"), "\t"))
+		cells := row.cells("->")
+		if energy {
+			cells = append(cells, row.energyCells("->")...)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", visible(row.Name), row.Result, strings.Join(cells, "\t"))
 	}
 	w.Flush()
 	reasons, notes := r.lines(quoted, visible)
@@ -181,14 +209,22 @@ func (r Report) Markdown() string {
 	verdict, rest, _ := strings.Cut(r.Verdict(), ": ")
 	fmt.Fprintf(&b, "**gpu-baseline: %s**: %s\n\n", verdict, rest)
 	fmt.Fprintf(&b, "%s compared with the baseline %s\n\n", code(r.New), code(r.Base))
-	b.WriteString("| example | result | duration (s) | change | peak memory (MB) | change " +
-		"|\n|---|---|---|---|---|---|\n")
+	energy := r.hasEnergy()
+	header, line := "| example | result | duration (s) | change | peak memory (MB) | change |", "|---|---|---|---|---|---|"
+	if energy {
+		header, line = header+" energy (J) | change |", line+"---|---|"
+	}
+	fmt.Fprintf(&b, "%s\n%s\n", header, line)
 	for _, row := range r.Rows {
 		result := string(row.Result)
 		if row.Gates {
 			result = "**" + result + "**"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(row.Name), result, strings.Join(row.cells("→"), " | "))
+		cells := row.cells("→")
+		if energy {
+			cells = append(cells, row.energyCells("→")...)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(row.Name), result, strings.Join(cells, " | "))
 	}
 	reasons, notes := r.lines(code, code)
 	for _, list := range []struct {

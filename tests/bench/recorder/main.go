@@ -18,6 +18,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/exporter/recorder"
+	"concourse-ci-machine/internal/gpu/usage"
 	"concourse-ci-machine/internal/pool/taskrecord"
 )
 
@@ -61,7 +62,7 @@ func measure(dir string) error {
 	none := httptest.NewServer(http.NotFoundHandler())
 	defer none.Close()
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	r, err := recorder.New(recorder.Options{Root: host.Root(dir), Worker: none.URL, Volumes: "/", Report: "/run/report.json",
+	r, err := recorder.New(recorder.Options{Root: host.Root(dir), Worker: none.URL, Volumes: "/", Report: "/run/report.json", Usage: usageFile,
 		Limits: taskrecord.Limits{Bytes: 1 << 30, Age: lasts * 24, FailedAge: lasts * 24}, Now: func() time.Time { return now }})
 	if err != nil {
 		return err
@@ -70,6 +71,9 @@ func measure(dir string) error {
 	for range int(lasts / time.Second) {
 		now = now.Add(time.Second)
 		change(dir, int(now.Unix()))
+		if err := scan(dir, now); err != nil {
+			return err
+		}
 		before := cpu()
 		if err := r.Look(context.Background()); err != nil {
 			return err
@@ -174,4 +178,25 @@ func change(dir string, second int) {
 		put(dir, net+"dev", fmt.Sprintf("  eth0: %d 0 0 0 0 0 0 0 %d 0 0 0 0 0 0 0\n", n, n/3))
 		put(dir, net+"snmp", fmt.Sprintf("Tcp: CurrEstab OutSegs RetransSegs\nTcp: 2 %d 0\n", n/1000))
 	}
+}
+
+// usageFile has the scan of the users of the GPUs, which another process makes each 15 s.
+const usageFile = "/run/usage.json"
+
+// scan writes the users of all GPUs: each task, and as many containers as a scan shows.
+func scan(dir string, now time.Time) error {
+	if now.Unix()%15 != 0 {
+		return nil
+	}
+	r := usage.Result{At: now}
+	for i := range gpus {
+		u := usage.Used{Device: usage.Device{PCI: address(i)}}
+		for n := range usage.DefaultContainers {
+			u.Rows = append(u.Rows, usage.Row{Container: handle(n), Processes: 1, Open: 60,
+				Memory: []usage.Amount{{Name: "vram", Value: 1 << 30}, {Name: "gtt", Value: 1 << 20}},
+				Busy:   []usage.Amount{{Name: "gfx", Value: rand.Float64()}, {Name: "compute", Value: rand.Float64()}}})
+		}
+		r.Devices = append(r.Devices, u)
+	}
+	return usage.File(usageFile).Write(host.Root(dir), r)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"fmt"
+	"maps"
 	"math/big"
 	"strings"
 
@@ -45,14 +46,10 @@ func (b *bench) join(n int, kind string) (s sample, err error) {
 		if err != nil {
 			return s, err
 		}
-		for k, v := range relation.WorkerDatabag(key, fmt.Sprintf("worker-%d-0badcafe", n-1), "8.2.5") {
-			all[k] = v
-		}
+		maps.Copy(all, relation.WorkerDatabag(key, fmt.Sprintf("worker-%d-0badcafe", n-1), "8.2.5"))
 		// The same for all, so that the web's limit of tasks stays as it is.
 		gpus := relation.WorkerGPUs{Runtime: "rocm", Count: 8, Exclusive: true, Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: 8}}}
-		for k, v := range gpus.Databag() {
-			all[k] = v
-		}
+		maps.Copy(all, gpus.Databag())
 	}
 	b.tsa.Units[unit(n)] = all
 	return b.hook(jujutest.RelationHook(b.tsa, kind, unit(n)))

@@ -7,6 +7,4 @@ import (
 	"concourse-ci-machine/tools/charmpack"
 )
 
-func main() {
-	os.Exit(charmpack.Run(os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { os.Exit(charmpack.Run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -5,7 +5,6 @@ package actions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -59,108 +58,57 @@ func (c *Actions) table() map[string]action {
 		"rotate-keys":        c.lockedAction(c.rotateKeys),
 		"run-migrations":     c.lockedAction(c.runMigrations),
 
-		"detect-gpus": c.textAction("detected", func(
-			_ context.Context, w io.Writer, _ map[string]any, _ term.Format,
-		) error {
+		"detect-gpus": c.textAction("detected", func(_ context.Context, w io.Writer, _ params, _ term.Format) error {
 			_, err := c.DetectGPUs(w)
 			return err
 		}),
-		"explain-error": c.textAction("explanation", func(
-			_ context.Context, w io.Writer, params map[string]any, f term.Format,
-		) error {
-			code := ""
-			if v, ok := params["code"]; ok {
-				code = fmt.Sprint(v)
+		"explain-error": c.textAction("explanation",
+			func(_ context.Context, w io.Writer, p params, f term.Format) error {
+				code := ""
+				if v, ok := p["code"]; ok {
+					code = fmt.Sprint(v)
+				}
+				return c.ExplainError(w, code, f)
+			}),
+		"gpu-evidence": c.textAction("evidence", withoutContext(c.GPUs().Evidence)),
+		"gpu-health":   c.textAction("health", withoutParams(c.GPUHealth)),
+		"gpu-release": c.textAction("released", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
+			which, err := p.gpu("release", "gpu-status")
+			if err != nil {
+				return err
 			}
-			return c.ExplainError(w, code, f)
+			force, _ := p["force"].(bool)
+			return c.GPUs().Release(w, which, force)
 		}),
-		"gpu-evidence": c.textAction("evidence", func(
-			_ context.Context, w io.Writer, _ map[string]any, f term.Format,
-		) error {
-			return c.GPUs().Evidence(w, f)
-		}),
-		"gpu-health": c.textAction("health", func(
-			ctx context.Context, w io.Writer, _ map[string]any, f term.Format,
-		) error {
-			return c.GPUHealth(ctx, w, f)
-		}),
-		"gpu-release": c.textAction("released", func(
-			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
-		) error {
-			which, ok := params["gpu"]
-			if !ok {
-				return errors.New(
-					"cannot release a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it",
-				)
+		"gpu-return": c.textAction("returned", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
+			which, err := p.gpu("return", "gpu-status")
+			if err != nil {
+				return err
 			}
-			force, _ := params["force"].(bool)
-			return c.GPUs().Release(w, fmt.Sprint(which), force)
+			return c.GPUs().Return(w, which)
 		}),
-		"gpu-return": c.textAction("returned", func(
-			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
-		) error {
-			which, ok := params["gpu"]
-			if !ok {
-				return errors.New(
-					"cannot return a GPU without its number or name: give gpu=<gpu>, as gpu-status shows it",
-				)
+		"gpu-withhold": c.textAction("withheld", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
+			which, err := p.gpu("withhold", "list-gpus")
+			if err != nil {
+				return err
 			}
-			return c.GPUs().Return(w, fmt.Sprint(which))
+			return c.GPUs().Withhold(w, which, p.text("reason"))
 		}),
-		"gpu-withhold": c.textAction("withheld", func(
-			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
-		) error {
-			which, ok := params["gpu"]
-			if !ok {
-				return errors.New(
-					"cannot withhold a GPU without its number or name: give gpu=<gpu>, as list-gpus shows it",
-				)
-			}
-			reason, _ := params["reason"].(string)
-			return c.GPUs().Withhold(w, fmt.Sprint(which), reason)
+		"gpu-status":  c.textAction("leases", withoutContext(c.GPUs().Status)),
+		"list-errors": c.textAction("errors", withoutContext(c.ListErrors)),
+		"list-gpus":   c.textAction("gpus", withoutParams(c.ListGPUs)),
+		"preflight": c.textAction("checks", func(ctx context.Context, w io.Writer, p params, f term.Format) error {
+			return preflight.Show(ctx, c.Host, w, p.text("hosts"), f)
 		}),
-		"gpu-status": c.textAction("leases", func(
-			_ context.Context, w io.Writer, _ map[string]any, f term.Format,
-		) error {
-			return c.GPUs().Status(w, f)
+		"why": c.textAction("why", func(_ context.Context, w io.Writer, p params, f term.Format) error {
+			return c.Why(w, p.text("task"), f)
 		}),
-		"list-errors": c.textAction("errors", func(
-			_ context.Context, w io.Writer, _ map[string]any, f term.Format,
-		) error {
-			return c.ListErrors(w, f)
+		"get-pipelines": c.textAction("pipelines", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
+			return pipelines.Write(w, p.text("name"))
 		}),
-		"list-gpus": c.textAction("gpus", func(
-			ctx context.Context, w io.Writer, _ map[string]any, f term.Format,
-		) error {
-			return c.ListGPUs(ctx, w, f)
-		}),
-		"preflight": c.textAction("checks", func(
-			ctx context.Context, w io.Writer, params map[string]any, f term.Format,
-		) error {
-			hosts, _ := params["hosts"].(string)
-			return preflight.Show(ctx, c.Host, w, hosts, f)
-		}),
-		"why": c.textAction("why", func(
-			_ context.Context, w io.Writer, params map[string]any, f term.Format,
-		) error {
-			which, _ := params["task"].(string)
-			return c.Why(w, which, f)
-		}),
-		"get-pipelines": c.textAction("pipelines", func(
-			_ context.Context, w io.Writer, params map[string]any, _ term.Format,
-		) error {
-			name, _ := params["name"].(string)
-			return pipelines.Write(w, name)
-		}),
-		"rocm-matrix": c.textAction("releases", func(
-			_ context.Context, w io.Writer, _ map[string]any, _ term.Format,
-		) error {
+		"rocm-matrix": c.textAction("releases", func(_ context.Context, w io.Writer, _ params, _ term.Format) error {
 			return amd.WriteMatrix(w)
 		}),
-		"verify-gpu": c.textAction("verified", func(
-			ctx context.Context, w io.Writer, _ map[string]any, f term.Format,
-		) error {
-			return c.VerifyGPUs(ctx, w, f)
-		}),
+		"verify-gpu": c.textAction("verified", withoutParams(c.VerifyGPUs)),
 	}
 }

@@ -135,13 +135,17 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker.Up {
-		r.addService(
-			"worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
-			"healthy and registered at "+u.Want.Worker.TSA.Host,
-		)
+		r.addService("worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
+			"healthy and registered at "+u.Want.Worker.TSA.Host)
 	}
-	if u.Want.Worker.Exporter {
+	if u.Want.Worker.Watches {
 		r.addService(role.ExporterService, c.CheckExporter(ctx), "running and healthy")
+	} else if u.Want.Worker.Exporter {
+		if cause := c.CheckVerdicts(ctx); cause != nil {
+			r.addCause(role.ExporterService, *cause)
+		} else {
+			r.add(role.ExporterService, nil, "running and healthy")
+		}
 	}
 	if u.Want.Web.Jobs {
 		r.addService(role.JobsService, c.CheckJobs(ctx), "running and healthy")
@@ -152,7 +156,7 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Worker.Kubernetes {
 		r.addService("kubernetes", c.CheckKubernetes(ctx), "the kubelet has the GPUs")
 	}
-	if u.Want.Worker.Exporter {
+	if u.Want.Worker.Watches {
 		c.checkGPUs(ctx, r)
 	}
 	_, details := u.Want.Worker.ToolkitNotes(c.Host.Root, false)

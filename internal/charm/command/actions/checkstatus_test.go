@@ -22,11 +22,15 @@ func onHost(t *testing.T, host string) *Actions {
 	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, host))}}
 }
 
+func healthyReading(name string, index int) quarantine.Reading {
+	return quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: index, GFX: "gfx90a"}, Up: true, State: health.Healthy}
+}
+
 // faultyRecord returns a record of GPUs with these faults.
 func faultyRecord(c *Actions, faults map[string]health.Fault, names ...string) quarantine.Record {
 	l := quarantine.Look{At: c.Host.Now().Add(-time.Hour), Policy: quarantine.Auto}
 	for i, name := range names {
-		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy})
+		l.GPUs = append(l.GPUs, healthyReading(name, i))
 	}
 	r := quarantine.Decide(quarantine.Record{}, l)
 	l.At = l.At.Add(time.Second)
@@ -49,29 +53,39 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 		want   []string
 	}{
 		"nobody watches": {func() quarantine.Record { return quarantine.Record{} }, nil},
-		"all are well":   {func() quarantine.Record { return faultyRecord(c, nil, a, b) }, []string{"ok      gpus in service: 2 of 2"}},
-		"one hangs": {func() quarantine.Record { return faultyRecord(c, map[string]health.Fault{b: hang}, a, b, d) }, []string{
-			"warn    service of " + two + ": is withheld since " + at + ": hangs or is in reset (kernel_log); what to do: juju run w/0 explain-error code=2",
+		"all are well": {func() quarantine.Record { return faultyRecord(c, nil, a, b) }, []string{
+			"ok      gpus in service: 2 of 2"}},
+		"one hangs": {func() quarantine.Record {
+			return faultyRecord(c, map[string]health.Fault{b: hang}, a, b, d)
+		}, []string{
+			"warn    service of " + two + ": is withheld since " + at +
+				": hangs or is in reset (kernel_log); what to do: juju run w/0 explain-error code=2",
 			"ok      gpus in service: 2 of 3"}},
 		"KFD does not know one": {func() quarantine.Record {
 			return faultyRecord(c, map[string]health.Fault{b: {Kind: "not_in_kfd"}}, a, b)
 		}, []string{
-			"warn    service of " + two + ": is withheld since " + at + ": the kernel's KFD does not know it any more; more: juju run w/0 gpu-status",
+			"warn    service of " + two + ": is withheld since " + at +
+				": the kernel's KFD does not know it any more; more: juju run w/0 gpu-status",
 			"ok      gpus in service: 1 of 2"}},
-		"one is gone": {func() quarantine.Record { return faultyRecord(c, map[string]health.Fault{away: hang}, a, away) }, []string{
+		"one is gone": {func() quarantine.Record {
+			return faultyRecord(c, map[string]health.Fault{away: hang}, a, away)
+		}, []string{
 			"warn    service of GPU 0000:99:00.0: is withheld since " + at +
-				": hangs or is in reset (kernel_log); give it back to the unit, or go on without it: juju run w/0 gpu-return gpu=0000:99:00.0",
+				": hangs or is in reset (kernel_log); give it back to the unit, or go on without it: " +
+				"juju run w/0 gpu-return gpu=0000:99:00.0",
 			"ok      gpus in service: 1 of 2"}},
 		"on trial": {func() quarantine.Record {
 			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
 			l := quarantine.Look{At: c.Host.Now().Add(-30 * time.Minute), Policy: quarantine.Auto}
 			for i, name := range []string{a, b} {
-				l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy})
+				l.GPUs = append(l.GPUs, healthyReading(name, i))
 			}
 			return quarantine.Decide(r, l)
 		}, []string{
-			"warn    service of " + two + ": is withheld since " + at + ": hangs or is in reset (kernel_log); well again since " +
-				c.Host.Now().Add(-30*time.Minute).UTC().Format("2006-01-02 15:04:05 UTC") + ", and on trial; it comes back by itself; at once: juju run w/0 gpu-return gpu=1",
+			"warn    service of " + two + ": is withheld since " + at +
+				": hangs or is in reset (kernel_log); well again since " +
+				c.Host.Now().Add(-30*time.Minute).UTC().Format("2006-01-02 15:04:05 UTC") +
+				", and on trial; it comes back by itself; at once: juju run w/0 gpu-return gpu=1",
 			"ok      gpus in service: 1 of 2"}},
 		"too often": {func() quarantine.Record {
 			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
@@ -79,21 +93,25 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			return r
 		}, []string{
 			"FAILED  service of " + two + ": is withheld since " + at +
-				": hangs or is in reset (kernel_log); too often within a day, so a person has to return it; once it is mended: juju run w/0 gpu-return gpu=1",
+				": hangs or is in reset (kernel_log); too often within a day, so a person has to return it; " +
+				"once it is mended: juju run w/0 gpu-return gpu=1",
 			"ok      gpus in service: 1 of 2"}},
 		"its tasks end badly": {func() quarantine.Record {
 			r := faultyRecord(c, nil, a, b)
-			r.Find(b).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Signals: []string{"40 correctable errors"}}
+			r.Find(b).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Signals: []string{
+				"40 correctable errors"}}
 			return r
 		}, []string{
-			"warn    tasks of " + two + ": 4 different tasks crash only on it, and 40 correctable errors; run a program on it with a result that you know",
+			"warn    tasks of " + two + ": 4 different tasks crash only on it, and 40 correctable errors; " +
+				"run a program on it with a result that you know",
 			"ok      gpus in service: 2 of 2"}},
 		"by hand, and none is left": {func() quarantine.Record {
 			r, err := faultyRecord(c, nil, a).Withhold(a, "noisy fan", c.Host.Now().Add(-time.Hour+time.Second))
 			require.NoError(t, err)
 			return r
 		}, []string{
-			"warn    service of " + one + ": is withheld since " + at + " by hand: noisy fan; give it back: juju run w/0 gpu-return gpu=0",
+			"warn    service of " + one + ": is withheld since " + at +
+				" by hand: noisy fan; give it back: juju run w/0 gpu-return gpu=0",
 			"FAILED  gpus in service: 0 of 1; tasks that ask for a GPU are refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +134,8 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 func TestListNamesQuarantinedGPUs(t *testing.T) {
 	c := onHost(t, "mi210x4")
 	const b = "0000:43:00.0"
-	require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, map[string]health.Fault{b: {Kind: health.Hang, Signals: []string{"kernel_log"}}}, b)))
+	hang := map[string]health.Fault{b: {Kind: health.Hang, Signals: []string{"kernel_log"}}}
+	require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, hang, b)))
 	var text bytes.Buffer
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{}))
 	require.Regexp(t, `\n {7}is withheld since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
@@ -130,7 +149,8 @@ func TestCheckStatusShowsAnotherTextOnTheWall(t *testing.T) {
 		code       int
 		text, want string
 	}{
-		{200, "Concourse's wall has: 1 of 4 GPUs quarantined.\n", "ok      wall: Concourse's wall has: 1 of 4 GPUs quarantined\n"},
+		{200, "Concourse's wall has: 1 of 4 GPUs quarantined.\n",
+			"ok      wall: Concourse's wall has: 1 of 4 GPUs quarantined\n"},
 		{503, "another text is on Concourse's wall and stays: Maintenance; remove it: fly clear-wall.\n",
 			"warn    wall: another text is on Concourse's wall and stays: Maintenance; remove it: fly clear-wall\n"},
 	} {

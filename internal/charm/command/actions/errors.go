@@ -10,11 +10,10 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 )
 
-// textWidth is the width of running text for a terminal.
-const textWidth = 78
-
-// descriptionColumn is the column of the descriptions in the table of errors.
-const descriptionColumn = 4 + 2 + 25 + 2 + 8 + 2
+const (
+	textWidth         = 78                     // of running text on a terminal
+	descriptionColumn = 4 + 2 + 25 + 2 + 8 + 2 // in the table of errors
+)
 
 // ExplainError writes the explanation of the error with the number code.
 func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,10 @@ import (
 	"concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
-// flakesAt is the JSON of the exporter on this machine.
+// flakesAt locates the JSON of the exporter on this machine.
 var flakesAt = "http://127.0.0.1:" + strconv.Itoa(wellknown.JobsPort) + "/api/v1/flakes"
 
-// maxLost is the number of builds that the table shows. The JSON has all of them.
+// maxLost limits the builds in the table. The JSON has all of them.
 const maxLost = 20
 
 // flakes returns a table of flaky tasks and tests.
@@ -82,7 +83,7 @@ func flakeLines(r flakereport.Report, page string, now time.Time, f term.Format)
 	if len(r.Flakes) > 0 {
 		rows := [][]term.Cell{cells("TASK", "TEST", "FAILS", "RATE", "SINCE", "LAST", "EVIDENCE")}
 		for _, one := range r.Flakes {
-			row := cells(one.Team+":"+one.Pipeline+"/"+one.Job+"/"+one.Step, orDash(one.Test), string(one.Kind),
+			row := cells(one.Team+":"+one.Pipeline+"/"+one.Job+"/"+one.Step, cmp.Or(one.Test, "-"), string(one.Kind),
 				fmt.Sprintf("%.1f %%", 100*one.Rate), one.Since.Format(time.DateOnly), units.Ago(now.Sub(one.Last)))
 			row[2].Colour = term.Yellow
 			rows = append(rows, append(row, term.Cell{Text: one.Sentence}))

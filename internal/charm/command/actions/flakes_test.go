@@ -22,18 +22,26 @@ import (
 
 // flakyReport returns a report with a row of each kind.
 func flakyReport() flakereport.Report {
-	key := flake.Key{Team: "main", Pipeline: "rocm", Job: "test", Step: "unit (gfx942)", Test: "tests.test_ops.test_mul"}
+	key := flake.Key{Team: "main", Pipeline: "rocm", Job: "test", Step: "unit (gfx942)",
+		Test: "tests.test_ops.test_mul"}
 	since := hosttest.Now.Add(-72 * time.Hour)
-	place := flake.Place{Worker: "gpu-2", GPU: "0000:83:00.0", Failures: 7, Runs: 9, OthersRuns: 41, Probability: 3.6e-7}
-	lost := flake.Lost{Key: key, Build: flake.Build{ID: 900, Name: "41"}, Worker: "gpu-1", Time: since, Cause: flake.ByMachine, Reason: "disk full"}
+	place := flake.Place{Worker: "gpu-2", GPU: "0000:83:00.0", Failures: 7, Runs: 9, OthersRuns: 41,
+		Probability: 3.6e-7}
+	lost := flake.Lost{Key: key, Build: flake.Build{ID: 900, Name: "41"}, Worker: "gpu-1", Time: since,
+		Cause: flake.ByMachine, Reason: "disk full"}
 	lost.Test = ""
-	return flakereport.Report{Time: hosttest.Now, Runs: 50, Builds: 60, Unread: 3, Problem: "Concourse's builds cannot be read now",
-		Flakes: []flakereport.Flake{{Flake: flake.Flake{Key: key, Kind: flake.KindGPU, Failures: 7, Runs: 50, Rate: 0.14, Since: since, Last: hosttest.Now.Add(-time.Hour), Place: &place},
-			Sentence: "this test failed on GPU 3 (0000:83:00.0) of worker gpu-2 in 7 of 9 runs and on others in 0 of 41"},
-			{Flake: flake.Flake{Key: flake.Key{Team: "main", Pipeline: "rocm", Job: "docs", Step: "build"}, Kind: flake.KindTest, Failures: 2, Runs: 30, Rate: 0.067, Since: since, Last: since},
+	return flakereport.Report{Time: hosttest.Now, Runs: 50, Builds: 60, Unread: 3,
+		Problem: "Concourse's builds cannot be read now",
+		Flakes: []flakereport.Flake{{Flake: flake.Flake{Key: key, Kind: flake.KindGPU, Failures: 7, Runs: 50,
+			Rate: 0.14, Since: since, Last: hosttest.Now.Add(-time.Hour), Place: &place},
+			Sentence: "this test failed on GPU 3 (0000:83:00.0) of worker gpu-2 in 7 of 9 runs " +
+				"and on others in 0 of 41"},
+			{Flake: flake.Flake{Key: flake.Key{Team: "main", Pipeline: "rocm", Job: "docs", Step: "build"},
+				Kind: flake.KindTest, Failures: 2, Runs: 30, Rate: 0.067, Since: since, Last: since},
 				Sentence: "this task failed without a change in 2 of 30 runs"}},
-		Places: []flakereport.Place{{Place: place, Sentence: "2 tasks fail on GPU 3 (0000:83:00.0) of worker gpu-2 in 7 of 9 runs and on others in 0 of 41"}},
-		Lost:   []flakereport.Lost{{Lost: lost, Sentence: "failed by infrastructure, run again (machine: disk full)"}}}
+		Places: []flakereport.Place{{Place: place,
+			Sentence: "2 tasks fail on GPU 3 (0000:83:00.0) of worker gpu-2 in 7 of 9 runs and on others in 0 of 41"}},
+		Lost: []flakereport.Lost{{Lost: lost, Sentence: "failed by infrastructure, run again (machine: disk full)"}}}
 }
 
 func TestFlakesAreATable(t *testing.T) {
@@ -41,8 +49,10 @@ func TestFlakesAreATable(t *testing.T) {
 		return strings.Join(flakeLines(flakyReport(), "http://10.0.0.10:9358/", hosttest.Now, f), "\n") + "\n"
 	}
 	hosttest.Golden(t, "testdata/flakes.golden", lines(term.Format{}))
-	require.Equal(t, lines(term.Format{}), escapes.ReplaceAllString(lines(term.Format{Colour: true}), ""), "colours add to the text")
-	require.Equal(t, []string{"0 flakes in 0 runs, 0 runs by infrastructure"}, flakeLines(flakereport.Report{}, "", hosttest.Now, term.Format{}))
+	require.Equal(t, lines(term.Format{}), escapes.ReplaceAllString(lines(term.Format{Colour: true}), ""),
+		"colours add to the text")
+	require.Equal(t, []string{"0 flakes in 0 runs, 0 runs by infrastructure"},
+		flakeLines(flakereport.Report{}, "", hosttest.Now, term.Format{}))
 }
 
 func TestFlakesComeFromTheExporter(t *testing.T) {
@@ -55,7 +65,8 @@ func TestFlakesComeFromTheExporter(t *testing.T) {
 	defer web.Close()
 	u := unitState{Facts: model.Facts{Role: model.WebRole, Web: &model.Web{}},
 		Config: config.Config{Web: config.Web{EnableMetrics: true, FleetPage: config.FleetNames}}}
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t)), Event: juju.Event{Unit: "web/0"}}, FlakesURL: web.URL}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t)), Event: juju.Event{Unit: "web/0"}},
+		FlakesURL: web.URL}
 	for _, format := range []string{"text", "json"} {
 		results, err := c.flakes(t.Context(), u, map[string]any{"format": format})
 		require.NoError(t, err)
@@ -78,5 +89,6 @@ func TestFlakesComeFromTheExporter(t *testing.T) {
 	fails("enable-metrics is off; run: juju config web enable-metrics=true")
 	u.Facts.Role = model.WorkerRole
 	fails("this unit is a worker; run it on the web's unit")
-	require.EqualError(t, c.ShowFlakes(t.Context(), nil, term.Format{}), "cannot show flakes: no hook has run on this machine yet")
+	require.EqualError(t, c.ShowFlakes(t.Context(), nil, term.Format{}),
+		"cannot show flakes: no hook has run on this machine yet")
 }

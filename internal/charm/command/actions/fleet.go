@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,8 +108,7 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 	}
 	text := fmt.Sprintf(
 		"%s, %d GPUs: %d in service, %d withheld or on trial", units.Count(len(all.Workers), "worker"), gpus,
-		in, out,
-	)
+		in, out)
 	if older > 0 {
 		text += fmt.Sprintf(", %d not told", older)
 		remarks = append(remarks, "not told: an older charm says no more than how many GPUs a unit has; refresh it")
@@ -134,7 +134,7 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 	if w.Tasks != nil {
 		tasks = fmt.Sprint(*w.Tasks)
 	}
-	row := cells(orDash(w.Unit), orDash(w.Worker), state, tasks)
+	row := cells(cmp.Or(w.Unit, "-"), cmp.Or(w.Worker, "-"), state, tasks)
 	if w.GPUs == 0 {
 		return append(row, cells("-", "-", "-", "-", "-", "")...)
 	}
@@ -167,17 +167,10 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 	if len(out) > 0 {
 		colour = term.Yellow
 	}
-	row = append(row, cells(fmt.Sprint(w.GPUs), orDash(strings.Join(archs, ",")))...)
+	row = append(row, cells(fmt.Sprint(w.GPUs), cmp.Or(strings.Join(archs, ","), "-"))...)
 	row = append(row, term.Cell{Text: inService, Colour: colour})
 	row = append(row, cells(free, reported)...)
 	return append(row, term.Cell{Text: strings.Join(out, ", "), Colour: colour})
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 // windowsWorkers returns the running workers on Windows. Without a web that runs, and without

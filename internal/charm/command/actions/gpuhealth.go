@@ -93,8 +93,7 @@ func markWithoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
 	}
 	for i := range states {
 		s := &states[i]
-		if !slices.ContainsFunc(
-			inv.GPUsOf(gpu.VendorWith(gpu.KFDNode)),
+		if !slices.ContainsFunc(inv.GPUsOf(gpu.VendorWith(gpu.KFDNode)),
 			func(g gpu.GPU) bool { return g.PCI == s.PCI && g.Partition == s.Partition },
 		) {
 			continue
@@ -128,8 +127,7 @@ func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, w
 		if s.Score != nil {
 			score = fmt.Sprintf("%.0f", *s.Score)
 		}
-		fmt.Fprintf(
-			&b, "GPU %-*s  %s  %3s  %s  %s%s\n        %s%s\n", width, healthLabel(alike),
+		fmt.Fprintf(&b, "GPU %-*s  %s  %3s  %s  %s%s\n        %s%s\n", width, healthLabel(alike),
 			f.Column(term.StateColour(s.State), string(s.State), 8), score,
 			s.Name, s.PCI, partitions, s.Reason, gpuhealth.SeeCodes(s.Codes))
 	}

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -120,9 +121,7 @@ func topGPU(s *api.Status, at time.Time) (lines [][]term.Cell) {
 		return term.Cell{Text: fmt.Sprintf(format, *v/per)}
 	}
 	state := s.Health.State
-	if state == "" {
-		state = health.Unknown
-	}
+	state = cmp.Or(state, health.Unknown)
 	memory := value("%.1f", s.MemoryUsed, 1<<30)
 	if s.MemoryUsed != nil && s.MemoryTotal != nil {
 		memory.Text += "/" + units.FormatGiB(*s.MemoryTotal)

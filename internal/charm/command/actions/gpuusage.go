@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,8 +26,7 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]a
 	if u.Config.Web.PrometheusURL == "" {
 		return nil, errors.New(
 			"cannot tell the usage of GPUs: only a Prometheus keeps it; set prometheus-url to one that scrapes " +
-				"webs and workers",
-		)
+				"webs and workers")
 	}
 	since := "7d"
 	if given, ok := params["since"].(string); ok {
@@ -35,10 +35,12 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]a
 	if err := usagereport.CheckWindow(since); err != nil {
 		return nil, fmt.Errorf("cannot tell the usage of GPUs: since: %w", err)
 	}
-	r, err := usagereport.Fetch(
-		ctx, u.Config.Web.PrometheusURL, usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()},
-		since, c.Host.Clock.Now(),
-	)
+	want := usagereport.Request{Web: usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()}, Since: since,
+		By: usagereport.ByPipeline, CO2GramsPerKWh: u.Config.CO2GramsPerKWh}
+	if params["by"] == string(usagereport.ByJob) {
+		want.By = usagereport.ByJob
+	}
+	r, err := usagereport.Fetch(ctx, u.Config.Web.PrometheusURL, want, c.Host.Clock.Now())
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell the usage of GPUs: %w", err)
 	}
@@ -47,9 +49,9 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]a
 	case "json":
 		err = term.JSON(&b, r)
 	case "csv":
-		err = usageCSV(&b, r)
+		err = usageCSV(&b, r, want)
 	default:
-		usageText(&b, r)
+		usageText(&b, r, want)
 	}
 	return map[string]any{"usage": strings.TrimSpace(b.String())}, err
 }
@@ -57,34 +59,48 @@ func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]a
 // allPipelines is the pipeline of a team's total. It is not an identifier in Concourse.
 const allPipelines = "*"
 
-// usageCSV writes a line for each team and each of its pipelines. Hours have six decimal
-// places, which is finer than one GPU-second.
-func usageCSV(to io.Writer, r usagereport.Report) error {
+// usageCSV writes a line for each team and each of its pipelines or jobs. Hours and kWh have
+// six decimal places, which is finer than one GPU-second.
+func usageCSV(to io.Writer, r usagereport.Report, want usagereport.Request) error {
 	w := csv.NewWriter(to)
-	// see Error
-	w.Write([]string{"team", "pipeline", "builds", "gpu_hours", "busy_gpu_hours", "peak_memory_bytes", "wait_hours"})
-	hours := func(n float64) string { return strconv.FormatFloat(n, 'f', 6, 64) }
-	line := func(team, pipeline string, u usagereport.Usage, wait string) {
-		busy, memory := "", ""
-		if u.BusyHours != nil {
-			busy = hours(*u.BusyHours)
+	number := func(n *float64, decimals int) string {
+		if n == nil {
+			return ""
 		}
-		if u.Memory != nil {
-			memory = strconv.FormatFloat(*u.Memory, 'f', 0, 64)
-		}
-		w.Write([]string{
-			escapeFormula(team), escapeFormula(pipeline), strconv.Itoa(u.Builds), hours(u.GPUHours),
-			busy, memory, wait,
-		})
+		return strconv.FormatFloat(*n, 'f', decimals, 64)
 	}
+	line := func(team, pipeline, job string, u usagereport.Usage, wait string) {
+		estimate := ""
+		if u.Energy != nil {
+			estimate = strconv.FormatBool(u.Estimate)
+		}
+		w.Write(usageColumns(want, []string{
+			escapeFormula(team), escapeFormula(pipeline), escapeFormula(job), strconv.Itoa(u.Builds),
+			number(&u.GPUHours, 6), number(u.BusyHours, 6), number(u.Memory, 0), wait,
+			number(u.Energy, 6), estimate, number(u.CO2, 6)})) // see Error
+	}
+	w.Write(usageColumns(want, []string{"team", "pipeline", "job", "builds", "gpu_hours", "busy_gpu_hours",
+		"peak_memory_bytes", "wait_hours", "energy_kwh", "energy_estimate", "co2_kg"}))
 	for _, t := range r.Teams {
-		line(t.Name, allPipelines, t.Usage, hours(t.WaitHours))
+		line(t.Name, allPipelines, allPipelines, t.Usage, number(&t.WaitHours, 6))
 		for _, p := range t.Pipelines {
-			line(t.Name, p.Name, p.Usage, "")
+			line(t.Name, p.Name, p.Job, p.Usage, "")
 		}
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// usageColumns removes the job and the CO2, which are the third and the last column, unless they
+// are requested.
+func usageColumns(want usagereport.Request, all []string) []string {
+	if want.CO2GramsPerKWh == 0 {
+		all = all[:len(all)-1]
+	}
+	if want.By != usagereport.ByJob {
+		all = slices.Delete(all, 2, 3)
+	}
+	return all
 }
 
 // escapeFormula quotes a name that a spreadsheet would compute as a formula.
@@ -95,7 +111,7 @@ func escapeFormula(name string) string {
 	return name
 }
 
-func usageText(b *strings.Builder, r usagereport.Report) {
+func usageText(b *strings.Builder, r usagereport.Report, want usagereport.Request) {
 	fmt.Fprintf(b, "GPUs that builds had in the last %s, until %s\n", r.Since, r.Until.Format(time.DateTime+" MST"))
 	if len(r.Teams) == 0 {
 		b.WriteString(
@@ -103,27 +119,37 @@ func usageText(b *strings.Builder, r usagereport.Report) {
 		)
 		return
 	}
-	rows := [][]term.Cell{cells("TEAM", "PIPELINE", "BUILDS", "GPU-HOURS", "BUSY", "MOST MEMORY", "HOURS WAITED")}
-	row := func(team, pipeline string, u usagereport.Usage, wait string) {
-		busy, memory := "?", "?"
+	rows := [][]term.Cell{cells(usageColumns(want, []string{"TEAM", "PIPELINE", "JOB", "BUILDS", "GPU-HOURS", "BUSY",
+		"MOST MEMORY", "HOURS WAITED", "ENERGY", "CO2"})...)}
+	row := func(team, pipeline, job string, u usagereport.Usage, wait string) {
+		busy, memory, energy, co2 := "?", "?", "?", "?"
 		if u.BusyHours != nil && u.GPUHours > 0 {
 			busy = fmt.Sprintf("%.0f %%", 100**u.BusyHours/u.GPUHours)
 		}
 		if u.Memory != nil {
 			memory = units.FormatGiB(*u.Memory)
 		}
-		rows = append(rows, cells(
-			gpuhealth.Printable(team), gpuhealth.Printable(pipeline), strconv.Itoa(u.Builds),
-			fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait,
-		))
+		if u.Energy != nil {
+			energy = fmt.Sprintf("%.2f kWh", *u.Energy)
+		}
+		if u.Energy != nil && u.Estimate {
+			energy = "~" + energy
+		}
+		if u.CO2 != nil {
+			co2 = fmt.Sprintf("%.2f kg", *u.CO2)
+		}
+		rows = append(rows, cells(usageColumns(want, []string{
+			gpuhealth.Printable(team), gpuhealth.Printable(pipeline), gpuhealth.Printable(job),
+			strconv.Itoa(u.Builds), fmt.Sprintf("%.2f", u.GPUHours), busy, memory, wait, energy, co2,
+		})...))
 	}
 	for _, t := range r.Teams {
-		row(t.Name, allPipelines, t.Usage, fmt.Sprintf("%.2f", t.WaitHours))
+		row(t.Name, allPipelines, allPipelines, t.Usage, fmt.Sprintf("%.2f", t.WaitHours))
 		for _, p := range t.Pipelines {
 			if p.Name == "" {
 				p.Name = "(fly execute)"
 			}
-			row(t.Name, p.Name, p.Usage, "")
+			row(t.Name, p.Name, p.Job, p.Usage, "")
 		}
 	}
 	for _, line := range (term.Format{}).Table(rows) {

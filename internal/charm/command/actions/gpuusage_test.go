@@ -18,10 +18,18 @@ import (
 // answers maps a text in a query to Prometheus' answer, in the order of the search.
 var answers = []struct{ has, result string }{
 	{"steps_wait", `{"metric":{"teamName":"main"},"value":[0,"3.4"]}`},
-	{"busy_ratio", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"20.8"]},{"metric":{"team":"dev","pipeline":"deploy/branch:main,n:1"},"value":[0,"0.9"]}`},
+	{"busy_ratio", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"20.8"]},
+		{"metric":{"team":"dev","pipeline":"deploy/branch:main,n:1"},"value":[0,"0.9"]}`},
+	{"energy_joules", `{"metric":{"team":"main","pipeline":"rocm","estimate":"false"},"value":[0,"9.5"]},
+		{"metric":{"team":"main","pipeline":"rocm","estimate":"true"},"value":[0,"0.25"]},
+		{"metric":{"team":"main","estimate":"false"},"value":[0,"0.2"]}`},
 	{"memory_bytes", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"62400000000"]}`},
-	{"count by", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"12"]},{"metric":{"team":"main"},"value":[0,"3"]},{"metric":{"team":"dev","pipeline":"deploy/branch:main,n:1"},"value":[0,"1"]}`},
-	{"held_seconds", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"34.25"]},{"metric":{"team":"main"},"value":[0,"0.75"]},{"metric":{"team":"dev","pipeline":"deploy/branch:main,n:1"},"value":[0,"1.5"]}`},
+	{"count by", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"12"]},
+		{"metric":{"team":"main"},"value":[0,"3"]},
+		{"metric":{"team":"dev","pipeline":"deploy/branch:main,n:1"},"value":[0,"1"]}`},
+	{"held_seconds", `{"metric":{"team":"main","pipeline":"rocm"},"value":[0,"34.25"]},
+		{"metric":{"team":"main"},"value":[0,"0.75"]},
+		{"metric":{"team":"dev","pipeline":"deploy/branch:main,n:1"},"value":[0,"1.5"]}`},
 }
 
 // usageOf runs the action on a web with these answers of Prometheus.
@@ -33,7 +41,8 @@ func usageOf(t *testing.T, results func(query string) string) (*Actions, unitSta
 	t.Cleanup(s.Close)
 	u := coveredBy(nil)
 	u.Config.Web.PrometheusURL = s.URL
-	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t)), Event: juju.Event{Unit: "ci/0", ModelUUID: "f47ac10b"}}}, u
+	event := juju.Event{Unit: "ci/0", ModelUUID: "f47ac10b"}
+	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t)), Event: event}}, u
 }
 
 func TestUsageIsGroupedByTeamAndPipeline(t *testing.T) {
@@ -51,6 +60,33 @@ func TestUsageIsGroupedByTeamAndPipeline(t *testing.T) {
 		got, err := c.gpuUsage(t.Context(), u, map[string]any{"since": "30d", "format": format})
 		require.NoError(t, err)
 		hosttest.Golden(t, "testdata/gpu-usage."+ext, got["usage"].(string)+"\n")
+	}
+}
+
+func TestUsageIsGroupedByJobWithItsCO2(t *testing.T) {
+	c, u := usageOf(t, func(query string) string {
+		switch {
+		case strings.Contains(query, "steps_wait"):
+			return ""
+		case strings.Contains(query, "energy_joules"):
+			return `{"metric":{"team":"main","pipeline":"rocm","job_name":"unit","estimate":"false"},"value":[0,"2"]}`
+		}
+		return `{"metric":{"team":"main","pipeline":"rocm","job_name":"unit"},"value":[0,"3"]},
+			{"metric":{"team":"main","pipeline":"rocm","job_name":"=lint"},"value":[0,"1"]}`
+	})
+	u.Config.CO2GramsPerKWh = 400
+	for format, want := range map[string]string{
+		"text": "main  rocm      unit   3       3.00       100 %  0.0 GiB                    2.00 kWh  0.80 kg",
+		"csv": "team,pipeline,job,builds,gpu_hours,busy_gpu_hours,peak_memory_bytes,wait_hours," +
+			"energy_kwh,energy_estimate,co2_kg\n" +
+			"main,*,*,4,4.000000,4.000000,3,0.000000,2.000000,false,0.800000\n" +
+			"main,rocm,unit,3,3.000000,3.000000,3,,2.000000,false,0.800000\n" +
+			"main,rocm,'=lint,1,1.000000,1.000000,1,,,,",
+		"json": `"co2_kg": 0.8`,
+	} {
+		got, err := c.gpuUsage(t.Context(), u, map[string]any{"format": format, "by": "job"})
+		require.NoError(t, err)
+		require.Contains(t, got["usage"], want)
 	}
 }
 

@@ -59,13 +59,10 @@ func (c *Actions) VerifyGPUs(ctx context.Context, w io.Writer, f term.Format) er
 	case len(checks) == 0:
 		return errors.New(
 			"cannot verify: No GPU detected; gpu list, or the action list-gpus, has the reason for each that " +
-				"does not count",
-		)
+				"does not count")
 	case len(failed) > 0:
-		return fmt.Errorf(
-			"cannot use every GPU node: %d of %d failed: %s", len(failed), len(checks),
-			strings.Join(failed, "; "),
-		)
+		return fmt.Errorf("cannot use every GPU node: %d of %d failed: %s", len(failed), len(checks),
+			strings.Join(failed, "; "))
 	}
 	return nil
 }
@@ -138,10 +135,8 @@ func (c *Actions) tryNode(ctx context.Context, node, driver string) (detail stri
 	var command *host.CommandError
 	switch name, _, _ := strings.Cut(got, " "); {
 	case errors.As(err, &command) && command.Timeout > 0:
-		return fmt.Sprintf(
-			"the kernel does not answer within %s: the GPU may hang; see %s explain 2",
-			command.Timeout, wellknown.Command,
-		), false
+		return fmt.Sprintf("the kernel does not answer within %s: the GPU may hang; see %s explain 2",
+			command.Timeout, wellknown.Command), false
 	case errors.As(err, &command) && command.Stderr != "":
 		return command.LastLine(), false
 	case err != nil:
@@ -178,8 +173,7 @@ func addHint(err error) error {
 	case errors.Is(err, unix.EPERM): // the device cgroup's error for root
 		return fmt.Errorf(
 			"%w; this container may not use the device: pass it through again, or restart the container",
-			err,
-		)
+			err)
 	}
 	return err
 }

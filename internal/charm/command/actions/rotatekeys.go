@@ -34,16 +34,14 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string
 	case u.Facts.Role == model.WorkerRole && which != "all":
 		return nil, fmt.Errorf(
 			"cannot rotate %s: this unit is a worker, whose one key keys=all makes again; the others are the web's",
-			which,
-		)
+			which)
 	case u.Facts.Role == model.WorkerRole:
 		return c.rotateWorkerKey(ctx, u)
 	case !u.Facts.Leader:
 		return nil, fmt.Errorf(
 			"cannot rotate keys on this unit: the leader owns them; run it on the leader (juju run %s/leader "+
 				"rotate-keys keys=%s)",
-			c.Event.App(), which,
-		)
+			c.Event.App(), which)
 	case u.Facts.Web.SecretID == "":
 		return nil, errors.New("cannot rotate keys: there are none yet; see " + wellknown.ShowStatus(c.Event.Unit))
 	}
@@ -81,10 +79,8 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string
 func rotationNote(keys []string) string {
 	var notes []string
 	if slices.Contains(keys, model.SessionKey) {
-		notes = append(
-			notes,
-			"logins under way begin again; who is logged in stays so until the token ends, a day later",
-		)
+		notes = append(notes,
+			"logins under way begin again; who is logged in stays so until the token ends, a day later")
 	}
 	if slices.Contains(keys, model.TSAHostKey) {
 		notes = append(notes, "workers are told the web's new key and connect again")

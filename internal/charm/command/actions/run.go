@@ -61,8 +61,7 @@ type unitState struct {
 // lockedAction returns an action that reads or changes the running unit. It holds the lock
 // of the hooks.
 func (c *Actions) lockedAction(
-	do func(ctx context.Context, u unitState, params map[string]any) (map[string]any, error),
-) action {
+	do func(ctx context.Context, u unitState, params map[string]any) (map[string]any, error)) action {
 	return func(ctx context.Context, params map[string]any) (map[string]any, error) {
 		unlock, err := c.Host.Lock(charm.LockFile)
 		if err != nil {
@@ -85,10 +84,8 @@ func (u unitState) checkUsable(action string, role model.Role) error {
 		return fmt.Errorf("cannot %s: options are wrong: %s", action, u.Problems[0])
 	}
 	if len(u.Want.Refused) > 0 {
-		return fmt.Errorf(
-			"cannot %s: the unit is not taken over from the Python charm yet: %s", action,
-			u.Want.Refused[0].Text,
-		)
+		return fmt.Errorf("cannot %s: the unit is not taken over from the Python charm yet: %s", action,
+			u.Want.Refused[0].Text)
 	}
 	if role != "" && u.Facts.Role != role && u.Facts.Role != model.AllRole {
 		other := map[model.Role]string{
@@ -123,16 +120,41 @@ func (c *Actions) logProgress(ctx context.Context) func(string) {
 
 func (c *Actions) webAPI(u unitState) *concourse.API {
 	return concourse.NewAPI(
-		u.Want.Web.LocalURL, u.Config.Web.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "",
-	)
+		u.Want.Web.LocalURL, u.Config.Web.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "")
+}
+
+// params holds the parameters of an action.
+type params map[string]any
+
+// text returns a parameter, "" if it is missing.
+func (p params) text(name string) string {
+	s, _ := p[name].(string)
+	return s
+}
+
+// gpu returns the GPU that an action needs. list is the action that lists the names.
+func (p params) gpu(verb, list string) (string, error) {
+	which, ok := p["gpu"]
+	if !ok {
+		return "", fmt.Errorf("cannot %s a GPU without its number or name: give gpu=<gpu>, as %s shows it", verb, list)
+	}
+	return fmt.Sprint(which), nil
+}
+
+// writer writes the text of an action.
+type writer func(ctx context.Context, w io.Writer, p params, f term.Format) error
+
+func withoutParams(write func(context.Context, io.Writer, term.Format) error) writer {
+	return func(ctx context.Context, w io.Writer, _ params, f term.Format) error { return write(ctx, w, f) }
+}
+
+func withoutContext(write func(io.Writer, term.Format) error) writer {
+	return func(_ context.Context, w io.Writer, _ params, f term.Format) error { return write(w, f) }
 }
 
 // textAction returns an action with one result, called key. The result is the text that the
 // command prints on the unit.
-func (c *Actions) textAction(
-	key string,
-	write func(ctx context.Context, w io.Writer, params map[string]any, f term.Format) error,
-) action {
+func (c *Actions) textAction(key string, write writer) action {
 	return func(ctx context.Context, params map[string]any) (map[string]any, error) {
 		var b strings.Builder
 		err := write(ctx, &b, params, term.Format{JSON: params["format"] == "json"})

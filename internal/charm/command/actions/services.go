@@ -75,8 +75,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[str
 			wellknown.ShowStatus(c.Event.Unit))
 	}
 	current, supported, err := concourse.DatabaseVersions(
-		ctx, c.Host, release.Link, u.Want.Web.Database, u.Want.Web.Environment,
-	)
+		ctx, c.Host, release.Link, u.Want.Web.Database, u.Want.Web.Environment)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +85,7 @@ func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[str
 		if to, err = strconv.Atoi(text); err != nil || to < 1 {
 			return results, fmt.Errorf(
 				"cannot migrate to %q: want a version of the database's schema like %d, or nothing for that",
-				text, supported,
-			)
+				text, supported)
 		}
 	}
 	if to == current {

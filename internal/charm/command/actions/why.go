@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ import (
 	"concourse-ci-machine/internal/pool/verdict"
 )
 
-// why is the answer in JSON.
+// why holds the answer in JSON.
 type why struct {
 	verdict.Entry
 	Reasons  []verdict.Reason     `json:"reasons"`
@@ -24,7 +25,7 @@ type why struct {
 	Timeline taskrecord.Timeline  `json:"timeline"`
 }
 
-// timelineWidth is the number of intervals of a timeline.
+// timelineWidth limits the intervals of a timeline.
 const timelineWidth = 60
 
 // Why shows why a task failed: its verdict, the reasons with their numbers and fixes, and
@@ -76,9 +77,7 @@ func (a why) text() string {
 	}
 	if !a.Running {
 		kind := string(a.Kind)
-		if kind == "" {
-			kind = "succeeded"
-		}
+		kind = cmp.Or(kind, "succeeded")
 		fmt.Fprintf(&b, "verdict: %s\n", kind)
 	}
 	if a.Energy != nil {

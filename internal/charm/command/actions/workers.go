@@ -50,8 +50,7 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 	return map[string]any{"landed": false}, fmt.Errorf(
 		"cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they "+
 			"end, and takes no new ones",
-		u.Config.Worker.DrainTimeout,
-	)
+		u.Config.Worker.DrainTimeout)
 }
 
 const landPoll = 2 * time.Second
@@ -93,10 +92,8 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 			w.State = "landing"
 		}
 		if w.State == "running" || leaves && u.Facts.Web.Related(name) {
-			return nil, fmt.Errorf(
-				"cannot prune worker %s: it is %s; stop it first: %s", name, w.State,
-				wellknown.RunAction("<its unit>", "land-worker"),
-			)
+			return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first: %s", name, w.State,
+				wellknown.RunAction("<its unit>", "land-worker"))
 		}
 		if err := api.Prune(ctx, name); err != nil {
 			return nil, err

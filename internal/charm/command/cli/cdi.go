@@ -108,10 +108,8 @@ func (p *caller) generateCDI(output, format string, s workstation.Selection) err
 		p.printLeftOut(m.Left)
 	}
 	if m.Spec == nil {
-		return errors.New(
-			"cannot describe GPUs: this machine has no AMD GPU that a container could use; " +
-				wellknown.Command + " gpu list says what it has",
-		)
+		return errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; " +
+			wellknown.Command + " gpu list says what it has")
 	}
 	if m.Spec, err = cdi.Select(m.Spec, s.Devices, s.NoAll); err != nil {
 		return err
@@ -142,10 +140,8 @@ func checkCompute(kfd gpu.KFD) error {
 	if kfd.Usable() {
 		return nil
 	}
-	return fmt.Errorf(
-		"cannot let containers compute with these GPUs: %s; %s; then: %s cdi generate",
-		kfd.Text(), kfd.Help(), wellknown.Command,
-	)
+	return fmt.Errorf("cannot let containers compute with these GPUs: %s; %s; then: %s cdi generate",
+		kfd.Text(), kfd.Help(), wellknown.Command)
 }
 
 // encodeSpec returns compact JSON for the file that the wrapper reads for every container,

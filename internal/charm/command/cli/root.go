@@ -48,10 +48,8 @@ func (w *usageError) Error() string {
 }
 
 // runPerson runs the command of a person and returns the exit status.
-func runCommand(
-	ctx context.Context, c *actions.Actions, args []string, env func(string) string,
-	stdout, stderr io.Writer,
-) int {
+func runCommand(ctx context.Context, c *actions.Actions, args []string, env func(string) string,
+	stdout, stderr io.Writer) int {
 	screen := term.Terminal(stdout, env)
 	// See no-color.org.
 	p := &caller{ctx: ctx, charm: c, stdout: stdout, stderr: stderr, screen: screen, env: env,
@@ -63,8 +61,7 @@ func runCommand(
 		return 0
 	}
 	fmt.Fprintln(stderr, err)
-	var wrong *usageError
-	if errors.As(err, &wrong) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return 2
 	}
 	return 1
@@ -154,7 +151,8 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 		c.hidden, c.raw, c.min, c.max = true, true, 0, -1
 		c.run = func([]string) error {
 			return &usageError{
-				text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s", c.words),
+				text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s",
+					c.words),
 				help: wellknown.GPUKit,
 			}
 		}
@@ -191,9 +189,8 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			case c.values == nil || len(args) > 0:
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return slices.DeleteFunc(
-				c.values(), func(v string) bool { return !strings.HasPrefix(v, begun) },
-			), cobra.ShellCompDirectiveNoFileComp
+			return slices.DeleteFunc(c.values(), func(v string) bool { return !strings.HasPrefix(v, begun) }),
+				cobra.ShellCompDirectiveNoFileComp
 		}}
 	if c.json {
 		cc.Flags().BoolVar(&p.format.JSON, "json", false, "print JSON")
@@ -238,19 +235,20 @@ func variableName(text string) string {
 	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(text))
 }
 
-// wantCommand reports a group without a known command below it.
-func wantCommand(c *cobra.Command, args []string) error {
-	var names []string
+func availableNames(c *cobra.Command) (names []string) {
 	for _, s := range c.Commands() {
 		if s.IsAvailableCommand() {
 			names = append(names, s.Name())
 		}
 	}
+	return names
+}
+
+// wantCommand reports a group without a known command below it.
+func wantCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return &usageError{
-			fmt.Sprintf("cannot run %s without a command: want one of %s", c.CommandPath(), strings.Join(names, ", ")),
-			c.CommandPath(),
-		}
+		return &usageError{fmt.Sprintf("cannot run %s without a command: want one of %s", c.CommandPath(),
+			strings.Join(availableNames(c), ", ")), c.CommandPath()}
 	}
 	text := fmt.Sprintf("cannot run %s %q: no such command", c.CommandPath(), args[0])
 	c.SuggestionsMinimumDistance = 2
@@ -359,11 +357,5 @@ func short(c *cobra.Command) string {
 	if !c.HasAvailableSubCommands() {
 		return c.Short
 	}
-	var names []string
-	for _, s := range c.Commands() {
-		if s.IsAvailableCommand() {
-			names = append(names, s.Name())
-		}
-	}
-	return c.Short + ": " + strings.Join(names, ", ")
+	return c.Short + ": " + strings.Join(availableNames(c), ", ")
 }

@@ -57,8 +57,7 @@ func (p *caller) runtimeCommand() command {
 			case len(words) != 1 || !slices.Contains(engines.Names(), words[0]):
 				return &usageError{text: fmt.Sprintf(
 					"cannot configure %q: want one of %s", strings.Join(words, " "),
-					strings.Join(engines.Names(), ", "),
-				)}
+					strings.Join(engines.Names(), ", "))}
 			case set && unset, r.Remove && (set || unset):
 				return &usageError{
 					text: "cannot do both: --set-as-default, --unset-as-default and --remove exclude each other",

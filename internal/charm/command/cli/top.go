@@ -28,8 +28,7 @@ func (p *caller) topCommand() command {
 		run: func([]string) error {
 			if interval < time.Second {
 				return &usageError{text: fmt.Sprintf(
-					"cannot show who uses the GPUs every %s: want 1s or more", interval,
-				)}
+					"cannot show who uses the GPUs every %s: want 1s or more", interval)}
 			}
 			how := actions.Top{}
 			if p.screen != nil {

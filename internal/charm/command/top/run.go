@@ -50,8 +50,7 @@ func (l Live) Run(ctx context.Context, first api.Report, fetch Fetch) (err error
 		keys = make(chan key)
 		go l.Screen.readKeys(keys)
 	}
-	tick := time.NewTicker(l.Every)
-	defer tick.Stop()
+	tick := time.Tick(l.Every)
 	answers, pending := make(chan answer, 1), false
 	v := View{}
 	last := answer{report: first}
@@ -86,7 +85,7 @@ func (l Live) Run(ctx context.Context, first api.Report, fetch Fetch) (err error
 			if pending = false; last.err == nil {
 				newest = shownReport{last.report, time.Now()}
 			}
-		case <-tick.C:
+		case <-tick:
 			if !pending {
 				pending = true
 				go func() {

@@ -24,7 +24,10 @@ type sample struct {
 	Value  value             `json:"value"`
 }
 
-func (s sample) key() [2]string { return [2]string{s.Metric["team"], s.Metric["pipeline"]} }
+func (s sample) key() key { return key{s.Metric["team"], s.Metric["pipeline"], s.Metric["job_name"]} }
+
+// key identifies a row: a pipeline, or one of its jobs.
+type key struct{ team, pipeline, job string }
 
 // number returns the value, or 0 if it is not a number, so that it does not change a sum.
 func (s sample) number() float64 {

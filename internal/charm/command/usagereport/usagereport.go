@@ -1,5 +1,5 @@
-// Package usagereport reports the GPU usage of builds, by team and pipeline. It queries a
-// Prometheus with the series of src/prometheus_alert_rules/concourse-usage.yaml, and stores
+// Package usagereport reports the GPU usage of builds, by team, pipeline and job. It queries
+// a Prometheus with the series of src/prometheus_alert_rules/concourse-usage.yaml, and stores
 // nothing.
 package usagereport
 
@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"concourse-ci-machine/internal/base/units"
 )
 
 // Usage holds the usage of one team or pipeline in the requested time.
@@ -18,12 +20,17 @@ type Usage struct {
 	GPUHours  float64  `json:"gpu_hours"`         // one GPU held for one hour is one
 	BusyHours *float64 `json:"busy_gpu_hours"`    // busy time of the held GPUs; nil if no GPU reports it
 	Memory    *float64 `json:"peak_memory_bytes"` // of one container on one GPU; nil if unknown
+	Energy    *float64 `json:"energy_kwh"`        // of the tasks that ended; nil if unknown
+	// Estimate is true if a GPU was shared, or its readings were incomplete.
+	Estimate bool     `json:"energy_estimate"`
+	CO2      *float64 `json:"co2_kg,omitempty"` // nil without a factor or energy
 }
 
-// Pipeline holds the usage of a pipeline. The name is "" for builds without a pipeline,
-// such as builds of fly execute.
+// Pipeline holds the usage of a pipeline, or of one of its jobs. The name is "" for builds
+// without a pipeline, such as builds of fly execute.
 type Pipeline struct {
 	Name string `json:"pipeline"`
+	Job  string `json:"job,omitempty"`
 	Usage
 }
 
@@ -56,10 +63,28 @@ func CheckWindow(since string) error {
 	return nil
 }
 
+// Grouping selects the rows of each team.
+type Grouping string
+
+// The groupings.
+const (
+	ByPipeline Grouping = "pipeline"
+	ByJob      Grouping = "job"
+)
+
+// Request selects the builds and the rows.
+type Request struct {
+	Web
+	Since string
+	By    Grouping
+	// CO2GramsPerKWh is the CO2 of the workers' electricity, 0 if unknown.
+	CO2GramsPerKWh float64
+}
+
 // Fetch queries the usage in the time before now.
-func Fetch(ctx context.Context, prometheus string, w Web, since string, now time.Time) (Report, error) {
-	r := Report{Since: since, Until: now.UTC().Truncate(time.Second), Teams: []Team{}}
-	q := queries(w, since)
+func Fetch(ctx context.Context, prometheus string, want Request, now time.Time) (Report, error) {
+	r := Report{Since: want.Since, Until: now.UTC().Truncate(time.Second), Teams: []Team{}}
+	q := queries(want)
 	answers := map[string][]sample{}
 	for name, expr := range q {
 		got, err := query(ctx, prometheus, expr, now)
@@ -69,25 +94,43 @@ func Fetch(ctx context.Context, prometheus string, w Web, since string, now time
 		answers[name] = got
 	}
 	r.Teams = joinTeams(answers)
+	for i := range r.Teams {
+		t := &r.Teams[i]
+		t.setCO2(want.CO2GramsPerKWh)
+		for j := range t.Pipelines {
+			t.Pipelines[j].setCO2(want.CO2GramsPerKWh)
+		}
+	}
 	return r, nil
 }
 
+func (u *Usage) setCO2(gramsPerKWh float64) {
+	if u.Energy != nil {
+		u.CO2 = units.CO2(*u.Energy, gramsPerKWh)
+	}
+}
+
 // queries returns the queries of a report by name.
-func queries(w Web, since string) map[string]string {
+func queries(want Request) map[string]string {
+	w, since, rows := want.Web, want.Since, "team, pipeline"
+	if want.By == ByJob {
+		rows += ", job_name"
+	}
 	web := fmt.Sprintf(`{web=~"%s/%s|/.*"}`, w.ModelUUID, w.App)
 	own := fmt.Sprintf(`juju_model_uuid=~"%s|",juju_application=~"%s|"`, w.ModelUUID, w.App)
 	seconds := "concourse:container_gpu_held_seconds" + web
 	// GPU seconds before the requested time are subtracted.
 	held := fmt.Sprintf("(max_over_time(%s[%s]) - (%[1]s offset %[2]s) or max_over_time(%[1]s[%[2]s]))", seconds, since)
 	busy := fmt.Sprintf("%s * avg_over_time(concourse:container_gpu_busy_ratio%s[%s])", held, web, since)
+	of := func(how, expr string) string { return fmt.Sprintf("%s by (%s) (%s)", how, rows, expr) }
 	return map[string]string{
-		"held":   "sum by (team, pipeline) (" + held + ") / 3600",
-		"busy":   "sum by (team, pipeline) (" + busy + ") / 3600",
-		"builds": "count by (team, pipeline) (max by (team, pipeline, job_name, build) (" + held + "))",
-		"memory": fmt.Sprintf(
-			"max by (team, pipeline) (max_over_time(concourse:container_gpu_memory_bytes%s[%s]))", web,
-			since,
-		),
+		"held":   of("sum", held) + " / 3600",
+		"busy":   of("sum", busy) + " / 3600",
+		"builds": of("count", fmt.Sprintf("max by (team, pipeline, job_name, build) (%s)", held)),
+		"memory": of("max", fmt.Sprintf("max_over_time(concourse:container_gpu_memory_bytes%s[%s])", web, since)),
+		// Of series that two exporters have of one container, one counts.
+		"energy": fmt.Sprintf("sum by (%s, estimate) (max by (%[1]s, estimate, container) "+
+			"(max_over_time(concourse:container_gpu_energy_joules%s[%s]))) / 3.6e6", rows, web, since),
 		"wait": fmt.Sprintf(
 			`sum by (teamName) (increase(concourse_steps_wait_duration_sum{%s,type="task",workerTags=~".*(gpu|rocm|cuda|gfx=).*"}[%s])) / 3600`,
 			own, since),
@@ -96,7 +139,7 @@ func queries(w Web, since string) map[string]string {
 
 // joinTeams joins the answers by team.
 func joinTeams(answers map[string][]sample) []Team {
-	pipelines := map[[2]string]*Usage{}
+	pipelines := map[key]*Usage{}
 	for _, s := range answers["held"] {
 		pipelines[s.key()] = &Usage{GPUHours: s.number()}
 	}
@@ -111,6 +154,12 @@ func joinTeams(answers map[string][]sample) []Team {
 			}
 		}
 	}
+	for _, s := range answers["energy"] {
+		if u := pipelines[s.key()]; u != nil {
+			n := s.number()
+			u.addEnergy(&n, s.Metric["estimate"] == "true")
+		}
+	}
 	teams := map[string]*Team{}
 	team := func(name string) *Team {
 		if teams[name] == nil {
@@ -118,9 +167,9 @@ func joinTeams(answers map[string][]sample) []Team {
 		}
 		return teams[name]
 	}
-	for key, u := range pipelines {
-		t := team(key[0])
-		t.Pipelines = append(t.Pipelines, Pipeline{key[1], *u})
+	for k, u := range pipelines {
+		t := team(k.team)
+		t.Pipelines = append(t.Pipelines, Pipeline{k.pipeline, k.job, *u})
 		t.add(*u)
 	}
 	for _, s := range answers["wait"] {
@@ -131,7 +180,7 @@ func joinTeams(answers map[string][]sample) []Team {
 	out := []Team{}
 	for _, t := range teams {
 		slices.SortFunc(t.Pipelines, func(a, b Pipeline) int {
-			return cmp.Or(cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(b.GPUHours, a.GPUHours), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Job, b.Job))
 		})
 		out = append(out, *t)
 	}
@@ -155,4 +204,16 @@ func (u *Usage) add(more Usage) {
 	if more.Memory != nil && (u.Memory == nil || *more.Memory > *u.Memory) {
 		u.Memory = more.Memory
 	}
+	u.addEnergy(more.Energy, more.Estimate)
+}
+
+func (u *Usage) addEnergy(more *float64, estimate bool) {
+	if more == nil {
+		return
+	}
+	sum := *more
+	if u.Energy != nil {
+		sum += *u.Energy
+	}
+	u.Energy, u.Estimate = &sum, u.Estimate || estimate
 }

@@ -60,7 +60,8 @@ func (f *Flakes) Flags(fs *flag.FlagSet) {
 	fs.Func("flakes.requests", fmt.Sprintf("greatest `number` of requests to Concourse in a minute for the page of flakes "+
 		"(default %d); 0: no page", defaultRequests), func(s string) error {
 		n := 0
-		if _, err := fmt.Sscanf(s, "%d", &n); err != nil || fmt.Sprint(n) != s || n != 0 && (n < builds.MinPerMinute || n > maxRequests) {
+		if _, err := fmt.Sscanf(s, "%d", &n); err != nil || fmt.Sprint(n) != s ||
+			n != 0 && (n < builds.MinPerMinute || n > maxRequests) {
 			return fmt.Errorf("want 0 or a number from %d to %d", builds.MinPerMinute, maxRequests)
 		}
 		f.perMinute = n
@@ -80,16 +81,14 @@ func (f *Flakes) Prepare(o Options, mux *http.ServeMux) {
 	f.handle(mux)
 }
 
-// Follow asks at once and at each tick, until stop.
-func (f *Flakes) Follow(stop context.Context) {
-	tick := time.NewTicker(f.o.Every)
-	defer tick.Stop()
-	for {
-		f.Round(stop)
+// Repeat does a round at once and at each interval, until stop.
+func Repeat(stop context.Context, every time.Duration, round func(context.Context)) {
+	for tick := time.Tick(every); ; {
+		round(stop)
 		select {
 		case <-stop.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

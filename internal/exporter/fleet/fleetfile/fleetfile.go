@@ -29,6 +29,8 @@ type File struct {
 	Page string `json:"page,omitempty"`
 	// Dashboard is the URL of the GPUs' dashboard, "" for none.
 	Dashboard string `json:"dashboard,omitempty"`
+	// CO2GramsPerKWh is the option co2-grams-per-kwh, 0 without it.
+	CO2GramsPerKWh float64 `json:"co2-grams-per-kwh,omitempty"`
 	// Wall puts the quarantined GPUs on Concourse's wall.
 	Wall    bool     `json:"wall,omitempty"`
 	Workers []Worker `json:"workers"`
@@ -38,13 +40,16 @@ type File struct {
 type Worker struct {
 	Unit string `json:"unit"` // "gpu/0"
 	Name string `json:"name"` // at the web, "" if the unit publishes none
-	// URL of its exporter, which has the status page and /api/v1/gpus. "" if the worker has
-	// no GPU, or no address.
+	// URL of its exporter, which has /api/v1/verdicts, and for GPUs the status page and
+	// /api/v1/gpus. "" if the worker has no address.
 	URL       string     `json:"url"`
 	Count     int        `json:"count"`     // of its GPUs
 	GPUs      []GPU      `json:"gpus"`      // nil if the unit publishes only their number
 	Published *time.Time `json:"published"` // first time with this value of GPUs
 }
+
+// Watched reports whether the worker has GPUs to ask for.
+func (w Worker) Watched() bool { return w.URL != "" && w.Count > 0 }
 
 // GPU describes a GPU as its unit publishes it.
 type GPU struct {

@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -56,9 +57,7 @@ func sensors(more map[string]string) map[string]string {
 	files := map[string]string{"power/runtime_status": "active\n", "gpu_busy_percent": "5\n", "mem_info_vram_total": "1024\n", "mem_info_vram_used": "7\n",
 		"hwmon/hwmon1/name": "amdgpu\n", "hwmon/hwmon1/temp1_label": "edge\n", "hwmon/hwmon1/temp1_input": "45000\n",
 		"hwmon/hwmon1/fan1_input": "900\n", "current_link_width": "16\n", "pcie_replay_count": "0\n", "ras/umc_err_count": "ue: 0\nce: 37\n"}
-	for name, text := range more {
-		files[name] = text
-	}
+	maps.Copy(files, more)
 	return files
 }
 

@@ -41,7 +41,7 @@ func (r *Reader) readTable() (t tableValues) {
 	late := false
 	for _, v := range values {
 		to := &fields[v.Field]
-		if late = late || to.average; !to.average && (v.Field != gm.EnergyAccumulator || r.energyUnitKnown(revision)) {
+		if late = late || to.average; !to.average && (v.Field != gm.EnergyAccumulator || r.energyKnown(v, revision)) {
 			to.set(&r.s, v)
 		}
 		t.set(v)
@@ -76,9 +76,9 @@ func (t *tableValues) set(v gm.Value) {
 	case gm.AverageUMCActivity:
 		t.memory = reading.Known(v.Value)
 	case gm.CurrSocketPower:
-		t.power = reading.Known(v.Value)
+		t.power = reading.Number{Value: v.Value, Known: v.Value > 0} // a second die has 0
 	case gm.AverageSocketPower:
-		t.averagePower = reading.Known(v.Value)
+		t.averagePower = reading.Number{Value: v.Value, Known: v.Value > 0}
 	case gm.CurrentFanSpeed:
 		t.fan = reading.Known(v.Value)
 	}
@@ -152,10 +152,11 @@ func (r *Reader) countUnknown(file, revision string) {
 	r.table.unknown = append(all, reading.UnknownTable{File: file, Revision: revision, Readings: 1})
 }
 
-// energyUnitKnown reports whether the unit of the energy counter is known. The kernel's
-// header gives the unit only for MI200 and MI300; MI300 has the tables from v1_4 on.
-func (r *Reader) energyUnitKnown(revision gm.Revision) bool {
-	return r.device.GFX == "gfx90a" || revision.Format == 1 && revision.AtLeast(4)
+// energyKnown reports whether the energy counter has a known unit and is not the 0 of a
+// second die. The kernel's header gives the unit only for MI200 and MI300; MI300 has the
+// tables from v1_4 on.
+func (r *Reader) energyKnown(v gm.Value, revision gm.Revision) bool {
+	return v.Raw != 0 && (r.device.GFX == "gfx90a" || revision.Format == 1 && revision.AtLeast(4))
 }
 
 // activityScale is the unit of the activities in an APU's table (v2_*, v3_0): hundredths of

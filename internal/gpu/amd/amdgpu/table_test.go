@@ -58,7 +58,8 @@ func TestEnergyIsReportedIfItsUnitIsKnown(t *testing.T) {
 		"an APU of another format":  {"gfx1103", gm.Revision{Format: 2, Content: 4}, false},
 	} {
 		r := &Reader{device: reading.Device{Slot: gpu.Slot{GFX: tt.gfx}}}
-		require.Equal(t, tt.want, r.energyUnitKnown(tt.revision), name)
+		require.Equal(t, tt.want, r.energyKnown(gm.Value{Raw: 1}, tt.revision), name)
+		require.False(t, r.energyKnown(gm.Value{}, tt.revision), "of a second die")
 	}
 }
 

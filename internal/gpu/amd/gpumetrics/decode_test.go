@@ -75,9 +75,9 @@ func TestSizesEqualTheStructsOfC(t *testing.T) {
 	for _, name := range names() {
 		b := newTable(t, name).b
 		require.Len(t, b, want[name], name)
-		l := layoutOf(Revision{b[2], b[3]})
+		l := layouts[Revision{b[2], b[3]}]
 		if name == "partition" {
-			l = partitionLayoutOf(Revision{b[2], b[3]})
+			l = partitionLayouts[Revision{b[2], b[3]}]
 		}
 		require.Equal(t, want[name], l.size, name)
 	}

@@ -46,65 +46,30 @@ const headerSize = 4
 // Decode appends the values of a gpu_metrics table to values. The revision is also valid
 // with ErrUnknown. b may be longer than the table.
 func Decode(b []byte, values []Value) (Revision, []Value, error) {
-	return decode(b, values, layoutOf, Revision{1, 9})
+	return decode(b, values, layouts, Revision{1, 9})
 }
 
 // DecodePartition decodes an xcp_metrics table as Decode does. Its revisions have the
 // numbers of gpu_metrics', but other layouts.
 func DecodePartition(b []byte, values []Value) (Revision, []Value, error) {
-	return decode(b, values, partitionLayoutOf, Revision{1, 1})
+	return decode(b, values, partitionLayouts, Revision{1, 1})
 }
 
-func layoutOf(r Revision) *layout {
-	switch r {
-	case Revision{1, 0}:
-		return &v1_0
-	case Revision{1, 1}:
-		return &v1_1
-	case Revision{1, 2}:
-		return &v1_2
-	case Revision{1, 3}:
-		return &v1_3
-	case Revision{1, 4}:
-		return &v1_4
-	case Revision{1, 5}:
-		return &v1_5
-	case Revision{1, 6}:
-		return &v1_6
-	case Revision{1, 7}:
-		return &v1_7
-	case Revision{1, 8}:
-		return &v1_8
-	case Revision{2, 0}:
-		return &v2_0
-	case Revision{2, 1}:
-		return &v2_1
-	case Revision{2, 2}:
-		return &v2_2
-	case Revision{2, 3}:
-		return &v2_3
-	case Revision{2, 4}:
-		return &v2_4
-	case Revision{3, 0}:
-		return &v3_0
-	}
-	return nil
+var layouts = map[Revision]*layout{
+	{1, 0}: &v1_0, {1, 1}: &v1_1, {1, 2}: &v1_2, {1, 3}: &v1_3, {1, 4}: &v1_4,
+	{1, 5}: &v1_5, {1, 6}: &v1_6, {1, 7}: &v1_7, {1, 8}: &v1_8, {2, 0}: &v2_0,
+	{2, 1}: &v2_1, {2, 2}: &v2_2, {2, 3}: &v2_3, {2, 4}: &v2_4, {3, 0}: &v3_0,
 }
 
-func partitionLayoutOf(r Revision) *layout {
-	if r == (Revision{1, 0}) {
-		return &partition1_0
-	}
-	return nil
-}
+var partitionLayouts = map[Revision]*layout{{1, 0}: &partition1_0}
 
-func decode(b []byte, values []Value, find func(Revision) *layout, stream Revision) (Revision, []Value, error) {
+func decode(b []byte, values []Value, layouts map[Revision]*layout, stream Revision) (Revision, []Value, error) {
 	if len(b) < headerSize {
 		return Revision{}, values, fmt.Errorf("%w: %d bytes", errDamaged, len(b))
 	}
 	r := Revision{b[2], b[3]}
 	size := int(binary.LittleEndian.Uint16(b))
-	l := find(r)
+	l := layouts[r]
 	switch {
 	case size < headerSize || r.Format == 0:
 		return r, values, fmt.Errorf("%w: header says %d bytes, %s", errDamaged, size, r)

@@ -69,17 +69,14 @@ var v2_1 = layout{size: 120, rows: []row{
 }}
 
 // v2_2 adds throttle bits with the same meaning for every APU.
-var v2_2 = v2_1.extend(128,
-	row{IndepThrottleStatus, 120, u64, 1, bitmask},
-)
+var v2_2 = v2_1.extend(128, row{IndepThrottleStatus, 120, u64, 1, bitmask})
 
 // v2_3 adds averages of the temperatures.
 var v2_3 = v2_2.extend(152,
 	row{AverageTemperatureGFX, 128, u16, 1, centiCelsius},
 	row{AverageTemperatureSoC, 130, u16, 1, centiCelsius},
 	row{AverageTemperatureCore, 132, u16, 8, centiCelsius},
-	row{AverageTemperatureL3, 148, u16, 2, centiCelsius},
-)
+	row{AverageTemperatureL3, 148, u16, 2, centiCelsius})
 
 // v2_4 adds voltages and currents, and defines the unit of power as mW.
 var v2_4 = v2_3.powerIn(milliwatts).extend(168,
@@ -88,8 +85,7 @@ var v2_4 = v2_3.powerIn(milliwatts).extend(168,
 	row{AverageGFXVoltage, 156, u16, 1, millivolts},
 	row{AverageCPUCurrent, 158, u16, 1, milliamperes},
 	row{AverageSoCCurrent, 160, u16, 1, milliamperes},
-	row{AverageGFXCurrent, 162, u16, 1, milliamperes},
-)
+	row{AverageGFXCurrent, 162, u16, 1, milliamperes})
 
 // v3_0 is struct gpu_metrics_v3_0 in kgd_pp_interface.h: Strix and later APUs.
 var v3_0 = layout{size: 264, rows: []row{

@@ -75,14 +75,11 @@ var v1_1 = layout{size: 96, rows: []row{
 }}
 
 // v1_2 adds the firmware's clock.
-var v1_2 = v1_1.extend(104,
-	row{FirmwareTimestamp, 96, u64, 1, tenNanoseconds},
-)
+var v1_2 = v1_1.extend(104, row{FirmwareTimestamp, 96, u64, 1, tenNanoseconds})
 
 // v1_3 adds voltages, and throttle bits with the same meaning for every GPU.
 var v1_3 = v1_2.extend(120,
 	row{VoltageSoC, 104, u16, 1, millivolts},
 	row{VoltageGFX, 106, u16, 1, millivolts},
 	row{VoltageMem, 108, u16, 1, millivolts},
-	row{IndepThrottleStatus, 112, u64, 1, bitmask},
-)
+	row{IndepThrottleStatus, 112, u64, 1, bitmask})

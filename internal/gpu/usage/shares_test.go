@@ -1,0 +1,51 @@
+package usage
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestShareIsThePartOfTheWork(t *testing.T) {
+	const card = "0000:03:00.0"
+	row := func(name string, kfd float64, units float64, busy ...Amount) Row {
+		r := Row{Container: name, Processes: 1, Busy: busy}
+		if kfd >= 0 {
+			r.Memory = []Amount{{"vram", 1 << 20}, {"kfd", kfd}}
+		}
+		if units >= 0 {
+			r.Units = []Amount{{Value: units}}
+		}
+		return r
+	}
+	for name, tt := range map[string]struct {
+		rows [][]Row // of each partition
+		want map[string]float64
+	}{
+		"engine time": {[][]Row{{row("a", -1, -1, Amount{"gfx", .3}, Amount{"dma", .1}), row("b", -1, -1, Amount{"compute", 1.2})}},
+			map[string]float64{"a": .25, "b": .75}},
+		"a container that only has the GPU open": {[][]Row{{row("a", -1, -1, Amount{"gfx", .3}), row("b", 0, 0)}},
+			map[string]float64{"a": 1}},
+		"a container that ended": {[][]Row{{row("a", -1, -1, Amount{"gfx", .2}), row("b", -1, -1, Amount{"gfx", 0})}},
+			map[string]float64{"a": 1, "b": 0}},
+		"nothing worked":                {[][]Row{{row("a", -1, -1), row("b", -1, -1, Amount{"gfx", 0})}}, nil},
+		"ROCm, by busy compute units":   {[][]Row{{row("a", 1<<30, 30, Amount{"kfd_sdma", .9}), row("b", 1<<30, 90)}}, map[string]float64{"a": .25, "b": .75}},
+		"ROCm on a GPU without units":   {[][]Row{{row("a", 1<<30, -1), row("b", 1<<30, -1, Amount{"kfd_sdma", .9})}}, nil},
+		"ROCm beside graphics":          {[][]Row{{row("a", 1<<30, 30), row("b", -1, -1, Amount{"gfx", .5})}}, nil},
+		"ROCm with a little of DRM's":   {[][]Row{{row("a", 1<<30, 30, Amount{"dma", .001}), row("b", 1<<30, 30)}}, map[string]float64{"a": .5, "b": .5}},
+		"over all partitions":           {[][]Row{{row("a", 1<<30, 20)}, {row("b", 1<<30, 60)}}, map[string]float64{"a": .25, "b": .75}},
+		"no container has the GPU open": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Result{Devices: []Used{{Device{PCI: "0000:43:00.0"}, []Row{row("c", -1, -1, Amount{"gfx", 1})}}}}
+			for i, rows := range tt.rows {
+				r.Devices = append(r.Devices, Used{Device{PCI: card, Partition: i}, rows})
+			}
+			got := r.Shares(card)
+			for container, part := range tt.want {
+				require.InDelta(t, part, got[container], 1e-9, container)
+			}
+			require.Equal(t, tt.want == nil, got == nil)
+		})
+	}
+}
