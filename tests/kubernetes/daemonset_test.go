@@ -48,7 +48,7 @@ func TestDaemonSetOffersTheGPUsOfANode(t *testing.T) {
 	labels, err := os.ReadFile(features)
 	require.NoError(t, err)
 	require.Equal(t, dispatch(t, "kubernetes", "labels"), string(labels))
-	require.Contains(t, string(labels), "\namd.com/gpu=true\n")
+	require.Contains(t, string(labels), "amd.com/gpu=true\n")
 	pod(t, "first", 1)
 	got := opened(t, "first")
 	require.Len(t, got, 2, "%s", got)
