@@ -2,7 +2,7 @@
 // Concourse's tasks and with containers, on a whole node: Kubernetes' own kubelet, API
 // server and scheduler, etcd, and containerd, Debian's, whose pods get device nodes, and
 // 2.1, whose pods get CDI devices. Pods open stand-ins of GPUs from inside; sysfs tells
-// of four.
+// of four. The controller manager runs the DaemonSet of tools/images, on a node without a unit.
 //
 // The tests carry the build tag kubernetes and need root, etcd-server, containerd,
 // runc, containernetworking-plugins and a static busybox; `make test-kubernetes` runs

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 
+	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/tests/suite"
 )
 
@@ -87,6 +89,11 @@ func buildIn(dir string) error {
 	}
 	if err := suite.Build(dir, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin"); err != nil {
 		return err
+	}
+	c := exec.Command("make", "images", "IMAGE="+filepath.Join(dir, nodeArchive), "IMAGE_NAME="+nodeImage, "VERSION=1.0.0")
+	c.Dir = hosttest.Source()
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot make the image of the DaemonSet: %w\n%s", err, out)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "concourse"), 0o755); err != nil {
 		return err

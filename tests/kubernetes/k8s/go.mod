@@ -1,6 +1,6 @@
-// The programs of Kubernetes 1.37.2 for tests/kubernetes: the kubelet, the API server
-// and the scheduler. This project imports none of them; a separate module keeps the
-// dependencies of Kubernetes out of the charm.
+// The programs of Kubernetes 1.37.2 for tests/kubernetes: the kubelet, the API server, the
+// scheduler and the controller manager. This project imports none of them; a separate
+// module keeps the dependencies of Kubernetes out of the charm.
 module concourse-ci-machine/tests/kubernetes/k8s
 
 go 1.26.0
@@ -9,6 +9,7 @@ godebug default=go1.26
 
 tool (
 	k8s.io/kubernetes/cmd/kube-apiserver
+	k8s.io/kubernetes/cmd/kube-controller-manager
 	k8s.io/kubernetes/cmd/kube-scheduler
 	k8s.io/kubernetes/cmd/kubelet
 )

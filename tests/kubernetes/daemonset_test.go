@@ -1,0 +1,126 @@
+//go:build kubernetes
+
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"concourse-ci-machine/internal/gpu/cdi"
+)
+
+const (
+	// nodeImage is the name of the image in the manifest, whose archive is in dir.
+	nodeImage   = "registry.example/concourse-gpu-node:1.0.0"
+	nodeArchive = "gpu-node.tar"
+	// manifest is what users apply.
+	manifest   = "../../tools/images/gpu-node.yaml"
+	features   = "/etc/kubernetes/node-feature-discovery/features.d/concourse-gpu"
+	daemonSets = "/apis/apps/v1/namespaces/kube-system/daemonsets"
+	systemPods = "/api/v1/namespaces/kube-system/pods"
+)
+
+// A node without a unit gets its GPUs, labels and metrics from the pod of the DaemonSet, with
+// the image as containerd imports it.
+func TestDaemonSetOffersTheGPUsOfANode(t *testing.T) {
+	need(t)
+	require.NoError(t, os.RemoveAll(filepath.Dir(cdi.Path)))
+	newCluster(t, "containerd")
+	at := filepath.Join(dir, "cluster")
+	newPart(t, "kube-controller-manager", program("k8s", "kube-controller-manager"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false",
+		"--controllers=daemonset-controller", "--bind-address=127.0.0.1", "--cert-dir="+at+"/controllers")
+	out, err := runIn(dir, "ctr", "--namespace", "k8s.io", "images", "import", nodeArchive)
+	require.NoError(t, err, out)
+	t.Cleanup(func() { removeDaemonSet(t) })
+	status, answer, err := call(http.MethodPost, daemonSets, daemonSet(t))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, status, answer)
+
+	offers(t, gpus)
+	labels, err := os.ReadFile(features)
+	require.NoError(t, err)
+	require.Equal(t, dispatch(t, "kubernetes", "labels"), string(labels))
+	require.Contains(t, string(labels), "amd.com/gpu=true\n")
+	pod(t, "first", 1)
+	got := opened(t, "first")
+	require.Len(t, got, 2, "%s", got)
+	require.Subset(t, nodes(0, 1, 2, 3), got)
+	eventually(t, "the exporter serves metrics", func() (string, bool) {
+		text := exported(t)
+		return text, strings.Contains(text, fmt.Sprintf("\nrocm_exporter_gpus %d\n", gpus))
+	})
+}
+
+// daemonSet returns the manifest, with /sys and /proc of the node for each container: only
+// there are the stand-ins of GPUs.
+func daemonSet(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(manifest)
+	require.NoError(t, err)
+	require.Contains(t, string(text), nodeImage)
+	var set map[string]any
+	require.NoError(t, yaml.Unmarshal(text, &set))
+	spec := set["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	volumes := spec["volumes"].([]any)
+	for _, name := range []string{"sys", "proc"} {
+		volumes = append(volumes, map[string]any{"name": name, "hostPath": map[string]any{"path": "/" + name}})
+		for _, kind := range []string{"initContainers", "containers"} {
+			for _, c := range spec[kind].([]any) {
+				c := c.(map[string]any)
+				c["volumeMounts"] = append(c["volumeMounts"].([]any), map[string]any{"name": name, "mountPath": "/" + name})
+			}
+		}
+	}
+	spec["volumes"] = volumes
+	data, err := yaml.Marshal(set)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// systemPod is a pod of kube-system.
+type systemPod struct {
+	Status struct{ Phase, PodIP string }
+}
+
+func systemPodsNow(t *testing.T) (pods []systemPod, answer string) {
+	t.Helper()
+	status, answer, err := call(http.MethodGet, systemPods, "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, answer)
+	var list struct{ Items []systemPod }
+	require.NoError(t, json.Unmarshal([]byte(answer), &list))
+	return list.Items, answer
+}
+
+// exported returns the metrics of the DaemonSet's only pod.
+func exported(t *testing.T) string {
+	t.Helper()
+	pods, answer := systemPodsNow(t)
+	require.Len(t, pods, 1, answer)
+	out, err := runIn(dir, "busybox", "wget", "-q", "-O-", "http://"+pods[0].Status.PodIP+":9401/metrics")
+	return fmt.Sprint(out, err)
+}
+
+// removeDaemonSet also ends its pods, which no controller of the cluster does.
+func removeDaemonSet(t *testing.T) {
+	t.Helper()
+	if _, answer := systemPodsNow(t); t.Failed() {
+		t.Log(answer)
+	}
+	for _, path := range []string{daemonSets + "/concourse-gpu-node", systemPods + "?gracePeriodSeconds=1"} {
+		_, answer, err := call(http.MethodDelete, path, "")
+		require.NoError(t, err, answer)
+	}
+	eventually(t, "the pods of the DaemonSet end", func() (string, bool) {
+		pods, answer := systemPodsNow(t)
+		return answer, len(pods) == 0
+	})
+}
