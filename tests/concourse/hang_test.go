@@ -147,7 +147,7 @@ func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 		c.rises()
 		s.finish(u, on)
 		until(t, func() bool { return !strings.Contains(u.leases(), "by the ") }, "a GPU stays held")
-		u.action("gpu-return", map[string]any{"gpu": "0"})
+		u.action("return-gpu", map[string]any{"gpu": "0"})
 		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.InService }, "it does not come back: "+c.name)
 	}
 }

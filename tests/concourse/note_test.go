@@ -73,7 +73,7 @@ func (s *story) met(t *testing.T) {
 	number := buildNumber.FindStringSubmatch(b.out)
 	require.NotNil(t, number, b.out)
 	require.Contains(t, s.fly.must("watch", "-b", number[1]), told(1))
-	u.action("gpu-return", map[string]any{"gpu": "0"}) // the error stands, and is known
+	u.action("return-gpu", map[string]any{"gpu": "0"}) // the error stands, and is known
 
 	s.sets(map[string]any{"gpu-hang-action": "end-task"})
 	b = s.starts("ended")
@@ -87,6 +87,6 @@ func (s *story) met(t *testing.T) {
 	require.Contains(t, b.out, "so this task is ended now (gpu-hang-action=end-task): run the build again")
 	require.Contains(t, b.out, "\nfailed")
 	require.NotContains(t, b.out, "\nended has ended")
-	u.action("gpu-return", map[string]any{"gpu": "0"})
+	u.action("return-gpu", map[string]any{"gpu": "0"})
 	s.sets(map[string]any{"gpu-hang-action": "write", "gpu-sharing": "shared"})
 }

@@ -57,10 +57,10 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	_, stderr, code = u.person("gpu", "leases")
 	require.Zero(t, code, stderr)
 	require.Contains(t, u.read(report), `"container":"4f1c"`)
-	a = u.action("gpu-release", map[string]any{"gpu": 2})
+	a = u.action("release-gpu", map[string]any{"gpu": 2})
 	require.Equal(t, "failed", a.Status)
 	require.Contains(t, a.Message, "container 4f1c holds it since ")
-	a = u.action("gpu-release", map[string]any{"gpu": "GPU-d3481fe60972b5ac", "force": true})
+	a = u.action("release-gpu", map[string]any{"gpu": "GPU-d3481fe60972b5ac", "force": true})
 	require.Equal(t, "completed", a.Status)
 	require.Contains(t, a.Results["released"], "It can still open the GPU")
 

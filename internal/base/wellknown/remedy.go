@@ -23,7 +23,7 @@ func ReleaseGPU(unit, gpu string) string {
 	if Command == GPUKit {
 		return "sudo " + GPUKit + " gpu release " + gpu + " --force"
 	}
-	return RunAction(unit, "gpu-release gpu="+gpu+" force=true")
+	return RunAction(unit, "release-gpu gpu="+gpu+" force=true")
 }
 
 // GiveRelease returns the command that gives units the tarball of a Concourse release.

@@ -150,7 +150,7 @@ func verdict(p quarantine.Proof) string {
 }
 
 // Prove runs the health check now, and shows its output. The result changes no state: see
-// gpu-return. The GPU must be quarantined, because a GPU in service can be leased at any
+// return-gpu. The GPU must be quarantined, because a GPU in service can be leased at any
 // moment.
 func (u *Unit) Prove(ctx context.Context, w io.Writer, which string) error {
 	r, err := quarantine.RecordFile.Read(u.Host.Root)

@@ -176,7 +176,7 @@ func (u *Unit) Withhold(w io.Writer, which, reason string) error {
 		w, "withhold", which, func(r quarantine.Record, g pool.Record) (quarantine.Record, string, error) {
 			now, err := r.Withhold(g.Address(), reason, u.Host.Now().UTC())
 			return now, fmt.Sprintf(
-				"%s is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The "+
+				"%s is withheld: no new container gets it; one that has it keeps it. return-gpu gives it back. The "+
 					"status follows at the next hook, tags once it was out for 10 minutes",
 				g), err
 		})
@@ -280,7 +280,7 @@ func remedy(s pool.Record, unit string) string {
 	if s.Index == gpu.Missing {
 		which = s.Address()
 	}
-	back := wellknown.RunAction(unit, "gpu-return gpu="+which)
+	back := wellknown.RunAction(unit, "return-gpu gpu="+which)
 	switch code := s.Service.Code(); {
 	case s.Service.ManualReturn:
 		return "once it is mended: " + back

@@ -169,7 +169,7 @@ func TestManualQuarantineAndReturn(t *testing.T) {
 	watched(t, u)
 	var b bytes.Buffer
 	require.NoError(t, u.Withhold(&b, "0000:43:00.0", "swap the riser"))
-	require.Regexp(t, `^GPU 1 \(GPU-\w+, 0000:43:00.0\) is withheld: no new container gets it; one that has it keeps it. gpu-return gives it back. The status`, b.String())
+	require.Regexp(t, `^GPU 1 \(GPU-\w+, 0000:43:00.0\) is withheld: no new container gets it; one that has it keeps it. return-gpu gives it back. The status`, b.String())
 	require.Contains(t, withheldNow(t, u.Host.Root), "by hand: swap the riser", "at once, without a look")
 	require.ErrorContains(t, u.Withhold(nil, "9", "x"), `cannot withhold GPU "9": this unit has 0 (GPU-`)
 	require.ErrorContains(t, u.Return(nil, "0"), "cannot return GPU 0: it is in service since ")

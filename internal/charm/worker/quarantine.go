@@ -60,7 +60,7 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 			if one.ManualReturn {
 				g.Warnings = append(g.Warnings, status.Warn("GPU %d failed too often to return by itself", one.Index).
 					Fix("after the repair run: "+wellknown.RunAction(o.Facts.Unit,
-						fmt.Sprintf("gpu-return gpu=%d", one.Index))))
+						fmt.Sprintf("return-gpu gpu=%d", one.Index))))
 			}
 		}
 	}

@@ -132,7 +132,7 @@ func TestManualReturnIsInTheStatus(t *testing.T) {
 	o.Quarantine.Find(slotsOf[2]).ManualReturn = true
 	d := Desire(o, nil)
 	require.Contains(t, d.Causes[len(d.Causes)-1].String()+d.Causes[0].String(),
-		"GPU 2 failed too often to return by itself — after the repair run: juju run concourse-ci-machine/0 gpu-return gpu=2")
+		"GPU 2 failed too often to return by itself — after the repair run: juju run concourse-ci-machine/0 return-gpu gpu=2")
 }
 
 func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {

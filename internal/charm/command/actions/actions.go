@@ -40,9 +40,12 @@ func (c *Actions) GPUs() *watcher.Unit {
 	return &watcher.Unit{Host: c.Host, ExporterURL: c.ExporterURL, WorkerURL: c.WorkerURL, Start: c.Start}
 }
 
+// formerNames lists the actions that have another name now.
+var formerNames = map[string]string{"gpu-release": "release-gpu", "gpu-return": "return-gpu", "gpu-withhold": "withhold-gpu"}
+
 // table returns the function of every action. See lockedAction and textAction.
 func (c *Actions) table() map[string]action {
-	return map[string]action{
+	all := map[string]action{
 		"accept-gpus":        c.lockedAction(c.acceptGPUs),
 		"check-status":       c.lockedAction(c.checkStatus),
 		"coverage":           c.lockedAction(c.coverage),
@@ -72,31 +75,9 @@ func (c *Actions) table() map[string]action {
 			}),
 		"gpu-evidence": c.textAction("evidence", withoutContext(c.GPUs().Evidence)),
 		"gpu-health":   c.textAction("health", withoutParams(c.GPUHealth)),
-		"gpu-release": c.textAction("released", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
-			which, err := p.gpu("release", "gpu-status")
-			if err != nil {
-				return err
-			}
-			force, _ := p["force"].(bool)
-			return c.GPUs().Release(w, which, force)
-		}),
-		"gpu-return": c.textAction("returned", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
-			which, err := p.gpu("return", "gpu-status")
-			if err != nil {
-				return err
-			}
-			return c.GPUs().Return(w, which)
-		}),
-		"gpu-withhold": c.textAction("withheld", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
-			which, err := p.gpu("withhold", "list-gpus")
-			if err != nil {
-				return err
-			}
-			return c.GPUs().Withhold(w, which, p.text("reason"))
-		}),
-		"gpu-status":  c.textAction("leases", withoutContext(c.GPUs().Status)),
-		"list-errors": c.textAction("errors", withoutContext(c.ListErrors)),
-		"list-gpus":   c.textAction("gpus", withoutParams(c.ListGPUs)),
+		"gpu-status":   c.textAction("leases", withoutContext(c.GPUs().Status)),
+		"list-errors":  c.textAction("errors", withoutContext(c.ListErrors)),
+		"list-gpus":    c.textAction("gpus", withoutParams(c.ListGPUs)),
 		"preflight": c.textAction("checks", func(ctx context.Context, w io.Writer, p params, f term.Format) error {
 			return preflight.Show(ctx, c.Host, w, p.text("hosts"), f)
 		}),
@@ -106,9 +87,34 @@ func (c *Actions) table() map[string]action {
 		"get-pipelines": c.textAction("pipelines", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
 			return pipelines.Write(w, p.text("name"))
 		}),
+		"release-gpu": c.gpuAction("released", "release", "gpu-status", func(w io.Writer, which string, p params) error {
+			force, _ := p["force"].(bool)
+			return c.GPUs().Release(w, which, force)
+		}),
+		"return-gpu": c.gpuAction("returned", "return", "gpu-status", func(w io.Writer, which string, _ params) error {
+			return c.GPUs().Return(w, which)
+		}),
 		"rocm-matrix": c.textAction("releases", func(_ context.Context, w io.Writer, _ params, _ term.Format) error {
 			return amd.WriteMatrix(w)
 		}),
 		"verify-gpu": c.textAction("verified", withoutParams(c.VerifyGPUs)),
+		"withhold-gpu": c.gpuAction("withheld", "withhold", "list-gpus", func(w io.Writer, which string, p params) error {
+			return c.GPUs().Withhold(w, which, p.text("reason"))
+		}),
 	}
+	for former, name := range formerNames {
+		all[former] = all[name]
+	}
+	return all
+}
+
+// gpuAction returns an action on the GPU that its parameter names, as the action list shows it.
+func (c *Actions) gpuAction(result, verb, list string, act func(w io.Writer, which string, p params) error) action {
+	return c.textAction(result, func(_ context.Context, w io.Writer, p params, _ term.Format) error {
+		which, err := p.gpu(verb, list)
+		if err != nil {
+			return err
+		}
+		return act(w, which, p)
+	})
 }

@@ -72,7 +72,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 		}, []string{
 			"warn    service of GPU 0000:99:00.0: is withheld since " + at +
 				": hangs or is in reset (kernel_log); give it back to the unit, or go on without it: " +
-				"juju run w/0 gpu-return gpu=0000:99:00.0",
+				"juju run w/0 return-gpu gpu=0000:99:00.0",
 			"ok      gpus in service: 1 of 2"}},
 		"on trial": {func() quarantine.Record {
 			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
@@ -85,7 +85,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			"warn    service of " + two + ": is withheld since " + at +
 				": hangs or is in reset (kernel_log); well again since " +
 				c.Host.Now().Add(-30*time.Minute).UTC().Format("2006-01-02 15:04:05 UTC") +
-				", and on trial; it comes back by itself; at once: juju run w/0 gpu-return gpu=1",
+				", and on trial; it comes back by itself; at once: juju run w/0 return-gpu gpu=1",
 			"ok      gpus in service: 1 of 2"}},
 		"too often": {func() quarantine.Record {
 			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
@@ -94,7 +94,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 		}, []string{
 			"FAILED  service of " + two + ": is withheld since " + at +
 				": hangs or is in reset (kernel_log); too often within a day, so a person has to return it; " +
-				"once it is mended: juju run w/0 gpu-return gpu=1",
+				"once it is mended: juju run w/0 return-gpu gpu=1",
 			"ok      gpus in service: 1 of 2"}},
 		"its tasks end badly": {func() quarantine.Record {
 			r := faultyRecord(c, nil, a, b)
@@ -111,7 +111,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			return r
 		}, []string{
 			"warn    service of " + one + ": is withheld since " + at +
-				" by hand: noisy fan; give it back: juju run w/0 gpu-return gpu=0",
+				" by hand: noisy fan; give it back: juju run w/0 return-gpu gpu=0",
 			"FAILED  gpus in service: 0 of 1; tasks that ask for a GPU are refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,11 +65,11 @@ func TestLeaseActionsAcceptAllNamesOfAGPU(t *testing.T) {
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.Contains(t, a.Results["leases"], `"sharing": "exclusive"`)
 	for _, which := range []any{0, 0.0, "0"} {
-		a = acted(t, "mi210x4", "gpu-release", map[string]any{"gpu": which, "force": false}, unit)
+		a = acted(t, "mi210x4", "release-gpu", map[string]any{"gpu": which, "force": false}, unit)
 		require.Equal(t, "completed", a.Status, a.Message)
 		require.Contains(t, a.Results["released"], "GPU 0 (GPU-")
 	}
-	a = acted(t, "mi210x4", "gpu-release", nil, unit)
+	a = acted(t, "mi210x4", "release-gpu", nil, unit)
 	require.Equal(t, "failed", a.Status)
 	require.Contains(t, a.Message, "give gpu=<gpu>, as gpu-status shows it")
 	a = acted(t, "amd", "gpu-status", nil, nil)
@@ -82,7 +82,7 @@ func TestActionsWithholdAndReturn(t *testing.T) {
 		require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, nil, "0000:23:00.0", "0000:43:00.0")))
 		require.NoError(t, c.Host.MkdirAll("/run", 0o755))
 	}
-	a := acted(t, "mi210x4", "gpu-withhold", map[string]any{"gpu": 0, "reason": "noisy fan"}, watchedUnit)
+	a := acted(t, "mi210x4", "withhold-gpu", map[string]any{"gpu": 0, "reason": "noisy fan"}, watchedUnit)
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.Contains(t, a.Results["withheld"], "is withheld: no new container gets it")
 	for params, want := range map[string]string{
@@ -93,12 +93,12 @@ func TestActionsWithholdAndReturn(t *testing.T) {
 	} {
 		var given map[string]any
 		require.NoError(t, json.Unmarshal([]byte(params), &given))
-		a = acted(t, "mi210x4", "gpu-withhold", given, watchedUnit)
+		a = acted(t, "mi210x4", "withhold-gpu", given, watchedUnit)
 		require.Equal(t, "failed", a.Status)
 		require.Contains(t, a.Message, want)
 	}
-	a = acted(t, "mi210x4", "gpu-return", nil, watchedUnit)
+	a = acted(t, "mi210x4", "return-gpu", nil, watchedUnit)
 	require.Contains(t, a.Message, "give gpu=<gpu>, as gpu-status shows it")
-	a = acted(t, "mi210x4", "gpu-return", map[string]any{"gpu": "0"}, watchedUnit)
+	a = acted(t, "mi210x4", "return-gpu", map[string]any{"gpu": "0"}, watchedUnit)
 	require.Contains(t, a.Message, "it is in service since")
 }

@@ -237,9 +237,11 @@ func (p *caller) actions() (all []declared) {
 	return all
 }
 
-// otherWords lists the actions that are commands under other words, such as gpu list.
-var otherWords = []string{"detect-gpus", "explain-error", "get-pipelines", "gpu-evidence", "gpu-health",
-	"gpu-release", "gpu-return", "gpu-status", "gpu-withhold", "list-errors", "list-gpus", "rocm-matrix", "verify-gpu"}
+// otherWords lists the actions that are commands under other words, such as gpu list, and
+// former names.
+var otherWords = []string{"detect-gpus", "explain-error", "get-pipelines", "gpu-evidence", "gpu-health", "gpu-release",
+	"gpu-return", "gpu-status", "gpu-withhold", "list-errors", "list-gpus", "release-gpu", "return-gpu", "rocm-matrix",
+	"verify-gpu", "withhold-gpu"}
 
 // sameWords lists the actions with the name of a command.
 var sameWords = []string{"flakes", "fleet", "plan", "preflight", "why"}
