@@ -93,7 +93,7 @@ func seriesOf(runs []Run) (all []*series) {
 		task := k
 		task.Test = ""
 		for _, r := range by[task].runs {
-			if r.Test = k.Test; r.of(k.Test) {
+			if r.Test = k.Test; r.narrow(k.Test) {
 				one.runs = append(one.runs, r)
 			}
 		}
@@ -110,9 +110,9 @@ func seriesOf(runs []Run) (all []*series) {
 	return all
 }
 
-// of changes a run of a task to the run of one of its tests. It returns false if the test
+// narrow changes a run of a task to the run of one of its tests. It returns false if the test
 // has no result.
-func (r *Run) of(test string) bool {
+func (r *Run) narrow(test string) bool {
 	known, passed := r.Tests.Has(test)
 	if !known || r.Result == Errored || r.Result == Aborted {
 		return false

@@ -112,4 +112,4 @@ func (j *JUnit) close(t testcase) error {
 }
 
 // Report returns the tests so far.
-func (j *JUnit) Report() Report { return of(j.results, j.all) }
+func (j *JUnit) Report() Report { return newReport(j.results, j.all) }

@@ -66,8 +66,8 @@ func (r *Report) Has(name string) (known, passed bool) {
 	return passed, passed
 }
 
-// of returns the report of tests by name; true means passed.
-func of(results map[string]bool, all int) Report {
+// newReport returns the report of tests by name; true means passed.
+func newReport(results map[string]bool, all int) Report {
 	r := Report{Tests: all}
 	for name, passed := range results {
 		if passed {

@@ -75,7 +75,7 @@ func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *htt
 	go func() {
 		defer close(ended)
 		flakes.Repeat(stop, f.every, f.Round)
-		f.keep(f.now(), true)
+		f.saveHistories(f.now(), true)
 	}()
 	if f.flakes.On() {
 		go flakes.Repeat(stop, f.every, f.flakes.Round)
@@ -129,7 +129,7 @@ func (f *Fleet) Round(stop context.Context) {
 	if f.problem == "" { // otherwise it is unknown whether names are hidden
 		f.flakes.See(r.seen(f.file))
 	}
-	f.remember(r, now)
+	f.addToHistories(r, now)
 	r.Today, r.History = f.day.report(), f.history.report()
 	if f.file.HideNames {
 		r.hide()
@@ -165,9 +165,9 @@ func (r *Report) seen(file fleetfile.File) flakes.Seen {
 	return out
 }
 
-// remember adds a round to the histories. A pause, such as of a suspended machine, counts as
+// addToHistories adds a round to the histories. A pause, such as of a suspended machine, counts as
 // two rounds at most.
-func (f *Fleet) remember(r Report, now time.Time) {
+func (f *Fleet) addToHistories(r Report, now time.Time) {
 	f.day.start(now)
 	if took := now.Sub(f.before); !f.before.IsZero() && took > 0 {
 		f.day.add(r.Workers, min(took, 2*max(f.every, time.Second)))
@@ -179,7 +179,7 @@ func (f *Fleet) remember(r Report, now time.Time) {
 		values[waitingSeries] = float64(*r.Summary.Waiting)
 	}
 	f.history.add(now, values)
-	f.keep(now, false)
+	f.saveHistories(now, false)
 }
 
 // read reads the file of workers. With an invalid file the previous workers stay, and the

@@ -75,9 +75,9 @@ func (f *Fleet) recall() {
 	}
 }
 
-// keep writes the histories, at most once in keepEvery unless the program ends. It logs
+// saveHistories writes the histories, at most once in keepEvery unless the program ends. It logs
 // only the first of equal failures.
-func (f *Fleet) keep(now time.Time, end bool) {
+func (f *Fleet) saveHistories(now time.Time, end bool) {
 	if f.folder == "" || f.history.last == 0 || !end && now.Sub(f.keptAt) < keepEvery && !now.Before(f.keptAt) {
 		return
 	}

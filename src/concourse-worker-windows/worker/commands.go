@@ -62,7 +62,7 @@ func Main(args []string, m Machine, out, errs io.Writer) int {
 		return p.exit(m.RunService(func(ctx context.Context) error { return serve(ctx, m) }))
 	}
 	if len(args) == 0 {
-		return p.wrong(errors.New("want install, uninstall, status or check"), "")
+		return p.usage(errors.New("want install, uninstall, status or check"), "")
 	}
 	switch args[0] {
 	case "--help", "-help", "-h", "help":
@@ -72,7 +72,7 @@ func Main(args []string, m Machine, out, errs io.Writer) int {
 	}
 	c, ok := commands()[args[0]]
 	if !ok {
-		return p.wrong(fmt.Errorf("unknown command %.100q: want install, uninstall, status or check", args[0]), "")
+		return p.usage(fmt.Errorf("unknown command %.100q: want install, uninstall, status or check", args[0]), "")
 	}
 	fs := commandline.New(args[0], nil)
 	run := c.flags(fs)
@@ -81,14 +81,14 @@ func Main(args []string, m Machine, out, errs io.Writer) int {
 		c.help.Usage, c.help.Flags = []string{Program + " " + args[0] + " [flags]"}, fs
 		return p.exit(c.help.Write(out))
 	case err != nil:
-		return p.wrong(err, " "+args[0])
+		return p.usage(err, " "+args[0])
 	case fs.NArg() > 0:
-		return p.wrong(fmt.Errorf("unexpected argument %.100q", fs.Arg(0)), " "+args[0])
+		return p.usage(fmt.Errorf("unexpected argument %.100q", fs.Arg(0)), " "+args[0])
 	}
 	return p.exit(run(p))
 }
 
-func (p program) wrong(err error, command string) int {
+func (p program) usage(err error, command string) int {
 	fmt.Fprintf(p.err, "%s: %v; see %s%s --help\n", Program, err, Program, command)
 	return commandline.ExitUsage
 }

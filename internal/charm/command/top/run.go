@@ -41,7 +41,7 @@ func (l Live) Run(ctx context.Context, first api.Report, fetch Fetch) (err error
 		return err
 	}
 	defer func() {
-		if e := l.Screen.leave(); err == nil {
+		if e := l.Screen.restore(); err == nil {
 			err = e
 		}
 	}()

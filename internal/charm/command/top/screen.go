@@ -53,8 +53,8 @@ func (s *Screen) enter() error {
 	return err
 }
 
-// leave restores the terminal.
-func (s *Screen) leave() error {
+// restore restores the terminal.
+func (s *Screen) restore() error {
 	_, err := s.out.WriteString(wrap + showIt + normal)
 	if s.in != nil {
 		if e := unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, s.saved); err == nil {
@@ -67,7 +67,7 @@ func (s *Screen) leave() error {
 // suspend stops this process and its parents in the foreground, as Ctrl-Z does, and returns
 // when the shell continues them. The kernel ignores the signal if no shell could do so.
 func (s *Screen) suspend() error {
-	if err := s.leave(); err != nil {
+	if err := s.restore(); err != nil {
 		return err
 	}
 	if err := unix.Kill(0, unix.SIGTSTP); err != nil {

@@ -90,8 +90,8 @@ type joiner struct {
 
 func newJoiner() *joiner { return &joiner{containers: map[string]*container{}} }
 
-// of returns the container of a handle. Containers that were seen long ago are forgotten.
-func (j *joiner) of(handle string) *container {
+// container returns the container of a handle. Containers that were seen long ago are forgotten.
+func (j *joiner) container(handle string) *container {
 	j.next++
 	c := j.containers[handle]
 	if c != nil {
@@ -115,7 +115,7 @@ func (j *joiner) of(handle string) *container {
 // see adds the containers that Concourse lists, and the GPUs in use.
 func (j *joiner) see(s Seen, site jobexporter.Site) {
 	for handle, b := range site.Builds {
-		c := j.of(handle)
+		c := j.container(handle)
 		j.changed = j.changed || c.build != b.ID
 		c.build, c.step, c.worker = b.ID, b.Step, b.Worker
 	}
@@ -125,7 +125,7 @@ func (j *joiner) see(s Seen, site jobexporter.Site) {
 				if !wellknown.IsHandle(handle) {
 					continue
 				}
-				if c := j.of(handle); !slices.Contains(c.gpus, g.PCI) && len(c.gpus) < maxGPUs {
+				if c := j.container(handle); !slices.Contains(c.gpus, g.PCI) && len(c.gpus) < maxGPUs {
 					c.gpus, c.worker, j.changed = append(c.gpus, g.PCI), w.Name, true
 				}
 			}
@@ -136,7 +136,7 @@ func (j *joiner) see(s Seen, site jobexporter.Site) {
 // judge adds the verdicts of a worker.
 func (j *joiner) judge(worker string, entries []entry) {
 	for _, e := range entries {
-		c := j.of(e.Handle)
+		c := j.container(e.Handle)
 		if c.worker != "" && c.worker != worker {
 			continue // another worker must not judge this one's task
 		}
