@@ -41,6 +41,8 @@ PACKAGE_ARCHS = amd64 arm64
 # The command that texts of the programs name.
 COMMAND ?= dispatch
 KITX = -X concourse-ci-machine/internal/base/version.Version=$(VERSION) -X concourse-ci-machine/internal/base/wellknown.Command=gpukit
+# Puts temporary files of tests into memory; programs are built outside of it.
+IN_MEMORY = GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$$(scripts/test-tmpdir.sh)
 # Shows what runs, and keeps the events in JSON.
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
@@ -102,11 +104,11 @@ vulncheck: need-go ## govulncheck: known vulnerabilities that the programs reach
 
 ifdef PKG
 test: progress
-	$(GOTEST) -timeout 2h $(PKG)
+	$(IN_MEMORY) $(GOTEST) -timeout 2h $(PKG)
 else
 test: check progress ## every test that needs no root and no special machine (PKG=./internal/gpu/...: those packages alone)
 	@echo "All tests without root: some minutes on two cores." >&2
-	$(GOTEST) -vet=off -timeout 2h ./...
+	$(IN_MEMORY) $(GOTEST) -vet=off -timeout 2h ./...
 endif
 
 e2e: build progress ## tests that need root and Debian's or Ubuntu's packages; installs these

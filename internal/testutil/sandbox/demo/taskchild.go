@@ -135,6 +135,10 @@ func (c *child) ownDev() error {
 			return err
 		}
 	}
+	// The unit may be there, by TMPDIR.
+	if err := unix.Mount("/dev/shm", filepath.Join(dev, "shm"), "", unix.MS_BIND, ""); err != nil && err != unix.ENOENT {
+		return err
+	}
 	if err := unix.Mount("devpts", filepath.Join(dev, "pts"), "devpts", 0, "newinstance,ptmxmode=0666"); err != nil {
 		return err
 	}
