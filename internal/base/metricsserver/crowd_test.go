@@ -18,20 +18,21 @@ func TestWhoHasToGoForTheNextClient(t *testing.T) {
 		}
 		return all
 	}
+	l := limit{client: 8, all: 64}
 	a, b := client(1), client(2)
 	for name, c := range map[string]struct {
 		clients []netip.Prefix
 		goes    int
 	}{
 		"one":                             {each(1), -1},
-		"a client's whole share":          {slices.Repeat([]netip.Prefix{a}, perClient), -1},
-		"the first of its share":          {append([]netip.Prefix{b}, slices.Repeat([]netip.Prefix{a}, perClient+1)...), 1},
-		"all places":                      {each(inAll), -1},
-		"the first where all are alike":   {each(inAll + 1), 0},
-		"the first of who has the most":   {append(append(each(inAll-2), a, a), b), inAll - 2},
-		"its own, where that is the most": {append(append(each(inAll-1), a), a), inAll - 1},
+		"a client's whole share":          {slices.Repeat([]netip.Prefix{a}, l.client), -1},
+		"the first of its share":          {append([]netip.Prefix{b}, slices.Repeat([]netip.Prefix{a}, l.client+1)...), 1},
+		"all places":                      {each(l.all), -1},
+		"the first where all are alike":   {each(l.all + 1), 0},
+		"the first of who has the most":   {append(append(each(l.all-2), a, a), b), l.all - 2},
+		"its own, where that is the most": {append(append(each(l.all-1), a), a), l.all - 1},
 	} {
-		require.Equal(t, c.goes, tooMany(c.clients), name)
+		require.Equal(t, c.goes, l.exceeded(c.clients), name)
 	}
 }
 

@@ -3,7 +3,6 @@ package metricsserver
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -87,11 +86,13 @@ func (s *Server) Serve(stop context.Context, h http.Handler) error {
 		MaxHeaderBytes:    16 << 10,
 		Protocols:         new(http.Protocols),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if t, ok := c.(*tls.Conn); ok {
-				c = t.NetConn()
-			}
-			ctx, c.(*guest).cancel = context.WithCancel(ctx)
+			ctx, guestOf(c).cancel = context.WithCancel(ctx)
 			return ctx
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateIdle {
+				guestOf(c).answered()
+			}
 		},
 	}
 	// Not HTTP/2: with one request at a time for each connection, the number of connections

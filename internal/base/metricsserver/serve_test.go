@@ -1,6 +1,7 @@
 package metricsserver
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -8,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -82,15 +82,22 @@ func (s site) listening(t *testing.T) (*Server, error) {
 
 func newSite(t *testing.T) site { return site{dir: t.TempDir(), logs: &hosttest.Buffer{}} }
 
+// bulkPath has an answer that no kernel keeps for a client that does not read.
+const bulkPath = "/bulk"
+
+var bulk = make([]byte, 16<<20)
+
 // serve serves until the test ends.
 func (s *site) serve(t *testing.T) {
 	t.Helper()
+	mux := NewMux("test")
+	mux.HandleFunc("GET "+bulkPath, func(w http.ResponseWriter, _ *http.Request) { w.Write(bulk) })
 	server, err := s.listening(t)
 	require.NoError(t, err)
 	s.address = server.listener.Addr().String()
 	stop, cancel := context.WithCancel(context.Background())
 	served := make(chan error)
-	go func() { served <- server.Serve(stop, NewMux("test")) }()
+	go func() { served <- server.Serve(stop, mux) }()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-served)
@@ -167,24 +174,73 @@ func TestFileThatGoesWrongEndsNoProgram(t *testing.T) {
 	answers("second", http.StatusOK)
 }
 
-func TestConnectionsAreLimitedWithTLSToo(t *testing.T) {
+// connect opens a connection, with TLS if trust is set.
+func (s site) connect(t *testing.T, trust *x509.CertPool) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.address)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, c.SetDeadline(time.Now().Add(stuck)))
+	if trust != nil {
+		secure := tls.Client(c, &tls.Config{RootCAs: trust, ServerName: "127.0.0.1"})
+		require.NoError(t, secure.Handshake())
+		return secure
+	}
+	return c
+}
+
+func request(t *testing.T, c net.Conn, path string) {
+	t.Helper()
+	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: test\r\n\r\n", path)
+	require.NoError(t, err)
+}
+
+// A reverse proxy has a connection for each of its users.
+func TestProxyIsAClientWithManyConnections(t *testing.T) {
 	s := newSite(t)
-	trust := s.certify(t)
-	s.put(t, "web.yml", withTLS)
+	s.put(t, "web.yml", "")
 	s.serve(t)
-	var first *tls.Conn
-	for range perClient + 1 {
-		c, err := tls.Dial("tcp", s.address, &tls.Config{RootCAs: trust})
-		require.NoError(t, err)
-		t.Cleanup(func() { c.Close() })
-		if first == nil {
-			first = c
+	var all []net.Conn
+	for range 144 {
+		all = append(all, s.connect(t, nil))
+	}
+	for range 2 {
+		for _, c := range all {
+			request(t, c, healthPath)
+		}
+		for i, c := range all {
+			r, err := http.ReadResponse(bufio.NewReader(c), nil)
+			require.NoError(t, err, i)
+			require.Equal(t, http.StatusOK, r.StatusCode)
+			io.Copy(io.Discard, r.Body)
 		}
 	}
-	require.NoError(t, first.SetDeadline(time.Now().Add(stuck)))
-	_, err := io.Copy(io.Discard, first)
-	var timeout net.Error
-	require.False(t, errors.As(err, &timeout) && timeout.Timeout(), "the first one is still there")
+}
+
+func TestUnreadAnswersOfAClientAreLimited(t *testing.T) {
+	for name, config := range map[string]string{"without TLS": "", "with TLS": withTLS} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			trust := s.certify(t)
+			s.put(t, "web.yml", config)
+			s.serve(t)
+			if config == "" {
+				trust = nil
+			}
+			var all []net.Conn
+			for range unreadAnswers.client + 1 {
+				c := s.connect(t, trust)
+				request(t, c, bulkPath)
+				_, err := io.CopyN(io.Discard, c, 2*sendBuffer)
+				require.NoError(t, err)
+				all = append(all, c)
+			}
+			for i, c := range all {
+				_, err := io.CopyN(io.Discard, c, int64(len(bulk))-2*sendBuffer)
+				require.Equal(t, i == 0, err != nil, "%d: %v", i, err)
+			}
+		})
+	}
 }
 
 func TestWrongWebConfigFileIsAnErrorAtTheStart(t *testing.T) {
