@@ -42,7 +42,10 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 			return err
 		}
 	}
-	if err := c.publishRoute(ctx, facts, want.Web.Route); err != nil {
+	if err := c.publishRoute(ctx, facts, facts.Route, want.Web.Route); err != nil {
+		return err
+	}
+	if err := c.publishRoute(ctx, facts, facts.FleetRoute, want.Web.FleetRoute); err != nil {
 		return err
 	}
 	if err := c.publishMonitoring(ctx, facts, listening{GPU: want.Worker.Exporter, Web: want.Web.Jobs}); err != nil {
@@ -101,8 +104,7 @@ func (c *Charm) requestAuthorities(ctx context.Context, facts model.Facts) error
 
 // publishRoute requests a route from a reverse proxy. With mode=worker it withdraws the
 // request, because the application has no web.
-func (c *Charm) publishRoute(ctx context.Context, facts model.Facts, want relation.Route) error {
-	l := facts.Route
+func (c *Charm) publishRoute(ctx context.Context, facts model.Facts, l *model.Route, want relation.Route) error {
 	if l == nil {
 		return nil
 	}

@@ -11,6 +11,10 @@ const (
 	GPUsPort       = 9401 // metrics of GPUs
 )
 
+// FleetPath is the path at which concourse-exporter also serves its pages, for a proxy that
+// serves others at the same name.
+const FleetPath = "/fleet"
+
 // The programs with commands for people: Dispatch on a unit, GPUKit on a machine without
 // Juju. ReadGPUFiles is their command under gpu that reads files of GPUs. A program with
 // another name, such as a test's, must not be started for that.

@@ -94,17 +94,17 @@ func (o *observer) authorities(ctx context.Context) (a Authorities, err error) {
 // Route holds the relation to a reverse proxy, and this unit's address for it.
 type Route struct {
 	Relation
-	Address string `json:"address,omitempty"` // of the endpoint haproxy-route, "" if unknown
+	Address string `json:"address,omitempty"` // of the endpoint, "" if unknown
 }
 
 // route reads the relation to a proxy, except with mode=worker. With mode=auto workers also
 // publish their address.
-func (o *observer) route(ctx context.Context) (*Route, error) {
-	l, err := o.link(ctx, haproxyRoute)
+func (o *observer) route(ctx context.Context, endpoint string) (*Route, error) {
+	l, err := o.link(ctx, endpoint)
 	if err != nil || l == nil {
 		return nil, err
 	}
-	address, _, err := o.address(ctx, haproxyRoute)
+	address, _, err := o.address(ctx, endpoint)
 	return &Route{Relation: *l, Address: address}, err
 }
 

@@ -49,6 +49,7 @@ type Facts struct {
 	Juju     string     `json:"juju,omitempty"` // version of the unit's agent
 	Watchers Watchers   `json:"watchers,omitzero"`
 
+	FleetRoute  *Route      `json:"fleet_route,omitempty"` // read together with TSAs
 	Authorities Authorities `json:"authorities,omitzero"`
 
 	Model     string `json:"model"` // name

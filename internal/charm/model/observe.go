@@ -24,6 +24,7 @@ const (
 	cosAgent     = "cos-agent"
 	tracing      = "tracing"
 	haproxyRoute = "haproxy-route"
+	fleetRoute   = "fleet-route"
 	ldap         = "ldap"
 	catalogue    = "catalogue"
 
@@ -65,7 +66,10 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 	if f.TSAs, err = o.entered(ctx, ids, unitOnly); err != nil {
 		return err
 	}
-	if f.Route, err = o.route(ctx); err != nil {
+	if f.Route, err = o.route(ctx, haproxyRoute); err != nil {
+		return err
+	}
+	if f.FleetRoute, err = o.route(ctx, fleetRoute); err != nil {
 		return err
 	}
 	if !f.Role.Web() || Leaving(o.e.Name) {

@@ -116,7 +116,7 @@ func FuzzParseRoute(f *testing.F) {
 	}
 	f.Add(`["http://[::1]:80/", "https://u:p@a/\n"]`)
 	f.Fuzz(func(t *testing.T, endpoints string) {
-		urls, problem := ParseRoute(map[string]string{"endpoints": endpoints})
+		urls, problem := ParseRoute(map[string]string{"endpoints": endpoints}, "")
 		if problem != nil {
 			oneLine(t, problem.Error())
 			require.Empty(t, urls)

@@ -18,11 +18,14 @@ type Route struct {
 	Hosts    []string // IP addresses of the servers; if empty, the addresses of all units
 	Hostname string   // host name for users; if empty, the proxy chooses it
 	HTTP     bool     // also serve users without TLS
+	Path     string   // of the page, such as /fleet; if empty, the web has the whole host name
 }
 
 const (
 	// routeHealth answers at once, without a login and without the database.
 	routeHealth = "/api/v1/info"
+	// exporterHealth is the health check of concourse-exporter, below the path of its page.
+	exporterHealth = "/-/healthy"
 	// routeSilence is the time in seconds that a server may send nothing. A build's page and
 	// fly wait for the next line of a step. The proxy's default of 60 would end that.
 	routeSilence = 3600
@@ -42,13 +45,18 @@ type routeTimeout struct {
 // Databag returns the application's databag, with values in JSON. An empty value removes a key.
 func (r Route) Databag() (map[string]string, error) {
 	bag := map[string]string{"service": "", "ports": "", "protocol": "", "hosts": "", "hostname": "",
-		"allow_http": "", "check": "", "timeout": ""}
+		"paths": "", "allow_http": "", "check": "", "timeout": ""}
 	if r.Port == 0 {
 		return bag, nil
 	}
+	check := routeCheck{Interval: 10, Rise: 2, Fall: 3, Path: routeHealth}
 	values := map[string]any{"service": r.Service, "ports": []int{r.Port},
-		"check":   routeCheck{Interval: 10, Rise: 2, Fall: 3, Path: routeHealth},
 		"timeout": routeTimeout{Server: routeSilence}}
+	if r.Path != "" {
+		check.Path = r.Path + exporterHealth
+		values["paths"] = []string{r.Path}
+	}
+	values["check"] = check
 	if r.TLS {
 		values["protocol"] = "https"
 	}
@@ -98,9 +106,9 @@ func RouteName(text string) string {
 const maxEndpoints = 16 << 10
 
 // ParseRoute reads the databag of haproxy-route's provider (its application). It returns
-// the URLs of the web without a trailing slash. If there are no URLs and no problem, the
-// proxy has no name for the web yet, or refuses the request.
-func ParseRoute(app map[string]string) (endpoints []string, problem error) {
+// the URLs of the requested path without a trailing slash. If there are no URLs and no
+// problem, the proxy has no name for them yet, or refuses the request.
+func ParseRoute(app map[string]string, path string) (endpoints []string, problem error) {
 	text := app["endpoints"]
 	if text == "" {
 		return nil, nil
@@ -116,7 +124,11 @@ func ParseRoute(app map[string]string) (endpoints []string, problem error) {
 			return nil, fmt.Errorf("endpoints: %w", err)
 		}
 		endpoints[i] = strings.TrimRight(e, "/")
-		if u, err := url.Parse(endpoints[i]); err != nil || u.Path != "" {
+		switch u, err := url.Parse(endpoints[i]); {
+		case err == nil && u.Path == path:
+		case path != "":
+			return nil, fmt.Errorf("endpoints: want the path %s", path)
+		default:
 			return nil, errors.New("endpoints: it has a path, and the web needs a name of its own")
 		}
 	}

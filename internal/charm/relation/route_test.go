@@ -2,6 +2,7 @@ package relation
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ var routes = map[string]struct {
 	"named":    {Route{Service: "ci-web", Port: 8080, Hostname: "ci.example.com"}, []string{"10.0.0.2", "10.0.0.3"}},
 	"unnamed":  {Route{Service: "ci-web", Port: 8080}, []string{"fd00::2"}},
 	"all":      {Route{Service: "ci-web", Port: 8443, TLS: true, Hosts: []string{"10.0.0.2"}, Hostname: "ci.example.com", HTTP: true}, []string{"10.0.0.2", "10.0.0.3"}},
+	"fleet":    {Route{Service: "ci-web_fleet", Port: 9358, Hostname: "ci.example.com", Path: "/fleet"}, []string{"10.0.0.2", "10.0.0.3"}},
 	"no-units": {Route{Service: "ci-web", Port: 8080, Hostname: "ci.example.com"}, []string{""}},
 }
 
@@ -31,6 +33,7 @@ type recordedRoute struct {
 		Hostname  string   `json:"hostname"`
 		AllowHTTP bool     `json:"allow_http"`
 		Servers   []string `json:"servers"`
+		Paths     []string `json:"paths"`
 		Timeout   struct{ Server, Connect, Queue int }
 		Check     struct {
 			Interval, Rise, Fall int
@@ -75,7 +78,13 @@ func TestRouteMatchesTheLibrary(t *testing.T) {
 		require.Equal(t, r.HTTP, got.Read.AllowHTTP, name)
 		require.Equal(t, r.TLS, got.Read.Protocol == "https", name)
 		require.Equal(t, 3600, got.Read.Timeout.Server, name)
-		require.Equal(t, "/api/v1/info", got.Read.Check.Path, name)
+		if r.Path == "" {
+			require.Equal(t, "/api/v1/info", got.Read.Check.Path, name)
+			require.Empty(t, got.Read.Paths, name)
+		} else {
+			require.Equal(t, r.Path+"/-/healthy", got.Read.Check.Path, name)
+			require.Equal(t, []string{r.Path}, got.Read.Paths, name)
+		}
 		servers := r.Units
 		if len(r.Hosts) > 0 {
 			servers = r.Hosts
@@ -87,12 +96,12 @@ func TestRouteMatchesTheLibrary(t *testing.T) {
 func TestEndpointsOfTheProxyAreRead(t *testing.T) {
 	recorded := recordedRoutes(t)
 	for name, want := range map[string][]string{"named": {"https://ci.example.com"}, "all": {"https://ci.example.com"}, "unnamed": {"https://proxy.example.com"},
-		"no-units": {}, "nameless": {}} {
-		got, problem := ParseRoute(recorded[name].Provider)
+		"no-units": {}, "nameless": {}, "fleet": {"https://ci.example.com/fleet"}} {
+		got, problem := ParseRoute(recorded[name].Provider, routes[name].Path)
 		require.NoError(t, problem, name)
 		require.Equal(t, want, got, name)
 	}
-	got, problem := ParseRoute(nil)
+	got, problem := ParseRoute(nil, "")
 	require.NoError(t, problem)
 	require.Empty(t, got)
 }
@@ -107,10 +116,20 @@ func TestInvalidEndpointsAreProblems(t *testing.T) {
 		`["https://a b"]`:                "it is not a URL", `["https://a\nX=1"]`: "it is not a URL", `["https://"]`: `"https://" names no host`,
 		strings.Repeat(" ", 20000): "it is longer than 16384 bytes",
 	} {
-		got, problem := ParseRoute(map[string]string{"endpoints": text})
+		got, problem := ParseRoute(map[string]string{"endpoints": text}, "")
 		require.EqualError(t, problem, "endpoints: "+want, text)
 		require.Nil(t, got, text)
 	}
+}
+
+func TestEndpointsOfAPathHaveThatPath(t *testing.T) {
+	for _, endpoint := range []string{"https://ci.example.com", "https://ci.example.com/", "https://ci.example.com/fleet2", "https://ci.example.com/x/fleet"} {
+		_, problem := ParseRoute(map[string]string{"endpoints": `["` + endpoint + `"]`}, "/fleet")
+		require.EqualError(t, problem, "endpoints: want the path /fleet", endpoint)
+	}
+	got, problem := ParseRoute(map[string]string{"endpoints": `["https://ci.example.com/fleet/", "https://gpus.example.com/fleet"]`}, "/fleet")
+	require.NoError(t, problem)
+	require.Equal(t, []string{"https://ci.example.com/fleet", "https://gpus.example.com/fleet"}, got)
 }
 
 func TestRouteNameNeedsADomain(t *testing.T) {
@@ -128,7 +147,10 @@ func TestZeroRouteRemovesAllKeys(t *testing.T) {
 	require.NoError(t, err)
 	none, err := Route{}.Databag()
 	require.NoError(t, err)
+	fleet, err := routes["fleet"].Databag()
+	require.NoError(t, err)
 	require.Len(t, none, len(whole))
+	maps.Copy(whole, fleet)
 	for key := range whole {
 		require.Empty(t, none[key], key)
 	}

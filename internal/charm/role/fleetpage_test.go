@@ -12,6 +12,12 @@ import (
 func TestFleetPageHasAURLOnlyIfItIsServed(t *testing.T) {
 	web := func(address string) model.Facts { return model.Facts{Web: &model.Web{Address: address}} }
 	bag := map[string]string{"fleet-page": "http://10.0.0.2:9358/"}
+	behind := func(endpoints string) model.Facts {
+		f := web("10.0.0.2")
+		f.FleetRoute = &model.Route{Relation: model.Relation{Remote: map[string]string{"endpoints": endpoints}}}
+		return f
+	}
+	const proxied = `["https://ci.example.com/fleet"]`
 	for name, tc := range map[string]struct {
 		facts model.Facts
 		set   map[string]any
@@ -19,6 +25,10 @@ func TestFleetPageHasAURLOnlyIfItIsServed(t *testing.T) {
 	}{
 		"web":                    {web("10.0.0.2"), map[string]any{"enable-metrics": true}, "http://10.0.0.2:9358/"},
 		"without names":          {web("fd00::2"), map[string]any{"enable-metrics": true, "fleet-page": "anonymous"}, "http://[fd00::2]:9358/"},
+		"behind a proxy":         {behind(proxied), map[string]any{"enable-metrics": true}, "https://ci.example.com/fleet/"},
+		"proxy without a name":   {behind("[]"), map[string]any{"enable-metrics": true}, "http://10.0.0.2:9358/"},
+		"proxy of the web":       {behind(`["https://ci.example.com/"]`), map[string]any{"enable-metrics": true}, "http://10.0.0.2:9358/"},
+		"off behind a proxy":     {behind(proxied), map[string]any{"enable-metrics": true, "fleet-page": "off"}, ""},
 		"off":                    {web("10.0.0.2"), map[string]any{"enable-metrics": true, "fleet-page": "off"}, ""},
 		"no address":             {web(""), map[string]any{"enable-metrics": true}, ""},
 		"no metrics":             {web("10.0.0.2"), nil, ""},

@@ -31,8 +31,8 @@ func Desire(o Observed, cleanup []plan.Resource) Desired {
 
 func desireWebUnit(o Observed, cleanup []plan.Resource) Desired {
 	d := Desired{Desired: role.Desired{Release: o.Release},
-		Web: Web{URL: webURL(o), LocalURL: localURL(o), Route: route(o), Request: o.Certify.Request,
-			Ports: []juju.Port{juju.TCP(o.Config.Web.Port)}}}
+		Web: Web{URL: webURL(o), LocalURL: localURL(o), Route: route(o), FleetRoute: fleetRoute(o),
+			Request: o.Certify.Request, Ports: []juju.Port{juju.TCP(o.Config.Web.Port)}}}
 	if o.TLS {
 		d.Ports = append(d.Ports, juju.TCP(o.Config.Web.TLSPort))
 	}
@@ -128,7 +128,8 @@ type Web struct {
 	LocalURL string   // for programs of this machine
 	Ports    []juju.Port
 
-	Route relation.Route // request to a reverse proxy
+	Route      relation.Route // request to a reverse proxy
+	FleetRoute relation.Route // the same for the page of all GPUs
 
 	Secret  map[string]string // content of the application's secret, nil if this unit cannot set it
 	Request string            // certificate request, PEM

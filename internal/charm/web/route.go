@@ -6,30 +6,60 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 )
 
-// route returns the request to a reverse proxy. With mode=auto or all only the leader is a web.
-// While the leader has no address, nothing is requested, because the proxy would send
-// requests to the workers.
+const (
+	webEndpoint   = "haproxy-route"
+	fleetEndpoint = "fleet-route"
+)
+
+// route returns the request to a reverse proxy for the web.
 func route(o Observed) relation.Route {
-	l := o.Facts.Route
-	auto := o.Facts.LeaderIsWeb()
-	if l == nil || auto && l.Address == "" {
+	r, ok := routeTo(o, o.Facts.Route)
+	if !ok {
 		return relation.Route{}
 	}
-	r := relation.Route{Service: o.Facts.Model + "-" + juju.AppOf(o.Facts.Unit), Port: o.Config.Web.Port, TLS: o.TLS,
-		Hostname: relation.RouteName(o.Config.Web.ExternalURL),
-		HTTP:     strings.HasPrefix(o.Config.Web.ExternalURL, "http://")}
+	r.Service, r.Port, r.TLS = serviceName(o), o.Config.Web.Port, o.TLS
 	if o.TLS {
 		r.Port = o.Config.Web.TLSPort
 	}
+	return r
+}
+
+// fleetRoute returns the request for the page of all GPUs. The proxy can serve the page at
+// the web's name, because it prefers the longer path. An application's name never has the
+// underscore, so the service has a unique name.
+func fleetRoute(o Observed) relation.Route {
+	r, ok := routeTo(o, o.Facts.FleetRoute)
+	if !ok || !role.HasFleetPage(o.Config.Web) {
+		return relation.Route{}
+	}
+	r.Service, r.Port, r.Path = serviceName(o)+"_fleet", wellknown.JobsPort, wellknown.FleetPath
+	return r
+}
+
+func serviceName(o Observed) string { return o.Facts.Model + "-" + juju.AppOf(o.Facts.Unit) }
+
+// routeTo returns the servers and the name of a route. With mode=auto or all only the leader
+// is a web. While the leader has no address, nothing is requested, because the proxy would
+// send requests to the workers.
+func routeTo(o Observed, l *model.Route) (r relation.Route, ok bool) {
+	auto := o.Facts.LeaderIsWeb()
+	if l == nil || auto && l.Address == "" {
+		return r, false
+	}
+	r.Hostname = relation.RouteName(o.Config.Web.ExternalURL)
+	r.HTTP = strings.HasPrefix(o.Config.Web.ExternalURL, "http://")
 	if auto {
 		r.Hosts = []string{l.Address}
 	}
-	return r
+	return r, true
 }
 
 // routeURLs returns the proxy's URLs of the web.
@@ -37,35 +67,49 @@ func routeURLs(o Observed) ([]string, error) {
 	if o.Facts.Route == nil {
 		return nil, nil
 	}
-	return relation.ParseRoute(o.Facts.Route.Remote)
+	return relation.ParseRoute(o.Facts.Route.Remote, "")
 }
 
-// routeCauses warns about a proxy that does not lead to the web yet, or that has another
-// name for it than external-url.
+// routeCauses warns about a proxy that does not lead to the web or to the page of all GPUs
+// yet, or that has another name for the web than external-url.
 func routeCauses(o Observed) []status.Cause {
-	l := o.Facts.Route
-	if l == nil {
-		return nil
-	}
-	urls, problem := routeURLs(o)
+	urls, causes := proxyCauses(o, webEndpoint, o.Facts.Route, "")
 	external := o.Config.Web.ExternalURL
 	leadsThere := func(url string) bool { return hostOf(url) == hostOf(external) }
-	const endpoint = "haproxy-route"
+	if len(urls) > 0 && external != "" && !slices.ContainsFunc(urls, leadsThere) {
+		causes = append(causes, status.Warn(webEndpoint+": %s has another URL than external-url", o.Facts.Route.App).
+			Explain("it has the web at %s, and external-url is %s; set external-url to the first one, or to nothing",
+				urls[0], external))
+	}
+	if l := o.Facts.FleetRoute; l != nil && !role.HasFleetPage(o.Config.Web) {
+		missing := "enable-metrics=true"
+		if o.Config.Web.FleetPage == config.FleetOff {
+			missing += " fleet-page=names"
+		}
+		return append(causes, status.Warn(fleetEndpoint+": the fleet page is off").
+			Run(wellknown.SetOption(juju.AppOf(o.Facts.Unit), missing)))
+	}
+	_, fleet := proxyCauses(o, fleetEndpoint, o.Facts.FleetRoute, wellknown.FleetPath)
+	return append(causes, fleet...)
+}
+
+// proxyCauses returns the proxy's URLs of a path, or a warning why they are missing.
+func proxyCauses(o Observed, endpoint string, l *model.Route, path string) ([]string, []status.Cause) {
+	if l == nil {
+		return nil, nil
+	}
+	urls, problem := relation.ParseRoute(l.Remote, path)
 	switch {
 	case problem != nil:
-		return []status.Cause{role.WrongData(status.Active, juju.AppOf(o.Facts.Unit), endpoint, l.App, problem)}
-	case len(urls) == 0 && relation.RouteName(external) == "":
-		return []status.Cause{status.Warn(endpoint+": %s has no name for the web", l.App).
+		return nil, []status.Cause{role.WrongData(status.Active, juju.AppOf(o.Facts.Unit), endpoint, l.App, problem)}
+	case len(urls) > 0:
+		return urls, nil
+	case relation.RouteName(o.Config.Web.ExternalURL) == "":
+		return nil, []status.Cause{status.Warn("%s: %s has no name for the web", endpoint, l.App).
 			Explain("set external-url to one with a domain, such as https://ci.example.com")}
-	case len(urls) == 0:
-		return []status.Cause{status.Warn(endpoint+": %s has no URL for the web yet", l.App).
-			Run("juju status " + l.App)}
-	case external != "" && !slices.ContainsFunc(urls, leadsThere):
-		return []status.Cause{status.Warn(endpoint+": %s has another URL than external-url", l.App).
-			Explain("it has the web at %s, and external-url is %s; set external-url to the first one, or to nothing",
-				urls[0], external)}
 	}
-	return nil
+	return nil, []status.Cause{status.Warn("%s: %s has no URL for the web yet", endpoint, l.App).
+		Run("juju status " + l.App)}
 }
 
 // hostOf returns the host of a URL, with the port unless it is the scheme's default.

@@ -53,6 +53,45 @@ func TestURLOfTheWebIsTheProxys(t *testing.T) {
 	}
 }
 
+func TestFleetRouteRequestsThePathBelowTheNameOfTheWeb(t *testing.T) {
+	with := func(set map[string]any) Observed {
+		o := observedWeb(t, set)
+		o.Facts.FleetRoute = &model.Route{Relation: model.Relation{ID: "fleet-route:16", App: "haproxy"}, Address: "10.0.0.2"}
+		return o
+	}
+	certified := with(map[string]any{"enable-metrics": true})
+	certified.TLS = true
+	page := relation.Route{Service: "ci-concourse-ci-machine_fleet", Port: 9358, Path: "/fleet"}
+	named, alone, plain := page, page, page
+	named.Hostname, alone.Hosts, plain.Hostname, plain.HTTP = "ci.example.com", []string{"10.0.0.2"}, "ci.example.com", true
+	const noName, off = "fleet-route: haproxy has no name for the web: set external-url to one with a domain, such as https://ci.example.com",
+		"fleet-route: the fleet page is off — run: juju config concourse-ci-machine enable-metrics=true"
+	for name, c := range map[string]struct {
+		o      Observed
+		want   relation.Route
+		remark string
+	}{
+		"as it is":            {with(map[string]any{"enable-metrics": true}), page, noName},
+		"its name":            {with(map[string]any{"enable-metrics": true, "external-url": "https://ci.example.com"}), named, "fleet-route: haproxy has no URL for the web yet — run: juju status haproxy"},
+		"without TLS":         {with(map[string]any{"enable-metrics": true, "external-url": "http://ci.example.com"}), plain, "fleet-route: haproxy has no URL for the web yet — run: juju status haproxy"},
+		"the web's TLS":       {certified, page, noName},
+		"the leader alone":    {with(map[string]any{"enable-metrics": true, "mode": "auto"}), alone, noName},
+		"no page":             {with(map[string]any{"external-url": "https://ci.example.com"}), relation.Route{}, off},
+		"the page is off":     {with(map[string]any{"fleet-page": "off"}), relation.Route{}, off + " fleet-page=names"},
+		"no proxy, no remark": {observedWeb(t, map[string]any{"enable-metrics": true}), relation.Route{}, ""},
+	} {
+		d := Desire(c.o, nil)
+		require.Equal(t, c.want, d.FleetRoute, name)
+		require.Zero(t, d.Route, name)
+		if c.remark == "" {
+			require.Empty(t, d.Causes, name)
+			continue
+		}
+		require.Len(t, d.Causes, 1, name)
+		require.Equal(t, c.remark, d.Causes[0].String(), name)
+	}
+}
+
 func TestRouteRequestsThePortAndNameOfTheWeb(t *testing.T) {
 	certified := func(o Observed) Observed {
 		o.TLS = true

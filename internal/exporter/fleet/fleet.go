@@ -19,7 +19,9 @@ import (
 	"sync"
 	"time"
 
+	"concourse-ci-machine/internal/base/metricsserver"
 	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/fleet/flakes"
@@ -91,11 +93,15 @@ func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
 	f.report = &Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{},
 		Coverage: []Covered{}, Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(),
 		Problem: "no worker has been asked yet"}
-	f.handle(mux)
+	pages := metricsserver.NewMux("concourse-exporter")
+	f.handle(pages)
 	if f.flakes.On() {
 		style, _ := asset("page.css") // embedded: a test reads it
-		f.flakes.Prepare(flakes.Options{Surroundings: s, Style: style, Now: f.now, Ask: f.asker.each}, mux)
+		f.flakes.Prepare(flakes.Options{Surroundings: s, Style: style, Now: f.now, Ask: f.asker.each}, pages)
 	}
+	mux.Handle("/", pages)
+	// Without /metrics, which has the names of jobs also if the pages hide them.
+	mux.Handle(wellknown.FleetPath+"/", http.StripPrefix(wellknown.FleetPath, pages))
 }
 
 // Round reads the file, asks all workers and replaces the report. It is for one goroutine.

@@ -2,11 +2,16 @@ package fleet
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"html"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +153,31 @@ func TestFileOfWorkersIsReadBeforeEachRound(t *testing.T) {
 	require.Contains(t, r.Problem, "is not a URL")
 	require.Len(t, r.Workers, 2)
 	require.Contains(t, b.get(t, "/").Body.String(), "is not a URL")
+}
+
+// A proxy leads requests to the path and does not change them.
+func TestPagesWorkBelowThePathOfAProxy(t *testing.T) {
+	b := &bed{Fleet: New(), mux: http.NewServeMux()}
+	b.Flags(flag.NewFlagSet("", flag.ContinueOnError)) // with the page of flakes
+	b.prepare(jobexporter.Surroundings{Logs: log.New(&b.logs, "", 0)}, b.mux)
+	b.mux.HandleFunc("GET /metrics", func(http.ResponseWriter, *http.Request) {})
+	moved := b.get(t, "/fleet?x=1")
+	require.Equal(t, []any{301, "/fleet/?x=1"}, []any{moved.Code, moved.Header().Get("Location")})
+	for _, page := range []string{"/", "/fleet/", "/fleet/flakes"} {
+		base, err := url.Parse(page)
+		require.NoError(t, err)
+		text := b.get(t, page).Body.String()
+		links := regexp.MustCompile(`(?:href|src|action)="([^":]+)"`).FindAllStringSubmatch(text, -1)
+		require.NotEmpty(t, links, page)
+		for _, link := range links {
+			to, err := base.Parse(html.UnescapeString(link[1]))
+			require.NoError(t, err)
+			require.Equal(t, 200, b.get(t, to.String()).Code, "%s: %s", page, to)
+		}
+		require.Contains(t, text, "assets/page.css")
+	}
+	require.Equal(t, 200, b.get(t, "/fleet/-/healthy").Code)
+	require.Equal(t, 404, b.get(t, "/fleet/metrics").Code, "it has the names of jobs also if the page hides them")
 }
 
 func TestPoliciesAllowOnlyOwnFiles(t *testing.T) {
