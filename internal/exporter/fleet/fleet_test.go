@@ -162,7 +162,8 @@ func TestPagesWorkBelowThePathOfAProxy(t *testing.T) {
 	b.prepare(jobexporter.Surroundings{Logs: log.New(&b.logs, "", 0)}, b.mux)
 	b.mux.HandleFunc("GET /metrics", func(http.ResponseWriter, *http.Request) {})
 	moved := b.get(t, "/fleet?x=1")
-	require.Equal(t, []any{301, "/fleet/?x=1"}, []any{moved.Code, moved.Header().Get("Location")})
+	require.Equal(t, 3, moved.Code/100)
+	require.Equal(t, "/fleet/?x=1", moved.Header().Get("Location"), "the host is the proxy's")
 	for _, page := range []string{"/", "/fleet/", "/fleet/flakes"} {
 		base, err := url.Parse(page)
 		require.NoError(t, err)
