@@ -17,6 +17,7 @@ output "requires" {
   value = {
     catalogue        = "catalogue"
     certificates     = "certificates"
+    fleet_route      = "fleet-route"
     flight           = "flight"
     haproxy_route    = "haproxy-route"
     ldap             = "ldap"

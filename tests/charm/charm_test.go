@@ -19,7 +19,7 @@ func TestFilesAreInJujusFormat(t *testing.T) {
 
 // hooks/ and metadata.yaml are both checked in; `make hooks` brings them together.
 func TestHooksMatchTheMetadata(t *testing.T) {
-	want := charmpack.HookNames([]string{"catalogue", "certificates", "cos-agent", "flight", "haproxy-route", "ldap", "monitoring", "peers", "postgresql", "receive-ca-certs", "tracing", "tsa", "vault-kv"}, nil)
+	want := charmpack.HookNames([]string{"catalogue", "certificates", "cos-agent", "fleet-route", "flight", "haproxy-route", "ldap", "monitoring", "peers", "postgresql", "receive-ca-certs", "tracing", "tsa", "vault-kv"}, nil)
 	entries, err := os.ReadDir(filepath.Join(root, "hooks"))
 	require.NoError(t, err)
 	var have []string

@@ -22,14 +22,14 @@ import (
 // stuck is when a test gives up on a program; no test waits for it otherwise.
 const stuck = 5 * time.Minute
 
-// need skips where there is no browser, but not under `make e2e`.
-func need(t *testing.T) {
+// need skips without a program, which its package is named for, but not under `make e2e`.
+func need(t *testing.T, program string) {
 	t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		if os.Getenv("E2E") == "1" && !strings.Contains(","+os.Getenv("E2E_WITHOUT")+",", ",chromium,") {
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("E2E") == "1" && !strings.Contains(","+os.Getenv("E2E_WITHOUT")+",", ","+program+",") {
 			require.NoError(t, err)
 		}
-		t.Skip("chromium is not installed (Debian: chromium)")
+		t.Skipf("%s is not installed (Debian: %[1]s)", program)
 	}
 }
 
@@ -51,7 +51,7 @@ type view struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	need(t)
+	need(t, "chromium")
 	profile, err := os.MkdirTemp("", "page-test-")
 	require.NoError(t, err)
 	theirIn, in, err := os.Pipe()

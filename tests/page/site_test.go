@@ -45,7 +45,7 @@ var madeSite = sync.OnceValues(func() ([]byte, error) {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	need(t)
+	need(t, "chromium")
 	if _, err := os.Stat("/usr/share/mkdocs/themes/material"); err != nil {
 		if os.Getenv("E2E") == "1" && !strings.Contains(","+os.Getenv("E2E_WITHOUT")+",", ",mkdocs-material,") {
 			require.NoError(t, err)

@@ -94,7 +94,8 @@ func endWithParent() error {
 		return fmt.Errorf("cannot ask for a signal at the parent's end: %w", err)
 	}
 	if orphaned(os.Getppid()) {
-		return errors.New("cannot run: the process that started this one has ended; start it by a supervisor, or by setsid")
+		return errors.New("cannot run: the process that started this one has ended; " +
+			"start it by a supervisor, or by setsid")
 	}
 	return nil
 }
