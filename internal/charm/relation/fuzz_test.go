@@ -116,17 +116,19 @@ func FuzzParseRoute(f *testing.F) {
 	}
 	f.Add(`["http://[::1]:80/", "https://u:p@a/\n"]`)
 	f.Fuzz(func(t *testing.T, endpoints string) {
-		urls, problem := ParseRoute(map[string]string{"endpoints": endpoints}, "")
-		if problem != nil {
-			oneLine(t, problem.Error())
-			require.Empty(t, urls)
-		}
-		oneLine(t, urls...)
-		for _, text := range urls {
-			u, err := url.Parse(text)
-			require.NoError(t, err)
-			if u.Path+u.RawQuery+u.Fragment != "" || u.User != nil || !isHost(u.Hostname()) {
-				t.Errorf("%q is more or less than a host", text)
+		for _, path := range []string{"", "/fleet"} {
+			urls, problem := ParseRoute(map[string]string{"endpoints": endpoints}, path)
+			if problem != nil {
+				oneLine(t, problem.Error())
+				require.Empty(t, urls)
+			}
+			oneLine(t, urls...)
+			for _, text := range urls {
+				u, err := url.Parse(text)
+				require.NoError(t, err)
+				if u.Path != path || u.RawQuery+u.Fragment != "" || u.User != nil || !isHost(u.Hostname()) {
+					t.Errorf("%q is more or less than a host and %q", text, path)
+				}
 			}
 		}
 	})
