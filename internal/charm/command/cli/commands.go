@@ -42,6 +42,7 @@ type command struct {
 	json     bool                 // it has the flag --json
 	flags    func(*pflag.FlagSet) // its other flags
 	values   func() []string      // completes its first argument
+	action   string               // the charm's action that does the same under another name
 	hidden   bool                 // dispatch itself calls it
 	raw      bool                 // its arguments belong to another program
 	helps    bool                 // but --help alone shows this program's help
@@ -74,9 +75,9 @@ func (p *caller) unitCommands() []command {
 		{words: "plan", text: "show what the charm would change now, and why; changes nothing",
 			run: func([]string) error { return c.ShowPlan(p.ctx, p.stdout) }},
 		p.topCommand(),
-		{words: "gpu list", json: true, text: "list the GPUs with health and load, and why others are not used",
+		{words: "gpu list", action: "list-gpus", json: true, text: "list the GPUs with health and load, and why others are not used",
 			run: func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format) }},
-		{words: "gpu detect", text: "print which vendors' GPUs the unit has, in fixed words; exit 1 if it has none",
+		{words: "gpu detect", action: "detect-gpus", text: "print which vendors' GPUs the unit has, in fixed words; exit 1 if it has none",
 			run: func([]string) error {
 				found, err := c.DetectGPUs(p.stdout)
 				if err == nil && !found {
@@ -84,23 +85,23 @@ func (p *caller) unitCommands() []command {
 				}
 				return err
 			}},
-		{words: "gpu verify", json: true, text: "open each GPU's node as a task would; wakes sleeping GPUs",
+		{words: "gpu verify", action: "verify-gpu", json: true, text: "open each GPU's node as a task would; wakes sleeping GPUs",
 			run: func([]string) error { return c.VerifyGPUs(p.ctx, p.stdout, p.format) }},
-		{words: "gpu health", json: true, text: "show state, score and reason of each AMD GPU",
+		{words: "gpu health", action: "gpu-health", json: true, text: "show state, score and reason of each AMD GPU",
 			run: func([]string) error { return c.GPUHealth(p.ctx, p.stdout, p.format) }},
-		{words: "gpu status", json: true, text: "show who leases each GPU, and which GPUs are withheld from tasks",
+		{words: "gpu status", action: "gpu-status", json: true, text: "show who leases each GPU, and which GPUs are withheld from tasks",
 			run: func([]string) error { return c.GPUs().Status(p.stdout, p.format) }},
-		{words: "gpu evidence", json: true, text: "show the tasks that met GPU faults, and the cause of each fault",
+		{words: "gpu evidence", action: "gpu-evidence", json: true, text: "show the tasks that met GPU faults, and the cause of each fault",
 			run: func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
 		{words: "why", args: "[TASK]", max: 1, json: true,
 			text:    "show why a task failed: verdict, reasons, fixes and the timeline; without TASK, the last failed one",
 			example: wellknown.Command + " why 4f1c0000",
 			run:     func(a []string) error { return c.Why(p.stdout, strings.Join(a, ""), p.format) }},
-		{words: "gpu withhold", args: "GPU REASON", min: 2, max: -1, values: p.gpuNames,
+		{words: "gpu withhold", action: "withhold-gpu", args: "GPU REASON", min: 2, max: -1, values: p.gpuNames,
 			text: "give a GPU to no new task until it is returned", example: wellknown.Command + " gpu withhold 0 noisy fan",
 			run: func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
 		{
-			words: "gpu return", args: "GPU", min: 1, max: 1, values: p.gpuNames,
+			words: "gpu return", action: "return-gpu", args: "GPU", min: 1, max: 1, values: p.gpuNames,
 			text: "give a withheld GPU to tasks again",
 			run:  func(a []string) error { return c.GPUs().Return(p.stdout, a[0]) }},
 		{words: "gpu prove", args: "GPU", min: 1, max: 1, values: p.gpuNames,
@@ -109,7 +110,7 @@ func (p *caller) unitCommands() []command {
 		p.releaseCommand(),
 		{words: "rocm plan", text: "show the driver of the AMD GPUs, and what the charm decides about it",
 			run: func([]string) error { return c.ShowDriver(p.ctx, p.stdout) }},
-		{words: "rocm matrix", text: "list the releases of ROCm and driver that are known to work",
+		{words: "rocm matrix", action: "rocm-matrix", text: "list the releases of ROCm and driver that are known to work",
 			run: func([]string) error { return amd.WriteMatrix(p.stdout) }},
 		{words: "preflight", json: true, text: "check this machine, and name the fix of each problem",
 			run: func([]string) error { return preflight.Show(p.ctx, c.Host, p.stdout, "", p.format) }},
@@ -119,12 +120,12 @@ func (p *caller) unitCommands() []command {
 			run: func([]string) error { return c.ShowFleet(p.ctx, p.stdout, p.format) }},
 		{words: "flakes", json: true, text: "show tasks and tests that fail without a change, and on which GPU",
 			run: func([]string) error { return c.ShowFlakes(p.ctx, p.stdout, p.format) }},
-		{words: "pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
+		{words: "pipelines", action: "get-pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
 			text: "list the pipelines and tasks of the charm, or print one",
 			run:  func(a []string) error { return pipelines.Write(p.stdout, strings.Join(a, "")) }},
-		{words: "errors", json: true, text: "list the errors of AMD GPUs by number",
+		{words: "errors", action: "list-errors", json: true, text: "list the errors of AMD GPUs by number",
 			run: func([]string) error { return c.ListErrors(p.stdout, p.format) }},
-		{words: "explain", args: "N", min: 1, max: 1, json: true, values: errorNumbers,
+		{words: "explain", action: "explain-error", args: "N", min: 1, max: 1, json: true, values: errorNumbers,
 			text: "explain error N: its meaning, its causes, and what to do",
 			run: func(a []string) error {
 				if err := c.ExplainError(p.stdout, a[0], p.format); err != nil {
@@ -209,7 +210,7 @@ func (p *caller) ownCommands() []command {
 
 func (p *caller) releaseCommand() command {
 	force := false
-	return command{words: "gpu release", args: "GPU", min: 1, max: 1, values: p.gpuNames,
+	return command{words: "gpu release", action: "release-gpu", args: "GPU", min: 1, max: 1, values: p.gpuNames,
 		text:  "free a GPU with a lease that is damaged or in doubt",
 		flags: func(fs *pflag.FlagSet) { fs.BoolVar(&force, "force", false, "free it even if its task may still run") },
 		run:   func(a []string) error { return p.charm.GPUs().Release(p.stdout, a[0], force) }}
