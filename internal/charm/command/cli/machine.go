@@ -74,7 +74,8 @@ func (p *caller) machineCommands() []command {
 					return m.Change(p.ctx, map[string]string{"version": a[0]}, nil)
 				})
 			}},
-		{words: "logs", args: "[ARGS]", max: -1, raw: true, helps: true, text: "show the logs; arguments go to journalctl",
+		{words: "logs", args: "[ARGS]", max: -1, raw: true, helps: true,
+			text:    "show the logs; arguments go to journalctl",
 			example: "sudo concourse-ci-machine logs --follow",
 			run: func(a []string) error {
 				return p.machine(func(m *onemachine.Machine) error { return m.Logs(p.ctx, a) })
@@ -83,7 +84,9 @@ func (p *caller) machineCommands() []command {
 			run: func([]string) error { return p.machine(func(m *onemachine.Machine) error { return m.Down(p.ctx) }) }},
 		p.purgeCommand(),
 		{words: "invite", text: "print the command that makes another machine a worker of this one",
-			run: func([]string) error { return p.machine(func(m *onemachine.Machine) error { return m.Invite(p.ctx) }) }},
+			run: func([]string) error {
+				return p.machine(func(m *onemachine.Machine) error { return m.Invite(p.ctx) })
+			}},
 		{words: "accept", args: "LINE", min: 1, max: 1, text: "let the worker of another machine register",
 			run: func(a []string) error {
 				return p.machine(func(m *onemachine.Machine) error { return m.Accept(p.ctx, a[0]) })
@@ -94,7 +97,8 @@ func (p *caller) machineCommands() []command {
 			}},
 		{words: "add-worker", args: "[USER@]HOST", min: 1, max: 1,
 			text: "make another machine a worker of this one, over your own ssh",
-			long: "Runs concourse-ci-machine up on another machine that has this package, and accepts its worker. " + sshText,
+			long: "Runs concourse-ci-machine up on another machine that has this package, and accepts its worker. " +
+				sshText,
 			run: func(a []string) error {
 				return p.onNode(a[0], func(n *remote.Node) error {
 					return p.machine(func(m *onemachine.Machine) error { return m.AddWorker(p.ctx, n) })
