@@ -61,8 +61,8 @@ func TestGPUsOfBothVendorsAreShownTogether(t *testing.T) {
 	}
 	require.Equal(t, []string{"amd", "nvidia"}, vendors)
 	require.Len(t, lines(got, "rocm_gpu_health_info{"), 2)
-	for _, v := range gpu.Vendors() {
-		require.Contains(t, scrape(t, newTestCollector(r, monitor.Of(r, v))), "rocm_exporter_gpus 1\n")
+	for _, v := range vendors {
+		require.Contains(t, scrape(t, newTestCollector(r, monitor.Of(r, gpu.Vendor(v)))), "rocm_exporter_gpus 1\n")
 	}
 }
 

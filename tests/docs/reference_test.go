@@ -2,6 +2,7 @@ package docs
 
 import (
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestActionsAreThoseOfActionsYAML(t *testing.T) {
@@ -52,6 +54,26 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 		known = append(known, m[1])
 	}
 	require.ElementsMatch(t, known, reasons)
+}
+
+// Some versions of Juju refuse a charm with endpoints that the last release did not have.
+func TestUpgradePageNamesNewEndpoints(t *testing.T) {
+	newest := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\] - `).FindStringSubmatch(readFile(t, "CHANGELOG.md"))
+	require.NotNil(t, newest)
+	names := func(file string) (all []string) {
+		var meta struct{ Provides, Requires, Peers, Resources map[string]any }
+		require.NoError(t, yaml.Unmarshal([]byte(readFile(t, file)), &meta))
+		for _, group := range []map[string]any{meta.Provides, meta.Requires, meta.Peers, meta.Resources} {
+			all = slices.AppendSeq(all, maps.Keys(group))
+		}
+		return all
+	}
+	had := names("tools/charmpack/testdata/released/" + newest[1] + ".yaml")
+	added := slices.DeleteFunc(names("metadata.yaml"), func(name string) bool { return slices.Contains(had, name) })
+	slices.Sort(added)
+	text := "New after " + newest[1] + ": `" + strings.Join(added, "`, `") + "`.\n"
+	const page = "docs/how-to/upgrade.md"
+	hosttest.Golden(t, filepath.Join(root, page), withSection(t, readFile(t, page), "new", text))
 }
 
 // databagsPage lists keys of interfaces that others define, for whoever changes the charm.

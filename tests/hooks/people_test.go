@@ -24,7 +24,7 @@ func TestWrongCommandLinesAreExplained(t *testing.T) {
 	u := newUnit(t, fixture("amd"), nil)
 	for line, want := range map[string]string{
 		"nonsense":            `cannot run dispatch "nonsense": no such command; see dispatch --help`,
-		"gpu":                 "cannot run dispatch gpu without a command: want one of top, list, detect, verify, health, status, evidence, withhold, return, prove, release; see dispatch gpu --help",
+		"cdi":                 "cannot run dispatch cdi without a command: want one of refresh, list, generate, validate; see dispatch cdi --help",
 		"gpu lost":            `cannot run dispatch gpu "lost": no such command; did you mean list?; see dispatch gpu --help`,
 		"explain":             `cannot run dispatch explain: want dispatch explain N [--json]; see dispatch explain --help`,
 		"gpu list --xml":      "cannot run dispatch gpu list: unknown flag: --xml; see dispatch gpu list --help",

@@ -1,5 +1,5 @@
 // Package imports checks the direction of imports. Each folder of internal/ may import
-// itself and the folders that its row names. The test reads `go list` and compiles nothing.
+// itself and the folders that its row names. The test reads `go list` and the source.
 package imports
 
 import (
@@ -15,10 +15,13 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu"
 )
 
 const module = "concourse-ci-machine/"
@@ -213,17 +216,26 @@ func TestCharmDoesNotLinkGPUBaseline(t *testing.T) {
 // namesVendor reports whether the file names a vendor: gpu.AMD, or a comparison with the
 // text of a vendor or its runtime.
 func namesVendor(f *ast.File) (found bool) {
+	var texts []string
+	for _, v := range gpu.Vendors() {
+		texts = append(texts, strconv.Quote(string(v)), strconv.Quote(v.Traits().Runtime))
+	}
 	isText := func(e ast.Expr) bool {
 		l, ok := e.(*ast.BasicLit)
-		return ok && slices.Contains([]string{`"amd"`, `"nvidia"`, `"rocm"`, `"cuda"`}, l.Value)
+		return ok && slices.Contains(texts, l.Value)
+	}
+	named := func(name string) bool { // AMD and AMDKind are of amd
+		return ast.IsExported(name) && slices.ContainsFunc(gpu.Vendors(), func(v gpu.Vendor) bool {
+			return strings.HasPrefix(strings.ToLower(name), string(v))
+		})
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)
-			found = found || ok && x.Name == "gpu" && (strings.HasPrefix(n.Sel.Name, "AMD") || strings.HasPrefix(n.Sel.Name, "NVIDIA"))
+			found = found || ok && x.Name == "gpu" && named(n.Sel.Name)
 		case *ast.Ident:
-			found = found || f.Name.Name == "gpu" && (n.Name == "AMD" || n.Name == "NVIDIA")
+			found = found || f.Name.Name == "gpu" && named(n.Name)
 		case *ast.BinaryExpr:
 			found = found || isText(n.X) || isText(n.Y)
 		case *ast.CaseClause:
@@ -234,22 +246,25 @@ func namesVendor(f *ast.File) (found bool) {
 	return found
 }
 
-// A vendor is named in the files amd.go and nvidia.go, in the registries, and below the
-// folders of the vendors. Other code checks a gpu.Feature.
+// A vendor is named in its file such as amd.go, in the registries, and below the folder of
+// the vendor. Other code checks a gpu.Feature.
 func TestOnlyVendorsNameAVendor(t *testing.T) {
-	registries := 0
+	files, below, registries := []string{"vendor.go"}, []string{"/internal/testutil/"}, 0
+	for _, v := range gpu.Vendors() {
+		files, below = append(files, string(v)+".go"), append(below, "/gpu/"+string(v)+"/")
+	}
 	for _, dir := range []string{"../../internal", "../../src"} {
 		require.NoError(t, filepath.WalkDir(dir, func(file string, _ fs.DirEntry, err error) error {
 			name := filepath.Base(file)
-			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
-				strings.Contains(file, "/internal/testutil/") || strings.Contains(file, "/gpu/amd/") || strings.Contains(file, "/gpu/nvidia/") {
+			own := slices.ContainsFunc(below, func(folder string) bool { return strings.Contains(file, folder) })
+			if err != nil || own || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 				return err
 			}
 			f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 			if err != nil || !namesVendor(f) {
 				return err
 			}
-			require.Contains(t, []string{"amd.go", "nvidia.go", "vendor.go"}, name, file)
+			require.Contains(t, files, name, file)
 			if name == "vendor.go" {
 				registries++
 			}

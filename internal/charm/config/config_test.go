@@ -6,32 +6,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/gpu/amd"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pool/gpureset"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/internal/pool/tasknotice"
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
+// The golden file has what config.yaml means as values of Go.
 func TestDefaultsAreValid(t *testing.T) {
 	c, problems := Parse(map[string]any{"mode": nil}, nil)
 	require.Empty(t, problems)
 	c.Web.Env, c.Web.VaultEnv = nil, nil // see TestD26
-	require.Equal(t, Config{Mode: ModeAuto, SharedStorage: StorageNone, LogLevel: LogInfo,
-		Web: Web{Port: 8080, TLSPort: 8443, FleetPage: FleetNames, GPUTasks: Tasks{Limit: true, Rerun: true},
-			InitialAdminUsername: "admin"},
-		Worker: Worker{SrvFoldersContainers: oci.Tasks, ContainerdDNSServer: []string{"1.1.1.1", "8.8.8.8"},
-			DrainTimeout: 10 * time.Minute, TaskRecordSize: 512, TaskRecordDays: 7},
-		GPU: GPU{ComputeRuntime: RuntimeNone, DeviceIDs: "all", Sharing: Shared, Tools: true, Kubernetes: KubernetesAuto,
-			Quarantine: quarantine.Auto, Reset: gpureset.Off, HangAction: tasknotice.Write, Notice: true,
-			Leftovers: LeftoversEnd,
-			Metrics:   Metrics{PCIeBandwidth: true, Usage: true}},
-		Driver: Driver{AMDContainerToolkit: amd.ToolkitAuto, InstallDriver: amd.DriverAuto,
-			GPUDeviceMode: amd.ModeGroup, PreflightLimits: Limits{Disk: 20_000_000_000, RAM: 4_000_000_000}}}, c)
+	data, err := yaml.Marshal(c)
+	require.NoError(t, err)
+	hosttest.Golden(t, "testdata/defaults.golden", string(data))
 }
 
 func TestEachModeIsAccepted(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/gpu"
 )
 
 // D27: every value is checked. Each problem names its option and a valid value.
@@ -112,7 +113,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"registry-ca-cert", "/etc/ssl/ca.pem", `PEM block 1 is damaged: want its lines as the file has them, from -----BEGIN to -----END`},
 		{"tag", "a,,b", `"" is not a tag: want words with commas between them, without white space or quotes`},
 		{"tag", "a b", `"a b" is not a tag: want words with commas between them, without white space or quotes`},
-		{"compute-runtime", "rcom", `"rcom" is not one of none, auto, cuda, rocm`},
+		{"compute-runtime", "rcom", `"rcom" is not one of none, auto, ` + strings.Join(gpu.Runtimes(), ", ")},
 		{"enable-gpu", "yes", `yes is not true or false`},
 		{"gpu-sharing", "alone", `"alone" is not one of shared, exclusive`},
 		{"gpu-sharing", true, `true is not text`},

@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/gpu"
 )
 
 func TestGPUsOfAWorkerAreReadByTheWeb(t *testing.T) {
@@ -41,7 +43,7 @@ func TestInvalidGPUsOfAWorkerAreProblems(t *testing.T) {
 		"no such number":           {map[string]string{"gpu-count": "many"}, WorkerGPUs{}, `gpu-count: "many" is not a number of GPUs up to 1024`},
 		"negative":                 {map[string]string{"gpu-count": "-1"}, WorkerGPUs{}, `gpu-count: "-1" is not a number of GPUs up to 1024`},
 		"too many":                 {map[string]string{"gpu-count": "1025"}, WorkerGPUs{}, `gpu-count: "1025" is not a number of GPUs up to 1024`},
-		"runtime":                  {map[string]string{"gpu-count": "1", "compute-runtime": "metal"}, WorkerGPUs{Count: 1}, `compute-runtime: "metal" is not one of cuda, rocm`},
+		"runtime":                  {map[string]string{"gpu-count": "1", "compute-runtime": "metal"}, WorkerGPUs{Count: 1}, `compute-runtime: "metal" is not one of ` + strings.Join(gpu.Runtimes(), ", ")},
 		"sharing":                  {map[string]string{"gpu-count": "1", "gpu-sharing": "alone"}, WorkerGPUs{Count: 1}, `gpu-sharing: "alone" is not one of shared, exclusive`},
 		"limit":                    {map[string]string{"gpu-count": "1", "gpu-sharing": "exclusive", "gpu-limit": "4"}, WorkerGPUs{Count: 1, Exclusive: true}, `gpu-limit: "4" is not one of own, none`},
 		"a key of another version": {map[string]string{"gpu-count": "1", "gpu-wait": "60"}, WorkerGPUs{Count: 1}, ""},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"testing"
 	"time"
 
@@ -74,6 +75,11 @@ func FIFO(t testing.TB, r host.Root, p string) (reached chan time.Time, end func
 	t.Helper()
 	require.NoError(t, r.Remove(p))
 	require.NoError(t, unix.Mkfifo(r.Path(p), 0o644))
+	// The clock of a file system in memory can be too coarse to date the change.
+	dir := r.Path(path.Dir(p))
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.NoError(t, os.Chtimes(dir, time.Time{}, info.ModTime().Add(time.Second)))
 	reached = make(chan time.Time)
 	var w *os.File
 	go func() {

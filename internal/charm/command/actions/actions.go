@@ -41,7 +41,12 @@ func (c *Actions) GPUs() *watcher.Unit {
 }
 
 // formerNames lists the actions that have another name now.
-var formerNames = map[string]string{"gpu-release": "release-gpu", "gpu-return": "return-gpu", "gpu-withhold": "withhold-gpu"}
+var formerNames = map[string]string{
+	"gpu-release": "release-gpu", "gpu-return": "return-gpu", "gpu-withhold": "withhold-gpu",
+}
+
+// IsFormerName reports whether an action has another name now.
+func IsFormerName(action string) bool { return formerNames[action] != "" }
 
 // table returns the function of every action. See lockedAction and textAction.
 func (c *Actions) table() map[string]action {

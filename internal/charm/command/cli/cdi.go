@@ -256,7 +256,8 @@ func (p *caller) showDifferences(file string, diffs, left []string) error {
 		}
 	}
 	if !valid {
-		return fmt.Errorf("%s is not what this machine has; run: %[2]s cdi generate --output %[1]s", file, wellknown.Command)
+		return fmt.Errorf("%s is not what this machine has; run: %[2]s cdi generate --output %[1]s",
+			file, wellknown.Command)
 	}
 	return nil
 }

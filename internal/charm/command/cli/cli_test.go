@@ -70,7 +70,7 @@ func TestExitStatus(t *testing.T) {
 		"explain hang":           {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},
 		"explain 2 3":            {"amd", 2, "", `cannot run dispatch explain with "2 3": want dispatch explain N [--json]; see dispatch explain --help` + "\n"},
 		"errors all":             {"amd", 2, "", `cannot run dispatch errors with "all": want dispatch errors [--json]; see dispatch errors --help` + "\n"},
-		"gpu":                    {"amd", 2, "", "cannot run dispatch gpu without a command: want one of top, list, detect, verify, health, status, evidence, withhold, return, prove, release; see dispatch gpu --help\n"},
+		"gpu":                    {"amd", 2, "", "cannot run dispatch gpu without a command: want one of top, list, detect, "},
 		"gpu lost":               {"amd", 2, "", `cannot run dispatch gpu "lost": no such command; did you mean list?; see dispatch gpu --help` + "\n"},
 		"gpu detect --json":      {"amd", 2, "", "cannot run dispatch gpu detect: unknown flag: --json; see dispatch gpu detect --help\n"},
 		"gpu health now":         {"amd", 2, "", `cannot run dispatch gpu health with "now": want dispatch gpu health [--json]; see dispatch gpu health --help` + "\n"},

@@ -42,6 +42,7 @@ type command struct {
 	json     bool                 // it has the flag --json
 	flags    func(*pflag.FlagSet) // its other flags
 	values   func() []string      // completes its first argument
+	action   string               // the charm's action that does the same under another name
 	hidden   bool                 // dispatch itself calls it
 	raw      bool                 // its arguments belong to another program
 	helps    bool                 // but --help alone shows this program's help
@@ -70,13 +71,16 @@ func (p *caller) commands() []command {
 // unitCommands returns the commands on a unit of Juju, which a machine without Juju has too.
 func (p *caller) unitCommands() []command {
 	c := p.charm
+	const unit = wellknown.Dispatch // it needs a unit of the charm, its options or its records
 	all := []command{
-		{words: "plan", text: "show what the charm would change now, and why; changes nothing",
+		{words: "plan", only: unit, text: "show what the charm would change now, and why; changes nothing",
 			run: func([]string) error { return c.ShowPlan(p.ctx, p.stdout) }},
 		p.topCommand(),
-		{words: "gpu list", json: true, text: "list the GPUs with health and load, and why others are not used",
-			run: func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format) }},
-		{words: "gpu detect", text: "print which vendors' GPUs the unit has, in fixed words; exit 1 if it has none",
+		{words: "gpu list", action: "list-gpus", json: true,
+			text: "list the GPUs with health and load, and why others are not used",
+			run:  func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format) }},
+		{words: "gpu detect", action: "detect-gpus",
+			text: "print which vendors' GPUs the unit has, in fixed words; exit 1 if it has none",
 			run: func([]string) error {
 				found, err := c.DetectGPUs(p.stdout)
 				if err == nil && !found {
@@ -84,47 +88,53 @@ func (p *caller) unitCommands() []command {
 				}
 				return err
 			}},
-		{words: "gpu verify", json: true, text: "open each GPU's node as a task would; wakes sleeping GPUs",
-			run: func([]string) error { return c.VerifyGPUs(p.ctx, p.stdout, p.format) }},
-		{words: "gpu health", json: true, text: "show state, score and reason of each AMD GPU",
+		{words: "gpu verify", action: "verify-gpu", json: true,
+			text: "open each GPU's node as a task would; wakes sleeping GPUs",
+			run:  func([]string) error { return c.VerifyGPUs(p.ctx, p.stdout, p.format) }},
+		{words: "gpu health", action: "gpu-health", json: true, text: "show state, score and reason of each AMD GPU",
 			run: func([]string) error { return c.GPUHealth(p.ctx, p.stdout, p.format) }},
-		{words: "gpu status", json: true, text: "show who leases each GPU, and which GPUs are withheld from tasks",
-			run: func([]string) error { return c.GPUs().Status(p.stdout, p.format) }},
-		{words: "gpu evidence", json: true, text: "show the tasks that met GPU faults, and the cause of each fault",
-			run: func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
-		{words: "why", args: "[TASK]", max: 1, json: true,
+		{words: "gpu status", action: "gpu-status", json: true,
+			text: "show who leases each GPU, and which GPUs are withheld from tasks",
+			run:  func([]string) error { return c.GPUs().Status(p.stdout, p.format) }},
+		{words: "gpu evidence", only: unit, action: "gpu-evidence", json: true,
+			text: "show the tasks that met GPU faults, and the cause of each fault",
+			run:  func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
+		{words: "why", only: unit, args: "[TASK]", max: 1, json: true,
 			text:    "show why a task failed: verdict, reasons, fixes and the timeline; without TASK, the last failed one",
 			example: wellknown.Command + " why 4f1c0000",
 			run:     func(a []string) error { return c.Why(p.stdout, strings.Join(a, ""), p.format) }},
-		{words: "gpu withhold", args: "GPU REASON", min: 2, max: -1, values: p.gpuNames,
-			text: "give a GPU to no new task until it is returned", example: wellknown.Command + " gpu withhold 0 noisy fan",
-			run: func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
+		{words: "gpu withhold", only: unit, action: "withhold-gpu", args: "GPU REASON", min: 2, max: -1,
+			values: p.gpuNames, text: "give a GPU to no new task until it is returned",
+			example: wellknown.Command + " gpu withhold 0 noisy fan",
+			run:     func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
 		{
-			words: "gpu return", args: "GPU", min: 1, max: 1, values: p.gpuNames,
+			words: "gpu return", only: unit, action: "return-gpu", args: "GPU", min: 1, max: 1, values: p.gpuNames,
 			text: "give a withheld GPU to tasks again",
 			run:  func(a []string) error { return c.GPUs().Return(p.stdout, a[0]) }},
-		{words: "gpu prove", args: "GPU", min: 1, max: 1, values: p.gpuNames,
+		{words: "gpu prove", only: unit, args: "GPU", min: 1, max: 1, values: p.gpuNames,
 			text: "run the program of gpu-proof on a withheld GPU now, and show its output",
 			run:  func(a []string) error { return c.GPUs().Prove(p.ctx, p.stdout, a[0]) }},
 		p.releaseCommand(),
-		{words: "rocm plan", text: "show the driver of the AMD GPUs, and what the charm decides about it",
+		{words: "rocm plan", only: unit, text: "show the driver of the AMD GPUs, and what the charm decides about it",
 			run: func([]string) error { return c.ShowDriver(p.ctx, p.stdout) }},
-		{words: "rocm matrix", text: "list the releases of ROCm and driver that are known to work",
-			run: func([]string) error { return amd.WriteMatrix(p.stdout) }},
-		{words: "preflight", json: true, text: "check this machine, and name the fix of each problem",
+		{words: "rocm matrix", action: "rocm-matrix",
+			text: "list the releases of ROCm and driver that are known to work",
+			run:  func([]string) error { return amd.WriteMatrix(p.stdout) }},
+		{words: "preflight", only: unit, json: true, text: "check this machine, and name the fix of each problem",
 			run: func([]string) error { return preflight.Show(p.ctx, c.Host, p.stdout, "", p.format) }},
 		p.cdiRefreshCommand(), p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
 		p.labelsCommand(), p.manifestCommand(), p.undoCommand(),
-		{words: "fleet", json: true, text: "show all workers of this web node, their GPUs and free leases",
+		{words: "fleet", only: unit, json: true, text: "show all workers of this web node, their GPUs and free leases",
 			run: func([]string) error { return c.ShowFleet(p.ctx, p.stdout, p.format) }},
-		{words: "flakes", json: true, text: "show tasks and tests that fail without a change, and on which GPU",
-			run: func([]string) error { return c.ShowFlakes(p.ctx, p.stdout, p.format) }},
-		{words: "pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
+		{words: "flakes", only: unit, json: true,
+			text: "show tasks and tests that fail without a change, and on which GPU",
+			run:  func([]string) error { return c.ShowFlakes(p.ctx, p.stdout, p.format) }},
+		{words: "pipelines", only: unit, action: "get-pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
 			text: "list the pipelines and tasks of the charm, or print one",
 			run:  func(a []string) error { return pipelines.Write(p.stdout, strings.Join(a, "")) }},
-		{words: "errors", json: true, text: "list the errors of AMD GPUs by number",
+		{words: "errors", action: "list-errors", json: true, text: "list the errors of AMD GPUs by number",
 			run: func([]string) error { return c.ListErrors(p.stdout, p.format) }},
-		{words: "explain", args: "N", min: 1, max: 1, json: true, values: errorNumbers,
+		{words: "explain", action: "explain-error", args: "N", min: 1, max: 1, json: true, values: errorNumbers,
 			text: "explain error N: its meaning, its causes, and what to do",
 			run: func(a []string) error {
 				if err := c.ExplainError(p.stdout, a[0], p.format); err != nil {
@@ -132,7 +142,7 @@ func (p *caller) unitCommands() []command {
 				}
 				return nil
 			}},
-		{words: "gpu-baseline", args: "[ARGS]", max: -1, raw: true,
+		{words: "gpu-baseline", only: unit, args: "[ARGS]", max: -1, raw: true,
 			text: "compare profiles of GPU programs, and find the commit that is slower",
 			run:  p.execBaseline},
 		{words: "version", hidden: true, text: "print the version", run: func([]string) error {
@@ -140,18 +150,8 @@ func (p *caller) unitCommands() []command {
 			return err
 		}},
 	}
-	all = append(all, p.remoteCommands()...)
-	for i := range all {
-		if slices.Contains(ofUnit, all[i].words) {
-			all[i].only = wellknown.Dispatch
-		}
-	}
-	return all
+	return append(all, p.remoteCommands()...)
 }
-
-// ofUnit lists the commands that need a unit of the charm, its options or its records.
-var ofUnit = []string{"plan", "gpu evidence", "gpu withhold", "gpu return", "gpu prove", "rocm plan", "preflight",
-	"fleet", "flakes", "pipelines", "gpu-baseline", "why"}
 
 // ownCommands returns the commands that dispatch and Pebble start.
 func (p *caller) ownCommands() []command {
@@ -209,7 +209,7 @@ func (p *caller) ownCommands() []command {
 
 func (p *caller) releaseCommand() command {
 	force := false
-	return command{words: "gpu release", args: "GPU", min: 1, max: 1, values: p.gpuNames,
+	return command{words: "gpu release", action: "release-gpu", args: "GPU", min: 1, max: 1, values: p.gpuNames,
 		text:  "free a GPU with a lease that is damaged or in doubt",
 		flags: func(fs *pflag.FlagSet) { fs.BoolVar(&force, "force", false, "free it even if its task may still run") },
 		run:   func(a []string) error { return p.charm.GPUs().Release(p.stdout, a[0], force) }}

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/command/remote"
 	"concourse-ci-machine/internal/charm/onemachine"
 )
@@ -74,7 +74,8 @@ func (p *caller) machineCommands() []command {
 					return m.Change(p.ctx, map[string]string{"version": a[0]}, nil)
 				})
 			}},
-		{words: "logs", args: "[ARGS]", max: -1, raw: true, helps: true, text: "show the logs; arguments go to journalctl",
+		{words: "logs", args: "[ARGS]", max: -1, raw: true, helps: true,
+			text:    "show the logs; arguments go to journalctl",
 			example: "sudo concourse-ci-machine logs --follow",
 			run: func(a []string) error {
 				return p.machine(func(m *onemachine.Machine) error { return m.Logs(p.ctx, a) })
@@ -83,7 +84,9 @@ func (p *caller) machineCommands() []command {
 			run: func([]string) error { return p.machine(func(m *onemachine.Machine) error { return m.Down(p.ctx) }) }},
 		p.purgeCommand(),
 		{words: "invite", text: "print the command that makes another machine a worker of this one",
-			run: func([]string) error { return p.machine(func(m *onemachine.Machine) error { return m.Invite(p.ctx) }) }},
+			run: func([]string) error {
+				return p.machine(func(m *onemachine.Machine) error { return m.Invite(p.ctx) })
+			}},
 		{words: "accept", args: "LINE", min: 1, max: 1, text: "let the worker of another machine register",
 			run: func(a []string) error {
 				return p.machine(func(m *onemachine.Machine) error { return m.Accept(p.ctx, a[0]) })
@@ -94,7 +97,8 @@ func (p *caller) machineCommands() []command {
 			}},
 		{words: "add-worker", args: "[USER@]HOST", min: 1, max: 1,
 			text: "make another machine a worker of this one, over your own ssh",
-			long: "Runs concourse-ci-machine up on another machine that has this package, and accepts its worker. " + sshText,
+			long: "Runs concourse-ci-machine up on another machine that has this package, and accepts its worker. " +
+				sshText,
 			run: func(a []string) error {
 				return p.onNode(a[0], func(n *remote.Node) error {
 					return p.machine(func(m *onemachine.Machine) error { return m.AddWorker(p.ctx, n) })
@@ -109,7 +113,7 @@ func (p *caller) machineCommands() []command {
 				return p.machine(func(m *onemachine.Machine) error { return m.Reconcile(p.ctx) })
 			}},
 	}
-	return append(all, p.actionCommands()...)
+	return append(all, p.actionCommands(slices.Concat(all, p.unitCommands()))...)
 }
 
 func (p *caller) setOptions(args []string) error {
@@ -148,16 +152,22 @@ func (p *caller) confirm(text string) bool {
 	return answer == "yes"
 }
 
-// actionCommands returns the actions of the charm as commands. Help leaves out those that
-// are commands under other words. They work too, because remedies name them.
-func (p *caller) actionCommands() (all []command) {
+// actionCommands returns the actions of the charm as commands, except those with the name of
+// another command. Help leaves out the actions that other commands do, and former names.
+// They work too, because remedies name them.
+func (p *caller) actionCommands(others []command) (all []command) {
+	named := func(name string) func(command) bool { return func(c command) bool { return c.words == name } }
+	does := func(name string) func(command) bool { return func(c command) bool { return c.action == name } }
 	for _, a := range p.actions() {
+		if slices.ContainsFunc(others, named(a.Name)) {
+			continue
+		}
 		var params []string
 		for _, name := range a.Order {
 			params = append(params, "["+name+"=VALUE]")
 		}
 		all = append(all, command{words: a.Name, args: strings.Join(params, " "), max: len(a.Order), text: a.summary(),
-			hidden: slices.Contains(otherWords, a.Name),
+			hidden: slices.ContainsFunc(others, does(a.Name)) || actions.IsFormerName(a.Name),
 			run: func(args []string) error {
 				given := map[string]any{}
 				for _, arg := range args {
@@ -216,7 +226,7 @@ func (p param) parse(value string) (v any, err error) {
 	return v, nil
 }
 
-// actions reads the charm's actions, without those with the name of a command.
+// actions reads the charm's actions.
 func (p *caller) actions() (all []declared) {
 	data, err := os.ReadFile(filepath.Join(p.charm.CharmDir, "actions.yaml"))
 	if err != nil {
@@ -228,20 +238,8 @@ func (p *caller) actions() (all []declared) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(file)) {
 		a := file[name]
-		if slices.Contains(sameWords, name) {
-			continue
-		}
 		a.Name, a.Order = name, slices.Sorted(maps.Keys(a.Params))
 		all = append(all, a)
 	}
 	return all
 }
-
-// otherWords lists the actions that are commands under other words, such as gpu list, and
-// former names.
-var otherWords = []string{"detect-gpus", "explain-error", "get-pipelines", "gpu-evidence", "gpu-health", "gpu-release",
-	"gpu-return", "gpu-status", "gpu-withhold", "list-errors", "list-gpus", "release-gpu", "return-gpu", "rocm-matrix",
-	"verify-gpu", "withhold-gpu"}
-
-// sameWords lists the actions with the name of a command.
-var sameWords = []string{"flakes", "fleet", "plan", "preflight", "why"}

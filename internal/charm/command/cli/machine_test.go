@@ -3,13 +3,50 @@ package cli
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/actions"
 )
+
+// found returns the command of a line.
+func found(t *testing.T, root *cobra.Command, line string) *cobra.Command {
+	t.Helper()
+	c, _, err := root.Find(strings.Fields(line))
+	require.NoError(t, err)
+	return c
+}
+
+// The action and the command of one thing are one row in help: the command.
+func TestActionsOfOtherCommandsAreHidden(t *testing.T) {
+	t.Chdir("../../../..") // actions.yaml
+	wellknown.Command = wellknown.MachineProgram
+	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
+	p := &caller{charm: &actions.Actions{Charm: &charm.Charm{}}}
+	root, n := p.root(), 0
+	for _, c := range p.unitCommands() {
+		if c.action == "" {
+			continue
+		}
+		n++
+		require.Equal(t, "concourse-ci-machine "+c.action, found(t, root, c.action).CommandPath(), "no action %s", c.action)
+		require.True(t, found(t, root, c.action).Hidden, c.action)
+		require.False(t, found(t, root, c.words).Hidden, c.words)
+	}
+	require.Greater(t, n, 10)
+	for _, former := range []string{"gpu-release", "gpu-return", "gpu-withhold"} {
+		require.True(t, found(t, root, former).Hidden, former)
+	}
+	for _, shown := range []string{"check-status", "fleet", "plan", "why"} {
+		require.False(t, found(t, root, shown).Hidden, shown)
+	}
+}
 
 // Statuses name actions as commands, see wellknown.RunAction.
 func TestEachActionIsACommandWithoutJuju(t *testing.T) {
@@ -18,14 +55,12 @@ func TestEachActionIsACommandWithoutJuju(t *testing.T) {
 	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
 	data, err := os.ReadFile("actions.yaml")
 	require.NoError(t, err)
-	var actions map[string]any
-	require.NoError(t, yaml.Unmarshal(data, &actions))
-	require.Greater(t, len(actions), 20)
+	var declared map[string]any
+	require.NoError(t, yaml.Unmarshal(data, &declared))
+	require.Greater(t, len(declared), 20)
 	root := Root()
-	for name := range actions {
-		c, _, err := root.Find([]string{name})
-		require.NoError(t, err)
-		require.Equal(t, "concourse-ci-machine "+name, c.CommandPath())
+	for name := range declared {
+		require.Equal(t, "concourse-ci-machine "+name, found(t, root, name).CommandPath())
 	}
 	var out, errs bytes.Buffer
 	none := func(string) string { return "" }

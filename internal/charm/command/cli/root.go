@@ -292,7 +292,8 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 			b.WriteString(paragraph + "\n\n")
 			continue
 		}
-		b.WriteString(strings.Join(commandline.Wrap(strings.Join(strings.Fields(paragraph), " "), commandline.Width), "\n") + "\n\n")
+		text := strings.Join(strings.Fields(paragraph), " ")
+		b.WriteString(strings.Join(commandline.Wrap(text, commandline.Width), "\n") + "\n\n")
 	}
 	if c.HasAvailableSubCommands() {
 		b.WriteString("Commands:\n")
@@ -335,7 +336,8 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 				}
 			})
 			if example != "" {
-				text := "Each flag has a variable of the environment: " + prefix + variableName(example) + " is --" + example + "."
+				text := "Each flag has a variable of the environment: " + prefix + variableName(example) +
+					" is --" + example + "."
 				b.WriteString(strings.Join(commandline.Wrap(text, commandline.Width), "\n") + "\n\n")
 			}
 		}
