@@ -129,7 +129,8 @@ func (w *world) start() {
 	w.rec, err = recorder.New(recorder.Options{Root: w.root, Worker: w.worker.URL, Report: verdict.ReportPath, Usage: role.UsageReport,
 		Limits: taskrecord.Limits{Bytes: 64 << 20, Age: 24 * time.Hour, FailedAge: 96 * time.Hour},
 		Now:    func() time.Time { return w.now }, Kernel: kernellog.Of(&w.log, start.Add(-time.Hour)),
-		Log: func(format string, args ...any) { w.t.Logf(format, args...) }})
+		Log:  func(format string, args ...any) { w.t.Logf(format, args...) },
+		Copy: func(work func()) { work() }})
 	require.NoError(w.t, err)
 }
 

@@ -29,8 +29,7 @@ type dumps struct {
 	ready chan copied
 }
 
-// copied is the result of a copy, which is made beside the looks because a dump has
-// megabytes.
+// copied is the result of a copy.
 type copied struct {
 	handle string
 	ref    taskrecord.DumpRef
@@ -99,13 +98,13 @@ func (r *Recorder) readDumps() {
 			}
 			event := taskrecord.Event{At: r.Now().UTC(), Kind: taskrecord.Dump, GPU: gpu, Detail: e.Name()}
 			if first {
-				go r.copyIfSince(c.head.Started, c.handle, source, event)
+				r.Copy(func() { r.copyIfSince(c.head.Started, c.handle, source, event) })
 				continue
 			}
 			if err := c.noteDump(event); err != nil {
 				r.Log("%v", err)
 			}
-			go r.copyDump(c.handle, source, event)
+			r.Copy(func() { r.copyDump(c.handle, source, event) })
 		}
 	}
 	d.seen = now

@@ -42,6 +42,8 @@ type Options struct {
 	Now    func() time.Time
 	// Kernel replaces the kernel's log.
 	Kernel *kernellog.Log
+	// Copy runs the copy of a dump. nil runs it beside the looks, because a dump has megabytes.
+	Copy func(work func())
 }
 
 // Defaults.
@@ -101,6 +103,9 @@ func New(o Options) (*Recorder, error) {
 	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
+	}
+	if o.Copy == nil {
+		o.Copy = func(work func()) { go work() }
 	}
 	r := &Recorder{Options: o, proc: o.Root.Path("/proc"), cgroup: o.Root.Path("/sys/fs/cgroup"),
 		containers: map[string]*container{}, page: make([]byte, 64<<10)}
