@@ -41,8 +41,8 @@ PACKAGE_ARCHS = amd64 arm64
 # The command that texts of the programs name.
 COMMAND ?= dispatch
 KITX = -X concourse-ci-machine/internal/base/version.Version=$(VERSION) -X concourse-ci-machine/internal/base/wellknown.Command=gpukit
-# Puts temporary files of tests into memory; programs are built outside of it.
-IN_MEMORY = GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$$(scripts/test-tmpdir.sh)
+# Puts temporary files of tests into memory. t.TempDir prefers GOTMPDIR, os.TempDir ignores it.
+IN_MEMORY = GOTMPDIR= TMPDIR=$$(scripts/test-tmpdir.sh)
 # Shows what runs, and keeps the events in JSON.
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
