@@ -26,8 +26,9 @@ import (
 // container can have a GPU that it did not lease. create returns a function that ends the
 // lease, for a caller that does not become runc after all.
 func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err error) {
-	b, config, k, err := w.change(s, c)
+	b, made, err := w.change(s, c)
 	defer b.close()
+	k := made.marker
 	rollback = func() { w.endLease(s, c, k) }
 	marks := w.markers(s.State)
 	if err != nil || k.empty() {
@@ -35,8 +36,8 @@ func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err err
 	} else {
 		err = marks.save(c.ID, k)
 	}
-	if err == nil && config != nil {
-		err = b.replace(config)
+	if err == nil && made.config != nil {
+		err = b.replace(made.config)
 	}
 	if err != nil {
 		rollback()
@@ -44,36 +45,42 @@ func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err err
 	return rollback, err
 }
 
-// change returns the open bundle, the pieces of its new config.json, and the marker for
-// exec. The bundle is noBundle if it is not needed, and there are no pieces if nothing
-// changes.
-func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, config [][]byte, k marker, err error) {
+// creation holds the pieces of a new config.json, none if nothing changes, and the marker
+// for exec.
+type creation struct {
+	config [][]byte
+	marker marker
+}
+
+// change returns the open bundle, noBundle if it is not needed, and what create writes. The
+// marker has the lease even with an error.
+func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, made creation, err error) {
 	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.CACertificates == "" && s.Missing == "" {
-		return noBundle, nil, k, nil
+		return noBundle, made, nil
 	}
 	if b, err = openBundle(c.Bundle, w.owner()); err != nil {
-		return noBundle, nil, k, err
+		return noBundle, made, err
 	}
 	data, err := b.read(w.owner())
 	if err != nil {
-		return b, nil, k, err
+		return b, made, err
 	}
 	doc, err := rawjson.Parse(data)
 	if err != nil {
-		return b, nil, k, fmt.Errorf("cannot decode %s: %w [container %s]", configName, err, c.ID)
+		return b, made, fmt.Errorf("cannot decode %s: %w [container %s]", configName, err, c.ID)
 	}
 	var e edits.Edits
-	if e, k.lease, err = w.decide(s, c, b, doc); err != nil {
-		return b, nil, k, fmt.Errorf("%w [container %s]", err, c.ID)
+	if e, made.marker.lease, err = w.decide(s, c, b, doc); err != nil {
+		return b, made, fmt.Errorf("%w [container %s]", err, c.ID)
 	}
-	k.bundle, k.process = c.Bundle, e.Process
+	made.marker.bundle, made.marker.process = c.Bundle, e.Process
 	if e.None() {
-		return b, nil, k, nil
+		return b, made, nil
 	}
-	if config, err = e.Apply(doc); err != nil {
-		return b, nil, k, fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, c.ID)
+	if made.config, err = e.Apply(doc); err != nil {
+		return b, made, fmt.Errorf("cannot edit %s: %w [container %s]", configName, err, c.ID)
 	}
-	return b, config, k, nil
+	return b, made, nil
 }
 
 // decide returns the edits of this container, and its lease even with an error.

@@ -14,9 +14,9 @@ import (
 // person runs dispatch as people do, without anything of Juju's.
 func (u *unit) person(args ...string) (stdout, stderr string, code int) {
 	u.t.Helper()
-	stdout, stderr, code, err := u.RunAsOperator(args...)
+	out, err := u.RunAsOperator(args...)
 	require.NoError(u.t, err)
-	return stdout, stderr, code
+	return out.Stdout, out.Stderr, out.Code
 }
 
 func TestWrongCommandLinesAreExplained(t *testing.T) {

@@ -143,3 +143,15 @@ func TestFilesHaveAtMost400Lines(t *testing.T) {
 		require.LessOrEqual(t, strings.Count(f.text, "\n"), 400, f.path)
 	}
 }
+
+func TestFunctionsHaveAtMostThreeResults(t *testing.T) {
+	var found []string
+	for _, f := range files(t) {
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Type.Results.NumFields() > 3 {
+				found = append(found, f.path+": "+fn.Name.Name)
+			}
+		}
+	}
+	require.Empty(t, found, "more results are a struct")
+}

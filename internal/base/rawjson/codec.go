@@ -48,7 +48,7 @@ func (c *Codec) key(key string) {
 		c.out = append(c.out, ',')
 	}
 	c.comma = true
-	c.out = append(append(append(c.out, '"'), key...), `":`...)
+	c.out = append(c.out, `"`+key+`":`...)
 }
 
 // Member reads or writes a member of any type.

@@ -188,7 +188,7 @@ func (e *Edits) addHook(v rawjson.Value) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if len(texts) > 0 {
-			out = rawjson.AppendStrings(append(append(append(out, `,"`...), list...), `":`...), texts)
+			out = rawjson.AppendStrings(append(out, `,"`+list+`":`...), texts)
 		}
 	}
 	timeout, err := v.Member("timeout", rawjson.Number)

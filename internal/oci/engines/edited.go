@@ -126,29 +126,47 @@ func readEngineFile(r host.Root, file string) (data []byte, there bool, err erro
 	return data, err == nil, err
 }
 
+// found holds an engine's file, if it is there, and the record of its edits, if it has one.
+type found struct {
+	rec   *record
+	now   []byte
+	there bool
+}
+
+// original holds an engine's file as it is without our additions, and the names of the
+// parts that somebody changed.
+type original struct {
+	before  []byte
+	existed bool
+	kept    []string
+}
+
 // without returns the file as it would be without our additions.
-func (e edited) without(now []byte, there bool, rec *record) (before []byte, existed bool, kept []string, err error) {
+func (e edited) without(f found) (o original, err error) {
+	rec, now := f.rec, f.now
 	switch {
-	case rec == nil || rec.File != e.file || !there || rec.Existed && bytes.Equal(now, rec.Before):
-		return now, there, nil, nil
+	case rec == nil || rec.File != e.file || !f.there || rec.Existed && bytes.Equal(now, rec.Before):
+		return original{before: now, existed: f.there}, nil
 	case bytes.Equal(now, rec.After), len(rec.Had) > 0 && bytes.Equal(now, rec.Found):
-		return rec.Before, rec.Existed, nil, nil
+		return original{before: rec.Before, existed: rec.Existed}, nil
 	}
-	if before, kept, err = e.editor.remove(now, rec.Parts); err != nil || len(rec.Had) == 0 {
-		return before, true, kept, err
+	o.existed = true
+	if o.before, o.kept, err = e.editor.remove(now, rec.Parts); err != nil || len(rec.Had) == 0 {
+		return o, err
 	}
 	// A run ended between the record and the file, and the file was edited since. It has
 	// either the new parts or the previous ones.
-	before, had, err := e.editor.remove(before, rec.Had)
-	kept = slices.DeleteFunc(kept, func(name string) bool {
+	var had []string
+	o.before, had, err = e.editor.remove(o.before, rec.Had)
+	o.kept = slices.DeleteFunc(o.kept, func(name string) bool {
 		return named(rec.Had, name) && !slices.Contains(had, name)
 	})
 	for _, name := range had {
 		if !named(rec.Parts, name) {
-			kept = append(kept, name)
+			o.kept = append(o.kept, name)
 		}
 	}
-	return before, true, kept, err
+	return o, err
 }
 
 func named(parts []part, name string) bool {
@@ -170,14 +188,15 @@ func (rec *record) had() (all []part) {
 
 // Diff implements plan.Resource.
 func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	rec, now, there, err := e.read(h.Root)
+	f, err := e.read(h.Root)
 	if err != nil {
 		return nil, err
 	}
-	before, existed, _, err := e.without(now, there, rec)
+	o, err := e.without(f)
 	if err != nil {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
+	rec, now, there, before := f.rec, f.now, f.there, o.before
 	had := rec.had()
 	parts, err := e.want(before, had)
 	if err != nil {
@@ -187,7 +206,7 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
-	next := record{File: e.file, Existed: existed, Before: before, After: after, Parts: put}
+	next := record{File: e.file, Existed: o.existed, Before: before, After: after, Parts: put}
 	if next.Made = missingFolders(h.Root, e.file); rec != nil && len(next.Made) == 0 {
 		next.Made = rec.Made
 	}
@@ -217,16 +236,17 @@ func (e edited) texts(put []part) string {
 	return strings.Join(texts, "; ")
 }
 
-func (e edited) read(r host.Root) (rec *record, now []byte, there bool, err error) {
-	if rec, err = readRecord(r, e.engine); err != nil {
-		return nil, nil, false, err
+// read reads the engine's file and the record.
+func (e edited) read(r host.Root) (f found, err error) {
+	if f.rec, err = readRecord(r, e.engine); err != nil {
+		return found{}, err
 	}
-	if rec != nil && rec.File != e.file {
-		return nil, nil, false, fmt.Errorf("cannot edit %s: %s was edited before; take that back first, by "+
-			"--remove --config-path=%[2]s", e.file, rec.File)
+	if f.rec != nil && f.rec.File != e.file {
+		return found{}, fmt.Errorf("cannot edit %s: %s was edited before; take that back first, by "+
+			"--remove --config-path=%[2]s", e.file, f.rec.File)
 	}
-	now, there, err = readEngineFile(r, e.file)
-	return rec, now, there, err
+	f.now, f.there, err = readEngineFile(r, e.file)
+	return f, err
 }
 
 // saveRecord writes the record. This comes before the file, because removing parts that the
@@ -295,35 +315,35 @@ type asBefore edited
 // Diff implements plan.Resource.
 func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	e := edited(a)
-	rec, now, there, err := e.read(h.Root)
-	if err != nil || rec == nil {
+	f, err := e.read(h.Root)
+	if err != nil || f.rec == nil {
 		return nil, err
 	}
-	before, existed, kept, err := e.without(now, there, rec)
+	o, err := e.without(f)
 	if err != nil {
 		return nil, fmt.Errorf("cannot edit %s: %w", e.file, err)
 	}
 	var names []string
-	for _, p := range rec.had() {
-		if !slices.Contains(kept, p.Name) && !slices.Contains(names, p.Name) {
+	for _, p := range f.rec.had() {
+		if !slices.Contains(o.kept, p.Name) && !slices.Contains(names, p.Name) {
 			names = append(names, p.Name)
 		}
 	}
 	why := "takes back " + strings.Join(names, "; ")
 	var p plan.Plan
 	switch {
-	case !there:
-	case !existed:
+	case !f.there:
+	case !o.existed:
 		p = plan.Plan{{Op: "remove " + e.file, Why: "it was not there before",
 			Do: func(context.Context) error {
-				return errors.Join(h.Remove(e.file), removeFolders(h, rec.Made))
+				return errors.Join(h.Remove(e.file), removeFolders(h, f.rec.Made))
 			}}}
-	case !bytes.Equal(now, before):
-		p = plan.Plan{e.write(h, before, why, rec)}
+	case !bytes.Equal(f.now, o.before):
+		p = plan.Plan{e.write(h, o.before, why, f.rec)}
 	}
 	forget := "nothing of it is left"
-	if len(kept) > 0 {
-		forget = "somebody changed it since, and it stays: " + strings.Join(kept, "; ")
+	if len(o.kept) > 0 {
+		forget = "somebody changed it since, and it stays: " + strings.Join(o.kept, "; ")
 	}
 	return append(p, plan.Step{Op: "remove " + recordPath(e.engine), Why: forget,
 		Do: func(context.Context) error { return e.removeRecord(h) }}), nil

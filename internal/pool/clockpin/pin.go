@@ -101,7 +101,7 @@ type Holder func() (string, error)
 // Restore restores the clocks of a GPU if its pin does not belong to the current holder. It
 // returns the removed pin, and nil if nothing was changed.
 func (p Pins) Restore(name, dir string, holder Holder) (was *Record, err error) {
-	f, valid, boot, err := p.open(name, holder)
+	f, valid, err := p.open(name, holder)
 	if f == nil || err != nil {
 		return nil, err
 	}
@@ -109,14 +109,19 @@ func (p Pins) Restore(name, dir string, holder Holder) (was *Record, err error) 
 	if valid != nil {
 		return nil, nil
 	}
+	boot, err := p.boot()
+	if err != nil {
+		return nil, err
+	}
 	return f.restore(p, dir, boot)
 }
 
 // open locks a GPU's file, nil if it is missing, and returns the pin if it is valid.
-func (p Pins) open(name string, holder Holder) (f *file, valid *Record, boot string, err error) {
+func (p Pins) open(name string, holder Holder) (f *file, valid *Record, err error) {
 	if f, err = p.lock(name); f == nil || err != nil {
-		return nil, nil, "", err
+		return nil, nil, err
 	}
+	var boot string
 	if boot, err = p.boot(); err == nil {
 		var container string
 		if r, wrong := f.read(); wrong == nil && r != nil && r.Boot == boot {
@@ -127,9 +132,9 @@ func (p Pins) open(name string, holder Holder) (f *file, valid *Record, boot str
 	}
 	if err != nil {
 		f.close()
-		return nil, nil, "", err
+		return nil, nil, err
 	}
-	return f, valid, boot, nil
+	return f, valid, nil
 }
 
 // restore undoes the pin in the file. If the file is damaged, it undoes any level that this
@@ -170,7 +175,7 @@ func (p Pins) before(what string) {
 // Hold locks a pin of the GPU's current holder, for a look at the GPU. It returns nil if
 // there is no such pin. stale reports a pin of a task that no longer has the GPU.
 func (p Pins) Hold(name, dir string, holder Holder) (held *HeldPin, stale bool, err error) {
-	f, valid, _, err := p.open(name, holder)
+	f, valid, err := p.open(name, holder)
 	if f == nil || err != nil {
 		return nil, false, err
 	}

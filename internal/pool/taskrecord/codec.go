@@ -165,24 +165,30 @@ func decodeSamples(data []byte, columns []int, have int) (gpu string, out []Samp
 	return gpu, out, nil
 }
 
+// segment holds the kind and the content of a frame.
+type segment struct {
+	kind    byte
+	content []byte
+}
+
 // nextFrame cuts the first frame off data. ok is false if it is incomplete or damaged.
-func nextFrame(data []byte) (kind byte, content, rest []byte, ok bool) {
+func nextFrame(data []byte) (s segment, rest []byte, ok bool) {
 	if len(data) < prefixSize+1 {
-		return 0, nil, nil, false
+		return s, nil, false
 	}
 	size := binary.LittleEndian.Uint32(data)
 	if size < 1 || size > maxFrame || int(size) > len(data)-prefixSize {
-		return 0, nil, nil, false
+		return s, nil, false
 	}
 	payload := data[prefixSize : prefixSize+int(size)]
 	if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(data[4:]) {
-		return 0, nil, nil, false
+		return s, nil, false
 	}
 	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(payload[1:])), maxInflated+1))
 	if err != nil || len(content) > maxInflated {
-		return 0, nil, nil, false
+		return s, nil, false
 	}
-	return payload[0], content, data[prefixSize+int(size):], true
+	return segment{payload[0], content}, data[prefixSize+int(size):], true
 }
 
 // Decode reads a record. It keeps everything before the first damaged frame. The error is
@@ -195,16 +201,16 @@ func Decode(data []byte) (Record, error) {
 // decodeValid also returns the number of bytes in valid frames.
 func decodeValid(data []byte) (r Record, valid int, err error) {
 	d := decoder{Record: Record{GPUs: map[string][]Sample{}}}
-	kind, content, rest, ok := nextFrame(data)
-	if !ok || kind != frameHead {
+	first, rest, ok := nextFrame(data)
+	if !ok || first.kind != frameHead {
 		return r, 0, errDamaged
 	}
-	if err := d.head(content); err != nil {
+	if err := d.head(first.content); err != nil {
 		return r, 0, err
 	}
 	for len(rest) > 0 {
-		kind, content, next, ok := nextFrame(rest)
-		if !ok || d.add(kind, content) != nil {
+		f, next, ok := nextFrame(rest)
+		if !ok || d.add(f.kind, f.content) != nil {
 			d.Damaged = true
 			break
 		}

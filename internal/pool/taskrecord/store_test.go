@@ -207,9 +207,9 @@ func TestCountersAreReadByName(t *testing.T) {
 	columns := columnsOf([]string{"cpu_us", "of a later version", "disk_free_bytes"}, Counters[:])
 	data, err := sampleFrame(frameSample, "", []Sample{{At: 5, Values: []int64{1, 2, 3}}})
 	require.NoError(t, err)
-	_, content, _, ok := nextFrame(data)
+	f, _, ok := nextFrame(data)
 	require.True(t, ok)
-	_, got, err := decodeSamples(content, columns, NumCounters)
+	_, got, err := decodeSamples(f.content, columns, NumCounters)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got[0].Values[CPUUsage])
 	require.EqualValues(t, 3, got[0].Values[DiskFree])
@@ -251,9 +251,9 @@ func FuzzDecode(f *testing.F) {
 func FuzzFrames(f *testing.F) {
 	contentOf := func(data []byte, err error) []byte {
 		require.NoError(f, err)
-		_, content, _, ok := nextFrame(data)
+		next, _, ok := nextFrame(data)
 		require.True(f, ok)
-		return content
+		return next.content
 	}
 	head := contentOf(jsonFrame(frameHead, newHead(Head{Handle: handleOf(1), Started: began, GPUs: []GPU{{Name: "0000:03:00.0"}}})))
 	f.Add(head, byte(frameSample), contentOf(sampleFrame(frameSample, "", samples(3, NumCounters, began, time.Second))))

@@ -194,10 +194,10 @@ func (w *World) run(ctx *jujutest.Context) (Result, error) {
 	statuses, logs := len(w.Model.Statuses), len(w.Model.Logs)
 	w.Machine.Recorded()
 	w.current = ctx
-	code, out, _, err := w.dispatch(ctx, true)
+	out, err := w.dispatch(ctx, true)
 	w.current = nil
-	r := Result{Output: strings.TrimSpace(out), Code: code}
-	if err == nil && code == 0 {
+	r := Result{Output: strings.TrimSpace(out.Stdout), Code: out.Code}
+	if err == nil && out.Code == 0 {
 		err = ctx.Commit()
 	} else {
 		ctx.Rollback()
@@ -210,39 +210,41 @@ func (w *World) run(ctx *jujutest.Context) (Result, error) {
 	return r, err
 }
 
-// RunAsOperator runs dispatch as people do, without Juju's environment.
-func (w *World) RunAsOperator(args ...string) (stdout, stderr string, code int, err error) {
-	code, stdout, stderr, err = w.dispatch(nil, false, args...)
-	return stdout, stderr, code, err
+// Output holds what a run of dispatch wrote, and its exit code.
+type Output struct {
+	Stdout, Stderr string
+	Code           int
 }
 
+// RunAsOperator runs dispatch as people do, without Juju's environment.
+func (w *World) RunAsOperator(args ...string) (Output, error) { return w.dispatch(nil, false, args...) }
+
 // dispatch runs dispatch to its end. With joined, standard error goes to the output too.
-func (w *World) dispatch(ctx *jujutest.Context, joined bool, args ...string) (code int, stdout, stderr string,
-	err error) {
+func (w *World) dispatch(ctx *jujutest.Context, joined bool, args ...string) (Output, error) {
 	var out, errs bytes.Buffer
 	to := io.Writer(&errs)
 	if joined {
 		to = &out
 	}
 	if w.main != nil {
-		code = w.runHere(ctx, args, &out, to)
-		return code, out.String(), errs.String(), nil
+		code := w.runHere(ctx, args, &out, to)
+		return Output{out.String(), errs.String(), code}, nil
 	}
 	cmd := w.Command(ctx, args...)
 	cmd.Stdout, cmd.Stderr = &out, to
 	if err := cmd.Start(); err != nil {
-		return Killed, "", "", err
+		return Output{Code: Killed}, err
 	}
 	w.Machine.interrupt(func(argv []string, after bool) {
 		if w.Kill != nil && w.Kill(argv, after) {
 			cmd.Process.Kill()
 		}
 	})
-	err = cmd.Wait()
+	err := cmd.Wait()
 	w.Machine.interrupt(nil)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = nil
 	}
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String(), err
+	return Output{out.String(), errs.String(), cmd.ProcessState.ExitCode()}, err
 }

@@ -135,7 +135,8 @@ func (r renames) now(old string) string {
 func pair(base, now Profile, specs []string) (renames, error) {
 	r := renames{to: map[string]string{}, taken: map[string]bool{}}
 	for _, spec := range specs {
-		from, to, stale, err := split(spec, base, now)
+		one, stale, err := split(spec, base, now)
+		from, to := one.from, one.to
 		switch {
 		case err != nil:
 			return r, err
@@ -154,7 +155,11 @@ func pair(base, now Profile, specs []string) (renames, error) {
 	return r, nil
 }
 
-func split(spec string, base, now Profile) (from, to string, stale bool, err error) {
+// rename holds the former and the current name of an example.
+type rename struct{ from, to string }
+
+// split returns the rename of an OLD=NEW. stale reports that the baseline already has it.
+func split(spec string, base, now Profile) (one rename, stale bool, err error) {
 	fits := 0
 	why := "want OLD=NEW"
 	for i, c := range spec {
@@ -168,7 +173,7 @@ func split(spec string, base, now Profile) (from, to string, stale bool, err err
 		switch {
 		case was && is:
 			fits++
-			from, to = before, right
+			one = rename{before, right}
 		case !is:
 			why = fmt.Sprintf("no example %s in %s", quoted(right), visible(now.File))
 		case already || len(base.Examples) == 0:
@@ -179,11 +184,11 @@ func split(spec string, base, now Profile) (from, to string, stale bool, err err
 	}
 	switch {
 	case fits == 1:
-		return from, to, false, nil
+		return one, false, nil
 	case fits > 1:
 		why = "more than one of its equals signs has examples on both sides"
 	case stale:
-		return "", "", true, nil
+		return rename{}, true, nil
 	}
-	return "", "", false, fmt.Errorf("cannot rename with %s: %s", quoted(spec), why)
+	return rename{}, false, fmt.Errorf("cannot rename with %s: %s", quoted(spec), why)
 }

@@ -124,31 +124,38 @@ func parse(args []string) (subcommand, *flag.FlagSet, error) {
 	}
 	fs := commandline.New("", nil)
 	called.flags(fs)
-	rest, after, dashed, err := wordsOf(fs, args[1:])
+	rest, err := readArguments(fs, args[1:])
 	if err == nil {
-		err = called.parse(rest, after, dashed)
+		err = called.parse(rest.before, rest.after, rest.dashed)
 	}
 	return called, fs, err
 }
 
-// wordsOf parses the flags, which may be before, between and after the other arguments.
-func wordsOf(fs *flag.FlagSet, args []string) (found, after []string, dashed bool, err error) {
+// arguments holds the arguments that are no flags, before and after "--". dashed reports "--".
+type arguments struct {
+	before, after []string
+	dashed        bool
+}
+
+// readArguments parses the flags, which may be before, between and after the other arguments.
+func readArguments(fs *flag.FlagSet, args []string) (a arguments, err error) {
 	for len(args) > 0 {
 		if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
-			return nil, nil, false, errHelp
+			return arguments{}, errHelp
 		} else if err != nil {
-			return nil, nil, false, fmt.Errorf("cannot read the flags: %s", visible(commandline.FlagError(fs, err).Error()))
+			return arguments{}, fmt.Errorf("cannot read the flags: %s", visible(commandline.FlagError(fs, err).Error()))
 		}
 		rest := fs.Args()
 		if n := len(args) - len(rest); n > 0 && args[n-1] == "--" {
-			return found, rest, true, nil
+			a.after, a.dashed = rest, true
+			return a, nil
 		}
 		if len(rest) == 0 {
 			break
 		}
-		found, args = append(found, rest[0]), rest[1:]
+		a.before, args = append(a.before, rest[0]), rest[1:]
 	}
-	return found, nil, false, nil
+	return a, nil
 }
 
 func write(w io.Writer, s string) error {

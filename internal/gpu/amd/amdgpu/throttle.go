@@ -170,48 +170,53 @@ func (r *Reader) grow(now *residencies) {
 	if since == nil {
 		since = t.base
 	}
-	n, most, ticks, ok := since.until(now)
+	g, ok := since.growth(now)
 	if !ok { // the firmware restarted
 		t.older, t.base = nil, now
 		return
 	}
-	r.s.Throttling.Limits = reading.Known(float64(n))
-	if ticks > 0 {
-		r.s.Throttling.ThermalShare = reading.Known(min(1, most/ticks))
+	r.s.Throttling.Limits = reading.Known(float64(g.counters))
+	if g.ticks > 0 {
+		r.s.Throttling.ThermalShare = reading.Known(min(1, g.most/g.ticks))
 	}
 }
 
-// until returns the number of counters that grew, the largest growth, and the number of
-// ticks. It skips a counter with a cool sensor at both times. ok is false if the counters
-// restarted since b.
-func (b *residencies) until(now *residencies) (n int, most, ticks float64, ok bool) {
+// growth holds the number of counters that grew, the largest growth, and the elapsed ticks.
+type growth struct {
+	counters    int
+	most, ticks float64
+}
+
+// growth returns the growth since b. It skips a counter with a cool sensor at both times. ok
+// is false if the counters restarted since b.
+func (b *residencies) growth(now *residencies) (g growth, ok bool) {
 	if len(b.counts) != len(now.counts) || b.total.Bits != now.total.Bits {
-		return 0, 0, 0, false
+		return growth{}, false
 	}
 	if b.total.Bits > 0 {
-		ticks = growth(b.total, now.total)
+		g.ticks = difference(b.total, now.total)
 	}
 	for i, v := range now.counts {
 		if b.counts[i].Field != v.Field || b.total.Bits == 0 && v.Raw < b.counts[i].Raw {
-			return 0, 0, 0, false
+			return growth{}, false
 		}
-		g := growth(b.counts[i].Value, v.Value)
-		if b.total.Bits > 0 && g > ticks {
-			return 0, 0, 0, false // more than the elapsed time: a restart, not a wrap
+		d := difference(b.counts[i].Value, v.Value)
+		if b.total.Bits > 0 && d > g.ticks {
+			return growth{}, false // more than the elapsed time: a restart, not a wrap
 		}
 		if b.counts[i].cool && v.cool {
 			continue
 		}
-		if g > 0 {
-			n++
+		if d > 0 {
+			g.counters++
 		}
-		most = max(most, g)
+		g.most = max(g.most, d)
 	}
-	return n, most, ticks, true
+	return g, true
 }
 
-// growth returns the difference of two values, modulo the width of the counter.
-func growth(from, to gm.Value) float64 {
+// difference returns the difference of two values, modulo the width of the counter.
+func difference(from, to gm.Value) float64 {
 	d := to.Raw - from.Raw
 	if to.Bits < 64 {
 		d &= 1<<to.Bits - 1

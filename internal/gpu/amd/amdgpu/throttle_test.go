@@ -64,15 +64,13 @@ func TestCountersOf32BitsWrapAround(t *testing.T) {
 	v := func(f gm.Field, raw uint64) gm.Value { return gm.Value{Field: f, Bits: 32, Raw: raw} }
 	of := func(f gm.Field, raw uint64) []counter { return []counter{{Value: v(f, raw)}} }
 	before := residencies{total: v(gm.AccumulationCounter, 0xffffff00), counts: of(gm.VRThermalResidencyAcc, 0xfffffff0)}
-	n, most, ticks, ok := before.until(&residencies{total: v(gm.AccumulationCounter, 0x100), counts: of(gm.VRThermalResidencyAcc, 0x10)})
+	g, ok := before.growth(&residencies{total: v(gm.AccumulationCounter, 0x100), counts: of(gm.VRThermalResidencyAcc, 0x10)})
 	require.True(t, ok)
-	require.Equal(t, 1, n)
-	require.Equal(t, 32.0, most)
-	require.Equal(t, 512.0, ticks)
-	_, _, _, ok = before.until(&residencies{total: v(gm.AccumulationCounter, 0xffffff10), counts: of(gm.VRThermalResidencyAcc, 3)})
+	require.Equal(t, growth{counters: 1, most: 32, ticks: 512}, g)
+	_, ok = before.growth(&residencies{total: v(gm.AccumulationCounter, 0xffffff10), counts: of(gm.VRThermalResidencyAcc, 3)})
 	require.False(t, ok, "more than there was time for")
 	apu := residencies{counts: of(gm.ThrottleResidencyThermalGFX, 7)}
-	_, _, _, ok = apu.until(&residencies{counts: of(gm.ThrottleResidencyThermalGFX, 6)})
+	_, ok = apu.growth(&residencies{counts: of(gm.ThrottleResidencyThermalGFX, 6)})
 	require.False(t, ok)
 }
 
