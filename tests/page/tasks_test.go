@@ -46,7 +46,9 @@ func failed() *verdict.Report {
 		if i == 0 {
 			record.Events = []taskrecord.Event{{At: now.Add(-2 * time.Minute), Kind: taskrecord.GPUHang, GPU: gpu}}
 		}
-		r.Add(record, verdict.Decide(record), true)
+		v := verdict.Decide(record)
+		r.Add(record, v)
+		r.Count(v)
 	}
 	return r
 }

@@ -77,7 +77,7 @@ func (f *Fleet) Start(stop context.Context, s jobexporter.Surroundings, mux *htt
 	go func() {
 		defer close(ended)
 		flakes.Repeat(stop, f.every, f.Round)
-		f.saveHistories(f.now(), true)
+		f.saveHistories(f.now())
 	}()
 	if f.flakes.On() {
 		go flakes.Repeat(stop, f.every, f.flakes.Round)
@@ -185,7 +185,9 @@ func (f *Fleet) addToHistories(r Report, now time.Time) {
 		values[waitingSeries] = float64(*r.Summary.Waiting)
 	}
 	f.history.add(now, values)
-	f.saveHistories(now, false)
+	if now.Sub(f.keptAt) >= keepEvery || now.Before(f.keptAt) {
+		f.saveHistories(now)
+	}
 }
 
 // read reads the file of workers. With an invalid file the previous workers stay, and the

@@ -75,10 +75,9 @@ func (f *Fleet) recall() {
 	}
 }
 
-// saveHistories writes the histories, at most once in keepEvery unless the program ends. It logs
-// only the first of equal failures.
-func (f *Fleet) saveHistories(now time.Time, end bool) {
-	if f.folder == "" || f.history.last == 0 || !end && now.Sub(f.keptAt) < keepEvery && !now.Before(f.keptAt) {
+// saveHistories writes the histories. It logs only the first of equal failures.
+func (f *Fleet) saveHistories(now time.Time) {
+	if f.folder == "" || f.history.last == 0 {
 		return
 	}
 	f.keptAt = now

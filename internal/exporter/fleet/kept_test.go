@@ -43,7 +43,7 @@ func TestHistorySurvivesARestart(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	killed := again()
 	require.Empty(t, killed.day.teams, "a kill loses at most a minute")
-	b.saveHistories(b.time, true)
+	b.saveHistories(b.time)
 	next := again()
 	require.Equal(t, b.day.report(), next.day.report())
 	require.Equal(t, b.history.report(), next.history.report())
@@ -81,7 +81,7 @@ func TestDamagedHistoryIsNamedAndBeginsAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, again, path := lived(t)
-			b.saveHistories(b.time, true)
+			b.saveHistories(b.time)
 			data, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, []byte(damage(data)), 0o600))
@@ -102,7 +102,7 @@ func TestHistoryOfALaterVersionStays(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(later), 0o600))
 	b := again()
 	b.Round(context.Background())
-	b.saveHistories(b.time, true)
+	b.saveHistories(b.time)
 	require.Equal(t, 1, strings.Count(b.logs.String(), "cannot keep the history"), "one line for equal failures")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)

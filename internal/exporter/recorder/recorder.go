@@ -154,7 +154,7 @@ func (r *Recorder) loadReport() error {
 			r.Log("%v", failed)
 			continue
 		}
-		r.report.Add(&one, verdict.Decide(&one), false)
+		r.report.Add(&one, verdict.Decide(&one))
 	}
 	r.changed = true
 	return err

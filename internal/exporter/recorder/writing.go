@@ -33,7 +33,8 @@ func (r *Recorder) end(c *container) error {
 	whole, failed := r.whole(c)
 	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
 	v := verdict.Decide(&whole)
-	r.report.Add(&whole, v, true)
+	r.report.Add(&whole, v)
+	r.report.Count(v)
 	r.changed = true
 	if v.Kind != "" {
 		text := ""

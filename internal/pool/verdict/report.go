@@ -74,9 +74,8 @@ const (
 	detailWidth = 90
 )
 
-// Add adds an ended task as the newest one. counted is false for a task of an earlier
-// recorder.
-func (r *Report) Add(record *taskrecord.Record, v Verdict, counted bool) {
+// Add adds an ended task as the newest one.
+func (r *Report) Add(record *taskrecord.Record, v Verdict) {
 	e := EntryOf(record, v)
 	r.Entries = append([]Entry{e}, r.Entries...)
 	r.Entries = r.Entries[:min(len(r.Entries), MaxEntries)]
@@ -85,16 +84,16 @@ func (r *Report) Add(record *taskrecord.Record, v Verdict, counted bool) {
 		r.Details = append([]Detail{d}, r.Details...)
 		r.Details = r.Details[:min(len(r.Details), maxDetails)]
 	}
-	if r.Counts == nil {
+	if r.Counts == nil { // a recorder counts only the tasks that ended while it ran
 		r.Counts = map[string]uint64{Succeeded: 0}
 		for _, k := range Kinds {
 			r.Counts[string(k)] = 0
 		}
 	}
-	if counted {
-		r.Counts[cmp.Or(string(v.Kind), Succeeded)]++
-	}
 }
+
+// Count counts a task that Add added.
+func (r *Report) Count(v Verdict) { r.Counts[cmp.Or(string(v.Kind), Succeeded)]++ }
 
 // ReportPath is the file of the recorder for the exporter, which is not root.
 const ReportPath = "/run/concourse-task-verdicts.json"
