@@ -199,6 +199,24 @@ var causes = []cause{
 		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
 		fails(5*time.Minute, terminated)(w, c)
 	}},
+	{"timeout with an idle GPU, and the end takes CPU time", "stopped-idle", verdict.Task, func(w *world, c *task) {
+		w.run(20 * time.Second)
+		c.cpu = .001
+		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
+		w.run(5 * time.Minute)
+		c.sums["cpu"] += 300_000
+		w.write()
+		fails(0, terminated)(w, c)
+	}},
+	{"timeout after the work began again", "stopped-busy", verdict.Task, func(w *world, c *task) {
+		w.run(20 * time.Second)
+		c.cpu = .001
+		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
+		w.run(5 * time.Minute)
+		c.sums["cpu"] += 1e6
+		w.write()
+		fails(0, terminated)(w, c)
+	}},
 	{"timeout with a busy GPU", "stopped-busy", verdict.Task, func(w *world, c *task) {
 		c.cpu = .01
 		w.put(device(gpu1, "gpu_busy_percent"), "99\n")

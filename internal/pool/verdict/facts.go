@@ -183,16 +183,16 @@ func (f *facts) oomKilled() (killed bool, scope string) {
 }
 
 // idle returns the seconds at the end in which the task did nothing: no CPU, disk or
-// network, and no work on a GPU.
+// network, and no work on a GPU. The end itself takes CPU time.
 func (f *facts) idle() float64 {
-	idle := 0.
+	idle, spare := 0., endCPU
 	for i := len(f.Machine) - 1; i > 0; i-- {
 		now, before := f.Machine[i], f.Machine[i-1]
 		t := float64(now.At-before.At) / 1000
-		if t <= 0 || f.gpusEnded(before.At) || f.works(before, now, t) {
+		if t <= 0 || f.gpusEnded(before.At) || f.works(before, now, t, spare) {
 			break
 		}
-		idle += t
+		idle, spare = idle+t, 0
 	}
 	return idle
 }
@@ -208,10 +208,11 @@ func (f *facts) gpusEnded(at int64) bool {
 	return false
 }
 
-// works reports whether the task did something between two samples.
-func (f *facts) works(before, now taskrecord.Sample, seconds float64) bool {
+// works reports whether the task did something between two samples. spare is the CPU time
+// in microseconds that is no work.
+func (f *facts) works(before, now taskrecord.Sample, seconds, spare float64) bool {
 	cpu, known := rate(before, now, taskrecord.CPUUsage, seconds)
-	if !known || cpu > idleCPU {
+	if !known || cpu > idleCPU+spare/seconds {
 		return true
 	}
 	for _, c := range []int{taskrecord.DiskRead, taskrecord.DiskWritten, taskrecord.NetReceived, taskrecord.NetSent} {
@@ -236,6 +237,10 @@ const (
 	idleBytes = 4096
 	idleGPU   = 50
 )
+
+// endCPU is the CPU time in microseconds that the end of a task may take, such as the
+// kernel's to free its memory. The last two samples can be a tenth of a second apart.
+const endCPU = 500_000.
 
 // size formats bytes.
 func size(bytes float64) string {
