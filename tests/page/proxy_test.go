@@ -29,7 +29,7 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// proxyName is a name that a browser looks up on this machine.
+// proxyName resolves to this machine in a browser.
 const proxyName = "ci.localhost"
 
 // proxyConfig has the rules that HAProxy's charm makes of databags (haproxy-operator
@@ -69,7 +69,7 @@ backend default
     http-request return status 200 content-type "text/plain" string "Default page"
 `))
 
-// proxied is a databag of haproxy-route as HAProxy's charm reads it.
+// proxied holds a databag of haproxy-route as HAProxy's charm reads it.
 type proxied struct {
 	Service  string   `json:"service"`
 	Ports    []int    `json:"ports"`
@@ -83,7 +83,7 @@ type proxied struct {
 	Timeout struct{ Server int } `json:"timeout"`
 }
 
-// requested is what the charm requests for a server at an address.
+// requested returns the charm's request for a server at an address.
 func requested(t *testing.T, r relation.Route, address string) (p proxied) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -105,7 +105,7 @@ func requested(t *testing.T, r relation.Route, address string) (p proxied) {
 	return p
 }
 
-// haproxy is a real HAProxy with routes, the deepest path first.
+// haproxy holds the addresses of a real HAProxy.
 type haproxy struct{ url, control string }
 
 func startProxy(t *testing.T, routes ...proxied) haproxy {
@@ -135,7 +135,7 @@ func startProxy(t *testing.T, routes ...proxied) haproxy {
 	return p
 }
 
-// checks are the results of the health checks by service.
+// checks returns the results of the health checks by service.
 func (p haproxy) checks() map[string]string {
 	c, err := net.Dial("unix", p.control)
 	if err != nil {
@@ -160,7 +160,7 @@ func (p haproxy) checks() map[string]string {
 	return rows
 }
 
-// get asks as a client with the proxy's name.
+// get sends a request to the proxy's name.
 func (p haproxy) get(path string) (code int, text string, err error) {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, strings.Replace(address, proxyName, "127.0.0.1", 1))

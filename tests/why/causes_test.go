@@ -28,6 +28,20 @@ func fails(d time.Duration, status int) func(w *world, c *task) {
 	}
 }
 
+// idlesAndEnds lets the task do nothing for five minutes. It uses CPU time, in microseconds,
+// until it is stopped.
+func idlesAndEnds(cpu float64) func(w *world, c *task) {
+	return func(w *world, c *task) {
+		w.run(20 * time.Second)
+		c.cpu = .001
+		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
+		w.run(5 * time.Minute)
+		c.sums["cpu"] += cpu
+		w.write()
+		fails(0, terminated)(w, c)
+	}
+}
+
 // leaked is the task that gets a GPU with memory in use.
 const leaked = "0badcafe-0000-4000-8000-000000000003"
 
@@ -199,24 +213,8 @@ var causes = []cause{
 		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
 		fails(5*time.Minute, terminated)(w, c)
 	}},
-	{"timeout with an idle GPU, and the end takes CPU time", "stopped-idle", verdict.Task, func(w *world, c *task) {
-		w.run(20 * time.Second)
-		c.cpu = .001
-		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
-		w.run(5 * time.Minute)
-		c.sums["cpu"] += 300_000
-		w.write()
-		fails(0, terminated)(w, c)
-	}},
-	{"timeout after the work began again", "stopped-busy", verdict.Task, func(w *world, c *task) {
-		w.run(20 * time.Second)
-		c.cpu = .001
-		w.put(device(gpu1, "gpu_busy_percent"), "0\n")
-		w.run(5 * time.Minute)
-		c.sums["cpu"] += 1e6
-		w.write()
-		fails(0, terminated)(w, c)
-	}},
+	{"timeout with an idle GPU, and the end takes CPU time", "stopped-idle", verdict.Task, idlesAndEnds(300_000)},
+	{"timeout after the work began again", "stopped-busy", verdict.Task, idlesAndEnds(1e6)},
 	{"timeout with a busy GPU", "stopped-busy", verdict.Task, func(w *world, c *task) {
 		c.cpu = .01
 		w.put(device(gpu1, "gpu_busy_percent"), "99\n")

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// sendBuffer is the size of the kernel's buffer for unread answers. Only a longer answer
+// sendBuffer limits the kernel's buffer for unread answers, in bytes. Only a longer answer
 // that its client does not read occupies memory of this program.
 const sendBuffer = 256 << 10
 

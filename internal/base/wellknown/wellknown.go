@@ -11,8 +11,8 @@ const (
 	GPUsPort       = 9401 // metrics of GPUs
 )
 
-// FleetPath is the path at which concourse-exporter also serves its pages, for a proxy that
-// serves others at the same name.
+// FleetPath names the path at which concourse-exporter also serves its pages, for a proxy
+// that has other pages at the same name.
 const FleetPath = "/fleet"
 
 // The programs with commands for people: Dispatch on a unit, GPUKit on a machine without

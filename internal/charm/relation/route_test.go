@@ -123,11 +123,13 @@ func TestInvalidEndpointsAreProblems(t *testing.T) {
 }
 
 func TestEndpointsOfAPathHaveThatPath(t *testing.T) {
-	for _, endpoint := range []string{"https://ci.example.com", "https://ci.example.com/", "https://ci.example.com/fleet2", "https://ci.example.com/x/fleet"} {
+	for _, endpoint := range []string{"https://ci.example.com", "https://ci.example.com/",
+		"https://ci.example.com/fleet2", "https://ci.example.com/x/fleet"} {
 		_, problem := ParseRoute(map[string]string{"endpoints": `["` + endpoint + `"]`}, "/fleet")
 		require.EqualError(t, problem, "endpoints: want the path /fleet", endpoint)
 	}
-	got, problem := ParseRoute(map[string]string{"endpoints": `["https://ci.example.com/fleet/", "https://gpus.example.com/fleet"]`}, "/fleet")
+	const two = `["https://ci.example.com/fleet/", "https://gpus.example.com/fleet"]`
+	got, problem := ParseRoute(map[string]string{"endpoints": two}, "/fleet")
 	require.NoError(t, problem)
 	require.Equal(t, []string{"https://ci.example.com/fleet", "https://gpus.example.com/fleet"}, got)
 }

@@ -98,6 +98,10 @@ func proxyCauses(o Observed, endpoint string, l *model.Route, path string) ([]st
 	if l == nil {
 		return nil, nil
 	}
+	page := "the web"
+	if path != "" {
+		page = "the fleet page"
+	}
 	urls, problem := relation.ParseRoute(l.Remote, path)
 	switch {
 	case problem != nil:
@@ -105,10 +109,10 @@ func proxyCauses(o Observed, endpoint string, l *model.Route, path string) ([]st
 	case len(urls) > 0:
 		return urls, nil
 	case relation.RouteName(o.Config.Web.ExternalURL) == "":
-		return nil, []status.Cause{status.Warn("%s: %s has no name for the web", endpoint, l.App).
+		return nil, []status.Cause{status.Warn("%s: %s has no name for %s", endpoint, l.App, page).
 			Explain("set external-url to one with a domain, such as https://ci.example.com")}
 	}
-	return nil, []status.Cause{status.Warn("%s: %s has no URL for the web yet", endpoint, l.App).
+	return nil, []status.Cause{status.Warn("%s: %s has no URL for %s yet", endpoint, l.App, page).
 		Run("juju status " + l.App)}
 }
 

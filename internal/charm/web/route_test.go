@@ -64,7 +64,7 @@ func TestFleetRouteRequestsThePathBelowTheNameOfTheWeb(t *testing.T) {
 	page := relation.Route{Service: "ci-concourse-ci-machine_fleet", Port: 9358, Path: "/fleet"}
 	named, alone, plain := page, page, page
 	named.Hostname, alone.Hosts, plain.Hostname, plain.HTTP = "ci.example.com", []string{"10.0.0.2"}, "ci.example.com", true
-	const noName, off = "fleet-route: haproxy has no name for the web: set external-url to one with a domain, such as https://ci.example.com",
+	const noName, off = "fleet-route: haproxy has no name for the fleet page: set external-url to one with a domain, such as https://ci.example.com",
 		"fleet-route: the fleet page is off — run: juju config concourse-ci-machine enable-metrics=true"
 	for name, c := range map[string]struct {
 		o      Observed
@@ -72,8 +72,8 @@ func TestFleetRouteRequestsThePathBelowTheNameOfTheWeb(t *testing.T) {
 		remark string
 	}{
 		"as it is":            {with(map[string]any{"enable-metrics": true}), page, noName},
-		"its name":            {with(map[string]any{"enable-metrics": true, "external-url": "https://ci.example.com"}), named, "fleet-route: haproxy has no URL for the web yet — run: juju status haproxy"},
-		"without TLS":         {with(map[string]any{"enable-metrics": true, "external-url": "http://ci.example.com"}), plain, "fleet-route: haproxy has no URL for the web yet — run: juju status haproxy"},
+		"its name":            {with(map[string]any{"enable-metrics": true, "external-url": "https://ci.example.com"}), named, "fleet-route: haproxy has no URL for the fleet page yet — run: juju status haproxy"},
+		"without TLS":         {with(map[string]any{"enable-metrics": true, "external-url": "http://ci.example.com"}), plain, "fleet-route: haproxy has no URL for the fleet page yet — run: juju status haproxy"},
 		"the web's TLS":       {certified, page, noName},
 		"the leader alone":    {with(map[string]any{"enable-metrics": true, "mode": "auto"}), alone, noName},
 		"no page":             {with(map[string]any{"external-url": "https://ci.example.com"}), relation.Route{}, off},

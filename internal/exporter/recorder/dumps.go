@@ -29,7 +29,7 @@ type dumps struct {
 	ready chan copied
 }
 
-// copied is the result of a copy.
+// copied holds the result of a copy.
 type copied struct {
 	handle string
 	ref    taskrecord.DumpRef

@@ -134,7 +134,7 @@ type found struct {
 }
 
 // original holds an engine's file as it is without our additions, and the names of the
-// parts that somebody changed.
+// parts that a user changed.
 type original struct {
 	before  []byte
 	existed bool

@@ -26,6 +26,7 @@ const (
 type file struct {
 	name string
 	fd   int
+	boot string // of the machine, once open has read it
 }
 
 func (f *file) close() { unix.Close(f.fd) }
@@ -69,7 +70,7 @@ func (p Pins) lockWith(name string, flags int) (*file, error) {
 	for waited := time.Duration(0); ; waited += lockPause {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return &file{name, fd}, nil
+			return &file{name: name, fd: fd}, nil
 		}
 		if err == unix.EINTR {
 			continue

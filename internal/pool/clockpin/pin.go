@@ -109,11 +109,7 @@ func (p Pins) Restore(name, dir string, holder Holder) (was *Record, err error) 
 	if valid != nil {
 		return nil, nil
 	}
-	boot, err := p.boot()
-	if err != nil {
-		return nil, err
-	}
-	return f.restore(p, dir, boot)
+	return f.restore(p, dir, f.boot)
 }
 
 // open locks a GPU's file, nil if it is missing, and returns the pin if it is valid.
@@ -121,10 +117,9 @@ func (p Pins) open(name string, holder Holder) (f *file, valid *Record, err erro
 	if f, err = p.lock(name); f == nil || err != nil {
 		return nil, nil, err
 	}
-	var boot string
-	if boot, err = p.boot(); err == nil {
+	if f.boot, err = p.boot(); err == nil {
 		var container string
-		if r, wrong := f.read(); wrong == nil && r != nil && r.Boot == boot {
+		if r, wrong := f.read(); wrong == nil && r != nil && r.Boot == f.boot {
 			if container, err = holder(); container == r.Container {
 				valid = r
 			}

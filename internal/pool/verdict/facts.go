@@ -238,8 +238,8 @@ const (
 	idleGPU   = 50
 )
 
-// endCPU is the CPU time in microseconds that the end of a task may take, such as the
-// kernel's to free its memory. The last two samples can be a tenth of a second apart.
+// endCPU limits the CPU time, in microseconds, that the end of a task takes and that is no
+// work: the kernel frees its memory. The last two samples can be a tenth of a second apart.
 const endCPU = 500_000.
 
 // size formats bytes.
