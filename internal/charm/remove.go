@@ -2,6 +2,9 @@ package charm
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"path"
 	"slices"
 
 	"concourse-ci-machine/internal/base/host"
@@ -13,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/charm/worker"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/gpu/amd"
+	"concourse-ci-machine/internal/oci/engines"
 )
 
 // desireRemoval returns the state of a unit that is being removed. The hook stop ends its
@@ -42,19 +46,44 @@ func desireRemoval(o role.Observed) role.Desired {
 const programs = "/opt/concourse-ci-machine"
 
 // noState removes the charm's state. Files of other packages may still be stored there. If
-// they cannot be restored, the hook fails and Juju runs it again.
+// they cannot be restored, the hook fails and Juju runs it again. The records of engines that
+// a person configured stay, because they hold the way back.
 type noState struct{ why string }
 
 // Diff implements plan.Resource.
-func (s noState) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
-	p, err := resource.Absent{Path: model.StateDir, Why: s.why, Tree: true}.Diff(ctx, h)
-	for i, step := range p {
-		p[i].Do = func(ctx context.Context) error {
-			if err := amd.ToolkitKept().Restore(ctx, h); err != nil {
-				return err
-			}
-			return step.Do(ctx)
-		}
+func (s noState) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
+	entries, err := h.ReadDir(model.StateDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	engine := func(e fs.DirEntry) bool { return path.Join(model.StateDir, e.Name()) == engines.Records }
+	if len(entries) == 1 && engine(entries[0]) {
+		return nil, nil
+	}
+	return plan.Plan{{Op: "remove " + model.StateDir, Why: s.why, Do: func(ctx context.Context) error {
+		if err := amd.ToolkitKept().Restore(ctx, h); err != nil {
+			return err
+		}
+		entries, err := h.ReadDir(model.StateDir)
+		if err != nil || !slices.ContainsFunc(entries, engine) {
+			return errors.Join(err, removeTree(ctx, h, model.StateDir))
+		}
+		for _, e := range entries {
+			if !engine(e) {
+				err = errors.Join(err, removeTree(ctx, h, path.Join(model.StateDir, e.Name())))
+			}
+		}
+		return err
+	}}}, nil
+}
+
+func removeTree(ctx context.Context, h host.Host, dir string) error {
+	p, err := resource.Absent{Path: dir, Tree: true}.Diff(ctx, h)
+	if err == nil {
+		_, err = p.Apply(ctx, nil)
+	}
+	return err
 }

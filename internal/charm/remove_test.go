@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm/model"
@@ -19,6 +20,8 @@ import (
 	"concourse-ci-machine/internal/gpu/amd"
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/gpu/nvidia"
+	"concourse-ci-machine/internal/oci/engines"
+	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 	"concourse-ci-machine/internal/testutil/roletest"
 )
@@ -54,6 +57,22 @@ func TestRemovedUnitDeletesItsFiles(t *testing.T) {
 	for _, path := range roletest.Operators {
 		require.True(t, h.Exists(path), path)
 	}
+}
+
+// A person configured Docker with another wrapper, whose removal needs the record.
+func TestRemovedUnitKeepsTheRecordsOfOtherWrappers(t *testing.T) {
+	h := host.Host{Root: hosttest.Root(t)}
+	record := engines.Records + "/docker.json"
+	hosttest.Put(t, h.Root, record, `{"file":"/etc/docker/daemon.json","parts":[{"name":"runtimes.amd","text":"/usr/bin/runc-amd-wrapper"}]}`)
+	hosttest.Put(t, h.Root, model.FactsFile, "{}")
+	for range 2 {
+		p := roletest.Changes(t, h, []plan.Resource{noState{"it is removed"}})
+		_, err := p.Apply(t.Context(), nil)
+		require.NoError(t, err)
+	}
+	require.True(t, h.Exists(record))
+	require.False(t, h.Exists(model.FactsFile))
+	require.Empty(t, roletest.Changes(t, h, []plan.Resource{noState{"it is removed"}}))
 }
 
 // D21, D3: no role's leftovers keep running.

@@ -125,7 +125,7 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 
 	table := "SELECT count(*) FROM kept"
 	sql := func(text string) string {
-		return u.must(`runuser -u postgres -- psql --quiet --tuples-only --no-align --port "$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse/postgresql.conf)" --dbname=concourse --command="` + text + `"`)
+		return u.must(`runuser -u postgres -- psql --quiet --tuples-only --no-align --port "$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse_*/postgresql.conf)" --dbname=concourse --command="` + text + `"`)
 	}
 	sql("CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
 	u.onMachine("down")

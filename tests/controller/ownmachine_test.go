@@ -75,7 +75,7 @@ func (s *site) ownMachine(t *testing.T, m *mirror) {
 		require.True(t, f.build())
 		before, history = keys(), builds()
 		inside("concourse-ci-machine down")
-		inside(`port=$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse/postgresql.conf)
+		inside(`port=$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse_*/postgresql.conf)
 sudo -u postgres sh -c "umask 077 && pg_dump --format=custom --no-owner --port=$port concourse >~/concourse.dump"`)
 	})
 	s.Sub(t, "Juju takes the machine over, with its keys", func(t *testing.T) {

@@ -49,7 +49,7 @@ var notRun = map[string]string{
 	"touch no-release": "an empty file",
 	// docs/how-to/move-to-juju.md, whose commands tests/controller runs.
 	"sudo concourse-ci-machine down": "needs a machine that runs a CI",
-	`port=$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse/postgresql.conf)`:                          "its database",
+	`port=$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse_*/postgresql.conf)`:                          "its database",
 	`sudo -u postgres sh -c "umask 077 && pg_dump --format=custom --no-owner --port=$port concourse >~/concourse.dump"`: "its database",
 	"systemctl stop concourse-server":   "a unit's service",
 	"systemctl start concourse-server'": "a unit's service",

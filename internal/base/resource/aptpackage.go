@@ -125,6 +125,41 @@ func (p Package) install(st PackageState) host.Command {
 	return host.Command{Argv: append(argv, what), Deadline: installLimit, Env: p.env()}
 }
 
+// Added returns the packages that the installation would add to the machine now, as apt
+// simulates it. It waits for other users of dpkg before, because those may add some of them.
+func (p Package) Added(ctx context.Context, h host.Host) ([]string, error) {
+	unlock, err := lockDpkg(ctx, h.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	st, err := ReadPackage(h.Root, p.Name)
+	if err != nil {
+		return nil, err
+	}
+	c := p.install(st)
+	c.ReadOnly = true
+	c.Argv = append(c.Argv, "--simulate")
+	out, err := h.Run(ctx, c)
+	// "Inst name (version ...)"; an upgrade has the old version in brackets before.
+	return simulated(out, func(f []string) bool { return f[0] == "Inst" && !strings.HasPrefix(f[2], "[") }), err
+}
+
+// Removed returns the packages that a simulation of apt removes or purges.
+func Removed(simulation []byte) []string {
+	return simulated(simulation, func(f []string) bool { return f[0] == "Remv" || f[0] == "Purg" })
+}
+
+// simulated returns the names of packages in the lines of an apt simulation that match.
+func simulated(out []byte, match func(fields []string) bool) (names []string) {
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) > 2 && match(f) {
+			names = append(names, f[1])
+		}
+	}
+	return names
+}
+
 // env prevents questions of apt and needrestart, and sets the language in which their
 // messages are matched.
 func (p Package) env() []string {

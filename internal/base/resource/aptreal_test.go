@@ -104,6 +104,9 @@ func TestAptAcceptsKeySourceAndCommands(t *testing.T) {
 
 		require.NoError(t, os.WriteFile(apt, []byte(conf+"APT::Get::Simulate \"true\";\n"), 0o644))
 		require.NoError(t, steps[1].Do(context.Background()))
+		added, err := Package{Name: "pkg", Version: "1.2.0", Source: &s}.Added(t.Context(), h)
+		require.NoError(t, err)
+		require.Equal(t, []string{"pkg"}, added)
 		steps = diff(t, h, Package{Name: "pkg", Version: "1.4.0", Source: &s})
 		require.ErrorContains(t, steps[1].Do(context.Background()), "Version '1.4.0*' for 'pkg' was not found")
 	}

@@ -57,7 +57,7 @@ func (d Dir) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 type Absent struct {
 	Path string
 	Why  string // reason of the removal: "compute-runtime is none"
-	Tree bool   // remove a directory with its content
+	Tree bool   // remove a directory with its content, see RemoveTree
 }
 
 // AllAbsent returns an Absent for each path.
@@ -77,10 +77,14 @@ func (a Absent) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, fmt.Errorf("cannot compare %s: %w", a.Path, err)
 	}
 	return plan.Plan{{Op: "remove " + a.Path, Why: a.Why, Do: func(context.Context) error {
-		if a.Tree {
-			return os.RemoveAll(h.Path(a.Path))
+		if !a.Tree {
+			return h.Remove(a.Path)
 		}
-		return h.Remove(a.Path)
+		mounted, err := RemoveTree(h.Root, a.Path)
+		if err == nil && len(mounted) > 0 {
+			err = fmt.Errorf("a file system is mounted on %s; unmount it", mounted[0])
+		}
+		return err
 	}}}, nil
 }
 

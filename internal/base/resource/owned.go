@@ -46,8 +46,8 @@ func (b owned) write(r host.Root) error {
 }
 
 // OwnedPackage describes a package that the charm removes again with RemoveOwned, unless it
-// was installed before. It is recorded before its installation. A crash in between leaves
-// the record of a missing package, which has no effect.
+// was installed before. It is recorded right before its installation. If apt fails and the
+// package is still missing, the record is dropped.
 type OwnedPackage struct{ Package }
 
 // Diff implements plan.Resource.
@@ -60,11 +60,7 @@ func (b OwnedPackage) Diff(ctx context.Context, h host.Host) (plan.Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	have, err := readOwned(h.Root)
-	if err != nil {
-		return nil, err
-	}
-	if st.Installed() || st.Broken() || slices.Contains(have.Packages, b.Name) {
+	if st.Installed() || st.Broken() {
 		return p, nil
 	}
 	install := &p[len(p)-1] // the step before it may fail repeatedly
@@ -74,13 +70,29 @@ func (b OwnedPackage) Diff(ctx context.Context, h host.Host) (plan.Plan, error) 
 		if err != nil {
 			return err
 		}
-		now.Packages = append(now.Packages, b.Name)
+		if !slices.Contains(now.Packages, b.Name) {
+			now.Packages = append(now.Packages, b.Name)
+		}
 		if err := now.write(h.Root); err != nil {
 			return err
 		}
-		return do(ctx)
+		err = do(ctx)
+		if st, readErr := ReadPackage(h.Root, b.Name); err != nil && readErr == nil && !st.Installed() && !st.Broken() {
+			err = errors.Join(err, forgetOwned(h.Root, b.Name)) // the operator may install it now
+		}
+		return err
 	}
 	return p, nil
+}
+
+// forgetOwned removes a package from the record.
+func forgetOwned(r host.Root, name string) error {
+	now, err := readOwned(r)
+	if err != nil {
+		return err
+	}
+	now.Packages = slices.DeleteFunc(now.Packages, func(n string) bool { return n == name })
+	return now.write(r)
 }
 
 // IsOwned reports whether the charm installed a package.
@@ -110,14 +122,7 @@ func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	dropRecord := func() error {
-		now, err := readOwned(h.Root)
-		if err != nil {
-			return err
-		}
-		now.Packages = slices.DeleteFunc(now.Packages, func(name string) bool { return name == t.Name })
-		return now.write(h.Root)
-	}
+	dropRecord := func() error { return forgetOwned(h.Root, t.Name) }
 	if !st.Installed() && !st.Broken() {
 		return plan.Plan{{Op: "forget that " + t.Name + " was the charm's", Why: "it is not installed any more",
 			Do: func(context.Context) error { return dropRecord() }}}, nil
@@ -152,18 +157,12 @@ func (t RemoveOwned) simulation() host.Command {
 	return c
 }
 
-// others returns the packages that would be removed too and are not the charm's. apt's
-// simulation has a line "Remv name [version]" for each.
+// others returns the packages that would be removed too and are not the charm's.
 func (t RemoveOwned) others(ctx context.Context, h host.Host) (names []string, err error) {
 	own, err := readOwned(h.Root)
 	if err != nil {
 		return nil, err
 	}
 	out, err := h.Run(ctx, t.simulation())
-	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "Remv" && !slices.Contains(own.Packages, f[1]) {
-			names = append(names, f[1])
-		}
-	}
-	return names, err
+	return slices.DeleteFunc(Removed(out), func(name string) bool { return slices.Contains(own.Packages, name) }), err
 }

@@ -91,6 +91,9 @@ func TestPackageIsRecordedBeforeItsInstallation(t *testing.T) {
 	})
 	_, _, err := done(t, h, OwnedPackage{Package{Name: tool}})
 	require.Error(t, err)
+	require.False(t, h.Exists(OwnedFile), "the operator may install it now")
+
+	hosttest.Put(t, h.Root, OwnedFile, `{"format_version":1,"packages":["vendor-tool"]}`)
 	p, _, err := done(t, h, RemoveOwned{Name: tool, Why: ""})
 	require.NoError(t, err)
 	require.Equal(t, "forget that vendor-tool was the charm's", p[0].Op)

@@ -41,20 +41,29 @@ func (u User) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 // command returns the useradd(8) command. It names an existing group, left from a removed
 // user, because useradd would fail otherwise.
 func (u User) command(root host.Root) ([]string, error) {
-	group, err := root.ReadFile("/etc/group")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot look up group %s: %w", u.Name, err)
+	hasGroup, err := GroupExists(root, u.Name)
+	if err != nil {
+		return nil, err
 	}
 	argv := []string{"useradd", "--system"}
 	if !root.Real() { // never change the machine's own users for another root
 		argv = append(argv, "--prefix", root.Path("/"))
 	}
-	if bytes.Contains(append([]byte("\n"), group...), []byte("\n"+u.Name+":")) {
+	if hasGroup {
 		argv = append(argv, "--gid", u.Name)
 	} else {
 		argv = append(argv, "--user-group")
 	}
 	return append(argv, "--no-create-home", "--home-dir", u.Home, "--shell", "/bin/false", u.Name), nil
+}
+
+// GroupExists reports whether the machine has a group.
+func GroupExists(root host.Root, name string) (bool, error) {
+	data, err := root.ReadFile("/etc/group")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("cannot look up group %s: %w", name, err)
+	}
+	return bytes.Contains(append([]byte("\n"), data...), []byte("\n"+name+":")), nil
 }
 
 // account identifies a user and its primary group, by number.

@@ -6,11 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"path"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
@@ -19,28 +15,16 @@ import (
 	"concourse-ci-machine/internal/concourse/postgres"
 )
 
-// The PostgreSQL cluster of the machine. It is separate from clusters of other programs, and
-// answers on a local socket only.
 const (
-	clusterName = "concourse"
-	databaseFor = "concourse" // user and database
-	socketDir   = "/var/run/postgresql"
-	clustersDir = "/etc/postgresql"
-	pgBinaries  = "/usr/lib/postgresql"
-
-	// noMainCluster keeps Debian's package from making a cluster that nobody uses. It is
-	// removed after the installation.
-	noMainCluster = "/etc/postgresql-common/createcluster.d/concourse-ci-machine.conf"
-
-	pgPackage    = "postgresql"
+	databaseFor  = "concourse" // user and database
 	postgresPort = 5432
 	sqlTime      = 2 * time.Minute
-	purgeTime    = 15 * time.Minute
 )
 
 // database holds the login of the machine's own database.
 type database struct {
-	Port     int    `json:"port"` // names the socket
+	Cluster  string `json:"cluster"` // recorded before it is made; no other program uses the name
+	Port     int    `json:"port"`    // names the socket; 0 until the cluster is there
 	Password string `json:"password"`
 }
 
@@ -84,12 +68,13 @@ func (m *Model) wantsDatabase() bool {
 // as they are missing.
 func (m *Model) SetUpDatabase(ctx context.Context) error {
 	if m.state.Database == nil {
-		m.state.Database = &database{Password: rand.Text()}
-		if err := m.Save(); err != nil { // before anything uses the password
+		m.state.Database = &database{Cluster: newClusterName(), Password: rand.Text()}
+		if err := m.Save(); err != nil { // before anything uses them
 			return err
 		}
 	}
-	if err := m.installPostgres(ctx); err != nil {
+	if err := m.apply(ctx, ownPackages{m}, resource.Absent{Path: noMainCluster, Why: "PostgreSQL is installed"},
+		cluster{m.state.Database.Cluster}); err != nil {
 		return err
 	}
 	for _, stage := range []func(context.Context) ([]plan.Resource, error){m.configureCluster, m.makeDatabase} {
@@ -115,144 +100,6 @@ func (m *Model) apply(ctx context.Context, want ...plan.Resource) error {
 		m.Progress.Note(fmt.Sprintf("could not %s: %v", n.Step.Op, n.Err))
 	}
 	return err
-}
-
-// installPostgres installs the package, makes the cluster, and records the new packages. A
-// run that was killed in between is finished by the next one.
-func (m *Model) installPostgres(ctx context.Context) error {
-	st, err := resource.ReadPackage(m.Host.Root, pgPackage)
-	if err != nil {
-		return err
-	}
-	var rs []plan.Resource
-	if !st.Installed() {
-		if len(m.state.Before) == 0 && len(m.state.Packages) == 0 {
-			if m.state.Before, err = resource.InstalledPackages(m.Host.Root); err != nil {
-				return err
-			}
-			if err := m.Save(); err != nil {
-				return err
-			}
-		}
-		rs = append(rs, resource.Dir{Path: path.Dir(path.Dir(noMainCluster)), Mode: 0o755},
-			resource.Dir{Path: path.Dir(noMainCluster), Mode: 0o755},
-			resource.File{Path: noMainCluster, Mode: 0o644, Data: []byte("create_main_cluster = false\n")})
-	}
-	rs = append(rs, resource.Package{Name: pgPackage}, cluster{},
-		resource.Absent{Path: noMainCluster, Why: "PostgreSQL is installed"})
-	if err := m.apply(ctx, rs...); err != nil || len(m.state.Before) == 0 {
-		return err
-	}
-	now, err := resource.InstalledPackages(m.Host.Root)
-	if err != nil {
-		return err
-	}
-	m.state.Packages = slices.DeleteFunc(now, func(p string) bool { return slices.Contains(m.state.Before, p) })
-	m.state.Before = nil
-	return m.Save()
-}
-
-// cluster makes the PostgreSQL cluster.
-type cluster struct{}
-
-// Diff implements plan.Resource.
-func (cluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	if version, err := clusterVersion(h.Root); version != "" || err != nil {
-		return nil, err
-	}
-	make := func(ctx context.Context) error {
-		all, err := h.Glob(pgBinaries + "/*/bin/initdb")
-		if err != nil || len(all) == 0 {
-			return fmt.Errorf("cannot find PostgreSQL in %s: is the package %s complete? (%v)", pgBinaries, pgPackage, err)
-		}
-		version := path.Base(path.Dir(path.Dir(slices.MaxFunc(all, byVersion))))
-		_, err = h.Run(ctx, host.Command{Argv: []string{"pg_createcluster", version, clusterName}, Deadline: sqlTime})
-		return err
-	}
-	return plan.Plan{{Op: "make the PostgreSQL cluster " + clusterName, Why: "missing", Do: make}}, nil
-}
-
-// byVersion compares paths /usr/lib/postgresql/17/bin/initdb by their version.
-func byVersion(a, b string) int {
-	number := func(p string) int {
-		n, _ := strconv.Atoi(path.Base(path.Dir(path.Dir(p))))
-		return n
-	}
-	return number(a) - number(b)
-}
-
-// clusterVersion returns the PostgreSQL version of the cluster, or "" without a cluster.
-func clusterVersion(r host.Root) (string, error) {
-	found, err := r.Glob(clustersDir + "/*/" + clusterName)
-	if err != nil || len(found) == 0 {
-		return "", err
-	}
-	return path.Base(path.Dir(found[len(found)-1])), nil
-}
-
-// configureCluster returns the cluster's files and its running server.
-func (m *Model) configureCluster(ctx context.Context) ([]plan.Resource, error) {
-	version, err := clusterVersion(m.Host.Root)
-	if err != nil || version == "" {
-		return nil, fmt.Errorf("cannot find the PostgreSQL cluster %s in %s: %v", clusterName, clustersDir, err)
-	}
-	dir := path.Join(clustersDir, version, clusterName)
-	if m.state.Database.Port, err = clusterPort(m.Host.Root, dir); err != nil {
-		return nil, err
-	}
-	if err := m.Save(); err != nil {
-		return nil, err
-	}
-	unit := fmt.Sprintf("postgresql@%s-%s.service", version, clusterName)
-	units, err := resource.ShowUnits(ctx, m.Host, unit)
-	if err != nil {
-		return nil, err
-	}
-	conf := resource.File{Path: path.Join(dir, "conf.d/concourse-ci-machine.conf"), Mode: 0o644, Owner: "postgres",
-		Data: []byte("# Written by concourse-ci-machine: this cluster answers on its local socket only.\n" +
-			"listen_addresses = ''\nunix_socket_directories = '" + socketDir + "'\n")}
-	access := resource.File{Path: path.Join(dir, "pg_hba.conf"), Mode: 0o640, Owner: "postgres",
-		Data: []byte("# Written by concourse-ci-machine.\nlocal all postgres peer\n" +
-			"local " + databaseFor + " " + databaseFor + " scram-sha-256\n")}
-	state := units[unit]
-	return []plan.Resource{conf, access,
-		startedUnit{unit, state},
-		resource.Trigger{Name: "restart-postgresql", Inputs: [][]byte{conf.Data, access.Data},
-			Files: []string{conf.Path, access.Path}, Unit: unit, State: state, Op: "restart " + unit,
-			Adopt: !state.Running(), Then: []host.Command{resource.Systemctl("restart", unit)}}}, nil
-}
-
-// startedUnit starts a unit. Debian's own unit enables all clusters, so it is not enabled.
-type startedUnit struct {
-	unit  string
-	state resource.UnitState
-}
-
-// Diff implements plan.Resource.
-func (s startedUnit) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	if s.state.Running() {
-		return nil, nil
-	}
-	return plan.Plan{{Op: "start " + s.unit, Why: "not running", Do: func(ctx context.Context) error {
-		_, err := h.Run(ctx, resource.Systemctl("start", s.unit))
-		return err
-	}}}, nil
-}
-
-// clusterPort reads the port that Debian's tool chose for the cluster.
-func clusterPort(r host.Root, dir string) (int, error) {
-	text, err := r.ReadText(path.Join(dir, "postgresql.conf"))
-	if err != nil {
-		return 0, fmt.Errorf("cannot read the port of the PostgreSQL cluster: %w", err)
-	}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(line, "=")
-		value, _, _ = strings.Cut(value, "#")
-		if n, err := strconv.Atoi(strings.TrimSpace(value)); strings.TrimSpace(name) == "port" && err == nil {
-			return n, nil
-		}
-	}
-	return 0, fmt.Errorf("cannot find the port in %s/postgresql.conf", dir)
 }
 
 // makeDatabase returns the user and the database.
@@ -292,70 +139,13 @@ SELECT 'CREATE DATABASE %[1]s OWNER %[1]s' WHERE NOT EXISTS
 // RemoveDatabase removes the cluster with its data, and the packages that SetUpDatabase
 // installed.
 func (m *Model) RemoveDatabase(ctx context.Context) error {
-	version, err := clusterVersion(m.Host.Root)
-	if err != nil {
-		return err
-	}
 	var rs []plan.Resource
-	if version != "" && m.state.Database != nil {
-		rs = append(rs, dropCluster{version})
+	if m.state.Database != nil {
+		rs = append(rs, noCluster{cluster{m.state.Database.Cluster}})
 	}
 	rs = append(rs, resource.Absent{Path: noMainCluster, Why: purged})
 	if len(m.state.Packages) > 0 {
 		rs = append(rs, noPackages{m.state.Packages})
 	}
 	return m.apply(ctx, rs...)
-}
-
-// purged is the reason of each step of Purge.
-const purged = "the machine is purged"
-
-// noPackages purges packages. It keeps all of them if another package needs one.
-type noPackages struct{ names []string }
-
-// Diff implements plan.Resource.
-func (n noPackages) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	apt := func(args ...string) host.Command {
-		return host.Command{Argv: append(append([]string{"apt-get", "purge", "--yes"}, args...), n.names...),
-			Deadline: purgeTime, Env: []string{"DEBIAN_FRONTEND=noninteractive"}}
-	}
-	return plan.Plan{{Op: "purge PostgreSQL's packages", Why: purged, Tolerate: true, Do: func(ctx context.Context) error {
-		simulate := apt("--simulate")
-		simulate.ReadOnly = true
-		out, err := h.Run(ctx, simulate)
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(string(out)) {
-			f := strings.Fields(line)
-			if len(f) > 1 && (f[0] == "Remv" || f[0] == "Purg") && !slices.Contains(n.names, f[1]) {
-				return fmt.Errorf("cannot purge PostgreSQL: %s needs it; it stays", f[1])
-			}
-		}
-		_, err = h.Run(ctx, apt())
-		return err
-	}}}, nil
-}
-
-// dropCluster removes the PostgreSQL cluster with its data.
-type dropCluster struct{ version string }
-
-// Diff implements plan.Resource.
-func (d dropCluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	return plan.Plan{{Op: "drop the PostgreSQL cluster " + clusterName, Why: purged,
-		Do: func(ctx context.Context) error {
-			_, err := h.Run(ctx, host.Command{Argv: []string{"pg_dropcluster", "--stop", d.version, clusterName},
-				Deadline: sqlTime})
-			if err != nil {
-				return err
-			}
-			// The tool keeps files that it does not know.
-			if err := os.RemoveAll(h.Path(path.Join(clustersDir, d.version, clusterName))); err != nil {
-				return err
-			}
-			if left, err := h.ReadDir(path.Join(clustersDir, d.version)); err == nil && len(left) == 0 {
-				return h.Remove(path.Join(clustersDir, d.version))
-			}
-			return nil
-		}}}, nil
 }

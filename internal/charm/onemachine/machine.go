@@ -14,7 +14,6 @@ import (
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/concourse"
 )
 
 // Machine is a machine without Juju that runs a CI, or a worker of another machine's CI.
@@ -48,7 +47,7 @@ func (m *Machine) Up(ctx context.Context, invitation string) error {
 	return m.locked("set up this machine", func() error {
 		first := !m.Model.Installed()
 		if first {
-			if err := m.refuse(ctx); err != nil {
+			if err := errors.Join(m.refuse(ctx), m.refuseFolders()); err != nil {
 				return err
 			}
 		}
@@ -59,9 +58,7 @@ func (m *Machine) Up(ctx context.Context, invitation string) error {
 			if err := m.checkPorts(); err != nil {
 				return err
 			}
-			if err := m.recordBefore(); err != nil {
-				return err
-			}
+			m.Model.recordFolders()
 		}
 		m.Model.state.Down = false
 		if err := m.Model.Save(); err != nil {
@@ -96,18 +93,6 @@ func (m *Machine) chooseOptions(invitation string) error {
 	return err
 }
 
-// recordBefore records what purge must leave as it is.
-func (m *Machine) recordBefore() error {
-	exists, err := resource.UserExists(m.Model.Host.Root, concourse.WebUser)
-	m.Model.state.OwnUser = !exists
-	for _, dir := range sharedFolders {
-		if !m.Model.Host.Exists(dir) {
-			m.Model.state.Folders = append(m.Model.state.Folders, dir)
-		}
-	}
-	return err
-}
-
 // Reconcile repairs the machine, as the timer does. A machine that is down stays down.
 func (m *Machine) Reconcile(ctx context.Context) error {
 	return m.locked("repair this machine", func() error {
@@ -126,6 +111,11 @@ func (m *Machine) run(ctx context.Context, event string) error {
 			return fmt.Errorf("cannot set up the database: %w; to use another server, set %s", err, databaseOption)
 		}
 	}
+	if m.Model.options["mode"] != "worker" {
+		if err := m.Model.apply(ctx, ownUser{m.Model}); err != nil {
+			return err
+		}
+	}
 	if err := m.hook(ctx, event); err != nil {
 		return err
 	}
@@ -140,9 +130,6 @@ func (m *Machine) run(ctx context.Context, event string) error {
 func (m *Machine) hook(ctx context.Context, event string) error {
 	m.Charm.Event.Name, m.Charm.Event.Action = event, nil
 	err := m.Charm.Hook(ctx)
-	if !m.Model.Installed() { // a machine that was never set up is purged
-		return err
-	}
 	return errors.Join(err, m.Model.Save())
 }
 

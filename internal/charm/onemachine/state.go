@@ -36,13 +36,11 @@ type state struct {
 	Message string      `json:"message,omitempty"`
 	Down    bool        `json:"down,omitempty"` // stopped by the command down
 
+	// What this machine made is recorded before it is made, because Purge removes nothing else.
 	Database *database `json:"database,omitempty"` // on this machine
-	// Packages are those that were installed with PostgreSQL. Before has the packages of the
-	// machine while PostgreSQL is being installed.
-	Packages []string `json:"packages,omitempty"`
-	Before   []string `json:"before,omitempty"`
-	OwnUser  bool     `json:"own_user,omitempty"` // the user of the web did not exist before
-	Folders  []string `json:"folders,omitempty"`  // of sharedFolders that did not exist before
+	Packages []string  `json:"packages,omitempty"` // that apt added for PostgreSQL
+	OwnUser  bool      `json:"own_user,omitempty"` // the user of the web
+	Folders  []string  `json:"folders,omitempty"`  // of sharedFolders
 
 	Workers map[string]map[string]string `json:"workers,omitempty"` // databags of joined machines
 	Web     map[string]string            `json:"web,omitempty"`     // databag of the web that this machine joined
@@ -65,7 +63,7 @@ func (m *Model) reload() (err error) {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("cannot read %s: only root may; run the command with sudo", stateFile.Path)
 	case errors.Is(err, statefile.ErrDamaged):
-		return fmt.Errorf("%w; restore it from a backup, or move it away and run: sudo concourse-ci-machine up", err)
+		return fmt.Errorf("%w; restore it from a backup: it has the CI's secrets, and what purge may remove", err)
 	case err != nil:
 		return err
 	}

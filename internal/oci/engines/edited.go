@@ -85,9 +85,10 @@ type edited struct {
 	want func(before []byte, had []part) ([]part, error)
 }
 
-func recordPath(engine string) string {
-	return path.Join(wellknown.StateDir, "engines", engine+".json")
-}
+// Records has the record of each edited engine. A unit's removal keeps those of other wrappers.
+const Records = wellknown.StateDir + "/engines"
+
+func recordPath(engine string) string { return path.Join(Records, engine+".json") }
 
 func recordFile(engine string) statefile.File[record] {
 	return statefile.File[record]{Path: recordPath(engine), Mode: 0o600}

@@ -1,0 +1,268 @@
+package onemachine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// dpkg writes the database of installed packages.
+func dpkg(t *testing.T, r host.Root, names ...string) {
+	t.Helper()
+	var b strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&b, "Package: %s\nStatus: install ok installed\nVersion: 1\n\n", name)
+	}
+	hosttest.Put(t, r, resource.DpkgStatus, b.String())
+}
+
+const pgSimulation = "Inst libpq5 (15.18 Debian [amd64])\nInst libc6 [2.36] (2.37 Debian [amd64])\n" +
+	"Inst postgresql-15 (15.18 Debian [amd64]) []\nInst postgresql (15 Debian [all])\nConf libpq5 (15.18 Debian [amd64])\n"
+
+// The first run fails without a network, and the operator installs packages before the next.
+func TestPackagesOfTheOperatorAreNotRecorded(t *testing.T) {
+	r := hosttest.Root(t)
+	dpkg(t, r, "libc6")
+	runner := hosttest.NewRunner(t).Fail("apt-get update", 100, "no network")
+	m := machineOn(t, r).Model
+	m.Host.Runner = runner
+	require.NoError(t, m.Save())
+	install := func() error { return m.apply(t.Context(), ownPackages{m}) }
+	require.Error(t, install())
+	require.Empty(t, m.state.Packages)
+
+	runner.Answer("apt-get update", "").Answer("apt-get install", pgSimulation)
+	var recorded []string
+	fails := errors.New("killed")
+	runner.On("apt-get install", func(c host.Command) (string, error) {
+		if slices.Contains(c.Argv, "--simulate") {
+			return pgSimulation, nil
+		}
+		again, err := Load(m.Host)
+		require.NoError(t, err)
+		recorded = again.state.Packages
+		require.True(t, m.Host.Exists(noMainCluster))
+		return "", fails
+	})
+	require.Error(t, install())
+	require.Equal(t, []string{"libpq5", "postgresql", "postgresql-15"}, recorded, "before apt runs")
+	require.Empty(t, m.state.Packages, "apt did not add them")
+	require.False(t, m.Host.Exists(noMainCluster), "it would be in the operator's way")
+
+	dpkg(t, r, "libc6", "libpq5", "nginx")
+	fails = nil
+	runner.On("apt-get install", func(c host.Command) (string, error) {
+		if slices.Contains(c.Argv, "--simulate") {
+			return strings.ReplaceAll(pgSimulation, "Inst libpq5", "Conf libpq5"), nil
+		}
+		dpkg(t, r, "libc6", "libpq5", "nginx", "postgresql", "postgresql-15")
+		return "", fails
+	})
+	require.NoError(t, install())
+	require.Equal(t, []string{"postgresql", "postgresql-15"}, m.state.Packages)
+}
+
+func TestPurgeOfPackages(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cluster, unneeded, all string
+		want                   string // error
+		purged                 string // command
+	}{
+		"nothing needs them": {"", "Purg postgresql [15]\nPurg postgresql-15 [15]\nPurg libpq5 [15]\nPurg nginx [1]\n",
+			"Purg postgresql [15]\nPurg postgresql-15 [15]\nPurg libpq5 [15]\n", "", "libpq5 postgresql postgresql-15"},
+		"a cluster of others": {clustersDir + "/16/main/postgresql.conf", "", "",
+			"that would drop the cluster 16/main, which is not the CI's; it stays", ""},
+		"the operator wants one": {"", "Purg postgresql [15]\nPurg postgresql-15 [15]\n",
+			"Purg postgresql [15]\nPurg postgresql-15 [15]\n", "other packages need libpq5, or you installed it; it stays",
+			"postgresql postgresql-15"},
+		"another would be removed": {"", "Purg postgresql [15]\n", "Purg postgresql [15]\nRemv shop [1]\n",
+			"cannot purge PostgreSQL: shop needs it; it stays", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := hosttest.Root(t)
+			dpkg(t, r, "postgresql", "postgresql-15", "libpq5", "nginx")
+			if tt.cluster != "" {
+				hosttest.Put(t, r, tt.cluster, "")
+			}
+			purged := ""
+			runner := hosttest.NewRunner(t).On("apt-get purge --yes", func(c host.Command) (string, error) {
+				purged = strings.Join(c.Argv[3:], " ")
+				dpkg(t, r, slices.DeleteFunc([]string{"postgresql", "postgresql-15", "libpq5", "nginx"},
+					func(n string) bool { return slices.Contains(c.Argv, n) })...)
+				return "", nil
+			}).Answer("apt-get purge --yes --simulate", tt.all).Answer("apt-get purge --yes --simulate --auto-remove", tt.unneeded)
+			err := noPackages{[]string{"libpq5", "postgresql", "postgresql-15"}}.purge(t.Context(),
+				host.Host{Root: r, Runner: runner})
+			require.Equal(t, tt.purged, purged)
+			if tt.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, tt.want)
+			}
+		})
+	}
+}
+
+// A cluster is the machine's by its name. The machine made it, upgraded it, or was ended while
+// it made it.
+func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
+	const name = "concourse_abcdefgh"
+	for text, tt := range map[string]struct{ files, want []string }{
+		"missing":          {nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
+		"others' clusters": {[]string{"15/concourse/postgresql.conf:port = 5432", "15/main/postgresql.conf:port = 5433"}, []string{"flock true", "flock pg_createcluster 17 " + name}},
+		"incomplete": {[]string{"15/" + name + "/postgresql.conf:#port = 5432", "15/main/postgresql.conf:port = 5432"},
+			[]string{"flock true", "pg_dropcluster --stop 15 " + name, "flock pg_createcluster 17 " + name}},
+		"complete": {[]string{"15/" + name + "/postgresql.conf:port = 5432"}, nil},
+		"upgraded": {[]string{"9/" + name + "/start.conf:", "15/" + name + "/postgresql.conf:port = 5432"}, nil},
+	} {
+		t.Run(text, func(t *testing.T) {
+			h := host.Host{Root: hosttest.Root(t)}
+			var ran []string
+			record := func(c host.Command) (string, error) {
+				ran = append(ran, strings.ReplaceAll(c.String(), clusterLock+" ", ""))
+				return "", nil
+			}
+			h.Runner = hosttest.NewRunner(t).On("flock", record).On("pg_dropcluster", record)
+			for _, v := range []string{"9", "15", "17"} {
+				hosttest.Put(t, h.Root, pgBinaries+"/"+v+"/bin/initdb", "")
+			}
+			for _, f := range tt.files {
+				file, content, _ := strings.Cut(f, ":")
+				hosttest.Put(t, h.Root, clustersDir+"/"+file, content+"\n")
+			}
+			p, err := cluster{name}.Diff(t.Context(), h)
+			require.NoError(t, err)
+			_, err = p.Apply(t.Context(), nil)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, ran)
+			for _, f := range tt.files {
+				file, _, _ := strings.Cut(f, ":")
+				require.Equal(t, text != "incomplete" || strings.Contains(file, "main"), h.Exists(clustersDir+"/"+file), file)
+			}
+		})
+	}
+}
+
+func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
+	for name, tt := range map[string]struct{ file, want string }{
+		"none":                 {"/var/lib/concourse/lost+found/1", ""},
+		"a data folder":        {"/var/lib/concourse/data/1", "/var/lib/concourse/data is in a folder of the CI"},
+		"another work folder":  {"/var/lib/concourse/worker/volumes/1", "/var/lib/concourse/worker is in a folder of the CI"},
+		"left from Juju":       {"/var/lib/concourse/releases/8/bin/fly", ""},
+		"shared storage":       {"/var/lib/concourse/.lxc_shared_storage", ""},
+		"the source":           {"/opt/concourse-ci-machine/README.md", "/opt/concourse-ci-machine/README.md is in a folder of the CI"},
+		"gpukit leases":        {"/etc/concourse-ci-machine/wrapper.json", "gpukit leases its GPUs"},
+		"gpukit's records":     {"/var/lib/concourse-charm/engines/docker.json", ""},
+		"options before Up":    {"/etc/concourse-ci-machine/config.yaml", ""},
+		"state of a worker":    {"/var/lib/concourse-worker/keys/worker_key", "/var/lib/concourse-worker/keys/worker_key is in"},
+		"state of the service": {"/var/lib/concourse-ci-machine/gpu-bench/0", "move it away, because purge removes the folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := hosttest.Root(t)
+			hosttest.Put(t, r, tt.file, "x: 1")
+			err := machineOn(t, r).refuseFolders()
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+			require.ErrorContains(t, err, "cannot set up this machine: ")
+		})
+	}
+}
+
+func TestPurgeLeavesFilesOfOthersInTheFolderOfTheCI(t *testing.T) {
+	own := []string{"releases/8/bin/fly", "worker/volumes/live/1", "keys/tsa_host_key", "config.env", ".config.env.17~", "units/a"}
+	for name, tt := range map[string]struct {
+		others, mounts string
+		note           string
+	}{
+		"only the CI's":        {"", "", ""},
+		"a disk of its own":    {"lost+found/1", "31 20 8:2 / /var/lib/concourse rw - ext4 /dev/sdb rw\n", ""},
+		"a folder":             {"models/1", "", "/var/lib/concourse/models is not from the CI; it stays"},
+		"a mount in a folder":  {"worker/cache/1", "31 20 8:2 / /var/lib/concourse/worker/cache rw - ext4 /dev/sdb rw\n", "a file system is mounted on /var/lib/concourse/worker/cache; it stays"},
+		"storage of LXD hosts": {".lxc_shared_storage", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machineOn(t, hosttest.Root(t)).Model
+			var out strings.Builder
+			m.Progress.W = &out
+			if tt.mounts != "" {
+				hosttest.Put(t, m.Host.Root, "/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"+tt.mounts)
+			}
+			m.recordFolders()
+			for _, f := range append([]string{tt.others}, own...) {
+				if f != "" {
+					hosttest.Put(t, m.Host.Root, "/var/lib/concourse/"+f, "x")
+				}
+			}
+			require.NoError(t, m.apply(t.Context(), noHome{}, noEmptyFolder{"/var/lib/concourse"}))
+			shared := name == "storage of LXD hosts"
+			for _, f := range own {
+				require.Equal(t, shared, m.Host.Exists("/var/lib/concourse/"+f), f)
+			}
+			require.Equal(t, tt.others != "", m.Host.Exists("/var/lib/concourse/"+tt.others))
+			if tt.note == "" {
+				require.NotContains(t, out.String(), "could not")
+			} else {
+				require.Contains(t, out.String(), "could not remove all of /var/lib/concourse: "+tt.note)
+			}
+		})
+	}
+}
+
+// The operator's user has the name of the web's.
+func TestOnlyTheOwnUserIsRecorded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		passwd, group string
+		fails         bool
+		want          bool
+	}{
+		"made":         {"", "", false, true},
+		"there":        {"concourse:x:1001:1001::/home/c:/bin/sh\n", "concourse:x:1001:\n", false, false},
+		"group there":  {"", "concourse:x:1001:\n", false, false},
+		"useradd ends": {"", "", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machineOn(t, hosttest.Root(t)).Model
+			hosttest.Put(t, m.Host.Root, "/etc/passwd", tt.passwd)
+			hosttest.Put(t, m.Host.Root, "/etc/group", tt.group)
+			m.Host.Runner = hosttest.NewRunner(t).On("useradd", func(host.Command) (string, error) {
+				again, err := Load(m.Host)
+				require.NoError(t, err)
+				require.Equal(t, tt.group == "", again.state.OwnUser, "recorded before")
+				if tt.fails {
+					return "", errors.New("no space")
+				}
+				return "", nil
+			})
+			err := m.apply(context.Background(), ownUser{m})
+			require.Equal(t, tt.fails, err != nil)
+			again, err := Load(m.Host)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, again.state.OwnUser)
+		})
+	}
+}
+
+// Up was refused, or the operator wrote options first.
+func TestPurgeOfAMachineThatWasNotSetUpRemovesItsOptions(t *testing.T) {
+	r := hosttest.Root(t)
+	for _, f := range []string{OptionsFile, "/etc/concourse-ci-machine/notes", "/var/lib/concourse/worker/1"} {
+		hosttest.Put(t, r, f, "x: 1")
+	}
+	require.NoError(t, machineOn(t, r).Purge(t.Context()))
+	require.False(t, r.Exists(OptionsFile))
+	require.True(t, r.Exists("/etc/concourse-ci-machine/notes"))
+	require.True(t, r.Exists("/var/lib/concourse/worker/1"))
+	require.ErrorIs(t, machineOn(t, r).Purge(t.Context()), errNotUp)
+}
