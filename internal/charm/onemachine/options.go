@@ -66,7 +66,7 @@ func addFirst(set map[string]any) {
 func parseOptions(data []byte) (map[string]any, error) {
 	set := map[string]any{}
 	if err := yaml.Unmarshal(data, &set); err != nil {
-		return nil, fmt.Errorf("cannot read %s: want lines `option: value`: %w", OptionsFile, err)
+		return nil, unusable(err)
 	}
 	for name, v := range set {
 		switch v.(type) {
@@ -205,14 +205,14 @@ func (m *Model) change(set map[string]string, reset []string) error {
 	}
 	text := string(data)
 	for _, name := range reset {
-		text = replaceOption(text, name, "")
-	}
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		line, err := optionLine(name, set[name])
-		if err != nil {
+		if text, err = replaceOption(text, name, ""); err != nil {
 			return err
 		}
-		text = replaceOption(text, name, line)
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if text, err = setOption(text, name, optionValue(name, set[name])); err != nil {
+			return err
+		}
 	}
 	options, err := parseOptions([]byte(text))
 	if err != nil {
@@ -226,49 +226,4 @@ func (m *Model) change(set map[string]string, reset []string) error {
 	}
 	m.options = options
 	return nil
-}
-
-// optionLine returns the line of an option. A text option keeps values such as 10 and true
-// as text.
-func optionLine(name, value string) (string, error) {
-	var v any = value
-	for _, o := range config.Options() {
-		if _, isText := o.Default.(string); o.Name == name && !isText {
-			if err := yaml.Unmarshal([]byte(value), &v); err != nil {
-				v = value // its check has the message
-			}
-		}
-	}
-	data, err := yaml.Marshal(map[string]any{name: v})
-	return string(data), err
-}
-
-// replaceOption returns the text with another line for an option, after its comment if the
-// option is new. "" removes the option.
-func replaceOption(text, name, line string) string {
-	var out strings.Builder
-	skipping, done := false, line == ""
-	lines := slices.Collect(strings.Lines(text))
-	hasOption := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, name+":") })
-	for _, l := range lines {
-		if skipping && (strings.HasPrefix(l, " ") || strings.HasPrefix(l, "\t")) {
-			continue // a further line of the old value
-		}
-		skipping = strings.HasPrefix(l, name+":")
-		if !skipping {
-			out.WriteString(l)
-		}
-		comment := strings.HasPrefix(l, "# "+name+":")
-		if !done && (skipping || comment && !hasOption) {
-			out.WriteString(line)
-			done = true
-		}
-	}
-	if !done {
-		if s := out.String(); s != "" && !strings.HasSuffix(s, "\n") {
-			out.WriteByte('\n')
-		}
-		out.WriteString(line)
-	}
-	return out.String()
 }
