@@ -4,15 +4,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestAllProblemsOfOptionsAreNamed(t *testing.T) {
-	err := checkOptions(map[string]any{"web-prt": 80, "gpu-sharing": "many", "database-url": "mysql://x", "mode": "all"})
+	m := machineOn(t, hosttest.Root(t)).Model
+	err := m.checkOptions(map[string]any{"web-prt": 80, "gpu-sharing": "many", "database-url": "mysql://x", "mode": "all"})
 	require.ErrorContains(t, err, "cannot use these options, so nothing was changed:\n"+
 		"  web-prt: no such option; did you mean web-port?\n"+
 		"  database-url: want postgresql://user:password@host:port/database\n"+
 		"  gpu-sharing: \"many\" is not one of ")
-	require.NoError(t, checkOptions(map[string]any{"mode": "all", "compute-runtime": "auto",
+	require.NoError(t, m.checkOptions(map[string]any{"mode": "all", "compute-runtime": "auto",
 		"database-url": "postgresql://ci:pw@db:5432/ci?sslmode=require"}))
 }
 
