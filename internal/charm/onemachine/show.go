@@ -19,6 +19,7 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/pipelines"
 )
 
 // ErrNotReady reports that the CI does not work yet. The status was printed.
@@ -122,16 +123,15 @@ func (m *Machine) notReady(ctx context.Context, d charm.Decision) error {
 	return fmt.Errorf("changed, but %w:\n%s", ErrNotReady, strings.TrimSpace(statusText("", m.causes(ctx, d))))
 }
 
+// taskFolder has the package's tasks.
+const taskFolder = "/usr/share/concourse-ci-machine/tasks"
+
 // printNext prints the commands of a first build.
 func printNext(m *Machine, url, tags string) {
 	fmt.Fprintf(m.Stdout, "\nRun a first task:\n\n  fly --target ci login --concourse-url %s\n", url)
-	have := strings.Split(tags, ",")
-	const execute = "  fly --target ci execute --tag gpu --tag %s \\\n" +
-		"      --config /usr/share/concourse-ci-machine/tasks/%s\n"
-	for tag, task := range map[string]string{"compute-runtime=rocm": "verify-gpu-amd.yml",
-		"compute-runtime=cuda": "verify-gpu-cuda.yml"} {
-		if slices.Contains(have, "gpu") && slices.Contains(have, tag) {
-			fmt.Fprintf(m.Stdout, execute, tag, task)
+	for tag := range strings.SplitSeq(tags, ",") {
+		for _, line := range pipelines.FirstTask(tag, taskFolder) {
+			fmt.Fprintln(m.Stdout, "  "+line)
 		}
 	}
 }
