@@ -157,7 +157,7 @@ func (c *Charm) report(ctx context.Context, o outcome) error {
 	if err := c.record(runRecord{Causes: found}); err != nil {
 		return err
 	}
-	return c.show(ctx, c.ready(want), slices.Concat(want.Causes, found, c.Check(ctx, want, o.services)))
+	return c.show(ctx, c.Ready(want), slices.Concat(want.Causes, found, c.Check(ctx, want, o.services)))
 }
 
 // Decision holds the result of the pipeline up to desire.
@@ -252,7 +252,6 @@ func (c *Charm) showProgress(ctx context.Context) func(text string) {
 		if c.Tools == nil {
 			return
 		}
-		text = status.Cut(text, status.Limit)
 		if err := c.Tools.StatusSet(ctx, juju.Status(status.Maintenance), text); err != nil {
 			fmt.Fprintln(c.Stderr, err)
 		}

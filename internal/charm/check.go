@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +22,8 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// ready returns the status texts of a working unit, with and without the web's URL.
-func (c *Charm) ready(want Desired) []string {
+// Ready returns the status texts of a working unit, with and without the web's URL.
+func (c *Charm) Ready(want Desired) []string {
 	text := "Worker ready"
 	switch {
 	case want.Web.URL != "" && want.HasWorker:
@@ -50,11 +49,6 @@ const (
 	Unchanged Services = "unchanged"
 	Restarted Services = "restarted"
 )
-
-// Status returns the status of the unit as it is now. It changes nothing.
-func (c *Charm) Status(ctx context.Context, want Desired) status.Status {
-	return status.Of(c.Event.Unit, c.ready(want), slices.Concat(c.Causes(want), c.Check(ctx, want, Unchanged)))
-}
 
 // Check examines the running services after applying. A unit is active if its services
 // answer, not if they were started (D4).

@@ -122,6 +122,12 @@ func lastLine(err error) string {
 // run.
 var recordState = statefile.File[runRecord]{Path: LastRunFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
 
+// StepFailed reports whether a step of the last run failed, so that the next run repeats it.
+func (c *Charm) StepFailed() bool {
+	last, _ := recordState.Read(c.Host.Root) // an unreadable file is no failure
+	return last.Op != ""
+}
+
 // record writes LastRunFile if its content changes, and removes it if r is empty.
 func (c *Charm) record(r runRecord) (err error) {
 	last, _ := recordState.Read(c.Host.Root) // an unreadable file is replaced

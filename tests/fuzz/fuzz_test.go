@@ -45,7 +45,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzResult", "concourse-ci-machine/internal/charm/healthcheck"},
 		{"FuzzFetchSeen", "concourse-ci-machine/internal/charm/gpuhealth"},
 		{"FuzzTeamOf", "concourse-ci-machine/internal/charm/watcher"},
-		{"FuzzOptions", "concourse-ci-machine/internal/charm/onemachine"},
+		{"FuzzOptionValue", "concourse-ci-machine/internal/charm/onemachine"},
 		{"FuzzFacts", "concourse-ci-machine/internal/charm/command/remote"},
 		{"FuzzWorkerLine", "concourse-ci-machine/internal/charm/onemachine"},
 		{"FuzzParseReport", "concourse-ci-machine/internal/charm/command/actions"},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"unicode/utf8"
+
+	"concourse-ci-machine/internal/base/status"
 )
 
 // Status names a workload status that Juju accepts from a charm.
@@ -30,10 +32,10 @@ const (
 // execve(2)), and people read Juju's log.
 const maxArg = 32 << 10
 
-// StatusSet shows a status at once, also if the hook fails later.
+// StatusSet shows a status at once, also if the hook fails later. A long message, such as a
+// step, is cut.
 func (t *Tools) StatusSet(ctx context.Context, s Status, message string) error {
-	head, _ := cut(message, maxArg)
-	return t.change(ctx, "status-set", "--", string(s), head)
+	return t.change(ctx, "status-set", "--", string(s), status.Cut(message, status.Limit))
 }
 
 // ApplicationVersionSet shows the workload's version in `juju status`, at once. It must be

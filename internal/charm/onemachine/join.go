@@ -150,7 +150,7 @@ func (m *Machine) Accept(ctx context.Context, line string) error {
 		if err := m.Model.Save(); err != nil {
 			return err
 		}
-		return m.run(ctx, "config-changed")
+		return m.runAll(ctx)
 	})
 }
 
@@ -179,7 +179,7 @@ func (m *Machine) Dismiss(ctx context.Context, name string) error {
 		if err := m.Model.Save(); err != nil {
 			return err
 		}
-		return m.run(ctx, "config-changed")
+		return m.runAll(ctx)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
 )
 
@@ -44,7 +45,14 @@ const lockFile = "/run/concourse-ci-machine.lock"
 // Up sets the machine up, or repairs it. With an invitation it becomes a worker of another
 // machine's web.
 func (m *Machine) Up(ctx context.Context, invitation string) error {
+	event := "config-changed"
+	if m.Model.Release != "" {
+		event = "upgrade-charm" // which reads the release's path, as after juju attach-resource
+	}
 	return m.locked("set up this machine", func() error {
+		if err := m.Model.findRelease(); err != nil {
+			return err
+		}
 		first := !m.Model.Installed()
 		if first {
 			if err := errors.Join(m.refuse(ctx), m.refuseFolders()); err != nil {
@@ -64,7 +72,7 @@ func (m *Machine) Up(ctx context.Context, invitation string) error {
 		if err := m.Model.Save(); err != nil {
 			return err
 		}
-		return m.run(ctx, "config-changed")
+		return m.run(ctx, event)
 	})
 }
 
@@ -76,19 +84,17 @@ func (m *Machine) chooseOptions(invitation string) error {
 			return err
 		}
 	}
-	err := WriteOptions(m.Model.Host, m.Charm.CharmDir)
-	if err == nil && invitation != "" {
-		err = m.Model.change(map[string]string{"mode": "worker"}, nil)
+	if err := WriteOptions(m.Model.Host, m.Charm.CharmDir); err != nil {
+		return err
 	}
+	set := map[string]string{}
+	if invitation != "" {
+		set["mode"] = string(config.ModeWorker)
+	}
+	text, options, err := m.Model.changed(set, nil)
 	if err == nil {
-		m.Model.options, err = readOptions(m.Model.Host.Root)
-	}
-	if err == nil {
-		err = checkOptions(m.Model.options)
-	}
-	if err == nil && m.Model.options["mode"] == "worker" && m.Model.state.Web == nil {
-		err = fmt.Errorf("cannot set up a worker without a web: give --join, as concourse-ci-machine invite prints it "+
-			"on the web's machine, or write mode: all to %s", OptionsFile)
+		m.Model.options = options
+		err = m.Model.writeOptions(text)
 	}
 	return err
 }
@@ -103,8 +109,12 @@ func (m *Machine) Reconcile(ctx context.Context) error {
 	})
 }
 
-// run runs the pipeline once, with the database before it and fly after it.
+// run runs the pipeline once, with the database before it and fly after it. Options that were
+// written into the file are checked here.
 func (m *Machine) run(ctx context.Context, event string) error {
+	if bad := m.Model.ownProblems(m.Model.options); len(bad) > 0 {
+		return errors.Join(&OptionsError{bad}, m.Model.StatusSet(ctx, juju.Blocked, bad[0]))
+	}
 	m.followWeb(ctx)
 	if m.Model.wantsDatabase() {
 		if err := m.Model.SetUpDatabase(ctx); err != nil {
@@ -190,7 +200,7 @@ func (m *Machine) Plan(ctx context.Context) error {
 		m.Model.options = map[string]any{}
 		addFirst(m.Model.options)
 	}
-	if err := checkOptions(m.Model.options); err != nil {
+	if err := m.Model.checkOptions(m.Model.options); err != nil {
 		return err
 	}
 	if m.Model.wantsDatabase() && m.Model.database() == nil {

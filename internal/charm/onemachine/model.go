@@ -16,6 +16,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/charm/model"
 )
 
 // Identifiers of relations, as Juju would number them.
@@ -54,12 +55,15 @@ func (m *Model) Config(context.Context) (map[string]any, error) {
 // IsLeader returns true: the machine is the only unit of its application.
 func (m *Model) IsLeader(context.Context) (bool, error) { return true, nil }
 
-// ResourceGet returns the path of the release that the operator named.
+// ResourceGet returns the path of the release that the operator named, now or before.
 func (m *Model) ResourceGet(_ context.Context, name string) (string, error) {
-	if m.Release == "" {
-		return "", &juju.ResourceError{Name: name, Err: errors.New("no release was given")}
+	if m.Release != "" {
+		return m.Release, nil
 	}
-	return m.Release, nil
+	if last, err := model.Load(m.Host.Root); err == nil && last.Resource != "" {
+		return last.Resource, nil
+	}
+	return "", &juju.ResourceError{Name: name, Err: errors.New("no release was given")}
 }
 
 // NetworkGet returns the address of the machine in its network.

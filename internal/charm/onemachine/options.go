@@ -2,7 +2,6 @@ package onemachine
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,7 +65,7 @@ func addFirst(set map[string]any) {
 func parseOptions(data []byte) (map[string]any, error) {
 	set := map[string]any{}
 	if err := yaml.Unmarshal(data, &set); err != nil {
-		return nil, fmt.Errorf("cannot read %s: want lines `option: value`: %w", OptionsFile, err)
+		return nil, unusable(err)
 	}
 	for name, v := range set {
 		switch v.(type) {
@@ -83,22 +82,15 @@ func parseOptions(data []byte) (map[string]any, error) {
 }
 
 // checkOptions returns all problems of the options as one error.
-func checkOptions(set map[string]any) error {
-	known := map[string]bool{databaseOption: true}
-	for _, o := range config.Options() {
-		known[o.Name] = true
-	}
+func (m *Model) checkOptions(set map[string]any) error {
+	known := optionNames()
 	var bad []string
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if !known[name] {
-			bad = append(bad, name+": no such option"+suggest(name, known))
+			bad = append(bad, unknownOption(name, known))
 		}
 	}
-	if text, given := set[databaseOption]; given {
-		if _, err := externalDatabase(fmt.Sprint(text)); err != nil {
-			bad = append(bad, databaseOption+": "+err.Error())
-		}
-	}
+	bad = append(bad, m.ownProblems(set)...)
 	_, problems := config.Parse(set, nil)
 	for _, p := range problems {
 		bad = append(bad, p.String())
@@ -107,6 +99,43 @@ func checkOptions(set map[string]any) error {
 		return &OptionsError{bad}
 	}
 	return nil
+}
+
+// ownProblems returns the problems that the charm's own check does not find, because they
+// concern only one machine. A change between a web and a worker of another web is one: it
+// would remove the web's keys.
+func (m *Model) ownProblems(set map[string]any) (bad []string) {
+	if text, given := set[databaseOption]; given {
+		if _, err := externalDatabase(fmt.Sprint(text)); err != nil {
+			bad = append(bad, databaseOption+": "+err.Error())
+		}
+	}
+	switch worker := set["mode"] == string(config.ModeWorker); {
+	case worker == (m.state.Web != nil):
+	case !worker:
+		bad = append(bad, fmt.Sprintf("mode: %q needs a machine without the web of another one; first run: sudo "+
+			"concourse-ci-machine purge", set["mode"]))
+	case m.Installed():
+		bad = append(bad, `mode: "worker" would remove this machine's web with its keys; to join another web, first `+
+			"run: sudo concourse-ci-machine purge")
+	default:
+		bad = append(bad, `mode: "worker" needs another machine's web; give --join, as concourse-ci-machine invite `+
+			"prints it there, or set mode to all")
+	}
+	return bad
+}
+
+// optionNames returns the names of all options.
+func optionNames() map[string]bool {
+	known := map[string]bool{databaseOption: true}
+	for _, o := range config.Options() {
+		known[o.Name] = true
+	}
+	return known
+}
+
+func unknownOption(name string, known map[string]bool) string {
+	return name + ": no such option" + suggest(name, known)
 }
 
 // suggest returns the known names that resemble an unknown one.
@@ -177,98 +206,4 @@ func firstFile(charmDir string) ([]byte, error) {
 		fmt.Fprintf(&b, "# %s: %s", charm.Options.Content[i].Value, value)
 	}
 	return b.Bytes(), nil
-}
-
-// Change sets options and applies them. An option in reset gets its default.
-func (m *Machine) Change(ctx context.Context, set map[string]string, reset []string) error {
-	return m.locked("change the options", func() error {
-		if !m.Model.Installed() {
-			return errNotUp
-		}
-		if err := m.Model.change(set, reset); err != nil {
-			return err
-		}
-		if m.Model.state.Down {
-			fmt.Fprintln(m.Stdout, "changed; the CI is stopped, and uses it from the next up")
-			return nil
-		}
-		return m.run(ctx, "config-changed")
-	})
-}
-
-// change sets options of OptionsFile, and removes those in reset. If the result has a
-// problem, the file stays as it is.
-func (m *Model) change(set map[string]string, reset []string) error {
-	data, err := m.Host.ReadFile(OptionsFile)
-	if err != nil {
-		return fmt.Errorf("cannot change %s: %w; run: sudo concourse-ci-machine up", OptionsFile, err)
-	}
-	text := string(data)
-	for _, name := range reset {
-		text = replaceOption(text, name, "")
-	}
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		line, err := optionLine(name, set[name])
-		if err != nil {
-			return err
-		}
-		text = replaceOption(text, name, line)
-	}
-	options, err := parseOptions([]byte(text))
-	if err != nil {
-		return err
-	}
-	if err := checkOptions(options); err != nil {
-		return err
-	}
-	if err := m.Host.WriteFile(OptionsFile, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("cannot change %s: %w", OptionsFile, err)
-	}
-	m.options = options
-	return nil
-}
-
-// optionLine returns the line of an option. A text option keeps values such as 10 and true
-// as text.
-func optionLine(name, value string) (string, error) {
-	var v any = value
-	for _, o := range config.Options() {
-		if _, isText := o.Default.(string); o.Name == name && !isText {
-			if err := yaml.Unmarshal([]byte(value), &v); err != nil {
-				v = value // its check has the message
-			}
-		}
-	}
-	data, err := yaml.Marshal(map[string]any{name: v})
-	return string(data), err
-}
-
-// replaceOption returns the text with another line for an option, after its comment if the
-// option is new. "" removes the option.
-func replaceOption(text, name, line string) string {
-	var out strings.Builder
-	skipping, done := false, line == ""
-	lines := slices.Collect(strings.Lines(text))
-	hasOption := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, name+":") })
-	for _, l := range lines {
-		if skipping && (strings.HasPrefix(l, " ") || strings.HasPrefix(l, "\t")) {
-			continue // a further line of the old value
-		}
-		skipping = strings.HasPrefix(l, name+":")
-		if !skipping {
-			out.WriteString(l)
-		}
-		comment := strings.HasPrefix(l, "# "+name+":")
-		if !done && (skipping || comment && !hasOption) {
-			out.WriteString(line)
-			done = true
-		}
-	}
-	if !done {
-		if s := out.String(); s != "" && !strings.HasSuffix(s, "\n") {
-			out.WriteByte('\n')
-		}
-		out.WriteString(line)
-	}
-	return out.String()
 }

@@ -1,11 +1,13 @@
 package onemachine
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +46,29 @@ func (m *Machine) refuse(ctx context.Context) error {
 			st.Bavail*uint64(st.Bsize)>>30, minFree>>30)
 	}
 	return ctx.Err()
+}
+
+// findRelease returns an error unless the release that the operator named is a compressed
+// file. Its path is made absolute, because the timer runs in another folder.
+func (m *Model) findRelease() (err error) {
+	if m.Release == "" {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cannot use --release=%s: %w; give the file concourse-<version>-linux-<arch>.tgz", m.Release, err)
+		}
+	}()
+	f, err := os.Open(m.Release)
+	if err != nil {
+		return errors.Unwrap(err) // without the name
+	}
+	defer f.Close()
+	if _, err := gzip.NewReader(f); err != nil {
+		return errors.New("it is not a compressed file")
+	}
+	m.Release, err = filepath.Abs(m.Release)
+	return err
 }
 
 func (m *Machine) refuseNoSystemd() error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm"
@@ -18,6 +19,7 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/pipelines"
 )
 
 // ErrNotReady reports that the CI does not work yet. The status was printed.
@@ -45,8 +47,8 @@ func (m *Machine) Show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := m.now(ctx, d)
-	fmt.Fprintf(m.Stdout, "%s: %s\n\n", now.Kind, now.Message)
+	causes := m.causes(ctx, d)
+	fmt.Fprintln(m.Stdout, statusText(m.Charm.Ready(d.Want)[0], causes))
 	w := tabwriter.NewWriter(m.Stdout, 0, 0, 3, ' ', 0)
 	tags := envValue(env, "CONCOURSE_TAG")
 	if d.Want.Web.Up {
@@ -66,7 +68,7 @@ func (m *Machine) Show(ctx context.Context) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if now.Kind != status.Active {
+	if len(causes) > 0 && causes[0].Kind != status.Active {
 		return ErrNotReady
 	}
 	if d.Want.Web.Up {
@@ -75,26 +77,61 @@ func (m *Machine) Show(ctx context.Context) error {
 	return nil
 }
 
-// now returns the status. The last run has recorded what only a run finds out, such as an
-// invalid option or a failed step.
-func (m *Machine) now(ctx context.Context, d charm.Decision) status.Status {
-	last := status.Status{Kind: status.Kind(m.Model.state.Status), Message: m.Model.state.Message}
-	if len(d.Problems) > 0 || last.Kind == status.Maintenance || last.Kind == status.Blocked {
-		return last
+// causes returns the causes of the status, the worst first. The last run has recorded what
+// only a run finds out, such as a full disk or a killed step.
+func (m *Machine) causes(ctx context.Context, d charm.Decision) []status.Cause {
+	var causes []status.Cause
+	for _, p := range d.Problems {
+		causes = append(causes, status.Block("%s", p))
 	}
-	return m.Charm.Status(ctx, d.Want)
+	if len(d.Problems) == 0 {
+		causes = slices.Concat(m.Charm.Causes(d.Want), m.Charm.Check(ctx, d.Want, charm.Unchanged))
+	}
+	last := status.Cause{Kind: status.Kind(m.Model.state.Status), Text: m.Model.state.Message}
+	known := slices.ContainsFunc(causes, func(c status.Cause) bool { return c.Kind == last.Kind })
+	if last.Kind == status.Maintenance || last.Kind == status.Blocked && !known {
+		causes = append(causes, last)
+	}
+	return status.Sorted(causes)
 }
+
+// statusText returns the status for a terminal: all causes with their details and commands.
+func statusText(ready string, causes []status.Cause) string {
+	var b strings.Builder
+	if len(causes) == 0 || causes[0].Kind == status.Active {
+		fmt.Fprintf(&b, "%s: %s\n", status.Active, ready)
+	}
+	for _, c := range causes {
+		kind := string(c.Kind)
+		if c.Kind == status.Active {
+			kind = "warning"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", kind, c.Text)
+		var detail []string
+		if c.Detail != "" {
+			detail = commandline.Wrap(c.Detail, commandline.Width-2)
+		}
+		for _, line := range slices.Concat(detail, c.Commands) {
+			b.WriteString("  " + line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// notReady returns an error with all causes of the status after a change.
+func (m *Machine) notReady(ctx context.Context, d charm.Decision) error {
+	return fmt.Errorf("changed, but %w:\n%s", ErrNotReady, strings.TrimSpace(statusText("", m.causes(ctx, d))))
+}
+
+// taskFolder has the package's tasks.
+const taskFolder = "/usr/share/concourse-ci-machine/tasks"
 
 // printNext prints the commands of a first build.
 func printNext(m *Machine, url, tags string) {
 	fmt.Fprintf(m.Stdout, "\nRun a first task:\n\n  fly --target ci login --concourse-url %s\n", url)
-	have := strings.Split(tags, ",")
-	const execute = "  fly --target ci execute --tag gpu --tag %s \\\n" +
-		"      --config /usr/share/concourse-ci-machine/tasks/%s\n"
-	for tag, task := range map[string]string{"compute-runtime=rocm": "verify-gpu-amd.yml",
-		"compute-runtime=cuda": "verify-gpu-cuda.yml"} {
-		if slices.Contains(have, "gpu") && slices.Contains(have, tag) {
-			fmt.Fprintf(m.Stdout, execute, tag, task)
+	for tag := range strings.SplitSeq(tags, ",") {
+		for _, line := range pipelines.FirstTask(tag, taskFolder) {
+			fmt.Fprintln(m.Stdout, "  "+line)
 		}
 	}
 }

@@ -128,6 +128,29 @@ func (r Install) installShared(ctx context.Context, h host.Host, t target) error
 	return os.RemoveAll(h.Path(downloadDir))
 }
 
+// Prepare returns an error if Diff's steps cannot install the release. It downloads a missing
+// release, and changes nothing else. report receives the progress.
+func (r Install) Prepare(ctx context.Context, h host.Host, report func(text string)) error {
+	t, err := r.target(h.Root)
+	switch {
+	case err != nil:
+		return err
+	case t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256:
+		return &checksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
+	case t.installed && r.wrongVersion(t):
+		return &VersionError{Path: r.Resource, Want: r.Version, Got: t.from.Version}
+	case t.installed || t.resource:
+		return nil
+	}
+	download := plan.Plan{{Op: "download Concourse " + r.Version, Why: "it is not installed",
+		Do: func(ctx context.Context) error {
+			_, _, err := r.Obtain(ctx, h)
+			return err
+		}}}
+	_, err = download.Apply(ctx, report)
+	return err
+}
+
 // Obtain downloads the tarball of the release unless it is complete, verifies it, and
 // returns its path below the root and its SHA-256. It unpacks nothing.
 func (r Install) Obtain(ctx context.Context, h host.Host) (tarball, sum string, err error) {

@@ -68,9 +68,15 @@ const (
 
 // switchTo returns the steps after unpacking: switch the link and remove unneeded releases.
 func (r Install) switchTo(ctx context.Context, h host.Host, t target) (plan.Plan, error) {
+	if t.installed && r.wrongVersion(t) {
+		return plan.Plan{{Op: "use the attached release", Why: "it is Concourse " + t.from.Version + ", wanted is " + r.Version,
+			Do: func(context.Context) error {
+				return &VersionError{Path: r.Resource, Want: r.Version, Got: t.from.Version}
+			}}}, nil
+	}
 	var p plan.Plan
 	now, used := currentRelease(h.Root)
-	if now != t.id || (t.installed && r.wrongVersion(t)) {
+	if now != t.id {
 		why := "no release is in use"
 		switch {
 		case t.back:
@@ -78,7 +84,7 @@ func (r Install) switchTo(ctx context.Context, h host.Host, t target) (plan.Plan
 		case used:
 			why = "in use is " + now
 		}
-		if used && now != t.id && r.Before != nil {
+		if used && r.Before != nil {
 			s, err := r.Before.Diff(ctx, h)
 			if err != nil {
 				return nil, err
