@@ -79,7 +79,7 @@ func TestManyJoiningGPUWorkersRestartTheWebOnce(t *testing.T) {
 		tsa.Units[unit]["gpu-count"], tsa.Units[unit]["gpu-archs"] = "1", "$(id)\n"
 		require.Equal(t, reloaded, w.related(tsa, "changed", unit).commands)
 		require.Contains(t, w.keys(), fakeKey(t, 21))
-		require.Contains(t, w.model.Status().Message, unit+" publishes wrong data on its GPUs: ")
+		require.Contains(t, w.model.Status().Message, unit+" publishes wrong data: ")
 	})
 }
 

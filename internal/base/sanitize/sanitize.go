@@ -9,16 +9,24 @@ import (
 
 // Line returns text for one line of a status, a log or a terminal. It replaces characters
 // that are not printable, such as those that move a cursor, and cuts the text after most
-// characters with "...".
+// characters with "...". It reads no more of a long text than it returns.
 func Line(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return '?'
-		}
-		return r
-	}, text)
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "..."
+	if len(text) <= most && !strings.ContainsFunc(text, unfit) {
+		return text
 	}
-	return text
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n == most {
+			b.WriteString("...")
+			break
+		}
+		if n++; unfit(r) {
+			r = '?'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
+
+func unfit(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }

@@ -23,7 +23,7 @@ type Worker struct {
 	Drain   time.Duration `json:"drain,omitempty"`   // time for its running tasks when it leaves
 
 	GPUs        relation.WorkerGPUs `json:"gpus,omitzero"`
-	GPUsProblem string              `json:"gpus_odd,omitempty"` // problems of the published data about GPUs
+	DataProblem string              `json:"data_odd,omitempty"` // problems of other published data
 }
 
 // Resyncs reports whether the hook reads the databags of all workers again. Other hooks read
@@ -53,6 +53,11 @@ func (o *observer) workers(ctx context.Context, f *Facts, w *Web) error {
 	if f.Peer != nil && f.Role == AllRole { // Juju lists only the other units
 		w.Workers[f.Peer.ID+" "+o.e.Unit] = workerOf(o.e.Unit, w.Address, f.Peer.Own)
 	}
+	var last map[string]Worker
+	if o.last.Web != nil {
+		last = o.last.Web.Workers
+	}
+	ownNames(w.Workers, last)
 	w.Departed = o.departed(w.Workers)
 	return nil
 }
@@ -86,7 +91,7 @@ func workerOf(unit, address string, bag map[string]string) Worker {
 	k.Version = relation.WorkerVersion(bag)
 	k.Drain, _ = relation.ParseDrain(bag, config.MaxDrainTimeout)
 	k.GPUs, problems = relation.ParseWorkerGPUs(bag)
-	k.GPUsProblem = strings.Join(problems, ", ")
+	k.DataProblem = strings.Join(problems, ", ")
 	return k
 }
 

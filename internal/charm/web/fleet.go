@@ -74,7 +74,7 @@ func FleetOf(workers []model.Worker, known []concourse.WorkerInfo, now time.Time
 // fleetWorker returns a worker as its unit publishes it.
 func fleetWorker(w model.Worker) FleetWorker {
 	one := FleetWorker{Unit: w.Unit, Worker: w.Name, Runtime: w.GPUs.Runtime, GPUs: w.GPUs.Count,
-		Archs: w.GPUs.Archs, Problem: cmp.Or(w.Problem, w.GPUsProblem)}
+		Archs: w.GPUs.Archs, Problem: cmp.Or(w.Problem, w.DataProblem)}
 	if one.GPUs == 0 {
 		return one
 	}

@@ -74,8 +74,8 @@ func refusedWorkers(w *model.Web) (causes []status.Cause) {
 		if k.Problem != "" {
 			causes = append(causes, status.Warn("%s can't register: %s", k.Unit, k.Problem))
 		}
-		if k.GPUsProblem != "" {
-			gpus = append(gpus, status.Warn("%s publishes wrong data on its GPUs: %s", k.Unit, k.GPUsProblem))
+		if k.DataProblem != "" {
+			gpus = append(gpus, status.Warn("%s publishes wrong data: %s", k.Unit, k.DataProblem))
 		}
 	}
 	return append(causes, gpus...)

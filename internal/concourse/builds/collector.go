@@ -64,9 +64,9 @@ type Collector struct {
 	// Numbers of requests that are left: of all, for the list, and for running builds.
 	tokens, lists, running float64
 
-	at     time.Time // of the tokens
-	err    error     // of the last round
-	passed map[flake.Key][]uint32
+	at   time.Time // of the tokens
+	err  error     // of the last round
+	used int       // bytes of all runs, about
 }
 
 // span is a range of numbers of builds, from and to included.
@@ -104,7 +104,7 @@ func (a answer) failed() bool { return a.Status == "failed" || a.Status == "erro
 
 // New returns a collector, which has asked nothing.
 func New(o Options) *Collector {
-	c := &Collector{o: o, builds: map[int]*build{}, passed: map[flake.Key][]uint32{}}
+	c := &Collector{o: o, builds: map[int]*build{}}
 	c.earn(time.Minute)
 	return c
 }
@@ -200,17 +200,31 @@ func into(v any) func(io.Reader) error {
 	}
 }
 
-// forget removes the oldest builds, and the tasks of the oldest builds beyond maxMemory.
+// forget removes the oldest builds, and the tasks of the oldest builds beyond maxMemory. Runs
+// of a task with equal passed tests get the same list in memory, which is counted once.
 func (c *Collector) forget() {
-	used := 0
+	passed := map[flake.Key][]uint32{}
+	c.used = 0
+	full := false
 	for _, id := range slices.Backward(slices.Sorted(maps.Keys(c.builds))) {
 		b := c.builds[id]
+		size := 0
 		for _, r := range b.tasks {
-			used += sizeOf(r)
+			if size += sizeOf(r); r.Tests == nil {
+				continue
+			}
+			if last := passed[r.Key]; slices.Equal(last, r.Tests.Passed) {
+				r.Tests.Passed = last
+			} else {
+				passed[r.Key] = r.Tests.Passed
+				size += 4 * len(r.Tests.Passed)
+			}
 		}
-		if used > maxMemory {
+		if full = full || c.used+size > maxMemory; full {
 			b.tasks = nil
+			continue
 		}
+		c.used += size
 	}
 	maps.DeleteFunc(c.builds, func(_ int, b *build) bool { return c.old(b.answer) })
 	if more := len(c.builds) - maxBuilds; more > 0 {
@@ -220,11 +234,10 @@ func (c *Collector) forget() {
 	}
 }
 
-// sizeOf returns the memory of a run, about.
+// sizeOf returns the memory of a run without its passed tests, about.
 func sizeOf(r flake.Run) int {
 	n := 300 + len(r.Step)
 	if r.Tests != nil {
-		n += 4 * len(r.Tests.Passed)
 		for _, name := range r.Tests.Failed {
 			n += 16 + len(name)
 		}
@@ -260,25 +273,20 @@ func (c *Collector) read(ctx context.Context, b *build) error {
 		}
 		return err
 	}
-	c.share(runs)
-	b.tasks, b.read = runs, true
+	c.keep(b, runs)
 	return nil
 }
 
-// share lets runs of a task with equal passed tests have the same list in memory.
-func (c *Collector) share(runs []flake.Run) {
+// keep stores the tasks of a build, and forgets older ones beyond maxMemory.
+func (c *Collector) keep(b *build, runs []flake.Run) {
+	b.tasks, b.read = runs, true
 	for _, r := range runs {
-		if r.Tests == nil {
-			continue
-		}
-		if last := c.passed[r.Key]; slices.Equal(last, r.Tests.Passed) {
-			r.Tests.Passed = last
-		} else {
-			c.passed[r.Key] = r.Tests.Passed
+		if c.used += sizeOf(r); r.Tests != nil {
+			c.used += 4 * len(r.Tests.Passed)
 		}
 	}
-	if len(c.passed) > maxBuilds {
-		clear(c.passed)
+	if c.used > maxMemory {
+		c.forget()
 	}
 }
 

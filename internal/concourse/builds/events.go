@@ -17,6 +17,10 @@ import (
 const (
 	maxEvent = 1 << 20 // bytes of one event
 	maxTasks = 500
+	// maxResults bounds the lines of results of one task, and maxAllResults those of a build:
+	// a task prints as many as it likes.
+	maxResults    = 100
+	maxAllResults = 1000
 )
 
 // Texts of Concourse's error events that are not errors of Concourse (atc/exec/log_error_step.go).
@@ -55,6 +59,7 @@ type task struct {
 	result  flake.Result
 	reason  string // sign of infrastructure in Concourse's error, "": none
 	results *testreport.Report
+	printed int              // lines of results
 	lines   map[string]*line // by source
 }
 
@@ -63,6 +68,7 @@ type eventLog struct {
 	steps  steps
 	tasks  map[string]*task
 	order  []string
+	parsed int               // lines of results
 	images map[string]string // task by the id of the plan that fetches its image
 }
 
@@ -164,7 +170,7 @@ func (l *eventLog) add(e event) {
 	case "error":
 		t.fail(d.Message, d.Time)
 	case "log":
-		t.print(d.Origin.Source, d.Payload)
+		l.print(t, d.Origin.Source, d.Payload)
 	}
 }
 
@@ -198,14 +204,16 @@ func (t *task) fail(message string, at int64) {
 	}
 }
 
-// print looks for lines of results. Nothing else of the output is kept.
-func (t *task) print(source, payload string) {
-	l := t.lines[source]
-	if l == nil {
-		l = &line{}
-		t.lines[source] = l
+// print looks for lines of results, up to the bounds. Nothing else of the output is kept.
+func (l *eventLog) print(t *task, source, payload string) {
+	if t.lines[source] == nil {
+		t.lines[source] = &line{}
 	}
-	l.write(payload, func(text string) {
+	t.lines[source].write(payload, func(text string) {
+		if t.printed == maxResults || l.parsed == maxAllResults {
+			return
+		}
+		t.printed, l.parsed = t.printed+1, l.parsed+1
 		r, err := testreport.Parse(text)
 		switch {
 		case err != nil:

@@ -201,3 +201,21 @@ func TestHolmCorrectsForTheNumberOfComparisons(t *testing.T) {
 	require.InDeltaSlice(t, []float64{0.03, 0.06, 0.06, 0.02}, holm([]float64{0.01, 0.03, 0.03, 0.005}), 1e-9)
 	require.InDeltaSlice(t, []float64{0.03, 0.9, 0.8}, holm([]float64{0.01, 0.9, 0.4}), 1e-9)
 }
+
+// Root of a worker chooses the names of its GPUs. Each place is counted in one pass: 800 runs
+// with 64 names each have 51,200 places.
+func TestInventedGPUsAreNoPlace(t *testing.T) {
+	var all []Run
+	for n := range 800 {
+		r := runs(fmt.Sprintf("%c%d@odd/0", "FP"[n%2], n/2))[0]
+		r.Build, r.Time, r.GPUs = n, r.Time.Add(time.Duration(n)*time.Hour), nil
+		for g := range 64 {
+			r.GPUs = append(r.GPUs, fmt.Sprint(n, "-", g))
+		}
+		all = append(all, r)
+	}
+	r := Find(all)
+	require.Len(t, r.Flakes, 1)
+	require.Equal(t, KindTest, r.Flakes[0].Kind)
+	require.Empty(t, r.Places)
+}

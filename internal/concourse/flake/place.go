@@ -11,9 +11,9 @@ const (
 	level = 0.01
 	// minFailures is the number of failures on a place from which it can be blamed.
 	minFailures = 3
-	// within is the level at which a GPU differs from the other GPUs of its worker. It only
-	// decides between the GPU and the worker.
-	within = 0.01
+	// levelWithin is the level at which a GPU differs from the other GPUs of its worker. It
+	// only decides between the GPU and the worker.
+	levelWithin = 0.01
 )
 
 // spot identifies a GPU, or a worker if GPU is "".
@@ -75,43 +75,54 @@ func hasTask(all []*series, list []int, k Key) bool {
 	return slices.ContainsFunc(list, func(i int) bool { return all[i].key == k })
 }
 
-// spots returns the places of a series' runs in a fixed order.
-func (s *series) spots() []spot {
-	set := map[spot]bool{}
-	for i, r := range s.runs {
-		if r.Worker == "" || s.marks[i] != pass && !s.marks[i].failing() {
-			continue
-		}
-		set[spot{worker: r.Worker}] = true
-		for _, g := range r.GPUs {
-			set[spot{r.Worker, g}] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(set), func(a, b spot) int {
-		return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.gpu, b.gpu))
-	})
-}
-
-// table counts the runs on a spot and on other places. With inside only runs of that worker
-// count. Runs on unknown places count for none.
-func (s *series) table(p spot, inside *string) (t table) {
+// tables counts the runs of each place and of all others in one pass, because a worker
+// chooses the names of its GPUs. With inside, only runs of that worker count. Runs on unknown
+// places count for none.
+func (s *series) tables(inside string) map[spot]table {
+	here := map[spot]table{}
+	var ofWorkers, ofGPUs table // all runs, and those with known GPUs
 	for i, r := range s.runs {
 		m := s.marks[i]
-		if r.Worker == "" || p.gpu != "" && len(r.GPUs) == 0 || inside != nil && r.Worker != *inside {
+		if r.Worker == "" || inside != "" && r.Worker != inside || m != pass && !m.failing() {
 			continue
 		}
-		switch here := p.on(r); {
-		case m.failing() && here:
-			t.hereFailed++
-		case m.failing():
-			t.elseFailed++
-		case m == pass && here:
-			t.herePassed++
-		case m == pass:
-			t.elsePassed++
+		places := []spot{{worker: r.Worker}}
+		for _, g := range slices.Compact(slices.Sorted(slices.Values(r.GPUs))) {
+			places = append(places, spot{r.Worker, g})
+		}
+		for _, p := range places {
+			here[p] = here[p].with(m)
+		}
+		if ofWorkers = ofWorkers.with(m); len(r.GPUs) > 0 {
+			ofGPUs = ofGPUs.with(m)
 		}
 	}
+	for p, t := range here {
+		all := ofWorkers
+		if p.gpu != "" {
+			all = ofGPUs
+		}
+		t.elseFailed, t.elsePassed = all.hereFailed-t.hereFailed, all.herePassed-t.herePassed
+		here[p] = t
+	}
+	return here
+}
+
+// with returns the table with one more run on the place.
+func (t table) with(m mark) table {
+	if m == pass {
+		t.herePassed++
+	} else {
+		t.hereFailed++
+	}
 	return t
+}
+
+// sorted returns the places in a fixed order.
+func sorted[T any](at map[spot]T) []spot {
+	return slices.SortedFunc(maps.Keys(at), func(a, b spot) int {
+		return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.gpu, b.gpu))
+	})
 }
 
 // guess is a place of a series with its probability.
@@ -127,8 +138,9 @@ func worst(all []*series, tested []int) map[int]*Place {
 	var guesses []guess
 	var ps []float64
 	for _, i := range tested {
-		for _, p := range all[i].spots() {
-			t := all[i].table(p, nil)
+		tables := all[i].tables("")
+		for _, p := range sorted(tables) {
+			t := tables[p]
 			if !t.informs() {
 				continue
 			}
@@ -145,7 +157,7 @@ func worst(all []*series, tested []int) map[int]*Place {
 	}
 	out := map[int]*Place{}
 	for i, found := range by {
-		g := decide(found, func(p spot) float64 { return exact(all[i].table(p, &p.worker)) })
+		g := decide(found, within(all, []int{i}))
 		out[i] = &Place{g.spot.worker, g.spot.gpu, g.table.hereFailed, g.table.here(), g.table.elseFailed,
 			g.table.rest(), 1, g.p}
 	}
@@ -158,7 +170,7 @@ func worst(all []*series, tested []int) map[int]*Place {
 func decide(found []guess, inside func(spot) float64) guess {
 	slices.SortStableFunc(found, func(a, b guess) int { return cmp.Compare(a.p, b.p) })
 	for _, g := range found {
-		if g.spot.gpu != "" && inside(g.spot) < within {
+		if g.spot.gpu != "" && inside(g.spot) < levelWithin {
 			return g
 		}
 	}
@@ -170,20 +182,35 @@ func decide(found []guess, inside func(spot) float64) guess {
 	return found[0]
 }
 
+// within returns a function that compares a GPU with the others of its worker.
+func within(all []*series, of []int) func(spot) float64 {
+	known := map[string][]map[spot]table{} // by worker
+	return func(p spot) float64 {
+		if known[p.worker] == nil {
+			for _, i := range of {
+				known[p.worker] = append(known[p.worker], all[i].tables(p.worker))
+			}
+		}
+		var inside []table
+		for _, at := range known[p.worker] {
+			inside = append(inside, at[p])
+		}
+		return exact(inside...)
+	}
+}
+
 // together compares the places for the failures of all tasks. Each task is compared only
 // with itself.
 func together(all []*series, tasks []int) []Place {
 	at := map[spot][]table{}
 	for _, i := range tasks {
-		for _, p := range all[i].spots() {
-			if t := all[i].table(p, nil); t.informs() {
+		for p, t := range all[i].tables("") {
+			if t.informs() {
 				at[p] = append(at[p], t)
 			}
 		}
 	}
-	spots := slices.SortedFunc(maps.Keys(at), func(a, b spot) int {
-		return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.gpu, b.gpu))
-	})
+	spots := sorted(at)
 	ps := make([]float64, len(spots))
 	for n, p := range spots {
 		ps[n] = exact(at[p]...)
@@ -197,13 +224,7 @@ func together(all []*series, tasks []int) []Place {
 	}
 	out := []Place{}
 	for _, found := range by {
-		g := decide(found, func(p spot) float64 {
-			var inside []table
-			for _, i := range tasks {
-				inside = append(inside, all[i].table(p, &p.worker))
-			}
-			return exact(inside...)
-		})
+		g := decide(found, within(all, tasks))
 		out = append(out, Place{g.spot.worker, g.spot.gpu, g.table.hereFailed, g.table.here(), g.table.elseFailed,
 			g.table.rest(), g.series, g.p})
 	}
@@ -230,7 +251,7 @@ func added(tables []table) (sum table, failing int) {
 func (s *series) explained(places []Place) *Place {
 	for _, p := range places {
 		here := spot{p.Worker, p.GPU}
-		t := s.table(here, nil)
+		t := s.tables("")[here]
 		if t.hereFailed > 0 && s.episodes(&here) < minEpisodes {
 			return &Place{p.Worker, p.GPU, t.hereFailed, t.here(), t.elseFailed, t.rest(), 1, p.Probability}
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/jsonlist"
 	"concourse-ci-machine/internal/base/sanitize"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/gpu/health"
@@ -46,7 +47,7 @@ type gpu struct {
 	Activity       *float64 `json:"activity_ratio"`
 	SocketActivity *float64 `json:"socket_activity_ratio"`
 
-	Users []user `json:"users"`
+	Users users `json:"users"`
 	pool.View
 }
 
@@ -60,33 +61,38 @@ type user struct {
 	Processes int    `json:"processes"`
 }
 
+// users keeps the first maxUsers users of a GPU.
+type users []user
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (u *users) UnmarshalJSON(data []byte) (err error) {
+	*u, err = jsonlist.First[user](data, maxUsers)
+	return err
+}
+
 var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 
 // decode decodes a worker's answer at /api/v1/gpus. Another program may answer there, so all
 // texts of the result are printable and short, and all numbers are plausible. One invalid
 // GPU invalidates the answer.
 func decode(r io.Reader) ([]gpu, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, errors.New("its answer ends too early")
-	case len(data) > maxAnswer:
-		return nil, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
-	}
-	var answer struct {
-		GPUs *[]gpu `json:"gpus"`
-	}
-	if err := json.Unmarshal(data, &answer); err != nil || answer.GPUs == nil {
-		return nil, errors.New("its answer is not a list of GPUs")
-	}
-	gpus := *answer.GPUs
-	if len(gpus) > maxGPUs {
-		return nil, fmt.Errorf("its answer has more than %d GPUs", maxGPUs)
-	}
-	for i := range gpus {
-		if err := gpus[i].clean(); err != nil {
-			return nil, fmt.Errorf("GPU %d of its answer has %w", i, err)
+	gpus := []gpu{}
+	err := jsonlist.ReadMember(r, maxAnswer, "gpus", func(d *json.Decoder) error {
+		if len(gpus) == maxGPUs {
+			return fmt.Errorf("it has more than %d GPUs", maxGPUs)
 		}
+		var g gpu
+		if d.Decode(&g) != nil {
+			return jsonlist.ErrForm
+		}
+		if err := g.clean(); err != nil {
+			return fmt.Errorf("GPU %d has %w", len(gpus), err)
+		}
+		gpus = append(gpus, g)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("its answer is not a list of GPUs: %w", err)
 	}
 	return gpus, nil
 }
@@ -121,7 +127,6 @@ func (g *gpu) clean() error {
 		*s = name(*s)
 	}
 	g.Health.Reason = sanitize.Line(g.Health.Reason, maxText)
-	g.Users = g.Users[:min(len(g.Users), maxUsers)]
 	for i := range g.Users {
 		g.Users[i].Container = name(g.Users[i].Container)
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +25,11 @@ func TestAnswerOfAnotherProgramIsRefused(t *testing.T) {
 		"another JSON":     {`{"data":[]}`, "not a list of GPUs"},
 		"null":             {`{"gpus":null}`, "not a list of GPUs"},
 		"more after":       {`{"gpus":[]} {}`, "not a list of GPUs"},
-		"no address":       {`{"gpus":[{"health":{"state":"healthy"}}]}`, "GPU 0 of its answer has no PCI address"},
+		"no address":       {`{"gpus":[{"health":{"state":"healthy"}}]}`, "GPU 0 has no PCI address"},
 		"a link":           {`{"gpus":[{"pci_bus_id":"x\" onclick=","health":{"state":"healthy"}}]}`, "no PCI address"},
 		"no health":        {`{"gpus":[{"pci_bus_id":"0000:03:00.0"}]}`, "an unknown state of health"},
 		"negative":         {`{"gpus":[{"index":-1,"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"}}]}`, "an impossible number"},
-		"a second one":     {`{"gpus":[` + oneGPU + `,{"index":5000}]}`, "GPU 1 of its answer has an impossible number"},
+		"a second one":     {`{"gpus":[` + oneGPU + `,{"index":5000}]}`, "GPU 1 has an impossible number"},
 		"a text as number": {`{"gpus":[{"index":"0"}]}`, "not a list of GPUs"},
 		"too many":         {`{"gpus":[` + strings.TrimSuffix(strings.Repeat(oneGPU+",", maxGPUs+1), ",") + `]}`, "more than 1024 GPUs"},
 		"too long":         {`{"gpus":[` + strings.Repeat(" ", maxAnswer) + `]}`, "more than 8388608 bytes"},
@@ -110,4 +111,43 @@ func FuzzWaiting(f *testing.F) {
 			require.Positive(t, n)
 		}
 	})
+}
+
+// allocated returns the bytes that a function allocates, in all.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Root of one worker chooses its answer. The bound includes the answer and copies of it while
+// the buffer grows.
+func TestMemoryOfAHostileAnswerIsBounded(t *testing.T) {
+	flood := func(head, element, tail string) string {
+		return head + strings.Repeat(element+",", (maxAnswer-1000)/(len(element)+1)) + element + tail
+	}
+	valid := strings.TrimSuffix(oneGPU, "}")
+	for name, text := range map[string]string{
+		"empty GPUs":     flood(`{"gpus":[`, "{}", "]}"),
+		"valid GPUs":     flood(`{"gpus":[`, oneGPU, "]}"),
+		"users":          flood(`{"gpus":[`+valid+`,"users":[`, "{}", "]}]}"),
+		"a long name":    `{"gpus":[` + valid + `,"name":"` + strings.Repeat("\\u0000", (maxAnswer-1000)/6) + `"}]}`,
+		"white space":    `{"gpus":[` + valid + `,"name":"` + strings.Repeat(" ", maxAnswer-1000) + `"}]}`,
+		"other members":  flood(`{"x":[`, "[]", `],"gpus":[]}`),
+		"many members":   flood(`{"gpus":[`+valid, `"x":0`, "}]}"),
+		"nested":         strings.Repeat(`{"x":[`, maxAnswer/6),
+		"twice the list": flood(`{"gpus":[],`, `"gpus":[]`, "}"),
+	} {
+		most := uint64(10 * maxAnswer)
+		got := allocated(func() {
+			gpus, err := decode(strings.NewReader(text))
+			require.LessOrEqual(t, len(gpus), maxGPUs)
+			if len(gpus) == 0 && name != "other members" {
+				require.Error(t, err, name)
+			}
+		})
+		require.Less(t, got, most, name)
+	}
 }

@@ -52,7 +52,7 @@ func flakesBed(t *testing.T, answer workersAnswer, names ...string) *bed {
 
 const (
 	uuid    = "00000000-0000-0000-0000-000000000001"
-	verdict = `[{"handle":"` + uuid + `","ended":"2026-01-01T00:00:00Z","exit":1,"kind":"machine","text":"a reboot","gpus":[]}]`
+	verdict = `[{"handle":"` + uuid + `","ended":"2026-01-01T00:00:00Z","exit":1,"kind":"machine","reason":"power-loss","text":"a reboot","gpus":[]}]`
 )
 
 // rounds runs a round of both pages, and returns the answer to a task of the build.
@@ -71,7 +71,7 @@ func TestVerdictsAreReadSoonAfterARebootOfTheWorker(t *testing.T) {
 	b := flakesBed(t, func(*http.Request) (int, string) { return status, verdict }, "gpu-0")
 	require.Contains(t, b.rounds(t), `"infrastructure":false`)
 	status = http.StatusOK
-	require.Contains(t, b.rounds(t), "failed by infrastructure, run again (machine: a reboot)")
+	require.Contains(t, b.rounds(t), "failed by infrastructure, run again (machine: power-loss)")
 }
 
 // Older charms have no verdicts.

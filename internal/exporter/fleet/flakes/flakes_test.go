@@ -211,7 +211,7 @@ func TestInfrastructureIsNoFlakeAndIsNamed(t *testing.T) {
 		all = append(all, fmt.Sprintf(`{"handle":%q,"ended":%q,"exit":137,"kind":"neighbour","text":"OOM\u001b[2J of a neighbour","gpus":[]}`, handle(2*n+1),
 			b.now.Add(time.Duration(2*n+1-100)*10*time.Minute).Format(time.RFC3339)))
 	}
-	b.verdicts[w2+"/api/v1/verdicts"] = `{"at":"2026-01-01T00:00:00Z","entries":[` + strings.Join(all, ",") + "]}"
+	b.verdicts[w2+"/api/v1/verdicts"] = "[" + strings.Join(all, ",") + "]"
 	b.See(seen())
 	r := b.round(t)
 	require.Empty(t, r.Flakes)
@@ -225,7 +225,7 @@ func TestInfrastructureIsNoFlakeAndIsNamed(t *testing.T) {
 func TestBuildOfATaskIsJudged(t *testing.T) {
 	b := newBed(t)
 	entry := func(n int, kind string) string {
-		return fmt.Sprintf(`{"handle":%q,"ended":"2026-01-01T00:00:00Z","exit":1,"kind":%q,"text":"a sign","gpus":[]}`, handle(n), kind)
+		return fmt.Sprintf(`{"handle":%q,"ended":"2026-01-01T00:00:00Z","exit":1,"kind":%q,"reason":"disk-full","text":"a sign","gpus":[]}`, handle(n), kind)
 	}
 	for n, build := range map[int]int{1: 5, 2: 5, 3: 6, 4: 6, 5: 7} {
 		if b.site.Builds == nil {
@@ -237,7 +237,7 @@ func TestBuildOfATaskIsJudged(t *testing.T) {
 	b.See(seen())
 	b.round(t)
 	for n, want := range map[int]string{
-		2: `{"infrastructure":true,"sentence":"failed by infrastructure, run again (machine: a sign)"}`,
+		2: `{"infrastructure":true,"sentence":"failed by infrastructure, run again (machine: disk-full)"}`,
 		3: `{"infrastructure":false,"sentence":""}`, 5: `{"infrastructure":false,"sentence":""}`,
 	} {
 		w := b.get(t, "/api/v1/flakes/build-of/"+handle(n))

@@ -2,30 +2,23 @@ package flakes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/sanitize"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse/flake"
 	"concourse-ci-machine/internal/concourse/jobexporter"
 	"concourse-ci-machine/internal/exporter/fleet/flakereport"
-	"concourse-ci-machine/internal/pool/verdict"
 )
 
-// Bounds on verdicts.
 const (
-	maxVerdicts   = verdict.MaxEntries // of one worker
-	maxAnswer     = 4 << 20            // bytes
-	maxText       = 300                // characters of a reason
-	maxGPUs       = 64                 // of one task
-	maxContainers = 100_000            // 500 workers
+	maxContainers = 100_000 // that Concourse lists: 500 workers
+	maxClaimed    = 1000    // of one worker, that Concourse does not list
+	maxNames      = 128     // of GPUs of one worker
 	// silentFor is the time for which a worker with an older charm is not asked again.
 	silentFor = 10 * time.Minute
 	// retryAfter is the same time for a worker with another error, such as after a reboot. It
@@ -60,16 +53,6 @@ type GPU struct {
 	Holders []string
 }
 
-// entry decodes an element of a worker's /api/v1/verdicts: one ended task.
-type entry struct {
-	Handle string      `json:"handle"`
-	Ended  time.Time   `json:"ended"`
-	Exit   *int        `json:"exit"`
-	Kind   flake.Cause `json:"kind"` // "" for a task that succeeded
-	Text   string      `json:"text"`
-	GPUs   []string    `json:"gpus"`
-}
-
 // container holds everything that is known about the container of a task.
 type container struct {
 	build   int // 0: unknown
@@ -81,67 +64,120 @@ type container struct {
 }
 
 // joiner joins runs with containers. A run of Concourse's events has a build, a step and a
-// worker; a container has these too, and its handle leads to a verdict and to GPUs.
+// worker; a container has these too, and its handle leads to a verdict and to GPUs. Only
+// Concourse decides which worker has a container. So a worker judges no task of another one.
 type joiner struct {
-	containers map[string]*container
-	next       int
-	changed    bool
+	listed  map[string]*container            // that Concourse lists or listed, by handle
+	claimed map[string]map[string]*container // that only their worker reports, by worker and handle
+	gpus    map[string]map[string]string     // names of GPUs by worker
+	next    int
+	changed bool
 }
 
-func newJoiner() *joiner { return &joiner{containers: map[string]*container{}} }
+func newJoiner() *joiner {
+	return &joiner{listed: map[string]*container{}, claimed: map[string]map[string]*container{},
+		gpus: map[string]map[string]string{}}
+}
 
-// container returns the container of a handle. Containers that were seen long ago are forgotten.
-func (j *joiner) container(handle string) *container {
-	j.next++
-	c := j.containers[handle]
-	if c != nil {
-		c.order = j.next
-		return c
-	}
-	if len(j.containers) >= maxContainers {
-		orders := make([]int, 0, len(j.containers))
-		for _, c := range j.containers {
+// add adds a container. Above most containers, those that were seen long ago are forgotten.
+func add(to map[string]*container, handle string, c *container, most int) {
+	if len(to) >= most {
+		orders := make([]int, 0, len(to))
+		for _, c := range to {
 			orders = append(orders, c.order)
 		}
 		slices.Sort(orders)
-		oldest := orders[maxContainers/10]
-		maps.DeleteFunc(j.containers, func(_ string, c *container) bool { return c.order < oldest })
+		oldest := orders[len(orders)/10]
+		maps.DeleteFunc(to, func(_ string, c *container) bool { return c.order <= oldest })
 	}
-	c = &container{order: j.next}
-	j.containers[handle] = c
+	to[handle] = c
+}
+
+// container returns the container that a worker reports, or nil if another worker has it.
+func (j *joiner) container(worker, handle string) *container {
+	c := j.listed[handle]
+	if c != nil && c.worker != worker {
+		return nil
+	}
+	if c == nil {
+		c = j.claimed[worker][handle]
+	}
+	if c == nil {
+		if j.claimed[worker] == nil {
+			j.claimed[worker] = map[string]*container{}
+		}
+		c = &container{worker: worker}
+		add(j.claimed[worker], handle, c, maxClaimed)
+	}
+	j.next++
+	c.order = j.next
 	return c
+}
+
+// gpu returns the name of a worker's GPU, "" beyond the bound.
+func (j *joiner) gpu(worker, name string) string {
+	known := j.gpus[worker]
+	if known == nil {
+		known = map[string]string{}
+		j.gpus[worker] = known
+	}
+	if one := known[name]; one != "" || len(known) >= maxNames {
+		return one
+	}
+	known[name] = name
+	return name
 }
 
 // see adds the containers that Concourse lists, and the GPUs in use.
 func (j *joiner) see(s Seen, site jobexporter.Site) {
 	for handle, b := range site.Builds {
-		c := j.container(handle)
+		c := j.listed[handle]
+		if c == nil {
+			if c = j.claimed[b.Worker][handle]; c == nil {
+				c = &container{}
+			}
+			delete(j.claimed[b.Worker], handle)
+			add(j.listed, handle, c, maxContainers)
+		}
+		j.next++
 		j.changed = j.changed || c.build != b.ID
-		c.build, c.step, c.worker = b.ID, b.Step, b.Worker
+		c.build, c.step, c.worker, c.order = b.ID, b.Step, b.Worker, j.next
 	}
+	there := map[string]bool{}
 	for _, w := range s.Workers {
+		there[w.Name] = true
 		for _, g := range w.GPUs {
 			for _, handle := range g.Holders {
-				if !wellknown.IsHandle(handle) {
+				if w.Name == "" || !wellknown.IsHandle(handle) {
 					continue
 				}
-				if c := j.container(handle); !slices.Contains(c.gpus, g.PCI) && len(c.gpus) < maxGPUs {
-					c.gpus, c.worker, j.changed = append(c.gpus, g.PCI), w.Name, true
+				c, name := j.container(w.Name, handle), j.gpu(w.Name, g.PCI)
+				if c != nil && name != "" && !slices.Contains(c.gpus, name) && len(c.gpus) < maxGPUs {
+					c.gpus, j.changed = append(c.gpus, name), true
 				}
 			}
 		}
 	}
+	maps.DeleteFunc(j.claimed, func(worker string, _ map[string]*container) bool { return !there[worker] })
+	maps.DeleteFunc(j.gpus, func(worker string, _ map[string]string) bool { return !there[worker] })
 }
 
 // judge adds the verdicts of a worker.
 func (j *joiner) judge(worker string, entries []entry) {
 	for _, e := range entries {
-		c := j.container(e.Handle)
-		if c.worker != "" && c.worker != worker {
-			continue // another worker must not judge this one's task
+		c := j.container(worker, e.Handle)
+		if c == nil {
+			continue
 		}
-		if c.verdict == nil || c.verdict.Kind != e.Kind || c.verdict.Text != e.Text {
-			c.worker, c.verdict, j.changed = worker, &e, true
+		if old := c.verdict; old == nil || old.Kind != e.Kind || old.Text != e.Text || old.Reason != e.Reason {
+			var gpus names
+			for _, name := range e.GPUs {
+				if name = j.gpu(worker, name); name != "" {
+					gpus = append(gpus, name)
+				}
+			}
+			e.GPUs = gpus
+			c.verdict, j.changed = &e, true
 		}
 	}
 }
@@ -153,12 +189,14 @@ func (j *joiner) join(runs []flake.Run) []flake.Run {
 		step, worker string
 	}
 	by, unknown := map[step][]*container{}, map[string][]*container{}
-	for _, c := range j.containers {
-		switch {
-		case c.build > 0:
-			by[step{c.build, c.step, c.worker}] = append(by[step{c.build, c.step, c.worker}], c)
-		case c.verdict != nil:
-			unknown[c.worker] = append(unknown[c.worker], c)
+	for _, c := range j.listed {
+		by[step{c.build, c.step, c.worker}] = append(by[step{c.build, c.step, c.worker}], c)
+	}
+	for worker, all := range j.claimed {
+		for _, c := range all {
+			if c.verdict != nil {
+				unknown[worker] = append(unknown[worker], c)
+			}
 		}
 	}
 	for i := range runs {
@@ -248,49 +286,16 @@ func (f *Flakes) askWorkers(ctx context.Context, workers []Worker) {
 	f.silent = silent
 }
 
-// decode decodes a worker's verdicts. It accepts a list, or an object with the list below
-// entries.
-func decode(r io.Reader) ([]entry, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxAnswer+1))
-	if err != nil || len(data) > maxAnswer {
-		return nil, fmt.Errorf("its answer is cut, or has more than %d bytes", maxAnswer)
-	}
-	var all []entry
-	if err := json.Unmarshal(data, &all); err != nil {
-		var in struct {
-			Entries *[]entry `json:"entries"`
-		}
-		if json.Unmarshal(data, &in) != nil || in.Entries == nil {
-			return nil, errors.New("its answer is not a list of verdicts")
-		}
-		all = *in.Entries
-	}
-	all = all[:min(len(all), maxVerdicts)]
-	out := all[:0]
-	for _, e := range all {
-		known := e.Kind == "" || e.Kind == flake.ByTask || e.Kind == flake.Unclear || e.Kind.Infrastructure()
-		if !wellknown.IsHandle(e.Handle) || !known {
-			continue
-		}
-		e.Text = sanitize.Line(strings.TrimSpace(e.Text), maxText)
-		e.GPUs = e.GPUs[:min(len(e.GPUs), maxGPUs)]
-		for i := range e.GPUs {
-			e.GPUs[i] = sanitize.Line(e.GPUs[i], 64)
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
 // answers returns the answer for each container of a build: infrastructure, if it failed a
-// task and no task failed by itself. Of several attempts of a step the last one counts.
+// task and no task failed by itself. Of several attempts of a step the last one counts. The
+// answer goes into comments, so it has none of the texts that a worker chooses.
 func (j *joiner) answers() map[string]Answer {
 	type step struct {
 		build int
 		name  string
 	}
 	last := map[step]*entry{}
-	for _, c := range j.containers {
+	for _, c := range j.listed {
 		s := step{c.build, c.step}
 		if c.build > 0 && c.verdict != nil && (last[s] == nil || last[s].Ended.Before(c.verdict.Ended)) {
 			last[s] = c.verdict
@@ -307,13 +312,13 @@ func (j *joiner) answers() map[string]Answer {
 		}
 	}
 	out := map[string]Answer{}
-	for handle, c := range j.containers {
+	for handle, c := range j.listed {
 		if c.build == 0 {
 			continue
 		}
 		out[handle] = Answer{}
 		if e := blamed[c.build]; e != nil && !itself[c.build] {
-			out[handle] = Answer{true, flakereport.Sentence(e.Kind, e.Text)}
+			out[handle] = Answer{true, flakereport.Sentence(e.Kind, e.Reason)}
 		}
 	}
 	return out

@@ -1,0 +1,53 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"concourse-ci-machine/internal/concourse"
+)
+
+// ownNames removes the names of workers that a unit publishes and another one has. Root of a
+// worker chooses the published name, and the web prunes, drains and judges workers by it. A
+// name belongs to the unit that it is made from, otherwise to the unit that had it before.
+func ownNames(now, last map[string]Worker) {
+	claims := map[string]map[string]bool{} // units by name
+	for _, w := range now {
+		if claims[w.Name] == nil {
+			claims[w.Name] = map[string]bool{}
+		}
+		claims[w.Name][w.Unit] = true
+	}
+	made := map[string]string{} // units by the start of the names that are made from them
+	for _, w := range now {
+		made[concourse.WorkerName(w.Unit, "")] = w.Unit
+	}
+	before := map[string]string{}
+	for _, at := range slices.Sorted(maps.Keys(last)) {
+		w := last[at]
+		before[w.Name] = cmp.Or(before[w.Name], w.Unit)
+	}
+	for at, w := range now {
+		owner := made[workerID.ReplaceAllString(w.Name, "")]
+		if owner == "" && len(claims[w.Name]) > 1 {
+			owner = before[w.Name]
+			if !claims[w.Name][owner] {
+				owner = "another unit"
+			}
+		}
+		if w.Name == "" || owner == "" || owner == w.Unit {
+			continue
+		}
+		problem := fmt.Sprintf("worker-name: %s is the name of %s", w.Name, owner)
+		w.DataProblem = strings.TrimPrefix(w.DataProblem+", "+problem, ", ")
+		w.Name = ""
+		now[at] = w
+	}
+}
+
+// workerID matches the id at the end of a name of concourse.WorkerName.
+var workerID = regexp.MustCompile(`[0-9a-f]{8}$`)
