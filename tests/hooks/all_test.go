@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +33,10 @@ func TestOneUnitOfModeAllIsAWholeCI(t *testing.T) {
 
 	u.set(options{"enable-metrics": "true"})
 	c.hook(0, "config-changed")
-	require.True(t, u.Root.Exists(filepath.Join(role.PebbleDir, "layers/001-concourse-exporter.yaml")))
+	for _, service := range []string{role.JobsService, role.ExporterService} {
+		require.True(t, u.Root.Exists(role.PebbleLayer(service)))
+	}
+	require.True(t, u.Machine.Up(role.PebbleUnit))
 	c.idle()
 
 	a := u.action("rotate-keys", map[string]any{"keys": "all"})

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(suite.InFolder(m, build)) }
 
 func build(dir string) error {
 	built = dir
-	return suite.Build(dir, "./src/rocm-exporter", suite.Pebble)
+	return suite.Build(dir, "./src/rocm-exporter", "./src/concourse-exporter", suite.Pebble)
 }
 
 // needRoot skips where services can't be started as another user, but not under

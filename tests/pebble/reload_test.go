@@ -78,7 +78,7 @@ func TestReplanRestartsOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
 	u, other := newUnit(t), newUnit(t)
 	second := replace(t, other.layer, service+":", "other:")
-	require.NoError(t, u.WriteFile(strings.Replace(layerPath, "001-"+service, "002-other", 1), []byte(second), 0o644))
+	require.NoError(t, u.WriteFile(strings.Replace(layerPath, "001-"+service, "900-other", 1), []byte(second), 0o644))
 	d := u.start(t)
 	pid := d.serving()
 	neighbour := &daemon{unit: other, t: t}

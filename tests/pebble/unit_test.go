@@ -27,13 +27,14 @@ import (
 )
 
 const (
-	service   = "rocm-exporter"
-	layerPath = role.PebbleDir + "/layers/001-" + service + ".yaml"
-	unitPath  = "/etc/systemd/system/" + role.PebbleUnit
-	program   = role.BinDir + "/" + service
+	service  = role.ExporterService
+	unitPath = "/etc/systemd/system/" + role.PebbleUnit
+	program  = role.BinDir + "/" + service
 
 	helperFlag = ".write="
 )
+
+var layerPath = role.PebbleLayer(service)
 
 // unit is a machine's folder with what the charm writes for Pebble. Another
 // one has the GPUs, as the exporter's --path.root.

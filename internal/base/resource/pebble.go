@@ -13,8 +13,8 @@ import (
 // PebbleLayer describes the layer file of one service with one HTTP check, for Pebble's
 // layers directory.
 type PebbleLayer struct {
-	Dir     string // $PEBBLE/layers
-	Service string // also names the file: 001-<service>.yaml
+	Path    string // in $PEBBLE/layers; see PebbleLayerName
+	Service string
 	Summary string
 	Command []string
 	User    string // "" for Pebble's own user
@@ -33,8 +33,14 @@ type PebbleLayer struct {
 	HelperCommand []string
 }
 
-// layerName matches the names that Pebble's daemon accepts after "001-". With another name
-// in the layers directory it does not start at all.
+// PebbleLayerName returns the name of a layer's file. Pebble requires a different number for
+// each file of the directory, or it does not start.
+func PebbleLayerName(number int, service string) string {
+	return fmt.Sprintf("%03d-%s.yaml", number, service)
+}
+
+// layerName matches the names that Pebble's daemon accepts after the number. With another
+// name in the layers directory it does not start at all.
 var layerName = regexp.MustCompile(`^[a-z](-?[a-z0-9]){2,}$`)
 
 // Times of a service. A check acts only when its threshold is crossed. That moment is lost
@@ -133,7 +139,7 @@ func (l PebbleLayer) File() (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("cannot make Pebble layer %s: %w", l.Service, err)
 	}
-	return File{Path: l.Dir + "/001-" + l.Service + ".yaml", Data: data, Mode: 0o644}, nil
+	return File{Path: l.Path, Data: data, Mode: 0o644}, nil
 }
 
 // shellWords quotes a command as Pebble splits it, with the rules of a shell.

@@ -49,19 +49,25 @@ type PebbleService struct {
 	Programs []byte // changes if its programs change
 }
 
-// roleServices lists the services of both roles.
-var roleServices = []string{JobsService, ExporterService}
+// roleServices lists the services of both roles, one layer each. The place of a service is
+// the number of its layer.
+var roleServices = []string{ExporterService, JobsService}
+
+// PebbleLayer returns the path of a service's layer.
+func PebbleLayer(service string) string {
+	number := slices.Index(roleServices, service) + 1
+	return PebbleDir + "/layers/" + resource.PebbleLayerName(number, service)
+}
 
 // desirePebble runs the services of the unit's roles under Pebble. It removes the services
 // that the unit does not have. Without a service it removes Pebble.
 func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error) {
-	const dir = PebbleDir + "/layers"
 	var removed, layers, all []plan.Resource
 	var inputs [][]byte
 	files, helpers, why := []string{pebbleUnitFile}, map[string]bool{}, ""
 	root := false // a service needs the rights of root
 	for _, s := range services {
-		s.Layer.Dir = dir
+		s.Layer.Path = PebbleLayer(s.Layer.Service)
 		layer, err := s.Layer.File()
 		if err != nil {
 			return nil, err
@@ -78,8 +84,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 	}
 	for _, name := range roleServices {
 		if !slices.ContainsFunc(services, func(s PebbleService) bool { return s.Layer.Service == name }) {
-			all = append(all, resource.Absent{Path: dir + "/001-" + name + ".yaml",
-				Why: "this unit's role has no " + name})
+			all = append(all, resource.Absent{Path: PebbleLayer(name), Why: "this unit's role has no " + name})
 		}
 	}
 	for _, r := range reports {

@@ -32,7 +32,7 @@ func TestStatusNamesRequiredArchitecturesInQuarantine(t *testing.T) {
 
 func TestExporterCountsTheWorkersOfRequiredArchitectures(t *testing.T) {
 	layer := func(set map[string]any) string {
-		data, ok := resourcetest.File(Desire(observedWeb(t, set), nil).Resources, role.PebbleDir+"/layers/001-concourse-exporter.yaml")
+		data, ok := resourcetest.File(Desire(observedWeb(t, set), nil).Resources, role.PebbleLayer(role.JobsService))
 		require.True(t, ok)
 		return data
 	}

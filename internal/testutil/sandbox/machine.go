@@ -12,12 +12,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/canonical/pebble/internals/plan"
+
 	"concourse-ci-machine/internal/base/host"
 )
 
 // Machine replaces the parts of a machine that a throwaway root lacks: systemd, its journal
 // and apt. It records commands instead of running them, and keeps the state that they would
-// leave, so that the next run of the charm sees it. The demo shows it as a stand-in.
+// leave, so that the next run of the charm sees it. Pebble's unit runs only if Pebble can
+// read its layers. The demo shows it as a stand-in.
 type Machine struct {
 	Root host.Root
 	// OnUnit, if set, is called when a unit starts or stops.
@@ -53,6 +56,8 @@ var machinePrograms = []string{"systemctl", "journalctl", "apt-get", "useradd", 
 const (
 	machineSocket = "SANDBOX_MACHINE"
 	webUnit       = "concourse-server.service"
+	pebbleUnit    = "concourse-pebble.service"
+	pebbleLayers  = "/var/lib/concourse-charm/pebble/layers"
 )
 
 // nvidiaCDI is a short output of NVIDIA's tool on a machine with one GPU.
@@ -304,9 +309,14 @@ func (m *Machine) systemctl(args []string, line string) reply {
 }
 
 func (m *Machine) set(name, verb string) {
-	ends := ""
-	if m.Ends != nil && (verb == "start" || verb == "restart") {
+	ends, starts := "", verb == "start" || verb == "restart"
+	if m.Ends != nil && starts {
 		ends = m.Ends(name)
+	}
+	if name == pebbleUnit && starts {
+		if _, err := plan.ReadDir(m.Root.Path(pebbleLayers), nil); err != nil {
+			ends = "auto-restart" // Pebble ends at such a layer, and systemd starts it again
+		}
 	}
 	m.mu.Lock()
 	u := m.units[name]

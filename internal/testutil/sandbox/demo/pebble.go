@@ -59,7 +59,7 @@ func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	if err != nil {
 		return err
 	}
-	if err := w.Root.WriteFile(pebbleDir+"/layers/002-sandbox.yaml", moved, 0o644); err != nil {
+	if err := w.Root.WriteFile(pebbleDir+"/layers/900-sandbox.yaml", moved, 0o644); err != nil {
 		return err
 	}
 	// Pebble's state belongs to the charm and only root reads it. Here the service may run
