@@ -195,6 +195,7 @@ packer: need-go
 package-tree: need-go
 	@rm -rf bin/packages/tree && mkdir -p bin/packages/tree
 	@go run -buildvcs=false -ldflags "$(KITX)" ./tools/manpages bin/packages/tree/man/gpukit gpukit
+	@go run -buildvcs=false ./tools/monitoring src bin/packages/tree/monitoring
 	@go build -trimpath -buildvcs=false -ldflags "$(KITX)" -o bin/packages/gpukit ./src/gpukit
 	@go run -buildvcs=false -ldflags "-X concourse-ci-machine/internal/base/wellknown.Command=concourse-ci-machine" ./src/dispatch completion bash >bin/packages/tree/concourse-ci-machine.bash
 	@for shell in bash zsh fish; do bin/packages/gpukit completion $$shell >bin/packages/tree/gpukit.$$shell || exit 1; done

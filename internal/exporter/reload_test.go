@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/reading"
+	"concourse-ci-machine/internal/exporter/monitor"
 	"concourse-ci-machine/internal/testutil/exportertest"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -40,8 +40,8 @@ func TestReloadOpensFilesAgainAndKeepsCounts(t *testing.T) {
 func TestReloadFindsUnlistedGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	hosttest.Put(t, r, "/sys/class/drm/version", "drm\n")
-	var list []reading.Device
-	c := newTestCollector(r, func() ([]reading.Device, error) { return list, nil })
+	var list []monitor.Found
+	c := newTestCollector(r, func() ([]monitor.Found, error) { return list, nil })
 	scrape(t, c)
 	scrape(t, c) // it knows the lists now
 	list, _ = one()

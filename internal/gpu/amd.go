@@ -34,8 +34,7 @@ func (amd) identify(r files, g *GPU) {
 // complete adds the values that KFD has, and partitions.
 func (amd) complete(d *discovery) {
 	if len(d.inv.GPUsOf(AMD)) > 0 || len(d.partitions) > 0 {
-		nodes, whole := readTopology(d.root)
-		d.fromTopology(nodes, whole)
+		d.fromTopology(readTopology(d.root))
 	}
 }
 

@@ -31,7 +31,8 @@ type GPU struct {
 	Card   *host.Node // /dev/dri/cardN if it was passed through too, otherwise nil
 	Render host.Node  // /dev/dri/renderDN
 
-	KFDNode int // number of the KFD topology node, or -1
+	KFDNode  int  // number of the KFD topology node, or -1
+	NotInKFD bool // KFD gives this machine no node of it; false if that is unknown
 
 	Sysfs string // directory of the PCI device below /sys/devices
 	// DRM is the directory of the nodes: /sys/class/drm/cardN (or renderDN), for a

@@ -70,6 +70,20 @@ func (k KFD) Help() string {
 	return "pass /dev/kfd to the container with its mode 0666, or with an owner inside it"
 }
 
+// Obstacle returns why no program of this machine can compute on a GPU, with the fix. It
+// returns "" for a GPU that computes without KFD, and if nothing is known against it.
+func (i Inventory) Obstacle(g GPU) string {
+	switch {
+	case !g.Vendor.Has(KFDNode):
+		return ""
+	case !i.KFD.Usable():
+		return fmt.Sprintf("%s (%s)", i.KFD.Text(), i.KFD.Help())
+	case g.NotInKFD:
+		return "the kernel's KFD does not list it (see: sudo dmesg | grep kfd; in a container, pass the GPU to it again)"
+	}
+	return ""
+}
+
 func readKFD(r files) KFD {
 	n, err := r.Node(kfdPath)
 	switch {

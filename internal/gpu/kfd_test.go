@@ -67,8 +67,25 @@ func TestCardUnknownToKFDIsUnusable(t *testing.T) {
 	require.Equal(t, gpu.NoCompute, inv.Unusable[0].Reason)
 	require.Equal(t, "0000:83:00.0", inv.Unusable[0].PCI)
 
-	// In a container KFD keeps nodes back, and a missing one says nothing.
+	// In a container KFD keeps the nodes of GPUs back that the container may not open.
 	hosttest.Put(t, r, nodes+"/7/name", "refused")
 	require.NoError(t, os.Mkdir(r.Path(nodes+"/7/properties"), 0o755))
-	require.Len(t, discover(t, r).GPUs, 2)
+	inv = discover(t, r)
+	require.Len(t, inv.GPUs, 2)
+	require.False(t, inv.GPUs[0].NotInKFD)
+	require.True(t, inv.GPUs[1].NotInKFD, "refused or missing")
+	require.Empty(t, inv.Obstacle(inv.GPUs[0]))
+	require.Contains(t, inv.Obstacle(inv.GPUs[1]), "the kernel's KFD does not list it")
+
+	// Without the right to any node nothing is known.
+	require.NoError(t, os.RemoveAll(r.Path(nodes+"/1")))
+	inv = discover(t, r)
+	require.Len(t, inv.GPUs, 2)
+	require.Empty(t, inv.Obstacle(inv.GPUs[0])+inv.Obstacle(inv.GPUs[1]))
+
+	// A GPU of another unit has the refused node.
+	require.NoError(t, os.Remove(r.Path("/dev/dri/renderD133")))
+	inv = discover(t, r)
+	require.Len(t, inv.GPUs, 1)
+	require.True(t, inv.GPUs[0].NotInKFD)
 }

@@ -2,11 +2,14 @@ package gpu
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"concourse-ci-machine/internal/base/pci"
 )
@@ -30,32 +33,50 @@ func (n topologyNode) address() string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", n.domain, n.location>>8&0xff, n.location>>3&0x1f, n.location&7)
 }
 
-// readTopology returns the readable GPU nodes. In a container the kernel rejects (EPERM)
-// nodes of other tenants, with a render node that the device cgroup does not allow.
-// Skipping them is correct. whole is true if no node was rejected, so that KFD does not
-// know a GPU without a node.
-func readTopology(r files) (nodes []topologyNode, whole bool) {
+// topology holds the GPU nodes that this machine may read. In a container the kernel
+// rejects (EPERM) the nodes of other tenants, with a render node that the device cgroup
+// does not allow. Skipping them is correct.
+type topology struct {
+	nodes    []topologyNode
+	entries  int  // of the list, with the nodes of processors
+	rejected int  // nodes that the kernel rejected
+	unknown  bool // a node may exist, and could not be read for another reason
+}
+
+// whole reports whether KFD does not know a GPU without a node, such as one of GCN 1.
+func (t topology) whole() bool { return t.entries > 0 && t.rejected == 0 && !t.unknown }
+
+// closed reports whether programs of this machine have no KFD node of a GPU that is not in
+// t.nodes. foreign is the number of GPUs that were not passed through, with rejected nodes.
+// A machine that reads the node of one GPU reads those of all GPUs that it may open.
+func (t topology) closed(foreign int) bool {
+	return !t.unknown && (len(t.nodes) > 0 || t.rejected <= foreign)
+}
+
+// readTopology reads the nodes of the GPUs.
+func readTopology(r files) (t topology) {
 	entries, err := r.ReadDir(topologyNodes)
 	if err != nil {
-		return nil, false
+		return topology{unknown: true}
 	}
-	whole = len(entries) > 0 // the machine's processors have nodes, too
+	t.entries = len(entries)
 	for _, e := range entries {
 		number, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
 		text, err := read(r, path.Join(topologyNodes, e.Name(), "properties"))
-		if err != nil {
-			whole = false
-			continue
-		}
-		if n := parseProperties(text); n.render != 0 {
+		switch n := parseProperties(text); {
+		case errors.Is(err, errHangs) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV):
+			t.unknown = true // a reset of the GPU, or a change of the list
+		case err != nil:
+			t.rejected++
+		case n.render != 0:
 			n.number = number
-			nodes = append(nodes, n)
+			t.nodes = append(t.nodes, n)
 		}
 	}
-	return nodes, whole
+	return t
 }
 
 // parseProperties reads "name value" lines with decimal values. A missing or malformed
@@ -99,23 +120,33 @@ func gfxName(target uint64) string {
 }
 
 // fromTopology adds KFD's values to the GPUs that have one, and adds their partitions.
-func (d *discovery) fromTopology(nodes []topologyNode, whole bool) {
-	byRender := map[uint32]topologyNode{}
+func (d *discovery) fromTopology(t topology) {
+	nodes, byRender := t.nodes, map[uint32]topologyNode{}
 	parts := map[string]int{} // number of nodes by PCI address
 	for _, n := range nodes {
 		byRender[n.render] = n
 		parts[n.address()]++
 	}
-	d.inv.GPUs = slices.DeleteFunc(d.inv.GPUs, func(g GPU) bool {
+	unlisted := func(g GPU) bool {
 		_, named := byRender[g.Render.Minor]
-		if !whole || !g.Vendor.Has(KFDNode) || named || parts[g.PCI] > 0 {
+		return g.Vendor.Has(KFDNode) && !named && parts[g.PCI] == 0
+	}
+	d.inv.GPUs = slices.DeleteFunc(d.inv.GPUs, func(g GPU) bool {
+		if !t.whole() || !unlisted(g) {
 			return false
 		}
 		d.addUnusable(d.functions[g.PCI], NoCompute, "%s", NoCompute.Text())
 		return true
 	})
+	foreign := 0
+	for _, l := range d.inv.Unusable {
+		if l.Vendor.Has(KFDNode) && l.Reason == NotPassedThrough {
+			foreign++
+		}
+	}
 	for i := range d.inv.GPUs {
 		g := &d.inv.GPUs[i]
+		g.NotInKFD = unlisted(*g) && t.closed(foreign)
 		n, ok := byRender[g.Render.Minor]
 		if g.Vendor.Has(KFDNode) && ok && sameSlot(n, g.PCI) {
 			if n.fill(g); parts[n.address()] > 1 {

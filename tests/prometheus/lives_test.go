@@ -34,8 +34,9 @@ const gpuLabels = `juju_unit="w/0",gpu="1",uuid="u",pci_bus_id="0000:04:00.0"`
 func of(name, more string) string { return name + "{" + gpuLabels + more + "}" }
 
 var lives = map[string]life{
-	"AMDGPUMemoryError": {series: map[string]string{of("rocm_gpu_ecc_errors_uncorrectable", ""): sick("0", "2", "0")}},
-	"AMDGPUHang":        {series: map[string]string{of("rocm_gpu_hang", ""): sick("0", "1", "0"), of("rocm_gpu_hang_events_total", ""): sick("0", "1", "1")}},
+	"AMDGPUMemoryError":   {series: map[string]string{of("rocm_gpu_ecc_errors_uncorrectable", ""): sick("0", "2", "0")}},
+	"AMDGPUHang":          {series: map[string]string{of("rocm_gpu_hang", ""): sick("0", "1", "0"), of("rocm_gpu_hang_events_total", ""): sick("0", "1", "1")}},
+	"AMDGPUCannotCompute": {series: map[string]string{of("rocm_gpu_can_compute", ""): sick("1", "0", "1")}},
 	"AMDGPULinkDown": {series: map[string]string{of("rocm_xgmi_link_up", `,link="3"`): sick("1", "0", "1"),
 		of("rocm_xgmi_link_up", `,link="7"`): "0x400"}},
 	"AMDGPUUnhealthy":         {series: map[string]string{of("rocm_gpu_healthy", ""): sick("1", "0", "1")}},

@@ -140,7 +140,7 @@ func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 		"AMDGPUPCIeErrors":        {"increase(rocm_pcie_replays_total[15m]) > 100", "rocm_pcie_replays_total > 100"},
 		"AMDGPULeaseInDoubt":      {"rocm_gpu_lease_doubtful == 1", "rocm_gpu_lease_held == 1"},
 		"AMDGPULeasesUnknown":     {"rocm_exporter_lease_report_age_seconds > 120", "rocm_exporter_lease_report_age_seconds > 10"},
-		"AMDGPUExporterDown":      {`up{job=~".*rocm-exporter.*"}`, "up"},
+		"AMDGPUExporterDown":      {`up{job=~".*rocm-(gpu-)?exporter.*"}`, "up"},
 		"AMDGPUMetricsMissing":    {"present_over_time(rocm_exporter_gpus[1h]) unless", "present_over_time(rocm_exporter_gpus[1d]) unless"},
 	} {
 		t.Run(alert, func(t *testing.T) {

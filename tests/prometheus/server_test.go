@@ -73,23 +73,29 @@ type unit struct{ job, app, address string }
 // second, with the labels that a relation gives to its target.
 func start(t *testing.T, units []unit) *server {
 	t.Helper()
+	var jobs strings.Builder
+	for i, u := range units {
+		fmt.Fprintf(&jobs, "- job_name: %s-%d\n  static_configs:\n  - targets: [%q]\n    labels: {juju_model: ci, juju_model_uuid: f47ac10b, juju_application: %s, juju_unit: %[4]s/0}\n", u.job, i, u.address, u.app)
+	}
+	return launch(t, []string{rulesFile, webRules, useRules}, jobs.String())
+}
+
+// launch runs a Prometheus with rules, evaluated every second, and jobs.
+func launch(t *testing.T, rules []string, jobs string) *server {
+	t.Helper()
 	need(t, "prometheus")
 	dir := t.TempDir()
-	for _, file := range []string{rulesFile, webRules, useRules} {
+	for _, file := range rules {
 		everySecond := regexp.MustCompile(`(?m)^    interval: \d+s$`).ReplaceAllString(readFile(t, file), "    interval: 1s")
 		require.Contains(t, everySecond, "interval: 1s\n")
 		writeFile(t, filepath.Join(dir, filepath.Base(file)), everySecond)
 	}
-	var config strings.Builder
-	fmt.Fprintf(&config, "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n", filepath.Join(dir, "*.yaml"))
-	for i, u := range units {
-		fmt.Fprintf(&config, "- job_name: %s-%d\n  static_configs:\n  - targets: [%q]\n    labels: {juju_model: ci, juju_model_uuid: f47ac10b, juju_application: %s, juju_unit: %[4]s/0}\n", u.job, i, u.address, u.app)
-	}
+	config := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n", filepath.Join(dir, "*.yaml")) + jobs
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := free.Addr().String()
 	require.NoError(t, free.Close())
-	errs := begin(t, "prometheus", "--config.file="+writeFile(t, filepath.Join(dir, "prometheus.yml"), config.String()),
+	errs := begin(t, "prometheus", "--config.file="+writeFile(t, filepath.Join(dir, "prometheus.yml"), config),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
 	for {
 		line, err := errs.ReadString('\n')

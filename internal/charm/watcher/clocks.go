@@ -195,7 +195,7 @@ func (u *benchWatch) open() error {
 	}
 	for _, d := range devices {
 		if d.Address() == u.name {
-			u.reader = amdgpu.NewReader(u.Host.Root, d, sysfile.NewLimit(), u.Host.Now)
+			u.reader = amdgpu.NewReader(u.Host.Root, d.Device, sysfile.NewLimit(), u.Host.Now)
 			return nil
 		}
 	}

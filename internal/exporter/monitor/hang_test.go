@@ -37,7 +37,8 @@ func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 		}
 		g := s.GPUs[1]
 		require.Equal(t, reading.State{Identity: reading.Identity{UUID: "GPU-" + hung.UniqueID},
-			Hangs: reading.Hangs{Signals: []string{reading.SignalTimeout}, Events: 1, InDay: 1}}, g.State)
+			Compute: reading.Compute{Ready: reading.Known(1)},
+			Hangs:   reading.Hangs{Signals: []string{reading.SignalTimeout}, Events: 1, InDay: 1}}, g.State)
 		require.Equal(t, health.Silent("gpu_busy_percent"), g.Health)
 	}
 	s := m.Snapshot()
@@ -91,7 +92,7 @@ func TestPartitionsOfAHungGPUAreDownTogether(t *testing.T) {
 	require.NoError(t, err)
 	reached, end := exportertest.FIFO(t, r, list[0].Dir+"/mem_info_vram_used")
 	m := newMonitor(r, All(r), Options{})
-	m.deadline = of(list[0], 0, reached)
+	m.deadline = of(list[0].Device, 0, reached)
 	s := m.Snapshot()
 	require.Equal(t, []bool{false, false, false, false, false, false, false, false, true}, ups(s))
 	for i, g := range s.GPUs[:8] {
@@ -111,7 +112,7 @@ func TestPartitionThatHangsAloneIsCritical(t *testing.T) {
 	hosttest.Put(t, r, list[1].Own+"/xcp/xcp_metrics", "")
 	reached, end := exportertest.FIFO(t, r, list[1].Own+"/xcp/xcp_metrics")
 	m := newMonitor(r, All(r), Options{})
-	m.deadline = of(list[0], 1, reached)
+	m.deadline = of(list[0].Device, 1, reached)
 	s := m.Snapshot()
 	require.True(t, s.GPUs[0].Up)
 	require.False(t, s.GPUs[1].Up)
@@ -124,11 +125,11 @@ func TestPartitionThatHangsAloneIsCritical(t *testing.T) {
 func TestFailedSearchReportsThePreviousGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"mem_info_vram_total": "1024\n"})
 	answer := one
-	m := newMonitor(r, func() ([]reading.Device, error) { return answer() }, Options{})
+	m := newMonitor(r, func() ([]Found, error) { return answer() }, Options{})
 	total := func() reading.Number { return m.gpu(t).State.Memory.VRAM.Total }
 	require.Equal(t, reading.Known(1024), total())
 
-	answer = func() ([]reading.Device, error) { return nil, unix.EIO }
+	answer = func() ([]Found, error) { return nil, unix.EIO }
 	require.Equal(t, reading.Known(1024), total())
 	m.deadline = never
 	s := m.Snapshot()
@@ -136,7 +137,7 @@ func TestFailedSearchReportsThePreviousGPUs(t *testing.T) {
 	require.Equal(t, map[string]float64{" search EIO": 2}, errorsOf(s))
 
 	block := make(chan struct{})
-	answer = func() ([]reading.Device, error) { <-block; return nil, errors.New("unused") }
+	answer = func() ([]Found, error) { <-block; return nil, errors.New("unused") }
 	now := make(chan time.Time)
 	close(now)
 	m.deadline = only("", now)
@@ -179,7 +180,7 @@ func TestDescriptorsOfRemovedGPUsAreClosed(t *testing.T) {
 	list, err := All(r)()
 	require.NoError(t, err)
 	inBubble(t, func() { // in which all that closes can be waited for
-		m := newMonitor(r, func() ([]reading.Device, error) { return list, nil }, Options{})
+		m := newMonitor(r, func() ([]Found, error) { return list, nil }, Options{})
 		m.Snapshot()
 		require.Greater(t, open(), before+16*8)
 		list = nil

@@ -164,6 +164,7 @@ func (m *Monitor) Snapshot() Snapshot {
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
+		g.State.Compute = found.compute[i]
 		m.await(g, reads[i], waits[i])
 		if first := whole[g.Device.Dir]; g.Shared {
 			if g.Up = g.Up && first.Up; !g.Silent { // a silent partition keeps its own judgement
@@ -190,7 +191,9 @@ func (m *Monitor) deadlines() (deadline func(dir string) <-chan time.Time, stop 
 // await waits for a reading.
 func (m *Monitor) await(g *GPU, read *flight[reading.State], deadline <-chan time.Time) {
 	state, answered := read.wait(deadline)
+	compute := g.State.Compute
 	if answered {
+		state.Compute = compute
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)
 		m.setIdentity(g.Device, state.Identity)
 		g.Device.Name = cmp.Or(state.Identity.Model, g.Device.Name)
@@ -200,7 +203,7 @@ func (m *Monitor) await(g *GPU, read *flight[reading.State], deadline <-chan tim
 	file, now := r.At(), m.now()
 	m.count(strconv.Itoa(g.Device.Index), reading.Failure{File: file, Errno: reading.SignalTimeout})
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = reading.State{Identity: m.lastIdentity(g.Device), Hangs: r.Missed(now)}
+	g.State = reading.State{Identity: m.lastIdentity(g.Device), Hangs: r.Missed(now), Compute: compute}
 	g.Device.Name = cmp.Or(g.State.Identity.Model, g.Device.Name)
 }
 

@@ -17,6 +17,7 @@ import (
 // search holds the result of a search for GPUs.
 type search struct {
 	devices []reading.Device
+	compute []reading.Compute     // of the devices
 	drivers map[gpu.Vendor]string // versions
 	dumps   map[string]bool       // Dir -> the driver wrote a dump of the device
 	module  Module
@@ -36,13 +37,17 @@ func (m *Monitor) search(deadline <-chan time.Time) search {
 			s.dumps = m.dumps()
 			return s
 		}
-		devices, err := m.source()
+		found, err := m.source()
 		if err != nil {
 			m.watch.reset()
 			return search{err: err}
 		}
-		return search{devices: devices, drivers: driverVersions(m.root, devices), dumps: m.dumps(),
-			module: readModule(m.root)}
+		s := search{dumps: m.dumps(), module: readModule(m.root)}
+		for _, f := range found {
+			s.devices, s.compute = append(s.devices, f.Device), append(s.compute, f.Compute)
+		}
+		s.drivers = driverVersions(m.root, s.devices)
+		return s
 	})
 	s, ok := f.wait(deadline)
 	switch {
@@ -84,19 +89,20 @@ func (m *Monitor) dumps() map[string]bool {
 }
 
 // watch detects cheaply whether a search could differ from the last one, from the lists of
-// DRM devices, of nodes and of KFD nodes. It compares entries, because the time stamps of
-// directories in sysfs do not change with their entries.
+// DRM devices, of nodes and of KFD nodes, and from /dev/kfd. It compares entries, because
+// the time stamps of directories in sysfs do not change with their entries.
 type watch struct {
 	seed maphash.Seed
 	sum  uint64 // 0: none
 	at   time.Time
 	dirs [3]string // as opened by this process
 	file string
+	kfd  string
 	page [32 << 10]byte
 }
 
 func newWatch(root host.Root) *watch {
-	w := &watch{seed: maphash.MakeSeed(), file: root.Path(generation)}
+	w := &watch{seed: maphash.MakeSeed(), file: root.Path(generation), kfd: root.Path("/dev/kfd")}
 	for i, dir := range watched {
 		w.dirs[i] = root.Path(dir)
 	}
@@ -134,6 +140,9 @@ func (w *watch) look() (sum uint64, ok bool) {
 	} else {
 		w.entries(&h, w.dirs[2])
 	}
+	var kfd unix.Stat_t // stays zero without the node
+	_ = unix.Lstat(w.kfd, &kfd)
+	maphash.WriteComparable(&h, [...]any{kfd.Ino, kfd.Rdev, kfd.Ctim})
 	return h.Sum64() | 1, true
 }
 

@@ -6,9 +6,15 @@ import (
 	"concourse-ci-machine/internal/gpu/reading"
 )
 
+// Found describes a GPU to report on.
+type Found struct {
+	reading.Device
+	Compute reading.Compute
+}
+
 // Source lists the GPUs to report on, by Index. It is called when the lists of DRM devices
 // and nodes have changed, and once a minute.
-type Source func() ([]reading.Device, error)
+type Source func() ([]Found, error)
 
 // All lists the GPUs of all vendors, as Of does.
 func All(root host.Root) Source { return Of(root, gpu.Vendors()...) }
@@ -19,7 +25,7 @@ func All(root host.Root) Source { return Of(root, gpu.Vendors()...) }
 //
 // A root without /dev is a bare capture of sysfs, where nothing is passed through.
 func Of(root host.Root, of ...gpu.Vendor) Source {
-	return func() ([]reading.Device, error) {
+	return func() ([]Found, error) {
 		inv, err := gpu.Discover(root)
 		if err != nil {
 			return nil, err
@@ -29,7 +35,7 @@ func Of(root host.Root, of ...gpu.Vendor) Source {
 }
 
 // Devices lists the GPUs of vendors in an inventory, as Of does.
-func Devices(root host.Root, inv gpu.Inventory, of ...gpu.Vendor) (out []reading.Device, err error) {
+func Devices(root host.Root, inv gpu.Inventory, of ...gpu.Vendor) (out []Found, err error) {
 	bare := !root.Exists("/dev")
 	for _, v := range of {
 		if bare {
@@ -37,14 +43,29 @@ func Devices(root host.Root, inv gpu.Inventory, of ...gpu.Vendor) (out []reading
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, devices...)
+			for _, d := range devices {
+				out = append(out, Found{Device: d})
+			}
 			continue
 		}
 		for _, g := range inv.GPUsOf(v) {
-			out = append(out, reading.Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: owner(g)})
+			d := reading.Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: owner(g)}
+			out = append(out, Found{d, computeOf(inv, g)})
 		}
 	}
 	return out, nil
+}
+
+// computeOf reports whether programs can compute on a GPU. It is unknown for GPUs that do
+// not compute through KFD.
+func computeOf(inv gpu.Inventory, g gpu.GPU) (c reading.Compute) {
+	if g.Vendor.Has(gpu.KFDNode) {
+		c.Ready, c.Obstacle = reading.Known(1), inv.Obstacle(g)
+	}
+	if c.Obstacle != "" {
+		c.Ready = reading.Known(0)
+	}
+	return c
 }
 
 // owner returns the device directory above the GPU's own DRM nodes. Each partition after

@@ -22,7 +22,7 @@ type gpus struct {
 	root     host.Root
 	now      func() time.Time
 	limit    *sysfile.Limit
-	devices  []reading.Device
+	devices  []monitor.Found
 	dies     map[string]string // the other die of a package
 	searched time.Time
 	readers  map[string]*reader
@@ -163,11 +163,11 @@ func (g *gpus) start(name string, now time.Time) {
 	r := g.readers[name]
 	if r == nil {
 		g.search()
-		at := slices.IndexFunc(g.devices, func(d reading.Device) bool { return d.Address() == name })
+		at := slices.IndexFunc(g.devices, func(d monitor.Found) bool { return d.Address() == name })
 		if at < 0 {
 			return
 		}
-		from := amdgpu.NewReader(g.root, g.devices[at], g.limit, g.now)
+		from := amdgpu.NewReader(g.root, g.devices[at].Device, g.limit, g.now)
 		r = &reader{Reader: from, result: make(chan reading.State, 1)}
 		g.readers[name] = r
 	}

@@ -134,6 +134,7 @@ var (
 	healthScore        = gauge("rocm_gpu_health_score", "Health, 0 to 100.")
 	healthy            = gauge("rocm_gpu_healthy", "0 if the GPU is critical, 1 if healthy or warning.")
 	healthInfo         = gauge("rocm_gpu_health_info", "State of health.", "state")
+	canCompute         = gauge("rocm_gpu_can_compute", "1 if programs can compute on the GPU through /dev/kfd.")
 	containerProcesses = gauge("rocm_gpu_container_processes", "Processes with the GPU open.", "container")
 	containerOpen      = counter("rocm_gpu_container_open_seconds_total",
 		"Time that processes had the GPU open.", "container")

@@ -18,6 +18,7 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 	r.put(deviceUp, oneIf(g.Up))
 	r.put(gpuInfo, 1, string(d.Vendor), d.Name, d.GFX, id.VBIOS, id.Serial, g.Driver, itoa(d.Partition),
 		id.ProductNumber, id.NUMANode)
+	r.putKnown(canCompute, g.State.Compute.Ready)
 	if !g.Silent && (!g.Shared || g.Up) {
 		putState(r, g)
 	}

@@ -26,6 +26,7 @@ const (
 	Narrow              Kind = "narrow_link"          // PCIe lanes
 	Slow                Kind = "slow_link"            // PCIe transfers/s of a lane, while the GPU is busy
 	Replays             Kind = "replays"              // PCIe packets sent again in a second
+	NoCompute           Kind = "no_compute"           // Detail has the cause and the fix
 )
 
 // Fault describes a defect of a GPU, or a deduction from its score.
@@ -36,11 +37,14 @@ type Fault struct {
 	Limit     float64  `json:"limit,omitempty"` // 0: none
 	Signals   []string `json:"signals,omitempty"`
 	File      string   `json:"file,omitempty"`
+	Detail    string   `json:"detail,omitempty"` // for people
 }
 
-// Code returns the number of the error for explain-error, 1 to 8.
+// Code returns the number of the error for explain-error, 1 to 8, and 0 without an entry.
 func (f Fault) Code() int {
 	switch f.Kind {
+	case NoCompute:
+		return 0
 	case BadPages:
 		return 1
 	case Hang, Unreadable, Reset:
@@ -78,7 +82,7 @@ func (j Judgement) Codes() []int {
 		seen[f.Code()] = true
 	}
 	for code, has := range seen {
-		if has {
+		if has && code > 0 {
 			codes = append(codes, code)
 		}
 	}
@@ -98,6 +102,8 @@ func (f Fault) Text() string {
 			return "does not answer (" + units.Count(int(f.Value), "file") + " that did before, " + f.File + " for one)"
 		}
 		return "does not answer (reading " + f.File + " does not end)"
+	case NoCompute:
+		return "no program can compute on it: " + f.Detail
 	case UncorrectableErrors:
 		return units.Count(int(f.Value), "uncorrectable error")
 	case BadPages:

@@ -5,6 +5,7 @@
 // hide it:
 //
 //   - the GPU hangs or does not answer (score 0)
+//   - no program of the machine can compute on it (score 0)
 //   - it has had an uncorrectable memory error since the driver was loaded
 //   - it has bad memory pages
 //
@@ -72,6 +73,9 @@ func Assess(s *reading.State) Judgement {
 	case len(s.Lost) > 0:
 		gates = append(gates, Fault{Kind: Unreadable, File: s.Lost[0], Value: float64(len(s.Lost))})
 	}
+	if s.Compute.Obstacle != "" {
+		gates = append(gates, Fault{Kind: NoCompute, Detail: s.Compute.Obstacle})
+	}
 	if e := s.RAS.Errors; e != nil && e.Uncorrectable > 0 {
 		gates = append(gates, Fault{Kind: UncorrectableErrors, Value: float64(e.Uncorrectable)})
 	}
@@ -130,7 +134,7 @@ func (j *Judgement) checked(c Component) bool { return slices.Contains(j.Checked
 // most returns the highest score that the gates allow.
 func most(gates []Fault) float64 {
 	for _, f := range gates {
-		if f.Kind == Hang || f.Kind == Unreadable {
+		if f.Kind == Hang || f.Kind == Unreadable || f.Kind == NoCompute {
 			return 0
 		}
 	}

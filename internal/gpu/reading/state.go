@@ -47,6 +47,7 @@ type State struct {
 	// RuntimePower is the state of runtime power management (power/runtime_status): active,
 	// suspended, unsupported; "" if unknown.
 	RuntimePower string
+	Compute      Compute
 	Alive        bool      // it has values, or is suspended and was not read
 	Lost         []string  // files that answered before, and have failed for a while although it is awake
 	Failures     []Failure // files without their expected value
@@ -69,6 +70,12 @@ type State struct {
 	Inventory    Inventory
 	Table        Table
 	Hangs        Hangs
+}
+
+// Compute reports whether programs can compute on the GPU. Its own files do not show that.
+type Compute struct {
+	Ready    Number // 0 or 1
+	Obstacle string // cause and fix, for people; "" unless Ready is 0
 }
 
 // Suspended reports whether the GPU is asleep to save power.

@@ -52,7 +52,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	}
 	described := cdiNames(r, vendor.Traits().Spec)
 	for _, g := range gpus {
-		d := deviceOf(r, g, inv.KFD)
+		d := deviceOf(r, g, inv)
 		d.cdi = described[keyOf(g.Render.Path, g.Render.Major, g.Render.Minor)]
 		if why := out[d.id()]; why != "" {
 			d.exclusion = why
@@ -98,10 +98,10 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 	return of
 }
 
-func deviceOf(r host.Root, g gpu.GPU, kfd gpu.KFD) device {
-	d := device{Slot: g.Slot, nodes: append([]string{kfd.Node.Path}, g.Nodes.Paths()...), numa: -1}
-	if !kfd.Usable() {
-		d.exclusion = "can't compute: " + kfd.Text()
+func deviceOf(r host.Root, g gpu.GPU, inv gpu.Inventory) device {
+	d := device{Slot: g.Slot, nodes: append([]string{inv.KFD.Node.Path}, g.Nodes.Paths()...), numa: -1}
+	if why := inv.Obstacle(g); why != "" {
+		d.exclusion = "can't compute: " + why
 	}
 	text, _ := r.ReadText(path.Join(g.Sysfs, "numa_node")) // "" is no number
 	if n, err := strconv.Atoi(text); err == nil {

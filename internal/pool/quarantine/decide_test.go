@@ -54,6 +54,8 @@ func sign(i int, letter byte) (s Reading, here bool) {
 		critical(health.Fault{Kind: health.Hot, Component: "junction", Value: 101, Limit: 100})
 	case 'l': // critical, for nothing that is told
 		critical()
+	case 'o': // no program can compute on it
+		critical(health.Fault{Kind: health.NoCompute, Detail: "no /dev/kfd"})
 	case 's': // its node does not open
 		s.Node = NodeStuck
 	case 'k':
@@ -214,7 +216,7 @@ func goldens(t *testing.T, pattern string, play func(*testing.T, string) string)
 
 // One look tells; each gate alone is enough.
 func TestEachGateQuarantinesAtOnce(t *testing.T) {
-	for letter, word := range map[byte]string{'h': "hang", 'n': "hang", 'd': "unreadable", '1': "uncorrectable errors", 'b': "bad pages", 'x': "gone", 'k': "not in kfd", 's': "node fails"} {
+	for letter, word := range map[byte]string{'h': "hang", 'n': "hang", 'd': "unreadable", '1': "uncorrectable errors", 'b': "bad pages", 'x': "gone", 'k': "not in kfd", 'o': "no compute", 's': "node fails"} {
 		well, _ := sign(0, '.')
 		other, _ := sign(1, '.')
 		r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{well, other}})
@@ -230,6 +232,25 @@ func TestEachGateQuarantinesAtOnce(t *testing.T) {
 		require.Equal(t, InService, r.Find(names[1]).State)
 		require.Len(t, r.OutOfService(), 1)
 	}
+}
+
+// A running task has the nodes open, and is neither warned of lost results nor ended.
+func TestGPUWithoutComputeEndangersNoRunningTask(t *testing.T) {
+	well, _ := sign(0, '.')
+	without, _ := sign(0, 'o')
+	without.GFX = ""
+	other, _ := sign(1, '.')
+	task := []Task{{Container: "a-task", GPUs: []string{names[0]}}}
+	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{well, other}, Tasks: task})
+	r = Decide(r, Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Reading{without, other}, Tasks: task})
+	g := r.Find(names[0])
+	require.Equal(t, "no program can compute on it: no /dev/kfd", g.Reason)
+	require.Len(t, g.ActiveFaults, 1, "KFD's list is not a second fault")
+	require.Zero(t, g.Code())
+	fault, gate := g.TaskFault()
+	require.NotNil(t, fault)
+	require.False(t, gate)
+	require.Empty(t, r.Runs[0].GPUs[0].NewFaults)
 }
 
 // A GPU that is divided again has other partitions, and none is gone for that.

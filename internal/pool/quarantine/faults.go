@@ -26,8 +26,8 @@ const AllAtOnce = "all GPUs at once: driver or machine"
 
 // gates lists the kinds that quarantine a GPU at once. Other kinds do so only if they make
 // the GPU critical for some time.
-var gates = []health.Kind{health.Hang, health.Unreadable, health.UncorrectableErrors, health.BadPages, missing,
-	notInKFD, leaked, noNode}
+var gates = []health.Kind{health.Hang, health.Unreadable, health.NoCompute, health.UncorrectableErrors,
+	health.BadPages, missing, notInKFD, leaked, noNode}
 
 // Curable reports whether a reset of the GPU can end the fault.
 func Curable(f health.Fault) bool {
@@ -35,6 +35,10 @@ func Curable(f health.Fault) bool {
 }
 
 func isGate(f health.Fault) bool { return slices.Contains(gates, f.Kind) }
+
+// endangers reports whether a gate can harm a task that has the GPU. Without compute only
+// new tasks fail, because a running one has its nodes open.
+func endangers(f health.Fault) bool { return isGate(f) && f.Kind != health.NoCompute }
 
 // describe returns a fault in words.
 func describe(f health.Fault) string {
@@ -100,7 +104,8 @@ func (s Reading) activeFaults(before GPU) (faults []health.Fault) {
 	if f, fails := s.Node.fault(); fails {
 		faults = append(faults, f)
 	}
-	if s.GFX == "" && before.GFX != "" {
+	compute := func(f health.Fault) bool { return f.Kind == health.NoCompute }
+	if s.GFX == "" && before.GFX != "" && !slices.ContainsFunc(faults, compute) {
 		faults = append(faults, health.Fault{Kind: notInKFD})
 	}
 	if s.State == health.Critical && len(faults) == 0 {
@@ -175,5 +180,5 @@ func (g *GPU) TaskFault() (f *health.Fault, gate bool) {
 	if g.State != Quarantined || g.QuarantinedBy != ByHealth || g.Fault == nil {
 		return nil, false
 	}
-	return g.Fault, isGate(*g.Fault)
+	return g.Fault, endangers(*g.Fault)
 }

@@ -66,7 +66,7 @@ const (
 
 // isTaskFault reports whether a task can be blamed for a fault, because it makes a result
 // wrong or ends a build. Heat is not such a fault.
-func isTaskFault(f health.Fault) bool { return isGate(f) || f.Kind == health.Reset }
+func isTaskFault(f health.Fault) bool { return endangers(f) || f.Kind == health.Reset }
 
 // updateRuns updates the runs of tasks that have GPUs now, and of tasks that ended. It is
 // called after the GPUs of the look were judged.

@@ -38,7 +38,6 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 			return fmt.Errorf("cannot judge GPU health: %s, and %w", why, err)
 		}
 	}
-	markWithoutKFD(states, inv)
 	if err := writeHealth(w, f, states, source, why); err != nil {
 		return err
 	}
@@ -83,27 +82,6 @@ func healthLabel(alike []gpuhealth.State) string {
 		return fmt.Sprint(first)
 	}
 	return fmt.Sprintf("%d-%d", first, last)
-}
-
-// markWithoutKFD makes GPUs that compute through KFD critical if no program here can compute on them. The
-// exporter does not judge that: it watches the GPU, and /dev/kfd belongs to the machine.
-func markWithoutKFD(states []gpuhealth.State, inv gpu.Inventory) {
-	if inv.KFD.Usable() {
-		return
-	}
-	for i := range states {
-		s := &states[i]
-		if !slices.ContainsFunc(inv.GPUsOf(gpu.VendorWith(gpu.KFDNode)),
-			func(g gpu.GPU) bool { return g.PCI == s.PCI && g.Partition == s.Partition },
-		) {
-			continue
-		}
-		reason := fmt.Sprintf("no program can compute on it: %s (%s)", inv.KFD.Text(), inv.KFD.Help())
-		if s.State != health.Healthy {
-			reason += "; " + s.Reason
-		}
-		s.State, s.Score, s.Reason = health.Critical, new(float64), reason
-	}
 }
 
 func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, why string) error {

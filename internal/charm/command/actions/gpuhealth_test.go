@@ -122,21 +122,6 @@ func TestErrorNamesPartitionsOnce(t *testing.T) {
 	require.EqualError(t, c.GPUHealth(t.Context(), io.Discard, term.Format{}), "cannot rely on 8 of 8 GPUs: GPU 0-7: 1 bad memory page")
 }
 
-// A GPU without /dev/kfd is not healthy, whatever its driver reports.
-func TestHealthWithoutKFDIsCritical(t *testing.T) {
-	const gpu0 = `{"gpus": [{"index": 0, "name": "AMD", "pci_bus_id": "0000:03:00.0", "health": {"state": "healthy", "score": 100, "reason": "nothing wrong"}},
-		{"index": 1, "name": "of another maker", "pci_bus_id": "0000:04:00.0", "health": {"state": "healthy", "score": 100, "reason": "nothing wrong"}}]}`
-	for name, want := range map[string]string{
-		"amd-no-kfd":       "no program can compute on it: no /dev/kfd (run: sudo modprobe amdgpu; in a container, pass /dev/kfd to it)",
-		"amd-kfd-mismatch": "no program can compute on it: /dev/kfd is 238:0, but the kernel's kfd driver has major 235 (its number is of another boot; restart the container, or pass /dev/kfd to it again)",
-	} {
-		var b strings.Builder
-		c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, name)), ExporterURL: hosttest.NewServer(t, 200, gpu0)}}
-		require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}), "cannot rely on 1 of 2 GPUs: GPU 0: "+want)
-		require.Equal(t, "GPU 0   critical    0  AMD  0000:03:00.0\n        "+want+"\nGPU 1   healthy   100  of another maker  0000:04:00.0\n        nothing wrong\n", b.String())
-	}
-}
-
 func TestHealthWithoutAGPU(t *testing.T) {
 	for _, name := range []string{"no-gpu", "bmc-vfio"} {
 		var b strings.Builder
