@@ -210,6 +210,8 @@ func (c *Charm) CheckWeb(ctx context.Context, want web.Web, services Services) *
 	why := h.Why
 	if err := DatabaseWorks(ctx, want); err != nil {
 		why = lastLine(err) // without a database the web ends, and only the closed port is visible
+	} else if line := concourse.StartError(ctx, c.Host); line != "" {
+		why = line
 	}
 	return c.withJournal(concourse.WebUnit, status.Wait("Web not ready: %s", why))
 }

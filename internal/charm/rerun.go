@@ -28,6 +28,7 @@ const (
 	descriptionsAreNew rerunReason = "the new descriptions of GPUs are not used yet"
 	ownKeyIsNew        rerunReason = "the web does not know the key of this unit's worker yet"
 	limitIsUnknown     rerunReason = "the limits of the new release's worker are not known yet"
+	flagsAreUnchecked  rerunReason = "the new release has not checked extra-web-flags yet"
 )
 
 // rerun returns the reason for a second run of the pipeline. upgrades reports that this run
@@ -51,6 +52,8 @@ func (c *Charm) rerun(ctx context.Context, want Desired, upgrades bool, services
 		return ownKeyIsNew, nil
 	case c.limitUnknown(want.Worker):
 		return limitIsUnknown, nil
+	case want.Web.UncheckedFlags:
+		return flagsAreUnchecked, nil
 	}
 	return "", nil
 }

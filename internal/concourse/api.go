@@ -34,6 +34,7 @@ type API struct {
 // WorkerInfo describes a worker as the web lists it.
 type WorkerInfo struct {
 	Name             string   `json:"name"`
+	Address          string   `json:"addr"`  // host:port at the web with its registration
 	State            string   `json:"state"` // running, stalled, landing, landed, retiring
 	Team             string   `json:"team"`
 	Tags             []string `json:"tags"`

@@ -24,7 +24,7 @@ func TestAPIListsAndPrunesAndLandsWorkers(t *testing.T) {
 	require.NoError(t, err)
 	slices.SortFunc(workers, func(a, b WorkerInfo) int { return cmp.Compare(a.Name, b.Name) })
 	require.Len(t, workers, 3)
-	require.Equal(t, WorkerInfo{Name: "a", State: "running", Tags: []string{"gpu"}, Platform: "linux", Version: "3.0",
+	require.Equal(t, WorkerInfo{Name: "a", Address: "127.0.0.1:1", State: "running", Tags: []string{"gpu"}, Platform: "linux", Version: "3.0",
 		ActiveContainers: 3, ActiveTasks: 1, StartTime: 1795267341}, workers[0])
 
 	require.NoError(t, api.Prune(ctx, "b"))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/sanitize"
 )
 
@@ -128,4 +129,19 @@ func CheckWeb(ctx context.Context, url string) Health {
 		return Health{Unhealthy, "what answers at " + url + " is not Concourse"}
 	}
 	return Health{State: Healthy}
+}
+
+// startError begins the line of a web that ends because it cannot start.
+const startError = "error: "
+
+// StartError returns the last error of a web that does not start, "" if its journal has none.
+func StartError(ctx context.Context, r host.Runner) string {
+	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
+		Argv: []string{"journalctl", "--unit", WebUnit, "--output", "cat", "--no-pager", "--reverse", "--lines", "1",
+			"--since", "-10min", "--grep", "^" + startError}})
+	line, is := strings.CutPrefix(string(out), startError)
+	if err != nil || !is { // err also means that no line matches
+		return ""
+	}
+	return oneLine(line)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestCheckHealth(t *testing.T) {
@@ -54,4 +56,19 @@ func FuzzParseHealth(f *testing.F) {
 			t.Fatalf("%q", h.Why)
 		}
 	})
+}
+
+// The journal has the reason why a web does not start, which its closed port has not.
+func TestErrorOfAWebThatDoesNotStart(t *testing.T) {
+	for name, c := range map[string]struct{ out, want string }{
+		"an error":    {"error: parse \":x\": missing protocol scheme\n", `parse ":x": missing protocol scheme`},
+		"no line":     {"", ""},
+		"other lines": {"{\"message\":\"atc.cmd.start\"}\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := hosttest.NewRunner(t).Answer("journalctl --unit concourse-server.service", c.out)
+			require.Equal(t, c.want, StartError(t.Context(), r))
+		})
+	}
+	require.Empty(t, StartError(t.Context(), hosttest.NewRunner(t).Fail("journalctl", 1, "")))
 }

@@ -140,5 +140,7 @@ type Web struct {
 	Repair      postgres.Config
 	Environment map[string]string
 
+	UncheckedFlags bool // applying installs a release that has not checked extra-web-flags
+
 	Jobs bool // concourse-exporter and Concourse's own metrics should be running after applying
 }

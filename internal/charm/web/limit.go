@@ -17,6 +17,7 @@ import (
 const NoteFile = model.StateDir + "/web-limit"
 
 // taskLimit returns the web's limit of tasks per worker, 0 for none, and warnings about it.
+// Another limit restarts the web, so the last one stays while no worker has GPUs.
 func taskLimit(o Observed) (limit int, causes []status.Cause) {
 	var gpus []int // numbers of GPUs of workers without an own limit, each once
 	needed, limited, others := false, false, false
@@ -39,6 +40,11 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 			gpus = append(gpus, w.GPUs.Count)
 		}
 	}
+	why := "GPU workers have %d GPUs, and the web has one limit for all"
+	if last := lastLimit(o); last > 0 && !needed && !limited && len(gpus) == 0 {
+		gpus, needed, limited = []int{last}, last != concourse.HighLimit, last == concourse.HighLimit
+		why = "the last GPU worker had %d GPUs; if none will follow, take limit out of gpu-tasks"
+	}
 	strategy, fixed, own := strategies(o)
 	unlimited := func(why string, args ...any) (int, []status.Cause) {
 		return 0, []status.Cause{status.Warn("tasks are not limited to the GPUs").Explain(why, args...)}
@@ -60,9 +66,18 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		return concourse.HighLimit, nil
 	case others:
 		causes = append(causes, status.Warn("no worker gets more than %d tasks at once (gpu-tasks=limit)", gpus[0]).
-			Explain("GPU workers have %d GPUs, and the web has one limit for all", gpus[0]))
+			Explain(why, gpus[0]))
 	}
 	return gpus[0], causes
+}
+
+// lastLimit returns the limit that the charm wrote before, 0 for none.
+func lastLimit(o Observed) int {
+	if !slices.Contains(o.Noted, concourse.TaskLimitKey) {
+		return 0
+	}
+	n, _ := strconv.Atoi(concourse.EnvValues(o.WebEnv)[concourse.TaskLimitKey])
+	return n
 }
 
 // numbers returns the first numbers as text.

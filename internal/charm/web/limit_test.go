@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 	"concourse-ci-machine/internal/testutil/roletest"
@@ -85,7 +86,7 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 }
 
 // A limit in the web's file is the operator's unless the charm noted that it wrote it. The
-// charm's limit is removed with the last worker that needs it.
+// charm's limit is removed with the option.
 func TestLimitOfTheOperatorReplacesTheCharms(t *testing.T) {
 	o := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 2, roletest.Exclusive))
 	o.WebEnv = []byte("CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n")
@@ -94,8 +95,32 @@ func TestLimitOfTheOperatorReplacesTheCharms(t *testing.T) {
 	require.Equal(t, "volume-locality", env["CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"])
 	o = withWorkers(o)
 	require.Equal(t, "7", webEnv(t, Desire(o, nil))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
-	o.Noted = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}
+	o.Noted, o.Config.Web.GPUTasks.Limit = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}, false
 	require.NotContains(t, webEnv(t, Desire(o, nil)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
+}
+
+// A worker that has its GPUs no more, has left, or has them again changes nothing of the web:
+// a restart of the web takes up all running builds again.
+func TestEnvironmentDoesNotFollowTheWorkersOfTheMoment(t *testing.T) {
+	for name, is := range map[string]func(*relation.WorkerGPUs){"leased": roletest.Exclusive, "limited by themselves": roletest.Limited} {
+		t.Run(name, func(t *testing.T) {
+			gpu := withWorkers(observedWeb(t, nil), roletest.GPUWorker("a/0", 2, is))
+			with := webEnv(t, Desire(gpu, nil))
+			data, _ := resourcetest.File(Desire(gpu, nil).Resources, "/var/lib/concourse/config.env")
+			gpu.WebEnv, gpu.Noted = []byte(data), []string{concourse.TaskLimitKey}
+			for name, workers := range map[string][]model.Worker{
+				"no worker": nil, "without GPUs": {{Unit: "a/0", Key: "ssh-ed25519 AAAA a"}}, "again": {roletest.GPUWorker("a/0", 2, is)},
+			} {
+				require.Equal(t, with, webEnv(t, Desire(withWorkers(gpu, workers...), nil)), name)
+			}
+		})
+	}
+	for _, workers := range [][]model.Worker{nil, {roletest.GPUWorker("a/0", 2)}} {
+		for tasks, rerun := range map[string]string{"limit,rerun": "true", "limit": ""} {
+			env := webEnv(t, Desire(withWorkers(observedWeb(t, map[string]any{"gpu-tasks": tasks}), workers...), nil))
+			require.Equal(t, rerun, env["CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS"])
+		}
+	}
 }
 
 // After a crash anywhere the note lists all variables that the file may have.

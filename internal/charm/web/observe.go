@@ -32,6 +32,7 @@ type Observed struct {
 	Retired    []string       // workers that left and have retired, by name
 	Windows    []model.Worker // running workers on Windows, if required-archs depends on them
 	Noted      []string       // variables in WebEnv that the charm noted
+	Flags      checkedFlags   // of extra-web-flags
 	Certify    Certify
 	TLS        bool // the web has a certificate
 
@@ -71,6 +72,9 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	o.Retired = retired(ctx, h, o)
 	o.Windows = windowsWorkers(ctx, o)
 	o.Installed, o.InstalledID, _ = release.Installed(h.Root)
+	if err := o.observeFlags(ctx, h); err != nil {
+		return o, err
+	}
 	if o.HeldUntil, err = heldUntil(h.Root, o.Facts); err != nil {
 		return o, jujuerrors.Annotate(err, "cannot observe whether builds are held")
 	}

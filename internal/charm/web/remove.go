@@ -19,7 +19,7 @@ func Stop(o role.Observed, why string) []plan.Resource {
 func RemoveFromWorker(o role.Observed) []plan.Resource {
 	why := "this unit is a worker"
 	return slices.Concat(Stop(o, why), secrets(concourse.WebFiles(o.Shared()), why),
-		resource.AllAbsent(why, concourse.WebUnitFile, NoteFile, HoldFile, resource.Stamp(ForgetWorker)))
+		resource.AllAbsent(why, concourse.WebUnitFile, NoteFile, HoldFile, FlagsFile, resource.Stamp(ForgetWorker)))
 }
 
 // RemoveAll removes all files of a web, with and without shared storage, after Stop. Files

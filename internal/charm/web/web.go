@@ -60,11 +60,13 @@ func desireWeb(d *Desired, o Observed) error {
 		before = append(before, o.BeforeSwitch)
 	}
 	role.DesireRelease(&d.Desired, o.Observed, before)
-	unit, err := concourse.WebUnitFileFor(paths, o.Config.Web.ExtraWebFlags)
+	flags, refused := webFlags(o)
+	d.UncheckedFlags = len(flags) > 0 && o.InstalledID != o.ReleaseID
+	unit, err := concourse.WebUnitFileFor(paths, flags)
 	if err != nil {
 		return err
 	}
-	d.Resources = append(d.Resources, unit, resource.Trigger{Name: ReloadWebUnit, Inputs: [][]byte{unit.Data},
+	d.Resources = append(d.Resources, desireFlags(o), unit, resource.Trigger{Name: ReloadWebUnit, Inputs: [][]byte{unit.Data},
 		Files: []string{unit.Path},
 		Op:    "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
 
@@ -80,7 +82,7 @@ func desireWeb(d *Desired, o Observed) error {
 	files, fileCauses := webFiles(o, paths, db)
 	_, traced := tracing(o)
 	_, login := ldapOf(o)
-	d.Causes = slices.Concat(d.Causes, causes, fileCauses, login, traced, routeCauses(o))
+	d.Causes = slices.Concat(d.Causes, causes, refused, fileCauses, login, traced, routeCauses(o))
 	for _, f := range certifyFiles(o, paths) {
 		d.Resources = append(d.Resources, f)
 	}
@@ -155,11 +157,15 @@ func desireWebUp(d *Desired, o Observed, paths concourse.WebPaths, secrets conco
 		resource.Service{Unit: concourse.WebUnit, State: state, Up: true},
 		// New or removed keys need no restart, because the web can reload the file (D16).
 		// The reload precedes the restart: a signal would end a web that has just started.
-		reloadKeys(state, keyFiles),
-		resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read,
-			Unit: concourse.WebUnit, State: state,
-			Op: "restart " + concourse.WebUnit, Adopt: role.Starts(state),
-			Then: []host.Command{resource.Systemctl("restart", concourse.WebUnit)}})
+		reloadKeys(state, keyFiles))
+	if !o.Facts.Removed { // its relations end one by one, and each end would restart it
+		restarted := d.Web
+		d.Resources = append(d.Resources, resource.Trigger{Name: RestartWeb, Inputs: append(inputs, env.Data), Files: read,
+			Unit: concourse.WebUnit, State: state, Op: "restart " + concourse.WebUnit, Adopt: role.Starts(state),
+			Do: func(ctx context.Context, h host.Host) error {
+				return Restart(ctx, h, apiOf(o), restarted, w.PeerAddress)
+			}})
+	}
 	if len(keyFiles) == 1 { // last, because the running web must find all files of its environment
 		d.Resources = append(d.Resources, resource.Absent{Path: paths.TeamKeys(),
 			Why: "extra-worker-keys names no team"})
@@ -256,9 +262,7 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets,
 	}
 	c.TaskLimit, _ = taskLimit(o)
 	c.Noted = o.Noted
-	for _, k := range w.Workers {
-		c.Rerun = c.Rerun || o.Config.Web.GPUTasks.Rerun && k.Key != "" && k.GPUs.Count > 0
-	}
+	c.Rerun = o.Config.Web.GPUTasks.Rerun
 	c.Vault = vaultEnv(o, paths)
 	c.LDAP, _ = ldapOf(o)
 	c.Tracing, _ = tracing(o)

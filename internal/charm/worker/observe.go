@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"time"
 
 	jujuerrors "github.com/juju/errors"
 
@@ -45,6 +46,10 @@ type Observed struct {
 	CertsFolders []string // names in concourse.CertsFolders
 
 	WorkerEnv    []byte // current worker-config.env
+	WebKey       string // current key of the web's TSA
+	RunningTasks int
+	HeldUntil    time.Time // end of the hold of the tags; zero if they are not held
+	InstalledID  string    // running release
 	WorkerLimit  workerLimit
 	LimitRelease string // the installed release, also if it could not be run
 
@@ -102,6 +107,9 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	o.WorkerEnv, err = h.ReadFile(concourse.EnvFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return o, jujuerrors.Annotate(err, "cannot observe the worker's environment")
+	}
+	if err := o.observeHeldTags(h.Root); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe whether tags wait for tasks")
 	}
 	if o.TakesOver = predecessor.WroteWorker(o.WorkerEnv); !o.TakesOver {
 		return o, nil

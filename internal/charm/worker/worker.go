@@ -81,23 +81,14 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	}
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)
-	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
+	held := holdTags(o, gpus)
 	all := join(tags,
 		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()))},
 		sharedParts(o, trusted),
 		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits}}},
-		eachVendor(func(v vendor) part { return v.desire(o, gpus, &w) }),
-		part{resources: removeOtherVendor(o, gpus)},
-		eachVendor(func(v vendor) part { return v.describe(o, gpus) }),
-		desireRefresh(o, gpus),
-		desireLeases(o, gpus),
-		desireTools(o, gpus),
-		desireEngines(o, gpus),
-		desireLabels(o, gpus),
-		desireKubernetes(o, gpus),
-		wrapper)
-	if all.err == nil {
-		all = join(all, desireWorker(o, gpus, trusted, wrapped), desireRecorder(o))
+		held.part)
+	if !held.holds {
+		all = join(all, desireForTasks(o, gpus, &w, trusted))
 	}
 	if all.err == nil {
 		w.TSA, w.Up = o.TSA, registers(o) && !o.Landed
@@ -114,6 +105,26 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	}
 	d.Resources, d.Causes = all.resources, all.sortedCauses()
 	return d
+}
+
+// desireForTasks returns the worker itself and everything that its tasks depend on.
+func desireForTasks(o Observed, gpus GPUs, w *Worker, trusted role.Desired) part {
+	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
+	all := join(
+		eachVendor(func(v vendor) part { return v.desire(o, gpus, w) }),
+		part{resources: removeOtherVendor(o, gpus)},
+		eachVendor(func(v vendor) part { return v.describe(o, gpus) }),
+		desireRefresh(o, gpus),
+		desireLeases(o, gpus),
+		desireTools(o, gpus),
+		desireEngines(o, gpus),
+		desireLabels(o, gpus),
+		desireKubernetes(o, gpus),
+		wrapper)
+	if all.err == nil {
+		all = join(all, desireWorker(o, gpus, trusted, wrapped), desireRecorder(o))
+	}
+	return all
 }
 
 // sharedParts returns the programs, the authorities and the release. On a unit with a web,
@@ -146,7 +157,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 	cfg := concourse.WorkerConfig{
 		Name: role.WorkerName(o.KeptName, o.Facts.Unit, o.WorkerID), WorkDir: workDir,
 		LogLevel: string(o.Config.LogLevel), TSA: o.TSA,
-		Tags:    beacon.Tags(unitTags(o.Config.Worker.Tag, o.Facts.Unit), gpuTags(gpus, gpus.Tagged)),
+		Tags:    workerTags(o, gpus),
 		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
 		DNSProxy: o.Config.Worker.ContainerdDNSProxyEnable, DNSServers: o.Config.Worker.ContainerdDNSServer,
 		Proxy: role.ProxyOf(o.Facts, o.Config),
@@ -228,6 +239,11 @@ func webCauses(o Observed) (p part) {
 		p.cause(rankWeb, status.Wait("flight: %s", problem))
 	}
 	return p
+}
+
+// workerTags returns the tags that the worker registers with.
+func workerTags(o Observed, g GPUs) []string {
+	return beacon.Tags(unitTags(o.Config.Worker.Tag, o.Facts.Unit), gpuTags(g, g.Tagged))
 }
 
 // unitTags replaces {unit} in the operator's tags with the unit's name. An application has

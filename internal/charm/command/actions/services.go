@@ -50,7 +50,7 @@ func (c *Actions) restartServices(ctx context.Context, u unitState, params map[s
 			wellknown.ShowStatus(c.Event.Unit))
 	}
 	for _, unit := range units {
-		if _, err := c.Host.Run(ctx, resource.Systemctl("restart", unit)); err != nil {
+		if err := c.restart(ctx, u, unit); err != nil {
 			return map[string]any{"restarted": strings.Join(units, " ")}, err
 		}
 	}
@@ -62,6 +62,15 @@ func (c *Actions) restartServices(ctx context.Context, u unitState, params map[s
 		}
 	}
 	return results, nil
+}
+
+// restart restarts a unit.
+func (c *Actions) restart(ctx context.Context, u unitState, unit string) error {
+	if unit == concourse.WebUnit {
+		return web.Restart(ctx, c.Host, c.webAPI(u), u.Want.Web, u.Facts.Web.PeerAddress)
+	}
+	_, err := c.Host.Run(ctx, resource.Systemctl("restart", unit))
+	return err
 }
 
 // runMigrations migrates the database to the version that the release supports, or to an

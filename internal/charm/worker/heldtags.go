@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/concourse/release"
+)
+
+// A web that starts takes up the running builds again. A build errors if the worker of its
+// running task has other tags by then. So a worker that gets other tags keeps everything of
+// its tasks until they have ended, at most for worker-drain-timeout.
+
+// heldFile has the time until which the worker keeps its tags.
+const heldFile = model.StateDir + "/tags-held"
+
+// tagsKey is the variable with the worker's tags.
+const tagsKey = "CONCOURSE_TAG"
+
+// observeHeldTags reads the input of holdTags.
+func (o *Observed) observeHeldTags(r host.Root) (err error) {
+	if o.RunningTasks, err = concourse.RunningTasks(r); err != nil {
+		return err
+	}
+	if o.WebKey, err = role.ReadOptional(r, concourse.TSAHostKey); err != nil {
+		return err
+	}
+	_, o.InstalledID, _ = release.Installed(r)
+	text, err := role.ReadOptional(r, heldFile)
+	if text != "" {
+		o.HeldUntil, _ = time.Parse(time.RFC3339, strings.TrimSpace(text)) // an unreadable time is over
+	}
+	return err
+}
+
+// heldTags holds the decision of holdTags.
+type heldTags struct {
+	part
+	holds bool
+}
+
+// holdTags decides whether the worker keeps its tags for now. A worker whose last GPU was
+// quarantined, or whose web or release changes, cannot wait.
+func holdTags(o Observed, g GPUs) (h heldTags) {
+	before := concourse.EnvValues(o.WorkerEnv)
+	until := o.HeldUntil
+	if until.IsZero() {
+		until = o.Now.Add(o.Config.Worker.DrainTimeout).UTC().Truncate(time.Second)
+	}
+	left := until.Sub(o.Now)
+	h.holds = o.RunningTasks > 0 && o.Units[concourse.Unit].Running() && registers(o) && !o.Landed && !o.TakesOver &&
+		before[tagsKey] != strings.Join(workerTags(o, g), ",") && !(g.Requested && len(g.Tagged) == 0) &&
+		before["CONCOURSE_TSA_HOST"] == o.TSA.Host && strings.TrimSpace(o.WebKey) == o.TSA.HostPublicKey &&
+		o.InstalledID == o.ReleaseID && left > 0 && left <= o.Config.Worker.DrainTimeout
+	if !h.holds {
+		h.add(resource.Absent{Path: heldFile, Why: "no tag waits for tasks"})
+		return h
+	}
+	h.add(resource.File{Path: heldFile, Data: []byte(until.Format(time.RFC3339) + "\n"), Mode: 0o600})
+	h.cause(rankWorker, status.Warn("new tags wait for running tasks: %d", o.RunningTasks).
+		Explain("%s; all of the worker stays as it is until %s at the latest (worker-drain-timeout)",
+			strings.Join(changedTags(before[tagsKey], workerTags(o, g)), " "), until.Format("15:04 UTC")))
+	return h
+}
+
+// changedTags returns the new tags with + and the old ones with -.
+func changedTags(before string, now []string) (all []string) {
+	old := strings.Split(before, ",")
+	for _, t := range now {
+		if !slices.Contains(old, t) {
+			all = append(all, "+"+t)
+		}
+	}
+	for _, t := range old {
+		if t != "" && !slices.Contains(now, t) {
+			all = append(all, "-"+t)
+		}
+	}
+	return all
+}

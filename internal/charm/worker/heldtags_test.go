@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/pool/quarantine"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/internal/testutil/resourcetest"
+	"concourse-ci-machine/internal/testutil/roletest"
+)
+
+// withTask returns a worker with one GPU and a running task, and new options.
+func withTask(t *testing.T, set map[string]any) Observed {
+	t.Helper()
+	o := observed(t, hosttest.Host(t, "amd"), map[string]any{"mode": "worker", "compute-runtime": "rocm"})
+	data, ok := resourcetest.File(Desire(o, nil).Resources, concourse.EnvFile)
+	require.True(t, ok)
+	o = running(o)
+	o.WorkerEnv, o.WebKey, o.InstalledID, o.RunningTasks = []byte(data), roletest.TSAKey+"\n", o.ReleaseID, 1
+	all := map[string]any{"mode": "worker", "compute-runtime": "rocm"}
+	for option, value := range set {
+		all[option] = value
+	}
+	o.Config = roletest.Config(t, all)
+	return o
+}
+
+// A web that starts again errors the build of a running task if its worker has other tags.
+func TestNewTagsWaitForRunningTasks(t *testing.T) {
+	none := map[string]any{"compute-runtime": "none"}
+	for name, c := range map[string]struct {
+		set    map[string]any
+		change func(*Observed)
+		held   bool
+	}{
+		"no GPUs for tasks":     {none, nil, true},
+		"another tag":           {map[string]any{"tag": "slow"}, nil, true},
+		"equal tags":            {map[string]any{"log-level": "debug"}, nil, false},
+		"no task runs":          {none, func(o *Observed) { o.RunningTasks = 0 }, false},
+		"the worker is down":    {none, func(o *Observed) { o.Units = map[string]resource.UnitState{} }, false},
+		"it waits":              {none, func(o *Observed) { o.HeldUntil = o.Now.Add(time.Minute) }, true},
+		"it waited":             {none, func(o *Observed) { o.HeldUntil = o.Now }, false},
+		"the clock was changed": {none, func(o *Observed) { o.HeldUntil = o.Now.Add(24 * time.Hour) }, false},
+		"tasks get no time":     {map[string]any{"tag": "slow", "worker-drain-timeout": "0s"}, nil, false},
+		"another release":       {none, func(o *Observed) { o.InstalledID = "8.2.4" }, false},
+		"another key of webs":   {none, func(o *Observed) { o.WebKey = "ssh-rsa AAAA" }, false},
+		"another web":           {none, func(o *Observed) { o.TSA.Host = "10.0.0.9:2222" }, false},
+		"every GPU is sick": {nil, func(o *Observed) {
+			out := o.Now.Add(-time.Hour)
+			o.Quarantine.GPUs = []quarantine.GPU{{Ref: quarantine.Ref{Name: "0000:03:00.0"}, State: quarantine.Quarantined, OutSince: &out}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := withTask(t, c.set)
+			if c.change != nil {
+				c.change(&o)
+			}
+			d := Desire(o, nil)
+			_, written := resourcetest.File(d.Resources, concourse.EnvFile)
+			require.Equal(t, !c.held, written)
+			until, waits := resourcetest.File(d.Resources, heldFile)
+			require.Equal(t, c.held, waits)
+			require.Equal(t, !c.held, resourcetest.Absent(d.Resources, heldFile))
+			if c.held && o.HeldUntil.IsZero() {
+				require.Equal(t, o.Now.Add(10*time.Minute).Format(time.RFC3339)+"\n", until)
+			}
+			if name == "no GPUs for tasks" {
+				require.Contains(t, text("Worker ready", d.Causes), "new tags wait for running tasks: 1: -gpu -compute-runtime=rocm -rocm "+
+					"-gpu-count=1 -gfx=gfx1100; all of the worker stays as it is until 03:14 UTC at the latest (worker-drain-timeout)")
+			}
+		})
+	}
+}
