@@ -3,6 +3,7 @@
 package concourse
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"sync"
@@ -35,7 +36,7 @@ var tarball = sync.OnceValues(func() (string, error) { return pack(os.Getenv(sui
 // pack makes a tarball of a release where the machines see it.
 func pack(path, name string) (string, error) {
 	made := filepath.Join(built, name)
-	return made, guest.PackRelease(path, made)
+	return made, guest.PackRelease(context.Background(), path, made) // it ends with this program
 }
 
 // needRelease skips where no release is named.

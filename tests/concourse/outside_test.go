@@ -3,7 +3,6 @@
 package concourse
 
 import (
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -196,39 +195,10 @@ func ciImage() (string, error) {
 func chainTarball(t *testing.T) string {
 	t.Helper()
 	needRelease(t)
-	whole := os.Getenv(suite.ReleaseEnv)
-	if st, err := os.Stat(whole); err == nil && !st.IsDir() {
-		dir := t.TempDir()
-		require.NoError(t, guest.Command("tar", "-xzf", whole, "-C", dir, "--strip-components=1", "--exclude=*/resource-types/*"))
-		whole = dir
-	}
 	image, err := ciImage()
 	require.NoError(t, err)
-	own := t.TempDir()
-	at := filepath.Join(own, "resource-types/registry-image")
-	require.NoError(t, os.MkdirAll(at, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(at, "resource_metadata.json"), []byte(`{"type":"registry-image","version":"1.0.0","privileged":false,"unique_version_history":false}`), 0o644))
-	from, err := os.Open(image)
-	require.NoError(t, err)
-	defer from.Close()
-	to, err := os.Create(filepath.Join(at, "rootfs.tgz"))
-	require.NoError(t, err)
-	defer to.Close()
-	z, err := gzip.NewWriterLevel(to, gzip.BestSpeed)
-	require.NoError(t, err)
-	_, err = io.Copy(z, from)
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
 	made := filepath.Join(built, "chain.tgz") // where the machines see it
-	argv := []string{"tar", "-cf", made, "-I", "gzip -1", "--transform", `s,^\.,concourse,`, "-C", whole}
-	parts, err := os.ReadDir(whole)
-	require.NoError(t, err)
-	for _, part := range parts {
-		if part.Name() != "resource-types" {
-			argv = append(argv, "./"+part.Name())
-		}
-	}
-	require.NoError(t, guest.Command(append(argv, "-C", own, "./resource-types")...))
+	require.NoError(t, suite.WithRegistryImage(t.Context(), image, t.TempDir(), made))
 	return made
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -154,4 +155,59 @@ func TestInterruptedCILeavesNothing(t *testing.T) {
 			requireNothingLeft(t, tmp)
 		})
 	}
+}
+
+// Each scene fails without the feature that it shows.
+func TestDemoFailsWithoutAFeature(t *testing.T) {
+	for option, want := range map[string]struct{ passed, failed string }{
+		"compute-runtime=none": {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
+		"gpu-device-ids=1":     {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
+		"gpu-sharing=shared":   {"a whole CI by one command", "has not exactly one GPU: renderD128 renderD129"},
+		"gpu-quarantine=off":   {"a build waits for its lease", "cannot see that the machine withholds the GPU"},
+	} {
+		t.Run(option, func(t *testing.T) {
+			c, tmp := ciCommand(t)
+			c.Args, c.Env = append(c.Args, "-option", option), append(c.Env, "NO_SERVE=1")
+			out, err := c.CombinedOutput()
+			text := string(out)
+			require.Error(t, err, text)
+			require.Equal(t, 1, c.ProcessState.ExitCode(), text)
+			_, stopped, found := strings.Cut(text, "\n== Stopped =")
+			require.True(t, found, text)
+			passed, rest, found := strings.Cut(stopped, "  FAILED    ")
+			require.True(t, found, text)
+			require.Contains(t, passed, "  ok        "+want.passed+": ", text)
+			require.NotContains(t, rest, "  ok  ", text)
+			require.Contains(t, strings.Join(strings.Fields(text), " "), want.failed)
+			for _, log := range logOf.FindAllString(text, -1) {
+				require.NoError(t, os.Remove(log))
+			}
+			requireNothingLeft(t, tmp)
+		})
+	}
+}
+
+// logOf matches the log that a failed demo keeps.
+var logOf = regexp.MustCompile(`/\S+concourse-ci-machine-demo-\d+\.log`)
+
+// Ctrl-C of a terminal reaches all its programs, and the demo's own are in its hands. A
+// release of this size is packed for minutes.
+func TestTerminalInterruptsThePreparation(t *testing.T) {
+	release := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(release, "bin"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(release, "bin/concourse"), nil, 0o755))
+	require.NoError(t, os.Truncate(filepath.Join(release, "bin/concourse"), 1<<40))
+	if os.Geteuid() != 0 {
+		suite.Need(t, "root is needed for namespaces")
+	}
+	demo, tmp := demoCommand(t)
+	_, person := throughMake(t, demo, "NO_COLOR=1", suite.ReleaseEnv+"="+release)
+	text := read(person, func(text string) bool { return strings.Contains(text, "copy the release and the charm") })
+	_, err := person.WriteString("\x03")
+	require.NoError(t, err)
+	text += read(person, toTheEnd)
+	require.Contains(t, text, "sandbox: stopped: interrupt; nothing was left behind\n")
+	require.NotContains(t, text, "FAILED")
+	require.NotContains(t, text, "cannot ")
+	requireNothingLeft(t, tmp)
 }

@@ -69,14 +69,18 @@ func WithReport(ctx context.Context, report func(line string)) context.Context {
 	return context.WithValue(ctx, reportKey{}, report)
 }
 
-// run runs a program, which ends with the context or with this program. Standard output
-// goes to out, if it is set.
+// Run runs a program as the package runs its own: it ends with the context or with this
+// program, and a terminal's Ctrl-C does not reach it.
+func Run(ctx context.Context, argv ...string) error { return run(ctx, nil, nil, argv...) }
+
+// run runs a program with further variables. Standard output goes to out, if it is set.
 func run(ctx context.Context, out *os.File, env []string, argv ...string) error {
 	runtime.LockOSThread() // Pdeathsig depends on the thread
 	defer runtime.UnlockOSThread()
 	var wrote bytes.Buffer
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) } // with its children
 	c.Env, c.Stderr = append(os.Environ(), env...), &wrote
 	if out != nil { // a nil *os.File is not a nil io.Writer
 		c.Stdout = out

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Mirror returns this machine's mirror and release, as apt has them.
@@ -36,8 +37,10 @@ func findMirror() (uri, suite string, err error) {
 			suite = strings.Trim(v, `"`)
 		}
 	}
-	out, err := exec.Command("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)",
-		"Created-By: Packages").Output()
+	apt := exec.Command("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)",
+		"Created-By: Packages")
+	apt.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for this program
+	out, err := apt.Output()
 	if err != nil {
 		return "", "", fmt.Errorf("cannot find this machine's mirror: %w", err)
 	}

@@ -6,11 +6,32 @@ import (
 	"os"
 	"path/filepath"
 
+	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/testutil/debian"
 )
 
 // packageDir has the charm's files in the package concourse-ci-machine.
 const packageDir = "/usr/lib/concourse-ci-machine"
+
+// CopyHost copies the files of a fixture host to the machine's root: its hardware, with
+// stand-ins for its first GPUs, but not its release. Call it before MakeRoot.
+func (g *Guest) CopyHost(fixture, hostname string) error {
+	if err := os.CopyFS(string(g.Root), os.DirFS(fixture)); err != nil {
+		return err
+	}
+	for _, change := range []func(host.Root) error{
+		RemoveFurtherGPUs,
+		StandIns,
+		func(r host.Root) error { return os.RemoveAll(r.Path("/etc")) },
+		func(r host.Root) error { return r.WriteFile("/etc/hostname", []byte(hostname+"\n"), 0o644) },
+		func(r host.Root) error { return r.MkdirAll("/root", 0o700) },
+	} {
+		if err := change(g.Root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // AddPackage adds the files of the package concourse-ci-machine: the unpacked charm, and the
 // service and the timer of the source tree. Call it between MakeRoot and Boot.

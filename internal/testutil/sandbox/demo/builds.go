@@ -7,10 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
-	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/testutil/guest"
 )
 
@@ -30,33 +30,23 @@ const job = `- name: %[1]s
         args:
         - -ec
         - |
-          gpu=$(ls /dev/dri | grep renderD)
-          : <>/dev/dri/$gpu
+          gpu=$(ls /dev/dri | grep renderD) || true
+          [ -c "/dev/dri/$gpu" ] || { echo has not exactly one GPU: $gpu; exit 1; }
+          : <>"/dev/dri/$gpu"
           echo has opened its GPU: $gpu
           while [ ! -e /srv/demo/end-%[1]s ]; do sleep 1; done
           echo has ended
 `
 
-// opened is in the line of a task that has opened its GPU. fly also prints the script.
-const opened = "has opened its GPU: renderD"
+// Texts in lines of builds. fly also prints the script of a task.
+const (
+	opened  = "has opened its GPU: renderD"
+	waits   = "no suitable workers found"
+	sickens = "1 uncorrectable error" // in the machine's notice of the fault, not in the one about the lease
+)
 
 // jobs are the jobs of the pipeline.
 var jobs = []string{"train", "test", "report"}
-
-// gpu describes one of the fixture's GPUs.
-type gpu struct{ node, address string }
-
-// gpus are the GPUs of the machine in the order of their numbers.
-var gpus = []gpu{{"renderD128", "0000:23:00.0"}, {"renderD129", "0000:43:00.0"}}
-
-// errors returns the file in which the driver counts errors of the GPU's memory.
-func (g gpu) errors(root host.Root) string {
-	found, err := root.Glob("/sys/devices/*/*/" + g.address + "/ras")
-	if err != nil || len(found) != 1 {
-		return "/no-such-gpu/" + g.address // its use names it
-	}
-	return found[0] + "/umc_err_count"
-}
 
 // build is a build that fly watches.
 type build struct {
@@ -74,12 +64,12 @@ func (b *build) text() (out string, ended bool) {
 	return b.out.String(), b.ended
 }
 
-// line returns the last line of the build's output that contains the text.
-func (b *build) line(text string) string {
+// line returns the last line of the build's output that contains one of the texts.
+func (b *build) line(texts ...string) string {
 	found := ""
 	out, _ := b.text()
 	for line := range strings.Lines(out) {
-		if strings.Contains(line, text) {
+		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) }) {
 			found = strings.TrimSpace(colour.ReplaceAllString(line, ""))
 		}
 	}
@@ -130,11 +120,11 @@ func (c *ci) start(name string) (*build, error) {
 	return b, nil
 }
 
-// wait waits until the build's output contains a text, and returns the line.
-func (c *ci) wait(b *build, what, text string) (line string, err error) {
+// wait waits until the build's output contains one of the texts, and returns the line.
+func (c *ci) wait(b *build, what string, texts ...string) (line string, err error) {
 	err = c.screen.work(what, func(report func(string)) error {
 		return c.until(what, func() (bool, error) {
-			line = b.line(text)
+			line = b.line(texts...)
 			out, ended := b.text()
 			if line == "" && ended {
 				return false, fmt.Errorf("cannot see that %s: the build %s ended: %s", what, b.job,
@@ -200,101 +190,9 @@ func (c *ci) firstBuild() (string, error) {
 		return "", err
 	}
 	c.quote(b, line)
-	return b.job + " " + line, c.shows("concourse-ci-machine gpu status")
+	_, err = c.shows(gpuStatus)
+	return b.job + " " + line, err
 }
 
-// lease shows that no GPU has two builds, and that a build without a free GPU waits.
-func (c *ci) lease() (string, error) {
-	c.screen.title("Two GPUs, three builds: one waits for its lease")
-	second, err := c.start("test")
-	if err != nil {
-		return "", err
-	}
-	line, err := c.wait(second, "test gets the other GPU", opened)
-	if err != nil {
-		return "", err
-	}
-	c.quote(second, line)
-	third, err := c.start("report")
-	if err != nil {
-		return "", err
-	}
-	waiting, err := c.wait(third, "report waits", "no suitable workers found")
-	if err != nil {
-		return "", err
-	}
-	c.quote(third, waiting)
-	first := c.running["train"]
-	if err := c.finish(first); err != nil {
-		return "", err
-	}
-	c.quote(first, "has ended, and its GPU is free")
-	line, err = c.wait(third, "report gets the GPU of train", opened)
-	if err != nil {
-		return "", err
-	}
-	c.quote(third, line)
-	return "report waited until train ended", nil
-}
-
-// sickGPU makes a GPU sick under a build, and shows that the next build gets the other one.
-func (c *ci) sickGPU() (string, error) {
-	c.screen.title("A GPU falls sick")
-	report, test := c.running["report"], c.running["test"]
-	sick, healthy := gpus[0], gpus[1]
-	on := report
-	if !strings.Contains(report.line(opened), sick.node) {
-		on = test
-	}
-	c.screen.item("staged", "the driver of GPU 0 (%s, %s) counts an uncorrectable memory error, while %s uses it",
-		sick.node, sick.address, on.job)
-	if err := countError(c.guest.Fake(), sick); err != nil {
-		return "", err
-	}
-	line, err := c.wait(on, "the machine notices it", "concourse-ci-machine: GPU 0: ")
-	if err != nil {
-		return "", err
-	}
-	c.quote(on, line)
-	if err := c.screen.work(report.job+" and "+test.job+" end, and both GPUs would be free", func(func(string)) error {
-		if err := c.finish(report); err != nil {
-			return err
-		}
-		return c.finish(test)
-	}); err != nil {
-		return "", err
-	}
-	if err := c.shows("concourse-ci-machine gpu status"); err != nil {
-		return "", err
-	}
-	next, err := c.start("train")
-	if err != nil {
-		return "", err
-	}
-	line, err = c.wait(next, "train gets a GPU", opened)
-	if err != nil {
-		return "", err
-	}
-	c.quote(next, line)
-	if !strings.Contains(line, healthy.node) {
-		return "", fmt.Errorf("cannot see that the sick GPU is avoided: %s", line)
-	}
-	if err := c.finish(next); err != nil {
-		return "", err
-	}
-	return "the next build got " + healthy.node, nil
-}
-
-// countError lets the driver of a GPU count an error. The file stays the same one, because
-// the machine sees it through an overlay.
-func countError(root host.Root, g gpu) error {
-	f, err := os.OpenFile(root.Path(g.errors(root)), os.O_WRONLY|os.O_TRUNC, 0)
-	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(f, "ue: 1\nce: 0\n"); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
-}
+// gpuStatus prints the leases and the withheld GPUs.
+const gpuStatus = "concourse-ci-machine gpu status"

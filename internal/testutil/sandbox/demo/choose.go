@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 
@@ -72,9 +71,8 @@ func (d *demo) cannotBoot() string {
 	case len(debian.Missing("apt-get", "dpkg-deb")) > 0:
 		return "needs Debian or Ubuntu, whose packages its machine gets"
 	}
-	if out, err := exec.Command("unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork",
-		"true").CombinedOutput(); err != nil {
-		return fmt.Sprintf("needs namespaces, which this machine refuses (%v: %s)", err, firstLine(string(out)))
+	if err := debian.Run(d.ctx, "unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "true"); err != nil {
+		return fmt.Sprintf("needs namespaces, which this machine refuses (%s)", firstLine(err.Error()))
 	}
 	return ""
 }

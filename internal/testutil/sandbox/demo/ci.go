@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -143,29 +145,18 @@ func (c *ci) makeMachine() error {
 	}
 	dir := filepath.Join(c.Dir, "demo")
 	root := host.Root(filepath.Join(dir, "root"))
-	if err := os.CopyFS(string(root), os.DirFS(filepath.Join(c.Source, hosts, fixture))); err != nil {
+	c.guest = &guest.Guest{Dir: dir, Root: root, Lower: lower, Groups: c.Groups, Address: machineAddress, Log: c.log}
+	if err := c.guest.CopyHost(filepath.Join(c.Source, hosts, fixture), "gpu-demo"); err != nil {
 		return err
 	}
-	for _, change := range []func(host.Root) error{
-		guest.RemoveFurtherGPUs,
-		guest.StandIns,
-		func(r host.Root) error { return os.RemoveAll(r.Path("/etc")) }, // the Debian's release, not the fixture's
-		func(r host.Root) error { return r.WriteFile("/etc/hostname", []byte("gpu-demo\n"), 0o644) },
-		func(r host.Root) error { return r.MkdirAll("/root", 0o700) },
-		func(r host.Root) error {
-			return os.Rename(filepath.Join(c.Dir, releaseFile), r.Path("/root/"+releaseFile))
-		},
-	} {
-		if err := change(root); err != nil {
-			return err
-		}
+	if err := os.Rename(filepath.Join(c.Dir, releaseFile), root.Path("/root/"+releaseFile)); err != nil {
+		return err
 	}
 	for _, gpu := range gpus {
 		if err := root.WriteFile(gpu.errors(root), []byte("ue: 0\nce: 0\n"), 0o644); err != nil {
 			return err
 		}
 	}
-	c.guest = &guest.Guest{Dir: dir, Root: root, Lower: lower, Groups: c.Groups, Address: machineAddress, Log: c.log}
 	if err := c.guest.MakeRoot(); err != nil {
 		return err
 	}
@@ -174,10 +165,20 @@ func (c *ci) makeMachine() error {
 		root.MkdirAll("/srv/demo", 0o755)); err != nil {
 		return err
 	}
-	// The machine has no network but this one.
-	options := fmt.Sprintf("mode: all\ncompute-runtime: auto\ngpu-sharing: exclusive\namd-container-toolkit: skip\n"+
-		"external-url: http://%s\nweb-port: %s\n", c.Web, portOf(c.Web))
-	return root.WriteFile(onemachine.OptionsFile, []byte(options), 0o600)
+	return root.WriteFile(onemachine.OptionsFile, c.options(), 0o600)
+}
+
+// options returns the file with the options of the CI.
+func (c *ci) options() []byte {
+	all := options{"mode": "all", "compute-runtime": "auto", "gpu-sharing": "exclusive",
+		"amd-container-toolkit": "skip", // the machine has no network but this one
+		"external-url":          "http://" + c.Web, "web-port": portOf(c.Web)}
+	maps.Copy(all, c.Options)
+	var text []byte
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text = fmt.Appendf(text, "%s: %s\n", name, all[name])
+	}
+	return text
 }
 
 // portOf returns the port of an address.
@@ -237,21 +238,20 @@ func (c *ci) until(what string, is func() (bool, error)) error {
 	}
 }
 
-// shows prints a command and its output in the machine.
-func (c *ci) shows(command string) error {
-	out, err := c.in(command)
-	if err != nil {
-		return err
+// shows prints a command and its output in the machine, and returns the output.
+func (c *ci) shows(command string) (out string, err error) {
+	if out, err = c.in(command); err != nil {
+		return "", err
 	}
 	c.screen.item("$", "%s", command)
 	c.screen.output(out)
-	return nil
+	return out, nil
 }
 
 // up sets up the CI.
 func (c *ci) up() (string, error) {
 	c.screen.title("A whole CI: web, worker with the GPUs, PostgreSQL")
-	if err := c.shows("cat " + onemachine.OptionsFile); err != nil {
+	if _, err := c.shows("cat " + onemachine.OptionsFile); err != nil {
 		return "", err
 	}
 	command := "concourse-ci-machine up --release " + releaseFile
@@ -272,10 +272,14 @@ func (c *ci) up() (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	if err := c.shows(showStatus); err != nil {
+	out, err := c.shows(showStatus)
+	if err != nil {
 		return "", err
 	}
-	out, err := c.guest.Run(getPassword) // not into the log
+	if tag := fmt.Sprintf("gpu-count=%d", len(gpus)); !strings.Contains(out, tag) {
+		return "", fmt.Errorf("cannot see that the worker has its GPUs: the tag %s is missing", tag)
+	}
+	out, err = c.guest.Run(getPassword) // not into the log
 	if err != nil || out == "" {
 		return "", fmt.Errorf("cannot run %s: %w: %s", getPassword, err, out)
 	}

@@ -30,6 +30,7 @@ type demo struct {
 	bin       string
 	verbose   bool
 	hooksOnly bool
+	options   options  // of the CI, in addition to the demo's
 	dir       string   // the unpacked charm and the release
 	folders   []string // further folders of the demo
 	kept      string   // folder of the downloads for the next run, or ""

@@ -8,13 +8,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
-const usage = `sandbox demo [-v] [-hooks] [-bin FOLDER]   show the charm at work
-  -v           show plans step by step, and each call of a hook tool
-  -hooks       play the hooks of a ROCm worker, also as root
-  -bin FOLDER  where the built programs are (default bin)
+const usage = `sandbox demo [-v] [-hooks] [-option NAME=VALUE] [-bin FOLDER]
+                      show the charm at work
+  -v                  show plans step by step, and each call of a hook tool
+  -hooks              play the hooks of a ROCm worker, also as root
+  -option NAME=VALUE  set an option of the CI, several times if needed; without a
+                      feature that it shows, the demo fails
+  -bin FOLDER         where the built programs are (default bin)
 As root it sets up a whole CI on a throwaway machine, with the Concourse release that
 CONCOURSE_RELEASE names, or a downloaded one. Otherwise it plays the hooks of a ROCm
 worker in a throwaway folder.
@@ -34,13 +38,15 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(io.Discard)
 	verbose, bin := flags.Bool("v", false, ""), flags.String("bin", "bin", "")
 	hooksOnly := flags.Bool("hooks", false, "")
+	set := options{}
+	flags.Var(set, "option", "")
 	if len(args) == 0 || args[0] != "demo" || flags.Parse(args[1:]) != nil || flags.NArg() > 0 {
 		fmt.Fprint(stderr, usage)
 		return 2
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer catchSignals(cancel)()
-	d := &demo{bin: *bin, verbose: *verbose, hooksOnly: *hooksOnly}
+	d := &demo{bin: *bin, verbose: *verbose, hooksOnly: *hooksOnly, options: set}
 	d.ctx, d.screen = ctx, newScreen(stdout, os.Getenv, cancel)
 	err := d.run()
 	if cerr := d.close(); err == nil {
@@ -49,9 +55,27 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return d.end(err, stderr)
 }
 
+// options are options of the CI by name.
+type options map[string]string
+
+func (o options) String() string { return "" }
+
+// Set adds NAME=VALUE.
+func (o options) Set(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("cannot read the option %q: it is not NAME=VALUE", text)
+	}
+	o[name] = value
+	return nil
+}
+
 // run plays the demo that this machine can run.
 func (d *demo) run() error {
 	c, why, err := d.choose()
+	if cause := context.Cause(d.ctx); cause != nil {
+		return cause
+	}
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,8 @@ type place struct {
 	Log    string
 	Web    string // address of the web's listener on this machine
 	Page   string // address of the listener of the GPUs' page
+	// Options of the CI in addition to the demo's, or instead of them.
+	Options options
 }
 
 // The files of the process in the namespaces, after the standard ones.
@@ -66,7 +68,7 @@ func (d *demo) ci(c chosen) (err error) {
 		}
 		err = fmt.Errorf("%w; the log: %s", err, log.Name())
 	}()
-	p := place{Dir: d.dir, Source: hosttest.Source(), Log: log.Name()}
+	p := place{Dir: d.dir, Source: hosttest.Source(), Log: log.Name(), Options: d.options}
 	d.screen.title("Preparation")
 	if err := d.prepare(&p, c, log); err != nil {
 		if cause := context.Cause(d.ctx); cause != nil {
@@ -157,7 +159,7 @@ func (d *demo) prepare(p *place, c chosen, log *os.File) error {
 		if err := d.unpackTree(); err != nil {
 			return err
 		}
-		return guest.PackRelease(c.release, filepath.Join(d.dir, releaseFile))
+		return guest.PackRelease(d.ctx, c.release, filepath.Join(d.dir, releaseFile))
 	})
 }
 

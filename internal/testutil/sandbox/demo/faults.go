@@ -1,0 +1,116 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"concourse-ci-machine/internal/base/host"
+)
+
+// gpu describes one of the fixture's GPUs.
+type gpu struct{ node, address string }
+
+// gpus are the GPUs of the machine in the order of their numbers.
+var gpus = []gpu{{"renderD128", "0000:23:00.0"}, {"renderD129", "0000:43:00.0"}}
+
+// errors returns the file in which the driver counts errors of the GPU's memory.
+func (g gpu) errors(root host.Root) string {
+	found, err := root.Glob("/sys/devices/*/*/" + g.address + "/ras")
+	if err != nil || len(found) != 1 {
+		return "/no-such-gpu/" + g.address // its use names it
+	}
+	return found[0] + "/umc_err_count"
+}
+
+// sickGPU makes a GPU sick under a build, and shows that the next build gets the other one.
+func (c *ci) sickGPU() (string, error) {
+	c.screen.title("A GPU falls sick")
+	report, test := c.running["report"], c.running["test"]
+	sick, healthy := gpus[0], gpus[1]
+	on := report
+	if !strings.Contains(report.line(opened), sick.node) {
+		on = test
+	}
+	c.screen.item("staged", "the driver of GPU 0 (%s, %s) counts an uncorrectable memory error, while %s uses it",
+		sick.node, sick.address, on.job)
+	if err := countError(c.guest.Fake(), sick); err != nil {
+		return "", err
+	}
+	if err := c.withheld(); err != nil {
+		return "", err
+	}
+	line, err := c.wait(on, "its build hears of it", sickens)
+	if err != nil {
+		return "", err
+	}
+	c.quote(on, line)
+	if err := c.screen.work(report.job+" and "+test.job+" end", func(func(string)) error {
+		return errors.Join(c.finish(report), c.finish(test))
+	}); err != nil {
+		return "", err
+	}
+	out, err := c.shows(gpuStatus)
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(out, withheldLine) {
+		return "", errors.New("cannot see that the sick GPU stays withheld")
+	}
+	next, err := c.start("train")
+	if err != nil {
+		return "", err
+	}
+	line, err = c.wait(next, "train gets a GPU", opened)
+	if err != nil {
+		return "", err
+	}
+	c.quote(next, line)
+	if !strings.Contains(line, healthy.node) {
+		return "", fmt.Errorf("cannot see that the sick GPU is avoided: %s", line)
+	}
+	if err := c.finish(next); err != nil {
+		return "", err
+	}
+	return "the next build got " + healthy.node, nil
+}
+
+// withheldLine begins the line of the sick GPU in gpuStatus.
+const withheldLine = "withheld: GPU 0 "
+
+// noticeTime bounds the time until a fault is noticed. The machine looks each second.
+const noticeTime = 2 * time.Minute
+
+// withheld waits until the machine withholds the sick GPU.
+func (c *ci) withheld() error {
+	const what = "the machine withholds the GPU"
+	end := time.Now().Add(noticeTime)
+	return c.screen.work(what, func(report func(string)) error {
+		return c.until(what, func() (bool, error) {
+			out, err := c.guest.Run(gpuStatus)
+			report(out)
+			is := strings.Contains(out, withheldLine)
+			if !is && err == nil && time.Now().After(end) {
+				err = fmt.Errorf("cannot see that %s: %s", what, out)
+			}
+			return is, err
+		})
+	})
+}
+
+// countError lets the driver of a GPU count an error. The file stays the same one, because
+// the machine sees it through an overlay.
+func countError(root host.Root, g gpu) error {
+	f, err := os.OpenFile(root.Path(g.errors(root)), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(f, "ue: 1\nce: 0\n"); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,28 @@
+//go:build e2e
+
+package journeys
+
+// juju stands in for Juju's client on a machine with the whole CI: an option of an
+// application and an action of a unit are the machine's, and a unit is the machine. The rest
+// of Juju needs a cloud.
+const juju = `#!/bin/bash
+set -eu
+verb=$1
+shift 2 # and the application or the unit
+case $verb in
+config)
+	if [ "$1" = --reset ]; then exec sudo concourse-ci-machine reset ${2//,/ }; fi
+	for pair; do
+		case $pair in
+		*=@*) pair=${pair%%=@*}=$(cat "${pair#*=@}") ;;
+		esac
+		set -- "$@" "$pair"
+		shift
+	done
+	exec sudo concourse-ci-machine set "$@" ;;
+run) exec sudo concourse-ci-machine "$@" ;;
+ssh) exec bash -c "$*" ;;
+esac
+echo "juju $verb needs a cloud" >&2
+exit 1
+`

@@ -1,0 +1,106 @@
+//go:build e2e
+
+package journeys
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm/onemachine"
+	"concourse-ci-machine/internal/testutil/debian"
+	"concourse-ci-machine/internal/testutil/guest"
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// address is the machine's. The addresses of the pages are further ones.
+const address = "10.99.0.10"
+
+// addresses are the machine's in the pages' examples.
+var addresses = []string{"192.168.1.20", "10.0.0.10", "10.0.0.11"}
+
+// machine is a throwaway machine of a person with the name me.
+type machine struct {
+	*guest.Guest
+	t *testing.T
+}
+
+// person makes the user of the pages, with the folders that they work in.
+const person = `useradd --create-home --shell /bin/bash --groups sudo,docker me
+echo 'me ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/me
+echo '127.0.1.1 ryzen' >>/etc/hosts
+for a in ` + "%s" + `; do ip address add $a/32 dev lo; done
+cp %s/packages/*.deb /home/me/
+cp -a /source /home/me/concourse-ci-machine
+cp /home/me/*.deb /home/me/concourse-ci-machine/
+chown -R me:me /home/me
+`
+
+// newMachine boots a machine with two stand-in GPUs and the packages in the person's home.
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	dir := filepath.Join(built, "ryzen")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "root"), 0o755))
+	m := &machine{t: t, Guest: &guest.Guest{Dir: dir, Root: host.Root(filepath.Join(dir, "root")),
+		Lower: filepath.Join(built, "debian"), Groups: groups, Address: address, Shared: []string{built}}}
+	require.NoError(t, m.CopyHost(filepath.Join(hosttest.HostsDir(), "mi210x4"), "ryzen"))
+	t.Cleanup(func() { require.NoError(t, m.Unmount()) })
+	require.NoError(t, m.MakeRoot())
+	debs, err := debian.Repository(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, m.AddRepository(t.Context(), debs))
+	for _, name := range []string{"pipelines", "scripts", "src/prometheus_alert_rules", "src/grafana_dashboards"} {
+		require.NoError(t, os.CopyFS(m.Root.Path("/source/"+name), os.DirFS(filepath.Join(hosttest.Source(), name))))
+	}
+	require.NoError(t, m.Root.WriteFile(onemachine.OptionsFile, []byte(m.mirror()), 0o600))
+	var log strings.Builder
+	m.Log = &log
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, _ := m.Run("systemctl --failed --no-legend; journalctl --quiet --lines=60 --output=short-monotonic")
+			t.Logf("%s\n%s", log.String(), out)
+		}
+		m.Kill()
+	})
+	require.NoError(t, m.Boot(t.Context()))
+	require.NoError(t, m.Root.WriteFile("/usr/local/bin/juju", []byte(juju), 0o755))
+	m.must(fmt.Sprintf(person, strings.Join(addresses, " "), built))
+	return m
+}
+
+// mirror serves the release, and returns the options with which the machine takes it from
+// there. It has no other network.
+func (m *machine) mirror() string {
+	m.t.Helper()
+	server := &http.Server{Addr: guest.Gateway + ":8099", Handler: http.FileServer(http.Dir(filepath.Join(built, "mirror")))}
+	go server.ListenAndServe() // until it is closed
+	m.t.Cleanup(func() { require.NoError(m.t, server.Close()) })
+	f, err := os.Open(release())
+	require.NoError(m.t, err)
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	require.NoError(m.t, err)
+	return fmt.Sprintf("release-mirror: http://%s\nrelease-sha256: \"%x\"\namd-container-toolkit: skip\ncontainerd-dns-server: \"\"\n",
+		server.Addr, sum.Sum(nil))
+}
+
+// must runs a shell line as root, which must succeed.
+func (m *machine) must(line string) string {
+	m.t.Helper()
+	out, err := m.Run(line)
+	require.NoError(m.t, err, "%s: %s", line, out)
+	return out
+}
+
+// debs are the names of the packages for this machine.
+func deb(name string) string { return fmt.Sprintf("%s_%s.deb", name, runtime.GOARCH) }

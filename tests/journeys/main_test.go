@@ -1,0 +1,138 @@
+//go:build e2e
+
+package journeys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"concourse-ci-machine/internal/testutil/debian"
+	"concourse-ci-machine/internal/testutil/guest"
+	"concourse-ci-machine/internal/testutil/hosttest"
+	"concourse-ci-machine/tests/standin"
+	"concourse-ci-machine/tests/suite"
+
+	// The packages contain programs that make builds, of which go test has no record: this
+	// makes a changed program a reason to run these tests again.
+	_ "concourse-ci-machine/internal/charm/command/cli"
+	_ "concourse-ci-machine/internal/exporter"
+)
+
+// tools are the packages of the machine in addition to a Debian that boots: programs that
+// the pages take for granted.
+const tools = "systemd-sysv,udev,ca-certificates,iproute2,iptables,sudo,bsdutils,curl,jq,busybox-static"
+
+// engines installs the engines of docker-podman.md. debootstrap can't configure them.
+const engines = `export DEBIAN_FRONTEND=noninteractive
+apt-get update -q
+apt-get install --yes -q --no-install-recommends docker.io podman crun uidmap slirp4netns fuse-overlayfs dbus-user-session`
+
+// missing returns the reason why the tests can't run here, or "".
+func missing() string {
+	if os.Geteuid() != 0 {
+		return "root is needed for namespaces"
+	}
+	return suite.Lacks("iproute2 mount util-linux debootstrap busybox-static containerd runc golang make",
+		"ip", "mount", "nsenter", "debootstrap", "busybox", "containerd", "runc", "go", "make")
+}
+
+// groups is the folder of control groups, and built has the packages, the release and the Debian.
+var groups, built string
+
+func TestMain(m *testing.M) {
+	guest.Intercept()
+	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
+	os.Exit(suite.Namespaced{Name: "the pages", Missing: missing(),
+		Flags:   syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
+		Outside: prepare, Inside: inside}.Run(m))
+}
+
+// systemTar returns the tar of the machine's Debian.
+func systemTar(ctx context.Context) (string, error) {
+	_, release, err := debian.Mirror()
+	if err != nil {
+		return "", err
+	}
+	return debian.System{Name: "journeys", Suite: release, Packages: tools, Script: engines}.Tar(ctx)
+}
+
+// prepare makes what needs a network, and the control groups.
+func prepare() (string, func() error, error) {
+	ctx := context.Background() // it ends with this program
+	_, err := systemTar(ctx)
+	if err == nil {
+		_, err = debian.Repository(ctx)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return guest.MakeGroups()
+}
+
+// inside prepares the network of the machine, and what it gets.
+func inside(m *testing.M, told string) int {
+	groups = told
+	if err := guest.MakeNetwork(); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot set up the namespaces:", err)
+		return 1
+	}
+	return suite.InFolder(m, func(dir string) error {
+		built = dir
+		return errors.Join(makePackages(), makeRelease(), makeSystem())
+	})
+}
+
+// makePackages makes the packages of `make packages` for this machine.
+func makePackages() error {
+	if given := os.Getenv("JOURNEYS_PACKAGES"); given != "" {
+		return os.CopyFS(filepath.Join(built, "packages"), os.DirFS(given))
+	}
+	c := exec.Command("make", "package-"+runtime.GOARCH, "PACKAGES="+filepath.Join(built, "packages"), "COMPRESSION=gzip",
+		"VERSION=1.2.3")
+	c.Dir = hosttest.Source()
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot make the packages: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// release is the tarball of Concourse's release, as a mirror has it.
+func release() string {
+	return filepath.Join(built, fmt.Sprintf("mirror/v8.2.5/concourse-8.2.5-linux-%s.tgz", runtime.GOARCH))
+}
+
+// makeRelease makes the tarball of the named release, or of a stand-in.
+func makeRelease() error {
+	if err := os.MkdirAll(filepath.Dir(release()), 0o755); err != nil {
+		return err
+	}
+	if err := makeImages(context.Background()); err != nil {
+		return err
+	}
+	if os.Getenv(suite.ReleaseEnv) != "" {
+		return nil
+	}
+	if err := suite.Build(built, "./tests/standin/concourse"); err != nil {
+		return err
+	}
+	return standin.Release(release(), filepath.Join(built, "concourse"))
+}
+
+func makeSystem() error {
+	tar, err := systemTar(context.Background())
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(built, "debian")
+	if err := debian.Unpack(context.Background(), tar, dir); err != nil {
+		return err
+	}
+	return guest.Prepare(dir)
+}

@@ -1,0 +1,292 @@
+package journeys
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// page is a page with its blocks in order.
+type page struct {
+	name   string // relative to the top of the source
+	notRun string // the reason if no block of it is run
+	blocks []block
+}
+
+// block is a piece of code on a page.
+type block struct {
+	line        int    // of its first line
+	section     string // its heading
+	kind        kind
+	text        string
+	notRun      []exception
+	notCompared string // the reason
+	savedAs     string // path of the file with this content
+}
+
+// kind is the use of a block.
+type kind int
+
+const (
+	shell  kind = iota // commands
+	output             // output of the commands before
+	other              // a file or a part of one
+)
+
+// exception is a reason why a block, or its commands with a beginning, are not run.
+type exception struct{ beginning, reason string }
+
+var (
+	marked = regexp.MustCompile(`^<!-- (not run|not compared|saved as|page not run)(?: \(([^)]+)\))?: (\S.*) -->$`)
+	anyOf  = regexp.MustCompile(`^<!-- *(not |page|saved)`)
+)
+
+// parse returns the blocks of a page. An error names a mark that is wrong or has no block.
+func parse(name, text string) (page, error) {
+	p := page{name: name}
+	var next block // has the marks of the next block
+	pending := 0
+	add := func(b block) {
+		b.notRun, b.notCompared, b.savedAs = next.notRun, next.notCompared, next.savedAs
+		p.blocks = append(p.blocks, b)
+		next, pending = block{}, 0
+	}
+	section := ""
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		at := func(format string, args ...any) error {
+			return fmt.Errorf("%s:%d: %s", name, i+1, fmt.Sprintf(format, args...))
+		}
+		switch m := marked.FindStringSubmatch(line); {
+		case m != nil && m[1] == "page not run":
+			p.notRun = m[3]
+		case m != nil:
+			pending = i + 1
+			switch m[1] {
+			case "not run":
+				next.notRun = append(next.notRun, exception{m[2], m[3]})
+			case "not compared":
+				next.notCompared = m[3]
+			case "saved as":
+				next.savedAs = m[3]
+			}
+		case anyOf.MatchString(line):
+			return p, at("the mark cannot be read: %s", line)
+		case strings.HasPrefix(line, "```"):
+			b := block{line: i + 2, section: section, kind: kindOf(line[3:])}
+			for i++; i < len(lines) && lines[i] != "```"; i++ {
+				b.text += lines[i] + "\n"
+			}
+			add(b)
+		case strings.HasPrefix(line, "    "):
+			b := block{line: i + 1, section: section, kind: shell}
+			for ; i < len(lines) && strings.HasPrefix(lines[i], "    "); i++ {
+				b.text += lines[i][4:] + "\n"
+			}
+			i--
+			add(b)
+		case pending > 0 && strings.TrimSpace(line) != "":
+			return p, fmt.Errorf("%s:%d: the mark is not before a block", name, pending)
+		case strings.HasPrefix(line, "#"):
+			section = line
+		}
+	}
+	if pending > 0 {
+		return p, fmt.Errorf("%s:%d: the mark is not before a block", name, pending)
+	}
+	return p, nil
+}
+
+func kindOf(language string) kind {
+	switch language {
+	case "", "sh":
+		return shell
+	case "text":
+		return output
+	}
+	return other
+}
+
+// commands returns the lines of a block. A line that ends with a backslash continues.
+func (b block) commands() (all []string) {
+	joined := regexp.MustCompile(`\\\n\s*`).ReplaceAllString(b.text, "")
+	for line := range strings.Lines(joined) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// exception returns the reason why a command of the block is not run, or "".
+func (b block) exception(command string) string {
+	for _, e := range b.notRun {
+		if strings.HasPrefix(command, e.beginning) {
+			return e.reason
+		}
+	}
+	return ""
+}
+
+// pages returns README.md, the tutorials and the how-to pages, in this order.
+func pages(t *testing.T) (all []page) {
+	t.Helper()
+	names := []string{"README.md"}
+	for _, folder := range []string{"docs/tutorial", "docs/how-to"} {
+		found, err := filepath.Glob(filepath.Join(hosttest.Source(), folder, "*.md"))
+		require.NoError(t, err)
+		for _, path := range found {
+			names = append(names, filepath.Join(folder, filepath.Base(path)))
+		}
+	}
+	for _, name := range names {
+		all = append(all, readPage(t, name))
+	}
+	return all
+}
+
+func readPage(t *testing.T, name string) page {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(hosttest.Source(), name))
+	require.NoError(t, err)
+	p, err := parse(name, string(text))
+	require.NoError(t, err)
+	return p
+}
+
+func TestBlocksOfAPageAreFound(t *testing.T) {
+	p, err := parse("a.md", `# A
+
+Text with `+"`code`"+`.
+
+    one \
+        --flag
+    # a comment
+    two
+
+It shows:
+
+`+"```text\nout\n```"+`
+
+<!-- not run: needs a cloud -->
+
+    three
+
+## B
+
+<!-- not run (juju deploy): needs a cloud -->
+<!-- not run (curl): needs the internet -->
+
+    juju deploy x
+    juju config x
+
+<!-- saved as: /etc/x.yml -->
+
+`+"```yaml\na: 1\n```\n")
+	require.NoError(t, err)
+	require.Len(t, p.blocks, 5)
+	require.Equal(t, []string{"one --flag", "two"}, p.blocks[0].commands())
+	require.Equal(t, block{line: 13, section: "# A", kind: output, text: "out\n"}, p.blocks[1])
+	require.Equal(t, "needs a cloud", p.blocks[2].exception("three"))
+	require.Equal(t, "needs a cloud", p.blocks[3].exception("juju deploy x"))
+	require.Empty(t, p.blocks[3].exception("juju config x"))
+	require.Equal(t, "## B", p.blocks[4].section)
+	require.Equal(t, "/etc/x.yml", p.blocks[4].savedAs)
+	require.Equal(t, "a: 1\n", p.blocks[4].text)
+}
+
+func TestMarkWithoutABlockIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"<!-- not run: why -->\n\ntext\n":        "a.md:1: the mark is not before a block",
+		"text\n\n<!-- not compared: why -->\n":   "a.md:3: the mark is not before a block",
+		"<!-- not run -->\n\n    a\n":            "a.md:1: the mark cannot be read: <!-- not run -->",
+		"<!-- not run (juju) why -->\n\n    a\n": "a.md:1: the mark cannot be read: <!-- not run (juju) why -->",
+	} {
+		_, err := parse("a.md", text)
+		require.EqualError(t, err, want, text)
+	}
+}
+
+// Each block of a page is run by a journey, or the page has the reason.
+func TestEveryBlockIsRunOrHasAReason(t *testing.T) {
+	journeys := map[string]bool{}
+	for _, j := range route {
+		journeys[j.page] = true
+	}
+	run, marked := 0, map[string]int{}
+	for _, p := range pages(t) {
+		c := p.count()
+		t.Log(c.line(p.name))
+		run += c.run
+		for reason, n := range c.reasons {
+			marked[reason] += n
+		}
+		if p.notRun != "" {
+			require.False(t, journeys[p.name], "%s is run, and marked as not run", p.name)
+			continue
+		}
+		require.Equal(t, c.run > 0, journeys[p.name], "%s: a page with a command to run needs a journey, "+
+			"or the mark <!-- page not run: REASON -->", p.name)
+		for _, b := range p.blocks {
+			for _, e := range b.notRun {
+				require.True(t, slices.ContainsFunc(b.commands(), func(c string) bool { return strings.HasPrefix(c, e.beginning) }),
+					"%s:%d: no command begins with %s", p.name, b.line, e.beginning)
+			}
+		}
+	}
+	for reason, n := range marked {
+		t.Logf("%4d not run: %s", n, reason)
+	}
+	for _, j := range route {
+		p := readPage(t, j.page)
+		c := p.count()
+		require.GreaterOrEqual(t, c.run*100, (c.run+c.marked())*j.percent, "%s: %d of %d commands run", j.page, c.run, c.run+c.marked())
+	}
+	t.Logf("%d commands run", run)
+}
+
+// counts are numbers of commands of a page.
+type counts struct {
+	run     int
+	reasons map[string]int // of commands that are not run
+}
+
+func (p page) count() counts {
+	c := counts{reasons: map[string]int{}}
+	for _, b := range p.blocks {
+		if b.kind != shell {
+			continue
+		}
+		for _, command := range b.commands() {
+			switch reason := b.exception(command); {
+			case p.notRun != "":
+				c.reasons[p.notRun]++
+			case reason != "":
+				c.reasons[reason]++
+			default:
+				c.run++
+			}
+		}
+	}
+	return c
+}
+
+func (c counts) marked() (n int) {
+	for _, one := range c.reasons {
+		n += one
+	}
+	return n
+}
+
+func (c counts) line(name string) string {
+	return fmt.Sprintf("%-45s %3d commands run, %3d marked", name, c.run, c.marked())
+}

@@ -1,0 +1,38 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"concourse-ci-machine/internal/testutil/debian"
+)
+
+// typeMetadata describes the stand-in for the type registry-image.
+const typeMetadata = `{"type":"registry-image","version":"1.0.0","privileged":false,"unique_version_history":false}`
+
+// packWithType packs a release without its resource types, and those of another folder.
+const packWithType = `whole=$1
+if [ ! -d "$1" ]; then
+	whole=$2/whole
+	mkdir "$whole" && tar -xzf "$1" -C "$whole" --strip-components=1 --exclude='*/resource-types/*'
+fi
+gzip -1 <"$3" >"$2/resource-types/registry-image/rootfs.tgz"
+tar -cf "$4" -I 'gzip -1' --transform 's,^,concourse/,' -C "$whole" $(ls "$whole" | grep -vx resource-types) -C "$2" resource-types`
+
+// WithRegistryImage makes the tarball to of the named release, with the files of a tar as the
+// type registry-image, its only one: the release's own needs a registry. dir is empty.
+func WithRegistryImage(ctx context.Context, rootfs, dir, to string) error {
+	at := filepath.Join(dir, "resource-types/registry-image")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(at, "resource_metadata.json"), []byte(typeMetadata), 0o644); err != nil {
+		return err
+	}
+	if err := debian.Run(ctx, "sh", "-ec", packWithType, "sh", os.Getenv(ReleaseEnv), dir, rootfs, to); err != nil {
+		return fmt.Errorf("cannot use %s=%s: %w", ReleaseEnv, os.Getenv(ReleaseEnv), err)
+	}
+	return nil
+}
