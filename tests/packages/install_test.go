@@ -74,6 +74,24 @@ state >/out/purged
 	require.Empty(t, differences(got["before"], got["purged"]))
 }
 
+// An administrator masks a unit to keep a package's service off.
+func TestMaskedUnitsStayMasked(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := inside(t, "mi210x4", `
+systemctl mask gpukit-cdi.path rocm-gpu-exporter.service 2>/out/mask
+state >/out/before
+dpkg --install /in/gpukit_*.deb /in/rocm-gpu-exporter_*.deb >/out/install 2>&1
+dpkg-query -W -f '${Package} ${db:Status-Status}\n' gpukit rocm-gpu-exporter >/out/status
+systemctl is-enabled gpukit-cdi.path gpukit-cdi.service rocm-gpu-exporter.service >/out/enabled || true
+dpkg --purge gpukit rocm-gpu-exporter >/out/purge 2>&1
+state >/out/purged
+`)
+	require.Equal(t, "gpukit installed\nrocm-gpu-exporter installed\n", got["status"], got["install"])
+	require.Equal(t, "masked\nenabled\nmasked\n", got["enabled"], got["install"])
+	require.Empty(t, differences(got["before"], got["purged"]))
+}
+
 // What the program does on a machine is in tests/concourse.
 func TestDebOfAWholeCIIsInstalledAndPurged(t *testing.T) {
 	need(t)

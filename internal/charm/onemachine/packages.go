@@ -58,18 +58,17 @@ func (o ownPackages) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 
 // record adds packages to the record, and drops those that a failed run did not install.
 func (o ownPackages) record(h host.Host, added []string) error {
-	have, err := resource.InstalledPackages(h.Root)
+	old, err := installed(h.Root, o.m.state.Packages)
 	if err != nil {
 		return err
 	}
-	old := slices.DeleteFunc(o.m.state.Packages, func(name string) bool { return !slices.Contains(have, name) })
 	o.m.state.Packages = slices.Compact(slices.Sorted(slices.Values(append(old, added...))))
 	return o.m.Save()
 }
 
-// noPackages purges the packages that ownPackages recorded. A package stays that another one
-// needs, and one that the operator asked apt for. All stay while the machine has a cluster of
-// another program, because their scripts drop every cluster.
+// noPackages purges the packages that ownPackages recorded. A package stays if another one needs
+// it, or if the operator installed it, too. All stay while the machine has a cluster of another
+// program, because their scripts drop every cluster.
 type noPackages struct{ names []string }
 
 // Diff implements plan.Resource.
@@ -85,44 +84,70 @@ func (n noPackages) purge(ctx context.Context, h host.Host) error {
 		return err
 	}
 	if len(clusters) > 0 {
-		return fmt.Errorf("cannot purge PostgreSQL: that would drop the cluster %s, which is not the CI's; it stays",
+		return fmt.Errorf("that would drop the cluster %s, which is not the CI's; they stay",
 			strings.TrimPrefix(clusters[0], clustersDir+"/"))
 	}
 	apt := func(args ...string) host.Command {
 		return host.Command{Argv: append([]string{"apt-get", "purge", "--yes"}, args...), Deadline: purgeTime,
 			Env: []string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8"}}
 	}
-	simulate := func(args ...string) ([]string, error) {
-		c := apt(append([]string{"--simulate"}, args...)...)
+	own, err := n.removable(ctx, h, func(names ...string) ([]string, error) {
+		c := apt(append([]string{"--simulate"}, names...)...)
 		c.ReadOnly = true
 		out, err := h.Run(ctx, c)
 		return resource.Removed(out), err
+	})
+	if err == nil && len(own) > 0 {
+		_, err = h.Run(ctx, apt(own...))
 	}
-	// apt decides what nothing needs any more without PostgreSQL.
-	unneeded, err := simulate("--auto-remove", "-o", "APT::AutoRemove::SuggestsImportant=false", pgPackage)
 	if err != nil {
 		return err
 	}
-	own := slices.DeleteFunc(slices.Clone(n.names), func(name string) bool { return !slices.Contains(unneeded, name) })
-	if len(own) == 0 { // a purge that was killed after it
-		return nil
-	}
-	all, err := simulate(own...)
-	if err != nil {
-		return err
-	}
-	for _, name := range all {
-		if !slices.Contains(own, name) {
-			return fmt.Errorf("cannot purge PostgreSQL: %s needs it; it stays", name)
-		}
-	}
-	if _, err = h.Run(ctx, apt(own...)); err != nil {
-		return err
-	}
-	left, err := resource.InstalledPackages(h.Root)
-	left = slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(n.names, name) })
+	left, err := installed(h.Root, n.names)
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("other packages need %s, or you installed it; it stays", strings.Join(left, ", "))
 	}
 	return err
+}
+
+// removable returns the packages that apt can purge without a package of others. simulate
+// returns all packages that a purge removes.
+func (n noPackages) removable(ctx context.Context, h host.Host,
+	simulate func(names ...string) ([]string, error)) ([]string, error) {
+	own, err := installed(h.Root, n.names)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.Run(ctx, host.Command{Argv: []string{"apt-mark", "showmanual"}, ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	manual := strings.Fields(string(out))
+	own = slices.DeleteFunc(own, func(name string) bool { return name != pgPackage && slices.Contains(manual, name) })
+	// A simulation for each package takes long, so the first is for all.
+	need := func(names ...string) (bool, error) {
+		all, err := simulate(names...)
+		return slices.ContainsFunc(all, func(name string) bool { return !slices.Contains(own, name) }), err
+	}
+	needed, err := need(own...)
+	if err != nil || !needed {
+		return own, err
+	}
+	var free []string
+	for _, name := range own {
+		needed, err := need(name)
+		if err != nil {
+			return nil, err
+		}
+		if !needed {
+			free = append(free, name)
+		}
+	}
+	return free, nil
+}
+
+// installed returns those of the packages that are installed.
+func installed(r host.Root, names []string) ([]string, error) {
+	have, err := resource.InstalledPackages(r)
+	return slices.DeleteFunc(have, func(name string) bool { return !slices.Contains(names, name) }), err
 }

@@ -72,35 +72,48 @@ func TestPackagesOfTheOperatorAreNotRecorded(t *testing.T) {
 }
 
 func TestPurgeOfPackages(t *testing.T) {
+	all := []string{"libpq5", "libxml2", "nginx", "postgresql", "postgresql-15"}
+	needs := map[string]string{"libpq5": "postgresql-15", "libxml2": "postgresql-15", "postgresql-15": "postgresql"}
 	for name, tt := range map[string]struct {
-		cluster, unneeded, all string
-		want                   string // error
-		purged                 string // command
+		cluster string
+		manual  string
+		needs   map[string]string // of the operator
+		want    string            // error
+		purged  string
 	}{
-		"nothing needs them": {"", "Purg postgresql [15]\nPurg postgresql-15 [15]\nPurg libpq5 [15]\nPurg nginx [1]\n",
-			"Purg postgresql [15]\nPurg postgresql-15 [15]\nPurg libpq5 [15]\n", "", "libpq5 postgresql postgresql-15"},
-		"a cluster of others": {clustersDir + "/16/main/postgresql.conf", "", "",
-			"that would drop the cluster 16/main, which is not the CI's; it stays", ""},
-		"the operator wants one": {"", "Purg postgresql [15]\nPurg postgresql-15 [15]\n",
-			"Purg postgresql [15]\nPurg postgresql-15 [15]\n", "other packages need libpq5, or you installed it; it stays",
-			"postgresql postgresql-15"},
-		"another would be removed": {"", "Purg postgresql [15]\n", "Purg postgresql [15]\nRemv shop [1]\n",
-			"cannot purge PostgreSQL: shop needs it; it stays", ""},
+		"nothing needs them":  {"", "postgresql nginx", nil, "", "libpq5 libxml2 postgresql postgresql-15"},
+		"a cluster of others": {"/16/main/postgresql.conf", "", nil, "that would drop the cluster 16/main, which is not the CI's; they stay", ""},
+		"the operator installed one": {"", "postgresql libpq5", nil, "other packages need libpq5, or you installed it; it stays",
+			"libxml2 postgresql postgresql-15"},
+		"another needs one": {"", "postgresql", map[string]string{"libxml2": "nginx"}, "other packages need libxml2, or you",
+			"libpq5 postgresql postgresql-15"},
+		"another needs all": {"", "postgresql", map[string]string{"postgresql": "nginx"},
+			"other packages need libpq5, libxml2, postgresql, postgresql-15, or you", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Root(t)
-			dpkg(t, r, "postgresql", "postgresql-15", "libpq5", "nginx")
+			dpkg(t, r, all...)
 			if tt.cluster != "" {
-				hosttest.Put(t, r, tt.cluster, "")
+				hosttest.Put(t, r, clustersDir+tt.cluster, "")
 			}
 			purged := ""
-			runner := hosttest.NewRunner(t).On("apt-get purge --yes", func(c host.Command) (string, error) {
+			runner := hosttest.NewRunner(t).Answer("apt-mark showmanual", tt.manual).On("apt-get purge --yes", func(c host.Command) (string, error) {
 				purged = strings.Join(c.Argv[3:], " ")
-				dpkg(t, r, slices.DeleteFunc([]string{"postgresql", "postgresql-15", "libpq5", "nginx"},
-					func(n string) bool { return slices.Contains(c.Argv, n) })...)
+				dpkg(t, r, slices.DeleteFunc(slices.Clone(all), func(n string) bool { return slices.Contains(c.Argv, n) })...)
 				return "", nil
-			}).Answer("apt-get purge --yes --simulate", tt.all).Answer("apt-get purge --yes --simulate --auto-remove", tt.unneeded)
-			err := noPackages{[]string{"libpq5", "postgresql", "postgresql-15"}}.purge(t.Context(),
+			}).On("apt-get purge --yes --simulate", func(c host.Command) (string, error) {
+				var out strings.Builder
+				for _, name := range c.Argv[4:] {
+					for ; name != ""; name = needs[name] {
+						fmt.Fprintf(&out, "Purg %s [1]\n", name)
+						if n := tt.needs[name]; n != "" {
+							fmt.Fprintf(&out, "Remv %s [1]\n", n)
+						}
+					}
+				}
+				return out.String(), nil
+			})
+			err := noPackages{[]string{"gone", "libpq5", "libxml2", "postgresql", "postgresql-15"}}.purge(t.Context(),
 				host.Host{Root: r, Runner: runner})
 			require.Equal(t, tt.purged, purged)
 			if tt.want == "" {

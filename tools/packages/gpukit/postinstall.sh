@@ -7,8 +7,10 @@ abort-*) exit 0 ;;
 *) [ "$1" -gt 1 ] 2>/dev/null && upgrade=1 || upgrade= ;;
 esac
 command -v systemctl >/dev/null || exit 0
-# After an upgrade the administrator's choice stays.
-[ -n "$upgrade" ] || systemctl --quiet enable gpukit-cdi.path gpukit-cdi.service
+# After an upgrade the administrator's choice stays, and a masked unit stays masked.
+for unit in gpukit-cdi.path gpukit-cdi.service; do
+	[ -n "$upgrade" ] || systemctl --quiet enable "$unit" || true
+done
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload || true
 udevadm control --reload 2>/dev/null || true

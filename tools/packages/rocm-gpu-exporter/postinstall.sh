@@ -7,8 +7,8 @@ abort-*) exit 0 ;;
 *) [ "$1" -gt 1 ] 2>/dev/null && upgrade=1 || upgrade= ;;
 esac
 command -v systemctl >/dev/null || exit 0
-# After an upgrade the administrator's choice stays.
-[ -n "$upgrade" ] || systemctl --quiet enable rocm-gpu-exporter.service
+# After an upgrade the administrator's choice stays, and a masked unit stays masked.
+[ -n "$upgrade" ] || systemctl --quiet enable rocm-gpu-exporter.service || true
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload || true
 if [ -n "$upgrade" ]; then
