@@ -146,6 +146,9 @@ type Leases struct {
 	// Bench lists the GPUs that may have fixed clocks for a task that measures. nil means
 	// none.
 	Bench *Bench `json:"bench,omitempty"`
+	// Missing names GPUs that the unit had and no longer has. Concourse still schedules
+	// tasks for them.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // MaxLink bounds an entry of Leases.Links.

@@ -145,10 +145,10 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 	}
 	devices, err := cdispec.Find(specs, s.Devices)
 	if err != nil {
-		return h, err
+		return h, w.runAgain(err)
 	}
 	if s.Leases == nil {
-		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, s.quarantined(w.readAdmission(s)))
+		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, w.excluded(s, w.readAdmission(s), devices))
 	} else {
 		if devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env); err == nil && !h.empty() {
 			h.image = b.imageDigest(doc)

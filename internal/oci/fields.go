@@ -67,6 +67,8 @@ func (to *Leases) decodeField(key string, v rawjson.Value) (err error) {
 		to.Links, err = decodeMatrix(v)
 	case "bench":
 		to.Bench, err = decodeStruct[Bench](v)
+	case "missing":
+		to.Missing, err = decodeStrings(v)
 	default:
 		err = errUnknownField
 	}
