@@ -33,6 +33,8 @@ func (to *Config) decodeField(key string, v rawjson.Value) (err error) {
 		to.Leases, err = decodeStruct[Leases](v)
 	case "withheld":
 		to.Quarantine, err = decodeStruct[Quarantine](v)
+	case "volumes":
+		to.Volumes, err = decodeString[string](v)
 	case "missing":
 		to.Missing, err = decodeString[string](v)
 	default:
