@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	jujuerrors "github.com/juju/errors"
+	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
@@ -158,10 +159,25 @@ func fullDisk(r host.Root, unit string, err error) *status.Cause {
 	}
 	cause := status.Block("a disk is full (%s)", lastLine(err))
 	if file != "" {
-		dir := path.Dir(r.Rel(file))
-		cause = status.Block("disk full: no space for %s on %s", dir, cmp.Or(resource.DiskOf(r, dir), "its disk"))
+		cause = noSpace(r, path.Dir(r.Rel(file)))
 	}
 	cause = cause.Fix("free space there: " + wellknown.OnUnit(unit, "df -h"))
+	return &cause
+}
+
+func noSpace(r host.Root, dir string) status.Cause {
+	return status.Block("disk full: no space for %s on %s", dir, cmp.Or(resource.DiskOf(r, dir), "its disk"))
+}
+
+// fullVolumes returns the cause if the disk of the worker's volumes is full. Then Concourse
+// cannot make volumes, and the wrapper lets steps wait.
+func (c *Charm) fullVolumes(folder string) *status.Cause {
+	var st unix.Statfs_t
+	if unix.Statfs(c.Host.Path(folder), &st) != nil || !wellknown.SpaceOf(st).Full() {
+		return nil
+	}
+	cause := noSpace(c.Host.Root, folder).Explain("steps wait, or run on other workers").
+		Fix("free space there: " + wellknown.OnUnit(c.Event.Unit, "df -h"))
 	return &cause
 }
 

@@ -84,6 +84,9 @@ type Config struct {
 	Leases *Leases `json:"leases,omitempty"`
 	// Quarantine configures the GPUs of Devices that no new container gets. nil means none.
 	Quarantine *Quarantine `json:"withheld,omitempty"`
+	// Volumes is the absolute path of the folder of Concourse's volumes. While its disk is
+	// full, no container of a step is created. Empty means that the disk is not checked.
+	Volumes string `json:"volumes,omitempty"`
 	// Missing is the reason that a unit with GPUs for tasks has no Devices. A task that
 	// requests a GPU is refused with it. If it is empty, such a task runs without a GPU.
 	Missing string `json:"missing,omitempty"`
@@ -146,6 +149,9 @@ type Leases struct {
 	// Bench lists the GPUs that may have fixed clocks for a task that measures. nil means
 	// none.
 	Bench *Bench `json:"bench,omitempty"`
+	// Missing names GPUs that the unit had and no longer has. Concourse still schedules
+	// tasks for them.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // MaxLink bounds an entry of Leases.Links.

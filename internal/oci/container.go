@@ -18,6 +18,7 @@ import (
 type facts struct {
 	engineFacts
 	task    bool // it has the work folder of a Concourse task, see isTask
+	step    bool // it has a folder of a step of a build: of a task, get or put
 	userNS  bool // it gets a separate user namespace
 	gidMaps []idMap
 	uidMaps []idMap
@@ -47,7 +48,7 @@ func readFacts(root rawjson.Value) (f facts, err error) {
 			return f, err
 		}
 		f.mounts = append(f.mounts, mountPoint{destination, source})
-		f.task = f.task || isTask(destination)
+		f.task, f.step = f.task || isTask(destination), f.step || strings.HasPrefix(destination, taskFolders)
 	}
 	process, err := root.Member("process", rawjson.Object)
 	if err != nil {

@@ -55,7 +55,8 @@ type creation struct {
 // change returns the open bundle, noBundle if it is not needed, and what create writes. The
 // marker has the lease even with an error.
 func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, made creation, err error) {
-	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.CACertificates == "" && s.Missing == "" {
+	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.CACertificates == "" && s.Missing == "" &&
+		s.Volumes == "" {
 		return noBundle, made, nil
 	}
 	if b, err = openBundle(c.Bundle, w.owner()); err != nil {
@@ -92,6 +93,9 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	}
 	// Containers of other engines may have a mount at a task's work folder.
 	f.task = f.task && !w.foreign
+	if err := w.waitForSpace(s, f); err != nil {
+		return e, h, err
+	}
 	if h, err = w.giveGPUs(&e, s, c, b, doc, f); err != nil {
 		return e, h, err
 	}
@@ -145,10 +149,10 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 	}
 	devices, err := cdispec.Find(specs, s.Devices)
 	if err != nil {
-		return h, err
+		return h, w.runAgain(err)
 	}
 	if s.Leases == nil {
-		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, s.quarantined(w.readAdmission(s)))
+		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, w.excluded(s, w.readAdmission(s), devices))
 	} else {
 		if devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env); err == nil && !h.empty() {
 			h.image = b.imageDigest(doc)

@@ -33,6 +33,8 @@ func (to *Config) decodeField(key string, v rawjson.Value) (err error) {
 		to.Leases, err = decodeStruct[Leases](v)
 	case "withheld":
 		to.Quarantine, err = decodeStruct[Quarantine](v)
+	case "volumes":
+		to.Volumes, err = decodeString[string](v)
 	case "missing":
 		to.Missing, err = decodeString[string](v)
 	default:
@@ -67,6 +69,8 @@ func (to *Leases) decodeField(key string, v rawjson.Value) (err error) {
 		to.Links, err = decodeMatrix(v)
 	case "bench":
 		to.Bench, err = decodeStruct[Bench](v)
+	case "missing":
+		to.Missing, err = decodeStrings(v)
 	default:
 		err = errUnknownField
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"concourse-ci-machine/internal/base/rawjson"
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/cdispec"
@@ -27,7 +29,7 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 	var names []string
 	got, err := w.leaseWithRetry(s, func() ([]int, error) {
 		file := w.readAdmission(s)
-		want, err := visible.SelectLeased(specs, devices, s.Visible, env, s.quarantined(file))
+		want, err := visible.SelectLeased(specs, devices, s.Visible, env, w.excluded(s, file, devices))
 		if err != nil || want.Count == 0 {
 			return nil, err
 		}
@@ -36,7 +38,7 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 			return nil, err
 		}
 		if names, err = s.leaseNamesOf(devices); err != nil {
-			return nil, err
+			return nil, w.runAgain(err)
 		}
 		for _, a := range file.Avoid {
 			if at := slices.Index(names, a.Name); at >= 0 {
@@ -45,7 +47,7 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, spec
 		}
 		want.Unready = memoryCheck(file.Memory, names)
 		leases := w.leases(s, names)
-		leases.Links = s.Leases.Links
+		leases.Links, leases.Missing = s.Leases.Links, s.Leases.Missing
 		leases.Label = func(gpu int) string { return visible.Label(specs, devices[gpu]) }
 		return leases.Try(caller, want)
 	})
@@ -226,6 +228,36 @@ func (w *wrapper) readAdmission(s *settings) admission.File {
 	}
 	f, _ := admission.Decode(data)
 	return f
+}
+
+// excluded returns why no new container gets a GPU, by its device nodes: it is quarantined,
+// or its node is missing and the unit has not described its GPUs again yet.
+func (w *wrapper) excluded(s *settings, f admission.File, devices []cdispec.Device) map[string]string {
+	reasons := s.quarantined(f)
+	all, err := cdispec.Merge(devices)
+	if err != nil {
+		return reasons // the caller reports it
+	}
+	for _, n := range all.Nodes {
+		var st unix.Stat_t
+		if !errors.Is(w.lstat(n.HostPath, &st), unix.ENOENT) {
+			continue
+		}
+		if reasons == nil {
+			reasons = map[string]string{}
+		}
+		reasons[n.Path] = "is missing: there is no " + n.HostPath
+	}
+	return reasons
+}
+
+// runAgain appends lease.RunAgain to an error in a task of Concourse: the unit is about to
+// describe its GPUs again.
+func (m *machine) runAgain(err error) error {
+	if m.engine {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, lease.RunAgain)
 }
 
 // quarantined returns why no new container gets a GPU, by its device nodes.

@@ -3,6 +3,7 @@ package oci
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,6 +110,55 @@ func TestQuarantinedGPUIsNotLeased(t *testing.T) {
 	process := b.path("process.json")
 	b.put(t, "process.json", `{"user":{"uid":0,"gid":0},"args":["sh"],"env":["A=b"],"cwd":"/"}`)
 	require.NoError(t, b.call("exec", "--process", process, "c2-without-a-lease"), "an exec asks nobody")
+}
+
+// Concourse sends a task for each GPU that the unit had. A task without one waits, and
+// Concourse runs it again.
+func TestTaskWaitsForAMissingGPU(t *testing.T) {
+	const busy = "cannot lease 1 GPU: 0 of 1 are free; 0 (GPU-1a2b, 0000:03:00.0) is held by the task of container c1 " +
+		"since 03:04:05 UTC (0s); "
+	described := func(c *Config) { // the unit has described its GPUs again
+		c.Devices, c.Leases.GPUs = c.Devices[1:], c.Leases.GPUs[1:]
+		c.Leases.Missing = []string{"0000:c4:00.0"}
+	}
+	for name, c := range map[string]struct {
+		change []func(*Config)
+		busy   string
+		two    string
+	}{
+		"before the unit knows": {nil, "cannot lease 1 GPU: 0 of 2 are free; 0 (GPU-1a2b, 0000:03:00.0) is held by the " +
+			"task of container c1 since 03:04:05 UTC (0s); GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: there is no /dev/dri/renderD129",
+			"cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: there is no /dev/dri/renderD129"},
+		"afterwards": {[]func(*Config){described}, busy + "GPU 0000:c4:00.0 is missing",
+			"cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 0000:c4:00.0 is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := exclusive(t, c.change...)
+			delete(b.nodes, "/dev/dri/renderD129")
+			waited := time.Duration(0)
+			b.sleep = func(d time.Duration) { waited += d }
+			require.NoError(t, b.task(t, "c1"))
+			require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
+			require.EqualError(t, b.task(t, "c2"), c.busy+"; "+lease.RunAgain+" [container c2]")
+			require.Equal(t, quarantineTime, waited)
+			require.EqualError(t, b.task(t, "c3", "GPU_COUNT=2"), c.two+"; "+lease.RunAgain+" [container c3]")
+			require.EqualError(t, b.task(t, "c4", "GPU_COUNT=3"),
+				"cannot lease 3 GPUs: this unit has "+map[bool]string{true: "2", false: "1"}[c.change == nil]+
+					"; ask for fewer by GPU_COUNT [container c4]")
+		})
+	}
+}
+
+func TestSharedTaskGetsTheGPUsWithNodes(t *testing.T) {
+	b := newTestbed(t)
+	b.configure(t, func(c *Config) { c.Devices = []string{"amd.com/gpu=0", "amd.com/gpu=GPU-3c4d"} })
+	delete(b.nodes, "/dev/dri/renderD129")
+	b.bundle(t, "task")
+	require.NoError(t, b.create())
+	require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
+	delete(b.nodes, "/dev/kfd")
+	b.bundle(t, "task")
+	require.ErrorContains(t, b.create(), "until then the GPU has to come back; "+lease.RunAgain)
 }
 
 // What guards builds against a sick GPU must not stop all of them.

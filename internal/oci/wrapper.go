@@ -182,8 +182,10 @@ type machine struct {
 	uidMap   func() ([]byte, error)
 	engine   bool // called as the runtime of an engine other than Concourse's
 
-	mknod func(path string, mode uint32, dev int) error
-	exec  func(path string, argv, env []string) error
+	mknod  func(path string, mode uint32, dev int) error
+	exec   func(path string, argv, env []string) error
+	statfs func(path string, st *unix.Statfs_t) error
+
 	statx func(dirfd int, path string, flags, mask int, st *unix.Statx_t) error
 	probe func(path string, limit time.Duration) string
 	now   func() time.Time
@@ -195,6 +197,7 @@ type machine struct {
 func realMachine() machine {
 	return machine{
 		lstat:    unix.Lstat,
+		statfs:   unix.Statfs,
 		access:   unix.Access,
 		getxattr: unix.Lgetxattr,
 		uidMap:   func() ([]byte, error) { return os.ReadFile("/proc/self/uid_map") },

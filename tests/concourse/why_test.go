@@ -19,7 +19,7 @@ import (
 )
 
 // failingPipeline has a build that hangs with its GPU until its timeout, one that gets too
-// little CPU beside its neighbours, and one that fails by itself.
+// little CPU beside its neighbours, one that fails by itself, and one without its command.
 const failingPipeline = `
 image: &image {type: mock, source: {mirror_self: true}, version: {version: mock}}
 jobs:
@@ -45,6 +45,11 @@ jobs:
   - task: victim
     tags: [plain]
     config: {platform: linux, image_resource: *image, run: {path: sh, args: [-c, "sleep 3; echo FAILED: two is not three; exit 3"]}}
+- name: absent
+  plan:
+  - task: victim
+    tags: [plain]
+    config: {platform: linux, image_resource: *image, run: {path: /no/such/command}}
 `
 
 // TestWhyBuildsOfARealConcourseFail checks the answers of the recorder on a worker with GPUs
@@ -79,6 +84,7 @@ func TestWhyBuildsOfARealConcourseFail(t *testing.T) {
 	is(t, s, with, hangs, "hangs", "gpu-hang", verdict.GPU)
 	gpu.Hang(false)
 	is(t, s, without, s.triggers("fails"), "fails", "exit-status", verdict.Task)
+	is(t, s, without, s.triggers("absent"), "absent", "not-started", verdict.Task)
 	// What else the machine of the tests does is no container.
 	is(t, s, without, s.triggers("starves"), "starves", "cpu-starved", verdict.Neighbour, verdict.Machine)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/exporter/recorder"
+	"concourse-ci-machine/internal/pool/taskrecord"
 	"concourse-ci-machine/internal/pool/verdict"
 )
 
@@ -103,6 +105,47 @@ var plain = []cause{
 		}
 		fails(time.Minute, 1)(w, c)
 	}},
+}
+
+// Concourse keeps the container of a build that errors, for fly intercept.
+func TestCommandThatDoesNotExistIsNotRunning(t *testing.T) {
+	w := newWorld(t)
+	w.task(handle).neverStarts()
+	w.run(66 * time.Second)
+	r, v := w.verdict(handle)
+	require.Nil(t, r.End.Exit)
+	require.Equal(t, verdict.Task, v.Kind)
+	require.Equal(t, "not-started", v.Reasons[0].Code)
+	require.Equal(t, "the command of the task did not start", v.Reasons[0].Text)
+	require.Len(t, v.Reasons, 1)
+}
+
+// A web that restarts between a container and its command starts the command later.
+func TestTaskThatStartsLateHasItsOwnRecord(t *testing.T) {
+	w := newWorld(t)
+	c := w.task(handle)
+	c.neverStarts()
+	w.run(2 * time.Minute)
+	_, v := w.verdict(handle)
+	require.Equal(t, "not-started", v.Reasons[0].Code)
+	w.process(c.own)
+	w.put(recorder.DefaultBundles+"/"+handle+"/task.pid", fmt.Sprint(c.own))
+	w.run(30 * time.Second)
+	require.True(t, taskrecord.Store{Dir: w.root.Path(taskrecord.DefaultDir)}.Open(handle))
+	c.ends(3)
+	w.run(time.Minute)
+	r, v := w.verdict(handle)
+	require.Equal(t, 3, *r.End.Exit)
+	require.Equal(t, "exit-status", v.Reasons[0].Code)
+}
+
+// A worker that does not answer may have the exit status of a short task.
+func TestTaskIsNotJudgedUnstartedWhileTheWorkerIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.task(handle).neverStarts()
+	w.worker.Close()
+	w.run(5 * time.Minute)
+	require.True(t, taskrecord.Store{Dir: w.root.Path(taskrecord.DefaultDir)}.Open(handle))
 }
 
 func TestPlainFailuresAreTheTask(t *testing.T) {

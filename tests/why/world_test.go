@@ -199,6 +199,13 @@ func (c *task) ends(status int) {
 	_ = c.root.Remove(recorder.DefaultBundles + "/" + c.handle + "/task.pid")
 }
 
+// neverStarts lets the container have no process of the task, as for a command that its
+// image lacks.
+func (c *task) neverStarts() {
+	c.kill(c.own)
+	require.NoError(c.t, c.root.Remove(recorder.DefaultBundles+"/"+c.handle+"/task.pid"))
+}
+
 // removed removes the container.
 func (c *task) removed() {
 	c.kill(c.own)

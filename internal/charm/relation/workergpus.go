@@ -19,12 +19,16 @@ import (
 type WorkerGPUs struct {
 	Runtime   string         `json:"runtime,omitempty"` // rocm, cuda
 	Count     int            `json:"count,omitempty"`
+	Missing   int            `json:"missing,omitempty"`   // GPUs that the unit had; the web's limit of tasks includes them
 	Archs     []ArchCount    `json:"archs,omitempty"`     // of AMD GPUs, in order, if the kernel reports them
 	Exclusive bool           `json:"exclusive,omitempty"` // no two tasks share a GPU
 	Limited   bool           `json:"limited,omitempty"`   // the worker runs at most one task per GPU
 	Each      []PublishedGPU `json:"each,omitempty"`      // nil if not published, as by older charms
 	Since     time.Time      `json:"told,omitzero"`       // first time with this value of Each
 }
+
+// Total returns the number of GPUs that the worker has when none is missing.
+func (g WorkerGPUs) Total() int { return g.Count + g.Missing }
 
 // ArchCount holds the number of a unit's GPUs with one architecture.
 type ArchCount struct {
@@ -53,6 +57,7 @@ func CountArchs(archs []string) (counts []ArchCount) {
 const (
 	runtimeKey = "compute-runtime"
 	countKey   = "gpu-count"
+	missingKey = "gpu-missing"
 	archsKey   = "gpu-archs"
 	sharingKey = "gpu-sharing"
 	limitKey   = "gpu-limit"
@@ -61,11 +66,15 @@ const (
 // Databag returns the keys of the worker's databag about GPUs. Without GPUs each key has an
 // empty value, which removes it.
 func (g WorkerGPUs) Databag() map[string]string {
-	bag := map[string]string{runtimeKey: "", countKey: "", archsKey: "", sharingKey: "", limitKey: "", eachKey: ""}
-	if g.Count == 0 {
+	bag := map[string]string{runtimeKey: "", countKey: "", missingKey: "", archsKey: "", sharingKey: "", limitKey: "",
+		eachKey: ""}
+	if g.Total() == 0 {
 		return bag
 	}
 	bag[runtimeKey], bag[countKey], bag[sharingKey] = g.Runtime, strconv.Itoa(g.Count), "shared"
+	if g.Missing > 0 {
+		bag[missingKey] = strconv.Itoa(g.Missing)
+	}
 	var archs []string
 	for _, a := range g.Archs {
 		archs = append(archs, fmt.Sprintf("%s=%d", a.Arch, a.GPUs))
@@ -108,7 +117,8 @@ func ParseWorkerGPUs(bag map[string]string) (g WorkerGPUs, problems []string) {
 		}
 		return n
 	}
-	if g.Count = number(countKey, "GPUs", maxGPUs); g.Count == 0 {
+	g.Count, g.Missing = number(countKey, "GPUs", maxGPUs), number(missingKey, "GPUs", maxGPUs)
+	if g.Total() == 0 {
 		return WorkerGPUs{}, r.problems
 	}
 	g.Runtime = text(runtimeKey, gpu.Runtimes()...)

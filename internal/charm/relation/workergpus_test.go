@@ -18,13 +18,17 @@ func TestGPUsOfAWorkerAreReadByTheWeb(t *testing.T) {
 		gpus WorkerGPUs
 		want map[string]string
 	}{
-		"none": {WorkerGPUs{}, map[string]string{"compute-runtime": "", "gpu-count": "", "gpu-archs": "", "gpu-sharing": "", "gpu-limit": "", "gpus": ""}},
+		"none": {WorkerGPUs{}, map[string]string{"compute-runtime": "", "gpu-count": "", "gpu-missing": "", "gpu-archs": "", "gpu-sharing": "", "gpu-limit": "", "gpus": ""}},
 		"shared": {WorkerGPUs{Runtime: "rocm", Count: 3, Archs: CountArchs([]string{"gfx942", "gfx90a", "gfx942"})},
-			map[string]string{"compute-runtime": "rocm", "gpu-count": "3", "gpu-archs": "gfx942=2,gfx90a=1", "gpu-sharing": "shared", "gpu-limit": "", "gpus": ""}},
+			map[string]string{"compute-runtime": "rocm", "gpu-count": "3", "gpu-missing": "", "gpu-archs": "gfx942=2,gfx90a=1", "gpu-sharing": "shared", "gpu-limit": "", "gpus": ""}},
 		"exclusive": {WorkerGPUs{Runtime: "rocm", Count: 2, Archs: CountArchs([]string{"", "gfx1100"}), Exclusive: true},
-			map[string]string{"compute-runtime": "rocm", "gpu-count": "2", "gpu-archs": "gfx1100=1", "gpu-sharing": "exclusive", "gpu-limit": "none", "gpus": ""}},
+			map[string]string{"compute-runtime": "rocm", "gpu-count": "2", "gpu-missing": "", "gpu-archs": "gfx1100=1", "gpu-sharing": "exclusive", "gpu-limit": "none", "gpus": ""}},
+		"one is missing": {WorkerGPUs{Runtime: "rocm", Count: 1, Missing: 1, Exclusive: true},
+			map[string]string{"compute-runtime": "rocm", "gpu-count": "1", "gpu-missing": "1", "gpu-archs": "", "gpu-sharing": "exclusive", "gpu-limit": "none", "gpus": ""}},
+		"all are missing": {WorkerGPUs{Runtime: "rocm", Missing: 2, Exclusive: true},
+			map[string]string{"compute-runtime": "rocm", "gpu-count": "0", "gpu-missing": "2", "gpu-archs": "", "gpu-sharing": "exclusive", "gpu-limit": "none", "gpus": ""}},
 		"limits itself": {WorkerGPUs{Runtime: "cuda", Count: 1, Exclusive: true, Limited: true},
-			map[string]string{"compute-runtime": "cuda", "gpu-count": "1", "gpu-archs": "", "gpu-sharing": "exclusive", "gpu-limit": "own", "gpus": ""}},
+			map[string]string{"compute-runtime": "cuda", "gpu-count": "1", "gpu-missing": "", "gpu-archs": "", "gpu-sharing": "exclusive", "gpu-limit": "own", "gpus": ""}},
 	} {
 		require.Equal(t, c.want, c.gpus.Databag(), name)
 		got, problems := ParseWorkerGPUs(c.gpus.Databag())
@@ -43,6 +47,7 @@ func TestInvalidGPUsOfAWorkerAreProblems(t *testing.T) {
 		"no such number":           {map[string]string{"gpu-count": "many"}, WorkerGPUs{}, `gpu-count: "many" is not a number of GPUs up to 1024`},
 		"negative":                 {map[string]string{"gpu-count": "-1"}, WorkerGPUs{}, `gpu-count: "-1" is not a number of GPUs up to 1024`},
 		"too many":                 {map[string]string{"gpu-count": "1025"}, WorkerGPUs{}, `gpu-count: "1025" is not a number of GPUs up to 1024`},
+		"missing":                  {map[string]string{"gpu-count": "1", "gpu-missing": "-1"}, WorkerGPUs{Count: 1}, `gpu-missing: "-1" is not a number of GPUs up to 1024`},
 		"runtime":                  {map[string]string{"gpu-count": "1", "compute-runtime": "metal"}, WorkerGPUs{Count: 1}, `compute-runtime: "metal" is not one of ` + strings.Join(gpu.Runtimes(), ", ")},
 		"sharing":                  {map[string]string{"gpu-count": "1", "gpu-sharing": "alone"}, WorkerGPUs{Count: 1}, `gpu-sharing: "alone" is not one of shared, exclusive`},
 		"limit":                    {map[string]string{"gpu-count": "1", "gpu-sharing": "exclusive", "gpu-limit": "4"}, WorkerGPUs{Count: 1, Exclusive: true}, `gpu-limit: "4" is not one of own, none`},
@@ -61,10 +66,10 @@ func TestInvalidGPUsOfAWorkerAreProblems(t *testing.T) {
 }
 
 func FuzzParseWorkerGPUs(f *testing.F) {
-	f.Add("rocm", "4", "gfx90a=2,gfx942=2", "exclusive", "own")
-	f.Add("\n", "-0", "gfx=,=,,", "shared", "4")
-	f.Fuzz(func(t *testing.T, runtime, count, archs, sharing, limit string) {
-		g, problems := ParseWorkerGPUs(map[string]string{"compute-runtime": runtime, "gpu-count": count, "gpu-archs": archs, "gpu-sharing": sharing, "gpu-limit": limit})
+	f.Add("rocm", "4", "1", "gfx90a=2,gfx942=2", "exclusive", "own")
+	f.Add("\n", "-0", "x", "gfx=,=,,", "shared", "4")
+	f.Fuzz(func(t *testing.T, runtime, count, missing, archs, sharing, limit string) {
+		g, problems := ParseWorkerGPUs(map[string]string{"compute-runtime": runtime, "gpu-count": count, "gpu-missing": missing, "gpu-archs": archs, "gpu-sharing": sharing, "gpu-limit": limit})
 		oneLine(t, problems...)
 		if len(strings.Join(problems, "")) > 2000 {
 			t.Errorf("a text of %d bytes", len(strings.Join(problems, "")))

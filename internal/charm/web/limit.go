@@ -19,13 +19,13 @@ const NoteFile = model.StateDir + "/web-limit"
 // taskLimit returns the web's limit of tasks per worker, 0 for none, and warnings about it.
 // Another limit restarts the web, so the last one stays while no worker has GPUs.
 func taskLimit(o Observed) (limit int, causes []status.Cause) {
-	var gpus []int // numbers of GPUs of workers without an own limit, each once
+	var gpus []int // numbers of GPUs, with missing ones, of workers without an own limit, each once
 	needed, limited, others := false, false, false
 	for _, w := range o.Facts.Web.Workers {
 		switch {
 		case w.Key == "":
 			continue
-		case w.GPUs.Count == 0:
+		case w.GPUs.Total() == 0:
 			others = true
 			continue
 		case !w.GPUs.Exclusive:
@@ -36,8 +36,8 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		default:
 			needed = true
 		}
-		if !slices.Contains(gpus, w.GPUs.Count) {
-			gpus = append(gpus, w.GPUs.Count)
+		if !slices.Contains(gpus, w.GPUs.Total()) {
+			gpus = append(gpus, w.GPUs.Total())
 		}
 	}
 	why := "GPU workers have %d GPUs, and the web has one limit for all"

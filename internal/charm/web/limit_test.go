@@ -31,6 +31,9 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 	keyless := roletest.GPUWorker("new/0", 9, roletest.Exclusive)
 	keyless.Key = ""
 	usual := "limit-active-tasks,volume-locality"
+	missing := func(n int) func(*relation.WorkerGPUs) {
+		return func(g *relation.WorkerGPUs) { g.Exclusive, g.Missing = true, n }
+	}
 	for name, c := range map[string]struct {
 		set     map[string]any
 		workers []model.Worker
@@ -41,6 +44,8 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 		"no worker":            {nil, nil, "", "volume-locality", ""},
 		"shared GPUs":          {nil, []model.Worker{roletest.GPUWorker("a/0", 4), plain}, "", "volume-locality", ""},
 		"all the same":         {nil, []model.Worker{roletest.GPUWorker("a/0", 4, roletest.Exclusive), roletest.GPUWorker("a/1", 4, roletest.Exclusive), keyless}, "4", usual, ""},
+		"one has lost a GPU":   {nil, []model.Worker{roletest.GPUWorker("a/0", 1, missing(1)), roletest.GPUWorker("a/1", 2, roletest.Exclusive)}, "2", usual, ""},
+		"one has lost all":     {nil, []model.Worker{roletest.GPUWorker("a/0", 0, missing(2)), roletest.GPUWorker("a/1", 2, roletest.Exclusive)}, "2", usual, ""},
 		"they limit theirs":    {nil, []model.Worker{roletest.GPUWorker("a/0", 4, roletest.Limited), roletest.GPUWorker("a/1", 8, roletest.Limited), plain}, "10000", usual, ""},
 		"one can't":            {nil, []model.Worker{roletest.GPUWorker("a/0", 4, roletest.Limited), roletest.GPUWorker("a/1", 4, roletest.Exclusive)}, "4", usual, ""},
 		"one can't, and less":  {nil, []model.Worker{roletest.GPUWorker("a/0", 8, roletest.Limited), roletest.GPUWorker("a/1", 4, roletest.Exclusive)}, "4", usual, ""},

@@ -25,11 +25,15 @@ type GPUs struct {
 	Chosen []gpu.GPU  // GPUs of the tasks; empty if a cause blocks them
 	Causes []status.Cause
 
+	// Missing has the GPUs of the tasks that this machine had and no longer has. The unit
+	// treats them like quarantined GPUs. accept-gpus ends this.
+	Missing []gpu.GPU
+
 	Requested bool           // the options require GPUs, whether the unit has some or not
 	Warnings  []status.Cause // do not block the unit
 
 	Quarantined []quarantine.GPU // GPUs of Chosen that no new container gets
-	Tagged      []gpu.GPU        // GPUs of Chosen that the worker's tags describe
+	Tagged      []gpu.GPU        // GPUs of Chosen and Missing that the worker's tags describe
 }
 
 // Suffix returns the part of the ready status that names the GPUs.
@@ -56,10 +60,18 @@ func DecideGPUs(o Observed) GPUs {
 	}
 	g.Requested = g.Vendor != "" ||
 		slices.ContainsFunc(g.Causes, func(c status.Cause) bool { return c.Kind == status.Blocked })
+	if g.Vendor != "" {
+		g.All = inv.GPUsOf(g.Vendor)
+	}
+	var named []gpu.GPU
+	var problems []string
+	if g.Vendor != "" || !g.Requested { // not for GPUs of two vendors
+		named, problems = gpu.Select(o.Known.numbered(c.ComputeRuntime, g.All), c.DeviceIDs)
+		g.Missing = slices.DeleteFunc(slices.Clone(named), func(one gpu.GPU) bool { return contains(g.All, one) })
+	}
 	if g.Vendor == "" {
 		return g
 	}
-	g.All = inv.GPUsOf(g.Vendor)
 	if len(g.All) == 0 {
 		explainNoGPU(&g, inv, o.Machine)
 	}
@@ -67,7 +79,10 @@ func DecideGPUs(o Observed) GPUs {
 	if len(g.All) == 0 {
 		return g
 	}
-	chosen := g.choose(o.Known.numbered(c.ComputeRuntime, g.All), c.DeviceIDs)
+	for _, p := range problems {
+		g.cause(status.Block("%s", p))
+	}
+	chosen := g.choose(named)
 	if len(g.Causes) > 0 {
 		return g
 	}
@@ -79,26 +94,27 @@ func DecideGPUs(o Observed) GPUs {
 	return g
 }
 
-// choose returns the GPUs that gpu-device-ids names. A GPU that was removed is missing and
-// does not make the option invalid: reportMissing reports it, and tasks get the other GPUs.
-func (g *GPUs) choose(numbered []gpu.GPU, ids string) (chosen []gpu.GPU) {
-	named, problems := gpu.Select(numbered, ids)
-	for _, p := range problems {
-		g.cause(status.Block("%s", p))
-	}
-	var missing []string
+// choose returns the present GPUs of those that gpu-device-ids names. A missing GPU does not
+// make the option invalid: reportMissing reports it, and tasks get the other GPUs.
+func (g *GPUs) choose(named []gpu.GPU) (chosen []gpu.GPU) {
 	for _, one := range named {
 		if contains(g.All, one) {
 			chosen = append(chosen, one)
-		} else {
-			missing = append(missing, one.Address())
 		}
 	}
-	if len(chosen) == 0 && len(missing) > 0 {
-		g.cause(status.Block("gpu-device-ids: its GPUs are missing: %s", strings.Join(missing, ", ")).
+	if len(chosen) == 0 && len(g.Missing) > 0 {
+		g.cause(status.Block("gpu-device-ids: its GPUs are missing: %s", strings.Join(addressesOf(g.Missing), ", ")).
 			Explain("give them back, or name others"))
 	}
 	return chosen
+}
+
+// addressesOf returns the names of GPUs, in order.
+func addressesOf(gpus []gpu.GPU) (names []string) {
+	for _, one := range gpus {
+		names = append(names, one.Address())
+	}
+	return names
 }
 
 // chooseVendor chooses the vendor for compute-runtime=auto.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/pool/lease"
+	"concourse-ci-machine/internal/pool/quarantine"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -197,9 +199,70 @@ func TestMissingChosenGPUKeepsTheOthersForTasks(t *testing.T) {
 			require.Equal(t, want, names)
 			require.Len(t, w.Devices, len(want))
 			require.Empty(t, w.Missing)
+			require.Equal(t, d.GPUs.Missing, len(w.Leases.Missing))
+			require.Subset(t, gone, w.Leases.Missing)
 			require.Equal(t, lease.DefaultDir, w.Leases.Dir)
 		})
 	}
+}
+
+// Concourse goes on to send tasks for a missing GPU. The web's limit includes it, and the
+// wrapper lets tasks wait for it.
+func TestMissingGPUsOfTasksArePublishedAndNamedToTheWrapper(t *testing.T) {
+	for name, c := range map[string]struct {
+		ids     string
+		gone    []int
+		count   int
+		missing []string
+	}{
+		"one of all":        {"", []int{1}, 3, []string{slotsOf[1]}},
+		"one of two chosen": {"0,1", []int{1}, 1, []string{slotsOf[1]}},
+		"one not chosen":    {"0,1", []int{3}, 2, nil},
+		"all that are":      {"", []int{0, 1, 2, 3}, 0, slotsOf},
+		"all chosen":        {"0,1", []int{0, 1}, 0, slotsOf[:2]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var gone []string
+			for _, i := range c.gone {
+				gone = append(gone, slotsOf[i])
+			}
+			o := without(t, map[string]any{"gpu-device-ids": c.ids}, gone...)
+			d := Desire(o, nil)
+			require.Equal(t, c.count, d.GPUs.Count)
+			require.Equal(t, len(c.missing), d.GPUs.Missing)
+			require.True(t, d.GPUs.Exclusive)
+			if w := wrapperOf(t, d); c.count > 0 {
+				require.Equal(t, c.missing, w.Leases.Missing)
+			} else {
+				require.Contains(t, w.Missing, lease.RunAgain)
+			}
+			o.Known = KnownGPUs{} // accept-gpus
+			require.Zero(t, Desire(o, nil).GPUs.Missing)
+		})
+	}
+}
+
+// A change of the tags restarts the worker, which fails builds.
+func TestTagsExcludeAMissingGPULateLikeAQuarantinedOne(t *testing.T) {
+	o := without(t, map[string]any{})
+	withheld(&o)
+	all := env(t, Desire(o, nil))
+	lost := without(t, map[string]any{}, slotsOf[1])
+	lost.Quarantine = o.Quarantine
+	lost.Quarantine.Find(slotsOf[1]).GFX = "gfx90a"
+	require.Equal(t, all, env(t, Desire(lost, nil)), "before the watcher has looked")
+	l := quarantine.Look{At: lost.Now, Policy: quarantine.Auto}
+	for i, slot := range slotsOf {
+		if i != 1 {
+			l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: slot, Index: i, GFX: "gfx90a"}, Up: true})
+		}
+	}
+	lost.Quarantine = quarantine.Decide(lost.Quarantine, l)
+	require.NotEqual(t, quarantine.InService, lost.Quarantine.Find(slotsOf[1]).State)
+	d := Desire(lost, nil)
+	require.Equal(t, all, env(t, d))
+	next(t, &lost, d, excludeAfter+time.Second)
+	require.Contains(t, env(t, Desire(lost, nil))["CONCOURSE_TAG"], "gpu-count=3")
 }
 
 // After accept-gpus the GPUs are numbered again.

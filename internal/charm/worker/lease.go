@@ -49,7 +49,7 @@ func leaseConfig(o Observed, g GPUs) *oci.Leases {
 	gpus := chosenInOrder(g)
 	return &oci.Leases{
 		Dir: lease.DefaultDir, GPUs: leasedGPUs(gpus), Links: linkWeights(o, gpus),
-		Bench: benchConfig(o, gpus),
+		Bench: benchConfig(o, gpus), Missing: addressesOf(g.Missing),
 	}
 }
 

@@ -78,17 +78,18 @@ func maxTasks(o Observed, g GPUs) int {
 	return max(len(g.Tagged), 1)
 }
 
-// publishedGPUs returns the unit's GPUs for the web, including quarantined GPUs. The web's
-// limit requires equal numbers on all workers, and one quarantined GPU must not remove the
-// limit.
+// publishedGPUs returns the unit's GPUs for the web, including quarantined GPUs and the
+// number of missing ones. The web's limit requires equal numbers on all workers, and one
+// quarantined or missing GPU must not remove the limit.
 func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
-	if len(g.Chosen) == 0 {
+	if len(g.Chosen)+len(g.Missing) == 0 {
 		return relation.WorkerGPUs{}
 	}
 	tags := gpuTags(g, g.Chosen)
-	exclusive := leaseConfig(o, g) != nil
-	return relation.WorkerGPUs{Runtime: tags.Runtime, Count: tags.Count, Archs: relation.CountArchs(tags.Archs),
-		Exclusive: exclusive, Limited: exclusive && o.WorkerLimit.Supported, Each: eachGPU(o, g)}
+	exclusive := o.Config.GPU.Sharing == config.Exclusive
+	return relation.WorkerGPUs{Runtime: tags.Runtime, Count: tags.Count, Missing: len(g.Missing),
+		Archs: relation.CountArchs(tags.Archs), Exclusive: exclusive,
+		Limited: exclusive && o.WorkerLimit.Supported, Each: eachGPU(o, g)}
 }
 
 // eachGPU returns each GPU of the tasks for the web's table of all workers. Nothing is

@@ -64,9 +64,21 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 			}
 		}
 	}
-	tagged := o.TagState.update(g.Chosen, g.Quarantined, o.Now)
+	taggable, excluded := slices.Clone(g.Chosen), slices.Clone(g.Quarantined)
+	for _, lost := range g.Missing {
+		one := o.Quarantine.Find(lost.Address())
+		if one == nil {
+			continue // not watched: the tags exclude it at once
+		}
+		lost.GFX = one.GFX
+		taggable = append(taggable, lost)
+		if one.State != quarantine.InService {
+			excluded = append(excluded, *one)
+		}
+	}
+	tagged := o.TagState.update(taggable, excluded, o.Now)
 	g.Tagged = slices.DeleteFunc(
-		slices.Clone(g.Chosen),
+		taggable,
 		func(chosen gpu.GPU) bool {
 			return slices.Contains(tagged.Excluded, chosen.Address())
 		},

@@ -74,7 +74,8 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	tags := gpus.applyQuarantine(o)
 	tags.causes = append(ranked(rankGPUs, gpus.Causes), ranked(rankGPUs, gpus.Warnings)...)
 	w := Worker{
-		Suffix: gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
+		Volumes: concourse.WorkFolder(o.Shared()),
+		Suffix:  gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
 		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.Worker.DrainTimeout,
 		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
 		Kubernetes: servesKubelet(o, gpus), Watches: len(gpus.All) > 0, Exporter: exports(o, gpus),
@@ -283,6 +284,7 @@ type Worker struct {
 	LogLevel   string
 	Invocation string // systemd's id of the observed process
 
+	Volumes      string              // folder of Concourse's volumes
 	Drain        time.Duration       // time for its tasks at removal; published to the web
 	GPUs         relation.WorkerGPUs // published to the web
 	Known        KnownGPUs           // to record

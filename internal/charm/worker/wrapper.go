@@ -52,7 +52,7 @@ func desireWrapper(o Observed, g GPUs, trusted []relation.Authority) (p part, wr
 // wrapperConfig returns what the wrapper gives to tasks. With an error the config is valid,
 // and lacks a part of the tasks' environment.
 func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci.Config, err error) {
-	config = oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks}
+	config = oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks, Volumes: concourse.WorkFolder(o.Shared())}
 	if len(g.Chosen) > 0 {
 		config.Env = map[string]string{}
 		err = vendors[g.Vendor].wrap(&config, o, g)

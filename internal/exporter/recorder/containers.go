@@ -179,6 +179,9 @@ func (r *Recorder) uptime() (time.Duration, bool) {
 
 // lookAt reads one task, and ends it when it is due.
 func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due bool) (err error) {
+	if c.ending == taskrecord.NotStarted && c.done {
+		return r.startLate(c)
+	}
 	if !c.task || c.done {
 		return nil
 	}
@@ -200,7 +203,8 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 		c.exit, _ = r.fetchExit(ctx, c.handle)
 	}
 	waited := now.Sub(c.ended)
-	if !c.ended.IsZero() && (c.exit != nil && waited >= settle || waited >= exitWait) {
+	complete := c.exit != nil && waited >= settle || waited >= exitWait || c.ending == taskrecord.NotStarted
+	if !c.ended.IsZero() && complete {
 		return errors.Join(err, r.end(c))
 	}
 	if now.Sub(c.flushed) >= flushEvery {
@@ -221,8 +225,13 @@ func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) 
 		}
 		if now.Sub(c.asked) >= r.Every {
 			c.asked = now
-			if c.exit, _ = r.fetchExit(ctx, c.handle); c.exit != nil {
+			var err error
+			switch c.exit, err = r.fetchExit(ctx, c.handle); {
+			case c.exit != nil:
 				end()
+			case errors.Is(err, errNoExit) && now.Sub(c.began) >= startWait:
+				c.ended, c.ending = now, taskrecord.NotStarted
+				return
 			}
 		}
 		if p, alive := r.process(c.init.pid); !alive || p != c.init {
@@ -233,6 +242,20 @@ func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) 
 	if p, alive := r.process(c.own.pid); !alive || p != c.own {
 		end()
 	}
+}
+
+// startWait is the time after which a container without a process of its task, now or
+// before, has a command that did not start. Concourse starts it right after the container.
+const startWait = time.Minute
+
+// startLate begins a new record if the task starts nevertheless, as after a restart of the
+// web.
+func (r *Recorder) startLate(c *container) error {
+	if _, alive := r.process(readPID(filepath.Join(c.bundle, taskPID))); !alive {
+		return nil
+	}
+	delete(r.containers, c.handle)
+	return r.Store.Remove(c.handle)
 }
 
 // addPIDs notes the processes of the container, which the kernel's lines name.

@@ -20,6 +20,9 @@ const exitTimeout = 500 * time.Millisecond
 // client uses no proxy.
 var client = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: exitTimeout}
 
+// errNoExit reports that the worker answers and has no exit status of the container.
+var errNoExit = errors.New("no exit status")
+
 // fetchExit returns the exit status of a container's process. The worker sets this property
 // when the process ends. A process that a signal ended has 128 and the signal's number: the
 // worker does not keep the difference to exit 137.
@@ -43,7 +46,7 @@ func (r *Recorder) fetchExit(ctx context.Context, handle string) (*int, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the worker answers %d", resp.StatusCode)
+		return nil, fmt.Errorf("%w: the worker answers %d", errNoExit, resp.StatusCode)
 	}
 	var answer struct{ Value string }
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&answer); err != nil {

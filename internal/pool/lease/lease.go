@@ -27,6 +27,8 @@ type Leases struct {
 	// Links[i][j] rates the link of GPUs i and j: LinkSame, LinkXGMI, LinkNUMA or 0. Empty
 	// means not known.
 	Links [][]int
+	// Missing names GPUs that the unit had. A task may wait for them as for excluded ones.
+	Missing []string
 	// Label names the GPU with an index in refusals. nil means index and name.
 	Label func(gpu int) string
 

@@ -62,7 +62,11 @@ func (l Leases) Try(c Call, w Want) ([]int, error) {
 		return nil, err
 	}
 	defer unix.Close(dir)
-	if w.Count > len(of) {
+	possible := len(of)
+	if w.Of == nil {
+		possible += len(l.Missing)
+	}
+	if w.Count > possible {
 		return nil, &Refusal{Reason: Impossible, Kind: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
 	}
 	if len(w.Excluded) > 0 {
@@ -70,7 +74,7 @@ func (l Leases) Try(c Call, w Want) ([]int, error) {
 	}
 	if w.Count > len(of) {
 		return nil, &Refusal{Reason: OutOfService, Kind: c.kind(), Count: w.Count, Of: l.named(w.Of),
-			Total: len(l.GPUs), InService: len(of), Excluded: l.excludedText(w)}
+			Total: len(l.GPUs) + len(l.Missing), InService: len(of), Excluded: l.excludedText(w)}
 	}
 	boot, err := l.boot()
 	if err != nil {
@@ -235,18 +239,21 @@ func (l Leases) labelOf(gpu int) string {
 	return strconv.Itoa(gpu)
 }
 
-// excludedText lists the allowed GPUs that are excluded, and why.
+// excludedText lists the allowed GPUs that are excluded or missing, and why.
 func (l Leases) excludedText(w Want) string {
 	var texts []string
 	for _, o := range w.Excluded {
-		if w.Of != nil && !slices.Contains(w.Of, o.GPU) {
-			continue
+		if w.Of == nil || slices.Contains(w.Of, o.GPU) {
+			texts = append(texts, "GPU "+l.labelOf(o.GPU)+" "+o.Reason)
 		}
-		if len(texts) == maxHolders {
-			texts = append(texts, "and others")
-			break
+	}
+	if w.Of == nil {
+		for _, name := range l.Missing {
+			texts = append(texts, "GPU "+name+" is missing")
 		}
-		texts = append(texts, "GPU "+l.labelOf(o.GPU)+" "+o.Reason)
+	}
+	if len(texts) > maxHolders {
+		texts = append(texts[:maxHolders], "and others")
 	}
 	return strings.Join(texts, ", ")
 }

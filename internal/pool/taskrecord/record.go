@@ -125,6 +125,8 @@ const (
 	Removed Ending = "removed" // the container was removed, and no exit status was seen
 	Reboot  Ending = "reboot"  // the machine restarted during the task
 	Unseen  Ending = "unseen"  // the container ended while no recorder ran
+
+	NotStarted Ending = "not-started" // no process of the task began, such as for a missing command
 )
 
 // End is written once, as the last part of a record.

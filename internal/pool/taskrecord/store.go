@@ -226,6 +226,15 @@ func (s Store) Prune(now time.Time, l Limits) error {
 	return err
 }
 
+// Remove removes the record of a handle, with its dumps.
+func (s Store) Remove(handle string) error {
+	f, err := s.Find(handle)
+	if err != nil {
+		return err
+	}
+	return s.remove(f)
+}
+
 // remove removes the record first, so that a kill leaves only dumps, which are orphans.
 func (s Store) remove(f File) error {
 	if err := os.Remove(f.path); err != nil {

@@ -14,6 +14,10 @@ const (
 )
 
 var exitRules = []Rule{
+	{Code: "not-started", Kind: Task, find: notStarted,
+		When:   "no process of the task ran a minute after its container, and it has no exit status",
+		Source: "execve(2)",
+		Fix:    "Look at the end of the build's output: mostly, its image lacks the command."},
 	{Code: "crash", Kind: Task, find: crash,
 		When:   "exit status 132, 134, 135, 136 or 139",
 		Source: "signal(7)",
@@ -81,6 +85,10 @@ func exitStatus(f *facts) []finding {
 		numbers: map[string]float64{"exit": float64(e)}})
 }
 
+func notStarted(f *facts) []finding {
+	return one(f.neverStarted(), finding{text: "the command of the task did not start"})
+}
+
 func noRecord(f *facts) []finding {
-	return one(f.exit() < 0 && !f.stopped(), finding{text: "how the task ended was not seen"})
+	return one(f.exit() < 0 && !f.stopped() && !f.neverStarted(), finding{text: "how the task ended was not seen"})
 }

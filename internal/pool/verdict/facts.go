@@ -43,6 +43,9 @@ func (f *facts) stopped() bool {
 	return e == byTerm || e == byKill || e == byHand || f.End != nil && f.End.Ending == taskrecord.Removed
 }
 
+// neverStarted reports whether no process of the task began.
+func (f *facts) neverStarted() bool { return f.End != nil && f.End.Ending == taskrecord.NotStarted }
+
 // growth returns the increase of a sum. A sum that restarted counts from 0.
 func growth(samples []taskrecord.Sample, counter int) (sum float64, ok bool) {
 	var last int64

@@ -2,19 +2,18 @@ package verdict
 
 import (
 	"fmt"
+	"math"
 	"time"
 
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // Limits of the rules on the machine.
 const (
-	moderate   = .2 // share of the time that makes a sign
-	severe     = .5 // that makes a cause
-	leastStall = 5. // seconds
-	fullDisk   = 64 << 20
-	fullShare  = .005
-	fewInodes  = 16
+	moderate   = .2  // share of the time that makes a sign
+	severe     = .5  // that makes a cause
+	leastStall = 5.  // seconds
 	atEnd      = 60. // seconds before the end
 )
 
@@ -81,8 +80,14 @@ func diskFull(f *facts) []finding {
 	free, ok := least(last, taskrecord.DiskFree)
 	whole, _ := most(last, taskrecord.DiskSize)
 	inodes, known := least(last, taskrecord.InodesFree)
-	full := ok && free < max(min(fullDisk, .05*whole), fullShare*whole)
-	return one(whole > 0 && (full || known && inodes < fewInodes), finding{cause: true,
+	space := wellknown.Space{Size: uint64(whole), Free: math.MaxUint64, InodesFree: math.MaxUint64}
+	if ok {
+		space.Free = uint64(free)
+	}
+	if known {
+		space.InodesFree = uint64(inodes)
+	}
+	return one(space.Full(), finding{cause: true,
 		text: fmt.Sprintf("the disk of the volumes was full: %s of %s free, %.0f inodes", size(free), size(whole),
 			inodes),
 		numbers: map[string]float64{"bytes_free": free, "bytes": whole, "inodes_free": inodes,

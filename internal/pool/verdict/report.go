@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"concourse-ci-machine/internal/base/statefile"
@@ -77,6 +78,8 @@ const (
 // Add adds an ended task as the newest one.
 func (r *Report) Add(record *taskrecord.Record, v Verdict) {
 	e := EntryOf(record, v)
+	r.Entries = slices.DeleteFunc(r.Entries, func(o Entry) bool { return o.Handle == e.Handle })
+	r.Details = slices.DeleteFunc(r.Details, func(o Detail) bool { return o.Handle == e.Handle })
 	r.Entries = append([]Entry{e}, r.Entries...)
 	r.Entries = r.Entries[:min(len(r.Entries), MaxEntries)]
 	if v.Kind != "" {
