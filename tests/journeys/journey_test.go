@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +20,10 @@ import (
 // walk is a person on the way through the pages.
 type walk struct {
 	*machine
-	release bool              // a real Concourse is there
-	folder  string            // in which the next command runs
-	values  map[string]string // the machine's instead of the page's examples
-	skipped map[string]int    // commands by reason
+	release bool   // a real Concourse is there
+	folder  string // in which the next command runs
+	journey
+	skipped map[string]int // commands by reason
 	ran     int
 }
 
@@ -44,18 +45,18 @@ func TestPagesAreWalked(t *testing.T) {
 func (w *walk) page(t *testing.T, j journey) {
 	p := readPage(t, j.page)
 	begin, ran, last := time.Now(), w.ran, ""
-	w.values = j.values
-	w.prepare(j.prepare[""])
+	w.journey = j
+	w.prepare("")
 	section := ""
 	for _, b := range p.blocks {
 		if b.section != section {
 			section, last = b.section, "" // an output belongs to commands of its section
-			w.prepare(j.prepare[section])
+			w.prepare(section)
 		}
 		switch {
 		case b.savedAs != "":
 			w.must(fmt.Sprintf("install -D -m %s /dev/stdin %s <<'EOF'\n%sEOF", mode(b.text), b.savedAs, b.text))
-		case b.kind == output && b.notCompared == "" && last != "":
+		case b.kind == output && b.notCompared == "" && last != "" && (w.release || len(j.tasks) == 0):
 			if d := difference(b.text, last); d != "" {
 				assert.Fail(t, "the page shows what no command printed", "%s:%d: %s\nthe output:\n%s", p.name, b.line, d, last)
 			}
@@ -66,9 +67,9 @@ func (w *walk) page(t *testing.T, j journey) {
 	t.Logf("%s: %d commands run, %.0f s", p.name, w.ran-ran, time.Since(begin).Seconds())
 }
 
-// prepare runs a script of root that is not on the page.
-func (w *walk) prepare(script string) {
-	if script != "" {
+// prepare runs the script for a section or a command, if there is one.
+func (w *walk) prepare(of string) {
+	if script := w.journey.prepare[of]; script != "" {
 		w.must("set -e\n" + strings.ReplaceAll(script, "BUILT", built))
 	}
 }
@@ -86,13 +87,14 @@ func (w *walk) block(t *testing.T, p page, b block) string {
 	all := ""
 	for _, command := range b.commands() {
 		reason := b.exception(command)
-		if reason == "" && !w.release && needsRelease(command) {
+		if reason == "" && !w.release && w.needsRelease(command) {
 			reason = suite.NoRelease
 		}
 		if reason != "" {
 			w.skipped[reason]++
 			continue
 		}
+		w.prepare(command)
 		out, err := w.person(command)
 		t.Logf("$ %s\n%s", command, out)
 		assert.NoError(t, err, "%s:%d: %s\n%s", p.name, b.line, command, out)
@@ -102,8 +104,11 @@ func (w *walk) block(t *testing.T, p page, b block) string {
 	return all
 }
 
-// needsRelease reports whether a command has fly, which a real release alone has.
-func needsRelease(command string) bool { return strings.Contains(command, "fly ") }
+// needsRelease reports whether a command needs fly or a task, which a real release alone has.
+func (w *walk) needsRelease(command string) bool {
+	return strings.Contains(command, "fly ") ||
+		slices.ContainsFunc(w.tasks, func(beginning string) bool { return strings.HasPrefix(command, beginning) })
+}
 
 // person runs a command of a page as the user me.
 func (w *walk) person(command string) (string, error) {
@@ -123,6 +128,18 @@ func (w *walk) person(command string) (string, error) {
 // as runs a script of bash as the user me.
 func (w *walk) as(script string) (string, error) {
 	argv := w.Enter([]string{"PATH=" + guest.Path}, "runuser", "-l", "me", "-c", "cd "+w.folder+"\n"+script)
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Stdin = consent{}
+	out, err := c.CombinedOutput()
 	return strings.ReplaceAll(string(out), "\r", ""), err
+}
+
+// consent answers each question with y.
+type consent struct{}
+
+func (consent) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = "y\n"[i%2]
+	}
+	return len(p) &^ 1, nil
 }

@@ -20,7 +20,9 @@ config)
 		shift
 	done
 	exec sudo concourse-ci-machine set "$@" ;;
-run) exec sudo concourse-ci-machine "$@" ;;
+run)
+	if [ "$1" = why ]; then set -- why ${2+"${2#task=}"}; fi # a parameter of the action, and a word of the command
+	exec sudo concourse-ci-machine "$@" ;;
 ssh) exec bash -c "$*" ;;
 esac
 echo "juju $verb needs a cloud" >&2

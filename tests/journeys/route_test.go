@@ -4,27 +4,35 @@ package journeys
 type journey struct {
 	page    string
 	percent int // of its commands that must be run
-	// prepare has scripts of root for what a section takes for granted, by its heading. "" is
-	// for the page.
+	// prepare has scripts of root for what a section or a command takes for granted, by its
+	// heading or its line. "" is for the page.
 	prepare map[string]string
 	// values are the machine's instead of the page's examples.
 	values map[string]string
+	// tasks are beginnings of commands that need a task, which a real release alone runs. An
+	// output of the page then shows tasks, too.
+	tasks []string
 }
 
 // route is the order of the pages on one machine. Their juju is a stand-in for its client: the
 // options of an application and the actions of a unit are the machine's.
 var route = []journey{
 	{page: "docs/tutorial/own-machine.md", percent: 80},
-	{page: "docs/tutorial/first-rocm-task.md", percent: 45},
-	{page: "docs/how-to/share-gpus.md", percent: 100, values: map[string]string{"--build 7": "--build 1"}},
-	{page: "docs/how-to/why-did-my-build-fail.md", percent: 100},
-	{page: "docs/how-to/withheld-gpu.md", percent: 80, prepare: map[string]string{
+	{page: "docs/tutorial/first-rocm-task.md", percent: 50},
+	{page: "docs/how-to/share-gpus.md", percent: 100, prepare: map[string]string{"## See and end leases": train},
+		values: map[string]string{"--build 7": "--build 1"}, tasks: []string{"fly"}},
+	{page: "docs/how-to/why-did-my-build-fail.md", percent: 100, prepare: map[string]string{"": failure},
+		values: map[string]string{"4f1c0000": "$(cat /tmp/task)"}, tasks: []string{"juju run rocm-worker/0 why task="}},
+	{page: "docs/how-to/withheld-gpu.md", percent: 90, prepare: map[string]string{
 		"## Return it now":                         "concourse-ci-machine gpu withhold 0 noise",
+		"sudo dispatch gpu withhold 0 noisy fan":   "concourse-ci-machine gpu return 0",
 		"## A warning on a GPU that is in service": "concourse-ci-machine set gpu-proof=/usr/bin/true",
 		"## Test GPUs with a program":              "cp /usr/bin/true /home/me/concourse-ci-machine/gpu-proof",
-	}, values: map[string]string{"0000:03:00.0": "0000:23:00.0"}},
+		"sudo dispatch gpu prove 0":                "concourse-ci-machine gpu withhold 0 noise",
+		"## Turn quarantine off":                   "concourse-ci-machine gpu return 0",
+	}},
 	{page: "docs/how-to/measure.md", percent: 100},
-	{page: "docs/how-to/fetch-once.md", percent: 50, prepare: map[string]string{"": certificate}},
+	{page: "docs/how-to/fetch-once.md", percent: 50, prepare: map[string]string{"": certificate, "## Warm workers": pipelines}},
 	{page: "docs/how-to/upgrade.md", percent: 35, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
 	{page: "docs/how-to/monitoring.md", percent: 25, prepare: map[string]string{
 		"## Prometheus without Juju": "mkdir -p /etc/prometheus"}},
@@ -35,11 +43,41 @@ var route = []journey{
 }
 
 const (
+	// train starts a task of a pipeline, and waits until it holds a GPU.
+	train = `command -v fly || exit 0
+cat >/tmp/main.yml <<'END'
+jobs:
+- name: train
+  plan:
+  - task: train
+    tags: [gpu]
+    config:
+      platform: linux
+      image_resource: {type: registry-image, source: {repository: rocm/rocm-terminal}}
+      run: {path: sleep, args: [1h]}
+- name: fail
+  plan:
+  - task: fail
+    tags: [gpu]
+    config:
+      platform: linux
+      image_resource: {type: registry-image, source: {repository: rocm/rocm-terminal}}
+      run: {path: "false"}
+END
+runuser -l me -c 'fly -t ci set-pipeline -n -p main -c /tmp/main.yml && fly -t ci unpause-pipeline -p main && fly -t ci trigger-job -j main/train'
+timeout 300 sh -c 'until concourse-ci-machine gpu status | grep -q ^held; do sleep 0.5; done'`
+	// failure runs a task that fails, and notes its container.
+	failure = `command -v fly || exit 0
+! runuser -l me -c 'fly -t ci trigger-job -j main/fail -w'
+runuser -l me -c 'fly -t ci containers --json' | jq -r '.[] | select(.type == "task" and .job_name == "fail") | .id' >/tmp/task`
+	// certificate makes the private certificate of a mirror.
+	certificate = `openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=mirror -days 9 -keyout /dev/null \
+	-out /home/me/concourse-ci-machine/ca.pem 2>/dev/null`
+	// pipelines saves a pipeline and its variables.
+	pipelines = `cd /home/me/concourse-ci-machine && mkdir vars
+for name in warm-images.yml vars/warm-images.yml; do concourse-ci-machine get-pipelines name=$name >$name; done`
 	// images gives both engines the image of the page, because there is no registry.
 	images = `concourse-ci-machine down
 docker import BUILT/image.tar rocm/rocm-terminal
 runuser -l me -c 'podman import BUILT/image.tar docker.io/rocm/rocm-terminal:latest'`
-	// certificate makes the private certificate of a mirror.
-	certificate = `openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=mirror -days 9 -keyout /dev/null \
-	-out /home/me/concourse-ci-machine/ca.pem 2>/dev/null`
 )

@@ -162,25 +162,12 @@ func (p *caller) actionCommands(others []command) (all []command) {
 		if slices.ContainsFunc(others, named(a.Name)) {
 			continue
 		}
-		var params []string
-		for _, name := range a.Order {
-			params = append(params, "["+name+"=VALUE]")
-		}
-		all = append(all, command{words: a.Name, args: strings.Join(params, " "), max: len(a.Order), text: a.summary(),
+		all = append(all, command{words: a.Name, args: a.synopsis(), max: len(a.Order), text: a.summary(),
 			hidden: slices.ContainsFunc(others, does(a.Name)) || actions.IsFormerName(a.Name),
 			run: func(args []string) error {
-				given := map[string]any{}
-				for _, arg := range args {
-					name, value, ok := strings.Cut(arg, "=")
-					if !ok || a.Params[name].Type == "" {
-						return &usageError{text: fmt.Sprintf("cannot run %s with %q: want %s", a.Name, arg,
-							strings.Join(params, " "))}
-					}
-					v, err := a.Params[name].parse(value)
-					if err != nil {
-						return &usageError{text: fmt.Sprintf("cannot run %s with %q: %v", a.Name, arg, err)}
-					}
-					given[name] = v
+				given, err := a.given(args)
+				if err != nil {
+					return err
 				}
 				return p.machine(func(m *onemachine.Machine) error { return m.Action(p.ctx, a.Name, given) })
 			}})
@@ -200,6 +187,33 @@ type param struct {
 	Type string `yaml:"type"`
 }
 
+// synopsis returns the parameters for help.
+func (a declared) synopsis() string {
+	var params []string
+	for _, name := range a.Order {
+		params = append(params, "["+name+"=VALUE]")
+	}
+	return strings.Join(params, " ")
+}
+
+// given returns the parameters of a command line.
+func (a declared) given(args []string) (map[string]any, error) {
+	given := map[string]any{}
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		param, known := a.Params[name]
+		if !ok || !known {
+			return nil, &usageError{text: fmt.Sprintf("cannot run %s with %q: want %s", a.Name, arg, a.synopsis())}
+		}
+		v, err := param.parse(value)
+		if err != nil {
+			return nil, &usageError{text: fmt.Sprintf("cannot run %s with %q: %v", a.Name, arg, err)}
+		}
+		given[name] = v
+	}
+	return given, nil
+}
+
 // summary returns the first sentence of the description, as one line without a full stop.
 func (a declared) summary() string {
 	text, _, _ := strings.Cut(strings.Join(strings.Fields(a.Description), " "), ". ")
@@ -210,9 +224,10 @@ func (a declared) summary() string {
 	return strings.ToLower(text[:1]) + text[1:]
 }
 
-// parse converts a value of the command line to the parameter's type.
+// parse converts a value of the command line to the parameter's type. Without a type it is
+// text, such as the name or the number of a GPU.
 func (p param) parse(value string) (v any, err error) {
-	if p.Type == "string" {
+	if p.Type == "string" || p.Type == "" {
 		return value, nil
 	}
 	if err := yaml.Unmarshal([]byte(value), &v); err != nil {

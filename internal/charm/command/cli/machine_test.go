@@ -67,3 +67,25 @@ func TestEachActionIsACommandWithoutJuju(t *testing.T) {
 	require.Zero(t, Main([]string{wellknown.MachineProgram, "logs", "--help"}, none, &out, &errs), errs.String())
 	require.Contains(t, out.String(), "Usage: concourse-ci-machine logs [ARGS]")
 }
+
+// The gpu of actions has no type, because it is a number or a name.
+func TestEachParameterOfAnActionIsGivenWithoutJuju(t *testing.T) {
+	t.Chdir("../../../..") // actions.yaml
+	p := &caller{charm: &actions.Actions{Charm: &charm.Charm{}}}
+	n := 0
+	for _, a := range p.actions() {
+		for _, name := range a.Order {
+			n++
+			value := map[string]string{"boolean": "true", "integer": "7"}[a.Params[name].Type]
+			if value == "" {
+				value = "0000:03:00.0"
+			}
+			given, err := a.given([]string{name + "=" + value})
+			require.NoError(t, err, "%s %s", a.Name, name)
+			require.Len(t, given, 1)
+		}
+		_, err := a.given([]string{"no-such=1"})
+		require.ErrorContains(t, err, "cannot run "+a.Name)
+	}
+	require.Greater(t, n, 20)
+}
