@@ -97,25 +97,26 @@ func TestRecordFillsTheAPIsHistory(t *testing.T) {
 	})
 }
 
-// A fault is shown at the GPU that had it, for a day.
+// A fault is shown at the GPU that had it, with its own time, for a day.
 func TestPastFaultsAreOfTheGPUThatHadThem(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	rec := decided(t, r, nil, nil, nil)
 	hang, ended := []health.Fault{{Kind: health.Hang, Signals: []string{"kernel_log"}}}, hosttest.Now.Add(-time.Hour)
-	run := func(container string, began time.Time) quarantine.Run {
-		return quarantine.Run{Container: container, Began: began, Ended: &ended, Verdict: quarantine.Infrastructure,
-			GPUs: []quarantine.Use{{Ref: rec.GPUs[1].Ref, NewFaults: hang}, {Ref: rec.GPUs[2].Ref}}}
+	run := func(container string, at time.Time) quarantine.Run {
+		return quarantine.Run{Container: container, Began: hosttest.Now.Add(-30 * time.Hour), Ended: &ended, Verdict: quarantine.Infrastructure,
+			GPUs: []quarantine.Use{{Ref: rec.GPUs[1].Ref, NewFaults: hang, FaultAt: &at}, {Ref: rec.GPUs[2].Ref}}}
 	}
-	rec.FaultyRuns = []quarantine.Run{run("yesterday", hosttest.Now.Add(-25*time.Hour)), run("first", ended), run(busyTask, ended)}
+	met := ended.Add(-2 * time.Hour)
+	rec.FaultyRuns = []quarantine.Run{run("yesterday", hosttest.Now.Add(-25*time.Hour)), run(busyTask, met), run("first", met.Add(-time.Hour))}
 	c := withService(t, r, rec)
 	gpus := c.Report().GPUs
 	require.Empty(t, gpus[0].PastFaults)
 	require.Empty(t, gpus[2].PastFaults)
-	want := api.PastFault{At: ended, Text: "hangs or is in reset (kernel_log)", Container: busyTask, Cause: quarantine.Infrastructure}
+	want := api.PastFault{At: met, Text: "hangs or is in reset (kernel_log)", Container: busyTask, Cause: quarantine.Infrastructure}
 	first := want
-	first.Container = "first"
+	first.Container, first.At = "first", met.Add(-time.Hour)
 	require.Equal(t, []api.PastFault{want, first}, gpus[1].PastFaults, "the newest first")
-	require.Contains(t, c.get(t, "/").Body.String(), "<summary>Last fault 2026-01-02 02:04:05 UTC</summary>")
+	require.Contains(t, c.get(t, "/").Body.String(), "<summary>Last fault 2026-01-02 00:04:05 UTC</summary>")
 }
 
 // What other programs read must not lose or change a name unnoticed.

@@ -133,8 +133,12 @@ func sickFleet(gpus int) fleet.Report {
 			g.Use, g.Health, g.Holders = fleet.Unknown, health.Unknown, []fleet.Holder{}
 		}
 	}
-	r.Waiting = []fleet.Waiting{{Team: "pytorch", Type: "task", Tags: "gfx=gfx90a_gpu", Steps: 5, Reason: "all 8 GPUs in use"},
+	since := now.Add(-14 * time.Minute)
+	r.Waiting = []fleet.Waiting{{Team: "pytorch", Type: "task", Tags: "gfx=gfx90a_gpu", Steps: 5, Reason: "all 8 GPUs in use", Since: &since},
 		{Team: "main", Type: "task", Tags: "gfx=gfx1201", Steps: 2, Reason: "no worker has gfx=gfx1201"}}
+	for i := range 6 {
+		r.Waiting[0].Builds = append(r.Waiting[0].Builds, fleet.Build{Pipeline: "rocm-7", Job: fmt.Sprintf("unit-%d", i), Build: "118", URL: fmt.Sprintf("https://ci.example.com/builds/%d", 4100+i)})
+	}
 	r.Coverage = append(r.Coverage, fleet.Covered{Arch: "gfx1201", Required: true})
 	return r
 }

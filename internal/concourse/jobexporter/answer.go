@@ -19,7 +19,7 @@ type job struct {
 	Name     string         `json:"name"`
 	Paused   bool           `json:"paused"`
 	Finished *build         `json:"finished_build"`
-	Next     *build         `json:"next_build"`
+	Next     *nextBuild     `json:"next_build"`
 }
 
 // build has times in Unix seconds. A missing time is left out or, in the list of all jobs,
@@ -28,6 +28,13 @@ type build struct {
 	Status string `json:"status"`
 	Start  int64  `json:"start_time"`
 	End    int64  `json:"end_time"`
+}
+
+// nextBuild is a pending or started build.
+type nextBuild struct {
+	build
+	ID   int    `json:"id"`
+	Name string `json:"name"`
 }
 
 // pipeline decodes an element of GET /api/v1/pipelines.

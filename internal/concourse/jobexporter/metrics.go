@@ -137,6 +137,7 @@ type view struct {
 	archive map[[2]string]bool // archived pipelines, by team and name
 	before  streaks            // of the previous answer
 	streaks streaks            // of the jobs in this answer
+	started []Started          // without those of fly execute
 }
 
 func newView(before streaks) *view {
@@ -180,6 +181,10 @@ func (v *view) addJob(j job) {
 			v.skipped["job"]++
 		}
 		return
+	}
+	if n := j.Next; n != nil && n.Status == "started" && n.ID > 0 && len(n.Name) <= maxName && len(v.started) < maxTasks {
+		b := Build{Team: j.Team, Pipeline: ref, Job: j.Name, Name: n.Name, ID: n.ID}
+		v.started = append(v.started, Started{Build: b})
 	}
 	value := float64(neverBuilt)
 	switch {

@@ -64,7 +64,7 @@ func TestPredecessorsMetricsAreTheSame(t *testing.T) {
 
 func TestFinishedBuildWinsOverARunningOne(t *testing.T) {
 	v := newView(nil)
-	v.addJob(job{Team: "a", Pipeline: "b", Name: "c", Finished: &build{Status: "failed", Start: 1, End: 2}, Next: &build{Status: "started", Start: 3}})
+	v.addJob(job{Team: "a", Pipeline: "b", Name: "c", Finished: &build{Status: "failed", Start: 1, End: 2}, Next: &nextBuild{build: build{Status: "started", Start: 3}}})
 	var first dto.Metric
 	require.NoError(t, v.metrics[0].Write(&first))
 	require.Equal(t, 0.0, first.GetGauge().GetValue())

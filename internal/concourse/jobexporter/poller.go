@@ -146,7 +146,7 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, Site, error) {
 	p.tasks.show(v, now)
 	p.streaks = v.streaks
 	if p.o.Site {
-		site.Builds = p.tasks.builds()
+		site.Builds, site.Started = p.tasks.builds(), p.tasks.mark(v.started, now)
 	}
 	return v.finish(len(found)), site, nil
 }

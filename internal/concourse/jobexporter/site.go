@@ -45,6 +45,7 @@ type Site struct {
 	Problem string           // public reason of the last poll's failure, "" after a success
 	Builds  map[string]Build // by the handle of a task's container
 	Workers []Worker
+	Started []Started
 }
 
 // Build identifies the build and the step of a task's container. A build of fly execute has
@@ -53,6 +54,13 @@ type Build struct {
 	Team, Pipeline, Job, Name, Step string
 	ID                              int // number in the URL of its page
 	Worker                          string
+}
+
+// Started is a started build of a job. Concourse keeps containers of ended tasks until the
+// end of their build.
+type Started struct {
+	Build
+	Task bool // it has a container of a task
 }
 
 // Worker describes a worker as Concourse lists it.
@@ -70,6 +78,18 @@ func (s *Site) add(w worker) {
 		return
 	}
 	s.Workers = append(s.Workers, Worker{w.Name, w.State, w.Platform, w.Team, w.Tags})
+}
+
+// mark marks the builds with a container that was listed at a time.
+func (t tasks) mark(started []Started, at time.Time) []Started {
+	has := map[int]bool{}
+	for _, one := range t {
+		has[one.buildID] = has[one.buildID] || one.seen.Equal(at)
+	}
+	for i := range started {
+		started[i].Task = has[started[i].ID]
+	}
+	return started
 }
 
 // builds returns the builds of all containers.

@@ -31,6 +31,19 @@ func TestRemovedContainerIsShownForAWhile(t *testing.T) {
 	require.Len(t, b.tasks, 1, "what is gone is forgotten")
 }
 
+// The page of all workers shows the builds that can wait for a worker.
+func TestStartedBuildsAreMarkedIfTheyHaveATask(t *testing.T) {
+	b := newBed(t)
+	b.o.Site = true
+	b.web.Set((*atctest.Server).Site)
+	require.NoError(t, b.poll(t))
+	var got []string
+	for _, s := range b.Site().Started {
+		got = append(got, fmt.Sprintf("%s/%s/%s #%s %d %t", s.Team, s.Pipeline, s.Job, s.Name, s.ID, s.Task))
+	}
+	require.Equal(t, []string{"main/plain/succeeded #4 12 true", "main/plain/started #1 16 false"}, got)
+}
+
 // A team's name may have anything in it.
 func TestContainersAreAskedForByEachTeamsName(t *testing.T) {
 	b := newBed(t)

@@ -79,12 +79,19 @@ func UsesOf(s Status, at time.Time) []Use {
 	return out
 }
 
+// idleLoad is the highest load of a GPU without users, for a display and the driver itself.
+const idleLoad = .1
+
+// Unseen reports whether a GPU without listed users has a load, so that a scan cannot see
+// its users.
+func Unseen(activity *float64) bool { return activity != nil && *activity > idleLoad }
+
 // Unused returns the text of a GPU without uses.
 func Unused(s Status) string {
 	switch {
 	case s.Lease != nil && !s.Excluded():
 		return "free"
-	case s.Users == nil:
+	case s.Users == nil || Unseen(s.Activity):
 		return "users not known"
 	}
 	return "not in use"

@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse/beacon"
 	"concourse-ci-machine/internal/concourse/jobexporter"
+	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
@@ -30,6 +31,7 @@ type observed struct {
 	site    jobexporter.Site
 	answers map[string]seen // by URL
 	waiting map[group]int   // nil: unknown
+	since   map[group]time.Time
 }
 
 // report returns the workers, the waiting steps and their sums. It is pure.
@@ -55,9 +57,14 @@ func (o observed) report() Report {
 		if g.Type != "task" {
 			continue
 		}
-		one := Waiting{Team: g.Team, Type: g.Type, Tags: g.Tags, Steps: n, Reason: "Concourse does not answer"}
+		one := Waiting{Team: g.Team, Type: g.Type, Tags: g.Tags, Steps: n, Reason: "Concourse does not answer",
+			Builds: o.candidates(g.Team)}
 		if out.Concourse.Time != nil {
 			one.Reason = reasonOf(g, o.site.Workers, out.Workers)
+		}
+		if at, known := o.since[g]; known {
+			at = at.UTC().Truncate(time.Second)
+			one.Since = &at
 		}
 		out.Waiting = append(out.Waiting, one)
 	}
@@ -65,7 +72,29 @@ func (o observed) report() Report {
 		return cmp.Or(cmp.Compare(b.Steps, a.Steps), cmp.Compare(a.Team, b.Team), cmp.Compare(a.Tags, b.Tags))
 	})
 	out.Coverage = coverage(out.Workers, o.file.RequiredArchs)
-	out.Summary = SummaryOf(out, o.waiting != nil)
+	// Metrics of a web without a database show no waiting steps.
+	known := o.waiting != nil && (len(out.Waiting) > 0 || o.site.Problem == "")
+	out.Summary = SummaryOf(out, known)
+	return out
+}
+
+// candidates returns the started builds of a team that had no task yet, or all if there is
+// none. Concourse does not report which of them waits.
+func (o observed) candidates(team string) []Build {
+	other := func(s jobexporter.Started) bool { return name(s.Team) != team }
+	all := slices.DeleteFunc(slices.Clone(o.site.Started), other)
+	hadTask := func(s jobexporter.Started) bool { return s.Task }
+	if fresh := slices.DeleteFunc(slices.Clone(all), hadTask); len(fresh) > 0 {
+		all = fresh
+	}
+	out := []Build{}
+	for _, b := range all {
+		one := Build{Pipeline: name(b.Pipeline), Job: name(b.Job), Build: name(b.Name)}
+		if o.file.Concourse != "" {
+			one.URL = buildURL(o.file.Concourse, b.ID)
+		}
+		out = append(out, one)
+	}
 	return out
 }
 
@@ -170,6 +199,9 @@ func (o observed) gpu(g gpu) GPU {
 				out.Holders = append(out.Holders, o.holder(u.Container))
 			}
 		}
+		if out.Use == Free && api.Unseen(g.Activity) {
+			out.Use = Unknown
+		}
 	}
 	if g.Service != nil {
 		switch g.Service.State {
@@ -250,7 +282,7 @@ func coverage(workers []Worker, required []string) []Covered {
 // SummaryOf counts the workers and GPUs of a report. waiting reports whether its waiting
 // tasks are known.
 func SummaryOf(r Report, waiting bool) (s Summary) {
-	load, measured := 0.0, 0
+	load := 0.0
 	for _, w := range r.Workers {
 		if s.Workers++; !w.Answered && len(w.GPUs) > 0 {
 			s.Away++
@@ -279,15 +311,15 @@ func SummaryOf(r Report, waiting bool) (s Summary) {
 				continue
 			}
 			if g.Activity != nil {
-				load, measured = load+*g.Activity, measured+1
+				load, s.measured = load+*g.Activity, s.measured+1
 			}
 			if g.Power != nil {
-				s.Power += *g.Power
+				s.Power, s.powered = s.Power+*g.Power, s.powered+1
 			}
 		}
 	}
-	if measured > 0 {
-		s.Load = round(load/float64(measured), 1000)
+	if s.measured > 0 {
+		s.Load = round(load/float64(s.measured), 1000)
 	}
 	if s.Power = round(s.Power, 1); waiting {
 		n := 0
@@ -313,9 +345,20 @@ func (r *Report) hide() {
 	merged := []Waiting{}
 	for _, w := range r.Waiting {
 		w.Team = ""
+		builds := []Build{}
+		for _, b := range w.Builds {
+			if b.URL != "" {
+				builds = append(builds, Build{URL: b.URL})
+			}
+		}
+		w.Builds = builds
 		same := func(o Waiting) bool { return o.Type == w.Type && o.Tags == w.Tags && o.Reason == w.Reason }
 		if i := slices.IndexFunc(merged, same); i >= 0 {
-			merged[i].Steps += w.Steps
+			m := &merged[i]
+			m.Steps, m.Builds = m.Steps+w.Steps, append(m.Builds, w.Builds...)
+			if w.Since != nil && (m.Since == nil || w.Since.Before(*m.Since)) {
+				m.Since = w.Since
+			}
 			continue
 		}
 		merged = append(merged, w)

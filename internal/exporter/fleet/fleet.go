@@ -42,6 +42,7 @@ type Fleet struct {
 	file    fleetfile.File
 	problem string // of the file
 	answers map[string]seen
+	since   map[group]time.Time // at which steps were first seen to wait
 	history history
 	day     day
 	before  time.Time // of the last round
@@ -130,7 +131,8 @@ func (f *Fleet) Round(stop context.Context) {
 		current[w.URL] = one
 	}
 	f.answers = current
-	r := observed{at: now, file: f.file, site: f.site(), answers: f.answers, waiting: waiting}.report()
+	f.keepWaiting(waiting, now)
+	r := observed{at: now, file: f.file, site: f.site(), answers: f.answers, waiting: waiting, since: f.since}.report()
 	r.Version, r.Problem, r.flakes = f.version, f.problem, f.flakes.On()
 	if f.problem == "" { // otherwise it is unknown whether names are hidden
 		f.flakes.See(r.seen(f.file))
@@ -148,6 +150,20 @@ func (f *Fleet) Round(stop context.Context) {
 	defer f.mu.Unlock()
 	f.report = &r
 	f.wall, f.wallKnown = wallText(r, f.file), f.problem == ""
+}
+
+// keepWaiting keeps since when the groups of steps have waited. An unknown look keeps all.
+func (f *Fleet) keepWaiting(waiting map[group]int, now time.Time) {
+	if waiting == nil {
+		return
+	}
+	since := map[group]time.Time{}
+	for g := range waiting {
+		if since[g] = now; !f.since[g].IsZero() {
+			since[g] = f.since[g]
+		}
+	}
+	f.since = since
 }
 
 // seen returns the workers with the containers on their GPUs.
@@ -179,8 +195,11 @@ func (f *Fleet) addToHistories(r Report, now time.Time) {
 		f.day.add(r.Workers, min(took, 2*max(f.every, time.Second)))
 	}
 	f.before = now
-	values := [allSeries]float64{loadSeries: r.Summary.Load, gpuSeries: float64(r.Summary.GPUs),
+	values := [allSeries]float64{loadSeries: math.NaN(), gpuSeries: float64(r.Summary.GPUs),
 		freeSeries: float64(r.Summary.Free), waitingSeries: math.NaN()}
+	if r.Summary.measured > 0 {
+		values[loadSeries] = r.Summary.Load
+	}
 	if r.Summary.Waiting != nil {
 		values[waitingSeries] = float64(*r.Summary.Waiting)
 	}

@@ -60,6 +60,8 @@ func TestFleetShowsWhoHasWhichGPU(t *testing.T) {
 		waitingMetric+`{platform="linux",teamName="main",type="get",workerTags=""} 1`+"\n"
 	url := worker(t, &text)
 	b.site = Site{Time: b.time, Builds: map[string]jobexporter.Build{handle: {Team: "main", Pipeline: "rocm", Job: "unit", Name: "7", Step: "test", ID: 42}},
+		Started: []jobexporter.Started{{Build: jobexporter.Build{Team: "main", Pipeline: "rocm", Job: "unit", Name: "7", ID: 42}, Task: true},
+			{Build: jobexporter.Build{Team: "main", Pipeline: "rocm", Job: "wait", Name: "3", ID: 43}}, {Build: jobexporter.Build{Team: "other", Job: "x", ID: 44}}},
 		Workers: []jobexporter.Worker{{Name: "gpu-0", State: "running", Platform: "linux", Tags: []string{"gpu", "gfx=gfx90a"}}, {Name: "old-0", State: "stalled"}}}
 	f := fleetfile.File{Concourse: "https://ci.example.com", Metrics: []string{worker(t, &metrics)}, RequiredArchs: []string{"gfx942"},
 		Workers: []fleetfile.Worker{{Unit: "gpu/0", Name: "gpu-0", URL: url, Count: 3}}}
@@ -74,14 +76,17 @@ func TestFleetShowsWhoHasWhichGPU(t *testing.T) {
 		r.Workers[0].GPUs[0].Holders[0])
 	two := 2
 	require.Equal(t, Summary{Workers: 2, GPUs: 3, Free: 1, Busy: 1, Quarantined: 1, Critical: 1, Waiting: &two, Load: .4, Power: 200}, r.Summary)
-	require.Equal(t, []Waiting{{Team: "main", Type: "task", Tags: "gfx=gfx90a_gpu", Steps: 2, Reason: "1 of 3 GPUs free: at the limit of tasks, or about to start"}}, r.Waiting)
+	first := hosttest.Now.UTC()
+	require.Equal(t, []Waiting{{Team: "main", Type: "task", Tags: "gfx=gfx90a_gpu", Steps: 2, Reason: "1 of 3 GPUs free: at the limit of tasks, or about to start",
+		Since: &first, Builds: []Build{{Pipeline: "rocm", Job: "wait", Build: "3", URL: "https://ci.example.com/builds/43"}}}}, r.Waiting)
 	require.Equal(t, []Covered{{Arch: "gfx90a", GPUs: 3, Quarantined: 1, Workers: 1}, {Arch: "gfx942", Required: true}}, r.Coverage)
 	require.Equal(t, []TeamUsage{{Team: "main", Hours: .008, Energy: .002}}, r.Today.Teams, "30 s and 6000 J")
 	require.Equal(t, .4, *r.History.Load[points-1])
 	require.Equal(t, 2., *r.History.Waiting[points-1])
 	require.Nil(t, r.History.Load[0])
 	page := b.get(t, "/").Body.String()
-	for _, want := range []string{`href="https://ci.example.com/builds/42">#7</a>`, `href="` + url + `/#gpu-0000:03:00.0"`, "main: rocm/unit", "hangs or is in reset", "stalled"} {
+	for _, want := range []string{`href="https://ci.example.com/builds/42">#7</a>`, `href="` + url + `/#gpu-0000:03:00.0"`, "main: rocm/unit", "hangs or is in reset", "stalled",
+		`<td>2</td><td>30s</td>`, `rocm/wait <a href="https://ci.example.com/builds/43">#3</a>`} {
 		require.Contains(t, page, want)
 	}
 
@@ -276,4 +281,33 @@ func TestWorkersOnWindowsAreShownByTheirTags(t *testing.T) {
 	require.Contains(t, page, "box GPU 1")
 	require.Contains(t, page, "Concourse lists it as stalled")
 	require.Contains(t, page, "1 worker without GPUs: mac")
+}
+
+// A page never shows as a fact what it cannot know.
+func TestUnknownIsNoFact(t *testing.T) {
+	b := newBed(t)
+	busy := `{"gpus":[{"index":0,"pci_bus_id":"0000:03:00.0","partitions":1,"health":{"state":"healthy"},"activity_ratio":0.88,"users":[]},
+		{"index":1,"pci_bus_id":"0000:04:00.0","partitions":1,"health":{"state":"healthy"},"activity_ratio":0.02,"users":[]},
+		{"index":2,"pci_bus_id":"0000:05:00.0","partitions":1,"health":{"state":"healthy"},"users":[],"service":{"state":"proving","since":"2026-01-01T00:00:00Z","why":"x","by":"health"}}]}`
+	metrics := ""
+	b.write(t, fleetfile.File{Metrics: []string{worker(t, &metrics)}, Workers: []fleetfile.Worker{{Unit: "gpu/0", Name: "gpu-0", URL: worker(t, &busy), Count: 3}}})
+	metrics = "concourse_workers_containers 0\n" // of a web without its database
+	b.site = Site{Problem: "Concourse does not answer"}
+	b.Round(context.Background())
+	r := b.report(t)
+	require.Nil(t, r.Summary.Waiting)
+	require.Equal(t, []Use{Unknown, Free, Proving}, []Use{r.Workers[0].GPUs[0].Use, r.Workers[0].GPUs[1].Use, r.Workers[0].GPUs[2].Use})
+	page := b.get(t, "/").Body.String()
+	require.Contains(t, page, "<b>?</b> tasks waiting")
+	require.Contains(t, page, "Unknown: Concourse or the metrics of a web do not answer.")
+	require.Contains(t, page, "Unknown of 1 GPUs, and no other is in use.")
+	require.Contains(t, page, "<b>0</b> quarantined")
+	require.Contains(t, page, "<b>1</b> proving", "as on the worker's page")
+	require.Contains(t, page, "<b>–</b> power", "no GPU reports it")
+	require.Contains(t, page, "<b>45 %</b> load")
+
+	b.site.Problem = ""
+	b.Round(context.Background())
+	require.Equal(t, new(0), b.report(t).Summary.Waiting)
+	require.Contains(t, b.get(t, "/").Body.String(), "No task waits for a worker.")
 }

@@ -86,6 +86,7 @@ func reasonOf(g group, known []jobexporter.Worker, shown []Worker) string {
 		return "not running: " + listed(fitting)
 	}
 	var gpus, leased, quarantined, unknown int
+	out := "quarantined"
 	for _, w := range shown {
 		if !slices.Contains(running, w.Worker) {
 			continue
@@ -95,7 +96,10 @@ func reasonOf(g group, known []jobexporter.Worker, shown []Worker) string {
 			switch one.Use {
 			case Leased, InUse:
 				leased++
-			case Quarantined, Proving:
+			case Proving:
+				quarantined++
+				out = "quarantined or proving"
+			case Quarantined:
 				quarantined++
 			case Unknown:
 				unknown++
@@ -106,11 +110,11 @@ func reasonOf(g group, known []jobexporter.Worker, shown []Worker) string {
 	case gpus == 0:
 		return "at the limit of tasks, or about to start: " + listed(running)
 	case quarantined == gpus:
-		return fmt.Sprintf("all %s quarantined", units.Count(gpus, "GPU"))
+		return fmt.Sprintf("all %s %s", units.Count(gpus, "GPU"), out)
 	case leased == gpus:
 		return fmt.Sprintf("all %s in use", units.Count(gpus, "GPU"))
 	case free == 0:
-		return fmt.Sprintf("no free GPU: %s", counts(leased, quarantined, unknown))
+		return fmt.Sprintf("no free GPU: %s", counts(leased, quarantined, unknown, out))
 	default:
 		return fmt.Sprintf("%d of %s free: at the limit of tasks, or about to start", free, units.Count(gpus, "GPU"))
 	}
@@ -123,12 +127,12 @@ func allTags(workers []jobexporter.Worker) (all []string) {
 	return all
 }
 
-func counts(leased, quarantined, unknown int) string {
+func counts(leased, quarantined, unknown int, out string) string {
 	var parts []string
 	for _, c := range []struct {
 		n    int
 		text string
-	}{{leased, "in use"}, {quarantined, "quarantined"}, {unknown, "unknown"}} {
+	}{{leased, "in use"}, {quarantined, out}, {unknown, "unknown"}} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.text))
 		}

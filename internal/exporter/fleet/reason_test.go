@@ -47,8 +47,8 @@ func TestWaitingTasksHaveAReason(t *testing.T) {
 		"":                    "no worker without tags",
 		"big":                 "not running: c, d",
 		"rocm":                "all 2 GPUs in use",
-		"gfx=gfx90a":          "all 2 GPUs quarantined",
-		"gpu":                 "no free GPU: 2 in use, 2 quarantined",
+		"gfx=gfx90a":          "all 2 GPUs quarantined or proving",
+		"gpu":                 "no free GPU: 2 in use, 2 quarantined or proving",
 		"dry":                 "at the limit of tasks, or about to start: f",
 	} {
 		require.Equal(t, want, reasonOf(group{Team: "main", Platform: "linux", Type: "task", Tags: tags}, all, shown), tags)

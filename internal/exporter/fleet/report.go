@@ -59,6 +59,8 @@ type Summary struct {
 	Waiting     *int    `json:"waiting"` // tasks that wait for a worker; null: unknown
 	Load        float64 `json:"load_ratio"`
 	Power       float64 `json:"power_watts"`
+
+	measured, powered int // GPUs with a load, and with a power
 }
 
 // Worker describes a worker and its GPUs.
@@ -115,6 +117,19 @@ type Waiting struct {
 	Tags   string `json:"tags"` // joined with "_" by Concourse
 	Steps  int    `json:"steps"`
 	Reason string `json:"reason"`
+	// Since is the first look of those at which such steps waited.
+	Since *time.Time `json:"since,omitempty"`
+	// Builds are started builds of the team that the steps can be of: those without a task
+	// so far, otherwise all. Builds of fly execute are missing.
+	Builds []Build `json:"builds"`
+}
+
+// Build identifies a build of a job.
+type Build struct {
+	Pipeline string `json:"pipeline,omitempty"`
+	Job      string `json:"job,omitempty"`
+	Build    string `json:"build,omitempty"`
+	URL      string `json:"url,omitempty"` // of Concourse's page of the build
 }
 
 // Covered describes the GPUs of one architecture.

@@ -23,6 +23,7 @@ type view struct {
 	Strip                 []shownWorker
 	WithoutGPUs           string
 	Broken                []broken
+	Waits                 []shownWaiting
 	Uses                  []shownUse
 	Many                  bool // uses, so that the table is folded
 	Covered               []shownArch
@@ -63,6 +64,14 @@ type shownUse struct {
 }
 
 type place struct{ Text, URL string }
+
+// shownWaiting describes waiting tasks, with the first of their builds.
+type shownWaiting struct {
+	Waiting
+	For   string
+	Among bool // fewer tasks wait than builds are shown
+	More  int
+}
 
 // shownArch describes the coverage of an architecture.
 type shownArch struct {
@@ -113,6 +122,13 @@ func viewOf(r Report, now time.Time) view {
 			a.since.Compare(b.since), cmp.Compare(a.Container, b.Container))
 	})
 	v.Many = len(v.Uses) >= manyUses
+	for _, w := range r.Waiting {
+		one := shownWaiting{Waiting: w, Among: len(w.Builds) > w.Steps, More: max(0, len(w.Builds)-maxListed)}
+		if one.Builds = w.Builds[:len(w.Builds)-one.More]; w.Since != nil {
+			one.For = age(*w.Since, now)
+		}
+		v.Waits = append(v.Waits, one)
+	}
 	for _, c := range r.Coverage {
 		v.Covered = append(v.Covered, archOf(c))
 	}
@@ -141,14 +157,23 @@ func numbersOf(s Summary) []number {
 		waiting = count(*s.Waiting, things(*s.Waiting, "task")+" waiting", string(health.Warning))
 	}
 	load, watts := fmt.Sprintf("%.0f %%", 100*s.Load), power(s.Power)
-	if s.GPUs == s.Unknown {
-		load, watts = "–", "–" // no GPU has reported them
+	if s.measured == 0 {
+		load = "–"
+	}
+	if s.powered == 0 {
+		watts = "–"
 	}
 	out := []number{
 		count(s.GPUs, things(s.GPUs, "GPU"), ""), count(s.Free, "free", string(health.Healthy)), count(s.Busy, "in use", ""),
-		count(s.Quarantined+s.Proving, "quarantined", string(health.Critical)), waiting,
-		{load, "load", ""}, {watts, "power", ""}, count(s.Workers, things(s.Workers, "worker"), ""),
+		count(s.Quarantined, "quarantined", string(health.Critical))}
+	if s.Proving > 0 {
+		out = append(out, count(s.Proving, "proving", string(health.Warning)))
 	}
+	if s.Unknown > 0 {
+		out = append(out, count(s.Unknown, "unknown", ""))
+	}
+	out = append(out, waiting, number{load, "load", ""}, number{watts, "power", ""},
+		count(s.Workers, things(s.Workers, "worker"), ""))
 	if s.Away > 0 {
 		out = append(out, count(s.Away, "not answering", string(health.Critical)))
 	}
@@ -267,7 +292,7 @@ func brokenOf(g GPU, where place, now time.Time) (b broken, ok bool) {
 	case g.Excluded():
 		b.Class, b.Mark, b.State = string(health.Critical), "⊘", "quarantined"
 		if g.Service.State == quarantine.Proving {
-			b.Class, b.Mark, b.State = string(health.Warning), "↻", "in probation"
+			b.Class, b.Mark, b.State = string(health.Warning), "↻", "proving"
 		}
 		if b.Reason = g.Service.Why; g.Service.By == quarantine.ByHand {
 			b.Reason = "by hand: " + b.Reason
@@ -289,7 +314,7 @@ func archOf(c Covered) shownArch {
 	case c.Required && c.GPUs == 0:
 		a.Class, a.Mark, a.State = string(health.Critical), "✕", "no worker has it"
 	case c.Quarantined == c.GPUs:
-		a.Class, a.Mark, a.State = string(health.Critical), "⊘", "all quarantined"
+		a.Class, a.Mark, a.State = string(health.Critical), "⊘", "all quarantined or proving"
 	}
 	return a
 }

@@ -141,20 +141,17 @@ func pastFaults(snapshot *Snapshot, g *GPU) (out []api.PastFault) {
 		return nil
 	}
 	for _, r := range slices.Backward(snapshot.Service.FaultyRuns) {
-		if snapshot.At.Sub(r.Began) >= faultTime {
-			continue
-		}
 		for _, u := range r.GPUs {
 			if u.Name != g.Service.Name || len(u.NewFaults) == 0 {
 				continue
 			}
-			f := api.PastFault{At: r.Began.UTC(), Text: quarantine.DescribeFaults(u.NewFaults),
-				Container: r.Container, Cause: r.Verdict}
-			if r.Ended != nil {
-				f.At = r.Ended.UTC()
+			at := r.FaultTime(u)
+			if snapshot.At.Sub(at) < faultTime {
+				out = append(out, api.PastFault{At: at.UTC(), Text: quarantine.DescribeFaults(u.NewFaults),
+					Container: r.Container, Cause: r.Verdict})
 			}
-			out = append(out, f)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b api.PastFault) int { return b.At.Compare(a.At) })
 	return out
 }

@@ -71,7 +71,7 @@ func putFaults(r *rows, s *monitor.Snapshot, name string) {
 	}
 	for _, m := range s.Service.FaultyRuns {
 		for _, u := range m.GPUs {
-			if u.Name == name && len(u.NewFaults) > 0 && s.At.Sub(m.Began) < faultTime {
+			if u.Name == name && len(u.NewFaults) > 0 && s.At.Sub(m.FaultTime(u)) < faultTime {
 				r.put(containerFaults, float64(len(u.NewFaults)), m.Container[:min(len(m.Container), 64)],
 					string(m.Verdict))
 			}

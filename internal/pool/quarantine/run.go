@@ -45,6 +45,7 @@ type Use struct {
 	// Before has the faults when the run began, and NewFaults later ones.
 	Before    []health.Fault `json:"before,omitempty"`
 	NewFaults []health.Fault `json:"met,omitempty"`
+	FaultAt   *time.Time     `json:"met_at,omitempty"` // of the look that saw the first new fault
 	// MemoryBefore and MemoryAfter are bytes of its memory in use when no task had it, and
 	// when the run was judged.
 	MemoryBefore *float64 `json:"memory_before_bytes,omitempty"`
@@ -138,7 +139,11 @@ func (r *Record) recordFaults(run int, u *Use, l Look) {
 	if g == nil || r.superseded(run, u.Name) {
 		return
 	}
+	ended := r.Runs[run].Ended
 	for _, f := range g.taskFaults(l) {
+		if ended != nil && ended.Before(l.At) && isLoss(f) {
+			continue // a look after the end still saw the GPU
+		}
 		known := func(k health.Fault) bool { return covers(k, f) }
 		if slices.ContainsFunc(u.Before, known) || slices.ContainsFunc(u.NewFaults, known) ||
 			len(u.NewFaults) == maxFaultyRuns {
@@ -148,6 +153,9 @@ func (r *Record) recordFaults(run int, u *Use, l Look) {
 		if f.Kind == health.Reset && (slices.ContainsFunc(u.NewFaults, hung) || slices.ContainsFunc(u.Before, hung)) {
 			continue // a hang is counted among the resets as well
 		}
+		if len(u.NewFaults) == 0 {
+			u.FaultAt = &l.At
+		}
 		u.NewFaults = append(slices.Clone(u.NewFaults), f)
 		for i, other := range r.Runs {
 			shares := func(o Use) bool { return o.Name == u.Name }
@@ -155,6 +163,10 @@ func (r *Record) recordFaults(run int, u *Use, l Look) {
 		}
 	}
 }
+
+// isLoss reports whether the GPU disappeared. A look sees that at once, and counters of the
+// hardware only later.
+func isLoss(f health.Fault) bool { return f.Kind == missing || f.Kind == notInKFD }
 
 // superseded reports whether a run ended without a failure and another one has its GPU
 // since. New faults are then blamed on the other.
@@ -183,6 +195,14 @@ func (g *GPU) taskFaults(l Look) (faults []health.Fault) {
 		}
 	}
 	return faults
+}
+
+// FaultTime returns the time of a run's first new fault on a GPU.
+func (run Run) FaultTime(u Use) time.Time {
+	if u.FaultAt == nil {
+		return run.Began
+	}
+	return *u.FaultAt
 }
 
 // faulty returns the GPUs on which a run had faults.
