@@ -23,9 +23,9 @@ func HoldTracker(ctx context.Context, db Config, do func(context.Context) error)
 	if c, err := connect(ctx, db); err == nil {
 		defer c.close()
 		within, cancel := context.WithTimeout(ctx, trackerTime)
-		defer cancel()
 		_, _ = c.query(within, fmt.Sprintf("select pg_catalog.pg_advisory_lock(%d, %d)", componentLocks,
 			int32(crc32.ChecksumIEEE([]byte("tracker")))))
+		cancel()
 	}
 	return do(ctx)
 }
