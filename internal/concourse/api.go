@@ -18,6 +18,7 @@ import (
 
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/concourse/flylogin"
+	"concourse-ci-machine/internal/concourse/release"
 
 	"concourse-ci-machine/internal/base/status"
 )
@@ -302,11 +303,12 @@ func (a *API) RunningBuilds(ctx context.Context) (n int, err error) {
 }
 
 // WebVersion requests the version of the web at url, with a deadline of 5 seconds. It
-// returns "" if no web answers.
+// follows no redirection. It returns "" if no web answers with a version.
 func WebVersion(ctx context.Context, url string) string {
-	_, body, err := ask(ctx, strings.TrimSuffix(url, "/")+"/api/v1/info")
+	status, body, err := ask(ctx, strings.TrimSuffix(url, "/")+"/api/v1/info")
 	var info struct{ Version string }
-	if err != nil || json.Unmarshal(body, &info) != nil {
+	if err != nil || status != http.StatusOK || json.Unmarshal(body, &info) != nil ||
+		release.CheckVersion(info.Version) != nil {
 		return ""
 	}
 	return info.Version

@@ -61,6 +61,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		return repeat(stop, o.collect.UsageInterval, s.Postpone,
 			func() error { return m.ReportUsers(stop, o.usageWrite) })
 	}
+	s.URLs = func() []string { return []string{o.links.Self} }
 	if err := s.Listen(); err != nil {
 		return err
 	}

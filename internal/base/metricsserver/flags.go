@@ -3,6 +3,7 @@ package metricsserver
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"time"
 
 	"concourse-ci-machine/internal/base/commandline"
@@ -14,6 +15,7 @@ type Flags struct {
 	Watchdog time.Duration // 0: none
 
 	listen, config string
+	hosts          []string
 	version        bool
 }
 
@@ -32,6 +34,13 @@ func NewFlags(name string, port int) *Flags {
 		"`address` to serve on; port 0 takes a free one")
 	f.StringVar(&f.config, "web.config.file", "",
 		"`file` with TLS and passwords, as of Prometheus' exporters; empty: neither")
+	f.Func("web.hosts", "further comma-separated `names` under which browsers and scrapers may reach it; addresses, "+
+		"private names and those of the machine need none", func(s string) error {
+		for name := range strings.SplitSeq(s, ",") {
+			f.hosts = append(f.hosts, hostName(strings.TrimSpace(name)))
+		}
+		return nil
+	})
 	f.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog,
 		"`time` without an answer to its own health check that ends the program, 2s or more; 0s: never")
 	return f

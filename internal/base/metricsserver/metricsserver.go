@@ -26,6 +26,8 @@ import (
 type Server struct {
 	Logs   *log.Logger
 	Reload <-chan os.Signal // receives SIGHUP
+	// URLs returns the URLs that lead to the program, such as at a proxy. nil: none.
+	URLs func() []string
 
 	flags    *Flags
 	dog      *watchdog.Watchdog

@@ -77,7 +77,7 @@ func cause(err error) error {
 func (s *Server) Serve(stop context.Context, h http.Handler) error {
 	out := lines{s.Logs}
 	server := &http.Server{
-		Handler:           h,
+		Handler:           s.guarded(h),
 		ErrorLog:          log.New(out, "", 0),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,

@@ -4,18 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
-	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/remote"
@@ -57,12 +55,13 @@ func (m *Machine) invitation() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !facts.Role.Web() || key == "" || facts.Web == nil || facts.Web.Address == "" {
+	version, _, installed := release.Installed(m.Model.Host.Root)
+	if !facts.Role.Web() || key == "" || facts.Web == nil || facts.Web.Address == "" || !installed {
 		return "", errors.New("cannot invite a worker: this machine has no running web; see: concourse-ci-machine status")
 	}
 	return strings.Join([]string{
 		"http://" + net.JoinHostPort(facts.Web.Address, strconv.Itoa(cfg.Web.Port)),
-		net.JoinHostPort(facts.Web.Address, strconv.Itoa(wellknown.TSAPort)),
+		net.JoinHostPort(facts.Web.Address, strconv.Itoa(wellknown.TSAPort)), version,
 		strings.Join(strings.Fields(key)[:2], " ")}, " "), nil
 }
 
@@ -71,15 +70,33 @@ func (m *Machine) join(invitation string) error {
 	if m.Model.Installed() && m.Model.state.Web == nil {
 		return errors.New("cannot join: this machine has a web; remove it first: sudo concourse-ci-machine purge")
 	}
-	url, rest, _ := strings.Cut(strings.TrimSpace(invitation), " ")
-	address, key, ok := strings.Cut(rest, " ")
-	bag := map[string]string{tsaHost: address, tsaKey: key}
-	if _, problems := concourse.ParseTSA(bag); !ok || len(problems) > 0 || !strings.HasPrefix(url, "http") {
+	bag, problems := parseInvitation(invitation)
+	if bag == nil {
 		return wrongLine("join", invitation, "sudo concourse-ci-machine invite", problems)
 	}
-	bag[webURL] = url
 	m.Model.state.Web = bag
 	return nil
+}
+
+// parseInvitation returns the databag of the web that made the invitation, nil for a wrong
+// line.
+func parseInvitation(line string) (bag map[string]string, problems []string) {
+	f := strings.Fields(line)
+	if len(f) != 5 {
+		return nil, nil
+	}
+	bag = map[string]string{webURL: f[0], tsaHost: f[1], tsaVersion: f[2], tsaKey: f[3] + " " + f[4]}
+	_, problems = concourse.ParseTSA(bag)
+	u, err := url.Parse(f[0])
+	host, _, _ := net.SplitHostPort(f[1])
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() != host ||
+		*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		problems = append(problems, fmt.Sprintf("%.80q is not an address such as http://%s:8080", f[0], host))
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return bag, nil
 }
 
 // wrongLine reports a line of another machine that was not copied as it was printed.
@@ -203,25 +220,20 @@ func (m *Machine) AddWorker(ctx context.Context, n *remote.Node) error {
 	return m.Accept(ctx, lines[len(lines)-1])
 }
 
-// followWeb reads the version of the joined web, because a worker must have the same. A web
-// that does not answer keeps the known version.
+// followWeb reads the version of the joined web, because a worker must have the same. The
+// answer comes over plain HTTP, so only a newer release of the same major version is
+// accepted. A web that does not answer keeps the known version.
 func (m *Machine) followWeb(ctx context.Context) {
-	if m.Model.state.Web == nil {
+	web := m.Model.state.Web
+	if web == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Model.state.Web[webURL]+"/api/v1/info", nil)
-	if err != nil {
-		return
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return
-	}
-	defer resp.Body.Close()
-	var info struct{ Version string }
-	if json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&info) == nil && release.CheckVersion(info.Version) == nil {
-		m.Model.state.Web[tsaVersion] = info.Version
+	version := concourse.WebVersion(ctx, web[webURL])
+	switch {
+	case release.Succeeds(version, web[tsaVersion]):
+		web[tsaVersion] = version
+	case version != "" && version != web[tsaVersion]:
+		fmt.Fprintf(m.Stdout, "The web has Concourse %s, and this machine stays at %s; to change that run: "+
+			"sudo concourse-ci-machine upgrade %[1]s\n", version, web[tsaVersion])
 	}
 }

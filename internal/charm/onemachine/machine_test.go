@@ -1,6 +1,10 @@
 package onemachine
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -8,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -68,12 +73,49 @@ func TestLinesOfOtherMachinesAreChecked(t *testing.T) {
 		require.ErrorContains(t, err, "copy the whole line", line)
 	}
 	m := machineOn(t, hosttest.Root(t))
-	require.NoError(t, m.join("http://10.0.0.1:8080 10.0.0.1:2222 "+someKey))
-	require.Equal(t, "10.0.0.1:2222", m.Model.state.Web[tsaHost])
-	for _, line := range []string{"", "x", "http://10.0.0.1:8080 10.0.0.1:2222", "ftp://a 10.0.0.1:2222 " + someKey,
-		"http://10.0.0.1:8080 10.0.0.1 " + someKey, "http://10.0.0.1:8080 10.0.0.1:2222 x"} {
+	require.NoError(t, m.join("http://10.0.0.1:8080 10.0.0.1:2222 8.2.5 "+someKey+"\r\n"))
+	require.Equal(t, map[string]string{webURL: "http://10.0.0.1:8080", tsaHost: "10.0.0.1:2222", tsaVersion: "8.2.5", tsaKey: someKey}, m.Model.state.Web)
+	for _, line := range []string{"", "x", "http://10.0.0.1:8080 10.0.0.1:2222 8.2.5", "ftp://10.0.0.1 10.0.0.1:2222 8.2.5 " + someKey,
+		"http://10.0.0.1:8080 10.0.0.1 8.2.5 " + someKey, "http://10.0.0.1:8080 10.0.0.1:2222 8.2.5 x", "http://10.0.0.1:8080 10.0.0.1:2222 new " + someKey,
+		"http://evil.example:8080 10.0.0.1:2222 8.2.5 " + someKey, "http://u:p@10.0.0.1:8080 10.0.0.1:2222 8.2.5 " + someKey,
+		"http://10.0.0.1:8080/x 10.0.0.1:2222 8.2.5 " + someKey, "http://10.0.0.1:8080?x 10.0.0.1:2222 8.2.5 " + someKey} {
 		require.ErrorContains(t, m.join(line), "copy the whole line", line)
 	}
+}
+
+// The web's version comes over plain HTTP, so another machine of the network may answer.
+func TestJoinedMachineFollowsOnlyNewerReleases(t *testing.T) {
+	huge := `{"version":"8.2.6","x":"` + strings.Repeat("x", 1<<20) + `"}`
+	for answer, want := range map[string]string{`{"version":"8.2.6"}`: "8.2.6", `{"version":"8.10.0"}`: "8.10.0", `{"version":"8.2.5"}`: "8.2.5",
+		`{"version":"8.2.4"}`: "8.2.5", `{"version":"9.0.0"}`: "8.2.5", `{"version":"8.2.6/../x"}`: "8.2.5", `{"version":6}`: "8.2.5", "": "8.2.5", huge: "8.2.5"} {
+		m := machineOn(t, hosttest.Root(t))
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, answer) }))
+		m.Model.state.Web = map[string]string{webURL: web.URL, tsaVersion: "8.2.5"}
+		m.followWeb(t.Context())
+		require.Equal(t, want, m.Model.state.Web[tsaVersion], "%.40s", answer)
+		other := httptest.NewServer(http.RedirectHandler(web.URL+"/api/v1/info", http.StatusFound))
+		m.Model.state.Web = map[string]string{webURL: other.URL, tsaVersion: "8.2.5"}
+		m.followWeb(t.Context())
+		require.Equal(t, "8.2.5", m.Model.state.Web[tsaVersion], "a redirection is not followed")
+		web.Close()
+		other.Close()
+	}
+}
+
+func FuzzInvitation(f *testing.F) {
+	f.Add("http://10.0.0.1:8080 10.0.0.1:2222 8.2.5 " + someKey)
+	f.Add("http://[fd00::1]:8080 [fd00::1]:2222 8.2.5 " + someKey)
+	f.Fuzz(func(t *testing.T, line string) {
+		bag, problems := parseInvitation(line)
+		if bag == nil {
+			return
+		}
+		require.Empty(t, problems)
+		require.NoError(t, release.CheckVersion(bag[tsaVersion]))
+		u, err := url.Parse(bag[webURL])
+		require.NoError(t, err)
+		require.Empty(t, u.Path+u.RawQuery+u.Fragment)
+	})
 }
 
 func FuzzWorkerLine(f *testing.F) {

@@ -66,7 +66,7 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		StateFolder: o.folder, WallLife: max(wallLife, 4*o.interval),
 	}
 	if pages != nil {
-		options.Wall = pages.Wall
+		options.Wall, s.URLs = pages.Wall, pages.URLs
 	}
 	p := NewPoller(options)
 	handler := Handler(p, o.process)

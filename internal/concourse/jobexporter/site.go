@@ -18,6 +18,8 @@ type Pages interface {
 	Flags(*flag.FlagSet)
 	// Wall returns the text for Concourse's wall, see Options.Wall.
 	Wall() (text string, known bool)
+	// URLs returns the URLs that lead to the pages.
+	URLs() []string
 	// Start adds the pages to mux and starts their work, which ends with stop. It returns a
 	// channel that is closed then.
 	Start(stop context.Context, s Surroundings, mux *http.ServeMux) <-chan struct{}

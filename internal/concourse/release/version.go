@@ -61,6 +61,11 @@ func compareVersions(a, b string) int {
 	return cmp.Compare(len(x), len(y))
 }
 
+// Succeeds reports whether a version is newer than another one of the same major version.
+func Succeeds(version, than string) bool {
+	return isVersion(version) && isVersion(than) && major(version) == major(than) && compareVersions(version, than) > 0
+}
+
 // Fits reports whether a web of one version gives work to a worker of another. The major
 // versions of their protocol must be equal: 2 up to Concourse 8.2, 3 from 8.3 on
 // (versions.go of Concourse; atc/worker/pool.go compares). A version other than x.y.z fits.

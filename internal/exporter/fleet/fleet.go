@@ -55,6 +55,7 @@ type Fleet struct {
 	report    *Report // never changed, only replaced
 	wall      string
 	wallKnown bool
+	urls      []string // of the last file
 }
 
 // New returns the page, which asks nothing before Start.
@@ -150,6 +151,14 @@ func (f *Fleet) Round(stop context.Context) {
 	defer f.mu.Unlock()
 	f.report = &r
 	f.wall, f.wallKnown = wallText(r, f.file), f.problem == ""
+	f.urls = []string{f.file.Page, f.file.Concourse}
+}
+
+// URLs implements jobexporter.Pages. The page may be at a proxy, also beside Concourse.
+func (f *Fleet) URLs() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.urls
 }
 
 // keepWaiting keeps since when the groups of steps have waited. An unknown look keeps all.

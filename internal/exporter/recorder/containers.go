@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -51,8 +52,8 @@ type container struct {
 	writer  *taskrecord.Writer
 	head    taskrecord.Head
 	record  taskrecord.Record // samples that are not written yet, and the last of each
-	pids    map[int]bool
-	count   int64 // of processes now
+	pids    map[int]int64     // look that saw a process last
+	count   int64             // of processes now
 	usage   usage
 	others  usage // growth of the neighbours since the begin
 	before  map[string]usage
@@ -79,7 +80,7 @@ func (r *Recorder) find(now time.Time) error {
 		}
 		there[handle] = true
 		if r.containers[handle] == nil {
-			r.containers[handle] = &container{handle: handle, began: now, pids: map[int]bool{},
+			r.containers[handle] = &container{handle: handle, began: now, pids: map[int]int64{},
 				bundle: r.Root.Path(filepath.Join(r.Bundles, handle)), hanging: map[string]bool{}}
 		}
 	}
@@ -185,7 +186,7 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	if !c.task || c.done {
 		return nil
 	}
-	c.addPIDs(r.page)
+	c.addPIDs(r.page, r.looks)
 	if c.ended.IsZero() {
 		r.lookForEnd(ctx, c, now)
 		if due || !c.ended.IsZero() {
@@ -198,16 +199,16 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 			err = c.setGPUs(r.gpus.of(c))
 		}
 	}
-	if !c.ended.IsZero() && c.exit == nil && now.Sub(c.asked) >= r.Every/5 {
+	if !c.ended.IsZero() && c.exit == nil && now.Sub(c.asked).Abs() >= r.Every/5 {
 		c.asked = now
 		c.exit, _ = r.fetchExit(ctx, c.handle)
 	}
-	waited := now.Sub(c.ended)
+	waited := now.Sub(c.ended).Abs() // also of a clock that was set back
 	complete := c.exit != nil && waited >= settle || waited >= exitWait || c.ending == taskrecord.NotStarted
 	if !c.ended.IsZero() && complete {
 		return errors.Join(err, r.end(c))
 	}
-	if now.Sub(c.flushed) >= flushEvery {
+	if now.Sub(c.flushed).Abs() >= flushEvery {
 		c.flushed = now
 		err = errors.Join(err, c.flush())
 	}
@@ -223,13 +224,13 @@ func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) 
 			c.own = p
 			return
 		}
-		if now.Sub(c.asked) >= r.Every {
+		if now.Sub(c.asked).Abs() >= r.Every {
 			c.asked = now
 			var err error
 			switch c.exit, err = r.fetchExit(ctx, c.handle); {
 			case c.exit != nil:
 				end()
-			case errors.Is(err, errNoExit) && now.Sub(c.began) >= startWait:
+			case errors.Is(err, errNoExit) && now.Sub(c.began).Abs() >= startWait:
 				c.ended, c.ending = now, taskrecord.NotStarted
 				return
 			}
@@ -258,8 +259,12 @@ func (r *Recorder) startLate(c *container) error {
 	return r.Store.Remove(c.handle)
 }
 
+// recent is the number of looks for which a number stays the container's after the end of
+// its process. The kernel's lines may come so late, and then another process has the number.
+const recent = int64(settle / DefaultGPUs)
+
 // addPIDs notes the processes of the container, which the kernel's lines name.
-func (c *container) addPIDs(page []byte) {
+func (c *container) addPIDs(page []byte, look int64) {
 	data, ok := c.group.read("cgroup.procs", page)
 	if !ok {
 		return
@@ -268,12 +273,12 @@ func (c *container) addPIDs(page []byte) {
 	for field := range bytes.FieldsSeq(data) {
 		c.count++
 		if n, err := strconv.Atoi(string(field)); err == nil && n > 0 {
-			if len(c.pids) == maxPIDs {
-				clear(c.pids)
+			if _, known := c.pids[n]; known || len(c.pids) < maxPIDs {
+				c.pids[n] = look
 			}
-			c.pids[n] = true
 		}
 	}
+	maps.DeleteFunc(c.pids, func(_ int, seen int64) bool { return look-seen > recent })
 }
 
 // readMounts reports whether mounts are those of a task, and the DRM nodes among them.

@@ -35,8 +35,9 @@ func FuzzKernelLine(f *testing.F) {
 			require.GreaterOrEqual(t, parse(kernellog.Message{Device: device, Text: line}).pid, 0)
 		}
 		name = name[:min(len(name), 15)] // TASK_COMM_LEN without its end
-		c := &container{handle: ownHandle, pids: map[int]bool{7: true}}
-		other := &container{handle: otherHandle, pids: map[int]bool{9: true}}
+		c := &container{handle: ownHandle, pids: map[int]int64{7: 1}}
+		other := &container{handle: otherHandle, pids: map[int]int64{9: 1}}
+		r := &Recorder{containers: map[string]*container{ownHandle: c, otherHandle: other}}
 		if name == "" || strings.ContainsAny(name, "\n\x00") || !isText(name) {
 			return // the kernel escapes these
 		}
@@ -49,8 +50,8 @@ func FuzzKernelLine(f *testing.F) {
 		} {
 			found := parse(kernellog.Message{Text: text})
 			require.Equal(t, kind, found.kind, text)
-			require.True(t, found.of(c), text)
-			require.False(t, found.of(other), text)
+			require.True(t, found.of(c, r.owner(found.pid)), text)
+			require.False(t, found.of(other, r.owner(found.pid)), text)
 		}
 	})
 }

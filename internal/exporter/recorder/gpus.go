@@ -175,7 +175,7 @@ func (g *gpus) start(name string, now time.Time) {
 		return
 	}
 	r.busy = now
-	slow := now.Sub(r.slow) >= slowEvery
+	slow := now.Sub(r.slow).Abs() >= slowEvery
 	if slow {
 		r.slow = now
 	}
@@ -208,7 +208,7 @@ func (g *gpus) finish(name string, now time.Time) (taskrecord.Sample, []string) 
 		return s, j.Signals()
 	case <-timer.C:
 	}
-	if now.Sub(r.busy) < silent {
+	if now.Sub(r.busy).Abs() < silent {
 		return s, nil
 	}
 	s.Values[taskrecord.Alive], s.Values[taskrecord.Hanging] = 0, 1

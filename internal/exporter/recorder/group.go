@@ -33,7 +33,9 @@ func (r *Recorder) groupOf(text, handle string) (g group, ok bool) {
 			continue
 		}
 		for _, c := range append(strings.Split(controllers, ","), controllers) {
-			g.dirs = append(g.dirs, filepath.Join(r.cgroup, strings.TrimPrefix(c, "name="))+path)
+			if c = strings.TrimPrefix(c, "name="); filepath.IsLocal(c) {
+				g.dirs = append(g.dirs, filepath.Join(r.cgroup, c)+path)
+			}
 		}
 	}
 	g.dirs = slices.DeleteFunc(g.dirs, func(d string) bool { return !r.Root.Exists(r.Root.Rel(d)) })
@@ -49,7 +51,7 @@ func (r *Recorder) groupDirs(service string) []string {
 // read returns a file of the group from the first hierarchy that has it.
 func (g group) read(name string, page []byte) ([]byte, bool) {
 	for _, d := range g.dirs {
-		if n, err := sysfile.ReadInto(d+"/"+name, page); err == nil {
+		if n, err := sysfile.Fill(d+"/"+name, page); err == nil {
 			return page[:n], true
 		}
 	}

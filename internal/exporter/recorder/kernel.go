@@ -102,8 +102,9 @@ func parseOOM(text string) (f finding) {
 	return f
 }
 
-// of reports whether a finding belongs to a container, by its control group or a process.
-func (f finding) of(c *container) bool {
+// of reports whether a finding belongs to a container, by its control group or the container
+// of its process.
+func (f finding) of(c, owner *container) bool {
 	if f.group != "" {
 		for element := range strings.SplitSeq(f.group, "/") {
 			if element == c.handle {
@@ -112,7 +113,18 @@ func (f finding) of(c *container) bool {
 		}
 		return false
 	}
-	return f.machine || f.pid > 0 && c.pids[f.pid]
+	return f.machine || c == owner
+}
+
+// owner returns the container that had a process last, or nil.
+func (r *Recorder) owner(pid int) (owner *container) {
+	last := int64(-1)
+	for _, c := range r.containers {
+		if seen, had := c.pids[pid]; had && seen > last {
+			owner, last = c, seen
+		}
+	}
+	return owner
 }
 
 // readKernel adds the new lines of the kernel to the records that they belong to.
@@ -126,12 +138,13 @@ func (r *Recorder) readKernel() {
 			return
 		}
 		f := parse(m)
+		owner := r.owner(f.pid)
 		for _, c := range r.containers {
 			if !c.task || c.done {
 				continue
 			}
 			gpu := c.gpuOf(m.Device)
-			if gpu == "" && !f.of(c) {
+			if gpu == "" && !f.of(c, owner) {
 				continue
 			}
 			c.addLine(taskrecord.Line{At: m.At, GPU: gpu, PID: f.pid, Text: m.Text})

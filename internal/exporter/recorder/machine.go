@@ -33,7 +33,7 @@ func (m *machine) count(r *Recorder) int {
 
 // file reads a file of /proc into the page.
 func (r *Recorder) file(name string) ([]byte, bool) {
-	n, err := sysfile.ReadInto(filepath.Join(r.proc, name), r.page)
+	n, err := sysfile.Fill(filepath.Join(r.proc, name), r.page)
 	return r.page[:max(n, 0)], err == nil
 }
 

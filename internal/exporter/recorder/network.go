@@ -15,7 +15,7 @@ const maxSockets = 1 << 20
 
 // netFile reads a file of the container's network namespace.
 func (r *Recorder) netFile(c *container, name string) ([]byte, bool) {
-	n, err := sysfile.ReadInto(filepath.Join(r.proc, strconv.Itoa(c.init.pid), "net", name), r.page)
+	n, err := sysfile.Fill(filepath.Join(r.proc, strconv.Itoa(c.init.pid), "net", name), r.page)
 	return r.page[:max(n, 0)], err == nil
 }
 

@@ -79,6 +79,7 @@ type Recorder struct {
 	report       verdict.Report
 	changed      bool // the report has another entry than its file
 	read, pruned time.Time
+	looks        int64
 	page         []byte
 }
 
@@ -108,7 +109,7 @@ func New(o Options) (*Recorder, error) {
 		o.Copy = func(work func()) { go work() }
 	}
 	r := &Recorder{Options: o, proc: o.Root.Path("/proc"), cgroup: o.Root.Path("/sys/fs/cgroup"),
-		containers: map[string]*container{}, page: make([]byte, 64<<10)}
+		containers: map[string]*container{}, page: make([]byte, maxSockets)}
 	boot, err := o.Root.ReadText("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, fmt.Errorf("cannot record tasks: %w", err)
@@ -182,6 +183,7 @@ func (r *Recorder) Run(ctx context.Context, alive func() error) error {
 // Look reads all that is due now.
 func (r *Recorder) Look(ctx context.Context) error {
 	now := r.Now().UTC()
+	r.looks++
 	err := r.find(now)
 	r.readKernel()
 	err = errors.Join(err, r.noteCopies())

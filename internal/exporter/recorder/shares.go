@@ -23,7 +23,7 @@ func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g task
 	}
 	r.gpus.looked = now
 	scan, err := gpuusage.File(r.Usage).Read(r.Root)
-	if err != nil || !scan.At.After(r.gpus.scanned) || now.Sub(scan.At).Abs() > oldScan {
+	if err != nil || scan.At.Equal(r.gpus.scanned) || now.Sub(scan.At).Abs() > oldScan {
 		return nil
 	}
 	r.gpus.scanned = scan.At

@@ -145,8 +145,8 @@ func ReadOnce(name string) ([]byte, error) {
 }
 
 // ReadInto reads an attribute into the caller's memory. It makes plain system calls,
-// because os.File would register every file with the poller. One read returns the whole
-// attribute.
+// because os.File would register every file with the poller. One read returns a whole
+// attribute of sysfs. Of a list in /proc or of a control group it returns a page: see Fill.
 func ReadInto(name string, page []byte) (int, error) {
 	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -155,6 +155,23 @@ func ReadInto(name string, page []byte) (int, error) {
 	defer unix.Close(fd)
 	n, err := retry(func() (int, error) { return unix.Read(fd, page) })
 	return max(0, n), err
+}
+
+// Fill is like ReadInto for a list. It reads until the end of the file or of page.
+func Fill(name string, page []byte) (n int, err error) {
+	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	for n < len(page) {
+		more, err := retry(func() (int, error) { return unix.Read(fd, page[n:]) })
+		if err != nil || more <= 0 {
+			return n, err
+		}
+		n += more
+	}
+	return n, nil
 }
 
 func retry(call func() (int, error)) (int, error) {

@@ -89,3 +89,19 @@ func TestFilesOfAReturnedDeviceAreOpenedAgain(t *testing.T) {
 	require.GreaterOrEqual(t, before, 0)
 	s.Close()
 }
+
+// The kernel returns a list of /proc and of control groups in pieces of a page.
+func TestListsAreReadToTheirEnd(t *testing.T) {
+	page := make([]byte, 1<<20)
+	n, err := Fill("/proc/self/smaps", page)
+	require.NoError(t, err)
+	require.Greater(t, n, maxAttribute)
+	one, err := ReadInto("/proc/self/smaps", page)
+	require.NoError(t, err)
+	require.Less(t, one, n, "one read returns less, which makes this a test")
+	n, err = Fill("/proc/self/smaps", page[:5000])
+	require.NoError(t, err)
+	require.Equal(t, 5000, n)
+	_, err = Fill("/proc/self/none", page)
+	require.ErrorIs(t, err, unix.ENOENT)
+}

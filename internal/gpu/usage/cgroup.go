@@ -2,6 +2,7 @@ package usage
 
 import (
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,7 +106,11 @@ func groupDirs(controllers string, parts []string) []string {
 	if controllers == "" {
 		return []string{path.Join(root, group), path.Join(root, "unified", group)}
 	}
-	return []string{path.Join(root, strings.TrimPrefix(controllers, "name="), group)}
+	hierarchy := strings.TrimPrefix(controllers, "name=")
+	if !filepath.IsLocal(hierarchy) || hierarchy == "." {
+		return nil
+	}
+	return []string{path.Join(root, hierarchy, group)}
 }
 
 // removed reports whether the container's control group no longer exists.

@@ -69,6 +69,8 @@ func FuzzPlace(f *testing.F) {
 	f.Add(task, system)
 	f.Add("12:cpu,cpuacct:/garden/"+handle+"\n0::/\n", "0::/docker/x\n")
 	f.Add("0::/lxc.payload.\n0::/../garden//\n", ":::")
+	f.Add("1:name=..:/garden/"+handle+"\n", "")
+	f.Add("1:../../etc:/garden/"+handle+"\n", "")
 	f.Fuzz(func(t *testing.T, text, own string) {
 		outer := containersOf(own)
 		p := placeOf(text, outer)

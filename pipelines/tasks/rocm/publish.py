@@ -3,8 +3,10 @@
 The wheel has passed gpu-verify and linux-verify. The index must then offer the file under
 the SHA-256 of build.json, so what people install is what ran on a GPU. A file that the
 index already has is not uploaded again; another file under that name fails.
-The token is in the environment alone, and only twine's process has it.
+Only twine's process gets the token. This one starts again without it in its environment:
+the programs that pip installs, which run as its children, can read /proc/PPID/environ.
 """
+import ctypes
 import html.parser
 import os
 import re
@@ -67,9 +69,32 @@ def opener_of(simple, user, token):
     return urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(passwords))
 
 
+def take_token():
+    """Returns the token. It starts this program again with the token in a pipe, not in the environment."""
+    fd = os.environ.pop("INDEX_TOKEN_FD", "")
+    if fd:
+        with os.fdopen(int(fd)) as pipe:
+            return pipe.read()
+    token = os.environ.pop("INDEX_TOKEN")
+    if not token:
+        raise ValueError("index-token is empty: put it into the credential manager, and take it out of the variables")
+    reader, writer = os.pipe()
+    os.write(writer, token.encode())
+    os.close(writer)
+    os.set_inheritable(reader, True)
+    os.execve(sys.executable, [sys.executable, os.path.abspath(__file__)], {**os.environ, "INDEX_TOKEN_FD": str(reader)})
+
+
+def hide_memory():
+    """Lets no process without CAP_SYS_PTRACE read this one's memory, which has the token."""
+    pr_set_dumpable = 4
+    if ctypes.CDLL(None).prctl(pr_set_dumpable, 0, 0, 0, 0) != 0:
+        raise OSError("cannot hide the memory of this process: prctl fails")
+
+
 def upload(wheel, url, user, token, tmp):
     """Uploads by twine. TWINE is pip's requirement for it; empty: the image has twine."""
-    env = {k: v for k, v in os.environ.items() if k != "INDEX_TOKEN"}
+    env = dict(os.environ)
     wanted = os.environ["TWINE"].strip()
     if wanted:
         place = os.path.join(tmp, "twine")
@@ -93,9 +118,8 @@ def main():
             raise ValueError(f"{name} is no URL without a password, such as https://pypi.example/simple")
         if host.scheme == "http" and host.hostname not in ("localhost", "127.0.0.1"):
             raise ValueError(f"{name} begins with http: the token would go there unencrypted")
-    user, token = os.environ["INDEX_USER"], os.environ.pop("INDEX_TOKEN")
-    if not token:
-        raise ValueError("index-token is empty: put it into the credential manager, and take it out of the variables")
+    user, token = os.environ["INDEX_USER"], take_token()
+    hide_memory()
     with tempfile.TemporaryDirectory() as tmp:
         wheel, build = rocm_wheel.unpack("wheels", tmp)
         prepare_release.check_tag(wheel, build)

@@ -106,6 +106,15 @@ func (a why) text() string {
 // bars are eight heights of a value.
 var bars = []rune("▁▂▃▄▅▆▇█")
 
+// bar returns the bar of a share. A reading may be negative, such as a temperature.
+func bar(share float64) rune {
+	top := float64(len(bars) - 1)
+	if !(share > 0) {
+		share = 0
+	}
+	return bars[int(min(share, 1)*top+.5)]
+}
+
 // writeTimeline draws one chart under the other, with the events below them.
 func writeTimeline(b *strings.Builder, t taskrecord.Timeline) {
 	gpu := ""
@@ -120,7 +129,7 @@ func writeTimeline(b *strings.Builder, t taskrecord.Timeline) {
 				b.WriteByte(' ')
 				continue
 			}
-			b.WriteRune(bars[int(*v/c.Most*float64(len(bars)-1)+.5)])
+			b.WriteRune(bar(*v / c.Most))
 		}
 		fmt.Fprintf(b, " max %.0f %s\n", c.Most, c.Unit)
 	}
@@ -129,7 +138,7 @@ func writeTimeline(b *strings.Builder, t taskrecord.Timeline) {
 	}
 	line := []rune(strings.Repeat(" ", timelineWidth))
 	for _, m := range t.Marks {
-		line[m.At] = '^'
+		line[min(max(m.At, 0), timelineWidth-1)] = '^'
 	}
 	fmt.Fprintf(b, "  %-18s %s\n", "events", strings.TrimRight(string(line), " "))
 	for _, m := range t.Marks {
