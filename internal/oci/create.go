@@ -152,7 +152,8 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 		return h, w.runAgain(err)
 	}
 	if s.Leases == nil {
-		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, w.excluded(s, w.readAdmission(s), devices))
+		excluded := w.excluded(s, w.readAdmission(s), devices)
+		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, excluded)
 	} else {
 		if devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env); err == nil && !h.empty() {
 			h.image = b.imageDigest(doc)

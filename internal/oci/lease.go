@@ -172,7 +172,8 @@ func memoryCheck(memory []admission.IdleMemory, names []string) func(gpu int) st
 				continue
 			}
 			if used, ok := readUsedMemory(m.File); ok && used > m.Most {
-				return fmt.Sprintf("has %s of its memory in use, though its last task has ended", units.Bytes(float64(used)))
+				return fmt.Sprintf("has %s of its memory in use, though its last task has ended",
+					units.Bytes(float64(used)))
 			}
 		}
 		return ""

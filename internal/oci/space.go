@@ -28,9 +28,9 @@ func (w *wrapper) waitForSpace(s *settings, f facts) error {
 			return nil
 		}
 		if waited >= quarantineTime {
-			return fmt.Errorf("cannot run the step: the disk of %s is full (%s of %s free); as on this worker free space "+
-				"has disappeared, Concourse runs the step again (gpu-tasks=rerun): on another worker, or here when space is "+
-				"free", s.Volumes, units.Bytes(float64(space.Free)), units.Bytes(float64(space.Size)))
+			return fmt.Errorf("cannot run the step: the disk of %s is full (%s of %s free); as on this worker free "+
+				"space has disappeared, Concourse runs the step again (gpu-tasks=rerun): on another worker, or here "+
+				"when space is free", s.Volumes, units.Bytes(float64(space.Free)), units.Bytes(float64(space.Size)))
 		}
 		w.sleep(waitPause)
 	}

@@ -19,7 +19,7 @@ import (
 type WorkerGPUs struct {
 	Runtime   string         `json:"runtime,omitempty"` // rocm, cuda
 	Count     int            `json:"count,omitempty"`
-	Missing   int            `json:"missing,omitempty"`   // GPUs that the unit had; the web's limit of tasks includes them
+	Missing   int            `json:"missing,omitempty"`   // GPUs that the unit had
 	Archs     []ArchCount    `json:"archs,omitempty"`     // of AMD GPUs, in order, if the kernel reports them
 	Exclusive bool           `json:"exclusive,omitempty"` // no two tasks share a GPU
 	Limited   bool           `json:"limited,omitempty"`   // the worker runs at most one task per GPU

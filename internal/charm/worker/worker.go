@@ -136,7 +136,9 @@ func sharedParts(o Observed, trusted role.Desired) part {
 	}
 	return join(part{resources: role.CharmFiles(o.Observed)},
 		part{resources: trusted.Resources, causes: ranked(rankAuthorities, trusted.Causes)},
-		rolePart(rankRelease, func(d *role.Desired) { role.DesireRelease(d, o.Observed, DrainBeforeUpgrade(o.Observed)) }))
+		rolePart(rankRelease, func(d *role.Desired) {
+			role.DesireRelease(d, o.Observed, DrainBeforeUpgrade(o.Observed))
+		}))
 }
 
 // registers reports whether the unit has one web to register at.
