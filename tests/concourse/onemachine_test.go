@@ -68,6 +68,18 @@ func (u *unit) killed(args string, lines int) {
 	c.Wait()
 }
 
+// installsConfined shows that apt works as the timer's service runs it: that service finishes
+// the installation of a database that was interrupted.
+func installsConfined(u *unit) {
+	u.t.Helper()
+	const dir = "/run/systemd/system/concourse-ci-machine.service.d"
+	u.must("mkdir -p " + dir + " && printf '[Service]\nExecStart=\nExecStart=/usr/bin/apt-get install --yes --reinstall --no-install-recommends " +
+		"postgresql-common passwd\nEnvironment=DEBIAN_FRONTEND=noninteractive\n' >" + dir + "/apt.conf && systemctl daemon-reload && systemctl start concourse-ci-machine.service")
+	require.Contains(u.t, u.must("systemctl show --value --property=NoNewPrivileges concourse-ci-machine.service"), "yes")
+	u.t.Logf("%s", u.must("systemd-analyze security --no-pager concourse-ci-machine.service | tail -n 1"))
+	u.must("rm -r " + dir + " && systemctl daemon-reload")
+}
+
 // This needs no release: a program that stands in for Concourse answers the health checks.
 // Everything else is real: systemd, apt, PostgreSQL, Pebble and the exporter.
 func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
@@ -116,8 +128,12 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	u.onMachine("reset gpu-sharing")
 	require.Equal(t, file, read(u, "/etc/concourse-ci-machine/config.yaml"))
 
-	u.must("rm /etc/cdi/amd.json && systemctl start concourse-ci-machine.service")
+	u.must("rm /etc/cdi/amd.json /etc/systemd/system/concourse-server.service && systemctl daemon-reload && systemctl stop concourse-server && " +
+		"userdel concourse && systemctl start concourse-ci-machine.service")
 	require.Contains(t, read(u, "/etc/cdi/amd.json"), "amd.com/gpu", "the timer's service repairs what somebody removed")
+	require.Equal(t, "active", u.state(concourse.WebUnit))
+	require.Contains(t, u.onMachine("status"), "active: Web server and worker ready")
+	installsConfined(u)
 	require.NotEmpty(t, u.onMachine("get-admin-password"))
 	out, err = u.run("concourse-ci-machine land-worker forse=true")
 	require.Error(t, err)

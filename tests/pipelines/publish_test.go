@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -157,4 +158,61 @@ func TestWithoutAnIndexNothingIsPublished(t *testing.T) {
 	s.vars["index-url"], s.vars["index-token"] = "", ""
 	require.Contains(t, s.passes(t, "publish"), "index-url is empty: nothing is published\n")
 	require.Zero(t, x.uploads)
+}
+
+// The packages that pip installs run code of their own, as children of this program.
+func TestChildOfPublishFindsNoTokenInTheEnvironmentOfItsParents(t *testing.T) {
+	s, _ := publishing(t)
+	s.vars["twine"] = "twine"
+	require.NoError(t, os.Mkdir(s.path("pip"), 0o755))
+	require.NoError(t, os.WriteFile(s.path("pip/__main__.py"), []byte(`
+import os
+pid, seen = os.getppid(), 0
+while pid > 1:
+    with open(f"/proc/{pid}/environ", "rb") as f:
+        text = f.read()
+    with open(f"/proc/{pid}/stat") as f:
+        pid = int(f.read().rpartition(")")[2].split()[1])
+    if b"INDEX_URL=" in text:
+        seen += 1
+        print("THE TOKEN IS READ" if b"`+indexToken+`" in text else "no token")
+assert seen and "`+indexToken+`" not in str(os.environ)
+`), 0o644))
+	out := s.passes(t, "publish")
+	require.Contains(t, out, "no token")
+	require.NotContains(t, out, "THE TOKEN IS READ")
+}
+
+// Whatever a package index answers is read, or refused with one line. The pages are made from
+// parts that upset parsers of HTML and URLs.
+func TestAnyPageOfAnIndexIsReadOrRefused(t *testing.T) {
+	const sum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	scripts, err := filepath.Abs("../../pipelines/tasks/rocm")
+	require.NoError(t, err)
+	program := `
+import io, random, sys, urllib.error
+sys.path.insert(0, "` + scripts + `")
+import publish
+class Opener:
+    def open(self, page, timeout):
+        return io.BytesIO(self.text)
+good = b'<!DOCTYPE html><a href="../../files/p-1%2Br.whl#sha256=` + sum + `">p</a>'
+parts = [b"<![", b"<!", b"<![foo[", b"<!DOCTYPE", b"<a href=", b"'", b'"', b">", b"</a>", b"<?", b"&#", b"&#x110000;", b"#", b"%ff", b"?", b"//[", b"\xff", b"\0", b"<!--", b"-->", b"<script>", b"p-1+r.whl", b"#sha256=", b"md5=0", good]
+o, r = Opener(), random.Random(44)
+texts = [good, b"", b"<![foo[x"] + [b"".join(r.choice(parts) for _ in range(r.randint(1, 12))) for _ in range(20000)]
+found = refused = 0
+for o.text in texts:
+    try:
+        out = publish.offered("http://x/simple", "p", "p-1+r.whl", o)
+        assert out == "" or len(out) == 64, (o.text, out)
+        found += out != ""
+    except ValueError as e:
+        refused += 1
+        assert "\n" not in str(e), e
+assert found and refused
+print("read", found, "refused", refused)
+`
+	text, err := exec.Command(needPython(t, ""), "-c", program).CombinedOutput()
+	require.NoError(t, err, string(text))
+	t.Logf("%s", text)
 }

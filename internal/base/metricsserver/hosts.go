@@ -27,7 +27,8 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		name := hostName(r.Host)
-		if r.TLS == nil && !isPrivate(name) && !slices.Contains(own, name) && !slices.Contains(s.names(), name) {
+		probed := strings.HasSuffix(r.URL.Path, healthPath) // by a proxy under any name
+		if r.TLS == nil && !probed && !isPrivate(name) && !slices.Contains(own, name) && !slices.Contains(s.names(), name) {
 			WriteText(w, http.StatusMisdirectedRequest, fmt.Sprintf("cannot serve %.100q: it is not a name of this machine; "+
 				"use its address, or name it in --web.hosts\n", name))
 			return

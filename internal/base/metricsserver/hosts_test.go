@@ -22,7 +22,9 @@ func TestOnlyNamesOfTheMachineAreServed(t *testing.T) {
 	require.NoError(t, f.Parse([]string{"--web.hosts=metrics.example.com, Alias.example.net"}))
 	s := &Server{flags: f, URLs: func() []string { return []string{"https://ci.example.com/fleet/", "", "http://10.0.0.1:9401/", ":"} }}
 	f.hosts = append(f.hosts, machineNames("gpu-3", etcHosts, resolv)...)
-	h := s.guarded(NewMux("test"))
+	mux := NewMux("test")
+	mux.HandleFunc("GET /", func(http.ResponseWriter, *http.Request) {})
+	h := s.guarded(mux)
 	for name, want := range map[string]int{
 		"10.0.0.10:9401": 200, "[fd00::1]:9401": 200, "[fe80::1%25eth0]:9401": 200, "127.0.0.1": 200, "localhost:9401": 200, "": 200,
 		"gpu-3:9401": 200, "GPU-3.ci.example.com.:9401": 200, "gpu-3.lab.example.org": 200, "gpu-3.maas:9401": 200,
@@ -31,7 +33,7 @@ func TestOnlyNamesOfTheMachineAreServed(t *testing.T) {
 		"evil.example:9401": 421, "other.example.com": 421, "gpu-3.evil.example": 421, "xci.example.com": 421,
 		"10.0.0.10.evil.example": 421, "local.evil.example": 421, "evil.example:80:80": 421,
 	} {
-		r := httptest.NewRequest("GET", healthPath, nil)
+		r := httptest.NewRequest("GET", "/", nil)
 		r.Host = name
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
@@ -40,7 +42,11 @@ func TestOnlyNamesOfTheMachineAreServed(t *testing.T) {
 		if want == http.StatusMisdirectedRequest {
 			require.Contains(t, w.Body.String(), "name it in --web.hosts")
 		}
-		r.TLS = &tls.ConnectionState{}
+		r.URL.Path = "/fleet" + healthPath
+		w = httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, 200, w.Code, "a probe")
+		r.URL.Path, r.TLS = "/", &tls.ConnectionState{}
 		w = httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		require.Equal(t, 200, w.Code, "the certificate decides")

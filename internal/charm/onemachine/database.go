@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/concourse/postgres"
 )
 
@@ -53,7 +54,11 @@ func externalDatabase(text string) (map[string]string, error) {
 	case "require":
 		bag["tls"] = "true"
 	default:
-		return nil, fmt.Errorf("sslmode=%s is not supported; want disable or require", mode)
+		return nil, fmt.Errorf("sslmode=%.40q is not supported; want disable or require", mode)
+	}
+	if _, complete, problems := relation.ParseDatabase(bag, nil, nil); !complete {
+		return nil, errors.New(strings.Join(append([]string{"want postgresql://user:password@host:port/database"},
+			problems...), "; ")) // they have no password
 	}
 	return bag, nil
 }

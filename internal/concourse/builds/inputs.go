@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"concourse-ci-machine/internal/base/sanitize"
 	"concourse-ci-machine/internal/concourse/flake"
@@ -104,6 +105,7 @@ func (s steps) add(plan any, values string) {
 	case map[string]any:
 		if of, is := v["values"].([]any); is && v["step"] != nil {
 			values = strings.TrimPrefix(values+", "+join(of), ", ")
+			values = values[:min(len(values), utf8.UTFMax*maxStep)] // a name has no more
 		}
 		id, _ := v["id"].(string)
 		if t, is := v["task"].(map[string]any); is && id != "" && len(s) < maxTasks {

@@ -1,9 +1,12 @@
 package deviceplugin
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
@@ -35,6 +38,28 @@ func FuzzNotes(f *testing.F) {
 			for _, i := range m.indexesOf(n.ResourceName, n.ids()) {
 				require.Less(t, i, len(m.devices))
 			}
+		}
+	})
+}
+
+// The kubelet's answer lists the pods of all plugins, with names that their owners choose.
+func FuzzPodResources(f *testing.F) {
+	answer := &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{{Name: "p", Namespace: "n",
+		Containers: []*podresources.ContainerResources{{Name: "c", Devices: []*podresources.ContainerDevices{
+			{ResourceName: "amd.com/gpu", DeviceIds: []string{gpu0, gpu0, "x"}}, {ResourceName: "other/gpu", DeviceIds: []string{gpu1}}, nil}}, nil}}, nil}}
+	data, err := proto.Marshal(answer)
+	require.NoError(f, err)
+	f.Add(data)
+	f.Add([]byte{})
+	m := machine{devices: []device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}}}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r podresources.ListPodResourcesResponse
+		if proto.Unmarshal(data, &r) != nil {
+			return
+		}
+		for i, name := range podsOf(&r, m) {
+			require.Less(t, i, len(m.devices))
+			require.GreaterOrEqual(t, strings.Count(name, "/"), 2)
 		}
 	})
 }

@@ -52,7 +52,7 @@ func Labels(m Machine) map[string]string {
 	for property, value := range map[string]func(GPU) string{
 		"family":       func(g GPU) string { return g.Family },
 		"device-id":    func(g GPU) string { return g.DeviceID },
-		"product-name": func(g GPU) string { return toValue(g.ProductName) },
+		"product-name": func(g GPU) string { return g.ProductName },
 		"vram":         func(g GPU) string { return g.VRAM },
 		"simd-count":   func(g GPU) string { return g.SIMDs },
 		"cu-count":     func(g GPU) string { return g.CUs },
@@ -79,7 +79,7 @@ func Labels(m Machine) map[string]string {
 func count(gpus []GPU, value func(GPU) string) map[string]int {
 	of := map[string]int{}
 	for _, g := range gpus {
-		if v := value(g); v != "" {
+		if v := toValue(value(g)); v != "" {
 			of[v]++
 		}
 	}

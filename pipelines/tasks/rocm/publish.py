@@ -49,12 +49,15 @@ def offered(simple, project, name, opener):
             return ""
         raise ValueError(f"{page} answers {e.code}") from None
     links = _Links()
-    links.feed(text)
+    try:
+        links.feed(text)
+    except AssertionError:  # html.parser's, at a wrong declaration
+        raise ValueError(f"{page} is not HTML, as pip reads it") from None
     for link in links.found:
         path, _, fragment = link.partition("#")
         if urllib.parse.unquote(path.split("?")[0]).rsplit("/", 1)[-1] == name:
             key, _, value = fragment.partition("=")
-            if key != "sha256":
+            if key != "sha256" or not re.fullmatch("[0-9a-fA-F]{64}", value):
                 raise ValueError(f"{page} has no SHA-256 of {name}: the index does not let anyone check what it offers")
             return value.lower()
     return ""
