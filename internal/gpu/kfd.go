@@ -79,7 +79,8 @@ func (i Inventory) Obstacle(g GPU) string {
 	case !i.KFD.Usable():
 		return fmt.Sprintf("%s (%s)", i.KFD.Text(), i.KFD.Help())
 	case g.NotInKFD:
-		return "the kernel's KFD does not list it (see: sudo dmesg | grep kfd; in a container, pass the GPU to it again)"
+		return "the kernel's KFD does not list it (see: sudo dmesg | grep kfd; " +
+			"in a container, pass the GPU to it again)"
 	}
 	return ""
 }

@@ -104,7 +104,9 @@ func convertDashboard(data []byte) ([]byte, error) {
 	}
 	board["uid"] = "rocm-gpu-exporter"
 	board["panels"] = convertPanels(list(board, "panels"))
-	board["links"] = slices.DeleteFunc(list(board, "links"), func(l any) bool { return l.(map[string]any)["title"] != "Alerts" })
+	board["links"] = slices.DeleteFunc(list(board, "links"), func(link any) bool {
+		return link.(map[string]any)["title"] != "Alerts"
+	})
 	annotations := board["annotations"].(map[string]any)
 	annotations["list"] = slices.DeleteFunc(list(annotations, "list"), usesCharm)
 	variables := board["templating"].(map[string]any)
@@ -186,5 +188,6 @@ func withoutJuju(text string) error {
 	if at < 0 {
 		return nil
 	}
-	return fmt.Errorf("cannot convert %q: tools/monitoring has no words for it", text[max(0, at-40):min(len(text), at+60)])
+	near := text[max(0, at-40):min(len(text), at+60)]
+	return fmt.Errorf("cannot convert %q: tools/monitoring has no words for it", near)
 }

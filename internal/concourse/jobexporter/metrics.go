@@ -182,7 +182,8 @@ func (v *view) addJob(j job) {
 		}
 		return
 	}
-	if n := j.Next; n != nil && n.Status == "started" && n.ID > 0 && len(n.Name) <= maxName && len(v.started) < maxTasks {
+	if n := j.Next; n != nil && n.Status == "started" && n.ID > 0 && len(n.Name) <= maxName &&
+		len(v.started) < maxTasks {
 		b := Build{Team: j.Team, Pipeline: ref, Job: j.Name, Name: n.Name, ID: n.ID}
 		v.started = append(v.started, Started{Build: b})
 	}

@@ -164,7 +164,8 @@ func numbersOf(s Summary) []number {
 		watts = "–"
 	}
 	out := []number{
-		count(s.GPUs, things(s.GPUs, "GPU"), ""), count(s.Free, "free", string(health.Healthy)), count(s.Busy, "in use", ""),
+		count(s.GPUs, things(s.GPUs, "GPU"), ""),
+		count(s.Free, "free", string(health.Healthy)), count(s.Busy, "in use", ""),
 		count(s.Quarantined, "quarantined", string(health.Critical))}
 	if s.Proving > 0 {
 		out = append(out, count(s.Proving, "proving", string(health.Warning)))
