@@ -100,9 +100,9 @@ func TestIdleHookAsksLittleAndAlwaysTheSame(t *testing.T) {
 			require.Equal(t, []string{
 				"config-get --format=json",
 				"relation-ids --format=json flight",
+				"relation-get --format=json -r flight:7 - " + unitName,
 				"relation-list --format=json -r flight:7",
 				"relation-get --format=json -r flight:7 - web/0",
-				"relation-get --format=json -r flight:7 - " + unitName,
 				"relation-ids --format=json monitoring",
 				"relation-ids --format=json tracing",
 				"relation-ids --format=json cos-agent",

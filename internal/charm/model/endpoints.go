@@ -114,18 +114,12 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Relation
-	for _, id := range ids {
-		r := Relation{ID: id}
-		if r.Units, err = o.bags(ctx, id); err == nil {
-			r.Own, err = o.t.RelationGet(ctx, id, o.e.Unit)
-		}
-		if err != nil {
-			return nil, jujuerrors.Annotatef(err, "cannot observe relation %s", id)
-		}
-		all = append(all, r)
+	all, err := o.joined(ctx, ids)
+	for i := 0; err == nil && i < len(all); i++ {
+		all[i].Units, err = o.bags(ctx, all[i].ID)
+		err = jujuerrors.Annotatef(err, "cannot observe relation %s", all[i].ID)
 	}
-	return all, nil
+	return all, err
 }
 
 // ownAddress returns the address that the web has of this worker, "" without a web.

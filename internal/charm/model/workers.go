@@ -73,11 +73,13 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 			all[key] = k
 			continue
 		}
-		bag, err := o.t.RelationGet(ctx, id, u)
+		bag, exists, err := o.bag(ctx, id, u)
 		if err != nil {
 			return err
 		}
-		all[key] = workerOf(u, bag["ingress-address"], bag)
+		if exists {
+			all[key] = workerOf(u, bag["ingress-address"], bag)
+		}
 	}
 	return nil
 }

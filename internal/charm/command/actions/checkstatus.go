@@ -105,6 +105,9 @@ func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[strin
 		}
 		r.addCause("ready", cause)
 	}
+	for _, id := range u.Facts.Forced {
+		r.addCause("relation "+id, forced(u.Facts.Unit))
+	}
 	if len(u.Problems) == 0 {
 		c.checkServices(ctx, u, &r)
 		if verbose {
@@ -126,6 +129,12 @@ func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[strin
 		return results, fmt.Errorf("cannot report this unit as healthy: %s", strings.Join(bad, "; "))
 	}
 	return results, nil
+}
+
+// forced returns the warning about a relation that Juju lists although it was removed.
+func forced(unit string) status.Cause {
+	return status.Warn("removed with --force, and ignored; Juju lists it until the unit's agent restarts").
+		Fix("to clear it: juju ssh " + unit + " sudo systemctl restart 'jujud-machine-*'")
 }
 
 func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
