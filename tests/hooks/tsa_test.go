@@ -146,6 +146,8 @@ func TestWorkersNewKeyTakesThePlaceOfItsOldOne(t *testing.T) {
 	n.flight(ci, gpu)
 	n.settle()
 	old := gpu.units[0].read("/var/lib/concourse-worker/keys/worker_key.pub")
+	names := []string{find(gpu.units[0], "flight", "ci").Local["worker-name"]} // it is connected all the time
+	ci.units[0].lists(&names)
 	a := gpu.units[0].action("rotate-keys", map[string]any{"keys": "all"})
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.NotEqual(t, old, gpu.units[0].read("/var/lib/concourse-worker/keys/worker_key.pub"))
@@ -154,6 +156,9 @@ func TestWorkersNewKeyTakesThePlaceOfItsOldOne(t *testing.T) {
 	none(t, commands, "restart")
 	require.Contains(t, commands, "ci/0 systemctl reload concourse-server.service")
 	require.Equal(t, "active: Worker ready (v8.2.5)", gpu.status(0))
+	require.Equal(t, "active: Web server ready (v8.2.5) "+url(ci.units[0]), ci.status(0))
+	require.Contains(t, ci.units[0].refused("prune-worker", map[string]any{"worker": names[0]}), "it is running; stop it first")
+	registered(ci, gpu.units[0])
 
 	tsa := find(ci.units[0], "tsa", "gpu")
 	for range 2 {

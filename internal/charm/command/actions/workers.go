@@ -77,38 +77,37 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 		return nil, err
 	}
 	var names []string
+	var listed concourse.WorkerInfo
 	for _, w := range workers {
 		names = append(names, w.Name+" ("+w.State+")")
-		if w.Name != name {
-			continue
+		if w.Name == name {
+			listed = w
 		}
-		// A worker stays as retiring if its tasks did not end before its unit was removed.
-		leaves := w.State == "landing" || w.State == "retiring"
-		if w.State == "running" && u.Facts.Web.HasLeft(name) && !u.Facts.Web.Related(name) {
-			// Without its key it is listed as running for a while.
-			if err := api.Land(ctx, w); err != nil {
-				return nil, err
-			}
-			w.State = "landing"
-		}
-		if w.State == "running" || leaves && u.Facts.Web.Related(name) {
-			return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first: %s", name, w.State,
-				wellknown.RunAction("<its unit>", "land-worker"))
-		}
-		if err := api.Prune(ctx, name); err != nil {
+	}
+	left, related := u.Facts.Web.HasLeft(name), u.Facts.Web.Related(name)
+	// A worker stays as retiring if its tasks did not end before its unit was removed.
+	leaves := listed.State == "landing" || listed.State == "retiring"
+	switch {
+	case listed.Name == "" && !left:
+		return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, workerList(names))
+	case listed.State == "running" && (!left || related), leaves && related:
+		return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first: %s", name, listed.State,
+			wellknown.RunAction("<its unit>", "land-worker"))
+	}
+	if left {
+		if err := c.disconnect(ctx, u, name); err != nil {
 			return nil, err
 		}
-		return map[string]any{"pruned": name}, nil
 	}
-	return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, workerList(names))
+	if err := api.Remove(ctx, name); err != nil {
+		return nil, err
+	}
+	return map[string]any{"pruned": name}, nil
 }
 
-// expel removes the key of a removed worker that still drains, and disconnects it: prune
-// does not wait for the worker's tasks. The next hook removes its record.
-func (c *Actions) expel(ctx context.Context, u unitState, name string) error {
-	if !u.Facts.Web.HasLeft(name) {
-		return nil
-	}
+// disconnect removes the key of a removed worker that still drains, and its connections:
+// prune-worker does not wait for its tasks. The next hook removes its record.
+func (c *Actions) disconnect(ctx context.Context, u unitState, name string) error {
 	facts, web := u.Facts, *u.Facts.Web
 	web.Departed = slices.Clone(web.Departed)
 	for i := range web.Departed {
