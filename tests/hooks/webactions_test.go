@@ -261,6 +261,33 @@ func TestLandedWorkerStaysLandedUntilRestartServices(t *testing.T) {
 
 	c := webs(t, 1, nil)
 	require.Equal(t, "cannot land the worker: this unit is the web; run it on a worker's unit", c.units[0].refused("land-worker", nil))
+	require.Equal(t, `cannot withhold GPU "0": this unit is the web, which gives tasks no GPU; run it on a worker's unit`,
+		c.units[0].refused("withhold-gpu", map[string]any{"gpu": 0}))
+}
+
+// The web is away or restarts: a worker that still runs is told again by each hook, and one
+// that systemd starts again is stopped.
+func TestLandingWorkerIsToldAgainUntilItStops(t *testing.T) {
+	t.Parallel()
+	u := worker(t, fixture("no-gpu"), options{"worker-drain-timeout": "1m"})
+	const signal = "systemctl kill --kill-whom=main --signal=SIGUSR1 concourse-worker.service"
+	fails := true
+	u.Machine.Fail = func(line string) string {
+		if line == signal && fails {
+			return "Failed to kill unit concourse-worker.service: Connection timed out"
+		}
+		return ""
+	}
+	require.Contains(t, u.refused("land-worker", nil), "Connection timed out")
+	require.False(t, u.Root.Exists("/var/lib/concourse-charm/landed"))
+	u.hook("update-status")
+	require.Contains(t, u.show("concourse-worker.service"), "UnitFileState=enabled")
+
+	require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/landed", nil, 0o600))
+	fails = false
+	require.Contains(t, u.hook("update-status").Commands, signal)
+	require.False(t, u.Machine.Up("concourse-worker.service"))
+	require.Empty(t, u.hook("update-status").Plan())
 }
 
 // A worker that was landed does not come back by a reboot.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/model"
@@ -31,29 +30,18 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 		return nil, err
 	}
 	// Disabled, because it would start again with the machine.
-	for _, command := range []host.Command{resource.Systemctl("disable", concourse.Unit),
-		resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit)} {
-		if _, err := c.Host.Run(ctx, command); err != nil {
-			return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
-		}
+	_, err := c.Host.Run(ctx, resource.Systemctl("disable", concourse.Unit))
+	if err == nil {
+		err = concourse.Land(ctx, c.Host, u.Config.Worker.DrainTimeout)
 	}
-	for waited := time.Duration(0); waited < u.Config.Worker.DrainTimeout; waited += landPoll {
-		states, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
-		if err != nil {
-			return nil, err
-		}
-		if s := states[concourse.Unit]; !s.Running() {
-			return map[string]any{"landed": true, "message": "the worker takes no work until restart-services"}, nil
-		}
-		c.Host.Sleep(landPoll)
+	if _, lands := errors.AsType[*concourse.LandError](err); lands {
+		return map[string]any{"landed": false}, fmt.Errorf("cannot land the worker in its worker-drain-timeout: %w", err)
 	}
-	return map[string]any{"landed": false}, fmt.Errorf(
-		"cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they "+
-			"end, and takes no new ones",
-		u.Config.Worker.DrainTimeout)
+	if err != nil {
+		return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
+	}
+	return map[string]any{"landed": true, "message": "the worker takes no work until restart-services"}, nil
 }
-
-const landPoll = 2 * time.Second
 
 // pruneWorker removes a worker that no longer exists from the web's list.
 func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
@@ -67,9 +55,6 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 	if !u.Want.Web.Up {
 		return nil, errors.New("cannot prune a worker: the web is not running; see " +
 			wellknown.ShowStatus(c.Event.Unit))
-	}
-	if err := c.expel(ctx, u, name); err != nil {
-		return nil, err
 	}
 	api := c.webAPI(u)
 	workers, err := api.Workers(ctx)
