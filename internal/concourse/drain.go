@@ -143,14 +143,24 @@ func connected(ctx context.Context, h host.Host) bool {
 	if err != nil {
 		return true
 	}
-	_, port, err := net.SplitHostPort(EnvValues(env)["CONCOURSE_TSA_HOST"])
-	if err != nil {
-		return true
+	asked := map[string]bool{}
+	for address := range strings.SplitSeq(EnvValues(env)["CONCOURSE_TSA_HOST"], ",") {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return true
+		}
+		if asked[port] {
+			continue
+		}
+		asked[port] = true
+		out, err := h.Run(ctx, host.Command{Argv: []string{"ss", "--no-header", "--tcp", "--numeric", "state",
+			"established", "dport", "=", ":" + port},
+			ReadOnly: true, Deadline: 30 * time.Second})
+		if err != nil || len(bytes.TrimSpace(out)) > 0 {
+			return true
+		}
 	}
-	out, err := h.Run(ctx, host.Command{Argv: []string{"ss", "--no-header", "--tcp", "--numeric", "state",
-		"established", "dport", "=", ":" + port},
-		ReadOnly: true, Deadline: 30 * time.Second})
-	return err != nil || len(bytes.TrimSpace(out)) > 0
+	return false
 }
 
 // runcState has one folder for each container in Concourse's containerd namespace. Tasks

@@ -86,14 +86,14 @@ func TestD16D17D19WorkersComeAndGoAndNothingIsRestarted(t *testing.T) {
 	n := networkOf(ci, gpu)
 	n.flight(ci, gpu)
 	commands := n.settle()
-	none(t, commands, "restart")
+	none(t, commands, "restart concourse-server")
 	registered(ci, gpu.units...)
 	for k := range ci.units {
 		require.Equal(t, "active: Web server ready (v8.2.5) "+url(ci.units[k]), ci.status(k))
 	}
 	for k, u := range gpu.units {
 		require.Equal(t, "active: Worker ready (v8.2.5)", gpu.status(k))
-		require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), "CONCOURSE_TSA_HOST=10.0.0.10:2222\n", "the first complete web")
+		require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), "CONCOURSE_TSA_HOST=10.0.0.10:2222,10.0.0.11:2222\n")
 	}
 	ci.idle()
 	gpu.idle()

@@ -133,7 +133,7 @@ func (f Facts) ownAddress() string {
 	return ""
 }
 
-// ChooseTSA returns the first complete web unit of the first relation. With mode=auto or
+// ChooseTSA returns the complete web units of the first relation. With mode=auto or
 // all the web is the leader of the peers, which publishes its address in the application's databag.
 func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
 	if f.LeaderIsWeb() {
@@ -145,6 +145,5 @@ func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
 	if len(f.Flights) == 0 {
 		return t, nil
 	}
-	t, _, problems = concourse.FindTSA(f.Flights[0].Units)
-	return t, problems
+	return concourse.FindTSA(f.Flights[0].Units)
 }

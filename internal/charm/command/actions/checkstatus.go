@@ -145,7 +145,7 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	}
 	if u.Want.Worker.Up {
 		r.addService("worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
-			"healthy and registered at "+u.Want.Worker.TSA.Host)
+			"healthy and registered at "+strings.Join(u.Want.Worker.TSA.Hosts, " or "))
 	}
 	if u.Want.Worker.Watches {
 		r.addService(role.ExporterService, c.CheckExporter(ctx), "running and healthy")
