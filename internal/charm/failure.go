@@ -114,8 +114,8 @@ func transient(err error) bool {
 	return errors.As(err, &cmd) && strings.HasPrefix(cmd.Argv[0], "apt-")
 }
 
-// reason returns the cause of err without what the failed step already names, because a
-// status has space for little more.
+// reason returns the cause of err alone, because a status with the name of the failed step has
+// space for little more.
 func reason(err error) string {
 	var lookup *net.DNSError
 	var op *net.OpError

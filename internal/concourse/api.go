@@ -75,13 +75,17 @@ func (a *API) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	for _, w := range workers {
-		if w.Name == name && w.State == "running" {
+		if w.Name != name {
+			continue
+		}
+		if w.State == "running" {
 			if err := a.Land(ctx, w); err != nil {
 				return err
 			}
 		}
+		return a.Prune(ctx, name)
 	}
-	return a.Prune(ctx, name)
+	return nil
 }
 
 // Prune removes a worker that is not running, with the web's records of its containers and

@@ -45,7 +45,7 @@ type LandError struct {
 
 func (e *LandError) Error() string {
 	if !e.Connected {
-		return fmt.Sprintf("the worker has no connection to a web for %s; each hook tells it again", e.Limit)
+		return fmt.Sprintf("the worker has no connection to a web for %s; each hook repeats the signal", e.Limit)
 	}
 	return fmt.Sprintf("its tasks did not finish within %s; it takes no new ones, and stops when they end", e.Limit)
 }
