@@ -142,8 +142,9 @@ func ownTSA(w web.Web) (t concourse.TSA) {
 	if !w.Up || err != nil {
 		return t
 	}
-	if t.HostPublicKey, err = secrets.HostPublicKey(); err == nil {
-		t.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(wellknown.TSAPort))
+	if key, err := secrets.HostPublicKey(); err == nil {
+		t.HostKeys = []string{key}
+		t.Hosts = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(wellknown.TSAPort))}
 	}
 	return t
 }

@@ -25,6 +25,7 @@ import (
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // LastRunFile has the results of the last run that no other run can observe. It is missing
@@ -87,7 +88,10 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if last.Op == step.Op {
 		n += last.Count
 	}
-	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, lastLine(step.Err))
+	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, reason(step.Err))
+	if whole := lastLine(step.Err); !strings.HasSuffix(cause.Text, ": "+whole) {
+		cause = cause.Explain("%s", whole)
+	}
 	if n >= maxAttempts {
 		cause.Kind = status.Blocked
 	}
@@ -108,6 +112,23 @@ func transient(err error) bool {
 	}
 	var cmd *host.CommandError
 	return errors.As(err, &cmd) && strings.HasPrefix(cmd.Argv[0], "apt-")
+}
+
+// reason returns the cause of err alone, because a status with the name of the failed step has
+// space for little more.
+func reason(err error) string {
+	var lookup *net.DNSError
+	var op *net.OpError
+	var errno syscall.Errno
+	switch download, ok := errors.AsType[*release.NetworkError](err); {
+	case errors.As(err, &lookup):
+		return "lookup " + lookup.Name + ": " + lookup.Err
+	case errors.As(err, &op) && errors.As(err, &errno) && op.Addr != nil:
+		return op.Addr.String() + ": " + errno.Error()
+	case ok:
+		return lastLine(download.Err)
+	}
+	return lastLine(err)
 }
 
 // lastLine returns the last line of err.

@@ -67,6 +67,27 @@ func (a *API) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	return workers, err
 }
 
+// Remove removes a worker that cannot register again from the list. It is landed first,
+// because a worker that lost its connection is listed as running for a while.
+func (a *API) Remove(ctx context.Context, name string) error {
+	workers, err := a.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range workers {
+		if w.Name != name {
+			continue
+		}
+		if w.State == "running" {
+			if err := a.Land(ctx, w); err != nil {
+				return err
+			}
+		}
+		return a.Prune(ctx, name)
+	}
+	return nil
+}
+
 // Prune removes a worker that is not running, with the web's records of its containers and
 // volumes. A worker that is not listed is not an error. A running worker is an *apiError
 // with status 400.

@@ -67,6 +67,20 @@ func (d Disconnect) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		}}}, nil
 }
 
+// Expel removes a worker that was disconnected from the web's list, so that its builds end
+// now and not minutes later. It is always due. A failure is tolerated.
+type Expel struct {
+	API  *API
+	Name string // of the worker
+	Why  string
+}
+
+// Diff implements plan.Resource.
+func (e Expel) Diff(context.Context, host.Host) (plan.Plan, error) {
+	return plan.Plan{{Op: "remove worker " + e.Name + " from the web's list", Why: e.Why, Tolerate: true,
+		Do: func(ctx context.Context) error { return e.API.Remove(ctx, e.Name) }}}, nil
+}
+
 // Connected reports whether an address has a connection to the TSA of this machine.
 func Connected(ctx context.Context, h host.Host, addr string) (bool, error) {
 	out, err := h.Run(ctx, host.Command{Argv: append([]string{"ss", "--no-header", "--tcp", "--numeric"},

@@ -48,7 +48,7 @@ func (r Retire) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		return nil, nil
 	}
 	return plan.Plan{{Op: "drain " + Unit, Why: r.Why, Tolerate: true,
-		Do: func(ctx context.Context) error { return retire(ctx, h, r.Limit) }}}, nil
+		Do: func(ctx context.Context) error { return leave(ctx, h, remove, r.Limit) }}}, nil
 }
 
 // poll is the interval between two checks of a retiring worker. An idle worker needs 30 to
@@ -62,7 +62,7 @@ func (d Drain) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	if d.State.Running() && d.Limit > 0 {
 		p = append(p, plan.Step{Op: "drain " + Unit, Why: d.Why, Disrupts: d.Disrupts, Tolerate: true,
 			Do: func(ctx context.Context) error {
-				return retire(ctx, h, d.Limit)
+				return leave(ctx, h, remove, d.Limit)
 			}})
 	}
 	stop, err := resource.Service{Unit: Unit, State: d.State, Up: false, Why: d.Why}.Diff(ctx, h)
@@ -95,10 +95,16 @@ const signalInterval = 15 * poll
 // a silent worker, so waiting longer saves nothing.
 const away = 5 * time.Minute
 
-// retire sends the signal and waits for the unit to end. It counts time in polls, so that
-// it ends whatever the clock does.
-func retire(ctx context.Context, h host.Host, limit time.Duration) error {
-	signal := resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR2", Unit)
+// Results of leave for a unit that still runs.
+var (
+	errLimit = errors.New("its tasks did not finish")
+	errAway  = fmt.Errorf("it had no connection to a web for %s, so its tasks are lost", away)
+)
+
+// leave sends the signal and waits for the unit to end. It counts time in polls, so that it
+// ends whatever the clock does.
+func leave(ctx context.Context, h host.Host, with string, limit time.Duration) error {
+	signal := tell(with)
 	if _, err := h.Run(ctx, signal); err != nil {
 		return err
 	}
@@ -112,7 +118,7 @@ func retire(ctx context.Context, h host.Host, limit time.Duration) error {
 			return nil
 		}
 		if waited >= limit {
-			return fmt.Errorf("its tasks did not finish within %s", limit)
+			return fmt.Errorf("%w within %s", errLimit, limit)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -123,7 +129,7 @@ func retire(ctx context.Context, h host.Host, limit time.Duration) error {
 				alone = 0
 			}
 			if alone >= away {
-				return fmt.Errorf("it had no connection to a web for %s, so its tasks are lost", away)
+				return errAway
 			}
 		}
 		h.Sleep(poll)
@@ -137,14 +143,24 @@ func connected(ctx context.Context, h host.Host) bool {
 	if err != nil {
 		return true
 	}
-	_, port, err := net.SplitHostPort(EnvValues(env)["CONCOURSE_TSA_HOST"])
-	if err != nil {
-		return true
+	asked := map[string]bool{}
+	for address := range strings.SplitSeq(EnvValues(env)["CONCOURSE_TSA_HOST"], ",") {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return true
+		}
+		if asked[port] {
+			continue
+		}
+		asked[port] = true
+		out, err := h.Run(ctx, host.Command{Argv: []string{"ss", "--no-header", "--tcp", "--numeric", "state",
+			"established", "dport", "=", ":" + port},
+			ReadOnly: true, Deadline: 30 * time.Second})
+		if err != nil || len(bytes.TrimSpace(out)) > 0 {
+			return true
+		}
 	}
-	out, err := h.Run(ctx, host.Command{Argv: []string{"ss", "--no-header", "--tcp", "--numeric", "state",
-		"established", "dport", "=", ":" + port},
-		ReadOnly: true, Deadline: 30 * time.Second})
-	return err != nil || len(bytes.TrimSpace(out)) > 0
+	return false
 }
 
 // runcState has one folder for each container in Concourse's containerd namespace. Tasks

@@ -121,7 +121,7 @@ func TestDrainWithoutAWebEndsWhenTheBuildsAreLost(t *testing.T) {
 				return "", nil
 			})
 			root := hosttest.Root(t)
-			hosttest.Put(t, root, EnvFile, "CONCOURSE_TSA_HOST=10.0.0.1:2222\n")
+			hosttest.Put(t, root, EnvFile, "CONCOURSE_TSA_HOST=10.0.0.1:2222,10.0.0.2:2222\n")
 			notes, slept := drainWith(t, r, root, tt.limit)
 			require.Len(t, notes, 1)
 			require.ErrorContains(t, notes[0].Err, tt.say)

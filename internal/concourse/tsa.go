@@ -13,20 +13,21 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// TSA describes the web's SSH server, which workers register with.
+// TSA describes the SSH servers of the webs. A worker registers with one of them, which
+// Concourse chooses at random, and with another one when that fails.
 type TSA struct {
-	Host          string // host:port, IPv6 in brackets
-	HostPublicKey string // one OpenSSH line without comment
-	Version       string // the web's Concourse, x.y.z, or "" if unknown
-	FleetPage     string // URL of the web's page of all GPUs, "" for none
+	Hosts     []string // host:port, IPv6 in brackets
+	HostKeys  []string // public keys, each one OpenSSH line without comment
+	Version   string   // the first web's Concourse, x.y.z, or "" if unknown
+	FleetPage string   // URL of the first web's page of all GPUs, "" for none
 }
 
 // Complete reports whether a worker has everything to register.
-func (t TSA) Complete() bool { return t.Host != "" && t.HostPublicKey != "" }
+func (t TSA) Complete() bool { return len(t.Hosts) > 0 && len(t.HostKeys) > 0 }
 
-// HostKeyFile returns the file with the server's key.
+// HostKeyFile returns the file with the servers' keys.
 func (t TSA) HostKeyFile() resource.File {
-	return resource.File{Path: TSAHostKey, Data: []byte(t.HostPublicKey + "\n"), Mode: 0o644}
+	return resource.File{Path: TSAHostKey, Data: []byte(strings.Join(t.HostKeys, "\n") + "\n"), Mode: 0o644}
 }
 
 // ParseTSA reads the databag of one web unit. Another machine wrote it, so each value is
@@ -40,11 +41,17 @@ func ParseTSA(databag map[string]string) (t TSA, problems []string) {
 		}
 	}
 	if v := strings.TrimSpace(databag["tsa-host"]); v != "" {
-		t.Host, err = beacon.HostPort(v)
+		var host string
+		if host, err = beacon.HostPort(v); err == nil {
+			t.Hosts = []string{host}
+		}
 		bad("tsa-host", err)
 	}
 	if v := strings.TrimSpace(databag["tsa-public-key"]); v != "" {
-		t.HostPublicKey, err = beacon.KeyLine(v)
+		var key string
+		if key, err = beacon.KeyLine(v); err == nil {
+			t.HostKeys = []string{key}
+		}
 		bad("tsa-public-key", err)
 	}
 	if v := strings.TrimSpace(databag["concourse-version"]); v != "" {
@@ -75,20 +82,34 @@ func checkPage(s string) error {
 	return nil
 }
 
-// FindTSA chooses among the databags of web units, by unit name. It takes the first
-// complete one in the units' order, so that the choice is equal in all hooks. The problems
-// name the unit.
-func FindTSA(bags map[string]map[string]string) (t TSA, unit string, problems []string) {
+// FindTSA joins the complete databags of web units, in the units' order, so that the result
+// is equal in all hooks. Version and page are those of the first one. The problems name the
+// unit.
+func FindTSA(bags map[string]map[string]string) (t TSA, problems []string) {
 	for _, u := range slices.SortedFunc(maps.Keys(bags), compareUnits) {
 		found, bad := ParseTSA(bags[u])
 		for _, p := range bad {
 			problems = append(problems, u+" "+p)
 		}
-		if found.Complete() && !t.Complete() {
-			t, unit = found, u
+		switch {
+		case !found.Complete():
+		case !t.Complete():
+			t = found
+		default:
+			t.Hosts, t.HostKeys = join(t.Hosts, found.Hosts), join(t.HostKeys, found.HostKeys)
 		}
 	}
-	return t, unit, problems
+	return t, problems
+}
+
+// join appends the texts of more that all lacks.
+func join(all, more []string) []string {
+	for _, text := range more {
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 func compareUnits(a, b string) int {

@@ -28,9 +28,9 @@ func TestParseTSA(t *testing.T) {
 		want TSA
 		bad  []string // parts of the problems
 	}{
-		"complete":        {map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": key + " root@web\n", "concourse-version": "8.2.5", "fleet-page": "http://10.0.0.2:9358/"}, TSA{"10.0.0.2:2222", key, "8.2.5", "http://10.0.0.2:9358/"}, nil},
-		"IPv6":            {map[string]string{"tsa-host": "[fd00::2]:2222", "tsa-public-key": key}, TSA{Host: "[fd00::2]:2222", HostPublicKey: key}, nil},
-		"host name":       {map[string]string{"tsa-host": "web.example:2222"}, TSA{Host: "web.example:2222"}, nil},
+		"complete":        {map[string]string{"tsa-host": "10.0.0.2:2222", "tsa-public-key": key + " root@web\n", "concourse-version": "8.2.5", "fleet-page": "http://10.0.0.2:9358/"}, TSA{[]string{"10.0.0.2:2222"}, []string{key}, "8.2.5", "http://10.0.0.2:9358/"}, nil},
+		"IPv6":            {map[string]string{"tsa-host": "[fd00::2]:2222", "tsa-public-key": key}, TSA{Hosts: []string{"[fd00::2]:2222"}, HostKeys: []string{key}}, nil},
+		"host name":       {map[string]string{"tsa-host": "web.example:2222"}, TSA{Hosts: []string{"web.example:2222"}}, nil},
 		"nothing yet":     {nil, TSA{}, nil},
 		"only Juju's own": {map[string]string{"ingress-address": "10.0.0.2"}, TSA{}, nil},
 		"no port":         {map[string]string{"tsa-host": "10.0.0.2"}, TSA{}, []string{"tsa-host: \"10.0.0.2\" is not host:port"}},
@@ -67,29 +67,30 @@ func TestProblemsWithABagAreShort(t *testing.T) {
 	}
 }
 
-// D4: without a complete databag there is no TSA, and no address of our own
-// in its place.
-func TestFindTSAChoosesTheFirstCompleteWeb_D4(t *testing.T) {
-	key := hostKey(t)
-	bag := func(host string) map[string]string { return map[string]string{"tsa-host": host, "tsa-public-key": key} }
-	got, unit, problems := FindTSA(map[string]map[string]string{
-		"web/10": bag("10.0.0.10:2222"), "web/2": bag("10.0.0.2:2222"), "web/1": {"tsa-host": "nonsense"},
+// D4: without a complete databag there is no TSA, and no address of our own in its place.
+func TestWorkerRegistersAtAnyCompleteWeb_D4(t *testing.T) {
+	key, other := hostKey(t), hostKey(t)
+	bag := func(host, key, version string) map[string]string {
+		return map[string]string{"tsa-host": host, "tsa-public-key": key, "concourse-version": version}
+	}
+	got, problems := FindTSA(map[string]map[string]string{
+		"web/10": bag("10.0.0.10:2222", key, "8.3.0"), "web/2": bag("10.0.0.2:2222", key, "8.2.5"),
+		"web/1": {"tsa-host": "nonsense"}, "web/3": bag("10.0.0.3:2222", other, ""), "web/4": {"tsa-host": "10.0.0.4:2222"},
 	})
-	require.Equal(t, "web/2", unit)
-	require.Equal(t, "10.0.0.2:2222", got.Host)
+	require.Equal(t, TSA{Hosts: []string{"10.0.0.2:2222", "10.0.0.3:2222", "10.0.0.10:2222"},
+		HostKeys: []string{key, other}, Version: "8.2.5"}, got)
 	require.Equal(t, []string{`web/1 tsa-host: "nonsense" is not host:port`}, problems)
-	got, unit, problems = FindTSA(map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}})
+	got, problems = FindTSA(map[string]map[string]string{"web/0": {"tsa-host": "10.0.0.2:2222"}})
 	require.False(t, got.Complete())
-	require.Empty(t, unit)
 	require.Empty(t, problems)
 }
 
 func TestHostKeyFileIsWhatTheWorkerReads(t *testing.T) {
-	h, tsa := hosttest.Real(t), TSA{Host: "h:1", HostPublicKey: hostKey(t)}
+	h, tsa := hosttest.Real(t), TSA{Hosts: []string{"h:1"}, HostKeys: []string{hostKey(t)}}
 	require.NoError(t, resourcetest.Apply(t, h, tsa.HostKeyFile()))
 	text, err := h.ReadText(TSAHostKey)
 	require.NoError(t, err)
-	require.Equal(t, tsa.HostPublicKey, text)
+	require.Equal(t, tsa.HostKeys[0], text)
 }
 
 func FuzzParseTSA(f *testing.F) {
@@ -97,7 +98,7 @@ func FuzzParseTSA(f *testing.F) {
 	f.Add("[fd00::2]:2222", "cert-authority ssh-rsa AAAA", "latest", "javascript:1")
 	f.Fuzz(func(t *testing.T, host, key, version, page string) {
 		got, _ := ParseTSA(map[string]string{"tsa-host": host, "tsa-public-key": key, "concourse-version": version, "fleet-page": page})
-		for _, s := range []string{got.Host, got.HostPublicKey, got.Version, got.FleetPage} {
+		for _, s := range append(append(got.Hosts, got.HostKeys...), got.Version, got.FleetPage) {
 			if strings.ContainsAny(s, "\r\n\x00\"'\\") {
 				t.Fatalf("%q", s)
 			}

@@ -41,7 +41,7 @@ const (
 var workerVariables = envTable[WorkerConfig]{
 	{"CONCOURSE_NAME", func(c WorkerConfig) string { return c.Name }},
 	{"CONCOURSE_LOG_LEVEL", func(c WorkerConfig) string { return c.LogLevel }},
-	{"CONCOURSE_TSA_HOST", func(c WorkerConfig) string { return c.TSA.Host }},
+	{"CONCOURSE_TSA_HOST", func(c WorkerConfig) string { return strings.Join(c.TSA.Hosts, ",") }},
 	{"CONCOURSE_TSA_PUBLIC_KEY", fixed[WorkerConfig](TSAHostKey)},
 	{"CONCOURSE_TSA_WORKER_PRIVATE_KEY", fixed[WorkerConfig](WorkerKey)},
 	{"CONCOURSE_WORK_DIR", func(c WorkerConfig) string { return c.WorkDir }},

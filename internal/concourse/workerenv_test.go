@@ -18,7 +18,7 @@ import (
 func gpuWorker() WorkerConfig {
 	return WorkerConfig{
 		WorkDir: WorkDir,
-		Name:    "gpu-0-0badcafe", LogLevel: "info", TSA: TSA{Host: "10.0.0.2:2222", HostPublicKey: "ssh-rsa AAAA"},
+		Name:    "gpu-0-0badcafe", LogLevel: "info", TSA: TSA{Hosts: []string{"10.0.0.2:2222"}, HostKeys: []string{"ssh-rsa AAAA"}},
 		Tags: []string{"gpu", "compute-runtime=rocm"}, Wrapped: true, DNSServers: []string{"10.0.0.53", "fd00::53"},
 		Proxy: resource.Proxies{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8,.internal"},
 	}

@@ -100,9 +100,9 @@ func TestIdleHookAsksLittleAndAlwaysTheSame(t *testing.T) {
 			require.Equal(t, []string{
 				"config-get --format=json",
 				"relation-ids --format=json flight",
+				"relation-get --format=json -r flight:7 - " + unitName,
 				"relation-list --format=json -r flight:7",
 				"relation-get --format=json -r flight:7 - web/0",
-				"relation-get --format=json -r flight:7 - " + unitName,
 				"relation-ids --format=json monitoring",
 				"relation-ids --format=json tracing",
 				"relation-ids --format=json cos-agent",
@@ -125,10 +125,10 @@ func TestD16D17NothingIsRestartedForWhatDoesNotConcernTheWorker(t *testing.T) {
 	require.Empty(t, r.Commands)
 	require.Empty(t, r.Plan())
 	flight.Units["web/1"] = map[string]string{"tsa-host": "10.0.0.3:2222", "tsa-public-key": tsaKey, "concourse-version": "8.2.5"}
-	for _, kind := range []string{"joined", "changed"} {
-		r := u.flight(kind, "web/1")
-		require.Empty(t, r.Commands)
-		require.Empty(t, r.Plan())
-		require.Equal(t, "active", r.Status().Status)
-	}
+	// Another web concerns it: a process that does not have its address can't go there.
+	require.Equal(t, []string{"systemctl restart concourse-worker.service"}, u.flight("joined", "web/1").Commands)
+	r = u.flight("changed", "web/1")
+	require.Empty(t, r.Commands)
+	require.Empty(t, r.Plan())
+	require.Equal(t, "active", r.Status().Status)
 }

@@ -3,12 +3,14 @@ package hooks
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/concourse"
+	"concourse-ci-machine/internal/testutil/jujutest"
 	"concourse-ci-machine/internal/testutil/sandbox"
 )
 
@@ -105,4 +107,42 @@ func TestWorkerWhoseRelationIsGoneEndsInAnyHook(t *testing.T) {
 	require.Contains(t, r.Commands, "systemctl kill --kill-whom=main --signal=SIGUSR2 concourse-worker.service")
 	require.False(t, u.Machine.Up("concourse-worker.service"))
 	require.NotContains(t, r.Status().Message, "left running")
+}
+
+// remove-application --force: Juju drops the relation at once, runs no hook of it and refuses
+// its databags, but still lists it. The web goes on, and others join.
+func TestWebOutlivesARelationRemovedByForce(t *testing.T) {
+	t.Parallel()
+	ci, gpu := webs(t, 1, nil), workers(t, 2, nil)
+	n := networkOf(ci, gpu)
+	n.flight(ci, gpu)
+	n.settle()
+	web := ci.units[0]
+	names := []string{find(gpu.units[0], "flight", "ci").Local["worker-name"]} // the other one has retired
+	web.lists(&names)
+	lost := find(web, "tsa", "gpu")
+	lost.Forced = true
+
+	r := web.hook("update-status")
+	none(t, r.Commands, "restart")
+	registered(ci, gpu.units[0])
+	require.Contains(t, ci.status(0), "gpu/0 has left and drains until ")
+	require.Contains(t, web.action("check-status", nil).Results["checks"], "warn    relation "+lost.Name()+": removed "+
+		"with --force, and ignored; Juju lists it until the unit's agent restarts\n        to clear it: juju ssh ci/0 sudo ")
+
+	web.set(options{"log-level": "debug"})
+	web.hook("config-changed")
+	require.Contains(t, web.read("/var/lib/concourse/config.env"), "CONCOURSE_LOG_LEVEL=debug\n")
+	late := web.Model.Relate(11, "tsa", "late")
+	late.Units["late/0"] = map[string]string{"worker-name": "late-0", "worker-public-key": strings.TrimSpace(gpu.units[1].read("/var/lib/concourse-worker/keys/worker_key.pub"))}
+	_, err := web.RelationHook(late, "joined", "late/0")
+	require.NoError(t, err)
+	registered(ci, gpu.units...)
+
+	require.NotEmpty(t, web.done("prune-worker", map[string]any{"worker": names[0]})["pruned"])
+	registered(ci, gpu.units[1])
+	web.Model.Relations = slices.DeleteFunc(web.Model.Relations, func(r *jujutest.Relation) bool { return r.Forced })
+	web.hook("start") // the agent has restarted
+	require.NotContains(t, web.action("check-status", nil).Results["checks"], "--force")
+	ci.idle()
 }

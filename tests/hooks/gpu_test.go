@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ func (u *unit) action(name string, params map[string]any) *jujutest.Action {
 	u.t.Helper()
 	r, err := u.Action(name, params)
 	u.fine(name, r, err)
+	require.NotContains(u.t, fmt.Sprint(r.Action.Results), " \n", "juju run would quote and fold it")
 	return r.Action
 }
 

@@ -86,14 +86,14 @@ func TestD16D17D19WorkersComeAndGoAndNothingIsRestarted(t *testing.T) {
 	n := networkOf(ci, gpu)
 	n.flight(ci, gpu)
 	commands := n.settle()
-	none(t, commands, "restart")
+	none(t, commands, "restart concourse-server")
 	registered(ci, gpu.units...)
 	for k := range ci.units {
 		require.Equal(t, "active: Web server ready (v8.2.5) "+url(ci.units[k]), ci.status(k))
 	}
 	for k, u := range gpu.units {
 		require.Equal(t, "active: Worker ready (v8.2.5)", gpu.status(k))
-		require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), "CONCOURSE_TSA_HOST=10.0.0.10:2222\n", "the first complete web")
+		require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), "CONCOURSE_TSA_HOST=10.0.0.10:2222,10.0.0.11:2222\n")
 	}
 	ci.idle()
 	gpu.idle()
@@ -146,6 +146,8 @@ func TestWorkersNewKeyTakesThePlaceOfItsOldOne(t *testing.T) {
 	n.flight(ci, gpu)
 	n.settle()
 	old := gpu.units[0].read("/var/lib/concourse-worker/keys/worker_key.pub")
+	names := []string{find(gpu.units[0], "flight", "ci").Local["worker-name"]} // it is connected all the time
+	ci.units[0].lists(&names)
 	a := gpu.units[0].action("rotate-keys", map[string]any{"keys": "all"})
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.NotEqual(t, old, gpu.units[0].read("/var/lib/concourse-worker/keys/worker_key.pub"))
@@ -154,6 +156,9 @@ func TestWorkersNewKeyTakesThePlaceOfItsOldOne(t *testing.T) {
 	none(t, commands, "restart")
 	require.Contains(t, commands, "ci/0 systemctl reload concourse-server.service")
 	require.Equal(t, "active: Worker ready (v8.2.5)", gpu.status(0))
+	require.Equal(t, "active: Web server ready (v8.2.5) "+url(ci.units[0]), ci.status(0))
+	require.Contains(t, ci.units[0].refused("prune-worker", map[string]any{"worker": names[0]}), "it is running; stop it first")
+	registered(ci, gpu.units[0])
 
 	tsa := find(ci.units[0], "tsa", "gpu")
 	for range 2 {

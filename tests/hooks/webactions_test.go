@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -260,6 +261,33 @@ func TestLandedWorkerStaysLandedUntilRestartServices(t *testing.T) {
 
 	c := webs(t, 1, nil)
 	require.Equal(t, "cannot land the worker: this unit is the web; run it on a worker's unit", c.units[0].refused("land-worker", nil))
+	require.Equal(t, `cannot withhold GPU "0": this unit is the web, which gives tasks no GPU; run it on a worker's unit`,
+		c.units[0].refused("withhold-gpu", map[string]any{"gpu": 0}))
+}
+
+// The web is away or restarts: a worker that still runs is told again by each hook, and one
+// that systemd starts again is stopped.
+func TestLandingWorkerIsToldAgainUntilItStops(t *testing.T) {
+	t.Parallel()
+	u := worker(t, fixture("no-gpu"), options{"worker-drain-timeout": "1m"})
+	const signal = "systemctl kill --kill-whom=main --signal=SIGUSR1 concourse-worker.service"
+	fails := true
+	u.Machine.Fail = func(line string) string {
+		if line == signal && fails {
+			return "Failed to kill unit concourse-worker.service: Connection timed out"
+		}
+		return ""
+	}
+	require.Contains(t, u.refused("land-worker", nil), "Connection timed out")
+	require.False(t, u.Root.Exists("/var/lib/concourse-charm/landed"))
+	u.hook("update-status")
+	require.Contains(t, u.show("concourse-worker.service"), "UnitFileState=enabled")
+
+	require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/landed", nil, 0o600))
+	fails = false
+	require.Contains(t, u.hook("update-status").Commands, signal)
+	require.False(t, u.Machine.Up("concourse-worker.service"))
+	require.Empty(t, u.hook("update-status").Plan())
 }
 
 // A worker that was landed does not come back by a reboot.
@@ -284,18 +312,18 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 	c := webs(t, 1, nil)
 	u := c.units[0]
 	tsa := u.Model.Relate(10, "tsa", "gpu")
-	for name, key := range map[string]string{"gpu-0": "1s2c", "gpu-2": "1s3c"} {
+	for name, key := range map[string]string{"gpu-0": "1s2c", "gpu-2": "1s3c", "gpu-3": "1s4c"} {
 		unit := strings.Replace(name, "-", "/", 1)
-		tsa.Units[unit] = map[string]string{"worker-name": name, "worker-public-key": strings.Replace(tsaKey, "1s2c", key, 1), "ingress-address": "10.0.1.1"}
+		tsa.Units[unit] = map[string]string{"worker-name": name, "drain-timeout": "10m0s", "worker-public-key": strings.Replace(tsaKey, "1s2c", key, 1), "ingress-address": "10.0.1.1"}
 		c.relation(0, "tsa", "changed", unit)
 	}
-	api := &fakeAPI{workers: map[string]string{"gpu-0": "running", "gpu-1": "stalled", "gpu-2": "landing"}}
+	api := &fakeAPI{workers: map[string]string{"gpu-0": "running", "gpu-1": "stalled", "gpu-2": "landing", "gpu-3": "running"}}
 	u.Machine.Web = api
 	for name, want := range map[string]string{
 		"":      "cannot prune a worker without its name",
 		"gpu-0": "cannot prune worker gpu-0: it is running",
 		"gpu-2": "cannot prune worker gpu-2: it is landing",
-		"gpu-9": `cannot prune worker "gpu-9": the web has gpu-0 (running), gpu-1 (stalled), gpu-2 (landing)`,
+		"gpu-9": `cannot prune worker "gpu-9": the web has gpu-0 (running), gpu-1 (stalled), gpu-2 (landing), gpu-3 (running)`,
 	} {
 		require.Contains(t, u.refused("prune-worker", map[string]any{"worker": name}), want)
 	}
@@ -304,13 +332,23 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 	delete(tsa.Units, "gpu/2")
 	c.relation(0, "tsa", "departed", "gpu/2")
 	u.done("prune-worker", map[string]any{"worker": "gpu-2"})
-	require.Equal(t, []string{"gpu-1", "gpu-2"}, api.pruned)
+	require.Equal(t, []string{"gpu-1", "gpu-2"}, unique(api.pruned))
+	// worker-drain-timeout=0s: nobody waits for its tasks, and a stalled worker must not stay.
+	tsa.Units["gpu/3"]["drain-timeout"] = "0s"
+	c.relation(0, "tsa", "changed", "gpu/3")
+	delete(tsa.Units, "gpu/3")
+	c.relation(0, "tsa", "departed", "gpu/3")
+	require.Equal(t, []string{"gpu-1", "gpu-2", "gpu-3"}, unique(api.pruned))
+	require.NotContains(t, c.status(0), "gpu/3")
+	require.Empty(t, u.hook("update-status").Plan())
 	api.refuse = true
 	require.Contains(t, u.refused("prune-worker", map[string]any{"worker": "gpu-0"}), "cannot")
 	u.keeps(password)
 	w := worker(t, fixture("no-gpu"), nil)
 	require.Equal(t, "cannot prune a worker: this unit is a worker; run it on the web's unit", w.refused("prune-worker", map[string]any{"worker": "gpu-1"}))
 }
+
+func unique(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // fakeAPI is a web with workers, by name and state.
 type fakeAPI struct {
@@ -342,6 +380,10 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			all = append(all, map[string]string{"name": n, "state": f.workers[n]})
 		}
 		json.NewEncoder(w).Encode(all)
+	case strings.HasSuffix(name, "/land") && r.Method == http.MethodPut:
+		f.workers[strings.TrimSuffix(name, "/land")] = "landing"
+	case prunes && f.workers[name] == "running":
+		w.WriteHeader(http.StatusBadRequest)
 	case prunes && r.Method == http.MethodPut:
 		f.pruned = append(f.pruned, name)
 		delete(f.workers, name)

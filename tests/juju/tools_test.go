@@ -103,7 +103,7 @@ func runCase(t *testing.T, c jujutest.Case, m *agent.Model, u *agent.Unit, db *a
 	}
 	var ran agent.Ran
 	switch c.In {
-	case "":
+	case "", "forced":
 		ran = u.Hook("config-changed")
 	case "action":
 		_, ran = u.Act("diagnose", maps.Clone(jujutest.CaseParams()))
@@ -137,6 +137,10 @@ func TestJujusOwnToolsAnswerAsTheTableSays(t *testing.T) {
 			if c.HasSecret {
 				s := m.AddSecret("gpu", map[string]string{"token": "one"})
 				s.ID, s.Label = strings.TrimPrefix(jujutest.OwnSecret, "secret:"), "keys"
+			}
+			if c.In == "forced" {
+				require.NoError(t, u.Hook("update-status").Err) // the agent joins the relation
+				m.RemoveByForce(db)
 			}
 			if c.In == "broken" {
 				m.Remove(db)

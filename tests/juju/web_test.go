@@ -226,3 +226,32 @@ func TestUpgradeFromThePredecessorsTree(t *testing.T) {
 		})
 	}
 }
+
+// remove-application --force: the controller forgets the relation at once, and the agent,
+// which runs no hook of it, goes on to list it.
+func TestUnitsOutliveARelationRemovedByForce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	web := w.deploy("ci", 1, 1, fixture("no-gpu"), options{"mode": "web"})[0]
+	pg, _ := w.database("ci", 4)
+	one := w.deploy("gpu", 2, 1, fixture("no-gpu"), options{"mode": "worker"})[0]
+	two := w.deploy("cpu", 3, 1, fixture("no-gpu"), options{"mode": "worker"})[0]
+	lost := w.Relate(flight(9, "ci", "gpu"))
+	w.settle()
+	web.registered(one)
+	w.RemoveByForce(lost)
+	require.NoError(t, one.Hook("update-status").Err)
+	require.NoError(t, w.Configure("ci", options{"log-level": "debug"}))
+	w.Relate(flight(10, "ci", "cpu"))
+	w.settle()
+	require.Contains(t, web.read("/var/lib/concourse/config.env"), "CONCOURSE_LOG_LEVEL=debug\n")
+	require.Equal(t, "active: Worker ready (v8.2.5)", two.status())
+	require.Contains(t, web.status(), "active: Web server ready (v8.2.5) ")
+	require.Contains(t, one.status(), "Waiting for a web")
+	web.registered(two)
+	w.idle()
+
+	w.RemoveByForce(pg)
+	require.NoError(t, web.Hook("update-status").Err)
+	require.Contains(t, web.status(), "blocked: PostgreSQL database required")
+}

@@ -25,6 +25,7 @@ func check(c *Config, options []Option, set settings) []Problem {
 		{"default-days-to-retain-build-logs", retention(c, "default-days-to-retain-build-logs",
 			"max-days-to-retain-build-logs")},
 		{"vault-url", vaultLogin(c, set)},
+		{"vault-client-token", vaultToken(set)},
 		{"vault-client-key", clientPair(c, set)},
 		{"registry-mirror", c.registryDefaults()},
 	} {
@@ -81,6 +82,13 @@ func vaultLogin(c *Config, set settings) error {
 	if set["vault-url"] && !set["vault-client-token"] && !set["vault-auth-backend"] && !byFlag {
 		return errors.New("Concourse can't log in there; set vault-client-token, or vault-auth-backend and " +
 			"vault-auth-param")
+	}
+	return nil
+}
+
+func vaultToken(set settings) error {
+	if set["vault-client-token"] && set["vault-auth-backend"] {
+		return errors.New("Concourse uses it and ignores vault-auth-backend; reset one of them")
 	}
 	return nil
 }

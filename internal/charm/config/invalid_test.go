@@ -145,7 +145,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"preflight-limits", "ram=1,ram=2", `ram is given twice`},
 		{"worker-procs", "many", `many is not a whole number between -1000000000 and 1000000000`},
 	} {
-		raw := full(t)
+		raw := fullFor(t, c.option)
 		raw[c.option] = c.value
 		_, problems := Parse(raw, nil)
 		require.Len(t, problems, 1, "%s: %v", c.option, problems)
@@ -171,6 +171,8 @@ func TestConflictingOptionsAreNamed(t *testing.T) {
 		{map[string]any{"vault-url": "https://vault"}, []string{"vault-url: Concourse can't log in there; set vault-client-token, or vault-auth-backend and vault-auth-param"}},
 		{map[string]any{"vault-url": "https://vault", "extra-web-flags": "--vault-client-token-path=/t"}, nil},
 		{map[string]any{"vault-url": "https://vault", "vault-auth-backend": "cert"}, nil},
+		{map[string]any{"vault-url": "https://vault", "vault-auth-backend": "cert", "vault-client-token": "hunter2"},
+			[]string{"vault-client-token: Concourse uses it and ignores vault-auth-backend; reset one of them"}},
 		{map[string]any{"vault-path-prefix": "ci"}, nil}, // the relation brings the rest
 		{map[string]any{"ldap-host": "ldap"}, []string{"ldap-host: incomplete; set ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username, or reset it"}},
 		{map[string]any{"ldap-display-name": "ours", "ldap-bind-pw": "hunter2"}, []string{"ldap-display-name: incomplete; set ldap-host, ldap-bind-dn, ldap-user-search-base-dn, ldap-user-search-username, or reset it"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 )
 
@@ -16,7 +17,9 @@ func (t *Tools) ActionGet(ctx context.Context) (map[string]any, error) {
 // ActionSet adds to the action's results. Maps and lists become key paths ("gpus.0.name").
 // Juju stores only text. It accepts keys of lower-case letters, digits and hyphens, except
 // stdout and stderr. A value that is too long for an argument is cut, with a note at its
-// end. Results must not contain secrets: they are arguments, and the caller sees them.
+// end. Spaces at the end of a line are removed: with one `juju run` prints the whole text
+// quoted and folded. Results must not contain secrets: they are arguments, and the caller sees
+// them.
 func (t *Tools) ActionSet(ctx context.Context, results map[string]any) error {
 	flat := map[string]string{}
 	flatten(flat, "", results)
@@ -37,6 +40,8 @@ func (t *Tools) ActionSet(ctx context.Context, results map[string]any) error {
 	}
 	return t.change(ctx, argv...)
 }
+
+var trailing = regexp.MustCompile(`(?m)[ \t]+$`)
 
 func flatten(into map[string]string, at string, v any) {
 	below := func(k string) string {
@@ -63,7 +68,7 @@ func flatten(into map[string]string, at string, v any) {
 			flatten(into, below(fmt.Sprint(i)), x)
 		}
 	default:
-		text, rest := cut(fmt.Sprint(v), 2*maxArg)
+		text, rest := cut(trailing.ReplaceAllString(fmt.Sprint(v), ""), 2*maxArg)
 		if rest != "" {
 			text += fmt.Sprintf("\n[cut: %d bytes more]", len(rest))
 		}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	"concourse-ci-machine/internal/charm/juju"
 	"concourse-ci-machine/internal/testutil/jujutest"
@@ -98,6 +99,17 @@ func TestActionResultsAreFlattened(t *testing.T) {
 		require.EqualError(t, tools.ActionSet(ctx, map[string]any{"stdout": 1}), `cannot run action-set: cannot set reserved action key "stdout"`)
 		require.NoError(t, tools.ActionFail(ctx, "broken"))
 		require.Equal(t, "broken", m.Actions[0].Message)
+	})
+}
+
+// juju run prints a text as it is if YAML's literal form can have it.
+func TestActionTextsArePrintedLineByLine(t *testing.T) {
+	both(t, action, func(t *testing.T, m *jujutest.Model, c *jujutest.Context, tools *juju.Tools) {
+		require.NoError(t, tools.ActionSet(ctx, map[string]any{"why": "task a  \n    12:00 start \n\t\n  b ▁▂█ ", "all": []string{"x \ny"}}))
+		require.Equal(t, map[string]any{"why": "task a\n    12:00 start\n\n  b ▁▂█", "all": map[string]any{"0": "x\ny"}}, m.Actions[0].Results)
+		printed, err := yaml.Marshal(m.Actions[0].Results)
+		require.NoError(t, err)
+		require.Contains(t, string(printed), "why: |-\n    task a\n        12:00 start\n\n      b ▁▂█\n")
 	})
 }
 

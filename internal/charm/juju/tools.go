@@ -45,9 +45,19 @@ func (e *ToolError) Unwrap() error { return e.Err }
 // ErrNotFound reports that a secret, a state key or a relation does not exist.
 var ErrNotFound = errors.New("not found")
 
-// Is supports errors.Is(err, ErrNotFound). Juju reports it only as text.
+// ErrPermission reports that Juju refuses access. Every databag of a relation that was removed
+// with --force is refused.
+var ErrPermission = errors.New("permission denied")
+
+// Is supports errors.Is with ErrNotFound and ErrPermission. Juju reports both only as text.
 func (e *ToolError) Is(target error) bool {
-	return target == ErrNotFound && e.Code == 1 && strings.HasSuffix(e.Text, " not found")
+	switch target {
+	case ErrNotFound:
+		return e.Code == 1 && strings.HasSuffix(e.Text, " not found")
+	case ErrPermission:
+		return e.Code == 1 && e.Text == ErrPermission.Error()
+	}
+	return false
 }
 
 // call has the parameters of one run. The zero value is for a tool that only reads.

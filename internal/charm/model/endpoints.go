@@ -114,18 +114,12 @@ func (o *observer) flights(ctx context.Context) ([]Relation, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Relation
-	for _, id := range ids {
-		r := Relation{ID: id}
-		if r.Units, err = o.bags(ctx, id); err == nil {
-			r.Own, err = o.t.RelationGet(ctx, id, o.e.Unit)
-		}
-		if err != nil {
-			return nil, jujuerrors.Annotatef(err, "cannot observe relation %s", id)
-		}
-		all = append(all, r)
+	all, err := o.joined(ctx, ids)
+	for i := 0; err == nil && i < len(all); i++ {
+		all[i].Units, err = o.bags(ctx, all[i].ID)
+		err = jujuerrors.Annotatef(err, "cannot observe relation %s", all[i].ID)
 	}
-	return all, nil
+	return all, err
 }
 
 // ownAddress returns the address that the web has of this worker, "" without a web.
@@ -139,7 +133,7 @@ func (f Facts) ownAddress() string {
 	return ""
 }
 
-// ChooseTSA returns the first complete web unit of the first relation. With mode=auto or
+// ChooseTSA returns the complete web units of the first relation. With mode=auto or
 // all the web is the leader of the peers, which publishes its address in the application's databag.
 func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
 	if f.LeaderIsWeb() {
@@ -151,6 +145,5 @@ func ChooseTSA(f Facts) (t concourse.TSA, problems []string) {
 	if len(f.Flights) == 0 {
 		return t, nil
 	}
-	t, _, problems = concourse.FindTSA(f.Flights[0].Units)
-	return t, problems
+	return concourse.FindTSA(f.Flights[0].Units)
 }

@@ -52,6 +52,9 @@ type Facts struct {
 	FleetRoute  *Route      `json:"fleet_route,omitempty"` // read together with TSAs
 	Authorities Authorities `json:"authorities,omitzero"`
 
+	// Forced has the relations that were removed with --force and that Juju still lists.
+	Forced []string `json:"forced,omitempty"`
+
 	Model     string `json:"model"` // name
 	ModelUUID string `json:"model_uuid"`
 }
@@ -89,6 +92,7 @@ func Observe(ctx context.Context, t juju.Model, e juju.Event, last Facts, instal
 	if f.Authorities, err = o.authorities(ctx); err != nil {
 		return f, jujuerrors.Annotate(err, "cannot observe whom to trust")
 	}
+	f.Forced = o.forced
 	if !Leaving(e.Name) && (e.Name == "upgrade-charm" || last.Unit == "" || !installed) {
 		f.Resource, err = t.ResourceGet(ctx, "concourse-release")
 		var none *juju.ResourceError

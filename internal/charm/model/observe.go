@@ -39,6 +39,7 @@ type observer struct {
 	now     time.Time
 	leader  bool
 	tracked []string
+	forced  []string
 }
 
 // role finds out whether this unit leads, if the mode depends on it, and reads the data of

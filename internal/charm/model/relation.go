@@ -46,18 +46,37 @@ func (o *observer) link(ctx context.Context, endpoint string) (*Relation, error)
 	return o.first(ctx, endpoint, ids)
 }
 
+// joined reads this unit's databags of these relations. It leaves out a relation that the unit
+// has not entered yet, because a later hook has it. It also leaves out a relation that was
+// removed with --force: Juju lists it until the unit's agent restarts, runs no hook of it, and
+// refuses all its databags. The own databag is never refused otherwise.
+func (o *observer) joined(ctx context.Context, ids []string) (all []Relation, err error) {
+	for _, id := range ids {
+		own, err := o.t.RelationGet(ctx, id, o.e.Unit)
+		switch {
+		case errors.Is(err, juju.ErrPermission):
+			o.forced = append(o.forced, id)
+		case errors.Is(err, juju.ErrNotFound):
+		case err != nil:
+			return nil, jujuerrors.Annotatef(err, "cannot observe relation %s", id)
+		default:
+			all = append(all, Relation{ID: id, Own: own})
+		}
+	}
+	return all, nil
+}
+
 // first reads the databags of the first of these relations.
-func (o *observer) first(ctx context.Context, endpoint string, ids []string) (l *Relation, err error) {
-	if len(ids) == 0 {
-		return nil, nil
+func (o *observer) first(ctx context.Context, endpoint string, ids []string) (*Relation, error) {
+	all, err := o.joined(ctx, ids)
+	if err != nil || len(all) == 0 {
+		return nil, err
 	}
-	l = &Relation{ID: ids[0], More: len(ids) - 1}
-	if l.Own, err = o.t.RelationGet(ctx, l.ID, o.e.Unit); errors.Is(err, juju.ErrNotFound) {
-		return nil, nil // the unit has not entered the relation yet; a later hook has it
-	}
-	if err == nil && endpoint == peers {
+	l := &all[0]
+	l.More = len(all) - 1
+	if endpoint == peers {
 		l.App = o.e.App()
-	} else if err == nil {
+	} else {
 		l.App, err = o.t.RelationRemoteApp(ctx, l.ID)
 	}
 	if err == nil {
@@ -100,7 +119,7 @@ func (o *observer) units(ctx context.Context, id string) ([]string, error) {
 // ofHook reports whether the hook belongs to this relation.
 func (o *observer) ofHook(id string) bool { return o.e.Relation != nil && o.e.Relation.ID == id }
 
-// bags reads the databags of all remote units.
+// bags reads the databags of all remote units that still exist.
 func (o *observer) bags(ctx context.Context, id string) (map[string]map[string]string, error) {
 	units, err := o.units(ctx, id)
 	if err != nil {
@@ -108,11 +127,25 @@ func (o *observer) bags(ctx context.Context, id string) (map[string]map[string]s
 	}
 	all := map[string]map[string]string{}
 	for _, u := range units {
-		if all[u], err = o.t.RelationGet(ctx, id, u); err != nil {
+		bag, exists, err := o.bag(ctx, id, u)
+		if err != nil {
 			return nil, err
+		}
+		if exists {
+			all[u] = bag
 		}
 	}
 	return all, nil
+}
+
+// bag reads the databag of a remote unit. Juju may still list a unit that was removed with
+// --force.
+func (o *observer) bag(ctx context.Context, id, unit string) (bag map[string]string, exists bool, err error) {
+	bag, err = o.t.RelationGet(ctx, id, unit)
+	if errors.Is(err, juju.ErrPermission) || errors.Is(err, juju.ErrNotFound) {
+		return nil, false, nil
+	}
+	return bag, err == nil, err
 }
 
 // ownBags selects databags of this side of a relation.
@@ -123,21 +156,12 @@ const (
 	unitAndApp ownBags = "unit and application" // only the leader can read the latter
 )
 
-// entered reads own databags of relations. A relation that the unit has not entered yet is
-// left out, because a later hook has it.
-func (o *observer) entered(ctx context.Context, ids []string, which ownBags) (all []Relation, err error) {
-	for _, id := range ids {
-		r := Relation{ID: id}
-		if r.Own, err = o.t.RelationGet(ctx, id, o.e.Unit); err == nil && which == unitAndApp {
-			r.OwnApp, err = o.t.RelationGetApp(ctx, id, o.e.App())
-		}
-		if errors.Is(err, juju.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, jujuerrors.Annotatef(err, "cannot observe relation %s", id)
-		}
-		all = append(all, r)
+// entered reads own databags of relations.
+func (o *observer) entered(ctx context.Context, ids []string, which ownBags) ([]Relation, error) {
+	all, err := o.joined(ctx, ids)
+	for i := 0; err == nil && which == unitAndApp && i < len(all); i++ {
+		all[i].OwnApp, err = o.t.RelationGetApp(ctx, all[i].ID, o.e.App())
+		err = jujuerrors.Annotatef(err, "cannot observe relation %s", all[i].ID)
 	}
 	return all, err
 }

@@ -73,11 +73,13 @@ func (o *observer) workersOf(ctx context.Context, id string, known, all map[stri
 			all[key] = k
 			continue
 		}
-		bag, err := o.t.RelationGet(ctx, id, u)
+		bag, exists, err := o.bag(ctx, id, u)
 		if err != nil {
 			return err
 		}
-		all[key] = workerOf(u, bag["ingress-address"], bag)
+		if exists {
+			all[key] = workerOf(u, bag["ingress-address"], bag)
+		}
 	}
 	return nil
 }
@@ -100,6 +102,9 @@ func workerOf(unit, address string, bag map[string]string) Worker {
 type DepartedWorker struct {
 	Worker
 	Until time.Time `json:"until,omitzero"` // end of the drain; zero to disconnect it at once
+	// Replaced reports that the unit did not leave: it published another key. The previous key
+	// is removed at once.
+	Replaced bool `json:"replaced,omitempty"`
 }
 
 // lateDrain bounds how much later than this web a worker sees the end of its relation. A
@@ -125,8 +130,8 @@ func (o *observer) departed(now map[string]Worker) []DepartedWorker {
 	all := slices.Clone(o.last.Web.Departed)
 	for _, at := range slices.Sorted(maps.Keys(o.last.Web.Workers)) {
 		if w := o.last.Web.Workers[at]; w.Key != "" && !keys[w.Key] {
-			l := DepartedWorker{Worker: w}
-			if w.Drain > 0 {
+			l := DepartedWorker{Worker: w, Replaced: now[at].Key != ""}
+			if w.Drain > 0 && !l.Replaced {
 				l.Until = o.now.Add(w.Drain + lateDrain).UTC()
 			}
 			all = append(all, l)
@@ -170,7 +175,7 @@ func (w *Web) SortedWorkers() (all []Worker) {
 
 // HasLeft reports whether the worker left and was not disconnected yet.
 func (w *Web) HasLeft(worker string) bool {
-	return slices.ContainsFunc(w.Departed, func(l DepartedWorker) bool { return l.Name == worker })
+	return slices.ContainsFunc(w.Departed, func(l DepartedWorker) bool { return l.Name == worker && !l.Replaced })
 }
 
 // Related reports whether a related unit may have the worker of that name.

@@ -37,7 +37,7 @@ func TestD26SettingsOfThePythonCharmAreReverted(t *testing.T) {
 	h, _ := predecessor(t, "rocm")
 	existing, err := h.ReadFile(concourse.EnvFile)
 	require.NoError(t, err)
-	file, err := concourse.WorkerConfig{Name: "worker-0-0badcafe", LogLevel: "info", TSA: concourse.TSA{Host: "10.40.0.11:2222"}}.File(existing)
+	file, err := concourse.WorkerConfig{Name: "worker-0-0badcafe", LogLevel: "info", TSA: concourse.TSA{Hosts: []string{"10.40.0.11:2222"}}}.File(existing)
 	require.NoError(t, err)
 	keys := keysOf(file.Data)
 	require.Contains(t, keys, "CONCOURSE_CONTAINERD_MAX_CONTAINERS")

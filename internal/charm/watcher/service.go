@@ -9,6 +9,7 @@ import (
 
 	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/gpu/health"
 	"concourse-ci-machine/internal/pool"
@@ -33,6 +34,10 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g pool.Rec
 	all, err := u.recorded(r)
 	if err != nil {
 		return g, err
+	}
+	if facts, _ := model.Load(u.Host.Root); len(all) == 0 && facts.Role == model.WebRole {
+		return g, fmt.Errorf("cannot %s GPU %q: this unit is the web, which gives tasks no GPU; run it on a worker's unit",
+			verb, which)
 	}
 	if len(all) == 0 {
 		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see %s", verb, which,

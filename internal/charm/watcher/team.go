@@ -42,19 +42,29 @@ func (u *Unit) fetchTeam(ctx context.Context, container string) string {
 }
 
 func (u *Unit) requestTeam(ctx context.Context, container string) (string, error) {
-	web := u.WebMetricsURL
-	if web == "" {
-		facts, err := model.Load(u.Host.Root)
-		if err != nil || !u.Host.Real() {
-			return "", errors.Join(errors.New("no web of this machine's"), err)
-		}
-		tsa, _ := model.ChooseTSA(facts)
-		host, _, err := net.SplitHostPort(tsa.Host)
-		if err != nil {
+	if u.WebMetricsURL != "" {
+		return teamFrom(ctx, u.WebMetricsURL, container)
+	}
+	facts, err := model.Load(u.Host.Root)
+	if err != nil || !u.Host.Real() {
+		return "", errors.Join(errors.New("no web of this machine's"), err)
+	}
+	tsa, _ := model.ChooseTSA(facts)
+	for _, address := range tsa.Hosts {
+		var web, team string
+		if web, _, err = net.SplitHostPort(address); err != nil {
 			return "", err
 		}
-		web = "http://" + net.JoinHostPort(host, strconv.Itoa(wellknown.JobsPort)) + "/metrics"
+		web = "http://" + net.JoinHostPort(web, strconv.Itoa(wellknown.JobsPort)) + "/metrics"
+		if team, err = teamFrom(ctx, web, container); err == nil {
+			return team, nil
+		}
 	}
+	return "", err
+}
+
+// teamFrom reads the team of a container from the metrics of one web.
+func teamFrom(ctx context.Context, web, container string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, web, nil)
 	if err != nil {
 		return "", err

@@ -87,22 +87,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 // forgetOwnWorker waits until the web has started, and removes the worker from its list.
 func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, url, name string) error {
 	awaitWeb(ctx, clock, url)
-	workers, err := api.Workers(ctx)
-	if err != nil {
-		return err
-	}
-	for _, w := range workers {
-		if w.Name != name {
-			continue
-		}
-		if w.State == "running" {
-			if err := api.Land(ctx, w); err != nil {
-				return err
-			}
-		}
-		return api.Prune(ctx, name)
-	}
-	return nil
+	return api.Remove(ctx, name)
 }
 
 // awaitWeb waits until a started web answers, at most role.WebSettleTime.

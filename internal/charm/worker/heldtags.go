@@ -57,7 +57,7 @@ func holdTags(o Observed, g GPUs) (h heldTags) {
 	left := until.Sub(o.Now)
 	h.holds = o.RunningTasks > 0 && o.Units[concourse.Unit].Running() && registers(o) && !o.Landed && !o.TakesOver &&
 		before[tagsKey] != strings.Join(workerTags(o, g), ",") && !(g.Requested && len(g.Tagged) == 0) &&
-		before["CONCOURSE_TSA_HOST"] == o.TSA.Host && strings.TrimSpace(o.WebKey) == o.TSA.HostPublicKey &&
+		hasAll(o.TSA.Hosts, before["CONCOURSE_TSA_HOST"], ",") && hasAll(o.TSA.HostKeys, strings.TrimSpace(o.WebKey), "\n") &&
 		o.InstalledID == o.ReleaseID && left > 0 && left <= o.Config.Worker.DrainTimeout
 	if !h.holds {
 		h.add(resource.Absent{Path: heldFile, Why: "no tag waits for tasks"})
@@ -68,6 +68,16 @@ func holdTags(o Observed, g GPUs) (h heldTags) {
 		Explain("%s; all of the worker stays as it is until %s at the latest (worker-drain-timeout)",
 			strings.Join(changedTags(before[tagsKey], workerTags(o, g)), " "), until.Format("15:04 UTC")))
 	return h
+}
+
+// hasAll reports whether all parts of a text are in the list. A web that is added can wait.
+func hasAll(list []string, text, separator string) bool {
+	for part := range strings.SplitSeq(text, separator) {
+		if !slices.Contains(list, part) {
+			return false
+		}
+	}
+	return true
 }
 
 // changedTags returns the new tags with + and the old ones with -.

@@ -49,7 +49,8 @@ func TestNewTagsWaitForRunningTasks(t *testing.T) {
 		"tasks get no time":     {map[string]any{"tag": "slow", "worker-drain-timeout": "0s"}, nil, false},
 		"another release":       {none, func(o *Observed) { o.InstalledID = "8.2.4" }, false},
 		"another key of webs":   {none, func(o *Observed) { o.WebKey = "ssh-rsa AAAA" }, false},
-		"another web":           {none, func(o *Observed) { o.TSA.Host = "10.0.0.9:2222" }, false},
+		"another web":           {none, func(o *Observed) { o.TSA.Hosts = []string{"10.0.0.9:2222"} }, false},
+		"one more web":          {none, func(o *Observed) { o.TSA.Hosts = append(o.TSA.Hosts, "10.0.0.9:2222") }, true},
 		"every GPU is sick": {nil, func(o *Observed) {
 			out := o.Now.Add(-time.Hour)
 			o.Quarantine.GPUs = []quarantine.GPU{{Ref: quarantine.Ref{Name: "0000:03:00.0"}, State: quarantine.Quarantined, OutSince: &out}}

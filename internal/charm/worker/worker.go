@@ -200,6 +200,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 	key := o.TSA.HostKeyFile()
 	p.add(env, key)
 	if o.Landed {
+		p.add(concourse.Landing{State: state})
 		p.cause(rankWorker, status.Wait("Worker landed by an action and takes no work").
 			Run(wellknown.RunAction(o.Facts.Unit, "restart-services")))
 		return p

@@ -9,7 +9,7 @@ import (
 // It is data, so that the same table can run against Juju's own tools.
 type Case struct {
 	Name      string
-	In        string     // the hook: "" config-changed; created, joined, broken: of relation db:7; action: diagnose
+	In        string     // the hook: "" config-changed; created, joined, broken: of relation db:7; forced: config-changed, db:7 removed by force; action: diagnose
 	Follower  bool       // the unit is not the leader
 	HasSecret bool       // the application already has OwnSecret
 	Before    [][]string // earlier calls in the same hook; they succeed
@@ -71,6 +71,9 @@ func (c Case) Begin(m *Model) *Context {
 		return m.BeginAction("diagnose", CaseParams())
 	case "joined":
 		return m.Begin(RelationHook(m.relation(7), c.In, "db/0"))
+	case "forced":
+		m.relation(7).Forced = true
+		return m.Begin(Hook("config-changed"))
 	case "broken": // by then the relation is dying and its units have left
 		m.relation(7).Units = map[string]map[string]string{}
 	}

@@ -79,6 +79,9 @@ type Relation struct {
 	LocalApp  map[string]string            // this application's bag
 	Units     map[string]map[string]string // bags of the remote units
 	AppData   map[string]string            // bag of the remote application
+	// Forced reports that the relation was removed with --force. Juju still lists it and its
+	// units until the unit's agent restarts, and refuses all bags.
+	Forced bool
 }
 
 // Name returns the relation's name in the tools: "flight:7".

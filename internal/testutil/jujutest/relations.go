@@ -130,6 +130,8 @@ func (i *invocation) databag(r *Relation, who string, app bool) (map[string]stri
 	own := i.model.App()
 	peer := r.RemoteApp == own
 	switch {
+	case r.Forced:
+		return nil, errPermission
 	case app && who == own && (i.model.Leader || peer):
 		return r.LocalApp, nil
 	case app && who == r.RemoteApp:
@@ -170,6 +172,10 @@ func relationSet(i *invocation) error {
 			return errors.New("cannot write relation settings")
 		}
 		databag = r.LocalApp
+	}
+	if r.Forced {
+		return fmt.Errorf("cannot read relation %ssettings: %w", map[bool]string{true: "application "}[i.isSet("app")],
+			errPermission)
 	}
 	for k, v := range kv {
 		if v == "" {

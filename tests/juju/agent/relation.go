@@ -82,6 +82,16 @@ func (m *Model) Remove(r *Relation) {
 	m.reap()
 }
 
+// RemoveByForce is `juju remove-relation --force`, and what `remove-application --force`
+// does to the relation: the controller forgets it at once, and no unit runs a hook.
+func (m *Model) RemoveByForce(r *Relation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.Dying = true
+	clear(r.Members)
+	m.reap()
+}
+
 // Tell writes into somebody's bag, as their relation-set would; "" removes.
 func (m *Model) Tell(r *Relation, who string, kv map[string]string) {
 	m.mu.Lock()

@@ -43,6 +43,7 @@ type Unit struct {
 	api     *uniter.State
 	runners runner.Factory
 	due     due
+	joined  map[int]*context.RelationUnitShim // as internal/worker/uniter/relation's relationers
 
 	logMu sync.Mutex
 	logs  []LogLine
@@ -87,7 +88,8 @@ func (m *Model) AddUnit(name, address, dir, jujucExe string) (*Unit, error) {
 		return nil, fmt.Errorf("cannot add unit %s: its application has no charm", name)
 	}
 	tag := names.NewUnitTag(name)
-	u := &Unit{Name: name, Address: address, app: app, model: m, paths: paths{dir, tag.String()}, State: map[string]string{}}
+	u := &Unit{Name: name, Address: address, app: app, model: m, paths: paths{dir, tag.String()}, State: map[string]string{},
+		joined: map[int]*context.RelationUnitShim{}}
 	u.due = newDue()
 	if err := os.MkdirAll(u.paths.GetToolsDir(), 0o755); err != nil {
 		return nil, err
@@ -148,15 +150,17 @@ func (u *Unit) relations() map[int]*context.RelationInfo {
 	u.model.mu.Unlock()
 	out := map[int]*context.RelationInfo{}
 	for id, members := range known {
-		r, err := u.api.RelationById(id)
-		if err != nil {
-			continue // it has gone
+		if r, err := u.api.RelationById(id); err == nil {
+			ru, err := r.Unit(names.NewUnitTag(u.Name))
+			if err != nil {
+				continue
+			}
+			u.joined[id] = &context.RelationUnitShim{RelationUnit: ru}
 		}
-		ru, err := r.Unit(names.NewUnitTag(u.Name))
-		if err != nil {
-			continue
+		// The agent keeps a relation that the controller forgot without relation-broken.
+		if ru := u.joined[id]; ru != nil {
+			out[id] = &context.RelationInfo{RelationUnit: ru, MemberNames: members}
 		}
-		out[id] = &context.RelationInfo{RelationUnit: &context.RelationUnitShim{RelationUnit: ru}, MemberNames: members}
 	}
 	return out
 }

@@ -105,6 +105,9 @@ func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[strin
 		}
 		r.addCause("ready", cause)
 	}
+	for _, id := range u.Facts.Forced {
+		r.addCause("relation "+id, forced(u.Facts.Unit))
+	}
 	if len(u.Problems) == 0 {
 		c.checkServices(ctx, u, &r)
 		if verbose {
@@ -128,6 +131,12 @@ func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[strin
 	return results, nil
 }
 
+// forced returns the warning about a relation that Juju lists although it was removed.
+func forced(unit string) status.Cause {
+	return status.Warn("removed with --force, and ignored; Juju lists it until the unit's agent restarts").
+		Fix("to clear it: juju ssh " + unit + " sudo systemctl restart 'jujud-machine-*'")
+}
+
 func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	if u.Want.Web.Up {
 		r.addService("web", c.CheckWeb(ctx, u.Want.Web, charm.Unchanged), u.Want.Web.URL)
@@ -136,7 +145,7 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 	}
 	if u.Want.Worker.Up {
 		r.addService("worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
-			"healthy and registered at "+u.Want.Worker.TSA.Host)
+			"healthy and registered at "+strings.Join(u.Want.Worker.TSA.Hosts, " or "))
 	}
 	if u.Want.Worker.Watches {
 		r.addService(role.ExporterService, c.CheckExporter(ctx), "running and healthy")

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/model"
@@ -31,29 +30,18 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 		return nil, err
 	}
 	// Disabled, because it would start again with the machine.
-	for _, command := range []host.Command{resource.Systemctl("disable", concourse.Unit),
-		resource.Systemctl("kill", "--kill-whom=main", "--signal=SIGUSR1", concourse.Unit)} {
-		if _, err := c.Host.Run(ctx, command); err != nil {
-			return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
-		}
+	_, err := c.Host.Run(ctx, resource.Systemctl("disable", concourse.Unit))
+	if err == nil {
+		err = concourse.Land(ctx, c.Host, u.Config.Worker.DrainTimeout)
 	}
-	for waited := time.Duration(0); waited < u.Config.Worker.DrainTimeout; waited += landPoll {
-		states, err := resource.ShowUnits(ctx, c.Host, concourse.Unit)
-		if err != nil {
-			return nil, err
-		}
-		if s := states[concourse.Unit]; !s.Running() {
-			return map[string]any{"landed": true, "message": "the worker takes no work until restart-services"}, nil
-		}
-		c.Host.Sleep(landPoll)
+	if _, lands := errors.AsType[*concourse.LandError](err); lands {
+		return map[string]any{"landed": false}, fmt.Errorf("cannot land the worker in its worker-drain-timeout: %w", err)
 	}
-	return map[string]any{"landed": false}, fmt.Errorf(
-		"cannot wait longer than worker-drain-timeout (%s) for the running tasks: the worker lands when they "+
-			"end, and takes no new ones",
-		u.Config.Worker.DrainTimeout)
+	if err != nil {
+		return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
+	}
+	return map[string]any{"landed": true, "message": "the worker takes no work until restart-services"}, nil
 }
-
-const landPoll = 2 * time.Second
 
 // pruneWorker removes a worker that no longer exists from the web's list.
 func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
@@ -68,47 +56,43 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 		return nil, errors.New("cannot prune a worker: the web is not running; see " +
 			wellknown.ShowStatus(c.Event.Unit))
 	}
-	if err := c.expel(ctx, u, name); err != nil {
-		return nil, err
-	}
 	api := c.webAPI(u)
 	workers, err := api.Workers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
+	var listed concourse.WorkerInfo
 	for _, w := range workers {
 		names = append(names, w.Name+" ("+w.State+")")
-		if w.Name != name {
-			continue
+		if w.Name == name {
+			listed = w
 		}
-		// A worker stays as retiring if its tasks did not end before its unit was removed.
-		leaves := w.State == "landing" || w.State == "retiring"
-		if w.State == "running" && u.Facts.Web.HasLeft(name) && !u.Facts.Web.Related(name) {
-			// Without its key it is listed as running for a while.
-			if err := api.Land(ctx, w); err != nil {
-				return nil, err
-			}
-			w.State = "landing"
-		}
-		if w.State == "running" || leaves && u.Facts.Web.Related(name) {
-			return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first: %s", name, w.State,
-				wellknown.RunAction("<its unit>", "land-worker"))
-		}
-		if err := api.Prune(ctx, name); err != nil {
+	}
+	left, related := u.Facts.Web.HasLeft(name), u.Facts.Web.Related(name)
+	// A worker stays as retiring if its tasks did not end before its unit was removed.
+	leaves := listed.State == "landing" || listed.State == "retiring"
+	switch {
+	case listed.Name == "" && !left:
+		return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, workerList(names))
+	case listed.State == "running" && (!left || related), leaves && related:
+		return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first: %s", name, listed.State,
+			wellknown.RunAction("<its unit>", "land-worker"))
+	}
+	if left {
+		if err := c.disconnect(ctx, u, name); err != nil {
 			return nil, err
 		}
-		return map[string]any{"pruned": name}, nil
 	}
-	return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, workerList(names))
+	if err := api.Remove(ctx, name); err != nil {
+		return nil, err
+	}
+	return map[string]any{"pruned": name}, nil
 }
 
-// expel removes the key of a removed worker that still drains, and disconnects it: prune
-// does not wait for the worker's tasks. The next hook removes its record.
-func (c *Actions) expel(ctx context.Context, u unitState, name string) error {
-	if !u.Facts.Web.HasLeft(name) {
-		return nil
-	}
+// disconnect removes the key of a removed worker that still drains, and its connections:
+// prune-worker does not wait for its tasks. The next hook removes its record.
+func (c *Actions) disconnect(ctx context.Context, u unitState, name string) error {
 	facts, web := u.Facts, *u.Facts.Web
 	web.Departed = slices.Clone(web.Departed)
 	for i := range web.Departed {
