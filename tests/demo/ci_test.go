@@ -161,7 +161,6 @@ func TestInterruptedCILeavesNothing(t *testing.T) {
 func TestDemoFailsWithoutAFeature(t *testing.T) {
 	for option, want := range map[string]struct{ passed, failed string }{
 		"compute-runtime=none": {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
-		"gpu-device-ids=1":     {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
 		"gpu-sharing=shared":   {"a whole CI by one command", "has not exactly one GPU: renderD128 renderD129"},
 		"gpu-quarantine=off":   {"a build waits for its lease", "cannot see that the machine withholds the GPU"},
 	} {

@@ -31,7 +31,8 @@ type walk struct {
 // page before left.
 func TestPagesAreWalked(t *testing.T) {
 	suite.Need(t, missing())
-	w := &walk{machine: newMachine(t), release: os.Getenv(suite.ReleaseEnv) != "", folder: "/home/me", skipped: map[string]int{}}
+	w := &walk{machine: newMachine(t), release: os.Getenv(suite.ReleaseEnv) != "", folder: "/home/me",
+		skipped: map[string]int{}}
 	for _, j := range route {
 		t.Run(j.page, func(t *testing.T) { w.page(t, j) })
 	}

@@ -18,7 +18,8 @@ until port=$(sed -n 's/.*fly_port=\([0-9]*\).*/\1/p' "$dir/log" 2>/dev/null) && 
 done
 url=$(sed -n 's,.*\(http://.*\)/login?fly_port.*,\1,p' "$dir/log")
 password=$(sudo concourse-ci-machine get-admin-password | sed -n 's/^password: //p')
-token=$(printf 'grant_type=password&username=admin&scope=openid+profile+email+federated:id+groups&password=%%s' "$password" |
+scope=openid+profile+email+federated:id+groups
+token=$(printf 'grant_type=password&username=admin&scope=%%s&password=%%s' "$scope" "$password" |
 	curl -fsS --user fly:Zmx5 --data @- "$url/sky/issuer/token" | jq -r .access_token)
 curl -fsS --get --data-urlencode "token=bearer $token" "http://127.0.0.1:$port/" >/dev/null
 wait "$fly"

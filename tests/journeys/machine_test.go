@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -38,6 +37,8 @@ type machine struct {
 const person = `useradd --create-home --shell /bin/bash --groups sudo,docker me
 echo 'me ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/me
 echo '127.0.1.1 ryzen' >>/etc/hosts
+chmod 666 /dev/pts/ptmx
+mkdir /dev/net && mknod -m 666 /dev/net/tun c 10 200
 for a in ` + "%s" + `; do ip address add $a/32 dev lo; done
 cp %s/packages/*.deb /home/me/
 cp -a /source /home/me/concourse-ci-machine
@@ -81,7 +82,8 @@ func newMachine(t *testing.T) *machine {
 // there. It has no other network.
 func (m *machine) mirror() string {
 	m.t.Helper()
-	server := &http.Server{Addr: guest.Gateway + ":8099", Handler: http.FileServer(http.Dir(filepath.Join(built, "mirror")))}
+	server := &http.Server{Addr: guest.Gateway + ":8099",
+		Handler: http.FileServer(http.Dir(filepath.Join(built, "mirror")))}
 	go server.ListenAndServe() // until it is closed
 	m.t.Cleanup(func() { require.NoError(m.t, server.Close()) })
 	f, err := os.Open(release())
@@ -90,8 +92,8 @@ func (m *machine) mirror() string {
 	sum := sha256.New()
 	_, err = io.Copy(sum, f)
 	require.NoError(m.t, err)
-	return fmt.Sprintf("release-mirror: http://%s\nrelease-sha256: \"%x\"\namd-container-toolkit: skip\ncontainerd-dns-server: \"\"\n",
-		server.Addr, sum.Sum(nil))
+	return fmt.Sprintf("release-mirror: http://%s\nrelease-sha256: \"%x\"\namd-container-toolkit: skip\n", server.Addr,
+		sum.Sum(nil))
 }
 
 // must runs a shell line as root, which must succeed.
@@ -101,6 +103,3 @@ func (m *machine) must(line string) string {
 	require.NoError(m.t, err, "%s: %s", line, out)
 	return out
 }
-
-// debs are the names of the packages for this machine.
-func deb(name string) string { return fmt.Sprintf("%s_%s.deb", name, runtime.GOARCH) }

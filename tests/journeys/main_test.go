@@ -91,9 +91,6 @@ func inside(m *testing.M, told string) int {
 
 // makePackages makes the packages of `make packages` for this machine.
 func makePackages() error {
-	if given := os.Getenv("JOURNEYS_PACKAGES"); given != "" {
-		return os.CopyFS(filepath.Join(built, "packages"), os.DirFS(given))
-	}
 	c := exec.Command("make", "package-"+runtime.GOARCH, "PACKAGES="+filepath.Join(built, "packages"), "COMPRESSION=gzip",
 		"VERSION=1.2.3")
 	c.Dir = hosttest.Source()

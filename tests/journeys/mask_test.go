@@ -54,7 +54,8 @@ func difference(shown, got string) string {
 func TestValuesOfAShownOutputAreMasked(t *testing.T) {
 	got := "first\nactive: ready (v8.2.5) http://10.99.0.10:8080 (GPU: 2x AMD)\n\nworker   ryzen-0-0badcafe\n" +
 		"held  GPU 0 (GPU-4be2f10c93d57a68, 0000:03:00.0)\n"
-	require.Empty(t, difference("active: ready (v8.2.6) http://192.168.1.20:8080 (GPU: 1x AMD)\n\nworker ryzen-0-56bb298e\n", got))
+	require.Empty(t, difference("active: ready (v8.2.6) http://192.168.1.20:8080 (GPU: 1x AMD)\n\n"+
+		"worker ryzen-0-56bb298e\n", got))
 	require.Empty(t, difference("active: ... (GPU: 1x AMD)\n", got))
 	require.Empty(t, difference("held  GPU 1 (GPU-0000000000000001, 0000:43:00.0)\n", got))
 	require.Equal(t, "active: not ready ...", difference("active: not ready ...\n", got))

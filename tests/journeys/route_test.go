@@ -17,6 +17,8 @@ type journey struct {
 // route is the order of the pages on one machine. Their juju is a stand-in for its client: the
 // options of an application and the actions of a unit are the machine's.
 var route = []journey{
+	{page: "docs/how-to/docker-podman.md", percent: 65, prepare: map[string]string{
+		"": images, "## Podman without root": rootless}},
 	{page: "docs/tutorial/own-machine.md", percent: 80},
 	{page: "docs/tutorial/first-rocm-task.md", percent: 50},
 	{page: "docs/how-to/share-gpus.md", percent: 100, prepare: map[string]string{"## See and end leases": train},
@@ -32,14 +34,15 @@ var route = []journey{
 		"## Turn quarantine off":                   "concourse-ci-machine gpu return 0",
 	}},
 	{page: "docs/how-to/measure.md", percent: 100},
-	{page: "docs/how-to/fetch-once.md", percent: 50, prepare: map[string]string{"": certificate, "## Warm workers": pipelines}},
+	{page: "docs/how-to/fetch-once.md", percent: 50, prepare: map[string]string{
+		"": certificate, "## Warm workers": pipelines}},
 	{page: "docs/how-to/upgrade.md", percent: 35, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
 	{page: "docs/how-to/monitoring.md", percent: 25, prepare: map[string]string{
 		"## Prometheus without Juju": "mkdir -p /etc/prometheus"}},
-	{page: "docs/how-to/without-internet.md", percent: 50},
-	{page: "docs/how-to/troubleshoot.md", percent: 80},
-	{page: "docs/how-to/docker-podman.md", percent: 80, prepare: map[string]string{
-		"": images, "## Beside Concourse": "concourse-ci-machine up"}},
+	{page: "docs/how-to/without-internet.md", percent: 50, prepare: map[string]string{
+		"": "concourse-ci-machine reset auto-upgrade github-token"}},
+	{page: "docs/how-to/troubleshoot.md", percent: 80, prepare: map[string]string{
+		"": "concourse-ci-machine reset http-proxy https-proxy no-proxy"}},
 }
 
 const (
@@ -64,12 +67,18 @@ jobs:
       image_resource: {type: registry-image, source: {repository: rocm/rocm-terminal}}
       run: {path: "false"}
 END
-runuser -l me -c 'fly -t ci set-pipeline -n -p main -c /tmp/main.yml && fly -t ci unpause-pipeline -p main && fly -t ci trigger-job -j main/train'
+runuser -l me -c 'fly -t ci set-pipeline -n -p main -c /tmp/main.yml
+fly -t ci unpause-pipeline -p main
+fly -t ci trigger-job -j main/train'
 timeout 300 sh -c 'until concourse-ci-machine gpu status | grep -q ^held; do sleep 0.5; done'`
 	// failure runs a task that fails, and notes its container.
 	failure = `command -v fly || exit 0
 ! runuser -l me -c 'fly -t ci trigger-job -j main/fail -w'
-runuser -l me -c 'fly -t ci containers --json' | jq -r '.[] | select(.type == "task" and .job_name == "fail") | .id' >/tmp/task`
+runuser -l me -c 'fly -t ci containers --json' |
+	jq -r '.[] | select(.type == "task" and .job_name == "fail") | .id' >/tmp/task`
+	// rootless opens the GPUs to the user. A runtime that podman has no record of needs cgroups.
+	rootless = `chown me /dev/kfd /dev/dri/renderD*
+sed -i /cgroups/d /etc/containers/containers.conf`
 	// certificate makes the private certificate of a mirror.
 	certificate = `openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=mirror -days 9 -keyout /dev/null \
 	-out /home/me/concourse-ci-machine/ca.pem 2>/dev/null`
@@ -77,7 +86,9 @@ runuser -l me -c 'fly -t ci containers --json' | jq -r '.[] | select(.type == "t
 	pipelines = `cd /home/me/concourse-ci-machine && mkdir vars
 for name in warm-images.yml vars/warm-images.yml; do concourse-ci-machine get-pipelines name=$name >$name; done`
 	// images gives both engines the image of the page, because there is no registry.
-	images = `concourse-ci-machine down
+	images = `ln -s busybox /bin/kill # docker's service needs one
+mkdir -p /etc/containers
+printf '[containers]\ncgroups = "disabled"\npids_limit = 0\n' >/etc/containers/containers.conf # it has no controllers
 docker import BUILT/image.tar rocm/rocm-terminal
 runuser -l me -c 'podman import BUILT/image.tar docker.io/rocm/rocm-terminal:latest'`
 )

@@ -19,7 +19,8 @@ if [ ! -d "$1" ]; then
 	mkdir "$whole" && tar -xzf "$1" -C "$whole" --strip-components=1 --exclude='*/resource-types/*'
 fi
 gzip -1 <"$3" >"$2/resource-types/registry-image/rootfs.tgz"
-tar -cf "$4" -I 'gzip -1' --transform 's,^,concourse/,' -C "$whole" $(ls "$whole" | grep -vx resource-types) -C "$2" resource-types`
+tar -cf "$4" -I 'gzip -1' --transform 's,^,concourse/,' -C "$whole" $(ls "$whole" | grep -vx resource-types) \
+	-C "$2" resource-types`
 
 // WithRegistryImage makes the tarball to of the named release, with the files of a tar as the
 // type registry-image, its only one: the release's own needs a registry. dir is empty.

@@ -25,6 +25,11 @@ var onDisk = []string{"/var/lib/concourse", "/srv"}
 // masked are units of systemd that use the kernel that all machines share.
 var masked = []string{"sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-journald-audit.socket"}
 
+// ownProc are the services that look at GPUs and have a protected hostname: systemd mounts a
+// separate proc for them, with the kernel's list of drivers.
+var ownProc = []string{"concourse-cdi-refresh", "concourse-pebble", "concourse-task-recorder", "gpukit-cdi",
+	"rocm-gpu-exporter"}
+
 // Prepare makes an unpacked debian.Base fit to be the Lower of machines.
 func Prepare(debian string) error {
 	for _, name := range masked {
@@ -95,10 +100,11 @@ func (g *Guest) makeFolders() error {
 			return err
 		}
 	}
-	// systemd mounts a separate proc for a service with a protected hostname.
-	if err := g.Root.WriteFile("/usr/lib/systemd/system/concourse-cdi-refresh.service.d/fixture.conf",
-		[]byte("[Service]\nBindReadOnlyPaths="+g.Fake().Path("/proc/devices")+":/proc/devices\n"), 0o644); err != nil {
-		return err
+	for _, unit := range ownProc {
+		if err := g.Root.WriteFile("/usr/lib/systemd/system/"+unit+".service.d/fixture.conf",
+			[]byte("[Service]\nBindReadOnlyPaths="+g.Fake().Path("/proc/devices")+":/proc/devices\n"), 0o644); err != nil {
+			return err
+		}
 	}
 	for _, dir := range hidden {
 		if !g.Fake().Exists(dir) {
