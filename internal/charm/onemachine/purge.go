@@ -15,7 +15,8 @@ const purged = "the machine is purged"
 // others stay.
 func (m *Machine) Purge(ctx context.Context) error {
 	return m.locked("purge this machine", func() error {
-		options := []plan.Resource{resource.Absent{Path: OptionsFile, Why: purged}, noEmptyFolder{path.Dir(OptionsFile)}}
+		options := []plan.Resource{resource.Absent{Path: OptionsFile, Why: purged},
+			noEmptyFolder{path.Dir(OptionsFile)}}
 		if !m.Model.Installed() {
 			if !m.Model.Host.Exists(OptionsFile) {
 				return errNotUp
@@ -47,6 +48,7 @@ func (m *Machine) Purge(ctx context.Context) error {
 		}
 		rest = append(rest, options...)
 		// Last, because it has the record.
-		return m.Model.apply(ctx, append(rest, resource.Absent{Path: stateFile.Path, Why: purged}, noEmptyFolder{stateDir})...)
+		rest = append(rest, resource.Absent{Path: stateFile.Path, Why: purged}, noEmptyFolder{stateDir})
+		return m.Model.apply(ctx, rest...)
 	})
 }
