@@ -286,4 +286,8 @@ func TestPurgeOfAMachineThatWasNotSetUpRemovesItsOptions(t *testing.T) {
 	require.True(t, r.Exists("/etc/concourse-ci-machine/notes"))
 	require.True(t, r.Exists("/var/lib/concourse/worker/1"))
 	require.ErrorIs(t, machineOn(t, r).Purge(t.Context()), errNotUp)
+
+	require.NoError(t, r.MkdirAll(stateDir, 0o700))
+	require.NoError(t, machineOn(t, r).Purge(t.Context()), "a purge was killed at its end")
+	require.False(t, r.Exists(stateDir))
 }
