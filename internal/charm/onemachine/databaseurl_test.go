@@ -11,10 +11,17 @@ import (
 
 // A URL that the web could not use is refused when it is set. The web would wait for ever.
 func TestIncompleteURLsOfADatabaseAreRefused(t *testing.T) {
-	for text, want := range map[string]string{"postgresql://ci:s3cret@db": "", "postgres://ci:s3cret@[fd00::1]:5433/ci?sslmode=require": "",
-		"postgresql://ci@db/ci": "want postgresql://user:password@host", "postgresql://ci:@db/ci": "want postgresql://", "postgresql://:s3cret@db/ci": "want postgresql://",
-		"postgresql://ci:s3cret@db:99999/ci": "want postgresql://", "postgresql://ci:s3cret@db/ci?sslmode=verify%0Afull": `sslmode="verify\nfull" is not supported`,
-		"mysql://ci:s3cret@db/ci": "want postgresql://", "": "want postgresql://"} {
+	for text, want := range map[string]string{
+		"postgresql://ci:s3cret@db":                              "",
+		"postgres://ci:s3cret@[fd00::1]:5433/ci?sslmode=require": "",
+		"postgresql://ci@db/ci":                                  "want postgresql://user:password@host",
+		"postgresql://ci:@db/ci":                                 "want postgresql://",
+		"postgresql://:s3cret@db/ci":                             "want postgresql://",
+		"postgresql://ci:s3cret@db:99999/ci":                     "want postgresql://",
+		"postgresql://ci:s3cret@db/ci?sslmode=verify%0Afull":     `sslmode="verify\nfull" is not supported`,
+		"mysql://ci:s3cret@db/ci":                                "want postgresql://",
+		"":                                                       "want postgresql://",
+	} {
 		_, err := externalDatabase(text)
 		if want == "" {
 			require.NoError(t, err, text)

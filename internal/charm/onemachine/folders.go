@@ -23,8 +23,8 @@ import (
 )
 
 // homeNames are the files and folders of the CI in HomeDir. Others belong to the operator.
-var homeNames = []string{path.Base(release.Dir), path.Base(concourse.WorkDir), path.Base(concourse.HomeWebFiles().Env()),
-	path.Base(concourse.HomeWebFiles().KeyDir()), "units", ".install.lock"}
+var homeNames = []string{path.Base(release.Dir), path.Base(concourse.WorkDir), "units", ".install.lock",
+	path.Base(concourse.HomeWebFiles().Env()), path.Base(concourse.HomeWebFiles().KeyDir())}
 
 // wholeFolders belong to the CI alone: the hook remove deletes them with all content, except
 // gpukit's records.
@@ -58,8 +58,8 @@ func (m *Machine) refuseFolders() error {
 	case err != nil:
 		return fmt.Errorf("cannot set up this machine: %w", err)
 	case found != "":
-		return fmt.Errorf("cannot set up this machine: %s is in a folder of the CI and not from this CI; move it away, "+
-			"because purge removes the folder", found)
+		return fmt.Errorf("cannot set up this machine: %s is in a folder of the CI and not from this CI; "+
+			"move it away, because purge removes the folder", found)
 	case r.Exists(oci.DefaultConfig):
 		return fmt.Errorf("cannot set up this machine: gpukit leases its GPUs (%s); first end that for each engine: "+
 			"sudo gpukit runtime configure ENGINE --shared", oci.DefaultConfig)

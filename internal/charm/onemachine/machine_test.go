@@ -74,9 +74,11 @@ func TestLinesOfOtherMachinesAreChecked(t *testing.T) {
 	}
 	m := machineOn(t, hosttest.Root(t))
 	require.NoError(t, m.join("http://10.0.0.1:8080 10.0.0.1:2222 8.2.5 "+someKey+"\r\n"))
-	require.Equal(t, map[string]string{webURL: "http://10.0.0.1:8080", tsaHost: "10.0.0.1:2222", tsaVersion: "8.2.5", tsaKey: someKey}, m.Model.state.Web)
-	for _, line := range []string{"", "x", "http://10.0.0.1:8080 10.0.0.1:2222 8.2.5", "ftp://10.0.0.1 10.0.0.1:2222 8.2.5 " + someKey,
-		"http://10.0.0.1:8080 10.0.0.1 8.2.5 " + someKey, "http://10.0.0.1:8080 10.0.0.1:2222 8.2.5 x", "http://10.0.0.1:8080 10.0.0.1:2222 new " + someKey,
+	require.Equal(t, map[string]string{webURL: "http://10.0.0.1:8080", tsaHost: "10.0.0.1:2222", tsaVersion: "8.2.5",
+		tsaKey: someKey}, m.Model.state.Web)
+	for _, line := range []string{"", "x", "http://10.0.0.1:8080 10.0.0.1:2222 8.2.5",
+		"ftp://10.0.0.1 10.0.0.1:2222 8.2.5 " + someKey, "http://10.0.0.1:8080 10.0.0.1 8.2.5 " + someKey,
+		"http://10.0.0.1:8080 10.0.0.1:2222 8.2.5 x", "http://10.0.0.1:8080 10.0.0.1:2222 new " + someKey,
 		"http://evil.example:8080 10.0.0.1:2222 8.2.5 " + someKey, "http://u:p@10.0.0.1:8080 10.0.0.1:2222 8.2.5 " + someKey,
 		"http://10.0.0.1:8080/x 10.0.0.1:2222 8.2.5 " + someKey, "http://10.0.0.1:8080?x 10.0.0.1:2222 8.2.5 " + someKey} {
 		require.ErrorContains(t, m.join(line), "copy the whole line", line)
@@ -86,8 +88,9 @@ func TestLinesOfOtherMachinesAreChecked(t *testing.T) {
 // The web's version comes over plain HTTP, so another machine of the network may answer.
 func TestJoinedMachineFollowsOnlyNewerReleases(t *testing.T) {
 	huge := `{"version":"8.2.6","x":"` + strings.Repeat("x", 1<<20) + `"}`
-	for answer, want := range map[string]string{`{"version":"8.2.6"}`: "8.2.6", `{"version":"8.10.0"}`: "8.10.0", `{"version":"8.2.5"}`: "8.2.5",
-		`{"version":"8.2.4"}`: "8.2.5", `{"version":"9.0.0"}`: "8.2.5", `{"version":"8.2.6/../x"}`: "8.2.5", `{"version":6}`: "8.2.5", "": "8.2.5", huge: "8.2.5"} {
+	for answer, want := range map[string]string{`{"version":"8.2.6"}`: "8.2.6", `{"version":"8.10.0"}`: "8.10.0",
+		`{"version":"8.2.5"}`: "8.2.5", `{"version":"8.2.4"}`: "8.2.5", `{"version":"9.0.0"}`: "8.2.5",
+		`{"version":"8.2.6/../x"}`: "8.2.5", `{"version":6}`: "8.2.5", "": "8.2.5", huge: "8.2.5"} {
 		m := machineOn(t, hosttest.Root(t))
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, answer) }))
 		m.Model.state.Web = map[string]string{webURL: web.URL, tsaVersion: "8.2.5"}

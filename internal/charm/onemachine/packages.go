@@ -73,9 +73,8 @@ type noPackages struct{ names []string }
 
 // Diff implements plan.Resource.
 func (n noPackages) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	return plan.Plan{{Op: "purge PostgreSQL's packages", Why: purged, Tolerate: true, Do: func(ctx context.Context) error {
-		return n.purge(ctx, h)
-	}}}, nil
+	do := func(ctx context.Context) error { return n.purge(ctx, h) }
+	return plan.Plan{{Op: "purge PostgreSQL's packages", Why: purged, Tolerate: true, Do: do}}, nil
 }
 
 func (n noPackages) purge(ctx context.Context, h host.Host) error {

@@ -15,12 +15,13 @@ const purged = "the machine is purged"
 // others stay.
 func (m *Machine) Purge(ctx context.Context) error {
 	return m.locked("purge this machine", func() error {
-		options := []plan.Resource{resource.Absent{Path: OptionsFile, Why: purged}, noEmptyFolder{path.Dir(OptionsFile)}}
+		last := []plan.Resource{resource.Absent{Path: OptionsFile, Why: purged}, noEmptyFolder{path.Dir(OptionsFile)},
+			resource.Absent{Path: stateFile.Path, Why: purged}, noEmptyFolder{stateDir}} // the state has the record
 		if !m.Model.Installed() {
-			if !m.Model.Host.Exists(OptionsFile) {
+			if !m.Model.Host.Exists(OptionsFile) && !m.Model.Host.Exists(stateDir) {
 				return errNotUp
 			}
-			return m.Model.apply(ctx, options...) // Up was refused
+			return m.Model.apply(ctx, last...) // Up was refused, or a purge was killed at its end
 		}
 		m.Model.state.Down = true // a purge that is killed is no machine to repair
 		if err := m.Model.Save(); err != nil {
@@ -45,8 +46,6 @@ func (m *Machine) Purge(ctx context.Context) error {
 		for _, dir := range m.Model.state.Folders {
 			rest = append(rest, noEmptyFolder{dir})
 		}
-		rest = append(rest, options...)
-		// Last, because it has the record.
-		return m.Model.apply(ctx, append(rest, resource.Absent{Path: stateFile.Path, Why: purged}, noEmptyFolder{stateDir})...)
+		return m.Model.apply(ctx, append(rest, last...)...)
 	})
 }

@@ -26,7 +26,8 @@ func dpkg(t *testing.T, r host.Root, names ...string) {
 }
 
 const pgSimulation = "Inst libpq5 (15.18 Debian [amd64])\nInst libc6 [2.36] (2.37 Debian [amd64])\n" +
-	"Inst postgresql-15 (15.18 Debian [amd64]) []\nInst postgresql (15 Debian [all])\nConf libpq5 (15.18 Debian [amd64])\n"
+	"Inst postgresql-15 (15.18 Debian [amd64]) []\nInst postgresql (15 Debian [all])\n" +
+	"Conf libpq5 (15.18 Debian [amd64])\n"
 
 // The first run fails without a network, and the operator installs packages before the next.
 func TestPackagesOfTheOperatorAreNotRecorded(t *testing.T) {
@@ -81,12 +82,13 @@ func TestPurgeOfPackages(t *testing.T) {
 		want    string            // error
 		purged  string
 	}{
-		"nothing needs them":  {"", "postgresql nginx", nil, "", "libpq5 libxml2 postgresql postgresql-15"},
-		"a cluster of others": {"/16/main/postgresql.conf", "", nil, "that would drop the cluster 16/main, which is not the CI's; they stay", ""},
-		"the operator installed one": {"", "postgresql libpq5", nil, "other packages need libpq5, or you installed it; it stays",
-			"libxml2 postgresql postgresql-15"},
-		"another needs one": {"", "postgresql", map[string]string{"libxml2": "nginx"}, "other packages need libxml2, or you",
-			"libpq5 postgresql postgresql-15"},
+		"nothing needs them": {"", "postgresql nginx", nil, "", "libpq5 libxml2 postgresql postgresql-15"},
+		"a cluster of others": {"/16/main/postgresql.conf", "", nil,
+			"that would drop the cluster 16/main, which is not the CI's; they stay", ""},
+		"the operator installed one": {"", "postgresql libpq5", nil,
+			"other packages need libpq5, or you installed it; it stays", "libxml2 postgresql postgresql-15"},
+		"another needs one": {"", "postgresql", map[string]string{"libxml2": "nginx"},
+			"other packages need libxml2, or you", "libpq5 postgresql postgresql-15"},
 		"another needs all": {"", "postgresql", map[string]string{"postgresql": "nginx"},
 			"other packages need libpq5, libxml2, postgresql, postgresql-15, or you", ""},
 	} {
@@ -97,9 +99,11 @@ func TestPurgeOfPackages(t *testing.T) {
 				hosttest.Put(t, r, clustersDir+tt.cluster, "")
 			}
 			purged := ""
-			runner := hosttest.NewRunner(t).Answer("apt-mark showmanual", tt.manual).On("apt-get purge --yes", func(c host.Command) (string, error) {
+			runner := hosttest.NewRunner(t).Answer("apt-mark showmanual", tt.manual)
+			runner.On("apt-get purge --yes", func(c host.Command) (string, error) {
 				purged = strings.Join(c.Argv[3:], " ")
-				dpkg(t, r, slices.DeleteFunc(slices.Clone(all), func(n string) bool { return slices.Contains(c.Argv, n) })...)
+				gone := func(name string) bool { return slices.Contains(c.Argv, name) }
+				dpkg(t, r, slices.DeleteFunc(slices.Clone(all), gone)...)
 				return "", nil
 			}).On("apt-get purge --yes --simulate", func(c host.Command) (string, error) {
 				var out strings.Builder
@@ -130,8 +134,9 @@ func TestPurgeOfPackages(t *testing.T) {
 func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
 	const name = "concourse_abcdefgh"
 	for text, tt := range map[string]struct{ files, want []string }{
-		"missing":          {nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
-		"others' clusters": {[]string{"15/concourse/postgresql.conf:port = 5432", "15/main/postgresql.conf:port = 5433"}, []string{"flock true", "flock pg_createcluster 17 " + name}},
+		"missing": {nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
+		"others' clusters": {[]string{"15/concourse/postgresql.conf:port = 5432", "15/main/start.conf:"},
+			[]string{"flock true", "flock pg_createcluster 17 " + name}},
 		"incomplete": {[]string{"15/" + name + "/postgresql.conf:#port = 5432", "15/main/postgresql.conf:port = 5432"},
 			[]string{"flock true", "pg_dropcluster --stop 15 " + name, "flock pg_createcluster 17 " + name}},
 		"complete": {[]string{"15/" + name + "/postgresql.conf:port = 5432"}, nil},
@@ -159,7 +164,8 @@ func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
 			require.Equal(t, tt.want, ran)
 			for _, f := range tt.files {
 				file, _, _ := strings.Cut(f, ":")
-				require.Equal(t, text != "incomplete" || strings.Contains(file, "main"), h.Exists(clustersDir+"/"+file), file)
+				stays := text != "incomplete" || strings.Contains(file, "main")
+				require.Equal(t, stays, h.Exists(clustersDir+"/"+file), file)
 			}
 		})
 	}
@@ -169,15 +175,15 @@ func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 	for name, tt := range map[string]struct{ file, want string }{
 		"none":                 {"/var/lib/concourse/lost+found/1", ""},
 		"a data folder":        {"/var/lib/concourse/data/1", "/var/lib/concourse/data is in a folder of the CI"},
-		"another work folder":  {"/var/lib/concourse/worker/volumes/1", "/var/lib/concourse/worker is in a folder of the CI"},
+		"another work folder":  {"/var/lib/concourse/worker/volumes/1", "/var/lib/concourse/worker is in"},
 		"left from Juju":       {"/var/lib/concourse/releases/8/bin/fly", ""},
 		"shared storage":       {"/var/lib/concourse/.lxc_shared_storage", ""},
-		"the source":           {"/opt/concourse-ci-machine/README.md", "/opt/concourse-ci-machine/README.md is in a folder of the CI"},
+		"the source":           {"/opt/concourse-ci-machine/README.md", "/opt/concourse-ci-machine/README.md is in"},
 		"gpukit leases":        {"/etc/concourse-ci-machine/wrapper.json", "gpukit leases its GPUs"},
 		"gpukit's records":     {"/var/lib/concourse-charm/engines/docker.json", ""},
 		"options before Up":    {"/etc/concourse-ci-machine/config.yaml", ""},
-		"state of a worker":    {"/var/lib/concourse-worker/keys/worker_key", "/var/lib/concourse-worker/keys/worker_key is in"},
-		"state of the service": {"/var/lib/concourse-ci-machine/gpu-bench/0", "move it away, because purge removes the folder"},
+		"state of a worker":    {"/var/lib/concourse-worker/keys/worker_key", "worker_key is in a folder of the CI"},
+		"state of the service": {"/var/lib/concourse-ci-machine/gpu-bench/0", "move it away, because purge removes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Root(t)
@@ -194,7 +200,8 @@ func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 }
 
 func TestPurgeLeavesFilesOfOthersInTheFolderOfTheCI(t *testing.T) {
-	own := []string{"releases/8/bin/fly", "worker/volumes/live/1", "keys/tsa_host_key", "config.env", ".config.env.17~", "units/a"}
+	own := []string{"releases/8/bin/fly", "worker/volumes/live/1", "keys/tsa_host_key", "config.env", ".config.env.17~",
+		"units/a"}
 	for name, tt := range map[string]struct {
 		others, mounts string
 		note           string
@@ -202,8 +209,9 @@ func TestPurgeLeavesFilesOfOthersInTheFolderOfTheCI(t *testing.T) {
 		"only the CI's":        {"", "", ""},
 		"a disk of its own":    {"lost+found/1", "31 20 8:2 / /var/lib/concourse rw - ext4 /dev/sdb rw\n", ""},
 		"a folder":             {"models/1", "", "/var/lib/concourse/models is not from the CI; it stays"},
-		"a mount in a folder":  {"worker/cache/1", "31 20 8:2 / /var/lib/concourse/worker/cache rw - ext4 /dev/sdb rw\n", "a file system is mounted on /var/lib/concourse/worker/cache; it stays"},
 		"storage of LXD hosts": {".lxc_shared_storage", "", ""},
+		"a mount in a folder": {"worker/cache/1", "31 20 8:2 / /var/lib/concourse/worker/cache rw - ext4 /dev/sdb rw\n",
+			"a file system is mounted on /var/lib/concourse/worker/cache; it stays"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := machineOn(t, hosttest.Root(t)).Model
@@ -278,4 +286,8 @@ func TestPurgeOfAMachineThatWasNotSetUpRemovesItsOptions(t *testing.T) {
 	require.True(t, r.Exists("/etc/concourse-ci-machine/notes"))
 	require.True(t, r.Exists("/var/lib/concourse/worker/1"))
 	require.ErrorIs(t, machineOn(t, r).Purge(t.Context()), errNotUp)
+
+	require.NoError(t, r.MkdirAll(stateDir, 0o700))
+	require.NoError(t, machineOn(t, r).Purge(t.Context()), "a purge was killed at its end")
+	require.False(t, r.Exists(stateDir))
 }
