@@ -10,6 +10,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/web"
@@ -23,7 +24,7 @@ import (
 // services after tasks had their time. The hook remove deletes the files of both roles.
 // Releases stay, because other units may share them. They contain no secret.
 func desireRemoval(o role.Observed) role.Desired {
-	const why = "the unit is being removed"
+	why := wellknown.WhyRemoved(o.Event)
 	d := role.Desired{Remove: true, Resources: slices.Concat(
 		worker.Stop(o, why, role.RunningTasks, o.Config.Worker.DrainTimeout), web.Stop(o, why), role.StopPebble(o, why))}
 	if o.Event != "remove" {

@@ -139,6 +139,15 @@ func TestUpgradeOfAMachine(t *testing.T) {
 	require.Contains(t, m.must("status"), "(v8.2.6)")
 }
 
+func TestDownOfAMachineNamesItsReason(t *testing.T) {
+	t.Parallel()
+	m := newOneMachine(t, fixture("no-gpu"))
+	m.must("up --release=" + releaseTarball("8.2.5"))
+	out := m.must("down")
+	require.Contains(t, out, "stop concourse-worker.service (the CI is stopped)")
+	require.NotContains(t, out, "unit is")
+}
+
 func TestUpgradeOfAMachineFromAMirror(t *testing.T) {
 	t.Parallel()
 	m := newOneMachine(t, fixture("no-gpu"))

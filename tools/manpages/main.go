@@ -2,10 +2,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
 	"concourse-ci-machine/internal/base/version"
@@ -36,5 +38,16 @@ func write(dir string) error {
 	date := time.Unix(0, 0).UTC()
 	root := cli.Root()
 	root.DisableAutoGenTag = true
+	addVariables(root)
 	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "concourse-ci-machine " + version.Version}, dir)
+}
+
+// addVariables adds the variables of flags to the descriptions.
+func addVariables(c *cobra.Command) {
+	if text := cli.VariablesText(c); text != "" {
+		c.Long = cmp.Or(c.Long, c.Short) + "\n\n" + text
+	}
+	for _, s := range c.Commands() {
+		addVariables(s)
+	}
 }

@@ -1,6 +1,9 @@
 package wellknown
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // MachineProgram names the program of a machine without Juju, see Command.
 const MachineProgram = "concourse-ci-machine"
@@ -48,4 +51,22 @@ func ResetOption(app, name string) string {
 // ShowStatus returns the command that shows the status of the unit, or of all units ("").
 func ShowStatus(unit string) string {
 	return onMachine(MachineProgram+" status", strings.TrimSpace("juju status "+unit))
+}
+
+// Explain returns the command that explains GPU errors by their numbers.
+func Explain(numbers ...int) string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = strconv.Itoa(n)
+	}
+	return Command + " explain " + strings.Join(texts, ", ")
+}
+
+// WhyRemoved returns the reason for the steps of the hooks stop and remove. On a machine
+// without Juju they belong to the commands down and purge.
+func WhyRemoved(hook string) string {
+	if hook == "stop" {
+		return onMachine("the CI is stopped", "the unit is being removed")
+	}
+	return onMachine("the machine is purged", "the unit is being removed")
 }

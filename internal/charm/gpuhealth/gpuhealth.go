@@ -34,19 +34,12 @@ type State struct {
 	Codes     []int        `json:"codes"` // of explain-error, for the reason
 }
 
-// SeeCodes refers to explain-error.
+// SeeCodes refers to the explanation of errors.
 func SeeCodes(codes []int) string {
 	if len(codes) == 0 {
 		return ""
 	}
-	texts := make([]string, len(codes))
-	for i, n := range codes {
-		texts[i] = fmt.Sprint(n)
-	}
-	if wellknown.Command == wellknown.GPUKit {
-		return " (see gpukit explain " + strings.Join(texts, ", ") + ")"
-	}
-	return " (see explain-error " + strings.Join(texts, ", ") + ")"
+	return " (see " + wellknown.Explain(codes...) + ")"
 }
 
 // Read reads the GPUs once. It returns even if a GPU hangs, but its process cannot end
@@ -119,7 +112,7 @@ func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, er
 func runReader(ctx context.Context, r host.Runner, argv []string) ([]byte, error) {
 	out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
 	if command, ok := errors.AsType[*host.CommandError](err); ok && command.Timeout > 0 {
-		err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see explain-error 2", command.Timeout)
+		err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see %s", command.Timeout, wellknown.Explain(2))
 	}
 	return out, err
 }

@@ -168,6 +168,14 @@ func (m *Machine) stop(ctx context.Context) error {
 	return m.hook(ctx, "stop")
 }
 
+// CheckSetUp returns an error if there is nothing to purge.
+func (m *Machine) CheckSetUp() error {
+	if !m.Model.Installed() && !m.Model.Host.Exists(OptionsFile) {
+		return errNotUp
+	}
+	return nil
+}
+
 var errNotUp = errors.New("this machine runs no CI; to set it up run: sudo concourse-ci-machine up")
 
 // locked runs a command that changes the machine. Only root can, and not on a machine of

@@ -20,9 +20,12 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// minFree is the free disk space that a new machine needs: the release has 2 GiB, images of
-// tasks need the rest.
-const minFree = 10 << 30
+// minFree is the free disk space that a new machine needs: the release has 2 GiB, small images
+// of tasks need the rest. gpuFree is enough for an image of ROCm, which has 10 to 20 GB.
+const (
+	minFree = 10 << 30
+	gpuFree = 50 << 30
+)
 
 // refuse returns the reason why this machine cannot be set up, before anything changes.
 func (m *Machine) refuse(ctx context.Context) error {
@@ -41,9 +44,15 @@ func (m *Machine) refuse(ctx context.Context) error {
 		return fmt.Errorf("cannot set up this machine: another Concourse runs here (process %d); stop it first", pid)
 	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(h.Path("/var"), &st); err == nil && st.Bavail*uint64(st.Bsize) < minFree {
-		return fmt.Errorf("cannot set up this machine: /var has %d GiB free, and %d GiB are needed; free some space",
-			st.Bavail*uint64(st.Bsize)>>30, minFree>>30)
+	if err := unix.Statfs(h.Path("/var"), &st); err == nil {
+		switch free := st.Bavail * uint64(st.Bsize); {
+		case free < minFree:
+			return fmt.Errorf("cannot set up this machine: /var has %d GiB free, and %d GiB are needed; free some space",
+				free>>30, minFree>>30)
+		case free < gpuFree && h.Exists("/dev/kfd"):
+			m.Model.Progress.Note(fmt.Sprintf("/var has %d GiB free; tasks with images of ROCm, of 10 to 20 GB, need %d GiB",
+				free>>30, gpuFree>>30))
+		}
 	}
 	return ctx.Err()
 }

@@ -1,15 +1,21 @@
 package preflight
 
 import (
-	"concourse-ci-machine/internal/base/units"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// supportedSeries lists the series that the charm is built for.
-var supportedSeries = []string{"focal", "jammy", "noble", "resolute"}
+// supportedSeries lists the series of Ubuntu that the charm is built for. debianSeries are
+// those of Debian on which a machine without Juju is tested.
+var (
+	supportedSeries = []string{"focal", "jammy", "noble", "resolute"}
+	debianSeries    = []string{"bookworm", "trixie"}
+)
 
 const (
 	minCPUs = 2
@@ -18,16 +24,31 @@ const (
 	lowDisk = 5 * units.GB
 )
 
+// alone reports whether the machine has no Juju.
+func alone() bool { return wellknown.Command == wellknown.MachineProgram }
+
+// constrained returns an advice with Juju's constraint that follows it.
+func constrained(advice, constraint string) string {
+	if alone() {
+		return advice
+	}
+	return advice + " (--constraints " + constraint + ")"
+}
+
 func (p *preflight) series() Check {
-	m := p.machine
+	m, fix := p.machine, "deploy to --base ubuntu@24.04"
+	if alone() {
+		fix = "use Debian 12 or newer or Ubuntu 22.04 or newer"
+	}
+	fix += "; AMD has packages for some series of Ubuntu only"
 	switch {
 	case m.Series == "":
-		return warn("series", "deploy to --base ubuntu@24.04", "/etc/os-release names no series")
+		return warn("series", fix, "/etc/os-release names no series")
+	case alone() && m.Distro == "debian" && slices.Contains(debianSeries, m.Series):
 	case m.Distro != "ubuntu" || !slices.Contains(supportedSeries, m.Series):
-		return warn("series", "deploy to --base ubuntu@24.04; AMD has packages for some series of Ubuntu only",
-			"%s %s is not tested with this charm", m.Distro, m.Series)
+		return warn("series", fix, "%s %s is not tested with this charm", m.Distro, m.Series)
 	}
-	return ok("series", "Ubuntu %s", m.Series)
+	return ok("series", "%s%s %s", strings.ToUpper(m.Distro[:1]), m.Distro[1:], m.Series)
 }
 
 func (p *preflight) kernel() Check {
@@ -59,7 +80,7 @@ func (p *preflight) cpu() Check {
 	case err != nil || n == 0:
 		return warn("cpu", "run nproc on the unit", "/proc/cpuinfo names no processor")
 	case n < minCPUs:
-		return warn("cpu", "deploy with --constraints cores=2 or more",
+		return warn("cpu", constrained("use 2 processors or more", "cores=2"),
 			"%d processor; builds are slow and the worker's answers late with fewer than %d", n,
 			minCPUs)
 	}
@@ -88,7 +109,7 @@ func (p *preflight) memory() Check {
 		return warn("memory", "run free on the unit", "/proc/meminfo tells no total")
 	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
-			"memory", "deploy with --constraints mem=..., or set preflight-limits", "%s; preflight-limits has ram=%d",
+			"memory", constrained("use more memory, or set preflight-limits", "mem=..."), "%s; preflight-limits has ram=%d",
 			units.FormatGB(total), p.cfg.Driver.PreflightLimits.RAM/units.GB)
 	}
 	return ok("memory", "%s", units.FormatGB(total))
@@ -108,7 +129,7 @@ func (p *preflight) disks() []Check {
 		}
 		seen = append(seen, [2]uint64{total, free})
 		name := "disk " + path
-		switch remedy := "give the machine a larger disk (--constraints root-disk=...), or set preflight-limits"; {
+		switch remedy := constrained("give the machine a larger disk, or set preflight-limits", "root-disk=..."); {
 		case err != nil:
 			checks = append(checks, warn(name, "run df on the unit", "its space can't be told: %v", err))
 		case free < min(lowDisk, total/4):

@@ -20,6 +20,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/charm/model"
@@ -389,4 +390,16 @@ func TestDiskOfAPartitionRotates(t *testing.T) {
 	require.True(t, p.diskRotates("/sys/dev/block/8:1"))
 	require.False(t, p.diskRotates("/sys/dev/block/253:0"))
 	require.False(t, p.diskRotates("/sys/dev/block/0:42"), "ZFS and Btrfs have no disk")
+}
+
+// A machine without Juju may be a Debian, and no advice is for a deployment.
+func TestPreflightWithoutJujuNamesNoJuju(t *testing.T) {
+	wellknown.Command = wellknown.MachineProgram
+	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
+	for series, want := range map[string]Level{"bookworm": OK, "trixie": OK, "buster": Warning} {
+		p := &preflight{machine: machine.Machine{Distro: "debian", Series: series}}
+		require.Equal(t, want, p.series().Level, series)
+		require.NotContains(t, p.series().Remedy, "--base", series)
+	}
+	require.NotContains(t, constrained("use more memory", "mem=..."), "--constraints")
 }

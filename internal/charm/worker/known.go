@@ -125,7 +125,7 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 		strings.Join(missing[:min(named, len(missing))], ", "))
 	for i, pci := range missing {
 		if slices.ContainsFunc(o.GPUs.Unusable, func(l gpu.Unusable) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
-			missing[i] = pci + " (it hangs, see explain-error 2)"
+			missing[i] = pci + " (it hangs, see " + wellknown.Explain(2) + ")"
 		}
 	}
 	g.Warnings = append(g.Warnings, lost.Explain("%s", strings.Join(missing, ", ")).

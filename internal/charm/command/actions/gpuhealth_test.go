@@ -33,9 +33,9 @@ func TestHealthComesFromTheExporter(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
 	var b strings.Builder
 	err := c.GPUHealth(t.Context(), &b, term.Format{})
-	require.EqualError(t, err, "cannot rely on 1 of 3 GPUs: GPU 1: hangs or is in reset (kernel_log) (see explain-error 2)")
+	require.EqualError(t, err, "cannot rely on 1 of 3 GPUs: GPU 1: hangs or is in reset (kernel_log) (see dispatch explain 2)")
 	require.Equal(t, "GPU 0   healthy    97  AMD Instinct MI210  0000:23:00.0\n        nothing wrong with errors\n"+
-		"GPU 1   critical    0  AMD Instinct MI210  0000:43:00.0\n        hangs or is in reset (kernel_log) (see explain-error 2)\n"+
+		"GPU 1   critical    0  AMD Instinct MI210  0000:43:00.0\n        hangs or is in reset (kernel_log) (see dispatch explain 2)\n"+
 		"GPU 2   unknown     -  AMD Instinct MI210  0000:83:00.0\n        suspended, and without error counters\n", b.String())
 
 	var coloured strings.Builder
@@ -61,7 +61,7 @@ func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 	require.ErrorContains(t, c.GPUHealth(t.Context(), &with, term.Format{}), "uncorrectable error")
 	c.ExporterURL = ""
 	err := c.GPUHealth(t.Context(), &without, term.Format{})
-	require.EqualError(t, err, "cannot rely on 1 of 4 GPUs: GPU 3: 1 uncorrectable error; 1 bad memory page (see explain-error 1, 7)")
+	require.EqualError(t, err, "cannot rely on 1 of 4 GPUs: GPU 3: 1 uncorrectable error; 1 bad memory page (see dispatch explain 1, 7)")
 	require.Equal(t, with.String()+"read once, without what happened before: the exporter watches this machine, not CHARM_ROOT\n", without.String())
 	require.Contains(t, with.String(), "GPU 3   critical   30  ")
 }
@@ -100,7 +100,7 @@ func TestEqualPartitionsAreFolded(t *testing.T) {
 	require.NoError(t, writeHealth(&b, term.Format{}, states, "exporter", ""))
 	require.Equal(t, 2*10, strings.Count(b.String(), "\n"), b.String())
 	require.Contains(t, b.String(), "GPU 0-7    healthy   100  AMD Instinct MI300X  0000:00:00.0  8 partitions\n        nothing wrong\n"+
-		"GPU 8-15   critical   30  AMD Instinct MI300X  0000:01:00.0  8 partitions\n        1 bad memory page (see explain-error 7)\n"+
+		"GPU 8-15   critical   30  AMD Instinct MI300X  0000:01:00.0  8 partitions\n        1 bad memory page (see dispatch explain 7)\n"+
 		"GPU 16-19  healthy   100  AMD Instinct MI300X  0000:02:00.0  4 partitions\n        nothing wrong\n"+
 		"GPU 20     unknown     -  AMD Instinct MI300X  0000:02:00.0\n        no answer\n"+
 		"GPU 21-23  healthy   100  ")
@@ -164,7 +164,7 @@ func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadStates: gpuhealth.NewReader(runner, argv...)}
 	var b strings.Builder
 	require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}),
-		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see explain-error 2")
+		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see dispatch explain 2")
 	require.Empty(t, b.String())
 
 	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), argv...)

@@ -34,6 +34,7 @@ const (
 // made from it.
 type command struct {
 	words    string               // its place, such as "gpu list"
+	near     []string             // words that mean it
 	args     string               // its arguments in the usage line, such as "GPU REASON"
 	min, max int                  // number of arguments; max -1 for any number
 	text     string               // one line for the list of commands

@@ -38,7 +38,7 @@ func (p *caller) machineCommands() []command {
 		fs.BoolVarP(&p.verbose, "verbose", "v", false, "show each plan before it is applied")
 	}
 	all := []command{
-		{words: "up", flags: up, text: "set up a whole CI on this machine, or repair it",
+		{words: "up", near: []string{"join"}, flags: up, text: "set up a whole CI on this machine, or repair it",
 			long: "Installs Concourse's web and worker and PostgreSQL, makes the GPUs available to tasks, and prints " +
 				"the URL. The options are in " + onemachine.OptionsFile + ". Run it again after a change or a failure.",
 			example: "sudo concourse-ci-machine up",
@@ -133,10 +133,15 @@ func (p *caller) purgeCommand() command {
 	return command{words: "purge", text: "remove the CI with all its data",
 		flags: func(fs *pflag.FlagSet) { fs.BoolVar(&yes, "yes", false, "do not ask") },
 		run: func([]string) error {
-			if !yes && !p.confirm("This removes all pipelines, builds and keys of this machine's CI.") {
-				return errors.New("nothing was removed")
-			}
-			return p.machine(func(m *onemachine.Machine) error { return m.Purge(p.ctx) })
+			return p.machine(func(m *onemachine.Machine) error {
+				if err := m.CheckSetUp(); err != nil {
+					return err
+				}
+				if !yes && !p.confirm("This removes all pipelines, builds and keys of this machine's CI.") {
+					return errors.New("nothing was removed")
+				}
+				return m.Purge(p.ctx)
+			})
 		}}
 }
 

@@ -89,3 +89,31 @@ func TestEachParameterOfAnActionIsGivenWithoutJuju(t *testing.T) {
 	}
 	require.Greater(t, n, 20)
 }
+
+func TestMachineAnswersWithoutACI(t *testing.T) {
+	wellknown.Command = wellknown.MachineProgram
+	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
+	dir := t.TempDir()
+	env := func(name string) string { return map[string]string{"CHARM_ROOT": dir}[name] }
+	for line, want := range map[string]string{
+		"join x":  "no such command; did you mean up?; see concourse-ci-machine --help",
+		"foul":    `cannot run concourse-ci-machine "foul": no such command; see concourse-ci-machine --help`,
+		"upgarde": "did you mean upgrade?",
+		"purge":   "this machine runs no CI",
+	} {
+		var out, errs bytes.Buffer
+		require.NotZero(t, Main(append([]string{wellknown.MachineProgram}, strings.Fields(line)...), env, &out, &errs), line)
+		require.Contains(t, errs.String(), want, line)
+		require.NotContains(t, out.String()+errs.String(), "--yes", line)
+	}
+}
+
+// The man page of gpukit is made of the same texts.
+func TestVariablesOfFlagsAreInTheHelpOfGPUKit(t *testing.T) {
+	wellknown.Command = wellknown.GPUKit
+	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
+	root := Root()
+	require.Contains(t, VariablesText(root), "GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate")
+	require.Contains(t, VariablesText(found(t, root, "cdi generate")), "GPUKIT_CDI_GENERATE_OUTPUT is --output")
+	require.Empty(t, VariablesText(found(t, root, "gpu list")))
+}

@@ -158,7 +158,7 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 		}
 	}
 	cc := &cobra.Command{Use: strings.TrimSpace(name + " " + c.args), Short: c.text, Long: c.long, Example: c.example,
-		Hidden: c.hidden, DisableFlagParsing: c.raw, DisableFlagsInUseLine: true,
+		Hidden: c.hidden, SuggestFor: c.near, DisableFlagParsing: c.raw, DisableFlagsInUseLine: true,
 		Args: func(cc *cobra.Command, args []string) error {
 			if len(args) >= c.min && (c.max < 0 || len(args) <= c.max) {
 				return nil
@@ -231,6 +231,27 @@ func variablesOf(cc *cobra.Command) string {
 	return variableName(cc.CommandPath()) + "_"
 }
 
+// VariablesText returns the sentence on the variables of a command's flags, "" without any.
+// That of gpukit itself is on its commands.
+func VariablesText(c *cobra.Command) string {
+	if prefix := variablesOf(c); prefix != "" {
+		example := ""
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() == "string" {
+				example = f.Name
+			}
+		})
+		if example != "" {
+			return "Each flag has a variable of the environment: " + prefix + variableName(example) + " is --" + example + "."
+		}
+	}
+	if !c.HasParent() && onWorkstation() {
+		return "Each flag of cdi and runtime has a variable of the environment, which a flag overrides: " +
+			"GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate. /etc/default/gpukit has those of the service."
+	}
+	return ""
+}
+
 func variableName(text string) string {
 	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(text))
 }
@@ -251,7 +272,7 @@ func wantCommand(c *cobra.Command, args []string) error {
 			strings.Join(availableNames(c), ", ")), c.CommandPath()}
 	}
 	text := fmt.Sprintf("cannot run %s %q: no such command", c.CommandPath(), args[0])
-	c.SuggestionsMinimumDistance = 2
+	c.SuggestionsMinimumDistance = min(2, len(args[0])/3) // two changes of a short word make another one
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
@@ -328,18 +349,8 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 		if title == "" {
 			b.WriteString("\n")
 		}
-		if prefix := variablesOf(c); prefix != "" && title == "" {
-			example := ""
-			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-				if f.Value.Type() == "string" {
-					example = f.Name
-				}
-			})
-			if example != "" {
-				text := "Each flag has a variable of the environment: " + prefix + variableName(example) +
-					" is --" + example + "."
-				b.WriteString(strings.Join(commandline.Wrap(text, commandline.Width), "\n") + "\n\n")
-			}
+		if text := VariablesText(c); text != "" {
+			b.WriteString(strings.Join(commandline.Wrap(text, commandline.Width), "\n") + "\n\n")
 		}
 	}
 	if c.Example != "" {

@@ -29,7 +29,7 @@ func (p *caller) runtimeCommand() command {
 			"engine needs that. It prints what it does, adds only its own keys or its own file, and " +
 			"restarts nothing unless told to. Without root, podman is that of the calling user.",
 		example: "sudo " + wellknown.Command + " cdi generate\nsudo " + wellknown.Command + " runtime configure docker --restart\n" +
-			"docker run --runtime amd IMAGE",
+			"docker run --runtime amd -e AMD_VISIBLE_DEVICES=all IMAGE",
 		flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&set, "set-as-default", false, "use it for containers that name no runtime")
 			fs.BoolVar(&unset, "unset-as-default", false, "stop using it for them")

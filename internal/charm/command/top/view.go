@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
@@ -121,7 +122,7 @@ func (v *View) head(format term.Format, f Frame) []string {
 	if v.help || v.detail {
 		return append(head, "")
 	}
-	warnings := warningsOf(f.Report)
+	warnings := warningsOf(f.Report, f.Width)
 	most := min(maxWarnings, (f.Height-minHeight)/minHeight)
 	for i, w := range warnings[:min(len(warnings), most)] {
 		if more := len(warnings) - i; i == most-1 && more > 1 {
@@ -133,14 +134,15 @@ func (v *View) head(format term.Format, f Frame) []string {
 }
 
 // warningsOf returns the reasons for the GPUs that are critical, then for those that no new
-// task gets. Partitions of a GPU share a line.
-func warningsOf(r api.Report) (critical []string) {
+// task gets. Partitions of a GPU share a line. A reason is cut before its command.
+func warningsOf(r api.Report, width int) (critical []string) {
 	var excluded []string
 	for _, gpus := range api.GroupByGPU(r.GPUs) {
 		s := gpus[0]
 		if s.Health.State == health.Critical {
-			critical = append(critical, fmt.Sprintf("GPU %s is critical: %s%s", indexes(gpus), s.Health.Reason,
-				gpuhealth.SeeCodes(s.Health.Codes)))
+			see := gpuhealth.SeeCodes(s.Health.Codes)
+			reason := fmt.Sprintf("GPU %s is critical: %s", indexes(gpus), s.Health.Reason)
+			critical = append(critical, cut(reason, max(minWidth, width-len(see)))+see)
 		}
 		out := slices.DeleteFunc(slices.Clone(gpus), func(s api.Status) bool { return !s.Excluded() })
 		if len(out) == 0 {
@@ -297,5 +299,9 @@ func cutLines(lines []string, width int) (out []string) {
 func Table(format term.Format, r api.Report, width int) []string {
 	v := View{AllPartitions: true}
 	f := Frame{Report: r, Width: max(width, minWidth)}
-	return slices.Concat(v.title(format, f), warningsOf(r), v.table(format, v.sorted(r), f.Width))
+	var warnings []string
+	for _, w := range warningsOf(r, math.MaxInt) {
+		warnings = append(warnings, commandline.Wrap(w, f.Width)...)
+	}
+	return slices.Concat(v.title(format, f), warnings, v.table(format, v.sorted(r), f.Width))
 }

@@ -165,6 +165,11 @@ func TestTableShownOnceHasAllLines(t *testing.T) {
 	}
 	hosttest.Golden(t, "testdata/once.golden", all.String())
 	require.Len(t, Table(term.Format{}, reports(t)["64 partitions"], 80), 2+1+8+64)
+	for name, r := range reports(t) {
+		for _, line := range Table(term.Format{}, r, 80) {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), 80, "%s: %s", name, line)
+		}
+	}
 }
 
 func TestOneGPUHasAllItsValues(t *testing.T) {
