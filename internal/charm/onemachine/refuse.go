@@ -47,11 +47,11 @@ func (m *Machine) refuse(ctx context.Context) error {
 	if err := unix.Statfs(h.Path("/var"), &st); err == nil {
 		switch free := st.Bavail * uint64(st.Bsize); {
 		case free < minFree:
-			return fmt.Errorf("cannot set up this machine: /var has %d GiB free, and %d GiB are needed; free some space",
-				free>>30, minFree>>30)
+			return fmt.Errorf("cannot set up this machine: /var has %d GiB free, and %d GiB are needed; free some "+
+				"space", free>>30, minFree>>30)
 		case free < gpuFree && h.Exists("/dev/kfd"):
-			m.Model.Progress.Note(fmt.Sprintf("/var has %d GiB free; tasks with images of ROCm, of 10 to 20 GB, need %d GiB",
-				free>>30, gpuFree>>30))
+			m.Model.Progress.Note(fmt.Sprintf("/var has %d GiB free; tasks with images of ROCm, of 10 to 20 GB, need "+
+				"%d GiB", free>>30, gpuFree>>30))
 		}
 	}
 	return ctx.Err()
@@ -65,7 +65,8 @@ func (m *Model) findRelease() (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("cannot use --release=%s: %w; give the file concourse-<version>-linux-<arch>.tgz", m.Release, err)
+			err = fmt.Errorf("cannot use --release=%s: %w; give the file concourse-<version>-linux-<arch>.tgz",
+				m.Release, err)
 		}
 	}()
 	f, err := os.Open(m.Release)
