@@ -10,8 +10,10 @@ var firstTasks = map[string]struct {
 	file string
 	vars []string
 }{
-	"compute-runtime=rocm": {"verify-gpu-amd.yml", []string{"repository=rocm/dev-ubuntu-24.04", "image-tag=latest"}},
-	"compute-runtime=cuda": {"verify-gpu-cuda.yml", []string{"repository=nvidia/cuda", "image-tag=12.6.3-base-ubuntu24.04"}},
+	"compute-runtime=rocm": {"verify-gpu-amd.yml",
+		[]string{"repository=rocm/dev-ubuntu-24.04", "image-tag=latest"}},
+	"compute-runtime=cuda": {"verify-gpu-cuda.yml",
+		[]string{"repository=nvidia/cuda", "image-tag=12.6.3-base-ubuntu24.04"}},
 }
 
 // FirstTask returns the lines of the command that checks the GPUs with a tag, or nil. folder

@@ -46,7 +46,8 @@ func setOption(text, name string, value any) (string, error) {
 		return "", unusable(err)
 	}
 	if got[name] != value {
-		return "", fmt.Errorf("cannot write %s to %s: YAML would change its value; write it there in quotes", name, OptionsFile)
+		return "", fmt.Errorf("cannot write %s to %s: YAML would change its value; write it there in quotes", name,
+			OptionsFile)
 	}
 	return changed, nil
 }
@@ -67,8 +68,8 @@ func replaceOption(text, name, line string) (string, error) {
 		}
 		from, to := span(lines, nodes, i)
 		if to == 0 {
-			return "", fmt.Errorf("cannot change %s in %s: its line %d has an unusual form; change it there by hand", name,
-				OptionsFile, nodes[i].Line)
+			return "", fmt.Errorf("cannot change %s in %s: its line %d has an unusual form; change it there by hand",
+				name, OptionsFile, nodes[i].Line)
 		}
 		lines, at = slices.Delete(lines, from, to), from
 	}
@@ -87,8 +88,8 @@ func replaceOption(text, name, line string) (string, error) {
 	changed := strings.Join(lines, "")
 	left, err := optionNodes(changed)
 	if err != nil || !slices.EqualFunc(without(left, name), without(nodes, name), sameNode) {
-		return "", fmt.Errorf("cannot change %s in %s: other lines there would change, too; change it there by hand", name,
-			OptionsFile)
+		return "", fmt.Errorf("cannot change %s in %s: other lines there would change, too; change it there by hand",
+			name, OptionsFile)
 	}
 	return changed, nil
 }

@@ -109,7 +109,8 @@ func (p *preflight) memory() Check {
 		return warn("memory", "run free on the unit", "/proc/meminfo tells no total")
 	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
-			"memory", constrained("use more memory, or set preflight-limits", "mem=..."), "%s; preflight-limits has ram=%d",
+			"memory", constrained("use more memory, or set preflight-limits", "mem=..."),
+			"%s; preflight-limits has ram=%d",
 			units.FormatGB(total), p.cfg.Driver.PreflightLimits.RAM/units.GB)
 	}
 	return ok("memory", "%s", units.FormatGB(total))

@@ -242,12 +242,14 @@ func VariablesText(c *cobra.Command) string {
 			}
 		})
 		if example != "" {
-			return "Each flag has a variable of the environment: " + prefix + variableName(example) + " is --" + example + "."
+			return "Each flag has a variable of the environment: " + prefix + variableName(example) +
+				" is --" + example + "."
 		}
 	}
 	if !c.HasParent() && onWorkstation() {
 		return "Each flag of cdi and runtime has a variable of the environment, which a flag overrides: " +
-			"GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate. /etc/default/gpukit has those of the service."
+			"GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate. " +
+			"/etc/default/gpukit has those of the service."
 	}
 	return ""
 }
