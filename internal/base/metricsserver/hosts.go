@@ -28,12 +28,12 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		name := hostName(r.Host)
 		probed := strings.HasSuffix(r.URL.Path, healthPath) // by a proxy under any name
-		if r.TLS == nil && !probed && !isPrivate(name) && !slices.Contains(own, name) && !slices.Contains(s.names(), name) {
-			WriteText(w, http.StatusMisdirectedRequest, fmt.Sprintf("cannot serve %.100q: it is not a name of this machine; "+
-				"use its address, or name it in --web.hosts\n", name))
+		if r.TLS != nil || probed || isPrivate(name) || slices.Contains(own, name) || slices.Contains(s.names(), name) {
+			h.ServeHTTP(w, r)
 			return
 		}
-		h.ServeHTTP(w, r)
+		WriteText(w, http.StatusMisdirectedRequest, fmt.Sprintf("cannot serve %.100q: it is not a name of this "+
+			"machine; use its address, or name it in --web.hosts\n", name))
 	})
 }
 

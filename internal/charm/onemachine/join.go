@@ -57,7 +57,8 @@ func (m *Machine) invitation() (string, error) {
 	}
 	version, _, installed := release.Installed(m.Model.Host.Root)
 	if !facts.Role.Web() || key == "" || facts.Web == nil || facts.Web.Address == "" || !installed {
-		return "", errors.New("cannot invite a worker: this machine has no running web; see: concourse-ci-machine status")
+		return "", errors.New("cannot invite a worker: this machine has no running web; " +
+			"see: concourse-ci-machine status")
 	}
 	return strings.Join([]string{
 		"http://" + net.JoinHostPort(facts.Web.Address, strconv.Itoa(cfg.Web.Port)),
