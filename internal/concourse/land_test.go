@@ -29,11 +29,13 @@ func TestLandedWorkerIsStopped(t *testing.T) {
 		told   int
 		failed string // "" for a worker that was stopped
 	}{
-		"its tasks end":        {3, "ActiveState=inactive\nSubState=dead\n", web, time.Minute, 1, ""},
-		"it starts again":      {20, "ActiveState=activating\nSubState=auto-restart\n", web, time.Minute, 2, ""},
-		"no web for long":      {10000, "", "", time.Hour, 11, ""},
-		"no web for a while":   {10000, "", "", time.Minute, 2, "the worker has no connection to a web for 1m0s; each hook repeats the signal"},
-		"its tasks do not end": {10000, "", web, time.Minute, 2, "its tasks did not finish within 1m0s; it takes no new ones, and stops when they end"},
+		"its tasks end":   {3, "ActiveState=inactive\nSubState=dead\n", web, time.Minute, 1, ""},
+		"it starts again": {20, "ActiveState=activating\nSubState=auto-restart\n", web, time.Minute, 2, ""},
+		"no web for long": {10000, "", "", time.Hour, 11, ""},
+		"no web for a while": {10000, "", "", time.Minute, 2,
+			"the worker has no connection to a web for 1m0s; each hook repeats the signal"},
+		"its tasks do not end": {10000, "", web, time.Minute, 2,
+			"its tasks did not finish within 1m0s; it takes no new ones, and stops when they end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := hosttest.Root(t)

@@ -36,8 +36,8 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g pool.Rec
 		return g, err
 	}
 	if facts, _ := model.Load(u.Host.Root); len(all) == 0 && facts.Role == model.WebRole {
-		return g, fmt.Errorf("cannot %s GPU %q: this unit is the web, which gives tasks no GPU; run it on a worker's unit",
-			verb, which)
+		return g, fmt.Errorf("cannot %s GPU %q: this unit is the web, which gives tasks no GPU; "+
+			"run it on a worker's unit", verb, which)
 	}
 	if len(all) == 0 {
 		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see %s", verb, which,

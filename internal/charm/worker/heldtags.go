@@ -57,7 +57,8 @@ func holdTags(o Observed, g GPUs) (h heldTags) {
 	left := until.Sub(o.Now)
 	h.holds = o.RunningTasks > 0 && o.Units[concourse.Unit].Running() && registers(o) && !o.Landed && !o.TakesOver &&
 		before[tagsKey] != strings.Join(workerTags(o, g), ",") && !(g.Requested && len(g.Tagged) == 0) &&
-		hasAll(o.TSA.Hosts, before["CONCOURSE_TSA_HOST"], ",") && hasAll(o.TSA.HostKeys, strings.TrimSpace(o.WebKey), "\n") &&
+		hasAll(o.TSA.Hosts, before["CONCOURSE_TSA_HOST"], ",") &&
+		hasAll(o.TSA.HostKeys, strings.TrimSpace(o.WebKey), "\n") &&
 		o.InstalledID == o.ReleaseID && left > 0 && left <= o.Config.Worker.DrainTimeout
 	if !h.holds {
 		h.add(resource.Absent{Path: heldFile, Why: "no tag waits for tasks"})

@@ -8,8 +8,10 @@ import (
 // Case describes one hook tool call and the answer of Juju 3.6.11 on the unit of CaseModel.
 // It is data, so that the same table can run against Juju's own tools.
 type Case struct {
-	Name      string
-	In        string     // the hook: "" config-changed; created, joined, broken: of relation db:7; forced: config-changed, db:7 removed by force; action: diagnose
+	Name string
+	// In is the hook: "" config-changed; created, joined, broken: of relation db:7; forced:
+	// config-changed after db:7 was removed with --force; action: diagnose.
+	In        string
 	Follower  bool       // the unit is not the leader
 	HasSecret bool       // the application already has OwnSecret
 	Before    [][]string // earlier calls in the same hook; they succeed

@@ -35,7 +35,8 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 		err = concourse.Land(ctx, c.Host, u.Config.Worker.DrainTimeout)
 	}
 	if _, lands := errors.AsType[*concourse.LandError](err); lands {
-		return map[string]any{"landed": false}, fmt.Errorf("cannot land the worker in its worker-drain-timeout: %w", err)
+		return map[string]any{"landed": false},
+			fmt.Errorf("cannot land the worker in its worker-drain-timeout: %w", err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
