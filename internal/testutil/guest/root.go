@@ -96,9 +96,12 @@ func (g *Guest) makeFolders() error {
 		}
 	}
 	// systemd mounts a separate proc for a service with a protected hostname.
-	if err := g.Root.WriteFile("/usr/lib/systemd/system/concourse-cdi-refresh.service.d/fixture.conf",
-		[]byte("[Service]\nBindReadOnlyPaths="+g.Fake().Path("/proc/devices")+":/proc/devices\n"), 0o644); err != nil {
-		return err
+	shown := []byte("[Service]\nBindReadOnlyPaths=" + g.Fake().Path("/proc/devices") + ":/proc/devices\n")
+	for _, service := range []string{"cdi-refresh", "gpu-device-plugin", "pebble"} {
+		file := "/usr/lib/systemd/system/concourse-" + service + ".service.d/fixture.conf"
+		if err := g.Root.WriteFile(file, shown, 0o644); err != nil {
+			return err
+		}
 	}
 	for _, dir := range hidden {
 		if !g.Fake().Exists(dir) {
