@@ -13,7 +13,7 @@ import (
 // PebbleLayer describes the layer file of one service with one HTTP check, for Pebble's
 // layers directory.
 type PebbleLayer struct {
-	Path    string // in $PEBBLE/layers; see PebbleLayerName
+	Path    string // in $PEBBLE/layers, with a number that no other file there has
 	Service string
 	Summary string
 	Command []string
@@ -31,12 +31,6 @@ type PebbleLayer struct {
 	// no check and must watch itself.
 	Helper        string
 	HelperCommand []string
-}
-
-// PebbleLayerName returns the name of a layer's file. Pebble requires a different number for
-// each file of the directory, or it does not start.
-func PebbleLayerName(number int, service string) string {
-	return fmt.Sprintf("%03d-%s.yaml", number, service)
 }
 
 // layerName matches the names that Pebble's daemon accepts after the number. With another

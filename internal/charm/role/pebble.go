@@ -49,20 +49,25 @@ type PebbleService struct {
 	Programs []byte // changes if its programs change
 }
 
-// roleServices lists the services of both roles, one layer each. The place of a service is
-// the number of its layer.
-var roleServices = []string{ExporterService, JobsService}
+// layers lists the services of both roles with their layers. Pebble requires a different
+// number for each file, or it does not start.
+var layers = []struct{ service, file string }{
+	{ExporterService, "001-rocm-exporter.yaml"}, {JobsService, "002-concourse-exporter.yaml"}}
 
-// PebbleLayer returns the path of a service's layer.
+// PebbleLayer returns the path of a service's layer, or "" for an unknown service.
 func PebbleLayer(service string) string {
-	number := slices.Index(roleServices, service) + 1
-	return PebbleDir + "/layers/" + resource.PebbleLayerName(number, service)
+	for _, l := range layers {
+		if l.service == service {
+			return PebbleDir + "/layers/" + l.file
+		}
+	}
+	return ""
 }
 
 // desirePebble runs the services of the unit's roles under Pebble. It removes the services
 // that the unit does not have. Without a service it removes Pebble.
 func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error) {
-	var removed, layers, all []plan.Resource
+	var removed, written, all []plan.Resource
 	var inputs [][]byte
 	files, helpers, why := []string{pebbleUnitFile}, map[string]bool{}, ""
 	root := false // a service needs the rights of root
@@ -79,12 +84,13 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 		}
 		helpers[s.Layer.Helper] = true
 		root = root || s.Layer.Helper == UsageService || s.Layer.Job != ""
-		layers, files = append(layers, layer), append(files, layer.Path)
+		written, files = append(written, layer), append(files, layer.Path)
 		inputs = append(inputs, layer.Data, s.Programs)
 	}
-	for _, name := range roleServices {
-		if !slices.ContainsFunc(services, func(s PebbleService) bool { return s.Layer.Service == name }) {
-			all = append(all, resource.Absent{Path: PebbleLayer(name), Why: "this unit's role has no " + name})
+	for _, l := range layers {
+		if !slices.ContainsFunc(services, func(s PebbleService) bool { return s.Layer.Service == l.service }) {
+			all = append(all, resource.Absent{Path: PebbleLayer(l.service),
+				Why: "this unit's role has no " + l.service})
 		}
 	}
 	for _, r := range reports {
@@ -93,7 +99,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 		}
 	}
 	state := o.Units[PebbleUnit]
-	if len(layers) == 0 {
+	if len(written) == 0 {
 		all = append(all, resource.Service{Unit: PebbleUnit, State: state, Why: why})
 		return append(append(all, removed...), resource.Absent{Path: pebbleUnitFile, Why: why}), nil
 	}
@@ -102,7 +108,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 		return nil, err
 	}
 	all = append(append(all, removed...), resource.Dir{Path: PebbleDir, Mode: 0o755})
-	return append(append(all, layers...),
+	return append(append(all, written...),
 		resource.File{Path: pebbleUnitFile, Data: data, Mode: 0o644},
 		resource.Trigger{Name: ReloadPebble, Inputs: [][]byte{data}, Files: []string{pebbleUnitFile},
 			Op:   "reload systemd for " + PebbleUnit,
