@@ -96,9 +96,11 @@ func (g *Guest) makeFolders() error {
 		}
 	}
 	// systemd mounts a separate proc for a service with a protected hostname.
-	if err := g.Root.WriteFile("/usr/lib/systemd/system/concourse-cdi-refresh.service.d/fixture.conf",
-		[]byte("[Service]\nBindReadOnlyPaths="+g.Fake().Path("/proc/devices")+":/proc/devices\n"), 0o644); err != nil {
-		return err
+	for _, service := range []string{"concourse-cdi-refresh", "concourse-pebble"} {
+		if err := g.Root.WriteFile("/usr/lib/systemd/system/"+service+".service.d/fixture.conf",
+			[]byte("[Service]\nBindReadOnlyPaths="+g.Fake().Path("/proc/devices")+":/proc/devices\n"), 0o644); err != nil {
+			return err
+		}
 	}
 	for _, dir := range hidden {
 		if !g.Fake().Exists(dir) {
