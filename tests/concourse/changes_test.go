@@ -74,7 +74,7 @@ func TestOptionChangesLoseNoBuild(t *testing.T) {
 			s.fly.must("trigger-job", "-j", "long/cpu")
 		}
 	}
-	within(t, 5*time.Minute, func() bool { return s.begun("gpu")+s.begun("cpu") == 2*each }, "the builds do not run")
+	within(t, 20*time.Minute, func() bool { return s.begun("gpu")+s.begun("cpu") == 2*each }, "the builds do not run")
 	s.since(s.story.begun, "the builds run")
 
 	random, restarts := rand.New(rand.NewPCG(seed, 0)), 0
@@ -104,7 +104,7 @@ func TestOptionChangesLoseNoBuild(t *testing.T) {
 	for _, u := range s.app.units[1:] {
 		require.NoError(t, u.Root.WriteFile("/srv/out_rw/end", nil, 0o644))
 	}
-	within(t, 5*time.Minute, func() bool {
+	within(t, 15*time.Minute, func() bool {
 		return !slices.ContainsFunc(append(s.builds("long/gpu"), s.builds("long/cpu")...), func(b buildOf) bool { return b.Status == "started" })
 	}, "the builds come to no end")
 	for _, job := range []string{"long/gpu", "long/cpu"} {
@@ -128,14 +128,14 @@ func (s *changes) holds() {
 	db := database.Config{Host: gateway, Port: 5432, User: s.pg.user, Password: s.pg.password, Name: s.pg.name, SSLMode: "disable"}
 	require.NoError(s.t, database.HoldTracker(s.t.Context(), db, func(context.Context) error {
 		s.fly.must("trigger-job", "-j", "long/cpu")
-		within(s.t, time.Minute, func() bool { return s.builds("long/cpu")[0].Status == "started" }, "the build is not scheduled")
+		within(s.t, 10*time.Minute, func() bool { return s.builds("long/cpu")[0].Status == "started" }, "the build is not scheduled")
 		for range 5 {
 			time.Sleep(time.Second)
 			require.Zero(s.t, s.begun("cpu"), "the web takes up a build though that is held")
 		}
 		return nil
 	}))
-	within(s.t, time.Minute, func() bool { return s.begun("cpu") == 1 }, "the web takes up no build after the hold")
+	within(s.t, 10*time.Minute, func() bool { return s.begun("cpu") == 1 }, "the web takes up no build after the hold")
 }
 
 // deploy brings up the web and both workers.
@@ -164,7 +164,7 @@ func (s *changes) deploy(tgz string) {
 	}
 	s.hear()
 	s.logsIn()
-	within(s.t, time.Minute, func() bool { return s.has(s.nameOf(s.apps["gpu"])) && s.has(s.nameOf(s.apps["cpu"])) }, "the workers are not there")
+	within(s.t, 10*time.Minute, func() bool { return s.has(s.nameOf(s.apps["gpu"])) && s.has(s.nameOf(s.apps["cpu"])) }, "the workers are not there")
 }
 
 // startedWeb makes a web with a database.
