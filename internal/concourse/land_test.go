@@ -40,7 +40,7 @@ func TestLandedWorkerIsStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := hosttest.Root(t)
 			hosttest.Put(t, root, EnvFile, "CONCOURSE_TSA_HOST=10.0.0.1:2222\n")
-			r := draining(t, tt.looks, tt.end).Answer("ss ", tt.web)
+			r := draining(t, tt.looks, tt.end).Answer("ss --no-header", tt.web)
 			err := Land(t.Context(), host.Host{Root: root, Runner: r, Clock: hosttest.Clock{Slept: func(time.Duration) {}}}, tt.limit)
 			told := 0
 			for _, command := range r.Ran {
