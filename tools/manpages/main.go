@@ -39,7 +39,8 @@ func write(dir string) error {
 	root := cli.Root()
 	root.DisableAutoGenTag = true
 	addVariables(root)
-	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "concourse-ci-machine " + version.Version}, dir)
+	source := "concourse-ci-machine " + version.Version
+	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: source}, dir)
 }
 
 // addVariables adds the variables of flags to the descriptions.

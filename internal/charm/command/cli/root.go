@@ -359,7 +359,8 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 		b.WriteString("Example:\n  " + strings.ReplaceAll(c.Example, "\n", "\n  ") + "\n\n")
 	}
 	if !c.HasParent() {
-		b.WriteString(wellknown.Command + " COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
+		b.WriteString(wellknown.Command +
+			" COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
 			"Environment: CHARM_ROOT=/prefix works on the file tree below /prefix, not /.\n" +
 			"NO_COLOR=1 turns colours off; only a terminal gets them.\n\n")
 	}

@@ -273,7 +273,8 @@ func (v *View) footer(format term.Format, f Frame, position string) string {
 	if slices.ContainsFunc(f.Report.GPUs, func(s api.Status) bool { return s.Partitions > 1 }) {
 		partitions = "  a all parts"
 	}
-	text := "q quit  s sort: " + orderNames[v.order] + "  f " + freeze + "  ↑↓ Enter one GPU" + partitions + "  h help"
+	text := "q quit  s sort: " + orderNames[v.order] + "  f " + freeze + "  ↑↓ Enter one GPU" + partitions +
+		"  h help"
 	switch {
 	case f.NoKeys:
 		text = "Ctrl-C quits"
