@@ -16,7 +16,7 @@ var masks = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
 	{regexp.MustCompile(`\b\d+d\d+h\b|\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s\b`), "AGE"},
 	{regexp.MustCompile(`\b(?:0x)?[0-9a-f]{8,}\b`), "ID"},
-	{regexp.MustCompile(`\bgfx[0-9a-f]+`), "gfx"},
+	{regexp.MustCompile(`\bgfx[0-9a-f]+(?: gfx[0-9a-f]+)*`), "gfx"}, // of each GPU
 	{regexp.MustCompile(`\d+(?:\.\d+)*`), "N"},
 	{regexp.MustCompile(`\s+`), " "},
 }
