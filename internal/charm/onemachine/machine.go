@@ -162,7 +162,8 @@ func (m *Machine) stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Model.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: "the CI is stopped"}); err != nil {
+	stopped := resource.Service{Unit: timer, State: units[timer], Why: "the CI is stopped"}
+	if err := m.Model.apply(ctx, stopped); err != nil {
 		return err
 	}
 	return m.hook(ctx, "stop")

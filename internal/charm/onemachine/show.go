@@ -148,7 +148,8 @@ func envValue(file, key string) string {
 
 // Logs shows the logs of the services through journalctl, which gets the further arguments.
 func (m *Machine) Logs(ctx context.Context, args []string) error {
-	argv := []string{"journalctl", "--unit=" + concourse.WebUnit, "--unit=" + concourse.Unit, "--unit=" + role.PebbleUnit,
+	argv := []string{"journalctl", "--unit=" + concourse.WebUnit, "--unit=" + concourse.Unit,
+		"--unit=" + role.PebbleUnit,
 		"--unit=concourse-ci-machine.service"}
 	return host.Attached(ctx, append(argv, args...), os.Stdin, m.Stdout, os.Stderr)
 }
