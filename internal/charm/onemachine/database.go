@@ -127,9 +127,9 @@ func (l login) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	return plan.Plan{{Op: "make the database " + databaseFor, Why: "it refuses the web's login",
 		Do: func(ctx context.Context) error {
 			sql := func(database, text string) error {
-				_, err := h.Run(ctx, host.Command{Deadline: sqlTime, Stdin: []byte(text), Argv: []string{"runuser", "-u",
-					"postgres", "--", "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--host=" + socketDir,
-					"--port=" + strconv.Itoa(l.db.Port), "--dbname=" + database}})
+				_, err := h.Run(ctx, host.Command{Deadline: sqlTime, Stdin: []byte(text), Argv: []string{
+					"runuser", "-u", "postgres", "--", "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1",
+					"--host=" + socketDir, "--port=" + strconv.Itoa(l.db.Port), "--dbname=" + database}})
 				return err
 			}
 			// psql reads the password from its input: arguments are public.
