@@ -160,29 +160,6 @@ func TestWithoutAnIndexNothingIsPublished(t *testing.T) {
 	require.Zero(t, x.uploads)
 }
 
-// The packages that pip installs run code of their own, as children of this program.
-func TestChildOfPublishFindsNoTokenInTheEnvironmentOfItsParents(t *testing.T) {
-	s, _ := publishing(t)
-	s.vars["twine"] = "twine"
-	require.NoError(t, os.Mkdir(s.path("pip"), 0o755))
-	require.NoError(t, os.WriteFile(s.path("pip/__main__.py"), []byte(`
-import os
-pid, seen = os.getppid(), 0
-while pid > 1:
-    with open(f"/proc/{pid}/environ", "rb") as f:
-        text = f.read()
-    with open(f"/proc/{pid}/stat") as f:
-        pid = int(f.read().rpartition(")")[2].split()[1])
-    if b"INDEX_URL=" in text:
-        seen += 1
-        print("THE TOKEN IS READ" if b"`+indexToken+`" in text else "no token")
-assert seen and "`+indexToken+`" not in str(os.environ)
-`), 0o644))
-	out := s.passes(t, "publish")
-	require.Contains(t, out, "no token")
-	require.NotContains(t, out, "THE TOKEN IS READ")
-}
-
 // Whatever a package index answers is read, or refused with one line. The pages are made from
 // parts that upset parsers of HTML and URLs.
 func TestAnyPageOfAnIndexIsReadOrRefused(t *testing.T) {
