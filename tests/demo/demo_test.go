@@ -163,6 +163,6 @@ func TestUsage(t *testing.T) {
 		c, _ := command(t, args...)
 		out, _ := c.CombinedOutput()
 		require.Equal(t, 2, c.ProcessState.ExitCode())
-		require.Contains(t, string(out), "sandbox demo [-v] [-hooks] [-bin FOLDER]")
+		require.Contains(t, string(out), "sandbox demo [-v] [-hooks] [-option NAME=VALUE] [-bin FOLDER]")
 	}
 }

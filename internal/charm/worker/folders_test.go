@@ -36,7 +36,8 @@ func TestPrivateAuthoritiesReachChecksAndTasks(t *testing.T) {
 	require.True(t, ok)
 	config, err := roletest.DecodeWrapper(text)
 	require.NoError(t, err)
-	require.Equal(t, oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks, CACertificates: role.SystemBundle}, config)
+	require.Equal(t, oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks, CACertificates: role.SystemBundle,
+		Volumes: concourse.WorkFolder(false)}, config)
 	require.Equal(t, env(t, d), env(t, Desire(o, nil)))
 
 	// Other authorities have another folder, because Concourse copies each folder once.

@@ -33,7 +33,7 @@ func array(labels map[string]string, name string, offset, size int, times, per f
 // constant are the families that no reading of this scrape stands behind: what
 // the exporter read on its timer, or concluded.
 func constant(name string) bool {
-	for _, prefix := range []string{"rocm_exporter_", "rocm_gpu_ras_", "rocm_gpu_bad_", "rocm_gpu_health", "rocm_gpu_hang", "rocm_gpu_info",
+	for _, prefix := range []string{"rocm_exporter_", "rocm_gpu_ras_", "rocm_gpu_bad_", "rocm_gpu_can_compute", "rocm_gpu_health", "rocm_gpu_hang", "rocm_gpu_info",
 		"rocm_gpu_metrics_info", "rocm_gpu_suspended", "rocm_gpu_partition_info", "rocm_gpu_power_cap", "rocm_gpu_ecc_", "rocm_gpu_clock_m",
 		"rocm_gpu_temperature_crit", "rocm_gpu_temperature_emergency", "rocm_pcie_link_max"} {
 		if strings.HasPrefix(name, prefix) {
