@@ -42,7 +42,7 @@ func TestFailuresAreClassified(t *testing.T) {
 		"no name": {fmt.Errorf("x: %w", &release.NetworkError{URL: "https://github.com/x", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Name: "github.com", Server: "127.0.0.53:53", Err: "no such host"}}}),
 			"waiting: cannot do it (attempt 1): lookup github.com: no such host; no web; more: juju run concourse-ci-machine/0 check-status"},
 		"no route": {&net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 443}, Err: os.NewSyscallError("connect", syscall.ENETUNREACH)},
-			"waiting: cannot do it (attempt 1): 10.0.0.9:443: network is unreachable; no web; more: juju run concourse-ci-machine/0 check-status"},
+			"waiting: cannot do it (attempt 1): 10.0.0.9:443: network is unreachable; and 1 more: juju run concourse-ci-machine/0 check-status"},
 		"has a remedy":  {fmt.Errorf("x: %w", &concourse.KeyError{Path: "/k", Problem: "it is broken"}), "blocked: cannot use /k — on the unit run: sudo mv /k /k.broken; no web; more: juju run concourse-ci-machine/0 check-status"},
 		"systemctl":     {&host.CommandError{Argv: []string{"systemctl", "start", "x"}, Code: 1, Stderr: "masked"}, ""},
 		"no such tool":  {&host.CommandError{Argv: []string{"systemctl"}, Code: -1, Err: os.ErrNotExist}, ""},
