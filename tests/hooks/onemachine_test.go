@@ -28,7 +28,6 @@ func newOneMachine(t *testing.T, hostDir string) oneMachine {
 	pg, err := sandbox.NewPostgres()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, pg.Close()) })
-	m.giveKey()
 	for path, text := range map[string]string{
 		"/run/systemd/system/x": "", "/proc/net/tcp": "", onemachine.OptionsFile: fmt.Sprintf("mode: all\n\n# The web.\n"+
 			"web-port: %d\ndatabase-url: postgresql://ci:pw@%s/ci\nrocm-base-url: %s\n", m.Machine.WebPort(), pg.Address(), nobodyListens),
