@@ -20,14 +20,14 @@ import (
 )
 
 // newMachine starts a machine without Juju, with the package's files.
-func newMachine(t *testing.T, n int, hardware string) *unit {
+func newMachine(t *testing.T, n int, hardware string, changes ...func(*unit)) *unit {
 	t.Helper()
 	debs, err := debian.Repository(t.Context())
 	require.NoError(t, err)
-	return newUnitOf(t, "machine", n, hardware, "", false, func(u *unit) {
+	return newUnitOf(t, "machine", n, hardware, "", false, append(changes, func(u *unit) {
 		require.NoError(t, u.guest.AddRepository(t.Context(), debs))
 		require.NoError(t, u.guest.AddPackage(charmDir(), hosttest.Source()))
-	})
+	})...)
 }
 
 // onMachine runs a command line of the package that has to succeed.

@@ -129,6 +129,15 @@ func (g *Guest) Kill() {
 	g.process.Wait()
 }
 
+// Reboot ends all processes of the machine, and starts it again.
+func (g *Guest) Reboot(ctx context.Context) error {
+	g.Kill()
+	if err := removeGroups(filepath.Join(g.Groups, filepath.Base(g.Dir))); err != nil {
+		return fmt.Errorf("cannot restart a machine: %w", err)
+	}
+	return g.Boot(ctx)
+}
+
 // Enter returns the command line that runs a program in the machine, with these variables.
 func (g *Guest) Enter(env []string, argv ...string) []string {
 	in := []string{"nsenter", "--target", fmt.Sprint(g.PID()), "--mount", "--uts", "--ipc", "--net", "--pid",
