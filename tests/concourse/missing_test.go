@@ -34,7 +34,7 @@ func TestChosenGPUThatIsGoneLeavesTheOtherToBuilds(t *testing.T) {
 	require.Contains(t, u.status(), "(GPU: 2x AMD)")
 
 	u.must("rm /dev/dri/renderD128 /dev/dri/card1")
-	// The tags follow late, because their change restarts the worker.
+	// The tags follow a missing GPU late, because their change restarts the worker.
 	gpus := func() string {
 		for _, w := range s.workers() {
 			for _, tag := range w.Tags {
@@ -49,8 +49,8 @@ func TestChosenGPUThatIsGoneLeavesTheOtherToBuilds(t *testing.T) {
 		require.NoError(t, u.Model.SetConfig("gpu-device-ids", ids))
 		s.app.hook(u, "config-changed")
 		require.Contains(t, u.status(), "(GPU: 1x AMD)", ids)
-		require.Contains(t, u.status(), "; 1 GPU missing: 0000:23:00.0", ids)
-		require.Equal(t, "2", gpus())
+		require.Contains(t, u.status(), "; 1 GPU m", ids) // it is cut
+		until(t, func() bool { return gpus() == map[string]string{"0,1": "2", "1": "1"}[ids] }, "gpu-count of "+ids)
 		out, err := s.execute("ls /dev/dri")
 		require.NoError(t, err, out)
 		require.Contains(t, out, "renderD129", ids)
