@@ -9,8 +9,8 @@ type journey struct {
 	prepare map[string]string
 	// values are the machine's instead of the page's examples.
 	values map[string]string
-	// tasks are beginnings of commands that need a task, which a real release alone runs. An
-	// output of the page then shows tasks, too.
+	// tasks are beginnings of commands that need a task or the web's API, which a real release
+	// alone has. An output of the page then shows tasks, too.
 	tasks []string
 }
 
@@ -40,7 +40,8 @@ var route = []journey{
 	{page: "docs/how-to/monitoring.md", percent: 25, prepare: map[string]string{
 		"## Prometheus without Juju": "mkdir -p /etc/prometheus"}},
 	{page: "docs/how-to/without-internet.md", percent: 50, prepare: map[string]string{
-		"": "concourse-ci-machine reset auto-upgrade github-token"}},
+		"": "concourse-ci-machine reset auto-upgrade github-token"},
+		tasks: []string{"juju run rocm-worker/0 check-status"}},
 	{page: "docs/how-to/troubleshoot.md", percent: 80, prepare: map[string]string{
 		"": "concourse-ci-machine reset http-proxy https-proxy no-proxy"}},
 }
@@ -77,7 +78,7 @@ timeout 300 sh -c 'until concourse-ci-machine gpu status | grep -q ^held; do sle
 runuser -l me -c 'fly -t ci containers --json' |
 	jq -r '.[] | select(.type == "task" and .job_name == "fail") | .id' >/tmp/task`
 	// rootless opens the GPUs to the user. A runtime that podman has no record of needs cgroups.
-	rootless = `chown me /dev/kfd /dev/dri/renderD*
+	rootless = `chown me /dev/kfd /dev/dri/*
 sed -i /cgroups/d /etc/containers/containers.conf`
 	// certificate makes the private certificate of a mirror.
 	certificate = `openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=mirror -days 9 -keyout /dev/null \
