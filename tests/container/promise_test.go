@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/watcher"
@@ -57,6 +58,7 @@ func newPromised(t *testing.T) *promised {
 	w := &promised{unit: newUnit(t, len(gpusOfWorker)), exits: map[string]int{}}
 	h := hosttest.Quiet(t, hosttest.Host(t, "mi210x4"))
 	w.root = h.Path("/")
+	showDrivers(t, w.root)
 	for _, dir := range []string{"proc", "sys/fs/cgroup"} { // leases are judged by real processes
 		require.NoError(t, os.RemoveAll(filepath.Join(w.root, dir)))
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(w.root, dir)), 0o755))
@@ -78,6 +80,23 @@ func newPromised(t *testing.T) *promised {
 	b := w.container(settings[1])
 	w.serves(b)
 	return w
+}
+
+// showDrivers lays the fixture's list of drivers over the kernel's, which has no kfd, in the
+// mount namespace of these tests. A whole proc stays visible beside it: without one, a
+// container in a user namespace may not mount its own.
+func showDrivers(t *testing.T, root string) {
+	t.Helper()
+	dir := t.TempDir()
+	list, whole := filepath.Join(dir, "devices"), filepath.Join(dir, "proc")
+	require.NoError(t, os.Mkdir(whole, 0o755))
+	require.NoError(t, os.Rename(filepath.Join(root, "proc/devices"), list))
+	require.NoError(t, unix.Mount("proc", whole, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
+	require.NoError(t, unix.Mount(list, "/proc/devices", "", unix.MS_BIND, ""))
+	t.Cleanup(func() {
+		require.NoError(t, unix.Unmount("/proc/devices", unix.MNT_DETACH))
+		require.NoError(t, unix.Unmount(whole, unix.MNT_DETACH))
+	})
 }
 
 // serves makes a bed a container of this worker.
