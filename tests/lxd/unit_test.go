@@ -43,7 +43,17 @@ func (u *unit) up() {
 		state, _ := u.d.Inside(u.name, "systemctl is-system-running --wait") // it fails until systemd answers
 		return state == "running"
 	}, "systemd is not up")
+	u.must(showDrivers)
 }
+
+// showDrivers shows the fixture's list of drivers to services that look at GPUs and have a
+// protected hostname: systemd mounts a separate proc for them, with the kernel's list.
+const showDrivers = `cp /proc/devices /opt/fixture-devices
+for s in concourse-cdi-refresh concourse-gpu-device-plugin concourse-pebble concourse-task-recorder; do
+	mkdir -p /etc/systemd/system/$s.service.d
+	printf '[Service]\nBindReadOnlyPaths=/opt/fixture-devices:/proc/devices\n' >/etc/systemd/system/$s.service.d/fixture.conf
+done
+systemctl daemon-reload`
 
 // failed lists the units of systemd that failed.
 func (u *unit) failed() string {
