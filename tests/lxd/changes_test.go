@@ -42,7 +42,7 @@ func (u *unit) changes(t *testing.T) {
 	})
 	d.Sub(t, "the next hook reports that no GPU is passed through, and which action has the rest", func(t *testing.T) {
 		u.hook("update-status")
-		require.Contains(t, u.said(), "blocked: no AMD GPU passed through; 1 GPU missing: "+lxdhost.AMDPCI+"; and 1 more: juju run ")
+		require.Contains(t, u.said(), "blocked: no AMD GPU passed through; 1 GPU missing: "+lxdhost.AMDPCI+"; more: juju run ")
 		require.Contains(t, u.act("detect-gpus"), "No GPU detected")
 	})
 	d.Sub(t, "that command passes the GPU through, which is noticed without a hook too", func(t *testing.T) {
