@@ -59,7 +59,7 @@ func TestRemovedUnitDeletesItsFiles(t *testing.T) {
 	}
 }
 
-// A person configured Docker with another wrapper, whose removal needs the record.
+// An operator configured Docker with another wrapper. Its removal needs the record.
 func TestRemovedUnitKeepsTheRecordsOfOtherWrappers(t *testing.T) {
 	h := host.Host{Root: hosttest.Root(t)}
 	record := engines.Records + "/docker.json"

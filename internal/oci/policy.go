@@ -32,7 +32,7 @@ func (m *machine) inspect(n cdispec.Node) (liveNode, error) {
 	if err := m.lstat(n.HostPath, &st); err != nil {
 		if errors.Is(err, unix.ENOENT) {
 			return liveNode{}, m.runAgain(fmt.Errorf("cannot give the task %s: there is no %s on this machine, though "+
-				"CDI spec %s lists it; %s, and until then the GPU has to come back", n.Path, n.HostPath, n.File,
+				"CDI spec %s lists it; %s, or restore the GPU", n.Path, n.HostPath, n.File,
 				m.staleSpecRemedy()))
 		}
 		return liveNode{}, fmt.Errorf("cannot give the task %s: cannot inspect %s: %w", n.Path, n.HostPath, err)

@@ -158,7 +158,7 @@ func TestSharedTaskGetsTheGPUsWithNodes(t *testing.T) {
 	require.Equal(t, []string{"/dev/dri/renderD128"}, b.given(t))
 	delete(b.nodes, "/dev/kfd")
 	b.bundle(t, "task")
-	require.ErrorContains(t, b.create(), "until then the GPU has to come back; "+lease.RunAgain)
+	require.ErrorContains(t, b.create(), "or restore the GPU; "+lease.RunAgain)
 }
 
 // What guards builds against a sick GPU must not stop all of them.

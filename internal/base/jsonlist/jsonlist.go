@@ -24,7 +24,7 @@ func Read(r io.Reader, most int64, each func(*json.Decoder) error) error {
 	return document(r, most, func(d *json.Decoder) error { return list(d, each) })
 }
 
-// ReadMember is like Read for a list that is the member of an object.
+// ReadMember reads as Read does, a list that is the member of an object.
 func ReadMember(r io.Reader, most int64, name string, each func(*json.Decoder) error) error {
 	return document(r, most, func(d *json.Decoder) error {
 		if t, err := d.Token(); err != nil || t != json.Delim('{') {

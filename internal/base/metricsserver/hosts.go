@@ -59,7 +59,7 @@ func hostName(hostPort string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
-// privateEnds are ends of names that nobody can register (RFC 6761, RFC 6762, RFC 8375, and
+// privateEnds lists ends of names that cannot be registered (RFC 6761, RFC 6762, RFC 8375, and
 // names that ICANN does not delegate).
 var privateEnds = []string{".localhost", ".local", ".internal", ".home.arpa", ".test", ".lan", ".home", ".corp", ".lxd",
 	".maas", ".svc"}

@@ -46,8 +46,8 @@ func (b owned) write(r host.Root) error {
 }
 
 // OwnedPackage describes a package that the charm removes again with RemoveOwned, unless it
-// was installed before. It is recorded right before its installation. If apt fails and the
-// package is still missing, the record is dropped.
+// was installed before. It is recorded right before its installation. The record
+// is dropped if apt fails and the package is still missing.
 type OwnedPackage struct{ Package }
 
 // Diff implements plan.Resource.

@@ -12,7 +12,7 @@ import (
 	"concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// related is a unit with two relations of every endpoint that can be removed.
+// related returns a unit with two relations of every endpoint that can be removed.
 func related(mode string) *jujutest.Model {
 	m := jujutest.New("ci/0")
 	m.Config = map[string]any{"mode": mode}

@@ -22,7 +22,7 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
-// homeNames are the files and folders of the CI in HomeDir. Others belong to the operator.
+// homeNames lists the files and folders of the CI in HomeDir. Others belong to the operator.
 var homeNames = []string{path.Base(release.Dir), path.Base(concourse.WorkDir), "units", ".install.lock",
 	path.Base(concourse.HomeWebFiles().Env()), path.Base(concourse.HomeWebFiles().KeyDir())}
 

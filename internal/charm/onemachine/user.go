@@ -11,7 +11,7 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// ownUser makes the user of the web, and records it before. A user whose group existed is not
+// ownUser makes the user of the web, and records it before. A user with a group that existed is not
 // recorded, because userdel would remove the group too.
 type ownUser struct{ m *Model }
 

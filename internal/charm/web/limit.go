@@ -60,7 +60,7 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or take "+
 			"limit out of gpu-tasks", concourse.LimitStrategy)
 	case !concourse.Limitable(strategy):
-		return unlimited("container-placement-strategy=%s goes with no other; set another, or take limit out "+
+		return unlimited("container-placement-strategy=%s excludes all others; set another, or take limit out "+
 			"of gpu-tasks", strategy)
 	case !needed:
 		return concourse.HighLimit, nil

@@ -46,8 +46,8 @@ type heldTags struct {
 	holds bool
 }
 
-// holdTags decides whether the worker keeps its tags for now. A worker whose last GPU was
-// quarantined, or whose web or release changes, cannot wait.
+// holdTags decides whether the worker keeps its tags for now. It does not wait if its last GPU
+// was quarantined, or if its web or release changes.
 func holdTags(o Observed, g GPUs) (h heldTags) {
 	before := concourse.EnvValues(o.WorkerEnv)
 	until := o.HeldUntil

@@ -30,7 +30,7 @@ const job = `- name: %[1]s
         args:
         - -ec
         - |
-          gpu=$(ls /dev/dri | grep renderD) || true
+          gpu=$(cd /dev/dri && echo renderD*)
           [ -c "/dev/dri/$gpu" ] || { echo has not exactly one GPU: $gpu; exit 1; }
           : <>"/dev/dri/$gpu"
           echo has opened its GPU: $gpu
