@@ -56,7 +56,7 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 		"a strategy of one's own": {map[string]any{"container-placement-strategy": "fewest-build-containers"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
 			"2", "limit-active-tasks,fewest-build-containers", ""},
 		"random": {map[string]any{"container-placement-strategy": "random"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
-			"", "random", "tasks are not limited to the GPUs: container-placement-strategy=random goes with no other; set another, or take limit out of gpu-tasks"},
+			"", "random", "tasks are not limited to the GPUs: container-placement-strategy=random excludes all others; set another, or take limit out of gpu-tasks"},
 		"a limit by flag": {map[string]any{"extra-web-flags": "--max-active-tasks-per-worker=9"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "", "volume-locality", ""},
 		"a strategy by flag": {map[string]any{"extra-web-flags": "--container-placement-strategy=random"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
 			"", "volume-locality", "tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without limit-active-tasks; add that, or take limit out of gpu-tasks"},
