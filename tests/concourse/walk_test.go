@@ -43,7 +43,8 @@ func TestRandomWalkOfOneMachine(t *testing.T) {
 	}
 	seed, minutes := number(t, "WALK_SEED", walkSeed), number(t, "WALK_MINUTES", 0)
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	next := func() (walkStep, bool) { return randomStep(r, w.real), true }
+	var taken []walkStep
+	next := func() (walkStep, bool) { return randomStep(r, taken, w.real), true }
 	end := time.Now().Add(time.Duration(minutes) * time.Minute)
 	if fixed := os.Getenv("WALK"); fixed != "" {
 		steps := parseSteps(fixed)
@@ -55,7 +56,6 @@ func TestRandomWalkOfOneMachine(t *testing.T) {
 		}
 		end = time.Now().Add(24 * time.Hour)
 	}
-	var taken []walkStep
 	err := w.take(t, func() (walkStep, bool) {
 		s, more := next()
 		if more = more && time.Now().Before(end); more {
@@ -160,8 +160,8 @@ func (w *walk) newWalker(t *testing.T) *walker {
 const foreign = `mkdir -p /etc/cdi /srv/models /etc/systemd/system/getty@.service.d &&
 echo '{"cdiVersion":"0.6.0","kind":"example.com/net","devices":[{"name":"0","containerEdits":{"env":["A=B"]}}]}' >/etc/cdi/example.json &&
 echo weights >/srv/models/weights && echo '[Service]' >/etc/systemd/system/getty@.service.d/operator.conf &&
-printf '[Service]\nExecStart=/bin/sleep infinity\n' >/etc/systemd/system/operators.service && systemctl daemon-reload &&
-systemctl start operators.service`
+printf '[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n' >/etc/systemd/system/operators.service &&
+systemctl enable --now operators.service`
 
 // foreignState prints what a walk must leave as it is.
 const foreignState = `sha256sum /etc/cdi/example.json /srv/models/weights /etc/systemd/system/getty@.service.d/operator.conf \

@@ -15,6 +15,8 @@ import (
 	"concourse-ci-machine/internal/pool/quarantine"
 )
 
+const slowRule = 5 * time.Second // a rule that is broken for longer is printed
+
 // walker is a machine on a walk, with the state that it should have.
 type walker struct {
 	*unit
@@ -28,9 +30,9 @@ type walker struct {
 
 // walkGPU is what a walk did to a GPU, by the name of its render node.
 type walkGPU struct {
-	hidden bool
-	lies   bool
-	lied   bool // at any time
+	hidden   bool
+	lies     bool
+	returned bool // to service, since it was hidden or lied; a machine that just began has all
 }
 
 // pciOf has the addresses of the GPUs with nodes in the fixture mi210x4.
@@ -38,7 +40,7 @@ var pciOf = map[string]string{"renderD128": "0000:23:00.0", "renderD129": "0000:
 
 func (m *walker) gpu(node string) *walkGPU {
 	if m.gpus[node] == nil {
-		m.gpus[node] = &walkGPU{}
+		m.gpus[node] = &walkGPU{returned: true}
 	}
 	return m.gpus[node]
 }
@@ -61,7 +63,7 @@ func (m *walker) set(args string) {
 func (m *walker) step(s walkStep) error {
 	command := func(line string) error {
 		out, err := m.run("concourse-ci-machine " + line + " </dev/null")
-		if err != nil {
+		if blocked := m.full || m.anyAway(); err != nil && !(blocked && strings.Contains(out, "the CI is not ready")) {
 			return fmt.Errorf("%w: %s: %s", errStep, line, out)
 		}
 		return nil
@@ -76,18 +78,14 @@ func (m *walker) step(s walkStep) error {
 		return command("reset " + s.args)
 	case "up":
 		m.up = true
-		_, err := m.run("concourse-ci-machine up") // a machine without a disk may report it
-		if m.full || m.anyAway() {
-			err = nil
-		}
-		return err
+		return command("up")
 	case "down":
 		m.up = false
 		return command("down")
 	case "hide":
 		if !g.hidden {
 			m.must("mkdir -p /dev/away && mv /dev/dri/" + s.args + " /dev/away/")
-			g.hidden = true
+			g.hidden, g.returned = true, false
 		}
 	case "show":
 		if g.hidden {
@@ -96,8 +94,14 @@ func (m *walker) step(s walkStep) error {
 		}
 	case "lie", "heal":
 		g.lies = s.kind == "lie"
-		g.lied = g.lied || g.lies
+		g.returned = g.returned && !g.lies
 		counted(m.unit, pciOf[s.args], map[bool]int{true: 1}[g.lies])
+	case "return":
+		if !m.worker() || g.hidden || g.lies || g.returned || m.full || m.option("compute-runtime") == "none" {
+			return nil
+		}
+		g.returned = true
+		return command("return-gpu gpu=" + pciOf[s.args])
 	case "kill":
 		m.run("pid=$(" + mainPID(s.args) + ") && [ \"$pid\" -gt 1 ] && kill -KILL $pid") // it may be stopped
 	case "cut":
@@ -174,15 +178,21 @@ func (m *walker) anyAway() bool {
 
 // holds waits until the machine is as it should be, and returns the rule that stays broken.
 func (m *walker) holds(after string) error {
-	if m.up && !m.full {
+	if !m.full {
 		if out, err := m.run("systemctl start concourse-ci-machine.service"); err != nil {
 			return fmt.Errorf("cannot repair the machine: %s\n%s", out, m.said("concourse-ci-machine"))
 		}
 	}
 	var err error
-	for end := time.Now().Add(patience); ; time.Sleep(500 * time.Millisecond) {
-		if err = m.broken(); err == nil || time.Now().After(end) {
+	var reported string
+	begin := time.Now()
+	for ; ; time.Sleep(500 * time.Millisecond) {
+		if err = m.broken(); err == nil || time.Since(begin) > patience {
 			return err
+		}
+		if now := err.Error(); now != reported && time.Since(begin) > slowRule {
+			reported = now
+			m.t.Logf("after %s not yet: %s", after, now)
 		}
 	}
 }
@@ -346,7 +356,7 @@ func (m *walker) quarantines() error {
 			in := got.State == quarantine.InService
 			switch {
 			case got.Name != pci || g.hidden:
-			case !in && !g.lied:
+			case !in && g.returned:
 				return fmt.Errorf("GPU %s had no fault, and is %s: %s", pci, got.State, got.Why)
 			case in && g.lies && auto:
 				return fmt.Errorf("GPU %s has lost data, and is in service", pci)
@@ -361,7 +371,7 @@ func (m *walker) build() error {
 	usable := false
 	for node := range pciOf {
 		g := m.gpu(node)
-		usable = usable || !g.hidden && !g.lied
+		usable = usable || !g.hidden && g.returned
 	}
 	if !m.worker() || m.full || !usable || m.option("compute-runtime") == "none" {
 		return nil

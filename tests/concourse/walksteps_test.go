@@ -69,8 +69,32 @@ var walkServices = []string{"concourse-server", "concourse-worker", "concourse-p
 var wrongCommands = []string{"set gpu-sharing=many", "set web-prt=80", "set web-port=0", "reset nope", "upgrade 9.9.9",
 	"set mode=worker", "prune-worker"}
 
-// randomStep returns the next step. Half of all steps change options, mostly two.
-func randomStep(r *rand.Rand, withBuilds bool) walkStep {
+// endOf returns the step that ends what another began. A machine that is down or has a full disk
+// has fewer rules to break, so half of all steps end that.
+var endOf = map[string]string{"down": "up", "fill": "free"}
+
+// begun returns the kinds of endOf that the taken steps began and did not end.
+func begun(taken []walkStep) (kinds []string) {
+	for begin, end := range endOf {
+		last := ""
+		for _, s := range taken {
+			if s.kind == begin || s.kind == end {
+				last = s.kind
+			}
+			if s.kind == "cut" && strings.HasSuffix(s.args, " "+begin) {
+				last = begin
+			}
+		}
+		if last == begin {
+			kinds = append(kinds, begin)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// randomStep returns the next step. A third of all steps change options, mostly two.
+func randomStep(r *rand.Rand, taken []walkStep, withBuilds bool) walkStep {
 	pick := func(list []string) string { return list[r.IntN(len(list))] }
 	names := slices.Sorted(maps.Keys(walkOptions))
 	setting := func() string {
@@ -78,10 +102,13 @@ func randomStep(r *rand.Rand, withBuilds bool) walkStep {
 		value := pick(walkOptions[name])
 		return fmt.Sprintf("%s='%s'", name, value)
 	}
-	kinds := []string{"set", "set", "set", "set", "set", "set", "set", "set", "reset", "up", "down", "hide", "show", "lie", "heal",
+	kinds := []string{"set", "set", "set", "set", "set", "set", "set", "set", "reset", "up", "down", "hide", "show", "lie", "heal", "return",
 		"kill", "kill", "cut", "reboot", "fill", "free", "wrong"}
 	if withBuilds {
 		kinds = append(kinds, "build", "build")
+	}
+	if all := begun(taken); len(all) > 0 && r.IntN(2) == 0 {
+		return walkStep{kind: endOf[pick(all)]}
 	}
 	s := walkStep{kind: pick(kinds)}
 	switch s.kind {
@@ -94,7 +121,7 @@ func randomStep(r *rand.Rand, withBuilds bool) walkStep {
 		}
 	case "reset":
 		s.args = pick(slices.DeleteFunc(names, func(n string) bool { return walkOptions[n][0] == "20s" || n == "compute-runtime" }))
-	case "hide", "show", "lie", "heal":
+	case "hide", "show", "lie", "heal", "return":
 		s.args = pick([]string{"renderD128", "renderD129"})
 	case "kill":
 		s.args = pick(walkServices)

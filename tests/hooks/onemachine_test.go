@@ -147,6 +147,23 @@ func TestDownOfAMachineNamesItsReason(t *testing.T) {
 	require.NotContains(t, out, "unit is")
 }
 
+func TestKilledDownIsShownAndCompleted(t *testing.T) {
+	t.Parallel()
+	m := newOneMachine(t, fixture("no-gpu"))
+	m.must("up --release=" + releaseTarball("8.2.5"))
+	const file = "/var/lib/concourse-machine/machine.json"
+	state := strings.Replace(m.read(file), "{", `{"down":true,`, 1)
+	require.NoError(t, m.Root.WriteFile(file, []byte(state), 0o600))
+
+	out, code := m.ran("status")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "the CI is being stopped: concourse-server.service, concourse-worker.service")
+	require.Contains(t, m.must("reconcile"), "stop concourse-worker.service (the CI is stopped)")
+	out, _ = m.ran("status")
+	require.Contains(t, out, "down: the CI is stopped")
+	require.NotContains(t, m.must("reconcile"), ".service", "the machine stays down")
+}
+
 func TestUpgradeOfAMachineFromAMirror(t *testing.T) {
 	t.Parallel()
 	m := newOneMachine(t, fixture("no-gpu"))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/config"
@@ -99,11 +100,15 @@ func (m *Machine) chooseOptions(invitation string) error {
 	return err
 }
 
-// Reconcile repairs the machine, as the timer does. A machine that is down stays down.
+// Reconcile repairs the machine, as the timer does. On a machine that is down it completes a
+// stop that was killed.
 func (m *Machine) Reconcile(ctx context.Context) error {
 	return m.locked("repair this machine", func() error {
-		if !m.Model.Installed() || m.Model.state.Down {
+		switch {
+		case !m.Model.Installed():
 			return nil
+		case m.Model.state.Down:
+			return m.stop(ctx)
 		}
 		return m.run(ctx, "update-status")
 	})
@@ -149,7 +154,7 @@ func (m *Machine) Down(ctx context.Context) error {
 		if !m.Model.Installed() {
 			return errNotUp
 		}
-		m.Model.state.Down = true // saved first: a stop that is killed is not repaired
+		m.Model.state.Down = true // saved first, so that the timer completes a stop that is killed
 		if err := m.Model.Save(); err != nil {
 			return err
 		}
@@ -157,16 +162,16 @@ func (m *Machine) Down(ctx context.Context) error {
 	})
 }
 
+// stop stops the CI. The timer is the last, because it completes a stop that was killed.
 func (m *Machine) stop(ctx context.Context) error {
+	if err := m.hook(ctx, "stop"); err != nil {
+		return err
+	}
 	units, err := resource.ShowUnits(ctx, m.Model.Host, timer)
 	if err != nil {
 		return err
 	}
-	off := resource.Service{Unit: timer, State: units[timer], Why: "the CI is stopped"}
-	if err := m.Model.apply(ctx, off); err != nil {
-		return err
-	}
-	return m.hook(ctx, "stop")
+	return m.Model.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: wellknown.WhyRemoved("stop")})
 }
 
 // CheckSetUp returns an error if there is nothing to purge.

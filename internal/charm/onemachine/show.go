@@ -13,6 +13,7 @@ import (
 
 	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/config"
@@ -32,8 +33,7 @@ func (m *Machine) Show(ctx context.Context) error {
 	case !m.Model.Installed():
 		return errNotUp
 	case s.Down:
-		fmt.Fprintln(m.Stdout, "down: the CI is stopped; start it with: sudo concourse-ci-machine up")
-		return ErrNotReady
+		return m.showDown(ctx)
 	}
 	facts, err := model.Load(m.Model.Host.Root)
 	if err != nil {
@@ -75,6 +75,23 @@ func (m *Machine) Show(ctx context.Context) error {
 		printNext(m, d.Want.Web.URL, tags)
 	}
 	return nil
+}
+
+// showDown prints the status of a CI that is down.
+func (m *Machine) showDown(ctx context.Context) error {
+	services := []string{concourse.WebUnit, concourse.Unit, role.PebbleUnit}
+	units, err := resource.ShowUnits(ctx, m.Model.Host, services...)
+	if err != nil {
+		return err
+	}
+	services = slices.DeleteFunc(services, func(u string) bool { return !units[u].Running() })
+	if len(services) > 0 {
+		fmt.Fprintf(m.Stdout, "maintenance: the CI is being stopped: %s; if no command does it now, "+
+			"run: sudo concourse-ci-machine down\n", strings.Join(services, ", "))
+		return ErrNotReady
+	}
+	fmt.Fprintln(m.Stdout, "down: the CI is stopped; start it with: sudo concourse-ci-machine up")
+	return ErrNotReady
 }
 
 // causes returns the causes of the status, the worst first. The last run has recorded what
