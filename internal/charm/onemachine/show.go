@@ -143,14 +143,15 @@ func (m *Machine) notReady(ctx context.Context, d charm.Decision) error {
 // taskFolder has the package's tasks.
 const taskFolder = "/usr/share/concourse-ci-machine/tasks"
 
-// printNext prints the commands of a first build.
+// printNext prints the commands of a first build. Without GPUs there is none of the package.
 func printNext(m *Machine, url, tags string) {
-	fmt.Fprintf(m.Stdout, "\nRun a first task:\n\n  fly --target ci login --concourse-url %s\n", url)
+	next, lines := "Log in", []string{"fly --target ci login --concourse-url " + url}
 	for tag := range strings.SplitSeq(tags, ",") {
-		for _, line := range pipelines.FirstTask(tag, taskFolder) {
-			fmt.Fprintln(m.Stdout, "  "+line)
+		if task := pipelines.FirstTask(tag, taskFolder); task != nil {
+			next, lines = "Run a first task", append(lines, task...)
 		}
 	}
+	fmt.Fprintf(m.Stdout, "\n%s:\n\n  %s\n", next, strings.Join(lines, "\n  "))
 }
 
 // envValue returns the value of a variable in a file of the charm.
