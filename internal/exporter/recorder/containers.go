@@ -53,7 +53,7 @@ type container struct {
 	writer  *taskrecord.Writer
 	head    taskrecord.Head
 	record  taskrecord.Record // samples that are not written yet, and the last of each
-	pids    map[int]int64     // look that saw a process last
+	pids    map[int]time.Time // when a process was seen last
 	count   int64             // of processes now
 	usage   usage
 	others  usage // growth of the neighbours since the begin
@@ -108,7 +108,7 @@ func (r *Recorder) find(now time.Time) error {
 }
 
 func (r *Recorder) newContainer(handle string, now time.Time) *container {
-	return &container{handle: handle, began: now, pids: map[int]int64{},
+	return &container{handle: handle, began: now, pids: map[int]time.Time{},
 		bundle: r.Root.Path(filepath.Join(r.Bundles, handle)), hanging: map[string]bool{}}
 }
 
@@ -204,7 +204,7 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	if !c.task || c.done {
 		return nil
 	}
-	c.addPIDs(r.page, r.looks)
+	c.addPIDs(r.page, r.Now())
 	if c.ended.IsZero() {
 		r.lookForEnd(ctx, c, now)
 		if due || !c.ended.IsZero() {
@@ -233,12 +233,10 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	return err
 }
 
-// recent is the number of looks for which a number stays the container's after the end of
-// its process. The kernel's lines may come so late, and then another process has the number.
-const recent = int64(settle / DefaultGPUs)
-
-// addPIDs notes the processes of the container, which the kernel's lines name.
-func (c *container) addPIDs(page []byte, look int64) {
+// addPIDs notes the processes of the container, which the kernel's lines name. A number stays
+// the container's for a time after the end of its process: the kernel's lines may come so late.
+// Then another process has the number.
+func (c *container) addPIDs(page []byte, now time.Time) {
 	data, ok := c.group.read("cgroup.procs", page)
 	if !ok {
 		return
@@ -248,11 +246,11 @@ func (c *container) addPIDs(page []byte, look int64) {
 		c.count++
 		if n, err := strconv.Atoi(string(field)); err == nil && n > 0 {
 			if _, known := c.pids[n]; known || len(c.pids) < maxPIDs {
-				c.pids[n] = look
+				c.pids[n] = now
 			}
 		}
 	}
-	maps.DeleteFunc(c.pids, func(_ int, seen int64) bool { return look-seen > recent })
+	maps.DeleteFunc(c.pids, func(_ int, seen time.Time) bool { return now.Sub(seen).Abs() > settle })
 }
 
 // readMounts reports whether mounts are those of a task, and the DRM nodes among them.

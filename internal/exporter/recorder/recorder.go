@@ -79,7 +79,6 @@ type Recorder struct {
 	report       verdict.Report
 	changed      bool // the report has another entry than its file
 	read, pruned time.Time
-	looks        int64
 	page         []byte
 }
 
@@ -183,7 +182,6 @@ func (r *Recorder) Run(ctx context.Context, alive func() error) error {
 // Look reads all that is due now.
 func (r *Recorder) Look(ctx context.Context) error {
 	now := r.Now().UTC()
-	r.looks++
 	err := r.find(now)
 	r.readKernel()
 	err = errors.Join(err, r.noteCopies())
