@@ -66,6 +66,7 @@ func TestNumberIsForgotten(t *testing.T) {
 	for _, slow := range []time.Duration{0, 28 * time.Second} { // between two looks
 		w := newWorld(t)
 		c := w.task(handle)
+		w.run(time.Second) // the next second writes no files
 		c.put("/sys/fs/cgroup/garden/"+handle+"/cgroup.procs", "1000\n1001\n4321\n")
 		w.run(time.Second)
 		c.put("/sys/fs/cgroup/garden/"+handle+"/cgroup.procs", "1000\n1001\n")
