@@ -306,6 +306,6 @@ func (r *Recorder) process(pid int) (process, bool) {
 }
 
 func (r *Recorder) text(pid int, name string) (string, error) {
-	data, err := sysfile.ReadAll(filepath.Join(r.proc, strconv.Itoa(pid), name), 1<<20)
+	data, err := sysfile.ReadAll(filepath.Join(r.proc, strconv.Itoa(pid), name), maxPage)
 	return string(data), err
 }
