@@ -89,7 +89,7 @@ func TestCardUnknownToKFDIsUnusable(t *testing.T) {
 	require.Len(t, inv.GPUs, 1)
 	require.True(t, inv.GPUs[0].NotInKFD)
 
-	// KFD lists at least the processors. An empty list is of a driver that starts, or masked.
+	// KFD empties the list for a moment when another GPU comes (kfd_topology_update_sysfs).
 	require.NoError(t, os.RemoveAll(r.Path(nodes)))
 	require.NoError(t, os.Mkdir(r.Path(nodes), 0o755))
 	inv = discover(t, r)
