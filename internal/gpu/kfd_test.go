@@ -88,4 +88,11 @@ func TestCardUnknownToKFDIsUnusable(t *testing.T) {
 	inv = discover(t, r)
 	require.Len(t, inv.GPUs, 1)
 	require.True(t, inv.GPUs[0].NotInKFD)
+
+	// KFD empties the list for a moment when another GPU comes (kfd_topology_update_sysfs).
+	require.NoError(t, os.RemoveAll(r.Path(nodes)))
+	require.NoError(t, os.Mkdir(r.Path(nodes), 0o755))
+	inv = discover(t, r)
+	require.Len(t, inv.GPUs, 1)
+	require.False(t, inv.GPUs[0].NotInKFD)
 }

@@ -47,10 +47,12 @@ type topology struct {
 func (t topology) whole() bool { return t.entries > 0 && t.rejected == 0 && !t.unknown }
 
 // closed reports whether programs of this machine have no KFD node of a GPU that is not in
-// t.nodes. foreign is the number of GPUs that were not passed through, with rejected nodes.
-// A machine that reads the node of one GPU reads those of all GPUs that it may open.
+// t.nodes. A machine that reads the node of one GPU reads those of all GPUs that it may open.
+// If it reads none, the rejected nodes must be of the foreign GPUs, which were not passed
+// through. A foreign GPU with partitions has several nodes: then nothing is known. An empty list
+// is not of a machine: KFD lists processors too, and writes the list again when a GPU comes.
 func (t topology) closed(foreign int) bool {
-	return !t.unknown && (len(t.nodes) > 0 || t.rejected <= foreign)
+	return t.entries > 0 && !t.unknown && (len(t.nodes) > 0 || t.rejected <= foreign)
 }
 
 // readTopology reads the nodes of the GPUs.

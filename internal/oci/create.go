@@ -154,6 +154,9 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 	if s.Leases == nil {
 		excluded := w.excluded(s, w.readAdmission(s), devices)
 		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, excluded)
+		if _, again := errors.AsType[visible.ExcludedError](err); again {
+			err = w.runAgain(err)
+		}
 	} else {
 		if devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env); err == nil && !h.empty() {
 			h.image = b.imageDigest(doc)

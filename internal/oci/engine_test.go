@@ -169,6 +169,29 @@ func TestRefusalToAnEngineNamesItsRemedy(t *testing.T) {
 	require.ErrorContains(t, b.create(), "there is no CDI spec "+b.path("amd.json")+"; dispatch cdi generate writes it")
 }
 
+// Concourse runs none of its containers again, and a container never gets fewer GPUs than it
+// requests.
+func TestMissingGPURefusesContainersOfAnEngine(t *testing.T) {
+	for containers, remedy := range map[Containers]string{Asked: "dispatch cdi generate writes the spec again",
+		All: "the unit writes the spec again at its next hook"} {
+		for _, request := range []string{"AMD_VISIBLE_DEVICES=1", "AMD_VISIBLE_DEVICES=all", "GPU_COUNT=all",
+			"GPU_COUNT=2"} {
+			b := newTestbed(t)
+			b.ofAnEngine(t)
+			b.configure(t, func(c *Config) {
+				c.Containers, c.Devices, c.Visible = containers, []string{"amd.com/gpu=all"}, []string{"AMD_VISIBLE_DEVICES"}
+			})
+			b.bundle(t, "check", plain(request))
+			before := b.text(t)
+			delete(b.nodes, "/dev/dri/renderD129")
+			require.EqualError(t, b.create(), "cannot give the task /dev/dri/renderD129: there is no /dev/dri/renderD129 on "+
+				"this machine, though CDI spec "+b.path("amd.json")+" lists it; "+remedy+", or restore the GPU [container c1]",
+				request)
+			require.Equal(t, before, b.text(t))
+		}
+	}
+}
+
 // Without a file an engine's wrapper goes by its defaults, Concourse's refuses.
 func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
 	for name, engine := range map[string]bool{"runc": false, "/opt/runtime/runc": false,

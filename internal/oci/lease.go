@@ -232,12 +232,13 @@ func (w *wrapper) readAdmission(s *settings) admission.File {
 }
 
 // excluded returns why no new container gets a GPU, by its device nodes: it is quarantined,
-// or its node is missing and the unit has not described its GPUs again yet.
+// or its node is missing and the unit has not described its GPUs again yet. A missing node
+// refuses a container of another engine (see inspect), because Concourse alone runs it again.
 func (w *wrapper) excluded(s *settings, f admission.File, devices []cdispec.Device) map[string]string {
 	reasons := s.quarantined(f)
 	all, err := cdispec.Merge(devices)
-	if err != nil {
-		return reasons // the caller reports it
+	if err != nil || w.foreign {
+		return reasons // the caller reports an error
 	}
 	for _, n := range all.Nodes {
 		var st unix.Stat_t
@@ -255,7 +256,7 @@ func (w *wrapper) excluded(s *settings, f admission.File, devices []cdispec.Devi
 // runAgain appends lease.RunAgain to an error in a task of Concourse: the unit is about to
 // describe its GPUs again.
 func (m *machine) runAgain(err error) error {
-	if m.engine {
+	if m.foreign {
 		return err
 	}
 	return fmt.Errorf("%w; %s", err, lease.RunAgain)

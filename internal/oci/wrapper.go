@@ -36,7 +36,6 @@ type wrapper struct {
 	config  string // path of the config file
 	runtime string // from the environment; may be empty
 	env     []string
-	foreign bool // an engine other than Concourse's calls, see calledByConcourse
 }
 
 // Main runs the wrapper with os.Args and os.Environ. It returns an exit status only if the
@@ -47,9 +46,9 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 }
 
 func newWrapper(m machine, args, env []string) wrapper {
+	m.foreign = !calledByConcourse(args)
 	return wrapper{machine: m, config: cmp.Or(getenv(env, EnvConfig), DefaultConfig),
-		runtime: getenv(env, EnvRuntime), env: env,
-		foreign: !calledByConcourse(args)}
+		runtime: getenv(env, EnvRuntime), env: env}
 }
 
 // getenv returns the first value of a name, as getenv(3) does.
@@ -180,7 +179,8 @@ type machine struct {
 	access   func(path string, mode uint32) error
 	getxattr func(path, name string, dest []byte) (int, error)
 	uidMap   func() ([]byte, error)
-	engine   bool // called as the runtime of an engine other than Concourse's
+	foreign  bool // an engine other than Concourse's calls, see calledByConcourse
+	engine   bool // foreign, and set up for engines rather than for Concourse
 
 	mknod  func(path string, mode uint32, dev int) error
 	exec   func(path string, argv, env []string) error

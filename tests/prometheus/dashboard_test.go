@@ -128,6 +128,11 @@ func (s *server) offers(variables map[string]query) {
 	}
 }
 
+// tableOf returns the queries of the table of GPUs.
+func tableOf(panels []query) []query {
+	return slices.DeleteFunc(slices.Clone(panels), func(q query) bool { return q.panel != "GPUs" || !strings.HasPrefix(q.expr, "max by") })
+}
+
 func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
 	panels, variables := queries(t, dashboardFile)
 	s, busy := watched(t)
@@ -138,7 +143,7 @@ func TestDashboardAndRulesOnARealPrometheus(t *testing.T) {
 		s.answersAll(t, panels)
 	})
 	t.Run("every variable has values to choose from", func(t *testing.T) { s.offers(variables) })
-	table := slices.DeleteFunc(slices.Clone(panels), func(q query) bool { return q.panel != "GPUs" || !strings.HasPrefix(q.expr, "max by") })
+	table := tableOf(panels)
 	t.Run("the table of GPUs has a line for each", func(t *testing.T) {
 		require.Len(t, s.query(table[0].expr), len(s.query("rocm_gpu_info")), "each partition has the state of its GPU")
 	})

@@ -63,16 +63,20 @@ func TestNumberOfAnEndedProcessIsNotTheTasks(t *testing.T) {
 }
 
 func TestNumberIsForgotten(t *testing.T) {
-	w := newWorld(t)
-	c := w.task(handle)
-	c.put("/sys/fs/cgroup/garden/"+handle+"/cgroup.procs", "1000\n1001\n4321\n")
-	w.run(time.Second)
-	c.put("/sys/fs/cgroup/garden/"+handle+"/cgroup.procs", "1000\n1001\n")
-	w.run(30 * time.Second)
-	w.say("nginx[4321]: segfault at 0 ip 0 sp 0 error 4 in b[1000+1000]")
-	w.run(time.Second)
-	c.ends(1)
-	w.run(40 * time.Second)
-	r, _ := w.verdict(handle)
-	require.Empty(t, r.End.Evidence.Kernel, "a program of the machine crashed")
+	for _, slow := range []time.Duration{0, 28 * time.Second} { // between two looks
+		w := newWorld(t)
+		c := w.task(handle)
+		w.run(time.Second) // the next second writes no files
+		c.put("/sys/fs/cgroup/garden/"+handle+"/cgroup.procs", "1000\n1001\n4321\n")
+		w.run(time.Second)
+		c.put("/sys/fs/cgroup/garden/"+handle+"/cgroup.procs", "1000\n1001\n")
+		w.now = w.now.Add(slow)
+		w.run(30*time.Second - slow)
+		w.say("nginx[4321]: segfault at 0 ip 0 sp 0 error 4 in b[1000+1000]")
+		w.run(time.Second)
+		c.ends(1)
+		w.run(40 * time.Second)
+		r, _ := w.verdict(handle)
+		require.Empty(t, r.End.Evidence.Kernel, "a program of the machine crashed")
+	}
 }

@@ -120,23 +120,100 @@ func TestCommandThatDoesNotExistIsNotRunning(t *testing.T) {
 	require.Len(t, v.Reasons, 1)
 }
 
+// starts starts the task's process after all.
+func (c *task) starts() {
+	c.process(c.own)
+	c.put(recorder.DefaultBundles+"/"+c.handle+"/task.pid", fmt.Sprint(c.own))
+}
+
 // A web that restarts between a container and its command starts the command later.
 func TestTaskThatStartsLateHasItsOwnRecord(t *testing.T) {
-	w := newWorld(t)
-	c := w.task(handle)
-	c.neverStarts()
-	w.run(2 * time.Minute)
-	_, v := w.verdict(handle)
-	require.Equal(t, "not-started", v.Reasons[0].Code)
-	w.process(c.own)
-	w.put(recorder.DefaultBundles+"/"+handle+"/task.pid", fmt.Sprint(c.own))
-	w.run(30 * time.Second)
-	require.True(t, taskrecord.Store{Dir: w.root.Path(taskrecord.DefaultDir)}.Open(handle))
-	c.ends(3)
-	w.run(time.Minute)
-	r, v := w.verdict(handle)
-	require.Equal(t, 3, *r.End.Exit)
-	require.Equal(t, "exit-status", v.Reasons[0].Code)
+	for name, restart := range map[string]func(w *world){
+		"same recorder":              func(*world) {},
+		"another recorder":           func(w *world) { w.restart() },
+		"store lost":                 func(w *world) { w.forget(); w.start() },
+		"ended before its next look": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.task(handle)
+			c.neverStarts()
+			w.run(2 * time.Minute)
+			_, v := w.verdict(handle)
+			require.Equal(t, "not-started", v.Reasons[0].Code)
+			require.Empty(t, w.counts())
+			if restart != nil {
+				restart(w)
+			}
+			w.run(5 * time.Second)
+			c.starts()
+			began := w.now
+			if restart == nil {
+				w.run(time.Second)
+			} else {
+				w.run(30 * time.Second)
+				require.WithinDuration(t, began, w.open(handle).Head.Started, time.Second)
+			}
+			c.ends(3)
+			w.run(time.Minute)
+			r, v := w.verdict(handle)
+			require.Equal(t, 3, *r.End.Exit)
+			require.Equal(t, "exit-status", v.Reasons[0].Code)
+			c.removed()
+			w.run(5 * time.Second)
+			require.Equal(t, map[string]uint64{string(verdict.Task): 1}, w.counts())
+		})
+	}
+}
+
+func TestTaskThatNeverStartsIsCountedWhenItsContainerIsRemoved(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		w := newWorld(t)
+		c := w.task(handle)
+		c.neverStarts()
+		w.run(2 * time.Minute)
+		if restarted {
+			w.restart()
+			w.run(time.Minute)
+		}
+		require.Empty(t, w.counts())
+		c.removed()
+		w.run(5 * time.Second)
+		require.Equal(t, map[string]uint64{string(verdict.Task): 1}, w.counts())
+	}
+}
+
+// A worker has no exit status of a task that ended while no web was connected.
+func TestTaskThatRanIsNotJudgedUnstarted(t *testing.T) {
+	for name, run := range map[string]func(w *world, c *task){
+		"it ended before a look": func(w *world, c *task) {
+			c.kill(c.own) // Concourse removes task.pid with the exit status
+			w.run(2 * time.Minute)
+		},
+		"it ended without a recorder": func(w *world, c *task) {
+			w.run(20 * time.Second)
+			require.NoError(t, w.rec.Close())
+			c.neverStarts()
+			w.now = w.now.Add(time.Minute)
+			w.start()
+			w.run(2 * time.Minute)
+		},
+		"the recorder was killed": func(w *world, c *task) {
+			w.run(5 * time.Second)
+			c.neverStarts()
+			w.now = w.now.Add(time.Minute)
+			w.start()
+			w.run(2 * time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			run(w, w.task(handle))
+			r, v := w.verdict(handle)
+			require.Nil(t, r.End.Exit)
+			require.Equal(t, "no-record", v.Reasons[0].Code, "%+v", v)
+		})
+	}
 }
 
 // A worker that does not answer may have the exit status of a short task.

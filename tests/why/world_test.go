@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -132,6 +133,26 @@ func (w *world) start() {
 		Log:  func(format string, args ...any) { w.t.Logf(format, args...) },
 		Copy: func(work func()) { work() }})
 	require.NoError(w.t, err)
+}
+
+// restart stops the recorder and starts another one.
+func (w *world) restart() {
+	require.NoError(w.t, w.rec.Close())
+	w.start()
+}
+
+// forget removes all records and the report.
+func (w *world) forget() {
+	require.NoError(w.t, os.RemoveAll(w.root.Path(taskrecord.DefaultDir)))
+	require.NoError(w.t, w.root.Remove(verdict.ReportPath))
+}
+
+// counts returns the ended tasks by verdict that the recorder has counted.
+func (w *world) counts() map[string]uint64 {
+	report, err := verdict.ReportFile(verdict.ReportPath).Read(w.root)
+	require.NoError(w.t, err)
+	maps.DeleteFunc(report.Counts, func(_ string, n uint64) bool { return n == 0 })
+	return report.Counts
 }
 
 // say adds a line of the kernel.

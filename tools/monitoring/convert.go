@@ -31,6 +31,17 @@ var commands = []struct {
 	{remedy(`juju status UNIT`), "systemctl status rocm-gpu-exporter"},
 }
 
+// boards replaces the charm's words of a dashboard.
+var boards = []struct {
+	charm *regexp.Regexp
+	own   string
+}{
+	{regexp.MustCompile(`On the unit: explain-error code=(\d)(?: or( \d))?`), "On the host: gpukit explain $1$2"},
+	{regexp.MustCompile(`On the unit: gpu-health`), "On the host: gpukit gpu health"},
+	{regexp.MustCompile(`Alerts of the charm that fire`), "Alerts that fire"},
+	{regexp.MustCompile(`readings, holder and the`), "readings and the"},
+}
+
 const unitLabel = "{{ $labels.juju_unit }}"
 
 func remedy(pattern string) *regexp.Regexp {
@@ -81,10 +92,10 @@ func convertRules(data []byte) ([]byte, error) {
 	out := bytes.NewBufferString("# Alerts on the AMD GPUs of machines that run rocm-gpu-exporter.\n")
 	encoder := yaml.NewEncoder(out)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(all); err != nil {
+	if err := errors.Join(encoder.Encode(all), encoder.Close()); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), withoutJuju(out.String())
+	return out.Bytes(), withoutCharm(out.String())
 }
 
 // labels replaces the labels of a unit by the label of its host.
@@ -122,7 +133,7 @@ func convertDashboard(data []byte) ([]byte, error) {
 		}
 	}
 	text, err := json.MarshalIndent(rewrite(board), "", "  ")
-	return append(text, '\n'), errors.Join(err, withoutJuju(string(text)))
+	return append(text, '\n'), errors.Join(err, withoutCharm(string(text)))
 }
 
 func list(of map[string]any, name string) []any {
@@ -154,10 +165,13 @@ func convertPanels(all []any) []any {
 	})
 }
 
-// rewrite replaces labels in all texts of a JSON value. Keys are names of columns.
+// rewrite replaces labels and words in all texts of a JSON value. Keys are names of columns.
 func rewrite(v any) any {
 	switch v := v.(type) {
 	case string:
+		for _, c := range boards {
+			v = c.charm.ReplaceAllString(v, c.own)
+		}
 		return labels.Replace(v)
 	case []any:
 		for i := range v {
@@ -182,12 +196,16 @@ func rewrite(v any) any {
 	return v
 }
 
-// withoutJuju returns an error for a text that names Juju.
-func withoutJuju(text string) error {
-	at := strings.Index(strings.ToLower(text), "juju")
-	if at < 0 {
+// charmWords matches Juju's name, and the charm's commands and words. A page of the docs has
+// the name gpu-health.
+var charmWords = regexp.MustCompile(`(?i)juju|on the unit|of the charm|explain-error|list-errors|[^/]gpu-health`)
+
+// withoutCharm returns an error for a text that names Juju or needs the charm.
+func withoutCharm(text string) error {
+	at := charmWords.FindStringIndex(text)
+	if at == nil {
 		return nil
 	}
-	near := text[max(0, at-40):min(len(text), at+60)]
+	near := text[max(0, at[0]-40):min(len(text), at[0]+60)]
 	return fmt.Errorf("cannot convert %q: tools/monitoring has no words for it", near)
 }

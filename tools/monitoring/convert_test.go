@@ -28,7 +28,7 @@ func written(t *testing.T) map[string]string {
 func TestPackageNamesHostsAndItsOwnCommands(t *testing.T) {
 	files := written(t)
 	for name, text := range files {
-		require.NotContains(t, strings.ToLower(text), "juju", name)
+		require.NotRegexp(t, `(?i)juju|on the unit|of the charm|explain-error|list-errors|[^/]gpu-health`, text, name)
 		require.NotContains(t, text, "dispatch ", name)
 		require.NotContains(t, text, "concourse-pebble", name)
 		require.NotRegexp(t, `\bof (\{\{ \$labels\.\w+ \}\} )?(worker|unit)\b`, text, name)
@@ -44,6 +44,11 @@ func TestPackageNamesHostsAndItsOwnCommands(t *testing.T) {
 	board := files["grafana-dashboard.json"]
 	require.Contains(t, board, "max by (instance, gpu, pci_bus_id")
 	require.NotContains(t, board, "rocm_gpu_lease")
+	require.Contains(t, board, "On the host: gpukit gpu health.")
+	require.Contains(t, board, "On the host: gpukit explain 2.")
+	require.Contains(t, board, "On the host: gpukit explain 6 7.")
+	require.Contains(t, board, "Alerts that fire.")
+	require.Contains(t, board, "its state, readings and the status page")
 }
 
 func TestTextWithoutWordsIsNamed(t *testing.T) {
@@ -53,6 +58,10 @@ func TestTextWithoutWordsIsNamed(t *testing.T) {
 	_, err = convertRules([]byte(strings.Replace(rule, "TEXT", "juju run UNIT dance", 1)))
 	require.ErrorContains(t, err, "cannot convert")
 	require.ErrorContains(t, err, "juju run UNIT dance")
+	for _, text := range []string{"On the unit", "rules of the charm", "see explain-error", "see list-errors", "see gpu-health"} {
+		_, err = convertRules([]byte(strings.Replace(rule, "TEXT", text, 1)))
+		require.ErrorContains(t, err, text)
+	}
 	_, err = convertRules([]byte(strings.Replace(rule, "alert:", "record:", 1)))
 	require.Error(t, err, "a field that would be lost")
 }

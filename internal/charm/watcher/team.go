@@ -41,26 +41,52 @@ func (u *Unit) fetchTeam(ctx context.Context, container string) string {
 	return digest
 }
 
+// requestTeam returns the team of a container, "" if no web has it. It requests all webs at once:
+// one may not answer, and one that has just started lists only the containers of now.
 func (u *Unit) requestTeam(ctx context.Context, container string) (string, error) {
-	if u.WebMetricsURL != "" {
-		return teamFrom(ctx, u.WebMetricsURL, container)
+	webs, err := u.webMetrics()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		team string
+		err  error
+	}
+	answers := make(chan answer, len(webs))
+	for _, web := range webs {
+		go func() {
+			team, err := teamFrom(ctx, web, container)
+			answers <- answer{team, err}
+		}()
+	}
+	for range webs {
+		one := <-answers
+		if one.team != "" {
+			return one.team, nil
+		}
+		err = errors.Join(err, one.err)
+	}
+	return "", err
+}
+
+// webMetrics returns the URLs of the metrics of the unit's webs.
+func (u *Unit) webMetrics() (urls []string, err error) {
+	if len(u.WebMetricsURLs) > 0 {
+		return u.WebMetricsURLs, nil
 	}
 	facts, err := model.Load(u.Host.Root)
 	if err != nil || !u.Host.Real() {
-		return "", errors.Join(errors.New("no web of this machine's"), err)
+		return nil, errors.Join(errors.New("no web of this machine's"), err)
 	}
 	tsa, _ := model.ChooseTSA(facts)
 	for _, address := range tsa.Hosts {
-		var web, team string
-		if web, _, err = net.SplitHostPort(address); err != nil {
-			return "", err
+		host, _, failed := net.SplitHostPort(address)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
 		}
-		web = "http://" + net.JoinHostPort(web, strconv.Itoa(wellknown.JobsPort)) + "/metrics"
-		if team, err = teamFrom(ctx, web, container); err == nil {
-			return team, nil
-		}
+		urls = append(urls, "http://"+net.JoinHostPort(host, strconv.Itoa(wellknown.JobsPort))+"/metrics")
 	}
-	return "", err
+	return urls, err
 }
 
 // teamFrom reads the team of a container from the metrics of one web.

@@ -1,6 +1,8 @@
 package watcher
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -35,13 +37,28 @@ func TestTeamOfAContainerIsReadFromTheWebsMetrics(t *testing.T) {
 	}
 }
 
+func TestTeamIsReadFromTheWebThatHasIt(t *testing.T) {
+	without, with := hosttest.NewServer(t, 200, "up 1\n"), hosttest.NewServer(t, 200, webMetrics)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(silent.Close)
+	for name, first := range map[string]string{"no container": without, "no exporter": hosttest.NewServer(t, 404, ""),
+		"no answer": silent.URL, "no web": "http://127.0.0.1:1"} {
+		team, err := (&Unit{WebMetricsURLs: []string{first, with}}).requestTeam(t.Context(), handle)
+		require.NoError(t, err, name)
+		require.Equal(t, "red", team, name)
+	}
+	team, err := (&Unit{WebMetricsURLs: []string{without}}).requestTeam(t.Context(), handle)
+	require.NoError(t, err)
+	require.Empty(t, team)
+}
+
 // A crash that the kernel reports nothing about is recorded with its program and the digest
 // of its team, and without any name.
 func TestCrashIsRecordedWithProgramAndTeam(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	watchedBy(t, u)
 	workerOf(t, u, map[string]string{handle: `{"value":"139"}`})
-	u.WebMetricsURL = hosttest.NewServer(t, 200, webMetrics)
+	u.WebMetricsURLs = []string{hosttest.NewServer(t, 200, webMetrics)}
 	watched(t, u)
 	runs(t, u.Host.Root, "4711")
 	taken(t, u, handle, 4711, 5*time.Second, lease.Want{Count: 1, Of: []int{0}})

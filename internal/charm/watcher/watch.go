@@ -122,10 +122,10 @@ func (u *Unit) option(name string) (cfg config.Config, known bool) {
 
 // Unit holds the machine with the watched GPUs.
 type Unit struct {
-	Host          host.Host
-	ExporterURL   string // the exporter's list of GPUs; "" for port 9401, on the machine's own root only
-	WorkerURL     string // the worker's list of containers; "" for its port, on the machine's own root only
-	WebMetricsURL string // metrics of the web's exporter; "" for port 9358 of the web, on the machine's own root only
+	Host           host.Host
+	ExporterURL    string   // the exporter's list of GPUs; "" for port 9401, on the machine's own root only
+	WorkerURL      string   // the worker's list of containers; "" for its port, on the machine's own root only
+	WebMetricsURLs []string // metrics of the webs' exporters; none for port 9358 of the webs, on the machine's own root only
 	// Start starts this program with arguments in the background. nil disables it.
 	Start func(args ...string) error
 	// Signal ends leftover processes of tasks. nil sends the kernel's signals, on the

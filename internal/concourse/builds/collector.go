@@ -33,7 +33,8 @@ const (
 	perBuild    = 3 // requests for a finished build
 	maxName     = 1024
 	maxMemory   = 32 << 20 // bytes of runs, about
-	maxErrors   = 3        // of builds, in one round
+	buildMemory = maxMemory / 8
+	maxErrors   = 3 // of builds, in one round
 	minuteParts = 60.0
 	// listPart and runningPart are the parts of the requests that ask for the newest builds
 	// and for running builds, at most. The rest is for tasks and older builds.
@@ -267,27 +268,34 @@ func (c *Collector) read(ctx context.Context, b *build) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // not a failed try
 	}
+	if err == nil {
+		err = c.keep(b, runs)
+	}
 	if err != nil {
 		if b.tries++; b.tries >= maxTries || errors.Is(err, errTooLong) {
 			b.read = true
 		}
-		return err
 	}
-	c.keep(b, runs)
-	return nil
+	return err
 }
 
-// keep stores the tasks of a build, and forgets older ones beyond maxMemory.
-func (c *Collector) keep(b *build, runs []flake.Run) {
-	b.tasks, b.read = runs, true
+// keep stores the tasks of a build, and forgets older ones beyond maxMemory. It refuses a build
+// with more than buildMemory, because it would be stored in place of all others.
+func (c *Collector) keep(b *build, runs []flake.Run) error {
+	size := 0
 	for _, r := range runs {
-		if c.used += sizeOf(r); r.Tests != nil {
-			c.used += 4 * len(r.Tests.Passed)
+		if size += sizeOf(r); r.Tests != nil {
+			size += 4 * len(r.Tests.Passed)
 		}
 	}
-	if c.used > maxMemory {
+	if size > buildMemory {
+		return fmt.Errorf("the tests of build %d: %w", b.ID, errTooLong)
+	}
+	b.tasks, b.read = runs, true
+	if c.used += size; c.used > maxMemory {
 		c.forget()
 	}
+	return nil
 }
 
 // Runs returns the runs of tasks in all builds.

@@ -63,7 +63,7 @@ func TestMemoryOfRunsIsBounded(t *testing.T) {
 			all = append(all, flake.Run{Key: flake.Key{Step: fmt.Sprint(id, n)}, Tests: r})
 		}
 		c.builds[id] = &build{answer: answer{ID: id}}
-		c.keep(c.builds[id], all)
+		require.NoError(t, c.keep(c.builds[id], all))
 	}
 	require.Less(t, heap()-before, uint64(maxMemory*3/2))
 	require.NotEmpty(t, c.builds[100].tasks, "the newest stay")
@@ -74,9 +74,22 @@ func TestMemoryOfRunsIsBounded(t *testing.T) {
 		tests.Passed = slices.Clone(tests.Passed)
 		one.Tests = &tests
 		c.builds[id] = &build{answer: answer{ID: id}}
-		c.keep(c.builds[id], []flake.Run{one})
+		require.NoError(t, c.keep(c.builds[id], []flake.Run{one}))
 	}
 	require.Less(t, heap()-before, uint64(maxMemory*3/2))
 	require.NotEmpty(t, c.builds[101].tasks, "equal lists are counted once")
 	runtime.KeepAlive(c)
+}
+
+// The results of one build are not kept in place of all others.
+func TestBuildWithTooManyResultsIsLeftOut(t *testing.T) {
+	c := New(Options{PerMinute: 60, Now: func() time.Time { return hosttest.Now }})
+	for id := 1; id <= 3; id++ {
+		c.builds[id] = &build{answer: answer{ID: id}}
+	}
+	require.NoError(t, c.keep(c.builds[1], []flake.Run{{Key: flake.Key{Step: "unit"}}}))
+	large := flake.Run{Tests: &testreport.Report{Passed: make([]uint32, maxMemory/4)}}
+	require.ErrorIs(t, c.keep(c.builds[3], []flake.Run{large}), errTooLong)
+	require.NoError(t, c.keep(c.builds[2], []flake.Run{{Key: flake.Key{Step: "unit"}}}))
+	require.Len(t, c.Runs(), 2)
 }

@@ -249,9 +249,13 @@ func added(tables []table) (sum table, failing int) {
 // explained returns the place of several tasks' failures that explains the flake, or nil: the
 // failures on other places would not make the series flaky.
 func (s *series) explained(places []Place) *Place {
+	if len(places) == 0 {
+		return nil
+	}
+	tables := s.tables("")
 	for _, p := range places {
 		here := spot{p.Worker, p.GPU}
-		t := s.tables("")[here]
+		t := tables[here]
 		if t.hereFailed > 0 && s.episodes(&here) < minEpisodes {
 			return &Place{p.Worker, p.GPU, t.hereFailed, t.here(), t.elseFailed, t.rest(), 1, p.Probability}
 		}

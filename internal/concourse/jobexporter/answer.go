@@ -30,7 +30,7 @@ type build struct {
 	End    int64  `json:"end_time"`
 }
 
-// nextBuild is a pending or started build.
+// nextBuild describes a pending or started build: the oldest of its job.
 type nextBuild struct {
 	build
 	ID   int    `json:"id"`

@@ -58,8 +58,8 @@ type Build struct {
 	Worker                          string
 }
 
-// Started is a started build of a job. Concourse keeps containers of ended tasks until the
-// end of their build.
+// Started describes a started build of a job. Concourse keeps containers of ended tasks
+// until the end of their build.
 type Started struct {
 	Build
 	Task bool // it has a container of a task

@@ -79,7 +79,8 @@ func (o observed) report() Report {
 }
 
 // candidates returns the started builds of a team that had no task yet, or all if there is
-// none. Concourse does not report which of them waits.
+// none. Concourse does not report which of them waits, and of each job only the oldest build
+// that has not ended.
 func (o observed) candidates(team string) []Build {
 	other := func(s jobexporter.Started) bool { return name(s.Team) != team }
 	all := slices.DeleteFunc(slices.Clone(o.site.Started), other)

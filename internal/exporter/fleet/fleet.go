@@ -161,7 +161,8 @@ func (f *Fleet) URLs() []string {
 	return f.urls
 }
 
-// keepWaiting keeps since when the groups of steps have waited. An unknown look keeps all.
+// keepWaiting keeps the time at which each group of steps began to wait. If the waiting steps
+// are unknown, it changes nothing.
 func (f *Fleet) keepWaiting(waiting map[group]int, now time.Time) {
 	if waiting == nil {
 		return

@@ -86,7 +86,7 @@ func TestFleetShowsWhoHasWhichGPU(t *testing.T) {
 	require.Nil(t, r.History.Load[0])
 	page := b.get(t, "/").Body.String()
 	for _, want := range []string{`href="https://ci.example.com/builds/42">#7</a>`, `href="` + url + `/#gpu-0000:03:00.0"`, "main: rocm/unit", "hangs or is in reset", "stalled",
-		`<td>2</td><td>30s</td>`, `rocm/wait <a href="https://ci.example.com/builds/43">#3</a>`} {
+		`<td>2</td><td>30s</td>`, `<td class="long">main: rocm/wait <a href="https://ci.example.com/builds/43">#3</a></td>`, ">Queue for</th>", ">Team, and builds that may wait</th>"} {
 		require.Contains(t, page, want)
 	}
 
@@ -283,8 +283,8 @@ func TestWorkersOnWindowsAreShownByTheirTags(t *testing.T) {
 	require.Contains(t, page, "1 worker without GPUs: mac")
 }
 
-// A page never shows as a fact what it cannot know.
-func TestUnknownIsNoFact(t *testing.T) {
+// A page shows an unknown value as unknown.
+func TestUnknownIsShownAsUnknown(t *testing.T) {
 	b := newBed(t)
 	busy := `{"gpus":[{"index":0,"pci_bus_id":"0000:03:00.0","partitions":1,"health":{"state":"healthy"},"activity_ratio":0.88,"users":[]},
 		{"index":1,"pci_bus_id":"0000:04:00.0","partitions":1,"health":{"state":"healthy"},"activity_ratio":0.02,"users":[]},
@@ -300,7 +300,7 @@ func TestUnknownIsNoFact(t *testing.T) {
 	page := b.get(t, "/").Body.String()
 	require.Contains(t, page, "<b>?</b> tasks waiting")
 	require.Contains(t, page, "Unknown: Concourse or the metrics of a web do not answer.")
-	require.Contains(t, page, "Unknown of 1 GPUs, and no other is in use.")
+	require.Contains(t, page, "No GPU is known to be in use; 1 unknown.")
 	require.Contains(t, page, "<b>0</b> quarantined")
 	require.Contains(t, page, "<b>1</b> proving", "as on the worker's page")
 	require.Contains(t, page, "<b>–</b> power", "no GPU reports it")

@@ -117,10 +117,11 @@ type Waiting struct {
 	Tags   string `json:"tags"` // joined with "_" by Concourse
 	Steps  int    `json:"steps"`
 	Reason string `json:"reason"`
-	// Since is the first look of those at which such steps waited.
+	// Since is the time since which such steps have waited without a break, as far as this
+	// program saw.
 	Since *time.Time `json:"since,omitempty"`
-	// Builds are started builds of the team that the steps can be of: those without a task
-	// so far, otherwise all. Builds of fly execute are missing.
+	// Builds are started builds of the team that may wait: those without a task so far,
+	// otherwise all. Of each job it is the oldest. Builds of fly execute are missing.
 	Builds []Build `json:"builds"`
 }
 

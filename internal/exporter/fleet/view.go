@@ -68,9 +68,8 @@ type place struct{ Text, URL string }
 // shownWaiting describes waiting tasks, with the first of their builds.
 type shownWaiting struct {
 	Waiting
-	For   string
-	Among bool // fewer tasks wait than builds are shown
-	More  int
+	For  string
+	More int
 }
 
 // shownArch describes the coverage of an architecture.
@@ -123,7 +122,7 @@ func viewOf(r Report, now time.Time) view {
 	})
 	v.Many = len(v.Uses) >= manyUses
 	for _, w := range r.Waiting {
-		one := shownWaiting{Waiting: w, Among: len(w.Builds) > w.Steps, More: max(0, len(w.Builds)-maxListed)}
+		one := shownWaiting{Waiting: w, More: max(0, len(w.Builds)-maxListed)}
 		if one.Builds = w.Builds[:len(w.Builds)-one.More]; w.Since != nil {
 			one.For = age(*w.Since, now)
 		}

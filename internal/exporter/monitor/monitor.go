@@ -164,8 +164,7 @@ func (m *Monitor) Snapshot() Snapshot {
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		g.State.Compute = found.compute[i]
-		m.await(g, reads[i], waits[i])
+		m.await(g, found.compute[i], reads[i], waits[i])
 		if first := whole[g.Device.Dir]; g.Shared {
 			if g.Up = g.Up && first.Up; !g.Silent { // a silent partition keeps its own judgement
 				g.Health = first.Health
@@ -188,10 +187,9 @@ func (m *Monitor) deadlines() (deadline func(dir string) <-chan time.Time, stop 
 	return func(string) <-chan time.Time { return passed }, timer.Stop
 }
 
-// await waits for a reading.
-func (m *Monitor) await(g *GPU, read *flight[reading.State], deadline <-chan time.Time) {
+// await waits for a reading. The search has read compute.
+func (m *Monitor) await(g *GPU, compute reading.Compute, read *flight[reading.State], deadline <-chan time.Time) {
 	state, answered := read.wait(deadline)
-	compute := g.State.Compute
 	if answered {
 		state.Compute = compute
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)

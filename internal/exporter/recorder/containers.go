@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/gpu/sysfile"
 	"concourse-ci-machine/internal/pool/taskrecord"
+	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // taskPID is the file of a bundle with the process of the task. Concourse names that
@@ -52,7 +53,7 @@ type container struct {
 	writer  *taskrecord.Writer
 	head    taskrecord.Head
 	record  taskrecord.Record // samples that are not written yet, and the last of each
-	pids    map[int]int64     // look that saw a process last
+	pids    map[int]time.Time // when a process was seen last
 	count   int64             // of processes now
 	usage   usage
 	others  usage // growth of the neighbours since the begin
@@ -61,6 +62,11 @@ type container struct {
 	crashes int
 	hanging map[string]bool
 	done    bool
+	// unstarted is set if no process of the task was seen in a record that ended, or in a
+	// container that has none. The task can still start.
+	unstarted bool
+	uncounted *verdict.Verdict // of an unstarted task, until its container is removed
+	resumed   bool
 
 	evidence taskrecord.Evidence
 	unsaved  bool // evidence is newer than the record
@@ -80,8 +86,7 @@ func (r *Recorder) find(now time.Time) error {
 		}
 		there[handle] = true
 		if r.containers[handle] == nil {
-			r.containers[handle] = &container{handle: handle, began: now, pids: map[int]int64{},
-				bundle: r.Root.Path(filepath.Join(r.Bundles, handle)), hanging: map[string]bool{}}
+			r.containers[handle] = r.newContainer(handle, now)
 		}
 	}
 	var failed error
@@ -91,6 +96,7 @@ func (r *Recorder) find(now time.Time) error {
 				c.ended, c.ending = now, taskrecord.Removed
 			}
 			failed = errors.Join(failed, r.end(c))
+			r.count(c)
 			delete(r.containers, handle)
 			continue
 		}
@@ -99,6 +105,11 @@ func (r *Recorder) find(now time.Time) error {
 		}
 	}
 	return failed
+}
+
+func (r *Recorder) newContainer(handle string, now time.Time) *container {
+	return &container{handle: handle, began: now, pids: map[int]time.Time{},
+		bundle: r.Root.Path(filepath.Join(r.Bundles, handle)), hanging: map[string]bool{}}
 }
 
 // identify finds the container's first process and control group, and begins the record of
@@ -136,12 +147,19 @@ const old = 10 * time.Second
 // begin begins or continues the record of a task.
 func (r *Recorder) begin(c *container) (err error) {
 	c.record.GPUs = map[string][]taskrecord.Sample{}
-	if age, ok := r.age(c.init); ok {
+	first, late := c.init, c.own.pid != 0
+	if late {
+		first = c.own
+	}
+	if age, ok := r.age(first); ok {
 		c.began = c.began.Add(-min(age, c.began.Sub(time.Unix(0, 0))))
 		_, running := r.process(readPID(filepath.Join(c.bundle, taskPID)))
-		c.done = age > old && !running && !r.Store.Open(c.handle)
+		c.unstarted = age > old && !late && !running && !r.Store.Open(c.handle)
 	}
-	if c.done = c.done || r.Store.Ended(c.handle); c.done {
+	if r.Store.Ended(c.handle) {
+		return r.readEnded(c)
+	}
+	if c.done = c.unstarted; c.done {
 		return nil
 	}
 	c.head = taskrecord.Head{Handle: c.handle, Boot: r.boot, Started: c.began.UTC(), CPUs: r.machine.count(r),
@@ -180,13 +198,13 @@ func (r *Recorder) uptime() (time.Duration, bool) {
 
 // lookAt reads one task, and ends it when it is due.
 func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due bool) (err error) {
-	if c.ending == taskrecord.NotStarted && c.done {
-		return r.startLate(c)
+	if c.unstarted && c.done {
+		return r.startLate(c, now)
 	}
 	if !c.task || c.done {
 		return nil
 	}
-	c.addPIDs(r.page, r.looks)
+	c.addPIDs(r.page, r.Now())
 	if c.ended.IsZero() {
 		r.lookForEnd(ctx, c, now)
 		if due || !c.ended.IsZero() {
@@ -204,7 +222,7 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 		c.exit, _ = r.fetchExit(ctx, c.handle)
 	}
 	waited := now.Sub(c.ended).Abs() // also of a clock that was set back
-	complete := c.exit != nil && waited >= settle || waited >= exitWait || c.ending == taskrecord.NotStarted
+	complete := c.exit != nil && waited >= settle || waited >= exitWait || c.unstarted
 	if !c.ended.IsZero() && complete {
 		return errors.Join(err, r.end(c))
 	}
@@ -215,56 +233,10 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	return err
 }
 
-// lookForEnd notes the end of the task's process. A task can end before it is seen: then
-// the worker has its exit status.
-func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) {
-	end := func() { c.ended, c.ending = now, taskrecord.Exited }
-	if c.own.pid == 0 {
-		if p, alive := r.process(readPID(filepath.Join(c.bundle, taskPID))); alive {
-			c.own = p
-			return
-		}
-		if now.Sub(c.asked).Abs() >= r.Every {
-			c.asked = now
-			var err error
-			switch c.exit, err = r.fetchExit(ctx, c.handle); {
-			case c.exit != nil:
-				end()
-			case errors.Is(err, errNoExit) && now.Sub(c.began).Abs() >= startWait:
-				c.ended, c.ending = now, taskrecord.NotStarted
-				return
-			}
-		}
-		if p, alive := r.process(c.init.pid); !alive || p != c.init {
-			end()
-		}
-		return
-	}
-	if p, alive := r.process(c.own.pid); !alive || p != c.own {
-		end()
-	}
-}
-
-// startWait is the time after which a container without a process of its task, now or
-// before, has a command that did not start. Concourse starts it right after the container.
-const startWait = time.Minute
-
-// startLate begins a new record if the task starts nevertheless, as after a restart of the
-// web.
-func (r *Recorder) startLate(c *container) error {
-	if _, alive := r.process(readPID(filepath.Join(c.bundle, taskPID))); !alive {
-		return nil
-	}
-	delete(r.containers, c.handle)
-	return r.Store.Remove(c.handle)
-}
-
-// recent is the number of looks for which a number stays the container's after the end of
-// its process. The kernel's lines may come so late, and then another process has the number.
-const recent = int64(settle / DefaultGPUs)
-
-// addPIDs notes the processes of the container, which the kernel's lines name.
-func (c *container) addPIDs(page []byte, look int64) {
+// addPIDs notes the processes of the container, which the kernel's lines name. A number stays
+// the container's for a time after the end of its process: the kernel's lines may come so late.
+// Then another process has the number.
+func (c *container) addPIDs(page []byte, now time.Time) {
 	data, ok := c.group.read("cgroup.procs", page)
 	if !ok {
 		return
@@ -274,11 +246,11 @@ func (c *container) addPIDs(page []byte, look int64) {
 		c.count++
 		if n, err := strconv.Atoi(string(field)); err == nil && n > 0 {
 			if _, known := c.pids[n]; known || len(c.pids) < maxPIDs {
-				c.pids[n] = look
+				c.pids[n] = now
 			}
 		}
 	}
-	maps.DeleteFunc(c.pids, func(_ int, seen int64) bool { return look-seen > recent })
+	maps.DeleteFunc(c.pids, func(_ int, seen time.Time) bool { return now.Sub(seen).Abs() > settle })
 }
 
 // readMounts reports whether mounts are those of a task, and the DRM nodes among them.
@@ -334,6 +306,6 @@ func (r *Recorder) process(pid int) (process, bool) {
 }
 
 func (r *Recorder) text(pid int, name string) (string, error) {
-	data, err := sysfile.ReadAll(filepath.Join(r.proc, strconv.Itoa(pid), name), 1<<20)
+	data, err := sysfile.ReadAll(filepath.Join(r.proc, strconv.Itoa(pid), name), maxPage)
 	return string(data), err
 }

@@ -3,6 +3,7 @@ package recorder
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,8 +36,8 @@ func FuzzKernelLine(f *testing.F) {
 			require.GreaterOrEqual(t, parse(kernellog.Message{Device: device, Text: line}).pid, 0)
 		}
 		name = name[:min(len(name), 15)] // TASK_COMM_LEN without its end
-		c := &container{handle: ownHandle, pids: map[int]int64{7: 1}}
-		other := &container{handle: otherHandle, pids: map[int]int64{9: 1}}
+		c := &container{handle: ownHandle, pids: map[int]time.Time{7: time.Unix(1, 0)}}
+		other := &container{handle: otherHandle, pids: map[int]time.Time{9: time.Unix(1, 0)}}
 		r := &Recorder{containers: map[string]*container{ownHandle: c, otherHandle: other}}
 		if name == "" || strings.ContainsAny(name, "\n\x00") || !isText(name) {
 			return // the kernel escapes these

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/gpu/kernellog"
 	"concourse-ci-machine/internal/pool/taskrecord"
@@ -118,9 +119,9 @@ func (f finding) of(c, owner *container) bool {
 
 // owner returns the container that had a process last, or nil.
 func (r *Recorder) owner(pid int) (owner *container) {
-	last := int64(-1)
+	var last time.Time
 	for _, c := range r.containers {
-		if seen, had := c.pids[pid]; had && seen > last {
+		if seen, had := c.pids[pid]; had && (owner == nil || seen.After(last)) {
 			owner, last = c, seen
 		}
 	}

@@ -10,9 +10,6 @@ import (
 	"concourse-ci-machine/internal/pool/taskrecord"
 )
 
-// maxSockets bounds the bytes that are read of a table of sockets, which has 150 to a line.
-const maxSockets = 1 << 20
-
 // netFile reads a file of the container's network namespace.
 func (r *Recorder) netFile(c *container, name string) ([]byte, bool) {
 	n, err := sysfile.Fill(filepath.Join(r.proc, strconv.Itoa(c.init.pid), "net", name), r.page)
@@ -118,7 +115,7 @@ func sockets(data []byte, port int, state string) (n int64) {
 func (r *Recorder) webConnections() (n int64, ok bool) {
 	const established = "01"
 	for _, name := range []string{"net/tcp", "net/tcp6"} {
-		if data, err := sysfile.ReadAll(filepath.Join(r.proc, name), maxSockets); err == nil {
+		if data, read := r.file(name); read {
 			n, ok = n+sockets(data, wellknown.TSAPort, established), true
 		}
 	}

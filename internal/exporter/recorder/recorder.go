@@ -62,6 +62,8 @@ const (
 	settle = 12 * time.Second
 	// exitWait is the longest wait for an exit status, because a worker may be restarting.
 	exitWait = 30 * time.Second
+	// maxPage bounds the bytes that are read of a file. A table of sockets has 150 to a line.
+	maxPage = 1 << 20
 )
 
 // Recorder records the tasks of a machine.
@@ -79,7 +81,6 @@ type Recorder struct {
 	report       verdict.Report
 	changed      bool // the report has another entry than its file
 	read, pruned time.Time
-	looks        int64
 	page         []byte
 }
 
@@ -109,7 +110,7 @@ func New(o Options) (*Recorder, error) {
 		o.Copy = func(work func()) { go work() }
 	}
 	r := &Recorder{Options: o, proc: o.Root.Path("/proc"), cgroup: o.Root.Path("/sys/fs/cgroup"),
-		containers: map[string]*container{}, page: make([]byte, maxSockets)}
+		containers: map[string]*container{}, page: make([]byte, maxPage)}
 	boot, err := o.Root.ReadText("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, fmt.Errorf("cannot record tasks: %w", err)
@@ -183,7 +184,6 @@ func (r *Recorder) Run(ctx context.Context, alive func() error) error {
 // Look reads all that is due now.
 func (r *Recorder) Look(ctx context.Context) error {
 	now := r.Now().UTC()
-	r.looks++
 	err := r.find(now)
 	r.readKernel()
 	err = errors.Join(err, r.noteCopies())

@@ -4,13 +4,12 @@ import (
 	"errors"
 
 	"concourse-ci-machine/internal/pool/taskrecord"
-	"concourse-ci-machine/internal/pool/verdict"
 )
 
 // resume takes over what a previous recorder has written.
 func (c *container) resume(before taskrecord.Record) {
 	c.head, c.began, c.record.Events = before.Head, before.Head.Started, before.Events
-	c.evidence = before.Evidence
+	c.evidence, c.resumed = before.Evidence, true
 	for _, e := range before.Events {
 		switch e.Kind {
 		case taskrecord.Dump:
@@ -19,31 +18,6 @@ func (c *container) resume(before taskrecord.Record) {
 			c.crashes++
 		}
 	}
-}
-
-// end writes the end of a record and the verdict.
-func (r *Recorder) end(c *container) error {
-	if c.writer == nil || c.done {
-		return nil
-	}
-	c.done = true
-	err := c.flush()
-	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
-	err = errors.Join(err, c.writer.End(e))
-	whole, failed := r.whole(c)
-	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
-	v := verdict.Decide(&whole)
-	r.report.Add(&whole, v)
-	r.report.Count(v)
-	r.changed = true
-	if v.Kind != "" {
-		text := ""
-		if len(v.Reasons) > 0 {
-			text = v.Reasons[0].Text
-		}
-		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
-	}
-	return err
 }
 
 // whole returns the record in the store, with the events and readings that could not be

@@ -112,7 +112,7 @@ func (f *File) Read() ([]byte, error) {
 }
 
 func (f *File) open() ([]byte, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := openFile(f.path)
 	if err != nil {
 		f.absent = errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 		return nil, err
@@ -133,6 +133,10 @@ func (f *File) open() ([]byte, error) {
 	return f.set.page[:n], nil
 }
 
+func openFile(name string) (fd int, err error) {
+	return retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+}
+
 func pread(fd int, b []byte) (int, error) {
 	return retry(func() (int, error) { return unix.Pread(fd, b, 0) })
 }
@@ -148,7 +152,7 @@ func ReadOnce(name string) ([]byte, error) {
 // because os.File would register every file with the poller. One read returns a whole
 // attribute of sysfs. Of a list in /proc or of a control group it returns a page: see Fill.
 func ReadInto(name string, page []byte) (int, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := openFile(name)
 	if err != nil {
 		return 0, err
 	}
@@ -159,7 +163,7 @@ func ReadInto(name string, page []byte) (int, error) {
 
 // Fill is like ReadInto for a list. It reads until the end of the file or of page.
 func Fill(name string, page []byte) (n int, err error) {
-	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := openFile(name)
 	if err != nil {
 		return 0, err
 	}
@@ -184,7 +188,7 @@ func retry(call func() (int, error)) (int, error) {
 
 // ReadAll reads a file that may be longer than a page, up to max bytes.
 func ReadAll(name string, max int) ([]byte, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := openFile(name)
 	if err != nil {
 		return nil, err
 	}

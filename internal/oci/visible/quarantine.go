@@ -6,7 +6,6 @@ import (
 
 	"concourse-ci-machine/internal/base/units"
 	"concourse-ci-machine/internal/gpu/cdispec/edits"
-	"concourse-ci-machine/internal/pool/lease"
 )
 
 // QuarantineReason returns why no task gets the GPU with these nodes, and "" if tasks may
@@ -38,10 +37,15 @@ func splitQuarantined(gpus []GPU, quarantined map[string]string) (usable []GPU, 
 	return usable, strings.Join(texts, ", ")
 }
 
+// ExcludedError refuses a container that needs GPUs of the unit that are excluded now.
+type ExcludedError string
+
+func (e ExcludedError) Error() string { return string(e) }
+
 // refuseQuarantined refuses a task that needs more GPUs than are usable.
 func refuseQuarantined(count, usable, all int, scope, others string) error {
-	return fmt.Errorf("cannot give the task %s: %d of the %d that %s can be given; %s; %s",
-		units.Count(count, "GPU"), usable, all, scope, others, lease.RunAgain)
+	return ExcludedError(fmt.Sprintf("cannot give the task %s: %d of the %d that %s can be given; %s",
+		units.Count(count, "GPU"), usable, all, scope, others))
 }
 
 // RequestsGPUs reports whether a container that gets no GPU by default requests some:

@@ -236,21 +236,24 @@ func TestEachGateQuarantinesAtOnce(t *testing.T) {
 
 // A running task has the nodes open, and is neither warned of lost results nor ended.
 func TestGPUWithoutComputeEndangersNoRunningTask(t *testing.T) {
-	well, _ := sign(0, '.')
-	without, _ := sign(0, 'o')
-	without.GFX = ""
-	other, _ := sign(1, '.')
-	task := []Task{{Container: "a-task", GPUs: []string{names[0]}}}
-	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{well, other}, Tasks: task})
-	r = Decide(r, Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Reading{without, other}, Tasks: task})
-	g := r.Find(names[0])
-	require.Equal(t, "no program can compute on it: no /dev/kfd", g.Reason)
-	require.Len(t, g.ActiveFaults, 1, "KFD's list is not a second fault")
-	require.Zero(t, g.Code())
-	fault, gate := g.TaskFault()
-	require.NotNil(t, fault)
-	require.False(t, gate)
-	require.Empty(t, r.Runs[0].GPUs[0].NewFaults)
+	for letter, reason := range map[byte]string{'o': "no program can compute on it: no /dev/kfd",
+		'k': "the kernel's KFD does not know it any more"} {
+		well, _ := sign(0, '.')
+		without, _ := sign(0, letter)
+		without.GFX = ""
+		other, _ := sign(1, '.')
+		task := []Task{{Container: "a-task", GPUs: []string{names[0]}}}
+		r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{well, other}, Tasks: task})
+		r = Decide(r, Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Reading{without, other}, Tasks: task})
+		g := r.Find(names[0])
+		require.Equal(t, reason, g.Reason)
+		require.Len(t, g.ActiveFaults, 1, "KFD's list is not a second fault")
+		require.Zero(t, g.Code())
+		fault, gate := g.TaskFault()
+		require.NotNil(t, fault)
+		require.False(t, gate, reason)
+		require.Empty(t, r.Runs[0].GPUs[0].NewFaults, reason)
+	}
 }
 
 // A GPU that is divided again has other partitions, and none is gone for that.

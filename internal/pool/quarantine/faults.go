@@ -38,7 +38,9 @@ func isGate(f health.Fault) bool { return slices.Contains(gates, f.Kind) }
 
 // endangers reports whether a gate can harm a task that has the GPU. Without compute only
 // new tasks fail, because a running one has its nodes open.
-func endangers(f health.Fault) bool { return isGate(f) && f.Kind != health.NoCompute }
+func endangers(f health.Fault) bool {
+	return isGate(f) && f.Kind != health.NoCompute && f.Kind != notInKFD
+}
 
 // describe returns a fault in words.
 func describe(f health.Fault) string {

@@ -141,8 +141,8 @@ func (r *Record) recordFaults(run int, u *Use, l Look) {
 	}
 	ended := r.Runs[run].Ended
 	for _, f := range g.taskFaults(l) {
-		if ended != nil && ended.Before(l.At) && isLoss(f) {
-			continue // a look after the end still saw the GPU
+		if ended != nil && ended.Before(l.At) && f.Kind == missing {
+			continue // a look after the end still saw the GPU: only counters come late
 		}
 		known := func(k health.Fault) bool { return covers(k, f) }
 		if slices.ContainsFunc(u.Before, known) || slices.ContainsFunc(u.NewFaults, known) ||
@@ -163,10 +163,6 @@ func (r *Record) recordFaults(run int, u *Use, l Look) {
 		}
 	}
 }
-
-// isLoss reports whether the GPU disappeared. A look sees that at once, and counters of the
-// hardware only later.
-func isLoss(f health.Fault) bool { return f.Kind == missing || f.Kind == notInKFD }
 
 // superseded reports whether a run ended without a failure and another one has its GPU
 // since. New faults are then blamed on the other.

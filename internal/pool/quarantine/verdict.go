@@ -26,7 +26,7 @@ const blamed health.Kind = "several_tasks"
 const memoryTime = 24 * time.Hour
 
 // hardware lists the kinds that no task can cause.
-var hardware = []health.Kind{health.UncorrectableErrors, health.BadPages, missing, notInKFD, leaked}
+var hardware = []health.Kind{health.UncorrectableErrors, health.BadPages, missing, leaked}
 
 // finish judges a run that is over, and keeps it if it had faults.
 func (r *Record) finish(run Run, l Look) {

@@ -124,7 +124,7 @@ const (
 	Exited  Ending = "exited"  // the task's process ended
 	Removed Ending = "removed" // the container was removed, and no exit status was seen
 	Reboot  Ending = "reboot"  // the machine restarted during the task
-	Unseen  Ending = "unseen"  // the container ended while no recorder ran
+	Unseen  Ending = "unseen"  // the end was not seen, mostly because no recorder ran
 
 	NotStarted Ending = "not-started" // no process of the task began, such as for a missing command
 )

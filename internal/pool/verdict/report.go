@@ -87,16 +87,25 @@ func (r *Report) Add(record *taskrecord.Record, v Verdict) {
 		r.Details = append([]Detail{d}, r.Details...)
 		r.Details = r.Details[:min(len(r.Details), maxDetails)]
 	}
-	if r.Counts == nil { // a recorder counts only the tasks that ended while it ran
-		r.Counts = map[string]uint64{Succeeded: 0}
-		for _, k := range Kinds {
-			r.Counts[string(k)] = 0
-		}
-	}
+	r.beginCounts()
 }
 
-// Count counts a task that Add added.
-func (r *Report) Count(v Verdict) { r.Counts[cmp.Or(string(v.Kind), Succeeded)]++ }
+// Count counts a task that ended.
+func (r *Report) Count(v Verdict) {
+	r.beginCounts()
+	r.Counts[cmp.Or(string(v.Kind), Succeeded)]++
+}
+
+// beginCounts sets all counts to 0 if nothing was counted.
+func (r *Report) beginCounts() {
+	if r.Counts != nil { // a recorder counts only the tasks that ended while it ran
+		return
+	}
+	r.Counts = map[string]uint64{Succeeded: 0}
+	for _, k := range Kinds {
+		r.Counts[string(k)] = 0
+	}
+}
 
 // ReportPath is the file of the recorder for the exporter, which is not root.
 const ReportPath = "/run/concourse-task-verdicts.json"

@@ -39,8 +39,11 @@ func TestGPUThatCannotComputeIsCriticalEverywhere(t *testing.T) {
 		"no /dev/kfd": {remove("/dev/kfd"), "no /dev/kfd (run: sudo modprobe amdgpu; in a container, pass /dev/kfd to it)"},
 		"another driver's /dev/kfd": {func(t *testing.T, r host.Root) { hosttest.Put(t, r, "/proc/devices", "Character devices:\n238 kfd\n") },
 			"/dev/kfd is 235:0, but the kernel's kfd driver has major 238 (its number is of another boot; restart the container, or pass /dev/kfd to it again)"},
-		"no node in KFD": {remove(nodes+"0", nodes+"1"),
-			"the kernel's KFD does not list it (see: sudo dmesg | grep kfd; in a container, pass the GPU to it again)"},
+		"no node in KFD, beside nodes of other GPUs": {func(t *testing.T, r host.Root) {
+			remove(nodes+"1")(t, r)
+			require.NoError(t, os.MkdirAll(r.Path(nodes+"2/properties"), 0o755)) // rejects a reading
+			hosttest.Put(t, r, nodes+"3/properties", "drm_render_minor 130\nlocation_id 17152\n")
+		}, "the kernel's KFD does not list it (see: sudo dmesg | grep kfd; in a container, pass the GPU to it again)"},
 		"a node in KFD that this machine may not read": {func(t *testing.T, r host.Root) {
 			remove(nodes+"1/properties")(t, r)
 			require.NoError(t, os.Mkdir(r.Path(nodes+"1/properties"), 0o755)) // rejects a reading

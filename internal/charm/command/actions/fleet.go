@@ -207,7 +207,7 @@ func (c *Actions) coverage(ctx context.Context, u unitState, params map[string]a
 	} else {
 		e := yaml.NewEncoder(&b)
 		e.SetIndent(2)
-		err = e.Encode(all)
+		err = errors.Join(e.Encode(all), e.Close())
 	}
 	return map[string]any{
 		"coverage": strings.TrimSpace(b.String()), "missing": strings.Join(all.Missing, ","),
