@@ -183,7 +183,7 @@ func (m *walker) holds(after string) error {
 	begin := time.Now()
 	for ; ; time.Sleep(500 * time.Millisecond) {
 		if !m.full { // what the timer does every five minutes
-			if out, err := m.run("systemctl start concourse-ci-machine.service"); err != nil {
+			if out, err := m.run("systemctl reset-failed concourse-ci-machine.service; systemctl start concourse-ci-machine.service"); err != nil {
 				return fmt.Errorf("cannot repair the machine: %s\n%s", out, m.said("concourse-ci-machine"))
 			}
 		}
