@@ -50,23 +50,22 @@ type heldTags struct {
 // was quarantined, or if its web or release changes.
 func holdTags(o Observed, g GPUs) (h heldTags) {
 	before := concourse.EnvValues(o.WorkerEnv)
-	until := o.HeldUntil
-	if until.IsZero() {
-		until = o.Now.Add(o.Config.Worker.DrainTimeout).UTC().Truncate(time.Second)
+	until, limit := o.HeldUntil, o.Now.Add(o.Config.Worker.DrainTimeout).UTC().Truncate(time.Second)
+	if until.IsZero() || until.After(limit) { // the option became shorter, or the clock was set back
+		until = limit
 	}
-	left := until.Sub(o.Now)
 	h.holds = o.RunningTasks > 0 && o.Units[concourse.Unit].Running() && registers(o) && !o.Landed && !o.TakesOver &&
 		before[tagsKey] != strings.Join(workerTags(o, g), ",") && !(g.Requested && len(g.Tagged) == 0) &&
 		hasAll(o.TSA.Hosts, before["CONCOURSE_TSA_HOST"], ",") &&
 		hasAll(o.TSA.HostKeys, strings.TrimSpace(o.WebKey), "\n") &&
-		o.InstalledID == o.ReleaseID && left > 0 && left <= o.Config.Worker.DrainTimeout
+		o.InstalledID == o.ReleaseID && until.After(o.Now)
 	if !h.holds {
 		h.add(resource.Absent{Path: heldFile, Why: "no tag waits for tasks"})
 		return h
 	}
 	h.add(resource.File{Path: heldFile, Data: []byte(until.Format(time.RFC3339) + "\n"), Mode: 0o600})
 	h.cause(rankWorker, status.Warn("new tags wait for running tasks: %d", o.RunningTasks).
-		Explain("%s; all of the worker stays as it is until %s at the latest (worker-drain-timeout)",
+		Explain("%s; the worker and its GPUs stay as they are until %s at the latest (worker-drain-timeout)",
 			strings.Join(changedTags(before[tagsKey], workerTags(o, g)), " "), until.Format("15:04 UTC")))
 	return h
 }
