@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
@@ -33,6 +34,7 @@ func (o *Observed) observeHeldTags(r host.Root) (err error) {
 		return err
 	}
 	_, o.InstalledID, _ = release.Installed(r)
+	o.Exports = r.Exists(role.ExporterLayer)
 	text, err := role.ReadOptional(r, heldFile)
 	if text != "" {
 		o.HeldUntil, _ = time.Parse(time.RFC3339, strings.TrimSpace(text)) // an unreadable time is over
@@ -68,6 +70,21 @@ func holdTags(o Observed, g GPUs) (h heldTags) {
 		Explain("%s; the worker and its GPUs stay as they are until %s at the latest (worker-drain-timeout)",
 			strings.Join(changedTags(before[tagsKey], workerTags(o, g)), " "), until.Format("15:04 UTC")))
 	return h
+}
+
+// keepGPUs keeps the published and recorded GPUs and their services, because the tasks still
+// use them.
+func (w *Worker) keepGPUs(o Observed) {
+	web := o.Facts.Flights
+	if o.Facts.LeaderIsWeb() && o.Facts.Peer != nil {
+		web = []model.Relation{*o.Facts.Peer}
+	}
+	w.GPUs = relation.WorkerGPUs{}
+	for _, r := range web { // at most one, because a worker of more holds no tags
+		w.GPUs, _ = relation.ParseWorkerGPUs(r.Own)
+	}
+	w.Known, w.Exporter, w.Watches = o.Known, o.Exports, o.Exports && w.GPUs.Count > 0
+	w.Kubernetes = w.Kubernetes && o.Units[PluginUnit].Running()
 }
 
 // hasAll reports whether all parts of a text are in the list. A web that is added can wait.
