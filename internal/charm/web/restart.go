@@ -22,15 +22,17 @@ import (
 const backTime = 30 * time.Second
 
 // Restart restarts the web and returns after its workers have registered again, or after
-// backTime. peer is the web's address for other webs. Workers at other webs are not waited
-// for.
+// backTime. It also returns if the web does not start. peer is the web's address for other
+// webs. Workers at other webs are not waited for.
 func Restart(ctx context.Context, h host.Host, api *concourse.API, w Web, peer string) error {
 	return postgres.HoldTracker(ctx, w.Repair, func(ctx context.Context) error {
 		before, _ := registrations(ctx, api, peer) // a web that does not answer has no workers to wait for
 		if _, err := h.Run(ctx, resource.Systemctl("restart", concourse.WebUnit)); err != nil || len(before) == 0 {
 			return err
 		}
-		awaitWeb(ctx, h.Clock, w.LocalURL)
+		if !awaitWeb(ctx, h.Clock, w.LocalURL) {
+			return nil // no worker comes back to a web that does not start, and the status shows the reason
+		}
 		for waited := time.Duration(0); waited < backTime && ctx.Err() == nil; waited += role.SettlePoll {
 			now, err := registrations(ctx, api, peer)
 			if err == nil && !slices.ContainsFunc(now, func(r registration) bool { return slices.Contains(before, r) }) {

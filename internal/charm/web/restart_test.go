@@ -23,9 +23,14 @@ type restartedWeb struct {
 	workers   []concourse.WorkerInfo
 	back      int // requests until the workers are back; -1 for never
 	restarted bool
+	down      bool // it does not start again
 }
 
 func (w *restartedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	if w.restarted && w.down {
+		out.WriteHeader(http.StatusBadGateway)
+		return
+	}
 	switch r.URL.Path {
 	case "/sky/issuer/token":
 		out.Write([]byte(`{"access_token":"x"}`))
@@ -43,6 +48,8 @@ func (w *restartedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
+const isDown = -3 // the web does not start
+
 func TestRestartEndsAfterTheWorkersAreBack(t *testing.T) {
 	const peer = "10.0.0.3"
 	mine := concourse.WorkerInfo{Name: "a", Address: peer + ":40001", State: "running"}
@@ -57,10 +64,11 @@ func TestRestartEndsAfterTheWorkersAreBack(t *testing.T) {
 		"never":              {[]concourse.WorkerInfo{mine}, -2, backTime},
 		"at another web":     {[]concourse.WorkerInfo{{Name: "b", Address: "10.0.0.4:40001", State: "running"}}, -2, 0},
 		"was not connected":  {[]concourse.WorkerInfo{{Name: "b", Address: peer + ":40001", State: "stalled"}}, -2, 0},
+		"it does not start":  {[]concourse.WorkerInfo{mine}, isDown, role.WebSettleTime},
 		"without an address": {[]concourse.WorkerInfo{{Name: "b", State: "running"}}, -2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			web := &restartedWeb{workers: c.workers, back: c.back}
+			web := &restartedWeb{workers: c.workers, back: c.back, down: c.back == isDown}
 			server := httptest.NewServer(web)
 			defer server.Close()
 			h := hosttest.Quiet(t, hosttest.Root(t))
