@@ -271,10 +271,10 @@ func TestLandingWorkerIsToldAgainUntilItStops(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), options{"worker-drain-timeout": "1m"})
 	const signal = "systemctl kill --kill-whom=main --signal=SIGUSR1 concourse-worker.service"
-	fails := true
+	fails := signal
 	u.Machine.Fail = func(line string) string {
-		if line == signal && fails {
-			return "Failed to kill unit concourse-worker.service: Connection timed out"
+		if line == fails {
+			return "Failed to reach concourse-worker.service: Connection timed out"
 		}
 		return ""
 	}
@@ -283,9 +283,17 @@ func TestLandingWorkerIsToldAgainUntilItStops(t *testing.T) {
 	u.hook("update-status")
 	require.Contains(t, u.show("concourse-worker.service"), "UnitFileState=enabled")
 
+	fails = "systemctl stop concourse-worker.service" // after the signal, which can't be taken back
+	require.Contains(t, u.refused("land-worker", nil), "Connection timed out")
+	require.True(t, u.Root.Exists("/var/lib/concourse-charm/landed"))
+	fails = ""
+	none(t, u.hook("update-status").Commands, "start concourse-worker")
+	u.done("restart-services", nil)
+
 	require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/landed", nil, 0o600))
-	fails = false
-	require.Contains(t, u.hook("update-status").Commands, signal)
+	r := u.hook("update-status")
+	require.Contains(t, r.Commands, signal)
+	require.Equal(t, "waiting: Worker is landing and stops when its tasks end", r.Status().Status+": "+r.Status().Message)
 	require.False(t, u.Machine.Up("concourse-worker.service"))
 	require.Empty(t, u.hook("update-status").Plan())
 }

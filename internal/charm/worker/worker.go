@@ -209,6 +209,10 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 	p.add(env, key)
 	if o.Landed {
 		p.add(concourse.Landing{State: state})
+		if state.Running() {
+			p.cause(rankWorker, status.Wait("Worker is landing and stops when its tasks end"))
+			return p
+		}
 		p.cause(rankWorker, status.Wait("Worker landed by an action and takes no work").
 			Run(wellknown.RunAction(o.Facts.Unit, "restart-services")))
 		return p
