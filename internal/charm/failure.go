@@ -190,14 +190,14 @@ func noSpace(r host.Root, dir string) status.Cause {
 	return status.Block("disk full: no space for %s on %s", dir, cmp.Or(resource.DiskOf(r, dir), "its disk"))
 }
 
-// fullVolumes returns the cause if the disk of the worker's volumes is full. Then Concourse
+// FullVolumes returns the cause if the disk of the worker's volumes is full. Then Concourse
 // cannot make volumes, and the wrapper lets steps wait.
-func (c *Charm) fullVolumes(folder string) *status.Cause {
+func (c *Charm) FullVolumes(folder string) *status.Cause {
 	var st unix.Statfs_t
 	if unix.Statfs(c.Host.Path(folder), &st) != nil || !wellknown.SpaceOf(st).Full() {
 		return nil
 	}
-	cause := noSpace(c.Host.Root, folder).Explain("steps wait, or run on other workers").
+	cause := noSpace(c.Host.Root, folder).Explain("new steps wait 45 s; with gpu-tasks=rerun Concourse then runs them again").
 		Fix("free space there: " + wellknown.OnUnit(c.Event.Unit, "df -h"))
 	return &cause
 }
