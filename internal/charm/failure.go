@@ -88,8 +88,9 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if last.Op == step.Op {
 		n += last.Count
 	}
-	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, reason(step.Err))
-	if whole := lastLine(step.Err); !strings.HasSuffix(cause.Text, ": "+whole) {
+	why, whole := reason(step.Err), lastLine(step.Err)
+	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, why)
+	if whole != why {
 		cause = cause.Explain("%s", whole)
 	}
 	if n >= maxAttempts {

@@ -69,13 +69,18 @@ func (s noState) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			return err
 		}
 		entries, err := h.ReadDir(model.StateDir)
-		if err != nil || !slices.ContainsFunc(entries, engine) {
-			return errors.Join(err, removeTree(ctx, h, model.StateDir))
+		if err != nil {
+			return err
 		}
-		for _, e := range entries {
-			if !engine(e) {
-				err = errors.Join(err, removeTree(ctx, h, path.Join(model.StateDir, e.Name())))
+		all := []string{model.StateDir}
+		if slices.ContainsFunc(entries, engine) {
+			all = nil
+			for _, e := range slices.DeleteFunc(entries, engine) {
+				all = append(all, path.Join(model.StateDir, e.Name()))
 			}
+		}
+		for _, one := range all {
+			err = errors.Join(err, removeTree(ctx, h, one))
 		}
 		return err
 	}}}, nil
