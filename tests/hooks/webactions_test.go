@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -340,13 +339,13 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 	delete(tsa.Units, "gpu/2")
 	c.relation(0, "tsa", "departed", "gpu/2")
 	u.done("prune-worker", map[string]any{"worker": "gpu-2"})
-	require.Equal(t, []string{"gpu-1", "gpu-2"}, unique(api.pruned))
+	require.Equal(t, []string{"gpu-1", "gpu-2"}, api.pruned)
 	// worker-drain-timeout=0s: nobody waits for its tasks, and a stalled worker must not stay.
 	tsa.Units["gpu/3"]["drain-timeout"] = "0s"
 	c.relation(0, "tsa", "changed", "gpu/3")
 	delete(tsa.Units, "gpu/3")
 	c.relation(0, "tsa", "departed", "gpu/3")
-	require.Equal(t, []string{"gpu-1", "gpu-2", "gpu-3"}, unique(api.pruned))
+	require.Equal(t, []string{"gpu-1", "gpu-2", "gpu-3"}, api.pruned)
 	require.NotContains(t, c.status(0), "gpu/3")
 	require.Empty(t, u.hook("update-status").Plan())
 	api.refuse = true
@@ -355,8 +354,6 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 	w := worker(t, fixture("no-gpu"), nil)
 	require.Equal(t, "cannot prune a worker: this unit is a worker; run it on the web's unit", w.refused("prune-worker", map[string]any{"worker": "gpu-1"}))
 }
-
-func unique(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // fakeAPI is a web with workers, by name and state.
 type fakeAPI struct {
