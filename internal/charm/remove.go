@@ -48,7 +48,7 @@ const programs = "/opt/concourse-ci-machine"
 
 // noState removes the charm's state. Files of other packages may still be stored there. If
 // they cannot be restored, the hook fails and Juju runs it again. The records of engines that
-// a person configured stay, because they hold the way back.
+// a person configured stay, because only they have the previous settings.
 type noState struct{ why string }
 
 // Diff implements plan.Resource.

@@ -11,10 +11,10 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// ownNames removes a worker's name that belongs to another unit. Root of a worker chooses the
-// published name, and the web prunes, drains and judges workers by it. A name belongs to the
-// unit that it is made from, otherwise to the unit that had it before. Units of other models
-// may have the same name with another id.
+// ownNames removes a worker's name that belongs to another unit. Root of a worker can publish
+// any name, and the web prunes, drains and judges workers by their names. A name belongs to
+// the unit that it is made from, otherwise to the unit that had it before. A unit of another
+// model may have the same unit name, and then another id.
 func ownNames(now, last map[string]Worker) {
 	claims := map[string]map[string]bool{} // units by name
 	for _, w := range now {
