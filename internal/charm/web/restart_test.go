@@ -23,6 +23,7 @@ type restartedWeb struct {
 	workers   []concourse.WorkerInfo
 	back      int // requests until the workers are back; -1 for never
 	restarted bool
+	stalls    bool // until they are back
 	down      bool // it does not start again
 }
 
@@ -41,14 +42,21 @@ func (w *restartedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		if w.restarted {
 			if w.back--; w.back == -1 {
 				list[0].Address = "10.0.0.3:40002"
-				w.workers, w.back = list, 0
+				w.workers, w.back, w.stalls = list, 0, false
+			}
+			if w.stalls {
+				list[0].State = "stalled"
 			}
 		}
 		json.NewEncoder(out).Encode(list)
 	}
 }
 
-const isDown = -3 // the web does not start
+// Special values of back.
+const (
+	isDown = -3 // the web does not start
+	stalls = -4 // the workers stall, and are back after 3 requests
+)
 
 func TestRestartEndsAfterTheWorkersAreBack(t *testing.T) {
 	const peer = "10.0.0.3"
@@ -61,6 +69,7 @@ func TestRestartEndsAfterTheWorkersAreBack(t *testing.T) {
 		"no worker":          {nil, 0, 0},
 		"back at once":       {[]concourse.WorkerInfo{mine}, 0, 0},
 		"back later":         {[]concourse.WorkerInfo{mine}, 3, 3 * role.SettlePoll},
+		"stalled before":     {[]concourse.WorkerInfo{mine}, stalls, 3 * role.SettlePoll},
 		"never":              {[]concourse.WorkerInfo{mine}, -2, backTime},
 		"at another web":     {[]concourse.WorkerInfo{{Name: "b", Address: "10.0.0.4:40001", State: "running"}}, -2, 0},
 		"was not connected":  {[]concourse.WorkerInfo{{Name: "b", Address: peer + ":40001", State: "stalled"}}, -2, 0},
@@ -69,6 +78,9 @@ func TestRestartEndsAfterTheWorkersAreBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := &restartedWeb{workers: c.workers, back: c.back, down: c.back == isDown}
+			if c.back == stalls {
+				web.back, web.stalls = 3, true
+			}
 			server := httptest.NewServer(web)
 			defer server.Close()
 			h := hosttest.Quiet(t, hosttest.Root(t))
