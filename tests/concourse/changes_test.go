@@ -40,7 +40,7 @@ var changed = map[string]map[string][]any{
 		"enable-metrics": {true, false}, "container-placement-strategy": {"fewest-build-containers", "volume-locality"},
 		"required-archs": {"gfx942", ""}, "external-url": {webAt, ""}},
 	"gpu": {"compute-runtime": {"none", "rocm", "auto"}, "gpu-sharing": {"exclusive", "shared"}, "tag": {"slow", "", "a,b"},
-		"gpu-quarantine": {"off", "auto"}, "log-level": {"debug", "info"}, "srv-folders": {"none", "all"}, "gpu-device-ids": {"0", "0,2", "all"},
+		"gpu-quarantine": {"off", "auto"}, "log-level": {"debug", "info"}, "srv-folders": {"none", "all"}, "gpu-device-ids": {"0", "1", "all"},
 		"containerd-dns-server": {"9.9.9.9", "1.1.1.1,8.8.8.8"}, "worker-drain-timeout": {"1h", "2h"}, "task-env": {"A=1", ""}},
 	"cpu": {"tag": {"slow", "", "c"}, "log-level": {"debug", "info"}, "srv-folders": {"none", "all"}, "compute-runtime": {"auto", "none"}},
 }
