@@ -60,7 +60,7 @@ func (c *Charm) Check(ctx context.Context, want Desired, services Services) []st
 		}
 	}
 	if want.Worker.Up {
-		add(c.fullVolumes(want.Worker.Volumes))
+		add(c.FullVolumes(want.Worker.Volumes))
 		add(c.SettledWorker(ctx, want.Worker, services))
 	}
 	if want.Web.Up {

@@ -88,8 +88,9 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if last.Op == step.Op {
 		n += last.Count
 	}
-	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, reason(step.Err))
-	if whole := lastLine(step.Err); !strings.HasSuffix(cause.Text, ": "+whole) {
+	why, whole := reason(step.Err), lastLine(step.Err)
+	cause := status.Wait("cannot %s (attempt %d): %s", step.Op, n, why)
+	if whole != why {
 		cause = cause.Explain("%s", whole)
 	}
 	if n >= maxAttempts {
@@ -190,14 +191,14 @@ func noSpace(r host.Root, dir string) status.Cause {
 	return status.Block("disk full: no space for %s on %s", dir, cmp.Or(resource.DiskOf(r, dir), "its disk"))
 }
 
-// fullVolumes returns the cause if the disk of the worker's volumes is full. Then Concourse
+// FullVolumes returns the cause if the disk of the worker's volumes is full. Then Concourse
 // cannot make volumes, and the wrapper lets steps wait.
-func (c *Charm) fullVolumes(folder string) *status.Cause {
+func (c *Charm) FullVolumes(folder string) *status.Cause {
 	var st unix.Statfs_t
 	if unix.Statfs(c.Host.Path(folder), &st) != nil || !wellknown.SpaceOf(st).Full() {
 		return nil
 	}
-	cause := noSpace(c.Host.Root, folder).Explain("steps wait, or run on other workers").
+	cause := noSpace(c.Host.Root, folder).Explain("new steps wait 45 s; with gpu-tasks=rerun Concourse then runs them again").
 		Fix("free space there: " + wellknown.OnUnit(c.Event.Unit, "df -h"))
 	return &cause
 }

@@ -90,6 +90,24 @@ func TestDepartedWorkerIsDisconnected(t *testing.T) {
 	}
 }
 
+// The web does not answer, or does not run, in the hook that ends the worker's time.
+func TestDepartedWorkerIsRemovedFromTheListOnceTheWebAnswers(t *testing.T) {
+	for _, up := range []bool{true, false} {
+		w, r := leavingWeb(t, "10m0s")
+		w.leaves(r, "gpu10/1")
+		w.later, w.listed, w.up["concourse-server.service"] = 25*time.Minute, nil, up
+		w.hook("update-status")
+		require.Empty(t, w.pruned)
+		w.listed = []string{"worker-0", "worker-1"}
+		commands := w.hook("update-status").commands
+		require.Equal(t, up, !slices.Contains(commands, kill1), "its address may be another worker's by then")
+		require.False(t, w.linked["10.1.0.1"])
+		require.Equal(t, []string{"worker-1"}, w.pruned)
+		w.hook("update-status")
+		require.Len(t, w.pruned, 1, "it is forgotten")
+	}
+}
+
 func TestWorkerThatReturnsWhileDrainingKeepsItsKey(t *testing.T) {
 	w, r := leavingWeb(t, "10m0s")
 	w.leaves(r, "gpu10/1")

@@ -13,6 +13,7 @@ import (
 	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/web"
+	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 )
 
@@ -73,18 +74,27 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 }
 
 // forgetDeparted forgets the workers that left and were disconnected. If the web could not
-// reload its keys, it accepts them again, so a later hook must disconnect them once more.
-// If the web does not run, the file of keys still has their keys, and none is disconnected.
+// reload its keys, it accepts them again, so a later hook must disconnect them once more. A
+// later hook also removes a worker from the web's list if that failed.
 func (c *Charm) forgetDeparted(f model.Facts, want Desired, notes []plan.Note) error {
-	stale := slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == web.ReloadWebOp })
-	if len(want.Web.Cut) == 0 || stale {
+	failed := func(op string) bool {
+		return slices.ContainsFunc(notes, func(n plan.Note) bool { return n.Step.Op == op })
+	}
+	if len(want.Web.Cut) == 0 || failed(web.ReloadWebOp) {
 		return nil
 	}
 	now := f
 	web := *f.Web
-	web.Departed = slices.DeleteFunc(slices.Clone(web.Departed), func(l model.DepartedWorker) bool {
-		return slices.Contains(want.Web.Cut, l.Key)
-	})
+	web.Departed = nil
+	for _, l := range f.Web.Departed {
+		switch {
+		case !slices.Contains(want.Web.Cut, l.Key):
+			web.Departed = append(web.Departed, l)
+		case failed(concourse.ExpelOp(l.Name)):
+			l.Address = "" // another worker may have it by then
+			web.Departed = append(web.Departed, l)
+		}
+	}
 	now.Web = &web
 	return jujuerrors.Annotate(model.Save(c.Host.Root, f, now), "cannot keep what Juju says")
 }

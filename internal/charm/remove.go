@@ -48,7 +48,7 @@ const programs = "/opt/concourse-ci-machine"
 
 // noState removes the charm's state. Files of other packages may still be stored there. If
 // they cannot be restored, the hook fails and Juju runs it again. The records of engines that
-// a person configured stay, because they hold the way back.
+// a person configured stay, because only they have the previous settings.
 type noState struct{ why string }
 
 // Diff implements plan.Resource.
@@ -69,13 +69,18 @@ func (s noState) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			return err
 		}
 		entries, err := h.ReadDir(model.StateDir)
-		if err != nil || !slices.ContainsFunc(entries, engine) {
-			return errors.Join(err, removeTree(ctx, h, model.StateDir))
+		if err != nil {
+			return err
 		}
-		for _, e := range entries {
-			if !engine(e) {
-				err = errors.Join(err, removeTree(ctx, h, path.Join(model.StateDir, e.Name())))
+		all := []string{model.StateDir}
+		if slices.ContainsFunc(entries, engine) {
+			all = nil
+			for _, e := range slices.DeleteFunc(entries, engine) {
+				all = append(all, path.Join(model.StateDir, e.Name()))
 			}
+		}
+		for _, one := range all {
+			err = errors.Join(err, removeTree(ctx, h, one))
 		}
 		return err
 	}}}, nil

@@ -45,6 +45,7 @@ type scaleWeb struct {
 	refuse  string          // commands with this in their line fail
 	refusal string          // with this text
 	listed  []string        // workers that the web lists; nil: it does not answer
+	pruned  []string        // workers that were removed from the web's list
 	later   time.Duration   // how long after hosttest.Now it is
 }
 
@@ -59,7 +60,7 @@ type ran struct {
 // no worker yet.
 func newScaleWeb(t *testing.T, mode string, relations ...int) *scaleWeb {
 	t.Helper()
-	w := &scaleWeb{t: t, root: hosttest.Host(t, "no-gpu"), model: jujutest.New("concourse/0"), machine: hosttest.NewMachine(t), up: map[string]bool{}, linked: map[string]bool{}}
+	w := &scaleWeb{t: t, root: hosttest.Host(t, "no-gpu"), model: jujutest.New("concourse/0"), machine: hosttest.NewMachine(t), up: map[string]bool{}, linked: map[string]bool{}, listed: []string{}}
 	w.machine.On("systemctl", w.systemctl).On("systemctl show", w.show).On("useradd", hosttest.Useradd(w.root)).On("ss", w.ss)
 	pg, err := sandbox.NewPostgres()
 	require.NoError(t, err)
@@ -91,6 +92,9 @@ func newScaleWeb(t *testing.T, mode string, relations ...int) *scaleWeb {
 
 // answer simulates the web.
 func (w *scaleWeb) answer(out http.ResponseWriter, r *http.Request) {
+	if name, prunes := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/workers/"), "/prune"); prunes {
+		w.pruned = append(w.pruned, name)
+	}
 	if r.URL.Path != "/api/v1/workers" {
 		fmt.Fprintln(out, sandbox.WebAnswer(r.URL.Path))
 		return

@@ -77,9 +77,12 @@ type Expel struct {
 
 // Diff implements plan.Resource.
 func (e Expel) Diff(context.Context, host.Host) (plan.Plan, error) {
-	return plan.Plan{{Op: "remove worker " + e.Name + " from the web's list", Why: e.Why, Tolerate: true,
+	return plan.Plan{{Op: ExpelOp(e.Name), Why: e.Why, Tolerate: true,
 		Do: func(ctx context.Context) error { return e.API.Remove(ctx, e.Name) }}}, nil
 }
+
+// ExpelOp is the Op of the step that expels a worker.
+func ExpelOp(name string) string { return "remove worker " + name + " from the web's list" }
 
 // Connected reports whether an address has a connection to the TSA of this machine.
 func Connected(ctx context.Context, h host.Host, addr string) (bool, error) {

@@ -101,12 +101,17 @@ var (
 	errAway  = fmt.Errorf("it had no connection to a web for %s, so its tasks are lost", away)
 )
 
+// signalError reports a worker that did not get its signal.
+type signalError struct{ error }
+
+func (e *signalError) Unwrap() error { return e.error }
+
 // leave sends the signal and waits for the unit to end. It counts time in polls, so that it
-// ends whatever the clock does.
+// ends whatever the clock does. Only a *signalError means that the worker does not leave.
 func leave(ctx context.Context, h host.Host, with string, limit time.Duration) error {
-	signal := tell(with)
+	signal := signalCommand(with)
 	if _, err := h.Run(ctx, signal); err != nil {
-		return err
+		return &signalError{err}
 	}
 	for waited, alone := time.Duration(0), time.Duration(0); ; waited += poll {
 		states, err := resource.ShowUnits(ctx, h, Unit)

@@ -9,7 +9,7 @@ import (
 	"concourse-ci-machine/internal/concourse/release"
 )
 
-// RefusedFlag is a flag that concourse web of a release does not take.
+// RefusedFlag describes a flag that concourse web of a release refuses.
 type RefusedFlag struct {
 	Flag string `json:"flag"` // --flag or --flag=value
 	Why  string `json:"why"`  // the release's error, one line

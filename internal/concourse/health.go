@@ -135,10 +135,11 @@ func CheckWeb(ctx context.Context, url string) Health {
 const startError = "error: "
 
 // StartError returns the last error of a web that does not start, "" if its journal has none.
+// systemd starts the web again within seconds, so an error of a minute ago has been fixed.
 func StartError(ctx context.Context, r host.Runner) string {
 	out, err := r.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
 		Argv: []string{"journalctl", "--unit", WebUnit, "--output", "cat", "--no-pager", "--reverse", "--lines", "1",
-			"--since", "-10min", "--grep", "^" + startError}})
+			"--since", "-1min", "--grep", "^" + startError}})
 	line, is := strings.CutPrefix(string(out), startError)
 	if err != nil || !is { // err also means that no line matches
 		return ""

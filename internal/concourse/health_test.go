@@ -66,7 +66,7 @@ func TestErrorOfAWebThatDoesNotStart(t *testing.T) {
 		"other lines": {"{\"message\":\"atc.cmd.start\"}\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := hosttest.NewRunner(t).Answer("journalctl --unit concourse-server.service", c.out)
+			r := hosttest.NewRunner(t).Answer("journalctl --unit concourse-server.service --output cat --no-pager --reverse --lines 1 --since -1min", c.out)
 			require.Equal(t, c.want, StartError(t.Context(), r))
 		})
 	}

@@ -17,46 +17,39 @@ const (
 	remove = "SIGUSR2"
 )
 
-func tell(signal string) host.Command {
+// signalCommand returns the command that sends a signal to the worker.
+func signalCommand(signal string) host.Command {
 	return resource.Systemctl("kill", "--kill-whom=main", "--signal="+signal, Unit)
 }
 
 // Land waits up to limit for the tasks of a worker that takes no new ones, and stops it. It
-// also stops a worker without a web, because its builds are lost. An error of a worker that
-// still runs is a *LandError.
-func Land(ctx context.Context, h host.Host, limit time.Duration) error {
-	err := leave(ctx, h, land, limit)
-	if err != nil && !errors.Is(err, errAway) {
-		if errors.Is(err, errLimit) {
-			err = &LandError{Limit: limit, Connected: connected(ctx, h)}
-		}
-		return err
+// also stops a worker without a web, because its builds are lost. lands reports that the
+// worker has the signal, so it lands also after an error.
+func Land(ctx context.Context, h host.Host, limit time.Duration) (lands bool, err error) {
+	err = leave(ctx, h, land, limit)
+	_, unsent := errors.AsType[*signalError](err)
+	switch {
+	case unsent:
+		return false, err
+	case errors.Is(err, errLimit) && !connected(ctx, h):
+		return true, errors.New("the worker has no connection to a web; each hook repeats the signal")
+	case errors.Is(err, errLimit):
+		return true, fmt.Errorf("%w; it takes no new ones, and stops when they end", err)
+	case err != nil && !errors.Is(err, errAway):
+		return true, err
 	}
 	// Without its web it ends with an error, and systemd would start it again.
 	_, err = h.Run(ctx, resource.Systemctl("stop", Unit))
-	return err
+	return true, err
 }
 
-// LandError reports a worker that still runs after Limit.
-type LandError struct {
-	Limit     time.Duration
-	Connected bool // to a web, which gives it no new tasks
-}
-
-func (e *LandError) Error() string {
-	if !e.Connected {
-		return fmt.Sprintf("the worker has no connection to a web for %s; each hook repeats the signal", e.Limit)
-	}
-	return fmt.Sprintf("its tasks did not finish within %s; it takes no new ones, and stops when they end", e.Limit)
-}
-
-// Landing keeps a worker that was told to land from taking tasks. A web that restarts
+// Landing keeps a worker that has the signal to land from taking tasks. A web that restarts
 // registers it as running, and a worker that lost its web starts again.
 type Landing struct{ State resource.UnitState }
 
 // Diff implements plan.Resource.
 func (l Landing) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	again := tell(land)
+	again := signalCommand(land)
 	switch {
 	case l.State.Active == "activating":
 		again = resource.Systemctl("stop", Unit)

@@ -33,7 +33,7 @@ func TestLandedWorkerIsStopped(t *testing.T) {
 		"it starts again": {20, "ActiveState=activating\nSubState=auto-restart\n", web, time.Minute, 2, ""},
 		"no web for long": {10000, "", "", time.Hour, 11, ""},
 		"no web for a while": {10000, "", "", time.Minute, 2,
-			"the worker has no connection to a web for 1m0s; each hook repeats the signal"},
+			"the worker has no connection to a web; each hook repeats the signal"},
 		"its tasks do not end": {10000, "", web, time.Minute, 2,
 			"its tasks did not finish within 1m0s; it takes no new ones, and stops when they end"},
 	} {
@@ -41,7 +41,8 @@ func TestLandedWorkerIsStopped(t *testing.T) {
 			root := hosttest.Root(t)
 			hosttest.Put(t, root, EnvFile, "CONCOURSE_TSA_HOST=10.0.0.1:2222\n")
 			r := draining(t, tt.looks, tt.end).Answer("ss --no-header", tt.web)
-			err := Land(t.Context(), host.Host{Root: root, Runner: r, Clock: hosttest.Clock{Slept: func(time.Duration) {}}}, tt.limit)
+			lands, err := Land(t.Context(), host.Host{Root: root, Runner: r, Clock: hosttest.Clock{Slept: func(time.Duration) {}}}, tt.limit)
+			require.True(t, lands)
 			told := 0
 			for _, command := range r.Ran {
 				if command == landSignal {
@@ -57,6 +58,18 @@ func TestLandedWorkerIsStopped(t *testing.T) {
 			require.EqualError(t, err, tt.failed)
 			require.NotContains(t, r.Ran, stopUnit)
 		})
+	}
+}
+
+// Only a worker that did not get the signal takes tasks after an error.
+func TestWorkerLandsAfterItsSignal(t *testing.T) {
+	for command, want := range map[string]bool{"systemctl kill": false, "systemctl show": true, "systemctl stop": true} {
+		root := hosttest.Root(t)
+		hosttest.Put(t, root, EnvFile, "CONCOURSE_TSA_HOST=10.0.0.1:2222\n")
+		r := draining(t, 0, "ActiveState=inactive\nSubState=dead\n").Fail(command, 1, "Connection timed out")
+		lands, err := Land(t.Context(), host.Host{Root: root, Runner: r, Clock: hosttest.Clock{}}, time.Minute)
+		require.ErrorContains(t, err, "Connection timed out", command)
+		require.Equal(t, want, lands, command)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"concourse-ci-machine/internal/base/host"
 )
 
-// taskPIDs are the files with the process of a task. Concourse names that process "task",
-// and containerd's shim names the file after it. The shim removes it once Concourse has the
-// exit status.
+// taskPIDs matches the files with the process of a task. Concourse names that process "task",
+// and containerd's shim names the file after the process. The shim removes the file once
+// Concourse has the exit status.
 const taskPIDs = "/run/containerd/io.containerd.runtime.v2.task/concourse/*/task.pid"
 
 // RunningTasks counts the running tasks of the worker.

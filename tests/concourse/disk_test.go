@@ -46,6 +46,10 @@ func TestStepsWaitForAFullDisk(t *testing.T) {
 	}
 	s.app.hook(u, "update-status")
 	require.Contains(t, u.status(), "blocked: disk full: no space for "+volumes+" on scarce")
+	r, err := u.act("check-status", nil)
+	u.fine("check-status", r, err)
+	require.Equal(t, "failed", r.Action.Status)
+	require.Contains(t, r.Action.Message, "disk: disk full: no space for "+volumes+" on scarce: new steps wait 45 s; with gpu-tasks=rerun")
 	says := func(b *oneBuild, text string) bool {
 		data, err := os.ReadFile(b.log)
 		require.NoError(t, err)

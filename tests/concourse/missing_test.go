@@ -50,6 +50,7 @@ func TestChosenGPUThatIsGoneLeavesTheOtherToBuilds(t *testing.T) {
 		s.app.hook(u, "config-changed")
 		require.Contains(t, u.status(), "(GPU: 1x AMD)", ids)
 		require.Contains(t, u.status(), "; 1 GPU m", ids) // it is cut
+		require.Contains(t, u.checks(), "1 GPU missing: 0000:23:00.0\n", ids)
 		until(t, func() bool { return gpus() == map[string]string{"0,1": "2", "1": "1"}[ids] }, "gpu-count of "+ids)
 		out, err := s.execute("ls /dev/dri")
 		require.NoError(t, err, out)

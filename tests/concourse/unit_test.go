@@ -199,6 +199,14 @@ func (u *unit) action(name string, params map[string]any) map[string]any {
 	return r.Action.Results
 }
 
+// checks returns the lines of check-status.
+func (u *unit) checks() string {
+	u.t.Helper()
+	r, err := u.act("check-status", nil)
+	u.fine("check-status", r, err)
+	return fmt.Sprint(r.Action.Results["checks"])
+}
+
 func (u *unit) status() string {
 	s := u.Model.Status()
 	return s.Status + ": " + s.Message

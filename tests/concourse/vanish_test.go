@@ -24,9 +24,10 @@ func (s *story) ended(job string) (n int) {
 	return n
 }
 
-// One of four GPUs vanishes from its machine under a build, with its nodes. Concourse sends
-// tasks for it until a hook runs, and its web has one limit for all workers. The builds wait
-// or run elsewhere, before, between and after the hooks.
+// One of four GPUs vanishes from its machine under a build. Concourse sends tasks for it until
+// a hook runs, and its web has one limit for all workers. The builds wait or run elsewhere,
+// before, between and after the hooks. Only its nodes vanish, as after lxc config device
+// remove: sysfs is the LXD host's.
 func TestVanishedGPUErrorsNoBuild(t *testing.T) {
 	tgz := releaseTarball(t)
 	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}
@@ -69,6 +70,7 @@ func TestVanishedGPUErrorsNoBuild(t *testing.T) {
 	s.app.hook(loser, "update-status")
 	require.Contains(t, loser.status(), "(GPU: 1x AMD)")
 	require.Contains(t, loser.status(), "; 1 GPU m") // it is cut
+	require.Contains(t, loser.checks(), "1 GPU missing: 0000:43:00.0\n")
 	more(6, "after the worker's hook")
 	for _, u := range s.app.units {
 		if u != loser {

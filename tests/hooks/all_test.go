@@ -33,8 +33,8 @@ func TestOneUnitOfModeAllIsAWholeCI(t *testing.T) {
 
 	u.set(options{"enable-metrics": "true"})
 	c.hook(0, "config-changed")
-	for _, service := range []string{role.JobsService, role.ExporterService} {
-		require.True(t, u.Root.Exists(role.PebbleLayer(service)))
+	for _, layer := range []string{role.JobsLayer, role.ExporterLayer} {
+		require.True(t, u.Root.Exists(layer))
 	}
 	require.True(t, u.Machine.Up(role.PebbleUnit))
 	c.idle()

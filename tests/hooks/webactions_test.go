@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -271,10 +270,10 @@ func TestLandingWorkerIsToldAgainUntilItStops(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), options{"worker-drain-timeout": "1m"})
 	const signal = "systemctl kill --kill-whom=main --signal=SIGUSR1 concourse-worker.service"
-	fails := true
+	fails := signal
 	u.Machine.Fail = func(line string) string {
-		if line == signal && fails {
-			return "Failed to kill unit concourse-worker.service: Connection timed out"
+		if line == fails {
+			return "Failed to reach concourse-worker.service: Connection timed out"
 		}
 		return ""
 	}
@@ -283,9 +282,17 @@ func TestLandingWorkerIsToldAgainUntilItStops(t *testing.T) {
 	u.hook("update-status")
 	require.Contains(t, u.show("concourse-worker.service"), "UnitFileState=enabled")
 
+	fails = "systemctl stop concourse-worker.service" // after the signal, which can't be taken back
+	require.Contains(t, u.refused("land-worker", nil), "Connection timed out")
+	require.True(t, u.Root.Exists("/var/lib/concourse-charm/landed"))
+	fails = ""
+	none(t, u.hook("update-status").Commands, "start concourse-worker")
+	u.done("restart-services", nil)
+
 	require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/landed", nil, 0o600))
-	fails = false
-	require.Contains(t, u.hook("update-status").Commands, signal)
+	r := u.hook("update-status")
+	require.Contains(t, r.Commands, signal)
+	require.Equal(t, "waiting: Worker is landing and stops when its tasks end", r.Status().Status+": "+r.Status().Message)
 	require.False(t, u.Machine.Up("concourse-worker.service"))
 	require.Empty(t, u.hook("update-status").Plan())
 }
@@ -332,13 +339,13 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 	delete(tsa.Units, "gpu/2")
 	c.relation(0, "tsa", "departed", "gpu/2")
 	u.done("prune-worker", map[string]any{"worker": "gpu-2"})
-	require.Equal(t, []string{"gpu-1", "gpu-2"}, unique(api.pruned))
+	require.Equal(t, []string{"gpu-1", "gpu-2"}, api.pruned)
 	// worker-drain-timeout=0s: nobody waits for its tasks, and a stalled worker must not stay.
 	tsa.Units["gpu/3"]["drain-timeout"] = "0s"
 	c.relation(0, "tsa", "changed", "gpu/3")
 	delete(tsa.Units, "gpu/3")
 	c.relation(0, "tsa", "departed", "gpu/3")
-	require.Equal(t, []string{"gpu-1", "gpu-2", "gpu-3"}, unique(api.pruned))
+	require.Equal(t, []string{"gpu-1", "gpu-2", "gpu-3"}, api.pruned)
 	require.NotContains(t, c.status(0), "gpu/3")
 	require.Empty(t, u.hook("update-status").Plan())
 	api.refuse = true
@@ -347,8 +354,6 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 	w := worker(t, fixture("no-gpu"), nil)
 	require.Equal(t, "cannot prune a worker: this unit is a worker; run it on the web's unit", w.refused("prune-worker", map[string]any{"worker": "gpu-1"}))
 }
-
-func unique(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // fakeAPI is a web with workers, by name and state.
 type fakeAPI struct {

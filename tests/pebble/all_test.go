@@ -37,7 +37,7 @@ func jobsLayer(t *testing.T) (layer resource.File) {
 				Database: &model.Relation{ID: "postgresql:4", App: "postgresql", Remote: map[string]string{"database": "concourse",
 					"endpoints": "10.0.0.9:5432", "secret-user": "secret:a"}, Secrets: map[string]map[string]string{"secret:a": {"username": "u", "password": "p"}}}}}}}, nil)
 	for _, r := range d.Resources {
-		if f, is := r.(resource.File); is && f.Path == role.PebbleLayer(role.JobsService) {
+		if f, is := r.(resource.File); is && f.Path == role.JobsLayer {
 			layer = f
 		}
 	}

@@ -31,10 +31,9 @@ const (
 	unitPath = "/etc/systemd/system/" + role.PebbleUnit
 	program  = role.BinDir + "/" + service
 
+	layerPath  = role.ExporterLayer
 	helperFlag = ".write="
 )
-
-var layerPath = role.PebbleLayer(service)
 
 // unit is a machine's folder with what the charm writes for Pebble. Another
 // one has the GPUs, as the exporter's --path.root.

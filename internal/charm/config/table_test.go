@@ -68,7 +68,7 @@ func full(t *testing.T) map[string]any {
 	}
 }
 
-// fullFor returns full without what an option excludes.
+// fullFor returns full without the options that one option excludes.
 func fullFor(t *testing.T, option string) map[string]any {
 	raw := full(t)
 	if option == "vault-auth-backend" {

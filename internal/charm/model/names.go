@@ -11,9 +11,10 @@ import (
 	"concourse-ci-machine/internal/concourse"
 )
 
-// ownNames removes the names of workers that a unit publishes and another one has. Root of a
-// worker chooses the published name, and the web prunes, drains and judges workers by it. A
-// name belongs to the unit that it is made from, otherwise to the unit that had it before.
+// ownNames removes a worker's name that belongs to another unit. Root of a worker can publish
+// any name, and the web prunes, drains and judges workers by their names. A name belongs to
+// the unit that it is made from, otherwise to the unit that had it before. A unit of another
+// model may have the same unit name, and then another id.
 func ownNames(now, last map[string]Worker) {
 	claims := map[string]map[string]bool{} // units by name
 	for _, w := range now {
@@ -22,9 +23,9 @@ func ownNames(now, last map[string]Worker) {
 		}
 		claims[w.Name][w.Unit] = true
 	}
-	made := map[string]string{} // units by the start of the names that are made from them
+	made := map[string]Worker{} // by the start of the names that are made from their units
 	for _, w := range now {
-		made[concourse.WorkerName(w.Unit, "")] = w.Unit
+		made[concourse.WorkerName(w.Unit, "")] = w
 	}
 	before := map[string]string{}
 	for _, at := range slices.Sorted(maps.Keys(last)) {
@@ -32,7 +33,10 @@ func ownNames(now, last map[string]Worker) {
 		before[w.Name] = cmp.Or(before[w.Name], w.Unit)
 	}
 	for at, w := range now {
-		owner := made[workerID.ReplaceAllString(w.Name, "")]
+		owner := ""
+		if m, is := made[workerID.ReplaceAllString(w.Name, "")]; is && (m.Name == "" || m.Name == w.Name) {
+			owner = m.Unit
+		}
 		if owner == "" && len(claims[w.Name]) > 1 {
 			owner = before[w.Name]
 			if !claims[w.Name][owner] {

@@ -18,6 +18,7 @@ func TestWorkerHasNoNameOfAnotherUnit(t *testing.T) {
 		"both new":              {nil, map[string]string{"gpu/1": "host", "bad/0": "host"}, nil},
 		"none":                  {nil, map[string]string{"gpu/1": "", "gpu/2": ""}, nil},
 		"of another model":      {nil, map[string]string{"remote-12ab/0": "gpu-1-0badcafe"}, map[string]string{"remote-12ab/0": "gpu-1-0badcafe"}},
+		"of another model, and a unit is named so": {nil, map[string]string{"gpu/1": "gpu-1-aaaaaaaa", "remote-12ab/1": "gpu-1-bbbbbbbb"}, map[string]string{"gpu/1": "gpu-1-aaaaaaaa", "remote-12ab/1": "gpu-1-bbbbbbbb"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := workersNamed(tc.now)

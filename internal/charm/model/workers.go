@@ -178,12 +178,16 @@ func (w *Web) HasLeft(worker string) bool {
 	return slices.ContainsFunc(w.Departed, func(l DepartedWorker) bool { return l.Name == worker && !l.Replaced })
 }
 
-// Related reports whether a related unit may have the worker of that name.
-func (w *Web) Related(worker string) bool {
+// Has reports whether a related unit has the worker of that name.
+func (w *Web) Has(worker string) bool {
 	for _, k := range w.Workers {
-		if k.Name == worker || k.Name == "" {
+		if k.Name == worker {
 			return true
 		}
 	}
 	return false
 }
+
+// Related reports whether a related unit has the worker of that name, or may have it because
+// its name is unknown.
+func (w *Web) Related(worker string) bool { return w.Has(worker) || w.Has("") }

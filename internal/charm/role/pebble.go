@@ -2,6 +2,7 @@ package role
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,10 @@ const (
 	pebbleUnitFile = "/etc/systemd/system/" + PebbleUnit
 	PebbleDir      = model.StateDir + "/pebble"
 	PebbleSocket   = PebbleDir + "/.pebble.socket"
+
+	// Pebble requires a different number for each layer, or it does not start.
+	ExporterLayer = PebbleDir + "/layers/001-rocm-exporter.yaml"
+	JobsLayer     = PebbleDir + "/layers/002-concourse-exporter.yaml"
 
 	ExporterService = "rocm-exporter"
 	UsageService    = "gpu-usage"
@@ -47,22 +52,11 @@ type PebbleService struct {
 	Layer    resource.PebbleLayer
 	Missing  string // the reason why the unit does not run it, or ""
 	Programs []byte // changes if its programs change
+	Held     bool   // Pebble and its services stay as they are for now
 }
 
-// layers lists the services of both roles with their layers. Pebble requires a different
-// number for each file, or it does not start.
-var layers = []struct{ service, file string }{
-	{ExporterService, "001-rocm-exporter.yaml"}, {JobsService, "002-concourse-exporter.yaml"}}
-
-// PebbleLayer returns the path of a service's layer, or "" for an unknown service.
-func PebbleLayer(service string) string {
-	for _, l := range layers {
-		if l.service == service {
-			return PebbleDir + "/layers/" + l.file
-		}
-	}
-	return ""
-}
+// layers has the path of the layer of each service of both roles.
+var layers = map[string]string{ExporterService: ExporterLayer, JobsService: JobsLayer}
 
 // desirePebble runs the services of the unit's roles under Pebble. It removes the services
 // that the unit does not have. Without a service it removes Pebble.
@@ -72,7 +66,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 	files, helpers, why := []string{pebbleUnitFile}, map[string]bool{}, ""
 	root := false // a service needs the rights of root
 	for _, s := range services {
-		s.Layer.Path = PebbleLayer(s.Layer.Service)
+		s.Layer.Path = layers[s.Layer.Service]
 		layer, err := s.Layer.File()
 		if err != nil {
 			return nil, err
@@ -87,10 +81,9 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 		written, files = append(written, layer), append(files, layer.Path)
 		inputs = append(inputs, layer.Data, s.Programs)
 	}
-	for _, l := range layers {
-		if !slices.ContainsFunc(services, func(s PebbleService) bool { return s.Layer.Service == l.service }) {
-			all = append(all, resource.Absent{Path: PebbleLayer(l.service),
-				Why: "this unit's role has no " + l.service})
+	for _, name := range slices.Sorted(maps.Keys(layers)) {
+		if !slices.ContainsFunc(services, func(s PebbleService) bool { return s.Layer.Service == name }) {
+			all = append(all, resource.Absent{Path: layers[name], Why: "this unit's role has no " + name})
 		}
 	}
 	for _, r := range reports {
@@ -120,10 +113,11 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 			Then: []host.Command{resource.Systemctl("restart", PebbleUnit)}}), nil
 }
 
-// AddPebble adds Pebble with the services of the unit's roles, unless a role is impossible.
-// On a unit with both roles it is called once, for both.
+// AddPebble adds Pebble with the services of the unit's roles, unless a role is impossible or
+// held. On a unit with both roles it is called once, for both.
 func (d *Desired) AddPebble(o Observed) {
-	if len(d.Pebble) == 0 {
+	held := func(s PebbleService) bool { return s.Held }
+	if len(d.Pebble) == 0 || slices.ContainsFunc(d.Pebble, held) {
 		return
 	}
 	rs, err := desirePebble(o, d.Pebble)

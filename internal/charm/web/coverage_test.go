@@ -32,7 +32,7 @@ func TestStatusNamesRequiredArchitecturesInQuarantine(t *testing.T) {
 
 func TestExporterCountsTheWorkersOfRequiredArchitectures(t *testing.T) {
 	layer := func(set map[string]any) string {
-		data, ok := resourcetest.File(Desire(observedWeb(t, set), nil).Resources, role.PebbleLayer(role.JobsService))
+		data, ok := resourcetest.File(Desire(observedWeb(t, set), nil).Resources, role.JobsLayer)
 		require.True(t, ok)
 		return data
 	}

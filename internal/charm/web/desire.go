@@ -86,14 +86,17 @@ func desireOwnWorker(d *Desired, o Observed) {
 
 // forgetOwnWorker waits until the web has started, and removes the worker from its list.
 func forgetOwnWorker(ctx context.Context, clock host.Clock, api *concourse.API, url, name string) error {
-	awaitWeb(ctx, clock, url)
+	awaitWeb(ctx, clock, url) // the request reports a web that is down
 	return api.Remove(ctx, name)
 }
 
-// awaitWeb waits until a started web answers, at most role.WebSettleTime.
-func awaitWeb(ctx context.Context, clock host.Clock, url string) {
-	for waited := time.Duration(0); concourse.CheckWeb(ctx, url).State != concourse.Healthy &&
-		waited < role.WebSettleTime; waited += role.SettlePoll {
+// awaitWeb waits until a started web answers, at most role.WebSettleTime, and reports whether
+// it does.
+func awaitWeb(ctx context.Context, clock host.Clock, url string) (up bool) {
+	for waited := time.Duration(0); ; waited += role.SettlePoll {
+		if up = concourse.CheckWeb(ctx, url).State == concourse.Healthy; up || waited >= role.WebSettleTime {
+			return up
+		}
 		clock.Sleep(role.SettlePoll)
 	}
 }

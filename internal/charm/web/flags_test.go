@@ -6,10 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/status"
+	"concourse-ci-machine/internal/charm/model"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/hosttest"
 	"concourse-ci-machine/internal/testutil/resourcetest"
+	"concourse-ci-machine/internal/testutil/roletest"
 )
 
 // A flag that the release does not take would keep the web from starting.
@@ -46,4 +48,19 @@ func TestWebRunsWithoutARefusedFlag(t *testing.T) {
 	require.Empty(t, o.Flags, "another release checks them again; one that does not run refuses none")
 	o = observedWeb(t, nil)
 	require.True(t, resourcetest.Absent(Desire(o, nil).Resources, FlagsFile))
+}
+
+// The web runs without them, so they replace neither the charm's limit nor its receiver.
+func TestRefusedFlagsReplaceNothing(t *testing.T) {
+	const limit, traces = "--max-active-tasks-per-worker=many", "--tracing-otlp-address="
+	o := withWorkers(observedWeb(t, map[string]any{"extra-web-flags": limit + " " + traces}), roletest.GPUWorker("a/0", 2, roletest.Exclusive))
+	o.Facts.Watchers.Tracing = &model.Relation{App: "tempo", Remote: map[string]string{
+		"receivers": `[{"protocol": {"name": "otlp_grpc", "type": "grpc"}, "url": "tempo:4317"}]`}}
+	with := webEnv(t, Desire(o, nil))
+	require.NotContains(t, with, concourse.TaskLimitKey)
+	require.NotContains(t, with, "CONCOURSE_TRACING_OTLP_ADDRESS")
+	o.Flags.Refused = []concourse.RefusedFlag{{Flag: limit, Why: "no number"}, {Flag: traces, Why: "no address"}}
+	without := webEnv(t, Desire(o, nil))
+	require.Equal(t, "2", without[concourse.TaskLimitKey])
+	require.Equal(t, "tempo:4317", without["CONCOURSE_TRACING_OTLP_ADDRESS"])
 }

@@ -44,7 +44,7 @@ func TestFleetPageGetsWorkersWithTheirAddresses(t *testing.T) {
 
 func TestFleetPageHidesNamesOrIsOff(t *testing.T) {
 	layer := func(o Observed) string {
-		data, ok := resourcetest.File(Desire(o, nil).Resources, role.PebbleLayer(role.JobsService))
+		data, ok := resourcetest.File(Desire(o, nil).Resources, role.JobsLayer)
 		require.True(t, ok)
 		return data
 	}

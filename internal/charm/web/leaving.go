@@ -71,37 +71,31 @@ func retired(ctx context.Context, h host.Host, o Observed) (names []string) {
 
 // cutOff ends the connections of workers after they left and lost their key. The web
 // checks a key only when a worker connects (D19). Workers that did not retire in their time
-// are removed from the web's list, which ends their builds. cutOff also returns the keys.
+// are removed from the web's list, which ends their builds. cutOff also returns the keys of
+// workers that are then done.
 func cutOff(o Observed) (rs []plan.Resource, keys []string) {
 	kept, api := o.draining(), apiOf(o)
 	for _, l := range o.Facts.Web.Departed {
 		if slices.ContainsFunc(kept, func(k model.DepartedWorker) bool { return k.Key == l.Key }) {
 			continue
 		}
-		keys = append(keys, l.Key)
 		why := l.Unit + " is not related any more"
 		if l.Replaced {
 			why = l.Unit + " has another key"
 		}
+		listed := l.Name != "" && !slices.Contains(o.Retired, l.Name) && !o.Facts.Web.Has(l.Name)
+		if listed && !o.Units[concourse.WebUnit].Running() {
+			continue // a later hook removes it from the list
+		}
 		if net.ParseIP(l.Address) != nil { // without an address the connection cannot be found
 			rs = append(rs, concourse.Disconnect{Addr: l.Address, Why: why})
 		}
-		listed := l.Name != "" && !slices.Contains(o.Retired, l.Name) && !hasWorker(o.Facts.Web, l.Name)
-		if listed && o.Units[concourse.WebUnit].Running() {
+		if listed {
 			rs = append(rs, concourse.Expel{API: api, Name: l.Name, Why: why})
 		}
+		keys = append(keys, l.Key)
 	}
 	return rs, keys
-}
-
-// hasWorker reports whether a related unit has the worker of that name.
-func hasWorker(w *model.Web, name string) bool {
-	for _, k := range w.Workers {
-		if k.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // reloadKeys makes the running web read the files of keys again after a change.

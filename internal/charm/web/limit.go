@@ -99,7 +99,8 @@ func numbers(all []int) string {
 // flag or in the web's file.
 func strategies(o Observed) (text string, fixed, own bool) {
 	var flags []string
-	for _, f := range o.Config.Web.ExtraWebFlags {
+	used, _ := webFlags(o)
+	for _, f := range used {
 		name, value, _ := strings.Cut(f, "=")
 		switch name {
 		case "--max-active-tasks-per-worker":

@@ -2,8 +2,8 @@ package web
 
 import (
 	"context"
-	"net/url"
-	"slices"
+	"maps"
+	"net"
 	"time"
 
 	"concourse-ci-machine/internal/base/host"
@@ -22,18 +22,23 @@ import (
 const backTime = 30 * time.Second
 
 // Restart restarts the web and returns after its workers have registered again, or after
-// backTime. peer is the web's address for other webs. Workers at other webs are not waited
-// for.
+// backTime. It also returns if the web does not start. peer is the web's address for other
+// webs. Workers at other webs are not waited for.
 func Restart(ctx context.Context, h host.Host, api *concourse.API, w Web, peer string) error {
 	return postgres.HoldTracker(ctx, w.Repair, func(ctx context.Context) error {
-		before, _ := registrations(ctx, api, peer) // a web that does not answer has no workers to wait for
+		before, _ := registrations(ctx, api) // a web that does not answer has no workers to wait for
+		maps.DeleteFunc(before, func(_, address string) bool {
+			host, _, err := net.SplitHostPort(address)
+			return err != nil || host != peer
+		})
 		if _, err := h.Run(ctx, resource.Systemctl("restart", concourse.WebUnit)); err != nil || len(before) == 0 {
 			return err
 		}
-		awaitWeb(ctx, h.Clock, w.LocalURL)
+		if !awaitWeb(ctx, h.Clock, w.LocalURL) {
+			return nil // no worker comes back to a web that does not start, and the status shows the reason
+		}
 		for waited := time.Duration(0); waited < backTime && ctx.Err() == nil; waited += role.SettlePoll {
-			now, err := registrations(ctx, api, peer)
-			if err == nil && !slices.ContainsFunc(now, func(r registration) bool { return slices.Contains(before, r) }) {
+			if now, err := registrations(ctx, api); err == nil && renewed(before, now) {
 				return nil
 			}
 			h.Sleep(role.SettlePoll)
@@ -42,19 +47,26 @@ func Restart(ctx context.Context, h host.Host, api *concourse.API, w Web, peer s
 	})
 }
 
-// registration identifies one registration of a running worker. Its address at the web has
-// a new port after each registration.
-type registration struct{ name, address string }
-
-// registrations returns the registrations of the running workers at the web with that
-// address.
-func registrations(ctx context.Context, api *concourse.API, peer string) (all []registration, err error) {
+// registrations returns the addresses of the running workers by name. An address is one of
+// the web with the registration, and has a new port after each registration.
+func registrations(ctx context.Context, api *concourse.API) (map[string]string, error) {
 	workers, err := api.Workers(ctx)
+	running := map[string]string{}
 	for _, w := range workers {
-		u, err := url.Parse("tcp://" + w.Address)
-		if err == nil && u.Hostname() == peer && w.State == "running" {
-			all = append(all, registration{w.Name, w.Address})
+		if w.State == "running" {
+			running[w.Name] = w.Address
 		}
 	}
-	return all, err
+	return running, err
+}
+
+// renewed reports whether each worker has registered again, at any web. A worker that only
+// lost its registration is stalled after a while, and gets no builds.
+func renewed(before, now map[string]string) bool {
+	for name, address := range before {
+		if again, is := now[name]; !is || again == address {
+			return false
+		}
+	}
+	return true
 }

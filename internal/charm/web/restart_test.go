@@ -23,9 +23,15 @@ type restartedWeb struct {
 	workers   []concourse.WorkerInfo
 	back      int // requests until the workers are back; -1 for never
 	restarted bool
+	stalls    bool // until they are back
+	down      bool // it does not start again
 }
 
 func (w *restartedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	if w.restarted && w.down {
+		out.WriteHeader(http.StatusBadGateway)
+		return
+	}
 	switch r.URL.Path {
 	case "/sky/issuer/token":
 		out.Write([]byte(`{"access_token":"x"}`))
@@ -36,12 +42,21 @@ func (w *restartedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		if w.restarted {
 			if w.back--; w.back == -1 {
 				list[0].Address = "10.0.0.3:40002"
-				w.workers, w.back = list, 0
+				w.workers, w.back, w.stalls = list, 0, false
+			}
+			if w.stalls {
+				list[0].State = "stalled"
 			}
 		}
 		json.NewEncoder(out).Encode(list)
 	}
 }
+
+// Special values of back.
+const (
+	isDown = -3 // the web does not start
+	stalls = -4 // the workers stall, and are back after 3 requests
+)
 
 func TestRestartEndsAfterTheWorkersAreBack(t *testing.T) {
 	const peer = "10.0.0.3"
@@ -54,13 +69,18 @@ func TestRestartEndsAfterTheWorkersAreBack(t *testing.T) {
 		"no worker":          {nil, 0, 0},
 		"back at once":       {[]concourse.WorkerInfo{mine}, 0, 0},
 		"back later":         {[]concourse.WorkerInfo{mine}, 3, 3 * role.SettlePoll},
+		"stalled before":     {[]concourse.WorkerInfo{mine}, stalls, 3 * role.SettlePoll},
 		"never":              {[]concourse.WorkerInfo{mine}, -2, backTime},
 		"at another web":     {[]concourse.WorkerInfo{{Name: "b", Address: "10.0.0.4:40001", State: "running"}}, -2, 0},
 		"was not connected":  {[]concourse.WorkerInfo{{Name: "b", Address: peer + ":40001", State: "stalled"}}, -2, 0},
+		"it does not start":  {[]concourse.WorkerInfo{mine}, isDown, role.WebSettleTime},
 		"without an address": {[]concourse.WorkerInfo{{Name: "b", State: "running"}}, -2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			web := &restartedWeb{workers: c.workers, back: c.back}
+			web := &restartedWeb{workers: c.workers, back: c.back, down: c.back == isDown}
+			if c.back == stalls {
+				web.back, web.stalls = 3, true
+			}
 			server := httptest.NewServer(web)
 			defer server.Close()
 			h := hosttest.Quiet(t, hosttest.Root(t))

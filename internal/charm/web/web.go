@@ -100,7 +100,8 @@ func desireWeb(d *Desired, o Observed) error {
 
 // tracing returns the receiver of the web's traces.
 func tracing(o Observed) (concourse.Tracing, []status.Cause) {
-	return role.Tracing(o.Observed, o.WebEnv, o.Config.Web.ExtraWebFlags, "concourse-web")
+	flags, _ := webFlags(o)
+	return role.Tracing(o.Observed, o.WebEnv, flags, "concourse-web")
 }
 
 func missingPart(ready bool, err error) string {

@@ -28,6 +28,7 @@ type GPUs struct {
 	// Missing has the GPUs of the tasks that this machine had and no longer has. The unit
 	// treats them like quarantined GPUs. accept-gpus ends this.
 	Missing []gpu.GPU
+	named   []gpu.GPU // GPUs of gpu-device-ids, also missing ones, in order
 
 	Requested bool           // the options require GPUs, whether the unit has some or not
 	Warnings  []status.Cause // do not block the unit
@@ -63,11 +64,10 @@ func DecideGPUs(o Observed) GPUs {
 	if g.Vendor != "" {
 		g.All = inv.GPUsOf(g.Vendor)
 	}
-	var named []gpu.GPU
 	var problems []string
 	if g.Vendor != "" || !g.Requested { // not for GPUs of two vendors
-		named, problems = gpu.Select(o.Known.numbered(c.ComputeRuntime, g.All), c.DeviceIDs)
-		g.Missing = slices.DeleteFunc(slices.Clone(named), func(one gpu.GPU) bool { return contains(g.All, one) })
+		g.named, problems = gpu.Select(o.Known.numbered(c.ComputeRuntime, g.All), c.DeviceIDs)
+		g.Missing = slices.DeleteFunc(slices.Clone(g.named), func(one gpu.GPU) bool { return contains(g.All, one) })
 	}
 	if g.Vendor == "" {
 		return g
@@ -82,7 +82,7 @@ func DecideGPUs(o Observed) GPUs {
 	for _, p := range problems {
 		g.cause(status.Block("%s", p))
 	}
-	chosen := g.choose(named)
+	chosen := g.choose()
 	if len(g.Causes) > 0 {
 		return g
 	}
@@ -96,8 +96,8 @@ func DecideGPUs(o Observed) GPUs {
 
 // choose returns the present GPUs of those that gpu-device-ids names. A missing GPU does not
 // make the option invalid: reportMissing reports it, and tasks get the other GPUs.
-func (g *GPUs) choose(named []gpu.GPU) (chosen []gpu.GPU) {
-	for _, one := range named {
+func (g *GPUs) choose() (chosen []gpu.GPU) {
+	for _, one := range g.named {
 		if contains(g.All, one) {
 			chosen = append(chosen, one)
 		}

@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/base/resource"
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/model"
+	"concourse-ci-machine/internal/charm/relation"
 	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/concourse"
 	"concourse-ci-machine/internal/concourse/release"
@@ -33,6 +34,7 @@ func (o *Observed) observeHeldTags(r host.Root) (err error) {
 		return err
 	}
 	_, o.InstalledID, _ = release.Installed(r)
+	o.Exports = r.Exists(role.ExporterLayer)
 	text, err := role.ReadOptional(r, heldFile)
 	if text != "" {
 		o.HeldUntil, _ = time.Parse(time.RFC3339, strings.TrimSpace(text)) // an unreadable time is over
@@ -50,25 +52,39 @@ type heldTags struct {
 // was quarantined, or if its web or release changes.
 func holdTags(o Observed, g GPUs) (h heldTags) {
 	before := concourse.EnvValues(o.WorkerEnv)
-	until := o.HeldUntil
-	if until.IsZero() {
-		until = o.Now.Add(o.Config.Worker.DrainTimeout).UTC().Truncate(time.Second)
+	until, limit := o.HeldUntil, o.Now.Add(o.Config.Worker.DrainTimeout).UTC().Truncate(time.Second)
+	if until.IsZero() || until.After(limit) { // the option became shorter, or the clock was set back
+		until = limit
 	}
-	left := until.Sub(o.Now)
 	h.holds = o.RunningTasks > 0 && o.Units[concourse.Unit].Running() && registers(o) && !o.Landed && !o.TakesOver &&
 		before[tagsKey] != strings.Join(workerTags(o, g), ",") && !(g.Requested && len(g.Tagged) == 0) &&
 		hasAll(o.TSA.Hosts, before["CONCOURSE_TSA_HOST"], ",") &&
 		hasAll(o.TSA.HostKeys, strings.TrimSpace(o.WebKey), "\n") &&
-		o.InstalledID == o.ReleaseID && left > 0 && left <= o.Config.Worker.DrainTimeout
+		o.InstalledID == o.ReleaseID && until.After(o.Now)
 	if !h.holds {
 		h.add(resource.Absent{Path: heldFile, Why: "no tag waits for tasks"})
 		return h
 	}
 	h.add(resource.File{Path: heldFile, Data: []byte(until.Format(time.RFC3339) + "\n"), Mode: 0o600})
 	h.cause(rankWorker, status.Warn("new tags wait for running tasks: %d", o.RunningTasks).
-		Explain("%s; all of the worker stays as it is until %s at the latest (worker-drain-timeout)",
+		Explain("%s; the worker and its GPUs stay as they are until %s at the latest (worker-drain-timeout)",
 			strings.Join(changedTags(before[tagsKey], workerTags(o, g)), " "), until.Format("15:04 UTC")))
 	return h
+}
+
+// keepGPUs keeps the published and recorded GPUs and their services, because the tasks still
+// use them.
+func (w *Worker) keepGPUs(o Observed) {
+	web := o.Facts.Flights
+	if o.Facts.LeaderIsWeb() && o.Facts.Peer != nil {
+		web = []model.Relation{*o.Facts.Peer}
+	}
+	w.GPUs = relation.WorkerGPUs{}
+	for _, r := range web { // at most one, because a worker of more holds no tags
+		w.GPUs, _ = relation.ParseWorkerGPUs(r.Own)
+	}
+	w.Known, w.Exporter, w.Watches = o.Known, o.Exports, o.Exports && w.GPUs.Count > 0
+	w.Kubernetes = w.Kubernetes && o.Units[PluginUnit].Running()
 }
 
 // hasAll reports whether all parts of a text are in the list. A web that is added can wait.

@@ -242,19 +242,27 @@ func TestMissingGPUsOfTasksArePublishedAndNamedToTheWrapper(t *testing.T) {
 	}
 }
 
-// A change of the tags restarts the worker, which fails builds.
+// A change of the tags, also of their order, restarts the worker, which fails builds.
 func TestTagsExcludeAMissingGPULateLikeAQuarantinedOne(t *testing.T) {
-	o := without(t, map[string]any{})
+	archs := []string{"gfx90a", "gfx942", "gfx908", "gfx942"}
+	mixed := func(gone ...string) Observed {
+		o := without(t, map[string]any{}, gone...)
+		for i := range o.GPUs.GPUs {
+			o.GPUs.GPUs[i].GFX = archs[slices.Index(slotsOf, o.GPUs.GPUs[i].PCI)]
+		}
+		return o
+	}
+	o := mixed()
 	withheld(&o)
 	all := env(t, Desire(o, nil))
-	lost := without(t, map[string]any{}, slotsOf[1])
+	lost := mixed(slotsOf[1])
 	lost.Quarantine = o.Quarantine
-	lost.Quarantine.Find(slotsOf[1]).GFX = "gfx90a"
+	lost.Quarantine.Find(slotsOf[1]).GFX = archs[1]
 	require.Equal(t, all, env(t, Desire(lost, nil)), "before the watcher has looked")
 	l := quarantine.Look{At: lost.Now, Policy: quarantine.Auto}
 	for i, slot := range slotsOf {
 		if i != 1 {
-			l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: slot, Index: i, GFX: "gfx90a"}, Up: true})
+			l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: slot, Index: i, GFX: archs[i]}, Up: true})
 		}
 	}
 	lost.Quarantine = quarantine.Decide(lost.Quarantine, l)

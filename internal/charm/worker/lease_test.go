@@ -81,7 +81,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 				require.Nil(t, c.want)
 			}
 			require.Equal(t, c.timeout, env(t, d)[requestTimeout])
-			layer, ok := resourcetest.File(d.Resources, role.PebbleLayer(role.ExporterService))
+			layer, ok := resourcetest.File(d.Resources, role.ExporterLayer)
 			require.True(t, ok)
 			if c.want == nil {
 				require.True(t, absent(d, pool.ReportFile))

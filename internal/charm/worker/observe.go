@@ -49,6 +49,7 @@ type Observed struct {
 	WebKey       string // current key of the web's TSA
 	RunningTasks int
 	HeldUntil    time.Time // end of the hold of the tags; zero if they are not held
+	Exports      bool      // the exporter is set up
 	InstalledID  string    // running release
 	WorkerLimit  workerLimit
 	LimitRelease string // the installed release, also if it could not be run

@@ -64,14 +64,19 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 			}
 		}
 	}
-	taggable, excluded := slices.Clone(g.Chosen), slices.Clone(g.Quarantined)
-	for _, lost := range g.Missing {
-		one := o.Quarantine.Find(lost.Address())
-		if one == nil {
-			continue // not watched: the tags exclude it at once
+	var taggable []gpu.GPU
+	excluded := slices.Clone(g.Quarantined)
+	for _, named := range g.named { // a missing GPU keeps its place, because the order of tags must not change
+		if contains(g.Chosen, named) {
+			taggable = append(taggable, named)
+			continue
 		}
-		lost.GFX = one.GFX
-		taggable = append(taggable, lost)
+		one := o.Quarantine.Find(named.Address())
+		if !contains(g.Missing, named) || one == nil { // not watched: the tags exclude it at once
+			continue
+		}
+		named.GFX = one.GFX
+		taggable = append(taggable, named)
 		if one.State != quarantine.InService {
 			excluded = append(excluded, *one)
 		}

@@ -83,14 +83,20 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)
 	held := holdTags(o, gpus)
+	var tasks part
+	if held.holds {
+		tags.resources = nil // the record of the tags changes with them
+		tasks = join(held.part, part{causes: desireForTasks(o, gpus, &Worker{}, trusted).causes})
+		w.keepGPUs(o)
+	} else {
+		// If a step fails, the next hook must not hold the tags again.
+		tasks = join(desireForTasks(o, gpus, &w, trusted), held.part)
+	}
 	all := join(tags,
 		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()))},
 		sharedParts(o, trusted),
 		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits}}},
-		held.part)
-	if !held.holds {
-		all = join(all, desireForTasks(o, gpus, &w, trusted))
-	}
+		tasks)
 	if all.err == nil {
 		w.TSA, w.Up = o.TSA, registers(o) && !o.Landed
 	}
@@ -100,7 +106,9 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	}
 	d := Desired{Worker: w, Desired: role.Desired{Release: o.Release, Trusted: trusted.Trusted}}
 	if all.err == nil {
-		d.Pebble = []role.PebbleService{gpuExporter(o, gpus)}
+		exporter := gpuExporter(o, gpus)
+		exporter.Held = held.holds
+		d.Pebble = []role.PebbleService{exporter}
 	} else {
 		all.add(role.Impossible{Err: all.err})
 	}
@@ -201,6 +209,10 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 	p.add(env, key)
 	if o.Landed {
 		p.add(concourse.Landing{State: state})
+		if state.Running() {
+			p.cause(rankWorker, status.Wait("Worker is landing and stops when its tasks end"))
+			return p
+		}
 		p.cause(rankWorker, status.Wait("Worker landed by an action and takes no work").
 			Run(wellknown.RunAction(o.Facts.Unit, "restart-services")))
 		return p

@@ -146,7 +146,7 @@ func TestExporterWithoutGPUsServesVerdicts(t *testing.T) {
 			d := Desire(observed(t, hosttest.Host(t, c.host), c.set), nil)
 			require.Equal(t, c.runs, d.Exporter)
 			require.False(t, d.Watches)
-			layer, _ := resourcetest.File(d.Resources, role.PebbleLayer(role.ExporterService))
+			layer, _ := resourcetest.File(d.Resources, role.ExporterLayer)
 			if !c.runs {
 				require.Empty(t, layer)
 				require.True(t, absent(d, "/etc/systemd/system/"+role.PebbleUnit))

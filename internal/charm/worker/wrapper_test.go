@@ -152,7 +152,7 @@ func TestExporterOptionsAreFlags(t *testing.T) {
 		"":                                  " --collect.usage=false --collect.pcie-bandwidth=false" + tasks,
 	} {
 		d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm", "gpu-metrics": metrics}), nil)
-		layer, ok := resourcetest.File(d.Resources, role.PebbleLayer(role.ExporterService))
+		layer, ok := resourcetest.File(d.Resources, role.ExporterLayer)
 		require.True(t, ok)
 		require.Contains(t, layer, flags, metrics)
 		require.Equal(t, strings.Contains(metrics, "usage"), strings.Contains(layer, "--usage.write="), "who uses the GPUs is looked up by root")
@@ -166,7 +166,7 @@ func TestUnitWithNVIDIAGPUsHasExporterAndHelper(t *testing.T) {
 		o.NVIDIA = []string{"0", "all"}
 		d := Desire(o, nil)
 		require.True(t, d.Exporter)
-		layer, ok := resourcetest.File(d.Resources, role.PebbleLayer(role.ExporterService))
+		layer, ok := resourcetest.File(d.Resources, role.ExporterLayer)
 		require.True(t, ok)
 		require.Contains(t, layer, " --vendor=nvidia --collect.usage=false --nvidia.report="+role.NVIDIAReport+" --dcgm-aliases")
 		require.Contains(t, layer, "    gpu-nvidia:\n")

@@ -82,8 +82,8 @@ func (m *Model) Remove(r *Relation) {
 	m.reap()
 }
 
-// RemoveByForce is `juju remove-relation --force`, and what `remove-application --force`
-// does to the relation: the controller forgets it at once, and no unit runs a hook.
+// RemoveByForce removes a relation like `juju remove-relation --force` and `remove-application
+// --force`: the controller forgets it at once, and no unit runs a hook.
 func (m *Model) RemoveByForce(r *Relation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

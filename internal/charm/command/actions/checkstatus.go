@@ -144,6 +144,9 @@ func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
 		r.add("database", charm.DatabaseWorks(ctx, u.Want.Web), fmt.Sprintf("%s at %s", db.Name, db.Host))
 	}
 	if u.Want.Worker.Up {
+		if full := c.FullVolumes(u.Want.Worker.Volumes); full != nil {
+			r.addCause("disk", *full)
+		}
 		r.addService("worker", c.SettledWorker(ctx, u.Want.Worker, charm.Unchanged),
 			"healthy and registered at "+strings.Join(u.Want.Worker.TSA.Hosts, " or "))
 	}

@@ -31,14 +31,14 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 	}
 	// Disabled, because it would start again with the machine.
 	_, err := c.Host.Run(ctx, resource.Systemctl("disable", concourse.Unit))
+	lands := false
 	if err == nil {
-		err = concourse.Land(ctx, c.Host, u.Config.Worker.DrainTimeout)
+		lands, err = concourse.Land(ctx, c.Host, u.Config.Worker.DrainTimeout)
 	}
-	if _, lands := errors.AsType[*concourse.LandError](err); lands {
-		return map[string]any{"landed": false},
-			fmt.Errorf("cannot land the worker in its worker-drain-timeout: %w", err)
-	}
-	if err != nil {
+	switch {
+	case err != nil && lands:
+		return map[string]any{"landed": false}, fmt.Errorf("cannot finish landing the worker: %w", err)
+	case err != nil:
 		return nil, errors.Join(err, c.Host.Remove(role.LandedFile)) // the next hook enables the unit
 	}
 	return map[string]any{"landed": true, "message": "the worker takes no work until restart-services"}, nil
