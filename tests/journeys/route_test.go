@@ -1,6 +1,6 @@
 package journeys
 
-// journey is a page with commands that are run.
+// journey describes how the commands of a page are run.
 type journey struct {
 	page    string
 	percent int // of its commands that must be run
@@ -14,8 +14,7 @@ type journey struct {
 	tasks []string
 }
 
-// route is the order of the pages on one machine. Their juju is a stand-in for its client: the
-// options of an application and the actions of a unit are the machine's.
+// route lists the pages in the order in which one machine runs them.
 var route = []journey{
 	{page: "docs/how-to/docker-podman.md", percent: 65, prepare: map[string]string{
 		"": images, "## Podman without root": rootless}},
