@@ -29,10 +29,13 @@ import (
 // that the pages take for granted.
 const tools = "systemd-sysv,udev,ca-certificates,iproute2,iptables,sudo,bsdutils,curl,jq,busybox-static"
 
-// engines installs the engines of docker-podman.md. debootstrap can't configure them.
-const engines = `export DEBIAN_FRONTEND=noninteractive
+// programs installs the engines of docker-podman.md, and promtool of monitoring.md without its
+// service. debootstrap can't configure them.
+const programs = `export DEBIAN_FRONTEND=noninteractive
+ln -s /dev/null /etc/systemd/system/prometheus.service
 apt-get update -q
-apt-get install --yes -q --no-install-recommends docker.io podman crun uidmap slirp4netns fuse-overlayfs dbus-user-session`
+apt-get install --yes -q --no-install-recommends docker.io podman crun uidmap slirp4netns fuse-overlayfs \
+	dbus-user-session prometheus`
 
 // missing returns the reason why the tests can't run here, or "".
 func missing() string {
@@ -62,7 +65,7 @@ func systemTar(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return debian.System{Name: "journeys", Suite: release, Packages: tools, Script: engines}.Tar(ctx)
+	return debian.System{Name: "journeys", Suite: release, Packages: tools, Script: programs}.Tar(ctx)
 }
 
 // prepare downloads packages, and makes the control groups.

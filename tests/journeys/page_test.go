@@ -57,7 +57,8 @@ func parse(name, text string) (page, error) {
 	pending := 0
 	add := func(b block) error {
 		b.notRun, b.notCompared, b.savedAs = next.notRun, next.notCompared, next.savedAs
-		if b.notRun != nil && b.kind != shell || b.notCompared != "" && b.kind != output || b.savedAs != "" && b.kind == shell {
+		if b.notRun != nil && b.kind != shell || b.notCompared != "" && b.kind != output ||
+			b.savedAs != "" && b.kind == shell {
 			return fmt.Errorf("%s:%d: the mark is for another kind of block", name, pending)
 		}
 		p.blocks = append(p.blocks, b)
@@ -283,9 +284,9 @@ var folder = regexp.MustCompile(`\b(?:tests|internal)/[a-z/]+`)
 func requireMatch(t *testing.T, at string, notRun []exception, blocks ...block) {
 	t.Helper()
 	for _, e := range notRun {
-		require.True(t, slices.ContainsFunc(blocks, func(b block) bool {
-			return b.kind == shell && slices.ContainsFunc(b.commands(), func(c string) bool { return strings.HasPrefix(c, e.beginning) })
-		}), "%s: no command begins with %s", at, e.beginning)
+		begins := func(command string) bool { return strings.HasPrefix(command, e.beginning) }
+		has := func(b block) bool { return b.kind == shell && slices.ContainsFunc(b.commands(), begins) }
+		require.True(t, slices.ContainsFunc(blocks, has), "%s: no command begins with %s", at, e.beginning)
 	}
 }
 
