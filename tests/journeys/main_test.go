@@ -29,13 +29,15 @@ import (
 // that the pages take for granted.
 const tools = "systemd-sysv,udev,ca-certificates,iproute2,iptables,sudo,bsdutils,curl,jq,busybox-static"
 
-// programs installs the engines of docker-podman.md, and promtool of monitoring.md without its
-// service. debootstrap can't configure them.
+// programs installs the engines of docker-podman.md, which debootstrap can't configure, and
+// promtool of monitoring.md without Prometheus.
 const programs = `export DEBIAN_FRONTEND=noninteractive
-ln -s /dev/null /etc/systemd/system/prometheus.service
 apt-get update -q
-apt-get install --yes -q --no-install-recommends docker.io podman crun uidmap slirp4netns fuse-overlayfs \
-	dbus-user-session prometheus`
+apt-get install --yes -q --no-install-recommends docker.io podman crun uidmap slirp4netns fuse-overlayfs dbus-user-session
+cd /tmp
+apt-get download -q prometheus
+dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xC / ./usr/bin/promtool
+rm prometheus_*.deb`
 
 // missing returns the reason why the tests can't run here, or "".
 func missing() string {
