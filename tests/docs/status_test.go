@@ -58,7 +58,7 @@ func TestQuotedStatusesAreTheCodes(t *testing.T) {
 			assert.True(t, s.has(text), "%s: the code says nothing like: %s", page, text)
 		}
 	}
-	for _, page := range []string{statusPage, wrapperPage, "docs/how-to/troubleshoot.md", "docs/how-to/choose-gpus-in-a-task.md", "docs/how-to/folders-for-tasks.md"} {
+	for _, page := range []string{statusPage, wrapperPage, "docs/how-to/troubleshoot.md", "docs/how-to/choose-gpus-in-a-task.md"} {
 		require.True(t, quoting[page], page)
 	}
 	for text, want := range map[string]bool{

@@ -17,7 +17,7 @@ import (
 	"concourse-ci-machine/tests/suite"
 )
 
-// walk is a person on the way through the pages.
+// walk holds the state of a person on the way through the pages.
 type walk struct {
 	*machine
 	release bool   // a real Concourse is there
@@ -45,24 +45,26 @@ func TestPagesAreWalked(t *testing.T) {
 // page runs the commands of a page in their order.
 func (w *walk) page(t *testing.T, j journey) {
 	p := readPage(t, j.page)
-	begin, ran, last := time.Now(), w.ran, ""
+	begin, ran, last, printed := time.Now(), w.ran, "", false
 	w.journey = j
 	w.prepare("")
 	section := ""
 	for _, b := range p.blocks {
 		if b.section != section {
-			section, last = b.section, "" // an output belongs to commands of its section
+			section, printed = b.section, false // an output belongs to commands of its section
 			w.prepare(section)
 		}
 		switch {
 		case b.savedAs != "":
 			w.must(fmt.Sprintf("install -D -m %s /dev/stdin %s <<'EOF'\n%sEOF", mode(b.text), b.savedAs, b.text))
-		case b.kind == output && b.notCompared == "" && last != "" && (w.release || len(j.tasks) == 0):
+		case b.kind == output && b.notCompared == "" && printed && (w.release || len(j.tasks) == 0):
 			if d := difference(b.text, last); d != "" {
 				assert.Fail(t, "the page shows what no command printed", "%s:%d: %s\nthe output:\n%s", p.name, b.line, d, last)
 			}
 		case b.kind == shell:
+			before := w.ran
 			last = w.block(t, p, b)
+			printed = w.ran > before
 		}
 	}
 	t.Logf("%s: %d commands run, %.0f s", p.name, w.ran-ran, time.Since(begin).Seconds())
@@ -87,7 +89,7 @@ func mode(text string) string {
 func (w *walk) block(t *testing.T, p page, b block) string {
 	all := ""
 	for _, command := range b.commands() {
-		reason := b.exception(command)
+		reason := p.exception(b, command)
 		if reason == "" && !w.release && w.needsRelease(command) {
 			reason = suite.NoRelease
 		}
@@ -120,9 +122,7 @@ func (w *walk) person(command string) (string, error) {
 		return w.logIn(command)
 	}
 	out, err := w.as(command + "\nstatus=$?; pwd >/tmp/folder; exit $status")
-	if folder, readErr := w.Run("cat /tmp/folder"); readErr == nil {
-		w.folder = folder
-	}
+	w.folder = w.must("cat /tmp/folder")
 	return out, err
 }
 

@@ -2,9 +2,8 @@
 
 package journeys
 
-// juju stands in for Juju's client on a machine with the whole CI: an option of an
-// application and an action of a unit are the machine's, and a unit is the machine. The rest
-// of Juju needs a cloud.
+// juju replaces Juju's client on a machine with the whole CI. Options of applications and
+// actions of units are the machine's. Other commands of Juju need a cloud.
 const juju = `#!/bin/bash
 set -eu
 verb=$1

@@ -21,13 +21,13 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// address is the machine's. The addresses of the pages are further ones.
+// address belongs to the machine, as do the addresses of the pages.
 const address = "10.99.0.10"
 
-// addresses are the machine's in the pages' examples.
+// addresses lists the machine's addresses in the pages' examples.
 var addresses = []string{"192.168.1.20", "10.0.0.10", "10.0.0.11"}
 
-// machine is a throwaway machine of a person with the name me.
+// machine runs a throwaway machine of a person with the name me.
 type machine struct {
 	*guest.Guest
 	t *testing.T
@@ -78,8 +78,8 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// mirror serves the release, and returns the options with which the machine takes it from
-// there. It has no other network.
+// mirror serves the release, and returns the options with which the machine downloads it.
+// The machine has no other network.
 func (m *machine) mirror() string {
 	m.t.Helper()
 	server := &http.Server{Addr: guest.Gateway + ":8099",

@@ -25,14 +25,19 @@ import (
 	_ "concourse-ci-machine/internal/exporter"
 )
 
-// tools are the packages of the machine in addition to a Debian that boots: programs that
-// the pages take for granted.
+// tools lists the packages of the machine in addition to a Debian that boots, with programs
+// that the pages take for granted.
 const tools = "systemd-sysv,udev,ca-certificates,iproute2,iptables,sudo,bsdutils,curl,jq,busybox-static"
 
-// engines installs the engines of docker-podman.md. debootstrap can't configure them.
-const engines = `export DEBIAN_FRONTEND=noninteractive
+// programs installs the engines of docker-podman.md, which debootstrap can't configure, and
+// promtool of monitoring.md without Prometheus.
+const programs = `export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
-apt-get install --yes -q --no-install-recommends docker.io podman crun uidmap slirp4netns fuse-overlayfs dbus-user-session`
+apt-get install --yes -q --no-install-recommends docker.io podman crun uidmap slirp4netns fuse-overlayfs dbus-user-session
+cd /tmp
+apt-get download -q prometheus
+dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xC / ./usr/bin/promtool
+rm prometheus_*.deb`
 
 // missing returns the reason why the tests can't run here, or "".
 func missing() string {
@@ -43,8 +48,10 @@ func missing() string {
 		"ip", "mount", "nsenter", "debootstrap", "busybox", "containerd", "runc", "go", "make")
 }
 
-// groups is the folder of control groups, and built has the packages, the release and the Debian.
-var groups, built string
+var (
+	groups string // folder of control groups
+	built  string // folder with the packages, the release and the Debian
+)
 
 func TestMain(m *testing.M) {
 	guest.Intercept()
@@ -60,10 +67,10 @@ func systemTar(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return debian.System{Name: "journeys", Suite: release, Packages: tools, Script: engines}.Tar(ctx)
+	return debian.System{Name: "journeys", Suite: release, Packages: tools, Script: programs}.Tar(ctx)
 }
 
-// prepare makes what needs a network, and the control groups.
+// prepare downloads packages, and makes the control groups.
 func prepare() (string, func() error, error) {
 	ctx := context.Background() // it ends with this program
 	_, err := systemTar(ctx)
@@ -76,9 +83,9 @@ func prepare() (string, func() error, error) {
 	return guest.MakeGroups()
 }
 
-// inside prepares the network of the machine, and what it gets.
-func inside(m *testing.M, told string) int {
-	groups = told
+// inside prepares the network and the files of the machine.
+func inside(m *testing.M, groupsDir string) int {
+	groups = groupsDir
 	if err := guest.MakeNetwork(); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot set up the namespaces:", err)
 		return 1
@@ -100,7 +107,7 @@ func makePackages() error {
 	return nil
 }
 
-// release is the tarball of Concourse's release, as a mirror has it.
+// release returns the path of the tarball of Concourse's release, as a mirror has it.
 func release() string {
 	return filepath.Join(built, fmt.Sprintf("mirror/v8.2.5/concourse-8.2.5-linux-%s.tgz", runtime.GOARCH))
 }
@@ -122,6 +129,7 @@ func makeRelease() error {
 	return standin.Release(release(), filepath.Join(built, "concourse"))
 }
 
+// makeSystem unpacks the Debian of the machine.
 func makeSystem() error {
 	tar, err := systemTar(context.Background())
 	if err != nil {

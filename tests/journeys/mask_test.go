@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// masks are values that differ from machine to machine. A page shows examples of them.
+// masks matches values that differ from machine to machine. A page shows examples of them.
 var masks = []struct {
 	value *regexp.Regexp
 	by    string
@@ -29,8 +29,8 @@ func mask(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// difference returns the first line that a page shows and that the output lacks after the
-// lines before it, or "". In a shown line, "..." is any text.
+// difference returns the first line of a page that the output lacks, or "". The lines must be
+// in the page's order. In a line of a page, "..." is any text.
 func difference(shown, got string) string {
 	rest := strings.Split(got, "\n")
 	for line := range strings.Lines(shown) {
@@ -59,6 +59,6 @@ func TestValuesOfAShownOutputAreMasked(t *testing.T) {
 	require.Empty(t, difference("active: ... (GPU: 1x AMD)\n", got))
 	require.Empty(t, difference("held  GPU 1 (GPU-0000000000000001, 0000:43:00.0)\n", got))
 	require.Equal(t, "active: not ready ...", difference("active: not ready ...\n", got))
-	require.Equal(t, "first", difference("worker ryzen-0-56bb298e\nfirst\n", got), "the order counts")
+	require.Equal(t, "first", difference("worker ryzen-0-56bb298e\nfirst\n", got), "the order matters")
 	require.Empty(t, difference("since 12m3s\n", "since 5s"))
 }

@@ -14,14 +14,14 @@ import (
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// page is a page with its blocks in order.
+// page holds the blocks of a page in order.
 type page struct {
-	name   string // relative to the top of the source
-	notRun string // the reason if no block of it is run
+	name   string      // relative to the top of the source
+	notRun []exception // of all blocks
 	blocks []block
 }
 
-// block is a piece of code on a page.
+// block holds a piece of code on a page.
 type block struct {
 	line        int    // of its first line
 	section     string // its heading
@@ -32,7 +32,7 @@ type block struct {
 	savedAs     string // path of the file with this content
 }
 
-// kind is the use of a block.
+// kind classifies a block.
 type kind int
 
 const (
@@ -41,7 +41,8 @@ const (
 	other              // a file or a part of one
 )
 
-// exception is a reason why a block, or its commands with a beginning, are not run.
+// exception has the reason why commands with a beginning are not run. All commands have the
+// beginning "".
 type exception struct{ beginning, reason string }
 
 var (
@@ -54,10 +55,15 @@ func parse(name, text string) (page, error) {
 	p := page{name: name}
 	var next block // has the marks of the next block
 	pending := 0
-	add := func(b block) {
+	add := func(b block) error {
 		b.notRun, b.notCompared, b.savedAs = next.notRun, next.notCompared, next.savedAs
+		if b.notRun != nil && b.kind != shell || b.notCompared != "" && b.kind != output ||
+			b.savedAs != "" && b.kind == shell {
+			return fmt.Errorf("%s:%d: the mark is for another kind of block", name, pending)
+		}
 		p.blocks = append(p.blocks, b)
 		next, pending = block{}, 0
+		return nil
 	}
 	section := ""
 	lines := strings.Split(text, "\n")
@@ -68,12 +74,12 @@ func parse(name, text string) (page, error) {
 		}
 		switch m := marked.FindStringSubmatch(line); {
 		case m != nil && m[1] == "page not run":
-			p.notRun = m[3]
+			p.notRun = append(p.notRun, exceptions(m[2], m[3])...)
 		case m != nil:
 			pending = i + 1
 			switch m[1] {
 			case "not run":
-				next.notRun = append(next.notRun, exception{m[2], m[3]})
+				next.notRun = append(next.notRun, exceptions(m[2], m[3])...)
 			case "not compared":
 				next.notCompared = m[3]
 			case "saved as":
@@ -86,14 +92,18 @@ func parse(name, text string) (page, error) {
 			for i++; i < len(lines) && lines[i] != "```"; i++ {
 				b.text += lines[i] + "\n"
 			}
-			add(b)
+			if err := add(b); err != nil {
+				return p, err
+			}
 		case strings.HasPrefix(line, "    "):
 			b := block{line: i + 1, section: section, kind: shell}
 			for ; i < len(lines) && strings.HasPrefix(lines[i], "    "); i++ {
 				b.text += lines[i][4:] + "\n"
 			}
 			i--
-			add(b)
+			if err := add(b); err != nil {
+				return p, err
+			}
 		case pending > 0 && strings.TrimSpace(line) != "":
 			return p, fmt.Errorf("%s:%d: the mark is not before a block", name, pending)
 		case strings.HasPrefix(line, "#"):
@@ -104,6 +114,14 @@ func parse(name, text string) (page, error) {
 		return p, fmt.Errorf("%s:%d: the mark is not before a block", name, pending)
 	}
 	return p, nil
+}
+
+// exceptions returns the exceptions for a list of beginnings with commas, or for all commands.
+func exceptions(beginnings, reason string) (all []exception) {
+	for _, beginning := range strings.Split(beginnings, ", ") {
+		all = append(all, exception{beginning, reason})
+	}
+	return all
 }
 
 func kindOf(language string) kind {
@@ -127,9 +145,9 @@ func (b block) commands() (all []string) {
 	return all
 }
 
-// exception returns the reason why a command of the block is not run, or "".
-func (b block) exception(command string) string {
-	for _, e := range b.notRun {
+// exception returns the reason why a command of a block is not run, or "".
+func (p page) exception(b block, command string) string {
+	for _, e := range slices.Concat(b.notRun, p.notRun) {
 		if strings.HasPrefix(command, e.beginning) {
 			return e.reason
 		}
@@ -166,6 +184,8 @@ func readPage(t *testing.T, name string) page {
 func TestBlocksOfAPageAreFound(t *testing.T) {
 	p, err := parse("a.md", `# A
 
+<!-- page not run (telnet): not at home -->
+
 Text with `+"`code`"+`.
 
     one \
@@ -183,7 +203,7 @@ It shows:
 
 ## B
 
-<!-- not run (juju deploy): needs a cloud -->
+<!-- not run (juju deploy, juju integrate): needs a cloud -->
 <!-- not run (curl): needs the internet -->
 
     juju deploy x
@@ -195,10 +215,12 @@ It shows:
 	require.NoError(t, err)
 	require.Len(t, p.blocks, 5)
 	require.Equal(t, []string{"one --flag", "two"}, p.blocks[0].commands())
-	require.Equal(t, block{line: 13, section: "# A", kind: output, text: "out\n"}, p.blocks[1])
-	require.Equal(t, "needs a cloud", p.blocks[2].exception("three"))
-	require.Equal(t, "needs a cloud", p.blocks[3].exception("juju deploy x"))
-	require.Empty(t, p.blocks[3].exception("juju config x"))
+	require.Equal(t, block{line: 15, section: "# A", kind: output, text: "out\n"}, p.blocks[1])
+	require.Equal(t, "needs a cloud", p.exception(p.blocks[2], "three"))
+	require.Equal(t, "needs a cloud", p.exception(p.blocks[3], "juju deploy x"))
+	require.Equal(t, "needs a cloud", p.exception(p.blocks[3], "juju integrate x y"))
+	require.Equal(t, "not at home", p.exception(p.blocks[3], "telnet x"))
+	require.Empty(t, p.exception(p.blocks[3], "juju config x"))
 	require.Equal(t, "## B", p.blocks[4].section)
 	require.Equal(t, "/etc/x.yml", p.blocks[4].savedAs)
 	require.Equal(t, "a: 1\n", p.blocks[4].text)
@@ -206,10 +228,13 @@ It shows:
 
 func TestMarkWithoutABlockIsAnError(t *testing.T) {
 	for text, want := range map[string]string{
-		"<!-- not run: why -->\n\ntext\n":        "a.md:1: the mark is not before a block",
-		"text\n\n<!-- not compared: why -->\n":   "a.md:3: the mark is not before a block",
-		"<!-- not run -->\n\n    a\n":            "a.md:1: the mark cannot be read: <!-- not run -->",
-		"<!-- not run (juju) why -->\n\n    a\n": "a.md:1: the mark cannot be read: <!-- not run (juju) why -->",
+		"<!-- not run: why -->\n\ntext\n":         "a.md:1: the mark is not before a block",
+		"text\n\n<!-- not compared: why -->\n":    "a.md:3: the mark is not before a block",
+		"<!-- not run -->\n\n    a\n":             "a.md:1: the mark cannot be read: <!-- not run -->",
+		"<!-- not run (juju) why -->\n\n    a\n":  "a.md:1: the mark cannot be read: <!-- not run (juju) why -->",
+		"<!-- not compared: why -->\n\n    a\n":   "a.md:1: the mark is for another kind of block",
+		"<!-- not run: why -->\n\n```text\n```\n": "a.md:1: the mark is for another kind of block",
+		"<!-- saved as: /a -->\n\n    a\n":        "a.md:1: the mark is for another kind of block",
 	} {
 		_, err := parse("a.md", text)
 		require.EqualError(t, err, want, text)
@@ -230,21 +255,18 @@ func TestEveryBlockIsRunOrHasAReason(t *testing.T) {
 		for reason, n := range c.reasons {
 			marked[reason] += n
 		}
-		if p.notRun != "" {
-			require.False(t, journeys[p.name], "%s is run, and marked as not run", p.name)
-			continue
-		}
 		require.Equal(t, c.run > 0, journeys[p.name], "%s: a page with a command to run needs a journey, "+
 			"or the mark <!-- page not run: REASON -->", p.name)
+		requireMatch(t, p.name, p.notRun, p.blocks...)
 		for _, b := range p.blocks {
-			for _, e := range b.notRun {
-				require.True(t, slices.ContainsFunc(b.commands(), func(c string) bool { return strings.HasPrefix(c, e.beginning) }),
-					"%s:%d: no command begins with %s", p.name, b.line, e.beginning)
-			}
+			requireMatch(t, fmt.Sprintf("%s:%d", p.name, b.line), b.notRun, b)
 		}
 	}
 	for reason, n := range marked {
 		t.Logf("%4d not run: %s", n, reason)
+		for _, folder := range folder.FindAllString(reason, -1) {
+			require.DirExists(t, filepath.Join(hosttest.Source(), folder), reason)
+		}
 	}
 	for _, j := range route {
 		p := readPage(t, j.page)
@@ -255,7 +277,38 @@ func TestEveryBlockIsRunOrHasAReason(t *testing.T) {
 	t.Logf("%d commands run", run)
 }
 
-// counts are numbers of commands of a page.
+// folder matches the suite in a reason that runs the commands instead.
+var folder = regexp.MustCompile(`\b(?:tests|internal)/[a-z/]+`)
+
+// requireMatch requires that each exception has a command in the blocks.
+func requireMatch(t *testing.T, at string, notRun []exception, blocks ...block) {
+	t.Helper()
+	for _, e := range notRun {
+		begins := func(command string) bool { return strings.HasPrefix(command, e.beginning) }
+		has := func(b block) bool { return b.kind == shell && slices.ContainsFunc(b.commands(), begins) }
+		require.True(t, slices.ContainsFunc(blocks, has), "%s: no command begins with %s", at, e.beginning)
+	}
+}
+
+// An output belongs to the commands before it in its section. If they are not run, their
+// reason is the output's, too.
+func TestEveryOutputHasItsCommand(t *testing.T) {
+	for _, j := range route {
+		p, section, commands := readPage(t, j.page), "", 0
+		for _, b := range p.blocks {
+			if b.section != section {
+				section, commands = b.section, 0
+			}
+			if b.kind == shell {
+				commands = len(b.commands())
+			}
+			require.False(t, b.kind == output && b.savedAs == "" && b.notCompared == "" && commands == 0,
+				"%s:%d: no command of the section prints this; name the reason: <!-- not compared: REASON -->", p.name, b.line)
+		}
+	}
+}
+
+// counts has numbers of commands of a page.
 type counts struct {
 	run     int
 	reasons map[string]int // of commands that are not run
@@ -268,12 +321,9 @@ func (p page) count() counts {
 			continue
 		}
 		for _, command := range b.commands() {
-			switch reason := b.exception(command); {
-			case p.notRun != "":
-				c.reasons[p.notRun]++
-			case reason != "":
+			if reason := p.exception(b, command); reason != "" {
 				c.reasons[reason]++
-			default:
+			} else {
 				c.run++
 			}
 		}

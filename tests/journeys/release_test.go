@@ -11,8 +11,8 @@ import (
 	"concourse-ci-machine/tests/suite"
 )
 
-// makeFiles makes the files of the resource type registry-image in the folder $1: an image
-// of busybox with stand-ins for two programs of ROCm, which is every image that it gets.
+// makeFiles makes the files of a resource type registry-image in the folder $1. Every image
+// that it gets is busybox with stand-ins for two programs of ROCm.
 const makeFiles = `set -u
 image=$1/image
 mkdir -p "$image/bin" "$image/tmp" "$image/etc" "$1/opt/resource"
@@ -45,7 +45,7 @@ mkdir "$1/tmp" "$1/etc"
 tar -C "$1" -cf "$2" .
 tar -C "$image" -cf "$3" .`
 
-// imageTar is the tar of the image alone.
+// imageTar returns the path of the image's tar.
 func imageTar() string { return filepath.Join(built, "image.tar") }
 
 // makeImages makes imageTar, and the release with the stand-in for registry-image.

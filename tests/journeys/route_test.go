@@ -1,6 +1,6 @@
 package journeys
 
-// journey is a page with commands that are run.
+// journey describes how the commands of a page are run.
 type journey struct {
 	page    string
 	percent int // of its commands that must be run
@@ -14,8 +14,7 @@ type journey struct {
 	tasks []string
 }
 
-// route is the order of the pages on one machine. Their juju is a stand-in for its client: the
-// options of an application and the actions of a unit are the machine's.
+// route lists the pages in the order in which one machine runs them.
 var route = []journey{
 	{page: "docs/how-to/docker-podman.md", percent: 65, prepare: map[string]string{
 		"": images, "## Podman without root": rootless}},
@@ -36,10 +35,9 @@ var route = []journey{
 	{page: "docs/how-to/measure.md", percent: 100},
 	{page: "docs/how-to/fetch-once.md", percent: 50, prepare: map[string]string{
 		"": certificate, "## Warm workers": pipelines}},
-	{page: "docs/how-to/upgrade.md", percent: 35, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
-	{page: "docs/how-to/monitoring.md", percent: 25, prepare: map[string]string{
-		"## Prometheus without Juju": "mkdir -p /etc/prometheus"}},
-	{page: "docs/how-to/without-internet.md", percent: 50, prepare: map[string]string{
+	{page: "docs/how-to/upgrade.md", percent: 40, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
+	{page: "docs/how-to/monitoring.md", percent: 35},
+	{page: "docs/how-to/without-internet.md", percent: 60, prepare: map[string]string{
 		"": "concourse-ci-machine reset auto-upgrade github-token"},
 		tasks: []string{"juju run rocm-worker/0 check-status"}},
 	{page: "docs/how-to/troubleshoot.md", percent: 80, prepare: map[string]string{

@@ -12,7 +12,7 @@ import (
 // typeMetadata describes the stand-in for the type registry-image.
 const typeMetadata = `{"type":"registry-image","version":"1.0.0","privileged":false,"unique_version_history":false}`
 
-// packWithType packs a release without its resource types, and those of another folder.
+// packWithType packs a release with the resource types of another folder instead of its own.
 const packWithType = `whole=$1
 if [ ! -d "$1" ]; then
 	whole=$2/whole
@@ -22,8 +22,9 @@ gzip -1 <"$3" >"$2/resource-types/registry-image/rootfs.tgz"
 tar -cf "$4" -I 'gzip -1' --transform 's,^,concourse/,' -C "$whole" $(ls "$whole" | grep -vx resource-types) \
 	-C "$2" resource-types`
 
-// WithRegistryImage makes the tarball to of the named release, with the files of a tar as the
-// type registry-image, its only one: the release's own needs a registry. dir is empty.
+// WithRegistryImage packs the named release as the tarball to, with the files of the tar rootfs
+// as its only resource type, registry-image. The release's own type needs a registry. dir is
+// an empty folder for its work.
 func WithRegistryImage(ctx context.Context, rootfs, dir, to string) error {
 	at := filepath.Join(dir, "resource-types/registry-image")
 	if err := os.MkdirAll(at, 0o755); err != nil {

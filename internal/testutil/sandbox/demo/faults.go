@@ -40,10 +40,10 @@ func (c *ci) sickGPU() (string, error) {
 	if err := countError(c.guest.Fake(), sick); err != nil {
 		return "", err
 	}
-	if err := c.withheld(); err != nil {
+	if err := c.awaitWithheld(); err != nil {
 		return "", err
 	}
-	line, err := c.wait(on, "its build hears of it", sickens)
+	line, err := c.wait(on, "its build shows it", sickens)
 	if err != nil {
 		return "", err
 	}
@@ -84,8 +84,8 @@ const withheldLine = "withheld: GPU 0 "
 // noticeTime bounds the time until a fault is noticed. The machine looks each second.
 const noticeTime = 2 * time.Minute
 
-// withheld waits until the machine withholds the sick GPU.
-func (c *ci) withheld() error {
+// awaitWithheld waits until the machine withholds the sick GPU.
+func (c *ci) awaitWithheld() error {
 	const what = "the machine withholds the GPU"
 	end := time.Now().Add(noticeTime)
 	return c.screen.work(what, func(report func(string)) error {

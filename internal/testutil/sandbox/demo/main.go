@@ -55,9 +55,10 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return d.end(err, stderr)
 }
 
-// options are options of the CI by name.
+// options holds options of the CI by name.
 type options map[string]string
 
+// String implements flag.Value.
 func (o options) String() string { return "" }
 
 // Set adds NAME=VALUE.
