@@ -133,14 +133,21 @@ func TestPurgeOfPackages(t *testing.T) {
 // it made it.
 func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
 	const name = "concourse_abcdefgh"
-	for text, tt := range map[string]struct{ files, want []string }{
-		"missing": {nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
-		"others' clusters": {[]string{"15/concourse/postgresql.conf:port = 5432", "15/main/start.conf:"},
+	for text, tt := range map[string]struct {
+		made        bool
+		files, want []string
+	}{
+		"missing": {false, nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
+		"removed": {true, nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
+		"others' clusters": {false, []string{"15/concourse/postgresql.conf:port = 5432", "15/main/start.conf:"},
 			[]string{"flock true", "flock pg_createcluster 17 " + name}},
-		"incomplete": {[]string{"15/" + name + "/postgresql.conf:#port = 5432", "15/main/postgresql.conf:port = 5432"},
+		"incomplete": {false, []string{"15/" + name + "/postgresql.conf:#port = 5432",
+			"15/main/postgresql.conf:port = 5432"},
 			[]string{"flock true", "pg_dropcluster --stop 15 " + name, "flock pg_createcluster 17 " + name}},
-		"complete": {[]string{"15/" + name + "/postgresql.conf:port = 5432"}, nil},
-		"upgraded": {[]string{"9/" + name + "/start.conf:", "15/" + name + "/postgresql.conf:port = 5432"}, nil},
+		"complete":         {false, []string{"15/" + name + "/postgresql.conf:port = 5432"}, nil},
+		"upgraded":         {false, []string{"9/" + name + "/start.conf:", "15/" + name + "/postgresql.conf:port = 5432"}, nil},
+		"used, no port":    {true, []string{"15/" + name + "/postgresql.conf:#port = 5432"}, nil},
+		"used, no setting": {true, []string{"15/" + name + "/start.conf:"}, nil},
 	} {
 		t.Run(text, func(t *testing.T) {
 			h := host.Host{Root: hosttest.Root(t)}
@@ -157,7 +164,7 @@ func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
 				file, content, _ := strings.Cut(f, ":")
 				hosttest.Put(t, h.Root, clustersDir+"/"+file, content+"\n")
 			}
-			p, err := cluster{name}.Diff(t.Context(), h)
+			p, err := cluster{name: name, made: tt.made}.Diff(t.Context(), h)
 			require.NoError(t, err)
 			_, err = p.Apply(t.Context(), nil)
 			require.NoError(t, err)
@@ -168,6 +175,18 @@ func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
 				require.Equal(t, stays, h.Exists(clustersDir+"/"+file), file)
 			}
 		})
+	}
+}
+
+func TestPortOfTheCluster(t *testing.T) {
+	for text, want := range map[string]int{"port = 5433": 5433, "PORT=5433\t# own": 5433, "port 5433": 5433,
+		" port='5433' ": 5433, "port = 5432\nport '5433'": 5433, "#port = 5432": 0, "support = 5433": 0, "port = x": 0,
+		"port5433": 0, "port = 5433s": 0, "": 0} {
+		r := hosttest.Root(t)
+		hosttest.Put(t, r, clustersDir+"/17/c/postgresql.conf", "a = 1\n"+text+"\nb = 2\n")
+		got, err := clusterPort(r, clustersDir+"/17/c")
+		require.Equal(t, want, got, text)
+		require.Equal(t, want == 0, err != nil, text)
 	}
 }
 
