@@ -120,7 +120,7 @@ func (m *Machine) run(ctx context.Context, event string) error {
 	if bad := m.Model.ownProblems(m.Model.options); len(bad) > 0 {
 		return errors.Join(&OptionsError{bad}, m.Model.StatusSet(ctx, juju.Blocked, bad[0]))
 	}
-	m.followWeb(ctx)
+	blocked := m.followWeb(ctx, m.checkRelease)
 	if m.Model.wantsDatabase() {
 		if err := m.Model.SetUpDatabase(ctx); err != nil {
 			return fmt.Errorf("cannot set up the database: %w; to use another server, set %s", err, databaseOption)
@@ -133,6 +133,11 @@ func (m *Machine) run(ctx context.Context, event string) error {
 	}
 	if err := m.hook(ctx, event); err != nil {
 		return err
+	}
+	if blocked != "" && m.Model.state.Status != juju.Blocked {
+		if err := m.Model.StatusSet(ctx, juju.Blocked, blocked); err != nil {
+			return err
+		}
 	}
 	units, err := resource.ShowUnits(ctx, m.Model.Host, timer)
 	if err != nil {
