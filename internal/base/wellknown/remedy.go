@@ -53,13 +53,14 @@ func ShowStatus(unit string) string {
 	return onMachine(MachineProgram+" status", strings.TrimSpace("juju status "+unit))
 }
 
-// Explain returns the command that explains GPU errors by their numbers.
+// Explain returns the command that explains GPU errors by their numbers, to a reader on the machine.
+// For a reader of juju status use the action: RunAction(unit, "explain-error code=2").
 func Explain(numbers ...int) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
 		texts[i] = strconv.Itoa(n)
 	}
-	return Command + " explain " + strings.Join(texts, ", ")
+	return Command + " explain " + strings.Join(texts, " ")
 }
 
 // WhyRemoved returns the reason for the steps of the hooks stop and remove. On a machine
