@@ -17,11 +17,11 @@ func (m *Machine) Purge(ctx context.Context) error {
 	return m.locked("purge this machine", func() error {
 		last := []plan.Resource{resource.Absent{Path: OptionsFile, Why: purged}, noEmptyFolder{path.Dir(OptionsFile)},
 			resource.Absent{Path: stateFile.Path, Why: purged}, noEmptyFolder{stateDir}} // the state has the record
+		if err := m.CheckSetUp(); err != nil {
+			return err
+		}
 		if !m.Model.Installed() {
-			if !m.Model.Host.Exists(OptionsFile) && !m.Model.Host.Exists(stateDir) {
-				return errNotUp
-			}
-			return m.Model.apply(ctx, last...) // Up was refused, or a purge was killed at its end
+			return m.Model.apply(ctx, last...)
 		}
 		m.Model.state.Down = true // a purge that is killed is no machine to repair
 		if err := m.Model.Save(); err != nil {

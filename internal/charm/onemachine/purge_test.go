@@ -307,6 +307,7 @@ func TestPurgeOfAMachineThatWasNotSetUpRemovesItsOptions(t *testing.T) {
 	require.ErrorIs(t, machineOn(t, r).Purge(t.Context()), errNotUp)
 
 	require.NoError(t, r.MkdirAll(stateDir, 0o700))
-	require.NoError(t, machineOn(t, r).Purge(t.Context()), "a purge was killed at its end")
+	require.NoError(t, machineOn(t, r).CheckSetUp(), "a purge was killed at its end")
+	require.NoError(t, machineOn(t, r).Purge(t.Context()))
 	require.False(t, r.Exists(stateDir))
 }
