@@ -78,7 +78,7 @@ mount -t tmpfs tmpfs /var/lib/concourse/disk && echo d >/var/lib/concourse/disk/
 	before = u.foreign()
 	out = u.onMachine("purge --yes")
 	t.Log(out)
-	require.Contains(t, out, "could not purge PostgreSQL's packages: that would drop the cluster 15/main, which is not the CI's; they stay")
+	require.Contains(t, out, "could not purge all of PostgreSQL's packages: that would drop the cluster 15/main, which is not the CI's; they stay")
 	require.Equal(t, before, u.foreign())
 	require.Equal(t, packages, u.packages())
 	require.Equal(t, "7", u.psql("main", "SELECT n FROM kept"))

@@ -72,6 +72,9 @@ func TestPackagesOfTheOperatorAreNotRecorded(t *testing.T) {
 	require.Equal(t, []string{"postgresql", "postgresql-15"}, m.state.Packages)
 }
 
+// purge waits for other users of apt.
+const purge = "apt-get purge --yes -o DPkg::Lock::Timeout=600"
+
 func TestPurgeOfPackages(t *testing.T) {
 	all := []string{"libpq5", "libxml2", "nginx", "postgresql", "postgresql-15"}
 	needs := map[string]string{"libpq5": "postgresql-15", "libxml2": "postgresql-15", "postgresql-15": "postgresql"}
@@ -79,10 +82,12 @@ func TestPurgeOfPackages(t *testing.T) {
 		cluster string
 		manual  string
 		needs   map[string]string // of the operator
-		want    string            // error
+		want    string            // note
 		purged  string
 	}{
 		"nothing needs them": {"", "postgresql nginx", nil, "", "libpq5 libxml2 postgresql postgresql-15"},
+		"another needs one of two": {"", "", map[string]string{"libpq5 libxml2": "nginx"},
+			"other packages need libxml2, or you installed it; it stays", "libpq5 postgresql postgresql-15"},
 		"a cluster of others": {"/16/main/postgresql.conf", "", nil,
 			"that would drop the cluster 16/main, which is not the CI's; they stay", ""},
 		"the operator installed one": {"", "postgresql libpq5", nil,
@@ -100,14 +105,20 @@ func TestPurgeOfPackages(t *testing.T) {
 			}
 			purged := ""
 			runner := hosttest.NewRunner(t).Answer("apt-mark showmanual", tt.manual)
-			runner.On("apt-get purge --yes", func(c host.Command) (string, error) {
-				purged = strings.Join(c.Argv[3:], " ")
+			runner.On(purge, func(c host.Command) (string, error) {
+				purged = strings.Join(c.Argv[5:], " ")
 				gone := func(name string) bool { return slices.Contains(c.Argv, name) }
 				dpkg(t, r, slices.DeleteFunc(slices.Clone(all), gone)...)
 				return "", nil
-			}).On("apt-get purge --yes --simulate", func(c host.Command) (string, error) {
+			}).On(purge+" --simulate", func(c host.Command) (string, error) {
 				var out strings.Builder
-				for _, name := range c.Argv[4:] {
+				for both, n := range tt.needs {
+					one, other, _ := strings.Cut(both, " ")
+					if slices.Contains(c.Argv, one) && slices.Contains(c.Argv, other) {
+						fmt.Fprintf(&out, "Remv %s [1]\n", n)
+					}
+				}
+				for _, name := range c.Argv[6:] {
 					for ; name != ""; name = needs[name] {
 						fmt.Fprintf(&out, "Purg %s [1]\n", name)
 						if n := tt.needs[name]; n != "" {
@@ -117,16 +128,27 @@ func TestPurgeOfPackages(t *testing.T) {
 				}
 				return out.String(), nil
 			})
-			err := noPackages{[]string{"gone", "libpq5", "libxml2", "postgresql", "postgresql-15"}}.purge(t.Context(),
-				host.Host{Root: r, Runner: runner})
+			m, out := machineOn(t, r).Model, &strings.Builder{}
+			m.Host.Runner, m.Progress.W = runner, out
+			require.NoError(t, m.apply(t.Context(), noPackages{[]string{"gone", "libpq5", "libxml2", "postgresql", "postgresql-15"}}))
 			require.Equal(t, tt.purged, purged)
-			if tt.want == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, tt.want)
-			}
+			require.Equal(t, tt.want != "", strings.Contains(out.String(), "could not"))
+			require.Contains(t, out.String(), tt.want)
 		})
 	}
+}
+
+// The end of a purge removes the record, so another try must be possible.
+func TestPurgeEndsIfAptFails(t *testing.T) {
+	r := hosttest.Root(t)
+	dpkg(t, r, pgPackage)
+	m := machineOn(t, r).Model
+	m.state.Packages = []string{pgPackage}
+	m.Host.Runner = hosttest.NewRunner(t).Answer("apt-mark showmanual", "").Answer(purge+" --simulate", "Purg postgresql [1]\n").
+		Fail(purge, 100, "E: Could not get lock /var/lib/dpkg/lock-frontend")
+	err := m.RemoveDatabase(t.Context())
+	require.ErrorContains(t, err, "purge PostgreSQL's packages: ")
+	require.ErrorContains(t, err, "lock-frontend; repair apt, then run again: sudo concourse-ci-machine purge")
 }
 
 // A cluster is the machine's by its name. The machine made it, upgraded it, or was ended while
