@@ -67,16 +67,21 @@ func (m *Machine) refuseFolders() error {
 	return nil
 }
 
-// foreignHome returns a file in HomeDir that is not the CI's, or "". Releases are there from
-// the beginning. So other names without them belong to another Concourse.
+// foreignHome returns a file or folder in HomeDir that is not the CI's, or "". Releases are there
+// from the beginning. So other names without them belong to another Concourse. Empty folders do not
+// matter: a purge leaves them if a file system was mounted there.
 func foreignHome(r host.Root) (string, error) {
 	entries, err := r.ReadDir(release.HomeDir)
 	if errors.Is(err, fs.ErrNotExist) || r.Exists(release.SharedMarker) {
 		return "", nil
 	}
 	for _, e := range entries {
-		if e.Name() != "lost+found" && (!slices.Contains(homeNames, e.Name()) || !r.Exists(release.Dir)) {
-			return path.Join(release.HomeDir, e.Name()), nil
+		if e.Name() == "lost+found" || slices.Contains(homeNames, e.Name()) && r.Exists(release.Dir) {
+			continue
+		}
+		dir := path.Join(release.HomeDir, e.Name())
+		if found, err := firstIn(r, dir); err != nil || found != "" {
+			return dir, err
 		}
 	}
 	return "", err

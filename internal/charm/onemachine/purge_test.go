@@ -217,6 +217,7 @@ func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 		"none":                 {"/var/lib/concourse/lost+found/1", ""},
 		"a data folder":        {"/var/lib/concourse/data/1", "/var/lib/concourse/data is in a folder of the CI"},
 		"another work folder":  {"/var/lib/concourse/worker/volumes/1", "/var/lib/concourse/worker is in"},
+		"left by a purge":      {"/var/lib/concourse/worker/cache/", ""},
 		"left from Juju":       {"/var/lib/concourse/releases/8/bin/fly", ""},
 		"shared storage":       {"/var/lib/concourse/.lxc_shared_storage", ""},
 		"the source":           {"/opt/concourse-ci-machine/README.md", "/opt/concourse-ci-machine/README.md is in"},
@@ -228,7 +229,11 @@ func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Root(t)
-			hosttest.Put(t, r, tt.file, "x: 1")
+			if strings.HasSuffix(tt.file, "/") {
+				require.NoError(t, r.MkdirAll(tt.file, 0o755))
+			} else {
+				hosttest.Put(t, r, tt.file, "x: 1")
+			}
 			err := machineOn(t, r).refuseFolders()
 			if tt.want == "" {
 				require.NoError(t, err)
