@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // Machine is a machine without Juju that runs a CI, or a worker of another machine's CI.
@@ -120,7 +121,7 @@ func (m *Machine) run(ctx context.Context, event string) error {
 	if bad := m.Model.ownProblems(m.Model.options); len(bad) > 0 {
 		return errors.Join(&OptionsError{bad}, m.Model.StatusSet(ctx, juju.Blocked, bad[0]))
 	}
-	blocked := m.followWeb(ctx, m.checkRelease)
+	blocked := m.followWeb(ctx, func(ctx context.Context) error { return m.checkRelease(ctx, release.Release{}) })
 	if m.Model.wantsDatabase() {
 		if err := m.Model.SetUpDatabase(ctx); err != nil {
 			return fmt.Errorf("cannot set up the database: %w; to use another server, set %s", err, databaseOption)
