@@ -116,33 +116,29 @@ func (noHome) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if !h.Exists(release.HomeDir) || h.Exists(release.SharedMarker) {
 		return nil, nil
 	}
+	var mounted []string
 	return plan.Plan{{Op: "remove the CI's files in " + release.HomeDir, Why: purged, Do: func(context.Context) error {
 		for _, name := range homeNames {
 			p := path.Join(release.HomeDir, name)
-			mounted, err := resource.RemoveTree(h.Root, p)
-			if err == nil && len(mounted) == 0 {
+			found, err := resource.RemoveTree(h.Root, p)
+			if err == nil && len(found) == 0 {
 				err = h.Remove(p) // and temporary files
 			}
 			if err != nil {
 				return err
 			}
+			mounted = append(mounted, found...)
 		}
 		return nil
 	}}, {Op: "remove all of " + release.HomeDir, Why: purged, Tolerate: true, Do: func(context.Context) error {
-		return reportRest(h.Root)
+		return reportRest(h.Root, mounted)
 	}}}, nil
 }
 
-// reportRest returns an error that names a file or file system of others in HomeDir.
-func reportRest(r host.Root) error {
-	for _, name := range homeNames {
-		mounted, err := resource.RemoveTree(r, path.Join(release.HomeDir, name))
-		if err == nil && len(mounted) > 0 {
-			err = fmt.Errorf("a file system is mounted on %s; it stays", mounted[0])
-		}
-		if err != nil {
-			return err
-		}
+// reportRest returns an error that names a file system on mounted or a file of others in HomeDir.
+func reportRest(r host.Root, mounted []string) error {
+	if len(mounted) > 0 {
+		return fmt.Errorf("a file system is mounted on %s; it stays", mounted[0])
 	}
 	found, err := r.ReadDir(release.HomeDir)
 	for _, e := range found {
