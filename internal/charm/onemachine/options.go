@@ -113,8 +113,8 @@ func (m *Model) ownProblems(set map[string]any) (bad []string) {
 	switch worker := set["mode"] == string(config.ModeWorker); {
 	case worker == (m.state.Web != nil):
 	case !worker:
-		bad = append(bad, fmt.Sprintf("mode: %q needs a machine without the web of another one; first run: sudo "+
-			"concourse-ci-machine purge", set["mode"]))
+		bad = append(bad, fmt.Sprintf("mode: %q is not possible on a worker of another machine's web; first run: "+
+			"sudo concourse-ci-machine purge", set["mode"]))
 	case m.Installed():
 		bad = append(bad, `mode: "worker" would remove this machine's web with its keys; to join another web, first `+
 			"run: sudo concourse-ci-machine purge")

@@ -16,8 +16,8 @@ import (
 const (
 	pgPackage = "postgresql"
 
-	// noMainCluster keeps Debian's package from making a cluster that nobody uses. It is
-	// removed after the installation.
+	// noMainCluster prevents Debian's package from making an unused cluster. It is removed after
+	// the installation.
 	noMainCluster = "/etc/postgresql-common/createcluster.d/concourse-ci-machine.conf"
 )
 
@@ -147,7 +147,7 @@ func (n noPackages) removable(ctx context.Context, h host.Host) ([]string, error
 	return free, nil
 }
 
-// installed returns those of the packages that are installed.
+// installed returns the packages in names that are installed.
 func installed(r host.Root, names []string) ([]string, error) {
 	have, err := resource.InstalledPackages(r)
 	return slices.DeleteFunc(have, func(name string) bool { return !slices.Contains(names, name) }), err
