@@ -6,10 +6,10 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// purged is the reason of each step of Purge.
-const purged = "the machine is purged"
+const purged = wellknown.Purged
 
 // Purge removes everything that Up made, with all data. Files, packages and databases of
 // others stay.

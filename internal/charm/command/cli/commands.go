@@ -62,7 +62,7 @@ var groups = map[string]string{
 
 // commands returns all commands in the order of the help text.
 func (p *caller) commands() []command {
-	if wellknown.Command != wellknown.MachineProgram {
+	if !wellknown.WithoutJuju() {
 		return slices.Concat(p.unitCommands(), p.ownCommands())
 	}
 	shared := slices.DeleteFunc(p.unitCommands(), func(c command) bool { return c.words == "plan" })
