@@ -83,9 +83,10 @@ func (m *Model) changed(set map[string]string, reset []string) (text string, opt
 
 // writeOptions writes OptionsFile, unless it has this text and only its owner reads it.
 func (m *Model) writeOptions(text string) error {
-	old, err := m.Host.ReadFile(OptionsFile)
-	if st, statErr := m.Host.Stat(OptionsFile); err == nil && statErr == nil && string(old) == text && st.Mode()&0o077 == 0 {
-		return nil
+	if st, err := m.Host.Stat(OptionsFile); err == nil && st.Mode()&0o077 == 0 {
+		if old, err := m.Host.ReadFile(OptionsFile); err == nil && string(old) == text {
+			return nil
+		}
 	}
 	if err := m.Host.WriteFile(OptionsFile, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("cannot change %s: %w", OptionsFile, err)

@@ -44,6 +44,14 @@ func (m *Model) recordFolders() {
 	}
 }
 
+// noFolders removes the folders that recordFolders recorded, if they are empty.
+func (m *Model) noFolders() (all []plan.Resource) {
+	for _, dir := range m.state.Folders {
+		all = append(all, noEmptyFolder{dir})
+	}
+	return all
+}
+
 // refuseFolders returns an error if a folder of the CI has files of others, because Purge
 // could not tell them apart.
 func (m *Machine) refuseFolders() error {

@@ -61,15 +61,17 @@ func addFirst(set map[string]any) {
 }
 
 // parseOptions returns the options of a YAML document, and firstOptions that it does not set.
-// A value is a string, an int, a float64 or a bool.
+// A value is a string, an int, a float64 or a bool. A number, true or false may be in quotes.
 func parseOptions(data []byte) (map[string]any, error) {
 	set := map[string]any{}
 	if err := yaml.Unmarshal(data, &set); err != nil {
 		return nil, unusable(err)
 	}
 	for name, v := range set {
-		switch v.(type) {
-		case string, int, bool, float64:
+		switch v := v.(type) {
+		case string:
+			set[name] = optionValue(name, v)
+		case int, bool, float64:
 		case nil:
 			delete(set, name)
 		default:

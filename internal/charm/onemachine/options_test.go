@@ -29,10 +29,12 @@ func TestFileOfOptionsIsRefusedIfItIsNoYAML(t *testing.T) {
 		_, err := parseOptions([]byte(text))
 		require.ErrorContains(t, err, "cannot read "+OptionsFile, text)
 	}
-	got, err := parseOptions([]byte("# only\na:\nweb-port: 80\nenable-metrics: true\n"))
-	require.NoError(t, err)
-	require.Equal(t, map[string]any{"web-port": 80, "enable-metrics": true, "mode": "all", "compute-runtime": "auto"}, got,
-		"a file that sets no mode is of a whole CI")
+	for _, text := range []string{"web-port: 80\nenable-metrics: true\ntag: \"10\"\n", "web-port: \"80\"\nenable-metrics: 'true'\ntag: '10'\n"} {
+		got, err := parseOptions([]byte("# only\na:\n" + text))
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"web-port": 80, "enable-metrics": true, "tag": "10", "mode": "all", "compute-runtime": "auto"}, got,
+			"a file that sets no mode is of a whole CI")
+	}
 }
 
 // A file of the operator that is a link to another one stays, unless others may read its passwords.

@@ -43,9 +43,7 @@ func (m *Machine) Purge(ctx context.Context) error {
 		if m.Model.state.OwnUser {
 			rest = append(rest, noUser{})
 		}
-		for _, dir := range m.Model.state.Folders {
-			rest = append(rest, noEmptyFolder{dir})
-		}
+		rest = append(rest, m.Model.noFolders()...)
 		return m.Model.apply(ctx, append(rest, last...)...)
 	})
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -253,6 +255,7 @@ func TestPurgeLeavesFilesOfOthersInTheFolderOfTheCI(t *testing.T) {
 		note           string
 	}{
 		"only the CI's":        {"", "", ""},
+		"an older folder":      {"", "", ""},
 		"a disk of its own":    {"lost+found/1", "31 20 8:2 / /var/lib/concourse rw - ext4 /dev/sdb rw\n", ""},
 		"a folder":             {"models/1", "", "/var/lib/concourse/models is not from the CI; it stays"},
 		"storage of LXD hosts": {".lxc_shared_storage", "", ""},
@@ -266,18 +269,24 @@ func TestPurgeLeavesFilesOfOthersInTheFolderOfTheCI(t *testing.T) {
 			if tt.mounts != "" {
 				hosttest.Put(t, m.Host.Root, "/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"+tt.mounts)
 			}
+			if name == "an older folder" {
+				require.NoError(t, m.Host.MkdirAll(release.HomeDir, 0o755))
+			}
 			m.recordFolders()
 			for _, f := range append([]string{tt.others}, own...) {
 				if f != "" {
 					hosttest.Put(t, m.Host.Root, "/var/lib/concourse/"+f, "x")
 				}
 			}
-			require.NoError(t, m.apply(t.Context(), noHome{}, noEmptyFolder{"/var/lib/concourse"}))
+			require.NoError(t, m.apply(t.Context(), append([]plan.Resource{noHome{}}, m.noFolders()...)...))
+			require.Equal(t, name != "only the CI's", m.Host.Exists(release.HomeDir))
 			shared := name == "storage of LXD hosts"
 			for _, f := range own {
 				require.Equal(t, shared, m.Host.Exists("/var/lib/concourse/"+f), f)
 			}
-			require.Equal(t, tt.others != "", m.Host.Exists("/var/lib/concourse/"+tt.others))
+			if tt.others != "" {
+				require.True(t, m.Host.Exists("/var/lib/concourse/"+tt.others))
+			}
 			if tt.note == "" {
 				require.NotContains(t, out.String(), "could not")
 			} else {
