@@ -70,7 +70,8 @@ mount -t tmpfs tmpfs /var/lib/concourse/disk && echo d >/var/lib/concourse/disk/
 	require.Equal(t, packages, u.packages(), "the packages of PostgreSQL are purged, and no others")
 	u.must("umount /var/lib/concourse/disk /var/lib/concourse/worker/cache && rm -r /var/lib/concourse/models /etc/concourse-ci-machine /srv/cache/c.bin")
 
-	// A cluster of the operator in the PostgreSQL that up installed. The mount points are still there.
+	// A cluster of the operator in the PostgreSQL that up installed. The mount points are
+	// still there.
 	u.onMachine("up --release " + tgz)
 	u.must("rmdir /var/lib/concourse/disk /var/lib/concourse/worker/cache")
 	packages = u.packages()

@@ -112,8 +112,8 @@ type RemoveOwned struct {
 
 const removeLimit = 15 * time.Minute // longer than the wait for dpkg's lock
 
-// PurgePackages returns the command that removes packages with their settings. It waits for other
-// users of apt.
+// PurgePackages returns the command that removes packages with their settings. It waits for
+// other users of apt.
 func PurgePackages(args ...string) host.Command { return removal("purge", args...) }
 
 func removal(verb string, args ...string) host.Command {

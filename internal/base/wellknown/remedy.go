@@ -56,8 +56,9 @@ func ShowStatus(unit string) string {
 	return onMachine(MachineProgram+" status", strings.TrimSpace("juju status "+unit))
 }
 
-// Explain returns the command that explains GPU errors by their numbers, to a reader on the machine.
-// For a reader of juju status use the action: RunAction(unit, "explain-error code=2").
+// Explain returns the command that explains GPU errors by their numbers, to a reader on the
+// machine. For a reader of juju status use the action: RunAction(unit, "explain-error
+// code=2").
 func Explain(numbers ...int) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {

@@ -94,8 +94,8 @@ func (m *Model) writeOptions(text string) error {
 	return nil
 }
 
-// checkRelease returns an error if the options are invalid, or if they choose another release than
-// old, which cannot be installed. A missing one is downloaded.
+// checkRelease returns an error if the options are invalid, or if they choose another
+// release than old, which cannot be installed. A missing one is downloaded.
 func (m *Machine) checkRelease(ctx context.Context, old release.Release) error {
 	d, err := m.decision(ctx)
 	if err != nil {

@@ -47,8 +47,8 @@ func byVersion(a, b string) int {
 	return number(a) - number(b)
 }
 
-// cluster makes the PostgreSQL cluster of the machine. Once it is made, it may have data, and only
-// Purge removes it.
+// cluster makes the PostgreSQL cluster of the machine. Once it is made, it may have data,
+// and only Purge removes it.
 type cluster struct {
 	name string
 	made bool
@@ -65,8 +65,8 @@ func (c cluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// missing returns why the cluster must be made, or "". Debian's tool writes its port at the end, so
-// one that was never complete has none.
+// missing returns why the cluster must be made, or "". Debian's tool writes its port at the
+// end, so one that was never complete has none.
 func (c cluster) missing(r host.Root) (string, error) {
 	dirs, err := clusterDirs(r, c.name)
 	if err != nil || len(dirs) == 0 {
@@ -196,11 +196,12 @@ func (s startedUnit) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// portLine matches a setting of the port. PostgreSQL reads its name in any case, does not require
-// the "=", and accepts quotes.
+// portLine matches a setting of the port. PostgreSQL reads its name in any case, does not
+// require the "=", and accepts quotes.
 var portLine = regexp.MustCompile(`(?im)^\s*port(?:\s*=\s*|\s+)'?([0-9]+)'?\s*(?:#|$)`)
 
-// clusterPort reads the port that Debian's tool chose for the cluster. The last setting applies.
+// clusterPort reads the port that Debian's tool chose for the cluster. The last setting
+// applies.
 func clusterPort(r host.Root, dir string) (int, error) {
 	text, err := r.ReadText(path.Join(dir, "postgresql.conf"))
 	if err != nil {

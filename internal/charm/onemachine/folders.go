@@ -75,9 +75,9 @@ func (m *Machine) refuseFolders() error {
 	return nil
 }
 
-// foreignHome returns a file or folder in HomeDir that is not the CI's, or "". Releases are there
-// from the beginning. So other names without them belong to another Concourse. Empty folders do not
-// matter: a purge leaves them if a file system was mounted there.
+// foreignHome returns a file or folder in HomeDir that is not the CI's, or "". Releases are
+// there from the beginning. So other names without them belong to another Concourse. Empty
+// folders do not matter: a purge leaves them if a file system was mounted there.
 func foreignHome(r host.Root) (string, error) {
 	entries, err := r.ReadDir(release.HomeDir)
 	if errors.Is(err, fs.ErrNotExist) || r.Exists(release.SharedMarker) {
@@ -143,7 +143,8 @@ func (noHome) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// reportRest returns an error that names a file system on mounted or a file of others in HomeDir.
+// reportRest returns an error that names a file system on mounted or a file of others in
+// HomeDir.
 func reportRest(r host.Root, mounted []string) error {
 	if len(mounted) > 0 {
 		return fmt.Errorf("a file system is mounted on %s; it stays", mounted[0])

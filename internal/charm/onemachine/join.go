@@ -222,9 +222,10 @@ func (m *Machine) AddWorker(ctx context.Context, n *remote.Node) error {
 }
 
 // followWeb reads the version of the joined web, because a worker must have the same. The
-// answer comes over plain HTTP, so only a newer release of the same major version is accepted that
-// check finds installable, or the version that the operator chose. A web that does not answer keeps
-// the known version. It returns the status of a worker that gets no work, or "".
+// answer comes over plain HTTP, so only a newer release of the same major version is
+// accepted that check finds installable, or the version that the operator chose. A web that
+// does not answer keeps the known version. It returns the status of a worker that gets no
+// work, or "".
 func (m *Machine) followWeb(ctx context.Context, check func(context.Context) error) (blocked string) {
 	web := m.Model.state.Web
 	if web == nil {

@@ -180,8 +180,8 @@ func (m *Machine) stop(ctx context.Context) error {
 	return m.Model.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: wellknown.WhyRemoved("stop")})
 }
 
-// CheckSetUp returns an error if there is nothing to purge. Up may have been refused, or a purge
-// killed at its end.
+// CheckSetUp returns an error if there is nothing to purge. Up may have been refused, or a
+// purge killed at its end.
 func (m *Machine) CheckSetUp() error {
 	if !m.Model.Installed() && !m.Model.Host.Exists(OptionsFile) && !m.Model.Host.Exists(stateDir) {
 		return errNotUp

@@ -87,8 +87,8 @@ func TestLinesOfOtherMachinesAreChecked(t *testing.T) {
 	}
 }
 
-// webOf starts a web that answers, and returns a machine of version 8.2.5 that joined it. Progress is
-// written to out.
+// webOf starts a web that answers, and returns a machine of version 8.2.5 that joined it.
+// Progress is written to out.
 func webOf(t *testing.T, answer string) (m *Machine, out *strings.Builder) {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, answer) }))
@@ -132,8 +132,8 @@ func TestJoinedMachineFollowsOnlyReleasesThatCanBeInstalled(t *testing.T) {
 		"sudo concourse-ci-machine upgrade 8.999.0", blocked, "the web may have its own release")
 }
 
-// The operator types the printed command, when the web gets another major version and when it goes
-// back.
+// The operator types the printed command, when the web gets another major version and when
+// it goes back.
 func TestPrintedUpgradeFollowsTheWeb(t *testing.T) {
 	for _, version := range []string{"9.0.0", "8.2.4", "8.2.5"} {
 		m, out := webOf(t, `{"version":"`+version+`"}`)

@@ -60,8 +60,9 @@ func addFirst(set map[string]any) {
 	}
 }
 
-// parseOptions returns the options of a YAML document, and firstOptions that it does not set.
-// A value is a string, an int, a float64 or a bool. A number, true or false may be in quotes.
+// parseOptions returns the options of a YAML document, and firstOptions that it does not
+// set. A value is a string, an int, a float64 or a bool. A number, true or false may be in
+// quotes.
 func parseOptions(data []byte) (map[string]any, error) {
 	set := map[string]any{}
 	if err := yaml.Unmarshal(data, &set); err != nil {

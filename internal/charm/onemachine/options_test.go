@@ -37,7 +37,8 @@ func TestFileOfOptionsIsRefusedIfItIsNoYAML(t *testing.T) {
 	}
 }
 
-// A file of the operator that is a link to another one stays, unless others may read its passwords.
+// A file of the operator that is a link to another one stays, unless others may read its
+// passwords.
 func TestUnchangedOptionsAreNotWritten(t *testing.T) {
 	m := machineOn(t, hosttest.Root(t))
 	m.Charm = &actions.Actions{Charm: &charm.Charm{}}

@@ -16,8 +16,8 @@ import (
 const (
 	pgPackage = "postgresql"
 
-	// noMainCluster prevents Debian's package from making an unused cluster. It is removed after
-	// the installation.
+	// noMainCluster prevents Debian's package from making an unused cluster. It is removed
+	// after the installation.
 	noMainCluster = "/etc/postgresql-common/createcluster.d/concourse-ci-machine.conf"
 )
 
@@ -69,8 +69,8 @@ func (o ownPackages) record(h host.Host, added []string) error {
 // program, because their scripts drop every cluster.
 type noPackages struct{ names []string }
 
-// Diff implements plan.Resource. A failure of apt ends the purge, because its end removes the
-// record.
+// Diff implements plan.Resource. A failure of apt ends the purge, because its end removes
+// the record.
 func (n noPackages) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	return plan.Plan{{Op: "purge PostgreSQL's packages", Why: purged, Do: func(ctx context.Context) error {
 		return n.purge(ctx, h)

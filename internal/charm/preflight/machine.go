@@ -10,8 +10,8 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// supportedSeries lists the series of Ubuntu that the charm is built for. debianSeries lists the
-// series of Debian on which a machine without Juju is tested.
+// supportedSeries lists the series of Ubuntu that the charm is built for. debianSeries
+// lists the series of Debian on which a machine without Juju is tested.
 var (
 	supportedSeries = []string{"focal", "jammy", "noble", "resolute"}
 	debianSeries    = []string{"bookworm", "trixie"}

@@ -51,7 +51,8 @@ func (r Install) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	return append(p, s...), err
 }
 
-// refused returns why the wanted release cannot be used, as far as it is known before it is installed.
+// refused returns why the wanted release cannot be used, as far as it is known before it is
+// installed.
 func (r Install) refused(root host.Root, t target) error {
 	switch {
 	case r.Shared && !root.Exists(SharedMarker): // otherwise the release would be on the container's own disk

@@ -15,7 +15,8 @@ const (
 	descriptionColumn = 4 + 2 + 25 + 2 + 8 + 2 // in the table of errors
 )
 
-// ExplainError writes the explanation of each error with a number of codes, if all are known.
+// ExplainError writes the explanation of each error with a number of codes, if all are
+// known.
 func (c *Actions) ExplainError(w io.Writer, f term.Format, codes ...string) error {
 	var all []amd.ErrorCode
 	for _, code := range codes {

@@ -231,8 +231,8 @@ func variablesOf(cc *cobra.Command) string {
 	return variableName(cc.CommandPath()) + "_"
 }
 
-// VariablesText returns the sentence on the variables of a command's flags, or "" if it has none.
-// The sentence of gpukit itself describes the variables of its commands.
+// VariablesText returns the sentence on the variables of a command's flags, or "" if it has
+// none. The sentence of gpukit itself describes the variables of its commands.
 func VariablesText(c *cobra.Command) string {
 	if prefix := variablesOf(c); prefix != "" {
 		example := ""
