@@ -75,17 +75,21 @@ func (a *API) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	for _, w := range workers {
-		if w.Name != name {
-			continue
+		if w.Name == name {
+			return a.RemoveListed(ctx, w)
 		}
-		if w.State == "running" {
-			if err := a.Land(ctx, w); err != nil {
-				return err
-			}
-		}
-		return a.Prune(ctx, name)
 	}
 	return nil
+}
+
+// RemoveListed works like Remove for a worker of a list that was just read.
+func (a *API) RemoveListed(ctx context.Context, w WorkerInfo) error {
+	if w.State == "running" {
+		if err := a.Land(ctx, w); err != nil {
+			return err
+		}
+	}
+	return a.Prune(ctx, w.Name)
 }
 
 // Prune removes a worker that is not running, with the web's records of its containers and

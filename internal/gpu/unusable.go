@@ -3,8 +3,6 @@ package gpu
 import (
 	"fmt"
 	"strings"
-
-	"concourse-ci-machine/internal/base/wellknown"
 )
 
 // Unusable describes a GPU that sysfs shows and that this machine cannot use. The list of
@@ -63,7 +61,7 @@ func (r Reason) Text() string {
 		return "it can draw and not compute: the kernel's KFD does not know it, as all GPUs of GCN 1; for a " +
 			"newer one see: sudo dmesg | grep kfd"
 	case Hangs:
-		return "it hangs: the kernel does not come back from reading it, see " + wellknown.Explain(2)
+		return "it hangs: the kernel does not come back from reading it"
 	case SysfsUnreadable:
 		return "sysfs does not describe it"
 	case NotPassedThrough:

@@ -68,17 +68,19 @@ mount -t tmpfs tmpfs /var/lib/concourse/disk && echo d >/var/lib/concourse/disk/
 	require.Contains(t, out, "could not remove all of /var/lib/concourse: a file system is mounted on /var/lib/concourse/worker/cache; it stays")
 	require.Equal(t, before, u.foreign())
 	require.Equal(t, packages, u.packages(), "the packages of PostgreSQL are purged, and no others")
-	u.must("umount /var/lib/concourse/disk /var/lib/concourse/worker/cache && rm -r /var/lib/concourse/* /etc/concourse-ci-machine /srv/cache/c.bin")
+	u.must("umount /var/lib/concourse/disk /var/lib/concourse/worker/cache && rm -r /var/lib/concourse/models /etc/concourse-ci-machine /srv/cache/c.bin")
 
-	// A cluster of the operator in the PostgreSQL that up installed.
+	// A cluster of the operator in the PostgreSQL that up installed. The mount points are
+	// still there.
 	u.onMachine("up --release " + tgz)
+	u.must("rmdir /var/lib/concourse/disk /var/lib/concourse/worker/cache")
 	packages = u.packages()
 	u.must("pg_createcluster 15 main")
 	u.psql("main", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)")
 	before = u.foreign()
 	out = u.onMachine("purge --yes")
 	t.Log(out)
-	require.Contains(t, out, "could not purge PostgreSQL's packages: that would drop the cluster 15/main, which is not the CI's; they stay")
+	require.Contains(t, out, "could not purge all of PostgreSQL's packages: that would drop the cluster 15/main, which is not the CI's; they stay")
 	require.Equal(t, before, u.foreign())
 	require.Equal(t, packages, u.packages())
 	require.Equal(t, "7", u.psql("main", "SELECT n FROM kept"))

@@ -85,6 +85,16 @@ func TestChangeThatAMachineCannotHaveIsRefused(t *testing.T) {
 	}
 	require.Empty(t, m.Machine.Recorded())
 
+	// A release that cannot be had holds no other option up.
+	options := m.read(onemachine.OptionsFile)
+	require.NoError(t, m.Root.WriteFile(onemachine.OptionsFile, []byte(options+"version: 9.9.9\n"), 0o600))
+	out, code = m.ran("set web-port=8081")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "changed, but ")
+	require.Contains(t, m.read(onemachine.OptionsFile), "\nweb-port: 8081\n")
+	require.NoError(t, m.Root.WriteFile(onemachine.OptionsFile, []byte(options), 0o600))
+	m.must("up")
+
 	// An edited file is no way around the check.
 	edited := strings.Replace(m.read(onemachine.OptionsFile), "mode: all", "mode: worker", 1)
 	require.NoError(t, m.Root.WriteFile(onemachine.OptionsFile, []byte(edited), 0o600))

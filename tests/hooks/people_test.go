@@ -26,7 +26,7 @@ func TestWrongCommandLinesAreExplained(t *testing.T) {
 		"nonsense":            `cannot run dispatch "nonsense": no such command; see dispatch --help`,
 		"cdi":                 "cannot run dispatch cdi without a command: want one of refresh, list, generate, validate; see dispatch cdi --help",
 		"gpu lost":            `cannot run dispatch gpu "lost": no such command; did you mean list?; see dispatch gpu --help`,
-		"explain":             `cannot run dispatch explain: want dispatch explain N [--json]; see dispatch explain --help`,
+		"explain":             `cannot run dispatch explain: want dispatch explain N... [--json]; see dispatch explain --help`,
 		"gpu list --xml":      "cannot run dispatch gpu list: unknown flag: --xml; see dispatch gpu list --help",
 		"gpu list --json now": `cannot run dispatch gpu list with "now": want dispatch gpu list [--json]; see dispatch gpu list --help`,
 		"plan extra":          `cannot run dispatch plan with "extra": want dispatch plan; see dispatch plan --help`,

@@ -14,17 +14,18 @@ import (
 // Errors of an answer, which they never quote.
 var (
 	ErrForm = errors.New("it is not JSON with the expected list")
+	ErrRead = errors.New("its connection broke") // wraps the error of the reader
 	errMore = errors.New("there is more after the first JSON value")
 )
 
 // Read passes the elements of the list in r to each, which decodes one element. The first
 // error of each ends the reading and is returned. A document of more than most bytes is an
-// error, because a cut list must not look complete.
+// error, because a cut list must not look complete. An error of r wraps ErrRead.
 func Read(r io.Reader, most int64, each func(*json.Decoder) error) error {
 	return document(r, most, func(d *json.Decoder) error { return list(d, each) })
 }
 
-// ReadMember reads as Read does, a list that is the member of an object.
+// ReadMember works like Read for a list in an object.
 func ReadMember(r io.Reader, most int64, name string, each func(*json.Decoder) error) error {
 	return document(r, most, func(d *json.Decoder) error {
 		if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -53,7 +54,8 @@ func ReadMember(r io.Reader, most int64, name string, each func(*json.Decoder) e
 }
 
 func document(r io.Reader, most int64, read func(*json.Decoder) error) error {
-	limited := &io.LimitedReader{R: r, N: most + 1}
+	in := &failing{r: r}
+	limited := &io.LimitedReader{R: in, N: most + 1}
 	d := json.NewDecoder(limited)
 	err := read(d)
 	if err == nil {
@@ -61,10 +63,28 @@ func document(r io.Reader, most int64, read func(*json.Decoder) error) error {
 			err = errMore
 		}
 	}
-	if limited.N <= 0 {
+	switch {
+	case in.err != nil:
+		return fmt.Errorf("%w: %w", ErrRead, in.err)
+	case limited.N <= 0:
 		return fmt.Errorf("it has more than %d bytes", most)
 	}
 	return err
+}
+
+// failing keeps the error of a reader, which a decoder may not return.
+type failing struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (f *failing) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		f.err = err
+	}
+	return n, err
 }
 
 func list(d *json.Decoder, each func(*json.Decoder) error) error {

@@ -35,7 +35,7 @@ func NewFlags(name string, port int) *Flags {
 	f.StringVar(&f.config, "web.config.file", "",
 		"`file` with TLS and passwords, as of Prometheus' exporters; empty: neither")
 	f.Func("web.hosts", "further comma-separated `names` under which browsers and scrapers may reach it; addresses, "+
-		"private names and those of the machine need none", func(s string) error {
+		"private names and names of the machine are always accepted", func(s string) error {
 		for name := range strings.SplitSeq(s, ",") {
 			f.hosts = append(f.hosts, hostName(strings.TrimSpace(name)))
 		}

@@ -33,7 +33,8 @@ func (s *Server) guarded(h http.Handler) http.Handler {
 			return
 		}
 		WriteText(w, http.StatusMisdirectedRequest, fmt.Sprintf("cannot serve %.100q: it is not a name of this "+
-			"machine; use its address, or name it in --web.hosts\n", name))
+			"machine; use the address of the machine. An exporter that you start yourself also accepts the names in "+
+			"--web.hosts\n", name))
 	})
 }
 

@@ -112,6 +112,15 @@ type RemoveOwned struct {
 
 const removeLimit = 15 * time.Minute // longer than the wait for dpkg's lock
 
+// PurgePackages returns the command that removes packages with their settings. It waits for
+// other users of apt.
+func PurgePackages(args ...string) host.Command { return removal("purge", args...) }
+
+func removal(verb string, args ...string) host.Command {
+	argv := []string{"apt-get", verb, "--yes", "-o", fmt.Sprintf("DPkg::Lock::Timeout=%d", int(lockTimeout.Seconds()))}
+	return host.Command{Argv: append(argv, args...), Deadline: removeLimit, Env: Package{}.env()}
+}
+
 // Diff implements plan.Resource.
 func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	have, err := readOwned(h.Root)
@@ -146,9 +155,7 @@ func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 }
 
 func (t RemoveOwned) command(flags ...string) host.Command {
-	argv := append([]string{"apt-get", "remove", "--yes", "-o",
-		fmt.Sprintf("DPkg::Lock::Timeout=%d", int(lockTimeout.Seconds()))}, flags...)
-	return host.Command{Argv: append(argv, t.Name), Deadline: removeLimit, Env: Package{}.env()}
+	return removal("remove", append(flags, t.Name)...)
 }
 
 func (t RemoveOwned) simulation() host.Command {

@@ -8,9 +8,12 @@ import (
 // MachineProgram names the program of a machine without Juju, see Command.
 const MachineProgram = "concourse-ci-machine"
 
+// WithoutJuju reports whether this program is MachineProgram.
+func WithoutJuju() bool { return Command == MachineProgram }
+
 // onMachine returns the command of a machine without Juju, otherwise the command of Juju.
 func onMachine(machine, withJuju string) string {
-	if Command == MachineProgram {
+	if WithoutJuju() {
 		return machine
 	}
 	return withJuju
@@ -53,14 +56,19 @@ func ShowStatus(unit string) string {
 	return onMachine(MachineProgram+" status", strings.TrimSpace("juju status "+unit))
 }
 
-// Explain returns the command that explains GPU errors by their numbers.
+// Explain returns the command that explains GPU errors by their numbers, to a reader on the
+// machine. For a reader of juju status use the action: RunAction(unit, "explain-error
+// code=2").
 func Explain(numbers ...int) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
 		texts[i] = strconv.Itoa(n)
 	}
-	return Command + " explain " + strings.Join(texts, ", ")
+	return Command + " explain " + strings.Join(texts, " ")
 }
+
+// Purged is the reason for the steps of the command purge.
+const Purged = "the machine is purged"
 
 // WhyRemoved returns the reason for the steps of the hooks stop and remove. On a machine
 // without Juju they belong to the commands down and purge.
@@ -68,5 +76,5 @@ func WhyRemoved(hook string) string {
 	if hook == "stop" {
 		return onMachine("the CI is stopped", "the unit is being removed")
 	}
-	return onMachine("the machine is purged", "the unit is being removed")
+	return onMachine(Purged, "the unit is being removed")
 }

@@ -38,7 +38,7 @@ func SecretURIs(raw map[string]any) []string {
 // read returns the option's value from a secret. It takes the key with the option's name,
 // then the key value, then the only key.
 func (s Secrets) read(uri, option string) (string, error) {
-	if wellknown.Command == wellknown.MachineProgram {
+	if wellknown.WithoutJuju() {
 		return "", errors.New("the value starts with secret:, and secrets of Juju need Juju; write the text itself")
 	}
 	if !secretURI.MatchString(uri) {

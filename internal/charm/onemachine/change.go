@@ -13,7 +13,7 @@ import (
 )
 
 // Change sets options and applies them. An option in reset gets its default. Nothing changes
-// if an option is invalid or the release that the options want is not available.
+// if an option is invalid or the options choose another release, which is not available.
 func (m *Machine) Change(ctx context.Context, set map[string]string, reset []string) error {
 	return m.locked("change the options", func() error {
 		if !m.Model.Installed() {
@@ -23,8 +23,12 @@ func (m *Machine) Change(ctx context.Context, set map[string]string, reset []str
 		if err != nil {
 			return err
 		}
+		old, err := m.decision(ctx)
+		if err != nil {
+			return err
+		}
 		m.Model.options = options
-		if err := m.checkRelease(ctx); err != nil {
+		if err := m.checkRelease(ctx, old.Want.Release); err != nil {
 			return fmt.Errorf("cannot change the options, so nothing was changed: %w", err)
 		}
 		if err := m.Model.writeOptions(text); err != nil {
@@ -77,16 +81,22 @@ func (m *Model) changed(set map[string]string, reset []string) (text string, opt
 	return text, options, m.checkOptions(options)
 }
 
+// writeOptions writes OptionsFile, unless it has this text and only its owner reads it.
 func (m *Model) writeOptions(text string) error {
+	if st, err := m.Host.Stat(OptionsFile); err == nil && st.Mode()&0o077 == 0 {
+		if old, err := m.Host.ReadFile(OptionsFile); err == nil && string(old) == text {
+			return nil
+		}
+	}
 	if err := m.Host.WriteFile(OptionsFile, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("cannot change %s: %w", OptionsFile, err)
 	}
 	return nil
 }
 
-// checkRelease returns an error if the release that the options want cannot be installed. A
-// missing one is downloaded.
-func (m *Machine) checkRelease(ctx context.Context) error {
+// checkRelease returns an error if the options are invalid, or if they choose another
+// release than old, which cannot be installed. A missing one is downloaded.
+func (m *Machine) checkRelease(ctx context.Context, old release.Release) error {
 	d, err := m.decision(ctx)
 	if err != nil {
 		return err
@@ -94,7 +104,11 @@ func (m *Machine) checkRelease(ctx context.Context) error {
 	if len(d.Problems) > 0 {
 		return errors.New(d.Problems[0].String())
 	}
-	err = release.Install{Release: d.Want.Release}.Prepare(ctx, m.Model.Host, m.Model.Progress.Step)
+	now := d.Want.Release
+	if now.Version == old.Version && now.Resource == old.Resource && now.SHA256 == old.SHA256 && now.Mirror == old.Mirror {
+		return nil
+	}
+	err = release.Install{Release: now}.Prepare(ctx, m.Model.Host, m.Model.Progress.Step)
 	if r, ok := errors.AsType[role.Remediable](err); ok {
 		return errors.New(r.Remedy().String())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +47,12 @@ func byVersion(a, b string) int {
 	return number(a) - number(b)
 }
 
-// cluster makes the PostgreSQL cluster of the machine.
-type cluster struct{ name string }
+// cluster makes the PostgreSQL cluster of the machine. Once it is made, it may have data,
+// and only Purge removes it.
+type cluster struct {
+	name string
+	made bool
+}
 
 // Diff implements plan.Resource.
 func (c cluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
@@ -60,11 +65,15 @@ func (c cluster) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// missing returns why the cluster must be made, or "". Its port is written at the end.
+// missing returns why the cluster must be made, or "". Debian's tool writes its port at the
+// end, so one that was never complete has none.
 func (c cluster) missing(r host.Root) (string, error) {
 	dirs, err := clusterDirs(r, c.name)
 	if err != nil || len(dirs) == 0 {
 		return "missing", err
+	}
+	if c.made {
+		return "", nil
 	}
 	if _, err := clusterPort(r, dirs[len(dirs)-1]); err != nil {
 		return "incomplete", nil
@@ -187,18 +196,20 @@ func (s startedUnit) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}}}, nil
 }
 
-// clusterPort reads the port that Debian's tool chose for the cluster.
+// portLine matches a setting of the port. PostgreSQL reads its name in any case, does not
+// require the "=", and accepts quotes.
+var portLine = regexp.MustCompile(`(?im)^\s*port(?:\s*=\s*|\s+)'?([0-9]+)'?\s*(?:#|$)`)
+
+// clusterPort reads the port that Debian's tool chose for the cluster. The last setting
+// applies.
 func clusterPort(r host.Root, dir string) (int, error) {
 	text, err := r.ReadText(path.Join(dir, "postgresql.conf"))
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the port of the PostgreSQL cluster: %w", err)
 	}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(line, "=")
-		value, _, _ = strings.Cut(value, "#")
-		if n, err := strconv.Atoi(strings.TrimSpace(value)); strings.TrimSpace(name) == "port" && err == nil {
-			return n, nil
-		}
+	all := portLine.FindAllStringSubmatch(text, -1)
+	if len(all) == 0 {
+		return 0, fmt.Errorf("cannot find the port in %s/postgresql.conf", dir)
 	}
-	return 0, fmt.Errorf("cannot find the port in %s/postgresql.conf", dir)
+	return strconv.Atoi(all[len(all)-1][1])
 }

@@ -80,7 +80,7 @@ func (m *Model) SetUpDatabase(ctx context.Context) error {
 		}
 	}
 	if err := m.apply(ctx, ownPackages{m}, resource.Absent{Path: noMainCluster, Why: "PostgreSQL is installed"},
-		cluster{m.state.Database.Cluster}); err != nil {
+		cluster{name: m.state.Database.Cluster, made: m.state.Database.Port != 0}); err != nil {
 		return err
 	}
 	for _, stage := range []func(context.Context) ([]plan.Resource, error){m.configureCluster, m.makeDatabase} {
@@ -147,7 +147,7 @@ SELECT 'CREATE DATABASE %[1]s OWNER %[1]s' WHERE NOT EXISTS
 func (m *Model) RemoveDatabase(ctx context.Context) error {
 	var rs []plan.Resource
 	if m.state.Database != nil {
-		rs = append(rs, noCluster{cluster{m.state.Database.Cluster}})
+		rs = append(rs, noCluster{cluster{name: m.state.Database.Cluster}})
 	}
 	rs = append(rs, resource.Absent{Path: noMainCluster, Why: purged})
 	if len(m.state.Packages) > 0 {

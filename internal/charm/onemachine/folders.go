@@ -44,6 +44,14 @@ func (m *Model) recordFolders() {
 	}
 }
 
+// noFolders removes the folders that recordFolders recorded, if they are empty.
+func (m *Model) noFolders() (all []plan.Resource) {
+	for _, dir := range m.state.Folders {
+		all = append(all, noEmptyFolder{dir})
+	}
+	return all
+}
+
 // refuseFolders returns an error if a folder of the CI has files of others, because Purge
 // could not tell them apart.
 func (m *Machine) refuseFolders() error {
@@ -67,16 +75,21 @@ func (m *Machine) refuseFolders() error {
 	return nil
 }
 
-// foreignHome returns a file in HomeDir that is not the CI's, or "". Releases are there from
-// the beginning. So other names without them belong to another Concourse.
+// foreignHome returns a file or folder in HomeDir that is not the CI's, or "". Releases are
+// there from the beginning. So other names without them belong to another Concourse. Empty
+// folders do not matter: a purge leaves them if a file system was mounted there.
 func foreignHome(r host.Root) (string, error) {
 	entries, err := r.ReadDir(release.HomeDir)
 	if errors.Is(err, fs.ErrNotExist) || r.Exists(release.SharedMarker) {
 		return "", nil
 	}
 	for _, e := range entries {
-		if e.Name() != "lost+found" && (!slices.Contains(homeNames, e.Name()) || !r.Exists(release.Dir)) {
-			return path.Join(release.HomeDir, e.Name()), nil
+		if e.Name() == "lost+found" || slices.Contains(homeNames, e.Name()) && r.Exists(release.Dir) {
+			continue
+		}
+		dir := path.Join(release.HomeDir, e.Name())
+		if found, err := firstIn(r, dir); err != nil || found != "" {
+			return dir, err
 		}
 	}
 	return "", err
@@ -111,33 +124,30 @@ func (noHome) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	if !h.Exists(release.HomeDir) || h.Exists(release.SharedMarker) {
 		return nil, nil
 	}
+	var mounted []string
 	return plan.Plan{{Op: "remove the CI's files in " + release.HomeDir, Why: purged, Do: func(context.Context) error {
 		for _, name := range homeNames {
 			p := path.Join(release.HomeDir, name)
-			mounted, err := resource.RemoveTree(h.Root, p)
-			if err == nil && len(mounted) == 0 {
+			found, err := resource.RemoveTree(h.Root, p)
+			if err == nil && len(found) == 0 {
 				err = h.Remove(p) // and temporary files
 			}
 			if err != nil {
 				return err
 			}
+			mounted = append(mounted, found...)
 		}
 		return nil
 	}}, {Op: "remove all of " + release.HomeDir, Why: purged, Tolerate: true, Do: func(context.Context) error {
-		return reportRest(h.Root)
+		return reportRest(h.Root, mounted)
 	}}}, nil
 }
 
-// reportRest returns an error that names a file or file system of others in HomeDir.
-func reportRest(r host.Root) error {
-	for _, name := range homeNames {
-		mounted, err := resource.RemoveTree(r, path.Join(release.HomeDir, name))
-		if err == nil && len(mounted) > 0 {
-			err = fmt.Errorf("a file system is mounted on %s; it stays", mounted[0])
-		}
-		if err != nil {
-			return err
-		}
+// reportRest returns an error that names a file system on mounted or a file of others in
+// HomeDir.
+func reportRest(r host.Root, mounted []string) error {
+	if len(mounted) > 0 {
+		return fmt.Errorf("a file system is mounted on %s; it stays", mounted[0])
 	}
 	found, err := r.ReadDir(release.HomeDir)
 	for _, e := range found {

@@ -223,18 +223,36 @@ func (m *Machine) AddWorker(ctx context.Context, n *remote.Node) error {
 
 // followWeb reads the version of the joined web, because a worker must have the same. The
 // answer comes over plain HTTP, so only a newer release of the same major version is
-// accepted. A web that does not answer keeps the known version.
-func (m *Machine) followWeb(ctx context.Context) {
+// accepted that check finds installable, or the version that the operator chose. A web that
+// does not answer keeps the known version. It returns the status of a worker that gets no
+// work, or "".
+func (m *Machine) followWeb(ctx context.Context, check func(context.Context) error) (blocked string) {
 	web := m.Model.state.Web
 	if web == nil {
-		return
+		return ""
 	}
-	version := concourse.WebVersion(ctx, web[webURL])
-	switch {
-	case release.Succeeds(version, web[tsaVersion]):
+	version, old := concourse.WebVersion(ctx, web[webURL]), web[tsaVersion]
+	chosen, _ := m.Model.options["version"].(string)
+	own := cmp.Or(chosen, old)
+	if version == "" || version == own {
+		web[tsaVersion] = cmp.Or(version, old)
+		return ""
+	}
+	why := ""
+	if chosen == "" && release.Succeeds(version, old) {
 		web[tsaVersion] = version
-	case version != "" && version != web[tsaVersion]:
-		fmt.Fprintf(m.Stdout, "The web has Concourse %s, and this machine stays at %s; to change that run: "+
-			"sudo concourse-ci-machine upgrade %[1]s\n", version, web[tsaVersion])
+		err := check(ctx)
+		if err == nil {
+			return ""
+		}
+		web[tsaVersion] = old
+		why = ": " + err.Error()
 	}
+	follow := "sudo concourse-ci-machine upgrade " + version
+	m.Model.Progress.Note(fmt.Sprintf("The web has Concourse %s, and this machine stays at %s%s; to change that run: %s",
+		version, own, why, follow))
+	if release.Fits(version, own) {
+		return ""
+	}
+	return fmt.Sprintf("a web of Concourse %s gives no work to a worker of %s; run: %s", version, own, follow)
 }

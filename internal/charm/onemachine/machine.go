@@ -16,6 +16,7 @@ import (
 	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/charm/config"
 	"concourse-ci-machine/internal/charm/juju"
+	"concourse-ci-machine/internal/concourse/release"
 )
 
 // Machine is a machine without Juju that runs a CI, or a worker of another machine's CI.
@@ -120,7 +121,7 @@ func (m *Machine) run(ctx context.Context, event string) error {
 	if bad := m.Model.ownProblems(m.Model.options); len(bad) > 0 {
 		return errors.Join(&OptionsError{bad}, m.Model.StatusSet(ctx, juju.Blocked, bad[0]))
 	}
-	m.followWeb(ctx)
+	blocked := m.followWeb(ctx, func(ctx context.Context) error { return m.checkRelease(ctx, release.Release{}) })
 	if m.Model.wantsDatabase() {
 		if err := m.Model.SetUpDatabase(ctx); err != nil {
 			return fmt.Errorf("cannot set up the database: %w; to use another server, set %s", err, databaseOption)
@@ -133,6 +134,11 @@ func (m *Machine) run(ctx context.Context, event string) error {
 	}
 	if err := m.hook(ctx, event); err != nil {
 		return err
+	}
+	if blocked != "" && m.Model.state.Status != juju.Blocked {
+		if err := m.Model.StatusSet(ctx, juju.Blocked, blocked); err != nil {
+			return err
+		}
 	}
 	units, err := resource.ShowUnits(ctx, m.Model.Host, timer)
 	if err != nil {
@@ -174,9 +180,10 @@ func (m *Machine) stop(ctx context.Context) error {
 	return m.Model.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: wellknown.WhyRemoved("stop")})
 }
 
-// CheckSetUp returns an error if there is nothing to purge.
+// CheckSetUp returns an error if there is nothing to purge. Up may have been refused, or a
+// purge killed at its end.
 func (m *Machine) CheckSetUp() error {
-	if !m.Model.Installed() && !m.Model.Host.Exists(OptionsFile) {
+	if !m.Model.Installed() && !m.Model.Host.Exists(OptionsFile) && !m.Model.Host.Exists(stateDir) {
 		return errNotUp
 	}
 	return nil

@@ -1,6 +1,8 @@
 package onemachine
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -85,24 +87,75 @@ func TestLinesOfOtherMachinesAreChecked(t *testing.T) {
 	}
 }
 
+// webOf starts a web that answers, and returns a machine of version 8.2.5 that joined it.
+// Progress is written to out.
+func webOf(t *testing.T, answer string) (m *Machine, out *strings.Builder) {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, answer) }))
+	t.Cleanup(web.Close)
+	m, out = machineOn(t, hosttest.Root(t)), &strings.Builder{}
+	m.Model.Progress.W = out
+	m.Model.state.Web = map[string]string{webURL: web.URL, tsaVersion: "8.2.5"}
+	return m, out
+}
+
+func installable(context.Context) error { return nil }
+
 // The web's version comes over plain HTTP, so another machine of the network may answer.
 func TestJoinedMachineFollowsOnlyNewerReleases(t *testing.T) {
 	huge := `{"version":"8.2.6","x":"` + strings.Repeat("x", 1<<20) + `"}`
 	for answer, want := range map[string]string{`{"version":"8.2.6"}`: "8.2.6", `{"version":"8.10.0"}`: "8.10.0",
 		`{"version":"8.2.5"}`: "8.2.5", `{"version":"8.2.4"}`: "8.2.5", `{"version":"9.0.0"}`: "8.2.5",
 		`{"version":"8.2.6/../x"}`: "8.2.5", `{"version":6}`: "8.2.5", "": "8.2.5", huge: "8.2.5"} {
-		m := machineOn(t, hosttest.Root(t))
-		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, answer) }))
-		m.Model.state.Web = map[string]string{webURL: web.URL, tsaVersion: "8.2.5"}
-		m.followWeb(t.Context())
+		m, _ := webOf(t, answer)
+		url := m.Model.state.Web[webURL]
+		m.followWeb(t.Context(), installable)
 		require.Equal(t, want, m.Model.state.Web[tsaVersion], "%.40s", answer)
-		other := httptest.NewServer(http.RedirectHandler(web.URL+"/api/v1/info", http.StatusFound))
+		other := httptest.NewServer(http.RedirectHandler(url+"/api/v1/info", http.StatusFound))
 		m.Model.state.Web = map[string]string{webURL: other.URL, tsaVersion: "8.2.5"}
-		m.followWeb(t.Context())
+		m.followWeb(t.Context(), installable)
 		require.Equal(t, "8.2.5", m.Model.state.Web[tsaVersion], "a redirection is not followed")
-		web.Close()
 		other.Close()
 	}
+}
+
+// One forged answer must not end a worker.
+func TestJoinedMachineFollowsOnlyReleasesThatCanBeInstalled(t *testing.T) {
+	m, out := webOf(t, `{"version":"8.999.0"}`)
+	blocked := m.followWeb(t.Context(), func(context.Context) error {
+		require.Equal(t, "8.999.0", m.Model.state.Web[tsaVersion], "the release to check")
+		return errors.New("it is not there")
+	})
+	require.Equal(t, "8.2.5", m.Model.state.Web[tsaVersion])
+	require.Contains(t, out.String(), "The web has Concourse 8.999.0, and this machine stays at 8.2.5: it is not there; ")
+	require.Equal(t, "a web of Concourse 8.999.0 gives no work to a worker of 8.2.5; run: "+
+		"sudo concourse-ci-machine upgrade 8.999.0", blocked, "the web may have its own release")
+}
+
+// The operator types the printed command, when the web gets another major version and when
+// it goes back.
+func TestPrintedUpgradeFollowsTheWeb(t *testing.T) {
+	for _, version := range []string{"9.0.0", "8.2.4", "8.2.5"} {
+		m, out := webOf(t, `{"version":"`+version+`"}`)
+		if version == "8.2.5" {
+			m.Model.state.Web[tsaVersion] = "9.0.0"
+		}
+		own := m.Model.state.Web[tsaVersion]
+		blocked := m.followWeb(t.Context(), installable)
+		require.Contains(t, out.String(), "stays at "+own+"; to change that run: sudo concourse-ci-machine upgrade "+version)
+		require.Equal(t, version == "8.2.4", blocked == "", "only another protocol matters")
+		require.Equal(t, own, m.Model.state.Web[tsaVersion])
+		out.Reset()
+		m.Model.options = map[string]any{"version": version}
+		require.Empty(t, m.followWeb(t.Context(), installable))
+		require.Equal(t, version, m.Model.state.Web[tsaVersion], "the status compares it with the option")
+		require.Empty(t, out.String())
+	}
+	m, out := webOf(t, `{"version":"8.3.0"}`)
+	m.Model.options = map[string]any{"version": "8.2.5"}
+	require.NotEmpty(t, m.followWeb(t.Context(), installable), "the operator's choice stays")
+	require.Contains(t, out.String(), "this machine stays at 8.2.5; ")
+	require.Equal(t, "8.2.5", m.Model.state.Web[tsaVersion])
 }
 
 func FuzzInvitation(f *testing.F) {

@@ -60,16 +60,19 @@ func addFirst(set map[string]any) {
 	}
 }
 
-// parseOptions returns the options of a YAML document, and firstOptions that it does not set.
-// A value is a string, an int, a float64 or a bool.
+// parseOptions returns the options of a YAML document, and firstOptions that it does not
+// set. A value is a string, an int, a float64 or a bool. A number, true or false may be in
+// quotes.
 func parseOptions(data []byte) (map[string]any, error) {
 	set := map[string]any{}
 	if err := yaml.Unmarshal(data, &set); err != nil {
 		return nil, unusable(err)
 	}
 	for name, v := range set {
-		switch v.(type) {
-		case string, int, bool, float64:
+		switch v := v.(type) {
+		case string:
+			set[name] = optionValue(name, v)
+		case int, bool, float64:
 		case nil:
 			delete(set, name)
 		default:
@@ -113,8 +116,8 @@ func (m *Model) ownProblems(set map[string]any) (bad []string) {
 	switch worker := set["mode"] == string(config.ModeWorker); {
 	case worker == (m.state.Web != nil):
 	case !worker:
-		bad = append(bad, fmt.Sprintf("mode: %q needs a machine without the web of another one; first run: sudo "+
-			"concourse-ci-machine purge", set["mode"]))
+		bad = append(bad, fmt.Sprintf("mode: %q is not possible on a worker of another machine's web; first run: "+
+			"sudo concourse-ci-machine purge", set["mode"]))
 	case m.Installed():
 		bad = append(bad, `mode: "worker" would remove this machine's web with its keys; to join another web, first `+
 			"run: sudo concourse-ci-machine purge")

@@ -1,10 +1,15 @@
 package onemachine
 
 import (
+	"io/fs"
+	"os"
+	"path"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/actions"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -24,10 +29,41 @@ func TestFileOfOptionsIsRefusedIfItIsNoYAML(t *testing.T) {
 		_, err := parseOptions([]byte(text))
 		require.ErrorContains(t, err, "cannot read "+OptionsFile, text)
 	}
-	got, err := parseOptions([]byte("# only\na:\nweb-port: 80\nenable-metrics: true\n"))
+	for _, text := range []string{"web-port: 80\nenable-metrics: true\ntag: \"10\"\n", "web-port: \"80\"\nenable-metrics: 'true'\ntag: '10'\n"} {
+		got, err := parseOptions([]byte("# only\na:\n" + text))
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"web-port": 80, "enable-metrics": true, "tag": "10", "mode": "all", "compute-runtime": "auto"}, got,
+			"a file that sets no mode is of a whole CI")
+	}
+}
+
+// A file of the operator that is a link to another one stays, unless others may read its
+// passwords.
+func TestUnchangedOptionsAreNotWritten(t *testing.T) {
+	m := machineOn(t, hosttest.Root(t))
+	m.Charm = &actions.Actions{Charm: &charm.Charm{}}
+	const text = "mode: all\n"
+	hosttest.Put(t, m.Model.Host.Root, "/srv/ci.yaml", text)
+	hosttest.Put(t, m.Model.Host.Root, path.Dir(OptionsFile)+"/x", "")
+	file := m.Model.Host.Path(OptionsFile)
+	require.NoError(t, os.Symlink("../../srv/ci.yaml", file))
+	isLink := func() bool {
+		st, err := os.Lstat(file)
+		require.NoError(t, err)
+		return st.Mode()&fs.ModeSymlink != 0
+	}
+	require.NoError(t, os.Chmod(file, 0o600))
+	require.NoError(t, m.chooseOptions(""))
+	require.True(t, isLink())
+	require.NoError(t, os.Chmod(file, 0o644))
+	require.NoError(t, m.chooseOptions(""))
+	require.False(t, isLink())
+	st, err := os.Stat(file)
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"web-port": 80, "enable-metrics": true, "mode": "all", "compute-runtime": "auto"}, got,
-		"a file that sets no mode is of a whole CI")
+	require.Equal(t, fs.FileMode(0o600), st.Mode())
+	got, err := m.Model.Host.ReadFile(OptionsFile)
+	require.NoError(t, err)
+	require.Equal(t, text, string(got))
 }
 
 func TestListeningPortsAreFound(t *testing.T) {

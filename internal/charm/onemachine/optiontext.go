@@ -12,8 +12,8 @@ import (
 	"concourse-ci-machine/internal/charm/config"
 )
 
-// optionValue returns the value of an option for the text of a command line. A text option
-// keeps values such as 10 and true as text.
+// optionValue returns the value of an option for a text of a command line or in quotes. A
+// text option keeps values such as 10 and true as text.
 func optionValue(name, text string) any {
 	for _, o := range config.Options() {
 		if _, isText := o.Default.(string); o.Name == name && !isText {

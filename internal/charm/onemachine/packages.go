@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
@@ -16,10 +15,9 @@ import (
 
 const (
 	pgPackage = "postgresql"
-	purgeTime = 15 * time.Minute
 
-	// noMainCluster keeps Debian's package from making a cluster that nobody uses. It is
-	// removed after the installation.
+	// noMainCluster prevents Debian's package from making an unused cluster. It is removed
+	// after the installation.
 	noMainCluster = "/etc/postgresql-common/createcluster.d/concourse-ci-machine.conf"
 )
 
@@ -71,36 +69,40 @@ func (o ownPackages) record(h host.Host, added []string) error {
 // program, because their scripts drop every cluster.
 type noPackages struct{ names []string }
 
-// Diff implements plan.Resource.
+// Diff implements plan.Resource. A failure of apt ends the purge, because its end removes
+// the record.
 func (n noPackages) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	do := func(ctx context.Context) error { return n.purge(ctx, h) }
-	return plan.Plan{{Op: "purge PostgreSQL's packages", Why: purged, Tolerate: true, Do: do}}, nil
+	return plan.Plan{{Op: "purge PostgreSQL's packages", Why: purged, Do: func(ctx context.Context) error {
+		return n.purge(ctx, h)
+	}}, {Op: "purge all of PostgreSQL's packages", Why: purged, Tolerate: true, Do: func(context.Context) error {
+		return n.reportRest(h)
+	}}}, nil
 }
 
 func (n noPackages) purge(ctx context.Context, h host.Host) error {
-	clusters, err := h.Glob(clustersDir + "/*/*")
-	if err != nil {
+	others, err := h.Glob(clustersDir + "/*/*")
+	if err != nil || len(others) > 0 {
 		return err
 	}
-	if len(clusters) > 0 {
-		return fmt.Errorf("that would drop the cluster %s, which is not the CI's; they stay",
-			strings.TrimPrefix(clusters[0], clustersDir+"/"))
-	}
-	apt := func(args ...string) host.Command {
-		return host.Command{Argv: append([]string{"apt-get", "purge", "--yes"}, args...), Deadline: purgeTime,
-			Env: []string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8"}}
-	}
-	own, err := n.removable(ctx, h, func(names ...string) ([]string, error) {
-		c := apt(append([]string{"--simulate"}, names...)...)
-		c.ReadOnly = true
-		out, err := h.Run(ctx, c)
-		return resource.Removed(out), err
-	})
+	own, err := n.removable(ctx, h)
 	if err == nil && len(own) > 0 {
-		_, err = h.Run(ctx, apt(own...))
+		_, err = h.Run(ctx, resource.PurgePackages(own...))
 	}
 	if err != nil {
+		return fmt.Errorf("%w; repair apt, then run again: sudo concourse-ci-machine purge", err)
+	}
+	return nil
+}
+
+// reportRest returns an error that names the packages that stay, and why.
+func (n noPackages) reportRest(h host.Host) error {
+	others, err := h.Glob(clustersDir + "/*/*")
+	if err != nil {
 		return err
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("that would drop the cluster %s, which is not the CI's; they stay",
+			strings.TrimPrefix(others[0], clustersDir+"/"))
 	}
 	left, err := installed(h.Root, n.names)
 	if err == nil && len(left) > 0 {
@@ -109,10 +111,8 @@ func (n noPackages) purge(ctx context.Context, h host.Host) error {
 	return err
 }
 
-// removable returns the packages that apt can purge without a package of others. simulate
-// returns all packages that a purge removes.
-func (n noPackages) removable(ctx context.Context, h host.Host,
-	simulate func(names ...string) ([]string, error)) ([]string, error) {
+// removable returns the packages that apt can purge together without a package of others.
+func (n noPackages) removable(ctx context.Context, h host.Host) ([]string, error) {
 	own, err := installed(h.Root, n.names)
 	if err != nil {
 		return nil, err
@@ -123,29 +123,31 @@ func (n noPackages) removable(ctx context.Context, h host.Host,
 	}
 	manual := strings.Fields(string(out))
 	own = slices.DeleteFunc(own, func(name string) bool { return name != pgPackage && slices.Contains(manual, name) })
-	// A simulation for each package takes long, so the first is for all.
-	need := func(names ...string) (bool, error) {
-		all, err := simulate(names...)
-		return slices.ContainsFunc(all, func(name string) bool { return !slices.Contains(own, name) }), err
+	// apt-get --simulate takes long, so the first is for all.
+	needed := func(names []string) (bool, error) {
+		c := resource.PurgePackages(append([]string{"--simulate"}, names...)...)
+		c.ReadOnly = true
+		out, err := h.Run(ctx, c)
+		return slices.ContainsFunc(resource.Removed(out), func(name string) bool { return !slices.Contains(own, name) }), err
 	}
-	needed, err := need(own...)
-	if err != nil || !needed {
+	if all, err := needed(own); err != nil || !all {
 		return own, err
 	}
 	var free []string
 	for _, name := range own {
-		needed, err := need(name)
+		more := append(slices.Clone(free), name) // together, because another package may need one of two
+		kept, err := needed(more)
 		if err != nil {
 			return nil, err
 		}
-		if !needed {
-			free = append(free, name)
+		if !kept {
+			free = more
 		}
 	}
 	return free, nil
 }
 
-// installed returns those of the packages that are installed.
+// installed returns the packages in names that are installed.
 func installed(r host.Root, names []string) ([]string, error) {
 	have, err := resource.InstalledPackages(r)
 	return slices.DeleteFunc(have, func(name string) bool { return !slices.Contains(names, name) }), err

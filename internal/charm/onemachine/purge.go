@@ -6,10 +6,10 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// purged is the reason of each step of Purge.
-const purged = "the machine is purged"
+const purged = wellknown.Purged
 
 // Purge removes everything that Up made, with all data. Files, packages and databases of
 // others stay.
@@ -17,11 +17,11 @@ func (m *Machine) Purge(ctx context.Context) error {
 	return m.locked("purge this machine", func() error {
 		last := []plan.Resource{resource.Absent{Path: OptionsFile, Why: purged}, noEmptyFolder{path.Dir(OptionsFile)},
 			resource.Absent{Path: stateFile.Path, Why: purged}, noEmptyFolder{stateDir}} // the state has the record
+		if err := m.CheckSetUp(); err != nil {
+			return err
+		}
 		if !m.Model.Installed() {
-			if !m.Model.Host.Exists(OptionsFile) && !m.Model.Host.Exists(stateDir) {
-				return errNotUp
-			}
-			return m.Model.apply(ctx, last...) // Up was refused, or a purge was killed at its end
+			return m.Model.apply(ctx, last...)
 		}
 		m.Model.state.Down = true // a purge that is killed is no machine to repair
 		if err := m.Model.Save(); err != nil {
@@ -43,9 +43,7 @@ func (m *Machine) Purge(ctx context.Context) error {
 		if m.Model.state.OwnUser {
 			rest = append(rest, noUser{})
 		}
-		for _, dir := range m.Model.state.Folders {
-			rest = append(rest, noEmptyFolder{dir})
-		}
+		rest = append(rest, m.Model.noFolders()...)
 		return m.Model.apply(ctx, append(rest, last...)...)
 	})
 }

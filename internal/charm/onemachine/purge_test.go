@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/resource"
+	"concourse-ci-machine/internal/concourse/release"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -72,6 +74,9 @@ func TestPackagesOfTheOperatorAreNotRecorded(t *testing.T) {
 	require.Equal(t, []string{"postgresql", "postgresql-15"}, m.state.Packages)
 }
 
+// purge waits for other users of apt.
+const purge = "apt-get purge --yes -o DPkg::Lock::Timeout=600"
+
 func TestPurgeOfPackages(t *testing.T) {
 	all := []string{"libpq5", "libxml2", "nginx", "postgresql", "postgresql-15"}
 	needs := map[string]string{"libpq5": "postgresql-15", "libxml2": "postgresql-15", "postgresql-15": "postgresql"}
@@ -79,10 +84,12 @@ func TestPurgeOfPackages(t *testing.T) {
 		cluster string
 		manual  string
 		needs   map[string]string // of the operator
-		want    string            // error
+		want    string            // note
 		purged  string
 	}{
 		"nothing needs them": {"", "postgresql nginx", nil, "", "libpq5 libxml2 postgresql postgresql-15"},
+		"another needs one of two": {"", "", map[string]string{"libpq5 libxml2": "nginx"},
+			"other packages need libxml2, or you installed it; it stays", "libpq5 postgresql postgresql-15"},
 		"a cluster of others": {"/16/main/postgresql.conf", "", nil,
 			"that would drop the cluster 16/main, which is not the CI's; they stay", ""},
 		"the operator installed one": {"", "postgresql libpq5", nil,
@@ -100,14 +107,20 @@ func TestPurgeOfPackages(t *testing.T) {
 			}
 			purged := ""
 			runner := hosttest.NewRunner(t).Answer("apt-mark showmanual", tt.manual)
-			runner.On("apt-get purge --yes", func(c host.Command) (string, error) {
-				purged = strings.Join(c.Argv[3:], " ")
+			runner.On(purge, func(c host.Command) (string, error) {
+				purged = strings.Join(c.Argv[5:], " ")
 				gone := func(name string) bool { return slices.Contains(c.Argv, name) }
 				dpkg(t, r, slices.DeleteFunc(slices.Clone(all), gone)...)
 				return "", nil
-			}).On("apt-get purge --yes --simulate", func(c host.Command) (string, error) {
+			}).On(purge+" --simulate", func(c host.Command) (string, error) {
 				var out strings.Builder
-				for _, name := range c.Argv[4:] {
+				for both, n := range tt.needs {
+					one, other, _ := strings.Cut(both, " ")
+					if slices.Contains(c.Argv, one) && slices.Contains(c.Argv, other) {
+						fmt.Fprintf(&out, "Remv %s [1]\n", n)
+					}
+				}
+				for _, name := range c.Argv[6:] {
 					for ; name != ""; name = needs[name] {
 						fmt.Fprintf(&out, "Purg %s [1]\n", name)
 						if n := tt.needs[name]; n != "" {
@@ -117,30 +130,48 @@ func TestPurgeOfPackages(t *testing.T) {
 				}
 				return out.String(), nil
 			})
-			err := noPackages{[]string{"gone", "libpq5", "libxml2", "postgresql", "postgresql-15"}}.purge(t.Context(),
-				host.Host{Root: r, Runner: runner})
+			m, out := machineOn(t, r).Model, &strings.Builder{}
+			m.Host.Runner, m.Progress.W = runner, out
+			require.NoError(t, m.apply(t.Context(), noPackages{[]string{"gone", "libpq5", "libxml2", "postgresql", "postgresql-15"}}))
 			require.Equal(t, tt.purged, purged)
-			if tt.want == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, tt.want)
-			}
+			require.Equal(t, tt.want != "", strings.Contains(out.String(), "could not"))
+			require.Contains(t, out.String(), tt.want)
 		})
 	}
+}
+
+// The end of a purge removes the record, so another try must be possible.
+func TestPurgeEndsIfAptFails(t *testing.T) {
+	r := hosttest.Root(t)
+	dpkg(t, r, pgPackage)
+	m := machineOn(t, r).Model
+	m.state.Packages = []string{pgPackage}
+	m.Host.Runner = hosttest.NewRunner(t).Answer("apt-mark showmanual", "").Answer(purge+" --simulate", "Purg postgresql [1]\n").
+		Fail(purge, 100, "E: Could not get lock /var/lib/dpkg/lock-frontend")
+	err := m.RemoveDatabase(t.Context())
+	require.ErrorContains(t, err, "purge PostgreSQL's packages: ")
+	require.ErrorContains(t, err, "lock-frontend; repair apt, then run again: sudo concourse-ci-machine purge")
 }
 
 // A cluster is the machine's by its name. The machine made it, upgraded it, or was ended while
 // it made it.
 func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
 	const name = "concourse_abcdefgh"
-	for text, tt := range map[string]struct{ files, want []string }{
-		"missing": {nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
-		"others' clusters": {[]string{"15/concourse/postgresql.conf:port = 5432", "15/main/start.conf:"},
+	for text, tt := range map[string]struct {
+		made        bool
+		files, want []string
+	}{
+		"missing": {false, nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
+		"removed": {true, nil, []string{"flock true", "flock pg_createcluster 17 " + name}},
+		"others' clusters": {false, []string{"15/concourse/postgresql.conf:port = 5432", "15/main/start.conf:"},
 			[]string{"flock true", "flock pg_createcluster 17 " + name}},
-		"incomplete": {[]string{"15/" + name + "/postgresql.conf:#port = 5432", "15/main/postgresql.conf:port = 5432"},
+		"incomplete": {false, []string{"15/" + name + "/postgresql.conf:#port = 5432",
+			"15/main/postgresql.conf:port = 5432"},
 			[]string{"flock true", "pg_dropcluster --stop 15 " + name, "flock pg_createcluster 17 " + name}},
-		"complete": {[]string{"15/" + name + "/postgresql.conf:port = 5432"}, nil},
-		"upgraded": {[]string{"9/" + name + "/start.conf:", "15/" + name + "/postgresql.conf:port = 5432"}, nil},
+		"complete":         {false, []string{"15/" + name + "/postgresql.conf:port = 5432"}, nil},
+		"upgraded":         {false, []string{"9/" + name + "/start.conf:", "15/" + name + "/postgresql.conf:port = 5432"}, nil},
+		"used, no port":    {true, []string{"15/" + name + "/postgresql.conf:#port = 5432"}, nil},
+		"used, no setting": {true, []string{"15/" + name + "/start.conf:"}, nil},
 	} {
 		t.Run(text, func(t *testing.T) {
 			h := host.Host{Root: hosttest.Root(t)}
@@ -157,7 +188,7 @@ func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
 				file, content, _ := strings.Cut(f, ":")
 				hosttest.Put(t, h.Root, clustersDir+"/"+file, content+"\n")
 			}
-			p, err := cluster{name}.Diff(t.Context(), h)
+			p, err := cluster{name: name, made: tt.made}.Diff(t.Context(), h)
 			require.NoError(t, err)
 			_, err = p.Apply(t.Context(), nil)
 			require.NoError(t, err)
@@ -171,11 +202,24 @@ func TestClusterIsMadeAgainUnlessItIsComplete(t *testing.T) {
 	}
 }
 
+func TestPortOfTheCluster(t *testing.T) {
+	for text, want := range map[string]int{"port = 5433": 5433, "PORT=5433\t# own": 5433, "port 5433": 5433,
+		" port='5433' ": 5433, "port = 5432\nport '5433'": 5433, "#port = 5432": 0, "support = 5433": 0, "port = x": 0,
+		"port5433": 0, "port = 5433s": 0, "": 0} {
+		r := hosttest.Root(t)
+		hosttest.Put(t, r, clustersDir+"/17/c/postgresql.conf", "a = 1\n"+text+"\nb = 2\n")
+		got, err := clusterPort(r, clustersDir+"/17/c")
+		require.Equal(t, want, got, text)
+		require.Equal(t, want == 0, err != nil, text)
+	}
+}
+
 func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 	for name, tt := range map[string]struct{ file, want string }{
 		"none":                 {"/var/lib/concourse/lost+found/1", ""},
 		"a data folder":        {"/var/lib/concourse/data/1", "/var/lib/concourse/data is in a folder of the CI"},
 		"another work folder":  {"/var/lib/concourse/worker/volumes/1", "/var/lib/concourse/worker is in"},
+		"left by a purge":      {"/var/lib/concourse/worker/cache/", ""},
 		"left from Juju":       {"/var/lib/concourse/releases/8/bin/fly", ""},
 		"shared storage":       {"/var/lib/concourse/.lxc_shared_storage", ""},
 		"the source":           {"/opt/concourse-ci-machine/README.md", "/opt/concourse-ci-machine/README.md is in"},
@@ -187,7 +231,11 @@ func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Root(t)
-			hosttest.Put(t, r, tt.file, "x: 1")
+			if strings.HasSuffix(tt.file, "/") {
+				require.NoError(t, r.MkdirAll(tt.file, 0o755))
+			} else {
+				hosttest.Put(t, r, tt.file, "x: 1")
+			}
 			err := machineOn(t, r).refuseFolders()
 			if tt.want == "" {
 				require.NoError(t, err)
@@ -207,6 +255,7 @@ func TestPurgeLeavesFilesOfOthersInTheFolderOfTheCI(t *testing.T) {
 		note           string
 	}{
 		"only the CI's":        {"", "", ""},
+		"an older folder":      {"", "", ""},
 		"a disk of its own":    {"lost+found/1", "31 20 8:2 / /var/lib/concourse rw - ext4 /dev/sdb rw\n", ""},
 		"a folder":             {"models/1", "", "/var/lib/concourse/models is not from the CI; it stays"},
 		"storage of LXD hosts": {".lxc_shared_storage", "", ""},
@@ -220,18 +269,24 @@ func TestPurgeLeavesFilesOfOthersInTheFolderOfTheCI(t *testing.T) {
 			if tt.mounts != "" {
 				hosttest.Put(t, m.Host.Root, "/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"+tt.mounts)
 			}
+			if name == "an older folder" {
+				require.NoError(t, m.Host.MkdirAll(release.HomeDir, 0o755))
+			}
 			m.recordFolders()
 			for _, f := range append([]string{tt.others}, own...) {
 				if f != "" {
 					hosttest.Put(t, m.Host.Root, "/var/lib/concourse/"+f, "x")
 				}
 			}
-			require.NoError(t, m.apply(t.Context(), noHome{}, noEmptyFolder{"/var/lib/concourse"}))
+			require.NoError(t, m.apply(t.Context(), append([]plan.Resource{noHome{}}, m.noFolders()...)...))
+			require.Equal(t, name != "only the CI's", m.Host.Exists(release.HomeDir))
 			shared := name == "storage of LXD hosts"
 			for _, f := range own {
 				require.Equal(t, shared, m.Host.Exists("/var/lib/concourse/"+f), f)
 			}
-			require.Equal(t, tt.others != "", m.Host.Exists("/var/lib/concourse/"+tt.others))
+			if tt.others != "" {
+				require.True(t, m.Host.Exists("/var/lib/concourse/"+tt.others))
+			}
 			if tt.note == "" {
 				require.NotContains(t, out.String(), "could not")
 			} else {
@@ -288,6 +343,7 @@ func TestPurgeOfAMachineThatWasNotSetUpRemovesItsOptions(t *testing.T) {
 	require.ErrorIs(t, machineOn(t, r).Purge(t.Context()), errNotUp)
 
 	require.NoError(t, r.MkdirAll(stateDir, 0o700))
-	require.NoError(t, machineOn(t, r).Purge(t.Context()), "a purge was killed at its end")
+	require.NoError(t, machineOn(t, r).CheckSetUp(), "a purge was killed at its end")
+	require.NoError(t, machineOn(t, r).Purge(t.Context()))
 	require.False(t, r.Exists(stateDir))
 }

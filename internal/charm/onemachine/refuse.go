@@ -50,9 +50,8 @@ func (m *Machine) refuse(ctx context.Context) error {
 			return fmt.Errorf("cannot set up this machine: /var has %d GiB free, and %d GiB are needed; free some space",
 				free>>30, minFree>>30)
 		case free < gpuFree && h.Exists("/dev/kfd"):
-			m.Model.Progress.Note(fmt.Sprintf("/var has %d GiB free; tasks with images of ROCm, of 10 to 20 GB, "+
-				"need %d GiB",
-				free>>30, gpuFree>>30))
+			m.Model.Progress.Note(fmt.Sprintf("/var has %d GiB free; tasks with images of ROCm (10 to 20 GB) "+
+				"need %d GiB", free>>30, gpuFree>>30))
 		}
 	}
 	return ctx.Err()

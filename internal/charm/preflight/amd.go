@@ -43,7 +43,7 @@ func (p *preflight) toolkitAMD() Check {
 	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.Driver.AMDContainerToolkit == amd.ToolkitAuto:
 		return ok(name, "%s; tasks get their GPUs without it", s.Attempt.Text())
 	case s.Attempt != nil:
-		return warn(name, "let the unit reach it, or set amd-container-toolkit=skip", "%s", s.Attempt.Text())
+		return warn(name, "let the machine reach it, or set amd-container-toolkit=skip", "%s", s.Attempt.Text())
 	}
 	return warn(name, "the next hook tries it; tasks get their GPUs without", "%s is not installed", amd.ToolkitPackage)
 }

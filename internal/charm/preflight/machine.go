@@ -10,8 +10,8 @@ import (
 	"concourse-ci-machine/internal/base/wellknown"
 )
 
-// supportedSeries lists the series of Ubuntu that the charm is built for. debianSeries are
-// those of Debian on which a machine without Juju is tested.
+// supportedSeries lists the series of Ubuntu that the charm is built for. debianSeries
+// lists the series of Debian on which a machine without Juju is tested.
 var (
 	supportedSeries = []string{"focal", "jammy", "noble", "resolute"}
 	debianSeries    = []string{"bookworm", "trixie"}
@@ -24,12 +24,9 @@ const (
 	lowDisk = 5 * units.GB
 )
 
-// alone reports whether the machine has no Juju.
-func alone() bool { return wellknown.Command == wellknown.MachineProgram }
-
 // constrained returns an advice with Juju's constraint that follows it.
 func constrained(advice, constraint string) string {
-	if alone() {
+	if wellknown.WithoutJuju() {
 		return advice
 	}
 	return advice + " (--constraints " + constraint + ")"
@@ -37,14 +34,14 @@ func constrained(advice, constraint string) string {
 
 func (p *preflight) series() Check {
 	m, fix := p.machine, "deploy to --base ubuntu@24.04"
-	if alone() {
+	if wellknown.WithoutJuju() {
 		fix = "use Debian 12 or newer or Ubuntu 22.04 or newer"
 	}
 	fix += "; AMD has packages for some series of Ubuntu only"
 	switch {
 	case m.Series == "":
 		return warn("series", fix, "/etc/os-release names no series")
-	case alone() && m.Distro == "debian" && slices.Contains(debianSeries, m.Series):
+	case wellknown.WithoutJuju() && m.Distro == "debian" && slices.Contains(debianSeries, m.Series):
 	case m.Distro != "ubuntu" || !slices.Contains(supportedSeries, m.Series):
 		return warn("series", fix, "%s %s is not tested with this charm", m.Distro, m.Series)
 	}
@@ -55,7 +52,7 @@ func (p *preflight) kernel() Check {
 	text, err := p.Host.ReadText("/proc/sys/kernel/osrelease")
 	var major, minor int
 	if n, _ := fmt.Sscanf(text, "%d.%d", &major, &minor); err != nil || n != 2 {
-		return warn("kernel", "run uname -r on the unit", "its version can't be read")
+		return warn("kernel", "run uname -r on the machine", "its version can't be read")
 	}
 	switch {
 	case major < 4 || major == 4 && minor < 19:
@@ -78,7 +75,7 @@ func (p *preflight) cpu() Check {
 	}
 	switch {
 	case err != nil || n == 0:
-		return warn("cpu", "run nproc on the unit", "/proc/cpuinfo names no processor")
+		return warn("cpu", "run nproc on the machine", "/proc/cpuinfo names no processor")
 	case n < minCPUs:
 		return warn("cpu", constrained("use 2 processors or more", "cores=2"),
 			"%d processor; builds are slow and the worker's answers late with fewer than %d", n,
@@ -106,7 +103,7 @@ func (p *preflight) memory() Check {
 	total := p.ram()
 	switch {
 	case total == 0:
-		return warn("memory", "run free on the unit", "/proc/meminfo tells no total")
+		return warn("memory", "run free on the machine", "/proc/meminfo tells no total")
 	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
 			"memory", constrained("use more memory, or set preflight-limits", "mem=..."),
@@ -132,7 +129,7 @@ func (p *preflight) disks() []Check {
 		name := "disk " + path
 		switch remedy := constrained("give the machine a larger disk, or set preflight-limits", "root-disk=..."); {
 		case err != nil:
-			checks = append(checks, warn(name, "run df on the unit", "its space can't be told: %v", err))
+			checks = append(checks, warn(name, "run df on the machine", "its space can't be told: %v", err))
 		case free < min(lowDisk, total/4):
 			checks = append(checks, failure(name, "remove what fills it, or give the machine a larger disk",
 				"%s of %s are free; builds fail soon", units.FormatGB(free), units.FormatGB(total)))
@@ -164,10 +161,10 @@ func (p *preflight) clock() Check {
 	case p.Host.Exists("/run/systemd/timesync/synchronized"), err == nil && synced:
 		return ok("time", "%s, from a time server", now.UTC().Format(time.RFC3339))
 	case err != nil:
-		return warn("time", "run timedatectl on the unit",
+		return warn("time", "run timedatectl on the machine",
 			"the kernel does not say whether its clock is right: %v", err)
 	}
-	return warn("time", "timedatectl set-ntp true, and let the unit reach a time server",
+	return warn("time", "timedatectl set-ntp true, and let the machine reach a time server",
 		"%s, and no time server keeps it right; logins and certificates depend on it",
 		now.UTC().Format(time.RFC3339))
 }

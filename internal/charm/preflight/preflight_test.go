@@ -167,7 +167,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"set-user-ID programs": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			require.NoError(t, p.Host.MkdirAll("/srv/cache_rw", 0o755))
 			hosttest.Put(t, p.Host.Root, "/proc/self/mountinfo", "20 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n")
-		}, "folders", Warning, "a task leaves in /srv/cache_rw count on this unit", "sudo mount -o remount,bind,nosuid,nodev /srv/cache_rw"},
+		}, "folders", Warning, "a task leaves in /srv/cache_rw have an effect on this machine", "sudo mount -o remount,bind,nosuid,nodev /srv/cache_rw"},
 		"mounts not known": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			require.NoError(t, p.Host.MkdirAll("/srv/cache_rw", 0o755))
 			hosttest.Put(t, p.Host.Root, "/proc/self/mountinfo", "x\n")
@@ -222,6 +222,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		require.Equal(t, c.level, got.Level, "%s: %s", name, got.Text)
 		require.Contains(t, got.Text, c.text, name)
 		require.Contains(t, got.Remedy, c.remedy, name)
+		require.NotRegexp(t, `\bunit\b`, got.Text+"\n"+got.Remedy, "a machine without Juju is no unit")
 		var b bytes.Buffer
 		err := writePreflight(&b, term.Format{JSON: true}, checks)
 		var out struct {
@@ -277,7 +278,7 @@ func TestHostsOfTasksAreChecked(t *testing.T) {
 	require.True(t, known)
 
 	hosttest.Put(t, p.Host.Root, "/opt/rocm/.info/version", "6.4.3-128\n")
-	require.Equal(t, "ROCm 6.4.3-128 in /opt/rocm of the unit; tasks have that of their images", named(t, p.run(context.Background()), "toolchain").Text)
+	require.Equal(t, "ROCm 6.4.3-128 in /opt/rocm of the machine; tasks have that of their images", named(t, p.run(context.Background()), "toolchain").Text)
 }
 
 func TestPreflightOfNVIDIA(t *testing.T) {

@@ -69,7 +69,7 @@ func (p *preflight) apparmor() Check {
 	case err != nil || profile == "":
 		return ok("apparmor", "enabled")
 	case profile != "unconfined" && !strings.Contains(profile, "lxd-") && !strings.HasSuffix(profile, "(unconfined)"):
-		return warn("apparmor", "run the unit unconfined, or in an LXD container with security.nesting=true",
+		return warn("apparmor", "run this program unconfined, or in an LXD container with security.nesting=true",
 			"this process is confined by %s; runc may be denied mounts", profile)
 	}
 	return ok("apparmor", "enabled; this process: %s", profile)

@@ -69,7 +69,7 @@ func (p *preflight) outbound(ctx context.Context) []Check {
 			name := "host " + strings.TrimPrefix(resource.RedactURL(address), "https://")
 			if err := p.reach(ctx, address, proxy); err != nil {
 				checks[i] = warn(name,
-					"tasks that fetch from there fail: let the unit reach it, or set hosts= to those that yours need",
+					"tasks that fetch from there fail: let the machine reach it, or set hosts= to those that yours need",
 					"%v", err)
 				return
 			}
@@ -98,7 +98,7 @@ func (p *preflight) folders() Check {
 	}
 	switch {
 	case err != nil:
-		return warn(name, "run findmnt on the unit", "%v", err)
+		return warn(name, "run findmnt on the machine", "%v", err)
 	case len(unsafe) > 0:
 		dir := unsafe[0]
 		return warn(name,
@@ -106,7 +106,7 @@ func (p *preflight) folders() Check {
 				"the next hook does what it can for /srv; by hand, until the next boot: sudo mount --bind %[1]s "+
 					"%[1]s && sudo mount -o remount,bind,nosuid,nodev %[1]s",
 				dir),
-			"set-user-ID programs that a task leaves in %s count on this unit: not mounted "+
+			"set-user-ID programs that a task leaves in %s have an effect on this machine: not mounted "+
 				"nosuid,nodev", strings.Join(unsafe, ", "))
 	}
 	return ok(name, "tasks get %d of %s, where set-user-ID programs have no effect", len(given), worker.Srv)
@@ -120,10 +120,10 @@ func (p *preflight) toolchain() Check {
 	wanted := strings.Join(slices.DeleteFunc(slices.Clone(p.cfg.Driver.ROCmUsecases), isSMI), ",")
 	switch {
 	case err == nil:
-		return ok(name, "ROCm %.40s in /opt/rocm of the unit; tasks have that of their images", version)
+		return ok(name, "ROCm %.40s in /opt/rocm of the machine; tasks have that of their images", version)
 	case wanted != "":
 		return warn(name, "the next hook installs it; see what prevents it with: "+wellknown.ShowStatus(""),
 			"rocm-usecases is %s, and there is no ROCm in /opt/rocm", wanted)
 	}
-	return ok(name, "tasks bring ROCm in their images; rocm-usecases installs it on the unit, too")
+	return ok(name, "tasks bring ROCm in their images; rocm-usecases installs it on the machine, too")
 }

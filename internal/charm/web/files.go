@@ -69,7 +69,7 @@ func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []sta
 	l := o.Facts.Web.Certificates
 	if l == nil {
 		missing := status.Block("tls-enabled: a certificate is missing")
-		if wellknown.Command == wellknown.MachineProgram {
+		if wellknown.WithoutJuju() {
 			return cert, false, []status.Cause{missing.Explain("put a proxy with a certificate in front, and set external-url").
 				Run(wellknown.ResetOption(app, "tls-enabled"))}
 		}

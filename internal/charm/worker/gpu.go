@@ -8,7 +8,6 @@ import (
 
 	"concourse-ci-machine/internal/base/status"
 	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/machine"
 	"concourse-ci-machine/internal/gpu"
 	"concourse-ci-machine/internal/oci"
 	"concourse-ci-machine/internal/pool/quarantine"
@@ -73,7 +72,7 @@ func DecideGPUs(o Observed) GPUs {
 		return g
 	}
 	if len(g.All) == 0 {
-		explainNoGPU(&g, inv, o.Machine)
+		explainNoGPU(&g, inv, o)
 	}
 	vendors[g.Vendor].explainUnit(&g, o)
 	if len(g.All) == 0 {
@@ -148,7 +147,8 @@ func Unusable(l gpu.Unusable) bool {
 
 // explainNoGPU adds the causes for a missing GPU. Only the host has the id that LXD
 // requires. The PCI address is in sysfs, which a container shares with its host.
-func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
+func explainNoGPU(g *GPUs, inv gpu.Inventory, o Observed) {
+	m := o.Machine
 	left, name := inv.UnusableOf(g.Vendor), g.Vendor.Label()
 	for _, l := range left {
 		switch l.Reason {
@@ -159,7 +159,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, m machine.Machine) {
 			g.cause(status.Block("the device node of %s GPU %s is wrong", name, l.PCI).Explain("%s", l.Detail).
 				Fix("on the LXD host run: lxc restart " + m.Hostname))
 		case gpu.Hangs:
-			g.cause(status.Block("%s GPU %s does not count: %s", name, l.PCI, l.Detail))
+			g.cause(status.Block("%s GPU %s does not count: it hangs", name, l.PCI).Run(explainHang(o.Facts.Unit)))
 		}
 	}
 	if len(g.Causes) > 0 {

@@ -111,6 +111,9 @@ func addresses(all []gpu.GPU) (pci []string) {
 	return slices.Compact(pci)
 }
 
+// explainHang returns the command that explains a hang.
+func explainHang(unit string) string { return wellknown.RunAction(unit, "explain-error code=2") }
+
 // reportMissing adds the warning on missing GPUs and returns the GPUs to record. A worker
 // that lost its GPUs stays a GPU worker, also with compute-runtime=auto: it must not take
 // the steps of all teams.
@@ -123,12 +126,17 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 	const named = 2
 	lost := status.Warn("%s missing: %s", units.Count(max(1, len(now.PCI)-len(addresses(g.All))), "GPU"),
 		strings.Join(missing[:min(named, len(missing))], ", "))
+	hangs := false
 	for i, pci := range missing {
 		if slices.ContainsFunc(o.GPUs.Unusable, func(l gpu.Unusable) bool { return l.PCI == pci && l.Reason == gpu.Hangs }) {
-			missing[i] = pci + " (it hangs, see " + wellknown.Explain(2) + ")"
+			missing[i], hangs = pci+" (it hangs)", true
 		}
 	}
-	g.Warnings = append(g.Warnings, lost.Explain("%s", strings.Join(missing, ", ")).
-		Fix("restore them or run: "+wellknown.RunAction(o.Facts.Unit, "accept-gpus")))
+	lost = lost.Explain("%s", strings.Join(missing, ", ")).
+		Fix("restore them or run: " + wellknown.RunAction(o.Facts.Unit, "accept-gpus"))
+	if hangs {
+		lost = lost.Run(explainHang(o.Facts.Unit))
+	}
+	g.Warnings = append(g.Warnings, lost)
 	return now
 }

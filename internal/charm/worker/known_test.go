@@ -83,10 +83,12 @@ func TestHangingGPUIsNamedAmongMissingGPUs(t *testing.T) {
 		o.GPUs.Unusable = []gpu.Unusable{hangs}
 		o.Known = KnownGPUs{Runtime: "rocm", PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI}}
 		d := Desire(o, nil)
-		require.Contains(t, text("Ready"+d.Suffix, d.Causes), "active: Ready (GPU: 1x AMD); 1 GPU missing: 0000:04:00.0: 0000:04:00.0 (it hangs, see dispatch explain 2) — ")
+		require.Contains(t, text("Ready"+d.Suffix, d.Causes), "active: Ready (GPU: 1x AMD); 1 GPU missing: 0000:04:00.0: 0000:04:00.0 (it hangs) — "+
+			"restore them or run: juju run concourse-ci-machine/0 accept-gpus — run: juju run concourse-ci-machine/0 explain-error code=2")
 		o.GPUs.GPUs = nil
 		d = Desire(o, nil)
-		require.Contains(t, text("Ready"+d.Suffix, d.Causes), "blocked: AMD GPU 0000:04:00.0 does not count: it hangs: ", container)
+		require.Contains(t, text("Ready"+d.Suffix, d.Causes), "blocked: AMD GPU 0000:04:00.0 does not count: it hangs — "+
+			"run: juju run concourse-ci-machine/0 explain-error code=2", container)
 	}
 }
 

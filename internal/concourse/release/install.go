@@ -33,18 +33,10 @@ func (r Install) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Shared && !h.Exists(SharedMarker) { // otherwise the release would be on the container's own disk
-		return plan.Plan{{Op: "use the shared storage", Why: "releases are in it", Do: func(context.Context) error {
-			return cmp.Or(SharedStorage(h.Root), error(errNotMounted))
-		}}}, nil
+	if err := r.refused(h.Root, t); err != nil {
+		return plan.Plan{{Op: "use the release", Why: err.Error(), Do: func(context.Context) error { return err }}}, nil
 	}
 	p := r.allowRetry(h.Root, t)
-	if t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256 {
-		return plan.Plan{{Op: "use the attached release", Why: "its SHA-256 is not release-sha256",
-			Do: func(context.Context) error {
-				return &checksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
-			}}}, nil
-	}
 	if r.Shared {
 		c, err := r.claim(h, r.required(h.Root, t))
 		if err != nil {
@@ -57,6 +49,20 @@ func (r Install) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	}
 	s, err := r.switchTo(ctx, h, t)
 	return append(p, s...), err
+}
+
+// refused returns why the wanted release cannot be used, as far as it is known before it is
+// installed.
+func (r Install) refused(root host.Root, t target) error {
+	switch {
+	case r.Shared && !root.Exists(SharedMarker): // otherwise the release would be on the container's own disk
+		return notMounted(root)
+	case t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256:
+		return &checksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
+	case t.installed && r.wrongVersion(t):
+		return &VersionError{Path: r.Resource, Want: r.Version, Got: t.from.Version}
+	}
+	return nil
 }
 
 // install returns the steps up to a complete folder below Dir. They share a client and its
@@ -132,18 +138,21 @@ func (r Install) installShared(ctx context.Context, h host.Host, t target) error
 // release, and changes nothing else. report receives the progress.
 func (r Install) Prepare(ctx context.Context, h host.Host, report func(text string)) error {
 	t, err := r.target(h.Root)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = r.refused(h.Root, t)
+	}
+	if err != nil || t.installed || t.resource {
 		return err
-	case t.resource && r.SHA256 != "" && r.SHA256 != t.from.SHA256:
-		return &checksumError{Path: r.Resource, Want: r.SHA256, Got: t.from.SHA256, Source: "release-sha256"}
-	case t.installed && r.wrongVersion(t):
-		return &VersionError{Path: r.Resource, Want: r.Version, Got: t.from.Version}
-	case t.installed || t.resource:
-		return nil
 	}
 	download := plan.Plan{{Op: "download Concourse " + r.Version, Why: "it is not installed",
 		Do: func(ctx context.Context) error {
+			if r.Shared {
+				unlock, err := tryLock(h.Root)
+				if err != nil {
+					return err
+				}
+				defer unlock()
+			}
 			_, _, err := r.Obtain(ctx, h)
 			return err
 		}}}

@@ -68,13 +68,6 @@ const (
 
 // switchTo returns the steps after unpacking: switch the link and remove unneeded releases.
 func (r Install) switchTo(ctx context.Context, h host.Host, t target) (plan.Plan, error) {
-	if t.installed && r.wrongVersion(t) {
-		return plan.Plan{{Op: "use the attached release",
-			Why: "it is Concourse " + t.from.Version + ", wanted is " + r.Version,
-			Do: func(context.Context) error {
-				return &VersionError{Path: r.Resource, Want: r.Version, Got: t.from.Version}
-			}}}, nil
-	}
 	var p plan.Plan
 	now, used := currentRelease(h.Root)
 	if now != t.id {

@@ -78,8 +78,7 @@ func TestInstallNeverWaitsForAnotherProcess_D7_D9(t *testing.T) {
 	require.Equal(t, "locked", out())
 	r := m.shared("worker/0", "8.2.5")
 	b.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(time.Duration) { t.Error("a hook waits") }}
-	for range 2 {
-		err := resourcetest.Apply(t, b, r)
+	for _, err := range []error{resourcetest.Apply(t, b, r), resourcetest.Apply(t, b, r), r.Prepare(t.Context(), b, nil)} {
 		var wait *waitError
 		require.ErrorAs(t, err, &wait)
 		require.True(t, wait.Temporary())

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"concourse-ci-machine/internal/base/jsonlist"
 	"concourse-ci-machine/internal/exporter/api"
 	"concourse-ci-machine/internal/exporter/fleet/flakes"
 	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
@@ -61,7 +62,14 @@ func (a *asker) get(ctx context.Context, url string, read func(io.Reader) error)
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return read(resp.Body)
+		switch err := read(resp.Body); {
+		case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+			return errors.New("no answer in time")
+		case errors.Is(err, jsonlist.ErrRead):
+			return jsonlist.ErrRead
+		default:
+			return err
+		}
 	case http.StatusNotFound:
 		return flakes.ErrNotFound
 	default:

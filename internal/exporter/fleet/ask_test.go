@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,16 @@ func (b *bed) rounds(t *testing.T) string {
 	b.flakes.Round(t.Context())
 	b.time = b.time.Add(30 * time.Second)
 	return b.get(t, "/api/v1/flakes/build-of/"+uuid).Body.String()
+}
+
+func TestBrokenConnectionIsNoWrongAnswer(t *testing.T) {
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		io.WriteString(w, `{"gpus":[`)
+	}))
+	t.Cleanup(worker.Close)
+	got := newAsker().gpus(t.Context(), []fleetfile.Worker{{URL: worker.URL, Count: 1}}, nil)
+	require.EqualError(t, got[0].err, "its connection broke")
 }
 
 // A worker that reboots answers 503 at first. The task that comments a pull request waits for

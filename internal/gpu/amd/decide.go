@@ -46,7 +46,7 @@ func (w Wanted) setCommand(setting string) string { return wellknown.SetOption(w
 
 // otherMachine returns what helps on a processor without AMD's packages.
 func (w Wanted) otherMachine() string {
-	if wellknown.Command == wellknown.MachineProgram {
+	if wellknown.WithoutJuju() {
 		return "use an amd64 machine"
 	}
 	return "use an amd64 machine: juju add-unit " + w.app() + " --constraints arch=amd64"

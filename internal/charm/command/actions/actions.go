@@ -76,7 +76,7 @@ func (c *Actions) table() map[string]action {
 				if v, ok := p["code"]; ok {
 					code = fmt.Sprint(v)
 				}
-				return c.ExplainError(w, code, f)
+				return c.ExplainError(w, f, code)
 			}),
 		"gpu-evidence": c.textAction("evidence", withoutContext(c.GPUs().Evidence)),
 		"gpu-health":   c.textAction("health", withoutParams(c.GPUHealth)),

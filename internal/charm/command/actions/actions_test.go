@@ -41,7 +41,7 @@ func TestExplainErrorAction(t *testing.T) {
 	a := acted(t, "no-gpu", "explain-error", map[string]any{"code": 7}, nil)
 	require.Equal(t, "completed", a.Status)
 	var want strings.Builder
-	require.NoError(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&want, "7", term.Format{}))
+	require.NoError(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&want, term.Format{}, "7"))
 	require.Equal(t, strings.TrimSpace(want.String()), a.Results["explanation"])
 
 	for _, params := range []map[string]any{{"code": 9}, {"code": 0}, {"code": -7}, {"code": "memory"}, {"code": true}, {}} {

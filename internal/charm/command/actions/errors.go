@@ -15,12 +15,29 @@ const (
 	descriptionColumn = 4 + 2 + 25 + 2 + 8 + 2 // in the table of errors
 )
 
-// ExplainError writes the explanation of the error with the number code.
-func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
-	e, err := amd.ParseErrorCode(code)
-	if err != nil {
-		return err
+// ExplainError writes the explanation of each error with a number of codes, if all are
+// known.
+func (c *Actions) ExplainError(w io.Writer, f term.Format, codes ...string) error {
+	var all []amd.ErrorCode
+	for _, code := range codes {
+		e, err := amd.ParseErrorCode(code)
+		if err != nil {
+			return err
+		}
+		all = append(all, e)
 	}
+	for i, e := range all {
+		if i > 0 && !f.JSON {
+			fmt.Fprintln(w)
+		}
+		if err := explain(w, e, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func explain(w io.Writer, e amd.ErrorCode, f term.Format) error {
 	if f.JSON {
 		return term.JSON(w, e)
 	}
@@ -52,7 +69,7 @@ func (c *Actions) ExplainError(w io.Writer, code string, f term.Format) error {
 		}
 	}
 	fmt.Fprintf(&b, "\nDocumentation: %s\nKernel: %s\n", amd.Documentation, e.Link)
-	_, err = io.WriteString(w, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

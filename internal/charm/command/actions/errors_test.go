@@ -24,8 +24,8 @@ func TestExplanationsInText(t *testing.T) {
 	require.NoError(t, c.ListErrors(&all, term.Format{}))
 	for _, e := range amd.ErrorCodes() {
 		var plain, coloured strings.Builder
-		require.NoError(t, c.ExplainError(&plain, fmt.Sprint(e.Code), term.Format{}))
-		require.NoError(t, c.ExplainError(&coloured, fmt.Sprint(e.Code), term.Format{Colour: true}))
+		require.NoError(t, c.ExplainError(&plain, term.Format{}, fmt.Sprint(e.Code)))
+		require.NoError(t, c.ExplainError(&coloured, term.Format{Colour: true}, fmt.Sprint(e.Code)))
 		require.NotContains(t, plain.String(), "\x1b")
 		require.Regexp(t, escapes, coloured.String())
 		require.Equal(t, plain.String(), escapes.ReplaceAllString(coloured.String(), ""), "colour only adds")
@@ -55,12 +55,12 @@ func TestErrorsAsJSONHaveTheWholeTable(t *testing.T) {
 	require.Equal(t, amd.ErrorCodes(), list.Errors)
 
 	b.Reset()
-	require.NoError(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, "8", term.Format{JSON: true, Colour: true}))
+	require.NoError(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, term.Format{JSON: true, Colour: true}, "8"))
 	var one amd.ErrorCode
 	require.NoError(t, json.Unmarshal([]byte(b.String()), &one))
 	require.Equal(t, amd.ErrorCodes()[7], one)
 
 	b.Reset()
-	require.ErrorContains(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, "9", term.Format{JSON: true}), "want one of 1 GPU Memory Error, ")
+	require.ErrorContains(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, term.Format{JSON: true}, "9"), "want one of 1 GPU Memory Error, ")
 	require.Empty(t, b.String())
 }

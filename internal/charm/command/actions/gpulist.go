@@ -12,6 +12,7 @@ import (
 	"concourse-ci-machine/internal/base/commandline"
 	"concourse-ci-machine/internal/base/statefile"
 	"concourse-ci-machine/internal/base/units"
+	"concourse-ci-machine/internal/base/wellknown"
 	"concourse-ci-machine/internal/charm/command/term"
 	"concourse-ci-machine/internal/charm/gpuhealth"
 	"concourse-ci-machine/internal/exporter/api"
@@ -210,10 +211,18 @@ func listText(f term.Format, all []ListedGPU, inv gpu.Inventory) string {
 		b.WriteString("No GPU detected\n")
 	}
 	for _, l := range inv.Unusable {
-		fmt.Fprintf(&b, "not counted: %s %s: %s\n", l.PCI, l.Name, l.Detail)
+		fmt.Fprintf(&b, "not counted: %s %s: %s\n", l.PCI, l.Name, whyUnusable(l))
 	}
 	fmt.Fprintf(&b, "%s\n", inv.KFD.Text())
 	return b.String()
+}
+
+// whyUnusable returns the reason of an unusable GPU, with the command that explains a hang.
+func whyUnusable(l gpu.Unusable) string {
+	if l.Reason == gpu.Hangs {
+		return l.Detail + "; see " + wellknown.Explain(2)
+	}
+	return l.Detail
 }
 
 // row returns the GPU's row of the table. reported is false without an exporter.

@@ -102,7 +102,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	for _, l := range inv.Unusable {
 		if worker.Unusable(l) {
 			kfd = kfd || l.Vendor.Has(gpu.KFDNode)
-			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: l.Detail})
+			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: whyUnusable(l)})
 		}
 	}
 	switch {
@@ -135,8 +135,8 @@ func (c *Actions) tryNode(ctx context.Context, node, driver string) (detail stri
 	var command *host.CommandError
 	switch name, _, _ := strings.Cut(got, " "); {
 	case errors.As(err, &command) && command.Timeout > 0:
-		return fmt.Sprintf("the kernel does not answer within %s: the GPU may hang; see %s explain 2",
-			command.Timeout, wellknown.Command), false
+		return fmt.Sprintf("the kernel does not answer within %s: the GPU may hang; see %s",
+			command.Timeout, wellknown.Explain(2)), false
 	case errors.As(err, &command) && command.Stderr != "":
 		return command.LastLine(), false
 	case err != nil:

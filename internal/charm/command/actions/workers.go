@@ -85,8 +85,10 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 			return nil, err
 		}
 	}
-	if err := api.Remove(ctx, name); err != nil {
-		return nil, err
+	if listed.Name != "" {
+		if err := api.RemoveListed(ctx, listed); err != nil {
+			return nil, err
+		}
 	}
 	return map[string]any{"pruned": name}, nil
 }

@@ -48,6 +48,7 @@ func TestExitStatus(t *testing.T) {
 		"errors":            {"no-gpu", 0, "   2  GPU Hang                   Critical  A ring of the GPU", ""},
 		"errors --json":     {"no-gpu", 0, `"name": "GPU Hang"`, ""},
 		"explain 2":         {"no-gpu", 0, "ROCm Error 2: GPU Hang\n", ""},
+		"explain 1 7":       {"no-gpu", 0, "ROCm Error 7: ", ""}, // as gpu health prints it
 		"explain 2 --json":  {"no-gpu", 0, `"severity": "Critical"`, ""},
 
 		"pipelines":                  {"amd", 0, "rocm-build.yml\n", ""},
@@ -64,11 +65,11 @@ func TestExitStatus(t *testing.T) {
 		"gpu read":        {"mi210x4", 0, `"state": "critical"`, ""},
 		"gpu read --json": {"amd", 2, "", "cannot run dispatch gpu read: unknown flag: --json"},
 
-		"explain":                {"amd", 2, "", `cannot run dispatch explain: want dispatch explain N [--json]; see dispatch explain --help` + "\n"},
+		"explain":                {"amd", 2, "", `cannot run dispatch explain: want dispatch explain N... [--json]; see dispatch explain --help` + "\n"},
 		"explain --json":         {"amd", 2, "", `cannot run dispatch explain: `},
 		"explain 9":              {"amd", 2, "", "cannot explain error code 9: want one of 1 GPU Memory Error, 2 GPU Hang, "},
 		"explain hang":           {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},
-		"explain 2 3":            {"amd", 2, "", `cannot run dispatch explain with "2 3": want dispatch explain N [--json]; see dispatch explain --help` + "\n"},
+		"explain 2 hang":         {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},
 		"errors all":             {"amd", 2, "", `cannot run dispatch errors with "all": want dispatch errors [--json]; see dispatch errors --help` + "\n"},
 		"gpu":                    {"amd", 2, "", "cannot run dispatch gpu without a command: want one of top, list, detect, "},
 		"gpu lost":               {"amd", 2, "", `cannot run dispatch gpu "lost": no such command; did you mean list?; see dispatch gpu --help` + "\n"},

@@ -62,7 +62,7 @@ var groups = map[string]string{
 
 // commands returns all commands in the order of the help text.
 func (p *caller) commands() []command {
-	if wellknown.Command != wellknown.MachineProgram {
+	if !wellknown.WithoutJuju() {
 		return slices.Concat(p.unitCommands(), p.ownCommands())
 	}
 	shared := slices.DeleteFunc(p.unitCommands(), func(c command) bool { return c.words == "plan" })
@@ -135,10 +135,10 @@ func (p *caller) unitCommands() []command {
 			run:  func(a []string) error { return pipelines.Write(p.stdout, strings.Join(a, "")) }},
 		{words: "errors", action: "list-errors", json: true, text: "list the errors of AMD GPUs by number",
 			run: func([]string) error { return c.ListErrors(p.stdout, p.format) }},
-		{words: "explain", action: "explain-error", args: "N", min: 1, max: 1, json: true, values: errorNumbers,
-			text: "explain error N: its meaning, its causes, and what to do",
+		{words: "explain", action: "explain-error", args: "N...", min: 1, max: -1, json: true, values: errorNumbers,
+			text: "explain errors by number: meaning, causes, and what to do",
 			run: func(a []string) error {
-				if err := c.ExplainError(p.stdout, a[0], p.format); err != nil {
+				if err := c.ExplainError(p.stdout, p.format, a...); err != nil {
 					return &usageError{text: err.Error()}
 				}
 				return nil

@@ -78,7 +78,7 @@ func (p *caller) root() *cobra.Command {
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
 			"People run it on a unit, most commands as root."}
 	switch {
-	case wellknown.Command == wellknown.MachineProgram:
+	case wellknown.WithoutJuju():
 		root.Short = "a Concourse CI on this machine"
 		root.Long = "concourse-ci-machine runs Concourse's web and worker with this machine's GPUs, and keeps them " +
 			"as its options say. Most commands need sudo."
@@ -231,8 +231,8 @@ func variablesOf(cc *cobra.Command) string {
 	return variableName(cc.CommandPath()) + "_"
 }
 
-// VariablesText returns the sentence on the variables of a command's flags, "" without any.
-// That of gpukit itself is on its commands.
+// VariablesText returns the sentence on the variables of a command's flags, or "" if it has
+// none. The sentence of gpukit itself describes the variables of its commands.
 func VariablesText(c *cobra.Command) string {
 	if prefix := variablesOf(c); prefix != "" {
 		example := ""
@@ -249,7 +249,7 @@ func VariablesText(c *cobra.Command) string {
 	if !c.HasParent() && onWorkstation() {
 		return "Each flag of cdi and runtime has a variable of the environment, which a flag overrides: " +
 			"GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate. " +
-			"/etc/default/gpukit has those of the service."
+			"/etc/default/gpukit has the variables of the service."
 	}
 	return ""
 }
