@@ -23,8 +23,9 @@ import (
 // WALK_MINUTES is the length of a walk, WALK_SEED chooses one, and WALK replays steps as a
 // failed walk prints them, with "; " between two.
 const (
-	walkSeed   = 44
-	shrinkTime = 15 * time.Minute
+	walkSeed    = 44
+	walkMinutes = 3
+	shrinkTime  = 15 * time.Minute
 )
 
 // One machine with real systemd, Pebble, PostgreSQL and apt takes random steps. After each, the
@@ -32,16 +33,13 @@ const (
 // health checks replaces it, and no step runs a build.
 func TestRandomWalkOfOneMachine(t *testing.T) {
 	need(t)
-	if os.Getenv("WALK_MINUTES") == "" && os.Getenv("WALK") == "" {
-		t.Skip("takes as long as WALK_MINUTES says: set it")
-	}
 	w := walk{tgz: filepath.Join(built, "stand-in-walk.tgz")}
 	if os.Getenv(suite.ReleaseEnv) != "" {
 		w.tgz, w.real = releaseTarball(t), true
 	} else {
 		require.NoError(t, standin.Release(w.tgz, filepath.Join(built, "bin", "concourse")))
 	}
-	seed, minutes := number(t, "WALK_SEED", walkSeed), number(t, "WALK_MINUTES", 0)
+	seed, minutes := number(t, "WALK_SEED", walkSeed), number(t, "WALK_MINUTES", walkMinutes)
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	var taken []walkStep
 	next := func() (walkStep, bool) { return randomStep(r, taken, w.real), true }
@@ -81,7 +79,7 @@ func TestRandomWalkOfOneMachine(t *testing.T) {
 			return steps[i-1], true
 		}) != nil
 	})
-	t.Errorf("%v\nWALK_SEED=%d, all steps: WALK='%s'\nshortest form: WALK='%s'", err, seed, formatSteps(taken), formatSteps(shortest))
+	t.Errorf("%v\nWALK_SEED=%d, all steps: WALK=%s\nshortest form: WALK=%s", err, seed, formatSteps(taken), formatSteps(shortest))
 }
 
 // number returns the value of a variable.
@@ -103,13 +101,10 @@ type walk struct {
 	count int  // machines so far
 }
 
-// failedWalk ends a walk. Tests that use require on a walk's machine end the test.
-type failedWalk struct{ error }
-
 // take walks on a new machine while next returns steps. Its error is the first broken rule.
 func (w *walk) take(t *testing.T, next func() (walkStep, bool)) (err error) {
 	w.count++
-	t.Run(fmt.Sprintf("machine %d", w.count), func(t *testing.T) {
+	ended := t.Run(fmt.Sprintf("machine %d", w.count), func(t *testing.T) {
 		m := w.newWalker(t)
 		begin := time.Now()
 		out, upErr := m.run("concourse-ci-machine up --release " + w.tgz)
@@ -129,12 +124,15 @@ func (w *walk) take(t *testing.T, next func() (walkStep, bool)) (err error) {
 			}
 			t.Logf("%3d %6.1f s  %s", i, time.Since(begin).Seconds(), s)
 			if err != nil {
-				err = failedWalk{fmt.Errorf("after step %d, %s: %w", i, s, err)}
+				err = fmt.Errorf("after step %d, %s: %w", i, s, err)
 				t.Logf("%v\n%s", err, m.lastWords())
 				return
 			}
 		}
 	})
+	if err == nil && !ended {
+		err = errors.New("the last step ended the test of its machine, see there")
+	}
 	return err
 }
 

@@ -18,12 +18,13 @@ type walkStep struct {
 
 func (s walkStep) String() string { return strings.TrimSpace(s.kind + " " + s.args) }
 
+// formatSteps returns steps as a word of a shell.
 func formatSteps(steps []walkStep) string {
 	var all []string
 	for _, s := range steps {
 		all = append(all, s.String())
 	}
-	return strings.Join(all, "; ")
+	return "'" + strings.ReplaceAll(strings.Join(all, "; "), "'", `'\''`) + "'"
 }
 
 func parseSteps(text string) (steps []walkStep) {
@@ -105,7 +106,7 @@ func randomStep(r *rand.Rand, taken []walkStep, withBuilds bool) walkStep {
 	kinds := []string{"set", "set", "set", "set", "set", "set", "set", "set", "reset", "up", "down", "hide", "show", "lie", "heal", "return",
 		"kill", "kill", "cut", "reboot", "fill", "free", "wrong"}
 	if withBuilds {
-		kinds = append(kinds, "build", "build")
+		kinds = append(kinds, "build", "build", "begin")
 	}
 	if all := begun(taken); len(all) > 0 && r.IntN(2) == 0 {
 		return walkStep{kind: endOf[pick(all)]}

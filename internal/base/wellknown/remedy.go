@@ -38,6 +38,12 @@ func GiveRelease() string {
 		"juju attach-resource <application> concourse-release=<tarball>")
 }
 
+// Integrate returns the command that adds a relation: app:endpoint other:endpoint. Without
+// Juju the command up with these arguments provides what the relation would.
+func Integrate(up, relation string) string {
+	return onMachine(strings.TrimSpace("sudo "+MachineProgram+" up "+up), "juju integrate "+relation)
+}
+
 // SetOption returns the command that changes an option: name=value.
 func SetOption(app, setting string) string {
 	return onMachine("sudo "+MachineProgram+" set "+setting, "juju config "+app+" "+setting)

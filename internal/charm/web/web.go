@@ -202,7 +202,7 @@ func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.C
 	if l == nil {
 		app, _, _ := strings.Cut(o.Facts.Unit, "/")
 		return db, false, []status.Cause{status.Block("PostgreSQL database required").
-			Run("juju integrate " + app + ":postgresql <postgresql application>:database")}
+			Run(wellknown.Integrate("", app+":postgresql <postgresql application>:database"))}
 	}
 	db, ready, problems := relation.ParseDatabase(l.Remote, l.Units, l.Secrets)
 	for _, p := range problems {

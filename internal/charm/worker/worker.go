@@ -240,7 +240,8 @@ func webCauses(o Observed) (p part) {
 			p.cause(rankWeb, status.Wait("Waiting for the leader's web: see the leader's status"))
 		}
 	case len(o.Facts.Flights) == 0:
-		p.cause(rankWeb, status.Wait("Waiting for a web").Run("juju integrate "+app+":flight <web application>:tsa"))
+		p.cause(rankWeb, status.Wait("Waiting for a web").
+			Run(wellknown.Integrate("--join=<line of invite>", app+":flight <web application>:tsa")))
 	case len(o.Facts.Flights) > 1:
 		p.cause(rankWeb, status.Block("flight: related to %d webs, and a worker serves one", len(o.Facts.Flights)).
 			Run("juju remove-relation "+app+":flight <web application>"))
