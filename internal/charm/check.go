@@ -119,8 +119,7 @@ func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, which proce
 		return c.withJournal(concourse.Unit, status.Wait("%v", err)), false
 	case reg.State == concourse.Lost:
 		return c.withJournal(concourse.Unit, status.Wait("Worker not registered at the web: %s", reg.Why)), true
-	case reg.State == concourse.Unknown && (want.LogLevel == "info" || want.LogLevel == "debug"):
-		// Only these levels log the registration.
+	case reg.State == concourse.Unknown && logged(want) == concourse.LogsRegistrations:
 		return c.withJournal(concourse.Unit, status.Wait("Worker not registered at the web yet")), true
 	}
 	return nil, false
@@ -141,7 +140,15 @@ func (c *Charm) registration(ctx context.Context, want worker.Worker, which proc
 		}
 		invocation = units[concourse.Unit].Invocation
 	}
-	return concourse.CheckRegistration(ctx, c.Host, invocation)
+	return concourse.CheckRegistration(ctx, c.Host, invocation, logged(want))
+}
+
+// logged returns what the worker's log has of its registration.
+func logged(want worker.Worker) string {
+	if want.LogLevel == "info" || want.LogLevel == "debug" {
+		return concourse.LogsRegistrations
+	}
+	return concourse.LogsFailures
 }
 
 // healthURL returns the URL of the worker's health, with the operator's port if it is set.

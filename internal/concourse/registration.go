@@ -20,13 +20,26 @@ const (
 	Unknown    = beacon.Unknown
 )
 
-// CheckRegistration searches the journal. Only lines of the given invocation
-// (resource.UnitState) are valid, because a restart outdates earlier lines. Without an
-// invocation all lines are valid.
-func CheckRegistration(ctx context.Context, r host.Runner, invocation string) (Registration, error) {
+// Levels of the worker's log. Only info and debug have its registrations.
+const (
+	LogsRegistrations = "all lines"
+	LogsFailures      = "only failures to register"
+)
+
+// attemptTime bounds the time between two attempts to register: 10 s for each web, and a
+// pause of 5 s. Without a failure for so long, a worker is registered.
+const attemptTime = "-1min"
+
+// CheckRegistration searches the journal, which has one of the levels. Only lines of the
+// given invocation (resource.UnitState) are valid, because a restart outdates earlier lines.
+// Without an invocation all lines are valid.
+func CheckRegistration(ctx context.Context, r host.Runner, invocation, level string) (Registration, error) {
 	// With --lines alone the journalctl of Ubuntu 22.04 greps in the last line only.
 	argv := []string{"journalctl", "--unit", Unit, "--output", "cat", "--no-pager", "--reverse", "--lines", "1",
 		"--grep", `worker\.beacon-runner\.(beacon\.registered|failed)`}
+	if level == LogsFailures {
+		argv = append(argv, "--since", attemptTime)
+	}
 	if invocation != "" {
 		argv = append(argv, "_SYSTEMD_INVOCATION_ID="+invocation)
 	}

@@ -35,7 +35,7 @@ func TestRegistrationIsTheLatestLine(t *testing.T) {
 func TestRegistrationAsksForTheRunningProcessOnly(t *testing.T) {
 	id := strings.Repeat("0a", 16)
 	r := hosttest.NewRunner(t).Answer("journalctl", registeredLine)
-	got, err := CheckRegistration(context.Background(), r, id)
+	got, err := CheckRegistration(context.Background(), r, id, LogsRegistrations)
 	require.NoError(t, err)
 	require.Equal(t, Registered, got.State)
 	require.Equal(t, []string{
@@ -44,14 +44,24 @@ func TestRegistrationAsksForTheRunningProcessOnly(t *testing.T) {
 	require.Empty(t, r.Ran)
 }
 
+// At log-level=error only failures are in the log. One of an hour ago, when the web was
+// restarted, is over.
+func TestRegistrationThatIsNotLoggedIsLostForAMinute(t *testing.T) {
+	r := hosttest.NewRunner(t).Answer("journalctl", failedLine)
+	got, err := CheckRegistration(t.Context(), r, "", LogsFailures)
+	require.NoError(t, err)
+	require.Equal(t, Lost, got.State)
+	require.Contains(t, r.Asked[0], " --since -1min")
+}
+
 func TestRegistrationIsUnknownWithoutALine(t *testing.T) {
 	r := hosttest.NewRunner(t).Fail("journalctl", 1, "")
-	got, err := CheckRegistration(context.Background(), r, "")
+	got, err := CheckRegistration(context.Background(), r, "", LogsRegistrations)
 	require.NoError(t, err)
 	require.Equal(t, Registration{State: Unknown}, got)
 	require.NotContains(t, r.Asked[0], "INVOCATION")
 
-	got, err = CheckRegistration(context.Background(), hosttest.NewRunner(t).Fail("journalctl", 1, "Failed to open journal"), "")
+	got, err = CheckRegistration(context.Background(), hosttest.NewRunner(t).Fail("journalctl", 1, "Failed to open journal"), "", LogsRegistrations)
 	require.ErrorContains(t, err, "cannot ask for the registration")
 	require.Equal(t, Unknown, got.State)
 }

@@ -35,11 +35,13 @@ func main() {
 	}
 }
 
-// web answers the health check of the charm, and nothing more.
+// web answers the charm's health check and login, and has no workers.
 func web() error {
-	return http.ListenAndServe(":"+os.Getenv("CONCOURSE_BIND_PORT"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"version":"8.2.5","worker_version":"2.5"}`)
-	}))
+	http.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"version":"8.2.5","worker_version":"2.5","access_token":"any"}`)
+	})
+	http.HandleFunc("/api/v1/workers", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") })
+	return http.ListenAndServe(":"+os.Getenv("CONCOURSE_BIND_PORT"), nil)
 }
 
 func worker() error {
