@@ -115,7 +115,7 @@ e2e: build progress ## tests that need root and Debian's or Ubuntu's packages; i
 	@scripts/e2e-packages.sh
 	@echo "The tests with real parts: half an hour and more on two cores." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
-	$(GOTEST) -tags e2e -count=1 -p 2 -timeout 2h -run '^($(E2E_TESTS))$$' $(E2E_PACKAGES)
+	$(GOTEST) -tags e2e -count=1 -p 3 -timeout 2h -run '^($(E2E_TESTS))$$' $(E2E_PACKAGES)
 
 # A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
 # one another's processes, hence more at a time than there are cores.
