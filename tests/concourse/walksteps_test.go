@@ -70,28 +70,37 @@ var walkServices = []string{"concourse-server", "concourse-worker", "concourse-p
 var wrongCommands = []string{"set gpu-sharing=many", "set web-prt=80", "set web-port=0", "reset nope", "upgrade 9.9.9",
 	"set mode=worker", "prune-worker"}
 
-// endOf returns the step that ends what another began. A machine that is down or has a full disk
-// has fewer rules to break, so half of all steps end that.
-var endOf = map[string]string{"down": "up", "fill": "free"}
-
-// begun returns the kinds of endOf that the taken steps began and did not end.
-func begun(taken []walkStep) (kinds []string) {
-	for begin, end := range endOf {
-		last := ""
-		for _, s := range taken {
-			if s.kind == begin || s.kind == end {
-				last = s.kind
-			}
-			if s.kind == "cut" && strings.HasSuffix(s.args, " "+begin) {
-				last = begin
-			}
-		}
-		if last == begin {
-			kinds = append(kinds, begin)
+// begun returns the steps that end what the taken steps began: a machine that is down, a full disk,
+// a GPU that is away, lies or is out of service. Such a machine has fewer rules to break.
+func begun(taken []walkStep) (ends []walkStep) {
+	open := map[walkStep]bool{}
+	for _, s := range taken {
+		up, free := walkStep{kind: "up"}, walkStep{kind: "free"}
+		show, heal, back := walkStep{"show", s.args}, walkStep{"heal", s.args}, walkStep{"return", s.args}
+		switch s.kind {
+		case "down":
+			open[up] = true
+		case "cut":
+			open[up] = open[up] || strings.HasSuffix(s.args, " down")
+		case "fill":
+			open[free] = true
+		case "hide":
+			open[show], open[back] = true, true
+		case "lie":
+			open[heal], open[back] = true, true
+		case "return":
+			open[s] = open[show] || open[heal]
+		default:
+			open[s] = false
 		}
 	}
-	slices.Sort(kinds)
-	return kinds
+	for s, isOpen := range open {
+		if isOpen {
+			ends = append(ends, s)
+		}
+	}
+	slices.SortFunc(ends, func(a, b walkStep) int { return strings.Compare(a.String(), b.String()) })
+	return ends
 }
 
 // randomStep returns the next step. A third of all steps change options, mostly two.
@@ -108,8 +117,8 @@ func randomStep(r *rand.Rand, taken []walkStep, withBuilds bool) walkStep {
 	if withBuilds {
 		kinds = append(kinds, "build", "build", "begin")
 	}
-	if all := begun(taken); len(all) > 0 && r.IntN(2) == 0 {
-		return walkStep{kind: endOf[pick(all)]}
+	if ends := begun(taken); len(ends) > 0 && r.IntN(2) == 0 {
+		return ends[r.IntN(len(ends))]
 	}
 	s := walkStep{kind: pick(kinds)}
 	switch s.kind {
