@@ -16,14 +16,14 @@ type walker struct {
 	full    bool
 	options map[string]string // that the walk set; the others have their default
 	gpus    map[string]*walkGPU
-	runtime string // compute-runtime at the last repair
+	runtime string // compute-runtime of the worker at the last repair, or ""
 	others  string // what belongs to the operator, at the beginning
 }
 
 // walkGPU is what a walk did to a GPU, by the name of its render node.
 type walkGPU struct {
 	hidden    bool
-	forgotten bool // compute-runtime changed while it was hidden: gpu-device-ids may no longer choose it
+	forgotten bool // compute-runtime or mode changed while it was hidden: gpu-device-ids may no longer choose it
 	lies      bool
 	returned  bool // to service, since it was hidden or lied; a machine that just began has all
 }
@@ -94,7 +94,10 @@ func (m *walker) step(s walkStep) error {
 			return nil
 		}
 		g.returned = true
-		return command("return-gpu gpu=" + pciOf[s.args])
+		out, err := m.run("concourse-ci-machine return-gpu gpu=" + pciOf[s.args])
+		if err != nil && !strings.Contains(out, "it is in service since") { // nothing noticed its fault
+			return fmt.Errorf("%w: return-gpu: %s", errStep, out)
+		}
 	case "kill":
 		m.run("pid=$(" + mainPID(s.args) + ") && [ \"$pid\" -gt 1 ] && kill -KILL $pid") // it may be stopped
 	case "cut":

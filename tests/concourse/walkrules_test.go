@@ -43,6 +43,9 @@ func (m *walker) repair() error {
 	if err != nil && !m.full {
 		return fmt.Errorf("cannot repair the machine: %s\n%s", out, m.said("concourse-ci-machine"))
 	}
+	if m.option("mode") == "web" && m.up {
+		m.runtime = ""
+	}
 	if runtime := m.option("compute-runtime"); m.worker() && !m.full && runtime != m.runtime {
 		m.runtime = runtime
 		for _, g := range m.gpus {

@@ -167,7 +167,9 @@ var tagsState = statefile.File[tagState]{Path: tagsFile, Mode: 0o600, Disposable
 // update returns the chosen GPUs to exclude from the tags. A GPU is excluded if it is
 // quarantined for long. It is excluded at once if no GPU of its architecture is in service,
 // because a step that requires the architecture cannot run here. An excluded GPU stays
-// excluded until it returns. A clock that was set back does not delay changes.
+// excluded until it returns. A change waits for tagChangeInterval, but not if all GPUs were
+// excluded, because steps for a GPU error until the first is back. A clock that was set back
+// does not delay changes.
 func (t tagState) update(chosen []gpu.GPU, quarantined []quarantine.GPU, now time.Time) tagState {
 	inService := map[string]bool{} // architectures
 	bySlot := map[string]quarantine.GPU{}
@@ -180,14 +182,16 @@ func (t tagState) update(chosen []gpu.GPU, quarantined []quarantine.GPU, now tim
 		}
 	}
 	var excluded []string
+	none := true // the tags have no GPU
 	for _, g := range chosen {
 		slot := g.Address()
+		none = none && slices.Contains(t.Excluded, slot)
 		if w, is := bySlot[slot]; is &&
 			(!inService[g.GFX] || slices.Contains(t.Excluded, slot) || now.Sub(*w.OutSince).Abs() >= excludeAfter) {
 			excluded = append(excluded, slot)
 		}
 	}
-	if slices.Equal(t.Excluded, excluded) || now.Sub(t.ChangedAt).Abs() < tagChangeInterval {
+	if slices.Equal(t.Excluded, excluded) || !none && now.Sub(t.ChangedAt).Abs() < tagChangeInterval {
 		return t
 	}
 	return tagState{excluded, now.UTC()}

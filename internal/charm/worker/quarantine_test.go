@@ -183,11 +183,13 @@ func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 		"none left, at once":                   {"", 0, map[string]time.Duration{a: 0, b: 0, c: 0, other: 0}, a + " " + b + " " + c + " " + other},
 		"back":                                 {b, tagChangeInterval, nil, ""},
 		"back, and right after a change":       {b, tagChangeInterval - 1, nil, b},
-		"lasts, and right after a change":      {b, tagChangeInterval - 1, map[string]time.Duration{b: long, c: long}, b},
-		"sick again before the tags had it":    {b, time.Hour, map[string]time.Duration{b: 0}, b},
-		"a clock that was set back":            {b, -time.Hour, map[string]time.Duration{a: -time.Hour}, a},
-		"withheld while the hook looks":        {"", 0, map[string]time.Duration{b: -time.Second}, ""},
-		"one that tasks do not get any more":   {"0000:63:00.0", time.Hour, nil, ""},
+		"the first back, at once": {a + " " + b + " " + c + " " + other, time.Second,
+			map[string]time.Duration{a: 0, c: 0, other: 0}, a + " " + c + " " + other},
+		"lasts, and right after a change":    {b, tagChangeInterval - 1, map[string]time.Duration{b: long, c: long}, b},
+		"sick again before the tags had it":  {b, time.Hour, map[string]time.Duration{b: 0}, b},
+		"a clock that was set back":          {b, -time.Hour, map[string]time.Duration{a: -time.Hour}, a},
+		"withheld while the hook looks":      {"", 0, map[string]time.Duration{b: -time.Second}, ""},
+		"one that tasks do not get any more": {"0000:63:00.0", time.Hour, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before tagState
