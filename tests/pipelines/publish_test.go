@@ -153,6 +153,44 @@ func TestPublishFails(t *testing.T) {
 	}
 }
 
+// backend is a build backend of Python that writes what it can read of the processes above it:
+// pip runs such a program of each package that it builds.
+const backend = `import os, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    seen, pid = b"", os.getpid()
+    while pid > 1:
+        stat = open(f"/proc/{pid}/stat").read()
+        for part in ("environ", "cmdline"):
+            try:
+                seen += open(f"/proc/{pid}/{part}", "rb").read()
+            except PermissionError:
+                pass
+        pid = int(stat.rpartition(")")[2].split()[1])
+    open(os.path.expanduser("~/seen"), "wb").write(seen)
+    with zipfile.ZipFile(os.path.join(folder, "curious-1-py3-none-any.whl"), "w") as z:
+        z.writestr("curious-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: curious\nVersion: 1\n")
+        z.writestr("curious-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr("curious-1.dist-info/RECORD", "")
+    return "curious-1-py3-none-any.whl"
+`
+
+func TestProgramsOfPipDoNotGetTheToken(t *testing.T) {
+	s, x := publishing(t)
+	for name, text := range map[string]string{"backend.py": backend,
+		"pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n"} {
+		require.NoError(t, os.MkdirAll(s.path("curious"), 0o755))
+		require.NoError(t, os.WriteFile(s.path("curious/"+name), []byte(text), 0o644))
+	}
+	s.vars["twine"] = s.path("curious")
+	s.passes(t, "publish")
+	require.Equal(t, 1, x.uploads, "twine has the token")
+	seen, err := os.ReadFile(s.path("seen"))
+	require.NoError(t, err)
+	require.Contains(t, string(seen), "INDEX_URL="+s.vars["index-url"])
+	require.NotContains(t, string(seen), indexToken)
+}
+
 func TestWithoutAnIndexNothingIsPublished(t *testing.T) {
 	s, x := publishing(t)
 	s.vars["index-url"], s.vars["index-token"] = "", ""
