@@ -162,6 +162,7 @@ func TestDemoFailsWithoutAFeature(t *testing.T) {
 	for option, want := range map[string]struct{ passed, failed string }{
 		"compute-runtime=none": {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
 		"gpu-sharing=shared":   {"a whole CI by one command", "has not exactly one GPU: renderD128 renderD129"},
+		"gpu-tasks=rerun":      {"a build on its GPU", "cannot lease 1 GPU: 0 of 2 are free"},
 		"gpu-quarantine=off":   {"a build waits for its lease", "cannot see that the machine withholds the GPU"},
 	} {
 		t.Run(option, func(t *testing.T) {
