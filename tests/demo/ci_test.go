@@ -55,11 +55,11 @@ func requireScenes(t *testing.T, text string) {
 		"  report    no suitable workers found, waiting for worker...\n",
 		"  train     has ended, and its GPU is free\n",
 		"  report    has opened its GPU: renderD128\n",
-		"  report    concourse-ci-machine: GPU 0: 1 uncorrectable error",
-		"\n    withheld: GPU 0 (",
-		"  train     has opened its GPU: renderD129\n",
+		"  test      concourse-ci-machine: GPU 1: 1 uncorrectable error",
+		"\n    withheld: GPU 1 (",
+		"  train     has opened its GPU: renderD128\n",
 		"\n== Shown =",
-		"  ok        a sick GPU is avoided: the next build got renderD129\n",
+		"  ok        a sick GPU is avoided: the next build got renderD128\n",
 	} {
 		_, after, found := strings.Cut(rest, want)
 		require.True(t, found, "%q is missing or out of order:\n%s", want, text)
@@ -162,6 +162,7 @@ func TestDemoFailsWithoutAFeature(t *testing.T) {
 	for option, want := range map[string]struct{ passed, failed string }{
 		"compute-runtime=none": {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
 		"gpu-sharing=shared":   {"a whole CI by one command", "has not exactly one GPU: renderD128 renderD129"},
+		"gpu-tasks=rerun":      {"a build on its GPU", "cannot lease 1 GPU: 0 of 2 are free"},
 		"gpu-quarantine=off":   {"a build waits for its lease", "cannot see that the machine withholds the GPU"},
 	} {
 		t.Run(option, func(t *testing.T) {

@@ -30,24 +30,26 @@ func (g gpu) errors(root host.Root) string {
 func (c *ci) sickGPU() (string, error) {
 	c.screen.title("A GPU falls sick")
 	report, test := c.running["report"], c.running["test"]
-	sick, healthy := gpus[0], gpus[1]
-	on := report
-	if !strings.Contains(report.line(opened), sick.node) {
-		on = test
+	// Free GPUs are leased in turn: without the quarantine the next build would get the GPU of
+	// test, because that of report was leased later.
+	number := 1
+	if strings.Contains(test.line(opened), gpus[0].node) {
+		number = 0
 	}
-	c.screen.item("staged", "the driver of GPU 0 (%s, %s) counts an uncorrectable memory error, while %s uses it",
-		sick.node, sick.address, on.job)
+	sick, healthy, withheld := gpus[number], gpus[1-number], fmt.Sprintf("withheld: GPU %d ", number)
+	c.screen.item("staged", "the driver of GPU %d (%s, %s) counts an uncorrectable memory error, while %s uses it",
+		number, sick.node, sick.address, test.job)
 	if err := countError(c.guest.Fake(), sick); err != nil {
 		return "", err
 	}
-	if err := c.awaitWithheld(); err != nil {
+	if err := c.awaitWithheld(withheld); err != nil {
 		return "", err
 	}
-	line, err := c.wait(on, "its build shows it", sickens)
+	line, err := c.wait(test, "its build shows it", sickens)
 	if err != nil {
 		return "", err
 	}
-	c.quote(on, line)
+	c.quote(test, line)
 	if err := c.screen.work(report.job+" and "+test.job+" end", func(func(string)) error {
 		return errors.Join(c.finish(report), c.finish(test))
 	}); err != nil {
@@ -57,7 +59,7 @@ func (c *ci) sickGPU() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !strings.Contains(out, withheldLine) {
+	if !strings.Contains(out, withheld) {
 		return "", errors.New("cannot see that the sick GPU stays withheld")
 	}
 	next, err := c.start("train")
@@ -78,21 +80,18 @@ func (c *ci) sickGPU() (string, error) {
 	return "the next build got " + healthy.node, nil
 }
 
-// withheldLine begins the line of the sick GPU in gpuStatus.
-const withheldLine = "withheld: GPU 0 "
-
 // noticeTime bounds the time until a fault is noticed. The machine looks each second.
 const noticeTime = 2 * time.Minute
 
-// awaitWithheld waits until the machine withholds the sick GPU.
-func (c *ci) awaitWithheld() error {
+// awaitWithheld waits until gpuStatus has the line of the sick GPU.
+func (c *ci) awaitWithheld(line string) error {
 	const what = "the machine withholds the GPU"
 	end := time.Now().Add(noticeTime)
 	return c.screen.work(what, func(report func(string)) error {
 		return c.until(what, func() (bool, error) {
 			out, err := c.guest.Run(gpuStatus)
 			report(out)
-			is := strings.Contains(out, withheldLine)
+			is := strings.Contains(out, line)
 			if !is && err == nil && time.Now().After(end) {
 				err = fmt.Errorf("cannot see that %s: %s", what, out)
 			}
