@@ -25,6 +25,7 @@ type walkGPU struct {
 	hidden    bool
 	forgotten bool // compute-runtime or mode changed while it was hidden: gpu-device-ids may no longer choose it
 	lies      bool
+	errors    int  // uncorrectable ones at the last lie
 	returned  bool // to service, since it was hidden or lied; a machine that just began has all
 }
 
@@ -88,7 +89,12 @@ func (m *walker) step(s walkStep) error {
 	case "lie", "heal":
 		g.lies = s.kind == "lie"
 		g.returned = g.returned && !g.lies
-		counted(m.unit, pciOf[s.args], map[bool]int{true: 1}[g.lies])
+		errors := 0
+		if g.lies {
+			g.errors++ // return-gpu ignores the errors until then
+			errors = g.errors
+		}
+		counted(m.unit, pciOf[s.args], errors)
 	case "return":
 		if !m.worker() || g.hidden || g.lies || g.returned || m.full || m.option("compute-runtime") == "none" {
 			return nil
