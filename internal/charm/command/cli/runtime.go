@@ -134,6 +134,9 @@ func (p *caller) machineResources(r engines.Request, s sharing) (want []plan.Res
 		}
 		return workstation.Lease(root)
 	}
+	if r.UserConfig != "" && !s.shared {
+		return nil, nil // a user's Podman has no part in the leases, and may not read their settings
+	}
 	others := slices.DeleteFunc(engines.Configured(root, r.Wrapper), func(e string) bool { return e == r.Engine })
 	if s.shared || r.Remove && len(others) == 0 {
 		return workstation.Share(root)
