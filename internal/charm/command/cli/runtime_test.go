@@ -9,6 +9,7 @@ import (
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/charm"
 	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/oci/engines"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -78,4 +79,19 @@ func TestUsersPodmanIsRemovedWithoutTheLeases(t *testing.T) {
 	want, err = p.machineResources(r, sharing{})
 	require.NoError(t, err)
 	require.Empty(t, want)
+}
+
+// The command names the wrapper that the next hook names.
+func TestRuntimeConfigureNamesTheUnitsWrapper(t *testing.T) {
+	root := hosttest.Host(t, "amd")
+	wrapper := role.EnginesDir + "/runc-amd-wrapper"
+	for _, path := range []string{wrapper, "/usr/bin/runc-amd-wrapper"} {
+		hosttest.Put(t, root, path, "#!/bin/sh\n")
+		require.NoError(t, os.Chmod(root.Path(path), 0o755))
+	}
+	code, _, errs := at(root, "runtime", "configure", "podman", "--set-as-default")
+	require.Zero(t, code, errs)
+	text, err := root.ReadText("/etc/containers/containers.conf.d/50-amd-gpu.conf")
+	require.NoError(t, err)
+	require.Contains(t, text, `["`+wrapper+`"]`)
 }
