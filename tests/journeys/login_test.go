@@ -28,6 +28,10 @@ cat "$dir/log"
 exit "$status"
 `
 
+// answer confirms the change of a pipeline. The question is answered with the key Enter, and
+// an input without an end holds fly.
+const answer = `printf 'y\r' | %s | tee /tmp/answer && grep -q 'pipeline created' /tmp/answer`
+
 // logIn runs fly login, with the browser's part played.
 func (w *walk) logIn(command string) (string, error) {
 	return w.as(fmt.Sprintf(browser, command))

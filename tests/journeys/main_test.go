@@ -92,7 +92,7 @@ func inside(m *testing.M, groupsDir string) int {
 	}
 	return suite.InFolder(m, func(dir string) error {
 		built = dir
-		return errors.Join(makePackages(), makeRelease(), makeSystem())
+		return errors.Join(makePackages(), makeReleases(), makeSystem())
 	})
 }
 
@@ -108,8 +108,30 @@ func makePackages() error {
 }
 
 // release returns the path of the tarball of Concourse's release, as a mirror has it.
-func release() string {
-	return filepath.Join(built, fmt.Sprintf("mirror/v8.2.5/concourse-8.2.5-linux-%s.tgz", runtime.GOARCH))
+func release() string { return releaseOf("8.2.5") }
+
+// releaseOf returns the path of the tarball of a version.
+func releaseOf(version string) string {
+	return filepath.Join(built, fmt.Sprintf("mirror/v%s/concourse-%[1]s-linux-%s.tgz", version, runtime.GOARCH))
+}
+
+// nextRelease makes from the release $1 the next one, $2, with the next version's number in its
+// program, and the checksums that a mirror has beside both.
+const nextRelease = `next=$(dirname "$2")
+mkdir "$next" "$3"
+tar -xzf "$1" -C "$3"
+sed -i 's/8\.2\.5/8.2.6/g' "$3/concourse/bin/concourse"
+tar -cf "$2" -I 'gzip -1' -C "$3" concourse
+rm -r "$3"
+for file in "$1" "$2"; do (cd "$(dirname "$file")" && sha256sum "$(basename "$file")" >"$file.sha256"); done`
+
+// makeReleases makes the tarballs of the mirror.
+func makeReleases() error {
+	if err := makeRelease(); err != nil {
+		return err
+	}
+	return debian.Run(context.Background(), "sh", "-ec", nextRelease, "sh", release(), releaseOf("8.2.6"),
+		filepath.Join(built, "next"))
 }
 
 // makeRelease makes the tarball of the named release, or of a stand-in.

@@ -4,6 +4,8 @@ package journeys
 type journey struct {
 	page    string
 	percent int // of its commands that must be run
+	// from and to limit the part of the page: from its heading on, and until before it.
+	from, to string
 	// prepare has scripts of root for what a section or a command takes for granted, by its
 	// heading or its line. "" is for the page.
 	prepare map[string]string
@@ -12,16 +14,20 @@ type journey struct {
 	// tasks are beginnings of commands that need a task or the web's API, which a real release
 	// alone has. An output of the page then shows tasks, too.
 	tasks []string
+	// serves has the check by a client of commands that serve until they are killed, by their
+	// beginnings.
+	serves map[string]string
 }
 
 // route lists the pages in the order in which one machine runs them.
 var route = []journey{
-	{page: "docs/how-to/docker-podman.md", percent: 65, prepare: map[string]string{
+	{page: "docs/how-to/docker-podman.md", percent: 80, to: besideConcourse, prepare: map[string]string{
 		"": images, "## Podman without root": rootless}},
 	{page: "docs/tutorial/own-machine.md", percent: 80},
 	{page: "docs/tutorial/first-rocm-task.md", percent: 50},
 	{page: "docs/how-to/share-gpus.md", percent: 100, prepare: map[string]string{"## See and end leases": train},
 		values: map[string]string{"--build 7": "--build 1"}, tasks: []string{"fly"}},
+	{page: "docs/how-to/docker-podman.md", percent: 80, from: besideConcourse},
 	{page: "docs/how-to/why-did-my-build-fail.md", percent: 100, prepare: map[string]string{"": failure},
 		values: map[string]string{"4f1c0000": "$(cat /tmp/task)"}, tasks: []string{"juju run rocm-worker/0 why task="}},
 	{page: "docs/how-to/withheld-gpu.md", percent: 90, prepare: map[string]string{
@@ -33,16 +39,20 @@ var route = []journey{
 		"## Turn quarantine off":                   "concourse-ci-machine gpu return 0",
 	}},
 	{page: "docs/how-to/measure.md", percent: 100},
-	{page: "docs/how-to/fetch-once.md", percent: 50, prepare: map[string]string{
+	{page: "docs/how-to/fetch-once.md", percent: 60, prepare: map[string]string{
 		"": certificate, "## Warm workers": pipelines}},
-	{page: "docs/how-to/upgrade.md", percent: 40, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
-	{page: "docs/how-to/monitoring.md", percent: 35},
+	{page: "docs/how-to/upgrade.md", percent: 50, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
+	{page: "docs/how-to/monitoring.md", percent: 40, prepare: map[string]string{"## TLS and passwords": exporterKey},
+		serves: map[string]string{"/opt/concourse-ci-machine/bin/rocm-exporter": refusesStrangers}},
 	{page: "docs/how-to/without-internet.md", percent: 60, prepare: map[string]string{
 		"": "concourse-ci-machine reset auto-upgrade github-token"},
 		tasks: []string{"juju run rocm-worker/0 check-status"}},
 	{page: "docs/how-to/troubleshoot.md", percent: 80, prepare: map[string]string{
 		"": "concourse-ci-machine reset http-proxy https-proxy no-proxy"}},
 }
+
+// besideConcourse is the section whose commands need a worker.
+const besideConcourse = "## Beside Concourse"
 
 const (
 	// train starts a task of a pipeline, and waits until it holds a GPU.
@@ -74,16 +84,27 @@ timeout 300 sh -c 'until concourse-ci-machine gpu status | grep -q ^held; do sle
 	failure = `command -v fly || exit 0
 ! runuser -l me -c 'fly -t ci trigger-job -j main/fail -w'
 runuser -l me -c 'fly -t ci containers --json' |
-	jq -r '.[] | select(.type == "task" and .job_name == "fail") | .id' >/tmp/task`
+	jq -r '.[] | select(.type == "task" and .job_name == "fail") | .id' >/tmp/task
+timeout 60 sh -c 'until concourse-ci-machine why "$(cat /tmp/task)" | grep -q "^verdict"; do sleep 0.5; done' || {
+	concourse-ci-machine why "$(cat /tmp/task)"
+	exit 1
+}`
 	// rootless opens the GPUs to the user. A runtime that podman has no record of needs cgroups.
 	rootless = `chown me /dev/kfd /dev/dri/*
 sed -i /cgroups/d /etc/containers/containers.conf`
 	// certificate makes the private certificate of a mirror.
 	certificate = `openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=mirror -days 9 -keyout /dev/null \
 	-out /home/me/concourse-ci-machine/ca.pem 2>/dev/null`
-	// pipelines saves a pipeline and its variables.
+	// exporterKey makes the key and certificate of an exporter.
+	exporterKey = `mkdir /etc/rocm-exporter
+cd /etc/rocm-exporter
+openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=exporter -days 9 -keyout exporter.key -out exporter.crt 2>/dev/null
+chown me exporter.key`
+	// refusesStrangers checks for TLS and the question for a password.
+	refusesStrangers = `[ "$(curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1:9443/metrics)" = 401 ]`
+	// pipelines saves two pipelines and their variables.
 	pipelines = `cd /home/me/concourse-ci-machine && mkdir vars
-for name in warm-images.yml vars/warm-images.yml; do concourse-ci-machine get-pipelines name=$name >$name; done`
+for name in warm-images.yml vars/warm-images.yml fill-models.yml vars/fill-models.yml; do concourse-ci-machine get-pipelines name=$name >$name; done`
 	// images gives both engines the image of the page, because there is no registry.
 	images = `ln -s busybox /bin/kill # docker's service needs one
 mkdir -p /etc/containers

@@ -12,6 +12,7 @@ import (
 
 	"concourse-ci-machine/internal/base/plan"
 	"concourse-ci-machine/internal/base/wellknown"
+	"concourse-ci-machine/internal/charm/role"
 	"concourse-ci-machine/internal/charm/workstation"
 	"concourse-ci-machine/internal/gpu/cdi"
 	"concourse-ci-machine/internal/oci/engines"
@@ -134,6 +135,9 @@ func (p *caller) machineResources(r engines.Request, s sharing) (want []plan.Res
 		}
 		return workstation.Lease(root)
 	}
+	if r.UserConfig != "" && !s.shared {
+		return nil, nil // a user's Podman has no part in the leases, and may not read their settings
+	}
 	others := slices.DeleteFunc(engines.Configured(root, r.Wrapper), func(e string) bool { return e == r.Engine })
 	if s.shared || r.Remove && len(others) == 0 {
 		return workstation.Share(root)
@@ -141,11 +145,12 @@ func (p *caller) machineResources(r engines.Request, s sharing) (want []plan.Res
 	return nil, nil
 }
 
-// findWrapper searches the charm's folder, and then PATH.
+// findWrapper searches the folder of the unit's engines, because the hooks name that one, the
+// charm's folder, and then PATH.
 func (p *caller) findWrapper() string {
 	dir := p.charm.CharmDir
 	for _, path := range append(
-		[]string{filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)},
+		[]string{filepath.Join(role.EnginesDir, wrapperProgram), filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)},
 		searchPath(p.env("PATH"))...,
 	) {
 		if st, err := p.charm.Host.Stat(path); err == nil && st.Mode().IsRegular() {

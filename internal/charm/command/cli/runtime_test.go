@@ -6,6 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"concourse-ci-machine/internal/base/host"
+	"concourse-ci-machine/internal/charm"
+	"concourse-ci-machine/internal/charm/command/actions"
+	"concourse-ci-machine/internal/charm/role"
+	"concourse-ci-machine/internal/oci/engines"
 	"concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -53,4 +58,40 @@ func TestRuntimeConfigureAcceptsAnotherFile(t *testing.T) {
 	text, err := root.ReadFile("/srv/docker.json")
 	require.NoError(t, err)
 	require.Equal(t, "{}\n", string(text))
+}
+
+// A user's Podman leaves the leases of the machine as they are.
+func TestUsersPodmanIsRemovedWithoutTheLeases(t *testing.T) {
+	root := hosttest.Host(t, "amd")
+	hosttest.Put(t, root, "/usr/local/bin/runc", "#!/bin/sh\n")
+	require.NoError(t, os.Chmod(root.Path("/usr/local/bin/runc"), 0o755))
+	hosttest.Put(t, root, "/opt/x", "#!/bin/sh\n")
+	require.NoError(t, os.Chmod(root.Path("/opt/x"), 0o755))
+	code, _, errs := at(root, "runtime", "configure", "crio", "--wrapper=/opt/x", "--exclusive")
+	require.Zero(t, code, errs)
+	p := &caller{charm: &actions.Actions{Charm: &charm.Charm{Host: host.Host{Root: root}}}}
+	r := engines.Request{Engine: "crio", Wrapper: "/opt/x", Remove: true}
+	want, err := p.machineResources(r, sharing{})
+	require.NoError(t, err)
+	require.Len(t, want, 1, "leases end with the last engine of the machine")
+	r.Engine, r.UserConfig = "podman", "/home/me/.config"
+	require.NoError(t, os.Remove(root.Path("/etc/crio/crio.conf.d/50-amd-gpu.conf"))) // as if the user could not see it
+	want, err = p.machineResources(r, sharing{})
+	require.NoError(t, err)
+	require.Empty(t, want)
+}
+
+// The command names the wrapper that the next hook names.
+func TestRuntimeConfigureNamesTheUnitsWrapper(t *testing.T) {
+	root := hosttest.Host(t, "amd")
+	wrapper := role.EnginesDir + "/runc-amd-wrapper"
+	for _, path := range []string{wrapper, "/usr/bin/runc-amd-wrapper"} {
+		hosttest.Put(t, root, path, "#!/bin/sh\n")
+		require.NoError(t, os.Chmod(root.Path(path), 0o755))
+	}
+	code, _, errs := at(root, "runtime", "configure", "podman", "--set-as-default")
+	require.Zero(t, code, errs)
+	text, err := root.ReadText("/etc/containers/containers.conf.d/50-amd-gpu.conf")
+	require.NoError(t, err)
+	require.Contains(t, text, `["`+wrapper+`"]`)
 }
