@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"concourse-ci-machine/internal/base/host"
 	"concourse-ci-machine/internal/base/plan"
@@ -113,7 +114,8 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 	switch {
 	case e.reload == nil:
 	case r.Restart:
-		want = []plan.Resource{andThen{resource, e.reload}}
+		awaits := e.name == "docker" && !r.Remove && r.File == e.file
+		want = []plan.Resource{andThen{resource, e.reload, awaits}}
 	default:
 		advice = append(advice, e.name+" goes by it from: "+strings.Join(e.reload, " "))
 	}
@@ -162,7 +164,29 @@ func trusted(r host.Root, wrapper string) error {
 // andThen runs a command if something changed.
 type andThen struct {
 	plan.Resource
-	argv []string
+	argv   []string
+	awaits bool // until Docker lists the runtime: its reload only sends a signal
+}
+
+// reloadTime bounds the wait for Docker.
+const reloadTime = time.Minute
+
+// awaitDocker waits until Docker lists the runtime.
+func awaitDocker(ctx context.Context, h host.Host) error {
+	const pause = 100 * time.Millisecond
+	for waited := time.Duration(0); waited < reloadTime; waited += pause {
+		out, err := h.Run(ctx, host.Command{ReadOnly: true,
+			Argv: []string{"docker", "info", "--format", "{{range $name, $_ := .Runtimes}}{{$name}} {{end}}"}})
+		if err != nil {
+			return err
+		}
+		if slices.Contains(strings.Fields(string(out)), Name) {
+			return nil
+		}
+		h.Sleep(pause)
+	}
+	return fmt.Errorf("cannot see that docker has reloaded: docker info lists no runtime %s; "+
+		"see: sudo journalctl --unit docker", Name)
 }
 
 // Diff implements plan.Resource.
@@ -173,8 +197,10 @@ func (a andThen) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	}
 	return append(p, plan.Step{Op: strings.Join(a.argv, " "), Why: "as --restart says",
 		Do: func(ctx context.Context) error {
-			_, err := h.Run(ctx, host.Command{Argv: a.argv})
-			return err
+			if _, err := h.Run(ctx, host.Command{Argv: a.argv}); err != nil || !a.awaits {
+				return err
+			}
+			return awaitDocker(ctx, h)
 		}}), nil
 }
 

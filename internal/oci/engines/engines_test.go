@@ -210,9 +210,29 @@ func TestEngineRefusalNamesTheRemedy(t *testing.T) {
 func TestEngineIsRestartedOnlyOnRequest(t *testing.T) {
 	h := machine(t, "dockerd", docker20)
 	r := Request{Engine: "docker", Wrapper: wrapper, Restart: true}
-	h.Runner.(*hosttest.Runner).Answer("systemctl reload docker", "")
+	h.Runner.(*hosttest.Runner).Answer("systemctl reload docker", "").Answer("docker info", "amd runc ")
 	require.Contains(t, do(t, h, r), "3/3 systemctl reload docker (as --restart says)\n")
 	require.Empty(t, planOf(t, h, r), "nothing changed, so nothing is restarted")
+}
+
+// systemctl reload docker returns before dockerd has read its file.
+func TestReloadOfDockerEndsWithItsRuntime(t *testing.T) {
+	h := machine(t, "dockerd", docker20)
+	asked := 0
+	h.Runner.(*hosttest.Runner).Answer("systemctl reload docker", "").On("docker info", func(host.Command) (string, error) {
+		asked++
+		return map[bool]string{true: "amd "}[asked == 3] + "io.containerd.runc.v2 runc \n", nil
+	})
+	do(t, h, Request{Engine: "docker", Wrapper: wrapper, Restart: true})
+	require.Equal(t, 3, asked)
+
+	h = machine(t, "dockerd", docker20)
+	h.Runner.(*hosttest.Runner).Answer("systemctl reload docker", "").Answer("docker info", "runc")
+	want, _, err := Want(t.Context(), h, Request{Engine: "docker", Wrapper: wrapper, Restart: true})
+	require.NoError(t, err)
+	p, err := plan.Diff(t.Context(), h, want...)
+	require.NoError(t, err)
+	require.ErrorContains(t, p[2].Do(t.Context()), "docker info lists no runtime amd; see: sudo journalctl --unit docker")
 }
 
 // decoded is an object with its numbers as they are written: JSON has some that no float64 is.
