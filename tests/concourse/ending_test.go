@@ -21,24 +21,63 @@ import (
 // both sides at once, as it does for remove-relation and remove-application: first the
 // web's hooks, then the workers'.
 func TestRelationThatEndsLetsTasksEnd(t *testing.T) {
-	tgz := releaseTarball(t)
-	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}
-	s.app = newApp(t, tgz, map[string]any{"mode": "worker", "worker-drain-timeout": "30m"}, "no-gpu", "no-gpu", "no-gpu")
-	require.NoError(t, s.web().Model.SetConfig("mode", "web"))
+	s := twoWorkers(t, "30m")
 	// A worker that only fetched the image of a running build retires after that, so
 	// nothing of it comes to this one.
 	require.NoError(t, s.app.units[1].Model.SetConfig("tag", "idle"))
-	for _, u := range s.app.units {
-		require.NoError(t, u.Root.WriteFile(concourse.OperatorEnvFile, []byte(impatient), 0o644))
-		require.NoError(t, u.Root.MkdirAll("/srv/out_rw", 0o755))
-		require.NoError(t, os.Chmod(u.Root.Path("/srv/out_rw"), 0o777)) // tasks are no user of the unit
-	}
 	s.tell(t, []step{
 		{"a web and two workers are deployed and related", s.apart},
 		{"the web hears first that they leave, and the idle one goes", s.idleGoes},
 		{"the other one has its task to the end", s.busyEnds},
 		{"nothing is left of them at the web", s.nothingToPrune},
 	})
+}
+
+// A worker that leaves without a drain is removed from the web's list, which ends its builds.
+// Otherwise they would wait for the lost worker for 5 minutes.
+func TestBuildOfAWorkerThatDoesNotDrainEnds(t *testing.T) {
+	s := twoWorkers(t, "0s")
+	require.NoError(t, s.app.units[1].Model.SetConfig("tag", "idle"))
+	s.tell(t, []step{
+		{"a web and two workers are deployed and related", s.apart},
+		{"a worker leaves while its task runs, and the build ends", s.endsAtOnce},
+	})
+}
+
+func (s *story) endsAtOnce(t *testing.T) {
+	web, gone := s.web(), s.app.units[2]
+	b := s.starts("last")
+	until(t, func() bool { return s.runs(b) }, "the task does not run")
+	name := s.nameOf(gone)
+	r, err := s.broken(gone)
+	gone.fine("flight-relation-broken", r, err)
+	require.Equal(t, "inactive", gone.state(concourse.Unit))
+	begin := time.Now()
+	delete(relationOf(web, "tsa").Units, gpuUnit(gone))
+	s.app.relation(web, "tsa", "departed", gpuUnit(gone))
+	until(t, b.ended, "the build waits for the worker that left")
+	s.since(begin, "the build has ended")
+	require.Error(t, b.err, b.out)
+	until(t, func() bool {
+		s.app.hook(web, "update-status")
+		return !s.has(name)
+	}, "the web still lists the worker")
+	require.NotContains(t, web.checks(), "has left and drains")
+}
+
+// twoWorkers has a web and two workers with a worker-drain-timeout that are not related yet.
+func twoWorkers(t *testing.T, drain string) *story {
+	t.Helper()
+	tgz := releaseTarball(t)
+	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}
+	s.app = newApp(t, tgz, map[string]any{"mode": "worker", "worker-drain-timeout": drain}, "no-gpu", "no-gpu", "no-gpu")
+	require.NoError(t, s.web().Model.SetConfig("mode", "web"))
+	for _, u := range s.app.units {
+		require.NoError(t, u.Root.WriteFile(concourse.OperatorEnvFile, []byte(impatient), 0o644))
+		require.NoError(t, u.Root.MkdirAll("/srv/out_rw", 0o755))
+		require.NoError(t, os.Chmod(u.Root.Path("/srv/out_rw"), 0o777)) // tasks are no user of the unit
+	}
+	return s
 }
 
 func (s *story) apart(t *testing.T) {
@@ -101,7 +140,7 @@ func (s *story) idleGoes(t *testing.T) {
 	}
 	s.app.relation(web, "tsa", "broken", "")
 	web.Model.Relations = slices.DeleteFunc(web.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == "tsa" })
-	require.Contains(t, web.status(), gpuUnit(busy)+" has left and drains until ")
+	require.Contains(t, web.checks(), gpuUnit(busy)+" has left and drains until ")
 	begin := time.Now()
 	r, err := s.broken(idle)
 	s.since(begin, "the idle worker has gone")
