@@ -81,14 +81,14 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 			wellknown.RunAction("<its unit>", "land-worker"))
 	}
 	if left {
-		if err := c.disconnect(ctx, u, name); err != nil {
-			return nil, err
+		if err = c.disconnect(ctx, u, name); err == nil {
+			err = api.Remove(ctx, name) // the list has changed
 		}
+	} else {
+		err = api.RemoveListed(ctx, listed)
 	}
-	if listed.Name != "" {
-		if err := api.RemoveListed(ctx, listed); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return map[string]any{"pruned": name}, nil
 }
