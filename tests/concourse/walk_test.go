@@ -20,12 +20,12 @@ import (
 	"concourse-ci-machine/tests/suite"
 )
 
-// WALK_MINUTES is the length of a walk, WALK_SEED chooses one, and WALK replays steps as a
-// failed walk prints them, with "; " between two.
+// WALK_MINUTES is the length of a walk instead of walkSteps, WALK_SEED chooses one, and WALK
+// replays steps as a failed walk prints them, with "; " between two.
 const (
-	walkSeed    = 44
-	walkMinutes = 3
-	shrinkTime  = 15 * time.Minute
+	walkSeed   = 44
+	walkSteps  = 60
+	shrinkTime = 15 * time.Minute
 )
 
 // One machine with real systemd, Pebble, PostgreSQL and apt takes random steps. After each, the
@@ -39,11 +39,13 @@ func TestRandomWalkOfOneMachine(t *testing.T) {
 	} else {
 		require.NoError(t, standin.Release(w.tgz, filepath.Join(built, "bin", "concourse")))
 	}
-	seed, minutes := number(t, "WALK_SEED", walkSeed), number(t, "WALK_MINUTES", walkMinutes)
+	seed, minutes := number(t, "WALK_SEED", walkSeed), number(t, "WALK_MINUTES", 0)
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	var taken []walkStep
-	next := func() (walkStep, bool) { return randomStep(r, taken, w.real), true }
 	end := time.Now().Add(time.Duration(minutes) * time.Minute)
+	next := func() (walkStep, bool) {
+		return randomStep(r, taken, w.real), minutes == 0 && len(taken) < walkSteps || time.Now().Before(end)
+	}
 	if fixed := os.Getenv("WALK"); fixed != "" {
 		steps := parseSteps(fixed)
 		next = func() (s walkStep, more bool) {
@@ -52,11 +54,10 @@ func TestRandomWalkOfOneMachine(t *testing.T) {
 			}
 			return s, more
 		}
-		end = time.Now().Add(24 * time.Hour)
 	}
 	err := w.take(t, func() (walkStep, bool) {
 		s, more := next()
-		if more = more && time.Now().Before(end); more {
+		if more {
 			taken = append(taken, s)
 		}
 		return s, more

@@ -108,6 +108,9 @@ func (s Service) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 		if s.State.Running() || s.State.Active == "activating" {
 			p = append(p, plan.Step{Op: "stop " + s.Unit, Why: s.Why, Do: do("stop", s.Unit)})
 		}
+		if s.State.Active == "failed" { // systemd lists it among failed units for ever, also without its file
+			p = append(p, plan.Step{Op: "reset-failed " + s.Unit, Why: s.Why, Do: do("reset-failed", s.Unit)})
+		}
 		if s.State.File == "enabled" {
 			p = append(p, plan.Step{Op: "disable " + s.Unit, Why: s.Why, Do: do("disable", s.Unit)})
 		}

@@ -333,7 +333,7 @@ func (m *Machine) set(name, verb string) {
 			u.starts++
 		}
 		u.active, u.sub = ends == "", ends
-	case "stop", "kill": // the stand-in of a worker ends at any signal
+	case "stop", "kill", "reset-failed": // the stand-in of a worker ends at any signal
 		u.active, u.sub = false, ""
 	}
 	now, restarted := u.active, verb == "restart" && was
