@@ -95,7 +95,7 @@ func (m *walker) answers() error {
 	at := "http://" + m.Model.Address + ":"
 	for url, up := range map[string]bool{
 		at + m.option("web-port") + "/api/v1/info": m.web(),
-		at + "9401/-/healthy":                      m.worker(),
+		at + "9401/-/healthy":                      m.worker() && (m.hasGPUs() || m.option("task-record-size") != "0"),
 		at + "9358/-/healthy":                      m.web() && m.option("enable-metrics") == "true",
 	} {
 		if got := answersNow(url); got != up && !m.full {
@@ -103,6 +103,16 @@ func (m *walker) answers() error {
 		}
 	}
 	return nil
+}
+
+// hasGPUs reports whether the exporter has GPUs to show.
+func (m *walker) hasGPUs() bool {
+	for node := range pciOf {
+		if !m.gpu(node).hidden && m.option("compute-runtime") != "none" {
+			return true
+		}
+	}
+	return false
 }
 
 func answersNow(url string) bool {
