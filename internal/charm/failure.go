@@ -198,7 +198,8 @@ func (c *Charm) FullVolumes(folder string) *status.Cause {
 	if unix.Statfs(c.Host.Path(folder), &st) != nil || !wellknown.SpaceOf(st).Full() {
 		return nil
 	}
-	cause := noSpace(c.Host.Root, folder).Explain("new steps wait 45 s; with gpu-tasks=rerun Concourse then runs them again").
+	cause := noSpace(c.Host.Root, folder).
+		Explain("new steps wait 45 s; with gpu-tasks=rerun Concourse then runs them again").
 		Fix("free space there: " + wellknown.OnUnit(c.Event.Unit, "df -h"))
 	return &cause
 }

@@ -81,7 +81,7 @@ func (e Expel) Diff(context.Context, host.Host) (plan.Plan, error) {
 		Do: func(ctx context.Context) error { return e.API.Remove(ctx, e.Name) }}}, nil
 }
 
-// ExpelOp is the Op of the step that expels a worker.
+// ExpelOp returns the Op of the step that expels a worker.
 func ExpelOp(name string) string { return "remove worker " + name + " from the web's list" }
 
 // Connected reports whether an address has a connection to the TSA of this machine.

@@ -300,8 +300,8 @@ func requireMatch(t *testing.T, at string, notRun []exception, blocks ...block) 
 	}
 }
 
-// An output belongs to the commands before it in its section. If they are not run, their
-// reason is the output's, too.
+// An output belongs to the commands before it in its section. Their reason also
+// applies to the output.
 func TestEveryOutputHasItsCommand(t *testing.T) {
 	for _, j := range route {
 		p, section, commands := readPage(t, j.page), "", 0

@@ -51,7 +51,7 @@ var route = []journey{
 		"": "concourse-ci-machine reset http-proxy https-proxy no-proxy"}},
 }
 
-// besideConcourse is the section whose commands need a worker.
+// besideConcourse names the section with commands that need a worker.
 const besideConcourse = "## Beside Concourse"
 
 const (

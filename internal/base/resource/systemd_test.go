@@ -55,7 +55,8 @@ func TestServiceStepsFollowFromItsState(t *testing.T) {
 		"not for the boot": {Service{Up: true, State: UnitState{Active: "active", File: "disabled"}}, []string{"enable " + u + " (not enabled)"}},
 		"unwanted":         {Service{Why: "no GPU", State: UnitState{Active: "active", File: "enabled"}}, []string{"stop " + u + " (no GPU)", "disable " + u + " (no GPU)"}},
 		"unwanted, down":   {Service{Why: "no GPU", State: UnitState{Active: "inactive", File: "disabled"}}, nil},
-		"unwanted, failed": {Service{Why: "no GPU", State: UnitState{Active: "failed"}}, []string{"reset-failed " + u + " (no GPU)"}},
+		"unwanted, failed": {Service{Why: "no GPU", State: UnitState{Active: "failed"}},
+			[]string{"reset-failed " + u + " (no GPU)"}},
 		"unwanted, absent": {Service{Why: "no GPU"}, nil},
 	} {
 		h, r := machine(t)

@@ -73,7 +73,7 @@ func Explain(numbers ...int) string {
 	return Command + " explain " + strings.Join(texts, " ")
 }
 
-// Purged is the reason for the steps of the command purge.
+// Purged names the reason for the steps of the command purge.
 const Purged = "the machine is purged"
 
 // WhyRemoved returns the reason for the steps of the hooks stop and remove. On a machine

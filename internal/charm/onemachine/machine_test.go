@@ -87,8 +87,8 @@ func TestLinesOfOtherMachinesAreChecked(t *testing.T) {
 	}
 }
 
-// webOf starts a web that answers, and returns a machine of version 8.2.5 that joined it.
-// Progress is written to out.
+// webOf starts a web that answers, and returns a machine of version 8.2.5 that joined it,
+// with its progress.
 func webOf(t *testing.T, answer string) (m *Machine, out *strings.Builder) {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, answer) }))

@@ -103,7 +103,7 @@ func (p *preflight) memory() Check {
 	total := p.ram()
 	switch {
 	case total == 0:
-		return warn("memory", "run free on the machine", "/proc/meminfo tells no total")
+		return warn("memory", "run free on the machine", "/proc/meminfo has no total")
 	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
 			"memory", constrained("use more memory, or set preflight-limits", "mem=..."),
@@ -129,7 +129,7 @@ func (p *preflight) disks() []Check {
 		name := "disk " + path
 		switch remedy := constrained("give the machine a larger disk, or set preflight-limits", "root-disk=..."); {
 		case err != nil:
-			checks = append(checks, warn(name, "run df on the machine", "its space can't be told: %v", err))
+			checks = append(checks, warn(name, "run df on the machine", "cannot read its space: %v", err))
 		case free < min(lowDisk, total/4):
 			checks = append(checks, failure(name, "remove what fills it, or give the machine a larger disk",
 				"%s of %s are free; builds fail soon", units.FormatGB(free), units.FormatGB(total)))

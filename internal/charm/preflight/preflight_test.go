@@ -148,7 +148,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"one processor":  {file("/proc/cpuinfo", "processor : 0\n"), "cpu", Warning, "1 processor;", "cores=2"},
 		"no processor":   {file("/proc/cpuinfo", "Features : fp\n"), "cpu", Warning, "names no processor", "nproc"},
 		"little memory":  {file("/proc/meminfo", "MemTotal: 2000000 kB\n"), "memory", Warning, "2.0 GB; preflight-limits has ram=4", "preflight-limits"},
-		"no memory":      {file("/proc/meminfo", "x\n"), "memory", Warning, "tells no total", "free"},
+		"no memory":      {file("/proc/meminfo", "x\n"), "memory", Warning, "has no total", "free"},
 		"full disk":      {space(100*units.GB, 4*units.GB, nil), "disk /", Failure, "4.0 GB of 100.0 GB are free; builds fail soon", "larger disk"},
 		"little disk":    {space(100*units.GB, 19*units.GB, nil), "disk /", Warning, "preflight-limits has disk=20", "preflight-limits"},
 		"unknown disk":   {space(0, 0, errors.New("input/output error")), "disk /", Warning, "input/output error", "df"},

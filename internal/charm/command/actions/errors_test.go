@@ -61,6 +61,7 @@ func TestErrorsAsJSONHaveTheWholeTable(t *testing.T) {
 	require.Equal(t, amd.ErrorCodes()[7], one)
 
 	b.Reset()
-	require.ErrorContains(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, term.Format{JSON: true}, "9"), "want one of 1 GPU Memory Error, ")
+	require.ErrorContains(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, term.Format{JSON: true}, "9"),
+		"want one of 1 GPU Memory Error, ")
 	require.Empty(t, b.String())
 }

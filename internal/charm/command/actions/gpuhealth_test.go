@@ -61,7 +61,8 @@ func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 	require.ErrorContains(t, c.GPUHealth(t.Context(), &with, term.Format{}), "uncorrectable error")
 	c.ExporterURL = ""
 	err := c.GPUHealth(t.Context(), &without, term.Format{})
-	require.EqualError(t, err, "cannot rely on 1 of 4 GPUs: GPU 3: 1 uncorrectable error; 1 bad memory page (see dispatch explain 1 7)")
+	require.EqualError(t, err, "cannot rely on 1 of 4 GPUs: GPU 3: 1 uncorrectable error; 1 bad memory page "+
+		"(see dispatch explain 1 7)")
 	require.Equal(t, with.String()+"read once, without what happened before: the exporter watches this machine, not CHARM_ROOT\n", without.String())
 	require.Contains(t, with.String(), "GPU 3   critical   30  ")
 }

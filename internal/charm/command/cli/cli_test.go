@@ -65,7 +65,8 @@ func TestExitStatus(t *testing.T) {
 		"gpu read":        {"mi210x4", 0, `"state": "critical"`, ""},
 		"gpu read --json": {"amd", 2, "", "cannot run dispatch gpu read: unknown flag: --json"},
 
-		"explain":                {"amd", 2, "", `cannot run dispatch explain: want dispatch explain N... [--json]; see dispatch explain --help` + "\n"},
+		"explain": {"amd", 2, "",
+			"cannot run dispatch explain: want dispatch explain N... [--json]; see dispatch explain --help\n"},
 		"explain --json":         {"amd", 2, "", `cannot run dispatch explain: `},
 		"explain 9":              {"amd", 2, "", "cannot explain error code 9: want one of 1 GPU Memory Error, 2 GPU Hang, "},
 		"explain hang":           {"amd", 2, "", `cannot explain error code "hang": want one of 1 GPU Memory Error, `},

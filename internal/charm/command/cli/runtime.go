@@ -150,7 +150,8 @@ func (p *caller) machineResources(r engines.Request, s sharing) (want []plan.Res
 func (p *caller) findWrapper() string {
 	dir := p.charm.CharmDir
 	for _, path := range append(
-		[]string{filepath.Join(role.EnginesDir, wrapperProgram), filepath.Join(dir, wrapperProgram), filepath.Join(dir, "bin", wrapperProgram)},
+		[]string{filepath.Join(role.EnginesDir, wrapperProgram), filepath.Join(dir, wrapperProgram),
+			filepath.Join(dir, "bin", wrapperProgram)},
 		searchPath(p.env("PATH"))...,
 	) {
 		if st, err := p.charm.Host.Stat(path); err == nil && st.Mode().IsRegular() {
