@@ -138,7 +138,7 @@ func (w *walk) person(command string) (string, error) {
 const serve = `%s &
 server=$!
 trap 'kill $server' EXIT
-for try in {1..100}; do
+for try in {1..600}; do
 	kill -0 $server || exit 1
 	if %s; then exit 0; fi
 	sleep 0.2

@@ -48,8 +48,9 @@ func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) 
 	}
 }
 
-// startWait bounds the time in which a command starts: a container that never had a process
-// of its task for longer has a command that did not start. Concourse starts it right after the container.
+// startWait bounds the time in which a command starts. Concourse starts it right after the
+// container. If a container is older and never had a process of its task, the command did
+// not start.
 const startWait = time.Minute
 
 // startLate begins a new record if the task starts nevertheless, as after a restart of the
