@@ -1,4 +1,4 @@
-module concourse-ci-machine
+module github.com/fourdollars/concourse-ci-machine
 
 go 1.26.8
 

@@ -8,16 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/worker"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/cdi"
-	"concourse-ci-machine/internal/gpu/nvidia"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/internal/testutil/roletest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/roletest"
 )
 
 // settled returns the root of a unit after its hooks, with Juju's data, the descriptions and

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 )
 
 // command is a link to this unit's dispatch. It is on root's PATH, also with sudo.

@@ -12,19 +12,19 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/machine"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/predecessor"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/web"
-	"concourse-ci-machine/internal/charm/worker"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/predecessor"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // observe reads the state that units of both roles have. It changes nothing and runs only

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 )
 
 // guard moves the steps that would end tasks from due to deferred, unless the operator

@@ -5,9 +5,9 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/charm/worker"
-	"concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // reboot requests a reboot after this hook, once for each reason, if the operator allows it.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/charm/worker"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // run distinguishes the runs of the pipeline in one hook.

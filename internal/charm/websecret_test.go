@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // If a value is temporarily unreadable, for example during a restart of the controller, the

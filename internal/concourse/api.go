@@ -16,11 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/concourse/flylogin"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flylogin"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 
-	"concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 )
 
 // API calls Concourse's HTTP API as a local user of the web. It logs in before the first

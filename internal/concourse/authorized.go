@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
 
 // fromOption is the comment of keys that come from the option. Without this comment, a key

@@ -5,7 +5,7 @@
 // is wanted. Package release installs the programs.
 package concourse
 
-import "concourse-ci-machine/internal/concourse/release"
+import "github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 
 // Unit is the name of the worker's systemd unit.
 const Unit = "concourse-worker.service"

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // RefusedFlag describes a flag that concourse web of a release refuses.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // DatabaseVersions asks a release (a folder of release.Dir, or release.Link) for the

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
 
 // Registration has a state and, if it is Lost, the worker's reason.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/beacon"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const (

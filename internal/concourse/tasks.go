@@ -3,7 +3,7 @@ package concourse
 import (
 	"strconv"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // taskPIDs matches the files with the process of a task. Concourse names that process "task",

@@ -9,11 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/concourse/release"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/internal/testutil/resourcetest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
 
 func TestWebUnit(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // WebDatabase describes the web's PostgreSQL database.

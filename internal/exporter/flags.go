@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/page"
-	"concourse-ci-machine/internal/exporter/recorder"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
-	"concourse-ci-machine/internal/gpu/usage"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/page"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 )
 
 // options holds the command line.

@@ -12,14 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/page"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/pool"
-	"concourse-ci-machine/internal/testutil/exportertest"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/page"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // look gets the page as a browser without a script shows it.

@@ -15,11 +15,11 @@ import (
 	"runtime"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/recorder"
-	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 )
 
 // Run runs the program until SIGTERM or SIGINT and returns its exit status. At SIGHUP it

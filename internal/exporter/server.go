@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/exporter/page"
-	"concourse-ci-machine/internal/exporter/series"
-	"concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/page"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/series"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // atOnce limits the concurrent requests. A few Prometheus servers need fewer.

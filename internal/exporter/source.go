@@ -1,10 +1,10 @@
 package exporter
 
 import (
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/exporter/page"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/page"
 )
 
 // Source holds the input of the API, the page and the metrics.

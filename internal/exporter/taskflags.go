@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/exporter/recorder"
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // The defaults of the recorder, which are those of the charm's options, too.

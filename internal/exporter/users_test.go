@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/testutil/exportertest"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const handle = "eb2a4fe8-e932-49c4-b519-4f1da1901416"

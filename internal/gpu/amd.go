@@ -4,8 +4,8 @@ import (
 	"path"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // AMD is the vendor of GPUs with ROCm.

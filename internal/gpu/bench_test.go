@@ -5,9 +5,9 @@ import (
 	"os"
 	"testing"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // BenchmarkDiscover is what every hook pays. BenchmarkReadFloor reads as many

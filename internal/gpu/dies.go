@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // twoDies lists the PCI device ids of the dies of MI250X and MI250: two in a package, each

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Link describes the connection of two GPUs.

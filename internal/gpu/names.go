@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // A GPU's name is the first of: `product_name` of its own memory (server GPUs), libdrm's

@@ -1,6 +1,6 @@
 package gpu
 
-import "concourse-ci-machine/internal/base/host"
+import "github.com/fourdollars/concourse-ci-machine/internal/base/host"
 
 // NVIDIA is the vendor of GPUs with CUDA.
 const NVIDIA Vendor = "nvidia"

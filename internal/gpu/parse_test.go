@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/stretchr/testify/require"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // maxFile bounds the size of any file in sysfs or procfs. sysfs attributes end at a page (4

@@ -1,8 +1,8 @@
 package gpu
 
 import (
-	"concourse-ci-machine/internal/base/pci"
 	"fmt"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"slices"
 	"strconv"
 	"strings"

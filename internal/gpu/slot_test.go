@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestSlotIsNamedByAllThatIsKnown(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 )
 
 const topologyNodes = "/sys/class/kfd/kfd/topology/nodes"

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Vendor is the maker of a GPU, from its PCI vendor id.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/pool/admission"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // handedOver is a testbed whose two GPUs are leased under the names GPU-3c4d, which a task

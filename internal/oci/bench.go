@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
-	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 )
 
 // benchVariable is the environment variable of a task that measures. With 1 the task gets

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/pool/clockpin"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 const dpmLevel = "/power_dpm_force_performance_level"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"concourse-ci-machine/internal/oci/deadmount"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/deadmount"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -17,9 +17,9 @@ import (
 func built(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runc-amd-wrapper")
-	const version = "-X concourse-ci-machine/internal/base/version.Version=v1.2.3-4-gabc"
+	const version = "-X github.com/fourdollars/concourse-ci-machine/internal/base/version.Version=v1.2.3-4-gabc"
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+version, "-o", path,
-		"concourse-ci-machine/src/runc-amd-wrapper")
+		"github.com/fourdollars/concourse-ci-machine/src/runc-amd-wrapper")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -41,7 +41,7 @@ func TestBuiltProgramIsSmallAndDoesNothingBeforeMain(t *testing.T) {
 	require.Contains(t, string(out), "init runtime @", "the trace is there")
 	require.Contains(t, string(out), "runc-amd-wrapper v1.2.3-4-gabc\n")
 	for line := range strings.Lines(string(out)) {
-		require.False(t, strings.HasPrefix(line, "init concourse-ci-machine/"), line)
+		require.False(t, strings.HasPrefix(line, "init github.com/fourdollars/concourse-ci-machine/"), line)
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/gpu/cdispec"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
-	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/nested"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/nested"
 )
 
 const configName = "config.json"

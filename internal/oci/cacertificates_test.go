@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // withCertificates is a unit whose tasks get nothing else.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/gpu/cdispec"
-	"concourse-ci-machine/internal/pool/clockpin"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 func (c *Config) setDefaults() {

@@ -1,7 +1,7 @@
 package oci
 
 import (
-	"concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 )
 
 // Defaults, and the environment variables that override them.

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // facts holds the parts of a container's config.json that the wrapper uses.

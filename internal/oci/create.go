@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/gpu/cdispec"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
-	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/visible"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/visible"
 )
 
 // create edits the bundle's config.json if the container gets GPUs or folders. It leaves a

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // settings holds a Config in the form that the wrapper uses.

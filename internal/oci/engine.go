@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/visible"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/visible"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
-	"concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
 )
 
 // exec adds groups and environment to the process file of a container that create has

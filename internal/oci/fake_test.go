@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
-	"concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

@@ -3,8 +3,8 @@
 package oci
 
 import (
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 )
 
 func (to *Config) decodeField(key string, v rawjson.Value) (err error) {

@@ -58,8 +58,8 @@ func TestDecodersHaveTheFieldsOfConfig(t *testing.T) {
 package oci
 
 import (
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 )
 `)
 	decoders(out, reflect.TypeFor[Config](), map[reflect.Type]bool{})

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

@@ -11,13 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/gpu/cdispec"
-	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/visible"
-	"concourse-ci-machine/internal/pool/admission"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/visible"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // leaseGPUs leases and returns the GPUs that the container requests. They stay leased as

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/pool/admission"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // exclusive is a testbed whose two GPUs are leased. Its calls are all of this

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // nvidia makes the testbed one of a unit with two NVIDIA GPUs, described as

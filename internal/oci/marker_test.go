@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // at makes the testbed's clock stand at a number of microseconds past a second.

@@ -12,8 +12,8 @@ import (
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // described is the mount by which a privileged task has the description of its GPUs.

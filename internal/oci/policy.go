@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/gpu/cdispec"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // overflowGID is the group that the kernel shows for a group without a number in the

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

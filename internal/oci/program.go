@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // This file digests what a task runs, so that two tasks can be compared under any names.

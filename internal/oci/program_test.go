@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
 )
 
 func TestProgramDigestFollowsWhatRunsAndNoName(t *testing.T) {

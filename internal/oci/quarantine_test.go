@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/pool/admission"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 const hung = "is withheld since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"

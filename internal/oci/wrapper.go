@@ -24,10 +24,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/base/version"
-	"concourse-ci-machine/internal/oci/cmdline"
-	"concourse-ci-machine/internal/oci/deadmount"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/deadmount"
 )
 
 // wrapper holds one call: the caller's environment and the machine.

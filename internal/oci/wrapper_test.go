@@ -152,7 +152,7 @@ func TestInfoNamesTheConfig(t *testing.T) {
 func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f",
 		"{{if not .Standard}}{{.ImportPath}}{{else}}std {{.ImportPath}}{{end}}",
-		"concourse-ci-machine/src/runc-amd-wrapper").Output()
+		"github.com/fourdollars/concourse-ci-machine/src/runc-amd-wrapper").Output()
 	require.NoError(t, err)
 	heavy := []string{"encoding/json", "net", "os/exec", "regexp", "text/template", "log", "crypto/tls"}
 	found := map[string]bool{}
@@ -165,14 +165,14 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 		found[path] = true
 	}
 	require.Equal(t, map[string]bool{
-		"concourse-ci-machine/src/runc-amd-wrapper": true, "concourse-ci-machine/internal/oci": true,
-		"concourse-ci-machine/internal/gpu/cdispec": true, "concourse-ci-machine/internal/gpu/cdispec/edits": true,
-		"concourse-ci-machine/internal/oci/cmdline": true, "concourse-ci-machine/internal/pool/admission": true,
-		"concourse-ci-machine/internal/base/rawjson": true, "concourse-ci-machine/internal/base/pci": true,
-		"concourse-ci-machine/internal/base/units": true, "concourse-ci-machine/internal/oci/visible": true,
-		"concourse-ci-machine/internal/base/version": true, "concourse-ci-machine/internal/oci/deadmount": true,
-		"concourse-ci-machine/internal/oci/nested": true,
-		"concourse-ci-machine/internal/pool/lease": true, "concourse-ci-machine/internal/base/wellknown": true, "concourse-ci-machine/internal/pool/clockpin": true,
+		"github.com/fourdollars/concourse-ci-machine/src/runc-amd-wrapper": true, "github.com/fourdollars/concourse-ci-machine/internal/oci": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec": true, "github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline": true, "github.com/fourdollars/concourse-ci-machine/internal/pool/admission": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson": true, "github.com/fourdollars/concourse-ci-machine/internal/base/pci": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/base/units": true, "github.com/fourdollars/concourse-ci-machine/internal/oci/visible": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/base/version": true, "github.com/fourdollars/concourse-ci-machine/internal/oci/deadmount": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/oci/nested": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/pool/lease": true, "github.com/fourdollars/concourse-ci-machine/internal/base/wellknown": true, "github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin": true,
 		"golang.org/x/sys/unix": true,
 	}, found)
 }

@@ -3,10 +3,10 @@ package pool
 import (
 	"time"
 
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/pool/clockpin"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // ReportFile is the file with the Report. The exporter, which is not root, reads it.

@@ -4,9 +4,9 @@ package main
 import (
 	"os"
 
-	"concourse-ci-machine/internal/base/version"
-	"concourse-ci-machine/internal/concourse/jobexporter"
-	"concourse-ci-machine/internal/exporter/fleet"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet"
 )
 
 func main() {

@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"concourse-ci-machine/src/concourse-worker-windows/worker"
+	"github.com/fourdollars/concourse-ci-machine/src/concourse-worker-windows/worker"
 )
 
 func main() {

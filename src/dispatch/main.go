@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"concourse-ci-machine/internal/charm/command/cli"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
 )
 
 func main() {

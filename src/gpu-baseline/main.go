@@ -8,9 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/version"
-	"concourse-ci-machine/src/gpu-baseline/baseline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
+	"github.com/fourdollars/concourse-ci-machine/src/gpu-baseline/baseline"
 )
 
 func main() {

@@ -7,8 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"concourse-ci-machine/internal/base/version"
-	"concourse-ci-machine/internal/kube/deviceplugin"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"
 )
 
 func main() {

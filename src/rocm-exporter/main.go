@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"concourse-ci-machine/internal/base/version"
-	"concourse-ci-machine/internal/exporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
 )
 
 func main() { os.Exit(exporter.Run(version.Version, os.Args[1:], os.Stdout, os.Stderr)) }

@@ -10,7 +10,7 @@ package main
 import (
 	"os"
 
-	"concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
 func main() {

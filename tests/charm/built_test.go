@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tools/charmpack"
+	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
 // version is what the charms here are built as.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/tools/charmpack"
+	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
 // root is the repository.

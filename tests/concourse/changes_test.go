@@ -16,9 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse"
-	database "concourse-ci-machine/internal/concourse/postgres"
-	"concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	database "github.com/fourdollars/concourse-ci-machine/internal/concourse/postgres"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
 // seedEnv has the seed of a failed TestOptionChangesLoseNoBuild.

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/internal/testutil/guest"
-	"concourse-ci-machine/tests/fusefs"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/tests/fusefs"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 const (

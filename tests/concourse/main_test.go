@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/internal/testutil/guest"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
 	"github.com/stretchr/testify/require"
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
-	_ "concourse-ci-machine/internal/charm/command/cli"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tests/standin"
+	"github.com/fourdollars/concourse-ci-machine/tests/standin"
 )
 
 // foreign lists the operator's files and users on a machine, each file with its sum, mode,

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // TestWorkerOfTwoWebs has two webs on one database, and a worker that is related to them.

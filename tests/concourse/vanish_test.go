@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // ended returns how many builds of the job have ended.

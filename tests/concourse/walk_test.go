@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/release"
-	"concourse-ci-machine/tests/standin"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/tests/standin"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // WALK_MINUTES is the length of a walk instead of walkSteps, WALK_SEED chooses one, and WALK

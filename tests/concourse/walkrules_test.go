@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/charm/watcher"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 const slowRule = 5 * time.Second // a rule that is broken for longer is printed

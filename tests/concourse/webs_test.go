@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/web"
-	"concourse-ci-machine/internal/testutil/jujutest"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // Two webs on one database go over the border of worker protocols one after the other, and

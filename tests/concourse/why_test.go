@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/pool/verdict"
-	"concourse-ci-machine/tests/fusefs"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/tests/fusefs"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // failingPipeline has a build that hangs with its GPU until its timeout, one that gets too

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
 // refused calls create and returns what the user would see.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
 // begin starts the wrapper and does not wait for it.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
 	"github.com/stretchr/testify/require"
 )

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 const (

@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/charm/healthcheck"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // proving is a unit with a proof, by the real runc: a script that sh runs.

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // folders makes folders as the charm leaves them, each with a mount below.

@@ -18,8 +18,8 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
-	_ "concourse-ci-machine/internal/charm/command/cli"
-	"concourse-ci-machine/tools/charmpack"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
 // packCharms packs the project's charm twice, as version "first" and "second", once

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/tests/lxdhost"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
 const real = `real: Juju 4.1-beta2 with its controller, agents, client and hook tools, LXD with its network, systemd, the packed charm,

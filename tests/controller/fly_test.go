@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	flies "concourse-ci-machine/tests/fly"
+	flies "github.com/fourdollars/concourse-ci-machine/tests/fly"
 )
 
 // fly is Concourse's own client, of the release, on the host.

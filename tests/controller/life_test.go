@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	suites "concourse-ci-machine/tests/suite"
+	suites "github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 const (

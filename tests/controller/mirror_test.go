@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	suites "concourse-ci-machine/tests/suite"
+	suites "github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // mirror serves two releases where the units reach them, and whatever else lies in

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"concourse-ci-machine/internal/testutil/debian"
-	suites "concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	suites "github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // Juju's programs, without the clouds that nothing here needs. With Go's own

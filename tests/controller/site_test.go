@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/tests/lxdhost"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
 // What bounds one command of Juju's, the bootstrap, and the wait for what a model's

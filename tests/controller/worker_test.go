@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/release"
-	"concourse-ci-machine/tests/lxdhost"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
 // worker is the life of a worker that has no web: what Juju and the charm have to

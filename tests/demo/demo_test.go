@@ -16,9 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/hosttest"
-	_ "concourse-ci-machine/internal/testutil/sandbox/demo" // go build, below, is nothing that go test knows of
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox/demo" // go build, below, is nothing that go test knows of
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // built is the folder of the built programs.

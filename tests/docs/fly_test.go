@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/tests/fly"
+	"github.com/fourdollars/concourse-ci-machine/tests/fly"
 )
 
 // flyFlag is a flag in the help of fly: -t, --target= or --json.

@@ -23,12 +23,12 @@ import (
 	"golang.org/x/crypto/bcrypt"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/concourse/jobexporter"
-	"concourse-ci-machine/internal/exporter"
-	"concourse-ci-machine/internal/exporter/fleet"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/testutil/atctest"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/atctest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // checked are the programs whose commands other tests here hold to something:

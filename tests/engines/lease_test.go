@@ -15,10 +15,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/cdi"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pool/lease"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // exclusive is a unit with gpu-sharing=exclusive and container-engines, and its leases.

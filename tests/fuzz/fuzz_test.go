@@ -23,87 +23,87 @@ func fuzzTime(usual string) string {
 }
 
 func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
-	fuzz(t, "10s", [][2]string{
-		{"FuzzParseArgs", "concourse-ci-machine/internal/oci/cmdline"},
-		{"FuzzEdit", "concourse-ci-machine/internal/gpu/cdispec/edits"},
-		{"FuzzDecodeCDI", "concourse-ci-machine/internal/gpu/cdispec"},
-		{"FuzzVisible", "concourse-ci-machine/internal/oci/visible"},
-		{"FuzzParse", "concourse-ci-machine/internal/base/rawjson"},
+	fuzz(t, "5s", [][2]string{
+		{"FuzzParseArgs", "github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"},
+		{"FuzzEdit", "github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"},
+		{"FuzzDecodeCDI", "github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"},
+		{"FuzzVisible", "github.com/fourdollars/concourse-ci-machine/internal/oci/visible"},
+		{"FuzzParse", "github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"},
 	})
 }
 
 // What is the unit's own, and what a task says of GPUs where they are leased.
 func TestFuzzersOfLeasesFindNothing(t *testing.T) {
-	fuzz(t, "4s", [][2]string{
-		{"FuzzConfig", "concourse-ci-machine/internal/oci"},
-		{"FuzzMarker", "concourse-ci-machine/internal/oci"},
-		{"FuzzProgramTexts", "concourse-ci-machine/internal/oci"},
-		{"FuzzWant", "concourse-ci-machine/internal/oci/visible"},
-		{"FuzzDecodeRecord", "concourse-ci-machine/internal/pool/lease"},
-		{"FuzzNotes", "concourse-ci-machine/internal/kube/deviceplugin"},
-		{"FuzzRecord", "concourse-ci-machine/internal/pool/clockpin"},
-		{"FuzzResult", "concourse-ci-machine/internal/charm/healthcheck"},
-		{"FuzzFetchSeen", "concourse-ci-machine/internal/charm/gpuhealth"},
-		{"FuzzTeamOf", "concourse-ci-machine/internal/charm/watcher"},
-		{"FuzzOptionValue", "concourse-ci-machine/internal/charm/onemachine"},
-		{"FuzzFacts", "concourse-ci-machine/internal/charm/command/remote"},
-		{"FuzzWorkerLine", "concourse-ci-machine/internal/charm/onemachine"},
-		{"FuzzParseReport", "concourse-ci-machine/internal/charm/command/actions"},
-		{"FuzzAnswer", "concourse-ci-machine/internal/charm/command/usagereport"},
-		{"FuzzDecode", "concourse-ci-machine/internal/base/statefile"},
-		{"FuzzPrintable", "concourse-ci-machine/internal/charm/healthcheck"},
-		{"FuzzParse", "concourse-ci-machine/src/gpu-baseline/baseline"},
-		{"FuzzVersions", "concourse-ci-machine/src/gpu-baseline/baseline"},
-		{"FuzzRecord", "concourse-ci-machine/src/gpu-baseline/baseline"},
+	fuzz(t, "2s", [][2]string{
+		{"FuzzConfig", "github.com/fourdollars/concourse-ci-machine/internal/oci"},
+		{"FuzzMarker", "github.com/fourdollars/concourse-ci-machine/internal/oci"},
+		{"FuzzProgramTexts", "github.com/fourdollars/concourse-ci-machine/internal/oci"},
+		{"FuzzWant", "github.com/fourdollars/concourse-ci-machine/internal/oci/visible"},
+		{"FuzzDecodeRecord", "github.com/fourdollars/concourse-ci-machine/internal/pool/lease"},
+		{"FuzzNotes", "github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"},
+		{"FuzzRecord", "github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"},
+		{"FuzzResult", "github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"},
+		{"FuzzFetchSeen", "github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"},
+		{"FuzzTeamOf", "github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"},
+		{"FuzzOptionValue", "github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"},
+		{"FuzzFacts", "github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"},
+		{"FuzzWorkerLine", "github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"},
+		{"FuzzParseReport", "github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"},
+		{"FuzzAnswer", "github.com/fourdollars/concourse-ci-machine/internal/charm/command/usagereport"},
+		{"FuzzDecode", "github.com/fourdollars/concourse-ci-machine/internal/base/statefile"},
+		{"FuzzPrintable", "github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"},
+		{"FuzzParse", "github.com/fourdollars/concourse-ci-machine/src/gpu-baseline/baseline"},
+		{"FuzzVersions", "github.com/fourdollars/concourse-ci-machine/src/gpu-baseline/baseline"},
+		{"FuzzRecord", "github.com/fourdollars/concourse-ci-machine/src/gpu-baseline/baseline"},
 	})
 }
 
 // Other applications, and people, are trusted more than images and tasks.
 func TestFuzzersOfRelationsAndOptionsFindNothing(t *testing.T) {
-	fuzz(t, "4s", [][2]string{
-		{"FuzzParseWorker", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParseWorkerGPUs", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzPublishedGPUs", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParseDatabase", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParseVault", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParseLDAP", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParseTracing", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParseRoute", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParseCertificates", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParseAuthorities", "concourse-ci-machine/internal/charm/relation"},
-		{"FuzzParse", "concourse-ci-machine/internal/charm/config"},
-		{"FuzzWebFlags", "concourse-ci-machine/internal/charm/config"},
-		{"FuzzHIPArches", "concourse-ci-machine/internal/charm/config"},
+	fuzz(t, "2s", [][2]string{
+		{"FuzzParseWorker", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseWorkerGPUs", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzPublishedGPUs", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseDatabase", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseVault", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseLDAP", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseTracing", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseRoute", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseCertificates", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParseAuthorities", "github.com/fourdollars/concourse-ci-machine/internal/charm/relation"},
+		{"FuzzParse", "github.com/fourdollars/concourse-ci-machine/internal/charm/config"},
+		{"FuzzWebFlags", "github.com/fourdollars/concourse-ci-machine/internal/charm/config"},
+		{"FuzzHIPArches", "github.com/fourdollars/concourse-ci-machine/internal/charm/config"},
 	})
 }
 
 // Files of engines and other tools, which a person has dispatch read.
 func TestFuzzersOfEnginesFindNothing(t *testing.T) {
-	fuzz(t, "4s", [][2]string{
-		{"FuzzDecode", "concourse-ci-machine/internal/gpu/cdi"},
-		{"FuzzDaemonJSON", "concourse-ci-machine/internal/oci/engines"},
-		{"FuzzConfigTOML", "concourse-ci-machine/internal/oci/engines"},
+	fuzz(t, "2s", [][2]string{
+		{"FuzzDecode", "github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"},
+		{"FuzzDaemonJSON", "github.com/fourdollars/concourse-ci-machine/internal/oci/engines"},
+		{"FuzzConfigTOML", "github.com/fourdollars/concourse-ci-machine/internal/oci/engines"},
 	})
 }
 
 // Builds and their output, and verdicts of workers, which a web reads.
 func TestFuzzersOfBuildsFindNothing(t *testing.T) {
-	fuzz(t, "4s", [][2]string{
-		{"FuzzEvents", "concourse-ci-machine/internal/concourse/builds"},
-		{"FuzzJUnit", "concourse-ci-machine/internal/concourse/testreport"},
-		{"FuzzLine", "concourse-ci-machine/internal/concourse/testreport"},
-		{"FuzzVerdicts", "concourse-ci-machine/internal/exporter/fleet/flakes"},
+	fuzz(t, "2s", [][2]string{
+		{"FuzzEvents", "github.com/fourdollars/concourse-ci-machine/internal/concourse/builds"},
+		{"FuzzJUnit", "github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"},
+		{"FuzzLine", "github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"},
+		{"FuzzVerdicts", "github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"},
 	})
 }
 
 // Lines and files of the kernel, in which tasks choose names, and records of tasks.
 func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
-	fuzz(t, "4s", [][2]string{
-		{"FuzzDump", "concourse-ci-machine/internal/exporter/recorder"},
-		{"FuzzKernelLine", "concourse-ci-machine/internal/exporter/recorder"},
-		{"FuzzTexts", "concourse-ci-machine/internal/exporter/recorder"},
-		{"FuzzDecode", "concourse-ci-machine/internal/pool/taskrecord"},
-		{"FuzzFrames", "concourse-ci-machine/internal/pool/taskrecord"},
+	fuzz(t, "2s", [][2]string{
+		{"FuzzDump", "github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"},
+		{"FuzzKernelLine", "github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"},
+		{"FuzzTexts", "github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"},
+		{"FuzzDecode", "github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"},
+		{"FuzzFrames", "github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"},
 	})
 }
 
@@ -112,7 +112,7 @@ func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
 func TestMoreStepsOfLeasesAgreeWithTheirModel(t *testing.T) {
 	t.Parallel()
 	seed := strconv.FormatInt(time.Now().UnixNano(), 10)
-	out, err := exec.Command("go", "test", "-count=1", "-v", "-run", "^TestNoGPUIsHeldTwiceOrLost$", "concourse-ci-machine/internal/pool/lease",
+	out, err := exec.Command("go", "test", "-count=1", "-v", "-run", "^TestNoGPUIsHeldTwiceOrLost$", "github.com/fourdollars/concourse-ci-machine/internal/pool/lease",
 		"-lease.steps", "50000", "-lease.seed", seed).CombinedOutput()
 	require.NoError(t, err, "seed %s: %s", seed, out)
 	require.Contains(t, string(out), "\nPASS\n")

@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/tests/fusefs"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/tests/fusefs"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // commandTime is ten times what a hook may take.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"concourse-ci-machine/internal/testutil/sandbox"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // built holds the unpacked charm and a stand-in release.

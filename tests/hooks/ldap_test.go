@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
 // All webs log people in by the server of the relation, whatever the options name, as long

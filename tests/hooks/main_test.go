@@ -14,17 +14,17 @@ import (
 	"syscall"
 	"testing"
 
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
 	"github.com/stretchr/testify/require"
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 
-	"concourse-ci-machine/internal/charm/command/cli"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/internal/testutil/jujutest"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 const (

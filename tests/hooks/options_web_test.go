@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
 // authority is the provider's side of a certificates relation.

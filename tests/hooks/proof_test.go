@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/healthcheck"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // The option, from Juju to who runs the program; that a look does is shown in

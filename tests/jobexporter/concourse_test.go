@@ -19,9 +19,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/jobexporter"
-	"concourse-ci-machine/internal/concourse/jobexporter/login"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // exporter is a poller, and what it logs.

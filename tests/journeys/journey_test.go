@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"concourse-ci-machine/internal/testutil/guest"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // walk holds the state of a person on the way through the pages.

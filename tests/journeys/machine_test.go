@@ -12,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/charm/onemachine"
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/internal/testutil/guest"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // address belongs to the machine, as do the addresses of the pages.

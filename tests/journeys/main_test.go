@@ -13,16 +13,16 @@ import (
 	"syscall"
 	"testing"
 
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/internal/testutil/guest"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/tests/standin"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/tests/standin"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
 	// The packages contain programs that make builds, of which go test has no record: this
 	// makes a changed program a reason to run these tests again.
-	_ "concourse-ci-machine/internal/charm/command/cli"
-	_ "concourse-ci-machine/internal/exporter"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/exporter"
 )
 
 // tools lists the packages of the machine in addition to a Debian that boots, with programs

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // makeFiles makes the files of a resource type registry-image in the folder $1. Every image

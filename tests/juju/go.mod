@@ -1,9 +1,9 @@
-module concourse-ci-machine/tests/juju
+module github.com/fourdollars/concourse-ci-machine/tests/juju
 
 go 1.26.8
 
 require (
-	concourse-ci-machine v0.0.0
+	github.com/fourdollars/concourse-ci-machine v0.0.0
 	github.com/juju/juju/concourseagent v0.0.0
 	github.com/stretchr/testify v1.12.1
 )
@@ -169,7 +169,7 @@ require (
 )
 
 replace (
-	concourse-ci-machine => ../..
+	github.com/fourdollars/concourse-ci-machine => ../..
 	github.com/juju/juju/concourseagent => ./agent
 	go.uber.org/mock => go.uber.org/mock v0.4.0
 	gopkg.in/yaml.v2 => github.com/juju/yaml/v2 v2.0.0

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 
-	_ "concourse-ci-machine/internal/charm/command/cli"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // built has the unpacked charm, Juju's program behind its hook tools and two

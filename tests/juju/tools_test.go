@@ -11,7 +11,7 @@ import (
 	agent "github.com/juju/juju/concourseagent"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
 // caseCharm is the charm of the unit that the cases are about, jujutest.CaseModel:

@@ -19,10 +19,10 @@ import (
 	agent "github.com/juju/juju/concourseagent"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/internal/testutil/jujutest"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // options are an application's.

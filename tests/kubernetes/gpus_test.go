@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // gpus is how many sysfs tells of: those of the fixture host mi210x4, renderD128 to 131.

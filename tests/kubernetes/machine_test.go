@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/gpu/cdi"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // networkPlugins is where Debian has them.

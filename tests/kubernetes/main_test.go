@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // cachedEnv asks to skip what would first have to build Kubernetes.

@@ -1,9 +1,9 @@
-module concourse-ci-machine/tests/loki
+module github.com/fourdollars/concourse-ci-machine/tests/loki
 
 go 1.26.8
 
 require (
-	concourse-ci-machine v0.0.0
+	github.com/fourdollars/concourse-ci-machine v0.0.0
 	github.com/grafana/loki/v3 v3.5.7
 )
 
@@ -230,7 +230,7 @@ replace github.com/influxdata/go-syslog/v3 => github.com/leodido/go-syslog/v4 v4
 
 replace github.com/thanos-io/objstore => github.com/grafana/objstore v0.0.0-20250210100727-533688b5600d
 
-replace concourse-ci-machine => ../..
+replace github.com/fourdollars/concourse-ci-machine => ../..
 
 // Prometheus, as Loki has it, does not build with the newer ones of the charm's module.
 replace github.com/prometheus/common => github.com/prometheus/common v0.62.0

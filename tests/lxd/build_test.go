@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
 	"github.com/stretchr/testify/require"
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
-	_ "concourse-ci-machine/internal/charm/command/cli"
-	"concourse-ci-machine/tests/standin"
-	"concourse-ci-machine/tools/charmpack"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	"github.com/fourdollars/concourse-ci-machine/tests/standin"
+	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
 // Files of the folder that units see as /opt/parts.

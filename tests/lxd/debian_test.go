@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	distro "concourse-ci-machine/internal/testutil/debian"
+	distro "github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
 // needless is what no unit needs: there is no network in it, so no source of

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tests/lxdhost"
+	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
 // reboots starts the container again and goes on as Juju's agent does.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/healthcheck"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/tests/lxdhost"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
 const proofProgram = "/usr/local/bin/prove-gpu"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tests/lxdhost"
+	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
 // shows is what the unit tells of its GPUs.

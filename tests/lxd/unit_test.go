@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tests/lxdhost"
+	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
 // unit is a container that Juju would make for a unit of the charm.

@@ -15,14 +15,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
 	// The packages contain programs that make builds, of which go test has no record: this
 	// makes a changed program a reason to run these tests again.
-	_ "concourse-ci-machine/internal/charm/command/cli"
-	_ "concourse-ci-machine/internal/exporter"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/exporter"
 )
 
 // missing returns why the tests can't run here, "" if they can.

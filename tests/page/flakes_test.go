@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/flake"
-	"concourse-ci-machine/internal/exporter/fleet"
-	"concourse-ci-machine/internal/exporter/fleet/flakereport"
-	"concourse-ci-machine/internal/exporter/fleet/flakes"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakereport"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"
 )
 
 // flaky makes up a report with a row of each kind.

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/api"
-	pages "concourse-ci-machine/internal/exporter/page"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/pool"
-	"concourse-ci-machine/internal/pool/lease"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	pages "github.com/fourdollars/concourse-ci-machine/internal/exporter/page"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // made serves the exporter's own page with GPUs that nobody has.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "concourse-ci-machine/internal/testutil/hosttest" // the flag -update
+	_ "github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest" // the flag -update
 )
 
 // updates reports whether the flag -update, which the goldens' package declares, renews the

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/page"
-	"concourse-ci-machine/internal/pool/taskrecord"
-	"concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/page"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // failed makes up the report of a task that hung, of one that failed by itself, and of one

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 )
 
 // The helper runs a stand-in for nvidia-smi as root, with the rights of Pebble's unit; the

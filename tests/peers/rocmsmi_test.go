@@ -20,10 +20,10 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/exporter"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // values are those of one GPU: by the key of rocm-smi.

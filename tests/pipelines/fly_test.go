@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/tests/fly"
+	"github.com/fourdollars/concourse-ci-machine/tests/fly"
 )
 
 // validate has fly look at a pipeline as strictly as it can.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/postgres"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/postgres"
 )
 
 // odd has what a shell, a URI, a keyword list and an env file each take for

@@ -18,10 +18,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/command/usagereport"
-	"concourse-ci-machine/internal/concourse/jobexporter"
-	"concourse-ci-machine/internal/concourse/jobexporter/login"
-	"concourse-ci-machine/internal/testutil/atctest"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/usagereport"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/atctest"
 )
 
 // capture is what a web of Concourse 8.2.5 served with a worker, builds that ended and

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 )
 
 const (

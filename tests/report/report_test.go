@@ -9,31 +9,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const mixed = `{"Action":"start","Package":"concourse-ci-machine/a"}
-{"Action":"output","Package":"concourse-ci-machine/a","Test":"TestT","Output":"=== RUN   TestT\n"}
-{"Action":"pass","Package":"concourse-ci-machine/a","Test":"TestT/one","Elapsed":0}
-{"Action":"output","Package":"concourse-ci-machine/a","Test":"TestT/two","Output":"=== RUN   TestT/two\n"}
-{"Action":"output","Package":"concourse-ci-machine/a","Test":"TestT/two","Output":"    a_test.go:7: no GPU: none here\n"}
-{"Action":"output","Package":"concourse-ci-machine/a","Test":"TestT/two","Output":"    --- SKIP: TestT/two (0.00s)\n"}
-{"Action":"skip","Package":"concourse-ci-machine/a","Test":"TestT/two","Elapsed":0}
-{"Action":"pass","Package":"concourse-ci-machine/a","Test":"TestT","Elapsed":0}
-{"Action":"pass","Package":"concourse-ci-machine/a","Elapsed":1.5}
-{"Action":"skip","Package":"concourse-ci-machine/empty","Elapsed":0}
+const mixed = `{"Action":"start","Package":"github.com/fourdollars/concourse-ci-machine/a"}
+{"Action":"output","Package":"github.com/fourdollars/concourse-ci-machine/a","Test":"TestT","Output":"=== RUN   TestT\n"}
+{"Action":"pass","Package":"github.com/fourdollars/concourse-ci-machine/a","Test":"TestT/one","Elapsed":0}
+{"Action":"output","Package":"github.com/fourdollars/concourse-ci-machine/a","Test":"TestT/two","Output":"=== RUN   TestT/two\n"}
+{"Action":"output","Package":"github.com/fourdollars/concourse-ci-machine/a","Test":"TestT/two","Output":"    a_test.go:7: no GPU: none here\n"}
+{"Action":"output","Package":"github.com/fourdollars/concourse-ci-machine/a","Test":"TestT/two","Output":"    --- SKIP: TestT/two (0.00s)\n"}
+{"Action":"skip","Package":"github.com/fourdollars/concourse-ci-machine/a","Test":"TestT/two","Elapsed":0}
+{"Action":"pass","Package":"github.com/fourdollars/concourse-ci-machine/a","Test":"TestT","Elapsed":0}
+{"Action":"pass","Package":"github.com/fourdollars/concourse-ci-machine/a","Elapsed":1.5}
+{"Action":"skip","Package":"github.com/fourdollars/concourse-ci-machine/empty","Elapsed":0}
 `
 
-const broken = `{"Action":"output","Package":"concourse-ci-machine/b","Test":"TestB","Output":"    b_test.go:1: it is wrong\n"}
-{"Action":"fail","Package":"concourse-ci-machine/b","Test":"TestB","Elapsed":0}
-{"Action":"fail","Package":"concourse-ci-machine/b","Elapsed":0.25}
+const broken = `{"Action":"output","Package":"github.com/fourdollars/concourse-ci-machine/b","Test":"TestB","Output":"    b_test.go:1: it is wrong\n"}
+{"Action":"fail","Package":"github.com/fourdollars/concourse-ci-machine/b","Test":"TestB","Elapsed":0}
+{"Action":"fail","Package":"github.com/fourdollars/concourse-ci-machine/b","Elapsed":0.25}
 `
 
-const unbuilt = `{"ImportPath":"concourse-ci-machine/c [concourse-ci-machine/c.test]","Action":"build-output","Output":"c.go:1: undefined: x\n"}
-{"ImportPath":"concourse-ci-machine/c [concourse-ci-machine/c.test]","Action":"build-fail"}
-{"Action":"fail","Package":"concourse-ci-machine/c","Elapsed":0,"FailedBuild":"concourse-ci-machine/c [concourse-ci-machine/c.test]"}
+const unbuilt = `{"ImportPath":"github.com/fourdollars/concourse-ci-machine/c [github.com/fourdollars/concourse-ci-machine/c.test]","Action":"build-output","Output":"c.go:1: undefined: x\n"}
+{"ImportPath":"github.com/fourdollars/concourse-ci-machine/c [github.com/fourdollars/concourse-ci-machine/c.test]","Action":"build-fail"}
+{"Action":"fail","Package":"github.com/fourdollars/concourse-ci-machine/c","Elapsed":0,"FailedBuild":"github.com/fourdollars/concourse-ci-machine/c [github.com/fourdollars/concourse-ci-machine/c.test]"}
 `
 
 // paniced is what is left of a package whose test program died.
-const paniced = `{"Action":"output","Package":"concourse-ci-machine/d","Output":"panic: runtime error\n"}
-{"Action":"fail","Package":"concourse-ci-machine/d","Elapsed":0.1}
+const paniced = `{"Action":"output","Package":"github.com/fourdollars/concourse-ci-machine/d","Output":"panic: runtime error\n"}
+{"Action":"fail","Package":"github.com/fourdollars/concourse-ci-machine/d","Elapsed":0.1}
 `
 
 func TestReport(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-const module = "concourse-ci-machine/"
+const module = "github.com/fourdollars/concourse-ci-machine/"
 
 // run prints the table for files of events and returns 1 when a test failed
 // or no test ran, 2 when a file can't be read.

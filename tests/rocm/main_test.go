@@ -13,16 +13,16 @@ import (
 	"syscall"
 	"testing"
 
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
 	"golang.org/x/sys/unix"
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 
-	_ "concourse-ci-machine/internal/charm/command/cli"
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // missing says why the tests can't run here; empty when they can.

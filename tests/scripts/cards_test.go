@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tests/lxdhost"
+	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
 // threeCards is the tree of a host with a GeForce and two Radeons, in the order in

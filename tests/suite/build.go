@@ -13,10 +13,10 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run the suites again.
-	_ "concourse-ci-machine/internal/charm/command/cli"
-	"concourse-ci-machine/internal/gpu/amd"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/tools/charmpack"
+	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
 // Pebble is its daemon, as the charm brings it.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
 // typeMetadata describes the stand-in for the type registry-image.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
 // ToolsFile is the name in the user's cache folder of what is built of the module whose

@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"testing"
 
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // cachedEnv asks to skip what would first have to build OpenTofu and the provider.

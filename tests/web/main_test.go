@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	database "concourse-ci-machine/internal/concourse/postgres"
+	database "github.com/fourdollars/concourse-ci-machine/internal/concourse/postgres"
 )
 
 // The next user of a database owns nothing of what the one before left: the web

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/jobexporter"
-	credentials "concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
+	credentials "github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
 // The job exporter writes on the wall of a real Concourse, whose users see it without a

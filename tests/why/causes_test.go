@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/pool/taskrecord"
-	"concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // cause is one injected cause. inject runs the task up to its end.

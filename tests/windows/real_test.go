@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/tests/fly"
-	"concourse-ci-machine/tests/suite"
+	"github.com/fourdollars/concourse-ci-machine/tests/fly"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // pipeline has a task without inputs. Its folder, inputs and outputs are symbolic links, which

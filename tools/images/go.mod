@@ -1,4 +1,4 @@
-module concourse-ci-machine/tools/images
+module github.com/fourdollars/concourse-ci-machine/tools/images
 
 go 1.26.8
 

@@ -1,4 +1,4 @@
-module concourse-ci-machine/tools/packages
+module github.com/fourdollars/concourse-ci-machine/tools/packages
 
 go 1.26.8
 

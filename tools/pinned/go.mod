@@ -1,5 +1,5 @@
 // The tools of `make check`, apart from the charm's own go.mod.
-module concourse-ci-machine/tools/pinned
+module github.com/fourdollars/concourse-ci-machine/tools/pinned
 
 go 1.26.8
 

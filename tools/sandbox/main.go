@@ -5,9 +5,9 @@ package main
 import (
 	"os"
 
-	"concourse-ci-machine/internal/testutil/guest"
-	"concourse-ci-machine/internal/testutil/sandbox"
-	"concourse-ci-machine/internal/testutil/sandbox/demo"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox/demo"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // TestMain is also the other process of some tests:

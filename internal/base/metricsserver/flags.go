@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 )
 
 // Flags holds a program's command line: the common flags and the program's own.

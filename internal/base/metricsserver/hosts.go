@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // guarded serves h under names of this machine only. A site in a browser can give its own

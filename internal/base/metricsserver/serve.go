@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 
-	"concourse-ci-machine/internal/base/metricsserver/watchdog"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver/watchdog"
 )
 
 // drainTime bounds the wait of a stop for running scrapes. Pebble kills a service 5 s after

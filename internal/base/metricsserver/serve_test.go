@@ -23,8 +23,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
-	"concourse-ci-machine/internal/base/metricsserver/watchdog"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver/watchdog"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // stuck is when a test gives up; no test waits for it otherwise.

@@ -10,7 +10,7 @@ import (
 	"io"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Resource describes a piece of desired state. Diff returns the steps that are missing on

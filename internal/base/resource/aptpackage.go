@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 )
 
 // Package describes an installed Debian package. Its steps wait for other users of apt and

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 )
 
 // AptSource describes an apt repository as a deb822 file (sources.list(5)) in

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"os"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 )
 
 // Dir describes a directory with this mode. Its content is ignored.

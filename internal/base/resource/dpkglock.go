@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // lockDpkg takes apt's and dpkg's locks in their way, waits for both as apt does, and

@@ -12,8 +12,8 @@ import (
 	"io/fs"
 	"os"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 )
 
 // File describes a regular file with this content and mode. A link or another kind of file

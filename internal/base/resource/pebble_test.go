@@ -18,8 +18,8 @@ import (
 	"github.com/canonical/pebble/client"
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // TestMain is the service that Pebble runs when it is started as

@@ -11,7 +11,7 @@ import (
 	"github.com/canonical/pebble/client"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // PebbleState has the states that a Pebble daemon reports for its services and checks, by

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 var toolKept = Preserved{Package: tool, Folder: "/etc/theirs", File: "/etc/other/settings.json"}

@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // RemoveTree removes a file, or a folder with its content. A file system that is mounted at

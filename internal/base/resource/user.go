@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 )
 
 // User describes a system user without a login, with a group of the same name. An existing

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 type content struct {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Kind names one of Juju's workload states.

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/gpu/amd"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pool/gpureset"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/internal/pool/tasknotice"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
 )
 
 // Config holds the charm's options after validation. A field has the name of its option,

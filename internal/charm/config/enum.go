@@ -1,6 +1,6 @@
 package config
 
-import "concourse-ci-machine/internal/gpu"
+import "github.com/fourdollars/concourse-ci-machine/internal/gpu"
 
 // Types of options with a fixed list of values. Other packages own the types that they act
 // on: quarantine.Policy, tasknotice.Action, oci.Containers and those of package amd.

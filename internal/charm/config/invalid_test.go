@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // D27: every value is checked. Each problem names its option and a valid value.

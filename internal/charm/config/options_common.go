@@ -1,8 +1,8 @@
 package config
 
 import (
-	"concourse-ci-machine/internal/base/wellknown"
 	"fmt"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"regexp"
 	"strconv"
 	"strings"

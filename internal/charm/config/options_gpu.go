@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd"
-	"concourse-ci-machine/internal/pool/gpureset"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/internal/pool/tasknotice"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
 )
 
 // computeRuntimes returns the values of compute-runtime.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // webOptions returns the options of the web itself. Most are fields, because their variables

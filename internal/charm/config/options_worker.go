@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"time"
 
-	"concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
 var tagForm = regexp.MustCompile(`^[^\s,"'\\$%[:cntrl:]]+$`)

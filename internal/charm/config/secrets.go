@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Secrets holds Juju secrets by URI, spelled as in the option.

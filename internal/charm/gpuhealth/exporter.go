@@ -9,12 +9,12 @@ import (
 	"math"
 	"net/http"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 const (

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/pci"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/usage"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // FetchSeen returns what the exporter at url reports of the GPUs for decisions on their

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"path"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 func lockFile(name string) string { return path.Join(Dir, name+".lock") }

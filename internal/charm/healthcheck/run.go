@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 )
 
 // Status names a workload status that Juju accepts from a charm.

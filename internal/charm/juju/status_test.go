@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
 func TestStatusIsShownAsWritten(t *testing.T) {

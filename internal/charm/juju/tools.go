@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // ownNames removes a worker's name that belongs to another unit. Root of a worker can publish

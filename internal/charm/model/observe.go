@@ -8,8 +8,8 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 )
 
 // The endpoints in metadata.yaml.

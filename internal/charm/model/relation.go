@@ -8,7 +8,7 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 )
 
 // Relation holds one relation of this unit, with the data that its endpoint needs.

@@ -1,6 +1,6 @@
 package model
 
-import "concourse-ci-machine/internal/charm/config"
+import "github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 
 // Role names the role of a unit. Units of the modes auto, web and worker have one role (D22).
 type Role string

@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // Web holds the part of the Juju model that only a web needs.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 )
 
 // Worker holds the data that the unit of a worker published.

@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // Change sets options and applies them. An option in reset gets its default. Nothing changes

@@ -5,10 +5,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // fly installs Concourse's command line tool from the release, unless the machine has one.

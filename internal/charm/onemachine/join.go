@@ -15,14 +15,14 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/command/remote"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // Keys of the joined web's databag. The URL is only used to follow the web's version.

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/command/actions"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // Machine is a machine without Juju that runs a CI, or a worker of another machine's CI.

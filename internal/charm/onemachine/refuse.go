@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // minFree is the free disk space that a new machine needs: the release has 2 GiB, small images

@@ -6,9 +6,9 @@ import (
 	"io"
 	"io/fs"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 )
 
 // stateDir is separate from the charm's own folder, which a purge removes before its last

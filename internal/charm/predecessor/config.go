@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Configurations of other packages that the Python charm changed.

@@ -1,8 +1,8 @@
 package predecessor
 
 import (
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // Encryption returns the current and the previous encryption key of the web's database from

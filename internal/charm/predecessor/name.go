@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // workerNameFile has the name of the Python charm's worker, which is the machine's name. The

@@ -13,11 +13,11 @@ import (
 	"path"
 	"slices"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // predecessors is the reason of every step in this package.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // The Python charm's wrappers are scripts. Shims find them as runc through links. The

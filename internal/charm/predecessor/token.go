@@ -3,7 +3,7 @@ package predecessor
 import (
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 )
 
 // The exporter logged in with fly, as root, with the target exporter. fly stores the tokens

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // supportedSeries lists the series of Ubuntu that the charm is built for. debianSeries

@@ -9,11 +9,11 @@ import (
 	"net/url"
 	"sync"
 
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // source describes a place that the unit downloads from.

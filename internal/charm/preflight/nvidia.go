@@ -1,6 +1,6 @@
 package preflight
 
-import "concourse-ci-machine/internal/gpu/nvidia"
+import "github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia"
 
 type nvidiaVendor struct{}
 

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 )
 
 // volumes is the folder of images, caches and outputs of builds.

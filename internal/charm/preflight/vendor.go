@@ -1,6 +1,6 @@
 package preflight
 
-import "concourse-ci-machine/internal/gpu"
+import "github.com/fourdollars/concourse-ci-machine/internal/gpu"
 
 // vendor checks the software for the GPUs of one vendor.
 type vendor interface {

@@ -12,7 +12,7 @@
 // published.
 package relation
 
-import "concourse-ci-machine/internal/base/wellknown"
+import "github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 
 // Job describes a Prometheus target that serves /metrics.
 type Job struct {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 var topology = Topology{Model: "ci", ModelUUID: "f47ac10b-58cc-4372-a567-0e02b2c3d479", App: "gpu-worker", Unit: "gpu-worker/1", Charm: "concourse-ci-machine"}

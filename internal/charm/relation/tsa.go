@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // TSADatabag returns a web unit's databag of concourse-ci_tsa. host has an optional port.

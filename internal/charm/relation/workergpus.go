@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
 
 // WorkerGPUs holds the GPUs that tasks of a worker can use, as the worker publishes them.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 func TestGPUsOfAWorkerAreReadByTheWeb(t *testing.T) {

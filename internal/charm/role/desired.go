@@ -5,14 +5,14 @@ import (
 	"errors"
 	"slices"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
 // Desired holds the part of the desired state that both roles have.

@@ -8,11 +8,11 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // WorkerName returns the worker's name at the web.

@@ -6,14 +6,14 @@ package role
 import (
 	"time"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/machine"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/concourse/release"
-	"concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // Observed holds the input of Desire in both roles. It is plain data: equal values give

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strconv"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/templates"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/templates"
 )
 
 // Paths and services of Pebble.

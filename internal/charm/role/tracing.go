@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // Tracing returns the receiver of the relation tracing for a process, and warnings about it.

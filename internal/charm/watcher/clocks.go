@@ -11,15 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd/amdgpu"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/gpu/sysfile"
-	"concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 )
 
 // The wrapper fixes the clocks of a task's GPUs and ends before the task. So each look

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/gpu/kernellog"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // saveEvidence stores the evidence on the tasks that were judged at this look, before the

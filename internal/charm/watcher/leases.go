@@ -12,15 +12,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/oci/wrapperfile"
-	"concourse-ci-machine/internal/pool"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/wrapperfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // sharingState returns gpu-sharing as of the last hook, and why the wrapper leases no GPU.

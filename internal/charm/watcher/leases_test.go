@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/pool"
-	"concourse-ci-machine/internal/pool/admission"
-	"concourse-ci-machine/internal/pool/clockpin"
-	"concourse-ci-machine/internal/pool/lease"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // openIn makes the exporter report that containers have the first GPU open.

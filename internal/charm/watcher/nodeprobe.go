@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/drm"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/drm"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // A GPU can have good readings and hang every process that opens it. So a separate process

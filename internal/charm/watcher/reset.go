@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"concourse-ci-machine/internal/charm/machine"
-	"concourse-ci-machine/internal/pool/gpureset"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
 )
 
 // resetMachine returns the machine as package gpureset sees it. An invalid gpu-reset is off.

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/pool"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // Status shows who leases each GPU, the counters since the boot, and the quarantined GPUs.

@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/pool/lease"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/internal/pool/tasknotice"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
 )
 
 // addTasks adds the containers and their GPUs to a look, from leases. If GPUs are shared,

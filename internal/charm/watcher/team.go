@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 )
 
 // containerMetric of the web's exporter has the team of each task's container, for five

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/concourse/beacon"
-	"concourse-ci-machine/internal/concourse/postgres"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/postgres"
 )
 
 // Desire decides the state of a web's unit. It is pure: the same Observed gives the same

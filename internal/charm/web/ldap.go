@@ -1,11 +1,11 @@
 package web
 
 import (
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // ldapOf returns the server of the relation ldap, which has priority over the options that

@@ -3,8 +3,8 @@ package web
 import (
 	"maps"
 
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // PredecessorPassword returns the first user's password from the peers' databag, in which

@@ -3,11 +3,11 @@ package worker
 import (
 	"cmp"
 
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/pool"
-	"concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // exports reports whether the unit runs the exporter, for its GPUs or for the verdicts on tasks.

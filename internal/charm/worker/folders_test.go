@@ -5,13 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/internal/testutil/resourcetest"
-	"concourse-ci-machine/internal/testutil/roletest"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/roletest"
 )
 
 // authority returns a relation with one authority.

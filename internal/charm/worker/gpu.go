@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // videoGID is the group video, which has this number on every Debian and Ubuntu. The number

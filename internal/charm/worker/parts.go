@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 )
 
 // rank orders the causes of a worker: a cause comes before its consequences. The status

@@ -3,12 +3,12 @@ package worker
 import (
 	"path/filepath"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/templates"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/templates"
 )
 
 // The systemd units that describe GPUs again between two hooks, and the program that they

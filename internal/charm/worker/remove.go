@@ -3,18 +3,18 @@ package worker
 import (
 	"time"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/cdi"
-	"concourse-ci-machine/internal/kube/nodelabels"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pool"
-	"concourse-ci-machine/internal/pool/lease"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/nodelabels"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Stop ends the worker and its services, after tasks had limit to finish.

@@ -8,18 +8,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/machine"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/gpu/cdi"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/oci/engines"
-	"concourse-ci-machine/internal/pool/verdict"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/internal/testutil/resourcetest"
-	"concourse-ci-machine/internal/testutil/roletest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/engines"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/roletest"
 )
 
 func wrapperOf(t *testing.T, d Desired) oci.Config {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 )
 
 // maxWhy bounds the reason of a lost registration.

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
 )
 
 // Bounds of the collector.

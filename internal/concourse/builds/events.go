@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/flake"
-	"concourse-ci-machine/internal/concourse/testreport"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"
 )
 
 // Bounds of the events of a build.

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
 )
 
 // maxStep is the maximum number of characters of a step's name with its values.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
 )
 
 // list adds the newest builds. Builds between them and the known ones are a gap.

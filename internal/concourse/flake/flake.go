@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/testreport"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"
 )
 
 // Key identifies a task, or a test of a task if Test is set.

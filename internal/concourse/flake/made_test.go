@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/testreport"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"
 )
 
 // truth is the label of a series: the kind of its defect and its place.

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/flylogin"
-	"concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flylogin"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
 // result names the result of a poll, as in the label result.

@@ -21,9 +21,9 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // CredentialsEnv names the credentials file if --credentials-file does not.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/atctest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/atctest"
 )
 
 func TestD58RemovedJobsLeaveTheMetrics(t *testing.T) {

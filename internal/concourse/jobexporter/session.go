@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
 // session holds the client of a credentials file. It is for one goroutine.

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/atctest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/atctest"
 )
 
 // board plays Concourse's wall: GET for all, PUT and DELETE for an administrator.

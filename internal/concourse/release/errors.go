@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"path"
 
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Each error type implements one of two methods: Temporary() bool if another try may help,

@@ -3,8 +3,8 @@ package release
 import (
 	"errors"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 )
 
 // refusal records a verified download that has another version than its name. Its digest

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // A mirror that has another version under the name is asked for its checksum

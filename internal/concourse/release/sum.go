@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)

@@ -13,7 +13,7 @@ import (
 	"runtime"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // limits bound the files and bytes of a tarball. A release has about 200 files and 2.5 GB.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/resourcetest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
 
 // D36: what a tarball tries beyond its own folder is refused by name.

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 )
 
 // Prefix begins the line. Its number changes with the content.

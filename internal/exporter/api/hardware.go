@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Hardware holds further readings of a GPU. A value that the GPU does not report is

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Heading names the unit and the host of the GPUs.

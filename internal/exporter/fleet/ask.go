@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/base/jsonlist"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/fleet/flakes"
-	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/jsonlist"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 )
 
 const (

@@ -19,13 +19,13 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/concourse/jobexporter"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/fleet/flakes"
-	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 )
 
 // Fleet implements jobexporter.Pages.

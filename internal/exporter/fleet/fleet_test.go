@@ -19,11 +19,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/jobexporter"
-	"concourse-ci-machine/internal/exporter/fleet/flakes"
-	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const handle = "eb2a4fe8-e932-49c4-b519-4f1da1901416"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 )
 
 // keepEvery is the time between two writes of the histories. So a kill loses that time.

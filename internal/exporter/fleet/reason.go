@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
 )
 
 // covered reports whether tags, which Concourse joined with "_", are all among those of a

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
 )
 
 func TestTagsThatConcourseJoinedAreFound(t *testing.T) {

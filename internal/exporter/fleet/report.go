@@ -3,8 +3,8 @@ package fleet
 import (
 	"time"
 
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
 
 // Use is what a GPU does for tasks.

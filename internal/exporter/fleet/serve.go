@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
 
 var (

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 )
 
 const (

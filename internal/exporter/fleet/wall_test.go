@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
-	"concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
 
 func TestWallCountsGPUsThatNoTaskGets(t *testing.T) {

@@ -3,7 +3,7 @@ package monitor
 import (
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Disk describes the file system that holds a worker's volumes, in bytes.

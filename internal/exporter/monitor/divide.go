@@ -1,6 +1,6 @@
 package monitor
 
-import "concourse-ci-machine/internal/gpu/reading"
+import "github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 
 // divide assigns each partition of a GPU its own part of the GPU's table. No value appears
 // twice, and values of partitions outside this unit are dropped. A partition with its own

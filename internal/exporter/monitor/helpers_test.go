@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/testutil/exportertest"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const dev = exportertest.Dir

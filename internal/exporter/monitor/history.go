@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 const (

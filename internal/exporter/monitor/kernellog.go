@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/pci"
-	"concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // kernelLog holds the last reports in the kernel's log about GPUs, by PCI address.

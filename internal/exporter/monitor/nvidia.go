@@ -1,10 +1,10 @@
 package monitor
 
 import (
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
-	"concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 type nvidiaVendor struct{}

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/gpu/usage"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // faultTime limits the age of a past fault that is shown.

@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // DefaultRAS is the time between two readings of error counters, which access the hardware.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // trafficEvery is the time between readings of pcie_bw. Each reading sleeps for a second in

@@ -3,10 +3,10 @@ package monitor
 import (
 	"cmp"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // vendor reads the GPUs of one vendor.

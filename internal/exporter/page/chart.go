@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 )
 
 // unit is the unit of a reading on the page. A step is its smallest shown difference.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 )
 
 func TestChartDrawsValuesInStepsOfTheUnit(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 )
 
 // fact is a reading without a bar. A reading that the GPU does not report is left out.

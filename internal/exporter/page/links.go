@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Links holds the addresses that the page links to. Empty addresses are not shown.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // A runbook link leads to a page and a heading of docs/.

@@ -3,7 +3,7 @@ package page
 import (
 	"cmp"
 
-	"concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 )
 
 // meter shows a reading in words, as a bar if its limit is known, and its past. The numbers

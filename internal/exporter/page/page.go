@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 )
 
 //go:embed *.html *.css *.js

@@ -3,10 +3,10 @@ package page
 import (
 	"fmt"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // total is one number of the summary. With Show it is a link to the GPUs that it counts.

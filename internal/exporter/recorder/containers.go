@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/gpu/sysfile"
-	"concourse-ci-machine/internal/pool/taskrecord"
-	"concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // taskPID is the file of a bundle with the process of the task. Concourse names that

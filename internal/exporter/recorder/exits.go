@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // exitTimeout bounds a request. A look waits for it.

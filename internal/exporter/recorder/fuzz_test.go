@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/kernellog"
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 const ownHandle, otherHandle = "0badcafe-0000-4000-8000-000000000001", "0badcafe-0000-4000-8000-000000000002"

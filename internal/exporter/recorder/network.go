@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/gpu/sysfile"
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // netFile reads a file of the container's network namespace.

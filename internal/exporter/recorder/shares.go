@@ -3,8 +3,8 @@ package recorder
 import (
 	"time"
 
-	gpuusage "concourse-ci-machine/internal/gpu/usage"
-	"concourse-ci-machine/internal/pool/taskrecord"
+	gpuusage "github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 const (

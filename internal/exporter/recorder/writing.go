@@ -3,7 +3,7 @@ package recorder
 import (
 	"errors"
 
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // resume takes over what a previous recorder has written.

@@ -1,8 +1,8 @@
 package series
 
 import (
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // putDCGM adds the contract's values again under NVIDIA's names and units.

@@ -12,9 +12,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Gatherer implements prometheus.TransactionalGatherer. Families and labels are made once

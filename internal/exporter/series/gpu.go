@@ -5,10 +5,10 @@ import (
 	"math"
 	"time"
 
-	"concourse-ci-machine/internal/exporter/monitor"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // putGPU adds all series of one GPU. Few exist if the GPU does not answer, or for a

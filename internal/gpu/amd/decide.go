@@ -2,10 +2,10 @@ package amd
 
 import (
 	"cmp"
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/gpu/amd/chips"
 	"fmt"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 	"slices"
 	"strings"
 )

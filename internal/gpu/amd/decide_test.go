@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/gpu/amd/chips"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 	"github.com/stretchr/testify/require"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // decideBroken finds unfinished installations and parts of different releases. Nothing is

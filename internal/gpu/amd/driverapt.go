@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 )
 
 // amdPackage reports whether a package belongs to AMD's driver, tools or user space. Ubuntu

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Severity rates the effect of an error on the work of a GPU.

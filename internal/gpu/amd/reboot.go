@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/base/status"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // RebootFile records the reasons of this machine's reboots.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 )
 
 // verifiedStamp records that the installation was verified since the machine started.

@@ -9,10 +9,10 @@ import (
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/pci"
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // Machine holds the AMD GPUs of a machine for containers.

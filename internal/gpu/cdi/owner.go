@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/pci"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // saved is the place of a foreign description that the charm replaced at Path. Container

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // Edits holds the container edits of devices, as in specs-go v1.1.1.

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/pci"
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Spec holds one spec file.

@@ -1,6 +1,6 @@
 package health
 
-import "concourse-ci-machine/internal/gpu/reading"
+import "github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 
 // Component is one part of the score.
 type Component string

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Kind classifies a fault.

@@ -36,7 +36,7 @@ import (
 	"math"
 	"slices"
 
-	"concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // State is the judgement in a word.

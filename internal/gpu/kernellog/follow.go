@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/pci"
-	"concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 )
 
 // Message is a line that the kernel itself wrote.

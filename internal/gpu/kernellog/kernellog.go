@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 
 	"golang.org/x/sys/unix"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // Device is one GPU, or one partition of a GPU, with the folders that its values are in.

@@ -1,7 +1,7 @@
 package reading
 
 import (
-	"concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"testing"
 
 	"github.com/stretchr/testify/require"

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // The signals of a hang or a reset.

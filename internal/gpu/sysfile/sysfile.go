@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // maxAttribute is the size of a page, the limit of sysfs attributes

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // descriptor identifies a DRM file of a process.

@@ -3,7 +3,7 @@ package usage
 import (
 	"slices"
 
-	"concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 )
 
 // File declares the report of the last scan.

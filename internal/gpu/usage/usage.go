@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Device is a GPU, or a partition of a GPU, with usage counts.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Each descriptor costs one to four microseconds, and a machine may have a hundred

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // pluginOptions returns the optional calls that the kubelet may make.

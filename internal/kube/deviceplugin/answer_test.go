@@ -9,10 +9,10 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/cdi"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // describe writes the machine's CDI description.

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pool/lease"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestPreferredGPUsAreChosenAsLeasesDo(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // device describes one GPU, or one partition, as the kubelet sees it.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // listDelay is how long a GPU stays leased to a pod that the kubelet does not list yet.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
 const intro = "Offers this machine's AMD GPUs to its kubelet as amd.com/gpu, until SIGTERM. Where the machine is a " +

@@ -14,11 +14,11 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pool/lease"
-	"concourse-ci-machine/internal/pool/quarantine"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // The GPUs of hosttest.ManyGPUs.

@@ -3,9 +3,9 @@ package nodelabels_test
 import (
 	"testing"
 
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/kube/nodelabels"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/nodelabels"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // Whatever names a card and its driver have, Kubernetes accepts the labels.

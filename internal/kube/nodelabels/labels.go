@@ -5,7 +5,7 @@
 package nodelabels
 
 import (
-	"concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"regexp"
 	"strconv"
 	"strings"

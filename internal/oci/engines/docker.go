@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 )
 
 // Keys of daemon.json (dockerd, "Daemon configuration file").

@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 )
 
 // mark is the first line of our files. A file without it belongs to another program.

@@ -5,10 +5,10 @@ package nested
 import (
 	"strconv"
 
-	"concourse-ci-machine/internal/base/rawjson"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/gpu/cdispec"
-	"concourse-ci-machine/internal/oci/visible"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/visible"
 )
 
 // Spec returns a CDI spec of these devices. It has version 0.5.0, because podman 4 reads no

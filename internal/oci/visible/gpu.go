@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/pci"
-	"concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 )
 
 // GPU is one GPU that the unit gives to tasks, as its CDI spec describes it.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/pci"
-	"concourse-ci-machine/internal/gpu/cdispec"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // maxVisible bounds the value of a variable such as AMD_VISIBLE_DEVICES.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 )
 
 // cards is a spec of n GPUs with the names that cdi gives them.

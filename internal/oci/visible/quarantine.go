@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
 // QuarantineReason returns why no task gets the GPU with these nodes, and "" if tasks may

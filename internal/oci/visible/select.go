@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/gpu/cdispec"
-	"concourse-ci-machine/internal/gpu/cdispec/edits"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // countVariable is the environment variable with which a task requests a number of GPUs.

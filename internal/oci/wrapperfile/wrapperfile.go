@@ -3,8 +3,8 @@
 package wrapperfile
 
 import (
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
 // File declares the config file of a unit. task-env may hold a secret, so only root can

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // File holds its content. Names are as in oci.Quarantine.GPUs and oci.Leases.GPUs.

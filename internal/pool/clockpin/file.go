@@ -1,9 +1,9 @@
 package clockpin
 
 import (
-	"concourse-ci-machine/internal/base/rawjson"
 	"errors"
 	"fmt"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 	"os"
 	"path/filepath"
 	"strings"

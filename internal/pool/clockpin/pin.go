@@ -13,9 +13,9 @@ package clockpin
 
 import (
 	"cmp"
-	"concourse-ci-machine/internal/base/rawjson"
 	"errors"
 	"fmt"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 	"io/fs"
 	"os"
 	"path/filepath"

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 	"github.com/stretchr/testify/require"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // Record describes a pinned GPU.

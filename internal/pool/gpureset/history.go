@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Result is the state of an attempt.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // recordSize is the size of each GPU's file: one write within a page, which no kill can

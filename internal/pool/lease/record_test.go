@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 	"github.com/stretchr/testify/require"
 )
 

@@ -2,8 +2,8 @@ package lease
 
 import (
 	"cmp"
-	"concourse-ci-machine/internal/base/units"
 	"fmt"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"slices"
 	"strconv"
 	"strings"

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // Read returns the state of each GPU, in the order of the unit's GPUs, and the counters. It

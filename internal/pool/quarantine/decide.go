@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // Times of decisions, which docs/explanation/gpu-health.md lists. Heat mostly passes, and a

@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 var start = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)

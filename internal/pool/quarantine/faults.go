@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // Kinds of faults in addition to those of package health, which judges a single reading of

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // This file compares on which GPUs the same program crashes. A crash has two possible

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // Between two tasks the GPU's memory must become free.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // unacknowledged are the gates of a GPU that nobody acknowledged.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // ProofDeadline bounds the time of gpu-proof. Loading code for a GPU and computing on all

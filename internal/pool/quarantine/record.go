@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // State is the state of a GPU for tasks.

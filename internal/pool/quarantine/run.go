@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // Task describes a container that has GPUs at a look.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // Verdict is the cause of a run's faults.

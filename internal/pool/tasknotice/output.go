@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // Reasons that a task gets no notice.

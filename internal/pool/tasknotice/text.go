@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // note holds a Note before its text is made. GPUs of one container with the same fault, such

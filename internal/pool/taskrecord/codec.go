@@ -11,7 +11,7 @@ import (
 	"io"
 	"slices"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // A file is a list of frames: the length of the payload and its CRC-32C, four bytes each,

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
 
 // Energy is what the GPUs of a task used while it ran.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // DefaultDir has the records. Its mode is 0700, because a record shows who works on what.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Writer appends to the record of a task that runs. It is not safe for concurrent use.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/testutil/disktest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/disktest"
 )
 
 func TestFailedWriteHidesNoLaterPart(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // facts answers questions about a record for the rules.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // Limits of the rules on GPUs.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // Limits of the rules on the machine.

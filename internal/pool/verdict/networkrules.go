@@ -3,7 +3,7 @@ package verdict
 import (
 	"fmt"
 
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // Limits of the rules on the network.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/base/statefile"
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // Kind names the party that made a task fail.

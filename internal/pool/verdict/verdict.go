@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"slices"
 
-	"concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // Verdict is the result for one task.

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Path is systemd's PATH of services.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // GPUs is the number of a fixture's GPUs that get nodes.

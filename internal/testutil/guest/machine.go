@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
 // packageDir has the charm's files in the package concourse-ci-machine.

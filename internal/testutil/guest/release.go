@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
 // PackRelease makes the tarball to of a Concourse release, which is a published tarball or

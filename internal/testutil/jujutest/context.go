@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 )
 
 // Context represents one hook or action from its beginning to Commit or Rollback.

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"sync"
 
-	"concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 )
 
 // Model has the unit's view. Tests use its fields before a hook begins and after it ended.

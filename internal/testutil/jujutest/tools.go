@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 )
 
 // tools has all supported hook tools. It never changes.

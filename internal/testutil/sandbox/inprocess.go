@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
 // Program runs dispatch as a function, such as cli.Run. It returns the exit status.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/canonical/pebble/internals/plan"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Machine replaces the parts of a machine that a throwaway root lacks: systemd, its journal

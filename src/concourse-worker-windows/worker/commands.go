@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/version"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 )
 
 const usageText = `Usage: concourse-worker-windows install [flags]

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/concourse/beacon"
-	"concourse-ci-machine/internal/gpu/amd/chips"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
 
 // GPU describes a GPU of AMD that is present.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
 
 // step is one change of the machine. undo reverts it if a later step fails, and is nil if the

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
 
 // runCommand is the argument with which Windows starts the service.

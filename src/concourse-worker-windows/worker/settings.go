@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
 
 // Settings describe an installed worker. They are in a file that only administrators write.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
 
 // text returns the status for people.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
 
 // dialTimeout bounds one connection.

@@ -6,8 +6,8 @@ import (
 	"flag"
 	"fmt"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // abOptions holds a command line of ab.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // bisectOptions holds a command line of bisect.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // maxSize is the maximum size of a profile in bytes.

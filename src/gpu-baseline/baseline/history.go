@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // gitRange returns the commits of OLD..NEW from git, oldest first. It follows first

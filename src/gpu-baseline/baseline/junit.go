@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/concourse/testreport"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"
 )
 
 // maxJUnitFiles is the maximum number of JUnit files of one command line.

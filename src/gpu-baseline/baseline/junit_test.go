@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/concourse/testreport"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"
 )
 
 func TestJUnitPrintsOneLine(t *testing.T) {

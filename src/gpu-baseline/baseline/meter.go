@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // attempts is the maximum number of runs if records report them as invalid.

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"slices"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // options holds a command line of compare.

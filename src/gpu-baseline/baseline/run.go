@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // Exit statuses.

@@ -41,7 +41,7 @@ func run(rounds, scrapes int) error {
 	}
 	defer os.RemoveAll(dir)
 	for name, pkg := range map[string]string{"rocm-exporter": "src/rocm-exporter", "floor": "tests/bench/exporter/floor"} {
-		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "concourse-ci-machine/"+pkg)
+		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "github.com/fourdollars/concourse-ci-machine/"+pkg)
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)

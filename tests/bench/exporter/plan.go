@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/tests/bench/exporter/floorplan"
+	"github.com/fourdollars/concourse-ci-machine/tests/bench/exporter/floorplan"
 )
 
 // source is where the floor gets a series from.

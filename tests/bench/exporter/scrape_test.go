@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/exporter"
-	"concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 )
 
 func machine(t testing.TB, n int) (string, http.Handler) {

@@ -46,7 +46,7 @@ func run(workers, gpus, rounds int) error {
 	defer os.RemoveAll(dir)
 	bin := filepath.Join(dir, "concourse-exporter")
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin,
-		"concourse-ci-machine/src/concourse-exporter")
+		"github.com/fourdollars/concourse-ci-machine/src/concourse-exporter")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build concourse-exporter: %w\n%s", err, out)

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"concourse-ci-machine/internal/concourse/jobexporter/login"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/exporter/fleet/fleetfile"
-	"concourse-ci-machine/internal/gpu/health"
-	"concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
 
 // site has the servers of all workers and of Concourse, and the files of the program.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/testutil/jujutest"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // bench is a folder with the programs, the unit, and the recorded answers.
@@ -72,7 +72,7 @@ func recordCall(dir, tools string, argv []string) int {
 // programs, which no hook runs, are empty.
 func (b *bench) build() error {
 	for name, pkg := range map[string]string{"charm/dispatch": "src/dispatch", "stub": "tests/bench/hook/stub", "floor": "tests/bench/hook/floor"} {
-		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", b.path(name), "concourse-ci-machine/"+pkg)
+		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", b.path(name), "github.com/fourdollars/concourse-ci-machine/"+pkg)
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)

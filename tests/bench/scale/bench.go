@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"concourse-ci-machine/internal/testutil/jujutest"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // bench is a web's unit with all that it needs.
@@ -29,7 +29,7 @@ func newBench() (b *bench, err error) {
 	if err := os.MkdirAll(charm+"/bin", 0o755); err != nil {
 		return b, err
 	}
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", charm+"/dispatch", "concourse-ci-machine/src/dispatch")
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", charm+"/dispatch", "github.com/fourdollars/concourse-ci-machine/src/dispatch")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return b, fmt.Errorf("cannot build dispatch: %w\n%s", err, out)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // sample is one hook.

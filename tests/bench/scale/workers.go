@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/concourse/beacon"
-	"concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
 func unit(n int) string { return fmt.Sprintf("worker/%d", n-1) }

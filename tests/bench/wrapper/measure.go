@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
 // variant is one program called in one way, and what was measured of it.

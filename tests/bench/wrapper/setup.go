@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/oci"
-	"concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // parallel is how many creates run at a time in the variants that have many.
@@ -35,7 +35,7 @@ func setUp(dir, fast string) (*bench, error) {
 	for name, pkg := range map[string]string{
 		wrapper: "src/runc-amd-wrapper", "floor": "tests/bench/wrapper/floor", "noop": "tests/bench/wrapper/noop",
 	} {
-		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", b.path("built"), "concourse-ci-machine/"+pkg)
+		c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", b.path("built"), "github.com/fourdollars/concourse-ci-machine/"+pkg)
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := c.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)

@@ -2,7 +2,7 @@
 // and the agent. Nothing of this project imports it, and they are never part of the
 // charm: Juju is AGPL-3.0. Of the pseudo-versions that the module proxy serves this
 // is one with a 4.x; Juju 3.6 needs mongod, which Debian has not.
-module concourse-ci-machine/tests/controller/juju
+module github.com/fourdollars/concourse-ci-machine/tests/controller/juju
 
 go 1.26.8
 

@@ -1,5 +1,5 @@
 // CRI-O and a client of it for tests/engines. Nothing of this project imports them.
-module concourse-ci-machine/tests/engines/crio
+module github.com/fourdollars/concourse-ci-machine/tests/engines/crio
 
 go 1.26.8
 

@@ -1,6 +1,6 @@
 // containerd 2.1 for tests/kubernetes: Debian's 1.6 knows no CDI devices of the
 // kubelet's. Nothing of this project imports it.
-module concourse-ci-machine/tests/kubernetes/containerd
+module github.com/fourdollars/concourse-ci-machine/tests/kubernetes/containerd
 
 go 1.24.2
 

@@ -1,7 +1,7 @@
 // The programs of Kubernetes 1.37.2 for tests/kubernetes: the kubelet, the API server, the
 // scheduler and the controller manager. This project imports none of them; a separate
 // module keeps the dependencies of Kubernetes out of the charm.
-module concourse-ci-machine/tests/kubernetes/k8s
+module github.com/fourdollars/concourse-ci-machine/tests/kubernetes/k8s
 
 go 1.26.0
 

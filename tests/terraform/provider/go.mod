@@ -1,7 +1,7 @@
 // Juju's provider for Terraform, for tests/terraform: of its versions the newest that the
 // module proxy serves. Nothing of this project imports it, and it is never part of the
 // charm: it links Juju, which is AGPL-3.0.
-module concourse-ci-machine/tests/terraform/provider
+module github.com/fourdollars/concourse-ci-machine/tests/terraform/provider
 
 go 1.26.8
 

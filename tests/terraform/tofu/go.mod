@@ -1,5 +1,5 @@
 // OpenTofu for tests/terraform. Nothing of this project imports it.
-module concourse-ci-machine/tests/terraform/tofu
+module github.com/fourdollars/concourse-ci-machine/tests/terraform/tofu
 
 go 1.26.8
 

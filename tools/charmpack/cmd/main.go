@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"concourse-ci-machine/tools/charmpack"
+	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
 func main() { os.Exit(charmpack.Run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/internal/testutil/jujutest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
 // acted runs an action on a fixture host.

@@ -5,9 +5,9 @@ import (
 	"io"
 	"strings"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 const (

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/gpu/amd"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")

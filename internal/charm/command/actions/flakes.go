@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/gpuhealth"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/exporter/fleet/flakereport"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 // flakesAt locates the JSON of the exporter on this machine.

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/relation"
-	"concourse-ci-machine/internal/charm/web"
-	"concourse-ci-machine/internal/concourse"
-	"concourse-ci-machine/internal/testutil/hosttest"
-	"concourse-ci-machine/internal/testutil/roletest"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/roletest"
 )
 
 // registered returns Concourse's list of fleet's workers, and of one without a unit.

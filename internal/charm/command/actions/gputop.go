@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/charm/command/top"
-	"concourse-ci-machine/internal/charm/gpuhealth"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/top"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // Top sets how GPUTop shows the GPUs. The zero value is for files and pipes.

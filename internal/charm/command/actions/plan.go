@@ -7,10 +7,10 @@ import (
 	"io"
 	"strings"
 
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 )
 
 func (c *Actions) planAction(ctx context.Context, u unitState, _ map[string]any) (map[string]any, error) {

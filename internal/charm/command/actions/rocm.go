@@ -7,12 +7,12 @@ import (
 	"runtime"
 	"strings"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/charm/config"
-	"concourse-ci-machine/internal/charm/machine"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/worker"
-	"concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // ShowDriver prints the observed state of AMD's driver and the decision on it, for any

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/resource"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/model"
-	"concourse-ci-machine/internal/charm/web"
-	"concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(web.Rotated)), ", ") }

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"strings"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/pool/taskrecord"
-	"concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // why holds the answer in JSON.

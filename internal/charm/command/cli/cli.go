@@ -16,12 +16,12 @@ import (
 
 	jujuerrors "github.com/juju/errors"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/command/actions"
-	"concourse-ci-machine/internal/charm/gpuhealth"
-	"concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 )
 
 // Main runs dispatch on this machine, below CHARM_ROOT. It returns the exit status of Run.

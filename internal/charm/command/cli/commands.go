@@ -9,16 +9,16 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"concourse-ci-machine/internal/base/version"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/command/actions"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/charm/gpuhealth"
-	"concourse-ci-machine/internal/charm/preflight"
-	"concourse-ci-machine/internal/charm/watcher"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/gpu/amd"
-	"concourse-ci-machine/pipelines"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/preflight"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/pipelines"
 )
 
 // The hidden commands with which dispatch starts itself, to open one node and to read all

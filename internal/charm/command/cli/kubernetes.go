@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/gpu"
-	"concourse-ci-machine/internal/kube/nodelabels"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/nodelabels"
 )
 
 const labelsText = "Names and values are those of AMD's node labeller, and gpu=true and amd.com/gpu=true. " +

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
-	"concourse-ci-machine/internal/charm/command/actions"
-	"concourse-ci-machine/internal/charm/command/remote"
-	"concourse-ci-machine/internal/charm/onemachine"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"
 )
 
 // machine runs a command on a machine without Juju. Progress goes to the user.

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/command/remote"
-	"concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 )
 
 const sshText = "It uses your ssh with its configuration and keys. The host key must be in known_hosts, so connect once " +

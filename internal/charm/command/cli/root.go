@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/version"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/command/actions"
-	"concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 )
 
 // caller holds the input and output of a command, for a user or a script.

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/role"
-	"concourse-ci-machine/internal/charm/workstation"
-	"concourse-ci-machine/internal/gpu/cdi"
-	"concourse-ci-machine/internal/oci/engines"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/engines"
 )
 
 const wrapperProgram = "runc-amd-wrapper"

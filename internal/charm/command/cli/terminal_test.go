@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/charm"
-	"concourse-ci-machine/internal/charm/command/actions"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 )
 
 // exporterVariable makes this test binary the program dispatch, which reads the exporter at

@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"concourse-ci-machine/internal/base/plan"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/charm/workstation"
-	"concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 )
 
 // cdiRefreshCommand describes the GPUs again: those of the unit, or those of the machine.

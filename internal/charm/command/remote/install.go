@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // cleanTime bounds the removal of the copied package after an interrupted installation.

@@ -16,9 +16,9 @@ import (
 	"time"
 	"unicode"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
 
 // Package is the package that Install installs.

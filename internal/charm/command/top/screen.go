@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 )
 
 // Screen draws on a terminal and reads its keys. The terminal's previous content returns

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 )
 
 // The columns from left to right.

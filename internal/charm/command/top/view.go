@@ -11,12 +11,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/charm/command/term"
-	"concourse-ci-machine/internal/charm/gpuhealth"
-	"concourse-ci-machine/internal/exporter/api"
-	"concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // View holds the choices of the person.

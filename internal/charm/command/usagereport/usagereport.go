@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
 
 // Usage holds the usage of one team or pipeline in the requested time.

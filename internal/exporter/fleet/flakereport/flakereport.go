@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
 )
 
 // Bounds of the report.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/jsonlist"
-	"concourse-ci-machine/internal/base/sanitize"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/concourse/flake"
-	"concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/jsonlist"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // Bounds on the verdicts of one worker.

@@ -17,10 +17,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"concourse-ci-machine/internal/concourse/builds"
-	"concourse-ci-machine/internal/concourse/flake"
-	"concourse-ci-machine/internal/concourse/jobexporter"
-	"concourse-ci-machine/internal/exporter/fleet/flakereport"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/builds"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 // defaultRequests is the default number of requests to Concourse in a minute.

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"time"
 
-	"concourse-ci-machine/internal/base/metricsserver"
-	"concourse-ci-machine/internal/base/wellknown"
-	"concourse-ci-machine/internal/concourse/flake"
-	"concourse-ci-machine/internal/exporter/fleet/flakereport"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 var (

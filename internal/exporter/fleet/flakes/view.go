@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/units"
-	"concourse-ci-machine/internal/concourse/flake"
-	"concourse-ci-machine/internal/exporter/fleet/flakereport"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakereport"
 )
 
 // view holds the texts of the page.

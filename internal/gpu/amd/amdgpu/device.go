@@ -10,9 +10,9 @@ package amdgpu
 import (
 	"path"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 func readIdentity(root host.Root, at func(string), d reading.Device) reading.Identity {

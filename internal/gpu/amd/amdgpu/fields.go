@@ -3,8 +3,8 @@ package amdgpu
 import (
 	"strconv"
 
-	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"concourse-ci-machine/internal/gpu/reading"
+	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // target describes the destination of a field of a table.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // answers records which essential files answered. A single answer does not prove health,

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // hwmon holds the sensor directory that amdgpu registers for a GPU

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/gpu/sysfile"
+	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // tableState holds the state of the device's gpu_metrics.

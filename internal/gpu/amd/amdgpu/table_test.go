@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu"
-	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/testutil/exportertest"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // numbers is a table of the given size and revision with 16-bit numbers at places.

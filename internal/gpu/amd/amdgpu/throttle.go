@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"concourse-ci-machine/internal/gpu/reading"
+	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // window is the time over which the growth of a residency counter is measured. Each reading

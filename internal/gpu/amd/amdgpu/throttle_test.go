@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	gm "concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"concourse-ci-machine/internal/gpu/reading"
-	"concourse-ci-machine/internal/testutil/exportertest"
-	"concourse-ci-machine/internal/testutil/hosttest"
+	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // bitsTable is a gpu_metrics v1_3 with an indep_throttle_status.

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // Edits holds all changes of one config.json.

@@ -3,7 +3,7 @@ package edits
 import (
 	"strconv"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // Mount describes an entry of mounts (config.md).

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // Process holds changes of a process: of a container's first process in config.json, of

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // Report holds the result of one run of nvidia-smi, as Watcher writes it.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 )
 
 // Program is NVIDIA's tool, which is part of its driver's libraries.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // help is how nvidia-smi --help-query-gpu describes fields, cut down.

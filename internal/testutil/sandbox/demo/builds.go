@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
 )
 
 // pipelineName is the name of the demo's pipeline.

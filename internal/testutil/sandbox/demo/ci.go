@@ -18,11 +18,11 @@ import (
 	"syscall"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
-	"concourse-ci-machine/internal/charm/juju"
-	"concourse-ci-machine/internal/charm/onemachine"
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/internal/testutil/guest"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
 )
 
 const (

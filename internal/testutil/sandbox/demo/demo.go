@@ -14,8 +14,8 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/testutil/sandbox"
-	"concourse-ci-machine/tools/charmpack"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
 // noServer is the demo's source of apt packages: the demo uses no network, and no server

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
 // gpu describes one of the fixture's GPUs.

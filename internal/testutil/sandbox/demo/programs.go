@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
 // packageOf maps the programs that a demo needs to their packages in Debian and Ubuntu.

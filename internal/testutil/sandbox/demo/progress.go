@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 )
 
 // clearLine returns to the begin of a terminal's line and clears it.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"concourse-ci-machine/internal/base/commandline"
-	"concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 )
 
 // columns is the maximum width of a line, also on a wider terminal, so that the output is

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"concourse-ci-machine/internal/testutil/debian"
-	"concourse-ci-machine/internal/testutil/sandbox"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
 // taskChild is the argument that starts this program in the namespace of the task

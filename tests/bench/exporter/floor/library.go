@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"concourse-ci-machine/tests/bench/exporter/floorplan"
+	"github.com/fourdollars/concourse-ci-machine/tests/bench/exporter/floorplan"
 )
 
 // library serves the same with client_golang: families that are made once, and numbers

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"concourse-ci-machine/tests/bench/exporter/floorplan"
+	"github.com/fourdollars/concourse-ci-machine/tests/bench/exporter/floorplan"
 )
 
 func main() {
