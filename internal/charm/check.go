@@ -81,15 +81,20 @@ func (c *Charm) Check(ctx context.Context, want Desired, services Services) []st
 	return causes
 }
 
-// SettledWorker repeats checkWorker until the worker is ready or role.SettleTime is over.
+// SettledWorker repeats checkWorker until the worker is ready or role.SettleTime is over. A log
+// with failures alone shows a registration by its silence, which takes longer.
 func (c *Charm) SettledWorker(ctx context.Context, want worker.Worker, services Services) *status.Cause {
 	which := observedProcess
 	if services == Restarted {
 		which = currentProcess
 	}
+	limit := role.SettleTime
+	if logged(want) == concourse.LogsFailures {
+		limit += concourse.AttemptTime
+	}
 	cause, connects := c.checkWorker(ctx, want, which)
 	for waited := time.Duration(0); cause != nil && (services == Restarted || connects) &&
-		waited < role.SettleTime; waited += role.SettlePoll {
+		waited < limit; waited += role.SettlePoll {
 		c.Host.Sleep(role.SettlePoll)
 		cause, connects = c.checkWorker(ctx, want, currentProcess)
 	}

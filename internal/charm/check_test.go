@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,25 +50,29 @@ func TestHookWaitsForAReconnectingWorker(t *testing.T) {
 		lost       = `{"message":"worker.beacon-runner.failed","data":{"error":"wait: remote command exited without exit status or exit signal"}}`
 	)
 	settle := int(role.SettleTime / role.SettlePoll)
+	silence := int((role.SettleTime + concourse.AttemptTime) / role.SettlePoll)
 	for name, tc := range map[string]struct {
 		lines []string
 		port  string
+		level string
 		slept int
 		want  string
 	}{
-		"registered":         {[]string{registered}, at.Port(), 0, ""},
-		"back in a moment":   {[]string{lost, lost, lost, registered}, at.Port(), 3, ""},
-		"just started":       {[]string{"", registered}, at.Port(), 1, ""},
-		"stays away":         {[]string{lost}, at.Port(), settle, "Worker not registered at the web: wait: remote command exited without exit status or exit signal"},
-		"says nothing of it": {[]string{""}, at.Port(), settle, "Worker not registered at the web yet"},
-		"does not run":       {[]string{lost}, "9", 0, "Worker not ready: "},
+		"registered":          {[]string{registered}, at.Port(), "info", 0, ""},
+		"back in a moment":    {[]string{lost, lost, lost, registered}, at.Port(), "info", 3, ""},
+		"just started":        {[]string{"", registered}, at.Port(), "info", 1, ""},
+		"stays away":          {[]string{lost}, at.Port(), "info", settle, "Worker not registered at the web: wait: remote command exited without exit status or exit signal"},
+		"logs no success":     {append(slices.Repeat([]string{lost}, settle+1), ""), at.Port(), "error", settle + 1, ""},
+		"logs only its tries": {[]string{lost}, at.Port(), "error", silence, "Worker not registered at the web: wait: remote command exited without exit status or exit signal"},
+		"says nothing of it":  {[]string{""}, at.Port(), "info", settle, "Worker not registered at the web yet"},
+		"does not run":        {[]string{lost}, "9", "info", 0, "Worker not ready: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Root(t)
 			hosttest.Put(t, r, concourse.OperatorEnvFile, fmt.Sprintf("CONCOURSE_HEALTHCHECK_BIND_PORT=%s\n", tc.port))
 			slept := 0
 			c := &Charm{Host: host.Host{Root: r, Runner: &journal{lines: tc.lines}, Clock: hosttest.Clock{T: hosttest.Now, Slept: func(time.Duration) { slept++ }}}}
-			causes := c.Check(t.Context(), Desired{Worker: worker.Worker{Up: true, LogLevel: "info"}}, Unchanged)
+			causes := c.Check(t.Context(), Desired{Worker: worker.Worker{Up: true, LogLevel: tc.level}}, Unchanged)
 			require.Equal(t, tc.slept, slept)
 			if tc.want == "" {
 				require.Empty(t, causes)

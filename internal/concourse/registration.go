@@ -26,9 +26,9 @@ const (
 	LogsFailures      = "only failures to register"
 )
 
-// attemptTime bounds the time between two attempts to register: 10 s for each web, and a
+// AttemptTime bounds the time between two attempts to register: 10 s for each web, and a
 // pause of 5 s. Without a failure for so long, a worker is registered.
-const attemptTime = "-1min"
+const AttemptTime = time.Minute
 
 // CheckRegistration searches the journal, which has one of the levels. Only lines of the
 // given invocation (resource.UnitState) are valid, because a restart outdates earlier lines.
@@ -38,7 +38,7 @@ func CheckRegistration(ctx context.Context, r host.Runner, invocation, level str
 	argv := []string{"journalctl", "--unit", Unit, "--output", "cat", "--no-pager", "--reverse", "--lines", "1",
 		"--grep", `worker\.beacon-runner\.(beacon\.registered|failed)`}
 	if level == LogsFailures {
-		argv = append(argv, "--since", attemptTime)
+		argv = append(argv, "--since", fmt.Sprintf("-%.0fs", AttemptTime.Seconds()))
 	}
 	if invocation != "" {
 		argv = append(argv, "_SYSTEMD_INVOCATION_ID="+invocation)

@@ -51,7 +51,7 @@ func TestRegistrationThatIsNotLoggedIsLostForAMinute(t *testing.T) {
 	got, err := CheckRegistration(t.Context(), r, "", LogsFailures)
 	require.NoError(t, err)
 	require.Equal(t, Lost, got.State)
-	require.Contains(t, r.Asked[0], " --since -1min")
+	require.Contains(t, r.Asked[0], " --since -60s")
 }
 
 func TestRegistrationIsUnknownWithoutALine(t *testing.T) {
