@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 )
 
 // cause is one injected cause. inject runs the task up to its end.

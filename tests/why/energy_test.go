@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // meter adds to the energy counter of gpu_metrics v1.3, which counts in units of 15.259 µJ.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 )
 
 // plain are failures of the task itself, which are never infrastructure. With a sign of it

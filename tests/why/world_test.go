@@ -17,10 +17,10 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // taskPID is the file of a bundle with the process of the task. Concourse names that

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // gpus reads the GPUs of tasks. GPUs without a task are not read.
@@ -22,7 +21,7 @@ type gpus struct {
 	root     host.Root
 	now      func() time.Time
 	limit    *sysfile.Limit
-	devices  []monitor.Found
+	devices  []reading.Device
 	dies     map[string]string // the other die of a package
 	searched time.Time
 	readers  map[string]*reader
@@ -62,9 +61,11 @@ func (g *gpus) search() {
 	if err != nil {
 		return
 	}
-	if devices, err := monitor.Devices(g.root, found, gpu.VendorWith(gpu.Quarantine)); err == nil {
-		g.devices, g.dies = devices, gpu.ReadDies(g.root, found.GPUs)
+	g.devices = nil
+	for _, one := range found.GPUsOf(gpu.VendorWith(gpu.Quarantine)) {
+		g.devices = append(g.devices, reading.DeviceOf(one))
 	}
+	g.dies = gpu.ReadDies(g.root, found.GPUs)
 }
 
 // of returns the GPUs of a container, by its mounts of their nodes and by its leases.
@@ -163,11 +164,11 @@ func (g *gpus) start(name string, now time.Time) {
 	r := g.readers[name]
 	if r == nil {
 		g.search()
-		at := slices.IndexFunc(g.devices, func(d monitor.Found) bool { return d.Address() == name })
+		at := slices.IndexFunc(g.devices, func(d reading.Device) bool { return d.Address() == name })
 		if at < 0 {
 			return
 		}
-		from := amdgpu.NewReader(g.root, g.devices[at].Device, g.limit, g.now)
+		from := amdgpu.NewReader(g.root, g.devices[at], g.limit, g.now)
 		r = &reader{Reader: from, result: make(chan reading.State, 1)}
 		g.readers[name] = r
 	}

@@ -3,7 +3,7 @@ package recorder
 import (
 	"errors"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // resume takes over what a previous recorder has written.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // facts answers questions about a record for the rules.

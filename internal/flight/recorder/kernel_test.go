@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // Bit 61 of a machine check's status (UC) is 0 for an error that the processor corrected

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // Kind names the party that made a task fail.

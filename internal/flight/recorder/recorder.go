@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // Options configures a recorder. The zero value of a field selects the default.

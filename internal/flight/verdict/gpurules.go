@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // Limits of the rules on GPUs.

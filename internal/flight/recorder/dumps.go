@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // dumpClass has the dumps of drivers (drivers/base/devcoredump.c). The kernel removes a

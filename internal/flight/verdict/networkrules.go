@@ -3,7 +3,7 @@ package verdict
 import (
 	"fmt"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // Limits of the rules on the network.

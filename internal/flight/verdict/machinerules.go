@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // Limits of the rules on the machine.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // netFile reads a file of the container's network namespace.

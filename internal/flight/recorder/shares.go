@@ -3,8 +3,8 @@ package recorder
 import (
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	gpuusage "github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // services follows the processes of Concourse on the worker, by the programs that run in

@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // Verdict is the result for one task.

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 )
 
 // lookForEnd notes the end of the task's process. A task can end before it is seen: then

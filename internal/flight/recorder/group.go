@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // group is a control group: its directories in the hierarchies that the machine mounts. On

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 const ownHandle, otherHandle = "0badcafe-0000-4000-8000-000000000001", "0badcafe-0000-4000-8000-000000000002"

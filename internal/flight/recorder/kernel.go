@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
 )
 
 // A line belongs to a task by the device, the control group or the process that the kernel

@@ -3,7 +3,7 @@ package verdict
 import (
 	"fmt"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // idleLeast is the time without work, in seconds and as a share of the task's time, after
