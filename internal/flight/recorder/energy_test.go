@@ -1,4 +1,4 @@
-package why
+package recorder_test
 
 import (
 	"encoding/binary"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
@@ -42,7 +41,7 @@ func (w *world) scan(gpu string, worked map[string]float64) {
 		r.Devices[0].Rows = append(r.Devices[0].Rows, usage.Row{Container: name, Processes: 1,
 			Busy: []usage.Amount{{Name: "gfx", Value: part}}})
 	}
-	require.NoError(w.t, usage.File(role.UsageReport).Write(w.root, r))
+	require.NoError(w.t, usage.File(usageReport).Write(w.root, r))
 }
 
 // end ends tasks and returns their energies.

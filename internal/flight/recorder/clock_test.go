@@ -1,4 +1,4 @@
-package why
+package recorder_test
 
 import (
 	"fmt"

@@ -1,4 +1,7 @@
-package why
+// The tests of this package inject causes of failed builds and check the verdict. This file
+// has a machine of files, on which the recorder looks with a clock of the test: each cause is
+// a list of changes to these files.
+package recorder_test
 
 import (
 	"encoding/json"
@@ -16,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
@@ -29,6 +31,8 @@ const (
 	handle     = "0badcafe-0000-4000-8000-000000000001"
 	neighbour  = "0badcafe-0000-4000-8000-000000000002"
 	gib        = 1 << 30
+
+	usageReport = "/run/usage.json"
 )
 
 // start is the time of the clock at the begin. The machine booted an hour before.
@@ -127,7 +131,7 @@ func (w *world) uptime() int { return 3600 + int(w.now.Sub(start).Seconds()) }
 func (w *world) start() {
 	w.write()
 	var err error
-	w.rec, err = recorder.New(recorder.Options{Root: w.root, Worker: w.worker.URL, Report: verdict.ReportPath, Usage: role.UsageReport,
+	w.rec, err = recorder.New(recorder.Options{Root: w.root, Worker: w.worker.URL, Report: verdict.ReportPath, Usage: usageReport,
 		Limits: taskrecord.Limits{Bytes: 64 << 20, Age: 24 * time.Hour, FailedAge: 96 * time.Hour},
 		Now:    func() time.Time { return w.now }, Kernel: kernellog.Of(&w.log, start.Add(-time.Hour)),
 		Log:  func(format string, args ...any) { w.t.Logf(format, args...) },
