@@ -18,7 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 )
 

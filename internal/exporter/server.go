@@ -7,7 +7,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/page"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/series"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 )
 
 // atOnce limits the concurrent requests. A few Prometheus servers need fewer.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
 // The defaults of the recorder, which are those of the charm's options, too.

@@ -99,11 +99,11 @@ func TestFuzzersOfBuildsFindNothing(t *testing.T) {
 // Lines and files of the kernel, in which tasks choose names, and records of tasks.
 func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
 	fuzz(t, "2s", [][2]string{
-		{"FuzzDump", "github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"},
-		{"FuzzKernelLine", "github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"},
-		{"FuzzTexts", "github.com/fourdollars/concourse-ci-machine/internal/exporter/recorder"},
-		{"FuzzDecode", "github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"},
-		{"FuzzFrames", "github.com/fourdollars/concourse-ci-machine/internal/pool/taskrecord"},
+		{"FuzzDump", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
+		{"FuzzKernelLine", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
+		{"FuzzTexts", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
+		{"FuzzDecode", "github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"},
+		{"FuzzFrames", "github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"},
 	})
 }
 

@@ -69,11 +69,12 @@ var folders = map[string][]string{
 	"gpu":       {"base"},
 	"concourse": {"base"},
 	"pool":      {"gpu", "base"},
+	"flight":    {"pool", "gpu", "base"},
 	"oci":       {"pool", "gpu", "base"},
-	"exporter":  {"pool", "gpu", "concourse", "base"},
+	"exporter":  {"flight", "pool", "gpu", "concourse", "base"},
 	"kube":      {"oci", "pool", "gpu", "base"},
-	"charm":     {"exporter", "kube", "oci", "pool", "gpu", "concourse", "base"},
-	"testutil":  {"charm", "exporter", "kube", "oci", "pool", "gpu", "concourse", "base"},
+	"charm":     {"exporter", "kube", "oci", "flight", "pool", "gpu", "concourse", "base"},
+	"testutil":  {"charm", "exporter", "kube", "oci", "flight", "pool", "gpu", "concourse", "base"},
 }
 
 // charmLayers lists the packages of internal/charm from the lowest to the highest. A

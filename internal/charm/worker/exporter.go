@@ -6,8 +6,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // exports reports whether the unit runs the exporter, for its GPUs or for the verdicts on tasks.

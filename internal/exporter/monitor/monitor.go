@@ -15,6 +15,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
@@ -22,7 +23,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
 )
 
 // Options select what a monitor reads beyond the GPUs themselves.

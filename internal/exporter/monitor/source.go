@@ -30,30 +30,25 @@ func Of(root host.Root, of ...gpu.Vendor) Source {
 		if err != nil {
 			return nil, err
 		}
-		return Devices(root, inv, of...)
-	}
-}
-
-// Devices lists the GPUs of vendors in an inventory, as Of does.
-func Devices(root host.Root, inv gpu.Inventory, of ...gpu.Vendor) (out []Found, err error) {
-	bare := !root.Exists("/dev")
-	for _, v := range of {
-		if bare {
-			devices, err := vendors[v].captured(root, inv)
-			if err != nil {
-				return nil, err
+		bare := !root.Exists("/dev")
+		var out []Found
+		for _, v := range of {
+			if bare {
+				devices, err := vendors[v].captured(root, inv)
+				if err != nil {
+					return nil, err
+				}
+				for _, d := range devices {
+					out = append(out, Found{Device: d})
+				}
+				continue
 			}
-			for _, d := range devices {
-				out = append(out, Found{Device: d})
+			for _, g := range inv.GPUsOf(v) {
+				out = append(out, Found{reading.DeviceOf(g), computeOf(inv, g)})
 			}
-			continue
 		}
-		for _, g := range inv.GPUsOf(v) {
-			d := reading.Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: owner(g)}
-			out = append(out, Found{d, computeOf(inv, g)})
-		}
+		return out, nil
 	}
-	return out, nil
 }
 
 // computeOf reports whether programs can compute on a GPU. It is unknown for GPUs that do
@@ -66,13 +61,4 @@ func computeOf(inv gpu.Inventory, g gpu.GPU) (c reading.Compute) {
 		c.Ready = reading.Known(0)
 	}
 	return c
-}
-
-// owner returns the device directory above the GPU's own DRM nodes. Each partition after
-// the first has a platform device (amdxcp).
-func owner(g gpu.GPU) string {
-	if g.Partition > 0 {
-		return g.DRM
-	}
-	return g.Sysfs
 }

@@ -15,6 +15,15 @@ type Device struct {
 	Own  string // the same, or the directory of the partition's own device; "" without one
 }
 
+// DeviceOf returns the device of a GPU.
+func DeviceOf(g gpu.GPU) Device {
+	own := g.Sysfs
+	if g.Partition > 0 {
+		own = g.DRM // each partition after the first has a platform device (amdxcp)
+	}
+	return Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: own}
+}
+
 // Identity holds the values that do not change while the driver is loaded. The driver keeps
 // them in memory, so reading them does not wake the GPU.
 type Identity struct {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 )
 
 func FuzzVerdicts(f *testing.F) {

@@ -1,0 +1,123 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+)
+
+// lookForEnd notes the end of the task's process. A task can end before it is seen: then
+// the worker has its exit status.
+func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) {
+	end := func() { c.ended, c.ending = now, taskrecord.Exited }
+	if c.own.pid == 0 {
+		pid := readPID(filepath.Join(c.bundle, taskPID))
+		if p, alive := r.process(pid); alive {
+			c.own = p
+			return
+		}
+		if pid > 0 { // it ran, and Concourse does not have its exit status yet
+			end()
+			return
+		}
+		if now.Sub(c.asked).Abs() >= r.Every {
+			c.asked = now
+			var err error
+			switch c.exit, err = r.fetchExit(ctx, c.handle); {
+			case c.exit != nil:
+				end()
+			case errors.Is(err, errNoExit) && now.Sub(c.began).Abs() >= startWait:
+				c.ended, c.ending, c.unstarted = now, taskrecord.NotStarted, true
+				if c.resumed { // it may have run while no recorder did
+					c.ending = taskrecord.Unseen
+				}
+				return
+			}
+		}
+		if p, alive := r.process(c.init.pid); !alive || p != c.init {
+			end()
+		}
+		return
+	}
+	if p, alive := r.process(c.own.pid); !alive || p != c.own {
+		end()
+	}
+}
+
+// startWait bounds the time in which a command starts. Concourse starts it right after the
+// container. If a container is older and never had a process of its task, the command did
+// not start.
+const startWait = time.Minute
+
+// startLate begins a new record if the task starts nevertheless, as after a restart of the
+// web.
+func (r *Recorder) startLate(c *container, now time.Time) (err error) {
+	own, alive := r.process(readPID(filepath.Join(c.bundle, taskPID)))
+	if !alive {
+		return nil
+	}
+	*c = *r.newContainer(c.handle, now)
+	c.own = own
+	if r.Store.Ended(c.handle) {
+		err = r.Store.Remove(c.handle)
+	}
+	return errors.Join(err, r.identify(c))
+}
+
+// readEnded notes whether the task of an ended record can still start.
+func (r *Recorder) readEnded(c *container) error {
+	c.done, c.unstarted = true, false
+	f, err := r.Store.Find(c.handle)
+	if err != nil {
+		return err
+	}
+	record, err := f.Read()
+	if err != nil {
+		return err
+	}
+	if c.unstarted = record.End.Ending == taskrecord.NotStarted; c.unstarted {
+		v := verdict.Decide(&record)
+		c.uncounted = &v
+	}
+	return nil
+}
+
+// end writes the end of a record and the verdict.
+func (r *Recorder) end(c *container) error {
+	if c.writer == nil || c.done {
+		return nil
+	}
+	c.done = true
+	err := c.flush()
+	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
+	err = errors.Join(err, c.writer.End(e))
+	whole, failed := r.whole(c)
+	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
+	v := verdict.Decide(&whole)
+	r.report.Add(&whole, v)
+	c.uncounted, r.changed = &v, true
+	if !c.unstarted {
+		r.count(c)
+	}
+	if v.Kind != "" {
+		text := ""
+		if len(v.Reasons) > 0 {
+			text = v.Reasons[0].Text
+		}
+		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
+	}
+	return err
+}
+
+// count counts an ended task once. A task that can still start is counted when its container
+// is removed.
+func (r *Recorder) count(c *container) {
+	if c.uncounted != nil {
+		r.report.Count(*c.uncounted)
+		c.uncounted, r.changed = nil, true
+	}
+}

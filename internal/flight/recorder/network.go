@@ -1,0 +1,123 @@
+package recorder
+
+import (
+	"bytes"
+	"path/filepath"
+	"strconv"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+)
+
+// netFile reads a file of the container's network namespace.
+func (r *Recorder) netFile(c *container, name string) ([]byte, bool) {
+	n, err := sysfile.Fill(filepath.Join(r.proc, strconv.Itoa(c.init.pid), "net", name), r.page)
+	return r.page[:max(n, 0)], err == nil
+}
+
+// addNetwork reads the counters of the container's network. It reads them through the
+// container's first process, which sees the namespace of the container.
+func (r *Recorder) addNetwork(c *container, s *taskrecord.Sample) {
+	if p, alive := r.process(c.init.pid); !alive || p != c.init {
+		return
+	}
+	if data, ok := r.netFile(c, "dev"); ok {
+		in, out, errors := devices(data)
+		s.Values[taskrecord.NetReceived], s.Values[taskrecord.NetSent] = in, out
+		s.Values[taskrecord.NetErrors] = errors
+	}
+	if data, ok := r.netFile(c, "snmp"); ok {
+		for _, f := range []struct {
+			protocol, field string
+			counter         int
+		}{
+			{"Tcp:", "OutSegs", taskrecord.TCPSegments}, {"Tcp:", "RetransSegs", taskrecord.TCPResent},
+			{"Tcp:", "CurrEstab", taskrecord.TCPOpen}, {"Udp:", "OutDatagrams", taskrecord.UDPSent},
+			{"Udp:", "InDatagrams", taskrecord.UDPReceived},
+		} {
+			if v, ok := snmp(data, f.protocol, f.field); ok {
+				s.Values[f.counter] = v
+			}
+		}
+	}
+	if data, ok := r.netFile(c, "netstat"); ok {
+		if v, ok := snmp(data, "TcpExt:", "TCPSynRetrans"); ok {
+			s.Values[taskrecord.TCPSynResent] = v
+		}
+	}
+	waiting, known := int64(0), false
+	for _, name := range []string{"udp", "udp6"} {
+		if data, ok := r.netFile(c, name); ok {
+			waiting, known = waiting+sockets(data, 53, ""), true
+		}
+	}
+	if known {
+		s.Values[taskrecord.DNSWaiting] = waiting
+	}
+}
+
+// devices sums the counters of /proc/net/dev but those of the loopback device.
+func devices(data []byte) (in, out, errors int64) {
+	for line := range bytes.Lines(data) {
+		name, rest, ok := bytes.Cut(line, []byte(":"))
+		f := bytes.Fields(rest)
+		if !ok || len(f) < 12 || string(bytes.TrimSpace(name)) == "lo" {
+			continue
+		}
+		n := func(i int) int64 { v, _ := strconv.ParseInt(string(f[i]), 10, 64); return v }
+		in, out = in+n(0), out+n(8)
+		errors += n(2) + n(3) + n(10) + n(11)
+	}
+	return in, out, errors
+}
+
+// snmp finds a field in /proc/net/snmp and netstat: a line of names, and a line of values.
+func snmp(data []byte, protocol, field string) (int64, bool) {
+	var names [][]byte
+	for line := range bytes.Lines(data) {
+		f := bytes.Fields(line)
+		if len(f) == 0 || string(f[0]) != protocol {
+			continue
+		}
+		if names == nil {
+			names = f
+			continue
+		}
+		for i := range min(len(names), len(f)) {
+			if string(names[i]) == field {
+				v, err := strconv.ParseInt(string(f[i]), 10, 64)
+				return v, err == nil
+			}
+		}
+		return 0, false
+	}
+	return 0, false
+}
+
+// sockets counts the sockets of a table with this remote port, and this state unless "".
+func sockets(data []byte, port int, state string) (n int64) {
+	for line := range bytes.Lines(data) {
+		f := bytes.Fields(line)
+		if len(f) < 4 || state != "" && string(f[3]) != state {
+			continue
+		}
+		_, hex, ok := bytes.Cut(f[2], []byte(":"))
+		v, err := strconv.ParseUint(string(hex), 16, 16)
+		if ok && err == nil && int(v) == port {
+			n++
+		}
+	}
+	return n
+}
+
+// webConnections counts the worker's connections to webs.
+func (r *Recorder) webConnections() (n int64, ok bool) {
+	const established = "01"
+	for _, name := range []string{"net/tcp", "net/tcp6"} {
+		if data, read := r.file(name); read {
+			n, ok = n+sockets(data, wellknown.TSAPort, established), true
+		}
+	}
+	return n, ok
+}

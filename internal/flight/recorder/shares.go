@@ -1,0 +1,42 @@
+package recorder
+
+import (
+	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	gpuusage "github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
+)
+
+const (
+	scanEvery = 5 * time.Second // to look for a new scan
+	// oldScan is the age of a scan that is no longer of a task's present work.
+	oldScan = time.Minute
+)
+
+// newShares reads the last scan of the GPUs' users, which another process makes each 15 s.
+// It returns nil, unless the scan is newer than the previous one. The function returns a
+// container's part of the work of a GPU's card, in millionths. All tasks have equal parts if
+// the work is unknown.
+func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g taskrecord.GPU, tasks int64) int64 {
+	if r.Usage == "" || !used || now.Sub(r.gpus.looked).Abs() < scanEvery {
+		return nil
+	}
+	r.gpus.looked = now
+	scan, err := gpuusage.File(r.Usage).Read(r.Root)
+	if err != nil || scan.At.Equal(r.gpus.scanned) || now.Sub(scan.At).Abs() > oldScan {
+		return nil
+	}
+	r.gpus.scanned = scan.At
+	shares := map[string]map[string]float64{}
+	return func(c *container, g taskrecord.GPU, tasks int64) int64 {
+		of, known := shares[g.Card()]
+		if !known {
+			of = scan.Shares(g.Dies()...)
+			shares[g.Card()] = of
+		}
+		if of == nil {
+			return 1_000_000 / max(1, tasks)
+		}
+		return int64(of[c.handle]*1e6 + .5)
+	}
+}

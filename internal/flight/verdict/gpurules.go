@@ -1,0 +1,157 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+)
+
+// Limits of the rules on GPUs.
+const (
+	lostSeconds    = 5.        // without an answer
+	throttledShare = 200.      // thousandths of the time under a thermal limit
+	leakedLeast    = 512 << 20 // bytes at the start
+	leakedShare    = .05
+	leakedSeconds  = 3.      // after the start, in which a task has not used a GPU much
+	smallMemory    = 2 << 30 // an APU's carve-out is always nearly full
+)
+
+var gpuRules = []Rule{
+	{Code: "gpu-hang", Kind: GPU, find: gpuHang,
+		When:   "the driver logged a hang or reset, wrote a dump, or rejected all readings",
+		Source: "amdgpu_job.c, amdgpu_device.c, devcoredump.c",
+		Fix:    runAgain + " If the same step hangs on several GPUs, its own kernel is the cause; the dump shows it."},
+	{Code: "gpu-memory-error", Kind: GPU, find: gpuErrors,
+		When:   "new uncorrectable errors or bad pages, counted or logged",
+		Source: "amdgpu_ras.c",
+		Fix:    runAgain + " The GPU is quarantined; gpu-status shows what it needs."},
+	{Code: "gpu-lost", Kind: GPU, find: gpuLost,
+		When:   "the GPU was awake and gave no value for 5 s",
+		Source: "amdgpu_pm.c",
+		Fix:    runAgain + " Look at gpu-health."},
+	{Code: "gpu-memory-leaked", Kind: GPU, find: gpuLeaked,
+		When: "5 % and 512 MiB of memory were in use all the time, and no other task had the GPU; a cause if half was, " +
+			"or the task alone then had 90 %",
+		Source: "amdgpu_vram_mgr.c",
+		Fix:    runAgain + " gpu-status shows the GPU; see the page on withheld GPUs."},
+	{Code: "gpu-throttled", Kind: GPU, find: gpuThrottled, slows: true,
+		When:   "slow: under a thermal limit",
+		Source: "kgd_pp_interface.h",
+		Fix:    "Cool the GPU: look at its fan, its slot and the air of the room. " + runAgain},
+}
+
+// eachGPU calls a rule for the GPUs of the task, in the order of the record.
+func (f *facts) eachGPU(rule func(name string, samples []taskrecord.Sample) (finding, bool)) (all []finding) {
+	for _, g := range f.Head.GPUs {
+		if found, ok := rule(g.Name, f.GPUs[g.Name]); ok {
+			found.gpu = g.Name
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
+// eventOf returns the first event of these kinds on a GPU. The kernel names whole GPUs.
+func (f *facts) eventOf(gpu string, kinds ...taskrecord.EventKind) (taskrecord.Event, bool) {
+	for _, e := range f.Events {
+		if (e.GPU == gpu || e.GPU != "" && len(gpu) > len(e.GPU) && gpu[:len(e.GPU)+1] == e.GPU+"-") &&
+			slices.Contains(kinds, e.Kind) && !e.At.After(f.ended.Add(time.Minute)) {
+			return e, true
+		}
+	}
+	return taskrecord.Event{}, false
+}
+
+func gpuHang(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		e, ok := f.eventOf(name, taskrecord.GPUHang, taskrecord.GPUReset, taskrecord.Dump)
+		hanging := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+			v, _ := now.Get(taskrecord.Hanging)
+			return v == 1
+		})
+		if !ok && hanging == 0 {
+			return finding{}, false
+		}
+		text := fmt.Sprintf("GPU %s hung or was reset", name)
+		numbers := map[string]float64{"seconds": hanging}
+		if ok {
+			numbers["seconds_before_end"] = f.ended.Sub(e.At).Seconds()
+			text += " at " + e.At.UTC().Format("15:04:05 UTC")
+		}
+		return finding{cause: true, text: text, numbers: numbers}, true
+	})
+}
+
+func gpuErrors(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		errors, _ := growth(samples, taskrecord.Uncorrectable)
+		pages, _ := growth(samples, taskrecord.BadPages)
+		_, logged := f.eventOf(name, taskrecord.GPUError)
+		return finding{cause: true, text: fmt.Sprintf("GPU %s had %.0f uncorrectable errors and %.0f new bad pages",
+				name, errors, pages),
+				numbers: map[string]float64{"uncorrectable_errors": errors, "bad_pages": pages}},
+			errors > 0 || pages > 0 || logged
+	})
+}
+
+func gpuLost(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		lost := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+			v, ok := now.Get(taskrecord.Alive)
+			return ok && v == 0
+		})
+		return finding{cause: true, text: fmt.Sprintf("GPU %s gave no answer for %.0f s", name, lost),
+			numbers: map[string]float64{"seconds": lost}}, lost >= lostSeconds
+	})
+}
+
+// gpuLeaked takes the least use as leaked, because leaked memory stays in use until a reset.
+func gpuLeaked(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		used, ok := least(samples, taskrecord.VideoUsed)
+		whole, known := first(samples, taskrecord.VideoSize)
+		if !ok || !known || whole < smallMemory || used < leakedLeast || used < leakedShare*whole ||
+			!f.unusedBefore(samples) {
+			return finding{}, false
+		}
+		peak, _ := most(samples, taskrecord.VideoUsed)
+		tasks, _ := most(samples, taskrecord.Tasks)
+		return finding{cause: used >= .5*whole || tasks <= 1 && peak >= .9*whole,
+			text: fmt.Sprintf("%s of %s video memory of GPU %s were in use before the task worked, and at most %s",
+				size(used), size(whole), name, size(peak)),
+			numbers: map[string]float64{"bytes_before": used, "bytes": whole, "bytes_peak": peak}}, true
+	})
+}
+
+// unusedBefore reports whether the first known use of a GPU's memory is neither the task's
+// nor another task's: a record can begin in the midst of its task, and tasks share GPUs.
+func (f *facts) unusedBefore(samples []taskrecord.Sample) bool {
+	for _, s := range samples {
+		if _, ok := s.Get(taskrecord.VideoUsed); ok {
+			tasks, known := s.Get(taskrecord.Tasks)
+			return known && tasks <= 1 && float64(s.At-f.began.UnixMilli())/1000 <= leakedSeconds
+		}
+	}
+	return false
+}
+
+func gpuThrottled(f *facts) []finding {
+	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
+		under := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+			v, _ := now.Get(taskrecord.Thermal)
+			return float64(v) >= throttledShare
+		})
+		share := 0.
+		if t := span(samples); t > 0 {
+			share = under / t
+		}
+		hottest, _ := most(samples, taskrecord.Temperature)
+		return finding{cause: share >= severe,
+				text: fmt.Sprintf("GPU %s was slowed down by heat for %.0f s, %.0f %% of the time, at up to %.0f °C",
+					name, under, share*100, hottest/10),
+				numbers: map[string]float64{"seconds": under, "share": share, "celsius": hottest / 10}},
+			share >= moderate && under >= leastStall
+	})
+}

@@ -1,0 +1,117 @@
+package verdict_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+)
+
+// leaked returns a task that begins with used bytes of the GPU's memory and has at most peak.
+func leaked(used, peak float64, change func(second float64, v values)) task {
+	return task{gpu: func(second float64, v values) {
+		v.set(taskrecord.VideoUsed, used)
+		if second == 30 {
+			v.set(taskrecord.VideoUsed, max(used, peak))
+		}
+		if change != nil {
+			change(second, v)
+		}
+	}}
+}
+
+// hot returns a task with a GPU that was under a thermal limit in its last seconds.
+func hot(lasted, seconds, permille float64) task {
+	return task{seconds: lasted, gpu: func(second float64, v values) {
+		if second > lasted-seconds {
+			v.set(taskrecord.Thermal, permille)
+		}
+	}}
+}
+
+func TestLimitsOfRulesOnGPUs(t *testing.T) {
+	const code = "gpu-memory-leaked"
+	checkLimits(t, []limit{
+		{"gpu-lost", "seconds without an answer", func(v float64) task {
+			return task{gpu: func(second float64, g values) {
+				if second > 60-v {
+					g.set(taskrecord.Alive, 0)
+				}
+			}}
+		}, 4, 5, none, cause},
+		{code, "share of the memory", func(v float64) task { return leaked(v*whole, 0, nil) }, .049, .051, none, sign},
+		{code, "bytes of a small memory", func(v float64) task {
+			return leaked(v, 0, func(_ float64, g values) { g.set(taskrecord.VideoSize, 4*gibi) })
+		}, 511 * mebi, 512 * mebi, none, sign},
+		{code, "size of the memory, which an APU shares", func(v float64) task {
+			return leaked(gibi, 0, func(_ float64, g values) { g.set(taskrecord.VideoSize, v) })
+		}, 2*gibi - 1, 2 * gibi, none, cause},
+		{code, "share that is a cause", func(v float64) task { return leaked(v*whole, 0, nil) }, .49, .5, sign, cause},
+		{code, "share with the task's own memory", func(v float64) task { return leaked(.1*whole, v*whole, nil) },
+			.89, .91, sign, cause},
+		{code, "tasks with the GPU at the start", func(v float64) task {
+			return leaked(.5*whole, 0, func(_ float64, g values) { g.set(taskrecord.Tasks, 3-v) })
+		}, 1, 2, none, cause},
+		{code, "tasks with the GPU later", func(v float64) task {
+			return leaked(.1*whole, .9*whole+1, func(second float64, g values) {
+				if second > 10 {
+					g.set(taskrecord.Tasks, 3-v)
+				}
+			})
+		}, 1, 2, sign, cause},
+		{code, "seconds without a reading at the start", func(v float64) task {
+			return leaked(.5*whole, 0, func(second float64, g values) {
+				if second < 5-v {
+					g.set(taskrecord.VideoUsed, taskrecord.Missing)
+				}
+			})
+		}, 1, 2, none, cause},
+		{"gpu-throttled", "share of the time", func(v float64) task { return hot(100, v*100, 1000) }, .19, .2, none, sign},
+		{"gpu-throttled", "share that is a cause", func(v float64) task { return hot(100, v*100, 1000) }, .49, .5, sign, cause},
+		{"gpu-throttled", "seconds", func(v float64) task { return hot(8, v, 1000) }, 4, 5, none, cause},
+		{"gpu-throttled", "thousandths of a second", func(v float64) task { return hot(100, 60, v) }, 199, 200, none, cause},
+		{"gpu-memory-error", "uncorrectable errors", func(v float64) task {
+			return task{gpu: func(second float64, g values) { g.set(taskrecord.Uncorrectable, 7+float64(int(v*second/60))) }}
+		}, 0, 1, none, cause},
+		{"gpu-memory-error", "bad pages", func(v float64) task {
+			return task{gpu: func(second float64, g values) { g.set(taskrecord.BadPages, 7+float64(int(v*second/60))) }}
+		}, 0, 1, none, cause},
+		{"gpu-hang", "signs of a hang in the readings", func(v float64) task {
+			return task{gpu: func(_ float64, g values) { g.set(taskrecord.Hanging, v) }}
+		}, 0, 1, none, cause},
+		{"gpu-hang", "seconds to a minute after the end", func(v float64) task {
+			return task{events: []taskrecord.Event{{At: at(121 - v), Kind: taskrecord.Dump, GPU: gpu0}}}
+		}, 0, 1, none, cause},
+	})
+}
+
+// The kernel names a whole GPU, and tasks can have a partition.
+func TestEventsOfAGPUAreOfItsPartitionsToo(t *testing.T) {
+	for name, c := range map[string]struct {
+		event, gpu string
+		want       string
+	}{
+		"the same GPU":          {gpu0, gpu0, cause},
+		"partition of the GPU":  {gpu0, gpu0 + "-1", cause},
+		"another GPU":           {"0000:43:00.0", gpu0, none},
+		"the whole of another":  {gpu0 + "-1", gpu0, none},
+		"a longer address":      {gpu0, gpu0 + "0", none},
+		"an event without GPUs": {"", gpu0, none},
+	} {
+		for kind, code := range map[taskrecord.EventKind]string{taskrecord.GPUHang: "gpu-hang", taskrecord.GPUReset: "gpu-hang",
+			taskrecord.GPUError: "gpu-memory-error"} {
+			one := task{head: func(h *taskrecord.Head) { h.GPUs[0].Name = c.gpu },
+				events: []taskrecord.Event{{At: at(30), Kind: kind, GPU: c.event}}}
+			require.Equal(t, c.want, strength(one, code), "%s, %s", name, kind)
+		}
+	}
+}
+
+func TestReasonNamesItsGPU(t *testing.T) {
+	v := verdict.Decide(task{events: []taskrecord.Event{{At: at(30), Kind: taskrecord.GPUReset, GPU: gpu0}}}.record())
+	require.Equal(t, gpu0, v.Reasons[0].GPU)
+	require.Equal(t, "GPU "+gpu0+" hung or was reset at 12:00:30 UTC", v.Reasons[0].Text)
+	require.Equal(t, 30., v.Reasons[0].Numbers["seconds_before_end"])
+}

@@ -1,0 +1,98 @@
+// Package verdict decides why a task failed. Decide is a pure function from the record of a
+// task to a kind and its reasons. It names infrastructure only with a measured sign, and
+// never names the task while a sign of infrastructure is in the record.
+package verdict
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+)
+
+// Verdict is the result for one task.
+type Verdict struct {
+	Kind    Kind     `json:"kind"`    // "" for a task that succeeded
+	Reasons []Reason `json:"reasons"` // the first decides; the others are further signs
+}
+
+// Reason is one rule that found its sign.
+type Reason struct {
+	Code    string             `json:"code"`
+	Kind    Kind               `json:"kind"`
+	Cause   bool               `json:"cause"` // it explains the failure alone
+	Text    string             `json:"text"`
+	Numbers map[string]float64 `json:"numbers,omitempty"`
+	GPU     string             `json:"gpu,omitempty"`
+	Fix     string             `json:"fix"`
+}
+
+// finding is the result of a rule.
+type finding struct {
+	kind    Kind // "" for the rule's
+	cause   bool
+	text    string
+	numbers map[string]float64
+	gpu     string
+}
+
+// Decide judges an ended task.
+//
+//   - A sign that explains the failure alone decides, in the order of the rules.
+//   - A weaker sign of infrastructure makes the verdict unknown, and is shown. It decides if
+//     the task was stopped from outside, as a timeout does, because it slowed the task down.
+//   - Without a sign the exit status decides, and the verdict is the task.
+func Decide(r *taskrecord.Record) Verdict {
+	f := newFacts(r)
+	if f.End == nil || f.exit() == 0 {
+		return Verdict{Reasons: []Reason{}}
+	}
+	var v Verdict
+	for _, rule := range Rules {
+		for _, found := range rule.find(f) {
+			cause := found.cause || rule.slows && f.stopped()
+			v.Reasons = append(v.Reasons, Reason{Code: rule.Code, Kind: cmp.Or(found.kind, rule.Kind), Cause: cause,
+				Text: found.text, Numbers: found.numbers, GPU: found.gpu, Fix: rule.Fix})
+		}
+	}
+	v.order()
+	return v
+}
+
+// order puts causes first, then signs of infrastructure, and decides the kind.
+func (v *Verdict) order() {
+	rank := func(r Reason) int {
+		switch {
+		case r.Cause:
+			return 0
+		case r.Kind.Infrastructure():
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(rank(a), rank(b)) })
+	v.Kind = Unknown
+	if len(v.Reasons) == 0 {
+		v.Reasons = []Reason{}
+		return
+	}
+	if first := v.Reasons[0]; first.Cause || !first.Kind.Infrastructure() {
+		v.Kind = first.Kind
+	}
+}
+
+// EntryOf returns the entry of an ended task.
+func EntryOf(r *taskrecord.Record, v Verdict) Entry {
+	e := Entry{Handle: r.Head.Handle, Started: r.Head.Started.UTC(), Ended: r.Ended().UTC(), Kind: v.Kind,
+		GPUs: []string{}, Energy: taskrecord.EnergyOf(r)}
+	if r.End != nil {
+		e.Exit = r.End.Exit
+	}
+	for _, g := range r.Head.GPUs {
+		e.GPUs = append(e.GPUs, g.Name)
+	}
+	if len(v.Reasons) > 0 {
+		e.Reason, e.Text = v.Reasons[0].Code, v.Reasons[0].Text
+	}
+	return e
+}
