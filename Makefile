@@ -40,7 +40,7 @@ TOOL = go tool -modfile=tools/pinned/go.mod
 PACKAGE_ARCHS = amd64 arm64
 # The command that texts of the programs name.
 COMMAND ?= dispatch
-KITX = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.Version=$(VERSION) -X github.com/fourdollars/concourse-ci-machine/internal/base/wellknown.Command=gpukit
+KITX = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION) -X github.com/fourdollars/concourse-ci-machine/internal/base/wellknown.Command=gpukit
 # Puts temporary files of tests into memory. t.TempDir prefers GOTMPDIR, os.TempDir ignores it.
 IN_MEMORY = GOTMPDIR= TMPDIR=$$(scripts/test-tmpdir.sh)
 # Shows what runs, and keeps the events in JSON.
@@ -61,7 +61,7 @@ need-build: need-go
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.Version=$(VERSION) -X github.com/fourdollars/concourse-ci-machine/internal/base/wellknown.Command=$(COMMAND)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION) -X github.com/fourdollars/concourse-ci-machine/internal/base/wellknown.Command=$(COMMAND)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 # Without grpc's tracing pages, which nobody serves: a quarter less.
@@ -158,7 +158,7 @@ charm-takeover: build ## write the charm without what the Python charm has no en
 WINDOWS ?= bin/windows/concourse-worker-windows.exe
 windows: need-go ## build concourse-worker-windows.exe for amd64 into bin/windows/, a worker as a service of Windows
 	@echo "go build $(WINDOWS)"
-	@GOOS=windows GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags "-s -w -X github.com/fourdollars/concourse-ci-machine/internal/base/version.Version=$(VERSION)" -o $(WINDOWS) ./src/concourse-worker-windows
+	@GOOS=windows GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags "-s -w -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION)" -o $(WINDOWS) ./src/concourse-worker-windows
 
 release: need-go ## write charms for amd64 and arm64, what is in them and checksums into dist/: make release VERSION=1.0.0, from a clean clone
 	@scripts/release.sh "$(if $(filter command line,$(origin VERSION)),$(VERSION))"

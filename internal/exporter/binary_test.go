@@ -143,7 +143,7 @@ func TestBinaryEndsWithAKilledParent(t *testing.T) {
 func build(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "rocm-exporter")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X github.com/fourdollars/concourse-ci-machine/internal/base/version.Version=v1.2.3", "-o", bin, "../../src/rocm-exporter")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=v1.2.3", "-o", bin, "../../src/rocm-exporter")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -17,7 +17,7 @@ import (
 func built(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runc-amd-wrapper")
-	const version = "-X github.com/fourdollars/concourse-ci-machine/internal/base/version.Version=v1.2.3-4-gabc"
+	const version = "-X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=v1.2.3-4-gabc"
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+version, "-o", path,
 		"github.com/fourdollars/concourse-ci-machine/src/runc-amd-wrapper")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -217,7 +217,7 @@ func realMachine() machine {
 const infoCommand = "wrapper-info"
 
 func (w *wrapper) info(out io.Writer) {
-	fmt.Fprintf(out, "runc-amd-wrapper %s\nconfig %s\n", version.Version, w.config)
+	fmt.Fprintf(out, "runc-amd-wrapper %s\nconfig %s\n", version.Version(), w.config)
 	c, err := w.readConfig()
 	if err != nil {
 		fmt.Fprintf(out, "problem %v\n", err)

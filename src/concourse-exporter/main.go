@@ -10,5 +10,5 @@ import (
 )
 
 func main() {
-	os.Exit(jobexporter.Run(version.Version, os.Args[1:], os.Getenv, fleet.New(), os.Stdout, os.Stderr))
+	os.Exit(jobexporter.Run(version.Version(), os.Args[1:], os.Getenv, fleet.New(), os.Stdout, os.Stderr))
 }

@@ -16,5 +16,5 @@ import (
 func main() {
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	s := baseline.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-	os.Exit(baseline.Run(ctx, host.New(""), "gpu-baseline", version.Version, os.Args[1:], s))
+	os.Exit(baseline.Run(ctx, host.New(""), "gpu-baseline", version.Version(), os.Args[1:], s))
 }

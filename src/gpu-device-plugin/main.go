@@ -13,5 +13,5 @@ import (
 
 func main() {
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	os.Exit(deviceplugin.Run(ctx, version.Version, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(deviceplugin.Run(ctx, version.Version(), os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -8,4 +8,4 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
 )
 
-func main() { os.Exit(exporter.Run(version.Version, os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(exporter.Run(version.Version(), os.Args[1:], os.Stdout, os.Stderr)) }

@@ -39,7 +39,7 @@ func write(dir string) error {
 	root := cli.Root()
 	root.DisableAutoGenTag = true
 	addVariables(root)
-	source := "concourse-ci-machine " + version.Version
+	source := "concourse-ci-machine " + version.Version()
 	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: source}, dir)
 }
 

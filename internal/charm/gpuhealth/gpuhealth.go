@@ -64,7 +64,7 @@ func ReadReport(ctx context.Context, r host.Root) api.Report {
 	m.ScanUsers(ctx)
 	s := m.Snapshot()
 	name, _ := r.ReadText("/proc/sys/kernel/hostname") // "" is no reason to show nothing
-	report := api.Report{Host: name, Version: version.Version, Time: s.At.UTC(), GPUs: monitor.StatusOf(s)}
+	report := api.Report{Host: name, Version: version.Version(), Time: s.At.UTC(), GPUs: monitor.StatusOf(s)}
 	if s.Users != nil {
 		report.UsersTime = new(s.Users.At.UTC())
 	}

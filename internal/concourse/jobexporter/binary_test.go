@@ -157,7 +157,7 @@ func TestBinaryEndsWithAKilledParent(t *testing.T) {
 func buildProgram(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "concourse-exporter")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X github.com/fourdollars/concourse-ci-machine/internal/base/version.Version=v1.2.3", "-o", bin, "../../../src/concourse-exporter")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=v1.2.3", "-o", bin, "../../../src/concourse-exporter")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -68,7 +68,7 @@ func Main(args []string, m Machine, out, errs io.Writer) int {
 	case "--help", "-help", "-h", "help":
 		return p.exit(write(out, usageText))
 	case "--version", "-version", "version":
-		return p.exit(write(out, Program+" "+version.Version+"\n"))
+		return p.exit(write(out, Program+" "+version.Version()+"\n"))
 	}
 	c, ok := commands()[args[0]]
 	if !ok {

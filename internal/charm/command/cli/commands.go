@@ -147,7 +147,7 @@ func (p *caller) unitCommands() []command {
 			text: "compare profiles of GPU programs, and find the commit that is slower",
 			run:  p.execBaseline},
 		{words: "version", hidden: true, text: "print the version", run: func([]string) error {
-			_, err := fmt.Fprintln(p.stdout, productName(), version.Version)
+			_, err := fmt.Fprintln(p.stdout, productName(), version.Version())
 			return err
 		}},
 	}

@@ -72,7 +72,7 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 func Root() *cobra.Command { return (&caller{charm: &actions.Actions{Charm: &charm.Charm{}}}).root() }
 
 func (p *caller) root() *cobra.Command {
-	root := &cobra.Command{Use: wellknown.Command, Version: version.Version, SilenceErrors: true, SilenceUsage: true,
+	root := &cobra.Command{Use: wellknown.Command, Version: version.Version(), SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs, RunE: wantCommand,
 		Short: "the charm concourse-ci-machine",
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
