@@ -47,7 +47,7 @@ IN_MEMORY = GOTMPDIR= TMPDIR=$$(scripts/test-tmpdir.sh)
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz clean packages images
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages images
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -222,6 +222,11 @@ man: need-go ## man pages of dispatch, in dist/man
 
 fuzz: need-go ## fuzz each parser of outside input for FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)
+
+# Edited programs may do anything to files and processes, so it needs a user without root.
+MUTATE ?=
+mutate: need-go ## edit the product in 200 small ways and list the edits that no test notices; half an hour (MUTATE="-n 40 ./internal/pool/...": fewer, in these packages)
+	@go run -buildvcs=false ./tools/mutate $(MUTATE)
 
 clean: ## remove what the other targets made
 	rm -rf bin dist concourse-ci-machine_*.charm concourse-ci-machine-takeover_*.charm

@@ -68,7 +68,7 @@ func TestWorkflowsRunEachTarget(t *testing.T) {
 	var all strings.Builder
 	each(t, func(t *testing.T, text string, _ workflow) { all.WriteString(text) })
 	for _, command := range []string{"make test", "make test-juju", "make test-loki", "make test-terraform", "make test-controller", "make test-kubernetes",
-		"make e2e", "make site", "make vulncheck", "make charm", "make release", "charmcraft pack", "charmcraft analyse"} {
+		"make e2e", "make mutate", "make site", "make vulncheck", "make charm", "make release", "charmcraft pack", "charmcraft analyse"} {
 		require.Regexp(t, `(?m)`+command+`( |$)`, all.String())
 	}
 	require.Contains(t, all.String(), "zizmorcore/zizmor-action@")

@@ -32,6 +32,16 @@ func TestEachModeIsAccepted(t *testing.T) {
 	}
 }
 
+func TestNumbersAreAcceptedUpToTheirLimits(t *testing.T) {
+	for option, numbers := range map[string][]int{"web-port": {1, 65535}, "tls-port": {1, 65535},
+		"task-record-days": {1, 365}, "task-record-size": {0, 1 << 20}} {
+		for _, n := range numbers {
+			_, problems := Parse(map[string]any{option: n}, nil)
+			require.Empty(t, problems, "%s=%d", option, n)
+		}
+	}
+}
+
 // The documented deploy line has enable-gpu=true and names no runtime.
 func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
 	for runtime, want := range map[ComputeRuntime]ComputeRuntime{RuntimeNone: RuntimeAuto, "rocm": "rocm",

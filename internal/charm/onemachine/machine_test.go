@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -24,6 +26,47 @@ func machineOn(t *testing.T, r host.Root) *Machine {
 	require.NoError(t, err)
 	var b strings.Builder
 	return &Machine{Model: m, Stdout: &b}
+}
+
+// stoppable returns a machine of a whole CI with a record of the commands that change it.
+func stoppable(t *testing.T) (*Machine, *hosttest.Runner) {
+	t.Helper()
+	r := hosttest.Root(t, hosttest.CharmDir(t))
+	hosttest.Put(t, r, OptionsFile, "mode: all\n")
+	runner := hosttest.NewRunner(t)
+	runner.Answer("systemctl show", "Id="+timer+"\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\nSubState=waiting\n")
+	for _, command := range []string{"systemctl disable", "systemctl stop", "systemctl daemon-reload", "systemctl reset-failed"} {
+		runner.Answer(command, "")
+	}
+	m, err := New(&actions.Actions{Charm: &charm.Charm{Host: host.Host{Root: r, Runner: runner, Clock: hosttest.Clock{T: hosttest.Now}},
+		CharmDir: hosttest.CharmDir(t), Stderr: io.Discard}}, Progress{W: io.Discard})
+	require.NoError(t, err)
+	return m, runner
+}
+
+// The operator stopped the CI. The timer completes a stop that was killed, and starts nothing.
+func TestTimerLeavesAStoppedCIDown(t *testing.T) {
+	m, runner := stoppable(t)
+	require.NoError(t, m.Reconcile(t.Context()))
+	require.Empty(t, runner.Ran, "before up there is nothing to repair")
+	require.NoError(t, m.Model.Save())
+	stops := []string{"systemctl stop " + timer, "systemctl disable " + timer}
+	require.NoError(t, m.Down(t.Context()))
+	require.Equal(t, stops, runner.Ran)
+	runner.Ran = nil
+	require.NoError(t, m.Reconcile(t.Context()))
+	require.Equal(t, stops, runner.Ran, "the timer still runs")
+	require.True(t, machineOn(t, m.Model.Host.Root).Model.state.Down)
+	require.ErrorIs(t, m.Show(t.Context()), ErrNotReady)
+}
+
+func TestCommandsNeedAMachineThatIsSetUp(t *testing.T) {
+	m, runner := stoppable(t)
+	require.ErrorIs(t, m.Down(t.Context()), errNotUp)
+	require.ErrorIs(t, m.Show(t.Context()), errNotUp)
+	require.ErrorIs(t, m.Change(t.Context(), map[string]string{"tag": "a"}, nil), errNotUp)
+	require.ErrorIs(t, m.Action(t.Context(), "check-status", nil), errNotUp)
+	require.Empty(t, runner.Ran)
 }
 
 // The timer's run waits for a command, and must not write back what it read before.

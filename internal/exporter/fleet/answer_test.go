@@ -59,6 +59,46 @@ func TestAnswerOfTheExporterIsRead(t *testing.T) {
 		Users: []user{{"c", 2}}, View: status.View}}, gpus)
 }
 
+// Another program may answer, so the page shows no other actor, and no number or text that it
+// can't show.
+func TestValuesOfAnotherProgramAreReplaced(t *testing.T) {
+	of := func(member string) gpu {
+		gpus, err := decode(strings.NewReader(`{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"},` + member + `}]}`))
+		require.NoError(t, err, member)
+		require.Len(t, gpus, 1)
+		return gpus[0]
+	}
+	for by, want := range map[string]quarantine.Actor{"health": quarantine.ByHealth, "hand": quarantine.ByHand, "y": "", "": ""} {
+		require.Equal(t, want, of(`"service":{"state":"in_service","since":"2026-08-01T12:00:00Z","by":"`+by+`"}`).Service.By, by)
+	}
+	for watts, want := range map[string]float64{"-1": 0, "0": 0, "99999": 99999, "100001": 1e5} {
+		require.InDelta(t, want, *of(`"power_watts":` + watts).Power, 0, watts)
+	}
+	for ratio, want := range map[string]float64{"-0.5": 0, "0.5": .5, "1.5": 1} {
+		require.InDelta(t, want, *of(`"activity_ratio":` + ratio).Activity, 0, ratio)
+	}
+	require.InDelta(t, 1<<53, *of(`"memory_used_bytes":9007199254740992`).MemoryUsed, 0)
+	require.Nil(t, of(`"memory_used_bytes":9007199254740994`).MemoryUsed)
+	require.Nil(t, of(`"memory_used_bytes":-9007199254740994`).MemoryUsed)
+	require.Equal(t, 1, of(`"partitions":0`).Partitions)
+	require.Equal(t, strings.Repeat("a", maxName)+"...", of(`"name":"`+strings.Repeat("a", 500)+`"`).Name)
+	lease := of(`"lease":{"held":true,"kind":"task","clocks":"fixed","last":{"container":"a"},"container":"c\u0000"}`).Lease
+	require.Equal(t, pool.Lease{Held: true, Container: "c?"}, *lease)
+}
+
+func TestNumbersOfAGPUHaveLimits(t *testing.T) {
+	for member, valid := range map[string]bool{
+		`"index":1023`: true, `"index":1024`: false, `"index":-1`: false,
+		`"partition":1023`: true, `"partition":1024`: false, `"partition":-1`: false,
+		`"partitions":1024`: true, `"partitions":1025`: false, `"partitions":-1`: false,
+		`"lease":{"since":"1999-12-31T23:59:59Z"}`: false, `"lease":{"since":"2000-01-01T00:00:00Z"}`: true,
+		`"lease":{"since":"8999-12-31T23:59:59Z"}`: true, `"lease":{"since":"9000-01-01T00:00:00Z"}`: false,
+	} {
+		_, err := decode(strings.NewReader(`{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"},` + member + `}]}`))
+		require.Equal(t, valid, err == nil, member)
+	}
+}
+
 // Whatever a worker answers can be written as JSON and as a page.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"gpus":[` + oneGPU + `]}`))

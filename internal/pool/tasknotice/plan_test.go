@@ -110,6 +110,16 @@ func TestTaskThatLeasesGPUsIsInformedOnce(t *testing.T) {
 	require.Empty(t, u.memory.Leased)
 }
 
+// A task gets a notice if it had the GPU within the last minute. A clock that was set back
+// makes its use unknown.
+func TestUseOfAGPUIsRememberedForAMinute(t *testing.T) {
+	for after, want := range map[time.Duration]bool{0: true, time.Minute: true, time.Minute + 1: false, -1: false} {
+		m := Memory{LastUses: map[string]map[string]time.Time{gpu0: {build: noon}}}
+		_, kept := m.lastUses(Look{At: noon.Add(after)})[gpu0][build]
+		require.Equal(t, want, kept, after)
+	}
+}
+
 func TestContainersToNotify(t *testing.T) {
 	for name, c := range map[string]struct {
 		action Action

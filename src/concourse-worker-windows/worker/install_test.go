@@ -192,6 +192,32 @@ func TestUninstallRevertsInstall(t *testing.T) {
 	require.False(t, m.service.Installed || m.right)
 }
 
+// A later step may need what an earlier one made, so the last one is reverted first. A revert
+// that fails does not end the others.
+func TestFinishedStepsAreRevertedFromTheLast(t *testing.T) {
+	var log, out strings.Builder
+	do := func(name string, fails bool) func() error {
+		return func() error {
+			log.WriteString(name + " ")
+			if fails {
+				return errors.New(name + " is broken")
+			}
+			return nil
+		}
+	}
+	undo := func(name string, fails bool) *step { return &step{op: "undo " + name, do: do("-"+name, fails)} }
+	err := apply([]step{
+		{"a", do("a", false), undo("a", false)},
+		{"b", do("b", false), nil},
+		{"c", do("c", false), undo("c", true)},
+		{"d", do("d", true), undo("d", false)},
+		{"e", do("e", false), undo("e", false)},
+	}, &out)
+	require.EqualError(t, err, "cannot d: d is broken\ncannot undo c: -c is broken")
+	require.Equal(t, "a b c d -c -a ", log.String())
+	require.Equal(t, "  a\n  b\n  c\n  d\n  undo c\n  undo a\n", out.String())
+}
+
 func TestFailedInstallationLeavesNothing(t *testing.T) {
 	for _, fails := range []string{"work", "service", "start"} {
 		t.Run(fails, func(t *testing.T) {

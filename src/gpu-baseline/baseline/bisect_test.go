@@ -321,3 +321,14 @@ func TestGrowthNearTheLimitIsMeasuredAgain(t *testing.T) {
 	require.False(t, r.OK)
 	require.True(t, slices.ContainsFunc(found, func(f Found) bool { return f.NoisePct == 2 }))
 }
+
+// A few repeated runs may be equal by chance.
+func TestAssumedNoiseAppliesBelowFiveRepeatedRuns(t *testing.T) {
+	for runs, want := range map[int]float64{1: .02, 5: .02, 6: 0} {
+		w := newWorld(2, slowFrom(t, 1))
+		for range runs {
+			w.measure(0)
+		}
+		require.InDelta(t, want, w.scatter("a").duration, 1e-12, runs)
+	}
+}
