@@ -35,7 +35,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	cfg, problems := facts.Options()
 	switch {
 	case facts.Unit == "":
 		return errors.New("cannot describe the GPUs: no hook has run on this machine yet")

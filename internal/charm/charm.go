@@ -139,11 +139,11 @@ type outcome struct {
 
 // report publishes relations and secrets after the plan was applied, and sets the status.
 func (c *Charm) report(ctx context.Context, o outcome) error {
-	facts, want := o.Facts, o.Want
-	if err := c.Publish(ctx, facts, want); err != nil {
+	want := o.Want
+	if err := c.Publish(ctx, o.Decision); err != nil {
 		return err
 	}
-	if err := c.forgetDeparted(facts, want, o.notes); err != nil {
+	if err := c.forgetDeparted(o.Facts, want, o.notes); err != nil {
 		return err
 	}
 	if err := want.Worker.Known.Write(c.Host.Root); err != nil {
@@ -163,6 +163,7 @@ func (c *Charm) report(ctx context.Context, o outcome) error {
 // Decision holds the result of the pipeline up to desire.
 type Decision struct {
 	Facts    model.Facts
+	Config   config.Config // an invalid option has its default
 	Want     Desired
 	Problems []config.Problem // invalid options; then Want has only what must end anyway
 }
@@ -181,7 +182,7 @@ func (c *Charm) Decide(ctx context.Context) (Decision, error) {
 			return Decision{Facts: facts}, err
 		}
 	}
-	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	cfg, problems := facts.Options()
 	var refused []error
 	if len(problems) == 0 {
 		if refused, err = c.completeSecret(&facts, cfg); err != nil {
@@ -197,7 +198,7 @@ func (c *Charm) Decide(ctx context.Context) (Decision, error) {
 	}
 	if len(problems) > 0 && !model.Leaving(c.Event.Name) {
 		want, err := c.desireEnding(ctx, facts, cfg, units)
-		return Decision{facts, want, problems}, err
+		return Decision{facts, cfg, want, problems}, err
 	}
 	seen, err := c.observe(ctx, facts, cfg, units)
 	if err != nil {
@@ -205,7 +206,7 @@ func (c *Charm) Decide(ctx context.Context) (Decision, error) {
 	}
 	seen.Refused = append(seen.Refused, refused...)
 	want, err := c.decideRole(ctx, seen)
-	return Decision{Facts: facts, Want: want}, err
+	return Decision{Facts: facts, Config: cfg, Want: want}, err
 }
 
 // Plan returns the missing steps, and separately the steps that the guard defers.
@@ -277,11 +278,11 @@ func (c *Charm) Causes(want Desired) []status.Cause {
 	return slices.Concat(want.Refused, want.Causes, last.Causes)
 }
 
-// Redesire runs the pipeline up to desire with facts that an action changed.
-func (c *Charm) Redesire(ctx context.Context, facts model.Facts, cfg config.Config) (Desired, error) {
-	seen, err := c.observe(ctx, facts, cfg, c.showUnits(ctx))
-	if err != nil {
-		return Desired{}, err
+// Redesire runs the pipeline up to desire again, with facts that an action changed.
+func (c *Charm) Redesire(ctx context.Context, d Decision) (Decision, error) {
+	seen, err := c.observe(ctx, d.Facts, d.Config, c.showUnits(ctx))
+	if err == nil {
+		d.Want, err = c.decideRole(ctx, seen)
 	}
-	return c.decideRole(ctx, seen)
+	return d, err
 }

@@ -21,8 +21,8 @@ const charmName = "concourse-ci-machine"
 // publishMonitoring publishes the addresses of the exporters with their alerts and
 // dashboards, and requests a receiver of traces. It sets differences only. Every hook calls
 // it, so that no event decides what is published (D56).
-func (c *Charm) publishMonitoring(ctx context.Context, facts model.Facts, up listening) error {
-	w := facts.Watchers
+func (c *Charm) publishMonitoring(ctx context.Context, d Decision) error {
+	w := d.Facts.Watchers
 	if w.Tracing != nil && w.Leader {
 		if err := c.setAppDatabag(ctx, w.Tracing.ID, w.Tracing.OwnApp, relation.TracingRequest()); err != nil {
 			return err
@@ -31,7 +31,7 @@ func (c *Charm) publishMonitoring(ctx context.Context, facts model.Facts, up lis
 	if len(w.Monitoring)+len(w.COSAgent) == 0 {
 		return nil
 	}
-	bags, err := c.monitoringDatabags(w, facts, up)
+	bags, err := c.monitoringDatabags(w, d)
 	if err != nil {
 		return jujuerrors.Annotate(err, "cannot write what is published for monitoring")
 	}
@@ -61,12 +61,6 @@ func (c *Charm) publishMonitoring(ctx context.Context, facts model.Facts, up lis
 type monitoringDatabags struct {
 	unit, app, agent map[string]string
 	silent           bool // no unit of the application has an exporter
-}
-
-// listening has the exporters that run on this unit.
-type listening struct {
-	GPU bool // rocm-exporter
-	Web bool // metrics of the web itself and concourse-exporter
 }
 
 // webJobs returns the jobs of a web with enable-metrics.
@@ -99,9 +93,8 @@ func (c *Charm) rules(folder string, files ...ruleFile) (rules []byte, err error
 // monitoringDatabags returns the desired databags. Whether any unit may have an exporter follows
 // from the configuration, which is the same in all units. The jobs of cos_agent follow from
 // the exporters of this unit.
-func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up listening) (b monitoringDatabags,
-	err error) {
-	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
+func (c *Charm) monitoringDatabags(w model.Watchers, d Decision) (b monitoringDatabags, err error) {
+	cfg := d.Config
 	workers := cfg.Mode != config.ModeWeb
 	gpus := workers && cfg.GPU.ComputeRuntime != config.RuntimeNone
 	exporters := gpus || workers && cfg.Worker.TaskRecordSize > 0
@@ -123,18 +116,18 @@ func (c *Charm) monitoringDatabags(w model.Watchers, facts model.Facts, up liste
 	switch {
 	case webs && cfg.Mode == config.ModeWeb:
 		all = append(all, webJobs("")...)
-	case webs && up.Web && w.Address != "": // with mode=auto only the leader is a web
+	case webs && d.Want.Web.Jobs && w.Address != "": // with mode=auto only the leader is a web
 		all = append(all, webJobs(w.Address)...)
 	}
-	if up.GPU {
+	if d.Want.Worker.Exporter {
 		here = append(here, relation.ExporterJob())
 	}
-	if up.Web {
+	if d.Want.Web.Jobs {
 		here = append(here, webJobs("")...)
 	}
 	t := relation.Topology{Model: c.Event.ModelName, ModelUUID: c.Event.ModelUUID, App: c.Event.App(),
-		Unit: c.Event.Unit, Charm: charmName, FleetPage: role.FleetPage(facts, cfg.Web)}
-	if up.GPU || up.Web && cfg.Mode == config.ModeWeb {
+		Unit: c.Event.Unit, Charm: charmName, FleetPage: role.FleetPage(d.Facts, cfg.Web)}
+	if d.Want.Worker.Exporter || d.Want.Web.Jobs && cfg.Mode == config.ModeWeb {
 		b.unit = relation.ScrapeUnit(c.Event.Unit, w.Address)
 	}
 	if w.Leader {

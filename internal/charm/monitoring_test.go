@@ -12,6 +12,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
@@ -23,7 +24,9 @@ func monitoringHook(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool
 	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
 	facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true, hosttest.Now)
 	require.NoError(t, err)
-	require.NoError(t, c.publishMonitoring(t.Context(), facts, listening{GPU: exporter}))
+	cfg, _ := facts.Options()
+	require.NoError(t, c.publishMonitoring(t.Context(),
+		Decision{Facts: facts, Config: cfg, Want: Desired{Worker: worker.Worker{Exporter: exporter}}}))
 	require.NoError(t, ctx.Commit())
 	return ctx
 }

@@ -24,12 +24,13 @@ const versionFile = "/run/concourse-charm/version"
 // Publish writes the relations, the open ports and the version: a worker's public key or a
 // web's address, the exporters, and requests. It writes differences only. Every hook calls
 // it, so that no event decides what is published (D20, D56).
-func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) error {
+func (c *Charm) Publish(ctx context.Context, d Decision) error {
+	facts, want := d.Facts, d.Want
 	if err := c.retract(ctx, facts); err != nil {
 		return err
 	}
 	if facts.Role.Web() {
-		if err := c.publishWeb(ctx, facts, want); err != nil {
+		if err := c.publishWeb(ctx, d); err != nil {
 			return err
 		}
 	}
@@ -49,7 +50,7 @@ func (c *Charm) Publish(ctx context.Context, facts model.Facts, want Desired) er
 	if err := c.publishRoute(ctx, facts, facts.FleetRoute, want.Web.FleetRoute); err != nil {
 		return err
 	}
-	if err := c.publishMonitoring(ctx, facts, listening{GPU: want.Worker.Exporter, Web: want.Web.Jobs}); err != nil {
+	if err := c.publishMonitoring(ctx, d); err != nil {
 		return err
 	}
 	if err := c.requestAuthorities(ctx, facts); err != nil {

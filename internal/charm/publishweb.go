@@ -11,7 +11,6 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/predecessor"
@@ -87,10 +86,9 @@ func (c *Charm) publishWorkerKey(ctx context.Context, facts model.Facts, want De
 // publishWeb publishes the data of a web: its address and public key for workers, its keys
 // for other webs in a secret, and requests to PostgreSQL, Vault, LDAP and the certificate
 // authority.
-func (c *Charm) publishWeb(ctx context.Context, facts model.Facts, want Desired) error {
-	w := facts.Web
-	cfg, _ := config.Parse(facts.Config, facts.Secrets) // checked before
-	page := role.FleetPage(facts, cfg.Web)
+func (c *Charm) publishWeb(ctx context.Context, d Decision) error {
+	facts, want, w := d.Facts, d.Want, d.Facts.Web
+	page := role.FleetPage(facts, d.Config.Web)
 	published := map[string]string{"tsa-host": "", "tsa-public-key": "", "concourse-version": "",
 		"fleet-page": ""}
 	if want.Web.Up {

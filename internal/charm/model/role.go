@@ -42,6 +42,9 @@ func (f Facts) Mode() config.Mode {
 	return mode
 }
 
+// Options returns the options with their problems, as of the last observation.
+func (f Facts) Options() (config.Config, []config.Problem) { return config.Parse(f.Config, f.Secrets) }
+
 // keepMode saves the mode of the previous hook if the option is invalid now.
 func (f *Facts) keepMode(last Facts) {
 	if !modeOf(f.Config).Valid() {

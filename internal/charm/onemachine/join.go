@@ -17,7 +17,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -50,7 +49,7 @@ func (m *Machine) invitation() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cfg, _ := config.Parse(facts.Config, facts.Secrets)
+	cfg, _ := facts.Options()
 	key, err := role.ReadOptional(m.Model.Host.Root, concourse.HomeWebFiles().TSAHostKeyPublic())
 	if err != nil {
 		return "", err

@@ -16,7 +16,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
@@ -53,8 +52,7 @@ func (m *Machine) Show(ctx context.Context) error {
 	tags := envValue(env, "CONCOURSE_TAG")
 	if d.Want.Web.Up {
 		fmt.Fprintf(w, "web\t%s\n", d.Want.Web.URL)
-		cfg, _ := config.Parse(d.Facts.Config, nil) // checked before
-		fmt.Fprintf(w, "user\t%s\n", cfg.Web.InitialAdminUsername)
+		fmt.Fprintf(w, "user\t%s\n", d.Config.Web.InitialAdminUsername)
 		fmt.Fprintln(w, "password\tsudo concourse-ci-machine get-admin-password")
 	}
 	if facts.Role.Worker() {

@@ -71,7 +71,7 @@ func newPreflight(h host.Host) (*preflight, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	cfg, problems := facts.Options()
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
 	}

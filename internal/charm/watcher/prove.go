@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
@@ -33,7 +32,7 @@ func (u *Unit) proofOption() (command string, invalid error) {
 	if err != nil {
 		return "", nil // no hook has run
 	}
-	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	cfg, problems := facts.Options()
 	for _, p := range problems {
 		if p.Option == "gpu-proof" {
 			invalid = errors.New(p.String())

@@ -116,7 +116,7 @@ func (u *Unit) option(name string) (cfg config.Config, known bool) {
 	if err != nil {
 		return cfg, false
 	}
-	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	cfg, problems := facts.Options()
 	return cfg, !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Option == name })
 }
 

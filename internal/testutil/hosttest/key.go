@@ -87,3 +87,17 @@ func (a Authority) Server(t testing.TB, name string) tls.Certificate {
 	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
+
+// Sign returns the certificate for a request.
+func (a Authority) Sign(t testing.TB, request string) string {
+	t.Helper()
+	block, _ := pem.Decode([]byte(request))
+	require.NotNil(t, block)
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(3), Subject: csr.Subject,
+		DNSNames: csr.DNSNames, IPAddresses: csr.IPAddresses, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter},
+		a.cert, csr.PublicKey, a.key)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}

@@ -93,7 +93,7 @@ func (r *report) text() string {
 
 // checkStatus checks everything that must work on this unit, and fails if a check fails
 // (D25). With verbose it reports more details of what works.
-func (c *Actions) checkStatus(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+func (c *Actions) checkStatus(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
 	verbose, _ := params["verbose"].(bool)
 	var r report
 	for _, p := range u.Problems {
@@ -137,7 +137,7 @@ func forced(unit string) status.Cause {
 		Fix("to clear it: juju ssh " + unit + " sudo systemctl restart 'jujud-machine-*'")
 }
 
-func (c *Actions) checkServices(ctx context.Context, u unitState, r *report) {
+func (c *Actions) checkServices(ctx context.Context, u charm.Decision, r *report) {
 	if u.Want.Web.Up {
 		r.addService("web", c.CheckWeb(ctx, u.Want.Web, charm.Unchanged), u.Want.Web.URL)
 		db := u.Want.Web.Database
@@ -210,7 +210,7 @@ func (c *Actions) checkGPUs(ctx context.Context, r *report) {
 }
 
 // checkDetails adds facts that help to find the cause of a failure.
-func (c *Actions) checkDetails(ctx context.Context, u unitState, r *report) {
+func (c *Actions) checkDetails(ctx context.Context, u charm.Decision, r *report) {
 	c.checkPreflight(ctx, r)
 	if states, err := resource.ShowUnits(ctx, c.Host, concourse.WebUnit, concourse.Unit, role.PebbleUnit); err != nil {
 		r.add("systemd", err, "")

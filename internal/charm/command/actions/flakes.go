@@ -12,6 +12,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
@@ -27,7 +28,7 @@ var flakesAt = "http://127.0.0.1:" + strconv.Itoa(wellknown.JobsPort) + "/api/v1
 const maxLost = 20
 
 // flakes returns a table of flaky tasks and tests.
-func (c *Actions) flakes(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+func (c *Actions) flakes(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
 	var b strings.Builder
 	if err := c.writeFlakes(ctx, &b, u, term.Format{JSON: params["format"] == "json"}); err != nil {
 		return nil, err
@@ -44,8 +45,8 @@ func (c *Actions) ShowFlakes(ctx context.Context, w io.Writer, f term.Format) er
 	return c.writeFlakes(ctx, w, u, f)
 }
 
-func (c *Actions) writeFlakes(ctx context.Context, w io.Writer, u unitState, f term.Format) error {
-	if err := u.checkUsable("show flakes", model.WebRole); err != nil {
+func (c *Actions) writeFlakes(ctx context.Context, w io.Writer, u charm.Decision, f term.Format) error {
+	if err := checkUsable(u, "show flakes", model.WebRole); err != nil {
 		return err
 	}
 	app, _, _ := strings.Cut(c.Event.Unit, "/")

@@ -63,7 +63,7 @@ func TestFlakesComeFromTheExporter(t *testing.T) {
 		require.NoError(t, json.NewEncoder(w).Encode(answer))
 	}))
 	defer web.Close()
-	u := unitState{Facts: model.Facts{Role: model.WebRole, Web: &model.Web{}},
+	u := charm.Decision{Facts: model.Facts{Role: model.WebRole, Web: &model.Web{}},
 		Config: config.Config{Web: config.Web{EnableMetrics: true, FleetPage: config.FleetNames}}}
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t)), Event: juju.Event{Unit: "web/0"}},
 		FlakesURL: web.URL}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
@@ -25,7 +25,7 @@ import (
 
 // fleet returns a table of all workers. Every unit of the web has the same relations and
 // the same Concourse, so the action runs on any of them.
-func (c *Actions) fleet(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
+func (c *Actions) fleet(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
 	var b strings.Builder
 	err := c.writeFleet(ctx, &b, u, term.Format{JSON: params["format"] == "json"})
 	if err != nil {
@@ -44,26 +44,20 @@ func (c *Actions) ShowFleet(ctx context.Context, w io.Writer, f term.Format) err
 }
 
 // lastState returns the unit's state with Juju's facts from the last hook.
-func (c *Actions) lastState(ctx context.Context, do string) (unitState, error) {
+func (c *Actions) lastState(ctx context.Context, do string) (charm.Decision, error) {
 	facts, err := model.LoadFor(c.Host.Root, do)
 	if err != nil {
-		return unitState{}, err
+		return charm.Decision{}, err
 	}
 	if facts.Unit == "" {
-		return unitState{}, fmt.Errorf("cannot %s: no hook has run on this machine yet", do)
+		return charm.Decision{}, fmt.Errorf("cannot %s: no hook has run on this machine yet", do)
 	}
 	c.Event = juju.Event{Name: "update-status", Unit: facts.Unit}
-	d, err := c.Decide(ctx)
-	if err != nil {
-		return unitState{}, err
-	}
-	u := unitState{Facts: d.Facts, Want: d.Want, Problems: d.Problems}
-	u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
-	return u, nil
+	return c.Decide(ctx)
 }
 
-func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u unitState, f term.Format) error {
-	if err := u.checkUsable("show the fleet", model.WebRole); err != nil {
+func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u charm.Decision, f term.Format) error {
+	if err := checkUsable(u, "show the fleet", model.WebRole); err != nil {
 		return err
 	}
 	var known []concourse.WorkerInfo
@@ -175,7 +169,7 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 
 // windowsWorkers returns the running workers on Windows. Without a web that runs, and without
 // keys of workers that no unit has, there are none.
-func (c *Actions) windowsWorkers(ctx context.Context, u unitState, related []model.Worker) ([]model.Worker, error) {
+func (c *Actions) windowsWorkers(ctx context.Context, u charm.Decision, related []model.Worker) ([]model.Worker, error) {
 	if !u.Want.Web.Up || len(u.Config.Web.ExtraWorkerKeys) == 0 {
 		return nil, nil
 	}
@@ -191,8 +185,8 @@ func (c *Actions) windowsWorkers(ctx context.Context, u unitState, related []mod
 
 // coverage returns the architectures of all workers. Every unit of the web has the same
 // relations, so the action runs on any of them.
-func (c *Actions) coverage(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("tell the coverage", model.WebRole); err != nil {
+func (c *Actions) coverage(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "tell the coverage", model.WebRole); err != nil {
 		return nil, err
 	}
 	related := u.Facts.Web.SortedWorkers()

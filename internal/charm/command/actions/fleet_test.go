@@ -123,19 +123,19 @@ func TestRequiredArchitectureWithoutGPUsInServiceIsWithheld(t *testing.T) {
 }
 
 // told returns the result of the action coverage.
-func told(t *testing.T, u unitState, params map[string]any) (text, missing string) {
+func told(t *testing.T, u charm.Decision, params map[string]any) (text, missing string) {
 	t.Helper()
 	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)
 	require.NoError(t, err)
 	return results["coverage"].(string), results["missing"].(string)
 }
 
-func coveredBy(workers []model.Worker, required ...string) unitState {
+func coveredBy(workers []model.Worker, required ...string) charm.Decision {
 	web := &model.Web{Workers: map[string]model.Worker{}}
 	for _, w := range workers {
 		web.Workers["tsa:7 "+w.Unit] = w
 	}
-	return unitState{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{Web: config.Web{RequiredArchs: required}}}
+	return charm.Decision{Facts: model.Facts{Role: model.WebRole, Web: web}, Config: config.Config{Web: config.Web{RequiredArchs: required}}}
 }
 
 func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/usagereport"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
@@ -19,8 +20,8 @@ import (
 )
 
 // gpuUsage returns the GPU usage of builds. Only a Prometheus stores it.
-func (c *Actions) gpuUsage(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("tell the usage of GPUs", model.WebRole); err != nil {
+func (c *Actions) gpuUsage(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "tell the usage of GPUs", model.WebRole); err != nil {
 		return nil, err
 	}
 	if u.Config.Web.PrometheusURL == "" {

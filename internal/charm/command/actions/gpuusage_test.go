@@ -33,7 +33,7 @@ var answers = []struct{ has, result string }{
 }
 
 // usageOf runs the action on a web with these answers of Prometheus.
-func usageOf(t *testing.T, results func(query string) string) (*Actions, unitState) {
+func usageOf(t *testing.T, results func(query string) string) (*Actions, charm.Decision) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, results(r.FormValue("query")))

@@ -13,7 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 )
 
-func (c *Actions) planAction(ctx context.Context, u unitState, _ map[string]any) (map[string]any, error) {
+func (c *Actions) planAction(ctx context.Context, u charm.Decision, _ map[string]any) (map[string]any, error) {
 	text, steps, err := c.formatPlan(ctx, u.Want, u.Problems)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
@@ -23,7 +23,7 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg, problems := config.Parse(facts.Config, facts.Secrets)
+	cfg, problems := facts.Options()
 	for _, p := range problems {
 		if _, err := fmt.Fprintf(w, "wrong option: %s\n", p); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 
 // resetROCm removes all of AMD's software from the unit if apply is set. Otherwise it
 // returns the plan of the removal.
-func (c *Actions) resetROCm(ctx context.Context, _ unitState, params map[string]any) (map[string]any, error) {
+func (c *Actions) resetROCm(ctx context.Context, _ charm.Decision, params map[string]any) (map[string]any, error) {
 	f, err := amd.ObserveDriver(ctx, c.Host, worker.AMDMachine(machine.Observe(c.Host.Root), runtime.GOARCH))
 	if err != nil {
 		return nil, err

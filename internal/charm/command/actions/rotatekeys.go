@@ -20,8 +20,8 @@ func rotatable() string { return strings.Join(slices.Sorted(maps.Keys(web.Rotate
 
 // rotateKeys creates new keys: the application's keys on the web's leader, the worker's own
 // key on a worker.
-func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("rotate keys", ""); err != nil {
+func (c *Actions) rotateKeys(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "rotate keys", ""); err != nil {
 		return nil, err
 	}
 	which, _ := params["keys"].(string)
@@ -49,27 +49,24 @@ func (c *Actions) rotateKeys(ctx context.Context, u unitState, params map[string
 	if err != nil {
 		return nil, err
 	}
-	facts, web := u.Facts, *u.Facts.Web
+	was := u.Facts.Web
+	web := *was
 	before := maps.Clone(web.Secret)
 	for _, key := range keys {
 		before[key] = fresh.Content()[key]
 	}
 	web.Secret = before
-	facts.Web = &web
-	want, err := c.Redesire(ctx, facts, u.Config)
-	if err != nil {
+	u.Facts.Web = &web
+	if u, err = c.Redesire(ctx, u); err != nil {
 		return nil, err
 	}
-	// Juju has the old content: publish compares with it.
-	was := *u.Facts.Web
-	published := facts
-	published.Web = &was
-	if err := c.apply(ctx, published, want); err != nil {
+	u.Facts.Web = was // Juju has the old content: publish compares with it
+	if err := c.apply(ctx, u); err != nil {
 		return nil, err
 	}
 	results := map[string]any{"rotated": strings.Join(keys, " "), "message": rotationNote(keys)}
-	if want.Web.Up {
-		if cause := c.CheckWeb(ctx, want.Web, charm.Restarted); cause != nil {
+	if u.Want.Web.Up {
+		if cause := c.CheckWeb(ctx, u.Want.Web, charm.Restarted); cause != nil {
 			return results, fmt.Errorf("cannot reach the web with its new keys: %s", cause.Text)
 		}
 	}
@@ -91,13 +88,13 @@ func rotationNote(keys []string) string {
 	return strings.Join(notes, "; ")
 }
 
-func (c *Actions) rotateWorkerKey(ctx context.Context, u unitState) (map[string]any, error) {
+func (c *Actions) rotateWorkerKey(ctx context.Context, u charm.Decision) (map[string]any, error) {
 	for _, path := range []string{concourse.WorkerKey, concourse.WorkerKeyPublic} {
 		if err := c.Host.Remove(path); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.apply(ctx, u.Facts, u.Want); err != nil {
+	if err := c.apply(ctx, u); err != nil {
 		return nil, err
 	}
 	if u.Want.Worker.Up { // it adopts its tasks, and retries until the web has the new key

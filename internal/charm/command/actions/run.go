@@ -15,7 +15,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
@@ -50,36 +49,26 @@ func (c *Actions) actionResults(ctx context.Context) (map[string]any, error) {
 // the error.
 type action func(ctx context.Context, params map[string]any) (map[string]any, error)
 
-// unitState holds the unit's state for an action.
-type unitState struct {
-	Facts    model.Facts
-	Config   config.Config
-	Want     charm.Desired
-	Problems []config.Problem
-}
-
 // lockedAction returns an action that reads or changes the running unit. It holds the lock
 // of the hooks.
 func (c *Actions) lockedAction(
-	do func(ctx context.Context, u unitState, params map[string]any) (map[string]any, error)) action {
+	do func(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error)) action {
 	return func(ctx context.Context, params map[string]any) (map[string]any, error) {
 		unlock, err := c.Host.Lock(charm.LockFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot lock %s: %w", charm.LockFile, err)
 		}
 		defer unlock()
-		d, err := c.Decide(ctx)
+		u, err := c.Decide(ctx)
 		if err != nil {
 			return nil, err
 		}
-		u := unitState{Facts: d.Facts, Want: d.Want, Problems: d.Problems}
-		u.Config, _ = config.Parse(u.Facts.Config, u.Facts.Secrets)
 		return do(ctx, u, params)
 	}
 }
 
 // checkUsable returns an error if the unit cannot run an action that changes it.
-func (u unitState) checkUsable(action string, role model.Role) error {
+func checkUsable(u charm.Decision, action string, role model.Role) error {
 	if len(u.Problems) > 0 {
 		return fmt.Errorf("cannot %s: options are wrong: %s", action, u.Problems[0])
 	}
@@ -98,18 +87,18 @@ func (u unitState) checkUsable(action string, role model.Role) error {
 }
 
 // apply does a hook's work in an action, after the action changed the desired state.
-func (c *Actions) apply(ctx context.Context, facts model.Facts, want charm.Desired) error {
-	due, _, err := c.Plan(ctx, want)
+func (c *Actions) apply(ctx context.Context, u charm.Decision) error {
+	due, _, err := c.Plan(ctx, u.Want)
 	if err != nil {
 		return err
 	}
 	if _, err := due.Apply(ctx, c.logProgress(ctx)); err != nil {
 		return err
 	}
-	if err := model.Save(c.Host.Root, model.Facts{}, facts); err != nil {
+	if err := model.Save(c.Host.Root, model.Facts{}, u.Facts); err != nil {
 		return jujuerrors.Annotate(err, "cannot keep what Juju says")
 	}
-	return c.Publish(ctx, facts, want)
+	return c.Publish(ctx, u)
 }
 
 // logProgress returns a function that shows the action's progress in Juju. Its errors are
@@ -118,7 +107,7 @@ func (c *Actions) logProgress(ctx context.Context) func(string) {
 	return func(text string) { _ = c.Tools.ActionLog(ctx, text) }
 }
 
-func (c *Actions) webAPI(u unitState) *concourse.API {
+func (c *Actions) webAPI(u charm.Decision) *concourse.API {
 	return concourse.NewAPI(
 		u.Want.Web.LocalURL, u.Config.Web.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "")
 }

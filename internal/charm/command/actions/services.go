@@ -20,8 +20,8 @@ import (
 
 // restartServices restarts the units of this unit's role. With force it removes the record
 // of a failed release, so that hooks try it again. A landed worker takes work again.
-func (c *Actions) restartServices(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("restart", ""); err != nil {
+func (c *Actions) restartServices(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "restart", ""); err != nil {
 		return nil, err
 	}
 	if force, _ := params["force"].(bool); force {
@@ -34,7 +34,7 @@ func (c *Actions) restartServices(ctx context.Context, u unitState, params map[s
 			return nil, err
 		}
 		var err error
-		if u.Want, err = c.Redesire(ctx, u.Facts, u.Config); err != nil {
+		if u, err = c.Redesire(ctx, u); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +65,7 @@ func (c *Actions) restartServices(ctx context.Context, u unitState, params map[s
 }
 
 // restart restarts a unit.
-func (c *Actions) restart(ctx context.Context, u unitState, unit string) error {
+func (c *Actions) restart(ctx context.Context, u charm.Decision, unit string) error {
 	if unit == concourse.WebUnit {
 		return web.Restart(ctx, c.Host, c.webAPI(u), u.Want.Web, u.Facts.Web.PeerAddress)
 	}
@@ -75,8 +75,8 @@ func (c *Actions) restart(ctx context.Context, u unitState, unit string) error {
 
 // runMigrations migrates the database to the version that the release supports, or to an
 // older one, and stops the web during the migration.
-func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("migrate", model.WebRole); err != nil {
+func (c *Actions) runMigrations(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "migrate", model.WebRole); err != nil {
 		return nil, err
 	}
 	if !u.Want.Web.Up {
@@ -136,8 +136,8 @@ func (c *Actions) runMigrations(ctx context.Context, u unitState, params map[str
 // adminPassword returns the first user's name and password. Without a secret it fails, so
 // that it never returns an unused password (D24). Juju's tool takes results only as
 // arguments: while it runs, a user of this machine can read the password.
-func (c *Actions) adminPassword(_ context.Context, u unitState, _ map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("tell the password", model.WebRole); err != nil {
+func (c *Actions) adminPassword(_ context.Context, u charm.Decision, _ map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "tell the password", model.WebRole); err != nil {
 		return nil, err
 	}
 	password := u.Facts.Web.Secret[model.AdminPassword]

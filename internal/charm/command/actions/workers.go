@@ -10,6 +10,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
@@ -18,8 +19,8 @@ import (
 
 // landWorker makes the worker finish its tasks and stop. It stays stopped until
 // restart-services. The web keeps its volumes.
-func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("land the worker", model.WorkerRole); err != nil {
+func (c *Actions) landWorker(ctx context.Context, u charm.Decision, _ map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "land the worker", model.WorkerRole); err != nil {
 		return nil, err
 	}
 	if !u.Want.Worker.Up {
@@ -45,8 +46,8 @@ func (c *Actions) landWorker(ctx context.Context, u unitState, _ map[string]any)
 }
 
 // pruneWorker removes a worker that no longer exists from the web's list.
-func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("prune a worker", model.WebRole); err != nil {
+func (c *Actions) pruneWorker(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "prune a worker", model.WebRole); err != nil {
 		return nil, err
 	}
 	name, _ := params["worker"].(string)
@@ -95,20 +96,20 @@ func (c *Actions) pruneWorker(ctx context.Context, u unitState, params map[strin
 
 // disconnect removes the key of a removed worker that still drains, and its connections:
 // prune-worker does not wait for its tasks. The next hook removes its record.
-func (c *Actions) disconnect(ctx context.Context, u unitState, name string) error {
-	facts, web := u.Facts, *u.Facts.Web
+func (c *Actions) disconnect(ctx context.Context, u charm.Decision, name string) error {
+	web := *u.Facts.Web
 	web.Departed = slices.Clone(web.Departed)
 	for i := range web.Departed {
 		if web.Departed[i].Name == name {
 			web.Departed[i].Until = time.Time{}
 		}
 	}
-	facts.Web = &web
-	want, err := c.Redesire(ctx, facts, u.Config)
+	u.Facts.Web = &web
+	u, err := c.Redesire(ctx, u)
 	if err != nil {
 		return err
 	}
-	return c.apply(ctx, facts, want)
+	return c.apply(ctx, u)
 }
 
 func workerList(names []string) string {
@@ -119,8 +120,8 @@ func workerList(names []string) string {
 }
 
 // acceptGPUs makes the current GPUs the expected GPUs, from the next hook on.
-func (c *Actions) acceptGPUs(_ context.Context, u unitState, _ map[string]any) (map[string]any, error) {
-	if err := u.checkUsable("accept the GPUs", model.WorkerRole); err != nil {
+func (c *Actions) acceptGPUs(_ context.Context, u charm.Decision, _ map[string]any) (map[string]any, error) {
+	if err := checkUsable(u, "accept the GPUs", model.WorkerRole); err != nil {
 		return nil, err
 	}
 	if err := c.Host.Remove(worker.GPUsFile); err != nil {
