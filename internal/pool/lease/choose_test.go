@@ -144,3 +144,28 @@ func seq(from, to int) []int {
 		}
 	})
 }
+
+func TestGPUsToAvoidAreTakenLast(t *testing.T) {
+	const step = "step"
+	for name, c := range map[string]struct {
+		avoid []Avoid
+		count int
+		want  []int // of three GPUs
+	}{
+		"none":                       {nil, 2, []int{0, 1}},
+		"the others are just enough": {[]Avoid{{0, step}}, 2, []int{1, 2}},
+		"the others are more":        {[]Avoid{{0, step}}, 1, []int{1}},
+		"the others are too few":     {[]Avoid{{0, step}}, 3, []int{0, 1, 2}},
+		"all":                        {[]Avoid{{0, step}, {1, step}, {2, step}}, 1, []int{0}},
+		"another step's fault":       {[]Avoid{{0, "other"}}, 1, []int{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, true)
+			call := w.call("c1", w.spawn(""))
+			call.StepHash = step
+			got, err := w.leases("a", "b", "c").Take(call, Want{Count: c.count, Avoid: c.avoid})
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
