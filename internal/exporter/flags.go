@@ -1,9 +1,12 @@
 package exporter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
@@ -33,12 +36,26 @@ type options struct {
 	links   page.Links
 	metrics MetricOptions
 	collect monitor.Options
+	server  *metricsserver.Flags
+
+	checkTasks func() error
 }
 
-// parse reads the command line. The error is for metricsserver.Flags.Main.
-func parse(args []string) (options, *metricsserver.Flags, error) {
-	var o options
-	fs := metricsserver.NewFlags("rocm-exporter", wellknown.GPUsPort)
+// newCommand returns the program's command line and the options that it fills.
+func newCommand(version string) (*cobra.Command, *options) {
+	o := &options{}
+	c := &cobra.Command{Use: "rocm-exporter [flags]", Version: version, Args: commandline.NoArgs, Long: help,
+		Example: "rocm-exporter --web.listen-address=127.0.0.1:9401",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return commandline.Wrong(c, err)
+			}
+			return o.server.Run(c, func(stop context.Context, s *metricsserver.Server) error {
+				return run(stop, s, version, *o)
+			})
+		}}
+	fs := c.Flags()
+	o.server = metricsserver.Declare(fs, wellknown.GPUsPort)
 	fs.StringVar(&o.root, "path.root", "/", "`directory` to read as the machine's root")
 	fs.StringVar(&o.vendor, "vendor", "all", "`vendor` of the GPUs to watch: amd, nvidia, all or none")
 	fs.StringVar(&o.unit, "unit", "", "`name` of the Juju unit, for the page and the API")
@@ -58,7 +75,7 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 	fs.BoolVar(&o.collect.Usage, "collect.usage", true, "show which containers use the GPUs")
 	fs.DurationVar(&o.collect.UsageInterval, "usage.interval", defaultUsage,
 		"`time` between scans for users of the GPUs, 5s or more")
-	fs.Process(&o.metrics.Process)
+	metricsserver.DeclareProcess(fs, &o.metrics.Process)
 	fs.IntVar(&o.collect.UsageContainers, "usage.containers", usage.DefaultContainers,
 		"`number` of containers to show on each GPU; the rest is one")
 	fs.StringVar(&o.collect.UsageReport, "usage.report", "",
@@ -75,42 +92,47 @@ func parse(args []string) (options, *metricsserver.Flags, error) {
 		"`folder` below path.root on the file system to report; empty: none")
 	fs.StringVar(&o.collect.Service, "service.report", "",
 		"`file` below path.root with the withheld GPUs; empty: none")
-	checkTasks := taskFlags(fs, &o.tasks)
-	if err := fs.Parse(args); err != nil {
-		return o, fs, err
+	o.checkTasks = taskFlags(fs, &o.tasks)
+	return c, o
+}
+
+// check validates the command line.
+func (o *options) check() error {
+	if err := o.server.Check(); err != nil {
+		return err
 	}
-	if err := checkTasks(); err != nil {
-		return o, fs, err
+	if err := o.checkTasks(); err != nil {
+		return err
 	}
 	if err := o.links.Check(); err != nil {
-		return o, fs, err
+		return err
 	}
 	if o.usageWrite != "" && (!o.collect.Usage || o.collect.UsageReport != "") {
-		return o, fs, errors.New("flag --usage.write goes with neither --collect.usage=false nor --usage.report")
+		return errors.New("flag --usage.write goes with neither --collect.usage=false nor --usage.report")
 	}
 	if o.nvidiaWrite != "" && (o.usageWrite != "" || o.collect.NVIDIA != "") {
-		return o, fs, errors.New("flag --nvidia.write goes with neither --usage.write nor --nvidia.report")
+		return errors.New("flag --nvidia.write goes with neither --usage.write nor --nvidia.report")
 	}
 	if vendorsOf(o.vendor) == nil {
-		return o, fs, fmt.Errorf("invalid value %q for flag --vendor: amd, nvidia, all or none", o.vendor)
+		return fmt.Errorf("invalid value %q for flag --vendor: amd, nvidia, all or none", o.vendor)
 	}
 	if o.collect.RASInterval < minRAS {
-		return o, fs, fmt.Errorf("invalid value %s for flag --ras.interval: at least %s", o.collect.RASInterval, minRAS)
+		return fmt.Errorf("invalid value %s for flag --ras.interval: at least %s", o.collect.RASInterval, minRAS)
 	}
 	if o.collect.UsageInterval < minUsage {
-		return o, fs, fmt.Errorf("invalid value %s for flag --usage.interval: at least %s",
+		return fmt.Errorf("invalid value %s for flag --usage.interval: at least %s",
 			o.collect.UsageInterval, minUsage)
 	}
 	if n := o.collect.UsageContainers; n < 1 || n > maxContainers {
-		return o, fs, fmt.Errorf("invalid value %d for flag --usage.containers: 1 to %d", n, maxContainers)
+		return fmt.Errorf("invalid value %d for flag --usage.containers: 1 to %d", n, maxContainers)
 	}
-	if o.usageWrite != "" && fs.Watchdog > 0 {
-		fs.Watchdog += o.collect.UsageInterval // each scan extends it
+	if o.usageWrite != "" && o.server.Watchdog > 0 {
+		o.server.Watchdog += o.collect.UsageInterval // each scan extends it
 	}
-	if o.nvidiaWrite != "" && fs.Watchdog > 0 {
-		fs.Watchdog += nvidiagpu.Longest
+	if o.nvidiaWrite != "" && o.server.Watchdog > 0 {
+		o.server.Watchdog += nvidiagpu.Longest
 	}
-	return o, fs, nil
+	return nil
 }
 
 // vendorsOf returns the vendors of a value of --vendor, nil for an invalid value.
@@ -138,9 +160,6 @@ const (
 	maxContainers = 1000
 )
 
-var help = commandline.Help{
-	Text: "Serves metrics of this machine's AMD and NVIDIA GPUs to Prometheus, and the users of AMD GPUs. It needs no " +
-		"ROCm. To see other users' processes it needs root, or a second exporter with root (--usage.write). Another " +
-		"one runs nvidia-smi (--nvidia.write). It ends with its parent process. SIGHUP opens all files again.",
-	Examples: []string{"rocm-exporter --web.listen-address=127.0.0.1:9401"},
-}
+const help = "Serves metrics of this machine's AMD and NVIDIA GPUs to Prometheus, and the users of AMD GPUs. It needs no " +
+	"ROCm. To see other users' processes it needs root, or a second exporter with root (--usage.write). Another " +
+	"one runs nvidia-smi (--nvidia.write). It ends with its parent process. SIGHUP opens all files again."

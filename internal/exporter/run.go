@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
@@ -25,10 +26,8 @@ import (
 // Run runs the program until SIGTERM or SIGINT and returns its exit status. At SIGHUP it
 // opens all files again. version appears in --version and rocm_exporter_build_info.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
-	o, fs, err := parse(args)
-	return fs.Main(err, help, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
-		return run(stop, s, version, o)
-	})
+	c, _ := newCommand(version)
+	return commandline.Run(context.Background(), c, args, stdout, stderr)
 }
 
 func run(stop context.Context, s *metricsserver.Server, version string, o options) error {

@@ -69,7 +69,7 @@ func TestCommandLine(t *testing.T) {
 		"help":           {[]string{"--help"}, 0, "--web.listen-address=ADDRESS", ""},
 		"version":        {[]string{"--version"}, 0, "rocm-exporter v1.2.3\n", ""},
 		"unknown flag":   {[]string{"--path.rot=/"}, 2, "", "unknown flag: --path.rot; did you mean --path.root?"},
-		"stray argument": {[]string{"--path.root=/", "serve"}, 2, "", "unexpected argument: serve"},
+		"stray argument": {[]string{"--path.root=/", "serve"}, 2, "", `cannot run rocm-exporter with "serve": want rocm-exporter [flags]`},
 		"hasty watchdog": {[]string{"--web.watchdog=1s"}, 2, "", "at least 2s, or 0s"},
 		"missing value":  {[]string{"--path.root"}, 2, "", "needs an argument"},
 	} {

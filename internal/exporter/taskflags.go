@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/spf13/pflag"
+
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
@@ -19,7 +20,7 @@ const (
 )
 
 // taskFlags adds the flags of the recorder of tasks. The result checks them after parsing.
-func taskFlags(fs *metricsserver.Flags, o *recorder.Options) (check func() error) {
+func taskFlags(fs *pflag.FlagSet, o *recorder.Options) (check func() error) {
 	fs.StringVar(&o.Store.Dir, "tasks.record", "",
 		"only record the tasks of this machine's Concourse worker in this `folder` below path.root, as root")
 	size := fs.Int64("tasks.size", defaultTasksSize, "`MiB` of all records of tasks")

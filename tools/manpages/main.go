@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
@@ -38,17 +39,17 @@ func write(dir string) error {
 	date := time.Unix(0, 0).UTC()
 	root := cli.Root()
 	root.DisableAutoGenTag = true
-	addVariables(root)
+	addNotes(root)
 	source := "concourse-ci-machine " + version.Version()
 	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: source}, dir)
 }
 
-// addVariables adds the variables of flags to the descriptions.
-func addVariables(c *cobra.Command) {
-	if text := cli.VariablesText(c); text != "" {
+// addNotes adds the notes after the flags to the descriptions.
+func addNotes(c *cobra.Command) {
+	if text := c.Annotations[commandline.Note]; text != "" {
 		c.Long = cmp.Or(c.Long, c.Short) + "\n\n" + text
 	}
 	for _, s := range c.Commands() {
-		addVariables(s)
+		addNotes(s)
 	}
 }

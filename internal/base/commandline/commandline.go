@@ -1,24 +1,18 @@
-// Package commandline gives the command lines of all programs the same look: help of at most
-// 80 columns, and an error that names the help and the nearest flag. It needs only the
-// standard library, because jobs fetch gpu-baseline. It runs no command.
+// Package commandline gives the commands of all programs the same look: help of at most 80
+// columns, exit status 2 for a wrong command line, and an error that names the help and the
+// nearest command or flag. The rest is cobra's. It declares no command.
 package commandline
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
-
-// Width bounds the columns of help texts.
-const Width = 80
-
-// ErrVersion requests the version, as flag.ErrHelp requests the help.
-var ErrVersion = errors.New("the version is asked for")
 
 // Exit statuses of programs.
 const (
@@ -27,153 +21,141 @@ const (
 	ExitUsage  = 2
 )
 
-// Help describes the help text of a program or of one of its commands.
-type Help struct {
-	Usage    []string // lines with the program's name
-	Text     string   // paragraphs, wrapped here
-	Flags    *flag.FlagSet
-	Examples []string
-	Exit     string // exit statuses; "" for the usual ones
+// UsageError reports a wrong command line: exit status 2.
+type UsageError struct {
+	Text string
+	Help string // the command with the help on it, "" for none
 }
 
-// New returns a set of flags that prints nothing itself, with --version.
-func New(name string, version *bool) *flag.FlagSet {
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	if version != nil {
-		fs.BoolVar(version, "version", false, "print the version and exit")
+func (e *UsageError) Error() string {
+	if e.Help == "" {
+		return e.Text
 	}
-	return fs
+	return e.Text + "; see " + e.Help + " --help"
 }
 
-// Write writes the help.
-func (h Help) Write(w io.Writer) error {
-	var b strings.Builder
-	for i, line := range h.Usage {
-		title := "Usage: "
-		if i > 0 {
-			title = "       "
-		}
-		b.WriteString(title + strings.Join(Wrap(line, Width-len(title)), "\n           ") + "\n")
-	}
-	for paragraph := range strings.SplitSeq(strings.TrimSpace(h.Text), "\n\n") {
-		if paragraph != "" {
-			b.WriteString("\n" + strings.Join(Wrap(paragraph, Width), "\n") + "\n")
-		}
-	}
-	if h.Flags != nil {
-		b.WriteString("\nFlags:\n")
-		h.Flags.VisitAll(func(f *flag.Flag) {
-			value, text := flag.UnquoteUsage(f)
-			left := "--" + f.Name
-			if len(f.Name) == 1 {
-				left = "-" + f.Name
-			}
-			if value != "" {
-				left += "=" + strings.ToUpper(value)
-			}
-			if f.DefValue != "" && f.DefValue != "false" && !strings.Contains(text, "(default ") {
-				text += " (default " + f.DefValue + ")"
-			}
-			WriteRow(&b, left, 26, text)
-		})
-	}
-	if len(h.Examples) > 0 {
-		b.WriteString("\nExample:\n  " + strings.Join(h.Examples, "\n  ") + "\n")
-	}
-	exit := h.Exit
-	exit = cmp.Or(exit, "0 done, 1 failed, 2 wrong command line.")
-	b.WriteString("\n" + strings.Join(Wrap("Exit status: "+exit, Width), "\n") + "\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+// ExitError ends a program with Status. Err is nil if the output has the reason.
+type ExitError struct {
+	Status int
+	Err    error
 }
 
-// WriteRow writes a row of two columns. The second one begins two after column.
-func WriteRow(b *strings.Builder, left string, column int, text string) {
-	left = "  " + left
-	if len(left) > column {
-		b.WriteString(left + "\n")
-		left = ""
-	}
-	for _, line := range Wrap(text, Width-column-2) {
-		fmt.Fprintf(b, "%-*s  %s\n", column, left, line)
-		left = ""
-	}
+func (e *ExitError) Error() string { return fmt.Sprint(e.Err) }
+
+// Prepare gives root and the commands below it the look. Text of root.Annotations for the
+// help: Exit and Note.
+func Prepare(root *cobra.Command) {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.Flags().Bool("version", false, "print the version")
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		text := fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err)
+		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+			text += didYouMean(c.Flags(), unknown.GetSpecifiedName())
+		}
+		return &UsageError{text, c.CommandPath()}
+	})
 }
 
-// Wrap breaks text between words into lines of at most width characters. A longer word gets
-// a line of its length.
-func Wrap(text string, width int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
+// Run runs a command line without the program's name and returns the exit status.
+func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	Prepare(root)
+	out := &output{Writer: stdout}
+	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra reads os.Args
+	root.SetOut(out)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	status, ended := ExitFailed, (*ExitError)(nil)
+	switch _, wrong := errors.AsType[*UsageError](err); {
+	case err == nil && out.err == nil:
+		return ExitOK
+	case wrong:
+		status = ExitUsage
+	case errors.As(err, &ended):
+		status, err = ended.Status, ended.Err
+	case err == nil:
+		err = fmt.Errorf("cannot write the output: %w", out.err)
 	}
-	return append(lines, line)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+	}
+	return status
 }
 
-// FlagError returns an error of flag.FlagSet.Parse with two dashes and, for an unknown flag,
-// the nearest one.
-func FlagError(fs *flag.FlagSet, err error) error {
-	if err == nil || errors.Is(err, flag.ErrHelp) {
-		return err
-	}
-	text := err.Error()
-	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		var names []string
-		fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-		return errors.New("unknown flag: --" + name + DidYouMean(name, names))
-	}
-	for _, before := range []string{" for flag ", " for ", "argument: "} {
-		if s := strings.Replace(text, before+"-", before+"--", 1); s != text {
-			return errors.New(s)
-		}
-	}
-	return err
+// output keeps the first error of its writer, because cobra drops those of help texts.
+type output struct {
+	io.Writer
+	err error
 }
 
-// DidYouMean returns "; did you mean --x?" with the flag that is nearest to name, or "" if
-// none is near.
-func DidYouMean(name string, flags []string) string {
-	best, least := "", 3
-	for _, f := range slices.Sorted(slices.Values(flags)) {
-		n := distance(name, f)
-		if len(name) > 2 && (strings.HasPrefix(f, name) || strings.HasSuffix(f, "."+name)) {
-			n = min(n, 2)
-		}
-		if n < least && n < len(f) {
-			best, least = f, n
-		}
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.err == nil {
+		o.err = err
 	}
-	if best == "" {
+	return n, err
+}
+
+// Wrong returns err as an error in the command line of c, or nil for nil.
+func Wrong(c *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &UsageError{err.Error(), c.CommandPath()}
+}
+
+// NoArgs returns an error if a command has arguments.
+func NoArgs(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return WrongArgs(c, args)
+}
+
+// WrongArgs returns the error of a command with wrong arguments. It shows the right ones.
+func WrongArgs(c *cobra.Command, args []string) error {
+	ran := c.CommandPath()
+	if len(args) > 0 {
+		ran += fmt.Sprintf(" with %q", strings.Join(args, " "))
+	}
+	return &UsageError{fmt.Sprintf("cannot run %s: want %s", ran, synopsis(c)), c.CommandPath()}
+}
+
+// Group makes c a group of commands, which does nothing without one of them.
+func Group(c *cobra.Command) *cobra.Command {
+	c.Args, c.RunE = cobra.ArbitraryArgs, wantCommand
+	return c
+}
+
+// wantCommand reports a group without a known command below it.
+func wantCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return &UsageError{fmt.Sprintf("cannot run %s without a command: want one of %s", c.CommandPath(),
+			strings.Join(availableNames(c), ", ")), c.CommandPath()}
+	}
+	text := fmt.Sprintf("cannot run %s %q: no such command", c.CommandPath(), args[0])
+	return &UsageError{text + suggest(c, args[0], ""), c.CommandPath()}
+}
+
+// didYouMean returns the question for the flags that are near to name, or "".
+func didYouMean(flags *pflag.FlagSet, name string) string {
+	all := &cobra.Command{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		_, end, _ := strings.Cut(f.Name, ".")
+		all.AddCommand(&cobra.Command{Use: f.Name, SuggestFor: []string{end}, Run: func(*cobra.Command, []string) {}})
+	})
+	return suggest(all, name, "--")
+}
+
+// suggest returns the question for the commands below c that are near to name, or "". Two
+// changes of a short word make another word.
+func suggest(c *cobra.Command, name, dashes string) string {
+	c.SuggestionsMinimumDistance = min(2, len(name)/3)
+	near := c.SuggestionsFor(name)
+	if len(near) == 0 {
 		return ""
 	}
-	return "; did you mean --" + best + "?"
-}
-
-// distance returns the number of letters to change, insert or delete between a and b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			n := min(row[j], row[j+1]) + 1
-			if a[i] == b[j] {
-				n = min(n, diagonal)
-			} else {
-				n = min(n, diagonal+1)
-			}
-			diagonal, row[j+1] = row[j+1], n
-		}
-	}
-	return row[len(b)]
+	return "; did you mean " + dashes + strings.Join(near, " or "+dashes) + "?"
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,8 +20,9 @@ const (
 
 // A site in a browser gives its own name the address of this machine.
 func TestOnlyNamesOfTheMachineAreServed(t *testing.T) {
-	f := NewFlags("test", 0)
-	require.NoError(t, f.Parse([]string{"--web.hosts=metrics.example.com, Alias.example.net"}))
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f := Declare(fs, 0)
+	require.NoError(t, fs.Parse([]string{"--web.hosts=metrics.example.com, Alias.example.net"}))
 	s := &Server{flags: f, URLs: func() []string { return []string{"https://ci.example.com/fleet/", "", "http://10.0.0.1:9401/", ":"} }}
 	f.hosts = append(f.hosts, machineNames("gpu-3", etcHosts, resolv)...)
 	mux := NewMux("test")

@@ -7,18 +7,16 @@ package metricsserver
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver/watchdog"
 )
 
@@ -34,32 +32,9 @@ type Server struct {
 	listener *net.TCPListener
 }
 
-// Main runs a program with the command line in f, which was parsed with the error err. It
-// prints the text for --help or --version, reports an error, or runs until SIGTERM or
-// SIGINT. It returns the exit status. A failed start is not 0, because the supervisor takes
-// 0 for finished work.
-func (f *Flags) Main(err error, help commandline.Help, version string, stdout, stderr io.Writer,
-	run func(context.Context, *Server) error) int {
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		help.Usage, help.Flags = []string{f.Name() + " [flags]"}, f.FlagSet
-		err = help.Write(stdout)
-	case errors.Is(err, commandline.ErrVersion):
-		_, err = fmt.Fprintf(stdout, "%s %s\n", f.Name(), version)
-	case err != nil:
-		fmt.Fprintf(stderr, "%s: %v; see %s --help\n", f.Name(), err, f.Name())
-		return commandline.ExitUsage
-	default:
-		err = f.run(stderr, run)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", f.Name(), err)
-		return commandline.ExitFailed
-	}
-	return commandline.ExitOK
-}
-
-func (f *Flags) run(stderr io.Writer, run func(context.Context, *Server) error) error {
+// Run runs the program of a command with the flags f, until SIGTERM or SIGINT. A failed
+// start is an error, because the supervisor takes exit status 0 for finished work.
+func (f *Flags) Run(c *cobra.Command, run func(context.Context, *Server) error) error {
 	// First, because an earlier SIGHUP would end the program.
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
@@ -69,7 +44,7 @@ func (f *Flags) run(stderr io.Writer, run func(context.Context, *Server) error) 
 	if err := endWithParent(); err != nil {
 		return err
 	}
-	s := &Server{Logs: log.New(stderr, f.Name()+": ", 0), Reload: reload, flags: f}
+	s := &Server{Logs: log.New(c.ErrOrStderr(), c.Name()+": ", 0), Reload: reload, flags: f}
 	if f.Watchdog > 0 {
 		var err error
 		if s.dog, err = watchdog.Start(f.Watchdog); err != nil {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
@@ -23,14 +24,18 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
 		os.Exit(m.Run())
 	}
-	f := NewFlags("program", 0)
-	os.Exit(f.Main(nil, commandline.Help{}, "", os.Stdout, os.Stderr, func(ctx context.Context, _ *Server) error {
-		if _, err := os.Stdout.WriteString("runs\n"); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}))
+	program := &cobra.Command{Use: "program"}
+	f := Declare(program.Flags(), 0)
+	program.RunE = func(c *cobra.Command, _ []string) error {
+		return f.Run(c, func(ctx context.Context, _ *Server) error {
+			if _, err := os.Stdout.WriteString("runs\n"); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		})
+	}
+	os.Exit(commandline.Run(context.Background(), program, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 func TestProgramEndsWithItsParent(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
@@ -74,8 +75,9 @@ func (s site) certify(t *testing.T) *x509.CertPool {
 // listening is a server that has the config file, or why there is none.
 func (s site) listening(t *testing.T) (*Server, error) {
 	t.Helper()
-	f := NewFlags("test", 0)
-	require.NoError(t, f.Parse([]string{"--web.listen-address=127.0.0.1:0", "--web.config.file=" + filepath.Join(s.dir, "web.yml")}))
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f := Declare(fs, 0)
+	require.NoError(t, fs.Parse([]string{"--web.listen-address=127.0.0.1:0", "--web.config.file=" + filepath.Join(s.dir, "web.yml")}))
 	server := &Server{Logs: log.New(s.logs, "", 0), flags: f}
 	return server, server.Listen()
 }

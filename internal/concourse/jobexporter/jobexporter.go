@@ -21,6 +21,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -50,10 +52,8 @@ const (
 // Run runs the program. It serves until SIGTERM or SIGINT and returns its exit status.
 // version is only for --version and concourse_exporter_info. pages may be nil.
 func Run(version string, args []string, getenv func(string) string, pages Pages, stdout, stderr io.Writer) int {
-	o, fs, err := parse(args, getenv, pages)
-	return fs.Main(err, help, version, stdout, stderr, func(stop context.Context, s *metricsserver.Server) error {
-		return run(stop, s, version, o, pages)
-	})
+	c, _ := newCommand(version, getenv, pages)
+	return commandline.Run(context.Background(), c, args, stdout, stderr)
 }
 
 func run(stop context.Context, s *metricsserver.Server, version string, o options, pages Pages) error {
@@ -103,12 +103,9 @@ func (p *Poller) follow(stop context.Context, tick <-chan time.Time, reload <-ch
 	}
 }
 
-var help = commandline.Help{
-	Text: "Serves the results of the last builds of Concourse's jobs to Prometheus. It polls Concourse's API, " +
-		"without fly or root. With --fleet.file it also serves a page of all workers' GPUs. It ends with its parent process. " +
-		"SIGHUP logs in again and polls at once.",
-	Examples: []string{"concourse-exporter --credentials-file=/etc/concourse-exporter.json"},
-}
+const help = "Serves the results of the last builds of Concourse's jobs to Prometheus. It polls Concourse's API, " +
+	"without fly or root. With --fleet.file it also serves a page of all workers' GPUs. It ends with its parent " +
+	"process. SIGHUP logs in again and polls at once."
 
 // options holds the command line.
 type options struct {
@@ -119,12 +116,24 @@ type options struct {
 	archs       []string
 	folder      string
 	process     bool
+	server      *metricsserver.Flags
 }
 
-// parse parses the command line. Its error is for metricsserver.Flags.Main.
-func parse(args []string, getenv func(string) string, pages Pages) (options, *metricsserver.Flags, error) {
-	var o options
-	fs := metricsserver.NewFlags("concourse-exporter", wellknown.JobsPort)
+// newCommand returns the program's command line and the options that it fills.
+func newCommand(version string, getenv func(string) string, pages Pages) (*cobra.Command, *options) {
+	o := &options{}
+	c := &cobra.Command{Use: "concourse-exporter [flags]", Version: version, Args: commandline.NoArgs, Long: help,
+		Example: "concourse-exporter --credentials-file=/etc/concourse-exporter.json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(getenv); err != nil {
+				return commandline.Wrong(c, err)
+			}
+			return o.server.Run(c, func(stop context.Context, s *metricsserver.Server) error {
+				return run(stop, s, version, *o, pages)
+			})
+		}}
+	fs := c.Flags()
+	o.server = metricsserver.Declare(fs, wellknown.JobsPort)
 	fs.StringVar(&o.credentials, "credentials-file", "",
 		"`file`, 0600, with Concourse's url, username and password in JSON; or $"+CredentialsEnv)
 	fs.DurationVar(&o.interval, "poll.interval", defaultInterval,
@@ -140,30 +149,32 @@ func parse(args []string, getenv func(string) string, pages Pages) (options, *me
 	})
 	fs.StringVar(&o.folder, "state.folder", "",
 		"`folder` of this program's user for files that survive a restart; empty: none")
-	fs.Process(&o.process)
+	metricsserver.DeclareProcess(fs, &o.process)
 	if pages != nil {
-		pages.Flags(fs.FlagSet)
+		pages.Flags(fs)
 	}
-	if err := fs.Parse(args); err != nil {
-		return o, fs, err
-	}
+	return c, o
+}
+
+// check validates the command line and completes it from the environment.
+func (o *options) check(getenv func(string) string) error {
 	if o.credentials == "" {
 		o.credentials = getenv(CredentialsEnv)
 	}
 	switch {
 	case o.credentials == "":
-		return o, fs, fmt.Errorf("no --credentials-file given")
+		return fmt.Errorf("no --credentials-file given")
 	case o.folder != "" && !filepath.IsAbs(o.folder):
-		return o, fs, fmt.Errorf("invalid value %q for flag --state.folder: not an absolute path", o.folder)
+		return fmt.Errorf("invalid value %q for flag --state.folder: not an absolute path", o.folder)
 	case o.interval < minInterval:
-		return o, fs, fmt.Errorf("invalid value %s for flag --poll.interval: at least %s", o.interval, minInterval)
+		return fmt.Errorf("invalid value %s for flag --poll.interval: at least %s", o.interval, minInterval)
 	case o.timeout < minTimeout || o.timeout > o.interval:
-		return o, fs, fmt.Errorf("invalid value %s for flag --poll.timeout: from %s to --poll.interval, which is %s",
+		return fmt.Errorf("invalid value %s for flag --poll.timeout: from %s to --poll.interval, which is %s",
 			o.timeout, minTimeout, o.interval)
 	case o.keepFor < 0:
-		return o, fs, fmt.Errorf("invalid value %s for flag --poll.keep: at least 0s", o.keepFor)
+		return fmt.Errorf("invalid value %s for flag --poll.keep: at least 0s", o.keepFor)
 	}
-	return o, fs, nil
+	return o.server.Check()
 }
 
 // maxArchs is far above the number in one release of ROCm.

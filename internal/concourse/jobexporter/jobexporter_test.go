@@ -25,15 +25,15 @@ func TestCommandLine(t *testing.T) {
 		"version":              {[]string{"--version"}, 0, "concourse-exporter v1.2.3\n", ""},
 		"no file":              {nil, 2, "", "no --credentials-file given"},
 		"unknown flag":         {[]string{"--password=x"}, 2, "", "unknown flag: --password"},
-		"stray argument":       {[]string{file, "serve"}, 2, "", "unexpected argument: serve"},
+		"stray argument":       {[]string{file, "serve"}, 2, "", `cannot run concourse-exporter with "serve": want concourse-exporter [flags]; see concourse-exporter --help`},
 		"missing value":        {[]string{"--credentials-file"}, 2, "", "needs an argument"},
-		"no time":              {[]string{file, "--poll.interval=often"}, 2, "", "invalid value"},
+		"no time":              {[]string{file, "--poll.interval=often"}, 2, "", `invalid argument "often" for "--poll.interval" flag`},
 		"hasty watchdog":       {[]string{file, "--web.watchdog=1s"}, 2, "", "at least 2s, or 0s"},
 		"too often":            {[]string{file, "--poll.interval=4s", "--poll.timeout=1s"}, 2, "", "invalid value 4s for flag --poll.interval: at least 5s"},
 		"no time to answer":    {[]string{file, "--poll.timeout=0s"}, 2, "", "invalid value 0s for flag --poll.timeout: from 1s to --poll.interval, which is 30s"},
 		"too long to answer":   {[]string{file, "--poll.timeout=31s"}, 2, "", "invalid value 31s for flag --poll.timeout"},
 		"kept for less than 0": {[]string{file, "--poll.keep=-1s"}, 2, "", "invalid value -1s for flag --poll.keep"},
-		"no architecture":      {[]string{file, "--required-archs=gfx942,"}, 2, "", `invalid value "gfx942," for flag --required-archs: want architectures such as gfx90a,gfx942`},
+		"no architecture":      {[]string{file, "--required-archs=gfx942,"}, 2, "", `invalid argument "gfx942," for "--required-archs" flag: want architectures such as gfx90a,gfx942`},
 		"no label":             {[]string{file, "--required-archs=gfx\n942"}, 2, "", "want architectures such as gfx90a,gfx942"},
 		"too many":             {[]string{file, "--required-archs=" + many}, 2, "", "want at most 64 architectures"},
 	} {
@@ -50,10 +50,11 @@ func TestCommandLine(t *testing.T) {
 
 func TestCredentialsFileCanComeFromTheEnvironment(t *testing.T) {
 	env := func(key string) string { return map[string]string{CredentialsEnv: "/from/env"}[key] }
-	o, _, err := parse(nil, env, nil)
-	require.NoError(t, err)
+	_, o := newCommand("", env, nil)
+	require.NoError(t, o.check(env))
 	require.Equal(t, "/from/env", o.credentials)
-	o, _, err = parse([]string{"--credentials-file=/from/flag"}, env, nil)
-	require.NoError(t, err)
+	c, o := newCommand("", env, nil)
+	require.NoError(t, c.ParseFlags([]string{"--credentials-file=/from/flag"}))
+	require.NoError(t, o.check(env))
 	require.Equal(t, "/from/flag", o.credentials)
 }

@@ -2,20 +2,20 @@ package jobexporter
 
 import (
 	"context"
-	"flag"
 	"io"
 	"log"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 )
 
 // Pages adds pages to the program. They show Concourse's last answer together with data
 // from other sources, which this package may not import.
 type Pages interface {
 	// Flags declares the flags of the pages.
-	Flags(*flag.FlagSet)
+	Flags(*pflag.FlagSet)
 	// Wall returns the text for Concourse's wall, see Options.Wall.
 	Wall() (text string, known bool)
 	// URLs returns the URLs that lead to the pages.

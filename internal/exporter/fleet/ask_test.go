@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"flag"
 	"io"
 	"log"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
@@ -36,7 +36,7 @@ func (answer workersAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 func flakesBed(t *testing.T, answer workersAnswer, names ...string) *bed {
 	t.Helper()
 	b := &bed{Fleet: New(), time: hosttest.Now, path: t.TempDir() + "/fleet.json", mux: http.NewServeMux()}
-	b.Flags(flag.NewFlagSet("", flag.ContinueOnError))
+	b.Flags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	b.Fleet.path, b.now = b.path, func() time.Time { return b.time }
 	b.asker.http.Transport = answer
 	file := fleetfile.File{}

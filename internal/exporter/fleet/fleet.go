@@ -9,7 +9,6 @@ package fleet
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -18,6 +17,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
@@ -62,7 +63,7 @@ type Fleet struct {
 func New() *Fleet { return &Fleet{now: time.Now, asker: newAsker(), answers: map[string]seen{}} }
 
 // Flags implements jobexporter.Pages.
-func (f *Fleet) Flags(fs *flag.FlagSet) {
+func (f *Fleet) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "fleet.file", "",
 		"`file` with the workers to show on a page at /, read before each poll; empty: no page")
 	f.flakes.Flags(fs)

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"html"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
@@ -163,7 +163,7 @@ func TestFileOfWorkersIsReadBeforeEachRound(t *testing.T) {
 // A proxy leads requests to the path and does not change them.
 func TestPagesWorkBelowThePathOfAProxy(t *testing.T) {
 	b := &bed{Fleet: New(), mux: http.NewServeMux()}
-	b.Flags(flag.NewFlagSet("", flag.ContinueOnError)) // with the page of flakes
+	b.Flags(pflag.NewFlagSet("", pflag.ContinueOnError)) // with the page of flakes
 	b.prepare(jobexporter.Surroundings{Logs: log.New(&b.logs, "", 0)}, b.mux)
 	b.mux.HandleFunc("GET /metrics", func(http.ResponseWriter, *http.Request) {})
 	moved := b.get(t, "/fleet?x=1")

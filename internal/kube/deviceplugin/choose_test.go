@@ -158,7 +158,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--resource-naming-strategy=x"}, 2, "single, mixed"},
 		{[]string{"--kubelet-dir=lib"}, 2, "want an absolute path"},
 		{[]string{"--nope"}, 2, "unknown flag: --nope; see gpu-device-plugin --help"},
-		{[]string{"start"}, 2, `unexpected argument "start"`},
+		{[]string{"start"}, 2, `cannot run gpu-device-plugin with "start": want gpu-device-plugin [flags]`},
 	} {
 		var out bytes.Buffer
 		require.Equal(t, c.code, Run(context.Background(), "1", c.args, &out, &out), c.args)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 )
 
 // plugin holds the state of the running program.
@@ -152,22 +154,8 @@ const interval = time.Second
 // Run runs the program until ctx is done. It returns the exit status: 0 after a normal end,
 // help or version, 1 after a failure, and 2 for a wrong command line.
 func Run(ctx context.Context, version string, args []string, stdout, stderr io.Writer) int {
-	o, err := parse(args, stdout, stderr)
-	switch {
-	case errors.Is(err, errHelp):
-		return 0
-	case err != nil:
-		return 2
-	case o.version:
-		fmt.Fprintln(stdout, "gpu-device-plugin", version)
-		return 0
-	}
-	p := newPlugin(o, stderr)
-	if err := p.serve(ctx); err != nil {
-		fmt.Fprintf(stderr, "gpu-device-plugin: %v\n", err)
-		return 1
-	}
-	return 0
+	c := newCommand(version, func(o options) error { return newPlugin(o, stderr).serve(ctx) })
+	return commandline.Run(ctx, c, args, stdout, stderr)
 }
 
 // serve does a round each second, and removes its sockets at the end.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,26 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 )
 
-const usageText = `Usage: concourse-worker-windows install [flags]
-       concourse-worker-windows uninstall [flags]
-       concourse-worker-windows status [--json]
-       concourse-worker-windows check [--json]
-
-  install     installs and starts a Concourse worker as a service, or changes it
-  uninstall   retires the worker and removes everything that install made
-  status      shows the service, its registration, tags and work folder
-  check       compares the machine with the requirements of ROCm builds
-
-Commands with --help list their flags. All need an administrator's PowerShell:
-open it with "Run as administrator". With --dry-run, install and uninstall only
-show what they would do.
-
-Exit status: 0 done, 1 failed, 2 wrong command line.
-`
+const about = "Installs and shows a Concourse worker with AMD GPUs. The commands need an administrator's PowerShell: open it " +
+	"with \"Run as administrator\". With --dry-run, install and uninstall only show the changes."
 
 // program is one run of the program.
 type program struct {
@@ -41,66 +28,18 @@ type program struct {
 	out, err io.Writer
 }
 
-// command is one command of the program.
-type command struct {
-	help  commandline.Help
-	flags func(fs *flag.FlagSet) func(p program) error // declares the flags and returns the command
-}
-
-func commands() map[string]command {
-	return map[string]command{"install": installCommand(), "uninstall": uninstallCommand(), "status": statusCommand(),
-		"check": checkCommand()}
-}
-
 // errReported ends the program with ExitFailed, because the output has the reason.
-var errReported = errors.New("reported")
+var errReported = &commandline.ExitError{Status: commandline.ExitFailed}
 
 // Main runs a command line without the program's name, and returns the exit status.
 func Main(args []string, m Machine, out, errs io.Writer) int {
 	p := program{m, out, errs}
-	if len(args) == 1 && args[0] == runCommand {
-		return p.exit(m.RunService(func(ctx context.Context) error { return serve(ctx, m) }))
-	}
-	if len(args) == 0 {
-		return p.usage(errors.New("want install, uninstall, status or check"), "")
-	}
-	switch args[0] {
-	case "--help", "-help", "-h", "help":
-		return p.exit(write(out, usageText))
-	case "--version", "-version", "version":
-		return p.exit(write(out, Program+" "+version.Version()+"\n"))
-	}
-	c, ok := commands()[args[0]]
-	if !ok {
-		return p.usage(fmt.Errorf("unknown command %.100q: want install, uninstall, status or check", args[0]), "")
-	}
-	fs := commandline.New(args[0], nil)
-	run := c.flags(fs)
-	switch err := commandline.FlagError(fs, fs.Parse(args[1:])); {
-	case errors.Is(err, flag.ErrHelp):
-		c.help.Usage, c.help.Flags = []string{Program + " " + args[0] + " [flags]"}, fs
-		return p.exit(c.help.Write(out))
-	case err != nil:
-		return p.usage(err, " "+args[0])
-	case fs.NArg() > 0:
-		return p.usage(fmt.Errorf("unexpected argument %.100q", fs.Arg(0)), " "+args[0])
-	}
-	return p.exit(run(p))
-}
-
-func (p program) usage(err error, command string) int {
-	fmt.Fprintf(p.err, "%s: %v; see %s%s --help\n", Program, err, Program, command)
-	return commandline.ExitUsage
-}
-
-func (p program) exit(err error) int {
-	switch {
-	case err == nil:
-		return commandline.ExitOK
-	case !errors.Is(err, errReported):
-		fmt.Fprintf(p.err, "%s: %v\n", Program, err)
-	}
-	return commandline.ExitFailed
+	root := commandline.Group(&cobra.Command{Use: Program, Version: version.Version(), Long: about})
+	root.AddCommand(installCommand(p), uninstallCommand(p), statusCommand(p), checkCommand(p),
+		&cobra.Command{Use: runCommand, Hidden: true, Args: commandline.NoArgs, RunE: func(*cobra.Command, []string) error {
+			return m.RunService(func(ctx context.Context) error { return serve(ctx, m) })
+		}})
+	return commandline.Run(context.Background(), root, args, out, errs)
 }
 
 func write(w io.Writer, s string) error {
@@ -108,36 +47,36 @@ func write(w io.Writer, s string) error {
 	return err
 }
 
-func installCommand() command {
-	help := commandline.Help{
-		Text: "Installs Concourse's worker as the service " + ServiceName +
+func installCommand(p program) *cobra.Command {
+	c := &cobra.Command{Use: "install [flags]", Args: commandline.NoArgs,
+		Short: "install and start a Concourse worker as a service, or change it",
+		Long: "Installs Concourse's worker as the service " + ServiceName +
 			" and starts it. It makes the worker's key " +
 			"on this machine and prints the public half for the web's option extra-worker-keys. The tags are windows, " +
 			"and for AMD GPUs gpu, rocm, gpu-count=N and gfx=...\n\nTasks run on the machine itself, with the " +
 			"service's account. A later run ends running tasks, changes flags that are given and keeps the key and the " +
 			"other settings.",
-		Examples: []string{Program + ` install --concourse concourse-8.2.5-windows-amd64.zip`,
-			`  --tsa-host 10.0.0.10:2222 --tsa-public-key tsa_host_key.pub`},
-	}
-	return command{help, func(fs *flag.FlagSet) func(p program) error {
-		var o installOptions
-		fs.StringVar(&o.concourse, "concourse", "", "`file` concourse.exe, or Concourse's zip for Windows")
-		fs.StringVar(&o.settings.TSAHost, "tsa-host", "", "`address` of the web's SSH server, host:2222")
-		fs.StringVar(&o.keyFile, "tsa-public-key", "", "`file` tsa_host_key.pub of the web")
-		fs.StringVar(&o.settings.Name, "name", "", "`name` of the worker (default: the computer's)")
-		fs.StringVar(&o.settings.WorkDir, "work-dir", "", "`folder` for tasks (default C:\\concourse); keep it short")
-		fs.IntVar(&o.settings.LimitGB, "work-limit-gb", 0, "`GB` from which files of tasks are removed (default 150)")
-		fs.Func("tag", "additional `tag`; may be repeated", func(s string) error {
-			o.settings.Tags = append(o.settings.Tags, s)
-			return nil
-		})
-		fs.StringVar(&o.settings.Team, "team", "", "only tasks of this `team`")
-		fs.StringVar(&o.settings.Account, "account", "", "`account` of tasks (default: the service's own)")
-		fs.BoolVar(&o.offline, "offline", false, "do not connect to the web to compare its key")
-		fs.BoolVar(&o.noStart, "no-start", false, "do not start the service")
-		fs.BoolVar(&o.dryRun, "dry-run", false, "only show the changes")
-		return o.run
-	}}
+		Example: Program + ` install --concourse concourse-8.2.5-windows-amd64.zip` + "\n" +
+			`  --tsa-host 10.0.0.10:2222 --tsa-public-key tsa_host_key.pub`}
+	fs := c.Flags()
+	var o installOptions
+	fs.StringVar(&o.concourse, "concourse", "", "`file` concourse.exe, or Concourse's zip for Windows")
+	fs.StringVar(&o.settings.TSAHost, "tsa-host", "", "`address` of the web's SSH server, host:2222")
+	fs.StringVar(&o.keyFile, "tsa-public-key", "", "`file` tsa_host_key.pub of the web")
+	fs.StringVar(&o.settings.Name, "name", "", "`name` of the worker (default: the computer's)")
+	fs.StringVar(&o.settings.WorkDir, "work-dir", "", "`folder` for tasks (default C:\\concourse); keep it short")
+	fs.IntVar(&o.settings.LimitGB, "work-limit-gb", 0, "`GB` from which files of tasks are removed (default 150)")
+	fs.Func("tag", "additional `tag`; may be repeated", func(s string) error {
+		o.settings.Tags = append(o.settings.Tags, s)
+		return nil
+	})
+	fs.StringVar(&o.settings.Team, "team", "", "only tasks of this `team`")
+	fs.StringVar(&o.settings.Account, "account", "", "`account` of tasks (default: the service's own)")
+	fs.BoolVar(&o.offline, "offline", false, "do not connect to the web to compare its key")
+	fs.BoolVar(&o.noStart, "no-start", false, "do not start the service")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "only show the changes")
+	c.RunE = func(*cobra.Command, []string) error { return o.run(p) }
+	return c
 }
 
 type installOptions struct {
@@ -250,20 +189,20 @@ func show(out io.Writer, steps []step) error {
 	return nil
 }
 
-func uninstallCommand() command {
-	help := commandline.Help{
-		Text: "Retires the worker, so that the web sends no task any more, waits for its builds, and removes the " +
+func uninstallCommand(p program) *cobra.Command {
+	c := &cobra.Command{Use: "uninstall [flags]", Args: commandline.NoArgs,
+		Short: "retire the worker and remove everything that install made",
+		Long: "Retires the worker, so that the web sends no task any more, waits for its builds, and removes the " +
 			"service, its rights, keys, settings, log, programs and work folder.",
-		Examples: []string{Program + " uninstall --drain 2h"},
-	}
-	return command{help, func(fs *flag.FlagSet) func(p program) error {
-		var keepKey, keepWork, dryRun bool
-		drain := fs.Duration("drain", 10*time.Minute, "`time` to wait for running builds")
-		fs.BoolVar(&keepKey, "keep-key", false, "keep the worker's key, for an installation later")
-		fs.BoolVar(&keepWork, "keep-work", false, "keep the work folder")
-		fs.BoolVar(&dryRun, "dry-run", false, "only show the changes")
-		return func(p program) error { return uninstall(p, *drain, keepKey, keepWork, dryRun) }
-	}}
+		Example: Program + " uninstall --drain 2h"}
+	fs := c.Flags()
+	var keepKey, keepWork, dryRun bool
+	drain := fs.Duration("drain", 10*time.Minute, "`time` to wait for running builds")
+	fs.BoolVar(&keepKey, "keep-key", false, "keep the worker's key, for an installation later")
+	fs.BoolVar(&keepWork, "keep-work", false, "keep the work folder")
+	fs.BoolVar(&dryRun, "dry-run", false, "only show the changes")
+	c.RunE = func(*cobra.Command, []string) error { return uninstall(p, *drain, keepKey, keepWork, dryRun) }
+	return c
 }
 
 func uninstall(p program, drain time.Duration, keepKey, keepWork, dryRun bool) error {
@@ -295,40 +234,43 @@ func uninstall(p program, drain time.Duration, keepKey, keepWork, dryRun bool) e
 	return apply(steps, p.out)
 }
 
-func statusCommand() command {
-	help := commandline.Help{Text: "Shows the service, its registration at the web, its tags and its work folder. " +
-		"It needs an administrator's PowerShell.",
-		Exit: "0 the worker runs, 1 it does not, 2 wrong command line."}
-	return command{help, func(fs *flag.FlagSet) func(p program) error {
-		asJSON := fs.Bool("json", false, "print JSON")
-		return func(p program) error {
-			st, err := statusOf(p.m)
-			if err != nil {
-				return fmt.Errorf("cannot read the status: %w", err)
-			}
-			if *asJSON {
-				err = writeJSON(p.out, st)
-			} else {
-				err = write(p.out, st.text(time.Now()))
-			}
-			if err == nil && st.Problem != "" {
-				return errReported
-			}
-			return err
+func statusCommand(p program) *cobra.Command {
+	c := &cobra.Command{Use: "status [flags]", Args: commandline.NoArgs,
+		Short: "show the service, its registration, tags and work folder",
+		Long: "Shows the service, its registration at the web, its tags and its work folder. " +
+			"It needs an administrator's PowerShell.",
+		Annotations: map[string]string{commandline.Exit: "0 the worker runs, 1 it does not, 2 wrong command line."}}
+	asJSON := c.Flags().Bool("json", false, "print JSON")
+	c.RunE = func(*cobra.Command, []string) error {
+		st, err := statusOf(p.m)
+		if err != nil {
+			return fmt.Errorf("cannot read the status: %w", err)
 		}
-	}}
+		if *asJSON {
+			err = writeJSON(p.out, st)
+		} else {
+			err = write(p.out, st.text(time.Now()))
+		}
+		if err == nil && st.Problem != "" {
+			return errReported
+		}
+		return err
+	}
+	return c
 }
 
-func checkCommand() command {
-	help := commandline.Help{Text: "Compares the machine with the requirements of ROCm builds on Windows, and tries " +
-		"the installed worker: its account, the web and the hosts that builds load from. Each row that is not ok " +
-		"has the command that helps. It needs an administrator's PowerShell.",
-		Exit: "0 no row failed, 1 a row failed, 2 wrong command line."}
-	return command{help, func(fs *flag.FlagSet) func(p program) error {
-		asJSON := fs.Bool("json", false, "print JSON")
-		offline := fs.Bool("offline", false, "request no host")
-		return func(p program) error { return check(p, *asJSON, *offline) }
-	}}
+func checkCommand(p program) *cobra.Command {
+	c := &cobra.Command{Use: "check [flags]", Args: commandline.NoArgs,
+		Short: "compare the machine with the requirements of ROCm builds",
+		Long: "Compares the machine with the requirements of ROCm builds on Windows, and tries " +
+			"the installed worker: its account, the web and the hosts that builds load from. Each row that is not ok " +
+			"has the command that helps. It needs an administrator's PowerShell.",
+		Annotations: map[string]string{commandline.Exit: "0 no row failed, 1 a row failed, 2 wrong command line."}}
+	fs := c.Flags()
+	asJSON := fs.Bool("json", false, "print JSON")
+	offline := fs.Bool("offline", false, "request no host")
+	c.RunE = func(*cobra.Command, []string) error { return check(p, *asJSON, *offline) }
+	return c
 }
 
 func check(p program, asJSON, offline bool) error {

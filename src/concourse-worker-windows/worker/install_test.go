@@ -250,10 +250,10 @@ func TestRemovalKeepsWhatIsAskedFor(t *testing.T) {
 func TestWrongCommandLinesNameTheHelp(t *testing.T) {
 	m := newMachine(t)
 	for args, want := range map[string]string{
-		"":                     "want install, uninstall, status or check; see concourse-worker-windows --help",
-		"instal":               `unknown command "instal"`,
+		"":                     "want one of check, install, status, uninstall; see concourse-worker-windows --help",
+		"instal":               `cannot run concourse-worker-windows "instal": no such command; did you mean install?`,
 		"install --tsa-hots x": "did you mean --tsa-host?; see concourse-worker-windows install --help",
-		"status x":             `unexpected argument "x"`,
+		"status x":             `cannot run concourse-worker-windows status with "x": want concourse-worker-windows status [flags]; see`,
 		"uninstall --drain=x":  "--drain",
 	} {
 		exit, _, errs := m.run(strings.Fields(args)...)

@@ -3,8 +3,10 @@ package baseline
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
@@ -20,24 +22,25 @@ type abOptions struct {
 	repeats
 }
 
-func (o *abOptions) help() commandline.Help {
-	return commandline.Help{
-		Usage: []string{"ab COMMIT_A COMMIT_B [flags] -- COMMAND", "ab -a COMMAND -b COMMAND [flags]"},
-		Text: "Measures A and B in turns, A B B A A B B A, on the same GPU, and exits with 1 if an example of B is " +
+func (o *abOptions) cobra() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ab {COMMIT_A COMMIT_B, -a COMMAND -b COMMAND} [flags] [-- COMMAND]",
+		Short: "measure two commits or commands in turns, and fail if B is worse",
+		Long: "Measures A and B in turns, A B B A A B B A, on the same GPU, and exits with 1 if an example of B is " +
 			"worse than in A by more than all limits of a value and the noise. The command writes a profile to " +
 			"$PROFILE_JSON. With commits it runs in a worktree of each, which stays until the last round; " +
-			"otherwise in sh -ec." + "\n\n" +
+			"otherwise in sh -ec.\n\n" +
 			"There are at least 4 rounds of A and B, until every example is clear.",
-		Examples: []string{"gpu-baseline ab v1 v2 --max-duration-pct=10 -- make profile"},
-		Exit: "0 B is not worse, 1 it is, 2 wrong command line or bad input, or a command failed, 3 not clear after " +
-			"all rounds.",
+		Example: "gpu-baseline ab v1 v2 --max-duration-pct=10 -- make profile",
+		Annotations: map[string]string{commandline.Exit: "0 B is not worse, 1 it is, 2 wrong command line or bad input, or a command failed, 3 not clear after " +
+			"all rounds."},
 	}
 }
 
-func (o *abOptions) flags(fs *flag.FlagSet) {
+func (o *abOptions) flags(fs *pflag.FlagSet) {
 	o.limits.flags(fs)
-	fs.StringVar(&o.a, "a", "", "`command` that measures A")
-	fs.StringVar(&o.b, "b", "", "`command` that measures B")
+	fs.StringVarP(&o.a, "a", "a", "", "`command` that measures A")
+	fs.StringVarP(&o.b, "b", "b", "", "`command` that measures B")
 	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "examples of A may be missing or skipped in B")
 	fs.Func("example", "`name` of the only example to look at; may be repeated", func(s string) error {
 		o.only = append(o.only, s)

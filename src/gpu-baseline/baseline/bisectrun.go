@@ -3,10 +3,12 @@ package baseline
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
@@ -30,7 +32,7 @@ type repeats struct {
 	timeout time.Duration
 }
 
-func (r *repeats) flags(fs *flag.FlagSet, most string, runs int) {
+func (r *repeats) flags(fs *pflag.FlagSet, most string, runs int) {
 	r.maxRuns = runs
 	fs.Func("noise-pct", "least difference of runs of the same commit, `n` percent (default 2)",
 		limit(parsePercent, &r.noise))
@@ -59,22 +61,23 @@ func (r *repeats) check(l Limits, least int) error {
 	return nil
 }
 
-func (o *bisectOptions) help() commandline.Help {
-	return commandline.Help{
-		Usage: []string{"bisect OLD..NEW --profiles DIR [flags] [-- COMMAND]", "bisect --versions FILE --profiles DIR [flags] [-- COMMAND]"},
-		Text: "Finds the commit after OLD up to NEW that made an example worse than in OLD by more than the limits. It " +
+func (o *bisectOptions) cobra() *cobra.Command {
+	return &cobra.Command{
+		Use:   "bisect {OLD..NEW, --versions FILE} --profiles DIR [flags] [-- COMMAND]",
+		Short: "find the commit that made an example worse",
+		Long: "Finds the commit after OLD up to NEW that made an example worse than in OLD by more than the limits. It " +
 			"uses the profiles in DIR, profile-<time>-<commit>.json, and as few runs of COMMAND as possible. " +
 			"COMMAND runs in a worktree of a commit and writes the profile to $PROFILE_JSON, which is kept in " +
 			"DIR. A commit with a failed run is left out; after exit status 125 for ever, with " +
-			"DIR/skip-<commit>.txt." + "\n\n" +
+			"DIR/skip-<commit>.txt.\n\n" +
 			"If a growth is near its limit, a commit or OLD is run again.",
-		Examples: []string{"gpu-baseline bisect v1..v2 --profiles p --max-duration-pct=10 -- make profile"},
-		Exit: "0 each example that is worse has its commit, 1 none is worse in NEW, or an end can't be measured, 2 " +
-			"wrong command line or bad input, 3 not clear: one of several commits, or less sure than 95 %.",
+		Example: "gpu-baseline bisect v1..v2 --profiles p --max-duration-pct=10 -- make profile",
+		Annotations: map[string]string{commandline.Exit: "0 each example that is worse has its commit, 1 none is worse in NEW, or an end can't be measured, 2 " +
+			"wrong command line or bad input, 3 not clear: one of several commits, or less sure than 95 %."},
 	}
 }
 
-func (o *bisectOptions) flags(fs *flag.FlagSet) {
+func (o *bisectOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.profiles, "profiles", "", "`folder` of existing and new profiles")
 	fs.StringVar(&o.versions, "versions", "", "`file` with commits, the oldest first, or with the output of fly resource-versions")
 	fs.Func("example", "`name` of the only example to look at; may be repeated", func(s string) error {

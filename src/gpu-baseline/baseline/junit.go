@@ -3,12 +3,14 @@ package baseline
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
@@ -21,17 +23,18 @@ const maxJUnitFiles = 1000
 // junitOptions holds a command line of junit.
 type junitOptions struct{ paths []string }
 
-func (o *junitOptions) help() commandline.Help {
-	return commandline.Help{
-		Usage: []string{"junit PATH..."},
-		Text: "Prints the results of JUnit files in one line, for the page of flaky tests on the web. A folder means its " +
+func (o *junitOptions) cobra() *cobra.Command {
+	return &cobra.Command{
+		Use: "junit PATH...", DisableFlagsInUseLine: true,
+		Short: "print results of JUnit files in one line, for the page of flakes",
+		Long: "Prints the results of JUnit files in one line, for the page of flaky tests on the web. A folder means its " +
 			"files *.xml, at any depth. The line has the names of failed tests and hashes of the others, and no output.",
-		Examples: []string{"gpu-baseline junit test-results"},
-		Exit:     "0 printed, also if tests failed; 2 wrong command line, or a file that is not JUnit.",
+		Example:     "gpu-baseline junit test-results",
+		Annotations: map[string]string{commandline.Exit: "0 printed, also if tests failed; 2 wrong command line, or a file that is not JUnit."},
 	}
 }
 
-func (o *junitOptions) flags(*flag.FlagSet) {}
+func (o *junitOptions) flags(*pflag.FlagSet) {}
 
 func (o *junitOptions) parse(words, after []string, _ bool) error {
 	if o.paths = append(words, after...); len(o.paths) == 0 {

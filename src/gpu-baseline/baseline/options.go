@@ -3,10 +3,12 @@ package baseline
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
@@ -21,19 +23,20 @@ type options struct {
 	printing
 }
 
-func (o *options) help() commandline.Help {
-	return commandline.Help{
-		Usage: []string{"compare BASE NEW [flags]"},
-		Text: "Compares two profiles in JSON, and exits with 1 if an example of NEW is worse than in BASE. \"-\" is " +
-			"standard input." + "\n\n" +
+func (o *options) cobra() *cobra.Command {
+	return &cobra.Command{
+		Use:   "compare BASE NEW [flags]",
+		Short: "fail if a profile is worse than its baseline",
+		Long: "Compares two profiles in JSON, and exits with 1 if an example of NEW is worse than in BASE. \"-\" is " +
+			"standard input.\n\n" +
 			"An example is worse if it was ok in BASE and is failed, missing or skipped in NEW, or if it exceeds " +
 			"a limit. Without limits durations and memory are only shown.",
-		Examples: []string{"gpu-baseline compare base.json new.json --max-duration-pct=10"},
-		Exit:     "0 within the limits, 1 beyond them, 2 wrong command line or bad input.",
+		Example:     "gpu-baseline compare base.json new.json --max-duration-pct=10",
+		Annotations: map[string]string{commandline.Exit: "0 within the limits, 1 beyond them, 2 wrong command line or bad input."},
 	}
 }
 
-func (o *options) flags(fs *flag.FlagSet) {
+func (o *options) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.allowNoBase, "allow-no-base", false, "BASE may be missing: everything is new then")
 	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "examples of BASE may be missing or skipped in NEW")
 	fs.Func("rename", "new name of an example, `old=new`; may be repeated", func(s string) error {
@@ -46,7 +49,7 @@ func (o *options) flags(fs *flag.FlagSet) {
 }
 
 // flags declares the flags of the limits.
-func (l *Limits) flags(fs *flag.FlagSet) {
+func (l *Limits) flags(fs *pflag.FlagSet) {
 	fs.Func("max-duration-pct", "a duration may grow by `n` percent of the baseline's",
 		limit(parsePercent, &l.DurationPct))
 	fs.Func("max-duration-s", "a duration may grow by `n` seconds", limit(parseAmount, &l.Duration))
@@ -55,7 +58,7 @@ func (l *Limits) flags(fs *flag.FlagSet) {
 	fs.Func("max-memory-mb", "peak memory may grow by `n` MB", limit(parseAmount, &l.Memory))
 }
 
-func (l *Limits) together(fs *flag.FlagSet) {
+func (l *Limits) together(fs *pflag.FlagSet) {
 	fs.BoolVar(&l.Together, "together", false, "a value with two limits is worse only beyond both")
 }
 

@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -76,19 +77,19 @@ func (p *caller) cdiGenerateCommand() command {
 			}
 			switch {
 			case output == "":
-				return &usageError{
-					text: "cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output",
+				return &commandline.UsageError{
+					Text: "cannot describe GPUs in a file without a name: want --output=FILE, or - for standard output",
 				}
 			case format != "json" && format != "yaml":
-				return &usageError{text: fmt.Sprintf("cannot describe GPUs as %q: want json or yaml", format)}
+				return &commandline.UsageError{Text: fmt.Sprintf("cannot describe GPUs as %q: want json or yaml", format)}
 			case format == "yaml" && output == cdi.Path:
-				return &usageError{
-					text: "cannot write YAML to " + cdi.Path + ": want another --output, or - for standard output",
+				return &commandline.UsageError{
+					Text: "cannot write YAML to " + cdi.Path + ": want another --output, or - for standard output",
 				}
 			}
 			if onWorkstation() && output == cdi.Path && (len(s.Devices) > 0 || s.NoAll) {
-				return &usageError{
-					text: "cannot keep a selection in " + cdi.Path + ", which gpukit-cdi.service writes: set " +
+				return &commandline.UsageError{
+					Text: "cannot keep a selection in " + cdi.Path + ", which gpukit-cdi.service writes: set " +
 						"GPUKIT_CDI_REFRESH_DEVICE or GPUKIT_CDI_REFRESH_NO_ALL in /etc/default/gpukit, then: sudo " +
 						"systemctl restart gpukit-cdi; or want another --output",
 				}
@@ -212,7 +213,7 @@ func (p *caller) cdiValidateCommand() command {
 				words = append(words, path)
 			}
 			if len(words) > 1 {
-				return &usageError{text: fmt.Sprintf("cannot validate %q: want one file", strings.Join(words, " "))}
+				return &commandline.UsageError{Text: fmt.Sprintf("cannot validate %q: want one file", strings.Join(words, " "))}
 			}
 			return p.validateCDI(append(words, cdi.Path)[0])
 		}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
@@ -139,7 +140,7 @@ func (p *caller) unitCommands() []command {
 			text: "explain errors by number: meaning, causes, and what to do",
 			run: func(a []string) error {
 				if err := c.ExplainError(p.stdout, p.format, a...); err != nil {
-					return &usageError{text: err.Error()}
+					return &commandline.UsageError{Text: err.Error()}
 				}
 				return nil
 			}},
@@ -199,7 +200,7 @@ func (p *caller) ownCommands() []command {
 			case a[1] == "back" || a[1] == "end":
 				return c.GPUs().EndBench(p.stdout, a[0], a[1] == "end")
 			}
-			return &usageError{text: fmt.Sprintf("cannot end a bench with %q: want back or end", a[1])}
+			return &commandline.UsageError{Text: fmt.Sprintf("cannot end a bench with %q: want back or end", a[1])}
 		}},
 	}
 	for i := range all {

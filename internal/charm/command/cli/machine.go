@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"
@@ -121,7 +122,7 @@ func (p *caller) setOptions(args []string) error {
 	for _, a := range args {
 		name, value, ok := strings.Cut(a, "=")
 		if !ok || name == "" {
-			return &usageError{text: fmt.Sprintf("cannot set %q: want option=value", a)}
+			return &commandline.UsageError{Text: fmt.Sprintf("cannot set %q: want option=value", a)}
 		}
 		set[name] = value
 	}
@@ -208,11 +209,11 @@ func (a declared) given(args []string) (map[string]any, error) {
 		name, value, ok := strings.Cut(arg, "=")
 		param, known := a.Params[name]
 		if !ok || !known {
-			return nil, &usageError{text: fmt.Sprintf("cannot run %s with %q: want %s", a.Name, arg, a.synopsis())}
+			return nil, &commandline.UsageError{Text: fmt.Sprintf("cannot run %s with %q: want %s", a.Name, arg, a.synopsis())}
 		}
 		v, err := param.parse(value)
 		if err != nil {
-			return nil, &usageError{text: fmt.Sprintf("cannot run %s with %q: %v", a.Name, arg, err)}
+			return nil, &commandline.UsageError{Text: fmt.Sprintf("cannot run %s with %q: %v", a.Name, arg, err)}
 		}
 		given[name] = v
 	}

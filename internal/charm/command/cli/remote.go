@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
@@ -71,7 +72,7 @@ func (p *caller) onNode(target string, do func(*remote.Node) error) error {
 	p.ctx = ctx
 	node, err := remote.Open(n)
 	if err != nil {
-		return &usageError{text: err.Error()}
+		return &commandline.UsageError{Text: err.Error()}
 	}
 	defer node.Close()
 	return do(node)

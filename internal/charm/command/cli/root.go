@@ -34,20 +34,7 @@ type caller struct {
 	plan    planOutput
 }
 
-// wrongLine reports a wrong command line: exit status 2.
-type usageError struct {
-	text string
-	help string // the command with the help on it, "" for none
-}
-
-func (w *usageError) Error() string {
-	if w.help == "" {
-		return w.text
-	}
-	return w.text + "; see " + w.help + " --help"
-}
-
-// runPerson runs the command of a person and returns the exit status.
+// runCommand runs the command of a person and returns the exit status.
 func runCommand(ctx context.Context, c *actions.Actions, args []string, env func(string) string,
 	stdout, stderr io.Writer) int {
 	screen := term.Terminal(stdout, env)
@@ -61,10 +48,10 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 		return 0
 	}
 	fmt.Fprintln(stderr, err)
-	if _, ok := errors.AsType[*usageError](err); ok {
-		return 2
+	if _, ok := errors.AsType[*commandline.UsageError](err); ok {
+		return commandline.ExitUsage
 	}
-	return 1
+	return commandline.ExitFailed
 }
 
 // Root returns the tree of commands, for man pages and tests. It reads actions.yaml in the
@@ -72,11 +59,11 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 func Root() *cobra.Command { return (&caller{charm: &actions.Actions{Charm: &charm.Charm{}}}).root() }
 
 func (p *caller) root() *cobra.Command {
-	root := &cobra.Command{Use: wellknown.Command, Version: version.Version(), SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.ArbitraryArgs, RunE: wantCommand,
+	root := commandline.Group(&cobra.Command{Use: wellknown.Command, Version: version.Version(),
 		Short: "the charm concourse-ci-machine",
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
-			"People run it on a unit, most commands as root."}
+			"People run it on a unit, most commands as root.",
+		Annotations: map[string]string{commandline.Exit: "0 done, 1 failed or something is broken, 2 wrong command line."}})
 	switch {
 	case wellknown.WithoutJuju():
 		root.Short = "a Concourse CI on this machine"
@@ -87,18 +74,9 @@ func (p *caller) root() *cobra.Command {
 		root.Long = "gpukit gives the AMD GPUs of this machine to containers of Docker, Podman, containerd and " +
 			"CRI-O, and shows how they are. It needs neither Juju nor ROCm."
 	}
-	root.Flags().Bool("version", false, "print the version")
+	commandline.Prepare(root)
 	root.SetVersionTemplate(productName() + " {{.Version}}\n")
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		text := fmt.Sprintf("cannot run %s: %v", c.CommandPath(), err)
-		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
-			var names []string
-			c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-			text += commandline.DidYouMean(unknown.GetSpecifiedName(), names)
-		}
-		return &usageError{text, c.CommandPath()}
-	})
+	root.CompletionOptions.DisableDefaultCmd = false
 	root.CompletionOptions.DisableDescriptions = true
 	parents := map[string]*cobra.Command{}
 	for _, c := range p.commands() {
@@ -108,9 +86,7 @@ func (p *caller) root() *cobra.Command {
 		parent, name := root, c.words
 		if group, word, ok := strings.Cut(c.words, " "); ok {
 			if parents[group] == nil {
-				parents[group] = &cobra.Command{
-					Use: group, Short: groupText(group), Args: cobra.ArbitraryArgs, RunE: wantCommand,
-				}
+				parents[group] = commandline.Group(&cobra.Command{Use: group, Short: groupText(group)})
 				root.AddCommand(parents[group])
 			}
 			parent, name = parents[group], word
@@ -122,8 +98,9 @@ func (p *caller) root() *cobra.Command {
 	root.SetErr(p.stderr)
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		c.Short, c.Args, c.RunE = "print a script for a shell that completes commands", cobra.ArbitraryArgs, wantCommand
+		commandline.Group(c).Short = "print a script for a shell that completes commands"
 	}
+	addNotes(root)
 	return root
 }
 
@@ -150,10 +127,10 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 	if c.only == wellknown.Dispatch && onWorkstation() {
 		c.hidden, c.raw, c.min, c.max = true, true, 0, -1
 		c.run = func([]string) error {
-			return &usageError{
-				text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s",
+			return &commandline.UsageError{
+				Text: fmt.Sprintf("cannot run gpukit %s: it needs a unit of the charm; there run: sudo dispatch %[1]s",
 					c.words),
-				help: wellknown.GPUKit,
+				Help: wellknown.GPUKit,
 			}
 		}
 	}
@@ -163,11 +140,7 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			if len(args) >= c.min && (c.max < 0 || len(args) <= c.max) {
 				return nil
 			}
-			ran := cc.CommandPath()
-			if len(args) > 0 {
-				ran += fmt.Sprintf(" with %q", strings.Join(args, " "))
-			}
-			return &usageError{fmt.Sprintf("cannot run %s: want %s", ran, synopsis(cc)), cc.CommandPath()}
+			return commandline.WrongArgs(cc, args)
 		},
 		RunE: func(cc *cobra.Command, args []string) error {
 			if c.helps && len(args) == 1 && args[0] == "--help" {
@@ -177,8 +150,8 @@ func (p *caller) cobraCommand(c command, name string) *cobra.Command {
 			if err == nil {
 				err = c.run(args)
 			}
-			if wrong := (*usageError)(nil); errors.As(err, &wrong) && wrong.help == "" {
-				wrong.help = cc.CommandPath()
+			if wrong := (*commandline.UsageError)(nil); errors.As(err, &wrong) && wrong.Help == "" {
+				wrong.Help = cc.CommandPath()
 			}
 			return err
 		},
@@ -215,7 +188,7 @@ func (p *caller) flagsFromEnvironment(cc *cobra.Command) (err error) {
 			return
 		}
 		if wrong := cc.Flags().Set(f.Name, value); wrong != nil {
-			err = &usageError{text: fmt.Sprintf("cannot use %s=%q: %v", name, value, wrong)}
+			err = &commandline.UsageError{Text: fmt.Sprintf("cannot use %s=%q: %v", name, value, wrong)}
 		}
 	})
 	return err
@@ -231,147 +204,47 @@ func variablesOf(cc *cobra.Command) string {
 	return variableName(cc.CommandPath()) + "_"
 }
 
-// VariablesText returns the sentence on the variables of a command's flags, or "" if it has
-// none. The sentence of gpukit itself describes the variables of its commands.
-func VariablesText(c *cobra.Command) string {
-	if prefix := variablesOf(c); prefix != "" {
-		example := ""
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Value.Type() == "string" {
-				example = f.Name
-			}
-		})
-		if example != "" {
-			return "Each flag has a variable of the environment: " + prefix + variableName(example) +
-				" is --" + example + "."
+// addNotes adds the variables of flags to the help of c and the commands below it.
+func addNotes(c *cobra.Command) {
+	if text := variablesText(c); text != "" {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
 		}
+		c.Annotations[commandline.Note] = text
 	}
-	if !c.HasParent() && onWorkstation() {
-		return "Each flag of cdi and runtime has a variable of the environment, which a flag overrides: " +
-			"GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate. " +
-			"/etc/default/gpukit has the variables of the service."
+	for _, s := range c.Commands() {
+		addNotes(s)
 	}
-	return ""
+}
+
+// variablesText returns the sentences on the environment of a command, or "" if it has none.
+func variablesText(c *cobra.Command) string {
+	if !c.HasParent() {
+		text := "Environment: CHARM_ROOT=/prefix works on the file tree below /prefix, not /. NO_COLOR=1 turns " +
+			"colours off; only a terminal gets them."
+		if onWorkstation() {
+			text += "\n\nEach flag of cdi and runtime has a variable of the environment, which a flag overrides: " +
+				"GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate. " +
+				"/etc/default/gpukit has the variables of the service."
+		}
+		return text
+	}
+	prefix, example := variablesOf(c), ""
+	if prefix == "" {
+		return ""
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" {
+			example = f.Name
+		}
+	})
+	if example == "" {
+		return ""
+	}
+	return "Each flag has a variable of the environment: " + prefix + variableName(example) +
+		" is --" + example + "."
 }
 
 func variableName(text string) string {
 	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(text))
-}
-
-func availableNames(c *cobra.Command) (names []string) {
-	for _, s := range c.Commands() {
-		if s.IsAvailableCommand() {
-			names = append(names, s.Name())
-		}
-	}
-	return names
-}
-
-// wantCommand reports a group without a known command below it.
-func wantCommand(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return &usageError{fmt.Sprintf("cannot run %s without a command: want one of %s", c.CommandPath(),
-			strings.Join(availableNames(c), ", ")), c.CommandPath()}
-	}
-	text := fmt.Sprintf("cannot run %s %q: no such command", c.CommandPath(), args[0])
-	c.SuggestionsMinimumDistance = min(2, len(args[0])/3) // two changes of a short word make another one
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		text += "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return &usageError{text, c.CommandPath()}
-}
-
-// synopsis returns the usage line of a command.
-func synopsis(c *cobra.Command) string {
-	line := c.UseLine()
-	if c.HasAvailableSubCommands() {
-		line = c.CommandPath() + " COMMAND"
-	}
-	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		switch {
-		case f.Name == "help" || f.Name == "version":
-		case f.Value.Type() == "bool":
-			line += " [--" + f.Name + "]"
-		default:
-			name, _ := pflag.UnquoteUsage(f)
-			line += " [--" + f.Name + "=" + name + "]"
-		}
-	})
-	return line
-}
-
-// writeHelp writes the help on one command, or on a group with its commands.
-func writeHelp(w io.Writer, c *cobra.Command) {
-	c.InitDefaultHelpFlag()
-	var b strings.Builder
-	usage := commandline.Wrap("Usage: "+synopsis(c), commandline.Width-8)
-	b.WriteString(strings.Join(usage, "\n        ") + "\n\n")
-	text := c.Long
-	if text == "" {
-		text = strings.ToUpper(c.Short[:1]) + c.Short[1:] + "."
-	}
-	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
-		if strings.Contains(paragraph, "\n\t") { // cobra's own text of completion
-			b.WriteString(paragraph + "\n\n")
-			continue
-		}
-		text := strings.Join(strings.Fields(paragraph), " ")
-		b.WriteString(strings.Join(commandline.Wrap(text, commandline.Width), "\n") + "\n\n")
-	}
-	if c.HasAvailableSubCommands() {
-		b.WriteString("Commands:\n")
-		for _, s := range c.Commands() {
-			if s.IsAvailableCommand() {
-				commandline.WriteRow(&b, s.Name(), 14, short(s))
-			}
-		}
-		b.WriteString("\n")
-	}
-	if !c.DisableFlagParsing {
-		title := "Flags:\n"
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden || f.Name == "help" {
-				return
-			}
-			b.WriteString(title)
-			title = ""
-			name, text := pflag.UnquoteUsage(f)
-			left := "--" + f.Name
-			if f.Shorthand != "" {
-				left = "-" + f.Shorthand + ", " + left
-			}
-			if f.Value.Type() != "bool" {
-				left += "=" + name
-			}
-			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
-				text += " (default " + f.DefValue + ")"
-			}
-			commandline.WriteRow(&b, left, 22, text)
-		})
-		if title == "" {
-			b.WriteString("\n")
-		}
-		if text := VariablesText(c); text != "" {
-			b.WriteString(strings.Join(commandline.Wrap(text, commandline.Width), "\n") + "\n\n")
-		}
-	}
-	if c.Example != "" {
-		b.WriteString("Example:\n  " + strings.ReplaceAll(c.Example, "\n", "\n  ") + "\n\n")
-	}
-	if !c.HasParent() {
-		b.WriteString(wellknown.Command +
-			" COMMAND --help shows the commands of a group or the flags of a command.\n\n" +
-			"Environment: CHARM_ROOT=/prefix works on the file tree below /prefix, not /.\n" +
-			"NO_COLOR=1 turns colours off; only a terminal gets them.\n\n")
-	}
-	b.WriteString("Exit status: 0 done, 1 failed or something is broken, 2 wrong command line.\n")
-	io.WriteString(w, b.String())
-}
-
-// short returns the line of a command in a list. A group has the names of its commands.
-func short(c *cobra.Command) string {
-	if !c.HasAvailableSubCommands() {
-		return c.Short
-	}
-	return c.Short + ": " + strings.Join(availableNames(c), ", ")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -56,15 +57,15 @@ func (p *caller) runtimeCommand() command {
 			}
 			switch {
 			case len(words) != 1 || !slices.Contains(engines.Names(), words[0]):
-				return &usageError{text: fmt.Sprintf(
+				return &commandline.UsageError{Text: fmt.Sprintf(
 					"cannot configure %q: want one of %s", strings.Join(words, " "),
 					strings.Join(engines.Names(), ", "))}
 			case set && unset, r.Remove && (set || unset):
-				return &usageError{
-					text: "cannot do both: --set-as-default, --unset-as-default and --remove exclude each other",
+				return &commandline.UsageError{
+					Text: "cannot do both: --set-as-default, --unset-as-default and --remove exclude each other",
 				}
 			case exclusive && (shared || r.Remove):
-				return &usageError{text: "cannot do both: --exclusive excludes --shared and --remove"}
+				return &commandline.UsageError{Text: "cannot do both: --exclusive excludes --shared and --remove"}
 			case set:
 				r.Default = engines.Set
 			case unset:

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/top"
@@ -27,7 +28,7 @@ func (p *caller) topCommand() command {
 		},
 		run: func([]string) error {
 			if interval < time.Second {
-				return &usageError{text: fmt.Sprintf(
+				return &commandline.UsageError{Text: fmt.Sprintf(
 					"cannot show who uses the GPUs every %s: want 1s or more", interval)}
 			}
 			how := actions.Top{}

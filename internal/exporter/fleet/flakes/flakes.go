@@ -8,7 +8,6 @@ package flakes
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/builds"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
@@ -55,7 +55,7 @@ type Flakes struct {
 }
 
 // Flags declares the flags of the page.
-func (f *Flakes) Flags(fs *flag.FlagSet) {
+func (f *Flakes) Flags(fs *pflag.FlagSet) {
 	f.perMinute = defaultRequests
 	fs.Func("flakes.requests", fmt.Sprintf("greatest `number` of requests to Concourse in a minute for the page of flakes "+
 		"(default %d); 0: no page", defaultRequests), func(s string) error {

@@ -3,7 +3,6 @@ package flakes
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
@@ -343,8 +343,7 @@ func TestSchemaDescribesTheAPI(t *testing.T) {
 func TestNumberOfRequestsIsEnoughToReadBuilds(t *testing.T) {
 	for text, want := range map[string]int{"0": 0, "5": 5, "6000": 6000, "4": -1, "-1": -1, "6001": -1, "60x": -1, "": -1} {
 		var f Flakes
-		fs := flag.NewFlagSet("", flag.ContinueOnError)
-		fs.SetOutput(io.Discard)
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.Flags(fs)
 		if err := fs.Parse([]string{"--flakes.requests=" + text}); want < 0 {
 			require.ErrorContains(t, err, "want 0 or a number from 5 to 6000")
