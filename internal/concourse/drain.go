@@ -16,6 +16,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 )
 
@@ -229,15 +230,14 @@ func remainingProcesses(root host.Root) (remaining []process, err error) {
 }
 
 // startOf returns the start time of a process, in ticks since the boot, and whether it
-// runs. These are fields 22 and 3 of /proc/PID/stat, after the name in parentheses.
+// runs.
 func startOf(root host.Root, pid int) (start uint64, alive bool) {
 	text, err := root.ReadText(fmt.Sprintf("/proc/%d/stat", pid))
-	field := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if err != nil || pid <= 1 || len(field) < 20 || field[0] == "Z" || field[0] == "X" {
+	if err != nil || pid <= 1 {
 		return 0, false
 	}
-	start, err = strconv.ParseUint(field[19], 10, 64)
-	return start, err == nil
+	stat, err := procfile.ParseStat(text)
+	return stat.Start, err == nil && stat.Alive
 }
 
 // killRemaining kills the remaining processes and waits for their end. This takes long if

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 )
 
@@ -199,11 +200,11 @@ func processOf(r host.Root, name string) string {
 	if err != nil {
 		return ""
 	}
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
+	stat, err := procfile.ParseStat(text)
+	if err != nil {
 		return ""
 	}
-	return pid + " " + fields[19]
+	return fmt.Sprint(pid, " ", stat.Start)
 }
 
 // Attribute returns the value of a file in sysfs that does not change while it exists, ""

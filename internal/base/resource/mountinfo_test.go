@@ -21,8 +21,6 @@ func FuzzMountinfo(f *testing.F) {
 			return
 		}
 		for _, m := range all {
-			require.NotEmpty(t, m.path)
-			require.NotEmpty(t, m.kind)
 			m.honours()
 			m.local()
 		}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
@@ -43,14 +44,14 @@ func (n Nosuid) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	mount := mounts.mountOf(n.Dir)
 	switch {
 	case !mount.honours():
-	case mount.path == n.Dir:
+	case mount.Mountpoint == n.Dir:
 		step("remount "+n.Dir+" nosuid,nodev", remount(n.Dir))
 	case len(below) == 0: // otherwise those would be hidden
 		step("mount "+n.Dir+" on itself, nosuid,nodev", []string{"mount", "--bind", n.Dir, n.Dir}, remount(n.Dir))
 	}
 	for _, m := range below {
 		if m.honours() && m.local() {
-			step("remount "+m.path+" nosuid,nodev", remount(m.path))
+			step("remount "+m.Mountpoint+" nosuid,nodev", remount(m.Mountpoint))
 		}
 	}
 	return p, nil
@@ -71,7 +72,7 @@ func HonoursSetuid(r host.Root, dir string) (string, error) {
 	}
 	for _, m := range append(mountPoints{mounts.mountOf(dir)}, mounts.below(dir)...) {
 		if m.honours() {
-			return m.path, nil
+			return m.Mountpoint, nil
 		}
 	}
 	return "", nil
@@ -83,27 +84,27 @@ func DiskOf(r host.Root, dir string) string {
 	if err != nil {
 		return ""
 	}
-	return mounts.mountOf(dir).source
+	return mounts.mountOf(dir).Source
 }
 
-// mountPoint holds a line of /proc/self/mountinfo (proc(5)).
-type mountPoint struct {
-	path    string
-	options []string // of the mount, not of its file system
-	kind    string   // type of the file system
-	source  string   // such as /dev/sda1 or a dataset of ZFS
+// mountPoint represents a line of /proc/self/mountinfo (proc(5)).
+type mountPoint mountinfo.Info
+
+// has reports whether the mount, not its file system, has an option.
+func (m mountPoint) has(option string) bool {
+	return slices.Contains(strings.Split(m.Options, ","), option)
 }
 
 func (m mountPoint) honours() bool {
-	return m.path != "" && (!slices.Contains(m.options, "nosuid") || !slices.Contains(m.options, "nodev"))
+	return m.Mountpoint != "" && (!m.has("nosuid") || !m.has("nodev"))
 }
 
 // local reports whether the mount needs no server. A dead server would block the mount
 // command.
 func (m mountPoint) local() bool {
 	return !slices.Contains([]string{"9p", "afs", "autofs", "ceph", "cifs", "smb3", "gfs2", "glusterfs", "lustre",
-		"ncpfs"}, m.kind) &&
-		!strings.HasPrefix(m.kind, "nfs") && !strings.HasPrefix(m.kind, "fuse")
+		"ncpfs"}, m.FSType) &&
+		!strings.HasPrefix(m.FSType, "nfs") && !strings.HasPrefix(m.FSType, "fuse")
 }
 
 // mountPoints has the mounts in their order. A mount over another is later.
@@ -117,38 +118,21 @@ func readMounts(r host.Root) (all mountPoints, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what is mounted: %w", err)
 	}
-	for line := range strings.Lines(text) {
-		before, after, _ := strings.Cut(line, " - ")
-		field, kind := strings.Fields(before), strings.Fields(after)
-		if len(field) < 6 || len(kind) < 2 {
-			return nil, fmt.Errorf("cannot read what is mounted: %q is no line of mountinfo", line)
-		}
-		all = append(all, mountPoint{unescape(field[4]), strings.Split(field[5], ","), kind[0], kind[1]})
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the mounts of this machine: %.200q", err.Error())
+	}
+	for _, m := range mounts {
+		all = append(all, mountPoint(*m))
 	}
 	return all, nil
-}
-
-// unescape decodes \040 and similar escapes.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // mountOf returns the mount that contains a folder, or the zero value if unknown.
 func (all mountPoints) mountOf(dir string) (found mountPoint) {
 	for _, m := range all {
-		if len(m.path) >= len(found.path) && (m.path == dir ||
-			strings.HasPrefix(dir, strings.TrimSuffix(m.path, "/")+"/")) {
+		if len(m.Mountpoint) >= len(found.Mountpoint) && (m.Mountpoint == dir ||
+			strings.HasPrefix(dir, strings.TrimSuffix(m.Mountpoint, "/")+"/")) {
 			found = m
 		}
 	}
@@ -158,10 +142,10 @@ func (all mountPoints) mountOf(dir string) (found mountPoint) {
 // below returns the visible mounts in a folder, each path once.
 func (all mountPoints) below(dir string) (found mountPoints) {
 	for _, m := range all {
-		if !strings.HasPrefix(m.path, dir+"/") {
+		if !strings.HasPrefix(m.Mountpoint, dir+"/") {
 			continue
 		}
-		found = slices.DeleteFunc(found, func(o mountPoint) bool { return o.path == m.path })
+		found = slices.DeleteFunc(found, func(o mountPoint) bool { return o.Mountpoint == m.Mountpoint })
 		found = append(found, m)
 	}
 	return found

@@ -67,5 +67,5 @@ func TestMountinfoThatCanNotBeReadIsAnError(t *testing.T) {
 	h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t)}
 	hosttest.Put(t, h.Root, "/proc/self/mountinfo", "x\n")
 	_, err := resource.HonoursSetuid(h.Root, "/srv")
-	require.ErrorContains(t, err, `"x" is no line of mountinfo`)
+	require.ErrorContains(t, err, "not enough fields")
 }

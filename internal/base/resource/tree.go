@@ -26,11 +26,11 @@ func RemoveTree(r host.Root, p string) (mounted []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if mounts.mountOf(p).path == p {
+	if mounts.mountOf(p).Mountpoint == p {
 		mounted = append(mounted, p)
 	}
 	for _, m := range mounts.below(p) {
-		mounted = append(mounted, m.path)
+		mounted = append(mounted, m.Mountpoint)
 	}
 	return mounted, removeExcept(r, p, mounted)
 }

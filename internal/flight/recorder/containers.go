@@ -13,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
@@ -256,21 +259,20 @@ func (c *container) addPIDs(page []byte, now time.Time) {
 // readMounts reports whether mounts are those of a task, and the DRM nodes among them.
 // Concourse mounts the folder of a task at /tmp/build and eight hex digits. Containers of
 // other steps have /tmp/build/get, /tmp/build/put or none.
-func readMounts(mountinfo string) (task bool, nodes map[string]bool) {
+func readMounts(text string) (task bool, nodes map[string]bool) {
 	nodes = map[string]bool{}
-	for line := range strings.Lines(mountinfo) {
-		fields := strings.SplitN(line, " ", 6)
-		if len(fields) < 6 {
-			continue
-		}
-		point := fields[4]
-		if rest, ok := strings.CutPrefix(point, "/tmp/build/"); ok {
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
+	if err != nil {
+		return false, nodes
+	}
+	for _, m := range mounts {
+		if rest, ok := strings.CutPrefix(m.Mountpoint, "/tmp/build/"); ok {
 			name, _, _ := strings.Cut(rest, "/")
 			_, err := strconv.ParseUint(name, 16, 32)
 			task = task || len(name) == 8 && err == nil
 		}
-		if strings.HasPrefix(point, "/dev/dri/renderD") {
-			nodes[point] = true
+		if strings.HasPrefix(m.Mountpoint, "/dev/dri/renderD") {
+			nodes[m.Mountpoint] = true
 		}
 	}
 	return task, nodes
@@ -297,12 +299,8 @@ func (r *Recorder) process(pid int) (process, bool) {
 	if err != nil {
 		return process{}, false
 	}
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
-		return process{}, false
-	}
-	start, err := strconv.ParseUint(fields[19], 10, 64)
-	return process{pid, start}, err == nil
+	stat, err := procfile.ParseStat(text)
+	return process{pid, stat.Start}, err == nil && stat.Alive
 }
 
 func (r *Recorder) text(pid int, name string) (string, error) {

@@ -5,15 +5,14 @@
 package deadmount
 
 import (
-	"bufio"
 	"errors"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
 )
 
 // MayHang reports whether an access to a directory could wait forever, from statx with
@@ -34,18 +33,7 @@ func typeOfMount(id uint64) string {
 		return ""
 	}
 	defer f.Close()
-	prefix := strconv.FormatUint(id, 10) + " "
-	for r := bufio.NewReaderSize(f, 1<<16); ; {
-		line, err := r.ReadString('\n')
-		if strings.HasPrefix(line, prefix) {
-			_, after, _ := strings.Cut(line, " - ")
-			kind, _, _ := strings.Cut(after, " ")
-			return kind
-		}
-		if err != nil {
-			return ""
-		}
-	}
+	return procfile.TypeOfMount(f, int(id))
 }
 
 // Command makes this program probe one directory and exit, see AnswerProbe.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
 )
 
 // execDue is how long a container keeps its GPUs after its create without an exec.
@@ -78,9 +80,9 @@ func (l Leases) process(pid int) (p process, alive bool, err error) {
 		return p, false, nil
 	}
 	if err == nil {
-		p.pid = pid
-		if p.start, alive, err = decodeStat(text); err == nil {
-			return p, alive, nil
+		var s procfile.Stat
+		if s, err = procfile.ParseStat(text); err == nil {
+			return process{pid, s.Start}, s.Alive, nil
 		}
 	}
 	return p, false, fmt.Errorf("cannot read %s: %w", path, err)
@@ -94,30 +96,6 @@ func (l Leases) alive(was process) (bool, error) {
 // vanished reports whether an error means that a process or a cgroup no longer exists.
 func vanished(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
-}
-
-// decodeStat parses /proc/PID/stat. The name in parentheses can contain anything. The state
-// is the field after it, the number of threads the 20th field and the start time the 22nd.
-// A zombie is alive while it has other threads: a kill ends the first thread sooner, and
-// the rest still has the open files.
-func decodeStat(text string) (start uint64, alive bool, err error) {
-	const state, threads, startTime = 3, 20, 22
-	at, found := state, ""
-	for field := range strings.FieldsSeq(text[strings.LastIndexByte(text, ')')+1:]) {
-		switch at {
-		case state:
-			alive = field != "Z" && field != "X" && field != "x"
-		case threads:
-			alive = alive || field != "0" && field != "1"
-		case startTime:
-			found = field
-		}
-		at++
-	}
-	if start, err = strconv.ParseUint(found, 10, 64); err != nil {
-		return 0, false, fmt.Errorf("it has no start time: %q", text)
-	}
-	return start, alive, nil
 }
 
 // initOf returns the container's init, or the zero process, and the directories of its

@@ -115,44 +115,6 @@ func FuzzDecodeRecord(f *testing.F) {
 	})
 }
 
-func FuzzDecodeStat(f *testing.F) {
-	f.Add("12 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 5\n")
-	f.Fuzz(func(t *testing.T, text string) { _, _, _ = decodeStat(text) })
-}
-
-func TestDecodeStat(t *testing.T) {
-	const (
-		rest    = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 4711 5\n"
-		threads = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 4 18 4711 5\n"
-	)
-	for _, c := range []struct {
-		name, text string
-		alive      bool
-		bad        bool
-	}{
-		{"plain", "12 (runc) S" + rest, true, false},
-		{"spaces and parentheses in its name", "12 (x) R 1 (y S) 2) S" + rest, true, false},
-		{"a newline in its name", "12 (a\nb) D" + rest, true, false},
-		{"stopped", "12 (a) T" + rest, true, false},
-		{"zombie", "12 (a) Z" + rest, false, false},
-		{"zombie with threads that still end", "12 (a) Z" + threads, true, false},
-		{"dead", "12 (a) X" + rest, false, false},
-		{"cut", "12 (a) S 1 2 3", false, true},
-		{"empty", "", false, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			start, alive, err := decodeStat(c.text)
-			if c.bad {
-				require.ErrorContains(t, err, "it has no start time")
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, uint64(4711), start)
-			require.Equal(t, c.alive, alive)
-		})
-	}
-}
-
 func TestCountersRestartWhenDamaged(t *testing.T) {
 	c := Counters{1, 2, 3, 1 << 62}
 	got, err := decodeCounters(pad(c.appendTo(nil)))

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
 )
 
 // TaskPIDFile is the file in a container's bundle to which runc writes the pid of a task's
@@ -105,8 +106,8 @@ func (s search) parent(pid int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	words := append(strings.Fields(text[strings.LastIndexByte(text, ')')+1:]), "", "")
-	return strconv.Atoi(words[1]) // after the state
+	stat, err := procfile.ParseStat(text)
+	return stat.Parent, err
 }
 
 // remaining returns the processes of the namespace except the first one. It returns none if

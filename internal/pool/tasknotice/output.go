@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -79,17 +80,14 @@ func (t Tasks) notify(c container, text string) error {
 	return why
 }
 
-// parent returns a process's parent (/proc/PID/stat, field 4).
+// parent returns a process's parent.
 func (t Tasks) parent(p lease.Process) (int, error) {
 	text, err := os.ReadFile(t.proc(strconv.Itoa(p.PID), "stat"))
 	if err != nil {
 		return 0, err
 	}
-	fields := strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
-	if len(fields) < 2 {
-		return 0, errors.New("it has no parent")
-	}
-	return strconv.Atoi(fields[1])
+	stat, err := procfile.ParseStat(string(text))
+	return stat.Parent, err
 }
 
 // write writes a line once and does not wait. A pipe gets all of it or nothing. The line
@@ -169,23 +167,16 @@ func (t Tasks) fileSystem(pid string, fd int) string {
 	if err != nil {
 		return ""
 	}
-	mounts, err := os.ReadFile(t.proc(pid, "mountinfo"))
+	id, err := strconv.Atoi(field(string(info), "mnt_id:"))
 	if err != nil {
 		return ""
 	}
-	return typeOf(string(mounts), field(string(info), "mnt_id:"))
-}
-
-// typeOf finds a mount in /proc/PID/mountinfo by its id. The type is after " - ".
-func typeOf(mounts, id string) string {
-	for line := range strings.Lines(mounts) {
-		if first, rest, _ := strings.Cut(line, " "); first == id && id != "" {
-			_, after, _ := strings.Cut(rest, " - ")
-			kind, _, _ := strings.Cut(after, " ")
-			return kind
-		}
+	mounts, err := os.Open(t.proc(pid, "mountinfo"))
+	if err != nil {
+		return ""
 	}
-	return ""
+	defer mounts.Close()
+	return procfile.TypeOfMount(mounts, id)
 }
 
 // field returns a value in /proc/PID/fdinfo/FD.
