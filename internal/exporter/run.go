@@ -46,13 +46,13 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 		return repeat(stop, nvidiagpu.Every, s.Postpone, func() error { return w.Write(stop, o.nvidiaWrite) })
 	}
 	if o.tasks.Store.Dir != "" {
-		o.tasks.Root, o.tasks.Log, o.tasks.Store.Dir = root, s.Logs.Printf, root.Path(o.tasks.Store.Dir)
+		o.tasks.Root, o.tasks.Log, o.tasks.Alive, o.tasks.Store.Dir = root, s.Logs.Printf, s.Postpone, root.Path(o.tasks.Store.Dir)
 		o.tasks.Usage = o.collect.UsageReport
 		r, err := recorder.New(o.tasks)
 		if err != nil {
 			return err
 		}
-		return r.Run(stop, s.Postpone)
+		return r.Run(stop)
 	}
 	o.collect.Tasks, o.links.Tasks = o.tasks.Report, o.tasks.Report != ""
 	m := monitor.New(root, monitor.Of(root, vendorsOf(o.vendor)...), o.collect)
