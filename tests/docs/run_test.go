@@ -50,8 +50,8 @@ var notRun = map[string]string{
 	"scontrol update NodeName=node-1 State=DRAIN Reason=AMDGPUMemoryError": "needs Slurm",
 	"sudo /opt/concourse-ci-machine/runtime/runc wrapper-info":             "the wrapper is tested in internal/oci and tests/container",
 	// Of programs that are tried otherwise.
-	"bin/gpu-baseline --help":                               "a built program; src/gpu-baseline/baseline compares the flags with its page",
-	"bin/rocm-exporter --web.listen-address=127.0.0.1:9401": "serves until it is stopped; tests/exporter runs it",
+	"bin/gpu-baseline --help":                                     "a built program; src/gpu-baseline/baseline compares the flags with its page",
+	"bin/rocm-exporter serve --web.listen-address=127.0.0.1:9401": "serves until it is stopped; tests/exporter runs it",
 }
 
 // shown are lines of blocks that are no commands: what is printed, and YAML.
@@ -250,8 +250,8 @@ func TestExportersTakeTheWebConfigFile(t *testing.T) {
 		_, err := bcrypt.Cost([]byte(hash))
 		require.NoError(t, err)
 	}
-	help := readFile(t, "internal/exporter/testdata/help.txt")
-	for _, m := range regexp.MustCompile(`(?m)^    /opt/.*/rocm-exporter (.*)$`).FindAllStringSubmatch(md, -1) {
+	help := readFile(t, "internal/exporter/testdata/serve.txt")
+	for _, m := range regexp.MustCompile(`(?m)^    /opt/.*/rocm-exporter serve (.*)$`).FindAllStringSubmatch(md, -1) {
 		for flag := range strings.FieldsSeq(m[1]) {
 			name, _, _ := strings.Cut(flag, "=")
 			require.Contains(t, help, "\n  "+name+"=")
