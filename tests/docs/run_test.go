@@ -2,7 +2,7 @@ package docs
 
 import (
 	"bytes"
-	"flag"
+
 	"fmt"
 	"io"
 	"log"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/exporter-toolkit/web"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
@@ -98,7 +99,7 @@ func servers(t *testing.T) *strings.Replacer {
 	require.NoError(t, p.Poll(t.Context()))
 	mux := jobexporter.Handler(p, false)
 	page := fleet.New()
-	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	page.Flags(flags)
 	require.NoError(t, flags.Parse([]string{"--fleet.file=" + filepath.Join(t.TempDir(), "fleet.json")}))
 	page.Start(t.Context(), jobexporter.Surroundings{Site: p.Site, Get: jobexporter.NewGet(login, time.Now), Show: p.Show, Every: time.Minute, Version: "test", Logs: log.New(io.Discard, "", 0)}, mux)
