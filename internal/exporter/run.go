@@ -1,6 +1,6 @@
 // Package exporter implements the program rocm-exporter, which serves the state of GPUs to
-// Prometheus, to people and to other programs. It needs no ROCm, no vendor library and no
-// agent. Its only privilege is to see other users' processes.
+// Prometheus, to people and to other programs, and writes what needs more rights than that
+// into files. It needs no ROCm, no vendor library and no agent.
 //
 // Packages amdgpu and nvidiagpu read one GPU into a typed state, and package health judges
 // the state. Package monitor does both for all GPUs at once and returns a snapshot. Metrics
@@ -15,59 +15,67 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
-	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
-// Run runs the program until SIGTERM or SIGINT and returns its exit status. At SIGHUP it
-// opens all files again. version appears in --version and rocm_exporter_build_info.
+// Run runs a command of the program until SIGTERM or SIGINT and returns its exit status.
+// version appears in --version and rocm_exporter_build_info.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
-	c, _ := newCommand(version)
-	return commandline.Run(context.Background(), c, args, stdout, stderr)
+	root := commandline.Group(&cobra.Command{Use: "rocm-exporter", Version: version,
+		Long: "Serves metrics of this machine's AMD and NVIDIA GPUs to Prometheus. It needs no ROCm.\n\n" +
+			"serve needs no privilege if other processes do what needs root: write-usage scans processes, write-nvidia " +
+			"runs nvidia-smi, and record-tasks records tasks of Concourse. Each command ends with its parent process."})
+	serve, _ := newServe(version)
+	root.AddCommand(serve, newWriteUsage(), newWriteNVIDIA(), newRecordTasks())
+	return commandline.Run(context.Background(), root, args, stdout, stderr)
 }
 
-func run(stop context.Context, s *metricsserver.Server, version string, o options) error {
-	if os.Getenv("GOMAXPROCS") == "" {
-		// Waking other processors costs more than a scrape, and the machine's own work
-		// needs them. Readings still wait in the kernel in parallel, each in its own
-		// thread.
-		runtime.GOMAXPROCS(1)
-	}
-	root := host.Root(o.root)
-	if _, err := root.ReadDir("/"); err != nil {
-		return fmt.Errorf("cannot read --path.root: %w", err)
-	}
-	if o.nvidiaWrite != "" {
-		w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
-		return repeat(stop, nvidiagpu.Every, s.Postpone, func() error { return w.Write(stop, o.nvidiaWrite) })
-	}
-	if o.tasks.Store.Dir != "" {
-		o.tasks.Root, o.tasks.Log, o.tasks.Store.Dir = root, s.Logs.Printf, root.Path(o.tasks.Store.Dir)
-		o.tasks.Usage = o.collect.UsageReport
-		r, err := recorder.New(o.tasks)
-		if err != nil {
-			return err
+// place holds the flags that all commands have.
+type place struct{ root string }
+
+func (p *place) declare(fs *pflag.FlagSet) {
+	fs.StringVar(&p.root, "path.root", "/", "`directory` to read as the machine's root")
+}
+
+// start runs a command on the machine below the root until it is stopped.
+func (p *place) start(c *cobra.Command, f *metricsserver.Flags,
+	run func(stop context.Context, s *metricsserver.Server, root host.Root) error) error {
+	return f.Run(c, func(stop context.Context, s *metricsserver.Server) error {
+		if os.Getenv("GOMAXPROCS") == "" {
+			// Waking other processors costs more than a scrape, and the machine's own work
+			// needs them. Readings still wait in the kernel in parallel, each in its own
+			// thread.
+			runtime.GOMAXPROCS(1)
 		}
-		return r.Run(stop, s.Postpone)
-	}
-	o.collect.Tasks, o.links.Tasks = o.tasks.Report, o.tasks.Report != ""
-	m := monitor.New(root, monitor.Of(root, vendorsOf(o.vendor)...), o.collect)
-	if o.usageWrite != "" {
-		return repeat(stop, o.collect.UsageInterval, s.Postpone,
-			func() error { return m.ReportUsers(stop, o.usageWrite) })
-	}
-	s.URLs = func() []string { return []string{o.links.Self} }
-	if err := s.Listen(); err != nil {
-		return err
-	}
-	go m.Watch(stop)
-	go m.Reloads(stop, s.Reload, s.Logs)
-	source := &Source{Root: root, Unit: o.unit, Version: version, Links: o.links, Monitor: m}
-	return s.Serve(stop, Handler(source, o.metrics))
+		root := host.Root(p.root)
+		if _, err := root.ReadDir("/"); err != nil {
+			return fmt.Errorf("cannot read --path.root: %w", err)
+		}
+		return run(stop, s, root)
+	})
+}
+
+// declareVendor declares the flag for the vendors of GPUs, which are all by default.
+func declareVendor(fs *pflag.FlagSet, vendors *[]gpu.Vendor) {
+	*vendors = gpu.Vendors()
+	fs.Func("vendor", "`vendor` of the GPUs: amd, nvidia, all or none (default all)", func(name string) error {
+		*vendors = nil
+		for _, v := range gpu.Vendors() {
+			if name == "all" || name == string(v) {
+				*vendors = append(*vendors, v)
+			}
+		}
+		if *vendors == nil && name != "none" {
+			return fmt.Errorf("want amd, nvidia, all or none")
+		}
+		return nil
+	})
 }
 
 // repeat calls alive and then look at each interval until stop is done.

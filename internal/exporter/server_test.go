@@ -2,14 +2,18 @@ package exporter
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -62,20 +66,39 @@ func TestHealthAnswersWhileAGPUHangs(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	for name, c := range map[string]struct {
-		args           []string
+		line           string
 		code           int
 		stdout, stderr string
 	}{
-		"help":           {[]string{"--help"}, 0, "--web.listen-address=ADDRESS", ""},
-		"version":        {[]string{"--version"}, 0, "rocm-exporter v1.2.3\n", ""},
-		"unknown flag":   {[]string{"--path.rot=/"}, 2, "", "unknown flag: --path.rot; did you mean --path.root?"},
-		"stray argument": {[]string{"--path.root=/", "serve"}, 2, "", `cannot run rocm-exporter with "serve": want rocm-exporter [flags]`},
-		"hasty watchdog": {[]string{"--web.watchdog=1s"}, 2, "", "at least 2s, or 0s"},
-		"missing value":  {[]string{"--path.root"}, 2, "", "needs an argument"},
+		"help":              {"--help", 0, "\n  serve ", ""},
+		"help of a command": {"serve --help", 0, "--web.listen-address=ADDRESS", ""},
+		"version":           {"--version", 0, "rocm-exporter v1.2.3\n", ""},
+		"no command":        {"", 2, "", "want one of record-tasks, serve, write-nvidia, write-usage"},
+		"flags alone":       {"--web.listen-address=:9401", 2, "", "unknown flag: --web.listen-address"},
+		"unknown command":   {"server", 2, "", "no such command; did you mean serve?"},
+		"unknown flag":      {"serve --path.rot=/", 2, "", "unknown flag: --path.rot; did you mean --path.root?"},
+		"stray argument":    {"serve --path.root=/ now", 2, "", `cannot run rocm-exporter serve with "now": want rocm-exporter serve [flags]`},
+		"hasty watchdog":    {"serve --web.watchdog=1s", 2, "", "at least 2s, or 0s"},
+		"missing value":     {"serve --path.root", 2, "", "needs an argument"},
+		"unknown vendor":    {"serve --vendor=intel", 2, "", "want amd, nvidia, all or none"},
+		"hasty scan":        {"serve --usage.interval=4s", 2, "", "invalid value 4s for flag --usage.interval: at least 5s"},
+		"hasty RAS":         {"serve --ras.interval=4s", 2, "", "invalid value 4s for flag --ras.interval: at least 5s"},
+		"no container":      {"serve --usage.containers=0", 2, "", "invalid value 0 for flag --usage.containers: 1 to 1000"},
+		"many containers":   {"write-usage /f --usage.containers=1001", 2, "", "invalid value 1001 for flag --usage.containers: 1 to 1000"},
+		"no link":           {"serve --link.fleet=x", 2, "", "--link.fleet"},
+		"no file of users":  {"write-usage", 2, "", "cannot run rocm-exporter write-usage: want rocm-exporter write-usage FILE [flags]"},
+		"two files":         {"write-nvidia /f /g", 2, "", `with "/f /g"`},
+		"a server's flag":   {"write-nvidia /f --web.listen-address=:1", 2, "", "unknown flag: --web.listen-address"},
+		"no folder":         {"record-tasks", 2, "", "want rocm-exporter record-tasks FOLDER [flags]"},
+		"no size":           {"record-tasks /d --size=0", 2, "", "flags --size and --days need at least 1"},
+		"no days":           {"record-tasks /d --days=0", 2, "", "flags --size and --days need at least 1"},
+		"negative CO2":      {"record-tasks /d --co2-grams-per-kwh=-1", 2, "", "flag --co2-grams-per-kwh needs 0 to 10000"},
+		"too much CO2":      {"record-tasks /d --co2-grams-per-kwh=10001", 2, "", "flag --co2-grams-per-kwh needs 0 to 10000"},
+		"CO2 is no number":  {"record-tasks /d --co2-grams-per-kwh=NaN", 2, "", "flag --co2-grams-per-kwh needs 0 to 10000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			require.Equal(t, c.code, Run("v1.2.3", c.args, &out, &errs))
+			require.Equal(t, c.code, Run("v1.2.3", strings.Fields(c.line), &out, &errs))
 			require.Contains(t, out.String(), c.stdout)
 			require.Contains(t, errs.String(), c.stderr)
 			require.Equal(t, c.stdout == "", out.Len() == 0)
@@ -84,8 +107,27 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+func TestDefaultsOfServe(t *testing.T) {
+	c, o := newServe("")
+	require.NoError(t, c.ParseFlags(nil))
+	require.NoError(t, o.check())
+	require.Equal(t, gpu.Vendors(), o.vendors)
+	require.Equal(t, monitor.Options{PCIeBandwidth: true, RASInterval: monitor.DefaultRAS, Usage: true,
+		UsageInterval: 15 * time.Second, UsageContainers: 64}, o.collect)
+}
+
+func TestVendorsAreChosen(t *testing.T) {
+	for name, want := range map[string][]gpu.Vendor{"amd": {gpu.AMD}, "nvidia": {gpu.NVIDIA}, "all": gpu.Vendors(), "none": nil} {
+		c, o := newServe("")
+		require.NoError(t, c.ParseFlags([]string{"--vendor=" + name}))
+		require.Equal(t, want, o.vendors)
+	}
+}
+
 func TestHelpShowsEveryFlagWithItsDefault(t *testing.T) {
-	var out bytes.Buffer
-	require.Equal(t, 0, Run("v1.2.3", []string{"-h"}, &out, io.Discard))
-	hosttest.Golden(t, "testdata/help.txt", out.String())
+	for _, command := range []string{"", "serve", "write-usage", "write-nvidia", "record-tasks"} {
+		var out bytes.Buffer
+		require.Equal(t, 0, Run("v1.2.3", append(strings.Fields(command), "-h"), &out, io.Discard))
+		hosttest.Golden(t, "testdata/"+cmp.Or(command, "help")+".txt", out.String())
+	}
 }

@@ -133,36 +133,3 @@ func FuzzUsersReport(f *testing.F) {
 		require.NoError(t, err)
 	})
 }
-
-func parse(args []string) (*options, error) {
-	c, o := newCommand("")
-	if err := c.ParseFlags(args); err != nil {
-		return o, err
-	}
-	return o, o.check()
-}
-
-func TestFlagsOfUsage(t *testing.T) {
-	o, err := parse(nil)
-	require.NoError(t, err)
-	require.True(t, o.collect.Usage)
-	require.Equal(t, 15*time.Second, o.collect.UsageInterval)
-	require.Equal(t, 64, o.collect.UsageContainers)
-	o, err = parse([]string{"--collect.usage=false", "--usage.interval=1m", "--usage.containers=8"})
-	require.NoError(t, err)
-	require.Equal(t, monitor.Options{PCIeBandwidth: true, RASInterval: monitor.DefaultRAS, UsageInterval: time.Minute, UsageContainers: 8}, o.collect)
-	_, err = parse([]string{"--nvidia.write=/run/n", "--nvidia.report=/run/n"})
-	require.EqualError(t, err, "flag --nvidia.write goes with neither --usage.write nor --nvidia.report")
-	_, err = parse([]string{"--vendor=intel"})
-	require.EqualError(t, err, `invalid value "intel" for flag --vendor: amd, nvidia, all or none`)
-	_, err = parse([]string{"--usage.write=/run/u", "--collect.usage=false"})
-	require.EqualError(t, err, "flag --usage.write goes with neither --collect.usage=false nor --usage.report")
-	for arg, want := range map[string]string{
-		"--usage.interval=4s":     "invalid value 4s for flag --usage.interval: at least 5s",
-		"--usage.containers=0":    "invalid value 0 for flag --usage.containers: 1 to 1000",
-		"--usage.containers=1001": "invalid value 1001 for flag --usage.containers: 1 to 1000",
-	} {
-		_, err := parse([]string{arg})
-		require.EqualError(t, err, want)
-	}
-}

@@ -99,11 +99,17 @@ func TestNamedMetricsAreThoseOfTheExporter(t *testing.T) {
 }
 
 func TestExportersFlagsAreInItsReadme(t *testing.T) {
-	var flags []string
-	for _, m := range regexp.MustCompile(`(?m)^  (--[a-z.-]+(?:=[A-Z]+)?)`).FindAllStringSubmatch(readFile(t, "internal/exporter/testdata/help.txt"), -1) {
-		flags = append(flags, m[1])
+	for _, command := range []string{"serve", "write-usage", "write-nvidia", "record-tasks"} {
+		var flags []string
+		help := readFile(t, "internal/exporter/testdata/"+command+".txt")
+		for _, m := range regexp.MustCompile(`(?m)^  (--[a-z0-9.-]+(?:=[A-Z]+)?)`).FindAllStringSubmatch(help, -1) {
+			flags = append(flags, m[1])
+		}
+		_, section, ok := strings.Cut(readFile(t, "src/rocm-exporter/README.md"), "\n### "+command)
+		require.True(t, ok)
+		section, _, _ = strings.Cut(section, "\n### ")
+		require.ElementsMatch(t, flags, column(section, "flag"), command)
 	}
-	require.ElementsMatch(t, flags, column(readFile(t, "src/rocm-exporter/README.md"), "flag"))
 }
 
 func TestHangSignalsAreThoseOfTheExporter(t *testing.T) {

@@ -2,7 +2,7 @@ package docs
 
 import (
 	"bytes"
-	"flag"
+
 	"fmt"
 	"io"
 	"log"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/exporter-toolkit/web"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
@@ -50,8 +51,8 @@ var notRun = map[string]string{
 	"scontrol update NodeName=node-1 State=DRAIN Reason=AMDGPUMemoryError": "needs Slurm",
 	"sudo /opt/concourse-ci-machine/runtime/runc wrapper-info":             "the wrapper is tested in internal/oci and tests/container",
 	// Of programs that are tried otherwise.
-	"bin/gpu-baseline --help":                               "a built program; src/gpu-baseline/baseline compares the flags with its page",
-	"bin/rocm-exporter --web.listen-address=127.0.0.1:9401": "serves until it is stopped; tests/exporter runs it",
+	"bin/gpu-baseline --help":                                     "a built program; src/gpu-baseline/baseline compares the flags with its page",
+	"bin/rocm-exporter serve --web.listen-address=127.0.0.1:9401": "serves until it is stopped; tests/exporter runs it",
 }
 
 // shown are lines of blocks that are no commands: what is printed, and YAML.
@@ -98,7 +99,7 @@ func servers(t *testing.T) *strings.Replacer {
 	require.NoError(t, p.Poll(t.Context()))
 	mux := jobexporter.Handler(p, false)
 	page := fleet.New()
-	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	page.Flags(flags)
 	require.NoError(t, flags.Parse([]string{"--fleet.file=" + filepath.Join(t.TempDir(), "fleet.json")}))
 	page.Start(t.Context(), jobexporter.Surroundings{Site: p.Site, Get: jobexporter.NewGet(login, time.Now), Show: p.Show, Every: time.Minute, Version: "test", Logs: log.New(io.Discard, "", 0)}, mux)
@@ -250,8 +251,8 @@ func TestExportersTakeTheWebConfigFile(t *testing.T) {
 		_, err := bcrypt.Cost([]byte(hash))
 		require.NoError(t, err)
 	}
-	help := readFile(t, "internal/exporter/testdata/help.txt")
-	for _, m := range regexp.MustCompile(`(?m)^    /opt/.*/rocm-exporter (.*)$`).FindAllStringSubmatch(md, -1) {
+	help := readFile(t, "internal/exporter/testdata/serve.txt")
+	for _, m := range regexp.MustCompile(`(?m)^    /opt/.*/rocm-exporter serve (.*)$`).FindAllStringSubmatch(md, -1) {
 		for flag := range strings.FieldsSeq(m[1]) {
 			name, _, _ := strings.Cut(flag, "=")
 			require.Contains(t, help, "\n  "+name+"=")

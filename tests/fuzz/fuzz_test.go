@@ -103,7 +103,7 @@ func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
 		{"FuzzKernelLine", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
 		{"FuzzTexts", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
 		{"FuzzDecode", "github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"},
-		{"FuzzFrames", "github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"},
+		{"FuzzParts", "github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"},
 	})
 }
 

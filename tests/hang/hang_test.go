@@ -99,7 +99,7 @@ func (m *machine) command(ctx context.Context, argv ...string) *exec.Cmd {
 // startExporter starts the exporter, and waits until it answers.
 func (m *machine) startExporter() {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := m.command(ctx, "/bin/rocm-exporter", "-collect.usage=false", "-collect.pcie-bandwidth=false")
+	c := m.command(ctx, "/bin/rocm-exporter", "serve", "--collect.usage=false", "--collect.pcie-bandwidth=false")
 	c.Stderr = os.Stderr
 	require.NoError(m, c.Start())
 	m.Cleanup(func() {

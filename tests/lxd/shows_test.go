@@ -68,7 +68,7 @@ func (u *unit) shows(t *testing.T) {
 // a service of its own.
 func (u *unit) pids(program string) []string {
 	u.d.T.Helper()
-	return strings.Fields(u.must(`for p in /proc/[0-9]*; do case $(readlink $p/exe) in */bin/` + program + `) grep -qz ^--tasks.record $p/cmdline || echo ${p#/proc/};; esac; done`))
+	return strings.Fields(u.must(`for p in /proc/[0-9]*; do case $(readlink $p/exe) in */bin/` + program + `) grep -qzx record-tasks $p/cmdline || echo ${p#/proc/};; esac; done`))
 }
 
 // get asks a server of the unit; Debian's bash is all that it takes.

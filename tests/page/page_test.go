@@ -25,7 +25,7 @@ import (
 // serve runs the exporter on a fixture host and returns its page's address.
 func serve(t *testing.T, r host.Root) string {
 	t.Helper()
-	return launch(t, "rocm-exporter", "--path.root="+string(r))
+	return launch(t, "rocm-exporter", "serve", "--path.root="+string(r))
 }
 
 // launch builds and runs an exporter and returns its page's address.

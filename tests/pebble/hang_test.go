@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	noWatchdog = "--web.watchdog=0s --path.root"
-	watchdog   = "--web.watchdog=4s --path.root"
+	noWatchdog = "exporter serve --web.watchdog=0s"
+	watchdog   = "exporter serve --web.watchdog=4s"
 )
 
 // As the charm sets it up, with its own times. Each hang comes before the check
@@ -36,7 +36,7 @@ func TestExporterThatHangsAgainAndAgainIsStartedAgain(t *testing.T) {
 // The check alone: what it is there for, and what it can't do.
 func TestCheckStartsAHungExporterAgain(t *testing.T) {
 	t.Parallel()
-	d := newUnit(t, append(soon(), "--path.root", noWatchdog)...).start(t)
+	d := newUnit(t, append(soon(), "exporter serve", noWatchdog)...).start(t)
 	pid := d.serving()
 	for range 2 {
 		eventually(t, func() bool { c := d.check(); return c.Status == "up" && c.Successes > 0 && c.Failures == 0 }, "the check does not succeed")
@@ -51,7 +51,7 @@ func TestCheckStartsAHungExporterAgain(t *testing.T) {
 func TestHangThatTheCheckNoLongerActsOn(t *testing.T) {
 	t.Parallel()
 	latched := func(t *testing.T, flag string) (*daemon, int) {
-		u := newUnit(t, append(soon(), "--path.root", flag)...)
+		u := newUnit(t, append(soon(), "exporter serve", flag)...)
 		layer := replace(t, u.layer, "/-/healthy", "/nowhere")
 		require.NoError(t, u.WriteFile(layerPath, []byte(layer), 0o644))
 		d := u.start(t)
@@ -78,7 +78,7 @@ func TestHangThatTheCheckNoLongerActsOn(t *testing.T) {
 // A reading that hangs in the driver costs its GPU's series and no restart.
 func TestHungGPURestartsNothing(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, append(soon(), "--path.root", watchdog)...)
+	u := newUnit(t, append(soon(), "exporter serve", watchdog)...)
 	list, err := monitor.All(u.gpus)()
 	require.NoError(t, err)
 	d := u.start(t)

@@ -110,7 +110,7 @@ func TestServicesEndWithAKilledPebble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u := newUnit(t, "--path.root", watchdog)
+			u := newUnit(t, "exporter serve", watchdog)
 			d := u.start(t)
 			pid := d.serving()
 			orphan(t, pid)
@@ -125,7 +125,7 @@ func TestServicesEndWithAKilledPebble(t *testing.T) {
 // An old exporter that no signal reached keeps the port from its successor.
 func TestPebbleStartsThoughAnOrphanHoldsThePort(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, "--path.root", watchdog)
+	u := newUnit(t, "exporter serve", watchdog)
 	orphan := u.orphan(t)
 	d := u.start(t)
 	eventually(t, func() bool { return d.state() == "backoff" }, "Pebble does not wait for the port")
@@ -136,7 +136,7 @@ func TestPebbleStartsThoughAnOrphanHoldsThePort(t *testing.T) {
 // orphan starts the layer's exporter outside of Pebble.
 func (u *unit) orphan(t *testing.T) (pid int) {
 	t.Helper()
-	cmd := exec.Command(u.Path(program), "--web.listen-address="+u.address, "--path.root="+string(u.gpus), "--web.watchdog=4s")
+	cmd := exec.Command(u.Path(program), "serve", "--web.listen-address="+u.address, "--path.root="+string(u.gpus), "--web.watchdog=4s")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
 	ended := make(chan struct{})

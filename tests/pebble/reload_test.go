@@ -86,7 +86,7 @@ func TestReplanRestartsOnlyWhatChanged(t *testing.T) {
 	_, body := d.get("/metrics")
 	require.NotContains(t, body, "DCGM_FI_DEV_")
 
-	changed := replace(t, u.layer, "--path.root", "--dcgm-aliases --path.root")
+	changed := replace(t, u.layer, "exporter serve", "exporter serve --dcgm-aliases")
 	require.NoError(t, host.Root(u.Path("/")).WriteFile("/changed.yaml", []byte(changed), 0o644))
 	d.ask("add", "--combine", service, u.Path("/changed.yaml"))
 	d.ask("replan")

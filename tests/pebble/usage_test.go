@@ -114,7 +114,7 @@ func TestExporterTellsWhoUsesTheGPUOfAnotherUsersProcess(t *testing.T) {
 // It has no check of Pebble's: it watches itself, and the exporter serves on.
 func TestHelperIsStartedAgainBesideTheExporter(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, "--usage.write", "--usage.interval=5s --web.watchdog=2s --usage.write")
+	u := newUnit(t, "write-usage", "write-usage --usage.interval=5s")
 	d := u.start(t)
 	pid, helper := d.serving(), 0
 	writes := func() bool {

@@ -57,7 +57,7 @@ func buildExporter(t *testing.T) string {
 // exporter serves a host's tree and returns its address.
 func exporter(t *testing.T, bin, root string, flags ...string) string {
 	t.Helper()
-	errs := begin(t, append([]string{bin, "--web.listen-address=127.0.0.1:0", "--ras.interval=5s", "--leases.report=" + leases,
+	errs := begin(t, append([]string{bin, "serve", "--web.listen-address=127.0.0.1:0", "--ras.interval=5s", "--leases.report=" + leases,
 		"--service.report=" + service, "--disk.folder=/sys", "--path.root=" + root}, flags...)...)
 	line, err := errs.ReadString('\n')
 	require.NoError(t, err, line)

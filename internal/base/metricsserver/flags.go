@@ -16,12 +16,11 @@ type Flags struct {
 	hosts          []string
 }
 
-// After a hang, the supervisor's check fails for the third time after 23 s at the earliest.
-// It acts only at that failure, so the watchdog must be faster.
-const (
-	defaultWatchdog = 20 * time.Second
-	minWatchdog     = 2 * time.Second
-)
+// DefaultWatchdog ends a program that hangs. The supervisor's check fails for the third time
+// after 23 s at the earliest. It acts only at that failure, so the watchdog must be faster.
+const DefaultWatchdog = 20 * time.Second
+
+const minWatchdog = 2 * time.Second
 
 // Declare declares the common flags of a program that serves on port by default.
 func Declare(fs *pflag.FlagSet, port int) *Flags {
@@ -37,7 +36,7 @@ func Declare(fs *pflag.FlagSet, port int) *Flags {
 		}
 		return nil
 	})
-	fs.DurationVar(&f.Watchdog, "web.watchdog", defaultWatchdog,
+	fs.DurationVar(&f.Watchdog, "web.watchdog", DefaultWatchdog,
 		"`time` without an answer to its own health check that ends the program, 2s or more; 0s: never")
 	return f
 }

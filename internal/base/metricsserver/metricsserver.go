@@ -44,7 +44,7 @@ func (f *Flags) Run(c *cobra.Command, run func(context.Context, *Server) error) 
 	if err := endWithParent(); err != nil {
 		return err
 	}
-	s := &Server{Logs: log.New(c.ErrOrStderr(), c.Name()+": ", 0), Reload: reload, flags: f}
+	s := &Server{Logs: log.New(c.ErrOrStderr(), c.Root().Name()+": ", 0), Reload: reload, flags: f}
 	if f.Watchdog > 0 {
 		var err error
 		if s.dog, err = watchdog.Start(f.Watchdog); err != nil {

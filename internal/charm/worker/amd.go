@@ -151,7 +151,7 @@ func (amdVendor) watch(l *resource.PebbleLayer, o Observed, _ GPUs) {
 	if o.Config.GPU.Metrics.Usage {
 		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
 		l.Helper, l.HelperCommand = role.UsageService, []string{
-			role.ExporterBin, "--usage.write=" + role.UsageReport, "--path.root=/",
+			role.ExporterBin, "write-usage", role.UsageReport, "--path.root=/",
 		}
 	} else {
 		l.Command = append(l.Command, "--collect.usage=false")

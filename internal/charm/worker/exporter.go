@@ -24,7 +24,7 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 		Group: "nogroup",
 		Check: role.ExporterService, URL: role.ExporterURL,
 		Command: []string{
-			role.ExporterBin, "--web.listen-address=:9401", "--path.root=/", "--unit=" + o.Facts.Unit,
+			role.ExporterBin, "serve", "--web.listen-address=:9401", "--path.root=/", "--unit=" + o.Facts.Unit,
 			"--disk.folder=" + concourse.WorkFolder(o.Shared()), "--vendor=" + cmp.Or(string(g.Vendor), "none"),
 		}}
 	if len(g.All) > 0 {

@@ -132,7 +132,7 @@ func (nvidiaVendor) wrap(*oci.Config, Observed, GPUs) error { return nil }
 func (nvidiaVendor) watch(l *resource.PebbleLayer, o Observed, g GPUs) {
 	l.Command = append(l.Command, "--collect.usage=false", "--nvidia.report="+role.NVIDIAReport)
 	l.Helper, l.HelperCommand = role.NVIDIAService, []string{
-		role.ExporterBin, "--nvidia.write=" + role.NVIDIAReport, "--path.root=/",
+		role.ExporterBin, "write-nvidia", role.NVIDIAReport, "--path.root=/",
 	}
 	if leaseConfig(o, g) != nil {
 		l.Job, l.JobCommand = "gpu-leases", []string{dispatchBin, "gpu", "leases"}

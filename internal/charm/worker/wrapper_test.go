@@ -155,7 +155,7 @@ func TestExporterOptionsAreFlags(t *testing.T) {
 		layer, ok := resourcetest.File(d.Resources, role.ExporterLayer)
 		require.True(t, ok)
 		require.Contains(t, layer, flags, metrics)
-		require.Equal(t, strings.Contains(metrics, "usage"), strings.Contains(layer, "--usage.write="), "who uses the GPUs is looked up by root")
+		require.Equal(t, strings.Contains(metrics, "usage"), strings.Contains(layer, " write-usage "), "who uses the GPUs is looked up by root")
 	}
 }
 
@@ -170,7 +170,7 @@ func TestUnitWithNVIDIAGPUsHasExporterAndHelper(t *testing.T) {
 		require.True(t, ok)
 		require.Contains(t, layer, " --vendor=nvidia --collect.usage=false --nvidia.report="+role.NVIDIAReport+" --dcgm-aliases")
 		require.Contains(t, layer, "    gpu-nvidia:\n")
-		require.Contains(t, layer, role.ExporterBin+" --nvidia.write="+role.NVIDIAReport+" --path.root=/\n")
+		require.Contains(t, layer, role.ExporterBin+" write-nvidia "+role.NVIDIAReport+" --path.root=/\n")
 		require.NotRegexp(t, "gpu-usage|service.report|gpu watch", layer)
 		require.Equal(t, sharing == "exclusive", strings.Contains(layer, "dispatch gpu leases\n"), layer)
 		unit, ok := resourcetest.File(d.Resources, "/etc/systemd/system/"+role.PebbleUnit)

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 )
 
 // A recorder that starts finds old containers. Those without a process of a task ended before.
@@ -22,4 +24,18 @@ func TestOnlyYoungContainersWaitForTheirTask(t *testing.T) {
 		require.NoError(t, w.rec.Look(t.Context()))
 		require.Equal(t, c.recorded, taskrecord.Store{Dir: w.root.Path(taskrecord.DefaultDir)}.Open(handle), c.age)
 	}
+}
+
+// A watchdog ends the recorder if it is silent, also while it reads hundreds of records.
+func TestRecorderIsAliveWhileItReadsItsRecords(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{handle, neighbour} {
+		w.task(name).ends(1)
+	}
+	w.run(40 * time.Second)
+	alive := 0
+	o := recorder.Options{Root: w.root, Kernel: kernellog.Of(&w.log, start), Alive: func() error { alive++; return nil }}
+	_, err := recorder.New(o)
+	require.NoError(t, err)
+	require.Equal(t, 2, alive)
 }

@@ -39,7 +39,10 @@ type Options struct {
 	Every  time.Duration // between readings, 5 s
 	GPUs   time.Duration // between readings of GPUs, and looks for containers, 1 s
 	Log    func(format string, args ...any)
-	Now    func() time.Time
+	// Alive is called before each look, and before each record that New reads. A worker has
+	// hundreds, and a long one takes half a second.
+	Alive func() error
+	Now   func() time.Time
 	// Kernel replaces the kernel's log.
 	Kernel *kernellog.Log
 	// Copy runs the copy of a dump. nil runs it beside the looks, because a dump has megabytes.
@@ -106,6 +109,9 @@ func New(o Options) (*Recorder, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
+	if o.Alive == nil {
+		o.Alive = func() error { return nil }
+	}
 	if o.Copy == nil {
 		o.Copy = func(work func()) { go work() }
 	}
@@ -151,6 +157,9 @@ func (r *Recorder) loadReport() error {
 	files = slices.DeleteFunc(files, func(f taskrecord.File) bool { return f.Running })
 	files = files[:min(len(files), verdict.MaxEntries)]
 	for _, f := range slices.Backward(files) {
+		if err := r.Alive(); err != nil {
+			return err
+		}
 		one, failed := f.Read()
 		if failed != nil {
 			r.Log("%v", failed)
@@ -162,12 +171,12 @@ func (r *Recorder) loadReport() error {
 	return err
 }
 
-// Run looks until the context is done. alive is called before each look.
-func (r *Recorder) Run(ctx context.Context, alive func() error) error {
+// Run looks until the context is done.
+func (r *Recorder) Run(ctx context.Context) error {
 	tick := time.NewTicker(r.GPUs)
 	defer tick.Stop()
 	for {
-		if err := alive(); err != nil {
+		if err := r.Alive(); err != nil {
 			return err
 		}
 		if err := r.Look(ctx); err != nil {

@@ -2,6 +2,8 @@ package taskrecord
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand"
@@ -79,7 +81,7 @@ func TestStoreOutlivesKillsAndDamage(t *testing.T) {
 	first := Store{t.TempDir()}
 	whole := written(t, first, 1, 1)
 	written(t, first, 2, 0)
-	file, err := os.ReadFile(first.path(handleOf(1), failed))
+	one, err := os.ReadFile(first.path(handleOf(1), failed))
 	require.NoError(t, err)
 	other, err := os.ReadFile(first.path(handleOf(2), succeeded))
 	require.NoError(t, err)
@@ -88,7 +90,7 @@ func TestStoreOutlivesKillsAndDamage(t *testing.T) {
 		s := Store{t.TempDir()}
 		require.NoError(t, os.WriteFile(s.path(handleOf(2), succeeded), other, 0o600))
 		path := s.path(handleOf(1), failed)
-		data := bytes.Clone(file)
+		data := bytes.Clone(one)
 		at := random.Intn(len(data))
 		running := round%2 == 0
 		switch {
@@ -132,7 +134,7 @@ func TestRecordIsContinuedAfterItsLastValidPart(t *testing.T) {
 	path := s.path(handleOf(1), running)
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
-	_, err = f.WriteString("\x20\x00\x00\x00half of a frame")
+	_, err = f.WriteString("\x1f\x8b\x08half of a part")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	w, r, err := s.Resume(handleOf(1))
@@ -205,12 +207,9 @@ func (z *zeros) Read(p []byte) (int, error) {
 // A later program may have other counters.
 func TestCountersAreReadByName(t *testing.T) {
 	columns := columnsOf([]string{"cpu_us", "of a later version", "disk_free_bytes"}, Counters[:])
-	data, err := sampleFrame(frameSample, "", []Sample{{At: 5, Values: []int64{1, 2, 3}}})
+	got, err := decodeSamples([][]int64{{5, 1, 2, 3}}, columns, NumCounters)
 	require.NoError(t, err)
-	f, _, ok := nextFrame(data)
-	require.True(t, ok)
-	_, got, err := decodeSamples(f.content, columns, NumCounters)
-	require.NoError(t, err)
+	require.EqualValues(t, 5, got[0].At)
 	require.EqualValues(t, 1, got[0].Values[CPUUsage])
 	require.EqualValues(t, 3, got[0].Values[DiskFree])
 	require.EqualValues(t, Missing, got[0].Values[MemoryUsed])
@@ -222,17 +221,62 @@ func TestCountersAreReadByName(t *testing.T) {
 	}
 }
 
+// file returns the bytes of parts.
+func file(t testing.TB, parts ...part) (all []byte) {
+	for _, p := range parts {
+		data, err := p.encode()
+		require.NoError(t, err)
+		all = append(all, data...)
+	}
+	return all
+}
+
+// parts returns one part of each kind, the head first.
+func parts() []part {
+	return []part{newHead(Head{Handle: handleOf(1), Started: began, GPUs: []GPU{{Name: "0000:03:00.0"}}}),
+		newSamples("", samples(3, NumCounters, began, time.Second)),
+		newSamples("0000:03:00.0", samples(3, NumGPUCounters, began, time.Second)),
+		{Event: &Event{At: began, Kind: Dump, GPU: "0000:03:00.0"}},
+		{Evidence: &Evidence{Kernel: []Line{{At: began, Text: "x"}}, Lost: 1}},
+		{End: &End{Ended: began.Add(time.Minute), Ending: Exited, Exit: intPointer(1)}}}
+}
+
+func TestPartOfALaterProgramIsSkippedAndALaterVersionIsNot(t *testing.T) {
+	later := func(line string) []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := z.Write([]byte(line))
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+		return b.Bytes()
+	}
+	all := parts()
+	r, err := Decode(slices.Concat(file(t, all[:2]...), later(`{"of_a_later_program": 1}`), file(t, all[2:]...)))
+	require.NoError(t, err)
+	require.False(t, r.Damaged)
+	require.Len(t, r.Machine, 3)
+	require.NotNil(t, r.End)
+	_, err = Decode(later(`{"head": {"format_version": 2}}`))
+	require.ErrorContains(t, err, "format 2 of a later version")
+	for _, line := range []string{`{"samples": [[1, 2]]}`, `{"event": 1}`, "", "{"} {
+		r, err = Decode(append(file(t, all[0]), later(line)...))
+		require.NoError(t, err)
+		require.True(t, r.Damaged, line)
+	}
+	_, err = Decode(file(t, all[1]))
+	require.Error(t, err, "a file without a head")
+}
+
+func TestLargePartIsNotWritten(t *testing.T) {
+	_, err := part{Evidence: &Evidence{Kernel: []Line{{Text: strings.Repeat("x", maxPart)}}}}.encode()
+	require.ErrorContains(t, err, "more than 4194304")
+}
+
 func FuzzDecode(f *testing.F) {
-	head, err := jsonFrame(frameHead, newHead(Head{Handle: handleOf(1), Started: began}))
-	require.NoError(f, err)
-	more, err := sampleFrame(frameSample, "", samples(3, NumCounters, began, time.Second))
-	require.NoError(f, err)
-	f.Add(head)
-	f.Add(bytes.Join([][]byte{head, more}, nil))
-	evidence, err := jsonFrame(frameEvidence, Evidence{Kernel: []Line{{At: began, Text: "x"}}, Lost: 1})
-	require.NoError(f, err)
-	f.Add(bytes.Join([][]byte{head, evidence, more}, nil))
+	all := parts()
 	f.Add([]byte{})
+	f.Add(file(f, all[0]))
+	f.Add(file(f, all...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, valid, err := decodeValid(data)
 		if err != nil {
@@ -247,26 +291,27 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzFrames changes the content of frames, which FuzzDecode never reaches because of the checksum.
-func FuzzFrames(f *testing.F) {
-	contentOf := func(data []byte, err error) []byte {
+// FuzzParts changes the content of parts, which FuzzDecode never reaches because of the checksum.
+func FuzzParts(f *testing.F) {
+	lineOf := func(p part) []byte {
+		line, err := json.Marshal(p)
 		require.NoError(f, err)
-		next, _, ok := nextFrame(data)
-		require.True(f, ok)
-		return next.content
+		return line
 	}
-	head := contentOf(jsonFrame(frameHead, newHead(Head{Handle: handleOf(1), Started: began, GPUs: []GPU{{Name: "0000:03:00.0"}}})))
-	f.Add(head, byte(frameSample), contentOf(sampleFrame(frameSample, "", samples(3, NumCounters, began, time.Second))))
-	f.Add(head, byte(frameGPU), contentOf(sampleFrame(frameGPU, "0000:03:00.0", samples(3, NumGPUCounters, began, time.Second))))
-	f.Add(head, byte(frameEvent), contentOf(jsonFrame(frameEvent, Event{At: began, Kind: Dump, GPU: "0000:03:00.0"})))
-	f.Add(head, byte(frameEnd), contentOf(jsonFrame(frameEnd, End{Ended: began.Add(time.Minute), Ending: Exited, Exit: intPointer(1)})))
-	f.Add([]byte(`{"format_version":1}`), byte(frameSample), []byte{0, 0, 0})
-	f.Fuzz(func(t *testing.T, head []byte, kind byte, content []byte) {
-		first, err := frame(frameHead, head)
-		require.NoError(t, err)
-		second, err := frame(kind, content)
-		require.NoError(t, err)
-		data := slices.Concat(first, second, first)
+	for _, p := range parts()[1:] {
+		f.Add(lineOf(parts()[0]), lineOf(p))
+	}
+	f.Add([]byte(`{"head":{"format_version":1}}`), []byte(`{"samples":[[0]]}`))
+	f.Fuzz(func(t *testing.T, head, line []byte) {
+		var data []byte
+		for _, content := range [][]byte{head, line, head} {
+			var b bytes.Buffer
+			z := gzip.NewWriter(&b)
+			_, err := z.Write(content)
+			require.NoError(t, err)
+			require.NoError(t, z.Close())
+			data = append(data, b.Bytes()...)
+		}
 		r, valid, err := decodeValid(data)
 		if err != nil {
 			return

@@ -36,17 +36,13 @@ func (s Store) Begin(h Head) (*Writer, error) {
 		return nil, fmt.Errorf("cannot begin the record of a task: %w", err)
 	}
 	w := &Writer{store: s, handle: h.Handle, file: f}
-	data, err := jsonFrame(frameHead, newHead(h))
-	if err == nil {
-		err = w.write(data)
-	}
-	if err != nil {
+	if err := w.write(newHead(h)); err != nil {
 		return nil, errors.Join(err, w.Close(), os.Remove(f.Name()))
 	}
 	return w, nil
 }
 
-// Resume continues the record of a task that still runs, after its last valid frame.
+// Resume continues the record of a task that still runs, after its last valid part.
 func (s Store) Resume(handle string) (*Writer, Record, error) {
 	path := s.path(handle, running)
 	data, err := readFile(path)
@@ -75,9 +71,13 @@ func (s Store) Resume(handle string) (*Writer, Record, error) {
 	return w, r, nil
 }
 
-// write appends a frame. It removes the part of a frame that a full disk leaves, because
+// write appends a part. It removes the bytes of a part that a full disk leaves, because
 // readers stop there.
-func (w *Writer) write(data []byte) error {
+func (w *Writer) write(p part) error {
+	data, err := p.encode()
+	if err != nil {
+		return fmt.Errorf("cannot record a task: %w", err)
+	}
 	if _, err := w.file.Write(data); err != nil {
 		return errors.Join(fmt.Errorf("cannot record a task: %w", err), w.file.Truncate(w.size))
 	}
@@ -91,61 +91,34 @@ func (w *Writer) Samples(gpu string, samples []Sample) error {
 	if len(samples) == 0 {
 		return nil
 	}
-	kind := byte(frameSample)
-	if gpu != "" {
-		kind = frameGPU
-	}
-	if w.size > MaxRecord || !w.rows.add(kind, len(samples)) {
+	if w.size > MaxRecord || !w.rows.add(gpu, len(samples)) {
 		if w.full {
 			return nil
 		}
 		w.full = true
 		return w.Event(Event{At: time.UnixMilli(samples[0].At).UTC(), Kind: Full})
 	}
-	data, err := sampleFrame(kind, gpu, samples)
-	if err != nil {
-		return err
-	}
-	return w.write(data)
+	return w.write(newSamples(gpu, samples))
 }
 
 // Head replaces the head, when the GPUs of the task are known.
-func (w *Writer) Head(h Head) error {
-	data, err := jsonFrame(frameHead, newHead(h))
-	if err != nil {
-		return err
-	}
-	return w.write(data)
-}
+func (w *Writer) Head(h Head) error { return w.write(newHead(h)) }
 
 // Event appends an event.
-func (w *Writer) Event(e Event) error {
-	data, err := jsonFrame(frameEvent, e)
-	if err != nil {
-		return err
-	}
-	return w.write(data)
-}
+func (w *Writer) Event(e Event) error { return w.write(part{Event: &e}) }
 
 // Evidence appends all evidence of the task until now. A full record keeps it in its end only.
 func (w *Writer) Evidence(e Evidence) error {
 	if w.size > MaxRecord {
 		return nil
 	}
-	data, err := jsonFrame(frameEvidence, e)
-	if err != nil {
-		return err
-	}
-	return w.write(data)
+	return w.write(part{Evidence: &e})
 }
 
 // End appends the end, and closes and renames the record. It renames it also if the end
 // cannot be written: readers then have its result, and Prune can remove it.
 func (w *Writer) End(e End) error {
-	data, err := jsonFrame(frameEnd, e)
-	if err == nil {
-		err = w.write(data)
-	}
+	err := w.write(part{End: &e})
 	if err == nil {
 		err = w.file.Sync()
 	}

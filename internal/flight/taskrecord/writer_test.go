@@ -1,6 +1,7 @@
 package taskrecord
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"testing"
@@ -115,16 +116,11 @@ func TestLongRecordKeepsItsEnd(t *testing.T) {
 
 // A record of an earlier version may have more readings.
 func TestReadingsBeyondTheLimitAreLeftOut(t *testing.T) {
-	data, err := jsonFrame(frameHead, newHead(Head{Handle: handleOf(1), Started: began}))
-	require.NoError(t, err)
-	for range 15 {
-		more, err := sampleFrame(frameGPU, "gpu", plain(20_000, NumGPUCounters, began))
-		require.NoError(t, err)
-		data = append(data, more...)
-	}
-	end, err := jsonFrame(frameEnd, End{Ended: began, Ending: Exited, Exit: intPointer(0)})
-	require.NoError(t, err)
-	r, err := Decode(append(data, end...))
+	first := newHead(Head{Handle: handleOf(1), Started: began})
+	first.Head.GPUCounters = GPUCounters[:1]
+	data := file(t, first)
+	data = append(data, bytes.Repeat(file(t, newSamples("gpu", plain(20_000, 1, began))), 15)...)
+	r, err := Decode(append(data, file(t, part{End: &End{Ended: began, Ending: Exited, Exit: intPointer(0)}})...))
 	require.NoError(t, err)
 	require.Equal(t, 200_000, len(r.GPUs["gpu"])) // Len prints them all
 	require.NotNil(t, r.End)

@@ -87,7 +87,7 @@ func measure(dir, peer string, n, rounds, scrapes int) (subjects []*subject, err
 		}
 		return s, err
 	}
-	ours, err := add("rocm-exporter", filepath.Join(dir, "rocm-exporter"), "--web.listen-address=127.0.0.1:0", "--path.root="+root)
+	ours, err := add("rocm-exporter", filepath.Join(dir, "rocm-exporter"), "serve", "--web.listen-address=127.0.0.1:0", "--path.root="+root)
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func moveLayer(layer []byte, root, addr string) ([]byte, error) {
 		}
 	}
 	words := strings.Fields(command)
-	s["command"] = fmt.Sprintf("%s%s --web.listen-address=%s --path.root=%s", root, words[0], addr, root)
+	s["command"] = fmt.Sprintf("%s%s serve --web.listen-address=%s --path.root=%s", root, words[0], addr, root)
 	if os.Geteuid() != 0 {
 		delete(s, "user")
 		delete(s, "group")

@@ -10,8 +10,8 @@ import (
 func TestDemoStartsTheExporterAlone(t *testing.T) {
 	moved, err := moveLayer([]byte(`
 services:
-  rocm-exporter: {override: replace, startup: enabled, command: /opt/bin/rocm-exporter --path.root=/}
-  gpu-usage: {override: replace, startup: enabled, command: /opt/bin/rocm-exporter --usage.write=/run/x}
+  rocm-exporter: {override: replace, startup: enabled, command: /opt/bin/rocm-exporter serve --path.root=/}
+  gpu-usage: {override: replace, startup: enabled, command: /opt/bin/rocm-exporter write-usage /run/x}
 checks:
   rocm-exporter: {override: replace, http: {url: "http://127.0.0.1:9401/-/healthy"}}
   gpu-watch: {override: replace, exec: {command: /opt/bin/dispatch gpu watch}}
@@ -24,5 +24,5 @@ checks:
 	require.Equal(t, "disabled", l.Services["gpu-usage"].Startup)
 	require.Equal(t, "disabled", l.Checks["gpu-watch"].Startup)
 	require.Equal(t, "enabled", l.Services["rocm-exporter"].Startup)
-	require.Equal(t, "/tmp/x/opt/bin/rocm-exporter --web.listen-address=127.0.0.1:1 --path.root=/tmp/x", l.Services["rocm-exporter"].Command)
+	require.Equal(t, "/tmp/x/opt/bin/rocm-exporter serve --web.listen-address=127.0.0.1:1 --path.root=/tmp/x", l.Services["rocm-exporter"].Command)
 }

@@ -1,0 +1,65 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+)
+
+// The defaults of the recorder, which are those of the charm's options, too.
+const (
+	defaultRecordSize = 512 // MiB
+	defaultRecordDays = 7
+
+	maxCO2 = 10_000 // grams in a kWh; coal has about 1000
+)
+
+// newRecordTasks returns the command that records tasks.
+func newRecordTasks() *cobra.Command {
+	var at place
+	var o recorder.Options
+	var size, days int64
+	c := &cobra.Command{Use: "record-tasks FOLDER [flags]", Short: "record the tasks of Concourse's worker, as root",
+		Long: "Records the tasks of this machine's Concourse worker in FOLDER below path.root, as root, and writes why " +
+			"they failed to a file, which serve reads (--tasks.report). It serves nothing.",
+		Example: "rocm-exporter record-tasks /var/lib/tasks --report=/run/task-verdicts.json",
+		Args:    oneArg,
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case !(o.CO2GramsPerKWh >= 0 && o.CO2GramsPerKWh <= maxCO2):
+				return commandline.Wrong(c, fmt.Errorf("flag --co2-grams-per-kwh needs 0 to %d", maxCO2))
+			case size < 1 || days < 1:
+				return commandline.Wrong(c, errors.New("flags --size and --days need at least 1"))
+			}
+			age := time.Duration(days) * 24 * time.Hour
+			o.Limits = taskrecord.Limits{Bytes: size << 20, Age: age, FailedAge: taskrecord.FailedFactor * age}
+			f := &metricsserver.Flags{Watchdog: metricsserver.DefaultWatchdog}
+			return at.start(c, f, func(stop context.Context, s *metricsserver.Server, root host.Root) error {
+				o.Root, o.Store.Dir, o.Log, o.Alive = root, root.Path(args[0]), s.Logs.Printf, s.Postpone
+				r, err := recorder.New(o)
+				if err != nil {
+					return err
+				}
+				return r.Run(stop)
+			})
+		}}
+	fs := c.Flags()
+	at.declare(fs)
+	fs.Int64Var(&size, "size", defaultRecordSize, "`MiB` of all records")
+	fs.Int64Var(&days, "days", defaultRecordDays, "`days` that records are kept; four times as long if the task failed")
+	fs.StringVar(&o.Volumes, "volumes", "", "`folder` on the disk of the worker's volumes")
+	fs.StringVar(&o.Report, "report", "", "`file` below path.root for the verdicts; empty: none")
+	fs.StringVar(&o.Usage, "usage.report", "",
+		"`file` below path.root with the users of the GPUs, from write-usage, which divides the energy of shared GPUs")
+	fs.Float64Var(&o.CO2GramsPerKWh, "co2-grams-per-kwh", 0, "`grams` of CO2 in a kWh, for the energy of tasks; 0: not shown")
+	return c
+}
