@@ -224,8 +224,8 @@ func (w *wrapper) info(out io.Writer) {
 		return
 	}
 	fmt.Fprintf(out, "runtime %s\n", c.Runtime)
-	for _, d := range c.Devices {
-		fmt.Fprintf(out, "device %s for %s\n", d, c.Containers)
+	for _, g := range c.GPUs {
+		fmt.Fprintf(out, "device %s for %s\n", g.CDI, c.Containers)
 	}
 	if c.Leases != nil {
 		fmt.Fprintf(out, "leases in %s\n", c.Leases.Dir)
