@@ -337,11 +337,11 @@ func TestFilesOfARootWithoutANumber(t *testing.T) {
 		b.euid = 0
 		b.engine = c.engine
 		b.uidMap = func() ([]byte, error) { return []byte(c.uidMap), nil }
-		err := b.trusted(unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o644})
+		err := b.trusted(&unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o644})
 		if text == "" {
 			require.NoError(t, err)
-			require.Error(t, b.trusted(unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o664}))
-			require.Error(t, b.trusted(unix.Stat_t{Uid: 12, Mode: unix.S_IFREG | 0o644}))
+			require.Error(t, b.trusted(&unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o664}))
+			require.Error(t, b.trusted(&unix.Stat_t{Uid: 12, Mode: unix.S_IFREG | 0o644}))
 			continue
 		}
 		require.ErrorContains(t, err, text)
