@@ -20,11 +20,8 @@ func handedOver(t *testing.T, f admission.File) *testbed {
 	t.Helper()
 	b := exclusive(t)
 	b.configure(t, func(c *Config) {
-		c.Devices, c.Visible = []string{"amd.com/gpu=GPU-3c4d", "amd.com/gpu=GPU-1a2b"}, []string{"AMD_VISIBLE_DEVICES"}
-		gpus := []LeasedGPU{{"GPU-3c4d", []string{"/dev/dri/renderD129"}},
-			{"GPU-1a2b", []string{"/dev/dri/renderD128"}}}
-		c.Leases, c.Quarantine = &Leases{Dir: b.path("leases"),
-			GPUs: gpus}, &Quarantine{File: b.path("withheld.json"), GPUs: gpus}
+		c.GPUs, c.Visible = []GPU{gpuB, gpuA}, []string{"AMD_VISIBLE_DEVICES"}
+		c.Leases, c.Quarantine = &Leases{Dir: b.path("leases")}, b.path("withheld.json")
 	})
 	f.Memory = slices.Clone(f.Memory)
 	for i, m := range f.Memory {

@@ -70,19 +70,19 @@ func (w *wrapper) fixClocks(e *edits.Edits, s *settings, c *cmdline.Call, b bund
 // pinAll pins all GPUs of a lease or, after an error, none.
 func (w *wrapper) pinAll(s *settings, t clockpin.Task, h heldLease) (level clockpin.Level, err error) {
 	switch {
-	case s.Leases == nil && len(s.Devices) > 0:
+	case s.Leases == nil && len(s.GPUs) > 0:
 		return "", errors.New("tasks of this unit share GPUs (gpu-sharing)")
 	case h.empty():
 		return "", errors.New("it gets no GPU")
-	case s.Leases.Bench == nil:
+	case !slices.ContainsFunc(s.GPUs, func(g GPU) bool { return g.Clocks != nil }):
 		return "", errors.New("this unit does not fix clocks (gpu-bench)")
 	}
 	for _, name := range h.gpus {
-		g := s.benchGPU(name)
-		if g == nil {
+		clocks := s.clocksOf(name)
+		if clocks == nil {
 			err = errors.New("it is no whole GPU of AMD's")
 		} else {
-			level, err = g.Level, w.clockPins(s).Set(clockpin.Card(*g), t)
+			level, err = clocks.Level, w.clockPins(s).Set(name, *clocks, t)
 		}
 		if err != nil {
 			return "", clockpin.JoinErrors(fmt.Errorf("GPU %s: %w", name, err), w.unpin(s, h.gpus))
@@ -95,27 +95,24 @@ func (w *wrapper) pinAll(s *settings, t clockpin.Task, h heldLease) (level clock
 // that pinned them has ended.
 func (w *wrapper) unpin(s *settings, gpus []string) (failed error) {
 	for _, name := range gpus {
-		if g := s.benchGPU(name); g != nil {
-			_, err := w.clockPins(s).Restore(name, g.Dir, func() (string, error) { return "", nil })
+		if clocks := s.clocksOf(name); clocks != nil {
+			_, err := w.clockPins(s).Restore(name, clocks.Dir, func() (string, error) { return "", nil })
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-// benchGPU returns how a GPU may be pinned, and nil if it may not be.
-func (s *settings) benchGPU(name string) *BenchGPU {
-	if s.Leases == nil || s.Leases.Bench == nil {
-		return nil
-	}
-	for i, g := range s.Leases.Bench.GPUs {
+// clocksOf returns how the clocks of a GPU are fixed, and nil if they never are.
+func (s *settings) clocksOf(name string) *clockpin.Clocks {
+	for _, g := range s.GPUs {
 		if g.Name == name {
-			return &s.Leases.Bench.GPUs[i]
+			return g.Clocks
 		}
 	}
 	return nil
 }
 
 func (w *wrapper) clockPins(s *settings) clockpin.Pins {
-	return clockpin.Pins{Dir: s.Leases.Bench.Dir, Now: w.now, Sleep: w.sleep}
+	return clockpin.Pins{Dir: s.Leases.Clocks, Now: w.now, Sleep: w.sleep}
 }

@@ -20,12 +20,11 @@ const dpmLevel = "/power_dpm_force_performance_level"
 func benching(t *testing.T, change ...func(*Config)) *testbed {
 	t.Helper()
 	b := exclusive(t, func(c *Config) {
-		c.Leases.GPUs = []LeasedGPU{{"0000:c4:00.0", []string{"/dev/dri/renderD129"}},
-			{"0000:03:00.0", []string{"/dev/dri/renderD128"}}}
+		c.GPUs = []GPU{gpuB.called("0000:c4:00.0", "1"), gpuA.called("0000:03:00.0", "0")}
 		dir := strings.TrimSuffix(c.State, "/state")
-		c.Leases.Bench = &Bench{Dir: dir + "/pins"}
-		for _, name := range []string{"0000:c4:00.0", "0000:03:00.0"} {
-			c.Leases.Bench.GPUs = append(c.Leases.Bench.GPUs, BenchGPU{name, dir + "/sys/" + name, clockpin.Standard})
+		c.Leases.Clocks = dir + "/pins"
+		for i := range c.GPUs {
+			c.GPUs[i].Clocks = &clockpin.Clocks{Dir: dir + "/sys/" + c.GPUs[i].Name, Level: clockpin.Standard}
 		}
 		for _, f := range change {
 			f(c)
@@ -122,10 +121,10 @@ func TestClocksThatCannotBeFixed(t *testing.T) {
 	const second = "sys/0000:c4:00.0"
 	for want, c := range map[string]cause{
 		"tasks of this unit share GPUs (gpu-sharing)": {change: func(c *Config) { c.Leases = nil }},
-		"this unit does not fix clocks (gpu-bench)":   {change: func(c *Config) { c.Leases.Bench = nil }},
+		"this unit does not fix clocks (gpu-bench)":   {change: func(c *Config) { c.GPUs[0].Clocks, c.GPUs[1].Clocks = nil, nil }},
 		"it gets no GPU": {env: "GPU_COUNT=0"},
 		"GPU 0000:c4:00.0: it is no whole GPU of " +
-			"AMD's": {change: func(c *Config) { c.Leases.Bench.GPUs = c.Leases.Bench.GPUs[1:] }},
+			"AMD's": {change: func(c *Config) { c.GPUs[0].Clocks = nil }},
 		"GPU 0000:c4:00.0: its driver has no " +
 			"power_dpm_force_performance_level": {breaks: func(b *testbed) {
 			require.NoError(t,

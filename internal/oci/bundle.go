@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/nested"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/visible"
 )
 
 const configName = "config.json"
@@ -141,17 +141,16 @@ func (b *bundle) keepMode(fd int) error {
 // spec, so that Docker and Podman inside a privileged task find these GPUs and no others.
 // The unit's own spec would name GPUs of other tasks, and the image's spec GPUs of another
 // machine. A task without privileges cannot start an engine, so it gets no spec.
-func (w *wrapper) describeNested(e *edits.Edits, c *cmdline.Call, b bundle, f facts, specs []*cdispec.Spec,
-	devices []cdispec.Device) error {
+func (w *wrapper) describeNested(e *edits.Edits, c *cmdline.Call, b bundle, f facts,
+	gpus []visible.GPU) error {
 	if !f.task || f.userNS {
 		return nil
 	}
-	amd := slices.DeleteFunc(slices.Clone(devices),
-		func(d cdispec.Device) bool { return d.Spec.Kind != wellknown.AMDKind })
+	amd := slices.DeleteFunc(slices.Clone(gpus), func(g visible.GPU) bool { return g.Spec.Kind != wellknown.AMDKind })
 	if len(amd) == 0 {
 		return nil
 	}
-	text, err := nested.Spec(specs, amd)
+	text, err := nested.Spec(amd)
 	if err != nil {
 		return err
 	}

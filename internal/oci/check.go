@@ -23,9 +23,7 @@ func (c *Config) setDefaults() {
 	}
 	if l := c.Leases; l != nil {
 		l.Dir = cmp.Or(l.Dir, lease.DefaultDir)
-		if l.Bench != nil {
-			l.Bench.Dir = cmp.Or(l.Bench.Dir, clockpin.DefaultDir)
-		}
+		l.Clocks = cmp.Or(l.Clocks, clockpin.DefaultDir)
 	}
 }
 
@@ -48,6 +46,9 @@ func (c *Config) check() error {
 	if c.CACertificates != "" {
 		paths = append(paths, [2]string{"ca_certificates", c.CACertificates})
 	}
+	if c.Quarantine != "" {
+		paths = append(paths, [2]string{"quarantine", c.Quarantine})
+	}
 	if c.Folders != nil {
 		paths = append(paths, [2]string{"folders: root", c.Folders.Root})
 	}
@@ -56,25 +57,16 @@ func (c *Config) check() error {
 			return fmt.Errorf("%s: %q is not an absolute path", p[0], p[1])
 		}
 	}
-	for _, d := range c.Devices {
-		kind, name, ok := strings.Cut(d, "=")
-		if !ok || name == "" || !strings.Contains(kind, "/") {
-			return fmt.Errorf("devices: %q is not a CDI name such as amd.com/gpu=0", d)
-		}
-	}
-	if len(c.Devices) > 0 && len(c.Specs) == 0 {
-		return errors.New("devices are given but no specs to find them in")
+	if err := c.checkGPUs(); err != nil {
+		return fmt.Errorf("gpus: %w", err)
 	}
 	for _, name := range c.Visible {
 		if !isEnvName(name) {
 			return fmt.Errorf("visible: %q is not a name of an environment variable", name)
 		}
 	}
-	if err := c.Leases.check(c.Devices); err != nil {
-		return err
-	}
-	if err := c.Quarantine.check(); err != nil {
-		return err
+	if err := c.Leases.check(len(c.GPUs)); err != nil {
+		return fmt.Errorf("leases: %w", err)
 	}
 	return c.Folders.check()
 }
@@ -114,86 +106,73 @@ func isEnvName(s string) bool {
 	})
 }
 
-func (l *Leases) check(devices []string) error {
-	if l == nil {
-		return nil
+// checkGPUs requires that each name and each node belongs to one GPU. An entry for all GPUs
+// of a spec must be the only one, and they are shared.
+func (c *Config) checkGPUs() error {
+	if len(c.GPUs) > 0 && len(c.Specs) == 0 {
+		return errors.New("there are no specs to find them in")
 	}
-	if !filepath.IsAbs(l.Dir) {
-		return fmt.Errorf("leases: dir: %q is not an absolute path", l.Dir)
-	}
-	for _, d := range devices {
-		_, name, _ := strings.Cut(d, "=")
-		if name == cdispec.All {
-			return fmt.Errorf("leases: %q stands for several GPUs, and a lease is of one; name each in devices", d)
-		}
-	}
-	if n := len(l.Links); n > 0 && n != len(devices) {
-		return fmt.Errorf("leases: links: there are %d rows for %d devices", n, len(devices))
-	}
-	for i, row := range l.Links {
-		if len(row) != len(devices) {
-			return fmt.Errorf("leases: links: row %d has %d entries for %d devices", i, len(row), len(devices))
-		}
-	}
-	if err := l.Bench.check(); err != nil {
-		return fmt.Errorf("leases: bench: %w", err)
-	}
-	return l.checkNames(devices)
-}
-
-// checkNames requires one name for each device, and one GPU for each name.
-func (l *Leases) checkNames(devices []string) error {
-	if len(l.GPUs) != len(devices) {
-		return fmt.Errorf("leases: gpus: there are %d for %d devices", len(l.GPUs), len(devices))
-	}
-	return checkGPUNames("leases", l.GPUs)
-}
-
-// checkGPUNames requires that each name and each node belongs to one GPU.
-func checkGPUNames(section string, gpus []LeasedGPU) error {
 	var names, nodes []string
-	for _, g := range gpus {
-		if g.Name == "" || len(g.Nodes) == 0 || slices.Contains(names, g.Name) {
-			return fmt.Errorf("%s: gpus: %q is no name with nodes, or there twice", section, g.Name)
+	for _, g := range c.GPUs {
+		kind, name, ok := strings.Cut(g.CDI, "=")
+		if !ok || name == "" || !strings.Contains(kind, "/") {
+			return fmt.Errorf("%q is not a CDI name such as amd.com/gpu=0", g.CDI)
+		}
+		if name == cdispec.All && (len(c.GPUs) > 1 || len(g.Nodes) > 0 || c.Leases != nil || c.Quarantine != "") {
+			return fmt.Errorf("%q stands for several GPUs: name each of them", g.CDI)
+		}
+		if g.Name == "" || slices.Contains(names, g.Name) {
+			return fmt.Errorf("%q is no name, or there twice", g.Name)
+		}
+		if len(g.Nodes) == 0 && c.Leases != nil {
+			return fmt.Errorf("%q is to be leased and has no nodes", g.Name)
 		}
 		names = append(names, g.Name)
 		for _, n := range g.Nodes {
 			if !filepath.IsAbs(n) || slices.Contains(nodes, n) {
-				return fmt.Errorf("%s: gpus: %q is no absolute path, or there twice", section, n)
+				return fmt.Errorf("%q is no absolute path, or there twice", n)
 			}
 			nodes = append(nodes, n)
 		}
-	}
-	return nil
-}
-
-func (b *Bench) check() error {
-	if b == nil {
-		return nil
-	}
-	if !filepath.IsAbs(b.Dir) {
-		return fmt.Errorf("dir: %q is not an absolute path", b.Dir)
-	}
-	for _, g := range b.GPUs {
-		if !clockpin.IsWholeGPU(g.Name) {
-			return fmt.Errorf("gpus: %q is not the PCI address of a whole GPU", g.Name)
-		}
-		if !filepath.IsAbs(g.Dir) {
-			return fmt.Errorf("gpus: sysfs: %q is not an absolute path", g.Dir)
-		}
-		if err := g.Level.Check(); err != nil {
-			return fmt.Errorf("gpus: level: %w", err)
+		if err := g.checkClocks(); err != nil {
+			return fmt.Errorf("clocks: %w", err)
 		}
 	}
 	return nil
 }
 
-func (h *Quarantine) check() error {
-	if h == nil {
+func (g GPU) checkClocks() error {
+	switch {
+	case g.Clocks == nil:
+		return nil
+	case !clockpin.IsWholeGPU(g.Name):
+		return fmt.Errorf("%q is not the PCI address of a whole GPU", g.Name)
+	case !filepath.IsAbs(g.Clocks.Dir):
+		return fmt.Errorf("sysfs: %q is not an absolute path", g.Clocks.Dir)
+	}
+	if err := g.Clocks.Level.Check(); err != nil {
+		return fmt.Errorf("level: %w", err)
+	}
+	return nil
+}
+
+func (l *Leases) check(gpus int) error {
+	if l == nil {
 		return nil
 	}
-	if !filepath.IsAbs(h.File) {
-		return fmt.Errorf("withheld: file: %q is not an absolute path", h.File)
+	if !filepath.IsAbs(l.Dir) {
+		return fmt.Errorf("dir: %q is not an absolute path", l.Dir)
 	}
-	return checkGPUNames("withheld", h.GPUs)
+	if !filepath.IsAbs(l.Clocks) {
+		return fmt.Errorf("clocks: %q is not an absolute path", l.Clocks)
+	}
+	if n := len(l.Links); n > 0 && n != gpus {
+		return fmt.Errorf("links: there are %d rows for %d GPUs", n, gpus)
+	}
+	for i, row := range l.Links {
+		if len(row) != gpus {
+			return fmt.Errorf("links: row %d has %d entries for %d GPUs", i, len(row), gpus)
+		}
+	}
+	return nil
 }

@@ -46,19 +46,18 @@ type Config struct {
 	Runtime string `json:"runtime"`
 	// Containers is Tasks, Asked or All. Empty means Tasks.
 	Containers Containers `json:"containers,omitempty"`
-	// Specs lists the absolute paths of the CDI spec files (JSON) that describe Devices,
+	// Specs lists the absolute paths of the CDI spec files (JSON) that describe GPUs,
 	// usually only /etc/cdi/amd.json.
 	Specs []string `json:"specs,omitempty"`
-	// Devices lists the full CDI names that tasks of this unit get, such as amd.com/gpu=all
-	// or amd.com/gpu=GPU-1a2b3c. It may be empty: then tasks run without a GPU and no spec
-	// file is read.
-	Devices []string `json:"devices,omitempty"`
+	// GPUs lists the GPUs that tasks of this unit get. It may be empty: then tasks run
+	// without a GPU and no spec file is read.
+	GPUs []GPU `json:"gpus,omitempty"`
 	// State is a directory for markers. Empty means defaultState.
 	State string `json:"state,omitempty"`
 	// Nodes is a directory for private device nodes. Empty means DefaultNodes. Its file
 	// system must not be mounted nodev.
 	Nodes string `json:"nodes,omitempty"`
-	// Visible lists the environment variables that narrow a task's GPUs to some of Devices,
+	// Visible lists the environment variables that narrow a task's GPUs to some of GPUs,
 	// such as AMD_VISIBLE_DEVICES. A task that sets several of them gets the GPUs that all
 	// of them allow. If it is empty, such variables have no effect. GPU_COUNT always has an
 	// effect.
@@ -80,16 +79,37 @@ type Config struct {
 	// none.
 	CACertificates string `json:"ca_certificates,omitempty"`
 	// Leases makes GPUs exclusive, so that no GPU is in two containers at a time. nil means
-	// that each container gets all of Devices that it does not decline.
+	// that each container gets all of GPUs that it does not decline.
 	Leases *Leases `json:"leases,omitempty"`
-	// Quarantine configures the GPUs of Devices that no new container gets. nil means none.
-	Quarantine *Quarantine `json:"withheld,omitempty"`
+	// Quarantine is the absolute path of a file made by admission.Encode: it names the GPUs
+	// that no new container gets, because of faults or an operator's decision. Containers
+	// that have one keep it, and an exec does not check. If the file is missing, cannot be
+	// decoded or is writable for others than root, no GPU is quarantined: a guard against
+	// sick GPUs must not stop all builds. The charm writes the file again within seconds.
+	// Empty means no quarantine.
+	Quarantine string `json:"quarantine,omitempty"`
 	// Volumes is the absolute path of the folder of Concourse's volumes. While its disk is
 	// full, no container of a step is created. Empty means that the disk is not checked.
 	Volumes string `json:"volumes,omitempty"`
-	// Missing is the reason that a unit with GPUs for tasks has no Devices. A task that
+	// Missing is the reason that a unit with GPUs for tasks has no GPUs now. A task that
 	// requests a GPU is refused with it. If it is empty, such a task runs without a GPU.
 	Missing string `json:"missing,omitempty"`
+}
+
+// GPU is one GPU that tasks get. Its index in Config.GPUs stands for it while a container is
+// created.
+type GPU struct {
+	// Name names its lease, and the GPU in the quarantine. It is its PCI address and
+	// partition, because it must stay with the GPU when its index in a CDI spec changes.
+	Name string `json:"name"`
+	// CDI is its full name in Specs, such as amd.com/gpu=GPU-1a2b3c, or amd.com/gpu=all.
+	CDI string `json:"cdi"`
+	// Nodes lists the device nodes that only this GPU has. If the spec gives it other ones,
+	// spec and config are of different times, and no task gets it. Only a GPU that is not
+	// leased may have none, which means that the spec decides.
+	Nodes []string `json:"nodes,omitempty"`
+	// Clocks describes how a task that measures gets fixed clocks. nil means not at all.
+	Clocks *clockpin.Clocks `json:"clocks,omitempty"`
 }
 
 // Folders configures the directories directly below Root, which are bound at their own
@@ -117,38 +137,25 @@ const (
 	TopOnly = "ro"
 )
 
-// Bench configures fixed clocks. A task never names a path: the wrapper writes only to
-// files of the GPUs that the task has leased.
-type Bench struct {
-	// Dir is the absolute path of the directory of pinned GPUs; empty means clockpin.DefaultDir.
-	Dir string `json:"dir,omitempty"`
-	// GPUs lists the GPUs that may be pinned.
-	GPUs []BenchGPU `json:"gpus"`
-}
-
-// BenchGPU is one GPU that may be pinned.
-type BenchGPU clockpin.Card
-
 // Leases makes GPUs exclusive: a container that gets GPUs leases each of them
 // (internal/pool/lease) and gets only those. GPU_COUNT and the variables of Config.Visible
 // in its environment choose how many and which. A container that gets none leases none.
 // With All every container leases, including checks and gets, and a worker with one GPU
 // then runs one container at a time.
 //
-// Each entry of Config.Devices must be one GPU, and no GPU may be there twice. Switching
-// leases on or off affects containers that are created afterwards. A container from before
-// keeps its GPUs unleased, so tasks should have ended before leases are switched on.
+// Switching leases on or off affects containers that are created afterwards. A container
+// from before keeps its GPUs unleased, so tasks should have ended before leases are switched
+// on.
 type Leases struct {
 	// Dir is the absolute path of their directory. Empty means lease.DefaultDir.
 	Dir string `json:"dir,omitempty"`
-	// GPUs names the leases of Config.Devices, in any order.
-	GPUs []LeasedGPU `json:"gpus,omitempty"`
-	// Links[i][j] rates the connection of the GPUs i and j of Config.Devices from 0 to
-	// MaxLink, see lease.Leases. Empty means not known.
+	// Links[i][j] rates the connection of the GPUs i and j of Config.GPUs from 0 to MaxLink,
+	// see lease.Leases. Empty means not known.
 	Links [][]int `json:"links,omitempty"`
-	// Bench lists the GPUs that may have fixed clocks for a task that measures. nil means
-	// none.
-	Bench *Bench `json:"bench,omitempty"`
+	// Clocks is the absolute path of the directory of GPUs with fixed clocks. Empty means
+	// clockpin.DefaultDir. A task never names a path: the wrapper writes only to files of the
+	// GPUs that the task has leased.
+	Clocks string `json:"clocks,omitempty"`
 	// Missing names GPUs that the unit had and no longer has. Concourse still schedules
 	// tasks for them.
 	Missing []string `json:"missing,omitempty"`
@@ -157,23 +164,11 @@ type Leases struct {
 // MaxLink bounds an entry of Leases.Links.
 const MaxLink = 1000
 
-// LeasedGPU names a GPU for leases and the quarantine. The name is its PCI address and
-// partition, because it must stay with the GPU when its index in a CDI spec changes.
-type LeasedGPU struct {
-	Name string `json:"name"`
-	// Nodes lists the device nodes that only this GPU has. A CDI device with one of them is
-	// this GPU, even in a spec that is newer than this file.
-	Nodes []string `json:"nodes"`
-}
-
-// Quarantine configures the GPUs that no new container gets, because of faults or an
-// operator's decision. Containers that have one keep it, and an exec does not check.
-type Quarantine struct {
-	// File is the absolute path of a file made by admission.Encode. If it is missing,
-	// cannot be decoded or is writable for others than root, no GPU is quarantined: a guard
-	// against sick GPUs must not stop all builds. The charm writes the file again within
-	// seconds.
-	File string `json:"file"`
-	// GPUs names the GPUs of Devices as the file does, in any order.
-	GPUs []LeasedGPU `json:"gpus,omitempty"`
+// GPUNames returns the names of c.GPUs, in their order.
+func (c Config) GPUNames() []string {
+	names := make([]string, len(c.GPUs))
+	for i, g := range c.GPUs {
+		names[i] = g.Name
+	}
+	return names
 }

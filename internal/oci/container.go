@@ -202,6 +202,13 @@ type heldLease struct {
 	image      string // see imageDigest
 }
 
+func (h *heldLease) setGPUs(s *settings, gpus []int) {
+	h.gpus = make([]string, len(gpus))
+	for i, g := range gpus {
+		h.gpus[i] = s.GPUs[g].Name
+	}
+}
+
 func (h heldLease) empty() bool { return len(h.gpus) == 0 }
 
 // members declares the format of the lease in a marker.

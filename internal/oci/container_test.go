@@ -142,8 +142,7 @@ func env(list ...any) func(map[string]any) {
 func TestCountOfSharedGPUsReachesTheContainer(t *testing.T) {
 	b := newTestbed(t)
 	b.configure(t, func(c *Config) {
-		c.Devices, c.Visible = []string{"amd.com/gpu=all"},
-			[]string{"AMD_VISIBLE_DEVICES"}
+		c.GPUs, c.Visible = []GPU{gpuA, gpuB}, []string{"AMD_VISIBLE_DEVICES"}
 	})
 	b.bundle(t, "task", env("GPU_COUNT=0"))
 	before := b.text(t)

@@ -55,7 +55,7 @@ type creation struct {
 // change returns the open bundle, noBundle if it is not needed, and what create writes. The
 // marker has the lease even with an error.
 func (w *wrapper) change(s *settings, c *cmdline.Call) (b bundle, made creation, err error) {
-	if len(s.Devices) == 0 && s.Folders == nil && s.Tools == "" && s.CACertificates == "" && s.Missing == "" &&
+	if len(s.GPUs) == 0 && s.Folders == nil && s.Tools == "" && s.CACertificates == "" && s.Missing == "" &&
 		s.Volumes == "" {
 		return noBundle, made, nil
 	}
@@ -102,7 +102,7 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 	if err := w.fixClocks(&e, s, c, b, f, h); err != nil {
 		return e, h, err
 	}
-	if len(s.Devices) == 0 && s.Missing != "" && f.task && visible.TaskRequestsGPU(s.Visible, f.env) {
+	if len(s.GPUs) == 0 && s.Missing != "" && f.task && visible.TaskRequestsGPU(s.Visible, f.env) {
 		return e, h, fmt.Errorf("cannot give the task a GPU, as it asks for: %s", s.Missing)
 	}
 	if s.Tools != "" && f.task {
@@ -132,7 +132,7 @@ func (w *wrapper) giveGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundl
 		return heldLease{}, err
 	case len(put) > 0:
 		return w.leaseEngineDevices(s, c, doc, put)
-	case len(s.Devices) > 0 && f.requestsGPUs(s, w.foreign):
+	case len(s.GPUs) > 0 && f.requestsGPUs(s, w.foreign):
 		return w.addGPUs(e, s, c, b, doc, f)
 	}
 	return heldLease{}, w.refuseUnserved(s, f)
@@ -143,27 +143,29 @@ func (w *wrapper) giveGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundl
 // without a GPU.
 func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle, doc *rawjson.Doc,
 	f facts) (h heldLease, err error) {
-	specs, err := w.readSpecs(s.Specs)
+	gpus, err := w.findGPUs(s)
 	if err != nil {
 		return h, err
 	}
-	devices, err := cdispec.Find(specs, s.Devices)
-	if err != nil {
-		return h, w.runAgain(err)
-	}
+	var own []int
 	if s.Leases == nil {
-		excluded := w.excluded(s, w.readAdmission(s), devices)
-		devices, err = visible.SelectShared(specs, devices, s.Visible, f.env, excluded)
+		excluded := w.addMissing(w.readAdmission(s).Excluded, gpus)
+		own, err = visible.SelectShared(gpus, s.Visible, f.env, excluded)
 		if _, again := errors.AsType[visible.ExcludedError](err); again {
 			err = w.runAgain(err)
 		}
 	} else {
-		if devices, h, err = w.leaseGPUs(s, c, doc, specs, devices, f.env); err == nil && !h.empty() {
+		if own, h, err = w.leaseGPUs(s, c, doc, gpus, f.env); err == nil && !h.empty() {
 			h.image = b.imageDigest(doc)
 		}
 	}
-	if err != nil || len(devices) == 0 {
+	if err != nil || len(own) == 0 {
 		return h, err
+	}
+	given := make([]visible.GPU, len(own))
+	devices := make([]cdispec.Device, len(own))
+	for i, g := range own {
+		given[i], devices[i] = gpus[g], gpus[g].Device
 	}
 	all, err := cdispec.Merge(devices)
 	if err != nil {
@@ -173,7 +175,7 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 		return h, err
 	}
 	addCDI(e, f, all)
-	if err := w.describeNested(e, c, b, f, specs, devices); err != nil {
+	if err := w.describeNested(e, c, b, f, given); err != nil {
 		return h, err
 	}
 	ofImage, err := b.rootfsDefaults(s.rootfsEnv, doc, f)

@@ -47,7 +47,7 @@ func decodeConfig(data []byte) (*settings, error) {
 			c.rootfsEnv, err = decodeRootfsEnv(v)
 		case rawjson.VersionKey:
 		default:
-			err = c.decodeField(key, v)
+			err = decodeConfigField(&c.Config, key, v)
 		}
 		return err
 	})
@@ -84,28 +84,29 @@ func eachField(v rawjson.Value, each func(string, rawjson.Value) error) error {
 	return nil
 }
 
-// decoder is a pointer to a struct of Config, with the method that fields.go has for it.
-type decoder[T any] interface {
-	*T
-	decodeField(key string, v rawjson.Value) error
-}
+// fieldDecoder decodes one field of a struct. fields.go has one for each struct.
+type fieldDecoder[T any] func(to *T, key string, v rawjson.Value) error
 
 // decodeStruct returns nil for a missing object.
-func decodeStruct[T any, P decoder[T]](v rawjson.Value) (*T, error) {
+func decodeStruct[T any](v rawjson.Value, field fieldDecoder[T]) (*T, error) {
 	if v.None() {
 		return nil, nil
 	}
 	to := new(T)
-	return to, eachField(v, P(to).decodeField)
+	return to, eachField(v, func(key string, v rawjson.Value) error { return field(to, key, v) })
 }
 
-func decodeStructs[T any, P decoder[T]](v rawjson.Value) (list []T, err error) {
+func decodeStructs[T any](v rawjson.Value, field fieldDecoder[T]) ([]T, error) {
 	if err := v.As(rawjson.Array); err != nil {
 		return nil, err
 	}
+	var list []T
+	if n := v.Len(); n > 0 {
+		list = make([]T, 0, n)
+	}
 	for e := range v.Elements() {
 		var one T
-		if err := eachField(e, P(&one).decodeField); err != nil {
+		if err := eachField(e, func(key string, v rawjson.Value) error { return field(&one, key, v) }); err != nil {
 			return nil, err
 		}
 		list = append(list, one)

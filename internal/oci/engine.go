@@ -11,6 +11,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/visible"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
@@ -50,7 +51,7 @@ const keepGroups = "run.oci.keep_original_groups"
 // them.
 func (w *wrapper) engineConfig() (*settings, error) {
 	s := &settings{Config: Config{Containers: Asked, Specs: []string{wellknown.AMDSpec},
-		Devices: []string{wellknown.AMDKind + "=all"},
+		GPUs:    []GPU{{Name: cdispec.All, CDI: wellknown.AMDKind + "=" + cdispec.All}},
 		Visible: []string{wellknown.AMDVisible}}}
 	if dir := getenv(w.env, "XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && w.rootless() {
 		s.State = filepath.Join(dir, "runc-amd-wrapper")
@@ -164,8 +165,8 @@ func (f *facts) requestsGPUs(s *settings, foreign bool) bool {
 	}
 	var names []string
 	for _, name := range f.requested {
-		for _, d := range s.Devices {
-			kind, _, _ := strings.Cut(d, "=")
+		for _, g := range s.GPUs {
+			kind, _, _ := strings.Cut(g.CDI, "=")
 			if strings.HasPrefix(strings.TrimSpace(name), kind+"=") {
 				names = append(names, strings.TrimSpace(name))
 				break
@@ -188,7 +189,7 @@ func (w *wrapper) refuseUnserved(s *settings, f facts) error {
 	return fmt.Errorf("cannot give the container a GPU: %s gives them to Concourse's tasks alone", w.config)
 }
 
-// engineDevices returns the leased GPUs, as indexes in s.Leases.GPUs, with nodes that
+// engineDevices returns the leased GPUs, as indexes in s.GPUs, with nodes that
 // another engine has put into a container. Docker and Podman do so for --device, which may
 // name a CDI device, and for --privileged. Concourse never does.
 func (w *wrapper) engineDevices(s *settings, root rawjson.Value) (gpus []int, err error) {
@@ -220,8 +221,8 @@ func (w *wrapper) engineDevices(s *settings, root rawjson.Value) (gpus []int, er
 		if kind != "c" && kind != "u" { // config-linux.md: both are character devices
 			continue
 		}
-		at := slices.IndexFunc(s.Leases.GPUs,
-			func(g LeasedGPU) bool { return w.hasNode(g, unix.Mkdev(uint32(major), uint32(minor))) })
+		at := slices.IndexFunc(s.GPUs,
+			func(g GPU) bool { return w.hasNode(g, unix.Mkdev(uint32(major), uint32(minor))) })
 		if at >= 0 && !slices.Contains(gpus, at) {
 			gpus = append(gpus, at)
 		}
@@ -230,7 +231,7 @@ func (w *wrapper) engineDevices(s *settings, root rawjson.Value) (gpus []int, er
 }
 
 // hasNode reports whether a device is a node of a GPU, under any name.
-func (w *wrapper) hasNode(g LeasedGPU, dev uint64) bool {
+func (w *wrapper) hasNode(g GPU, dev uint64) bool {
 	return slices.ContainsFunc(g.Nodes, func(path string) bool {
 		var st unix.Stat_t
 		return w.lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == dev
@@ -242,35 +243,26 @@ func (w *wrapper) hasNode(g LeasedGPU, dev uint64) bool {
 // holds are its own already.
 func (w *wrapper) leaseEngineDevices(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus []int) (h heldLease,
 	err error) {
-	names := s.LeaseNames()
 	if gpus, err = w.withoutPodGPUs(s, doc.Root(), gpus); err != nil || len(gpus) == 0 {
 		return heldLease{}, err
 	}
+	leases := w.leases(s, s.GPUNames())
+	leases.Label = func(gpu int) string { return s.GPUs[gpu].Name + " (" + s.GPUs[gpu].Nodes[0] + ")" }
 	got, err := w.leaseWithRetry(s, func() (got []int, err error) {
-		file := w.readAdmission(s)
-		want := lease.Want{Of: gpus, Count: len(gpus), Unready: memoryCheck(file.Memory, names)}
-		quarantined := s.quarantined(file)
-		for _, g := range gpus {
-			if reason := visible.QuarantineReason(quarantined, s.Leases.GPUs[g].Nodes); reason != "" {
-				want.Excluded = append(want.Excluded, lease.Excluded{GPU: g, Reason: reason})
-			}
-		}
+		want := w.readAdmission(s)
+		want.Of, want.Count = gpus, len(gpus)
 		var caller lease.Call
 		const ownProcess = true
 		if h, caller, err = w.newCaller(doc, c, ownProcess); err != nil {
 			return nil, err
 		}
-		leases := w.leases(s, names)
-		leases.Label = func(gpu int) string { return names[gpu] + " (" + s.Leases.GPUs[gpu].Nodes[0] + ")" }
 		return leases.Try(caller, want)
 	})
 	if err != nil {
 		return heldLease{}, fmt.Errorf("cannot leave the container the GPUs that its engine has put into it "+
 			"(--device, --privileged): %w", err)
 	}
-	for _, g := range got {
-		h.gpus = append(h.gpus, names[g])
-	}
+	h.setGPUs(s, got)
 	return h, nil
 }
 
@@ -304,7 +296,7 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 	if len(owners) == 0 {
 		return gpus, nil
 	}
-	states, _, err := w.leases(s, s.LeaseNames()).Read()
+	states, _, err := w.leases(s, s.GPUNames()).Read()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"os"
 	"testing"
 
@@ -16,7 +17,7 @@ func (b *testbed) ofAnEngine(t *testing.T) {
 	t.Helper()
 	b.foreign = true
 	b.configure(t, func(c *Config) {
-		c.Containers, c.Devices, c.Visible = Asked, []string{"amd.com/gpu=all"}, []string{"AMD_VISIBLE_DEVICES"}
+		c.Containers, c.GPUs, c.Visible = Asked, []GPU{gpuA, gpuB}, []string{"AMD_VISIBLE_DEVICES"}
 	})
 }
 
@@ -179,7 +180,7 @@ func TestMissingGPURefusesContainersOfAnEngine(t *testing.T) {
 			b := newTestbed(t)
 			b.ofAnEngine(t)
 			b.configure(t, func(c *Config) {
-				c.Containers, c.Devices, c.Visible = containers, []string{"amd.com/gpu=all"}, []string{"AMD_VISIBLE_DEVICES"}
+				c.Containers, c.GPUs, c.Visible = containers, []GPU{gpuA, gpuB}, []string{"AMD_VISIBLE_DEVICES"}
 			})
 			b.bundle(t, "check", plain(request))
 			before := b.text(t)
@@ -210,8 +211,11 @@ func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Equal(t, Config{Runtime: "/bin/true", Containers: Asked, Specs: []string{"/etc/cdi/amd.json"},
-			Devices: []string{"amd.com/gpu=all"},
+			GPUs:    []GPU{{Name: "all", CDI: "amd.com/gpu=all"}},
 			Visible: []string{"AMD_VISIBLE_DEVICES"}, State: defaultState, Nodes: DefaultNodes}, s.Config)
+		data, err := json.Marshal(s.Config)
+		require.NoError(t, err)
+		require.NoError(t, CheckConfig(data), "it can be written to the file")
 		w.config = "/nowhere/wrapper.json"
 		w.engine = false
 		_, err = w.readConfig()
@@ -333,11 +337,11 @@ func TestFilesOfARootWithoutANumber(t *testing.T) {
 		b.euid = 0
 		b.engine = c.engine
 		b.uidMap = func() ([]byte, error) { return []byte(c.uidMap), nil }
-		err := b.trusted(unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o644})
+		err := b.trusted(&unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o644})
 		if text == "" {
 			require.NoError(t, err)
-			require.Error(t, b.trusted(unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o664}))
-			require.Error(t, b.trusted(unix.Stat_t{Uid: 12, Mode: unix.S_IFREG | 0o644}))
+			require.Error(t, b.trusted(&unix.Stat_t{Uid: overflowGID, Mode: unix.S_IFREG | 0o664}))
+			require.Error(t, b.trusted(&unix.Stat_t{Uid: 12, Mode: unix.S_IFREG | 0o644}))
 			continue
 		}
 		require.ErrorContains(t, err, text)

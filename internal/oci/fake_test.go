@@ -34,6 +34,17 @@ type testbed struct {
 	dead  map[string]string
 }
 
+// gpuA and gpuB are the GPUs of testdata/amd.json.
+var (
+	gpuA = GPU{Name: "GPU-1a2b", CDI: "amd.com/gpu=GPU-1a2b", Nodes: []string{"/dev/dri/renderD128", "/dev/dri/card0"}}
+	gpuB = GPU{Name: "GPU-3c4d", CDI: "amd.com/gpu=GPU-3c4d", Nodes: []string{"/dev/dri/renderD129", "/dev/dri/card1"}}
+)
+
+// called returns the GPU under other names.
+func (g GPU) called(name, cdi string) GPU {
+	return GPU{Name: name, CDI: "amd.com/gpu=" + cdi, Nodes: g.Nodes}
+}
+
 func newTestbed(t *testing.T) *testbed {
 	t.Helper()
 	b := &testbed{dir: t.TempDir(), nodes: map[string]unix.Stat_t{}}
@@ -95,8 +106,7 @@ func (b *testbed) refuseMknod() {
 func (b *testbed) configure(t *testing.T, change func(*Config)) {
 	t.Helper()
 	c := Config{
-		Runtime: b.path("runc"), Specs: []string{b.path("amd.json")}, Devices: []string{"amd.com/gpu=GPU-1a2b"},
-		State: b.path("state"), Nodes: b.path("nodes"),
+		Runtime: b.path("runc"), Specs: []string{b.path("amd.json")}, GPUs: []GPU{gpuA}, State: b.path("state"), Nodes: b.path("nodes"),
 	}
 	change(&c)
 	data, err := json.Marshal(c)

@@ -7,7 +7,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 )
 
-func (to *Config) decodeField(key string, v rawjson.Value) (err error) {
+func decodeConfigField(to *Config, key string, v rawjson.Value) (err error) {
 	switch key {
 	case "runtime":
 		to.Runtime, err = decodeString[string](v)
@@ -15,8 +15,8 @@ func (to *Config) decodeField(key string, v rawjson.Value) (err error) {
 		to.Containers, err = decodeString[Containers](v)
 	case "specs":
 		to.Specs, err = decodeStrings(v)
-	case "devices":
-		to.Devices, err = decodeStrings(v)
+	case "gpus":
+		to.GPUs, err = decodeStructs(v, decodeGPUField)
 	case "state":
 		to.State, err = decodeString[string](v)
 	case "nodes":
@@ -24,15 +24,15 @@ func (to *Config) decodeField(key string, v rawjson.Value) (err error) {
 	case "visible":
 		to.Visible, err = decodeStrings(v)
 	case "folders":
-		to.Folders, err = decodeStruct[Folders](v)
+		to.Folders, err = decodeStruct(v, decodeFoldersField)
 	case "tools":
 		to.Tools, err = decodeString[string](v)
 	case "ca_certificates":
 		to.CACertificates, err = decodeString[string](v)
 	case "leases":
-		to.Leases, err = decodeStruct[Leases](v)
-	case "withheld":
-		to.Quarantine, err = decodeStruct[Quarantine](v)
+		to.Leases, err = decodeStruct(v, decodeLeasesField)
+	case "quarantine":
+		to.Quarantine, err = decodeString[string](v)
 	case "volumes":
 		to.Volumes, err = decodeString[string](v)
 	case "missing":
@@ -43,7 +43,35 @@ func (to *Config) decodeField(key string, v rawjson.Value) (err error) {
 	return err
 }
 
-func (to *Folders) decodeField(key string, v rawjson.Value) (err error) {
+func decodeGPUField(to *GPU, key string, v rawjson.Value) (err error) {
+	switch key {
+	case "name":
+		to.Name, err = decodeString[string](v)
+	case "cdi":
+		to.CDI, err = decodeString[string](v)
+	case "nodes":
+		to.Nodes, err = decodeStrings(v)
+	case "clocks":
+		to.Clocks, err = decodeStruct(v, decodeClocksField)
+	default:
+		err = errUnknownField
+	}
+	return err
+}
+
+func decodeClocksField(to *clockpin.Clocks, key string, v rawjson.Value) (err error) {
+	switch key {
+	case "sysfs":
+		to.Dir, err = decodeString[string](v)
+	case "level":
+		to.Level, err = decodeString[clockpin.Level](v)
+	default:
+		err = errUnknownField
+	}
+	return err
+}
+
+func decodeFoldersField(to *Folders, key string, v rawjson.Value) (err error) {
 	switch key {
 	case "root":
 		to.Root, err = decodeString[string](v)
@@ -59,68 +87,16 @@ func (to *Folders) decodeField(key string, v rawjson.Value) (err error) {
 	return err
 }
 
-func (to *Leases) decodeField(key string, v rawjson.Value) (err error) {
+func decodeLeasesField(to *Leases, key string, v rawjson.Value) (err error) {
 	switch key {
 	case "dir":
 		to.Dir, err = decodeString[string](v)
-	case "gpus":
-		to.GPUs, err = decodeStructs[LeasedGPU](v)
 	case "links":
 		to.Links, err = decodeMatrix(v)
-	case "bench":
-		to.Bench, err = decodeStruct[Bench](v)
+	case "clocks":
+		to.Clocks, err = decodeString[string](v)
 	case "missing":
 		to.Missing, err = decodeStrings(v)
-	default:
-		err = errUnknownField
-	}
-	return err
-}
-
-func (to *LeasedGPU) decodeField(key string, v rawjson.Value) (err error) {
-	switch key {
-	case "name":
-		to.Name, err = decodeString[string](v)
-	case "nodes":
-		to.Nodes, err = decodeStrings(v)
-	default:
-		err = errUnknownField
-	}
-	return err
-}
-
-func (to *Bench) decodeField(key string, v rawjson.Value) (err error) {
-	switch key {
-	case "dir":
-		to.Dir, err = decodeString[string](v)
-	case "gpus":
-		to.GPUs, err = decodeStructs[BenchGPU](v)
-	default:
-		err = errUnknownField
-	}
-	return err
-}
-
-func (to *BenchGPU) decodeField(key string, v rawjson.Value) (err error) {
-	switch key {
-	case "name":
-		to.Name, err = decodeString[string](v)
-	case "sysfs":
-		to.Dir, err = decodeString[string](v)
-	case "level":
-		to.Level, err = decodeString[clockpin.Level](v)
-	default:
-		err = errUnknownField
-	}
-	return err
-}
-
-func (to *Quarantine) decodeField(key string, v rawjson.Value) (err error) {
-	switch key {
-	case "file":
-		to.File, err = decodeString[string](v)
-	case "gpus":
-		to.GPUs, err = decodeStructs[LeasedGPU](v)
 	default:
 		err = errUnknownField
 	}

@@ -15,7 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "write fields.go")
 
-// decoders writes the method decodeField of a struct and of the structs in it. The wrapper
+func typeName(t reflect.Type) string { return strings.TrimPrefix(t.String(), "oci.") }
+
+// decoders writes the function that decodes a field of a struct, and of the structs in it. The wrapper
 // decodes its config at each call of runc, and this code needs a third less time than
 // reflection.
 func decoders(out *bytes.Buffer, t reflect.Type, seen map[reflect.Type]bool) {
@@ -23,7 +25,8 @@ func decoders(out *bytes.Buffer, t reflect.Type, seen map[reflect.Type]bool) {
 		return
 	}
 	seen[t] = true
-	fmt.Fprintf(out, "\nfunc (to *%s) decodeField(key string, v rawjson.Value) (err error) {\nswitch key {\n", t.Name())
+	fmt.Fprintf(out, "\nfunc decode%sField(to *%s, key string, v rawjson.Value) (err error) {\nswitch key {\n", t.Name(),
+		typeName(t))
 	var inside []reflect.Type
 	for f := range t.Fields() {
 		decode := ""
@@ -31,20 +34,20 @@ func decoders(out *bytes.Buffer, t reflect.Type, seen map[reflect.Type]bool) {
 		case f.Type.Kind() == reflect.Map:
 			continue // see decodeConfig
 		case f.Type.Kind() == reflect.String:
-			decode = "decodeString[" + strings.TrimPrefix(f.Type.String(), "oci.") + "]"
+			decode = "decodeString[" + typeName(f.Type) + "](v)"
 		case f.Type == reflect.TypeFor[[]string]():
-			decode = "decodeStrings"
+			decode = "decodeStrings(v)"
 		case f.Type == reflect.TypeFor[[][]int]():
-			decode = "decodeMatrix"
+			decode = "decodeMatrix(v)"
 		case f.Type.Kind() == reflect.Pointer:
-			decode = "decodeStruct[" + f.Type.Elem().Name() + "]"
+			decode = "decodeStruct(v, decode" + f.Type.Elem().Name() + "Field)"
 			inside = append(inside, f.Type.Elem())
 		default:
-			decode = "decodeStructs[" + f.Type.Elem().Name() + "]"
+			decode = "decodeStructs(v, decode" + f.Type.Elem().Name() + "Field)"
 			inside = append(inside, f.Type.Elem())
 		}
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fmt.Fprintf(out, "case %q:\nto.%s, err = %s(v)\n", key, f.Name, decode)
+		fmt.Fprintf(out, "case %q:\nto.%s, err = %s\n", key, f.Name, decode)
 	}
 	out.WriteString("default:\nerr = errUnknownField\n}\nreturn err\n}\n")
 	for _, t := range inside {

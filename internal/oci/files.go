@@ -117,7 +117,7 @@ func (w *wrapper) readTrusted(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.trusted(st); err != nil {
+	if err := w.trusted(&st); err != nil {
 		return nil, err
 	}
 	dir := filepath.Dir(path)
@@ -127,14 +127,14 @@ func (w *wrapper) readTrusted(path string) ([]byte, error) {
 	if st.Mode&unix.S_ISVTX != 0 { // as in /tmp: only root can replace root's files
 		st.Mode &^= 0o022
 	}
-	if err := w.trusted(st); err != nil {
+	if err := w.trusted(&st); err != nil {
 		return nil, fmt.Errorf("its folder %s: %w", dir, err)
 	}
 	return data, nil
 }
 
 // trusted refuses a file or folder that others than root and this user may have changed.
-func (w *wrapper) trusted(st unix.Stat_t) error {
+func (w *wrapper) trusted(st *unix.Stat_t) error {
 	// If an engine's user is root, the machine's root has no number.
 	unmapped := st.Uid == overflowGID && w.rootless()
 	if st.Uid != 0 && st.Uid != w.euid && !unmapped {

@@ -22,7 +22,7 @@ func withFolders(t *testing.T, change func(*Folders)) *testbed {
 	require.NoError(t, os.WriteFile(b.path("srv/file_rw"), nil, 0o644))
 	require.NoError(t, os.Symlink("/etc", b.path("srv/link_rw")))
 	change(f)
-	b.configure(t, func(c *Config) { c.Devices, c.Folders = nil, f })
+	b.configure(t, func(c *Config) { c.GPUs, c.Folders = nil, f })
 	return b
 }
 

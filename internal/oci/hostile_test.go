@@ -57,10 +57,10 @@ func TestSpecsThatOthersCouldHaveWrittenAreRefused(t *testing.T) {
 
 func TestFilesOfOtherUsersAreRefused(t *testing.T) {
 	w := wrapper{machine: machine{euid: 1000}}
-	require.NoError(t, w.trusted(unix.Stat_t{Uid: 0, Mode: 0o644}))
-	require.NoError(t, w.trusted(unix.Stat_t{Uid: 1000, Mode: 0o600}))
-	require.ErrorContains(t, w.trusted(unix.Stat_t{Uid: 1001, Mode: 0o600}), "it belongs to user 1001, not to root")
-	require.ErrorContains(t, w.trusted(unix.Stat_t{Uid: 0, Mode: 0o664}), "its mode 0664 lets others")
+	require.NoError(t, w.trusted(&unix.Stat_t{Uid: 0, Mode: 0o644}))
+	require.NoError(t, w.trusted(&unix.Stat_t{Uid: 1000, Mode: 0o600}))
+	require.ErrorContains(t, w.trusted(&unix.Stat_t{Uid: 1001, Mode: 0o600}), "it belongs to user 1001, not to root")
+	require.ErrorContains(t, w.trusted(&unix.Stat_t{Uid: 0, Mode: 0o664}), "its mode 0664 lets others")
 }
 
 // The config names the program that every call becomes as root, not create alone.

@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,46 +19,34 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-// leaseGPUs leases and returns the GPUs that the container requests. They stay leased as
-// long as this process lives, which becomes runc, and then as long as the container's task
-// does. A kill at any point leaks no GPU.
-func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, specs []*cdispec.Spec,
-	devices []cdispec.Device, env []string) ([]cdispec.Device, heldLease, error) {
-	var h heldLease
-	var names []string
-	got, err := w.leaseWithRetry(s, func() ([]int, error) {
-		file := w.readAdmission(s)
-		want, err := visible.SelectLeased(specs, devices, s.Visible, env, w.excluded(s, file, devices))
-		if err != nil || want.Count == 0 {
+// leaseGPUs leases the GPUs that the container requests and returns their indexes. They stay
+// leased as long as this process lives, which becomes runc, and then as long as the
+// container's task does. A kill at any point leaks no GPU.
+func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus []visible.GPU,
+	env []string) (got []int, h heldLease, err error) {
+	leases := w.leases(s, s.GPUNames())
+	leases.Links, leases.Missing = s.Leases.Links, s.Leases.Missing
+	leases.Label = func(gpu int) string {
+		_ = visible.Describe(gpus) // with an error it has only the name in the config
+		return gpus[gpu].String()
+	}
+	got, err = w.leaseWithRetry(s, func() ([]int, error) {
+		want := w.readAdmission(s)
+		want.Excluded = w.addMissing(want.Excluded, gpus)
+		if err := visible.SelectLeased(&want, gpus, s.Visible, env); err != nil || want.Count == 0 {
 			return nil, err
 		}
 		var caller lease.Call
 		if h, caller, err = w.newCaller(doc, c, w.engine); err != nil {
 			return nil, err
 		}
-		if names, err = s.leaseNamesOf(devices); err != nil {
-			return nil, w.runAgain(err)
-		}
-		for _, a := range file.Avoid {
-			if at := slices.Index(names, a.Name); at >= 0 {
-				want.Avoid = append(want.Avoid, lease.Avoid{GPU: at, StepHash: a.StepHash})
-			}
-		}
-		want.Unready = memoryCheck(file.Memory, names)
-		leases := w.leases(s, names)
-		leases.Links, leases.Missing = s.Leases.Links, s.Leases.Missing
-		leases.Label = func(gpu int) string { return visible.Label(specs, devices[gpu]) }
 		return leases.Try(caller, want)
 	})
 	if err != nil || len(got) == 0 {
 		return nil, heldLease{}, err
 	}
-	own := make([]cdispec.Device, len(got))
-	h.gpus = make([]string, len(got))
-	for i, g := range got {
-		own[i], h.gpus[i] = devices[g], names[g]
-	}
-	return own, h, nil
+	h.setGPUs(s, got)
+	return got, h, nil
 }
 
 // newCaller returns the lease call of this process. ownProcess is set for containers of
@@ -160,24 +147,19 @@ func (w *wrapper) leaseWithRetry(s *settings, try func() ([]int, error)) (got []
 	}
 }
 
-// memoryCheck returns a function that reports why a free GPU is not empty, as read from the
-// driver now. It reports "" for a GPU that is empty or cannot be read.
-func memoryCheck(memory []admission.IdleMemory, names []string) func(gpu int) string {
-	if len(memory) == 0 {
-		return nil
-	}
-	return func(gpu int) string {
-		for _, m := range memory {
-			if m.Name != names[gpu] {
-				continue
-			}
-			if used, ok := readUsedMemory(m.File); ok && used > m.Most {
-				return fmt.Sprintf("has %s of its memory in use, though its last task has ended",
-					units.Bytes(float64(used)))
-			}
+// checkMemory returns why a free GPU is not empty, as read from the driver now. It returns
+// "" for a GPU that is empty or cannot be read.
+func checkMemory(memory []admission.IdleMemory, gpu string) string {
+	for _, m := range memory {
+		if m.Name != gpu {
+			continue
 		}
-		return ""
+		if used, ok := readUsedMemory(m.File); ok && used > m.Most {
+			return fmt.Sprintf("has %s of its memory in use, though its last task has ended",
+				units.Bytes(float64(used)))
+		}
 	}
+	return ""
 }
 
 func readUsedMemory(file string) (uint64, bool) {
@@ -189,68 +171,57 @@ func readUsedMemory(file string) (uint64, bool) {
 	return used, err == nil
 }
 
-// LeaseNames returns the names of the leases, in the order of c.Leases.GPUs.
-func (c Config) LeaseNames() (names []string) {
-	for _, g := range c.Leases.GPUs {
-		names = append(names, g.Name)
+// readAdmission reads the file of s.Quarantine: which GPUs are excluded, to avoid or not
+// ready. It finds none if the file is missing or unusable, see Config.Quarantine.
+func (w *wrapper) readAdmission(s *settings) (want lease.Want) {
+	if s.Quarantine == "" {
+		return want
 	}
-	return names
-}
-
-// leaseNamesOf returns the lease names of devices of the specs, which it finds by their
-// nodes.
-func (c Config) leaseNamesOf(devices []cdispec.Device) (names []string, err error) {
-	for _, d := range devices {
-		nodes, err := d.Nodes()
-		if err != nil {
-			return nil, err
-		}
-		at := slices.IndexFunc(c.Leases.GPUs, func(g LeasedGPU) bool {
-			return slices.ContainsFunc(nodes, func(n string) bool { return slices.Contains(g.Nodes, n) })
-		})
-		if at < 0 {
-			return nil, fmt.Errorf("cannot lease GPU %s: the wrapper's config has no name for its device nodes; "+
-				"run the task again in a minute, when the unit has described its GPUs again", d.Name)
-		}
-		names = append(names, c.Leases.GPUs[at].Name)
-	}
-	return names, nil
-}
-
-// readAdmission reads the file of s.Quarantine. It returns an empty one if the file is
-// missing or unusable, see Quarantine.File.
-func (w *wrapper) readAdmission(s *settings) admission.File {
-	if s.Quarantine == nil {
-		return admission.File{}
-	}
-	data, err := w.readTrusted(s.Quarantine.File)
+	data, err := w.readTrusted(s.Quarantine)
 	if err != nil {
-		return admission.File{}
+		return want
 	}
 	f, _ := admission.Decode(data)
-	return f
+	for i, g := range s.GPUs {
+		at := slices.IndexFunc(f.GPUs, func(q admission.Quarantined) bool { return q.Name == g.Name })
+		if at >= 0 {
+			reason := strings.ToValidUTF8(f.GPUs[at].Reason, "?")
+			want.Excluded = append(want.Excluded, lease.Excluded{GPU: i, Reason: reason})
+		}
+		for _, a := range f.Avoid {
+			if a.Name == g.Name {
+				want.Avoid = append(want.Avoid, lease.Avoid{GPU: i, StepHash: a.StepHash})
+			}
+		}
+	}
+	if len(f.Memory) > 0 {
+		want.Unready = func(gpu int) string { return checkMemory(f.Memory, s.GPUs[gpu].Name) }
+	}
+	return want
 }
 
-// excluded returns why no new container gets a GPU, by its device nodes: it is quarantined,
-// or its node is missing and the unit has not described its GPUs again yet. A missing node
-// refuses a container of another engine (see inspect), because Concourse alone runs it again.
-func (w *wrapper) excluded(s *settings, f admission.File, devices []cdispec.Device) map[string]string {
-	reasons := s.quarantined(f)
-	all, err := cdispec.Merge(devices)
-	if err != nil || w.foreign {
-		return reasons // the caller reports an error
+// addMissing adds GPUs with a node that is missing, until the unit has described its GPUs
+// again. A missing node refuses a container of another engine (see inspect), because only
+// Concourse runs it again.
+func (w *wrapper) addMissing(excluded []lease.Excluded, gpus []visible.GPU) []lease.Excluded {
+	if w.foreign {
+		return excluded
 	}
-	for _, n := range all.Nodes {
-		var st unix.Stat_t
-		if !errors.Is(w.lstat(n.HostPath, &st), unix.ENOENT) {
+	known := excluded
+	for i, g := range gpus {
+		if slices.ContainsFunc(known, func(e lease.Excluded) bool { return e.GPU == i }) {
 			continue
 		}
-		if reasons == nil {
-			reasons = map[string]string{}
+		for _, n := range g.Nodes {
+			var st unix.Stat_t
+			if errors.Is(w.lstat(n.HostPath, &st), unix.ENOENT) {
+				reason := "is missing: there is no " + n.HostPath
+				excluded = append(excluded, lease.Excluded{GPU: i, Reason: reason})
+				break
+			}
 		}
-		reasons[n.Path] = "is missing: there is no " + n.HostPath
 	}
-	return reasons
+	return excluded
 }
 
 // runAgain appends lease.RunAgain to an error in a task of Concourse: the unit is about to
@@ -262,20 +233,43 @@ func (m *machine) runAgain(err error) error {
 	return fmt.Errorf("%w; %s", err, lease.RunAgain)
 }
 
-// quarantined returns why no new container gets a GPU, by its device nodes.
-func (s *settings) quarantined(f admission.File) map[string]string {
-	if len(f.GPUs) == 0 {
-		return nil
+// findGPUs finds the GPUs of the config in the CDI specs.
+func (w *wrapper) findGPUs(s *settings) ([]visible.GPU, error) {
+	specs, err := w.readSpecs(s.Specs)
+	if err != nil {
+		return nil, err
 	}
-	reasons := map[string]string{}
-	for _, g := range f.GPUs {
-		at := slices.IndexFunc(s.Quarantine.GPUs, func(l LeasedGPU) bool { return l.Name == g.Name })
-		if at < 0 {
-			continue // tasks do not get the GPU anyway
-		}
-		for _, node := range s.Quarantine.GPUs[at].Nodes {
-			reasons[node] = cmp.Or(reasons[node], strings.ToValidUTF8(g.Reason, "?"))
+	names := make([]string, len(s.GPUs))
+	for i, g := range s.GPUs {
+		names[i] = g.CDI
+	}
+	gpus, err := visible.Find(specs, names)
+	if err != nil {
+		return nil, w.runAgain(err)
+	}
+	for i, g := range s.GPUs {
+		if len(g.Nodes) > 0 && !s.hasNodes(i, gpus[i].Nodes) {
+			return nil, w.runAgain(fmt.Errorf("cannot give the task GPU %s: CDI spec %s and %s list different device "+
+				"nodes of it; %s", g.CDI, gpus[i].Spec.File, w.config, w.staleSpecRemedy()))
 		}
 	}
-	return reasons
+	return gpus, nil
+}
+
+// hasNodes reports whether nodes are those of a GPU: at least one is its own, and none is
+// another GPU's. Otherwise the spec is of another time than the config, and a task could get
+// a GPU that another task has leased.
+func (s *settings) hasNodes(gpu int, nodes []cdispec.Node) (own bool) {
+	for _, n := range nodes {
+		for i, g := range s.GPUs {
+			switch {
+			case !slices.Contains(g.Nodes, n.Path):
+			case i != gpu:
+				return false
+			default:
+				own = true
+			}
+		}
+	}
+	return own
 }

@@ -23,9 +23,7 @@ func exclusive(t *testing.T, change ...func(*Config)) *testbed {
 	t.Helper()
 	b := newTestbed(t)
 	b.configure(t, func(c *Config) {
-		c.Devices, c.Visible = []string{"amd.com/gpu=GPU-3c4d", "amd.com/gpu=GPU-1a2b"}, []string{"AMD_VISIBLE_DEVICES"}
-		c.Leases = &Leases{Dir: b.path("leases"), GPUs: []LeasedGPU{
-			{"GPU-3c4d", []string{"/dev/dri/renderD129"}}, {"GPU-1a2b", []string{"/dev/dri/renderD128"}}}}
+		c.GPUs, c.Visible, c.Leases = []GPU{gpuB, gpuA}, []string{"AMD_VISIBLE_DEVICES"}, &Leases{Dir: b.path("leases")}
 		for _, f := range change {
 			f(c)
 		}
@@ -89,7 +87,7 @@ func TestTaskGetsTheGPUsThatItLeased(t *testing.T) {
 		"1 (GPU-3c4d, 0000:c4:00.0) is held by the task of container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, "+
 		"0000:03:00.0) is held by the task of container c1 since 03:04:05 UTC (0s); "+
 		"run the task again later, or let tasks queue at the web (gpu-tasks=limit) [container c3]", "named as "+
-		"tasks name them, whatever the order of devices")
+		"tasks name them, whatever the order of gpus")
 	require.NotContains(t, b.text(t), "/dev/dri")
 	require.NoFileExists(t, b.path("state/c3"))
 	require.NoError(t, b.task(t, "c4", "GPU_COUNT=0"), "who wants none need not wait")
@@ -182,7 +180,7 @@ func TestExecEntersTheLeaseOfItsContainer(t *testing.T) {
 		require.Nil(t, b.argv)
 	}
 
-	b.configure(t, func(c *Config) { c.Devices = nil; c.Leases = &Leases{Dir: b.path("leases")} })
+	b.configure(t, func(c *Config) { c.GPUs = nil; c.Leases = &Leases{Dir: b.path("leases")} })
 	require.ErrorContains(t, b.call(exec...), "held by the task of container c2", "whatever GPUs the unit gives now")
 	b.configure(t, func(*Config) {})
 	require.NoError(t, b.call(exec...), "GPUs are shared now")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -29,7 +30,14 @@ func nvidia(t *testing.T, devices ...string) *testbed {
 		b.node(path, 0o666, 0, unix.Mkdev(number[0], number[1]))
 	}
 	b.configure(t, func(c *Config) {
-		c.Specs, c.Devices, c.Visible = []string{b.path("nvidia.json")}, devices, []string{"NVIDIA_VISIBLE_DEVICES"}
+		c.Specs, c.GPUs, c.Visible = []string{b.path("nvidia.json")}, nil, []string{"NVIDIA_VISIBLE_DEVICES"}
+		for _, name := range devices {
+			node := "/dev/nvidia0"
+			if strings.HasSuffix(name, "=1") || strings.Contains(name, "-0001-") {
+				node = "/dev/nvidia1"
+			}
+			c.GPUs = append(c.GPUs, GPU{Name: node[1:], CDI: name, Nodes: []string{node}})
+		}
 	})
 	return b
 }
@@ -49,8 +57,8 @@ func TestEditsOfAPrivilegedContainerAreTheCDILibrarys(t *testing.T) {
 		"two, by id and index": {func(t *testing.T) *testbed {
 			return nvidia(t, "nvidia.com/gpu=GPU-5a6b7c8d-0001-4e21-9f3a-1b2c3d4e5f60", "nvidia.com/gpu=0")
 		}, "nvidia", []string{"nvidia.com/gpu=GPU-5a6b7c8d-0001-4e21-9f3a-1b2c3d4e5f60", "nvidia.com/gpu=0"}},
-		"all NVIDIA GPUs": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=all") }, "nvidia",
-			[]string{"nvidia.com/gpu=all"}},
+		"all NVIDIA GPUs": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=0", "nvidia.com/gpu=1") }, "nvidia",
+			[]string{"nvidia.com/gpu=0", "nvidia.com/gpu=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := c.bed(t)
@@ -122,7 +130,7 @@ func TestCUDAHonoursTheUnitsAndTheTasksChoice(t *testing.T) {
 		"1": {"/dev/nvidia1", "/dev/dri/renderD129"}, second: {"/dev/nvidia1",
 			"/dev/dri/renderD129"}, "0-1": {"/dev/nvidia0", "/dev/nvidia1"},
 	} {
-		b := nvidia(t, "nvidia.com/gpu=all")
+		b := nvidia(t, "nvidia.com/gpu=0", "nvidia.com/gpu=1")
 		b.bundle(t, "task", env("NVIDIA_VISIBLE_DEVICES="+value))
 		require.NoError(t, b.create())
 		for _, path := range append(want, "/dev/nvidiactl", "libcuda.so.999.1", "update-ldcache") {

@@ -65,26 +65,25 @@ func TestPrivilegedTaskFindsASpecOfOnlyItsGPUs(t *testing.T) {
 	both := map[string][]string{"amd.com/gpu=0": firstGPU, "amd.com/gpu=GPU-1a2b": firstGPU,
 		"amd.com/gpu=1": secondGPU, "amd.com/gpu=GPU-3c4d": secondGPU, "amd.com/gpu=all": bothGPUs}
 	for name, c := range map[string]struct {
-		leased  bool
-		devices []string
-		env     string
-		want    map[string][]string
+		leased bool
+		gpus   []GPU
+		env    string
+		want   map[string][]string
 	}{
 		"leases the second": {leased: true, env: "AMD_VISIBLE_DEVICES=1", want: one("GPU-3c4d", secondGPU)},
 		"leases both":       {leased: true, env: "GPU_COUNT=2", want: both},
-		"shares all":        {devices: []string{"amd.com/gpu=all"}, want: both},
-		"shares what it names": {devices: []string{"amd.com/gpu=all"}, env: "AMD_VISIBLE_DEVICES=GPU-3c4d",
+		"shares all":        {gpus: []GPU{gpuA, gpuB}, want: both},
+		"shares what it names": {gpus: []GPU{gpuA, gpuB}, env: "AMD_VISIBLE_DEVICES=GPU-3c4d",
 			want: one("GPU-3c4d", secondGPU)},
-		"shares what the unit has": {devices: []string{"amd.com/gpu=1"}, want: one("GPU-3c4d", secondGPU)},
+		"shares what the unit has": {gpus: []GPU{gpuB}, want: one("GPU-3c4d", secondGPU)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newTestbed(t)
 			if c.leased {
-				b = exclusive(t)
+				b = exclusive(t, func(conf *Config) { conf.GPUs = []GPU{gpuA, gpuB} })
 			} else {
 				b.configure(t, func(conf *Config) {
-					conf.Devices, conf.Visible = c.devices,
-						[]string{"AMD_VISIBLE_DEVICES"}
+					conf.GPUs, conf.Visible = c.gpus, []string{"AMD_VISIBLE_DEVICES"}
 				})
 			}
 			b.bundle(t, "task", privileged, env(c.env))
@@ -115,7 +114,7 @@ func TestOnlyPrivilegedTasksWithAMDGPUsGetASpec(t *testing.T) {
 			b.configure(t, func(c *Config) { c.Containers = All })
 			return b
 		}, "check", []func(map[string]any){privileged}},
-		"NVIDIA": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=all") }, "task",
+		"NVIDIA": {func(t *testing.T) *testbed { return nvidia(t, "nvidia.com/gpu=0") }, "task",
 			[]func(map[string]any){privileged}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +131,7 @@ func TestOnlyPrivilegedTasksWithAMDGPUsGetASpec(t *testing.T) {
 func TestNestedSpecHasOnlyNumbersOfTheUnitsSpec(t *testing.T) {
 	b := newTestbed(t)
 	b.put(t, "amd.json", `{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD128"}]}}]}`)
-	b.configure(t, func(c *Config) { c.Devices = []string{"amd.com/gpu=0"} })
+	b.configure(t, func(c *Config) { c.GPUs = []GPU{gpuA.called("a", "0")} })
 	b.bundle(t, "task", privileged)
 	require.NoError(t, b.create())
 	const device = `"containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD128","fileMode":438,"permissions":"rw"}]}`

@@ -16,9 +16,8 @@ const hung = "is withheld since 2026-01-02 03:00:00 UTC: hangs or is in reset (k
 // withholding lets the testbed's two GPUs be withheld, by the names a and b.
 func withholding(b *testbed) func(*Config) {
 	return func(c *Config) {
-		c.Visible = []string{"AMD_VISIBLE_DEVICES"}
-		c.Quarantine = &Quarantine{File: b.path("withheld.json"), GPUs: []LeasedGPU{
-			{"a", []string{"/dev/dri/renderD128"}}, {"b", []string{"/dev/dri/renderD129"}}}}
+		c.GPUs = []GPU{gpuA.called("a", "0"), gpuB.called("b", "GPU-3c4d")}
+		c.Visible, c.Quarantine = []string{"AMD_VISIBLE_DEVICES"}, b.path("withheld.json")
 	}
 }
 
@@ -35,59 +34,48 @@ const elsewhere = "; " + lease.RunAgain + " [container c1]"
 
 func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
 	b := newTestbed(t)
-	for name, devices := range map[string][]string{"named each": {"amd.com/gpu=0", "amd.com/gpu=GPU-3c4d"},
-		"all as one": {"amd.com/gpu=all"}} {
-		t.Run(name, func(t *testing.T) {
-			b.configure(t, func(c *Config) { withholding(b)(c); c.Devices = devices })
-			require.NoError(t, os.RemoveAll(b.path("withheld.json")))
-			b.bundle(t, "task")
-			require.NoError(t, b.create())
-			require.Len(t, b.given(t), 2, "no file: none is withheld")
+	b.configure(t, withholding(b))
+	b.bundle(t, "task")
+	require.NoError(t, b.create())
+	require.Len(t, b.given(t), 2, "no file: none is withheld")
 
-			b.withhold(t, "a", "a GPU of nobody")
-			for _, set := range [][]any{nil, {"GPU_COUNT=1"}, {"GPU_COUNT=all"}, {"AMD_VISIBLE_DEVICES=all"},
-				{"AMD_VISIBLE_DEVICES=0,1", "GPU_COUNT=1"}, {"AMD_VISIBLE_DEVICES=1"}} {
-				b.bundle(t, "task", env(set...))
-				require.NoError(t, b.create(), set)
-				require.Equal(t, []string{"/dev/dri/renderD129"}, b.given(t), set)
-			}
-			for set, want := range map[string]string{
-				"AMD_VISIBLE_DEVICES=0": "cannot give the task 1 GPU: 0 of the 1 that the task names can be " +
-					"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
-				"AMD_VISIBLE_DEVICES=0-1": "cannot give the task 2 GPUs: 1 of the 2 that the task names can be " +
-					"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
-				"GPU_COUNT=2": "cannot give the task 2 GPUs: 1 of the 2 that this unit gives can be " +
-					"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
-				"GPU_COUNT=3": "cannot give the task 3 GPUs: this unit gives 2; ask for fewer by " +
-					"GPU_COUNT [container c1]",
-			} {
-				b.bundle(t, "task", env(set))
-				require.EqualError(t, b.create(), want)
-				require.Nil(t, b.argv)
-			}
-			b.bundle(t, "task", env("GPU_COUNT=0"))
-			require.NoError(t, b.create())
-			b.bundle(t, "check")
-			require.NoError(t, b.create(), "no task")
-
-			b.withhold(t, "a", "b")
-			b.bundle(t, "task")
-			require.EqualError(t, b.create(), "cannot give the task 1 GPU: 0 of the 2 that this unit gives can "+
-				"be given; GPU 0 (GPU-1a2b, 0000:03:00.0) "+
-				hung+", GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+elsewhere)
-		})
+	b.withhold(t, "a", "a GPU of nobody")
+	for _, set := range [][]any{nil, {"GPU_COUNT=1"}, {"GPU_COUNT=all"}, {"AMD_VISIBLE_DEVICES=all"},
+		{"AMD_VISIBLE_DEVICES=0,1", "GPU_COUNT=1"}, {"AMD_VISIBLE_DEVICES=1"}} {
+		b.bundle(t, "task", env(set...))
+		require.NoError(t, b.create(), set)
+		require.Equal(t, []string{"/dev/dri/renderD129"}, b.given(t), set)
 	}
+	for set, want := range map[string]string{
+		"AMD_VISIBLE_DEVICES=0": "cannot give the task 1 GPU: 0 of the 1 that the task names can be " +
+			"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
+		"AMD_VISIBLE_DEVICES=0-1": "cannot give the task 2 GPUs: 1 of the 2 that the task names can be " +
+			"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
+		"GPU_COUNT=2": "cannot give the task 2 GPUs: 1 of the 2 that this unit gives can be " +
+			"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
+		"GPU_COUNT=3": "cannot give the task 3 GPUs: this unit gives 2; ask for fewer by " +
+			"GPU_COUNT [container c1]",
+	} {
+		b.bundle(t, "task", env(set))
+		require.EqualError(t, b.create(), want)
+		require.Nil(t, b.argv)
+	}
+	b.bundle(t, "task", env("GPU_COUNT=0"))
+	require.NoError(t, b.create())
+	b.bundle(t, "check")
+	require.NoError(t, b.create(), "no task")
+
+	b.withhold(t, "a", "b")
+	b.bundle(t, "task")
+	require.EqualError(t, b.create(), "cannot give the task 1 GPU: 0 of the 2 that this unit gives can "+
+		"be given; GPU 0 (GPU-1a2b, 0000:03:00.0) "+
+		hung+", GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+elsewhere)
 }
 
 func TestQuarantinedGPUIsNotLeased(t *testing.T) {
-	b := exclusive(t)
-	b.configure(t, func(c *Config) {
-		c.Devices = []string{"amd.com/gpu=GPU-3c4d", "amd.com/gpu=GPU-1a2b"}
-		c.Leases = &Leases{Dir: b.path("leases"), GPUs: []LeasedGPU{{"GPU-3c4d",
-			[]string{"/dev/dri/renderD129"}}, {"GPU-1a2b", []string{"/dev/dri/renderD128"}}}}
-		withholding(b)(c)
-	})
-	b.withhold(t, "b") // the lowest by links and index
+	b := handedOver(t, admission.File{})
+	b.sleep = func(time.Duration) {}
+	b.withhold(t, "GPU-3c4d") // the lowest by links and index
 	for set, want := range map[string]string{
 		"AMD_VISIBLE_DEVICES=1": "cannot lease 1 GPU: 0 of the 1 that the task names can be given; GPU 1 " +
 			"(GPU-3c4d, 0000:c4:00.0) " + hung + elsewhere,
@@ -104,7 +92,7 @@ func TestQuarantinedGPUIsNotLeased(t *testing.T) {
 		"held by the task of container c1 since 03:04:05 UTC (0s); "+
 		"GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+"; "+lease.RunAgain+" [container c2]")
 
-	b.withhold(t, "a", "b")
+	b.withhold(t, "GPU-1a2b", "GPU-3c4d")
 	require.EqualError(t, b.task(t, "c1"), "cannot lease 1 GPU: 0 of this unit's 2 can be given; GPU 1 "+
 		"(GPU-3c4d, 0000:c4:00.0) "+hung+", GPU 0 (GPU-1a2b, 0000:03:00.0) "+hung+elsewhere)
 	process := b.path("process.json")
@@ -118,7 +106,7 @@ func TestTaskWaitsForAMissingGPU(t *testing.T) {
 	const busy = "cannot lease 1 GPU: 0 of 1 are free; 0 (GPU-1a2b, 0000:03:00.0) is held by the task of container c1 " +
 		"since 03:04:05 UTC (0s); "
 	described := func(c *Config) { // the unit has described its GPUs again
-		c.Devices, c.Leases.GPUs = c.Devices[1:], c.Leases.GPUs[1:]
+		c.GPUs = c.GPUs[1:]
 		c.Leases.Missing = []string{"0000:c4:00.0"}
 	}
 	for name, c := range map[string]struct {
@@ -151,7 +139,7 @@ func TestTaskWaitsForAMissingGPU(t *testing.T) {
 
 func TestSharedTaskGetsTheGPUsWithNodes(t *testing.T) {
 	b := newTestbed(t)
-	b.configure(t, func(c *Config) { c.Devices = []string{"amd.com/gpu=0", "amd.com/gpu=GPU-3c4d"} })
+	b.configure(t, func(c *Config) { c.GPUs = []GPU{gpuA, gpuB} })
 	delete(b.nodes, "/dev/dri/renderD129")
 	b.bundle(t, "task")
 	require.NoError(t, b.create())
@@ -182,7 +170,7 @@ func TestUnusableListQuarantinesNoGPU(t *testing.T) {
 			b.withhold(t, "a")
 			s, err := b.readConfig()
 			require.NoError(t, err)
-			require.Len(t, b.readAdmission(s).GPUs, 1)
+			require.Len(t, b.readAdmission(s).Excluded, 1)
 			if name == "another's" && os.Geteuid() == 0 {
 				require.NoError(t, os.Chown(b.path("withheld.json"), 4711, 4711))
 			}
@@ -198,7 +186,7 @@ func TestUnusableListQuarantinesNoGPU(t *testing.T) {
 func TestTaskThatRequestsAMissingGPUIsRefused(t *testing.T) {
 	b := newTestbed(t)
 	b.configure(t, func(c *Config) {
-		c.Devices, c.Specs, c.Visible, c.Missing = nil, nil, []string{"AMD_VISIBLE_DEVICES"}, "this unit has none now"
+		c.GPUs, c.Specs, c.Visible, c.Missing = nil, nil, []string{"AMD_VISIBLE_DEVICES"}, "this unit has none now"
 	})
 	for _, set := range []string{"GPU_COUNT=1", "GPU_COUNT=all", "AMD_VISIBLE_DEVICES=0", "GPU_COUNT=two"} {
 		b.bundle(t, "task", env(set))
@@ -219,12 +207,9 @@ func TestTaskThatRequestsAMissingGPUIsRefused(t *testing.T) {
 
 func TestQuarantineInTheConfigIsChecked(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"withheld":{"file":"x"}}`:                                                                   `withheld: file: "x" is not an absolute path`,
-		`{"withheld":{"file":"/x","gpus":[{"name":"a"}]}}`:                                            `withheld: gpus: "a" is no name with nodes, or there twice`,
-		`{"withheld":{"file":"/x","gpus":[{"name":"a","nodes":["n"]}]}}`:                              `withheld: gpus: "n" is no absolute path, or there twice`,
-		`{"withheld":{"file":"/x","gpus":[{"name":"a","nodes":["/n"]},{"name":"b","nodes":["/n"]}]}}`: `withheld: gpus: "/n" is no absolute path, or there twice`,
-		`{"withheld":{"path":"/x"}}`:                                                                  `this version of the wrapper does not know it`,
-		`{"missing":1}`:                                                                               `"missing": it is a number, not a string`,
+		`{"quarantine":"x"}`: `quarantine: "x" is not an absolute path`,
+		`{"quarantine":{}}`:  `"quarantine": it is an object, not a string`,
+		`{"missing":1}`:      `"missing": it is a number, not a string`,
 	} {
 		_, err := decodeConfig([]byte(in))
 		require.ErrorContains(t, err, want, in)

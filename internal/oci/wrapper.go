@@ -85,14 +85,18 @@ func (w *wrapper) run(args []string, stdout, stderr io.Writer) int {
 // forward does the work of the call and becomes runc. It returns on failure only.
 func (w *wrapper) forward(c *cmdline.Call, args []string) error {
 	w.foreign = w.foreign || !ofConcourse(c)
-	s := &settings{Config: Config{Runtime: w.runtime}}
-	var err error
 	// A start of Concourse's needs nothing from the config but the runtime.
-	if c.Command != "" && (c.Command != "start" || w.foreign) {
-		s, err = w.readConfig()
-	} else if s.Runtime == "" {
-		s.Runtime, err = w.readRuntime()
+	if c.Command == "" || c.Command == "start" && !w.foreign {
+		runtime, err := w.readRuntime()
+		if err == nil {
+			err = w.checkRuntime(runtime)
+		}
+		if err != nil {
+			return err
+		}
+		return w.become(runtime, args)
 	}
+	s, err := w.readConfig()
 	if err != nil {
 		return err
 	}
@@ -109,13 +113,21 @@ func (w *wrapper) forward(c *cmdline.Call, args []string) error {
 	if err != nil {
 		return err
 	}
-	argv := append([]string{s.Runtime}, args[1:]...)
-	err = w.machine.exec(s.Runtime, argv, w.env)
+	err = w.become(s.Runtime, args)
 	rollback()
-	return fmt.Errorf("cannot run the real runc %s: %w", s.Runtime, err)
+	return err
+}
+
+// become makes this process the real runc. It returns on failure only.
+func (w *wrapper) become(runtime string, args []string) error {
+	argv := append([]string{runtime}, args[1:]...)
+	return fmt.Errorf("cannot run the real runc %s: %w", runtime, w.machine.exec(runtime, argv, w.env))
 }
 
 func (w *wrapper) readRuntime() (string, error) {
+	if w.runtime != "" {
+		return w.runtime, nil
+	}
 	data, err := w.readTrusted(w.config)
 	if w.missingConfig(err) {
 		return w.findRuntime()
@@ -224,8 +236,8 @@ func (w *wrapper) info(out io.Writer) {
 		return
 	}
 	fmt.Fprintf(out, "runtime %s\n", c.Runtime)
-	for _, d := range c.Devices {
-		fmt.Fprintf(out, "device %s for %s\n", d, c.Containers)
+	for _, g := range c.GPUs {
+		fmt.Fprintf(out, "device %s for %s\n", g.CDI, c.Containers)
 	}
 	if c.Leases != nil {
 		fmt.Fprintf(out, "leases in %s\n", c.Leases.Dir)

@@ -27,7 +27,7 @@ func TestNoGPUSelectedIsNoError(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	before := b.text(t)
-	b.configure(t, func(c *Config) { c.Devices, c.Specs = nil, []string{"/nowhere/amd.json"} })
+	b.configure(t, func(c *Config) { c.GPUs, c.Specs = nil, []string{"/nowhere/amd.json"} })
 	require.NoError(t, b.create())
 	require.Equal(t, before, b.text(t))
 }
@@ -143,7 +143,7 @@ func TestInfoNamesTheConfig(t *testing.T) {
 	require.Contains(t, stdout.String(), "config "+b.path("wrapper.json"))
 	require.NotContains(t, stdout.String(), "leases")
 	require.Empty(t, stderr.String())
-	b.configure(t, func(c *Config) { c.Leases = &Leases{GPUs: []LeasedGPU{{"a", []string{"/dev/a"}}}} })
+	b.configure(t, func(c *Config) { c.Leases = &Leases{} })
 	require.Zero(t, b.run([]string{"runc-amd-wrapper", "wrapper-info"}, &stdout, &stderr))
 	require.Contains(t, stdout.String(), "leases in /run/concourse-gpu\n")
 }

@@ -43,7 +43,7 @@ func TestTheUnitsOnSystemd(t *testing.T) {
 	require.Empty(t, u.must("systemd-analyze verify --man=no /etc/systemd/system/concourse-* /root/"+concourse.WebUnit), "systemd's remarks")
 
 	given := read(u, oci.DefaultConfig)
-	require.Contains(t, given, `"devices":[`)
+	require.Contains(t, given, `"gpus":[`)
 	u.must("systemctl start concourse-cdi-refresh.service") // each minute, under what systemd takes from it
 	require.Equal(t, given, read(u, oci.DefaultConfig))
 

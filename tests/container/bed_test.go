@@ -59,7 +59,7 @@ func newBed(t *testing.T, nodeMode os.FileMode) *bed {
 	b := &bed{t: t, dir: dir, real: debian, id: filepath.Base(dir), kind: "task", before: map[string]syscall.Stat_t{}}
 	b.hostNodes(nodeMode, 0, 992)
 	b.write("amd.json", spec(t))
-	b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}})
+	b.configure(oci.Config{GPUs: oneGPU})
 	t.Cleanup(func() {
 		b.hostNodesUnchanged()
 		b.delete()
@@ -77,6 +77,9 @@ func (b *bed) write(name string, v any) {
 	require.NoError(b.t, os.WriteFile(b.path(name), data, 0o644))
 	require.NoError(b.t, os.Chown(b.path(name), b.offset, b.offset))
 }
+
+// oneGPU is the first of spec.
+var oneGPU = []oci.GPU{{Name: "0000:03:00.0", CDI: "amd.com/gpu=0", Nodes: []string{"/dev/dri/renderD128"}}}
 
 func (b *bed) configure(c oci.Config) {
 	c.Runtime, c.Specs, c.State = b.real, []string{b.path("amd.json")}, b.path("state")

@@ -56,9 +56,9 @@ func (w *promised) measures(s setting) *bed {
 func (w *promised) benches(b *bed) {
 	w.serves(b)
 	c := b.unit
-	c.Leases.Bench = &oci.Bench{Dir: w.c.Host.Path(clockpin.DefaultDir)}
-	for _, name := range gpusOfWorker {
-		c.Leases.Bench.GPUs = append(c.Leases.Bench.GPUs, oci.BenchGPU{Name: name, Dir: w.c.Host.Path(clockpin.Devices + "/" + name), Level: clockpin.Standard})
+	c.Leases.Clocks = w.c.Host.Path(clockpin.DefaultDir)
+	for i, g := range c.GPUs {
+		c.GPUs[i].Clocks = &clockpin.Clocks{Dir: w.c.Host.Path(clockpin.Devices + "/" + g.Name), Level: clockpin.Standard}
 	}
 	b.configure(c)
 }

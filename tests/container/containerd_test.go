@@ -70,7 +70,7 @@ func (b *bed) containerd() func(words ...string) (string, error) {
 // word for word, through the shim and containerd.
 func TestRefusalReachesTheUserThroughContainerd(t *testing.T) {
 	b := newBed(t, 0o660)
-	b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}, Visible: []string{"AMD_VISIBLE_DEVICES"}})
+	b.configure(oci.Config{GPUs: oneGPU, Visible: []string{"AMD_VISIBLE_DEVICES"}})
 	ctr := b.containerd()
 	b.bundle()
 	run := func(id, value string) (string, error) {

@@ -52,7 +52,7 @@ func TestFullDiskIsRefusedAndLeavesTheBundleAsItWas(t *testing.T) {
 // A container without its marker would have tasks without their environment.
 func TestFullStateDirectoryIsRefused(t *testing.T) {
 	b := newBed(t, 0o660)
-	b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}, Env: map[string]string{"A": strings.Repeat("b", 9000)}})
+	b.configure(oci.Config{GPUs: oneGPU, Env: map[string]string{"A": strings.Repeat("b", 9000)}})
 	state := b.path("state")
 	require.NoError(t, os.Mkdir(state, 0o700))
 	require.NoError(t, syscall.Mount("tmpfs", state, "tmpfs", 0, "size=8k,mode=700"))
@@ -73,7 +73,7 @@ func TestTwoWrappersAtOnceOnOneBundle(t *testing.T) {
 	if _, err := os.Stat(b.real); err != nil {
 		b.real = "/usr/bin/true"
 	}
-	b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}, Env: map[string]string{"A": "b"}})
+	b.configure(oci.Config{GPUs: oneGPU, Env: map[string]string{"A": "b"}})
 	b.bundle()
 	for range 20 {
 		b.write("bundle/config.json", b.config())

@@ -101,19 +101,17 @@ func (u *unit) lend(b *bed) {
 	numbers, err := suite.Minors()
 	require.NoError(u.t, err)
 	var devices []any
-	var names []string
-	var leased []oci.LeasedGPU
+	var leased []oci.GPU
 	for i := range u.gpus {
 		path := fmt.Sprintf("/dev/dri/renderD%d", 128+i)
 		edits := map[string]any{"deviceNodes": []any{map[string]any{"path": path, "type": "c", "major": 10, "minor": numbers[path]}}}
 		name := fmt.Sprintf("GPU-%d", i)
 		devices = append(devices, map[string]any{"name": strconv.Itoa(i), "containerEdits": edits}, map[string]any{"name": name, "containerEdits": edits})
-		names = append(names, "amd.com/gpu="+name)
-		leased = append(leased, oci.LeasedGPU{Name: name, Nodes: []string{path}})
+		leased = append(leased, oci.GPU{Name: name, CDI: "amd.com/gpu=" + name, Nodes: []string{path}})
 	}
 	s["devices"] = devices
 	b.write("amd.json", s)
-	b.configure(oci.Config{Devices: names, Visible: []string{"AMD_VISIBLE_DEVICES"}, Leases: &oci.Leases{Dir: filepath.Join(u.dir, "leases"), GPUs: leased}})
+	b.configure(oci.Config{GPUs: leased, Visible: []string{"AMD_VISIBLE_DEVICES"}, Leases: &oci.Leases{Dir: filepath.Join(u.dir, "leases")}})
 }
 
 func (u *unit) leases() lease.Leases {

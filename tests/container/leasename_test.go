@@ -27,8 +27,7 @@ func (u *unit) unnamed(b *bed, nodes ...string) {
 		name := string(rune('0' + i))
 		devices = append(devices, map[string]any{"name": name, "containerEdits": map[string]any{
 			"deviceNodes": []any{map[string]any{"path": path, "type": "c", "major": 10, "minor": numbers[path]}}}})
-		c.Devices = append(c.Devices, "amd.com/gpu="+name)
-		c.Leases.GPUs = append(c.Leases.GPUs, oci.LeasedGPU{Name: pci[path], Nodes: []string{path}})
+		c.GPUs = append(c.GPUs, oci.GPU{Name: pci[path], CDI: "amd.com/gpu=" + name, Nodes: []string{path}})
 	}
 	s["devices"] = devices
 	b.write("amd.json", s)

@@ -23,7 +23,7 @@ import (
 // machine has it.
 func TestNothingOfAPrivilegedTaskOutlivesTheWorker(t *testing.T) {
 	b := newBed(t, 0o660)
-	b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}})
+	b.configure(oci.Config{GPUs: oneGPU})
 	ctr := b.containerd()
 	b.bundle()
 	require.NoError(t, os.Mkdir(b.path("events"), 0o777))

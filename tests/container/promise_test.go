@@ -102,10 +102,10 @@ func showDrivers(t *testing.T, root string) {
 // serves makes a bed a container of this worker.
 func (w *promised) serves(b *bed) {
 	config := b.unit
-	for i := range config.Leases.GPUs {
-		config.Leases.GPUs[i].Name = gpusOfWorker[i]
+	for i := range config.GPUs {
+		config.GPUs[i].Name = gpusOfWorker[i]
 	}
-	config.Quarantine = &oci.Quarantine{File: filepath.Join(w.root, quarantine.AdmissionFile), GPUs: config.Leases.GPUs}
+	config.Quarantine = filepath.Join(w.root, quarantine.AdmissionFile)
 	config.Leases.Dir = filepath.Join(w.root, "run/concourse-gpu")
 	b.configure(config)
 	own, leases := b.unit, *config.Leases // what the charm wrote has no prefix

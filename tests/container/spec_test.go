@@ -25,7 +25,7 @@ func (b *bed) whole() {
 	edits["additionalGids"] = []int{44}
 	s["containerEdits"] = edits
 	b.write("amd.json", s)
-	b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}, Env: map[string]string{"UNIT": "set", "PATH": "/unit"}})
+	b.configure(oci.Config{GPUs: oneGPU, Env: map[string]string{"UNIT": "set", "PATH": "/unit"}})
 }
 
 // Concourse makes the environment and the groups of an exec from its own

@@ -47,7 +47,7 @@ func TestTaskFindsTheROCmOfItsImage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, 0o660)
 			b.maps = concourse
-			b.configure(oci.Config{Devices: []string{"amd.com/gpu=0"}, RootfsEnv: map[string]map[string]string{"/opt/rocm": {"ROCM_PATH": "/opt/rocm"}}})
+			b.configure(oci.Config{GPUs: oneGPU, RootfsEnv: map[string]map[string]string{"/opt/rocm": {"ROCM_PATH": "/opt/rocm"}}})
 			b.bundle()
 			require.NoError(t, os.MkdirAll(b.path("bundle/rootfs/opt/rocm-6.3.2"), 0o755))
 			if c.link != "" {

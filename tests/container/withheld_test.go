@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 )
 
@@ -24,7 +23,7 @@ func (b *bed) withholds(names ...string) {
 // knows is lend for a unit whose charm withholds GPUs, leased or not.
 func (u *unit) knows(b *bed, leased bool) {
 	c := b.unit
-	c.Quarantine = &oci.Quarantine{File: b.path("withheld.json"), GPUs: c.Leases.GPUs}
+	c.Quarantine = b.path("withheld.json")
 	if !leased {
 		c.Leases = nil
 	}

@@ -57,7 +57,7 @@ func configFields(t reflect.Type, prefix string) (names []string) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		names = append(names, prefix+name)
-		if f.Type.Kind() == reflect.Pointer {
+		if of := f.Type; of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct {
 			names = append(names, configFields(f.Type.Elem(), prefix+name+".")...)
 		}
 	}

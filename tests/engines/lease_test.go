@@ -28,8 +28,9 @@ func exclusive(t *testing.T) lease.Leases {
 	require.NoError(t, err)
 	l := lease.Leases{Dir: lease.DefaultDir, GPUs: []string{"0000:03:00.0", "0000:04:00.0"}}
 	data, err := json.Marshal(oci.Config{
-		Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Devices: []string{"amd.com/gpu=0", "amd.com/gpu=1"}, Visible: []string{"AMD_VISIBLE_DEVICES"},
-		Leases: &oci.Leases{Dir: l.Dir, GPUs: []oci.LeasedGPU{{Name: l.GPUs[0], Nodes: suite.StandIns[1:2]}, {Name: l.GPUs[1], Nodes: suite.StandIns[2:3]}}}})
+		Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
+		GPUs: []oci.GPU{{Name: l.GPUs[0], CDI: "amd.com/gpu=0", Nodes: suite.StandIns[1:2]},
+			{Name: l.GPUs[1], CDI: "amd.com/gpu=1", Nodes: suite.StandIns[2:3]}}, Leases: &oci.Leases{Dir: l.Dir}})
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Dir(oci.DefaultConfig), 0o755))
 	require.NoError(t, os.WriteFile(oci.DefaultConfig, data, 0o600))

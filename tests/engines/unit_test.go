@@ -26,7 +26,7 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	require.NoError(t, err)
 	srv := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(srv, "models_rw"), 0o777))
-	unit := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Devices: []string{"amd.com/gpu=1"}, Visible: []string{"AMD_VISIBLE_DEVICES"},
+	unit := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, GPUs: []oci.GPU{{Name: "second", CDI: "amd.com/gpu=1"}}, Visible: []string{"AMD_VISIBLE_DEVICES"},
 		Env: map[string]string{"TOKEN": "secret"}, Folders: &oci.Folders{Root: srv, Containers: oci.All}}
 	write := func() {
 		data, err := json.Marshal(unit)

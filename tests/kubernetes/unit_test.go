@@ -36,16 +36,14 @@ func unit(t *testing.T, n int) {
 	runc, err := exec.LookPath("runc")
 	require.NoError(t, err)
 	config := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
-		Leases: &oci.Leases{Dir: lease.DefaultDir}, Quarantine: &oci.Quarantine{File: quarantine.AdmissionFile}}
+		Leases: &oci.Leases{Dir: lease.DefaultDir}, Quarantine: quarantine.AdmissionFile}
 	record := quarantine.Record{At: time.Now(), Policy: quarantine.Auto}
 	for i, g := range all[:n] {
 		require.Equal(t, render(i), g.Render.Path)
 		name := g.Address()
-		config.Devices = append(config.Devices, "amd.com/gpu="+strconv.Itoa(i))
-		config.Leases.GPUs = append(config.Leases.GPUs, oci.LeasedGPU{Name: name, Nodes: []string{g.Render.Path}})
+		config.GPUs = append(config.GPUs, oci.GPU{Name: name, CDI: "amd.com/gpu=" + strconv.Itoa(i), Nodes: []string{g.Render.Path}})
 		record.GPUs = append(record.GPUs, quarantine.GPU{Ref: quarantine.Ref{Name: name, Index: i}, State: quarantine.InService, Since: time.Now()})
 	}
-	config.Quarantine.GPUs = config.Leases.GPUs
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
 	write(t, oci.DefaultConfig, string(text))

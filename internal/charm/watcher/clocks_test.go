@@ -46,7 +46,7 @@ func newBenching(t *testing.T, gpus ...int) *benching {
 	for _, g := range gpus {
 		b.names = append(b.names, slots[g])
 		hosttest.Put(t, b.Host.Root, levelFile(slots[g]), "auto\n")
-		require.NoError(t, b.pins().Set(clockpin.Card{Name: slots[g], Dir: b.Host.Path(sysfsDir(slots[g])), Level: clockpin.Standard}, clockpin.Task{Container: "4f1c", Bundle: "/run/b"}))
+		require.NoError(t, b.pins().Set(slots[g], clockpin.Clocks{Dir: b.Host.Path(sysfsDir(slots[g])), Level: clockpin.Standard}, clockpin.Task{Container: "4f1c", Bundle: "/run/b"}))
 	}
 	return b
 }

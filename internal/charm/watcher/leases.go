@@ -60,7 +60,7 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 		return nil, err
 	}
 	l := &unitLeases{Leases: lease.Leases{
-		GPUs: config.LeaseNames(), Dir: u.Host.Path(config.Leases.Dir), Proc: u.Host.Path("/proc"),
+		GPUs: config.GPUNames(), Dir: u.Host.Path(config.Leases.Dir), Proc: u.Host.Path("/proc"),
 		Cgroup: u.Host.Path("/sys/fs/cgroup"), Euid: uint32(os.Geteuid()), Now: u.Host.Now,
 	}}
 	for _, name := range l.GPUs {

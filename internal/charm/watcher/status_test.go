@@ -252,7 +252,7 @@ func TestWrapperActionsAndExporterUseOneName(t *testing.T) {
 		require.NoError(t, err)
 		var config oci.Config
 		require.NoError(t, json.Unmarshal(data, &config))
-		names := config.Leases.GPUs
+		names := config.GPUs
 		require.Len(t, devices, len(names), name)
 		for i, d := range devices {
 			require.Equal(t, d.Address(), names[i].Name)

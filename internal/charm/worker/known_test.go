@@ -186,12 +186,12 @@ func TestMissingChosenGPUKeepsTheOthersForTasks(t *testing.T) {
 			require.Equal(t, o.Known, d.Known, "what is gone is missed until somebody says otherwise")
 			w := wrapperOf(t, d)
 			if c.give == nil {
-				require.Empty(t, w.Devices)
+				require.Empty(t, w.GPUs)
 				require.NotEmpty(t, w.Missing)
 				return
 			}
 			var names []string
-			for _, g := range w.Leases.GPUs {
+			for _, g := range w.GPUs {
 				names = append(names, g.Name)
 			}
 			var want []string
@@ -199,7 +199,6 @@ func TestMissingChosenGPUKeepsTheOthersForTasks(t *testing.T) {
 				want = append(want, slotsOf[i])
 			}
 			require.Equal(t, want, names)
-			require.Len(t, w.Devices, len(want))
 			require.Empty(t, w.Missing)
 			require.Equal(t, d.GPUs.Missing, len(w.Leases.Missing))
 			require.Subset(t, gone, w.Leases.Missing)
@@ -278,9 +277,9 @@ func TestTagsExcludeAMissingGPULateLikeAQuarantinedOne(t *testing.T) {
 // After accept-gpus the GPUs are numbered again.
 func TestAcceptGPUsRenumbersGPUs(t *testing.T) {
 	o := without(t, map[string]any{"gpu-device-ids": "2"}, slotsOf[0])
-	require.Equal(t, slotsOf[2], wrapperOf(t, Desire(o, nil)).Leases.GPUs[0].Name)
+	require.Equal(t, slotsOf[2], wrapperOf(t, Desire(o, nil)).GPUs[0].Name)
 	o.Known = KnownGPUs{}
-	require.Equal(t, slotsOf[3], wrapperOf(t, Desire(o, nil)).Leases.GPUs[0].Name)
+	require.Equal(t, slotsOf[3], wrapperOf(t, Desire(o, nil)).GPUs[0].Name)
 	o = without(t, map[string]any{"gpu-device-ids": "3"}, slotsOf[0])
 	o.Known = KnownGPUs{}
 	d := Desire(o, nil)
@@ -292,7 +291,7 @@ func TestRefreshKeepsTheOtherChosenGPUs(t *testing.T) {
 	o := without(t, map[string]any{"gpu-device-ids": "0,1"}, slotsOf[1])
 	d := Desired{}
 	d.Resources = RefreshResources(o)
-	require.Equal(t, slotsOf[0], wrapperOf(t, d).Leases.GPUs[0].Name)
+	require.Equal(t, slotsOf[0], wrapperOf(t, d).GPUs[0].Name)
 }
 
 // Each partition has a number, and all partitions of a GPU have its address.

@@ -46,20 +46,10 @@ func leaseConfig(o Observed, g GPUs) *oci.Leases {
 	if o.Config.GPU.Sharing != config.Exclusive || len(g.Chosen) == 0 {
 		return nil
 	}
-	gpus := chosenInOrder(g)
 	return &oci.Leases{
-		Dir: lease.DefaultDir, GPUs: leasedGPUs(gpus), Links: linkWeights(o, gpus),
-		Bench: benchConfig(o, gpus), Missing: addressesOf(g.Missing),
+		Dir: lease.DefaultDir, Links: linkWeights(o, chosenInOrder(g)),
+		Missing: addressesOf(g.Missing),
 	}
-}
-
-// leasedGPUs returns the GPUs by slot: the index or the CDI name of a GPU can change while
-// a task computes on it. A process that opens the card's node computes as well.
-func leasedGPUs(gpus []gpu.GPU) (list []oci.LeasedGPU) {
-	for _, g := range gpus {
-		list = append(list, oci.LeasedGPU{Name: g.Address(), Nodes: g.Nodes.Paths()})
-	}
-	return list
 }
 
 // chosenInOrder returns the GPUs of the tasks in the order of the wrapper's config.
@@ -111,25 +101,15 @@ func desireLeases(o Observed, g GPUs) (p part) {
 	return p
 }
 
-// benchConfig returns how the wrapper fixes the clocks of leased GPUs for tasks that
-// measure. It returns nil if gpu-bench is off.
-func benchConfig(o Observed, gpus []gpu.GPU) *oci.Bench {
-	if !o.Config.GPU.Bench {
+// clocksOf returns how the wrapper fixes the clocks of a GPU for tasks that measure, and nil
+// if it does not. Only leased GPUs have fixed clocks.
+func clocksOf(o Observed, g gpu.GPU) *clockpin.Clocks {
+	name := g.Address()
+	if !o.Config.GPU.Bench || o.Config.GPU.Sharing != config.Exclusive || !g.Vendor.Has(gpu.Clocks) ||
+		!clockpin.IsWholeGPU(name) {
 		return nil
 	}
-	var list []oci.BenchGPU
-	for _, g := range gpus {
-		name := g.Address()
-		if g.Vendor.Has(gpu.Clocks) && clockpin.IsWholeGPU(name) {
-			list = append(list, oci.BenchGPU{
-				Name: name, Dir: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX),
-			})
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	return &oci.Bench{Dir: clockpin.DefaultDir, GPUs: list}
+	return &clockpin.Clocks{Dir: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX)}
 }
 
 // clockLevel returns the performance level that the driver of a GPU supports. It does not

@@ -71,12 +71,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 			d := Desire(linked(t, r, c.set), nil)
 			if data, ok := resourcetest.File(d.Resources, oci.DefaultConfig); ok {
 				require.NoError(t, oci.CheckConfig([]byte(data)))
-				got := wrapperOf(t, d).Leases
-				if got != nil {
-					require.NotEmpty(t, got.GPUs) // TestWrapperActionsAndExporterUseOneName
-					got.GPUs = nil
-				}
-				require.Equal(t, c.want, got)
+				require.Equal(t, c.want, wrapperOf(t, d).Leases)
 			} else {
 				require.Nil(t, c.want)
 			}
@@ -148,14 +143,14 @@ func TestClocksOfWholeLeasedGPUsAreFixed(t *testing.T) {
 	for name, c := range map[string]struct {
 		host string
 		set  map[string]any
-		want []oci.BenchGPU // the first
-		n    int
+		want *clockpin.Clocks // of the first GPU
+		n    int              // GPUs with fixed clocks
 	}{
 		"not wanted":     {"mi210x4", exclusive(), nil, 0},
 		"shared":         {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-bench": true}, nil, 0},
-		"whole":          {"mi210x4", exclusive(), []oci.BenchGPU{{Name: first, Dir: clockpin.Devices + "/" + first, Level: clockpin.Standard}}, 4},
+		"whole":          {"mi210x4", exclusive(), &clockpin.Clocks{Dir: clockpin.Devices + "/" + first, Level: clockpin.Standard}, 4},
 		"NVIDIA's":       {"nvidia-only", map[string]any{"compute-runtime": "cuda", "gpu-sharing": "exclusive"}, nil, 0},
-		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), []oci.BenchGPU{{Name: "0000:0a:00.0", Dir: clockpin.Devices + "/0000:0a:00.0", Level: clockpin.Determinism}}, 1},
+		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), &clockpin.Clocks{Dir: clockpin.Devices + "/0000:0a:00.0", Level: clockpin.Determinism}, 1},
 	} {
 		if name != "not wanted" {
 			c.set["gpu-bench"] = true
@@ -164,14 +159,16 @@ func TestClocksOfWholeLeasedGPUsAreFixed(t *testing.T) {
 		data, ok := resourcetest.File(d.Resources, oci.DefaultConfig)
 		require.True(t, ok, name)
 		require.NoError(t, oci.CheckConfig([]byte(data)), name)
-		l := wrapperOf(t, d).Leases
-		if c.n == 0 {
-			require.True(t, l == nil || l.Bench == nil, name)
-			continue
+		gpus, n := wrapperOf(t, d).GPUs, 0
+		for _, g := range gpus {
+			if g.Clocks != nil {
+				n++
+			}
 		}
-		require.Equal(t, clockpin.DefaultDir, l.Bench.Dir)
-		require.Len(t, l.Bench.GPUs, c.n, name)
-		require.Equal(t, c.want, l.Bench.GPUs[:1], name)
+		require.Equal(t, c.n, n, name)
+		if c.n > 0 {
+			require.Equal(t, c.want, gpus[0].Clocks, name)
+		}
 	}
 }
 

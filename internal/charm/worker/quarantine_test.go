@@ -112,7 +112,7 @@ func TestQuarantineOffTagsAllGPUs(t *testing.T) {
 	d := Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD)", d.Suffix)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=4")
-	require.Nil(t, wrapperOf(t, d).Quarantine)
+	require.Empty(t, wrapperOf(t, d).Quarantine)
 	require.True(t, absent(d, tagsFile))
 }
 
@@ -137,14 +137,15 @@ func TestManualReturnIsInTheStatus(t *testing.T) {
 
 func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {
 	for _, sharing := range []string{"shared", "exclusive"} {
-		d := Desire(running(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-sharing": sharing})), nil)
+		o := running(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-sharing": sharing}))
+		d := Desire(o, nil)
 		layer, ok := resourcetest.File(d.Resources, "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml")
 		require.True(t, ok)
 		require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-service.json")
-		w := wrapperOf(t, d).Quarantine
-		require.Equal(t, quarantine.AdmissionFile, w.File)
-		require.Equal(t, oci.LeasedGPU{Name: slotsOf[3], Nodes: []string{"/dev/dri/renderD131", "/dev/dri/card4"}}, w.GPUs[3])
+		w := wrapperOf(t, d)
+		require.Equal(t, quarantine.AdmissionFile, w.Quarantine)
+		require.Equal(t, oci.GPU{Name: slotsOf[3], CDI: "amd.com/gpu=" + o.GPUs.GPUs[3].ID(), Nodes: []string{"/dev/dri/renderD131", "/dev/dri/card4"}}, w.GPUs[3])
 	}
 	d := Desire(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "none"}), nil)
 	require.True(t, absent(d, quarantine.File))

@@ -72,7 +72,7 @@ func TestD49TagsAndWrapperFollowTheRuntime(t *testing.T) {
 			require.NotContains(t, env(t, d), "CONCOURSE_CONTAINERD_BIN")
 			continue
 		}
-		require.Contains(t, wrapperOf(t, d).Devices[0], c.device, c.runtime)
+		require.Contains(t, wrapperOf(t, d).GPUs[0].CDI, c.device, c.runtime)
 		require.Equal(t, c.runtime != "rocm", absent(d, cdi.Path), c.runtime)
 		require.Contains(t, mustFile(t, d, "/etc/systemd/system/concourse-cdi-refresh.service"), "ExecStart=/opt/concourse-ci-machine/bin/dispatch cdi refresh\n")
 	}

@@ -201,11 +201,11 @@ func TestD44D51WrapperGetsTheChosenGPUsAndTheReleasesRunc(t *testing.T) {
 		require.Equal(t, concourse.RealRunc, c.Runtime)
 		require.Equal(t, oci.Tasks, c.Containers)
 		require.Equal(t, []string{cdi.Path}, c.Specs)
-		require.Len(t, c.Devices, want)
+		require.Len(t, c.GPUs, want)
 		spec, ok := resourcetest.File(d.Resources, cdi.Path)
 		require.True(t, ok)
-		for _, name := range c.Devices {
-			_, device, _ := strings.Cut(name, "=")
+		for _, g := range c.GPUs {
+			_, device, _ := strings.Cut(g.CDI, "=")
 			require.Contains(t, spec, fmt.Sprintf("%q", device))
 		}
 		require.Equal(t, fmt.Sprintf(" (GPU: %dx AMD)", want), d.Suffix)
@@ -334,7 +334,7 @@ func TestUnknownArchitectureIsReported(t *testing.T) {
 		d := Desire(o, nil)
 		require.Equal(t, c.causes, d.Causes, name)
 		require.Equal(t, c.arches, wrapperOf(t, d).Env["HIP_ARCHES"], name)
-		require.Len(t, wrapperOf(t, d).Devices, 4, name)
+		require.Len(t, wrapperOf(t, d).GPUs, 4, name)
 		require.Equal(t, "gpu,compute-runtime=rocm,rocm,gpu-count=4,gfx=gfx90a", env(t, d)["CONCOURSE_TAG"], name)
 		require.Equal(t, "gfx90a=3", d.GPUs.Databag()["gpu-archs"], name)
 	}

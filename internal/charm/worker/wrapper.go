@@ -9,6 +9,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
@@ -27,7 +28,7 @@ func desireWrapper(o Observed, g GPUs, trusted []relation.Authority) (p part, wr
 	if err != nil {
 		p.cause(rankWrapper, status.Block("%s", err))
 	}
-	if len(config.Devices) == 0 && config.Folders == nil && config.CACertificates == "" {
+	if len(config.GPUs) == 0 && config.Folders == nil && config.CACertificates == "" {
 		why := "tasks get neither GPUs nor folders"
 		p.add(resource.Absent{Path: oci.DefaultConfig, Why: why}, resource.Absent{Path: concourse.Launcher, Why: why})
 		return p, false
@@ -57,12 +58,12 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 		config.Env = map[string]string{}
 		err = vendors[g.Vendor].wrap(&config, o, g)
 		maps.Copy(config.Env, o.Config.GPU.TaskEnv) // the option has precedence
-		config.Devices, config.Leases = cdiNames(g), leaseConfig(o, g)
+		config.GPUs, config.Leases = taskGPUs(o, g), leaseConfig(o, g)
 		t := g.Vendor.Traits()
 		config.Specs, config.Visible = []string{t.Spec}, []string{t.Visible}
 	}
 	if len(g.Chosen) > 0 && g.Vendor.Has(gpu.Quarantine) && o.Config.GPU.Quarantine != quarantine.Off {
-		config.Quarantine = &oci.Quarantine{File: quarantine.AdmissionFile, GPUs: leasedGPUs(chosenInOrder(g))}
+		config.Quarantine = quarantine.AdmissionFile
 	}
 	if len(g.Chosen) == 0 && g.Requested {
 		config.Visible = []string{g.assumed().Traits().Visible}
@@ -97,21 +98,28 @@ func wrapperFile(config oci.Config) (f resource.File, err error) {
 	return resource.File{Path: wrapperfile.File.Path, Data: data, Mode: wrapperfile.File.Mode, Owner: "root"}, err
 }
 
-// cdiNames returns the names of the chosen GPUs in the wrapper's config: the unique id,
-// which stays with the GPU, or the index.
-func cdiNames(g GPUs) (names []string) {
+// taskGPUs returns the chosen GPUs in the wrapper's config. A lease and the quarantine name
+// a GPU by its slot: its index or CDI name can change while a task computes on it. A process
+// that opens the card's node computes as well. The tool of another vendor may describe a
+// shared GPU by other nodes.
+func taskGPUs(o Observed, g GPUs) (list []oci.GPU) {
 	t := g.Vendor.Traits()
+	hasNodes := g.Vendor.Has(gpu.OwnSpec) || o.Config.GPU.Sharing == config.Exclusive
 	for i, one := range g.All {
 		if !contains(g.Chosen, one) {
 			continue
 		}
 		name := strconv.Itoa(i)
-		if one.UniqueID != "" && t.ByID {
+		if one.UniqueID != "" && t.ByID { // it stays with the GPU
 			name = one.ID()
 		}
-		names = append(names, t.Kind+"="+name)
+		of := oci.GPU{Name: one.Address(), CDI: t.Kind + "=" + name, Clocks: clocksOf(o, one)}
+		if hasNodes {
+			of.Nodes = one.Nodes.Paths()
+		}
+		list = append(list, of)
 	}
-	return names
+	return list
 }
 
 // toolNames lists the programs for tasks. They are static, so that they run in any image.

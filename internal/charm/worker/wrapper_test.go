@@ -99,7 +99,7 @@ func TestTaskFolders_D41_D53(t *testing.T) {
 		}
 		got := wrapperOf(t, d)
 		require.Equal(t, c.want, got.Folders, name)
-		require.Empty(t, got.Devices, name)
+		require.Empty(t, got.GPUs, name)
 		require.Equal(t, concourse.Launcher, env(t, d)["CONCOURSE_CONTAINERD_BIN"], name)
 	}
 	none, err := SrvFolders(hosttest.Host(t, "no-gpu"))
@@ -128,7 +128,8 @@ func TestCUDAHonoursTheChosenGPUs_D44(t *testing.T) {
 	require.Empty(t, d.Causes)
 	require.Equal(t, " (GPU: 1x NVIDIA)", d.Suffix)
 	got := wrapperOf(t, d)
-	require.Equal(t, []string{"nvidia.com/gpu=0"}, got.Devices)
+	require.Len(t, got.GPUs, 1)
+	require.Equal(t, oci.GPU{Name: got.GPUs[0].Name, CDI: "nvidia.com/gpu=0"}, got.GPUs[0], "its tool decides which nodes")
 	require.Equal(t, []string{"/etc/cdi/nvidia.json"}, got.Specs)
 	require.Equal(t, []string{"NVIDIA_VISIBLE_DEVICES"}, got.Visible)
 	require.Empty(t, got.Env)

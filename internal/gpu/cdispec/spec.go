@@ -93,21 +93,20 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 	return version, nil
 }
 
-// Nodes returns the paths of the device's own nodes, sorted. They distinguish devices.
-func (d Device) Nodes() (paths []string, err error) {
+// Nodes returns the device's own nodes, sorted by path. Their paths distinguish devices.
+func (d Device) Nodes() ([]Node, error) {
 	list, err := d.edits.Member("deviceNodes", rawjson.Array)
-	if err != nil {
-		return nil, fmt.Errorf("cannot use CDI spec %s: %w", d.Spec.File, err)
-	}
+	own := Edits{Nodes: make([]Node, 0, list.Len())}
 	for n := range list.Elements() {
-		path, err := n.StringOf("path")
-		if err != nil {
-			return nil, fmt.Errorf("cannot use CDI spec %s: %w", d.Spec.File, err)
+		if err == nil {
+			err = own.addNode(d.Spec.File, n)
 		}
-		paths = append(paths, path)
 	}
-	slices.Sort(paths)
-	return paths, nil
+	if err != nil {
+		return nil, fmt.Errorf("cannot use CDI spec %s: %w", d.Spec.File, fmt.Errorf("device %s: %w", d.Name, err))
+	}
+	slices.SortFunc(own.Nodes, func(a, b Node) int { return strings.Compare(a.Path, b.Path) })
+	return own.Nodes, nil
 }
 
 // Find returns devices by their full CDI names.

@@ -97,15 +97,18 @@ func TestPluginReplacesAKilledOne(t *testing.T) {
 
 func TestUnitOffersItsOwnGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
-		devices []string
-		want    []string
+		gpus, want []string
 	}{
-		"by index":     {[]string{"amd.com/gpu=1"}, []string{gpu1}},
-		"by unique id": {[]string{uid0, "amd.com/gpu=2"}, []string{gpu0, gpu2}},
-		"none":         {nil, nil},
-		"NVIDIA's":     {[]string{"nvidia.com/gpu=0"}, nil},
+		"one":       {[]string{gpu1}, []string{gpu1}},
+		"some":      {[]string{gpu2, gpu0}, []string{gpu0, gpu2}},
+		"none":      {nil, nil},
+		"another's": {[]string{"0000:99:00.0"}, nil},
 	} {
-		require.Equal(t, c.want, offeredOf(t, &oci.Config{Devices: c.devices}), name)
+		var unit oci.Config
+		for _, g := range c.gpus {
+			unit.GPUs = append(unit.GPUs, oci.GPU{Name: g})
+		}
+		require.Equal(t, c.want, offeredOf(t, &unit), name)
 	}
 	require.Len(t, offeredOf(t, nil), 3, "no unit")
 }

@@ -41,7 +41,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	all := inv.GPUsOf(vendor)
 	gpus := offered(all, unit)
 	out := map[string]string{}
-	if unit == nil || unit.Quarantine != nil {
+	if unit == nil || unit.Quarantine != "" {
 		record, err := quarantine.RecordFile.Read(r)
 		if err != nil {
 			return m, err
@@ -87,11 +87,7 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 		return all
 	}
 	for _, g := range all {
-		kind := g.Vendor.Traits().Kind
-		is := func(name string) bool {
-			return name == kind+"="+strconv.Itoa(g.Index) || g.ID() != "" && name == kind+"="+g.ID()
-		}
-		if slices.ContainsFunc(unit.Devices, is) {
+		if slices.ContainsFunc(unit.GPUs, func(of oci.GPU) bool { return of.Name == g.Address() }) {
 			of = append(of, g)
 		}
 	}

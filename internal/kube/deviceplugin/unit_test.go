@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +31,9 @@ func exclusive(t *testing.T, r host.Root, n int) {
 	t.Helper()
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "boot-1\n")
 	require.NoError(t, r.MkdirAll("/run", 0o755))
-	config := oci.Config{Runtime: "/runc", Leases: &oci.Leases{}, Quarantine: &oci.Quarantine{}}
+	config := oci.Config{Runtime: "/runc", Leases: &oci.Leases{}, Quarantine: "/withheld.json"}
 	for i := range n {
-		config.Devices = append(config.Devices, "amd.com/gpu="+strconv.Itoa(i))
+		config.GPUs = append(config.GPUs, oci.GPU{Name: []string{gpu0, gpu1, gpu2}[i]})
 	}
 	data, err := json.Marshal(config)
 	require.NoError(t, err)

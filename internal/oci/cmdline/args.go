@@ -111,16 +111,22 @@ func requestsHelp(flags foundFlags) bool {
 	return false
 }
 
-func positions(args []string) (words []Word) {
+func positions(args []string) []Word {
+	words := make([]Word, len(args))
 	for i, a := range args {
-		words = append(words, Word{At: i, Value: a})
+		words[i] = Word{At: i, Value: a}
 	}
 	return words
 }
 
+// usualFlags is enough for each call of containerd. Each size of memory that a new process
+// uses first costs two page faults.
+const usualFlags = 8
+
 // parse reads flags up to the first word that is not a flag, as Go's flag package does. The
 // last flag of a name wins. A flag without value is "true".
 func parse(known flagSet, words []Word) (found foundFlags, rest []Word, err error) {
+	found = make(foundFlags, 0, usualFlags)
 	for len(words) > 0 {
 		w := words[0]
 		if len(w.Value) < 2 || w.Value[0] != '-' {

@@ -11,16 +11,17 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/visible"
 )
 
-// Spec returns a CDI spec of these devices. It has version 0.5.0, because podman 4 reads no
+// Spec returns a CDI spec of these GPUs. It has version 0.5.0, because podman 4 reads no
 // spec with annotations. Indexes count the task's GPUs, as ROCm does there, so that a task
 // with one of eight GPUs can request 0. Other names stay with their GPU.
-func Spec(specs []*cdispec.Spec, devices []cdispec.Device) ([]byte, error) {
-	gpus, err := visible.SingleGPUs(specs, devices)
-	if err != nil {
+func Spec(gpus []visible.GPU) ([]byte, error) {
+	if err := visible.Describe(gpus); err != nil {
 		return nil, err
 	}
+	devices := make([]cdispec.Device, len(gpus))
 	out := []byte(`{"cdiVersion":"0.5.0","kind":"` + wellknown.AMDKind + `","devices":[`)
 	for i, g := range gpus {
+		devices[i] = g.Device
 		own, err := cdispec.Merge([]cdispec.Device{g.Device})
 		if err != nil {
 			return nil, err

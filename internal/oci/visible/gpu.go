@@ -6,6 +6,7 @@ package visible
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,58 +17,88 @@ import (
 
 // GPU is one GPU that the unit gives to tasks, as its CDI spec describes it.
 type GPU struct {
-	cdispec.Device          // under the first of the names
-	names          []string // in the spec: its index, GPU-<id>, its PCI slot
-	pci            string   // "" if not known
-	nodes          []string // its device nodes, which identify it
+	cdispec.Device
+	Nodes []cdispec.Node // its own device nodes
+	// Set by Describe.
+	names []string // all its names in the spec: its index, GPU-<id>, its PCI slot
+	pci   string   // "" if not known
 }
 
-// SingleGPUs returns the single GPUs of devices, each once, in the order of their spec. A
-// spec describes each GPU under several names, and all of them under "all". Names with the
-// same device nodes are one GPU.
-func SingleGPUs(specs []*cdispec.Spec, allowed []cdispec.Device) (gpus []GPU, err error) {
-	allowedNodes := make([][]string, len(allowed))
-	for i, a := range allowed {
-		if allowedNodes[i], err = a.Nodes(); err != nil {
-			return nil, err
-		}
+// Find returns the GPUs with these full CDI names, in their order. The name all stands for
+// each GPU of its spec.
+func Find(specs []*cdispec.Spec, names []string) ([]GPU, error) {
+	devices, err := cdispec.Find(specs, names)
+	if err != nil {
+		return nil, err
 	}
-	for _, s := range specs {
-		if !slices.ContainsFunc(allowed, func(a cdispec.Device) bool { return a.Spec == s }) {
-			continue
-		}
-		for _, d := range s.Devices {
-			nodes, err := d.Nodes()
+	gpus := make([]GPU, 0, len(devices))
+	for _, d := range devices {
+		if d.Name == cdispec.All {
+			each, err := allOf(d.Spec)
 			if err != nil {
 				return nil, err
 			}
-			if d.Name == cdispec.All || len(nodes) == 0 {
-				continue
-			}
-			// It is allowed under this name, under another name with the same nodes, or
-			// with all.
-			permitted := false
-			for i, a := range allowed {
-				permitted = permitted || a.Spec == s &&
-					(a.Name == cdispec.All || a.Name == d.Name || slices.Equal(allowedNodes[i], nodes))
-			}
-			if !permitted {
-				continue
-			}
-			same := slices.IndexFunc(gpus, func(g GPU) bool { return g.Spec == s && slices.Equal(g.nodes, nodes) })
-			if same < 0 {
-				gpus = append(gpus, GPU{Device: d, names: []string{d.Name}, pci: d.PCI, nodes: nodes})
-				continue
-			}
-			gpus[same].names = append(gpus[same].names, d.Name)
-			gpus[same].pci = cmp.Or(gpus[same].pci, d.PCI)
+			gpus = append(gpus, each...)
+			continue
 		}
+		nodes, err := d.Nodes()
+		if err != nil {
+			return nil, err
+		}
+		gpus = append(gpus, GPU{Device: d, Nodes: nodes})
 	}
 	return gpus, nil
 }
 
+// allOf returns the GPUs of a spec, each under the first of its names.
+func allOf(s *cdispec.Spec) (gpus []GPU, err error) {
+	for _, d := range s.Devices {
+		nodes, err := d.Nodes()
+		if err != nil {
+			return nil, err
+		}
+		if d.Name != cdispec.All && len(nodes) > 0 &&
+			!slices.ContainsFunc(gpus, func(g GPU) bool { return sameNodes(g.Nodes, nodes) }) {
+			gpus = append(gpus, GPU{Device: d, Nodes: nodes})
+		}
+	}
+	if len(gpus) == 0 {
+		return nil, fmt.Errorf("cannot give the task a GPU: CDI spec %s describes no single GPU", s.File)
+	}
+	return gpus, nil
+}
+
+// sameNodes reports whether two devices of a spec are the same GPU.
+func sameNodes(a, b []cdispec.Node) bool {
+	return slices.EqualFunc(a, b, func(n, o cdispec.Node) bool { return n.Path == o.Path })
+}
+
+// Describe finds all names of GPUs in their specs. A spec describes a GPU under several
+// names, with the same device nodes.
+func Describe(gpus []GPU) error {
+	for i := range gpus {
+		g := &gpus[i]
+		if g.names != nil {
+			continue
+		}
+		for _, d := range g.Spec.Devices {
+			nodes, err := d.Nodes()
+			if err != nil {
+				return err
+			}
+			if d.Name == g.Name || d.Name != cdispec.All && len(nodes) > 0 && sameNodes(nodes, g.Nodes) {
+				g.names, g.pci = append(g.names, d.Name), cmp.Or(g.pci, d.PCI)
+			}
+		}
+	}
+	return nil
+}
+
 // String formats the GPU for messages: "0 (GPU-1a2b, 0000:03:00.0)".
 func (g GPU) String() string {
+	if g.names == nil {
+		return g.Name
+	}
 	others := slices.Clone(g.names[1:])
 	if g.pci != "" && !slices.ContainsFunc(g.names, func(n string) bool { return pci.OfSlot(n) != "" }) {
 		others = append(others, g.pci)
@@ -86,14 +117,6 @@ func (g GPU) index() (uint64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// Label formats a device for tasks: its index on the unit, and its other names.
-func Label(specs []*cdispec.Spec, d cdispec.Device) string {
-	if gpus, err := SingleGPUs(specs, []cdispec.Device{d}); err == nil && len(gpus) == 1 {
-		return gpus[0].String()
-	}
-	return d.Name
 }
 
 // IDs returns its names in the spec other than the index, such as GPU-<unique id>.

@@ -18,9 +18,11 @@ func wanted(t testing.TB, env ...string) (lease.Want, error) {
 	s, err := cdispec.Decode("/x.json", []byte(cards(4)))
 	require.NoError(t, err)
 	specs := []*cdispec.Spec{s}
-	devices, err := cdispec.Find(specs, []string{"amd.com/gpu=GPU-00a1b2c3d4e50001", "amd.com/gpu=3", "amd.com/gpu=2"})
+	gpus, err := Find(specs, []string{"amd.com/gpu=GPU-00a1b2c3d4e50001", "amd.com/gpu=3", "amd.com/gpu=2"})
 	require.NoError(t, err)
-	return SelectLeased(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
+	var w lease.Want
+	err = SelectLeased(&w, gpus, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env)
+	return w, err
 }
 
 func TestTaskChoosesNumberAndGPUs(t *testing.T) {
@@ -70,26 +72,16 @@ func TestWrongCountIsRefusedByName(t *testing.T) {
 	require.ErrorContains(t, err, `"0" is no GPU that this unit gives; there are: 1 (`)
 }
 
-// One GPU under two names would be two leases.
-func TestEachDeviceMustBeOneGPU(t *testing.T) {
-	s, err := cdispec.Decode("/x.json", []byte(cards(2)[:len(cards(2))-2]+`,{"name":"empty","containerEdits":{}}]}`))
+func TestGPUWithoutDeviceNodesHasOneName(t *testing.T) {
+	const empty = `{"name":"empty","containerEdits":{}},{"name":"void"}]}`
+	s, err := cdispec.Decode("/x.json", []byte(`{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"all"},`+empty))
 	require.NoError(t, err)
-	specs := []*cdispec.Spec{s}
-	for names, text := range map[string]string{
-		"1 GPU-00a1b2c3d4e50001": "cannot lease GPU GPU-00a1b2c3d4e50001: it has the device nodes of 1; a GPU " +
-			"must be there once, or two tasks could lease it",
-		"0 empty": "cannot lease GPU empty: CDI spec /x.json lists no device nodes of it, by " +
-			"which GPUs are told apart",
-	} {
-		var full []string
-		for name := range strings.FieldsSeq(names) {
-			full = append(full, "amd.com/gpu="+name)
-		}
-		devices, err := cdispec.Find(specs, full)
-		require.NoError(t, err)
-		_, err = SelectLeased(specs, devices, nil, nil, nil)
-		require.EqualError(t, err, text)
-	}
+	gpus, err := Find([]*cdispec.Spec{s}, []string{"amd.com/gpu=empty"})
+	require.NoError(t, err)
+	require.NoError(t, Describe(gpus))
+	require.Equal(t, "empty", gpus[0].String())
+	_, err = Find([]*cdispec.Spec{s}, []string{"amd.com/gpu=all"})
+	require.EqualError(t, err, "cannot give the task a GPU: CDI spec /x.json describes no single GPU")
 }
 
 func FuzzWant(f *testing.F) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
@@ -161,18 +160,21 @@ func pickRange(gpus []GPU, picked []bool, from, to string) error {
 	return nil
 }
 
-// narrow returns the GPUs that all of the variables allow. narrowed is false if the task
-// sets none of them, or all of them to all.
-func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []string) (own []GPU,
-	narrowed bool, err error) {
+// narrow returns, as indexes, the GPUs that all of the variables allow, and never nil if
+// narrowed. narrowed is false if the task sets none of them, or all of them to all: then own
+// has all GPUs.
+func narrow(gpus []GPU, variables, env []string) (own []int, narrowed bool, err error) {
+	own = make([]int, len(gpus))
+	for i := range own {
+		own[i] = i
+	}
 	for _, name := range variables {
 		value, set := edits.Lookup(env, name)
-		short := withoutKind(specs, value)
+		short := withoutKind(gpus, value)
 		if !set || strings.EqualFold(strings.TrimSpace(short), "all") {
 			continue
 		}
-		gpus, err := SingleGPUs(specs, allowed)
-		if err != nil {
+		if err := Describe(gpus); err != nil {
 			return nil, false, err
 		}
 		picked, err := pickList(gpus, short)
@@ -183,27 +185,20 @@ func narrow(specs []*cdispec.Spec, allowed []cdispec.Device, variables, env []st
 			return nil, false, fmt.Errorf("cannot give the task the GPUs of %s=%s: %w; there are: %s", name,
 				shorten(value), err, joinGPUs(gpus))
 		}
-		var both []GPU
-		for i, g := range gpus {
-			earlier := func(o GPU) bool { return o.Spec == g.Spec && o.Name == g.Name }
-			if picked[i] && (!narrowed || slices.ContainsFunc(own, earlier)) {
-				both = append(both, g)
-			}
-		}
-		own, narrowed = both, true
+		own, narrowed = slices.DeleteFunc(own, func(i int) bool { return !picked[i] }), true
 	}
 	return own, narrowed, nil
 }
 
 // withoutKind shortens full CDI names such as amd.com/gpu=0 to the names of a list.
-func withoutKind(specs []*cdispec.Spec, value string) string {
+func withoutKind(gpus []GPU, value string) string {
 	if !strings.Contains(value, "=") || len(value) > maxVisible {
 		return value
 	}
 	entries := strings.Split(value, ",")
 	for i, e := range entries {
-		for _, s := range specs {
-			if name, full := strings.CutPrefix(strings.ToLower(strings.TrimSpace(e)), s.Kind+"="); full {
+		for _, g := range gpus {
+			if name, full := strings.CutPrefix(strings.ToLower(strings.TrimSpace(e)), g.Spec.Kind+"="); full {
 				entries[i] = name
 			}
 		}

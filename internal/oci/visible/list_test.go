@@ -2,6 +2,7 @@ package visible
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,15 +47,13 @@ func asked(t testing.TB, spec string, unit []string, env ...string) (string, err
 	s, err := cdispec.Decode("/x.json", []byte(spec))
 	require.NoError(t, err)
 	specs := []*cdispec.Spec{s}
-	devices, err := cdispec.Find(specs, unit)
+	gpus, err := Find(specs, unit)
 	require.NoError(t, err)
-	own, err := SelectShared(specs, devices, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
-	if len(own) > 0 && &own[0] == &devices[0] {
-		return "as the unit", err
-	}
+	own, err := SelectShared(gpus, []string{"AMD_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}, env, nil)
 	names := []string{}
-	for _, d := range own {
-		names = append(names, d.Name)
+	for _, i := range own {
+		require.NoError(t, Describe(gpus))
+		names = append(names, gpus[i].names[0])
 	}
 	return strings.Join(names, " "), err
 }
@@ -63,12 +62,12 @@ var unitAll = []string{"amd.com/gpu=all"}
 
 func TestTaskNarrowsItsGPUs(t *testing.T) {
 	for value, want := range map[string]string{
-		"all": "as the unit", "ALL": "as the unit", " All ": "as the unit",
+		"all": "0 1 2 3", "ALL": "0 1 2 3", " All ": "0 1 2 3",
 		"none": "", "void": "", "": "", " ": "", "NONE": "",
 		"0": "0", "3": "3", "00": "0", "0,2": "0 2", "2,0": "0 2", " 1 , 3 ": "1 3", "1,1": "1", "0-1,1": "0 1",
 		"0-3": "0 1 2 3", "1 - 2": "1 2", "2-2": "2",
 		"amd.com/gpu=0": "0", "amd.com/gpu=2, AMD.com/gpu=1": "1 2", "amd.com/gpu=0-1,3": "0 1 " +
-			"3", "amd.com/gpu=all": "as the unit", "amd.com/gpu=none": "",
+			"3", "amd.com/gpu=all": "0 1 2 3", "amd.com/gpu=none": "",
 		"GPU-00a1b2c3d4e50001": "1", "gpu-00A1B2C3D4E50001": "1",
 		"0x00a1b2c3d4e50002": "2", "0xa1b2c3d4e50002": "2", "0XA1B2C3D4E50002": "2", "00a1b2c3d4e50003": "3", "a1b2c3d4e50003": "3",
 		"0000:03:00.0": "0", "04:00.0": "1", "0000:06:00.0,0": "0 3",
@@ -82,7 +81,7 @@ func TestTaskNarrowsItsGPUs(t *testing.T) {
 	}
 	got, err := asked(t, cards(4), unitAll, "AMD_VISIBLE=0", "X=AMD_VISIBLE_DEVICES=0")
 	require.NoError(t, err)
-	require.Equal(t, "as the unit", got)
+	require.Equal(t, "0 1 2 3", got)
 }
 
 // Older kernels give all partitions of a GPU the id of the whole, which its first
@@ -151,10 +150,9 @@ func TestWorkDoesNotGrowWithANumber(t *testing.T) {
 	s, err := cdispec.Decode("/x.json", []byte(cards(8)))
 	require.NoError(t, err)
 	specs := []*cdispec.Spec{s}
-	devices, err := cdispec.Find(specs, unitAll)
+	gpus, err := Find(specs, unitAll)
 	require.NoError(t, err)
-	gpus, err := SingleGPUs(specs, devices)
-	require.NoError(t, err)
+	require.NoError(t, Describe(gpus))
 	work := func(value string) float64 {
 		return testing.AllocsPerRun(10, func() {
 			_, err := pickList(gpus, value)
@@ -169,7 +167,7 @@ func TestWorkDoesNotGrowWithANumber(t *testing.T) {
 // V6: the unit's own choice of GPUs is the limit.
 func TestTaskNeverGetsMoreThanItsUnitGives(t *testing.T) {
 	unit := []string{"amd.com/gpu=GPU-00a1b2c3d4e50001", "amd.com/gpu=3"}
-	for value, want := range map[string]string{"all": "as the unit", "1": "1", "1,3": "1 3",
+	for value, want := range map[string]string{"all": "1 3", "1": "1", "1,3": "1 3",
 		"GPU-00a1b2c3d4e50003": "3"} {
 		got, err := asked(t, cards(4), unit, "AMD_VISIBLE_DEVICES="+value)
 		require.NoError(t, err)
@@ -203,10 +201,10 @@ func FuzzVisible(f *testing.F) {
 	s, err := cdispec.Decode("/x.json", []byte(cards(4)))
 	require.NoError(f, err)
 	specs := []*cdispec.Spec{s}
-	devices, err := cdispec.Find(specs, []string{"amd.com/gpu=1", "amd.com/gpu=2"})
+	gpus, err := Find(specs, []string{"amd.com/gpu=1", "amd.com/gpu=2"})
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, value string) {
-		own, _, err := narrow(specs, devices, []string{"V"}, []string{"V=" + value})
+		own, _, err := narrow(gpus, []string{"V"}, []string{"V=" + value})
 		if err != nil && (own != nil || !strings.Contains(err.Error(), "there are: 1 (")) {
 			t.Fatalf("%v %v", own, err)
 		}
@@ -214,12 +212,8 @@ func FuzzVisible(f *testing.F) {
 			len(err.Error()) > 1000) {
 			t.Fatalf("%q", err)
 		}
-		last := ""
-		for _, d := range own {
-			if d.Name != "1" && d.Name != "2" || d.Name <= last {
-				t.Fatalf("%q gives %v", value, own)
-			}
-			last = d.Name
+		if !slices.IsSorted(own) || len(own) > len(gpus) || slices.ContainsFunc(own, func(i int) bool { return i < 0 || i > 1 }) {
+			t.Fatalf("%q gives %v", value, own)
 		}
 	})
 }

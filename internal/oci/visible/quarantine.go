@@ -2,33 +2,24 @@ package visible
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-// QuarantineReason returns why no task gets the GPU with these nodes, and "" if tasks may
-// get it. quarantined has the reasons by device node.
-func QuarantineReason(quarantined map[string]string, nodes []string) string {
-	for _, n := range nodes {
-		if reason := quarantined[n]; reason != "" {
-			return reason
-		}
-	}
-	return ""
-}
-
-// splitQuarantined returns the usable GPUs and a text about the others.
-func splitQuarantined(gpus []GPU, quarantined map[string]string) (usable []GPU, others string) {
+// splitExcluded returns which GPUs, as indexes, are usable, and a text about the others.
+func splitExcluded(gpus []GPU, own []int, excluded []lease.Excluded) (usable []int, others string) {
 	var texts []string
-	for _, g := range gpus {
-		reason := QuarantineReason(quarantined, g.nodes)
-		if reason == "" {
-			usable = append(usable, g)
+	for _, i := range own {
+		at := slices.IndexFunc(excluded, func(e lease.Excluded) bool { return e.GPU == i })
+		if at < 0 {
+			usable = append(usable, i)
 			continue
 		}
-		texts = append(texts, "GPU "+g.String()+" "+reason)
+		texts = append(texts, "GPU "+gpus[i].String()+" "+excluded[at].Reason)
 	}
 	const most = 8 // a unit can have 64 partitions
 	if len(texts) > most {
@@ -42,8 +33,8 @@ type ExcludedError string
 
 func (e ExcludedError) Error() string { return string(e) }
 
-// refuseQuarantined refuses a task that needs more GPUs than are usable.
-func refuseQuarantined(count, usable, all int, scope, others string) error {
+// refuseExcluded refuses a task that needs more GPUs than are usable.
+func refuseExcluded(count, usable, all int, scope, others string) error {
 	return ExcludedError(fmt.Sprintf("cannot give the task %s: %d of the %d that %s can be given; %s",
 		units.Count(count, "GPU"), usable, all, scope, others))
 }

@@ -10,9 +10,9 @@ import (
 // A task sees as many GPUs as it asks for, also where none is leased.
 func TestCountOfSharedGPUsIsKept(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                                       "as the unit",
-		"GPU_COUNT=":                             "as the unit",
-		"GPU_COUNT= all ":                        "as the unit",
+		"":                                       "0 1",
+		"GPU_COUNT=":                             "0 1",
+		"GPU_COUNT= all ":                        "0 1",
 		"GPU_COUNT=0":                            "",
 		"GPU_COUNT=1":                            "0",
 		"GPU_COUNT=2":                            "0 1",

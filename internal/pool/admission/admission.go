@@ -10,7 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
-// File holds its content. Names are as in oci.Quarantine.GPUs and oci.Leases.GPUs.
+// File holds its content. Names are as in oci.Config.GPUs.
 type File struct {
 	GPUs  []Quarantined
 	Avoid []Avoided
@@ -60,7 +60,7 @@ func Encode(f File) []byte { return append(rawjson.Encode(nil, f.members), '\n')
 const maxGPUs = 512
 
 // Decode reads the bytes of Encode and ignores fields of later charms. It returns no reason
-// with ok == false, see oci.Quarantine.File.
+// with ok == false, see oci.Config.Quarantine.
 func Decode(data []byte) (f File, ok bool) {
 	doc, err := rawjson.Parse(data)
 	if err != nil || doc.Root().Kind() != rawjson.Object {

@@ -42,7 +42,7 @@ const (
 )
 
 // checkPinnable returns why the GPU cannot be pinned.
-func (c Card) checkPinnable() error {
+func (c Clocks) checkPinnable() error {
 	if division, err := readText(c.Dir, divisionFile); err == nil && division != "" && division != "SPX" {
 		return fmt.Errorf("it is divided (%s), and its parts have the same clocks", division)
 	}
@@ -59,7 +59,7 @@ func (c Card) checkPinnable() error {
 }
 
 // apply sets the level and verifies that the driver uses it.
-func (p Pins) apply(c Card) error {
+func (p Pins) apply(c Clocks) error {
 	limit := ""
 	if c.Level == Determinism { // the highest clock is listed only while no limit is set
 		text, err := readText(c.Dir, clocksFile)

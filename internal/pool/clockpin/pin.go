@@ -42,9 +42,8 @@ type Pins struct {
 	step func(next string) // called before each change; may never return
 }
 
-// Card describes how a GPU is pinned.
-type Card struct {
-	Name  string `json:"name"`  // of its lease
+// Clocks describes how the clocks of a GPU are fixed.
+type Clocks struct {
 	Dir   string `json:"sysfs"` // of its PCI device in sysfs, absolute
 	Level Level  `json:"level"`
 }
@@ -57,9 +56,9 @@ type Task struct {
 
 var errBusy = errors.New("another process is at it")
 
-// Set pins a GPU that the task has leased. After an error the GPU is unchanged.
-func (p Pins) Set(c Card, t Task) error {
-	f, err := p.create(c.Name)
+// Set pins the GPU with this lease, which the task holds. After an error the GPU is unchanged.
+func (p Pins) Set(gpu string, c Clocks, t Task) error {
+	f, err := p.create(gpu)
 	if err != nil {
 		return err
 	}

@@ -137,9 +137,9 @@ func TestUnknownHolderKeepsThePin(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.set("c1", Standard))
 	unknown := func() (string, error) { return "", errors.New("no") }
-	_, err := w.pins.Restore(gpu, w.card("").Dir, unknown)
+	_, err := w.pins.Restore(gpu, w.clocks("").Dir, unknown)
 	require.EqualError(t, err, "no")
-	_, _, err = w.pins.Hold(gpu, w.card("").Dir, unknown)
+	_, _, err = w.pins.Hold(gpu, w.clocks("").Dir, unknown)
 	require.EqualError(t, err, "no")
 	require.Equal(t, Standard, w.level())
 	w.holder = ""
@@ -164,7 +164,7 @@ func TestPinOfALaterVersionStays(t *testing.T) {
 	w.put("pins/"+gpu, `{"format_version":2,"container":"c1"}`)
 	none := func() (string, error) { return "", nil }
 	var newer *rawjson.NewerError
-	_, err := w.pins.Restore(gpu, w.card("").Dir, none)
+	_, err := w.pins.Restore(gpu, w.clocks("").Dir, none)
 	require.ErrorAs(t, err, &newer)
 	require.Equal(t, Standard, w.level())
 	require.False(t, w.blank())

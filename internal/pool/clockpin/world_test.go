@@ -49,27 +49,27 @@ func (w *world) level() Level {
 	return Level(word)
 }
 
-func (w *world) card(l Level) Card { return Card{gpu, filepath.Join(w.root, "sys"), l} }
+func (w *world) clocks(l Level) Clocks { return Clocks{filepath.Join(w.root, "sys"), l} }
 
 func task(container string) Task { return Task{container, "/bundles/" + container} }
 
 // set is the create of a task that measures.
 func (w *world) set(container string, l Level) error {
 	w.holder = container
-	return w.pins.Set(w.card(l), task(container))
+	return w.pins.Set(gpu, w.clocks(l), task(container))
 }
 
 // look is the unit's, which has others give back what is over.
 func (w *world) look() (kept bool) {
 	w.t.Helper()
 	holder := func() (string, error) { return w.holder, nil }
-	held, over, err := w.pins.Hold(gpu, w.card("").Dir, holder)
+	held, over, err := w.pins.Hold(gpu, w.clocks("").Dir, holder)
 	require.NoError(w.t, err)
 	if held != nil {
 		require.False(w.t, over)
 		require.NoError(w.t, held.Save(held.Record))
 	}
-	_, err = w.pins.Restore(gpu, w.card("").Dir, holder)
+	_, err = w.pins.Restore(gpu, w.clocks("").Dir, holder)
 	require.NoError(w.t, err)
 	if !over {
 		require.Equal(w.t, held == nil, w.blank())
@@ -81,7 +81,7 @@ func (w *world) look() (kept bool) {
 func (w *world) create(container string) {
 	w.t.Helper()
 	w.holder = container
-	_, err := w.pins.Restore(gpu, w.card("").Dir, func() (string, error) { return "", nil })
+	_, err := w.pins.Restore(gpu, w.clocks("").Dir, func() (string, error) { return "", nil })
 	require.NoError(w.t, err)
 }
 

@@ -120,13 +120,12 @@ func (b *bench) configure(gpus int) error {
 		all = append(all, b.node(fmt.Sprintf("/dev/dri/card%d", g), 1+2*g), b.node(fmt.Sprintf("/dev/dri/renderD%d", 128+g), 2+2*g))
 	}
 	devices := []any{map[string]any{"name": "all", "containerEdits": edits(all...)}}
-	var names []string
-	var leased []oci.LeasedGPU
+	var given []oci.GPU
 	for g := range gpus {
-		leased = append(leased, oci.LeasedGPU{Name: fmt.Sprintf("0000:%02x:00.0", 3+g), Nodes: []string{all[2*g+1]["path"].(string)}})
 		id := fmt.Sprintf("GPU-%016x", g+1)
-		names = append(names, "amd.com/gpu="+id)
-		for _, name := range []string{strconv.Itoa(g), id, leased[g].Name} {
+		given = append(given, oci.GPU{Name: fmt.Sprintf("0000:%02x:00.0", 3+g), CDI: "amd.com/gpu=" + id,
+			Nodes: []string{all[2*g+1]["path"].(string), all[2*g]["path"].(string)}})
+		for _, name := range []string{strconv.Itoa(g), id, given[g].Name} {
 			devices = append(devices, map[string]any{"name": name, "containerEdits": edits(all[2*g : 2*g+2]...)})
 		}
 	}
@@ -137,18 +136,18 @@ func (b *bench) configure(gpus int) error {
 		return err
 	}
 	config := oci.Config{
-		Runtime: b.path("true"), Specs: []string{spec}, Devices: names,
+		Runtime: b.path("true"), Specs: []string{spec}, GPUs: given,
 		State: filepath.Join(b.fast, "state"), Nodes: b.path("nodes"), Visible: []string{"AMD_VISIBLE_DEVICES"},
 		Env:     map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "HIP_ARCHES": "gfx1100"},
 		Folders: &oci.Folders{Root: b.path("srv")},
 		// As on a unit none of whose GPUs is withheld: there is no such file.
-		Quarantine: &oci.Quarantine{File: filepath.Join(b.fast, "withheld.json"), GPUs: leased},
+		Quarantine: filepath.Join(b.fast, "withheld.json"),
 	}
 	if err := writeJSON(b.path(fmt.Sprintf("wrapper%d.json", gpus)), config); err != nil {
 		return err
 	}
 	for _, kind := range []string{"leased", "busy"} {
-		config.Leases = &oci.Leases{Dir: filepath.Join(b.fast, kind+strconv.Itoa(gpus)), GPUs: leased, Links: links(gpus)}
+		config.Leases = &oci.Leases{Dir: filepath.Join(b.fast, kind+strconv.Itoa(gpus)), Links: links(gpus)}
 		if err := writeJSON(b.path(fmt.Sprintf("wrapper%d-%s.json", gpus, kind)), config); err != nil {
 			return err
 		}
@@ -159,7 +158,7 @@ func (b *bench) configure(gpus int) error {
 // hold leases all GPUs but one to containers whose runc is this program, which
 // lives as long as it measures.
 func (b *bench) hold(config oci.Config) error {
-	l := lease.Leases{Dir: config.Leases.Dir, GPUs: config.LeaseNames(), Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
+	l := lease.Leases{Dir: config.Leases.Dir, GPUs: config.GPUNames(), Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
 	if err := os.WriteFile(b.path("held.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
 	}
