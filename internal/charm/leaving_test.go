@@ -66,7 +66,7 @@ func TestDepartedWorkerIsDisconnected(t *testing.T) {
 	}{
 		"at once when it has retired before":  {drain: "10m0s", listed: []string{"worker-0"}, retired: true},
 		"at once when it may not drain":       {drain: "0s", listed: []string{"worker-0", "worker-1"}},
-		"at once when it is an older charm's": {drain: "", listed: []string{"worker-0", "worker-1"}},
+		"at once when the Python charm's":     {drain: "", listed: []string{"worker-0", "worker-1"}},
 		"at once when it asks for too much":   {drain: "25h", listed: []string{"worker-0", "worker-1"}},
 		"not yet while its hooks may be late": {drain: "10m0s", listed: []string{"worker-0", "worker-1"}, later: 24 * time.Minute, kept: true},
 		"after its time":                      {drain: "10m0s", listed: []string{"worker-0", "worker-1"}, later: 25 * time.Minute},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
@@ -30,6 +31,25 @@ func newWorker(t *testing.T, root host.Root) fixture {
 	hosttest.Put(t, root, "/srv/models/a", "")
 	b.model.Relate(7, "flight", "web").Units = map[string]map[string]string{
 		"web/0": {"tsa-host": "10.0.0.2:2222", "tsa-public-key": roletest.TSAKey, "concourse-version": "8.2.5"}}
+	return b
+}
+
+// newRunning is a worker that runs a task.
+func newRunning(t *testing.T) fixture {
+	t.Helper()
+	b := newWorker(t, hosttest.Host(t, "mi210x4"))
+	state := b.decide(t)
+	for _, file := range []string{workerFile, concourse.TSAHostKey} {
+		hosttest.Put(t, b.root, file, state[file])
+	}
+	folder := release.Dir + "/" + release.TestedVersion
+	hosttest.Put(t, b.root, folder+"/VERSION", release.TestedVersion)
+	hosttest.Put(t, b.root, folder+"/bin/concourse", "")
+	hosttest.Link(t, b.root, release.Link, folder)
+	hosttest.Put(t, b.root, "/run/containerd/io.containerd.runtime.v2.task/concourse/a/task.pid", "100")
+	hosttest.Put(t, b.root, "/proc/100/stat", "100 (sh) S 1 100 100 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 7 0 0\n")
+	b.machine = roletest.DriverCommands(t).Answer("systemctl show", "Id="+concourse.Unit+
+		"\nLoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\n\n")
 	return b
 }
 
@@ -75,6 +95,7 @@ func fixtures(t *testing.T) map[string]fixture {
 	return map[string]fixture{
 		"worker":    newWorker(t, hosttest.Host(t, "mi210x4")),
 		"alone":     alone,
+		"running":   newRunning(t),
 		"metal":     newWorker(t, roletest.DriverHost(t, "metal-fresh")),
 		"nvidia":    newWorker(t, hosttest.Host(t, "nvidia-only")),
 		"web":       newWeb(t),

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/kube/nodelabels"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -176,6 +177,8 @@ func workerWires() []wire {
 		{"worker", "containerd-dns-server", "10.0.0.53", workerFile, "CONCOURSE_CONTAINERD_DNS_SERVER=10.0.0.53\n", nil},
 		{"worker", "worker-drain-timeout", "1h", "worker", "Drain:1h0m0s ", nil},
 		{"alone", "worker-drain-timeout", "1h", "concourse.Drain", "Limit:1h0m0s ", nil},
+		{"running", "worker-drain-timeout", "1h", "release", "Limit:1h0m0s ", nil},
+		{"running", "worker-drain-timeout", "1h", "/var/lib/concourse-charm/tags-held", "T04:04:05Z", set{"tag": "new"}},
 		{"worker", "task-record-size", 9, recorder, "--tasks.size=9 ", nil},
 		{"worker", "task-record-size", 0, "concourse-task-recorder.service", "task-record-size=0", nil},
 		{"worker", "task-record-size", 0, exporter, "!--tasks.report=", nil},
@@ -189,9 +192,7 @@ func workerWires() []wire {
 		{"worker", "gpu-sharing", "exclusive", wrapper, `"leases"`, nil},
 		{"worker", "gpu-sharing", "exclusive", exporter, "--leases.report=", nil},
 		{"worker", "gpu-sharing", "exclusive", "published", "Exclusive:true", nil},
-		{"worker", "gpu-bench", true, wrapper, `"bench"`, set{"gpu-sharing": "exclusive"}},
-		{"worker", "gpu-tools", false, wrapper, "!/opt/concourse-ci-machine/tools", nil},
-		{"worker", "gpu-tools", false, "/opt/concourse-ci-machine/tools/gpu-baseline", "!Copy", nil},
+		{"worker", "gpu-bench", true, wrapper, string(clockpin.Standard), set{"gpu-sharing": "exclusive"}},
 		{"worker", "container-engines", "docker,podman", "engines.Unit", "Engines:[docker podman]", nil},
 		{"worker", "container-engines", "docker", wrapper, `"containers":"asked"`, nil},
 		{"worker", "kubernetes", "off", "concourse-gpu-device-plugin.service", "kubernetes=off", nil},
@@ -221,9 +222,7 @@ func workerWires() []wire {
 func elsewhere() map[string]string {
 	const watch = "dispatch gpu watch reads it from the facts of the last hook"
 	return map[string]string{
-		"gpu-proof": watch, "gpu-notice": watch, "gpu-hang-action": watch, "gpu-reset": watch, "gpu-leftovers": watch,
-		"prometheus-url":           "the action gpu-usage",
-		"worker-procs":             "Concourse has no such setting",
-		"max-concurrent-downloads": "Concourse has no such setting",
+		"gpu-proof": watch, "gpu-hang-action": watch, "gpu-reset": watch, "gpu-leftovers": watch,
+		"prometheus-url": "the action gpu-usage",
 	}
 }

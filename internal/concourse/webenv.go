@@ -55,9 +55,19 @@ var databaseVariables = envTable[WebDatabase]{
 	{"CONCOURSE_POSTGRES_CA_CERT", func(d WebDatabase) string { return d.CAFile }},
 }
 
+// WebOptions holds the options of the charm that end in variables of the web. A field has
+// the name of its option.
+type WebOptions struct {
+	InitialAdminUsername string
+	MainTeamLocalUser    string // names with commas between them; "": the first user
+	ExtraLocalUsers      string // a secret: name:password pairs with commas between them
+	EnableMetrics        bool   // of Concourse, and of its jobs
+}
+
 // WebConfig holds the input of the web's environment. Concourse's defaults apply to fields
 // that are empty, 0 or false.
 type WebConfig struct {
+	WebOptions
 	Paths       WebPaths
 	BindPort    int    // of plain HTTP; the charm's own requests use it with TLS too
 	LogLevel    string // debug, info, warn, error, fatal
@@ -69,14 +79,11 @@ type WebConfig struct {
 	ClusterName string
 	TLSPort     int // 0: no TLS
 
-	AdminUser, AdminPassword string
-	MainTeamUser             string // "": the first user
-	ExtraLocalUsers          string // name:password,name:password
-	TeamKeys                 bool   // some workers are for one team each
+	AdminPassword string
+	TeamKeys      bool // some workers are for one team each
 
 	Database                        WebDatabase
 	EncryptionKey, OldEncryptionKey string // 16 or 32 bytes
-	Metrics                         bool
 
 	// TaskLimit is the number of tasks that the web sends to one worker at once. With 0 the
 	// charm sets no limit.
@@ -135,16 +142,18 @@ var webVariables = envTable[WebConfig]{
 		func(c WebConfig) string { return when(c.TeamKeys, c.Paths.TeamKeys()) }},
 	{"CONCOURSE_SESSION_SIGNING_KEY", func(c WebConfig) string { return c.Paths.SessionKey() }},
 	{"CONCOURSE_ADD_LOCAL_USER", WebConfig.localUsers},
-	{"CONCOURSE_MAIN_TEAM_LOCAL_USER", func(c WebConfig) string { return cmp.Or(c.MainTeamUser, c.AdminUser) }},
+	{"CONCOURSE_MAIN_TEAM_LOCAL_USER", func(c WebConfig) string {
+		return cmp.Or(c.MainTeamLocalUser, c.InitialAdminUsername)
+	}},
 	{"CONCOURSE_ENCRYPTION_KEY", func(c WebConfig) string { return c.EncryptionKey }},
 	{"CONCOURSE_OLD_ENCRYPTION_KEY", func(c WebConfig) string { return c.OldEncryptionKey }},
 	{"CONCOURSE_TLS_BIND_PORT", func(c WebConfig) string { return number(c.TLSPort) }},
 	{"CONCOURSE_TLS_CERT", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSCert()) }},
 	{"CONCOURSE_TLS_KEY", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSKey()) }},
 	{"CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS", func(c WebConfig) string { return when(c.Rerun, "true") }},
-	{"CONCOURSE_PROMETHEUS_BIND_IP", func(c WebConfig) string { return when(c.Metrics, "0.0.0.0") }},
+	{"CONCOURSE_PROMETHEUS_BIND_IP", func(c WebConfig) string { return when(c.EnableMetrics, "0.0.0.0") }},
 	{"CONCOURSE_PROMETHEUS_BIND_PORT", func(c WebConfig) string {
-		return when(c.Metrics, number(wellknown.WebMetricsPort))
+		return when(c.EnableMetrics, number(wellknown.WebMetricsPort))
 	}},
 	{"http_proxy", func(c WebConfig) string { return c.Proxy.HTTP }},
 	{"https_proxy", func(c WebConfig) string { return c.Proxy.HTTPS }},
@@ -186,10 +195,10 @@ func (c WebConfig) noProxy() string {
 
 // localUsers never names a user without a password (D24).
 func (c WebConfig) localUsers() string {
-	if c.AdminUser == "" || c.AdminPassword == "" {
+	if c.InitialAdminUsername == "" || c.AdminPassword == "" {
 		return c.ExtraLocalUsers
 	}
-	users := c.AdminUser + ":" + c.AdminPassword
+	users := c.InitialAdminUsername + ":" + c.AdminPassword
 	if c.ExtraLocalUsers != "" {
 		users += "," + c.ExtraLocalUsers
 	}

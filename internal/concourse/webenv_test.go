@@ -4,13 +4,11 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -20,10 +18,11 @@ func webConfig() WebConfig {
 	return WebConfig{
 		Paths: HomeWebFiles(), BindPort: 8080, LogLevel: "info", ExternalURL: "https://ci.example.com",
 		PeerAddress: "10.0.0.2", ClusterName: "ci", TLSPort: 443,
-		AdminUser: "admin", AdminPassword: `p"a$s\w'ö rd`, MainTeamUser: "admin,eve", ExtraLocalUsers: "eve:secret",
+		AdminPassword: `p"a$s\w'ö rd`,
+		WebOptions:    WebOptions{InitialAdminUsername: "admin", MainTeamLocalUser: "admin,eve", ExtraLocalUsers: "eve:secret", EnableMetrics: true},
 		Database: WebDatabase{Host: "10.0.0.3", Port: 5432, User: "relation-7", Password: "se cret#1", Name: "concourse",
 			SSLMode: "verify-ca", CAFile: HomeWebFiles().DatabaseCA()},
-		EncryptionKey: "0123456789abcdef", OldEncryptionKey: "fedcba9876543210", Metrics: true,
+		EncryptionKey: "0123456789abcdef", OldEncryptionKey: "fedcba9876543210",
 		Options:    map[string]string{"CONCOURSE_LDAP_HOST": "ldap:636", "CONCOURSE_SECRET_CACHE_ENABLED": "true"},
 		Vault:      map[string]string{"CONCOURSE_VAULT_URL": "https://10.0.0.4:8200", "CONCOURSE_VAULT_AUTH_PARAM": "role_id:a,secret_id:b"},
 		OptionKeys: []string{"CONCOURSE_LDAP_HOST", "CONCOURSE_LDAP_BIND_PW", "CONCOURSE_LDAP_USER_SEARCH_ID_ATTR", "CONCOURSE_LDAP_USER_SEARCH_EMAIL_ATTR", "CONCOURSE_SECRET_CACHE_ENABLED", "CONCOURSE_GC_FAILED_GRACE_PERIOD"},
@@ -120,7 +119,8 @@ func TestLocalUsers_D24(t *testing.T) {
 		"no password yet":     {"admin", "", "eve:y", "", "eve:y", "admin"},
 		"no password, no one": {"admin", "", "", "", "", "admin"},
 	} {
-		env := WebConfig{AdminUser: c.user, AdminPassword: c.password, ExtraLocalUsers: c.extra, MainTeamUser: c.main}.Env()
+		env := WebConfig{AdminPassword: c.password,
+			WebOptions: WebOptions{InitialAdminUsername: c.user, ExtraLocalUsers: c.extra, MainTeamLocalUser: c.main}}.Env()
 		require.Equal(t, c.users, env["CONCOURSE_ADD_LOCAL_USER"], name)
 		require.Equal(t, c.team, env["CONCOURSE_MAIN_TEAM_LOCAL_USER"], name)
 	}
@@ -154,28 +154,24 @@ func TestOptionsDoNotReplaceWhatIsTheCharms(t *testing.T) {
 	require.NotContains(t, env, "CONCOURSE_OPA_URL")
 }
 
-// Concourse ignores names that it does not know, so each one is checked:
-// the web's own, those of every option, those of the relations to Vault and to LDAP.
-func TestWebKnowsEveryVariable(t *testing.T) {
-	known := variables(t, "web")
-	var keys []string
+// OwnWebKeys returns the variables that only the charm may set on a web.
+func OwnWebKeys() (keys []string) {
 	for _, v := range webVariables {
 		if v.value != nil {
 			keys = append(keys, v.key)
 		}
 	}
-	keys = slices.Concat(keys, config.WebEnvKeys(), slices.Collect(maps.Keys(webConfig().Env())),
-		slices.Collect(maps.Keys(WebConfig{LDAP: LDAP{Host: "ldap:636"}}.Env())))
-	for _, key := range keys {
-		require.True(t, slices.Contains(known, key) || strings.HasSuffix(key, "_proxy"), "%s is no variable of concourse web", key)
-	}
-	// No option writes what only the charm may.
-	for _, v := range webVariables {
-		if v.value != nil {
-			require.NotContains(t, config.WebEnvKeys(), v.key)
-		}
-	}
+	return keys
 }
+
+// WebKeys returns the variables of a web with everything that package concourse sets.
+func WebKeys() []string {
+	return slices.Concat(OwnWebKeys(), slices.Collect(maps.Keys(webConfig().Env())),
+		slices.Collect(maps.Keys(WebConfig{LDAP: LDAP{Host: "ldap:636"}}.Env())))
+}
+
+// KnownVariables returns the variables of a command of Concourse.
+var KnownVariables = variables
 
 func FuzzWebEnv(f *testing.F) {
 	f.Add("CONCOURSE_BIND_PORT=1\n# c\nA='b\nc'\n", "p\"a", "x y")

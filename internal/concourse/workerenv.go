@@ -9,17 +9,23 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
+// WorkerOptions holds the options of the charm that are one variable of the worker each. A
+// field has the name of its option.
+type WorkerOptions struct {
+	ContainerdDNSProxyEnable bool
+	ContainerdDNSServer      []string // not used with the proxy; empty: the machine's servers (D31)
+}
+
 // WorkerConfig holds the input of the worker's environment.
 type WorkerConfig struct {
-	Name       string // see WorkerName
-	WorkDir    string // see WorkFolder
-	LogLevel   string // debug, info, warn, error, fatal
-	TSA        TSA
-	Tags       []string
-	Wrapped    bool // run containerd through Launcher, so that shims find Wrapper
-	DNSProxy   bool
-	DNSServers []string // not used with DNSProxy; empty: the machine's servers (D31)
-	Proxy      resource.Proxies
+	WorkerOptions
+	Name     string // see WorkerName
+	WorkDir  string // see WorkFolder
+	LogLevel string // debug, info, warn, error, fatal
+	TSA      TSA
+	Tags     []string
+	Wrapped  bool // run containerd through Launcher, so that shims find Wrapper
+	Proxy    resource.Proxies
 	// MaxTasks is the number of tasks that the worker takes at once, or 0 for no limit.
 	// Only a release that LimitsItself supports it.
 	MaxTasks int
@@ -59,9 +65,11 @@ var workerVariables = envTable[WorkerConfig]{
 	{"https_proxy", func(c WorkerConfig) string { return c.Proxy.HTTPS }},
 	{"no_proxy", func(c WorkerConfig) string { return c.Proxy.No }},
 	{"CONCOURSE_CONTAINERD_BIN", func(c WorkerConfig) string { return when(c.Wrapped, Launcher) }},
-	{"CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE", func(c WorkerConfig) string { return when(c.DNSProxy, "true") }},
+	{"CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE", func(c WorkerConfig) string {
+		return when(c.ContainerdDNSProxyEnable, "true")
+	}},
 	{"CONCOURSE_CONTAINERD_DNS_SERVER", func(c WorkerConfig) string {
-		return when(!c.DNSProxy, strings.Join(c.DNSServers, ","))
+		return when(!c.ContainerdDNSProxyEnable, strings.Join(c.ContainerdDNSServer, ","))
 	}},
 	{workerLimitKey, func(c WorkerConfig) string { return number(c.MaxTasks) }},
 

@@ -19,7 +19,7 @@ func gpuWorker() WorkerConfig {
 	return WorkerConfig{
 		WorkDir: WorkDir,
 		Name:    "gpu-0-0badcafe", LogLevel: "info", TSA: TSA{Hosts: []string{"10.0.0.2:2222"}, HostKeys: []string{"ssh-rsa AAAA"}},
-		Tags: []string{"gpu", "compute-runtime=rocm"}, Wrapped: true, DNSServers: []string{"10.0.0.53", "fd00::53"},
+		Tags: []string{"gpu", "compute-runtime=rocm"}, Wrapped: true, WorkerOptions: WorkerOptions{ContainerdDNSServer: []string{"10.0.0.53", "fd00::53"}},
 		Proxy: resource.Proxies{HTTP: "http://proxy:3128", HTTPS: "http://u:p@proxy:3128", No: "10.0.0.0/8,.internal"},
 	}
 }
@@ -35,7 +35,7 @@ func TestWorkerEnvironment(t *testing.T) {
 // Concourse ignores names that it does not know, so each one is checked.
 func TestWorkerKnowsEveryVariable(t *testing.T) {
 	proxied := gpuWorker()
-	proxied.DNSProxy = true
+	proxied.ContainerdDNSProxyEnable = true
 	known := variables(t, "worker")
 	for _, c := range []WorkerConfig{gpuWorker(), proxied} {
 		for key := range c.Env() {
@@ -47,11 +47,11 @@ func TestWorkerKnowsEveryVariable(t *testing.T) {
 // D31: no DNS server but those of the operator, and none beside the proxy.
 func TestDNSIsTheMachinesUnlessSaidOtherwise_D31(t *testing.T) {
 	c := gpuWorker()
-	c.DNSServers = nil
+	c.ContainerdDNSServer = nil
 	require.NotContains(t, c.Env(), "CONCOURSE_CONTAINERD_DNS_SERVER")
 	require.NotContains(t, c.Env(), "CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE")
 	c = gpuWorker()
-	c.DNSProxy = true
+	c.ContainerdDNSProxyEnable = true
 	require.NotContains(t, c.Env(), "CONCOURSE_CONTAINERD_DNS_SERVER")
 	require.Equal(t, "true", c.Env()["CONCOURSE_CONTAINERD_DNS_PROXY_ENABLE"])
 }

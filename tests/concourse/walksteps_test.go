@@ -50,7 +50,6 @@ var walkOptions = map[string][]string{
 	"gpu-sharing":                  {"shared", "exclusive"},
 	"gpu-quarantine":               {"auto", "off"},
 	"gpu-leftovers":                {"end", "keep"},
-	"gpu-notice":                   {"true", "false"},
 	"gpu-hang-action":              {"write", "end-task"},
 	"gpu-metrics":                  {"usage,pcie-bandwidth", "usage", "pcie-bandwidth"},
 	"tag":                          {"", "lab", "lab,night"},

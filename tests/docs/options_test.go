@@ -29,7 +29,6 @@ var optionGroups = map[string]string{
 	"gpu":        "compute-runtime enable-gpu gpu- container-engines kubernetes required-archs limit-gpu- amd-container- nvidia-",
 	"driver":     "rocm- install-driver allow- amdgpu- gpu-device-mode preflight-limits",
 	"exporter":   "enable-metrics fleet- dashboard-url prometheus-url co2- gpu-metrics",
-	"none":       "worker-procs max-concurrent-downloads",
 }
 
 // groupOf returns the section of an option, "" if no word fits.

@@ -50,8 +50,9 @@ func newUnit(t *testing.T, n int, pg *postgres, secrets concourse.WebSecrets) *u
 	db := pg.db
 	db.CAFile = p.DatabaseCA()
 	u.config = concourse.WebConfig{Paths: p, BindPort: 80 + n, LogLevel: "info", ExternalURL: fmt.Sprintf("https://127.0.0.1:%d", 443+n),
-		PeerAddress: "127.0.0.1", ClusterName: "a test", TLSPort: 443 + n, AdminUser: "admin", AdminPassword: secrets.AdminPassword,
-		ExtraLocalUsers: `eve:e"v$e\ `, Database: db, EncryptionKey: "0123456789abcdef", Metrics: n == 0, TaskLimit: 4,
+		PeerAddress: "127.0.0.1", ClusterName: "a test", TLSPort: 443 + n, AdminPassword: secrets.AdminPassword,
+		WebOptions: concourse.WebOptions{InitialAdminUsername: "admin", ExtraLocalUsers: `eve:e"v$e\ `, EnableMetrics: n == 0},
+		Database:   db, EncryptionKey: "0123456789abcdef", TaskLimit: 4,
 		Options: map[string]string{"CONCOURSE_DEFAULT_BUILD_LOGS_TO_RETAIN": "7"}}
 	cert, key := certificate(t)
 	u.files = []plan.Resource{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
@@ -50,24 +51,21 @@ type Release struct {
 
 // Web holds the options of web nodes.
 type Web struct {
-	Port                 int
-	ExternalURL          string // "" or without a trailing slash
-	PrometheusURL        string // Prometheus server for gpu-usage; "" for none
-	TLSEnabled           bool
-	TLSPort              int
-	InitialAdminUsername string
-	MainTeamLocalUser    string // "" or names with commas between them
-	ExtraLocalUsers      string // a secret: "" or name:password pairs with commas between them
-	EncryptionKey        string // a secret: "" or 16 or 32 bytes
-	EnableMetrics        bool   // of Concourse, and of its jobs
-	FleetPage            FleetPage
-	FleetWall            bool        // show quarantined GPUs on Concourse's wall
-	ExtraWorkerKeys      []WorkerKey // of workers without this charm
-	ExtraWebFlags        []string    // each --flag or --flag=value, without quotes
-	RequiredArchs        []string    // such as gfx942: each once, in order
-	GPUTasks             Tasks
-	RegistryMirror       registryMirror // of Docker Hub; Host is "" for none
-	RegistryCACert       string         // PEM
+	concourse.WebOptions
+	Port            int
+	ExternalURL     string // "" or without a trailing slash
+	PrometheusURL   string // Prometheus server for gpu-usage; "" for none
+	TLSEnabled      bool
+	TLSPort         int
+	EncryptionKey   string // a secret: "" or 16 or 32 bytes
+	FleetPage       FleetPage
+	FleetWall       bool        // show quarantined GPUs on Concourse's wall
+	ExtraWorkerKeys []WorkerKey // of workers without this charm
+	ExtraWebFlags   []string    // each --flag or --flag=value, without quotes
+	RequiredArchs   []string    // such as gfx942: each once, in order
+	GPUTasks        Tasks
+	RegistryMirror  registryMirror // of Docker Hub; Host is "" for none
+	RegistryCACert  string         // PEM
 
 	// Env and VaultEnv are environment of concourse web, from options that are exactly one
 	// variable. VaultEnv is for Vault. No value is empty. Some are secrets.
@@ -82,15 +80,14 @@ type Web struct {
 
 // Worker holds the options of workers, except those about GPUs.
 type Worker struct {
-	Tag                      []string
-	SrvFolders               []string // of /srv; nil means all, unless NoSrvFolders
-	NoSrvFolders             bool
-	SrvFoldersContainers     oci.Containers // Tasks, All
-	ContainerdDNSProxyEnable bool
-	ContainerdDNSServer      []string
-	DrainTimeout             time.Duration
-	TaskRecordSize           int // MiB; 0 records no task
-	TaskRecordDays           int
+	concourse.WorkerOptions
+	Tag                  []string
+	SrvFolders           []string // of /srv; nil means all, unless NoSrvFolders
+	NoSrvFolders         bool
+	SrvFoldersContainers oci.Containers // Tasks, All
+	DrainTimeout         time.Duration
+	TaskRecordSize       int // MiB; 0 records no task
+	TaskRecordDays       int
 }
 
 // GPU holds the options about the GPUs of tasks.
@@ -99,13 +96,11 @@ type GPU struct {
 	DeviceIDs        string         // not parsed; see internal/gpu.Select
 	Sharing          Sharing
 	Bench            bool     // tasks that measure may get fixed clocks
-	Tools            bool     // tasks on units with GPUs get the charm's GPU programs
 	ContainerEngines []string // other engines that get the wrapper as a runtime
 	Kubernetes       Kubernetes
 	Quarantine       quarantine.Policy
 	Proof            string            // "" or the path of the program that checks a GPU before its return
 	HangAction       tasknotice.Action // for tasks with a hanging GPU
-	Notice           bool              // of the leased GPUs, in the output of a task
 	Reset            gpureset.Mode     // of quarantined GPUs that nothing uses
 	Leftovers        Leftovers
 	TaskEnv          map[string]string

@@ -9,7 +9,8 @@ import (
 )
 
 // predecessor lists the options of the Python charm with their types and defaults. A refresh
-// of its deployments keeps their configuration.
+// of its deployments keeps their configuration. The options worker-procs and
+// max-concurrent-downloads are missing, because they never had an effect. Juju drops them.
 var predecessor = []struct {
 	name, kind string
 	standard   any
@@ -19,13 +20,11 @@ var predecessor = []struct {
 	{"github-token", "string", ""},
 	{"shared-storage", "string", "none"},
 	{"web-port", "int", 8080},
-	{"worker-procs", "int", 1},
 	{"external-url", "string", ""},
 	{"tls-enabled", "boolean", false},
 	{"initial-admin-username", "string", "admin"},
 	{"log-level", "string", "info"},
 	{"enable-metrics", "boolean", false},
-	{"max-concurrent-downloads", "int", 10},
 	{"container-placement-strategy", "string", "volume-locality"},
 	{"containerd-dns-proxy-enable", "boolean", false},
 	{"containerd-dns-server", "string", "1.1.1.1,8.8.8.8"},
@@ -125,7 +124,7 @@ func configYAML(t *testing.T) (options map[string]yamlOption, order []string) {
 
 func TestOptionsOfThePredecessorKeepTypeAndDefault(t *testing.T) {
 	options, _ := configYAML(t)
-	require.Len(t, predecessor, 87)
+	require.Len(t, predecessor, 85)
 	for _, p := range predecessor {
 		o, ok := options[p.name]
 		require.True(t, ok, p.name)

@@ -27,7 +27,7 @@ type Option struct {
 func Options() []Option {
 	return slices.Concat(commonOptions(), webOptions(), buildOptions(), registryOptions(), coverageOptions(),
 		vaultOptions(), ldapOptions(),
-		oauthOptions(), oidcOptions(), workerOptions(), gpuOptions(), retiredOptions())
+		oauthOptions(), oidcOptions(), workerOptions(), gpuOptions())
 }
 
 // in selects the environment for an option's variable. No option is a variable of concourse

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"regexp"
 	"strconv"
 	"strings"
@@ -74,20 +73,4 @@ func version(s string) error {
 		return fmt.Errorf("%q has a leading v; write %s", s, s[1:])
 	}
 	return fmt.Errorf("%q is not a version like 8.2.5; leave it empty for the one that this charm was tested with", s)
-}
-
-// retiredOptions returns options without an effect. They are accepted, so that a deployment
-// of the Python charm can be refreshed. Concourse never had such settings (D29).
-func retiredOptions() []Option {
-	retired := func(name string, standard int) Option {
-		return integer(name, standard, -1_000_000_000, 1_000_000_000, func(c *Config, n int) error {
-			if n != standard {
-				c.Notes = append(c.Notes,
-					fmt.Sprintf("%s has no effect: Concourse has no such setting; run: %s", name,
-						wellknown.ResetOption("<application>", name)))
-			}
-			return nil
-		})
-	}
-	return []Option{retired("worker-procs", 1), retired("max-concurrent-downloads", 10)}
 }

@@ -38,7 +38,6 @@ func gpuOptions() []Option {
 		text("gpu-device-ids", "all", func(c *Config, s string) error { c.GPU.DeviceIDs = s; return nil }),
 		choice("gpu-sharing", func(c *Config) *Sharing { return &c.GPU.Sharing }, Shared, Exclusive),
 		boolean("gpu-bench", false, func(c *Config, on bool) { c.GPU.Bench = on }),
-		boolean("gpu-tools", true, func(c *Config, on bool) { c.GPU.Tools = on }),
 		text("container-engines", "", func(c *Config, s string) (err error) {
 			c.GPU.ContainerEngines, err = list(s, func(name string) error {
 				return oneOf(name, "docker", "podman", "containerd", "crio")
@@ -49,7 +48,6 @@ func gpuOptions() []Option {
 		choice("gpu-quarantine", func(c *Config) *quarantine.Policy { return &c.GPU.Quarantine }, quarantine.Auto,
 			quarantine.Manual, quarantine.Off),
 		text("gpu-proof", "", func(c *Config, s string) error { c.GPU.Proof = s; return proofPath(s) }),
-		boolean("gpu-notice", true, func(c *Config, on bool) { c.GPU.Notice = on }),
 		choice("gpu-hang-action", func(c *Config) *tasknotice.Action { return &c.GPU.HangAction }, tasknotice.Write,
 			tasknotice.EndTask),
 		choice("gpu-reset", func(c *Config) *gpureset.Mode { return &c.GPU.Reset }, gpureset.Off, gpureset.Idle),

@@ -19,7 +19,7 @@ type Worker struct {
 	Address string `json:"address,omitempty"` // source of its connections
 	Problem string `json:"problem,omitempty"` // reason why its key is refused
 
-	Version string        `json:"version,omitempty"` // of its Concourse; "" from older charms
+	Version string        `json:"version,omitempty"` // of its Concourse; "" from the Python charm
 	Drain   time.Duration `json:"drain,omitempty"`   // time for its running tasks when it leaves
 
 	GPUs        relation.WorkerGPUs `json:"gpus,omitzero"`

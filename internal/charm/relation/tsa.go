@@ -71,7 +71,7 @@ func DrainDatabag(timeout time.Duration) map[string]string {
 }
 
 // ParseDrain reads how long a worker may drain, at most most. It returns 0 if the key is
-// missing, as in older charms.
+// missing, as from a worker of the Python charm.
 func ParseDrain(bag map[string]string, most time.Duration) (time.Duration, []string) {
 	s := strings.TrimSpace(bag[drainKey])
 	if s == "" {

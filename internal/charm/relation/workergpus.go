@@ -23,7 +23,7 @@ type WorkerGPUs struct {
 	Archs     []ArchCount    `json:"archs,omitempty"`     // of AMD GPUs, in order, if the kernel reports them
 	Exclusive bool           `json:"exclusive,omitempty"` // no two tasks share a GPU
 	Limited   bool           `json:"limited,omitempty"`   // the worker runs at most one task per GPU
-	Each      []PublishedGPU `json:"each,omitempty"`      // nil if not published, as by older charms
+	Each      []PublishedGPU `json:"each,omitempty"`      // nil if it publishes only their number
 	Since     time.Time      `json:"told,omitzero"`       // first time with this value of Each
 }
 
@@ -267,7 +267,7 @@ const maxEachText = 256 << 10
 
 // parseEach reads eachKey of a unit with count GPUs. One invalid GPU invalidates all.
 func parseEach(s string, count int) (published publishedGPUs, err error) {
-	if s == "" { // an older charm
+	if s == "" {
 		return published, nil
 	}
 	if len(s) > maxEachText {

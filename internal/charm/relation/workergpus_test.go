@@ -109,7 +109,7 @@ func TestPublishedGPUsAreReadBack(t *testing.T) {
 	require.True(t, PublishedGPU{Leased: new(false)}.Free(), "nobody watches it, as it is not AMD's")
 	require.False(t, PublishedGPU{Service: "in_service"}.Free(), "nobody leases it, as it is shared")
 
-	delete(bag, "gpus") // an older charm
+	delete(bag, "gpus")
 	got, problems = ParseWorkerGPUs(bag)
 	require.Empty(t, problems)
 	require.Nil(t, got.Each)

@@ -57,10 +57,6 @@ func EndsTasks(event string, f model.Facts) bool {
 	return model.Leaving(event) || f.LeaderIsWeb() && event == "peers-relation-broken"
 }
 
-// TakeOver removes the files of the Python charm. It comes after the unit's service is set
-// up, and before an exporter, because the Python charm's exporter has its port.
-func (d *Desired) TakeOver(o Observed) { d.Resources = append(d.Resources, o.Predecessor...) }
-
 // Remediable marks errors that only the operator can fix. Remedy returns the cause with the
 // fix.
 type Remediable interface {
@@ -96,16 +92,16 @@ func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause)
 // Shared reports whether several units share the storage of releases.
 func (o Observed) Shared() bool { return o.Config.SharedStorage != config.StorageNone }
 
-// DesireRelease installs the release and its folders. before runs when another release is
+// DesireRelease returns the release and its folders. before runs when another release is
 // about to replace the current one. If the storage cannot be used, the run ends there, and
 // the status shows the reason.
-func DesireRelease(d *Desired, o Observed, before plan.Resource) {
-	d.Causes = slices.Concat(d.Causes, o.Remarks, status.Warnings(o.Config.Notes))
+func DesireRelease(o Observed, before plan.Resource) Desired {
+	d := Desired{Causes: slices.Concat(o.Remarks, status.Warnings(o.Config.Notes))}
 	if o.Storage != nil {
-		d.Resources = append(d.Resources, StepOf("use the shared storage", "shared-storage="+string(o.Config.SharedStorage),
-			func(context.Context, host.Host) error { return o.Storage }))
-		return
+		d.Resources = []plan.Resource{StepOf("use the shared storage", "shared-storage="+string(o.Config.SharedStorage),
+			func(context.Context, host.Host) error { return o.Storage })}
+		return d
 	}
-	d.Resources = append(d.Resources, release.Folders(o.Shared())...)
-	d.Resources = append(d.Resources, release.Install{Release: o.Release, Before: before})
+	d.Resources = append(release.Folders(o.Shared()), release.Install{Release: o.Release, Before: before})
+	return d
 }

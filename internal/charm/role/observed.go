@@ -46,7 +46,8 @@ type Observed struct {
 	// invalid keys.
 	TakesOver bool
 	Refused   []error
-	// Predecessor removes the files of the Python charm.
+	// Predecessor removes the files of the Python charm. It comes after the unit's service is
+	// set up, and before an exporter, because the Python charm's exporter has its port.
 	Predecessor []plan.Resource
 	Units       map[string]resource.UnitState
 	Programs    []byte // changes if the charm's programs change

@@ -130,9 +130,6 @@ func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 	if l.Users, l.Leased, err = u.users(seen); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
 	}
-	if cfg, ok := u.option("gpu-notice"); ok && !cfg.GPU.Notice {
-		l.Leased = nil
-	}
 	tasks := tasknotice.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
 	if err := tasks.Notify(u.Host, w, l); err != nil {
 		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)

@@ -39,7 +39,7 @@ type CoveringUnit struct {
 	Unit     string `json:"unit" yaml:"unit"`         // "" for a worker on Windows
 	Worker   string `json:"worker" yaml:"worker"`     // name at the web, "" if unpublished
 	GPUs     int    `json:"gpus" yaml:"gpus"`         // in this list
-	Withheld int    `json:"withheld" yaml:"withheld"` // GPUs in quarantine, 0 for older charms
+	Withheld int    `json:"withheld" yaml:"withheld"` // GPUs in quarantine
 	Sharing  string `json:"sharing" yaml:"sharing"`
 }
 

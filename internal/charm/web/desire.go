@@ -45,7 +45,7 @@ func desireWebUnit(o Observed, cleanup []plan.Resource) Desired {
 	if err == nil {
 		desireOwnWorker(&d, o)
 	}
-	d.TakeOver(o.Observed)
+	d.Resources = append(d.Resources, o.Predecessor...)
 	if err == nil {
 		err = desireJobExporter(&d, o)
 	}

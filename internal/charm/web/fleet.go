@@ -34,7 +34,7 @@ type FleetWorker struct {
 
 	InService *int                    `json:"in_service"`
 	Free      *int                    `json:"free"` // available for a lease; null also if tasks share GPUs
-	Each      []relation.PublishedGPU `json:"each"` // null if the unit does not publish it, as older charms
+	Each      []relation.PublishedGPU `json:"each"` // null if the unit publishes only their number
 	Since     *time.Time              `json:"told"` // first time with this value of Each
 	Problem   string                  `json:"problem,omitempty"`
 }

@@ -59,16 +59,17 @@ func desireWeb(d *Desired, o Observed) error {
 	if o.BeforeSwitch != nil {
 		before = append(before, o.BeforeSwitch)
 	}
-	role.DesireRelease(&d.Desired, o.Observed, before)
+	installed := role.DesireRelease(o.Observed, before)
+	d.Resources, d.Causes = append(d.Resources, installed.Resources...), append(d.Causes, installed.Causes...)
 	flags, refused := webFlags(o)
 	d.UncheckedFlags = len(flags) > 0 && o.InstalledID != o.ReleaseID
 	unit, err := concourse.WebUnitFileFor(paths, flags)
 	if err != nil {
 		return err
 	}
-	d.Resources = append(d.Resources, desireFlags(o), unit, resource.Trigger{Name: ReloadWebUnit, Inputs: [][]byte{unit.Data},
-		Files: []string{unit.Path},
-		Op:    "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
+	d.Resources = append(d.Resources, desireFlags(o), unit, resource.Trigger{Name: ReloadWebUnit,
+		Inputs: [][]byte{unit.Data}, Files: []string{unit.Path},
+		Op: "reload systemd for " + concourse.WebUnit, Then: []host.Command{resource.Systemctl("daemon-reload")}})
 
 	state := o.Units[concourse.WebUnit]
 	if lacking != nil {
@@ -249,11 +250,8 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets,
 	c := concourse.WebConfig{Paths: paths, BindPort: o.Config.Web.Port, LogLevel: string(o.Config.LogLevel),
 		ExternalURL: webURL(o),
 		PeerAddress: w.PeerAddress, Peers: w.Peers, ClusterName: o.Facts.Model,
-		AdminUser:     o.Config.Web.InitialAdminUsername,
-		AdminPassword: s.AdminPassword,
-		TeamKeys:      len(teams) > 0, MainTeamUser: o.Config.Web.MainTeamLocalUser,
-		ExtraLocalUsers: o.Config.Web.ExtraLocalUsers, Database: db,
-		Metrics: o.Config.Web.EnableMetrics, Options: maps.Clone(o.Config.Web.Env), OptionKeys: config.WebEnvKeys(),
+		WebOptions: o.Config.Web.WebOptions, AdminPassword: s.AdminPassword, TeamKeys: len(teams) > 0, Database: db,
+		Options: maps.Clone(o.Config.Web.Env), OptionKeys: config.WebEnvKeys(),
 		Proxy: role.ProxyOf(o.Facts, o.Config)}
 	if db != (concourse.WebDatabase{}) {
 		c.EncryptionKey, c.OldEncryptionKey = content[model.EncryptionKey], content[model.OldEncryptionKey]

@@ -102,7 +102,8 @@ func (amdVendor) desire(o Observed, g GPUs, w *Worker) part {
 	toolkit.cause(rankToolkit, status.Warn("%s", want.Note))
 	toolkit.cause(rankToolkit, status.Block("%s", want.Blocked))
 	w.Toolkit, w.missingToolkit = gpu.AMD, want.Missing
-	return join(driver, toolkit)
+	driver.join(toolkit)
+	return driver
 }
 
 // describe returns the description of the unit's AMD GPUs.

@@ -41,7 +41,7 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 			layer.Command = append(layer.Command, link.flag+"="+link.url)
 		}
 	}
-	if leaseConfig(o, g) != nil {
+	if leases(o, g) {
 		layer.Command = append(layer.Command, "--leases.report="+pool.ReportFile)
 	}
 	if o.Config.Worker.TaskRecordSize > 0 {

@@ -73,11 +73,6 @@ func (k KnownGPUs) numbered(runtime config.ComputeRuntime, all []gpu.GPU) (list 
 	if len(missing) == 0 {
 		return all
 	}
-	if now.Each == nil { // a previous version wrote the file
-		for _, pci := range now.PCI {
-			now.Each = append(now.Each, gpu.Slot{PCI: pci})
-		}
-	}
 	add := func(pci string) {
 		for _, g := range all {
 			if g.PCI == pci {

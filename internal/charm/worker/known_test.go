@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -319,11 +318,4 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 	require.Equal(t, "0000:03:00.0 0000:03:00.0-1 0000:03:00.0-2 0000:03:00.0-3 0000:43:00.0 0000:99:00.0",
 		strings.Join(numbers(KnownGPUs{Runtime: k.Runtime, PCI: append(slices.Clone(k.PCI), "0000:a3:00.0"), Each: k.Each}.numbered("rocm", whole)), " "),
 		"one board is whole now, and another is new")
-}
-
-// A previous version wrote only addresses.
-func TestFileOfPreviousVersionIsNumberedByAddress(t *testing.T) {
-	var k KnownGPUs
-	require.NoError(t, json.Unmarshal([]byte(`{"compute-runtime":"rocm","gpus":["0000:03:00.0","0000:43:00.0"]}`), &k))
-	require.Len(t, k.numbered("rocm", at("0000:43:00.0")), 2)
 }

@@ -40,10 +40,15 @@ func (o *Observed) observeLeases(h host.Host) {
 	o.Leases = &r
 }
 
+// leases reports whether tasks lease the unit's GPUs.
+func leases(o Observed, g GPUs) bool {
+	return o.Config.GPU.Sharing == config.Exclusive && len(g.Chosen) > 0
+}
+
 // leaseConfig returns how the wrapper leases the chosen GPUs. It returns nil if tasks share
 // them.
 func leaseConfig(o Observed, g GPUs) *oci.Leases {
-	if o.Config.GPU.Sharing != config.Exclusive || len(g.Chosen) == 0 {
+	if !leases(o, g) {
 		return nil
 	}
 	return &oci.Leases{
@@ -95,7 +100,7 @@ func desireLeases(o Observed, g GPUs) (p part) {
 	if o.Config.GPU.Bench && o.Config.GPU.Sharing != config.Exclusive {
 		p.cause(rankLeases, status.Warn("gpu-bench=true has no effect while gpu-sharing=shared"))
 	}
-	if leaseConfig(o, g) == nil {
+	if !leases(o, g) {
 		p.add(resource.Absent{Path: pool.ReportFile, Why: "GPUs are not leased"})
 	}
 	return p

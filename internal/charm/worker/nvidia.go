@@ -134,7 +134,7 @@ func (nvidiaVendor) watch(l *resource.PebbleLayer, o Observed, g GPUs) {
 	l.Helper, l.HelperCommand = role.NVIDIAService, []string{
 		role.ExporterBin, "write-nvidia", role.NVIDIAReport, "--path.root=/",
 	}
-	if leaseConfig(o, g) != nil {
+	if leases(o, g) {
 		l.Job, l.JobCommand = "gpu-leases", []string{dispatchBin, "gpu", "leases"}
 	}
 }

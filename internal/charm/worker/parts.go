@@ -51,28 +51,26 @@ func (p *part) cause(r rank, c status.Cause) {
 	}
 }
 
-// rolePart returns what fill adds to a unit of either role.
-func rolePart(r rank, fill func(*role.Desired)) part {
-	var d role.Desired
-	fill(&d)
-	return part{resources: d.Resources, causes: ranked(r, d.Causes)}
-}
-
-func ranked(r rank, causes []status.Cause) (list []rankedCause) {
+// addCauses adds the causes that have a text.
+func (p *part) addCauses(r rank, causes []status.Cause) {
 	for _, c := range causes {
-		list = append(list, rankedCause{r, c})
+		p.cause(r, c)
 	}
-	return list
 }
 
-// join returns the parts as one, with the first error.
-func join(parts ...part) (all part) {
-	for _, p := range parts {
-		all.resources = append(all.resources, p.resources...)
-		all.causes = append(all.causes, p.causes...)
-		all.err = cmp.Or(all.err, p.err)
+// addShared adds the state that a unit of either role has.
+func (p *part) addShared(r rank, d role.Desired) {
+	p.add(d.Resources...)
+	p.addCauses(r, d.Causes)
+}
+
+// join adds parts. The first error stays.
+func (p *part) join(parts ...part) {
+	for _, o := range parts {
+		p.add(o.resources...)
+		p.causes = append(p.causes, o.causes...)
+		p.err = cmp.Or(p.err, o.err)
 	}
-	return all
 }
 
 // sortedCauses returns the causes by rank. Causes of equal rank keep their order.

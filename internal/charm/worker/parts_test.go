@@ -19,7 +19,12 @@ func TestCausesAreSortedByRankInAnyOrderOfParts(t *testing.T) {
 	want := []status.Cause{{Kind: status.Blocked, Text: "no driver"}, {Kind: status.Blocked, Text: "no GPU"},
 		{Kind: status.Active, Text: "1 GPU missing"}, {Kind: status.Waiting, Text: "no web"}}
 	parts := []part{web, gpus, driver}
-	require.Equal(t, want, join(parts...).sortedCauses())
+	require.Equal(t, want, joined(parts...).sortedCauses())
 	slices.Reverse(parts)
-	require.Equal(t, want, join(parts...).sortedCauses())
+	require.Equal(t, want, joined(parts...).sortedCauses())
+}
+
+func joined(parts ...part) (all part) {
+	all.join(parts...)
+	return all
 }

@@ -78,7 +78,7 @@ func RefreshResources(o Observed) []plan.Resource {
 	if err != nil {
 		return []plan.Resource{role.Impossible{Err: err}}
 	}
-	all := join(spec, desireLabels(o, g))
-	all.add(file)
-	return all.resources
+	spec.join(desireLabels(o, g))
+	spec.add(file)
+	return spec.resources
 }

@@ -48,7 +48,7 @@ var vendors = map[gpu.Vendor]vendor{gpu.AMD: amdVendor{}, gpu.NVIDIA: nvidiaVend
 // eachVendor joins the parts of all vendors.
 func eachVendor(of func(vendor) part) (all part) {
 	for _, v := range gpu.Vendors() {
-		all = join(all, of(vendors[v]))
+		all.join(of(vendors[v]))
 	}
 	return all
 }

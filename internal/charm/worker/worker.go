@@ -7,7 +7,6 @@ package worker
 import (
 	"context"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,8 +70,9 @@ func drain(o role.Observed) plan.Resource {
 func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	gpus := DecideGPUs(o)
 	known := gpus.reportMissing(o)
-	tags := gpus.applyQuarantine(o)
-	tags.causes = append(ranked(rankGPUs, gpus.Causes), ranked(rankGPUs, gpus.Warnings)...)
+	all := gpus.applyQuarantine(o)
+	all.addCauses(rankGPUs, gpus.Causes)
+	all.addCauses(rankGPUs, gpus.Warnings)
 	w := Worker{
 		Volumes: concourse.WorkFolder(o.Shared()),
 		Suffix:  gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
@@ -83,25 +83,29 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)
 	held := holdTags(o, gpus)
-	var tasks part
 	if held.holds {
-		tags.resources = nil // the record of the tags changes with them
-		tasks = join(held.part, part{causes: desireForTasks(o, gpus, &Worker{}, trusted).causes})
+		all.resources = nil // the record of the tags changes with them
+	}
+	all.add(removal...)
+	all.add(concourse.Folders(o.Shared())...)
+	if !o.WebHas() { // a unit with a web has these parts from the web
+		all.add(role.CharmFiles(o.Observed)...)
+		all.addShared(rankAuthorities, trusted)
+		all.addShared(rankRelease, role.DesireRelease(o.Observed, DrainBeforeUpgrade(o.Observed)))
+	}
+	all.add(concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits})
+	if held.holds {
+		all.join(held.part, part{causes: desireForTasks(o, gpus, &Worker{}, trusted).causes})
 		w.keepGPUs(o)
 	} else {
 		// If a step fails, the next hook must not hold the tags again.
-		tasks = join(desireForTasks(o, gpus, &w, trusted), held.part)
+		all.join(desireForTasks(o, gpus, &w, trusted), held.part)
 	}
-	all := join(tags,
-		part{resources: slices.Concat(removal, concourse.Folders(o.Shared()))},
-		sharedParts(o, trusted),
-		part{resources: []plan.Resource{concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits}}},
-		tasks)
 	if all.err == nil {
 		w.TSA, w.Up = o.TSA, registers(o) && !o.Landed
 	}
 	if !o.WebHas() {
-		all = join(all, rolePart(rankWorker, func(d *role.Desired) { d.TakeOver(o.Observed) }))
+		all.add(o.Predecessor...)
 		all.add(role.NoJobExporter("this unit is a worker")...)
 	}
 	d := Desired{Worker: w, Desired: role.Desired{Release: o.Release, Trusted: trusted.Trusted}}
@@ -117,12 +121,11 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 }
 
 // desireForTasks returns the worker itself and everything that its tasks depend on.
-func desireForTasks(o Observed, gpus GPUs, w *Worker, trusted role.Desired) part {
+func desireForTasks(o Observed, gpus GPUs, w *Worker, trusted role.Desired) (all part) {
 	wrapper, wrapped := desireWrapper(o, gpus, trusted.Trusted)
-	all := join(
-		eachVendor(func(v vendor) part { return v.desire(o, gpus, w) }),
-		part{resources: removeOtherVendor(o, gpus)},
-		eachVendor(func(v vendor) part { return v.describe(o, gpus) }),
+	all.join(eachVendor(func(v vendor) part { return v.desire(o, gpus, w) }))
+	all.add(removeOtherVendor(o, gpus)...)
+	all.join(eachVendor(func(v vendor) part { return v.describe(o, gpus) }),
 		desireRefresh(o, gpus),
 		desireLeases(o, gpus),
 		desireTools(o, gpus),
@@ -131,22 +134,9 @@ func desireForTasks(o Observed, gpus GPUs, w *Worker, trusted role.Desired) part
 		desireKubernetes(o, gpus),
 		wrapper)
 	if all.err == nil {
-		all = join(all, desireWorker(o, gpus, trusted, wrapped), desireRecorder(o))
+		all.join(desireWorker(o, gpus, trusted, wrapped), desireRecorder(o))
 	}
 	return all
-}
-
-// sharedParts returns the programs, the authorities and the release. On a unit with a web,
-// the web has them.
-func sharedParts(o Observed, trusted role.Desired) part {
-	if o.WebHas() {
-		return part{}
-	}
-	return join(part{resources: role.CharmFiles(o.Observed)},
-		part{resources: trusted.Resources, causes: ranked(rankAuthorities, trusted.Causes)},
-		rolePart(rankRelease, func(d *role.Desired) {
-			role.DesireRelease(d, o.Observed, DrainBeforeUpgrade(o.Observed))
-		}))
 }
 
 // registers reports whether the unit has one web to register at.
@@ -170,8 +160,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 		LogLevel: string(o.Config.LogLevel), TSA: o.TSA,
 		Tags:    workerTags(o, gpus),
 		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
-		DNSProxy: o.Config.Worker.ContainerdDNSProxyEnable, DNSServers: o.Config.Worker.ContainerdDNSServer,
-		Proxy: role.ProxyOf(o.Facts, o.Config),
+		WorkerOptions: o.Config.Worker.WorkerOptions, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
@@ -195,7 +184,8 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 			Name: ReloadWorker, Inputs: [][]byte{unit.Data}, Files: []string{unit.Path},
 			Op:   "reload systemd for " + concourse.Unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}})
-	p = join(p, webCauses(o), part{causes: ranked(rankTracing, traced)})
+	p.join(webCauses(o))
+	p.addCauses(rankTracing, traced)
 	state := o.Units[concourse.Unit]
 	if !registers(o) {
 		p.add(drain(o.Observed))

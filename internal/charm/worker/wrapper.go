@@ -55,7 +55,7 @@ func desireWrapper(o Observed, g GPUs, trusted []relation.Authority) (p part, wr
 func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci.Config, err error) {
 	config = oci.Config{Runtime: concourse.RealRunc, Containers: oci.Tasks, Volumes: concourse.WorkFolder(o.Shared())}
 	if len(g.Chosen) > 0 {
-		config.Env = map[string]string{}
+		config.Env, config.Tools = map[string]string{}, role.ToolsDir
 		err = vendors[g.Vendor].wrap(&config, o, g)
 		maps.Copy(config.Env, o.Config.GPU.TaskEnv) // the option has precedence
 		config.GPUs, config.Leases = taskGPUs(o, g), leaseConfig(o, g)
@@ -70,7 +70,6 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 		config.Missing = "this unit has none that tasks can use now; see why with: " +
 			wellknown.ShowStatus(o.Facts.Unit) + "; " + lease.RunAgain
 	}
-	config.Tools = toolsFor(o, g)
 	if len(trusted) > 0 {
 		config.CACertificates = role.SystemBundle
 	}
@@ -125,19 +124,12 @@ func taskGPUs(o Observed, g GPUs) (list []oci.GPU) {
 // toolNames lists the programs for tasks. They are static, so that they run in any image.
 var toolNames = []string{"gpu-baseline"}
 
-// toolsFor returns the folder of programs for tasks of a unit with GPUs, or "". It is not
-// in the charm's folder, which an upgrade replaces while tasks run. The files in this
-// folder are replaced one by one, so that a task has the programs of the running charm.
-func toolsFor(o Observed, g GPUs) string {
-	if !o.Config.GPU.Tools || len(g.Chosen) == 0 {
-		return ""
-	}
-	return role.ToolsDir
-}
-
+// desireTools returns the folder of programs for tasks of a unit with GPUs. It is not in the
+// charm's folder, which an upgrade replaces while tasks run. The files in this folder are
+// replaced one by one, so that a task has the programs of the running charm.
 func desireTools(o Observed, g GPUs) (p part) {
-	if toolsFor(o, g) == "" {
-		p.add(resource.Absent{Path: role.ToolsDir, Why: "tasks get no tools", Tree: true})
+	if len(g.Chosen) == 0 {
+		p.add(resource.Absent{Path: role.ToolsDir, Why: "tasks get no GPU", Tree: true})
 		return p
 	}
 	p.add(resource.Dir{Path: role.ToolsDir, Mode: 0o755})

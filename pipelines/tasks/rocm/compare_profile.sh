@@ -25,7 +25,7 @@ verdict() {
 	esac
 }
 
-[ -x "$GPU_BASELINE" ] || fail "no program $GPU_BASELINE; the charm's is /opt/concourse-ci-machine/tools/gpu-baseline in each task of a unit with GPUs, unless its option gpu-tools is false"
+[ -x "$GPU_BASELINE" ] || fail "no program $GPU_BASELINE; the charm's is /opt/concourse-ci-machine/tools/gpu-baseline in each task of a unit with GPUs"
 profile=$(one profile/profile-*.json)
 baseline=$(one baseline/baseline-*.json)
 worse=0 behind=0 reference=

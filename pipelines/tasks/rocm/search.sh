@@ -5,7 +5,7 @@
 set -eu
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-[ -x "$GPU_BASELINE" ] || fail "no program $GPU_BASELINE; the charm's is /opt/concourse-ci-machine/tools/gpu-baseline in each task of a unit with GPUs, unless its option gpu-tools is false"
+[ -x "$GPU_BASELINE" ] || fail "no program $GPU_BASELINE; the charm's is /opt/concourse-ci-machine/tools/gpu-baseline in each task of a unit with GPUs"
 command -v git >/dev/null || fail "the image has no git, which checks out the commits to measure"
 [ -n "$PROFILE_COMMAND" ] || fail "PROFILE_COMMAND is empty; it has to measure something and write \$PROFILE_JSON"
 exports=$("$PYTHON" "$(dirname "$0")/rocm_arches.py" export "$ARCHITECTURES")

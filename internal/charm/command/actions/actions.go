@@ -40,14 +40,6 @@ func (c *Actions) GPUs() *watcher.Unit {
 	return &watcher.Unit{Host: c.Host, ExporterURL: c.ExporterURL, WorkerURL: c.WorkerURL, Start: c.Start}
 }
 
-// formerNames lists the actions that have another name now.
-var formerNames = map[string]string{
-	"gpu-release": "release-gpu", "gpu-return": "return-gpu", "gpu-withhold": "withhold-gpu",
-}
-
-// IsFormerName reports whether an action has another name now.
-func IsFormerName(action string) bool { return formerNames[action] != "" }
-
 // table returns the function of every action. See lockedAction and textAction.
 func (c *Actions) table() map[string]action {
 	all := map[string]action{
@@ -106,9 +98,6 @@ func (c *Actions) table() map[string]action {
 		"withhold-gpu": c.gpuAction("withheld", "withhold", "list-gpus", func(w io.Writer, which string, p params) error {
 			return c.GPUs().Withhold(w, which, p.text("reason"))
 		}),
-	}
-	for former, name := range formerNames {
-		all[former] = all[name]
 	}
 	return all
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakereport"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -64,7 +65,7 @@ func TestFlakesComeFromTheExporter(t *testing.T) {
 	}))
 	defer web.Close()
 	u := charm.Decision{Facts: model.Facts{Role: model.WebRole, Web: &model.Web{}},
-		Config: config.Config{Web: config.Web{EnableMetrics: true, FleetPage: config.FleetNames}}}
+		Config: config.Config{Web: config.Web{WebOptions: concourse.WebOptions{EnableMetrics: true}, FleetPage: config.FleetNames}}}
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t)), Event: juju.Event{Unit: "web/0"}},
 		FlakesURL: web.URL}
 	for _, format := range []string{"text", "json"} {

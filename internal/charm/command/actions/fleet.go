@@ -85,15 +85,12 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 	rows := [][]term.Cell{
 		cells("UNIT", "WORKER", "STATE", "TASKS", "GPUS", "ARCHITECTURES", "IN SERVICE", "FREE", "TOLD",
 			"OUT OF SERVICE")}
-	gpus, in, out, older := 0, 0, 0, 0
+	gpus, in, out := 0, 0, 0
 	var remarks []string
 	for _, w := range all.Workers {
 		gpus += w.GPUs
-		switch {
-		case w.InService != nil:
+		if w.InService != nil {
 			in, out = in+*w.InService, out+w.GPUs-*w.InService
-		case w.Platform == "":
-			older += w.GPUs
 		}
 		rows = append(rows, fleetRow(w, all))
 		if w.Problem != "" {
@@ -103,10 +100,6 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 	text := fmt.Sprintf(
 		"%s, %d GPUs: %d in service, %d withheld or on trial", units.Count(len(all.Workers), "worker"), gpus,
 		in, out)
-	if older > 0 {
-		text += fmt.Sprintf(", %d not told", older)
-		remarks = append(remarks, "not told: an older charm says no more than how many GPUs a unit has; refresh it")
-	}
 	if all.Unknown != "" {
 		remarks = append(remarks, "STATE and TASKS are not known: "+all.Unknown)
 	}
@@ -141,7 +134,7 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 			out = append(out, fmt.Sprintf("GPU %d %s", g.Index, g.Service))
 		}
 	}
-	inService, free, reported := "not told", "-", "-"
+	inService, free, reported := "unknown", "-", "-"
 	if w.InService != nil {
 		inService = fmt.Sprint(*w.InService)
 	}

@@ -103,7 +103,7 @@ func fleet() []model.Worker {
 	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
 	mi350 := roletest.GPUWorker("mi350/0", 1, roletest.Limited)
 	mi350.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 1}}
-	return []model.Worker{roletest.GPUWorker("gpu/0", 8), // of an older charm, as it does not tell of each
+	return []model.Worker{roletest.GPUWorker("gpu/0", 8), // publishes only their number
 		roletest.Reporting(roletest.GPUWorker("gpu/1", 8, roletest.Limited), hosttest.Now.Add(-20*time.Minute), []int{2, 5}, []int{0, 2}),
 		roletest.Reporting(mi350, hosttest.Now.Add(-3*time.Hour), []int{0}, nil),
 		roletest.Reporting(mixed, hosttest.Now.Add(-time.Second), []int{0, 2}, nil), nvidia, old}

@@ -13,7 +13,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"
 )
@@ -159,8 +158,8 @@ func (p *caller) confirm(text string) bool {
 }
 
 // actionCommands returns the actions of the charm as commands, except those with the name of
-// another command. Help leaves out the actions that other commands do, and former names.
-// They work too, because remedies name them.
+// another command. Help leaves out the actions that other commands do. They work too, because
+// remedies name them.
 func (p *caller) actionCommands(others []command) (all []command) {
 	named := func(name string) func(command) bool { return func(c command) bool { return c.words == name } }
 	does := func(name string) func(command) bool { return func(c command) bool { return c.action == name } }
@@ -169,7 +168,7 @@ func (p *caller) actionCommands(others []command) (all []command) {
 			continue
 		}
 		all = append(all, command{words: a.Name, args: a.synopsis(), max: len(a.Order), text: a.summary(),
-			hidden: slices.ContainsFunc(others, does(a.Name)) || actions.IsFormerName(a.Name),
+			hidden: slices.ContainsFunc(others, does(a.Name)),
 			run: func(args []string) error {
 				given, err := a.given(args)
 				if err != nil {

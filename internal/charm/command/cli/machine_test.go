@@ -41,9 +41,6 @@ func TestActionsOfOtherCommandsAreHidden(t *testing.T) {
 		require.False(t, found(t, root, c.words).Hidden, c.words)
 	}
 	require.Greater(t, n, 10)
-	for _, former := range []string{"gpu-release", "gpu-return", "gpu-withhold"} {
-		require.True(t, found(t, root, former).Hidden, former)
-	}
 	for _, shown := range []string{"check-status", "fleet", "plan", "why"} {
 		require.False(t, found(t, root, shown).Hidden, shown)
 	}
