@@ -36,7 +36,7 @@ func packages(t *testing.T) (all []listed) {
 	t.Helper()
 	// go test keeps a result as long as the files that the test itself opened
 	// are the same; it does not see what go list reads.
-	for _, dir := range []string{"../../internal", "../../src"} {
+	for _, dir := range []string{"../../internal", "../../src", "../../amdgpu"} {
 		require.NoError(t, filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(file, ".go") {
 				_, err = os.ReadFile(file)
@@ -44,7 +44,7 @@ func packages(t *testing.T) (all []listed) {
 			return err
 		}))
 	}
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"src/...", module+"internal/...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"src/...", module+"internal/...", module+"amdgpu/...").Output()
 	require.NoError(t, err)
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
@@ -203,6 +203,24 @@ func TestTestSupportIsInNoShippedProgram(t *testing.T) {
 		}
 	}
 	require.Equal(t, 8, found)
+}
+
+// Other programs import amdgpu: it needs little of this module, and one other module.
+func TestPublicPackagesNeedLittle(t *testing.T) {
+	found := 0
+	for _, p := range packages(t) {
+		if !in(p.ImportPath, "amdgpu") {
+			continue
+		}
+		found++
+		for _, d := range p.Deps {
+			if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") {
+				require.True(t, d == "golang.org/x/sys/unix" || in(d, "amdgpu", "internal/base/host", "internal/base/pci", "internal/gpu/sysfile"),
+					"%s needs %s", p.ImportPath, d)
+			}
+		}
+	}
+	require.Equal(t, 2, found)
 }
 
 // The charm ships gpu-baseline and does not link it.

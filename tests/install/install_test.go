@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,4 +108,20 @@ func TestProgramsAreInstalledByTheirPathAndVersion(t *testing.T) {
 		require.Equal(t, program+" "+strings.TrimPrefix(release, "v")+"\n",
 			u.run(t, u.dir, filepath.Join(u.bin, program), "--version"))
 	}
+}
+
+// Package amdgpu is for other programs. It links one other module.
+func TestAnotherModuleReadsGPUsWithPackageAMDGPU(t *testing.T) {
+	u := newUser(t)
+	dir := filepath.Join(u.dir, "collector")
+	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/collector")))
+	u.run(t, dir, "go", "mod", "tidy")
+	require.Equal(t, `amdgpu_power_watts{pci="0000:03:00.0"} 137
+amdgpu_busy_ratio{pci="0000:03:00.0"} 0.42
+amdgpu_vram_used_bytes{pci="0000:03:00.0"} 6.174015488e+09
+amdgpu_fan_rpm{pci="0000:03:00.0"} 1124
+`, u.run(t, dir, "go", "run", ".", filepath.Join(hosttest.HostsDir(), "amd")))
+	linked := strings.Fields(u.run(t, dir, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "."))
+	slices.Sort(linked)
+	require.Equal(t, []string{"example.com/collector", modulePath, "golang.org/x/sys"}, slices.Compact(linked))
 }

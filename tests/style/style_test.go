@@ -41,7 +41,7 @@ type file struct {
 
 func files(t *testing.T) (all []file) {
 	t.Helper()
-	for _, top := range []string{"internal", "src", "tools", "templates", "pipelines"} {
+	for _, top := range []string{"amdgpu", "internal", "src", "tools", "templates", "pipelines"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join("../..", top), func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
 				return err

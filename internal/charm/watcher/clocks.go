@@ -11,14 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/amdgpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 )
 
@@ -181,7 +179,7 @@ func (u *benchWatch) read(held *clockpin.HeldPin) clockpin.Reading {
 		return now
 	}
 	now.Level = level
-	addReading(&now, u.reader.Read(reading.Seen{}), unread, held.Record)
+	addReading(&now, u.reader.Read(), unread, held.Record)
 	return now
 }
 
@@ -195,7 +193,7 @@ func (u *benchWatch) open() error {
 	}
 	for _, d := range devices {
 		if d.Address() == u.name {
-			u.reader = amdgpu.NewReader(u.Host.Root, d.Device, sysfile.NewLimit(), u.Host.Now)
+			u.reader = amdgpu.NewReader(d.AMD(), amdgpu.Options{Root: string(u.Host.Root), Now: u.Host.Now})
 			return nil
 		}
 	}
@@ -206,7 +204,7 @@ func (u *benchWatch) open() error {
 const busyThreshold = .9
 
 // fastestClocks returns the clocks of a GPU. Of several dies the fastest counts.
-func fastestClocks(s reading.State) (all []clockpin.MHz) {
+func fastestClocks(s amdgpu.State) (all []clockpin.MHz) {
 	for _, domain := range []string{"gfx", "mem"} {
 		most := 0.
 		for _, c := range s.Clocks {
@@ -223,7 +221,7 @@ func fastestClocks(s reading.State) (all []clockpin.MHz) {
 
 // addReading adds the driver's report on limits. The tables 1.4 and 1.5 always report no
 // limit (smu_v13_0_6_ppt.c). unread is the error of the level.
-func addReading(now *clockpin.Reading, s reading.State, unread error, r clockpin.Record) {
+func addReading(now *clockpin.Reading, s amdgpu.State, unread error, r clockpin.Record) {
 	now.Clocks, now.Busy = fastestClocks(s), s.Activity.Graphics.Known && s.Activity.Graphics.Value >= busyThreshold
 	switch t := s.Throttling; {
 	case s.Suspended(): // no work can be slowed down, and the driver reports nothing

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -229,22 +230,22 @@ func TestLookStartsAProcessForEachPinnedGPU(t *testing.T) {
 }
 
 func TestReadingUsesTheDriversLimits(t *testing.T) {
-	with := func(format, content uint8, t reading.Throttling) reading.State {
-		return reading.State{Alive: true, Table: reading.Table{Revision: &reading.Revision{Format: format, Content: content}}, Throttling: t}
+	with := func(format, content uint8, t amdgpu.Throttling) amdgpu.State {
+		return amdgpu.State{Alive: true, Table: amdgpu.Table{Revision: &gpumetrics.Revision{Format: format, Content: content}}, Throttling: t}
 	}
-	off, on := reading.Throttle{Reason: "ppt0"}, reading.Throttle{Reason: "temp_mem", Active: true}
+	off, on := amdgpu.Throttle{Reason: "ppt0"}, amdgpu.Throttle{Reason: "temp_mem", Active: true}
 	was := clockpin.Record{Level: clockpin.Standard, Counters: clockpin.Counters{{Ticks: 5}}}
 	for name, c := range map[string]struct {
-		state reading.State
+		state amdgpu.State
 		want  clockpin.Reading
 	}{
-		"dead":             {reading.State{}, clockpin.Reading{Failed: "the GPU does not answer"}},
-		"asleep":           {reading.State{Alive: true, RuntimePower: "suspended"}, clockpin.Reading{ThrottleKnown: true, Level: clockpin.Standard, Counters: was.Counters}},
-		"no level":         {reading.State{Alive: true}, clockpin.Reading{Failed: "operation not permitted"}},
-		"no table":         {reading.State{Alive: true}, clockpin.Reading{}},
-		"bits":             {with(1, 3, reading.Throttling{Active: []reading.Throttle{off, on}}), clockpin.Reading{ThrottleKnown: true, Limits: []string{"temp_mem"}}},
-		"MI300 on old 6.x": {with(1, 5, reading.Throttling{Active: []reading.Throttle{off}}), clockpin.Reading{}},
-		"counters": {with(1, 9, reading.Throttling{Ticks: reading.Known(7), Residency: []reading.Residency{{Reason: "ppt", Ticks: 3}}}),
+		"dead":             {amdgpu.State{}, clockpin.Reading{Failed: "the GPU does not answer"}},
+		"asleep":           {amdgpu.State{Alive: true, RuntimePower: "suspended"}, clockpin.Reading{ThrottleKnown: true, Level: clockpin.Standard, Counters: was.Counters}},
+		"no level":         {amdgpu.State{Alive: true}, clockpin.Reading{Failed: "operation not permitted"}},
+		"no table":         {amdgpu.State{Alive: true}, clockpin.Reading{}},
+		"bits":             {with(1, 3, amdgpu.Throttling{Active: []amdgpu.Throttle{off, on}}), clockpin.Reading{ThrottleKnown: true, Limits: []string{"temp_mem"}}},
+		"MI300 on old 6.x": {with(1, 5, amdgpu.Throttling{Active: []amdgpu.Throttle{off}}), clockpin.Reading{}},
+		"counters": {with(1, 9, amdgpu.Throttling{Ticks: amdgpu.Known(7), Residency: []amdgpu.Residency{{Reason: "ppt", Ticks: 3}}}),
 			clockpin.Reading{ThrottleKnown: true, Counters: clockpin.Counters{{Ticks: 7}, {Reason: "ppt", Ticks: 3}}}},
 	} {
 		var got clockpin.Reading

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -23,7 +23,7 @@ func TestFaultyGPUIsQuarantinedWithin20Seconds(t *testing.T) {
 	look, answer := resource.JobPeriod, api.Deadline // an answer waits for a GPU that hangs
 	for sign, takes := range map[string]time.Duration{
 		"seen by each answer":  look + answer,
-		"all readings refused": reading.ResetReadings*look + answer, // each look asks for one
+		"all readings refused": amdgpu.ResetReadings*look + answer, // each look asks for one
 		"an error counter":     monitor.DefaultRAS + answer + look + answer,
 	} {
 		require.LessOrEqual(t, takes, most, sign)

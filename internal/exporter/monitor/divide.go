@@ -1,6 +1,9 @@
 package monitor
 
-import "github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+import (
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+)
 
 // divide assigns each partition of a GPU its own part of the GPU's table. No value appears
 // twice, and values of partitions outside this unit are dropped. A partition with its own
@@ -28,11 +31,11 @@ func divide(gpus []GPU) {
 		}
 		if len(s.Throttling.Limited) == 0 {
 			s.Throttling.Limited = filter(all.Throttling.Limited,
-				func(l reading.Limited) bool { return l.Partition == g.Device.Partition })
+				func(l amdgpu.Limited) bool { return l.Partition == g.Device.Partition })
 		}
 		if len(s.Activity.Engines) == 0 {
 			s.Activity.Engines = filter(all.Activity.Engines,
-				func(e reading.Engine) bool { return e.Partition == g.Device.Partition })
+				func(e amdgpu.Engine) bool { return e.Partition == g.Device.Partition })
 		}
 		s.Activity.Graphics = mean(s.Activity.Engines, "gfx")
 	}
@@ -50,7 +53,7 @@ func filter[T any](all []T, belongs func(T) bool) (own []T) {
 }
 
 // mean returns the average busy time of all engines of a kind.
-func mean(engines []reading.Engine, kind string) reading.Number {
+func mean(engines []amdgpu.Engine, kind string) amdgpu.Number {
 	sum, n := 0.0, 0.0
 	for _, e := range engines {
 		if e.Kind == kind {
@@ -59,7 +62,7 @@ func mean(engines []reading.Engine, kind string) reading.Number {
 		}
 	}
 	if n == 0 {
-		return reading.Number{}
+		return amdgpu.Number{}
 	}
-	return reading.Known(sum / n)
+	return amdgpu.Known(sum / n)
 }

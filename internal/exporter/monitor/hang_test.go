@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
@@ -30,14 +31,14 @@ func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 		require.Equal(t, []bool{true, false, true, true}, ups(s))
 		for i, g := range s.GPUs {
 			told := i != 1
-			for _, n := range []reading.Number{g.State.Temperature.Now, g.State.Activity.Graphics, g.State.Power.Now, g.State.Memory.VRAM.Used} {
+			for _, n := range []amdgpu.Number{g.State.Temperature.Now, g.State.Activity.Graphics, g.State.Power.Now, g.State.Memory.VRAM.Used} {
 				require.Equal(t, told, n.Known, i)
 			}
 			require.Equal(t, !told, g.Silent)
 		}
 		g := s.GPUs[1]
-		require.Equal(t, reading.State{Identity: reading.Identity{UUID: "GPU-" + hung.UniqueID},
-			Compute: reading.Compute{Ready: reading.Known(1)},
+		require.Equal(t, reading.State{State: amdgpu.State{Identity: amdgpu.Identity{UUID: "GPU-" + hung.UniqueID}},
+			Compute: reading.Compute{Ready: amdgpu.Known(1)},
 			Hangs:   reading.Hangs{Signals: []string{reading.SignalTimeout}, Events: 1, InDay: 1}}, g.State)
 		require.Equal(t, health.Silent("gpu_busy_percent"), g.Health)
 	}
@@ -60,7 +61,7 @@ func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	hosttest.Put(t, r, hung.Dir+"/gpu_busy_percent", "56\n")
 	s = m.Snapshot()
 	require.Equal(t, []bool{true, true, true, true}, ups(s))
-	require.Equal(t, reading.Known(.56), s.GPUs[1].State.Activity.Graphics)
+	require.Equal(t, amdgpu.Known(.56), s.GPUs[1].State.Activity.Graphics)
 	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, s.GPUs[1].State.Hangs)
 	require.Empty(t, outstanding(m))
 }
@@ -126,11 +127,11 @@ func TestFailedSearchReportsThePreviousGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"mem_info_vram_total": "1024\n"})
 	answer := one
 	m := newMonitor(r, func() ([]Found, error) { return answer() }, Options{})
-	total := func() reading.Number { return m.gpu(t).State.Memory.VRAM.Total }
-	require.Equal(t, reading.Known(1024), total())
+	total := func() amdgpu.Number { return m.gpu(t).State.Memory.VRAM.Total }
+	require.Equal(t, amdgpu.Known(1024), total())
 
 	answer = func() ([]Found, error) { return nil, unix.EIO }
-	require.Equal(t, reading.Known(1024), total())
+	require.Equal(t, amdgpu.Known(1024), total())
 	m.deadline = never
 	s := m.Snapshot()
 	require.Len(t, s.GPUs, 1)
@@ -143,7 +144,7 @@ func TestFailedSearchReportsThePreviousGPUs(t *testing.T) {
 	m.deadline = only("", now)
 	s = m.Snapshot()
 	require.Len(t, s.GPUs, 1)
-	require.Equal(t, reading.Known(1024), s.GPUs[0].State.Memory.VRAM.Total)
+	require.Equal(t, amdgpu.Known(1024), s.GPUs[0].State.Memory.VRAM.Total)
 	require.Equal(t, map[string]float64{" search EIO": 2, " search timeout": 1}, errorsOf(s))
 	close(block)
 }
@@ -168,7 +169,7 @@ func TestScrapesAtTheSameTimeShareOneReading(t *testing.T) {
 	end("7\n") // ends one reader; a second one would never come back
 	for range 2 {
 		s := <-all
-		require.Equal(t, reading.Known(7), s.GPUs[0].State.Memory.VRAM.Total)
+		require.Equal(t, amdgpu.Known(7), s.GPUs[0].State.Memory.VRAM.Total)
 		require.Equal(t, map[string]float64{"0 mem_busy_percent range": 1}, errorsOf(s), "counted once")
 	}
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -29,7 +29,7 @@ func TestTemperatureIsJudgedByTheSensorNearestItsLimit(t *testing.T) {
 			shown := g.Temperature()
 			require.Equal(t, tt.sensor, shown.Sensor)
 			require.Equal(t, tt.state, g.Health.State, g.Health.Reason())
-			require.Equal(t, reading.Known(tt.edge), g.State.Temperature.Now)
+			require.Equal(t, amdgpu.Known(tt.edge), g.State.Temperature.Now)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
@@ -15,7 +16,7 @@ import (
 // warm is a GPU that tells its temperature alone.
 func warm(name string, degrees float64) GPU {
 	g := GPU{Device: reading.Device{Slot: gpu.Slot{PCI: exportertest.PCI}, Name: name}}
-	g.State.Temperature = reading.Temperature{Sensor: "edge", Now: reading.Known(degrees)}
+	g.State.Temperature = amdgpu.Temperature{Sensor: "edge", Now: amdgpu.Known(degrees)}
 	return g
 }
 

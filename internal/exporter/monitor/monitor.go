@@ -13,13 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -68,7 +68,7 @@ type GPU struct {
 	Shared bool   // another partition of the GPU shows the sensors
 	// Socket is the activity of a whole divided GPU. State.Activity.Graphics is then the
 	// activity of the partition. Unknown if the GPU is not divided or if Shared.
-	Socket  reading.Number
+	Socket  amdgpu.Number
 	State   reading.State
 	Health  health.Judgement // of the whole GPU, for a partition too
 	Traffic *Traffic
@@ -85,7 +85,7 @@ func (g *GPU) Record() pool.Record {
 // ReadErrors counts the readings of a GPU's file without a usable value since the start.
 type ReadErrors struct {
 	GPU string // index; "" for files that belong to no GPU
-	reading.Failure
+	amdgpu.Failure
 	Count float64
 }
 
@@ -95,7 +95,7 @@ type Monitor struct {
 	source  Source
 	options Options
 	now     func() time.Time
-	limit   *sysfile.Limit
+	limit   *amdgpu.Limit
 
 	searches  *flights[search]
 	known     atomic.Pointer[search]
@@ -103,7 +103,7 @@ type Monitor struct {
 	watch     *watch      // used by searches only
 	dumpClass string
 	reads     *flights[reading.State]
-	polls     *flights[[]reading.Failure]
+	polls     *flights[[]amdgpu.Failure]
 	traffic   traffic
 	users     *users // nil: disabled
 	nvidia    cachedReport[nvidiagpu.Report]
@@ -113,7 +113,7 @@ type Monitor struct {
 
 	mu      sync.Mutex
 	readers map[flightKey]reader
-	ids     map[reading.Device]reading.Identity
+	ids     map[reading.Device]amdgpu.Identity
 	errors  map[errorKey]float64
 }
 
@@ -122,9 +122,9 @@ type errorKey struct{ gpu, file, errno string }
 // New returns a monitor of the GPUs that source lists, with files below root.
 func New(root host.Root, source Source, o Options) *Monitor {
 	m := &Monitor{
-		root: root, source: source, options: o, now: o.Now, limit: sysfile.NewLimit(),
-		searches: newFlights[search](), reads: newFlights[reading.State](), polls: newFlights[[]reading.Failure](),
-		readers: map[flightKey]reader{}, ids: map[reading.Device]reading.Identity{}, errors: map[errorKey]float64{},
+		root: root, source: source, options: o, now: o.Now, limit: amdgpu.NewLimit(),
+		searches: newFlights[search](), reads: newFlights[reading.State](), polls: newFlights[[]amdgpu.Failure](),
+		readers: map[flightKey]reader{}, ids: map[reading.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -199,9 +199,9 @@ func (m *Monitor) await(g *GPU, compute reading.Compute, read *flight[reading.St
 	}
 	r := m.reader(g.Device)
 	file, now := r.At(), m.now()
-	m.count(strconv.Itoa(g.Device.Index), reading.Failure{File: file, Errno: reading.SignalTimeout})
+	m.count(strconv.Itoa(g.Device.Index), amdgpu.Failure{File: file, Errno: reading.SignalTimeout})
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = reading.State{Identity: m.lastIdentity(g.Device), Hangs: r.Missed(now), Compute: compute}
+	g.State = reading.State{State: amdgpu.State{Identity: m.lastIdentity(g.Device)}, Hangs: r.Missed(now), Compute: compute}
 	g.Device.Name = cmp.Or(g.State.Identity.Model, g.Device.Name)
 }
 
@@ -220,7 +220,7 @@ func (m *Monitor) addContext(s *Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k, n := range m.errors {
-		s.Reports = append(s.Reports, ReadErrors{k.gpu, reading.Failure{File: k.file, Errno: k.errno}, n})
+		s.Reports = append(s.Reports, ReadErrors{k.gpu, amdgpu.Failure{File: k.file, Errno: k.errno}, n})
 	}
 	slices.SortFunc(s.Reports, func(a, b ReadErrors) int {
 		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.File, b.File), cmp.Compare(a.Errno, b.Errno))
@@ -233,7 +233,7 @@ type reader interface {
 	Device() reading.Device
 	Read(seen reading.Seen) reading.State
 	ReadPartition() reading.State // without what another partition of the GPU reports
-	Poll() []reading.Failure
+	Poll() []amdgpu.Failure
 	Missed(now time.Time) reading.Hangs
 	At() string
 	Reopen()
@@ -273,7 +273,7 @@ func (m *Monitor) dropReaders(devices []reading.Device) {
 			delete(m.readers, k)
 		}
 	}
-	maps.DeleteFunc(m.ids, func(d reading.Device, _ reading.Identity) bool { return !here[key(d)] })
+	maps.DeleteFunc(m.ids, func(d reading.Device, _ amdgpu.Identity) bool { return !here[key(d)] })
 }
 
 // read returns the reading of a GPU, with the function to run unless the GPU is being read
@@ -297,7 +297,7 @@ func (m *Monitor) read(g *GPU, found search) (*flight[reading.State], func()) {
 }
 
 // setIdentity keeps the identity of a device that answered, for lastIdentity.
-func (m *Monitor) setIdentity(d reading.Device, id reading.Identity) {
+func (m *Monitor) setIdentity(d reading.Device, id amdgpu.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.Index = 0 // the index changes if neighbours are added or removed
@@ -305,23 +305,23 @@ func (m *Monitor) setIdentity(d reading.Device, id reading.Identity) {
 }
 
 // lastIdentity keeps a device's labels stable while it does not answer.
-func (m *Monitor) lastIdentity(d reading.Device) reading.Identity {
+func (m *Monitor) lastIdentity(d reading.Device) amdgpu.Identity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.Index = 0
 	if before, ok := m.ids[d]; ok {
 		return before
 	}
-	return reading.Identity{UUID: reading.UUID(d, "")}
+	return amdgpu.Identity{UUID: d.UUID("")}
 }
 
-func (m *Monitor) countAll(d reading.Device, failures []reading.Failure) {
+func (m *Monitor) countAll(d reading.Device, failures []amdgpu.Failure) {
 	for _, f := range failures {
 		m.count(strconv.Itoa(d.Index), f)
 	}
 }
 
-func (m *Monitor) count(gpu string, f reading.Failure) {
+func (m *Monitor) count(gpu string, f amdgpu.Failure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.errors[errorKey{gpu, f.File, f.Errno}]++
@@ -329,7 +329,7 @@ func (m *Monitor) count(gpu string, f reading.Failure) {
 
 // Temperature returns the temperature to show: of the sensor nearest its limit, otherwise
 // of the die.
-func (g *GPU) Temperature() reading.Temperature {
+func (g *GPU) Temperature() amdgpu.Temperature {
 	if t, ok := g.State.Nearest(); ok && !g.State.Suspended() {
 		return t
 	}

@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -39,10 +39,10 @@ func (m *Monitor) readReport(name, path string) []byte {
 	}
 	switch {
 	case err != nil:
-		m.count("", reading.Failure{File: name, Errno: sysfile.ErrnoName(err)})
+		m.count("", amdgpu.Failure{File: name, Errno: sysfile.ErrnoName(err)})
 		return nil
 	case len(data) > maxReport:
-		m.count("", reading.Failure{File: name, Errno: damaged})
+		m.count("", amdgpu.Failure{File: name, Errno: damaged})
 		return nil
 	}
 	return data
@@ -55,7 +55,7 @@ func decodeReport[T any](m *Monitor, name string, f statefile.File[T], data []by
 	}
 	r, err := f.Decode(data)
 	if err != nil {
-		m.count("", reading.Failure{File: name, Errno: damaged})
+		m.count("", amdgpu.Failure{File: name, Errno: damaged})
 		return nil
 	}
 	return &r

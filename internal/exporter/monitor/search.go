@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
@@ -52,9 +53,9 @@ func (m *Monitor) search(deadline <-chan time.Time) search {
 	s, ok := f.wait(deadline)
 	switch {
 	case !ok:
-		m.count("", reading.Failure{File: "search", Errno: reading.SignalTimeout})
+		m.count("", amdgpu.Failure{File: "search", Errno: reading.SignalTimeout})
 	case s.err != nil:
-		m.count("", reading.Failure{File: "search", Errno: sysfile.ErrnoName(s.err)})
+		m.count("", amdgpu.Failure{File: "search", Errno: sysfile.ErrnoName(s.err)})
 	default:
 		if last := m.known.Swap(&s); last == nil || !slices.Equal(last.devices, s.devices) {
 			m.dropReaders(s.devices)

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
@@ -55,10 +56,10 @@ func Of(root host.Root, of ...gpu.Vendor) Source {
 // not compute through KFD.
 func computeOf(inv gpu.Inventory, g gpu.GPU) (c reading.Compute) {
 	if g.Vendor.Has(gpu.KFDNode) {
-		c.Ready, c.Obstacle = reading.Known(1), inv.Obstacle(g)
+		c.Ready, c.Obstacle = amdgpu.Known(1), inv.Obstacle(g)
 	}
 	if c.Obstacle != "" {
-		c.Ready = reading.Known(0)
+		c.Ready = amdgpu.Known(0)
 	}
 	return c
 }

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,17 +41,4 @@ func TestBareCaptureListsAllGPUsOfTheDriver(t *testing.T) {
 func TestBareCaptureWithoutSysfsIsAnError(t *testing.T) {
 	_, err := All(host.Root(t.TempDir()))()
 	require.ErrorIs(t, err, os.ErrNotExist)
-}
-
-func FuzzUevent(f *testing.F) {
-	f.Add("DRIVER=amdgpu\nPCI_ID=1002:744C\nPCI_SLOT_NAME=0000:03:00.0\n")
-	f.Add("DRIVER=vfio-pci\nPCI_ID=1002:744C\n")
-	f.Add("DRIVER=nvidia\nPCI_ID=10DE:2704\n")
-	f.Add("PCI_ID=:\n=\n\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		if d, ok := parseUevent(text); ok {
-			require.Contains(t, text, "DRIVER=amdgpu")
-			require.True(t, strings.HasPrefix(d.Name, "AMD GPU 1002:"))
-		}
-	})
 }

@@ -6,8 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // DefaultRAS is the time between two readings of error counters, which access the hardware.
@@ -24,9 +24,9 @@ func (m *Monitor) Poll() {
 		readers = append(readers, r)
 	}
 	m.mu.Unlock()
-	open := make([]*flight[[]reading.Failure], len(readers))
+	open := make([]*flight[[]amdgpu.Failure], len(readers))
 	for i, r := range readers {
-		open[i] = m.polls.start(key(r.Device()), func() []reading.Failure {
+		open[i] = m.polls.start(key(r.Device()), func() []amdgpu.Failure {
 			failures := r.Poll()
 			m.countAll(r.Device(), failures)
 			return failures

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
@@ -82,13 +83,13 @@ func (m *Monitor) readTraffic() {
 
 func (m *Monitor) trafficOf(d reading.Device) (Traffic, bool) {
 	status, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "power/runtime_status")))
-	if asleep := (&reading.State{RuntimePower: sysfile.Clean(status)}).Suspended(); err == nil && asleep {
+	if asleep := (&amdgpu.State{RuntimePower: sysfile.Clean(status)}).Suspended(); err == nil && asleep {
 		return Traffic{}, false
 	}
 	b, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "pcie_bw")))
 	if err != nil {
 		if !sysfile.Absent(err) {
-			m.count(strconv.Itoa(d.Index), reading.Failure{File: "pcie_bw", Errno: sysfile.ErrnoName(err)})
+			m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: sysfile.ErrnoName(err)})
 		}
 		return Traffic{}, false
 	}
@@ -98,7 +99,7 @@ func (m *Monitor) trafficOf(d reading.Device) (Traffic, bool) {
 	}
 	rx, tx, ok := parseTraffic(text)
 	if !ok {
-		m.count(strconv.Itoa(d.Index), reading.Failure{File: "pcie_bw", Errno: "format"})
+		m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: "format"})
 	}
 	return Traffic{rx, tx}, ok
 }

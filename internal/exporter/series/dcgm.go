@@ -1,8 +1,8 @@
 package series
 
 import (
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 // putDCGM adds the contract's values again under NVIDIA's names and units.
@@ -12,7 +12,7 @@ func putDCGM(r *rows, g *monitor.GPU) {
 	vram := s.Memory.VRAM
 	for _, v := range []struct {
 		to     *Family
-		number reading.Number
+		number amdgpu.Number
 		per    float64
 	}{
 		{dcgmTemp, s.Temperature.Now, 1}, {dcgmPower, s.Power.Now, 1},

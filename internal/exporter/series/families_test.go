@@ -12,9 +12,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -93,7 +93,7 @@ func TestSeriesAreUniqueOnEveryFixtureHost(t *testing.T) {
 // What a reading has learned to tell must not be forgotten here.
 func TestEveryNumberOfAStateIsShown(t *testing.T) {
 	s, f := full(1)
-	s.GPUs[0].Socket = reading.Number{}
+	s.GPUs[0].Socket = amdgpu.Number{}
 	values := map[float64]bool{}
 	for line := range strings.Lines(textOf(t, showing(&s))) {
 		if line[0] == '#' {
@@ -116,13 +116,13 @@ func TestEveryNumberOfAStateIsShown(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		"gpu0.Hangs.InDay",            // health's
-		"gpu0.PCIe.ReplayRate",        // health's
-		"gpu0.RAS.Errors.Correctable", // by block
-		"gpu0.RAS.Errors.Deferred",
-		"gpu0.Temperature.Critical", // among those of all sensors
-		"gpu0.Temperature.Emergency",
-		"gpu0.Throttling.ThermalShare", // health's
+		"gpu0.Hangs.InDay",                  // health's
+		"gpu0.State.PCIe.ReplayRate",        // health's
+		"gpu0.State.RAS.Errors.Correctable", // by block
+		"gpu0.State.RAS.Errors.Deferred",
+		"gpu0.State.Temperature.Critical", // among those of all sensors
+		"gpu0.State.Temperature.Emergency",
+		"gpu0.State.Throttling.ThermalShare", // health's
 	}, hidden)
 }
 

@@ -12,8 +12,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -134,7 +134,7 @@ func (g *Gatherer) putOwn(r *rows, s *monitor.Snapshot) {
 }
 
 // putKnown adds a value if it is known.
-func (r *rows) putKnown(f *Family, n reading.Number, labels ...string) {
+func (r *rows) putKnown(f *Family, n amdgpu.Number, labels ...string) {
 	if n.Known {
 		r.put(f, n.Value, labels...)
 	}

@@ -5,9 +5,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -166,7 +166,7 @@ func putActivity(r *rows, g *monitor.GPU) {
 	r.putKnown(activitySum, a.MemorySum, "memory")
 }
 
-func putBoard(r *rows, b *reading.Board) {
+func putBoard(r *rows, b *amdgpu.Board) {
 	for _, t := range b.Temperatures {
 		r.put(boardTemperature, t.Celsius, t.Sensor)
 	}

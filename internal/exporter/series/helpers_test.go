@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
@@ -37,8 +38,8 @@ func (f *filler) number(path string) float64 {
 
 func (f *filler) fill(v reflect.Value, path string) {
 	switch {
-	case v.Type() == reflect.TypeFor[reading.Number]():
-		v.Set(reflect.ValueOf(reading.Known(f.number(path))))
+	case v.Type() == reflect.TypeFor[amdgpu.Number]():
+		v.Set(reflect.ValueOf(amdgpu.Known(f.number(path))))
 		return
 	case v.Type() == reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(hosttest.Now))
@@ -100,7 +101,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 	s.Disk = &monitor.Disk{Size: f.number("disk"), Free: f.number("free")}
 	s.Users = &usage.Result{Took: time.Second}
 	s.Leases = &pool.Report{At: hosttest.Now.Add(-time.Second), Counters: pool.LeaseCounters{Granted: 1, Busy: 2, Impossible: 3, HeldSeconds: 4}}
-	s.Reports = []monitor.ReadErrors{{GPU: "0", Failure: reading.Failure{File: "gpu_metrics", Errno: "EIO"}, Count: 3}}
+	s.Reports = []monitor.ReadErrors{{GPU: "0", Failure: amdgpu.Failure{File: "gpu_metrics", Errno: "EIO"}, Count: 3}}
 	return s, f
 }
 

@@ -13,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
@@ -27,10 +28,10 @@ func requireFresh(t *testing.T, g *Gatherer, s *monitor.Snapshot) {
 }
 
 func TestSeriesFollowTheSnapshots(t *testing.T) {
-	none := reading.Number{}
+	none := amdgpu.Number{}
 	for name, change := range map[string]func(*monitor.Snapshot){
 		"nothing changes":                    func(*monitor.Snapshot) {},
-		"numbers change":                     func(s *monitor.Snapshot) { s.GPUs[0].State.Temperature.Now = reading.Known(99) },
+		"numbers change":                     func(s *monitor.Snapshot) { s.GPUs[0].State.Temperature.Now = amdgpu.Known(99) },
 		"the first value goes":               func(s *monitor.Snapshot) { s.GPUs[0].State.Temperature.Now = none },
 		"a value in the middle goes":         func(s *monitor.Snapshot) { s.GPUs[0].State.Power.Now = none },
 		"the last value goes":                func(s *monitor.Snapshot) { s.GPUs[1].Traffic = nil },
@@ -57,11 +58,11 @@ func TestSeriesFollowTheSnapshots(t *testing.T) {
 		"all GPUs go": func(s *monitor.Snapshot) { s.GPUs = nil },
 		"a GPU is silent": func(s *monitor.Snapshot) {
 			g := &s.GPUs[0]
-			g.Silent, g.Up, g.State = true, false, reading.State{Identity: g.State.Identity}
+			g.Silent, g.Up, g.State = true, false, reading.State{State: amdgpu.State{Identity: g.State.Identity}}
 		},
 		"reports and leases go": func(s *monitor.Snapshot) { s.Reports, s.Leases, s.Users, s.Module = nil, nil, nil, monitor.Module{} },
 		"an error more, before the others": func(s *monitor.Snapshot) {
-			s.Reports = append([]monitor.ReadErrors{{GPU: "", Failure: reading.Failure{File: "search", Errno: "EIO"}, Count: 1}}, s.Reports...)
+			s.Reports = append([]monitor.ReadErrors{{GPU: "", Failure: amdgpu.Failure{File: "search", Errno: "EIO"}, Count: 1}}, s.Reports...)
 		},
 		"more goes than is looked for": func(s *monitor.Snapshot) { s.GPUs[0].State.Temperatures = nil },
 	} {
@@ -69,8 +70,8 @@ func TestSeriesFollowTheSnapshots(t *testing.T) {
 			many := func() monitor.Snapshot {
 				s, _ := full(2)
 				for len(s.GPUs[0].State.Temperatures) < ahead {
-					s.GPUs[0].State.Temperatures = append(s.GPUs[0].State.Temperatures, reading.Temperature{
-						Sensor: strings.Repeat("x", len(s.GPUs[0].State.Temperatures)), Now: reading.Known(1), Critical: reading.Known(2)})
+					s.GPUs[0].State.Temperatures = append(s.GPUs[0].State.Temperatures, amdgpu.Temperature{
+						Sensor: strings.Repeat("x", len(s.GPUs[0].State.Temperatures)), Now: amdgpu.Known(1), Critical: amdgpu.Known(2)})
 				}
 				return s
 			}
@@ -115,7 +116,7 @@ func TestSeriesOfAScrapeAreIndependent(t *testing.T) {
 func shake(r *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		if n, ok := v.Addr().Interface().(*reading.Number); ok {
+		if n, ok := v.Addr().Interface().(*amdgpu.Number); ok {
 			n.Known = r.IntN(4) > 0
 			return
 		}
@@ -140,7 +141,7 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 	label := first[0].GetMetric()[0].GetLabel()[0]
 	name := first[0].Name
 	s, _ = full(2)
-	s.GPUs[0].State.Temperature.Now = reading.Number{}
+	s.GPUs[0].State.Temperature.Now = amdgpu.Number{}
 	got, done, err := g.Gather()
 	require.NoError(t, err)
 	defer done()
@@ -173,7 +174,7 @@ func TestRemovedSeriesAreDropped(t *testing.T) {
 	textOf(t, g)
 	require.Len(t, g.gpus, 8)
 	s.GPUs = s.GPUs[:1]
-	s.GPUs[0].State = reading.State{Identity: s.GPUs[0].State.Identity}
+	s.GPUs[0].State = reading.State{State: amdgpu.State{Identity: s.GPUs[0].State.Identity}}
 	s.Reports = nil
 	textOf(t, g)
 	require.Len(t, g.gpus, 1)
@@ -227,7 +228,7 @@ func FuzzLabels(f *testing.F) {
 func TestScrapesAtTheSameTimeDoNotMix(t *testing.T) {
 	var turn atomic.Int64
 	g := New(func() monitor.Snapshot {
-		n := reading.Known(float64(turn.Add(1)))
+		n := amdgpu.Known(float64(turn.Add(1)))
 		s := monitor.Snapshot{}
 		for i := range 16 {
 			g := monitor.GPU{Device: reading.Device{Slot: gpu.Slot{Index: i}}, Up: true}

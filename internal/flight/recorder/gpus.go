@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/amdreader"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
 
@@ -20,7 +20,7 @@ import (
 type gpus struct {
 	root     host.Root
 	now      func() time.Time
-	limit    *sysfile.Limit
+	limit    *amdgpu.Limit
 	devices  []reading.Device
 	dies     map[string]string // the other die of a package
 	searched time.Time
@@ -40,7 +40,7 @@ const (
 )
 
 func newGPUs(root host.Root, now func() time.Time) gpus {
-	return gpus{root: root, now: now, limit: sysfile.NewLimit(), readers: map[string]*reader{}}
+	return gpus{root: root, now: now, limit: amdgpu.NewLimit(), readers: map[string]*reader{}}
 }
 
 func (g *gpus) close() {
@@ -86,7 +86,7 @@ func (g *gpus) of(c *container) (all []taskrecord.GPU) {
 
 // reader reads one GPU beside the looks, because a reading can hang in the kernel.
 type reader struct {
-	*amdgpu.Reader
+	*amdreader.Reader
 	result chan reading.State
 	busy   time.Time // since when a reading is outstanding
 	slow   time.Time // of the last reading of the error counters
@@ -168,7 +168,7 @@ func (g *gpus) start(name string, now time.Time) {
 		if at < 0 {
 			return
 		}
-		from := amdgpu.NewReader(g.root, g.devices[at], g.limit, g.now)
+		from := amdreader.New(g.root, g.devices[at], g.limit, g.now)
 		r = &reader{Reader: from, result: make(chan reading.State, 1)}
 		g.readers[name] = r
 	}
@@ -218,7 +218,7 @@ func (g *gpus) finish(name string, now time.Time) (taskrecord.Sample, []string) 
 
 // fill converts a state.
 func fill(s *taskrecord.Sample, state *reading.State, hanging bool) {
-	set := func(counter int, n reading.Number, factor float64) {
+	set := func(counter int, n amdgpu.Number, factor float64) {
 		if n.Known && n.Value >= 0 {
 			s.Values[counter] = int64(n.Value*factor + .5)
 		}
@@ -239,7 +239,7 @@ func fill(s *taskrecord.Sample, state *reading.State, hanging bool) {
 				fastest = max(fastest, c.Hertz)
 			}
 		}
-		set(counter, reading.Number{Value: fastest, Known: fastest > 0}, 1e-6)
+		set(counter, amdgpu.Number{Value: fastest, Known: fastest > 0}, 1e-6)
 	}
 	set(taskrecord.Busy, state.Activity.Graphics, 1000)
 	set(taskrecord.MemoryBusy, state.Activity.Memory, 1000)

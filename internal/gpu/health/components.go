@@ -1,6 +1,9 @@
 package health
 
-import "github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+import (
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+)
 
 // Component is one part of the score.
 type Component string
@@ -42,8 +45,8 @@ func measure(s *reading.State) (parts []part) {
 	} else if t := s.Temperature; s.APU() && t.Now.Known && !s.Suspended() {
 		// The GPU does not report this limit, and APUs are designed to run at it: at most a
 		// warning.
-		add(Temperature, max(30, slope(t.Now.Value/reading.APULimit, .95, 100, 1, 70, 1.05, 30)),
-			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: reading.APULimit})
+		add(Temperature, max(30, slope(t.Now.Value/apuLimit, .95, 100, 1, 70, 1.05, 30)),
+			Fault{Kind: Hot, Component: t.Sensor, Value: t.Now.Value, Limit: apuLimit})
 	}
 	if share := s.Throttling.ThermalShare; share.Known && !s.Suspended() {
 		add(Throttling, throttled(share.Value), Fault{Kind: Throttled, Value: share.Value})
@@ -71,7 +74,7 @@ func measure(s *reading.State) (parts []part) {
 }
 
 // counted judges error counters. Uncorrectable errors have a gate.
-func counted(e *reading.Errors) (float64, Fault) {
+func counted(e *amdgpu.Errors) (float64, Fault) {
 	byDeferred, byCorrectable := 100.0, 100.0
 	switch {
 	case e.Uncorrectable > 0:
@@ -130,7 +133,7 @@ func events(n int) float64 {
 }
 
 // link judges the link to the machine. An idle GPU slows it to save power.
-func link(p *reading.PCIe, busy bool) (score float64, f Fault) {
+func link(p *amdgpu.PCIe, busy bool) (score float64, f Fault) {
 	score, f = 100*p.Lanes.Value/p.LanesMax.Value, Fault{Kind: Narrow, Value: p.Lanes.Value, Limit: p.LanesMax.Value}
 	if busy && p.Speed.Known && p.SpeedMax.Known {
 		if s := 100 * p.Speed.Value / p.SpeedMax.Value; s < score {
@@ -149,3 +152,9 @@ func link(p *reading.PCIe, busy bool) (score float64, f Fault) {
 	}
 	return score, f
 }
+
+// apuLimit limits the heat of an APU, in degrees Celsius, because amdgpu has no temp1_crit
+// for it (hwmon_attributes_visible in amdgpu_pm.c). AMD's product page has 95 for a Ryzen 7
+// 7735HS, which laptops let run to 100 (community.amd.com, thread 751979). The limits of
+// other models are unknown.
+const apuLimit = 100

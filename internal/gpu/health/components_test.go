@@ -5,24 +5,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 )
 
 func TestErrorsLowerTheScoreInSteps(t *testing.T) {
 	for deferred, want := range map[uint64]float64{0: 100, 1: 70, 9: 70, 10: 40} {
-		score, f := counted(&reading.Errors{Deferred: deferred})
+		score, f := counted(&amdgpu.Errors{Deferred: deferred})
 		require.InDelta(t, want, score, 0, deferred)
 		require.Equal(t, Fault{Kind: DeferredErrors, Value: float64(deferred)}, f, "it wins if both are equal")
 	}
 	for correctable, want := range map[uint64]float64{1: 90, 99: 90, 100: 70, 999: 70, 1000: 40} {
-		score, f := counted(&reading.Errors{Correctable: correctable})
+		score, f := counted(&amdgpu.Errors{Correctable: correctable})
 		require.InDelta(t, want, score, 0, correctable)
 		require.Equal(t, Fault{Kind: CorrectableErrors, Value: float64(correctable)}, f)
 	}
-	score, f := counted(&reading.Errors{Deferred: 9, Correctable: 1000})
+	score, f := counted(&amdgpu.Errors{Deferred: 9, Correctable: 1000})
 	require.InDelta(t, 40, score, 0)
 	require.Equal(t, CorrectableErrors, f.Kind, "the worse one explains the score")
-	score, f = counted(&reading.Errors{Uncorrectable: 1})
+	score, f = counted(&amdgpu.Errors{Uncorrectable: 1})
 	require.Zero(t, score)
 	require.Empty(t, f, "a gate reports it")
 }
@@ -39,7 +39,7 @@ func TestScoresAtTheirBends(t *testing.T) {
 		require.InDelta(t, want, events(n), 0, n)
 	}
 	for rate, want := range map[float64]float64{.1: 100, .11: 70, 1: 70, 1.01: 40} {
-		score, f := link(&reading.PCIe{Lanes: known(16), LanesMax: known(16), ReplayRate: rate}, false)
+		score, f := link(&amdgpu.PCIe{Lanes: known(16), LanesMax: known(16), ReplayRate: rate}, false)
 		require.InDelta(t, want, score, 0, rate)
 		require.Equal(t, want < 100, f.Kind == Replays, rate)
 	}
@@ -47,7 +47,7 @@ func TestScoresAtTheirBends(t *testing.T) {
 
 // Only the slower of two faults of a link is named.
 func TestWorstFaultOfALinkIsNamed(t *testing.T) {
-	p := reading.PCIe{Lanes: known(8), LanesMax: known(16), Speed: known(16e9), SpeedMax: known(32e9), ReplayRate: 1}
+	p := amdgpu.PCIe{Lanes: known(8), LanesMax: known(16), Speed: known(16e9), SpeedMax: known(32e9), ReplayRate: 1}
 	score, f := link(&p, true)
 	require.InDelta(t, 50, score, 0)
 	require.Equal(t, Narrow, f.Kind, "the first of equal ones")

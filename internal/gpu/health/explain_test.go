@@ -5,35 +5,36 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
 func TestFaultsAreExplained(t *testing.T) {
-	counted := func(e reading.Errors) reading.State {
-		return reading.State{Alive: true, RAS: reading.RAS{Errors: &e}}
+	counted := func(e amdgpu.Errors) reading.State {
+		return reading.State{State: amdgpu.State{Alive: true, RAS: amdgpu.RAS{Errors: &e}}}
 	}
 	with := func(change func(*reading.State)) reading.State {
-		s := counted(reading.Errors{})
+		s := counted(amdgpu.Errors{})
 		change(&s)
 		return s
 	}
-	bad := &reading.BadPages{Retired: 3}
+	bad := &amdgpu.BadPages{Retired: 3}
 	for _, c := range []struct {
 		s    reading.State
 		want []int
 	}{
-		{reading.State{Alive: true}, nil},
-		{counted(reading.Errors{}), nil},
-		{counted(reading.Errors{Correctable: 5}), nil}, // not well, but well enough
-		{reading.State{Alive: true, RAS: reading.RAS{BadPages: bad}}, []int{1}},
+		{reading.State{State: amdgpu.State{Alive: true}}, nil},
+		{counted(amdgpu.Errors{}), nil},
+		{counted(amdgpu.Errors{Correctable: 5}), nil}, // not well, but well enough
+		{reading.State{State: amdgpu.State{Alive: true, RAS: amdgpu.RAS{BadPages: bad}}}, []int{1}},
 		{reading.State{Hangs: reading.Hangs{Signals: []string{reading.SignalReset}}}, []int{2}},
 		{with(func(s *reading.State) { s.Hangs.InDay = 5 }), []int{2}},
 		{with(func(s *reading.State) { s.PCIe.Lanes, s.PCIe.LanesMax = known(4), known(16) }), []int{3}},
-		{reading.State{Alive: true, Temperatures: hot("edge", 99)}, []int{4}},
+		{reading.State{State: amdgpu.State{Alive: true, Temperatures: hot("edge", 99)}}, []int{4}},
 		{with(func(s *reading.State) { s.Throttling.ThermalShare = known(.9) }), []int{4}},
-		{counted(reading.Errors{Correctable: 2000}), []int{6}},
-		{counted(reading.Errors{Deferred: 1}), []int{7}},
-		{reading.State{Alive: true, RAS: reading.RAS{Errors: &reading.Errors{Uncorrectable: 1}, BadPages: bad}}, []int{1, 7}},
+		{counted(amdgpu.Errors{Correctable: 2000}), []int{6}},
+		{counted(amdgpu.Errors{Deferred: 1}), []int{7}},
+		{reading.State{State: amdgpu.State{Alive: true, RAS: amdgpu.RAS{Errors: &amdgpu.Errors{Uncorrectable: 1}, BadPages: bad}}}, []int{1, 7}},
 		{with(func(s *reading.State) { s.XGMI.Links = links(1, 8) }), []int{8}},
 	} {
 		j := Assess(&c.s)

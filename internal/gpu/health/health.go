@@ -16,7 +16,7 @@
 //	                  correctable: 1 or more 90, 100 or more 70, 1000 or more 40
 //	temperature  .20  as a share of the sensor's critical temperature:
 //	                  up to .75 100, falling to 70 at .90, to 30 at 1, and 0 from there;
-//	                  of an APU, which has none, as a share of reading.APULimit:
+//	                  of an APU, which has none, as a share of apuLimit:
 //	                  up to .95 100, falling to 70 at 1 and to 30 at 1.05, and never less
 //	throttling   .15  share of time under a thermal limit: 0 100, falling to
 //	                  70 at .1, to 30 at .5, to 0 at 1

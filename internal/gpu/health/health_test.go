@@ -7,20 +7,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
-var known = reading.Known
+var known = amdgpu.Known
 
 // hot is one sensor with a limit of 100 degrees.
-func hot(sensor string, degrees float64) []reading.Temperature {
-	return []reading.Temperature{{Sensor: sensor, Now: known(degrees), Critical: known(100)}}
+func hot(sensor string, degrees float64) []amdgpu.Temperature {
+	return []amdgpu.Temperature{{Sensor: sensor, Now: known(degrees), Critical: known(100)}}
 }
 
 // links are XGMI links that were up, of which so many are.
-func links(up, all int) (out []reading.Link) {
+func links(up, all int) (out []amdgpu.Link) {
 	for i := range all {
-		l := reading.Link{Up: known(0), WasUp: true}
+		l := amdgpu.Link{Up: known(0), WasUp: true}
 		if i < up {
 			l.Up = known(1)
 		}
@@ -31,24 +33,24 @@ func links(up, all int) (out []reading.Link) {
 
 // apu is an APU, whose driver gives no limit.
 func apu(degrees float64) reading.State {
-	s := reading.State{Alive: true, Table: reading.Table{Revision: &reading.Revision{Format: 2, Content: 1}}}
-	s.Temperature = reading.Temperature{Sensor: "edge", Now: known(degrees)}
-	s.Temperatures = []reading.Temperature{s.Temperature}
+	s := reading.State{State: amdgpu.State{Alive: true, Table: amdgpu.Table{Revision: &gpumetrics.Revision{Format: 2, Content: 1}}}}
+	s.Temperature = amdgpu.Temperature{Sensor: "edge", Now: known(degrees)}
+	s.Temperatures = []amdgpu.Temperature{s.Temperature}
 	return s
 }
 
 // good is a GPU that tells everything, and nothing is wrong.
 func good() reading.State {
-	s := reading.State{Alive: true, Temperatures: hot("junction", 60)}
-	s.RAS.Errors, s.RAS.BadPages = &reading.Errors{}, &reading.BadPages{}
+	s := reading.State{State: amdgpu.State{Alive: true, Temperatures: hot("junction", 60)}}
+	s.RAS.Errors, s.RAS.BadPages = &amdgpu.Errors{}, &amdgpu.BadPages{}
 	s.Throttling.ThermalShare = known(0)
 	s.XGMI.Links = links(7, 7)
-	s.PCIe = reading.PCIe{Lanes: known(16), LanesMax: known(16), Speed: known(2.5e9), SpeedMax: known(32e9)}
+	s.PCIe = amdgpu.PCIe{Lanes: known(16), LanesMax: known(16), Speed: known(2.5e9), SpeedMax: known(32e9)}
 	return s
 }
 
 func TestAssess(t *testing.T) {
-	alive := reading.State{Alive: true}
+	alive := reading.State{State: amdgpu.State{Alive: true}}
 	for name, c := range map[string]struct {
 		change func(*reading.State)
 		score  float64
@@ -64,7 +66,7 @@ func TestAssess(t *testing.T) {
 		"one bad page": {func(s *reading.State) { s.RAS.BadPages.Pending = 1 }, 30, Critical,
 			"1 bad memory page", []Fault{{Kind: BadPages, Value: 1}}, []int{1}},
 		"bad pages of all kinds, and errors": {func(s *reading.State) {
-			s.RAS.BadPages, s.RAS.Errors.Uncorrectable = &reading.BadPages{Retired: 2, Pending: 1, Unreservable: 1}, 3
+			s.RAS.BadPages, s.RAS.Errors.Uncorrectable = &amdgpu.BadPages{Retired: 2, Pending: 1, Unreservable: 1}, 3
 		}, 30, Critical, "3 uncorrectable errors; 4 bad memory pages",
 			[]Fault{{Kind: UncorrectableErrors, Value: 3}, {Kind: BadPages, Value: 4}}, []int{1, 7}},
 		"a hang leaves nothing": {func(s *reading.State) { s.Hangs.Signals = []string{"devcoredump"} }, 0, Critical,
@@ -104,9 +106,9 @@ func TestAssess(t *testing.T) {
 		"all links down": {func(s *reading.State) { s.XGMI.Links = links(0, 7) }, 49, Critical,
 			"0 of 7 XGMI links up", []Fault{{Kind: LinksDown, Value: 0, Limit: 7}}, []int{8}},
 		"no link to be up": {func(s *reading.State) { s.XGMI.Links = nil }, 100, Healthy, "", nil, nil},
-		"a link that is not wired": {func(s *reading.State) { s.XGMI.Links = append(links(6, 6), reading.Link{Up: known(0)}) }, 100,
+		"a link that is not wired": {func(s *reading.State) { s.XGMI.Links = append(links(6, 6), amdgpu.Link{Up: known(0)}) }, 100,
 			Healthy, "", nil, nil},
-		"a link that tells nothing now": {func(s *reading.State) { s.XGMI.Links = append(links(6, 6), reading.Link{WasUp: true}) }, 100,
+		"a link that tells nothing now": {func(s *reading.State) { s.XGMI.Links = append(links(6, 6), amdgpu.Link{WasUp: true}) }, 100,
 			Healthy, "", nil, nil},
 		"half the lanes": {func(s *reading.State) { s.PCIe.Lanes = known(8) }, 79, Warning,
 			"PCIe link x8 of x16", []Fault{{Kind: Narrow, Value: 8, Limit: 16}}, []int{3}},
@@ -118,7 +120,7 @@ func TestAssess(t *testing.T) {
 		// Events are known of every GPU, so errors never stand alone.
 		"weights go to what is there": {func(s *reading.State) {
 			*s = alive
-			s.RAS.Errors = &reading.Errors{Correctable: 5}
+			s.RAS.Errors = &amdgpu.Errors{Correctable: 5}
 		}, 93.75, Healthy, "5 correctable errors", []Fault{{Kind: CorrectableErrors, Value: 5}}, nil},
 		"a temperature alone will do": {func(s *reading.State) {
 			*s = alive
@@ -126,7 +128,7 @@ func TestAssess(t *testing.T) {
 		}, 100, Healthy, "nothing wrong with temperature and events", nil, nil},
 		"a guest without limits tells the time under them": {func(s *reading.State) {
 			*s = alive
-			s.Temperatures = []reading.Temperature{{Sensor: "junction", Now: known(60)}}
+			s.Temperatures = []amdgpu.Temperature{{Sensor: "junction", Now: known(60)}}
 			s.Throttling.ThermalShare = known(0)
 		}, 100, Healthy, "nothing wrong with throttling and events", nil, nil},
 		"a guest that is slowed down by heat": {func(s *reading.State) {
@@ -163,12 +165,12 @@ func TestAssess(t *testing.T) {
 }
 
 func TestGPUWithoutValuesIsUnknown(t *testing.T) {
-	idle := reading.State{Alive: true}
-	idle.Temperatures = []reading.Temperature{{Sensor: "junction", Now: known(45)}}
-	idle.PCIe = reading.PCIe{Lanes: known(8), LanesMax: known(16)}
+	idle := reading.State{State: amdgpu.State{Alive: true}}
+	idle.Temperatures = []amdgpu.Temperature{{Sensor: "junction", Now: known(45)}}
+	idle.PCIe = amdgpu.PCIe{Lanes: known(8), LanesMax: known(16)}
 	for reason, s := range map[string]reading.State{
 		"no error counters, no temperature with its limit and no time under limits": idle,
-		"suspended, and without error counters":                                     {Alive: true, RuntimePower: "suspended"},
+		"suspended, and without error counters":                                     {State: amdgpu.State{Alive: true, RuntimePower: "suspended"}},
 	} {
 		j := Assess(&s)
 		require.True(t, math.IsNaN(j.Score))
@@ -193,9 +195,9 @@ func TestScoreAndStateAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(limit float64) float64 { return r.Float64() * limit }
 	for range 20_000 {
-		s := reading.State{Alive: true}
+		s := reading.State{State: amdgpu.State{Alive: true}}
 		if r.IntN(2) == 0 {
-			s.RAS.Errors = &reading.Errors{Uncorrectable: uint64(r.IntN(3)) / 2, Deferred: uint64(r.IntN(20)), Correctable: uint64(r.IntN(2000))}
+			s.RAS.Errors = &amdgpu.Errors{Uncorrectable: uint64(r.IntN(3)) / 2, Deferred: uint64(r.IntN(20)), Correctable: uint64(r.IntN(2000))}
 		}
 		if r.IntN(2) == 0 {
 			s.Temperatures = hot("edge", pick(130))
@@ -204,8 +206,8 @@ func TestScoreAndStateAgree(t *testing.T) {
 			s.Throttling.ThermalShare, s.Hangs.InDay = known(pick(1)), r.IntN(7)
 		}
 		if r.IntN(4) == 0 {
-			s.RAS.BadPages, s.XGMI.Links = &reading.BadPages{Retired: r.IntN(2)}, links(r.IntN(8), 8)
-			s.PCIe = reading.PCIe{Lanes: known(pick(16)), LanesMax: known(16), ReplayRate: pick(2)}
+			s.RAS.BadPages, s.XGMI.Links = &amdgpu.BadPages{Retired: r.IntN(2)}, links(r.IntN(8), 8)
+			s.PCIe = amdgpu.PCIe{Lanes: known(pick(16)), LanesMax: known(16), ReplayRate: pick(2)}
 		}
 		j := Assess(&s)
 		require.NotEmpty(t, j.Reason())

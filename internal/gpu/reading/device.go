@@ -1,9 +1,9 @@
 package reading
 
 import (
-	"fmt"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
@@ -24,33 +24,13 @@ func DeviceOf(g gpu.GPU) Device {
 	return Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: own}
 }
 
-// Identity holds the values that do not change while the driver is loaded. The driver keeps
-// them in memory, so reading them does not wake the GPU.
-type Identity struct {
-	UUID   string // see UUID
-	Serial string // "" if the board has none
-	VBIOS  string
-	// ProductNumber is the board's, if its memory has one (Instinct).
-	ProductNumber string
-	NUMANode      string // "0", "" if unknown
-	Model         string // name from the driver; "" if only PCI ids identify it
+// AMD returns the device as package amdgpu reads it.
+func (d Device) AMD() amdgpu.Device {
+	return amdgpu.Device{Dir: d.Dir, Own: d.Own, PCI: d.PCI, Partition: d.Partition, UniqueID: d.UniqueID, GFX: d.GFX}
 }
 
-// UUID identifies the card permanently if possible: GPU-<unique_id> as in HIP, otherwise
-// the board's serial number, otherwise the PCI address, which identifies the slot. A
-// partition without an id gets the address and its number, because all partitions share the
-// serial number.
-func UUID(d Device, serial string) string {
-	switch {
-	case d.UniqueID != "":
-		return d.ID()
-	case d.Partition > 0:
-		return fmt.Sprintf("%s/%d", d.PCI, d.Partition)
-	case serial != "":
-		return serial
-	}
-	return d.PCI
-}
+// UUID identifies a GPU of any vendor as amdgpu.Device does.
+func (d Device) UUID(serial string) string { return d.AMD().UUID(serial) }
 
 // LookEvery is the longest time without checking directories by path.
 const LookEvery = time.Minute

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 )
 
 // The signals of a hang or a reset.
@@ -23,9 +23,6 @@ const (
 var Signals = []string{SignalTimeout, SignalReset, SignalDump, SignalFatal, SignalKernel, SignalLost, SignalNeedsReset}
 
 const (
-	// ResetReadings rejected readings in a row, over at least ResetTime, mean a reset.
-	ResetReadings = 3
-	ResetTime     = 5 * time.Second
 	// afterEvent is the time that an event without an end is shown: long enough for every
 	// Prometheus to scrape it.
 	afterEvent = 5 * time.Minute
@@ -42,44 +39,20 @@ type Hangs struct {
 
 // HangLog records the signals. It can be read while a reading hangs.
 type HangLog struct {
-	mu                sync.Mutex
-	refused, answered int // files in this reading
-	polls             int // readings in a row with only rejected files
-	since             time.Time
-	now               []string
-	total             float64
-	events            []time.Time // within a day
+	mu     sync.Mutex
+	polls  int // readings in a row with only rejected files
+	since  time.Time
+	now    []string
+	total  float64
+	events []time.Time // within a day
 }
 
-// Begin starts the counts of one reading.
-func (h *HangLog) Begin() {
+// End records the current signals after a reading of an AMD GPU. A suspended GPU rejects
+// readings, too.
+func (h *HangLog) End(now time.Time, s *amdgpu.State, seen Seen) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.refused, h.answered = 0, 0
-}
-
-// NoteError records a failed reading of a file.
-func (h *HangLog) NoteError(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if sysfile.Refused(err) {
-		h.refused++
-	}
-}
-
-// NoteAnswer records that the driver answered.
-func (h *HangLog) NoteAnswer() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.answered++
-}
-
-// End records the current signals. awake means that the GPU is not suspended: a suspended
-// GPU rejects readings too. fatal is the time of the last fatal error.
-func (h *HangLog) End(now time.Time, awake bool, seen Seen, fatal time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if awake && h.refused > 0 && h.answered == 0 {
+	if s.Awake() && s.Refused {
 		if h.polls == 0 {
 			h.since = now
 		}
@@ -88,13 +61,13 @@ func (h *HangLog) End(now time.Time, awake bool, seen Seen, fatal time.Time) {
 		h.polls = 0
 	}
 	var signals []string
-	if h.polls >= ResetReadings && now.Sub(h.since) >= ResetTime {
+	if h.polls >= amdgpu.ResetReadings && now.Sub(h.since) >= amdgpu.ResetTime {
 		signals = append(signals, SignalReset)
 	}
 	if seen.Dumped {
 		signals = append(signals, SignalDump)
 	}
-	if Recent(now, fatal) {
+	if Recent(now, s.Fatal) {
 		signals = append(signals, SignalFatal)
 	}
 	if Recent(now, seen.Logged) {

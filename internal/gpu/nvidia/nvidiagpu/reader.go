@@ -16,7 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
@@ -33,10 +35,10 @@ type Reader struct {
 	hangs   reading.HangLog
 
 	mu         sync.Mutex // of a reading, and of all below
-	id         reading.Identity
+	id         amdgpu.Identity
 	identified time.Time // time of the last identification
 	counted    time.Time // report with the last counted failure
-	failures   []reading.Failure
+	failures   []amdgpu.Failure
 }
 
 // NewReader returns a reader of the device below root.
@@ -68,7 +70,7 @@ func (r *Reader) Reopen() { r.refresh.Store(true) }
 func (r *Reader) Close() {}
 
 // Poll does nothing, because each reading reads all values.
-func (r *Reader) Poll() []reading.Failure { return nil }
+func (r *Reader) Poll() []amdgpu.Failure { return nil }
 
 // ReadPartition reads the device, because MIG's instances are not separate devices.
 func (r *Reader) ReadPartition() reading.State { return r.Read(reading.Seen{}) }
@@ -78,7 +80,7 @@ func (r *Reader) Read(seen reading.Seen) reading.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = nil
-	s := reading.State{RuntimePower: r.text("power/runtime_status")}
+	s := reading.State{State: amdgpu.State{RuntimePower: r.text("power/runtime_status")}}
 	told, stuck := r.answer()
 	r.identify(told)
 	s.Identity = r.id
@@ -119,7 +121,7 @@ func (r *Reader) answer() (t *Answer, stuck bool) {
 	}
 	if report.Failure != "" && !report.At.Equal(r.counted) {
 		r.counted = report.At
-		r.failures = append(r.failures, reading.Failure{File: Program, Errno: report.Failure})
+		r.failures = append(r.failures, amdgpu.Failure{File: Program, Errno: report.Failure})
 	}
 	return report.find(r.device.PCI), report.Stuck
 }
@@ -154,7 +156,7 @@ func (r *Reader) identify(told *Answer) {
 		info.uuid = told.UUID
 	}
 	before := r.id
-	r.id = reading.Identity{UUID: cmp.Or(info.uuid, before.UUID, reading.UUID(r.device, "")),
+	r.id = amdgpu.Identity{UUID: cmp.Or(info.uuid, before.UUID, r.device.UUID("")),
 		VBIOS: cmp.Or(info.vbios, before.VBIOS),
 		Model: cmp.Or(info.model, before.Model), NUMANode: r.text("numa_node")}
 	if r.id.NUMANode == "-1" {
@@ -163,7 +165,7 @@ func (r *Reader) identify(told *Answer) {
 }
 
 func (r *Reader) fail(file, errno string) {
-	r.failures = append(r.failures, reading.Failure{File: file, Errno: errno})
+	r.failures = append(r.failures, amdgpu.Failure{File: file, Errno: errno})
 }
 
 // text reads one of the device's files; "" without a value.
@@ -181,13 +183,13 @@ func (r *Reader) text(name string) string {
 }
 
 // number reads one of the device's files; unknown unless it is within 1 to max.
-func (r *Reader) number(name string, max, times float64) reading.Number {
+func (r *Reader) number(name string, max, times float64) amdgpu.Number {
 	text := r.text(name)
 	v, ok := sysfile.Leading([]byte(text))
 	if text == "" || !ok || v <= 0 || v > max {
-		return reading.Number{}
+		return amdgpu.Number{}
 	}
-	return reading.Known(v * times)
+	return amdgpu.Known(v * times)
 }
 
 // readLink reads the link to the machine, and the errors that PCIe reported for it. A link
@@ -196,9 +198,9 @@ func (r *Reader) readLink(s *reading.State) {
 	p := &s.PCIe
 	p.Speed, p.SpeedMax = r.number("current_link_speed", 1000, 1e9), r.number("max_link_speed", 1000, 1e9)
 	p.Lanes, p.LanesMax = r.number("current_link_width", 32, 1), r.number("max_link_width", 32, 1)
-	for _, severity := range reading.Severities {
-		if n, ok := reading.AERTotal(r.text("aer_dev_" + severity)); ok {
-			p.AER = append(p.AER, reading.AERCount{Severity: severity, Errors: n})
+	for _, severity := range pci.AERSeverities {
+		if n, ok := pci.AERTotal(r.text("aer_dev_" + severity)); ok {
+			p.AER = append(p.AER, amdgpu.AERCount{Severity: severity, Errors: n})
 		}
 	}
 }
@@ -218,17 +220,17 @@ func (r *Reader) readSensors(s *reading.State) {
 		return
 	}
 	file := func(name string) string { return path.Join("hwmon", entries[0].Name(), name) }
-	t := reading.Temperature{Sensor: gpuSensor, Now: r.number(file("temp1_input"), maxCelsius*1000, .001),
+	t := amdgpu.Temperature{Sensor: gpuSensor, Now: r.number(file("temp1_input"), maxCelsius*1000, .001),
 		Critical:  r.number(file("temp1_crit"), maxCelsius*1000, .001),
 		Emergency: r.number(file("temp1_emergency"), maxCelsius*1000, .001)}
 	if t.Now.Known {
-		s.Temperature, s.Temperatures = t, []reading.Temperature{t}
+		s.Temperature, s.Temperatures = t, []amdgpu.Temperature{t}
 	}
 	s.Power.Input = r.number(file("power1_input"), maxWatts*1e6, 1e-6)
 	s.Power.Now, s.Power.Cap = s.Power.Input, r.number(file("power1_max"), maxWatts*1e6, 1e-6)
 	s.Fan.RPM = r.number(file("fan1_input"), maxRPM, 1)
 	if v := r.number(file("in0_input"), 100_000, .001); v.Known {
-		s.Rails = []reading.Rail{{Name: gpuSensor, Volts: v.Value}}
+		s.Rails = []amdgpu.Rail{{Name: gpuSensor, Volts: v.Value}}
 	}
 }
 
@@ -240,11 +242,11 @@ const gpuSensor = "gpu"
 func addLogged(s *reading.State, e reading.LoggedErrors) {
 	ras := &s.RAS
 	if ras.Errors == nil && e.Uncorrectable > 0 {
-		ras.Errors = &reading.Errors{Uncorrectable: e.Uncorrectable}
-		ras.Blocks = []reading.BlockErrors{{Block: "xid", Uncorrectable: reading.Known(float64(e.Uncorrectable))}}
+		ras.Errors = &amdgpu.Errors{Uncorrectable: e.Uncorrectable}
+		ras.Blocks = []amdgpu.BlockErrors{{Block: "xid", Uncorrectable: amdgpu.Known(float64(e.Uncorrectable))}}
 	}
 	if ras.BadPages == nil && e.Pending+e.Failed > 0 {
-		ras.BadPages = &reading.BadPages{Pending: e.Pending, Unreservable: e.Failed}
+		ras.BadPages = &amdgpu.BadPages{Pending: e.Pending, Unreservable: e.Failed}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
@@ -60,53 +61,53 @@ var generations = [...]float64{2.5, 5, 8, 16, 32, 64}
 // fields lists the queried fields. A value outside min to max is ignored.
 var fields = []field{
 	{name: "temperature.gpu", max: maxCelsius, put: func(s *reading.State, v float64) {
-		s.Temperature = reading.Temperature{Sensor: gpuSensor, Now: reading.Known(v)}
-		s.Temperatures = []reading.Temperature{s.Temperature}
+		s.Temperature = amdgpu.Temperature{Sensor: gpuSensor, Now: amdgpu.Known(v)}
+		s.Temperatures = []amdgpu.Temperature{s.Temperature}
 	}},
 	// The margin to the temperature at which the GPU slows itself down, so it must follow
 	// the temperature. Beyond that it is negative. Older GPUs lack it, and have no limit
 	// here.
 	{name: "temperature.gpu.tlimit", min: -maxCelsius, max: maxCelsius, put: func(s *reading.State, v float64) {
 		if len(s.Temperatures) > 0 {
-			s.Temperature.Critical = reading.Known(s.Temperature.Now.Value + v)
+			s.Temperature.Critical = amdgpu.Known(s.Temperature.Now.Value + v)
 			s.Temperatures[0] = s.Temperature
 		}
 	}},
 	{name: "temperature.memory", max: maxCelsius, put: func(s *reading.State, v float64) {
 		if v > 0 {
-			s.Temperatures = append(s.Temperatures, reading.Temperature{Sensor: "mem", Now: reading.Known(v)})
+			s.Temperatures = append(s.Temperatures, amdgpu.Temperature{Sensor: "mem", Now: amdgpu.Known(v)})
 		}
 	}},
-	{name: "power.draw", max: maxWatts, put: number(func(s *reading.State) *reading.Number { return &s.Power.Now }, 1)},
-	{name: "power.limit", max: maxWatts, put: number(func(s *reading.State) *reading.Number { return &s.Power.Cap },
+	{name: "power.draw", max: maxWatts, put: number(func(s *reading.State) *amdgpu.Number { return &s.Power.Now }, 1)},
+	{name: "power.limit", max: maxWatts, put: number(func(s *reading.State) *amdgpu.Number { return &s.Power.Cap },
 		1)},
 	{name: "power.max_limit", max: maxWatts,
-		put: number(func(s *reading.State) *reading.Number { return &s.Power.CapMax }, 1)},
+		put: number(func(s *reading.State) *amdgpu.Number { return &s.Power.CapMax }, 1)},
 	{name: "clocks.current.sm", max: 20_000, put: clock("gfx")},
 	{name: "clocks.current.memory", max: 50_000, put: clock("mem")},
 	{name: "clocks.max.sm", max: 20_000, put: clockMax("gfx")},
 	{name: "clocks.max.memory", max: 50_000, put: clockMax("mem")},
 	{name: "utilization.gpu", max: 100,
-		put: number(func(s *reading.State) *reading.Number { return &s.Activity.Graphics }, .01)},
+		put: number(func(s *reading.State) *amdgpu.Number { return &s.Activity.Graphics }, .01)},
 	{name: "utilization.memory", max: 100,
-		put: number(func(s *reading.State) *reading.Number { return &s.Activity.Memory }, .01)},
+		put: number(func(s *reading.State) *amdgpu.Number { return &s.Activity.Memory }, .01)},
 	{name: "utilization.encoder", max: 100, put: engine("encoder")},
 	{name: "utilization.decoder", max: 100, put: engine("decoder")},
 	{name: "pcie.link.gen.current", min: 1, max: float64(len(generations)), put: func(s *reading.State, v float64) {
-		s.PCIe.Speed = reading.Known(generations[int(v)-1] * 1e9)
+		s.PCIe.Speed = amdgpu.Known(generations[int(v)-1] * 1e9)
 	}},
 	{name: "memory.used", max: 1 << 30,
-		put: number(func(s *reading.State) *reading.Number { return &s.Memory.VRAM.Used }, mib)},
+		put: number(func(s *reading.State) *amdgpu.Number { return &s.Memory.VRAM.Used }, mib)},
 	{name: "memory.total", max: 1 << 30,
-		put: number(func(s *reading.State) *reading.Number { return &s.Memory.VRAM.Total }, mib)},
-	{name: "fan.speed", max: 100, put: number(func(s *reading.State) *reading.Number { return &s.Fan.Drive }, .01)},
+		put: number(func(s *reading.State) *amdgpu.Number { return &s.Memory.VRAM.Total }, mib)},
+	{name: "fan.speed", max: 100, put: number(func(s *reading.State) *amdgpu.Number { return &s.Fan.Drive }, .01)},
 	{name: "clocks_event_reasons.active", old: "clocks_throttle_reasons.active", max: 1 << 53, put: putReasons},
 	{name: "ecc.errors.corrected.volatile.total", max: 1 << 53, put: func(s *reading.State, v float64) {
-		total(s).Correctable = reading.Known(v)
+		total(s).Correctable = amdgpu.Known(v)
 		s.RAS.Errors.Correctable = uint64(v)
 	}},
 	{name: "ecc.errors.uncorrected.volatile.total", max: 1 << 53, put: func(s *reading.State, v float64) {
-		total(s).Uncorrectable = reading.Known(v)
+		total(s).Uncorrectable = amdgpu.Known(v)
 		s.RAS.Errors.Uncorrectable = uint64(v)
 	}},
 	{name: "retired_pages.single_bit_ecc.count", max: 1 << 20, put: replaced},
@@ -128,7 +129,7 @@ func (t *Answer) fill(s *reading.State) {
 	}
 	// The link is slow while the GPU idles, so its speed and the GPU's activity must be
 	// from the same time.
-	s.PCIe.Speed = reading.Number{}
+	s.PCIe.Speed = amdgpu.Number{}
 	for _, f := range fields {
 		if v, ok := t.Values[f.name]; ok && v >= f.min && v <= f.max {
 			f.put(s, v)
@@ -136,47 +137,47 @@ func (t *Answer) fill(s *reading.State) {
 	}
 }
 
-func number(of func(*reading.State) *reading.Number, times float64) func(*reading.State, float64) {
-	return func(s *reading.State, v float64) { *of(s) = reading.Known(v * times) }
+func number(of func(*reading.State) *amdgpu.Number, times float64) func(*reading.State, float64) {
+	return func(s *reading.State, v float64) { *of(s) = amdgpu.Known(v * times) }
 }
 
 func clock(domain string) func(*reading.State, float64) {
 	return func(s *reading.State, v float64) {
-		s.Clocks = append(s.Clocks, reading.Clock{Domain: domain, Hertz: v * megahertz})
+		s.Clocks = append(s.Clocks, amdgpu.Clock{Domain: domain, Hertz: v * megahertz})
 	}
 }
 
 func clockMax(domain string) func(*reading.State, float64) {
 	return func(s *reading.State, v float64) {
-		s.ClockRanges = append(s.ClockRanges, reading.ClockRange{Domain: domain, Max: v * megahertz})
+		s.ClockRanges = append(s.ClockRanges, amdgpu.ClockRange{Domain: domain, Max: v * megahertz})
 	}
 }
 
 func engine(kind string) func(*reading.State, float64) {
 	return func(s *reading.State, v float64) {
-		s.Activity.Engines = append(s.Activity.Engines, reading.Engine{Kind: kind, Busy: v / 100})
+		s.Activity.Engines = append(s.Activity.Engines, amdgpu.Engine{Kind: kind, Busy: v / 100})
 	}
 }
 
 // total returns the only block with error counts: the whole GPU, since its driver was
 // loaded or it was reset.
-func total(s *reading.State) *reading.BlockErrors {
+func total(s *reading.State) *amdgpu.BlockErrors {
 	if s.RAS.Errors == nil {
-		s.RAS.Errors, s.RAS.Blocks = &reading.Errors{}, []reading.BlockErrors{{Block: "total"}}
+		s.RAS.Errors, s.RAS.Blocks = &amdgpu.Errors{}, []amdgpu.BlockErrors{{Block: "total"}}
 	}
 	return &s.RAS.Blocks[0]
 }
 
-func pages(s *reading.State) *reading.BadPages {
+func pages(s *reading.State) *amdgpu.BadPages {
 	if s.RAS.BadPages == nil {
-		s.RAS.BadPages = &reading.BadPages{}
+		s.RAS.BadPages = &amdgpu.BadPages{}
 	}
 	return s.RAS.BadPages
 }
 
 func replaced(s *reading.State, v float64) {
 	n := &pages(s).Replaced
-	*n = reading.Known(n.Value + v)
+	*n = amdgpu.Known(n.Value + v)
 }
 
 // reasons are the bits of clocks_event_reasons.active that mean a limit
@@ -196,13 +197,13 @@ func putReasons(s *reading.State, v float64) {
 	t, limits := &s.Throttling, 0.0
 	for _, r := range reasons {
 		active := uint64(v)&r.bit != 0
-		t.Active = append(t.Active, reading.Throttle{Reason: r.name, Active: active})
+		t.Active = append(t.Active, amdgpu.Throttle{Reason: r.name, Active: active})
 		if active && r.thermal {
 			limits++
 		}
 	}
-	t.Limits, t.ThermalShare = reading.Known(limits), reading.Known(0)
+	t.Limits, t.ThermalShare = amdgpu.Known(limits), amdgpu.Known(0)
 	if limits > 0 {
-		t.ThermalShare = reading.Known(reading.BitShare)
+		t.ThermalShare = amdgpu.Known(amdgpu.BitShare)
 	}
 }

@@ -3,7 +3,6 @@ package amdgpu
 import (
 	"path"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -18,7 +17,7 @@ type attributes struct {
 
 type poolFiles struct{ used, total *sysfile.File }
 
-func newAttributes(set *sysfile.Set, d reading.Device) *attributes {
+func newAttributes(set *sysfile.Set, d Device) *attributes {
 	file := func(name string) *sysfile.File { return set.File(path.Join(d.Dir, name)) }
 	pool := func(kind string) poolFiles {
 		return poolFiles{file("mem_info_" + kind + "_used"), file("mem_info_" + kind + "_total")}
@@ -38,7 +37,7 @@ func newAttributes(set *sysfile.Set, d reading.Device) *attributes {
 
 // ReadPartition reads only the identity and the partition's own values. Another partition
 // reports the sensors, which belong to the whole GPU.
-func (r *Reader) ReadPartition() reading.State {
+func (r *Reader) ReadPartition() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.beginReading()
@@ -49,7 +48,7 @@ func (r *Reader) ReadPartition() reading.State {
 }
 
 // Read reads the device.
-func (r *Reader) Read(seen reading.Seen) reading.State {
+func (r *Reader) Read() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.beginReading()
@@ -64,26 +63,24 @@ func (r *Reader) Read(seen reading.Seen) reading.State {
 	if s.PCIe.Replays.Known {
 		s.PCIe.ReplayRate = r.replays.update(r.now(), s.PCIe.Replays.Value)
 	}
-	awake := s.RuntimePower == "active" || s.RuntimePower == "unsupported" || s.RuntimePower == ""
-	r.hangs.End(r.now(), awake, seen, r.fatal)
-	if awake {
+	if s.Awake() {
 		s.Lost = r.answers.end(r.now(), r.division)
 	}
-	s.Hangs, s.Table.Unknown = r.hangs.Now(r.now()), r.table.unknown
+	s.Refused, s.Fatal, s.Table.Unknown = r.isRefused(), r.fatal, r.table.unknown
 	return r.finish()
 }
 
 // begin resets the state, with the capacity of the previous one.
 func (r *Reader) begin() {
-	r.s = reading.State{
-		Temperatures: make([]reading.Temperature, 0, cap(r.s.Temperatures)),
-		Clocks:       make([]reading.Clock, 0, cap(r.s.Clocks)),
+	r.s = State{
+		Temperatures: make([]Temperature, 0, cap(r.s.Temperatures)),
+		Clocks:       make([]Clock, 0, cap(r.s.Clocks)),
 	}
-	r.hangs.Begin()
+	r.refused, r.answered = 0, false
 }
 
 // beginReading begins a state with the identity and the state of power management.
-func (r *Reader) beginReading() *reading.State {
+func (r *Reader) beginReading() *State {
 	r.begin()
 	r.refresh()
 	r.s.Identity, r.s.RuntimePower = r.id, r.status()
@@ -91,7 +88,7 @@ func (r *Reader) beginReading() *reading.State {
 }
 
 // finish returns the state, which is not changed from now on.
-func (r *Reader) finish() reading.State { return r.s }
+func (r *Reader) finish() State { return r.s }
 
 // status returns the state of runtime power management. Linux 6.1 resumes a GPU to read
 // nearly any other file (pm_runtime_get_sync in amdgpu_pm.c), but the core answers this
@@ -110,14 +107,14 @@ func (r *Reader) readLive() bool {
 	s, a := &r.s, r.attrs
 	settled := r.readTemperatures()
 	if r.into(&s.Activity.Graphics, a.busy, 100, 100) {
-		r.hangs.NoteAnswer()
+		r.answered = true
 	}
 	if r.into(&s.Activity.Memory, a.memoryBusy, 100, 100) {
-		r.hangs.NoteAnswer()
+		r.answered = true
 	}
 	r.into(&s.Memory.VRAM.Used, a.vram.used, maxBytes, 1)
 	if n, ok, _ := r.number(a.vram.total, 1, maxBytes); ok {
-		s.Memory.VRAM.Total = reading.Known(float64(n))
+		s.Memory.VRAM.Total = Known(float64(n))
 	}
 	r.readPower()
 	fan := r.fallBack(r.readTable(), settled)
@@ -125,14 +122,14 @@ func (r *Reader) readLive() bool {
 	r.into(&s.Activity.Video, a.videoBusy, 100, 100)
 	for _, pool := range []struct {
 		files poolFiles
-		to    *reading.Pool
+		to    *Pool
 	}{{a.visible, &s.Memory.Visible}, {a.gtt, &s.Memory.GTT}} {
 		r.into(&pool.to.Used, pool.files.used, maxBytes, 1)
 		r.into(&pool.to.Total, pool.files.total, maxBytes, 1)
 	}
 	r.readRest()
 	if fan > 0 {
-		s.Fan.RPM.SetDefault(fan)
+		s.Fan.RPM.setDefault(fan)
 	}
 	r.readLink()
 	return r.hasValues()
@@ -141,7 +138,7 @@ func (r *Reader) readLive() bool {
 // hasValues reports whether the reading found any value.
 func (r *Reader) hasValues() bool {
 	s := &r.s
-	for _, n := range []reading.Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used,
+	for _, n := range []Number{s.Activity.Graphics, s.Activity.Memory, s.Activity.Video, s.Memory.VRAM.Used,
 		s.Memory.VRAM.Total,
 		s.Memory.Visible.Used, s.Memory.Visible.Total, s.Memory.GTT.Used, s.Memory.GTT.Total, s.Power.Now,
 		s.Power.Average,
@@ -160,14 +157,14 @@ func (r *Reader) readLink() {
 	if !p.Speed.Known {
 		if b, ok, _ := r.bytes(r.attrs.linkSpeed); ok {
 			if gt, ok := sysfile.Leading(b); ok && gt > 0 {
-				p.Speed = reading.Known(gt * 1e9)
+				p.Speed = Known(gt * 1e9)
 			}
 		}
 	}
 	if !p.Lanes.Known {
 		if b, ok, _ := r.bytes(r.attrs.linkWidth); ok {
 			if n, err := sysfile.Number(b); err == nil && n > 0 && n <= 64 {
-				p.Lanes = reading.Known(float64(n))
+				p.Lanes = Known(float64(n))
 			}
 		}
 	}
@@ -184,21 +181,21 @@ func (r *Reader) fallBack(t tableValues, settled bool) (fan float64) {
 	if !settled {
 		for _, sensor := range []struct {
 			name  string
-			value reading.Number
+			value Number
 		}{{"edge", t.edge}, {"junction", t.hotspot}, {"gfx", t.gfx}} {
 			if sensor.value.Known {
-				s.Temperature = reading.Temperature{Sensor: sensor.name, Now: sensor.value}
+				s.Temperature = Temperature{Sensor: sensor.name, Now: sensor.value}
 				break
 			}
 		}
 	}
 	for _, n := range []struct {
-		to   *reading.Number
-		from reading.Number
+		to   *Number
+		from Number
 	}{{&s.Activity.Graphics, t.graphics}, {&s.Activity.Memory, t.memory}, {&s.Power.Now, t.power},
 		{&s.Power.Now, t.averagePower}} {
 		if n.from.Known {
-			n.to.SetDefault(n.from.Value)
+			n.to.setDefault(n.from.Value)
 		}
 	}
 	return t.fan.Value

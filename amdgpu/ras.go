@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -30,16 +29,16 @@ func (r *Reader) readRAS(s, before *slowState) {
 	if !r.root.Exists(dir) {
 		return
 	}
-	var sum reading.Errors
+	var sum Errors
 	for _, block := range blocks {
 		n, ok := r.countsOf(dir, block)
 		if !ok {
 			continue
 		}
-		b := reading.BlockErrors{Block: block}
-		for i, to := range [...]*reading.Number{&b.Uncorrectable, &b.Correctable, &b.Deferred} {
+		b := BlockErrors{Block: block}
+		for i, to := range [...]*Number{&b.Uncorrectable, &b.Correctable, &b.Deferred} {
 			if n[i] >= 0 {
-				*to = reading.Known(float64(n[i]))
+				*to = Known(float64(n[i]))
 			}
 		}
 		s.ras.Blocks = append(s.ras.Blocks, b)
@@ -111,8 +110,8 @@ func (r *Reader) readBadPages(s *slowState, dir string) {
 
 // countPages counts lines "0x00000001 : 0x00001000 : R" of gpu_vram_bad_pages by their
 // last word.
-func countPages(text string) *reading.BadPages {
-	n := &reading.BadPages{}
+func countPages(text string) *BadPages {
+	n := &BadPages{}
 	for line := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimSpace(line), " : ")
 		if len(fields) != 3 {

@@ -9,30 +9,30 @@ import (
 	"strings"
 	"time"
 
-	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // slowState holds the values of the timer: values that rarely change, and the error
 // counters, each of which the driver reads from the hardware.
 type slowState struct {
-	limits             []reading.Temperature // of those sensors that have any
-	cap, capMax        reading.Number        // W
-	maxRPM             reading.Number
-	clocks             []reading.ClockRange
-	speedMax, lanesMax reading.Number
-	aer                []reading.AERCount
-	board              reading.Board
+	limits             []Temperature // of those sensors that have any
+	cap, capMax        Number        // W
+	maxRPM             Number
+	clocks             []ClockRange
+	speedMax, lanesMax Number
+	aer                []AERCount
+	board              Board
 	compute, memory    string // partitioning of the GPU
-	inventory          reading.Inventory
-	ras                reading.RAS
+	inventory          Inventory
+	ras                RAS
 	fatal              int64 // events in ras/event_state; -1: no such file
 }
 
 // Poll reads the values of the timer. It skips a suspended GPU, because its counters cannot
 // have changed.
-func (r *Reader) Poll() []reading.Failure {
+func (r *Reader) Poll() []Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.current() {
@@ -67,7 +67,7 @@ func (r *Reader) addSlow() {
 		return
 	}
 	for _, limit := range slow.limits {
-		t := s.Sensor(limit.Sensor)
+		t := s.sensor(limit.Sensor)
 		t.Critical, t.Emergency = limit.Critical, limit.Emergency
 		if s.Temperature.Sensor == limit.Sensor {
 			s.Temperature.Critical, s.Temperature.Emergency = limit.Critical, limit.Emergency
@@ -82,23 +82,23 @@ func (r *Reader) addSlow() {
 
 // slowNumber reads a number from a file that is not kept open. Only numbers above 0 are
 // valid.
-func (r *Reader) slowNumber(p string, max, times, per float64) reading.Number {
+func (r *Reader) slowNumber(p string, max, times, per float64) Number {
 	text := r.once(p)
 	if text == "" {
-		return reading.Number{}
+		return Number{}
 	}
 	v, ok := sysfile.Leading([]byte(text))
 	if !ok || v <= 0 || v > max || v == math.MaxUint32 {
-		return reading.Number{}
+		return Number{}
 	}
-	return reading.Known(v * times / per)
+	return Known(v * times / per)
 }
 
 // readLimits reads the limits of temperatures, power, fan and link. -273 degrees means that
 // there is no limit.
 func (r *Reader) readLimits(s *slowState) {
 	for _, ch := range r.sensors.temps {
-		t := reading.Temperature{Sensor: ch.label}
+		t := Temperature{Sensor: ch.label}
 		t.Critical = r.slowNumber(ch.base+"_crit", maxCelsius*1000, 1, 1000)
 		t.Emergency = r.slowNumber(ch.base+"_emergency", maxCelsius*1000, 1, 1000)
 		if t.Critical.Known || t.Emergency.Known {
@@ -116,10 +116,10 @@ func (r *Reader) readLimits(s *slowState) {
 // linkLimits returns the maximum of the link between the GPU and its slot: the lower
 // maximum of the GPU and of the port above it. The driver's table has the speed of that
 // link. A switch on the GPU's own board, whose ports are AMD's too, is skipped.
-func (r *Reader) linkLimits() (speed, lanes reading.Number) {
+func (r *Reader) linkLimits() (speed, lanes Number) {
 	for dir := r.device.Dir; strings.Count(path.Base(dir), ":") == 2; dir = path.Dir(dir) {
-		speed.Lower(r.slowNumber(path.Join(dir, "max_link_speed"), 1000, 1e9, 1))
-		lanes.Lower(r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1))
+		speed.lower(r.slowNumber(path.Join(dir, "max_link_speed"), 1000, 1e9, 1))
+		lanes.lower(r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1))
 		if dir != r.device.Dir && r.once(path.Join(dir, "vendor")) != "0x1002" {
 			break
 		}
@@ -134,7 +134,7 @@ var clockFiles = [...][2]string{{"gfx", "pp_dpm_sclk"}, {"mem", "pp_dpm_mclk"}, 
 func (r *Reader) readClockRanges(s *slowState) {
 	for _, f := range clockFiles {
 		if low, high, ok := clockRange(r.once(path.Join(r.device.Dir, f[1]))); ok {
-			s.clocks = append(s.clocks, reading.ClockRange{Domain: f[0], Min: reading.Known(low * 1e6),
+			s.clocks = append(s.clocks, ClockRange{Domain: f[0], Min: Known(low * 1e6),
 				Max: high * 1e6})
 		}
 	}
@@ -222,7 +222,7 @@ func (r *Reader) readBoard(s *slowState) {
 	b := &s.board
 	for _, file := range []struct {
 		dir, name string
-		to        *reading.Number
+		to        *Number
 	}{
 		{power, "node_power", &b.Node}, {power, "cur_node_power_limit", &b.NodeLimit},
 		{power, "max_node_power_limit", &b.NodeLimitMax},
@@ -235,7 +235,7 @@ func (r *Reader) readBoard(s *slowState) {
 }
 
 func (r *Reader) boardTable(dir, name string,
-	decode func([]byte) ([]gm.BoardTemperature, error)) (out []reading.BoardTemperature) {
+	decode func([]byte) ([]gm.BoardTemperature, error)) []gm.BoardTemperature {
 	r.at.Store(&name)
 	b, err := sysfile.ReadOnce(r.root.Path(path.Join(dir, name)))
 	if err != nil {
@@ -251,10 +251,7 @@ func (r *Reader) boardTable(dir, name string,
 	case err != nil:
 		r.fail(name, "damaged")
 	}
-	for _, t := range all {
-		out = append(out, reading.BoardTemperature(t))
-	}
-	return out
+	return all
 }
 
 // readInventory reads components, settings and PCIe's error counts of a GPU. They help to
@@ -266,14 +263,14 @@ func (r *Reader) readInventory(s *slowState) {
 		version := r.once(path.Join(r.device.Dir, "fw_version", e.Name()))
 		if ok && version != "" && strings.Trim(version, "0x") != "" { // all zeros: not loaded
 			s.inventory.Firmware = append(s.inventory.Firmware,
-				reading.Firmware{Component: component, Version: version})
+				Firmware{Component: component, Version: version})
 		}
 	}
 	s.inventory.MemoryVendor = r.once(path.Join(r.device.Dir, "mem_info_vram_vendor"))
 	s.inventory.PerformanceLevel = r.once(path.Join(r.device.Dir, "power_dpm_force_performance_level"))
-	for _, severity := range reading.Severities {
-		if n, ok := reading.AERTotal(r.once(path.Join(r.device.Dir, "aer_dev_"+severity))); ok {
-			s.aer = append(s.aer, reading.AERCount{Severity: severity, Errors: n})
+	for _, severity := range pci.AERSeverities {
+		if n, ok := pci.AERTotal(r.once(path.Join(r.device.Dir, "aer_dev_"+severity))); ok {
+			s.aer = append(s.aer, AERCount{Severity: severity, Errors: n})
 		}
 	}
 }

@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -30,34 +29,34 @@ func TestGrowingThermalResidencyIsThrottling(t *testing.T) {
 	}
 	r, now := readerOf(t, root)
 	write(1000, 0, 0, 0)
-	require.Equal(t, reading.Number{}, read(r).Throttling.Limits, "one reading tells no growth")
+	require.Equal(t, Number{}, r.Read().Throttling.Limits, "one reading tells no growth")
 
 	*now = now.Add(window)
 	write(2000, 0, 900, 0)
-	got := read(r).Throttling
-	require.Equal(t, reading.Known(0), got.Limits, "power is not heat")
-	require.Equal(t, []reading.Residency{{Reason: "prochot", Ticks: 0}, {Reason: "ppt", Ticks: 900}, {Reason: "socket_thermal", Ticks: 0}}, got.Residency)
-	require.Equal(t, reading.Known(2000), got.Ticks)
+	got := r.Read().Throttling
+	require.Equal(t, Known(0), got.Limits, "power is not heat")
+	require.Equal(t, []Residency{{Reason: "prochot", Ticks: 0}, {Reason: "ppt", Ticks: 900}, {Reason: "socket_thermal", Ticks: 0}}, got.Residency)
+	require.Equal(t, Known(2000), got.Ticks)
 
 	*now = now.Add(window)
 	write(3000, 10, 900, 250)
-	got = read(r).Throttling
-	require.Equal(t, reading.Known(2), got.Limits)
+	got = r.Read().Throttling
+	require.Equal(t, Known(2), got.Limits)
 	require.InDelta(t, .25, got.ThermalShare.Value, 1e-9)
-	require.Equal(t, reading.Known(2), read(r).Throttling.Limits, "a second server sees the same growth")
+	require.Equal(t, Known(2), r.Read().Throttling.Limits, "a second server sees the same growth")
 
 	*now = now.Add(window)
 	write(4000, 10, 900, 250)
-	read(r)
+	r.Read()
 	*now = now.Add(window)
 	write(5000, 10, 900, 250)
-	require.Equal(t, reading.Known(0), read(r).Throttling.Limits)
+	require.Equal(t, Known(0), r.Read().Throttling.Limits)
 
 	*now = now.Add(window)
 	write(50, 9, 0, 9) // the firmware began again
-	got = read(r).Throttling
-	require.Equal(t, reading.Number{}, got.Limits)
-	require.Equal(t, reading.Number{}, got.ThermalShare)
+	got = r.Read().Throttling
+	require.Equal(t, Number{}, got.Limits)
+	require.Equal(t, Number{}, got.ThermalShare)
 }
 
 func TestCountersOf32BitsWrapAround(t *testing.T) {
@@ -81,18 +80,18 @@ func TestThermalBitIsValidIfItsSensorIsNearItsLimit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bits        uint64
 		junction    string // millidegrees, of 100,000; "" for no sensor
-		limits      reading.Number
+		limits      Number
 		active      bool // the hotspot's
 		unspecified bool
 	}{
-		"none":                          {0, "54000", reading.Known(0), false, false},
-		"power and current limits":      {1<<1 | 1<<16 | 1<<57, "54000", reading.Known(0), false, false},
-		"hotspot on a cool card":        {hotspot, "54000", reading.Known(0), false, false},
-		"hotspot near the limit":        {hotspot, "90000", reading.Known(1), true, false},
-		"hotspot without a sensor":      {hotspot, "", reading.Number{}, false, true},
-		"memory without a sensor":       {mem, "95000", reading.Known(0), false, true},
-		"nobody knows these sensors":    {vr | prochot, "95000", reading.Known(0), false, true},
-		"hotspot and one not known, on": {hotspot | vr, "99000", reading.Known(1), true, true},
+		"none":                          {0, "54000", Known(0), false, false},
+		"power and current limits":      {1<<1 | 1<<16 | 1<<57, "54000", Known(0), false, false},
+		"hotspot on a cool card":        {hotspot, "54000", Known(0), false, false},
+		"hotspot near the limit":        {hotspot, "90000", Known(1), true, false},
+		"hotspot without a sensor":      {hotspot, "", Number{}, false, true},
+		"memory without a sensor":       {mem, "95000", Known(0), false, true},
+		"nobody knows these sensors":    {vr | prochot, "95000", Known(0), false, true},
+		"hotspot and one not known, on": {hotspot | vr, "99000", Known(1), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"gpu_busy_percent": "5\n", "hwmon/hwmon0/name": "amdgpu\n", "gpu_metrics": bitsTable(tt.bits)}
@@ -103,13 +102,13 @@ func TestThermalBitIsValidIfItsSensorIsNearItsLimit(t *testing.T) {
 			s := first(t, files)
 			got := s.Throttling
 			require.Equal(t, tt.limits, got.Limits)
-			share := reading.Number{} // health leaves it out
+			share := Number{} // health leaves it out
 			if tt.limits.Known {
-				share = reading.Known(reading.BitShare * tt.limits.Value)
+				share = Known(BitShare * tt.limits.Value)
 			}
 			require.Equal(t, share, got.ThermalShare)
 			require.Equal(t, tt.active, activeOf(s)["temp_hotspot"])
-			require.Equal(t, tt.unspecified, activeOf(s)[reading.Unspecified])
+			require.Equal(t, tt.unspecified, activeOf(s)[Unspecified])
 			require.Equal(t, tt.bits>>1&1 == 1, activeOf(s)["ppt1"])
 			_, told := activeOf(s)["temp_vr_gfx"]
 			require.False(t, told, "no sensor is known that it is about")
@@ -121,9 +120,9 @@ func TestRawThrottleStatusDoesNotFeedTheThermalAlert(t *testing.T) {
 	b := make([]byte, 80)
 	b[0], b[2], b[68] = 80, 1, 4
 	s := first(t, map[string]string{"gpu_metrics": string(b)})
-	require.Equal(t, reading.Number{}, s.Throttling.Limits)
-	require.Equal(t, reading.Number{}, s.Throttling.ThermalShare)
-	require.Equal(t, []reading.Throttle{{Reason: reading.Unspecified, Active: true}}, s.Throttling.Active)
+	require.Equal(t, Number{}, s.Throttling.Limits)
+	require.Equal(t, Number{}, s.Throttling.ThermalShare)
+	require.Equal(t, []Throttle{{Reason: Unspecified, Active: true}}, s.Throttling.Active)
 }
 
 func TestBitsOfAMissingTableAreDropped(t *testing.T) {
@@ -131,11 +130,11 @@ func TestBitsOfAMissingTableAreDropped(t *testing.T) {
 	files["gpu_metrics"] = bitsTable(1 << 36)
 	root := exportertest.Put(t, files)
 	r, _ := readerOf(t, root)
-	require.Equal(t, reading.Known(1), read(r).Throttling.Limits)
+	require.Equal(t, Known(1), r.Read().Throttling.Limits)
 	hosttest.Put(t, root, dev+"/gpu_metrics", "")
-	got := read(r).Throttling
-	require.Equal(t, reading.Number{}, got.Limits)
-	require.Equal(t, reading.Number{}, got.ThermalShare)
+	got := r.Read().Throttling
+	require.Equal(t, Number{}, got.Limits)
+	require.Equal(t, Number{}, got.ThermalShare)
 	require.Empty(t, got.Active)
 }
 
@@ -162,15 +161,15 @@ func TestResidencyOfAllTicksIsNotThrottling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := exportertest.Put(t, sensors)
 			r, now := readerOf(t, root)
-			var got reading.Throttling
+			var got Throttling
 			for _, ticks := range []uint32{10657785, 10672785, 10687785} {
 				hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(ticks, 0, ticks, ticks, 0, ticks))
-				got = read(r).Throttling
+				got = r.Read().Throttling
 				*now = now.Add(window)
 			}
-			require.Equal(t, reading.Known(0), got.Limits)
-			require.Equal(t, reading.Known(0), got.ThermalShare)
-			require.Equal(t, []reading.Residency{{Reason: "prochot", Ticks: 0}, {Reason: "vr_thermal", Ticks: 0}}, got.Residency, "no series for what means nothing")
+			require.Equal(t, Known(0), got.Limits)
+			require.Equal(t, Known(0), got.ThermalShare)
+			require.Equal(t, []Residency{{Reason: "prochot", Ticks: 0}, {Reason: "vr_thermal", Ticks: 0}}, got.Residency, "no series for what means nothing")
 		})
 	}
 }
@@ -193,11 +192,11 @@ func TestResidencyIsComparedWithItsSensor(t *testing.T) {
 			root := exportertest.Put(t, tt.sensors)
 			r, now := readerOf(t, root)
 			hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(1000, 0, 0, 0, 0, 0))
-			read(r)
+			r.Read()
 			*now = now.Add(window)
 			hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(2000, 0, 0, tt.socket, tt.vr, tt.hbm))
-			got := read(r).Throttling
-			require.Equal(t, reading.Known(tt.limits), got.Limits)
+			got := r.Read().Throttling
+			require.Equal(t, Known(tt.limits), got.Limits)
 			require.InDelta(t, tt.thermally, got.ThermalShare.Value, 1e-9)
 		})
 	}
@@ -207,11 +206,11 @@ func TestResidencyOfACooledGPUIsValid(t *testing.T) {
 	root := exportertest.Put(t, exportertest.Sensors("junction", 99, 100))
 	r, now := readerOf(t, root)
 	hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(1000))
-	read(r)
+	r.Read()
 	*now = now.Add(window)
 	hosttest.Put(t, root, dev+"/hwmon/hwmon3/temp1_input", "70000\n")
 	hosttest.Put(t, root, dev+"/gpu_metrics", residencyTable(2000, 0, 0, 500))
-	require.Equal(t, reading.Known(1), read(r).Throttling.Limits, "it was hot within the time of the ticks")
+	require.Equal(t, Known(1), r.Read().Throttling.Limits, "it was hot within the time of the ticks")
 }
 
 // The heat of an APU's processor is no limit of its GPU (thm_core of a Strix).
@@ -224,13 +223,13 @@ func TestHeatOfAProcessorDoesNotThrottleItsGPU(t *testing.T) {
 	}
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": table(100, 0)})
 	r, now := readerOf(t, root)
-	read(r)
+	r.Read()
 	*now = now.Add(window)
 	hosttest.Put(t, root, dev+"/gpu_metrics", table(9000, 0))
-	got := read(r).Throttling
-	require.Equal(t, reading.Known(0), got.Limits)
-	require.Contains(t, got.Residency, reading.Residency{Reason: "core_thermal", Ticks: 9000}, "it is shown all the same")
+	got := r.Read().Throttling
+	require.Equal(t, Known(0), got.Limits)
+	require.Contains(t, got.Residency, Residency{Reason: "core_thermal", Ticks: 9000}, "it is shown all the same")
 	*now = now.Add(window)
 	hosttest.Put(t, root, dev+"/gpu_metrics", table(9000, 5))
-	require.Equal(t, reading.Known(1), read(r).Throttling.Limits)
+	require.Equal(t, Known(1), r.Read().Throttling.Limits)
 }

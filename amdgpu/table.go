@@ -5,8 +5,7 @@ import (
 	"math"
 	"slices"
 
-	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -15,15 +14,15 @@ type tableState struct {
 	revision gm.Revision
 	scale    activityScale // of an APU's activities
 	values   []gm.Value    // memory for the next reading
-	unknown  []reading.UnknownTable
+	unknown  []UnknownTable
 }
 
 // tableValues holds the values that also have separate files, which have precedence.
 type tableValues struct {
-	edge, hotspot, gfx  reading.Number // temperatures
-	graphics, memory    reading.Number // activities
-	power, averagePower reading.Number
-	fan                 reading.Number
+	edge, hotspot, gfx  Number // temperatures
+	graphics, memory    Number // activities
+	power, averagePower Number
+	fan                 Number
 }
 
 // readTable reads gpu_metrics: first the current values, then averages for missing ones.
@@ -32,11 +31,11 @@ func (r *Reader) readTable() (t tableValues) {
 	if !ok {
 		return t
 	}
-	r.hangs.NoteAnswer()
+	r.answered = true
 	if r.table.revision != revision {
 		r.table.revision, r.table.scale = revision, unknownScale
 	}
-	r.s.Table.Revision = (*reading.Revision)(&revision)
+	r.s.Table.Revision = &revision
 	values = r.scaleActivities(values, revision)
 	late := false
 	for _, v := range values {
@@ -66,21 +65,21 @@ func (t *tableValues) set(v gm.Value) {
 	}
 	switch v.Field {
 	case gm.TemperatureEdge:
-		t.edge = reading.Known(v.Value)
+		t.edge = Known(v.Value)
 	case gm.TemperatureHotspot:
-		t.hotspot = reading.Known(v.Value)
+		t.hotspot = Known(v.Value)
 	case gm.TemperatureGFX:
-		t.gfx = reading.Known(v.Value)
+		t.gfx = Known(v.Value)
 	case gm.AverageGFXActivity:
-		t.graphics = reading.Known(v.Value)
+		t.graphics = Known(v.Value)
 	case gm.AverageUMCActivity:
-		t.memory = reading.Known(v.Value)
+		t.memory = Known(v.Value)
 	case gm.CurrSocketPower:
-		t.power = reading.Number{Value: v.Value, Known: v.Value > 0} // a second die has 0
+		t.power = Number{Value: v.Value, Known: v.Value > 0} // a second die has 0
 	case gm.AverageSocketPower:
-		t.averagePower = reading.Number{Value: v.Value, Known: v.Value > 0}
+		t.averagePower = Number{Value: v.Value, Known: v.Value > 0}
 	case gm.CurrentFanSpeed:
-		t.fan = reading.Known(v.Value)
+		t.fan = Known(v.Value)
 	}
 }
 
@@ -99,12 +98,12 @@ func (r *Reader) readPartition() {
 		to := &fields[v.Field]
 		if to.average ||
 			to.kind == engine &&
-				slices.ContainsFunc(engines, func(e reading.Engine) bool {
+				slices.ContainsFunc(engines, func(e Engine) bool {
 					return e.Kind == to.name &&
 						e.Partition == own
 				}) ||
 			to.kind == limited &&
-				slices.ContainsFunc(limits, func(l reading.Limited) bool {
+				slices.ContainsFunc(limits, func(l Limited) bool {
 					return l.Reason == to.name &&
 						l.Partition == own
 				}) {
@@ -120,7 +119,7 @@ func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Rev
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {
-		r.hangs.NoteError(err)
+		r.noteError(err)
 		if !sysfile.Absent(err) {
 			r.fail(f.Base(), sysfile.ErrnoName(err))
 		}
@@ -141,7 +140,7 @@ func (r *Reader) decode(f *sysfile.File, decode func([]byte, []gm.Value) (gm.Rev
 
 // countUnknown copies the counts, because readers may hold the previous ones.
 func (r *Reader) countUnknown(file, revision string) {
-	all := append([]reading.UnknownTable(nil), r.table.unknown...)
+	all := append([]UnknownTable(nil), r.table.unknown...)
 	r.table.unknown = all
 	for i := range all {
 		if all[i].File == file && all[i].Revision == revision {
@@ -149,7 +148,7 @@ func (r *Reader) countUnknown(file, revision string) {
 			return
 		}
 	}
-	r.table.unknown = append(all, reading.UnknownTable{File: file, Revision: revision, Readings: 1})
+	r.table.unknown = append(all, UnknownTable{File: file, Revision: revision, Readings: 1})
 }
 
 // energyKnown reports whether the energy counter has a known unit and is not the 0 of a

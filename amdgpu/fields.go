@@ -3,19 +3,18 @@ package amdgpu
 import (
 	"strconv"
 
-	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 )
 
 // target describes the destination of a field of a table.
 type target struct {
 	kind    kind
-	number  func(*reading.State) *reading.Number // for a field with a single number
-	link    func(*reading.Link) *reading.Number  // for a field of each XGMI link
-	name    string                               // of a sensor, domain, rail, engine or reason
-	array   bool                                 // the array index is part of the name: hbm0
-	from    int                                  // number of the array's first element; for traffic 1 means written
-	average bool                                 // an average: used only without a current value
+	number  func(*State) *Number // for a field with a single number
+	link    func(*Link) *Number  // for a field of each XGMI link
+	name    string               // of a sensor, domain, rail, engine or reason
+	array   bool                 // the array index is part of the name: hbm0
+	from    int                  // number of the array's first element; for traffic 1 means written
+	average bool                 // an average: used only without a current value
 }
 
 // kind selects the list of a field.
@@ -49,17 +48,17 @@ var fields = [gm.NumFields]target{
 	gm.TemperatureAid:     {kind: sensor, name: "aid", array: true},
 	gm.TemperatureXcd:     {kind: sensor, name: "xcd", array: true},
 
-	gm.AverageGFXPower:    {number: func(s *reading.State) *reading.Number { return &s.Power.Graphics }},
-	gm.AverageIPUPower:    {number: func(s *reading.State) *reading.Number { return &s.Power.NPU }},
+	gm.AverageGFXPower:    {number: func(s *State) *Number { return &s.Power.Graphics }},
+	gm.AverageIPUPower:    {number: func(s *State) *Number { return &s.Power.NPU }},
 	gm.AverageDRAMReads:   {kind: traffic, name: "package"},
 	gm.AverageDRAMWrites:  {kind: traffic, name: "package", from: 1},
 	gm.AverageIPUReads:    {kind: traffic, name: "npu"},
 	gm.AverageIPUWrites:   {kind: traffic, name: "npu", from: 1},
-	gm.EnergyAccumulator:  {number: func(s *reading.State) *reading.Number { return &s.Power.Energy }},
-	gm.GFXActivityAcc:     {number: func(s *reading.State) *reading.Number { return &s.Activity.GraphicsSum }},
-	gm.MemActivityAcc:     {number: func(s *reading.State) *reading.Number { return &s.Activity.MemorySum }},
-	gm.AverageMMActivity:  {number: func(s *reading.State) *reading.Number { return &s.Activity.Multimedia }},
-	gm.AverageVCNActivity: {number: func(s *reading.State) *reading.Number { return &s.Activity.Video }},
+	gm.EnergyAccumulator:  {number: func(s *State) *Number { return &s.Power.Energy }},
+	gm.GFXActivityAcc:     {number: func(s *State) *Number { return &s.Activity.GraphicsSum }},
+	gm.MemActivityAcc:     {number: func(s *State) *Number { return &s.Activity.MemorySum }},
+	gm.AverageMMActivity:  {number: func(s *State) *Number { return &s.Activity.Multimedia }},
+	gm.AverageVCNActivity: {number: func(s *State) *Number { return &s.Activity.Video }},
 	gm.VCNActivity:        {kind: engine, name: "vcn"},
 	gm.JPEGActivity:       {kind: engine, name: "jpeg"},
 	gm.GFXBusyInst:        {kind: engine, name: "gfx"},
@@ -94,23 +93,23 @@ var fields = [gm.NumFields]target{
 	gm.AverageGFXVoltage: {kind: rail, name: "vddgfx", average: true},
 	gm.AverageSoCVoltage: {kind: rail, name: "vddsoc", average: true},
 
-	gm.PCIeLinkWidth:              {number: func(s *reading.State) *reading.Number { return &s.PCIe.Lanes }},
-	gm.PCIeLinkSpeed:              {number: func(s *reading.State) *reading.Number { return &s.PCIe.Speed }},
-	gm.PCIeReplayCountAcc:         {number: func(s *reading.State) *reading.Number { return &s.PCIe.Replays }},
-	gm.PCIeReplayRoverCountAcc:    {number: func(s *reading.State) *reading.Number { return &s.PCIe.Rollovers }},
-	gm.PCIeL0ToRecovCountAcc:      {number: func(s *reading.State) *reading.Number { return &s.PCIe.Recoveries }},
-	gm.PCIeLCPerfOtherEndRecovery: {number: func(s *reading.State) *reading.Number { return &s.PCIe.OtherEnd }},
-	gm.PCIeNAKSentCountAcc:        {number: func(s *reading.State) *reading.Number { return &s.PCIe.NAKsSent }},
-	gm.PCIeNAKRcvdCountAcc:        {number: func(s *reading.State) *reading.Number { return &s.PCIe.NAKsReceived }},
-	gm.XGMIReadDataAcc:            {link: func(l *reading.Link) *reading.Number { return &l.Read }},
-	gm.XGMIWriteDataAcc:           {link: func(l *reading.Link) *reading.Number { return &l.Written }},
-	gm.XGMILinkStatus:             {link: func(l *reading.Link) *reading.Number { return &l.Up }},
-	gm.XGMILinkWidth:              {number: func(s *reading.State) *reading.Number { return &s.XGMI.Lanes }},
-	gm.XGMILinkSpeed:              {number: func(s *reading.State) *reading.Number { return &s.XGMI.Speed }},
-	gm.MemMaxBandwidth:            {number: func(s *reading.State) *reading.Number { return &s.Memory.BandwidthMax }},
-	gm.NumPartition:               {number: func(s *reading.State) *reading.Number { return &s.Division.Partitions }},
+	gm.PCIeLinkWidth:              {number: func(s *State) *Number { return &s.PCIe.Lanes }},
+	gm.PCIeLinkSpeed:              {number: func(s *State) *Number { return &s.PCIe.Speed }},
+	gm.PCIeReplayCountAcc:         {number: func(s *State) *Number { return &s.PCIe.Replays }},
+	gm.PCIeReplayRoverCountAcc:    {number: func(s *State) *Number { return &s.PCIe.Rollovers }},
+	gm.PCIeL0ToRecovCountAcc:      {number: func(s *State) *Number { return &s.PCIe.Recoveries }},
+	gm.PCIeLCPerfOtherEndRecovery: {number: func(s *State) *Number { return &s.PCIe.OtherEnd }},
+	gm.PCIeNAKSentCountAcc:        {number: func(s *State) *Number { return &s.PCIe.NAKsSent }},
+	gm.PCIeNAKRcvdCountAcc:        {number: func(s *State) *Number { return &s.PCIe.NAKsReceived }},
+	gm.XGMIReadDataAcc:            {link: func(l *Link) *Number { return &l.Read }},
+	gm.XGMIWriteDataAcc:           {link: func(l *Link) *Number { return &l.Written }},
+	gm.XGMILinkStatus:             {link: func(l *Link) *Number { return &l.Up }},
+	gm.XGMILinkWidth:              {number: func(s *State) *Number { return &s.XGMI.Lanes }},
+	gm.XGMILinkSpeed:              {number: func(s *State) *Number { return &s.XGMI.Speed }},
+	gm.MemMaxBandwidth:            {number: func(s *State) *Number { return &s.Memory.BandwidthMax }},
+	gm.NumPartition:               {number: func(s *State) *Number { return &s.Division.Partitions }},
 
-	gm.AccumulationCounter:          {number: func(s *reading.State) *reading.Number { return &s.Throttling.Ticks }},
+	gm.AccumulationCounter:          {number: func(s *State) *Number { return &s.Throttling.Ticks }},
 	gm.ProchotResidencyAcc:          {kind: residency, name: "prochot"},
 	gm.PPTResidencyAcc:              {kind: residency, name: "ppt"},
 	gm.SocketThermalResidencyAcc:    {kind: residency, name: "socket_thermal"},
@@ -132,34 +131,34 @@ var fields = [gm.NumFields]target{
 }
 
 // set stores a value of a table, unless a previous source had a value.
-func (t *target) set(s *reading.State, v gm.Value) {
+func (t *target) set(s *State, v gm.Value) {
 	n := int(v.Index) + t.from
 	switch {
 	case t.number != nil:
-		t.number(s).SetDefault(v.Value)
+		t.number(s).setDefault(v.Value)
 	case t.link != nil:
 		for len(s.XGMI.Links) <= n {
-			s.XGMI.Links = append(s.XGMI.Links, reading.Link{})
+			s.XGMI.Links = append(s.XGMI.Links, Link{})
 		}
-		t.link(&s.XGMI.Links[n]).SetDefault(v.Value)
+		t.link(&s.XGMI.Links[n]).setDefault(v.Value)
 	case t.kind == sensor && t.array:
-		s.Sensor(t.name + strconv.Itoa(n)).Now.SetDefault(v.Value)
+		s.sensor(t.name + strconv.Itoa(n)).Now.setDefault(v.Value)
 	case t.kind == sensor:
-		s.Sensor(t.name).Now.SetDefault(v.Value)
+		s.sensor(t.name).Now.setDefault(v.Value)
 	case t.kind == clock:
-		s.AddClock(t.name, n, v.Value)
+		s.addClock(t.name, n, v.Value)
 	case t.kind == rail:
-		s.AddRail(t.name, v.Value)
+		s.addRail(t.name, v.Value)
 	case t.kind == engine:
 		s.Activity.Engines = append(s.Activity.Engines,
-			reading.Engine{Kind: t.name, Instance: n, Partition: int(v.Partition), Busy: v.Value})
+			Engine{Kind: t.name, Instance: n, Partition: int(v.Partition), Busy: v.Value})
 	case t.kind == residency:
-		s.Throttling.Residency = append(s.Throttling.Residency, reading.Residency{Reason: t.name, Ticks: v.Value})
+		s.Throttling.Residency = append(s.Throttling.Residency, Residency{Reason: t.name, Ticks: v.Value})
 	case t.kind == traffic:
 		s.Memory.Traffic = append(s.Memory.Traffic,
-			reading.Traffic{Scope: t.name, Direction: [...]string{"read", "write"}[n], Bytes: v.Value})
+			Traffic{Scope: t.name, Direction: [...]string{"read", "write"}[n], Bytes: v.Value})
 	case t.kind == limited:
 		s.Throttling.Limited = append(s.Throttling.Limited,
-			reading.Limited{Reason: t.name, Instance: n, Partition: int(v.Partition), Sum: v.Value})
+			Limited{Reason: t.name, Instance: n, Partition: int(v.Partition), Sum: v.Value})
 	}
 }

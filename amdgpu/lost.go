@@ -6,8 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+)
+
+// ResetReadings failed readings in a row, over at least ResetTime, are more than a chance:
+// files are Lost then, and rejected readings mean a reset.
+const (
+	ResetReadings = 3
+	ResetTime     = 5 * time.Second
 )
 
 // answers records which essential files answered. A single answer does not prove health,
@@ -84,7 +90,7 @@ func (a *answers) end(now time.Time, modes func() string) (lost []string) {
 	if a.readings == 0 {
 		a.since = now
 	}
-	if a.readings++; a.readings < reading.ResetReadings || now.Sub(a.since) < reading.ResetTime {
+	if a.readings++; a.readings < ResetReadings || now.Sub(a.since) < ResetTime {
 		return nil
 	}
 	slices.Sort(lost)

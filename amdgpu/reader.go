@@ -8,33 +8,51 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// Reader reads one device repeatedly, and keeps its descriptors and counters. At most one
-// reading of a GPU is outstanding, whoever calls. A reading that hangs in the kernel may
-// hang forever: the caller must watch it, and may call At and Missed during it.
+// Options holds the surroundings of a Reader. The zero value reads this machine.
+type Options struct {
+	Root  string           // folder that replaces "/", for a copy of a machine's files
+	Limit *Limit           // of open files, shared with other Readers; nil: an own limit
+	Now   func() time.Time // clock of rates and intervals; nil: time.Now
+}
+
+// Limit bounds the files that its Readers keep open, all together. Further files are opened
+// and closed at each reading.
+type Limit struct{ files *sysfile.Limit }
+
+// NewLimit returns a limit that leaves 256 descriptors of the process to other files.
+func NewLimit() *Limit { return &Limit{sysfile.NewLimit()} }
+
+// lookEvery is the longest time without checking directories by path.
+const lookEvery = time.Minute
+
+// Reader reads one device repeatedly, and keeps its descriptors and counters. Its methods
+// may be called by several goroutines; at most one reading of a GPU is outstanding. A
+// reading that hangs in the kernel may hang forever: the caller must watch it, and may call
+// At and Reopen during it.
 type Reader struct {
 	root   host.Root
-	device reading.Device
+	device Device
 	now    func() time.Time
 	limit  *sysfile.Limit
 	at     atomic.Pointer[string] // the file being read
 	reopen atomic.Bool            // open the files again
-	hangs  reading.HangLog
 
 	mu             sync.Mutex   // of a reading, and of all below
 	files          *sysfile.Set // read at every reading
 	dir, sensorDir directory    // state when the files were opened
 	lastCheck      time.Time    // last check by path
 	opened         bool
-	id             reading.Identity
+	id             Identity
 	attrs          *attributes
 	sensors        hwmon
 	table          tableState
 	throttle       throttleState
 	fatal          time.Time  // time of the last fatal error
+	refused        int        // files that the driver rejected in this reading
+	answered       bool       // the driver answered in this reading
 	slow           *slowState // nil: not read yet
 	replays        rate
 	linksSeen      map[int]bool // XGMI links that were up
@@ -42,22 +60,19 @@ type Reader struct {
 	lastInode      uint64 // last inode of the device's directory
 	lastSensorDir  string // last directory of the sensors
 
-	s reading.State // under construction
+	s State // under construction
 }
 
-// NewReader returns a reader of the device below root, with descriptors within the limit.
-func NewReader(root host.Root, d reading.Device, limit *sysfile.Limit, now func() time.Time) *Reader {
-	return &Reader{root: root, device: d, limit: limit, now: now, linksSeen: map[int]bool{}}
+// NewReader returns a reader of the device. It opens no file before the first reading.
+func NewReader(d Device, o Options) *Reader {
+	if o.Limit == nil {
+		o.Limit = NewLimit()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Reader{root: host.Root(o.Root), device: d, limit: o.Limit.files, now: o.Now, linksSeen: map[int]bool{}}
 }
-
-// Missed records that a reading did not return in time, and returns the GPU's hangs.
-func (r *Reader) Missed(now time.Time) reading.Hangs {
-	r.hangs.Missed(now)
-	return r.hangs.Now(now)
-}
-
-// Device returns the device that is read.
-func (r *Reader) Device() reading.Device { return r.device }
 
 // At returns the name of the file that is or was last read.
 func (r *Reader) At() string {
@@ -84,7 +99,7 @@ func (r *Reader) Close() {
 
 // current reports whether the descriptors belong to the present device.
 func (r *Reader) current() bool {
-	byPath := r.now().Sub(r.lastCheck) >= reading.LookEvery
+	byPath := r.now().Sub(r.lastCheck) >= lookEvery
 	if byPath {
 		r.lastCheck = r.now()
 	}
@@ -121,8 +136,18 @@ func (r *Reader) refresh() {
 }
 
 func (r *Reader) fail(file, errno string) {
-	r.s.Failures = append(r.s.Failures, reading.Failure{File: file, Errno: errno})
+	r.s.Failures = append(r.s.Failures, Failure{File: file, Errno: errno})
 }
+
+// noteError records that a file failed.
+func (r *Reader) noteError(err error) {
+	if sysfile.Refused(err) {
+		r.refused++
+	}
+}
+
+// isRefused reports whether the driver rejected this reading: some files, and no answer.
+func (r *Reader) isRefused() bool { return r.refused > 0 && !r.answered }
 
 // bytes reads an attribute. ok is false without a value. failed means that this is a fault,
 // which was recorded, and not a trait of the hardware.
@@ -130,7 +155,7 @@ func (r *Reader) bytes(f *sysfile.File) (b []byte, ok, failed bool) {
 	b, err := f.Read()
 	r.answers.note(f.Base(), err)
 	if err != nil {
-		r.hangs.NoteError(err)
+		r.noteError(err)
 		if sysfile.Absent(err) {
 			return nil, false, false
 		}
@@ -161,10 +186,10 @@ func (r *Reader) number(f *sysfile.File, min, max int64) (n int64, ok, failed bo
 }
 
 // into reads an attribute, divided by per, into a number.
-func (r *Reader) into(to *reading.Number, f *sysfile.File, max int64, per float64) bool {
+func (r *Reader) into(to *Number, f *sysfile.File, max int64, per float64) bool {
 	n, ok, _ := r.number(f, 0, max)
 	if ok {
-		to.SetDefault(float64(n) / per)
+		to.setDefault(float64(n) / per)
 	}
 	return ok
 }

@@ -6,16 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 )
 
 // basics are the values that every dashboard asks for.
 type basics struct {
-	Temperature, Power, Graphics, Memory, Used, Total reading.Number
+	Temperature, Power, Graphics, Memory, Used, Total Number
 }
 
-func basicsOf(s reading.State) basics {
+func basicsOf(s State) basics {
 	return basics{s.Temperature.Now, s.Power.Now, s.Activity.Graphics, s.Activity.Memory, s.Memory.VRAM.Used, s.Memory.VRAM.Total}
 }
 
@@ -24,34 +23,34 @@ func TestSourcesOfEachValue(t *testing.T) {
 		files    map[string]string
 		want     basics
 		sensors  map[string]float64
-		failures []reading.Failure
+		failures []Failure
 	}{
 		"channels are told apart by label, not by number": {
 			files: map[string]string{"hwmon/hwmon4/temp1_label": "mem\n", "hwmon/hwmon4/temp1_input": "70000\n",
 				"hwmon/hwmon4/temp7_label": "edge\n", "hwmon/hwmon4/temp7_input": "41500\n"},
-			want:    basics{Temperature: reading.Known(41.5)},
+			want:    basics{Temperature: Known(41.5)},
 			sensors: map[string]float64{"mem": 70, "edge": 41.5},
 		},
 		"a GPU without an edge sensor gives its junction": {
 			files:   map[string]string{"hwmon/hwmon4/temp2_label": "junction\n", "hwmon/hwmon4/temp2_input": "68000\n"},
-			want:    basics{Temperature: reading.Known(68)},
+			want:    basics{Temperature: Known(68)},
 			sensors: map[string]float64{"junction": 68},
 		},
 		"an edge sensor without a reading is passed over": {
 			files: map[string]string{"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input": "0\n",
 				"hwmon/hwmon4/temp2_label": "junction\n", "hwmon/hwmon4/temp2_input": "68000\n"},
-			want:    basics{Temperature: reading.Known(68)},
+			want:    basics{Temperature: Known(68)},
 			sensors: map[string]float64{"junction": 68},
 		},
 		"an edge sensor that fails is not replaced": {
 			files: map[string]string{"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input/x": "",
 				"hwmon/hwmon4/temp2_label": "junction\n", "hwmon/hwmon4/temp2_input": "68000\n"},
 			sensors:  map[string]float64{"junction": 68},
-			failures: []reading.Failure{{File: "temp1_input", Errno: "EISDIR"}},
+			failures: []Failure{{File: "temp1_input", Errno: "EISDIR"}},
 		},
 		"frost is a temperature": {
 			files:   map[string]string{"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input": "-5000\n"},
-			want:    basics{Temperature: reading.Known(-5)},
+			want:    basics{Temperature: Known(-5)},
 			sensors: map[string]float64{"edge": -5},
 		},
 		"unlabelled channels and other labels are no temperature of the GPU": {
@@ -61,30 +60,30 @@ func TestSourcesOfEachValue(t *testing.T) {
 		},
 		"average power goes before the present draw": {
 			files: map[string]string{"hwmon/hwmon4/power1_average": "31250000\n", "hwmon/hwmon4/power1_input": "90000000\n"},
-			want:  basics{Power: reading.Known(31.25)},
+			want:  basics{Power: Known(31.25)},
 		},
 		"present draw where there is no average": {
 			files: map[string]string{"hwmon/hwmon4/power1_input": "90000000\n"},
-			want:  basics{Power: reading.Known(90)},
+			want:  basics{Power: Known(90)},
 		},
 		"no power is no value": {
 			files: map[string]string{"hwmon/hwmon4/power1_average": "0\n", "hwmon/hwmon4/power1_input": "0\n"},
 		},
 		"idle and empty are values": {
 			files: map[string]string{"gpu_busy_percent": "0\n", "mem_busy_percent": "0\n", "mem_info_vram_used": "0\n"},
-			want:  basics{Graphics: reading.Known(0), Memory: reading.Known(0), Used: reading.Known(0)},
+			want:  basics{Graphics: Known(0), Memory: Known(0), Used: Known(0)},
 		},
 		"a firmware's all ones are no value": {
 			files: map[string]string{"gpu_busy_percent": "65535\n", "mem_busy_percent": "4294967295\n",
 				"mem_info_vram_total":      "18446744073709551615\n",
 				"hwmon/hwmon4/temp1_label": "edge\n", "hwmon/hwmon4/temp1_input": "65535000\n",
 				"hwmon/hwmon4/power1_average": "65535000000\n"},
-			failures: []reading.Failure{{File: "temp1_input", Errno: "range"}, {File: "gpu_busy_percent", Errno: "range"}, {File: "mem_busy_percent", Errno: "range"},
+			failures: []Failure{{File: "temp1_input", Errno: "range"}, {File: "gpu_busy_percent", Errno: "range"}, {File: "mem_busy_percent", Errno: "range"},
 				{File: "mem_info_vram_total", Errno: "format"}, {File: "power1_average", Errno: "range"}},
 		},
 		"words are no value": {
 			files:    map[string]string{"gpu_busy_percent": "Query currently inaccessible\n"},
-			failures: []reading.Failure{{File: "gpu_busy_percent", Errno: "format"}},
+			failures: []Failure{{File: "gpu_busy_percent", Errno: "format"}},
 		},
 		"an empty file is no value and no fault": {
 			files: map[string]string{"gpu_busy_percent": ""},
@@ -119,7 +118,7 @@ func TestSuspendedGPUIsNotWoken(t *testing.T) {
 			trap(t, root, "gpu_busy_percent", "mem_busy_percent", "mem_info_vram_used", "mem_info_vram_total", "hwmon/hwmon4/name",
 				"gpu_metrics", "ras/umc_err_count", "pp_dpm_sclk", "current_link_speed", "pcie_replay_count")
 			r, _ := readerOf(t, root)
-			s := read(r)
+			s := r.Read()
 			require.Equal(t, basics{}, basicsOf(s))
 			require.True(t, s.Suspended())
 			require.Empty(t, s.Failures)
@@ -132,7 +131,7 @@ func TestSuspendedGPUIsNotWoken(t *testing.T) {
 func TestGPUWithoutRuntimePowerManagementIsRead(t *testing.T) {
 	for _, status := range []string{"active", "unsupported", ""} {
 		s := first(t, map[string]string{"power/runtime_status": status + "\n", "gpu_busy_percent": "3\n"})
-		require.Equal(t, basics{Graphics: reading.Known(.03)}, basicsOf(s), status)
+		require.Equal(t, basics{Graphics: Known(.03)}, basicsOf(s), status)
 	}
 }
 
@@ -140,7 +139,7 @@ func TestFilesThatClearOrSleepAreNotRead(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "3\n"})
 	trap(t, root, "xgmi_error", "pcie_bw", "ras/xgmi_error")
 	r, _ := readerOf(t, root)
-	require.Empty(t, read(r).Failures)
+	require.Empty(t, r.Read().Failures)
 	require.Empty(t, r.Poll())
 }
 
@@ -152,7 +151,7 @@ func TestIdentityPartitionReadsNoSensor(t *testing.T) {
 	require.Empty(t, s.Temperatures)
 	require.Empty(t, s.Clocks)
 	s.Temperatures, s.Clocks = nil, nil
-	require.Equal(t, reading.State{Identity: reading.Identity{UUID: exportertest.PCI, VBIOS: "113-X"}, Alive: true}, s)
+	require.Equal(t, State{Identity: Identity{UUID: exportertest.PCI, VBIOS: "113-X"}, Alive: true}, s)
 }
 
 func TestRails(t *testing.T) {
@@ -164,7 +163,7 @@ func TestRails(t *testing.T) {
 	s := first(t, files)
 	require.Empty(t, s.Failures)
 	// 0 V is what the driver says of a rail that is not there.
-	require.Equal(t, []reading.Rail{{Name: "vddboard", Volts: 52.693}, {Name: "vddnb", Volts: .812}}, s.Rails)
+	require.Equal(t, []Rail{{Name: "vddboard", Volts: 52.693}, {Name: "vddnb", Volts: .812}}, s.Rails)
 }
 
 func FuzzLabelFile(f *testing.F) {
@@ -187,6 +186,6 @@ func TestPowerOfAllOnesIsUnknown(t *testing.T) {
 	files["hwmon/hwmon3/power1_average"], files["hwmon/hwmon3/power1_input"] = "4294967295\n", "31000000\n"
 	files["hwmon/hwmon3/power1_cap"], files["hwmon/hwmon3/power1_cap_max"] = "4294967295\n", "250000000\n"
 	s := first(t, files)
-	require.Equal(t, reading.Power{Now: reading.Known(31), Input: reading.Known(31), CapMax: reading.Known(250)}, s.Power)
+	require.Equal(t, Power{Now: Known(31), Input: Known(31), CapMax: Known(250)}, s.Power)
 	require.Empty(t, s.Failures, "it is no fault")
 }

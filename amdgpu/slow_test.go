@@ -9,10 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -20,14 +18,14 @@ import (
 func TestPollSkipsASuspendedGPU(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "power/runtime_status": "active\n", "ras/umc_err_count": "ue: 0\nce: 3\n"})
 	r, _ := readerOf(t, root)
-	read(r)
+	r.Read()
 	hosttest.Put(t, root, dev+"/power/runtime_status", "suspended\n")
 	hosttest.Put(t, root, dev+"/ras/umc_err_count", "ue: 0\nce: 4\n")
 	require.Empty(t, r.Poll())
-	s := read(r)
-	require.Equal(t, []reading.BlockErrors{{Block: "umc", Uncorrectable: reading.Known(0), Correctable: reading.Known(3)}}, s.RAS.Blocks)
+	s := r.Read()
+	require.Equal(t, []BlockErrors{{Block: "umc", Uncorrectable: Known(0), Correctable: Known(3)}}, s.RAS.Blocks)
 	require.True(t, s.Suspended())
-	require.Equal(t, reading.Number{}, s.Activity.Graphics)
+	require.Equal(t, Number{}, s.Activity.Graphics)
 }
 
 func TestInventory(t *testing.T) {
@@ -39,8 +37,8 @@ func TestInventory(t *testing.T) {
 	files["aer_dev_nonfatal"], files["aer_dev_fatal"] = "TOTAL_ERR_NONFATAL 0\n", "nothing of the kind\n"
 	s := first(t, files)
 	// A component that is not loaded has no version.
-	require.Equal(t, reading.Inventory{Firmware: []reading.Firmware{{Component: "smc", Version: "0x00544f00"}}, MemoryVendor: "hynix", PerformanceLevel: "manual"}, s.Inventory)
-	require.Equal(t, []reading.AERCount{{Severity: "correctable", Errors: 3}, {Severity: "nonfatal", Errors: 0}}, s.PCIe.AER)
+	require.Equal(t, Inventory{Firmware: []Firmware{{Component: "smc", Version: "0x00544f00"}}, MemoryVendor: "hynix", PerformanceLevel: "manual"}, s.Inventory)
+	require.Equal(t, []AERCount{{Severity: "correctable", Errors: 3}, {Severity: "nonfatal", Errors: 0}}, s.PCIe.AER)
 	require.Empty(t, s.Failures)
 }
 
@@ -100,16 +98,6 @@ func FuzzSlowTexts(f *testing.F) {
 	})
 }
 
-func FuzzAERTotal(f *testing.F) {
-	f.Add("RxErr 2\nTOTAL_ERR_COR 3\n")
-	f.Add("TOTAL_ERR_FATAL 18446744073709551615")
-	f.Fuzz(func(t *testing.T, text string) {
-		if n, ok := reading.AERTotal(text); ok {
-			require.GreaterOrEqual(t, n, 0.0)
-		}
-	})
-}
-
 // A link is no faster than the slower of its ends. Ports that are on the GPU's own board
 // (vendor 1002) lie between the GPU and its slot.
 func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
@@ -120,16 +108,16 @@ func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ports        []map[string]string // from the root on
 		card         map[string]string
-		speed, lanes reading.Number
+		speed, lanes Number
 	}{
 		"RX 9070 in a slot of PCIe 4": {[]map[string]string{link(other, "16.0 GT/s PCIe", "16"), link(amd, "32.0 GT/s PCIe", "16"),
-			link(amd, "32.0 GT/s PCIe", "16")}, link(amd, "32.0 GT/s PCIe", "16"), reading.Known(16e9), reading.Known(16)},
-		"R7 240 in a slot of 4 lanes": {[]map[string]string{link(other, "8.0 GT/s PCIe", "4")}, link(amd, "8.0 GT/s PCIe", "8"), reading.Known(8e9), reading.Known(4)},
+			link(amd, "32.0 GT/s PCIe", "16")}, link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16)},
+		"R7 240 in a slot of 4 lanes": {[]map[string]string{link(other, "8.0 GT/s PCIe", "4")}, link(amd, "8.0 GT/s PCIe", "8"), Known(8e9), Known(4)},
 		"a switch of a server": {[]map[string]string{link(other, "8.0 GT/s PCIe", "8"), link("0x1000", "16.0 GT/s PCIe", "16")},
-			link(amd, "32.0 GT/s PCIe", "16"), reading.Known(16e9), reading.Known(16)},
+			link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16)},
 		"a guest": {[]map[string]string{{"vendor": "0x1b36\n", "max_link_speed": "Unknown\n", "max_link_width": "255\n"}},
-			link(amd, "32.0 GT/s PCIe", "16"), reading.Known(32e9), reading.Known(16)},
-		"no port": {nil, link(amd, "32.0 GT/s PCIe", "16"), reading.Known(32e9), reading.Known(16)},
+			link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16)},
+		"no port": {nil, link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00"
@@ -140,9 +128,9 @@ func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
 				}
 			}
 			hosttest.Put(t, root, path.Join(dir, "gpu_busy_percent"), "90\n")
-			r := NewReader(root, reading.Device{Slot: gpu.Slot{PCI: path.Base(dir)}, Dir: dir, Own: dir}, sysfile.NewLimit(), func() time.Time { return hosttest.Now })
+			r := NewReader(Device{PCI: path.Base(dir), Dir: dir, Own: dir}, Options{Root: string(root), Now: func() time.Time { return hosttest.Now }})
 			t.Cleanup(r.Close)
-			s := read(r)
+			s := r.Read()
 			require.Equal(t, tt.speed, s.PCIe.SpeedMax)
 			require.Equal(t, tt.lanes, s.PCIe.LanesMax)
 			require.Empty(t, s.Failures)
@@ -167,8 +155,8 @@ func TestBoardHasItsOwnAndItsNodesValues(t *testing.T) {
 			s := first(t, map[string]string{"gpu_busy_percent": "5\n",
 				power + "node_power": "6400\n", power + "cur_node_power_limit": "9000\n", power + "max_node_power_limit": "12000\n",
 				"board/baseboard_power": "310\n", "board/baseboard_temp": boardTable(0, 41, 1, 38), "board/gpuboard_temp": boardTable(1, 44)})
-			require.Equal(t, reading.Board{Node: reading.Known(6400), NodeLimit: reading.Known(9000), NodeLimitMax: reading.Known(12000), Power: reading.Known(310),
-				Temperatures: []reading.BoardTemperature{{Sensor: "ubb_fpga", Celsius: 41}, {Sensor: "ubb_front", Celsius: 38}, {Sensor: "oam_ibc", Celsius: 44}}}, s.Board)
+			require.Equal(t, Board{Node: Known(6400), NodeLimit: Known(9000), NodeLimitMax: Known(12000), Power: Known(310),
+				Temperatures: []gm.BoardTemperature{{Sensor: "ubb_fpga", Celsius: 41}, {Sensor: "ubb_front", Celsius: 38}, {Sensor: "oam_ibc", Celsius: 44}}}, s.Board)
 			require.Empty(t, s.Failures)
 		})
 	}
@@ -178,32 +166,32 @@ func TestBoardHasItsOwnAndItsNodesValues(t *testing.T) {
 func TestBoardIsReadOnTheTimer(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "board/baseboard_power": "310\n", "board/baseboard_temp": boardTable(0, 41)})
 	r, _ := readerOf(t, root)
-	before := read(r).Board
+	before := r.Read().Board
 	hosttest.Put(t, root, dev+"/board/baseboard_power", "320\n")
 	hosttest.Put(t, root, dev+"/board/baseboard_temp", "torn")
-	require.Equal(t, before, read(r).Board)
-	require.Equal(t, []reading.Failure{{File: "baseboard_temp", Errno: "damaged"}}, r.Poll())
-	require.Equal(t, reading.Board{Power: reading.Known(320)}, read(r).Board)
+	require.Equal(t, before, r.Read().Board)
+	require.Equal(t, []Failure{{File: "baseboard_temp", Errno: "damaged"}}, r.Poll())
+	require.Equal(t, Board{Power: Known(320)}, r.Read().Board)
 
 	later := []byte(boardTable(0, 41))
 	later[3] = 2
 	hosttest.Put(t, root, dev+"/board/baseboard_temp", string(later))
 	require.Empty(t, r.Poll())
-	require.Equal(t, []reading.UnknownTable{{File: "baseboard_temp", Revision: "v1_2", Readings: 1}}, read(r).Table.Unknown)
+	require.Equal(t, []UnknownTable{{File: "baseboard_temp", Revision: "v1_2", Readings: 1}}, r.Read().Table.Unknown)
 }
 
 func TestGPUWithoutABoardHasNoBoardValues(t *testing.T) {
-	require.Equal(t, reading.Board{}, first(t, map[string]string{"gpu_busy_percent": "5\n"}).Board)
+	require.Equal(t, Board{}, first(t, map[string]string{"gpu_busy_percent": "5\n"}).Board)
 }
 
 func TestDuplicateBoardSensorIsReportedOnce(t *testing.T) {
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "board/baseboard_temp": boardTable(0, 41, 0, 42)})
-	require.Equal(t, []reading.BoardTemperature{{Sensor: "ubb_fpga", Celsius: 41}}, s.Board.Temperatures)
+	require.Equal(t, []gm.BoardTemperature{{Sensor: "ubb_fpga", Celsius: 41}}, s.Board.Temperatures)
 }
 
 // The node that a GPU is nearest to, where the machine has several.
 func TestIdentityHasBoardAndPlace(t *testing.T) {
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "product_number": "102-G30211-00\n", "numa_node": "1\n"})
-	require.Equal(t, reading.Identity{UUID: exportertest.PCI, ProductNumber: "102-G30211-00", NUMANode: "1"}, s.Identity)
+	require.Equal(t, Identity{UUID: exportertest.PCI, ProductNumber: "102-G30211-00", NUMANode: "1"}, s.Identity)
 	require.Empty(t, first(t, map[string]string{"gpu_busy_percent": "5\n", "numa_node": "-1\n"}).Identity.NUMANode)
 }

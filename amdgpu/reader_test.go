@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -14,25 +13,25 @@ import (
 func TestDescriptorsFollowTheDevice(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "hwmon/hwmon4/name": "amdgpu\n", "hwmon/hwmon4/power1_input": "90000000\n"})
 	r, now := readerOf(t, root)
-	require.Equal(t, reading.Known(90), read(r).Power.Now)
+	require.Equal(t, Known(90), r.Read().Power.Now)
 
 	// The driver is bound again: another hwmon.
 	require.NoError(t, os.RemoveAll(root.Path(dev+"/hwmon/hwmon4")))
 	hosttest.Put(t, root, dev+"/hwmon/hwmon7/name", "amdgpu\n")
 	hosttest.Put(t, root, dev+"/hwmon/hwmon7/power1_input", "95000000\n")
-	require.Equal(t, reading.Known(95), read(r).Power.Now)
+	require.Equal(t, Known(95), r.Read().Power.Now)
 
 	// The device is removed and found again: another directory.
 	require.NoError(t, os.RemoveAll(root.Path(dev)))
-	require.False(t, read(r).Alive)
+	require.False(t, r.Read().Alive)
 	hosttest.Put(t, root, dev+"/gpu_busy_percent", "77\n")
-	*now = now.Add(2 * reading.LookEvery)
-	require.Equal(t, reading.Known(.77), read(r).Activity.Graphics)
+	*now = now.Add(2 * lookEvery)
+	require.Equal(t, Known(.77), r.Read().Activity.Graphics)
 
 	// A file that is written again beside the old one.
 	hosttest.Put(t, root, dev+"/new", "78\n")
 	require.NoError(t, os.Rename(root.Path(dev+"/new"), root.Path(dev+"/gpu_busy_percent")))
-	require.Equal(t, reading.Known(.78), read(r).Activity.Graphics)
+	require.Equal(t, Known(.78), r.Read().Activity.Graphics)
 }
 
 // Whoever closes a reader may be late: another one may have it read once more.
@@ -44,11 +43,11 @@ func TestClosedReaderOpensItsFilesAgain(t *testing.T) {
 	}
 	r, _ := readerOf(t, exportertest.Put(t, exportertest.Sensors("edge", 40, 100)))
 	before := open()
-	require.Equal(t, reading.Known(40), read(r).Temperature.Now)
+	require.Equal(t, Known(40), r.Read().Temperature.Now)
 	require.Greater(t, open(), before)
 	r.Close()
 	require.Equal(t, before, open())
-	require.Equal(t, reading.Known(40), read(r).Temperature.Now)
+	require.Equal(t, Known(40), r.Read().Temperature.Now)
 	r.Close()
 	require.Equal(t, before, open())
 }

@@ -10,46 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-func TestNewFatalErrorsAreAHang(t *testing.T) {
+func TestOnlyNewFatalErrorsAreReported(t *testing.T) {
 	state := func(n string) string { return "current seqno: 9\nFatal Error: count:" + n + ", last_seqno:1\n" }
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/event_state": state("4")})
 	r, now := readerOf(t, root)
-	require.Equal(t, reading.Hangs{}, read(r).Hangs, "what was before the exporter is no news")
+	require.Zero(t, r.Read().Fatal, "what was before the program is no news")
 	hosttest.Put(t, root, dev+"/ras/event_state", state("5"))
 	r.Poll()
-	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalFatal}, Events: 1, InDay: 1}, read(r).Hangs)
-	*now = now.Add(5 * time.Minute)
-	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, read(r).Hangs)
+	require.Equal(t, *now, r.Read().Fatal)
 }
 
-// Whoever waits in vain, and however often, it is one hang, which ends when the GPU
-// answers.
-func TestMissedReadingsAreOneHang(t *testing.T) {
-	r, now := readerOf(t, exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}))
-	for range 2 {
-		for range 3 {
-			r.hangs.Missed(*now)
-			require.Equal(t, []string{reading.SignalTimeout}, r.hangs.Now(*now).Signals)
-		}
-		require.Empty(t, read(r).Hangs.Signals)
+func TestReadingWithOnlyRejectedFilesIsRefused(t *testing.T) {
+	r, _ := readerOf(t, exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}))
+	for _, err := range []error{unix.EPERM, unix.EBUSY, unix.EIO} {
+		r.begin()
+		require.False(t, r.isRefused())
+		r.noteError(err)
+		require.Equal(t, err != unix.EIO, r.isRefused(), err)
+		r.answered = true
+		require.False(t, r.isRefused(), "the driver answered")
 	}
-	require.Equal(t, reading.Hangs{Events: 2, InDay: 2}, r.hangs.Now(*now))
-}
-
-// What others saw is told as long as it is there, or for a while.
-func TestSignalsOfOtherSourcesAreReported(t *testing.T) {
-	r, now := readerOf(t, exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}))
-	seen := reading.Seen{Dumped: true, Logged: *now}
-	require.Equal(t, reading.Hangs{Signals: []string{reading.SignalDump, reading.SignalKernel}, Events: 1, InDay: 1}, r.Read(seen).Hangs)
-	seen.Dumped = false
-	require.Equal(t, []string{reading.SignalKernel}, r.Read(seen).Hangs.Signals)
-	*now = now.Add(5 * time.Minute)
-	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, r.Read(seen).Hangs, "a signal that follows another is the same hang")
 }
 
 // sensors are a GPU's files, of which the PCI core's answer whatever the GPU does.
@@ -65,12 +49,12 @@ func sensors(more map[string]string) map[string]string {
 func lostAfter(t *testing.T, files map[string]string, change func(host.Root)) (all [][]string) {
 	root := exportertest.Put(t, files)
 	r, now := readerOf(t, root)
-	require.Empty(t, read(r).Lost)
+	require.Empty(t, r.Read().Lost)
 	change(root)
 	r.Reopen()
 	for range 4 {
 		*now = now.Add(3 * time.Second)
-		all = append(all, read(r).Lost)
+		all = append(all, r.Read().Lost)
 	}
 	return all
 }
@@ -147,8 +131,8 @@ func TestGPUWithOnlyFailingFilesIsLost(t *testing.T) {
 	fails(t, root, "gpu_busy_percent", "mem_info_vram_total", "mem_info_vram_used", "hwmon/hwmon1/temp1_input")
 	r, now := readerOf(t, root)
 	for range 2 {
-		require.Empty(t, read(r).Lost)
+		require.Empty(t, r.Read().Lost)
 		*now = now.Add(3 * time.Second)
 	}
-	require.Len(t, read(r).Lost, 4)
+	require.Len(t, r.Read().Lost, 4)
 }

@@ -1,9 +1,4 @@
-package reading
-
-import (
-	"strconv"
-	"strings"
-)
+package amdgpu
 
 // RAS holds the errors that the driver counted since it was loaded.
 type RAS struct {
@@ -32,18 +27,3 @@ type BadPages struct {
 
 // Total returns the number of all bad pages.
 func (b *BadPages) Total() int { return b.Retired + b.Pending + b.Unreservable }
-
-// Severities lists the severities of PCIe's errors, each with a file aer_dev_*.
-var Severities = []string{"correctable", "nonfatal", "fatal"}
-
-// AERTotal finds the line "TOTAL_ERR_COR 3", the sum of the others
-// (drivers/pci/pcie/aer.c).
-func AERTotal(text string) (float64, bool) {
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseUint(value, 10, 63); err == nil && strings.HasPrefix(name, "TOTAL_ERR_") {
-			return float64(n), true
-		}
-	}
-	return 0, false
-}

@@ -4,8 +4,7 @@ import (
 	"slices"
 	"time"
 
-	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 )
 
 // window is the time over which the growth of a residency counter is measured. Each reading
@@ -97,19 +96,19 @@ func (r *Reader) readThrottle(values []gm.Value, revision gm.Revision) {
 	if raw != nil {
 		// Each GPU has its own codes, which mix heat and power, so this must not be
 		// reported as heat.
-		r.s.Throttling.Active = []reading.Throttle{{Reason: reading.Unspecified, Active: raw.Raw != 0}}
+		r.s.Throttling.Active = []Throttle{{Reason: Unspecified, Active: raw.Raw != 0}}
 	}
 }
 
 // stuck reports whether a residency equals the count of all ticks: firmware of MI300X with
 // AMD's driver 6.10.5 adds each tick to some residencies, whatever the GPU does.
-func stuck(residency float64, ticks reading.Number) bool {
+func stuck(residency float64, ticks Number) bool {
 	return ticks.Known && ticks.Value > 0 && residency == ticks.Value
 }
 
 // dropStuck removes meaningless residencies.
-func dropStuck(t *reading.Throttling) {
-	t.Residency = slices.DeleteFunc(t.Residency, func(r reading.Residency) bool { return stuck(r.Ticks, t.Ticks) })
+func dropStuck(t *Throttling) {
+	t.Residency = slices.DeleteFunc(t.Residency, func(r Residency) bool { return stuck(r.Ticks, t.Ticks) })
 }
 
 // judgeThrottle runs after sensors and their limits were read. A thermal bit is valid if
@@ -120,7 +119,7 @@ func (r *Reader) judgeThrottle() {
 	if now := r.throttle.now; now != nil {
 		r.throttle.now = nil // the next reading may lack the table
 		for i := range now.counts {
-			near, ok := r.s.Near(residencySensors[now.counts[i].Field])
+			near, ok := r.s.near(residencySensors[now.counts[i].Field])
 			now.counts[i].cool = ok && !near
 		}
 		r.grow(now)
@@ -129,12 +128,12 @@ func (r *Reader) judgeThrottle() {
 		return
 	}
 	t := &r.s.Throttling
-	t.Active = make([]reading.Throttle, 0, len(throttleBits)+1)
+	t.Active = make([]Throttle, 0, len(throttleBits)+1)
 	n, judged, unspecified := 0, false, false
 	for _, b := range throttleBits {
 		set := *r.throttle.status>>b.bit&1 == 1
 		if thermal(b.bit) {
-			near, ok := r.s.Near(bitSensors[b.bit])
+			near, ok := r.s.near(bitSensors[b.bit])
 			if !ok {
 				unspecified = unspecified || set
 				continue
@@ -144,13 +143,13 @@ func (r *Reader) judgeThrottle() {
 				n++
 			}
 		}
-		t.Active = append(t.Active, reading.Throttle{Reason: b.reason, Active: set})
+		t.Active = append(t.Active, Throttle{Reason: b.reason, Active: set})
 	}
-	t.Active = append(t.Active, reading.Throttle{Reason: reading.Unspecified, Active: unspecified})
+	t.Active = append(t.Active, Throttle{Reason: Unspecified, Active: unspecified})
 	if judged {
-		t.Limits, t.ThermalShare = reading.Known(float64(n)), reading.Known(0)
+		t.Limits, t.ThermalShare = Known(float64(n)), Known(0)
 		if n > 0 {
-			t.ThermalShare = reading.Known(reading.BitShare)
+			t.ThermalShare = Known(BitShare)
 		}
 	}
 	r.throttle.status = nil
@@ -175,9 +174,9 @@ func (r *Reader) grow(now *residencies) {
 		t.older, t.base = nil, now
 		return
 	}
-	r.s.Throttling.Limits = reading.Known(float64(g.counters))
+	r.s.Throttling.Limits = Known(float64(g.counters))
 	if g.ticks > 0 {
-		r.s.Throttling.ThermalShare = reading.Known(min(1, g.most/g.ticks))
+		r.s.Throttling.ThermalShare = Known(min(1, g.most/g.ticks))
 	}
 }
 

@@ -6,9 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	gm "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/gpumetrics"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -27,22 +25,22 @@ func numbers(size int, format, content byte, at map[int]uint16) string {
 func TestUnreadableTablesAreCountedAndOtherValuesRemain(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": "\x08\x00\x04\x02----"})
 	r, _ := readerOf(t, root)
-	before := read(r)
-	s := read(r)
-	require.Equal(t, []reading.UnknownTable{{File: "gpu_metrics", Revision: "v4_2", Readings: 2}}, s.Table.Unknown)
+	before := r.Read()
+	s := r.Read()
+	require.Equal(t, []UnknownTable{{File: "gpu_metrics", Revision: "v4_2", Readings: 2}}, s.Table.Unknown)
 	require.Equal(t, 1.0, before.Table.Unknown[0].Readings, "what was handed over stays as it is")
 	require.Nil(t, s.Table.Revision)
-	require.Equal(t, reading.Known(.05), s.Activity.Graphics)
+	require.Equal(t, Known(.05), s.Activity.Graphics)
 	hosttest.Put(t, root, dev+"/gpu_metrics", "\x00\x00\x00\x00")
-	s = read(r)
-	require.Equal(t, []reading.Failure{{File: "gpu_metrics", Errno: "damaged"}}, s.Failures)
-	require.Equal(t, reading.Known(.05), s.Activity.Graphics)
+	s = r.Read()
+	require.Equal(t, []Failure{{File: "gpu_metrics", Errno: "damaged"}}, s.Failures)
+	require.Equal(t, Known(.05), s.Activity.Graphics)
 }
 
 func TestEmptyTableIsACountedError(t *testing.T) {
 	files := exportertest.Sensors("edge", 40, 100)
 	files["gpu_metrics"] = ""
-	require.Equal(t, []reading.Failure{{File: "gpu_metrics", Errno: "damaged"}}, first(t, files).Failures)
+	require.Equal(t, []Failure{{File: "gpu_metrics", Errno: "damaged"}}, first(t, files).Failures)
 }
 
 // The header gives the unit of the counter for MI200 and MI300 only.
@@ -57,7 +55,7 @@ func TestEnergyIsReportedIfItsUnitIsKnown(t *testing.T) {
 		"RDNA 3, of the same table": {"gfx1100", gm.Revision{Format: 1, Content: 3}, false},
 		"an APU of another format":  {"gfx1103", gm.Revision{Format: 2, Content: 4}, false},
 	} {
-		r := &Reader{device: reading.Device{Slot: gpu.Slot{GFX: tt.gfx}}}
+		r := &Reader{device: Device{GFX: tt.gfx}}
 		require.Equal(t, tt.want, r.energyKnown(gm.Value{Raw: 1}, tt.revision), name)
 		require.False(t, r.energyKnown(gm.Value{}, tt.revision), "of a second die")
 	}
@@ -84,8 +82,8 @@ func TestPartitionTableAddsMissingValues(t *testing.T) {
 	}
 	require.Equal(t, []float64{.30}, busy("vcn"), "once, and as the GPU's table has it")
 	require.Equal(t, []float64{.07}, busy("gfx"))
-	require.Contains(t, s.Throttling.Limited, reading.Limited{Reason: "ppt", Sum: 55})
-	require.Contains(t, s.Clocks, reading.Clock{Domain: "gfx", Instance: 0, Hertz: 1.3e9})
+	require.Contains(t, s.Throttling.Limited, Limited{Reason: "ppt", Sum: 55})
+	require.Contains(t, s.Clocks, Clock{Domain: "gfx", Instance: 0, Hertz: 1.3e9})
 }
 
 // A table that repeats itself must not become series that are there twice.
@@ -95,9 +93,9 @@ func TestRepeatedAttributeIsReadOnce(t *testing.T) {
 	}
 	s := first(t, map[string]string{"gpu_metrics": exportertest.Table(attribute(40, 10), attribute(40, 20), // busy time
 		attribute(11, 1), attribute(11, 2), attribute(44, 3), attribute(44, 4), attribute(1, 50), attribute(1, 60))})
-	require.Equal(t, []reading.Engine{{Kind: "gfx", Instance: 0, Partition: 0, Busy: .10}}, s.Activity.Engines)
-	require.Equal(t, []reading.Residency{{Reason: "ppt", Ticks: 1}}, s.Throttling.Residency)
-	require.Equal(t, []reading.Limited{{Reason: "ppt", Instance: 0, Partition: 0, Sum: 3}}, s.Throttling.Limited)
+	require.Equal(t, []Engine{{Kind: "gfx", Instance: 0, Partition: 0, Busy: .10}}, s.Activity.Engines)
+	require.Equal(t, []Residency{{Reason: "ppt", Ticks: 1}}, s.Throttling.Residency)
+	require.Equal(t, []Limited{{Reason: "ppt", Instance: 0, Partition: 0, Sum: 3}}, s.Throttling.Limited)
 	require.Equal(t, map[string]float64{"mem": 50}, sensorsOf(s))
 }
 
@@ -108,14 +106,14 @@ func TestReadingIsNotChangedByTheNext(t *testing.T) {
 	files["ras/umc_err_count"], files["pp_dpm_sclk"], files["gpu_metrics"] = "ue: 0\nce: 1\n", "0: 500Mhz *\n1: 2000Mhz\n", bitsTable(1<<36)
 	root := exportertest.Put(t, files)
 	r, _ := readerOf(t, root)
-	s := read(r)
+	s := r.Read()
 	want := []any{sensorsOf(s), activeOf(s), s.RAS.Blocks[0], s.ClockRanges[0], *s.RAS.Errors, *s.Table.Revision}
 	for name, text := range map[string]string{"hwmon/hwmon3/temp1_input": "70000\n", "hwmon/hwmon3/temp2_input": "109000\n",
 		"ras/umc_err_count": "ue: 1\nce: 2\n", "pp_dpm_sclk": "0: 600Mhz *\n1: 2100Mhz\n", "gpu_metrics": apuTable(1, 1)} {
 		hosttest.Put(t, root, dev+"/"+name, text)
 	}
 	r.Poll()
-	next := read(r)
+	next := r.Read()
 	require.Equal(t, 70.0, next.Temperature.Now.Value)
 	require.Equal(t, uint64(1), next.RAS.Errors.Uncorrectable)
 	require.Equal(t, want, []any{sensorsOf(s), activeOf(s), s.RAS.Blocks[0], s.ClockRanges[0], *s.RAS.Errors, *s.Table.Revision})
@@ -127,9 +125,9 @@ func TestAPUReportsItsSharesOfPowerAndMemory(t *testing.T) {
 	binary.LittleEndian.PutUint32(b[112:], 9800)
 	binary.LittleEndian.PutUint32(b[124:], 1500)
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "gpu_metrics": string(b)})
-	require.Equal(t, reading.Power{Now: reading.Known(9.8), Graphics: reading.Known(1.5), NPU: reading.Known(.45)}, s.Power)
-	require.Equal(t, []reading.Traffic{{Scope: "package", Direction: "read", Bytes: 2504e6}, {Scope: "package", Direction: "write", Bytes: 637e6}, {Scope: "npu", Direction: "read", Bytes: 12e6}, {Scope: "npu", Direction: "write", Bytes: 3e6}}, s.Memory.Traffic)
-	require.Contains(t, s.Clocks, reading.Clock{Domain: "npu", Instance: 0, Hertz: 800e6})
+	require.Equal(t, Power{Now: Known(9.8), Graphics: Known(1.5), NPU: Known(.45)}, s.Power)
+	require.Equal(t, []Traffic{{Scope: "package", Direction: "read", Bytes: 2504e6}, {Scope: "package", Direction: "write", Bytes: 637e6}, {Scope: "npu", Direction: "read", Bytes: 12e6}, {Scope: "npu", Direction: "write", Bytes: 3e6}}, s.Memory.Traffic)
+	require.Contains(t, s.Clocks, Clock{Domain: "npu", Instance: 0, Hertz: 800e6})
 }
 
 // apuTable is a gpu_metrics v2_1 with its two activities.
@@ -169,20 +167,20 @@ func TestActivitiesOfAnAPUAreReadInTheirFirmwaresUnit(t *testing.T) {
 			}
 			root := exportertest.Put(t, files)
 			r, _ := readerOf(t, root)
-			check := func(got reading.Number, want any) {
+			check := func(got Number, want any) {
 				t.Helper()
 				if want == nil {
-					require.Equal(t, reading.Number{}, got)
+					require.Equal(t, Number{}, got)
 					return
 				}
 				require.True(t, got.Known)
 				require.InDelta(t, want, got.Value, 1e-9)
 			}
-			got := read(r).Activity
+			got := r.Read().Activity
 			check(got.Multimedia, tt.want)
 			check(got.Graphics, tt.wantGraphics)
 			hosttest.Put(t, root, dev+"/gpu_metrics", apuTable(tt.nextGFX, tt.nextMult))
-			check(read(r).Activity.Multimedia, tt.wantNext)
+			check(r.Read().Activity.Multimedia, tt.wantNext)
 		})
 	}
 }

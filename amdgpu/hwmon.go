@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -119,7 +118,7 @@ var dieSensors = [2]string{"edge", "junction"}
 // ignored: a powered die is warmer, so the firmware does not fill the sensor. settled is
 // false if another source may be used.
 func (r *Reader) readTemperatures() (settled bool) {
-	var values [2]reading.Number // of the sensors in dieSensors
+	var values [2]Number // of the sensors in dieSensors
 	var bad [2]bool
 	for i := range r.sensors.temps {
 		ch := &r.sensors.temps[i]
@@ -129,11 +128,11 @@ func (r *Reader) readTemperatures() (settled bool) {
 			bad[place] = true
 		}
 		if ok {
-			r.hangs.NoteAnswer()
+			r.answered = true
 		}
 		if ok && milli != 0 {
-			now := reading.Known(float64(milli) / 1000)
-			r.s.Sensor(ch.label).Now.SetDefault(now.Value)
+			now := Known(float64(milli) / 1000)
+			r.s.sensor(ch.label).Now.setDefault(now.Value)
 			if place >= 0 {
 				values[place] = now
 			}
@@ -144,7 +143,7 @@ func (r *Reader) readTemperatures() (settled bool) {
 			return true
 		}
 		if values[i].Known {
-			r.s.Temperature = reading.Temperature{Sensor: sensor, Now: values[i]}
+			r.s.Temperature = Temperature{Sensor: sensor, Now: values[i]}
 			return true
 		}
 	}
@@ -161,15 +160,15 @@ func (r *Reader) readPower() {
 	p := &r.s.Power
 	for _, source := range []struct {
 		file *sysfile.File
-		to   *reading.Number
+		to   *Number
 	}{{r.sensors.average, &p.Average}, {r.sensors.draw, &p.Input}} {
 		micro, ok, _ := r.number(source.file, 0, maxWatts*1_000_000)
 		if ok {
-			r.hangs.NoteAnswer()
+			r.answered = true
 		}
 		if ok && micro != 0 && micro != math.MaxUint32 {
-			*source.to = reading.Known(float64(micro) / 1e6)
-			p.Now.SetDefault(source.to.Value)
+			*source.to = Known(float64(micro) / 1e6)
+			p.Now.setDefault(source.to.Value)
 		}
 	}
 }
@@ -180,16 +179,16 @@ func (r *Reader) readRest() {
 	h, s := &r.sensors, &r.s
 	for i := range h.rails {
 		if v, ok, _ := r.number(h.rails[i].input, 0, maxMillivolts); ok && v > 0 {
-			s.AddRail(h.rails[i].label, float64(v)/1000)
+			s.addRail(h.rails[i].label, float64(v)/1000)
 		}
 	}
 	for i := range h.clocks {
 		domain := h.clocks[i].label
-		if slices.ContainsFunc(s.Clocks, func(c reading.Clock) bool { return c.Domain == domain && c.Instance == 0 }) {
+		if slices.ContainsFunc(s.Clocks, func(c Clock) bool { return c.Domain == domain && c.Instance == 0 }) {
 			continue // the table had it
 		}
 		if v, ok, _ := r.number(h.clocks[i].input, 0, maxHertz); ok {
-			s.AddClock(domain, 0, float64(v))
+			s.addClock(domain, 0, float64(v))
 		}
 	}
 	if h.dir != "" {

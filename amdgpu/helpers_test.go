@@ -8,9 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -20,22 +17,20 @@ const dev = exportertest.Dir
 // readerOf reads the GPU at dev, with a clock that the test sets.
 func readerOf(t testing.TB, r host.Root) (*Reader, *time.Time) {
 	now := hosttest.Now
-	reader := NewReader(r, reading.Device{Slot: gpu.Slot{PCI: exportertest.PCI}, Dir: dev, Own: dev}, sysfile.NewLimit(), func() time.Time { return now })
+	reader := NewReader(Device{PCI: exportertest.PCI, Dir: dev, Own: dev}, Options{Root: string(r), Now: func() time.Time { return now }})
 	t.Cleanup(reader.Close)
 	return reader, &now
 }
 
-func read(r *Reader) reading.State { return r.Read(reading.Seen{}) }
-
 // first is a first reading of the GPU at dev.
-func first(t testing.TB, files map[string]string) reading.State {
+func first(t testing.TB, files map[string]string) State {
 	t.Helper()
 	r, _ := readerOf(t, exportertest.Put(t, files))
-	return read(r)
+	return r.Read()
 }
 
 // sensorsOf are the temperatures by sensor.
-func sensorsOf(s reading.State) map[string]float64 {
+func sensorsOf(s State) map[string]float64 {
 	out := map[string]float64{}
 	for _, t := range s.Temperatures {
 		if t.Now.Known {
@@ -46,7 +41,7 @@ func sensorsOf(s reading.State) map[string]float64 {
 }
 
 // activeOf are the limits that the driver tells of, by reason.
-func activeOf(s reading.State) map[string]bool {
+func activeOf(s State) map[string]bool {
 	out := map[string]bool{}
 	for _, a := range s.Throttling.Active {
 		out[a.Reason] = a.Active
