@@ -7,17 +7,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// Tables made by others, kept outside this tree: all ones, and numbered.
-const blobs = "../../../../../shared/gpu_metrics"
-
+// Tables made by others: all ones, and numbered.
 func TestTablesFromOtherProjects(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(blobs, "*.bin"))
+	files, err := filepath.Glob(filepath.Join(hosttest.Captures(t, "gpu_metrics"), "*.bin"))
 	require.NoError(t, err)
-	if len(files) == 0 {
-		t.Skipf("no tables at %s", blobs)
-	}
+	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			b, err := os.ReadFile(file)
@@ -40,10 +38,7 @@ func TestTablesFromOtherProjects(t *testing.T) {
 }
 
 func TestTablesOfRealGPUs(t *testing.T) {
-	const captures = "../../../../../shared/fixtures"
-	if _, err := os.Stat(captures); err != nil {
-		t.Skipf("no captures of real GPUs at %s", captures)
-	}
+	captures := hosttest.Captures(t, "fixtures")
 	read := func(name string) (Revision, map[string]float64, error) {
 		b, err := os.ReadFile(filepath.Join(captures, name))
 		require.NoError(t, err)

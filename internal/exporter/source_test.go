@@ -35,13 +35,9 @@ func TestGPUWithoutItsDriverIsDown(t *testing.T) {
 	require.Empty(t, lines(got, "rocm_gpu_temperature"))
 }
 
-// captures are real machines' /sys/class/drm/cardN, kept outside this tree.
-const captures = "../../../shared/fixtures/sysfs"
-
+// The captures are /sys/class/drm/cardN of real machines.
 func TestRealCaptures(t *testing.T) {
-	if _, err := os.Stat(captures); err != nil {
-		t.Skipf("no captures of real GPUs at %s", captures)
-	}
+	captures := hosttest.Captures(t, "fixtures/sysfs")
 	for name, want := range map[string][]string{
 		"rx7900xtx/card0": {`rocm_gpu_temperature{} 53`, `rocm_gpu_utilization{} 3`, `rocm_power_usage{} 68`},
 		"rx6900xt/card0": {`rocm_gpu_temperature{} 56`, `rocm_gpu_utilization{} 3`, `rocm_memory_total{} 1.7163091968e+10`,
@@ -78,9 +74,7 @@ func TestRealCaptures(t *testing.T) {
 
 // What firmware and drivers say of cards at rest is not a fault.
 func TestRealCardsAtRestAreHealthy(t *testing.T) {
-	if _, err := os.Stat(captures); err != nil {
-		t.Skipf("no captures of real GPUs at %s", captures)
-	}
+	captures := hosttest.Captures(t, "fixtures/sysfs")
 	for name, want := range map[string]map[string]string{
 		"rx7600s/card1":    {"rocm_gpu_healthy{": "1", "rocm_gpu_throttle_status{": "0", `rocm_gpu_clock_min_hertz{clock="gfx"`: "2.55e+08"},
 		"rx9070/card1":     {"rocm_gpu_healthy{": "1", "rocm_gpu_throttle_status{": "0", `rocm_gpu_clock_min_hertz{clock="gfx"`: "5e+08"},

@@ -13,17 +13,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// captures finds files taken from real machines, which are not part of this
-// repository.
-func captures(t *testing.T, sub string) string {
-	t.Helper()
-	dir := filepath.Join(hosttest.HostsDir(), "../../../../../shared/fixtures", sub)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no captures of real GPUs here: %v", err)
-	}
-	return dir
-}
-
 // TestCapturedGPUs takes /sys/class/drm/cardN of real machines, which were
 // taken without their render nodes, and gives them one.
 func TestCapturedGPUs(t *testing.T) {
@@ -41,7 +30,7 @@ func TestCapturedGPUs(t *testing.T) {
 		"nvidia/rtx4080": {"card1", "0000:09:00.0", "NVIDIA GeForce RTX 4080", "", gpu.NVIDIA, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			from := captures(t, filepath.Join("sysfs", name))
+			from := hosttest.Captures(t, filepath.Join("fixtures/sysfs", name))
 			r := host.Root(t.TempDir())
 			copyTree(t, filepath.Join(from, tc.card), r.Path("/sys/class/drm/card1"))
 			if tc.kfd {
@@ -75,7 +64,7 @@ func TestCapturedGPUs(t *testing.T) {
 // given a PCI device to belong to.
 func TestCapturedTopology(t *testing.T) {
 	r := host.Root(t.TempDir())
-	copyTree(t, captures(t, "kfd/topo-mi210-xgmi-pcie/nodes"), r.Path(nodes))
+	copyTree(t, hosttest.Captures(t, "fixtures/"+"kfd/topo-mi210-xgmi-pcie/nodes"), r.Path(nodes))
 	plainGPU(t, r, "0000:63:00.0", 0, 128)
 	plainGPU(t, r, "0000:43:00.0", 1, 129)
 	inv := discover(t, r)

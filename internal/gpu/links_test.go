@@ -159,7 +159,7 @@ func TestGPUWithoutKFDNodeHasItsNUMANode(t *testing.T) {
 
 // Eight MI210, four in each of two hives, as a real machine shows them.
 func TestCapturedLinks(t *testing.T) {
-	from := captures(t, "kfd/topo-mi210-xgmi-pcie/nodes")
+	from := hosttest.Captures(t, "fixtures/kfd/topo-mi210-xgmi-pcie/nodes")
 	r := host.Root(t.TempDir())
 	copyTree(t, from, r.Path(nodes))
 	var gpus []gpu.GPU

@@ -38,6 +38,10 @@ const (
 	Unreadable       Reason = "unreadable"         // even root of this container may not open the node
 )
 
+// Reasons lists all reasons.
+var Reasons = []Reason{BMC, OtherVendor, NoDriver, VFIO, OtherDriver, NoRenderNode, NoCompute, Hangs, SysfsUnreadable,
+	NotPassedThrough, NotADevice, WrongNumber, Unreadable}
+
 // Text returns the reason as one line for people.
 func (r Reason) Text() string {
 	switch r {

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -46,14 +49,11 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(actions)), slices.Collect(maps.Keys(listed)))
 
-	var reasons, known []string
+	var reasons []gpu.Reason
 	for _, row := range table(page, "reason") {
-		reasons = append(reasons, spans(row[0])[0])
+		reasons = append(reasons, gpu.Reason(spans(row[0])[0]))
 	}
-	for _, m := range regexp.MustCompile(`\bReason += "([a-z-]+)"`).FindAllStringSubmatch(readFile(t, "internal/gpu/unusable.go"), -1) {
-		known = append(known, m[1])
-	}
-	require.ElementsMatch(t, known, reasons)
+	require.ElementsMatch(t, gpu.Reasons, reasons)
 }
 
 // Some versions of Juju refuse a charm with endpoints that the last release did not have.
@@ -96,13 +96,22 @@ func TestRelationsAreThoseOfTheCode(t *testing.T) {
 		listed[spans(row[0])[0]] = row[1] + " " + spans(row[2])[0]
 	}
 	require.Equal(t, endpoints, listed)
-	for heading, want := range bagKeys(t) {
-		var keys []string
+	rows := func(heading string) (keys []string) {
 		for _, row := range table(page, heading) {
 			keys = append(keys, spans(row[0])...)
 		}
-		require.ElementsMatch(t, want, keys, heading)
+		return keys
 	}
+	for heading, want := range written(t) {
+		require.Subset(t, rows(heading), want, heading)
+	}
+	var tsa []string
+	for _, bag := range []map[string]string{relation.TSADatabag("h", "k", "v", "p"), relation.WorkerDatabag("k", "n", "v"),
+		relation.DrainDatabag(0), relation.WorkerGPUs{}.Databag()} {
+		tsa = slices.AppendSeq(tsa, maps.Keys(bag))
+	}
+	require.ElementsMatch(t, tsa, rows("key"))
+	require.ElementsMatch(t, append(tsa, model.WebSecretKey, web.HoldKey), rows("peers key"))
 
 	var watched []string
 	for _, row := range table(page, "monitoring key") {
@@ -111,52 +120,46 @@ func TestRelationsAreThoseOfTheCode(t *testing.T) {
 	require.ElementsMatch(t, slices.Concat(relation.ScrapeAppKeys(), relation.ScrapeUnitKeys(), []string{relation.COSAgentKey}), watched)
 }
 
-// bagKeys are the keys that each table of the page has to list: those that are
-// written, and those that the code looks for in what others wrote.
-func bagKeys(t *testing.T) map[string][]string {
+// written returns the keys that the charm writes into the databags of each table's interface.
+func written(t *testing.T) map[string][]string {
 	t.Helper()
-	looked := func(file string) (keys []string) {
-		lookup := regexp.MustCompile(`(?:app|bag)\["([a-z_-]+)"\]|(?:\.get|secret|role)\((?:app, |content, )?"([a-z-]+)"|"(worker-[a-z-]+)":`)
-		for _, m := range lookup.FindAllStringSubmatch(readFile(t, file), -1) {
-			keys = append(keys, m[1]+m[2]+m[3])
-		}
-		require.NotEmpty(t, keys, file)
-		return keys
-	}
-	const folder = "internal/charm/relation/"
 	vaultApp, vaultUnit := relation.VaultRequest("x", nil)
 	routeApp, err := relation.Route{}.Databag()
 	require.NoError(t, err)
-	tsa := slices.Concat(slices.Collect(maps.Keys(relation.TSADatabag("h", "k", "v", "p"))), slices.Collect(maps.Keys(relation.WorkerDatabag("k", "n", "v"))), slices.Collect(maps.Keys(relation.DrainDatabag(0))),
-		slices.Collect(maps.Keys(relation.WorkerGPUs{}.Databag())))
-	require.Subset(t, tsa, looked("internal/concourse/tsa.go"))
-	require.Subset(t, tsa, looked(folder+"tsa.go"))
-	unique := func(parts ...[]string) []string {
-		return slices.Compact(slices.Sorted(slices.Values(slices.Concat(parts...))))
+	keys := func(bags ...map[string]string) (all []string) {
+		for _, bag := range bags {
+			all = slices.AppendSeq(all, maps.Keys(bag))
+		}
+		return all
 	}
-	keysOf := func(bag map[string]string) []string { return slices.Collect(maps.Keys(bag)) }
 	return map[string][]string{
-		"key":                  tsa,
-		"peers key":            append([]string{model.WebSecretKey, web.HoldKey}, tsa...),
-		"postgresql key":       unique(keysOf(relation.DatabaseRequest()), keysOf(relation.DatabaseUnitRequest()), looked(folder+"postgresql.go")),
-		"vault-kv key":         unique(keysOf(vaultApp), keysOf(vaultUnit), looked(folder+"vault.go")),
-		"haproxy-route key":    unique(keysOf(routeApp), keysOf(relation.RouteUnit("10.0.0.2")), looked(folder+"route.go")),
-		"tracing key":          unique(keysOf(relation.TracingRequest()), looked(folder+"tracing.go")),
-		"certificates key":     unique(keysOf(relation.CertificateDatabag("x")), looked(folder+"certificates.go")),
-		"ldap key":             unique(keysOf(relation.LDAPRequest("a", "m")), looked(folder+"ldap.go")),
-		"catalogue key":        keysOf(relation.CatalogueEntry("ci", "http://10.0.0.2:9358/")),
-		"receive-ca-certs key": unique(keysOf(relation.AuthoritiesRequest()), looked(folder+"authorities.go")),
+		"postgresql key":       keys(relation.DatabaseRequest(), relation.DatabaseUnitRequest()),
+		"vault-kv key":         keys(vaultApp, vaultUnit),
+		"haproxy-route key":    keys(routeApp, relation.RouteUnit("10.0.0.2")),
+		"tracing key":          keys(relation.TracingRequest()),
+		"certificates key":     keys(relation.CertificateDatabag("x")),
+		"ldap key":             keys(relation.LDAPRequest("a", "m")),
+		"catalogue key":        keys(relation.CatalogueEntry("ci", "http://10.0.0.2:9358/")),
+		"receive-ca-certs key": keys(relation.AuthoritiesRequest()),
 	}
 }
 
 func TestOverridesAreThoseOfTheCode(t *testing.T) {
-	var known, listed [][]string
-	for _, m := range regexp.MustCompile(`\{"(gfx\w+)", "([0-9.]+)", "`).FindAllStringSubmatch(readFile(t, "internal/gpu/amd/gfx.go"), -1) {
-		known = append(known, m[1:])
-	}
+	listed := map[string]string{}
 	for _, row := range table(readFile(t, "docs/explanation/gpus-in-tasks.md"), "architecture") {
 		for _, architecture := range spans(row[0]) {
-			listed = append(listed, []string{architecture, spans(row[1])[0]})
+			listed[architecture] = spans(row[1])[0]
+		}
+	}
+	known := map[string]string{}
+	for major := 6; major < 20; major++ {
+		for rest := range 1 << 8 { // minor and stepping, a hex digit each
+			architecture := fmt.Sprintf("gfx%d%02x", major, rest)
+			version, err := amd.OverrideGFX([]string{architecture})
+			require.NoError(t, err)
+			if version != "" {
+				known[architecture] = version
+			}
 		}
 	}
 	require.NotEmpty(t, known)

@@ -122,13 +122,4 @@ func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {
 	}
 	require.Contains(t, md, fmt.Sprintf(":%d/metrics", wellknown.JobsPort))
 	require.Contains(t, md, "$"+jobexporter.CredentialsEnv)
-	constants := read(t, source+"jobexporter.go") + read(t, source+"client.go")
-	for value, shown := range map[string]string{
-		"maxAnswer = 64 << 20": "over 64 MiB", "maxItems  = 100_000": "over 100,000 elements",
-		"maxName   = 1024": "over 1024 bytes", "refusedPause = 5 * time.Minute": "tried again after 5 minutes",
-		"defaultKeep     = 5 * time.Minute": "shown for 5 minutes more", "defaultInterval = 30 * time.Second": "asked every 30 s",
-	} {
-		require.Contains(t, constants, value)
-		require.Contains(t, md, shown)
-	}
 }

@@ -3,6 +3,7 @@ package jobexporter
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,4 +58,21 @@ func TestCredentialsFileCanComeFromTheEnvironment(t *testing.T) {
 	require.NoError(t, c.ParseFlags([]string{"--credentials-file=/from/flag"}))
 	require.NoError(t, o.check(env))
 	require.Equal(t, "/from/flag", o.credentials)
+}
+
+// The page of metrics and the program's README name these numbers.
+func TestLimitsAreThoseOfThePages(t *testing.T) {
+	var pages []byte
+	for _, file := range []string{"../../../docs/reference/job-metrics.md", "../../../src/concourse-exporter/README.md"} {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		pages = append(pages, data...)
+	}
+	for _, text := range []string{
+		fmt.Sprintf("over %d MiB", maxAnswer>>20), fmt.Sprintf("over %d,%03d elements", maxItems/1000, maxItems%1000),
+		fmt.Sprintf("over %d bytes", maxName), fmt.Sprintf("tried again after %.0f minutes", refusedPause.Minutes()),
+		fmt.Sprintf("shown for %.0f minutes more", defaultKeep.Minutes()), fmt.Sprintf("asked every %.0f s", defaultInterval.Seconds()),
+	} {
+		require.Contains(t, string(pages), text)
+	}
 }

@@ -2,6 +2,7 @@ package series
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -147,4 +149,21 @@ func TestEnergyOfATaskIsShownForAWhile(t *testing.T) {
 	text := textOf(t, showing(&s))
 	require.Contains(t, text, `concourse_worker_task_energy_joules{container="c",estimate="true"} 7200`)
 	require.Equal(t, 1, strings.Count(text, "\nconcourse_worker_task_energy_joules{"))
+}
+
+// The explanation of an error names metrics that users can query.
+func TestMetricsOfTheErrorsAreExported(t *testing.T) {
+	exported, n := map[string]bool{}, 0
+	for _, f := range Families {
+		exported[f.Name] = true
+	}
+	for _, e := range amd.ErrorCodes() {
+		for _, s := range e.Detected {
+			for _, name := range regexp.MustCompile(`\brocm_\w+`).FindAllString(s.What, -1) {
+				n++
+				require.True(t, exported[name], "%s: %s", e.Name, name)
+			}
+		}
+	}
+	require.Greater(t, n, 10)
 }

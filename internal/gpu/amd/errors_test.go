@@ -1,8 +1,6 @@
 package amd
 
 import (
-	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,22 +46,6 @@ func TestEveryErrorIsExplainedInFull(t *testing.T) {
 		}
 		require.Equal(t, 1, said[e.Description], "two errors have one description")
 	}
-}
-
-// What an alert can't be made of would be no help.
-func TestMetricsInTheTableAreExported(t *testing.T) {
-	source, err := os.ReadFile("../../exporter/series/families.go")
-	require.NoError(t, err)
-	n := 0
-	for _, e := range ErrorCodes() {
-		for _, s := range e.Detected {
-			for _, name := range regexp.MustCompile(`\brocm_\w+`).FindAllString(s.What, -1) {
-				n++
-				require.Contains(t, string(source), `"`+name+`"`, e.Name)
-			}
-		}
-	}
-	require.Greater(t, n, 10)
 }
 
 func TestTableIsACopy(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const globals = "--root /run/containerd/runc/concourse --log /b/log.json --log-format json "
@@ -116,10 +118,8 @@ func TestCreateWithAFlagOfALaterRuncIsRefused(t *testing.T) {
 
 // Calls recorded on a real worker, where the machine has one.
 func TestArgsOfRecordedCalls(t *testing.T) {
-	data, err := os.ReadFile("../../../../shared/samples/runc-calls.log")
-	if err != nil {
-		t.Skip("no recorded calls on this machine: ", err)
-	}
+	data, err := os.ReadFile(hosttest.Captures(t, "samples/runc-calls.log"))
+	require.NoError(t, err)
 	seen := map[string]int{}
 	for line := range strings.Lines(string(data)) {
 		words := strings.Fields(line)

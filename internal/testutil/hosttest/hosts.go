@@ -33,6 +33,24 @@ func HostsDir() string {
 	panic("cannot find the fixture hosts: the working folder is outside the source tree")
 }
 
+// CapturesEnv names the variable with the folder of captures: files of real machines, which are
+// not part of this repository.
+const CapturesEnv = "CAPTURES_DIR"
+
+// Captures returns a file or folder of the captures. Without it the test is skipped.
+func Captures(t testing.TB, sub string) string {
+	t.Helper()
+	dir := os.Getenv(CapturesEnv)
+	if dir == "" {
+		t.Skipf("%s names no folder with captures of real machines", CapturesEnv)
+	}
+	path := filepath.Join(dir, sub)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("%s has no %s", CapturesEnv, sub)
+	}
+	return path
+}
+
 // HostNames lists the fixture hosts, sorted.
 func HostNames() []string {
 	entries, err := os.ReadDir(HostsDir())
