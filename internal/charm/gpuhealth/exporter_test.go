@@ -1,0 +1,180 @@
+package gpuhealth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+)
+
+func TestFailuresOfTheExporterAreNamed(t *testing.T) {
+	h := hosttest.Quiet(t, hosttest.Root(t))
+	for name, c := range map[string]struct {
+		code int
+		body string
+		want string
+	}{
+		"another status":  {503, "busy", "the exporter answers 503"},
+		"another program": {200, "<html>", "does not answer with its list of GPUs"},
+		"no GPU":          {200, `{"gpus":[]}`, "knows of no GPU"},
+		"one":             {200, `{"gpus":[{"pci_bus_id":"0000:03:00.0"}]}`, ""},
+	} {
+		states, err := FromExporter(t.Context(), h, hosttest.NewServer(t, c.code, c.body))
+		if c.want == "" {
+			require.NoError(t, err, name)
+			require.Len(t, states, 1)
+			continue
+		}
+		require.ErrorContains(t, err, c.want, name)
+		require.Empty(t, states, name)
+	}
+	_, err := FromExporter(t.Context(), h, "http://127.0.0.1:1/")
+	require.EqualError(t, err, "the exporter does not answer")
+	_, err = FromExporter(t.Context(), h, "")
+	require.ErrorContains(t, err, "watches this machine, not CHARM_ROOT")
+}
+
+func TestNumbersOfAnotherProgramArePlausible(t *testing.T) {
+	var got map[string]any
+	require.NoError(t, decodeSafe([]byte(`{"a\u0000":9007199254740992,"b":-9007199254740994,"c":[9007199254740994,"\u001b"],"d":true}`), &got))
+	require.Equal(t, map[string]any{"a?": float64(1 << 53), "b": nil, "c": []any{nil, "?"}, "d": true}, got)
+	require.Error(t, decodeSafe([]byte(`{"a":1e999}`), &got))
+	require.Equal(t, strings.Repeat("x", maxText), Printable(strings.Repeat("x", maxText)))
+	require.Equal(t, strings.Repeat("x", maxText)+"...", Printable(strings.Repeat("x", maxText+1)))
+}
+
+// gpus returns a list of n healthy GPUs, changed one after the other.
+func gpus(n int, change func(i int, s *api.Status)) (all []api.Status) {
+	for i := range n {
+		s := api.Status{Index: i, PCI: fmt.Sprintf("0000:%02x:%02x.0", i/32+1, i%32), Up: true, Health: api.Health{State: health.Healthy}}
+		if change != nil {
+			change(i, &s)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func TestAnswersAreAcceptedUpToTheirLimits(t *testing.T) {
+	faults := func(n, signals int) []api.Status {
+		return gpus(1, func(_ int, s *api.Status) {
+			for range n {
+				s.Health.Faults = append(s.Health.Faults, health.Fault{Kind: health.Hang, Signals: make([]string, signals)})
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		answer []api.Status
+		valid  bool
+	}{
+		"512 GPUs":               {gpus(512, nil), true},
+		"513 GPUs":               {gpus(513, nil), false},
+		"32 faults of a GPU":     {faults(32, 1), true},
+		"33 faults of a GPU":     {faults(33, 1), false},
+		"32 signals of a fault":  {faults(1, 32), true},
+		"33 signals of a fault":  {faults(1, 33), false},
+		"a negative number":      {gpus(1, func(_ int, s *api.Status) { s.Index = -1 }), false},
+		"a negative partition":   {gpus(1, func(_ int, s *api.Status) { s.Partition = -1 }), false},
+		"the same GPU twice":     {append(gpus(1, nil), gpus(1, nil)...), false},
+		"another vendor's twice": {gpus(2, func(_ int, s *api.Status) { s.Vendor, s.PCI = string(gpu.NVIDIA), "x" }), true},
+		"no address":             {gpus(1, func(_ int, s *api.Status) { s.PCI = "03:00.0" }), false},
+	} {
+		_, err := parseSeen(c.answer)
+		require.Equal(t, c.valid, err == nil, name)
+	}
+}
+
+// Only containers that have the GPU open now may read its memory. Partitions share theirs.
+func TestUsersOfAGPUAreContainers(t *testing.T) {
+	const build, other = "0badcafe-0000-4000-8000-000000000001", "0badcafe-0000-4000-8000-000000000002"
+	used := 5.
+	all := gpus(3, func(i int, s *api.Status) {
+		s.MemoryUsed, s.MemoryTotal, s.Partitions = &used, &used, i
+		s.Users = []api.User{{Container: build, Processes: 1}, {Container: other}, {Container: "../x", Processes: 1}}
+	})
+	all[2].Users = nil
+	seen, err := parseSeen(all)
+	require.NoError(t, err)
+	require.Equal(t, []string{build, other}, seen[0].Users)
+	require.Equal(t, []string{build}, seen[0].Open)
+	require.Nil(t, seen[2].Open, "its users are not known")
+	require.Equal(t, &used, seen[1].Memory)
+	require.Nil(t, seen[2].Memory)
+	many := make([]api.User, maxUsers+1)
+	for i := range many {
+		many[i] = api.User{Container: fmt.Sprintf("0badcafe-0000-4000-8000-%012d", i), Processes: 1}
+	}
+	require.Len(t, openIn(many), maxUsers)
+	require.NotNil(t, openIn([]api.User{}), "known to have none")
+}
+
+func TestStatusNamesFourGPUs(t *testing.T) {
+	critical := func(n int) (all []State) {
+		for i := range n {
+			all = append(all, State{Index: i, State: health.Critical, Reason: "hangs", Codes: []int{2}})
+		}
+		return append(all, State{Index: n, State: health.Warning})
+	}
+	require.Empty(t, Critical(critical(0)))
+	require.Len(t, Critical(critical(4)), 4)
+	six := Critical(critical(6))
+	require.Len(t, six, 5)
+	require.Contains(t, six[0], "GPU 0 is critical: hangs (see ")
+	require.Equal(t, "2 more GPUs are critical", six[4])
+
+	out := gpus(6, func(_ int, s *api.Status) { s.Service = &pool.Service{State: quarantine.Quarantined, Why: "hangs"} })
+	require.Len(t, OutOfService(out[:4]), 4)
+	require.Equal(t, "2 more GPUs are not given to tasks", OutOfService(out)[4])
+	require.Empty(t, OutOfService(gpus(2, nil)))
+}
+
+// A failed exporter is another cause of the status.
+func TestCriticalGPUsAreCauses(t *testing.T) {
+	h := hosttest.Quiet(t, hosttest.Root(t))
+	url := hosttest.NewServer(t, 200, `{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"critical","reason":"hangs","codes":[0,1,8,9]}},
+		{"index":1,"pci_bus_id":"0000:04:00.0","health":{"state":"warning","reason":"hot"}},{"index":2,"pci_bus_id":"0000:05:00.0"}]}`)
+	causes := CriticalCauses(t.Context(), h, url, "gpu/0")
+	require.Len(t, causes, 1)
+	require.Equal(t, "GPU 0 is critical: hangs", causes[0].Text)
+	require.Len(t, causes[0].Commands, 2, "explain-error has 1 to 8")
+	states, err := FromExporter(t.Context(), h, url)
+	require.NoError(t, err)
+	require.Equal(t, "nothing is known of it", states[2].Reason)
+	require.Equal(t, health.Unknown, states[2].State)
+	require.Empty(t, CriticalCauses(t.Context(), h, "http://127.0.0.1:1/", "gpu/0"))
+}
+
+func TestReaderThatDoesNotEndExplainsHangs(t *testing.T) {
+	runner := hosttest.NewRunner(t).On("read", func(c host.Command) (string, error) {
+		require.True(t, c.ReadOnly)
+		return "", &host.CommandError{Argv: c.Argv, Timeout: 9 * time.Second}
+	})
+	_, err := NewReader(runner, "read")(t.Context())
+	require.ErrorContains(t, err, "does not end within 9s: one hangs; see ")
+	runner.Answer("read", "x")
+	_, err = NewReader(runner, "read", "gpus")(t.Context())
+	require.ErrorContains(t, err, `cannot read the answer of "read gpus"`)
+	data, err := json.Marshal([]State{{Index: 1}})
+	require.NoError(t, err)
+	states, err := NewReader(runner.Answer("read", string(data)), "read")(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, states[0].Index)
+	_, err = NewReportReader(runner.Answer("read", `{"gpus":[]}`), "read")(t.Context())
+	require.EqualError(t, err, "this machine has no GPU")
+	runner.On("read", func(host.Command) (string, error) { return "", errors.New("broken") })
+	_, err = NewReportReader(runner, "read")(context.Background())
+	require.EqualError(t, err, "broken")
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+)
+
+func TestHeadingNamesUnitAndHost(t *testing.T) {
+	for want, r := range map[string]Report{"GPUs": {}, "GPUs of gpu/0": {Unit: "gpu/0"}, "GPUs of node": {Host: "node"},
+		"GPUs of gpu/0 on node": {Unit: "gpu/0", Host: "node"}} {
+		require.Equal(t, want, Heading(r))
+	}
+}
+
+// status returns a GPU, or a partition of one with several.
+func status(pci string, state health.State, partition, partitions int, out quarantine.State) Status {
+	s := Status{PCI: pci, Partition: partition, Partitions: partitions, Health: Health{State: state}}
+	if out != "" {
+		s.Service = &pool.Service{State: out}
+	}
+	return s
+}
+
+func TestSummaryCountsTheWorstFirst(t *testing.T) {
+	for want, gpus := range map[string][]Status{
+		"No GPU":           nil,
+		"1 GPU: 1 healthy": {status("a", health.Healthy, 0, 1, "")},
+		"3 GPUs: 1 critical, 1 unknown, 1 healthy": {status("a", health.Healthy, 0, 1, ""), status("b", "else", 0, 1, ""),
+			status("c", health.Critical, 0, 1, quarantine.InService)},
+		"2 GPUs: 1 critical, 1 warning; 1 withheld; 1 proving": {status("a", health.Warning, 0, 1, quarantine.Proving),
+			status("b", health.Critical, 0, 1, quarantine.Quarantined)},
+		"3 partitions of 2 GPUs: 2 healthy; 2 of them withheld": {status("a", health.Healthy, 0, 2, quarantine.Quarantined),
+			status("a", health.Healthy, 1, 2, quarantine.Quarantined), status("b", health.Healthy, 0, 1, "")},
+	} {
+		require.Equal(t, want, Summary(Report{GPUs: gpus}))
+	}
+}
+
+// Two GPUs whose exporter gives no address are not one.
+func TestPartitionsOfOneGPUAreOneGroup(t *testing.T) {
+	groups := GroupByGPU([]Status{status("a", "", 0, 2, ""), status("a", "", 1, 2, ""), status("b", "", 0, 1, ""), status("", "", 0, 1, ""), status("", "", 0, 1, "")})
+	var sizes []int
+	for _, g := range groups {
+		sizes = append(sizes, len(g))
+	}
+	require.Equal(t, []int{2, 1, 1, 1}, sizes)
+}
+
+func TestHolderIsTheFirstUser(t *testing.T) {
+	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	since, cus := now.Add(-12*time.Minute), 60.
+	s := Status{Users: []User{
+		{Container: "removed"},
+		{Container: "", Processes: 1, Memory: map[string]float64{"gtt": 1 << 20, "vram": 1 << 30}},
+		{Container: usage.Other, Processes: 2, Engines: map[string]float64{"gfx": 123}},
+		{Container: "c", Processes: 1, Units: &cus, Engines: map[string]float64{"gfx": 10, "enc": 1}, Busy: map[string]float64{"gfx": .834}},
+	}, View: pool.View{Lease: &pool.Lease{Held: true, Container: "c", Since: &since, Clocks: "fixed", Doubt: "x"}}}
+	uses := UsesOf(s, now)
+	require.Len(t, uses, 3)
+	require.Equal(t, Use{Name: "c", Processes: 1, Engines: "enc 1.0s, gfx 83 % (10.0s)", Units: "60", Lease: "12m, in doubt, clocks fixed"}, uses[0])
+	require.Equal(t, "1 process; enc 1.0s, gfx 83 % (10.0s); 60 compute units; leased: 12m, in doubt, clocks fixed", uses[0].Text())
+	require.Equal(t, Use{Name: "no container", Processes: 1, Memory: "1.0 GiB vram, 1.0 MiB gtt"}, uses[1])
+	require.Equal(t, Use{Name: "other containers", Processes: 2, Engines: "gfx 2m3s"}, uses[2])
+
+	for want, lease := range map[string]pool.Lease{"unknown": {Held: true}, "pod ns/p, container c": {Held: true, Namespace: "ns", Pod: "p", Container: "c"}} {
+		uses = UsesOf(Status{View: pool.View{Lease: &lease}}, now)
+		require.Equal(t, []Use{{Name: want, Lease: "held"}}, uses)
+	}
+	require.Empty(t, UsesOf(Status{View: pool.View{Lease: &pool.Lease{Container: "c"}}}, now), "it was returned")
+}
+
+// A display and the driver itself use up to a tenth.
+func TestLoadWithoutUsersIsNotKnown(t *testing.T) {
+	tenth, more := .1, .11
+	for _, c := range []struct {
+		s    Status
+		want string
+	}{
+		{Status{}, "users not known"},
+		{Status{Users: []User{}}, "not in use"},
+		{Status{Users: []User{}, Activity: &tenth}, "not in use"},
+		{Status{Users: []User{}, Activity: &more}, "users not known"},
+		{Status{View: pool.View{Lease: &pool.Lease{}}}, "free"},
+		{Status{Users: []User{}, View: pool.View{Lease: &pool.Lease{}, Service: &pool.Service{State: quarantine.Quarantined}}}, "not in use"},
+	} {
+		require.Equal(t, c.want, Unused(c.s))
+	}
+}
