@@ -20,6 +20,7 @@ import (
 const (
 	maxWeakVerbs = 0.03  // share of comments of functions and types that begin "X is" or "X tells"
 	maxLong      = 0.001 // share of lines with more than 120 columns
+	minTests     = 0.3   // lines of tests for each line of a package with more than 300
 	maxWords     = 20.0  // words of the table below in 10,000 words of comments
 )
 
@@ -154,4 +155,28 @@ func TestFunctionsHaveAtMostThreeResults(t *testing.T) {
 		}
 	}
 	require.Empty(t, found, "more results are a struct")
+}
+
+// A newcomer who changes a package runs its own tests first.
+func TestPackagesHaveTestsBesideTheCode(t *testing.T) {
+	product, tests := map[string]int{}, map[string]int{}
+	for _, top := range []string{"internal", "src"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join("../..", top), func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(p, ".go") || strings.Contains(p, "/testutil/") {
+				return err
+			}
+			data, err := os.ReadFile(p)
+			lines := product
+			if strings.HasSuffix(p, "_test.go") {
+				lines = tests
+			}
+			lines[filepath.Dir(p)] += strings.Count(string(data), "\n")
+			return err
+		}))
+	}
+	for folder, n := range product {
+		if n > 300 && float64(tests[folder]) < minTests*float64(n) {
+			t.Errorf("%s: %d lines with %d lines of tests", folder, n, tests[folder])
+		}
+	}
 }

@@ -66,7 +66,7 @@ func TestHolderIsTheFirstUser(t *testing.T) {
 	require.Len(t, uses, 3)
 	require.Equal(t, Use{Name: "c", Processes: 1, Engines: "enc 1.0s, gfx 83 % (10.0s)", Units: "60", Lease: "12m, in doubt, clocks fixed"}, uses[0])
 	require.Equal(t, "1 process; enc 1.0s, gfx 83 % (10.0s); 60 compute units; leased: 12m, in doubt, clocks fixed", uses[0].Text())
-	require.Equal(t, Use{Name: "no container", Processes: 1, Memory: "1.0 GiB vram, 1.0 MiB gtt"}, uses[1])
+	require.Equal(t, Use{Name: "no container", Processes: 1, Memory: "1.0 GiB vram, 1 MiB gtt"}, uses[1])
 	require.Equal(t, Use{Name: "other containers", Processes: 2, Engines: "gfx 2m3s"}, uses[2])
 
 	for want, lease := range map[string]pool.Lease{"unknown": {Held: true}, "pod ns/p, container c": {Held: true, Namespace: "ns", Pod: "p", Container: "c"}} {
@@ -91,5 +91,28 @@ func TestLoadWithoutUsersIsNotKnown(t *testing.T) {
 		{Status{Users: []User{}, View: pool.View{Lease: &pool.Lease{}, Service: &pool.Service{State: quarantine.Quarantined}}}, "not in use"},
 	} {
 		require.Equal(t, c.want, Unused(c.s))
+	}
+}
+
+// Text that is not known is left out, and no separator stays.
+func TestTextOfAUse(t *testing.T) {
+	for want, u := range map[string]Use{
+		"0 processes":                         {},
+		"1 process; 1.0 GiB vram":             {Processes: 1, Memory: "1.0 GiB vram"},
+		"2 processes; gfx 1.0s; leased: held": {Processes: 2, Engines: "gfx 1.0s", Lease: "held"},
+		"3 processes; 60 compute units":       {Processes: 3, Units: "60"},
+	} {
+		require.Equal(t, want, u.Text())
+	}
+	require.Equal(t, "1 KiB kfd, 2 KiB cpu", memoryText(map[string]float64{"cpu": 2048, "kfd": 1024, "vram": 0, "other": 1}))
+	require.Empty(t, enginesText(User{}))
+	for state, want := range map[health.State]health.State{"": health.Unknown, "x": health.Unknown, health.Warning: health.Warning} {
+		require.Equal(t, want, StateOf(Status{Health: Health{State: state}}))
+	}
+}
+
+func TestOnlyUniqueIDsAreTheGPUs(t *testing.T) {
+	for uuid, want := range map[string]string{"GPU-4be2": "4be2", "692": "", "0000:03:00.0": "", "": ""} {
+		require.Equal(t, want, Status{UUID: uuid}.Slot().UniqueID, uuid)
 	}
 }
