@@ -1,4 +1,4 @@
-// Package style measures the comments and lines of all Go code that is not a test, and
+// Package style measures the comments, lines and tests of all Go code that is not a test, and
 // compares the shares with the limits of STYLE.md.
 package style
 

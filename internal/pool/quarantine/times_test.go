@@ -149,3 +149,44 @@ func TestRunLingersForHalfAMinute(t *testing.T) {
 		require.Len(t, used(r, 15*time.Second+after, 1<<30, 0).Runs, want, after)
 	}
 }
+
+// A look that can't see the tasks ends none: their GPUs' new faults are still theirs.
+func TestUnknownTasksDoNotEnd(t *testing.T) {
+	r := used(Record{}, 0, 1<<30, 0, "a-task")
+	a, _ := sign(0, '.')
+	b, _ := sign(1, '.')
+	l := Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Reading{a, b}, TasksUnknown: true}
+	require.Nil(t, Decide(r, l).Runs[0].Ended)
+	l.TasksUnknown = false
+	require.Equal(t, l.At, *Decide(r, l).Runs[0].Ended)
+}
+
+func TestFaultOfARunHasItsTime(t *testing.T) {
+	at := start.Add(time.Minute)
+	run := Run{Began: start}
+	require.Equal(t, at, run.FaultTime(Use{FaultAt: &at}))
+	require.Equal(t, start, run.FaultTime(Use{}))
+}
+
+// Ends of a program count for a week. A GPU keeps 24 programs, and of each the last 20 ends.
+func TestOldProgramsAreForgotten(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	for age, want := range map[time.Duration]int{week: 1, week + 1: 0, -week: 1, -week - 1: 0} {
+		g := GPU{Programs: []ProgramEnds{{Program: "old", Last: start.Add(-age)}}}
+		g.takeProgram("new", start)
+		require.Len(t, g.Programs, want, age)
+	}
+	var g GPU
+	for i := range 30 {
+		p := g.takeProgram(string(rune('A'+i)), start)
+		p.Last = start
+		g.Programs = append(g.Programs, p)
+	}
+	require.Len(t, g.Programs, 24)
+	require.Equal(t, "G", g.Programs[0].Program)
+	m := &machine{t: t, at: start}
+	for range 25 {
+		m.run("..", 0, "program", "team", 0)
+	}
+	require.Len(t, m.r.Find(names[0]).Programs[0].Ends, 20)
+}
