@@ -88,3 +88,17 @@ func TestTextIsWrappedBetweenWords(t *testing.T) {
 	require.Equal(t, []string{"a bc", "def", "ghijklm", "°°°° n"}, Wrap(" a bc  def ghijklm °°°° n", 6))
 	require.Equal(t, []string{""}, Wrap("", 6))
 }
+
+// A name that is as wide as its column stays beside its text. A longer one gets its own line.
+func TestRowsHaveTwoColumns(t *testing.T) {
+	for left, want := range map[string]string{"abcd": "  abcd  text\n", "abc": "  abc   text\n", "abcde": "  abcde\n        text\n", "": "        text\n"} {
+		var b strings.Builder
+		WriteRow(&b, left, 6, "text")
+		require.Equal(t, want, b.String(), left)
+	}
+	var b strings.Builder
+	WriteRow(&b, "a", 4, strings.Repeat("word ", 40))
+	for line := range strings.Lines(b.String()) {
+		require.LessOrEqual(t, len(line), Width+1, line)
+	}
+}
