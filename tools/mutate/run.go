@@ -113,8 +113,8 @@ func (t *tests) try(e edit, id int, order [][]string) (result, by string, err er
 			longest = max(longest, t.baseline[p])
 		}
 		limit := 10*longest + 20*time.Second // an edit can make a loop endless
-		c := exec.Command("go", append(t.args("-failfast", "-overlay="+edited+".json", "-timeout="+limit.String()), packages...)...)
-		out, err := c.CombinedOutput()
+		args := t.args("-failfast", "-overlay="+edited+".json", "-timeout="+limit.String())
+		out, err := exec.Command("go", append(args, packages...)...).CombinedOutput()
 		switch {
 		case err == nil:
 		case strings.Contains(string(out), "[build failed]"):
