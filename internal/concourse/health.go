@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 )
 
@@ -50,11 +51,7 @@ func ask(ctx context.Context, url string) (status int, body []byte, err error) {
 	if err != nil {
 		return 0, nil, errors.New(oneLine(err.Error()))
 	}
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // without a proxy, because it is this machine
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(req)
+	resp, err := httpclient.Local().Do(req)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return 0, nil, errors.New("no answer in 5 s")
 	}

@@ -154,14 +154,15 @@ func TestOnlyOnePackageDoesEachDangerousThing(t *testing.T) {
 }
 
 // Leases are in the wrapper, which lives for a millisecond, and below all who use them. Only
-// names come with them.
+// names and a reader of /proc come with them.
 func TestLeasesNeedNothingButTheWrappersJSON(t *testing.T) {
 	all := packages(t)
 	at := slices.IndexFunc(all, func(p listed) bool { return p.ImportPath == module+"internal/pool/lease" })
 	require.NotEqual(t, -1, at)
 	for _, d := range all[at].Deps {
 		if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") || strings.HasPrefix(d, module) {
-			known := []string{module + "internal/base/rawjson", module + "internal/base/units", module + "internal/base/wellknown", "golang.org/x/sys/unix"}
+			known := []string{module + "internal/base/procfile", module + "internal/base/rawjson", module + "internal/base/units",
+				module + "internal/base/wellknown", "github.com/moby/sys/mountinfo", "golang.org/x/sys/unix"}
 			require.Contains(t, known, d, "internal/pool/lease")
 		}
 	}

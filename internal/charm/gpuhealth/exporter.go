@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -55,8 +56,7 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
-	resp, err := client.Do(req)
+	resp, err := httpclient.Local().Do(req)
 	if err != nil {
 		return nil, errors.New("the exporter does not answer")
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
@@ -99,8 +100,7 @@ func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err
 	if err != nil {
 		return 0, err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
-	resp, err := client.Do(req)
+	resp, err := httpclient.Local().Do(req)
 	if err != nil {
 		return 0, err
 	}

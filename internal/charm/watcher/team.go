@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 )
@@ -95,8 +96,7 @@ func teamFrom(ctx context.Context, web, container string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
-	resp, err := client.Do(req)
+	resp, err := httpclient.Local().Do(req)
 	if err != nil {
 		return "", err
 	}

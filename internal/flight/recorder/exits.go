@@ -11,14 +11,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // exitTimeout bounds a request. A look waits for it.
 const exitTimeout = 500 * time.Millisecond
-
-// client uses no proxy.
-var client = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: exitTimeout}
 
 // errNoExit reports that the worker answers and has no exit status of the container.
 var errNoExit = errors.New("no exit status")
@@ -34,13 +32,15 @@ func (r *Recorder) fetchExit(ctx context.Context, handle string) (*int, error) {
 		}
 		worker = fmt.Sprintf("http://127.0.0.1:%d", wellknown.ContainersPort)
 	}
+	ctx, cancel := context.WithTimeout(ctx, exitTimeout)
+	defer cancel()
 	const property = "/properties/garden.process-exit-status"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		worker+"/containers/"+url.PathEscape(handle)+property, nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Do(req)
+	resp, err := httpclient.Local().Do(req)
 	if err != nil {
 		return nil, err
 	}
