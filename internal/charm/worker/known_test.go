@@ -80,7 +80,8 @@ func TestHangingGPUIsNamedAmongMissingGPUs(t *testing.T) {
 		o := running(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
 		o.Machine.Container = container
 		o.GPUs.Unusable = []gpu.Unusable{hangs}
-		o.Known = KnownGPUs{Runtime: "rocm", PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI}}
+		o.Known = KnownGPUs{Runtime: "rocm", PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI},
+			Each: []gpu.Slot{{PCI: hangs.PCI}, o.GPUs.GPUs[0].Stored()}}
 		d := Desire(o, nil)
 		require.Contains(t, text("Ready"+d.Suffix, d.Causes), "active: Ready (GPU: 1x AMD); 1 GPU missing: 0000:04:00.0: 0000:04:00.0 (it hangs) — "+
 			"restore them or run: juju run concourse-ci-machine/0 accept-gpus — run: juju run concourse-ci-machine/0 explain-error code=2")
