@@ -76,19 +76,31 @@ func sameNodes(a, b []cdispec.Node) bool {
 // Describe finds all names of GPUs in their specs. A spec describes a GPU under several
 // names, with the same device nodes.
 func Describe(gpus []GPU) error {
-	for i := range gpus {
-		g := &gpus[i]
-		if g.names != nil {
+	var read []*cdispec.Spec
+	for _, g := range gpus {
+		if g.names != nil || slices.Contains(read, g.Spec) {
 			continue
 		}
+		read = append(read, g.Spec)
 		for _, d := range g.Spec.Devices {
-			nodes, err := d.Nodes()
-			if err != nil {
+			if err := addName(gpus, d); err != nil {
 				return err
 			}
-			if d.Name == g.Name || d.Name != cdispec.All && len(nodes) > 0 && sameNodes(nodes, g.Nodes) {
-				g.names, g.pci = append(g.names, d.Name), cmp.Or(g.pci, d.PCI)
-			}
+		}
+	}
+	return nil
+}
+
+// addName adds the name of a device to the GPUs that it describes.
+func addName(gpus []GPU, d cdispec.Device) error {
+	nodes, err := d.Nodes()
+	if err != nil || d.Name == cdispec.All {
+		return err
+	}
+	for i := range gpus {
+		g := &gpus[i]
+		if g.Spec == d.Spec && (d.Name == g.Name || len(nodes) > 0 && sameNodes(nodes, g.Nodes)) {
+			g.names, g.pci = append(g.names, d.Name), cmp.Or(g.pci, d.PCI)
 		}
 	}
 	return nil
