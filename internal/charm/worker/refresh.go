@@ -15,7 +15,7 @@ import (
 // run. The program is a copy, because the charm's folder is incomplete during an upgrade.
 const (
 	RefreshUnit    = "concourse-cdi-refresh.path"
-	refreshService = "concourse-cdi-refresh.service"
+	RefreshService = "concourse-cdi-refresh.service"
 	refreshTimer   = "concourse-cdi-refresh.timer"
 	unitDir        = "/etc/systemd/system/"
 	dispatchBin    = role.BinDir + "/dispatch"
@@ -23,7 +23,7 @@ const (
 )
 
 func refreshFiles() []string {
-	return []string{unitDir + refreshService, unitDir + refreshTimer, unitDir + RefreshUnit, dispatchBin}
+	return []string{unitDir + RefreshService, unitDir + refreshTimer, unitDir + RefreshUnit, dispatchBin}
 }
 
 // desireRefresh returns the systemd units on workers with GPUs. The path unit starts the
@@ -31,13 +31,13 @@ func refreshFiles() []string {
 func desireRefresh(o Observed, g GPUs) (p part) {
 	state := o.Units[RefreshUnit]
 	if g.Vendor == "" && o.Config.GPU.ComputeRuntime != config.RuntimeAuto {
-		p.add(removeRefresh(state, "compute-runtime is "+string(o.Config.GPU.ComputeRuntime))...)
+		p.add(removeRefresh(o.Units, "compute-runtime is "+string(o.Config.GPU.ComputeRuntime))...)
 		return p
 	}
 	var all [][]byte
 	var paths []string
 	files := []plan.Resource{resource.Copy{Path: dispatchBin, From: filepath.Join(o.CharmDir, "dispatch"), Mode: 0o755}}
-	for _, name := range []string{refreshService, refreshTimer, RefreshUnit} {
+	for _, name := range []string{RefreshService, refreshTimer, RefreshUnit} {
 		data, err := templates.Render(name, map[string]string{"Dispatch": dispatchBin})
 		if err != nil {
 			return part{err: err}
@@ -56,9 +56,17 @@ func desireRefresh(o Observed, g GPUs) (p part) {
 	return p
 }
 
-func removeRefresh(state resource.UnitState, why string) []plan.Resource {
-	return append([]plan.Resource{resource.Service{Unit: RefreshUnit, State: state, Why: why}},
-		resource.AllAbsent(why, refreshFiles()...)...)
+func removeRefresh(units map[string]resource.UnitState, why string) []plan.Resource {
+	return append(stopRefresh(units, why), resource.AllAbsent(why, refreshFiles()...)...)
+}
+
+// stopRefresh stops the service after what starts it. It would otherwise fail, because its
+// program is removed while it waits for a burst of changes to end.
+func stopRefresh(units map[string]resource.UnitState, why string) []plan.Resource {
+	return []plan.Resource{
+		resource.Service{Unit: RefreshUnit, State: units[RefreshUnit], Why: why},
+		resource.Service{Unit: RefreshService, State: units[RefreshService], Why: why},
+	}
 }
 
 // RefreshResources returns the resources for the GPUs that are present now.

@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
@@ -22,7 +25,7 @@ func TestSystemdUnderstandsTheRefreshUnits(t *testing.T) {
 	d := Desire(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}), nil)
 	dir := t.TempDir()
 	var files []string
-	for _, name := range []string{refreshService, refreshTimer, RefreshUnit} {
+	for _, name := range []string{RefreshService, refreshTimer, RefreshUnit} {
 		text := strings.ReplaceAll(mustFile(t, d, unitDir+name), dispatchBin, "/bin/true")
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 		files = append(files, filepath.Join(dir, name))
@@ -59,5 +62,26 @@ func TestRefreshWritesTheConfigOfTheHook(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, want, got)
 		})
+	}
+}
+
+// A description that waits for changes to end, or that lost its program, leaves no failed unit.
+func TestRefreshIsStoppedWithWhatStartsIt(t *testing.T) {
+	for active, want := range map[string][]string{"inactive": nil, "activating": {"stop " + RefreshService}, "failed": {"reset-failed " + RefreshService}} {
+		o := observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "none"})
+		o.Units = map[string]resource.UnitState{RefreshService: {Load: "not-found", Active: active}}
+		for _, rs := range [][]plan.Resource{Desire(o, nil).Resources, Stop(o.Observed, "", "", 0)} {
+			var got []string
+			for _, r := range rs {
+				if s, ok := r.(resource.Service); ok && s.Unit == RefreshService {
+					p, err := s.Diff(t.Context(), host.Host{})
+					require.NoError(t, err)
+					for _, step := range p {
+						got = append(got, step.Op)
+					}
+				}
+			}
+			require.Equal(t, want, got, active)
+		}
 	}
 }

@@ -19,12 +19,11 @@ import (
 
 // Stop ends the worker and its services, after tasks had limit to finish.
 func Stop(o role.Observed, why, disrupts string, limit time.Duration) []plan.Resource {
-	return []plan.Resource{
-		concourse.Drain{State: o.Units[concourse.Unit], Limit: limit, Why: why, Disrupts: disrupts},
-		resource.Service{Unit: RefreshUnit, State: o.Units[RefreshUnit], Why: why},
+	drain := concourse.Drain{State: o.Units[concourse.Unit], Limit: limit, Why: why, Disrupts: disrupts}
+	return append(append([]plan.Resource{drain}, stopRefresh(o.Units, why)...),
 		resource.Service{Unit: PluginUnit, State: o.Units[PluginUnit], Why: why},
 		resource.Service{Unit: RecorderUnit, State: o.Units[RecorderUnit], Why: why},
-	}
+	)
 }
 
 // RemoveForWeb removes the worker from a unit that is now the web: a role can change when
