@@ -6,7 +6,7 @@
 //
 // It never starts a task without the GPUs that its unit guarantees, but refuses it with a
 // reason. It never changes a node of the host, logs nothing on success, and needs only the
-// standard library and golang.org/x/sys.
+// standard library, golang.org/x/sys and a parser of mountinfo.
 package oci
 
 import (

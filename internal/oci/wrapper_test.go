@@ -149,7 +149,7 @@ func TestInfoNamesTheConfig(t *testing.T) {
 }
 
 // On the hot path of every container, so nothing else may come in.
-func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
+func TestWrapperNeedsTwoSmallLibraries(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f",
 		"{{if not .Standard}}{{.ImportPath}}{{else}}std {{.ImportPath}}{{end}}",
 		"github.com/fourdollars/concourse-ci-machine/src/runc-amd-wrapper").Output()
@@ -173,6 +173,7 @@ func TestWrapperNeedsOnlyTheStandardLibraryAndXSys(t *testing.T) {
 		"github.com/fourdollars/concourse-ci-machine/internal/base/version": true, "github.com/fourdollars/concourse-ci-machine/internal/oci/deadmount": true,
 		"github.com/fourdollars/concourse-ci-machine/internal/oci/nested": true,
 		"github.com/fourdollars/concourse-ci-machine/internal/pool/lease": true, "github.com/fourdollars/concourse-ci-machine/internal/base/wellknown": true, "github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin": true,
-		"golang.org/x/sys/unix": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/base/procfile": true,
+		"golang.org/x/sys/unix": true, "github.com/moby/sys/mountinfo": true,
 	}, found)
 }

@@ -171,7 +171,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"mounts not known": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			require.NoError(t, p.Host.MkdirAll("/srv/cache_rw", 0o755))
 			hosttest.Put(t, p.Host.Root, "/proc/self/mountinfo", "x\n")
-		}, "folders", Warning, "no line of mountinfo", "findmnt"},
+		}, "folders", Warning, "cannot read the mounts of this machine", "findmnt"},
 		"no user namespaces": {file("/proc/sys/user/max_user_namespaces", "0\n"), "user namespaces", Failure, "unprivileged tasks can't run", "sysctl -w"},
 		"userns not known":   {gone("/proc/sys/user"), "user namespaces", Warning, "can't be read", "unshare"},
 		"confined":           {file("/proc/self/attr/current", "snap.x (enforce)\n"), "apparmor", Warning, "confined by snap.x (enforce)", "security.nesting"},
