@@ -43,7 +43,8 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	require.NoError(t, u.Root.WriteFile("/proc/4711/stat", []byte("4711 (runc) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 1 1\n"), 0o644))
 	names := []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
 	for i, name := range names {
-		require.Contains(t, u.read(wrapper), fmt.Sprintf(`{"name":"%s","nodes":["/dev/dri/renderD%d","/dev/dri/card%d"]}`, name, 128+i, 1+i))
+		require.Contains(t, u.read(wrapper), fmt.Sprintf(`{"name":"%s","cdi":"amd.com/gpu=GPU-`, name))
+		require.Contains(t, u.read(wrapper), fmt.Sprintf(`"nodes":["/dev/dri/renderD%d","/dev/dri/card%d"]}`, 128+i, 1+i))
 	}
 	l := lease.Leases{Dir: u.Root.Path(lease.DefaultDir), GPUs: names, Proc: u.Root.Path("/proc"), Euid: uint32(os.Geteuid())}
 	got, err := l.Take(lease.Call{Container: "4f1c", Bundle: "/b", PidFile: "/none/4f1c.pid", Cgroup: "4f1c", PID: 4711}, lease.Want{Count: 1, Of: []int{2}})
