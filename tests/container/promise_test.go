@@ -186,9 +186,9 @@ func (w *promised) end(p *promisedBuild, exit int) {
 	w.exits[p.bed.id] = exit
 	f, err := os.OpenFile(filepath.Join(w.dir, "events", p.bed.id), os.O_RDWR, 0)
 	require.NoError(w.t, err)
+	defer f.Close() // a line in a pipe that nobody has open is lost
 	_, err = f.WriteString("\n")
 	require.NoError(w.t, err)
-	require.NoError(w.t, f.Close())
 	require.Equal(w.t, []string{"-", p.bed.id}, w.event())
 	l := lease.Leases{Dir: filepath.Join(w.root, "run/concourse-gpu"), GPUs: gpusOfWorker}
 	require.Eventually(w.t, func() bool {

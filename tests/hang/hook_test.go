@@ -170,7 +170,8 @@ func TestHooksEndAndChangeNothingWhileAGPUHangs(t *testing.T) {
 		r := u.hook("update-status")
 		require.Equal(t, "active", r.Status().Status, r.Status().Message)
 		require.Contains(t, r.Status().Message, "(GPU: 1x AMD); 1 GPU missing: 0000:04")
-		require.Contains(t, u.given(), `"devices":["amd.com/gpu=GPU-9c31f07ad2480001"]`)
+		require.Contains(t, u.given(), `"cdi":"amd.com/gpu=GPU-9c31f07ad2480001"`)
+		require.Equal(t, 1, strings.Count(u.given(), `"cdi":`))
 	}
 	require.Empty(t, u.hook("update-status").Plan())
 }

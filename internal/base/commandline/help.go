@@ -16,8 +16,9 @@ const Width = 80
 
 // Annotations of a command for its help.
 const (
-	Exit = "exit" // exit statuses, also of the commands below; "" for the usual ones
-	Note = "note" // paragraphs after the flags
+	Exit    = "exit"    // exit statuses, also of the commands below; "" for the usual ones
+	Note    = "note"    // paragraphs after the flags
+	Product = "product" // name before the version; "" for the program's
 )
 
 // synopsis returns the usage line of a command. It lists the flags unless Use has [flags].

@@ -74,8 +74,8 @@ func (p *caller) root() *cobra.Command {
 		root.Long = "gpukit gives the AMD GPUs of this machine to containers of Docker, Podman, containerd and " +
 			"CRI-O, and shows how they are. It needs neither Juju nor ROCm."
 	}
+	root.Annotations[commandline.Product] = productName()
 	commandline.Prepare(root)
-	root.SetVersionTemplate(productName() + " {{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = false
 	root.CompletionOptions.DisableDescriptions = true
 	parents := map[string]*cobra.Command{}
