@@ -169,11 +169,6 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 	fails := map[string]string{"get-admin-password": "this unit is a worker", "run-migrations": "worker", "prune-worker": "worker",
 		"coverage": "worker", "gpu-usage": "worker", "fleet": "worker", "flakes": "worker", "release-gpu": "GPUs are not leased", "withhold-gpu": "is watched yet", "return-gpu": "is watched yet",
 		"verify-gpu": "", "gpu-health": "", "check-status": ""}
-	for _, name := range []string{"release", "withhold", "return"} {
-		former := "gpu-" + name
-		name += "-gpu"
-		good[former], wrong[former], fails[former] = good[name], wrong[name], fails[name]
-	}
 	for name := range u.Actions() {
 		a, ran := u.Act(name, good[name])
 		require.NoError(t, ran.Err, name)
