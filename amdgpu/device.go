@@ -12,7 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
-// Device is one GPU, or one partition of a GPU, with the folders that its values are in.
+// Device describes one GPU, or one partition of a GPU, with the folders of its values.
 // Devices makes those of whole GPUs.
 type Device struct {
 	Dir string // directory of the PCI device, without links: /sys/devices/pci0000:00/0000:03:00.0

@@ -7,7 +7,7 @@ import (
 	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
 )
 
-// Number is a value that may be unknown.
+// Number holds a value that may be unknown.
 type Number struct {
 	Value float64
 	Known bool

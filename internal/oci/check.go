@@ -119,13 +119,13 @@ func (c *Config) checkGPUs() error {
 			return fmt.Errorf("%q is not a CDI name such as amd.com/gpu=0", g.CDI)
 		}
 		if name == cdispec.All && (len(c.GPUs) > 1 || len(g.Nodes) > 0 || c.Leases != nil || c.Quarantine != "") {
-			return fmt.Errorf("%q stands for several GPUs: name each of them", g.CDI)
+			return fmt.Errorf("%q means several GPUs: name each of them", g.CDI)
 		}
 		if g.Name == "" || slices.Contains(names, g.Name) {
 			return fmt.Errorf("%q is no name, or there twice", g.Name)
 		}
 		if len(g.Nodes) == 0 && c.Leases != nil {
-			return fmt.Errorf("%q is to be leased and has no nodes", g.Name)
+			return fmt.Errorf("%q has no nodes, which a leased GPU needs", g.Name)
 		}
 		names = append(names, g.Name)
 		for _, n := range g.Nodes {

@@ -96,8 +96,8 @@ type Config struct {
 	Missing string `json:"missing,omitempty"`
 }
 
-// GPU is one GPU that tasks get. Its index in Config.GPUs stands for it while a container is
-// created.
+// GPU describes one GPU that tasks get. While a container is created, its index in Config.GPUs
+// identifies it.
 type GPU struct {
 	// Name names its lease, and the GPU in the quarantine. It is its PCI address and
 	// partition, because it must stay with the GPU when its index in a CDI spec changes.

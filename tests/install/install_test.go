@@ -65,7 +65,7 @@ func publish(t *testing.T, proxy string) {
 	}
 }
 
-// user is somebody who has Go and no checkout of this tree.
+// user has Go and no checkout of this tree.
 type user struct{ dir, bin string }
 
 // newUser makes a user of the proxy. Other modules are taken from this machine's cache, or

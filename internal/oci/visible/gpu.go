@@ -24,7 +24,7 @@ type GPU struct {
 	pci   string   // "" if not known
 }
 
-// Find returns the GPUs with these full CDI names, in their order. The name all stands for
+// Find returns the GPUs with these full CDI names, in their order. The name all means
 // each GPU of its spec.
 func Find(specs []*cdispec.Spec, names []string) ([]GPU, error) {
 	devices, err := cdispec.Find(specs, names)

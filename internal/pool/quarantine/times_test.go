@@ -89,7 +89,7 @@ func TestStrikeIsForgottenAfterADay(t *testing.T) {
 	}
 }
 
-// used has GPU 0 with so much memory in use, by a task or by nobody.
+// used returns GPU 0 with so much memory in use, by a task or without one.
 func used(r Record, at time.Duration, total, used float64, task ...string) Record {
 	a, _ := sign(0, '.')
 	b, _ := sign(1, '.')
