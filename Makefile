@@ -38,9 +38,7 @@ PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-basel
 PACKER = go run -buildvcs=false ./tools/charmpack/cmd
 TOOL = go tool -modfile=tools/pinned/go.mod
 PACKAGE_ARCHS = amd64 arm64
-# The command that texts of the programs name.
-COMMAND ?= dispatch
-KITX = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION) -X github.com/fourdollars/concourse-ci-machine/internal/base/wellknown.Command=gpukit
+LINKED = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION)
 # Puts temporary files of tests into memory. t.TempDir prefers GOTMPDIR, os.TempDir ignores it.
 IN_MEMORY = GOTMPDIR= TMPDIR=$$(scripts/test-tmpdir.sh)
 # Shows what runs, and keeps the events in JSON.
@@ -61,7 +59,7 @@ need-build: need-go
 build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION) -X github.com/fourdollars/concourse-ci-machine/internal/base/wellknown.Command=$(COMMAND)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = $(LINKED)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 # Without grpc's tracing pages, which nobody serves: a quarter less.
@@ -158,7 +156,7 @@ charm-takeover: build ## write the charm without what the Python charm has no en
 WINDOWS ?= bin/windows/concourse-worker-windows.exe
 windows: need-go ## build concourse-worker-windows.exe for amd64 into bin/windows/, a worker as a service of Windows
 	@echo "go build $(WINDOWS)"
-	@GOOS=windows GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags "-s -w -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION)" -o $(WINDOWS) ./src/concourse-worker-windows
+	@GOOS=windows GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(WINDOWS) ./src/concourse-worker-windows
 
 release: need-go ## write charms for amd64 and arm64, what is in them and checksums into dist/: make release VERSION=1.0.0, from a clean clone
 	@scripts/release.sh "$(if $(filter command line,$(origin VERSION)),$(VERSION))"
@@ -184,8 +182,8 @@ packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## write concourse-ci-machine, 
 package-%: need-go packer package-tree
 	@echo "go build $(PACKAGED): gpukit, runc-amd-wrapper, rocm-exporter"
 	@mkdir -p $(PACKAGED)
-	@GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags "-s -w $(KITX)" -o $(PACKAGED)/ ./src/gpukit ./src/runc-amd-wrapper ./src/rocm-exporter
-	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=bin/packages/charm-bin/$* COMMAND=concourse-ci-machine
+	@GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(PACKAGED)/ ./src/gpukit ./src/runc-amd-wrapper ./src/rocm-exporter
+	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=bin/packages/charm-bin/$*
 	@$(PACKER) tree -bin bin/packages/charm-bin/$* -arch $* -version "$(VERSION)" -o bin/packages/tree/charm-$*
 	@bin/packer -bin $(PACKAGED) -tree bin/packages/tree -arch $* -version "$(VERSION)" -compression $(COMPRESSION) -o $(PACKAGES)
 
@@ -194,10 +192,11 @@ packer: need-go
 
 package-tree: need-go
 	@rm -rf bin/packages/tree && mkdir -p bin/packages/tree
-	@go run -buildvcs=false -ldflags "$(KITX)" ./tools/manpages bin/packages/tree/man/gpukit gpukit
+	@go run -buildvcs=false -ldflags "$(LINKED)" ./tools/manpages bin/packages/tree/man/gpukit gpukit
 	@go run -buildvcs=false ./tools/monitoring src bin/packages/tree/monitoring
-	@go build -trimpath -buildvcs=false -ldflags "$(KITX)" -o bin/packages/gpukit ./src/gpukit
-	@go run -buildvcs=false -ldflags "-X github.com/fourdollars/concourse-ci-machine/internal/base/wellknown.Command=concourse-ci-machine" ./src/dispatch completion bash >bin/packages/tree/concourse-ci-machine.bash
+	@go build -trimpath -buildvcs=false -ldflags "$(LINKED)" -o bin/packages/gpukit ./src/gpukit
+	@go build -trimpath -buildvcs=false -o bin/packages/concourse-ci-machine ./src/dispatch
+	@bin/packages/concourse-ci-machine completion bash >bin/packages/tree/concourse-ci-machine.bash
 	@for shell in bash zsh fish; do bin/packages/gpukit completion $$shell >bin/packages/tree/gpukit.$$shell || exit 1; done
 
 # One archive of both architectures, for nodes of Kubernetes without a unit.
@@ -206,7 +205,7 @@ IMAGE_NAME ?= concourse-gpu-node:$(VERSION)
 images: need-go ## write an OCI image with gpu-device-plugin, rocm-exporter and gpukit for amd64 and arm64 into IMAGE=dist/images/concourse-gpu-node.tar
 	@for arch in $(PACKAGE_ARCHS); do \
 		echo "go build bin/images/$$arch: gpu-device-plugin, rocm-exporter, gpukit" && \
-		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w $(KITX)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit || exit 1; \
+		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w $(LINKED)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit || exit 1; \
 	done
 	@go build -C tools/images -trimpath -buildvcs=false -o $(CURDIR)/bin/imager .
 	@bin/imager -bin bin/images -name "$(IMAGE_NAME)" -o $(IMAGE)

@@ -35,6 +35,7 @@ func (c *Charm) RefreshCDI(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	facts.Program = c.Program
 	cfg, problems := facts.Options()
 	switch {
 	case facts.Unit == "":

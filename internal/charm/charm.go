@@ -19,6 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
@@ -29,6 +30,7 @@ import (
 
 // Charm runs the charm once, for a hook, an action or a command.
 type Charm struct {
+	Program  wellknown.Program // that the user runs
 	Host     host.Host
 	Tools    juju.Model // nil in a command of a person
 	Event    juju.Event
@@ -41,6 +43,11 @@ type Charm struct {
 	WorkerURL   string // list of the worker's containers; "" for the worker's port, on the machine's own root only
 	WallURL     string // state of the wall at concourse-exporter; "" for port 9358
 	ExporterURL string // list of the exporter's GPUs; "" for port 9401, on the machine's own root only
+}
+
+// Commands returns the commands that texts name to users of the unit.
+func (c *Charm) Commands() wellknown.Commands {
+	return wellknown.Commands{Program: c.Program, Unit: c.Event.Unit}
 }
 
 // LockFile separates two runs. Juju runs one hook at a time, but people may start a command.
@@ -182,6 +189,7 @@ func (c *Charm) Decide(ctx context.Context) (Decision, error) {
 			return Decision{Facts: facts}, err
 		}
 	}
+	facts.Program = c.Program
 	cfg, problems := facts.Options()
 	var refused []error
 	if len(problems) == 0 {
@@ -265,7 +273,7 @@ func (c *Charm) setStatus(ctx context.Context, s status.Status) error {
 
 // show sets the status that the causes make.
 func (c *Charm) show(ctx context.Context, ready []string, causes []status.Cause) error {
-	return c.setStatus(ctx, status.Of(c.Event.Unit, ready, causes))
+	return c.setStatus(ctx, status.Of(c.Commands().RunAction("check-status"), ready, causes))
 }
 
 // Causes returns the causes of a decision and of the last run. Check returns the causes of

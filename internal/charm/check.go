@@ -12,7 +12,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
@@ -76,7 +75,7 @@ func (c *Charm) Check(ctx context.Context, want Desired, services Services) []st
 		if cause := c.CheckExporter(ctx); cause != nil {
 			return append(causes, *cause)
 		}
-		return append(causes, gpuhealth.CriticalCauses(ctx, c.Host, c.ExporterURL, c.Event.Unit)...)
+		return append(causes, gpuhealth.CriticalCauses(ctx, c.Host, c.ExporterURL, c.Commands())...)
 	}
 	return causes
 }
@@ -132,7 +131,7 @@ func (c *Charm) checkWorker(ctx context.Context, want worker.Worker, which proce
 
 // withJournal returns the cause with the command that shows the log of a systemd unit.
 func (c *Charm) withJournal(unit string, cause status.Cause) *status.Cause {
-	cause = cause.Run(wellknown.OnUnit(c.Event.Unit, "journalctl --unit "+strings.TrimSuffix(unit, ".service")))
+	cause = cause.Run(c.Commands().OnUnit("journalctl --unit " + strings.TrimSuffix(unit, ".service")))
 	return &cause
 }
 
@@ -268,7 +267,6 @@ func (c *Charm) checkPebble(ctx context.Context, lack, service, url string) *sta
 	default:
 		return nil
 	}
-	cause = cause.Run(wellknown.OnUnit(c.Event.Unit,
-		"sudo PEBBLE="+role.PebbleDir+" "+role.PebbleBin+" logs "+service))
+	cause = cause.Run(c.Commands().OnUnit("sudo PEBBLE=" + role.PebbleDir + " " + role.PebbleBin + " logs " + service))
 	return &cause
 }

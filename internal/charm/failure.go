@@ -71,10 +71,10 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 		return keep(status.Wait("%s", w.Waiting()), 0)
 	}
 	if r, ok := errors.AsType[role.Remediable](err); ok {
-		return keep(r.Remedy(), 0)
+		return keep(r.Remedy(c.Commands()), 0)
 	}
 	// After remove no hook follows, so its hook must run again.
-	if full := fullDisk(c.Host.Root, c.Event.Unit, step.Err); full != nil && !want.Remove {
+	if full := fullDisk(c.Host.Root, c.Commands(), step.Err); full != nil && !want.Remove {
 		return show(*full) // no space for a record
 	}
 	if !transient(step.Err) {
@@ -165,7 +165,7 @@ func (c *Charm) record(r runRecord) (err error) {
 
 // fullDisk returns the cause for an error of a full disk, with the disk and the folder if
 // they are known. It returns nil for all other errors.
-func fullDisk(r host.Root, unit string, err error) *status.Cause {
+func fullDisk(r host.Root, c wellknown.Commands, err error) *status.Cause {
 	var cmd *host.CommandError
 	reported := errors.As(err, &cmd) && strings.Contains(cmd.Stderr, syscallText(syscall.ENOSPC))
 	if !reported && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
@@ -183,7 +183,7 @@ func fullDisk(r host.Root, unit string, err error) *status.Cause {
 	if file != "" {
 		cause = noSpace(r, path.Dir(r.Rel(file)))
 	}
-	cause = cause.Fix("free space there: " + wellknown.OnUnit(unit, "df -h"))
+	cause = cause.Fix("free space there: " + c.OnUnit("df -h"))
 	return &cause
 }
 
@@ -200,7 +200,7 @@ func (c *Charm) FullVolumes(folder string) *status.Cause {
 	}
 	cause := noSpace(c.Host.Root, folder).
 		Explain("new steps wait 45 s; with gpu-tasks=rerun Concourse then runs them again").
-		Fix("free space there: " + wellknown.OnUnit(c.Event.Unit, "df -h"))
+		Fix("free space there: " + c.Commands().OnUnit("df -h"))
 	return &cause
 }
 
@@ -214,7 +214,7 @@ func syscallText(e syscall.Errno) string {
 // without an error if a later hook reads the same data: then the status stays visible. Juju
 // repeats all other hooks, because their data is in no later hook.
 func (c *Charm) showFull(ctx context.Context, err error) error {
-	cause := fullDisk(c.Host.Root, c.Event.Unit, err)
+	cause := fullDisk(c.Host.Root, c.Commands(), err)
 	if cause == nil {
 		return err
 	}

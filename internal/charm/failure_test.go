@@ -20,6 +20,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
@@ -160,13 +161,13 @@ func TestFullDiskIsNamedInTheStatus(t *testing.T) {
 		"another error": {at("/x", syscall.EACCES), ""},
 		"no error":      {nil, ""},
 	} {
-		if cause := fullDisk(r, "web/0", c.err); cause == nil {
+		if cause := fullDisk(r, wellknown.Commands{Unit: "web/0"}, c.err); cause == nil {
 			require.Empty(t, c.want, name)
 		} else {
 			require.Equal(t, c.want, cause.String(), name)
 		}
 	}
-	require.Contains(t, fullDisk(hosttest.Root(t), "web/0", at("/a/b", syscall.ENOSPC)).Text, " on its disk", "nothing is known of mounts")
+	require.Contains(t, fullDisk(hosttest.Root(t), wellknown.Commands{Unit: "web/0"}, at("/a/b", syscall.ENOSPC)).Text, " on its disk", "nothing is known of mounts")
 }
 
 func TestFullDiskInAStepIsAStatusUntilTheUnitIsRemoved(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
@@ -26,7 +27,7 @@ func driven(t *testing.T, name string, set map[string]any, computes bool) worker
 	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
 	f, err := amd.ObserveDriver(t.Context(), h, worker.AMDMachine(machine.Observe(r), "amd64"))
 	require.NoError(t, err)
-	w := worker.DriverOptions(roletest.Config(t, options).Driver, "rocm-worker/0")
+	w := worker.DriverOptions(roletest.Config(t, options).Driver, wellknown.Commands{Unit: "rocm-worker/0"})
 	return worker.Worker{Driver: &worker.Driver{Decision: amd.Decide(f, w), Facts: f, Wanted: w, HasGPUs: computes}}
 }
 

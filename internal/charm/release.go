@@ -12,7 +12,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
@@ -57,7 +56,7 @@ func (c *Charm) observeRelease(ctx context.Context, o *role.Observed, web string
 		o.Remarks = append(o.Remarks, status.Warn("Concourse %s did not start, and the previous release runs",
 			f.Version).
 			Explain("%s; set version=, or try it again", f.Why).
-			Run(wellknown.RunAction(o.Facts.Unit, "restart-services force=true")))
+			Run(o.Facts.Commands().RunAction("restart-services force=true")))
 	}
 	if !attached && r.Unauthenticated() {
 		o.Remarks = append(o.Remarks, status.Warn("release-mirror is plain http: set release-sha256, or use https").

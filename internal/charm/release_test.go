@@ -9,6 +9,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
@@ -127,6 +128,6 @@ func TestUpgradeIsRevertedOnlyIfTheDatabaseFits(t *testing.T) {
 func TestD15RemedyOfADowngradeNamesASchema(t *testing.T) {
 	e := &release.DowngradeError{From: "8.3.0", To: "8.2.5", Schema: 1700000000}
 	require.ErrorContains(t, e, "cannot go from Concourse 8.3.0 back to 8.2.5")
-	require.Contains(t, e.Remedy().String(), "run-migrations target-version=1700000000")
-	require.Contains(t, e.Remedy().String(), "version=8.3.0")
+	require.Contains(t, e.Remedy(wellknown.Commands{}).String(), "run-migrations target-version=1700000000")
+	require.Contains(t, e.Remedy(wellknown.Commands{}).String(), "version=8.3.0")
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
@@ -24,7 +23,7 @@ import (
 // services after tasks had their time. The hook remove deletes the files of both roles.
 // Releases stay, because other units may share them. They contain no secret.
 func desireRemoval(o role.Observed) role.Desired {
-	why := wellknown.WhyRemoved(o.Event)
+	why := o.Facts.Commands().WhyRemoved(o.Event)
 	d := role.Desired{Remove: true, Resources: slices.Concat(
 		worker.Stop(o, why, role.RunningTasks, o.Config.Worker.DrainTimeout), web.Stop(o, why), role.StopPebble(o, why))}
 	if o.Event != "remove" {

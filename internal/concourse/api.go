@@ -264,9 +264,9 @@ func (e *LoginError) Error() string {
 
 // Remedy returns the cause with the command that helps: a running web has the password that
 // it was started with.
-func (e *LoginError) Remedy() status.Cause {
+func (e *LoginError) Remedy(c wellknown.Commands) status.Cause {
 	return status.Block("%s", e).Fix("if it was just changed, run: " +
-		wellknown.RunAction("<unit>", "restart-services"))
+		c.RunAction("restart-services"))
 }
 
 // webDownError reports a web that does not answer.
@@ -295,7 +295,7 @@ func (e *webDownError) Unwrap() error { return e.Err }
 func (e *webDownError) Temporary() bool { return true }
 
 // Remedy returns the cause with the command that helps if it persists.
-func (e *webDownError) Remedy() status.Cause {
+func (e *webDownError) Remedy(wellknown.Commands) status.Cause {
 	return status.Block("%s", e).Fix("on the unit run: journalctl --unit concourse-server")
 }
 

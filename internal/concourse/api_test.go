@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 func TestAPIListsAndPrunesAndLandsWorkers(t *testing.T) {
@@ -94,11 +95,13 @@ func TestAPIErrorsHaveARemedyAndNoSecret(t *testing.T) {
 	} {
 		_, err := NewAPI(c.base, "admin", c.password, "").Workers(ctx)
 		require.ErrorContains(t, err, c.want, name)
-		remedy, ok := err.(interface{ Remedy() status.Cause })
+		remedy, ok := err.(interface {
+			Remedy(wellknown.Commands) status.Cause
+		})
 		require.True(t, ok, name)
-		require.Regexp(t, "juju run <unit> restart-services|journalctl --unit concourse-server", remedy.Remedy().String(), name)
+		require.Regexp(t, "juju run <unit> restart-services|journalctl --unit concourse-server", remedy.Remedy(wellknown.Commands{}).String(), name)
 		for _, secret := range []string{"hunter", "Zmx5", "token-"} {
-			require.NotContains(t, remedy.Remedy().String(), secret, name)
+			require.NotContains(t, remedy.Remedy(wellknown.Commands{}).String(), secret, name)
 		}
 	}
 	_, err := NewAPI("http://127.0.0.1:1", "a", "b", "/nowhere/ca.pem").Workers(ctx)

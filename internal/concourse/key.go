@@ -10,6 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
 
@@ -78,7 +79,7 @@ type KeyError struct{ Path, Problem string }
 func (e *KeyError) Error() string { return fmt.Sprintf("cannot use %s: %s", e.Path, e.Problem) }
 
 // Remedy returns the cause with a way to fix it.
-func (e *KeyError) Remedy() status.Cause {
+func (e *KeyError) Remedy(wellknown.Commands) status.Cause {
 	return status.Block("cannot use %s", e.Path).
 		Explain("%s; put the right key there, or move it away and a new key is made", e.Problem).
 		Fix(fmt.Sprintf("on the unit run: sudo mv %s %s.broken", e.Path, e.Path))

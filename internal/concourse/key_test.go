@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -90,8 +91,8 @@ func TestUnusableWorkerKeyIsReportedAndKept(t *testing.T) {
 		err := resourcetest.Apply(t, h, Key{Path: WorkerKey, Bits: testBits})
 		var bad *KeyError
 		require.ErrorAs(t, err, &bad)
-		require.Contains(t, bad.Remedy().String(), want)
-		require.Contains(t, bad.Remedy().String(), "sudo mv "+WorkerKey+" "+WorkerKey+".broken")
+		require.Contains(t, bad.Remedy(wellknown.Commands{}).String(), want)
+		require.Contains(t, bad.Remedy(wellknown.Commands{}).String(), "sudo mv "+WorkerKey+" "+WorkerKey+".broken")
 		kept, rerr := h.ReadFile(WorkerKey)
 		require.NoError(t, rerr)
 		require.Equal(t, content, string(kept))

@@ -69,7 +69,7 @@ func TestPageShowsItsHostAndTheWorstFirst(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	hosttest.Put(t, r, "/proc/sys/kernel/hostname", "juju-4f2a10-0\n")
 	c := newTestCollector(r, monitor.All(r))
-	c.Unit = "rocm-worker/0"
+	c.Unit, c.Links.Explain = "rocm-worker/0", "juju run rocm-worker/0 explain-error code="
 	text := html.UnescapeString(look(t, c))
 	require.Contains(t, text, "<title>(1 critical) GPUs of rocm-worker/0 on juju-4f2a10-0</title>")
 	require.Contains(t, text, "<h1>GPUs of rocm-worker/0 on juju-4f2a10-0</h1>")
@@ -78,8 +78,8 @@ func TestPageShowsItsHostAndTheWorstFirst(t *testing.T) {
 	require.Less(t, strings.Index(text, "<h2>GPU 3<"), strings.Index(text, "<h2>GPU 0<"), "the critical one comes first")
 	hosttest.Put(t, r, "/proc/sys/kernel/hostname", "\n")
 	require.Contains(t, look(t, c), "<h1>GPUs of rocm-worker/0</h1>", "a host without a name is left out")
-	c.Unit = ""
-	require.Contains(t, look(t, c), "<code>dispatch explain 7</code>")
+	c.Links.Explain = ""
+	require.Contains(t, look(t, c), "<code>gpukit explain 7</code>")
 }
 
 func TestPageEscapesNames(t *testing.T) {

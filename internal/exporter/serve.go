@@ -61,6 +61,8 @@ func (o *serveOptions) declare(fs *pflag.FlagSet) {
 	fs.StringVar(&o.links.Build, "link.build", "",
 		"`URL` of the build that has a container, for links on the page; "+page.Handle+
 			" in it is the container's handle")
+	fs.StringVar(&o.links.Explain, "explain", "",
+		"beginning of the `COMMAND` that explains an error by its number, for the page; empty: gpukit explain")
 	fs.StringVar(&o.links.Self, "web.external-url", "",
 		"`URL` of the page, for dashboards to link to it; empty: no link")
 	fs.BoolVar(&o.metrics.DCGM, "dcgm-aliases", false, "repeat values under the names and units of NVIDIA's exporter")

@@ -57,7 +57,7 @@ func withService(t *testing.T, r host.Root, rec quarantine.Record) *collector {
 	hosttest.Put(t, r, quarantine.File, string(data))
 	c := newCollector(r, monitor.All(r), monitor.Options{Usage: true, UsageInterval: time.Minute, UsageReport: "/run/usage.json",
 		Leases: "/run/leases.json", Service: quarantine.File})
-	c.Unit = "rocm-worker/0"
+	c.Unit, c.Links.Explain = "rocm-worker/0", "juju run rocm-worker/0 explain-error code="
 	return c
 }
 

@@ -50,7 +50,7 @@ func usedBy(t *testing.T, r host.Root) *collector {
 		hosttest.Put(t, r, file, string(data))
 	}
 	c := newCollector(r, monitor.All(r), monitor.Options{Usage: true, UsageInterval: time.Minute, UsageReport: "/run/usage.json", Leases: "/run/leases.json"})
-	c.Unit = "rocm-worker/0"
+	c.Unit, c.Links.Explain = "rocm-worker/0", "juju run rocm-worker/0 explain-error code="
 	return c
 }
 

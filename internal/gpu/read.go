@@ -115,7 +115,7 @@ const (
 // program that may block, which reads by itself.
 func readerCommand() []string {
 	exe, err := os.Executable()
-	if err != nil || path.Base(exe) != wellknown.Command {
+	if err != nil || !wellknown.ServesCommands(exe) {
 		return nil
 	}
 	return []string{exe, "gpu", wellknown.ReadGPUFiles}

@@ -111,7 +111,7 @@ func (m *machine) rootless() bool {
 // staleSpecRemedy returns who writes a stale CDI spec again, for a refusal.
 func (m *machine) staleSpecRemedy() string {
 	if m.engine {
-		return wellknown.Command + " cdi generate writes the spec again"
+		return "the command cdi generate writes the spec again"
 	}
 	return "the unit writes the spec again at its next hook"
 }
@@ -119,9 +119,9 @@ func (m *machine) staleSpecRemedy() string {
 // missingSpecRemedy returns who writes a missing CDI spec, for a refusal.
 func (m *machine) missingSpecRemedy() string {
 	if m.engine {
-		return wellknown.Command + " cdi generate writes it"
+		return "the command cdi generate writes it"
 	}
-	return "see what to do with: " + wellknown.ShowStatus("")
+	return "the unit's status has the cause"
 }
 
 // engineFacts holds facts that only containers of other engines have.

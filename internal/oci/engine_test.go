@@ -165,15 +165,15 @@ func TestRefusalToAnEngineNamesItsRemedy(t *testing.T) {
 	b.ofAnEngine(t)
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=0"))
 	b.node("/dev/dri/renderD128", 0o660, 992, unix.Mkdev(226, 130))
-	require.ErrorContains(t, b.create(), "dispatch cdi generate writes the spec again, run the task again after that")
+	require.ErrorContains(t, b.create(), "the command cdi generate writes the spec again, run the task again after that")
 	require.NoError(t, os.Remove(b.path("amd.json")))
-	require.ErrorContains(t, b.create(), "there is no CDI spec "+b.path("amd.json")+"; dispatch cdi generate writes it")
+	require.ErrorContains(t, b.create(), "there is no CDI spec "+b.path("amd.json")+"; the command cdi generate writes it")
 }
 
 // Concourse runs none of its containers again, and a container never gets fewer GPUs than it
 // requests.
 func TestMissingGPURefusesContainersOfAnEngine(t *testing.T) {
-	for containers, remedy := range map[Containers]string{Asked: "dispatch cdi generate writes the spec again",
+	for containers, remedy := range map[Containers]string{Asked: "the command cdi generate writes the spec again",
 		All: "the unit writes the spec again at its next hook"} {
 		for _, request := range []string{"AMD_VISIBLE_DEVICES=1", "AMD_VISIBLE_DEVICES=all", "GPU_COUNT=all",
 			"GPU_COUNT=2"} {

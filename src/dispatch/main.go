@@ -5,9 +5,10 @@ package main
 import (
 	"os"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args, os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(cli.Main(wellknown.Dispatch, os.Args, os.Getenv, os.Stdout, os.Stderr))
 }

@@ -10,6 +10,5 @@ import (
 )
 
 func main() {
-	wellknown.Command = wellknown.GPUKit
-	os.Exit(cli.Main(os.Args, os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(cli.Main(wellknown.GPUKit, os.Args, os.Getenv, os.Stdout, os.Stderr))
 }

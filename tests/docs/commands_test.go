@@ -45,9 +45,15 @@ func eachCommand(t *testing.T, like *regexp.Regexp, f func(page string, m []stri
 
 func dispatch(t *testing.T, args ...string) (code int, stdout string) {
 	t.Helper()
+	return run(t, wellknown.Dispatch, args)
+}
+
+// run runs a command of a program.
+func run(t *testing.T, program wellknown.Program, args []string) (code int, stdout string) {
+	t.Helper()
 	root := string(hosttest.Host(t, "amd-nvidia"))
 	var out, errs bytes.Buffer
-	code = cli.Main(append([]string{"dispatch"}, args...), func(key string) string {
+	code = cli.Main(program, append([]string{string(program)}, args...), func(key string) string {
 		if key == "CHARM_ROOT" {
 			return root
 		}
@@ -75,14 +81,12 @@ func TestDispatchKnowsItsCommands(t *testing.T) {
 
 // The engine is not restarted, and no other machine is contacted.
 func TestGPUKitAcceptsItsCommands(t *testing.T) {
-	wellknown.Command = wellknown.GPUKit
-	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
 	eachCommand(t, gpukitCommand, func(page string, m []string) {
 		if strings.Contains(m[1], "USER@HOST") || m[1] == "cdi" || m[1] == "runtime" {
 			return
 		}
 		args := strings.Replace(m[1], "--restart", "--dry-run", 1)
-		code, _ := dispatch(t, strings.Fields(args)...)
+		code, _ := run(t, wellknown.GPUKit, strings.Fields(args))
 		assert.NotEqual(t, 2, code, "%s: gpukit %s", page, args)
 	})
 }
@@ -107,7 +111,7 @@ func TestCommandsPageIsTrue(t *testing.T) {
 			}
 		}
 	}
-	check(cli.Root())
+	check(cli.Root(wellknown.Dispatch))
 
 	want := map[string][]string{"0": {"--version"}, "1": {"plan"}, "2": {"reboot"}}
 	rows := table(page, "exit status")

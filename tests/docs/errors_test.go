@@ -23,7 +23,7 @@ func TestErrorsPageIsTheCharmsTable(t *testing.T) {
 			fmt.Fprintf(&b, "%s %s\n", mark, strings.ReplaceAll(l, "<", "&lt;"))
 		}
 	}
-	for _, e := range amd.ErrorCodes() {
+	for _, e := range amd.ErrorCodes("dispatch") {
 		fmt.Fprintf(&b, "\n## %d %s\n\n%s. %s [Kernel](%s)\n", e.Code, e.Name, e.Severity, e.Description, e.Link)
 		fmt.Fprintf(&b, "\nCauses: %s.\n", strings.ReplaceAll(strings.Join(e.Causes, "; "), "<", "&lt;"))
 		list("What to do", "1.", e.Actions)

@@ -117,7 +117,7 @@ func TestEveryStatusFits(t *testing.T) {
 				checked++
 			}
 		}
-		s := status.Of("concourse-ci/12", nil, []status.Cause{cause})
+		s := status.Of("juju run concourse-ci/12 check-status", nil, []status.Cause{cause})
 		assert.True(t, strings.HasPrefix(s.Message, cause.Text), "%d characters: %s", utf8.RuneCountInString(cause.Text), cause.Text)
 		if utf8.RuneCountInString(s.Message) > utf8.RuneCountInString(top) {
 			top = s.Message

@@ -17,27 +17,28 @@ import (
 )
 
 func main() {
+	program := wellknown.Program(wellknown.Dispatch)
 	switch {
 	case len(os.Args) == 2:
 	case len(os.Args) == 3 && os.Args[2] == wellknown.GPUKit:
-		wellknown.Command = os.Args[2]
+		program = wellknown.GPUKit
 	default:
 		fmt.Fprintln(os.Stderr, "cannot write man pages: want manpages FOLDER [gpukit]")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1]); err != nil {
+	if err := write(program, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot write man pages:", err)
 		os.Exit(1)
 	}
 }
 
-func write(dir string) error {
+func write(program wellknown.Program, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	// A fixed date: the same source gives the same bytes.
 	date := time.Unix(0, 0).UTC()
-	root := cli.Root()
+	root := cli.Root(program)
 	root.DisableAutoGenTag = true
 	addNotes(root)
 	source := "concourse-ci-machine " + version.Version()

@@ -13,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // AptKey describes the key that signs an apt repository, in a separate keyring file: one
@@ -39,7 +40,7 @@ func (e *keyError) Error() string {
 }
 
 // Remedy returns the cause with a way to fix it.
-func (e *keyError) Remedy() status.Cause {
+func (e *keyError) Remedy(wellknown.Commands) status.Cause {
 	return status.Block("cannot trust the key from %s", e.From).
 		Explain("%s", strings.TrimSuffix(e.Reason+"; "+e.remedy, "; "))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -79,11 +80,11 @@ func TestAptKeyWithAnotherFingerprintIsNotWritten(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, "want "+tinyFingerprint)
 	require.False(t, h.Exists(keyPath))
-	require.Equal(t, wrong.Error(), wrong.Remedy().String(), "whose repository it is knows who asks for the key")
+	require.Equal(t, wrong.Error(), wrong.Remedy(wellknown.Commands{}).String(), "whose repository it is knows who asks for the key")
 	k.Remedy = "set mirror"
 	_, err = diff(t, h, k).Apply(context.Background(), nil)
 	require.ErrorAs(t, err, &wrong)
-	require.Equal(t, wrong.Error()+"; set mirror", wrong.Remedy().String())
+	require.Equal(t, wrong.Error()+"; set mirror", wrong.Remedy(wellknown.Commands{}).String())
 }
 
 func TestExistingAptKeyIsVerified(t *testing.T) {

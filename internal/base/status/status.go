@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Kind names one of Juju's workload states.
@@ -122,9 +120,9 @@ const (
 // with the command that shows everything. Causes that are Active are warnings. If there are
 // only warnings, the unit is active, and its message begins with the first text of ready
 // that leaves space for a warning, or with the last one.
-func Of(unit string, ready []string, causes []Cause) Status {
+func Of(showAll string, ready []string, causes []Cause) Status {
 	sorted := Sorted(causes)
-	kind, m := Active, message{causes: sorted, all: wellknown.RunAction(unit, "check-status")}
+	kind, m := Active, message{causes: sorted, all: showAll}
 	if len(sorted) > 0 {
 		kind = sorted[0].Kind
 	}

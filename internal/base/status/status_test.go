@@ -6,8 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 func TestStatusNamesTheWorstCausesAndTheirCommands(t *testing.T) {
@@ -41,17 +39,10 @@ func TestStatusNamesTheWorstCausesAndTheirCommands(t *testing.T) {
 			"blocked: " + strings.Repeat("ö", Limit-len(end)) + end},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Of("gpu/0", []string{"Ready (v1)", "Ready"}, tt.causes)
+			s := Of("juju run gpu/0 check-status", []string{"Ready (v1)", "Ready"}, tt.causes)
 			require.Equal(t, tt.want, string(s.Kind)+": "+s.Message)
 		})
 	}
-}
-
-// A machine without Juju names its own command.
-func TestStatusNamesTheProgramOfTheMachine(t *testing.T) {
-	wellknown.Command = wellknown.MachineProgram
-	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
-	require.Equal(t, "b; more: sudo concourse-ci-machine check-status", Of("", nil, []Cause{Block("b").Explain("why")}).Message)
 }
 
 func FuzzStatusFits(f *testing.F) {
@@ -63,7 +54,7 @@ func FuzzStatusFits(f *testing.F) {
 			c := Cause{Kind: []Kind{Active, Waiting, Blocked}[i%3], Text: text[min(i, len(text)):], Detail: detail}
 			causes = append(causes, c.Run(command))
 		}
-		message := Of("concourse-ci-machine/12", []string{ready[:min(len(ready), Limit)], "ready"}, causes).Message
+		message := Of("juju run concourse-ci-machine/12 check-status", []string{ready[:min(len(ready), Limit)], "ready"}, causes).Message
 		require.LessOrEqual(t, utf8.RuneCountInString(message), Limit, message)
 		if detail != "" && len(causes) > 0 {
 			require.True(t, strings.HasSuffix(message, "juju run concourse-ci-machine/12 check-status"), message)

@@ -1,76 +1,105 @@
 package wellknown
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
 
-// MachineProgram names the program of a machine without Juju, see Command.
-const MachineProgram = "concourse-ci-machine"
+// Program names the program that a user runs. The zero value is Dispatch.
+type Program string
 
-// WithoutJuju reports whether this program is MachineProgram.
-func WithoutJuju() bool { return Command == MachineProgram }
+// Commands returns the commands that texts name, for a reader with Program. The zero value
+// names a unit of Juju without its name.
+type Commands struct {
+	Program Program
+	Unit    string // "" if unknown
+}
+
+// WithoutJuju reports whether the program runs a machine without Juju.
+func (c Commands) WithoutJuju() bool { return c.Program == MachineProgram }
+
+// Name returns the name of the program.
+func (c Commands) Name() string { return cmp.Or(string(c.Program), Dispatch) }
+
+// Of returns the same commands for another unit.
+func (c Commands) Of(unit string) Commands { return Commands{c.Program, unit} }
+
+func (c Commands) unit() string { return cmp.Or(c.Unit, "<unit>") }
+
+func (c Commands) app() string {
+	app, _, _ := strings.Cut(c.Unit, "/")
+	return cmp.Or(app, "<application>")
+}
 
 // onMachine returns the command of a machine without Juju, otherwise the command of Juju.
-func onMachine(machine, withJuju string) string {
-	if WithoutJuju() {
+func (c Commands) onMachine(machine, withJuju string) string {
+	if c.WithoutJuju() {
 		return machine
 	}
 	return withJuju
 }
 
 // RunAction returns the command that runs an action, with its parameters.
-func RunAction(unit, action string) string {
-	return onMachine("sudo "+MachineProgram+" "+action, "juju run "+unit+" "+action)
+func (c Commands) RunAction(action string) string {
+	return c.onMachine("sudo "+MachineProgram+" "+action, "juju run "+c.unit()+" "+action)
 }
 
 // ReleaseGPU returns the command that frees a GPU with a lease that cannot be judged.
-func ReleaseGPU(unit, gpu string) string {
-	if Command == GPUKit {
+func (c Commands) ReleaseGPU(gpu string) string {
+	if c.Program == GPUKit {
 		return "sudo " + GPUKit + " gpu release " + gpu + " --force"
 	}
-	return RunAction(unit, "release-gpu gpu="+gpu+" force=true")
+	return c.RunAction("release-gpu gpu=" + gpu + " force=true")
 }
 
 // GiveRelease returns the command that gives units the tarball of a Concourse release.
-func GiveRelease() string {
-	return onMachine("sudo "+MachineProgram+" up --release=<tarball>",
+func (c Commands) GiveRelease() string {
+	return c.onMachine("sudo "+MachineProgram+" up --release=<tarball>",
 		"juju attach-resource <application> concourse-release=<tarball>")
 }
 
-// Integrate returns the command that adds a relation: app:endpoint other:endpoint. Without
-// Juju the command up with these arguments provides what the relation would.
-func Integrate(up, relation string) string {
-	return onMachine(strings.TrimSpace("sudo "+MachineProgram+" up "+up), "juju integrate "+relation)
+// Integrate returns the command that adds a relation to an endpoint of the application.
+// Without Juju the command up with these arguments provides what the relation would.
+func (c Commands) Integrate(up, endpoint, other string) string {
+	return c.onMachine(strings.TrimSpace("sudo "+MachineProgram+" up "+up),
+		"juju integrate "+c.app()+":"+endpoint+" "+other)
 }
 
 // SetOption returns the command that changes an option: name=value.
-func SetOption(app, setting string) string {
-	return onMachine("sudo "+MachineProgram+" set "+setting, "juju config "+app+" "+setting)
+func (c Commands) SetOption(setting string) string {
+	return c.onMachine("sudo "+MachineProgram+" set "+setting, "juju config "+c.app()+" "+setting)
+}
+
+// OtherMachine returns the advice to use a machine with another processor.
+func (c Commands) OtherMachine(arch string) string {
+	advice := "use an " + arch + " machine"
+	return c.onMachine(advice, advice+": juju add-unit "+c.app()+" --constraints arch="+arch)
 }
 
 // OnUnit returns the command that runs a shell command on the unit's machine.
-func OnUnit(unit, command string) string { return onMachine(command, "juju ssh "+unit+" "+command) }
-
-// ResetOption returns the command that gives an option its default.
-func ResetOption(app, name string) string {
-	return onMachine("sudo "+MachineProgram+" reset "+name, "juju config "+app+" --reset "+name)
+func (c Commands) OnUnit(command string) string {
+	return c.onMachine(command, "juju ssh "+c.unit()+" "+command)
 }
 
-// ShowStatus returns the command that shows the status of the unit, or of all units ("").
-func ShowStatus(unit string) string {
-	return onMachine(MachineProgram+" status", strings.TrimSpace("juju status "+unit))
+// ResetOption returns the command that gives an option its default.
+func (c Commands) ResetOption(name string) string {
+	return c.onMachine("sudo "+MachineProgram+" reset "+name, "juju config "+c.app()+" --reset "+name)
+}
+
+// ShowStatus returns the command that shows the status of the unit, or of all units.
+func (c Commands) ShowStatus() string {
+	return c.onMachine(MachineProgram+" status", strings.TrimSpace("juju status "+c.Unit))
 }
 
 // Explain returns the command that explains GPU errors by their numbers, to a reader on the
-// machine. For a reader of juju status use the action: RunAction(unit, "explain-error
-// code=2").
-func Explain(numbers ...int) string {
+// machine. For a reader of juju status use the action: RunAction("explain-error code=2").
+func (c Commands) Explain(numbers ...int) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
 		texts[i] = strconv.Itoa(n)
 	}
-	return Command + " explain " + strings.Join(texts, " ")
+	return c.Name() + " explain " + strings.Join(texts, " ")
 }
 
 // Purged names the reason for the steps of the command purge.
@@ -78,9 +107,9 @@ const Purged = "the machine is purged"
 
 // WhyRemoved returns the reason for the steps of the hooks stop and remove. On a machine
 // without Juju they belong to the commands down and purge.
-func WhyRemoved(hook string) string {
+func (c Commands) WhyRemoved(hook string) string {
 	if hook == "stop" {
-		return onMachine("the CI is stopped", "the unit is being removed")
+		return c.onMachine("the CI is stopped", "the unit is being removed")
 	}
-	return onMachine(Purged, "the unit is being removed")
+	return c.onMachine(Purged, "the unit is being removed")
 }

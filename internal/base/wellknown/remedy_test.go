@@ -8,21 +8,24 @@ import (
 
 // A machine without Juju names no command of Juju.
 func TestRemediesNameTheProgramThatRuns(t *testing.T) {
-	remedies := func() []string {
-		return []string{RunAction("gpu/0", "accept-gpus"), SetOption("gpu", "rocm-version=7.2"), OnUnit("gpu/0", "df -h"),
-			ResetOption("gpu", "version"), ShowStatus("gpu/0"), ShowStatus(""),
-			ReleaseGPU("gpu/0", "0"), GiveRelease()}
+	remedies := func(program Program) []string {
+		c := Commands{program, "gpu/0"}
+		return []string{c.RunAction("accept-gpus"), c.SetOption("rocm-version=7.2"), c.OnUnit("df -h"),
+			c.ResetOption("version"), c.ShowStatus(), c.Of("").ShowStatus(), c.ReleaseGPU("0"), c.GiveRelease(),
+			c.Explain(2, 7), c.Integrate("--join=<line>", "flight", "web:tsa"), c.Of("").SetOption("a=b"),
+			c.Of("").RunAction("plan")}
 	}
 	require.Equal(t, []string{"juju run gpu/0 accept-gpus", "juju config gpu rocm-version=7.2", "juju ssh gpu/0 df -h",
 		"juju config gpu --reset version", "juju status gpu/0", "juju status",
-		"juju run gpu/0 release-gpu gpu=0 force=true", "juju attach-resource <application> concourse-release=<tarball>"},
-		remedies())
-	Command = MachineProgram
-	t.Cleanup(func() { Command = Dispatch })
+		"juju run gpu/0 release-gpu gpu=0 force=true", "juju attach-resource <application> concourse-release=<tarball>",
+		"dispatch explain 2 7", "juju integrate gpu:flight web:tsa", "juju config <application> a=b",
+		"juju run <unit> plan"}, remedies(""))
+	require.Equal(t, remedies(""), remedies(Dispatch))
 	require.Equal(t, []string{"sudo concourse-ci-machine accept-gpus", "sudo concourse-ci-machine set rocm-version=7.2",
 		"df -h", "sudo concourse-ci-machine reset version", "concourse-ci-machine status", "concourse-ci-machine status",
-		"sudo concourse-ci-machine release-gpu gpu=0 force=true", "sudo concourse-ci-machine up --release=<tarball>"},
-		remedies())
-	Command = GPUKit
-	require.Contains(t, remedies(), "sudo gpukit gpu release 0 --force")
+		"sudo concourse-ci-machine release-gpu gpu=0 force=true", "sudo concourse-ci-machine up --release=<tarball>",
+		"concourse-ci-machine explain 2 7", "sudo concourse-ci-machine up --join=<line>",
+		"sudo concourse-ci-machine set a=b", "sudo concourse-ci-machine plan"}, remedies(MachineProgram))
+	require.Contains(t, remedies(GPUKit), "sudo gpukit gpu release 0 --force")
+	require.Contains(t, remedies(GPUKit), "gpukit explain 2 7")
 }

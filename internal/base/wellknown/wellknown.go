@@ -2,6 +2,8 @@
 // without importing each other. It imports none of them and decides nothing.
 package wellknown
 
+import "path"
+
 // Ports that Concourse and this charm listen on.
 const (
 	TSAPort        = 2222 // of a web: workers register there
@@ -15,18 +17,22 @@ const (
 // that has other pages at the same name.
 const FleetPath = "/fleet"
 
-// The programs with commands for people: Dispatch on a unit, GPUKit on a machine without
-// Juju. ReadGPUFiles is their command under gpu that reads files of GPUs. A program with
-// another name, such as a test's, must not be started for that.
+// The programs with commands for people: Dispatch on a unit, MachineProgram on a machine
+// that runs a CI without Juju, GPUKit on others. ReadGPUFiles is their command under gpu that
+// reads files of GPUs.
 const (
-	Dispatch     = "dispatch"
-	GPUKit       = "gpukit"
-	ReadGPUFiles = "attributes"
+	Dispatch       = "dispatch"
+	GPUKit         = "gpukit"
+	MachineProgram = "concourse-ci-machine"
+	ReadGPUFiles   = "attributes"
 )
 
-// Command is the program that texts name. A program or its linker sets it before anything
-// else runs.
-var Command = Dispatch
+// ServesCommands reports whether a program's file is one with these commands. Another file,
+// such as a test, must not be started for them.
+func ServesCommands(file string) bool {
+	name := path.Base(file)
+	return name == Dispatch || name == GPUKit
+}
 
 // StateDir stores the charm's own records. Its mode is 0700.
 const StateDir = "/var/lib/concourse-charm"

@@ -152,8 +152,9 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Option + ": " + p.Text }
 
-// Parse reads the output of config-get, with the secrets of SecretURIs. An option without a
-// value has its default. The Config is complete only if there are no problems.
+// Parse reads the output of config-get, with the secrets of SecretURIs, nil without Juju. An
+// option without a value has its default. The Config is complete only if there are no
+// problems.
 func Parse(raw map[string]any, secrets Secrets) (Config, []Problem) {
 	var c Config
 	var problems []Problem

@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Secrets holds Juju secrets by URI, spelled as in the option.
@@ -38,7 +36,7 @@ func SecretURIs(raw map[string]any) []string {
 // read returns the option's value from a secret. It takes the key with the option's name,
 // then the key value, then the only key.
 func (s Secrets) read(uri, option string) (string, error) {
-	if wellknown.WithoutJuju() {
+	if s == nil {
 		return "", errors.New("the value starts with secret:, and secrets of Juju need Juju; write the text itself")
 	}
 	if !secretURI.MatchString(uri) {

@@ -94,9 +94,9 @@ func TestD34UnreadableSecretIsExplained(t *testing.T) {
 		want    string
 	}{
 		"why is known":   {uri, Secrets{uri: {Problem: "permission denied"}}, "cannot read the secret (permission denied" + grant},
-		"nobody read it": {uri, nil, "cannot read the secret (no permission" + grant},
+		"nobody read it": {uri, Secrets{}, "cannot read the secret (no permission" + grant},
 		"there is none":  {uri, Secrets{uri: {}}, "cannot read the secret (it is empty" + grant},
-		"no URI":         {"secret:hunter2", nil, "the value starts with secret: and is not the URI of a secret; write what juju add-secret printed"},
+		"no URI":         {"secret:hunter2", Secrets{}, "the value starts with secret: and is not the URI of a secret; write what juju add-secret printed"},
 	} {
 		_, problems := Parse(map[string]any{"encryption-key": c.value}, c.secrets)
 		require.Len(t, problems, 1, name)

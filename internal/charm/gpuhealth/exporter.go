@@ -137,7 +137,7 @@ const maxText = 300
 func Printable(text string) string { return sanitize.Line(text, maxText) }
 
 // CriticalCauses returns the critical GPUs for the unit's status.
-func CriticalCauses(ctx context.Context, h host.Host, url, unit string) (causes []status.Cause) {
+func CriticalCauses(ctx context.Context, h host.Host, url string, commands wellknown.Commands) (causes []status.Cause) {
 	states, err := FromExporter(ctx, h, url)
 	if err != nil {
 		return nil // another cause reports a failed exporter
@@ -148,7 +148,7 @@ func CriticalCauses(ctx context.Context, h host.Host, url, unit string) (causes 
 		}
 		c := status.Warn("GPU %d is critical: %s", s.Index, s.Reason)
 		for _, code := range s.Codes {
-			c = c.Run(wellknown.RunAction(unit, fmt.Sprintf("explain-error code=%d", code)))
+			c = c.Run(commands.RunAction(fmt.Sprintf("explain-error code=%d", code)))
 		}
 		causes = append(causes, c)
 	}
@@ -156,7 +156,7 @@ func CriticalCauses(ctx context.Context, h host.Host, url, unit string) (causes 
 }
 
 // Critical names the critical GPUs, and the number beyond MaxNamed.
-func Critical(states []State) (seen []string) {
+func Critical(c wellknown.Commands, states []State) (seen []string) {
 	more := 0
 	for _, s := range states {
 		switch {
@@ -164,7 +164,7 @@ func Critical(states []State) (seen []string) {
 		case len(seen) == MaxNamed:
 			more++
 		default:
-			seen = append(seen, fmt.Sprintf("GPU %d is critical: %s%s", s.Index, s.Reason, SeeCodes(s.Codes)))
+			seen = append(seen, fmt.Sprintf("GPU %d is critical: %s%s", s.Index, s.Reason, SeeCodes(c, s.Codes)))
 		}
 	}
 	if more > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
@@ -128,9 +129,9 @@ func TestStatusNamesFourGPUs(t *testing.T) {
 		}
 		return append(all, State{Index: n, State: health.Warning})
 	}
-	require.Empty(t, Critical(critical(0)))
-	require.Len(t, Critical(critical(4)), 4)
-	six := Critical(critical(6))
+	require.Empty(t, Critical(wellknown.Commands{}, critical(0)))
+	require.Len(t, Critical(wellknown.Commands{}, critical(4)), 4)
+	six := Critical(wellknown.Commands{}, critical(6))
 	require.Len(t, six, 5)
 	require.Contains(t, six[0], "GPU 0 is critical: hangs (see ")
 	require.Equal(t, "2 more GPUs are critical", six[4])
@@ -146,7 +147,7 @@ func TestCriticalGPUsAreCauses(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Root(t))
 	url := hosttest.NewServer(t, 200, `{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"critical","reason":"hangs","codes":[0,1,8,9]}},
 		{"index":1,"pci_bus_id":"0000:04:00.0","health":{"state":"warning","reason":"hot"}},{"index":2,"pci_bus_id":"0000:05:00.0"}]}`)
-	causes := CriticalCauses(t.Context(), h, url, "gpu/0")
+	causes := CriticalCauses(t.Context(), h, url, wellknown.Commands{Unit: "gpu/0"})
 	require.Len(t, causes, 1)
 	require.Equal(t, "GPU 0 is critical: hangs", causes[0].Text)
 	require.Len(t, causes[0].Commands, 2, "explain-error has 1 to 8")
@@ -154,7 +155,7 @@ func TestCriticalGPUsAreCauses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "nothing is known of it", states[2].Reason)
 	require.Equal(t, health.Unknown, states[2].State)
-	require.Empty(t, CriticalCauses(t.Context(), h, "http://127.0.0.1:1/", "gpu/0"))
+	require.Empty(t, CriticalCauses(t.Context(), h, "http://127.0.0.1:1/", wellknown.Commands{Unit: "gpu/0"}))
 }
 
 func TestReaderThatDoesNotEndExplainsHangs(t *testing.T) {
@@ -162,19 +163,19 @@ func TestReaderThatDoesNotEndExplainsHangs(t *testing.T) {
 		require.True(t, c.ReadOnly)
 		return "", &host.CommandError{Argv: c.Argv, Timeout: 9 * time.Second}
 	})
-	_, err := NewReader(runner, "read")(t.Context())
+	_, err := NewReader(runner, wellknown.Commands{}, "read")(t.Context())
 	require.ErrorContains(t, err, "does not end within 9s: one hangs; see ")
 	runner.Answer("read", "x")
-	_, err = NewReader(runner, "read", "gpus")(t.Context())
+	_, err = NewReader(runner, wellknown.Commands{}, "read", "gpus")(t.Context())
 	require.ErrorContains(t, err, `cannot read the answer of "read gpus"`)
 	data, err := json.Marshal([]State{{Index: 1}})
 	require.NoError(t, err)
-	states, err := NewReader(runner.Answer("read", string(data)), "read")(t.Context())
+	states, err := NewReader(runner.Answer("read", string(data)), wellknown.Commands{}, "read")(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, states[0].Index)
-	_, err = NewReportReader(runner.Answer("read", `{"gpus":[]}`), "read")(t.Context())
+	_, err = NewReportReader(runner.Answer("read", `{"gpus":[]}`), wellknown.Commands{}, "read")(t.Context())
 	require.EqualError(t, err, "this machine has no GPU")
 	runner.On("read", func(host.Command) (string, error) { return "", errors.New("broken") })
-	_, err = NewReportReader(runner, "read")(context.Background())
+	_, err = NewReportReader(runner, wellknown.Commands{}, "read")(context.Background())
 	require.EqualError(t, err, "broken")
 }

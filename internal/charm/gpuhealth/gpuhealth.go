@@ -35,11 +35,11 @@ type State struct {
 }
 
 // SeeCodes refers to the explanation of errors.
-func SeeCodes(codes []int) string {
+func SeeCodes(c wellknown.Commands, codes []int) string {
 	if len(codes) == 0 {
 		return ""
 	}
-	return " (see " + wellknown.Explain(codes...) + ")"
+	return " (see " + c.Explain(codes...) + ")"
 }
 
 // Read reads the GPUs once. It returns even if a GPU hangs, but its process cannot end
@@ -75,9 +75,9 @@ func ReadReport(ctx context.Context, r host.Root) api.Report {
 const usageAge = 15 * time.Second
 
 // NewReportReader returns ReadReport of argv, a process that writes the report as JSON.
-func NewReportReader(r host.Runner, argv ...string) func(context.Context) (api.Report, error) {
+func NewReportReader(r host.Runner, c wellknown.Commands, argv ...string) func(context.Context) (api.Report, error) {
 	return func(ctx context.Context) (api.Report, error) {
-		out, err := runReader(ctx, r, argv)
+		out, err := runReader(ctx, r, c, argv)
 		if err != nil {
 			return api.Report{}, err
 		}
@@ -94,9 +94,9 @@ const readTimeout = 3 * api.Deadline
 
 // NewReader runs argv, a process that writes the result of Read as JSON. A GPU that hangs
 // blocks that process and not this one, which Juju waits for.
-func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, error) {
+func NewReader(r host.Runner, c wellknown.Commands, argv ...string) func(context.Context) ([]State, error) {
 	return func(ctx context.Context) ([]State, error) {
-		out, err := runReader(ctx, r, argv)
+		out, err := runReader(ctx, r, c, argv)
 		if err != nil {
 			return nil, err
 		}
@@ -109,10 +109,10 @@ func NewReader(r host.Runner, argv ...string) func(context.Context) ([]State, er
 }
 
 // runReader returns the output of a process that reads GPUs.
-func runReader(ctx context.Context, r host.Runner, argv []string) ([]byte, error) {
+func runReader(ctx context.Context, r host.Runner, c wellknown.Commands, argv []string) ([]byte, error) {
 	out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
 	if command, ok := errors.AsType[*host.CommandError](err); ok && command.Timeout > 0 {
-		err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see %s", command.Timeout, wellknown.Explain(2))
+		err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see %s", command.Timeout, c.Explain(2))
 	}
 	return out, err
 }

@@ -29,19 +29,20 @@ const FactsFile = StateDir + "/juju.json"
 
 // Facts holds the unit's part of the Juju model.
 type Facts struct {
-	Unit     string         `json:"unit"`
-	Config   map[string]any `json:"config"`            // output of config-get
-	Secrets  config.Secrets `json:"secrets,omitempty"` // secrets that options name
-	Tracked  []string       `json:"tracked,omitempty"` // ids of the secrets that this unit has read
-	Leader   bool           `json:"leader,omitempty"`  // unknown with mode=worker
-	Removed  bool           `json:"removed,omitempty"` // the unit or its application is being removed
-	Role     Role           `json:"role"`
-	KeptMode config.Mode    `json:"kept_mode,omitempty"` // last valid mode, while the option is invalid
-	Flights  []Relation     `json:"flights"`
-	Peer     *Relation      `json:"peer,omitempty"`  // nil with mode=worker, or before it exists
-	TSAs     []Relation     `json:"tsas,omitempty"`  // with mode=worker only after hooks that resync
-	Route    *Route         `json:"route,omitempty"` // read together with TSAs
-	Web      *Web           `json:"web,omitempty"`   // of a web only
+	Program  wellknown.Program `json:"-"`
+	Unit     string            `json:"unit"`
+	Config   map[string]any    `json:"config"`            // output of config-get
+	Secrets  config.Secrets    `json:"secrets,omitempty"` // secrets that options name
+	Tracked  []string          `json:"tracked,omitempty"` // ids of the secrets that this unit has read
+	Leader   bool              `json:"leader,omitempty"`  // unknown with mode=worker
+	Removed  bool              `json:"removed,omitempty"` // the unit or its application is being removed
+	Role     Role              `json:"role"`
+	KeptMode config.Mode       `json:"kept_mode,omitempty"` // last valid mode, while the option is invalid
+	Flights  []Relation        `json:"flights"`
+	Peer     *Relation         `json:"peer,omitempty"`  // nil with mode=worker, or before it exists
+	TSAs     []Relation        `json:"tsas,omitempty"`  // with mode=worker only after hooks that resync
+	Route    *Route            `json:"route,omitempty"` // read together with TSAs
+	Web      *Web              `json:"web,omitempty"`   // of a web only
 	// Address is the one that the web has of this worker, also if that web is gone.
 	Address  string     `json:"address,omitempty"`
 	Resource string     `json:"resource"`       // path of the attached release, or ""
@@ -57,6 +58,11 @@ type Facts struct {
 
 	Model     string `json:"model"` // name
 	ModelUUID string `json:"model_uuid"`
+}
+
+// Commands returns the commands that texts name to users of the unit.
+func (f Facts) Commands() wellknown.Commands {
+	return wellknown.Commands{Program: f.Program, Unit: f.Unit}
 }
 
 // Observe reads the Facts with hook tools. The attached release is read only if it can have

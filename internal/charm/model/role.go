@@ -43,7 +43,16 @@ func (f Facts) Mode() config.Mode {
 }
 
 // Options returns the options with their problems, as of the last observation.
-func (f Facts) Options() (config.Config, []config.Problem) { return config.Parse(f.Config, f.Secrets) }
+func (f Facts) Options() (config.Config, []config.Problem) {
+	secrets := f.Secrets
+	switch {
+	case f.Commands().WithoutJuju():
+		secrets = nil
+	case secrets == nil:
+		secrets = config.Secrets{}
+	}
+	return config.Parse(f.Config, secrets)
+}
 
 // keepMode saves the mode of the previous hook if the option is invalid now.
 func (f *Facts) keepMode(last Facts) {

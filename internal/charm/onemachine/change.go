@@ -110,7 +110,7 @@ func (m *Machine) checkRelease(ctx context.Context, old release.Release) error {
 	}
 	err = release.Install{Release: now}.Prepare(ctx, m.Model.Host, m.Model.Progress.Step)
 	if r, ok := errors.AsType[role.Remediable](err); ok {
-		return errors.New(r.Remedy().String())
+		return errors.New(r.Remedy(m.Charm.Commands()).String())
 	}
 	return err
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
@@ -177,7 +176,8 @@ func (m *Machine) stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.Model.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: wellknown.WhyRemoved("stop")})
+	why := m.Charm.Commands().WhyRemoved("stop")
+	return m.Model.apply(ctx, resource.Service{Unit: timer, State: units[timer], Why: why})
 }
 
 // CheckSetUp returns an error if there is nothing to purge. Up may have been refused, or a

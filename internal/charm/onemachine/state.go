@@ -72,8 +72,11 @@ func (m *Model) reload() (err error) {
 }
 
 // Installed reports whether the machine was set up and not purged.
-func (m *Model) Installed() bool {
-	_, err := m.Host.Lstat(stateFile.Path)
+func (m *Model) Installed() bool { return Installed(m.Host.Root) }
+
+// Installed reports whether the machine runs a CI without Juju.
+func Installed(r host.Root) bool {
+	_, err := r.Lstat(stateFile.Path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // supportedSeries lists the series of Ubuntu that the charm is built for. debianSeries
@@ -25,8 +24,8 @@ const (
 )
 
 // constrained returns an advice with Juju's constraint that follows it.
-func constrained(advice, constraint string) string {
-	if wellknown.WithoutJuju() {
+func (p *preflight) constrained(advice, constraint string) string {
+	if p.commands.WithoutJuju() {
 		return advice
 	}
 	return advice + " (--constraints " + constraint + ")"
@@ -34,14 +33,14 @@ func constrained(advice, constraint string) string {
 
 func (p *preflight) series() Check {
 	m, fix := p.machine, "deploy to --base ubuntu@24.04"
-	if wellknown.WithoutJuju() {
+	if p.commands.WithoutJuju() {
 		fix = "use Debian 12 or newer or Ubuntu 22.04 or newer"
 	}
 	fix += "; AMD has packages for some series of Ubuntu only"
 	switch {
 	case m.Series == "":
 		return warn("series", fix, "/etc/os-release names no series")
-	case wellknown.WithoutJuju() && m.Distro == "debian" && slices.Contains(debianSeries, m.Series):
+	case p.commands.WithoutJuju() && m.Distro == "debian" && slices.Contains(debianSeries, m.Series):
 	case m.Distro != "ubuntu" || !slices.Contains(supportedSeries, m.Series):
 		return warn("series", fix, "%s %s is not tested with this charm", m.Distro, m.Series)
 	}
@@ -77,7 +76,7 @@ func (p *preflight) cpu() Check {
 	case err != nil || n == 0:
 		return warn("cpu", "run nproc on the machine", "/proc/cpuinfo names no processor")
 	case n < minCPUs:
-		return warn("cpu", constrained("use 2 processors or more", "cores=2"),
+		return warn("cpu", p.constrained("use 2 processors or more", "cores=2"),
 			"%d processor; builds are slow and the worker's answers late with fewer than %d", n,
 			minCPUs)
 	}
@@ -106,7 +105,7 @@ func (p *preflight) memory() Check {
 		return warn("memory", "run free on the machine", "/proc/meminfo has no total")
 	case total < p.cfg.Driver.PreflightLimits.RAM:
 		return warn(
-			"memory", constrained("use more memory, or set preflight-limits", "mem=..."),
+			"memory", p.constrained("use more memory, or set preflight-limits", "mem=..."),
 			"%s; preflight-limits has ram=%d",
 			units.FormatGB(total), p.cfg.Driver.PreflightLimits.RAM/units.GB)
 	}
@@ -127,7 +126,7 @@ func (p *preflight) disks() []Check {
 		}
 		seen = append(seen, [2]uint64{total, free})
 		name := "disk " + path
-		switch remedy := constrained("give the machine a larger disk, or set preflight-limits", "root-disk=..."); {
+		switch remedy := p.constrained("give the machine a larger disk, or set preflight-limits", "root-disk=..."); {
 		case err != nil:
 			checks = append(checks, warn(name, "run df on the machine", "cannot read its space: %v", err))
 		case free < min(lowDisk, total/4):

@@ -58,12 +58,11 @@ func TestDiskOfAPartitionRotates(t *testing.T) {
 
 // A machine without Juju may be a Debian, and no advice is for a deployment.
 func TestPreflightWithoutJujuNamesNoJuju(t *testing.T) {
-	wellknown.Command = wellknown.MachineProgram
-	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
+	withoutJuju := wellknown.Commands{Program: wellknown.MachineProgram}
 	for series, want := range map[string]Level{"bookworm": OK, "trixie": OK, "buster": Warning} {
-		p := &preflight{machine: machine.Machine{Distro: "debian", Series: series}}
+		p := &preflight{commands: withoutJuju, machine: machine.Machine{Distro: "debian", Series: series}}
 		require.Equal(t, want, p.series().Level, series)
 		require.NotContains(t, p.series().Remedy, "--base", series)
 	}
-	require.NotContains(t, constrained("use more memory", "mem=..."), "--constraints")
+	require.NotContains(t, (&preflight{commands: withoutJuju}).constrained("use more memory", "mem=..."), "--constraints")
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
@@ -32,7 +31,7 @@ func (p *preflight) sourcesInUse() []source {
 	if _, _, installed := release.Installed(p.Host.Root); !role.Attached(p.facts.Resource) {
 		from, remedy := p.cfg.Release.Mirror, proxies
 		if from == "" {
-			from, remedy = release.Upstream, proxies+"; or set release-mirror, or run: "+wellknown.GiveRelease()
+			from, remedy = release.Upstream, proxies+"; or set release-mirror, or run: "+p.commands.GiveRelease()
 		}
 		all = append(all, source{"Concourse's releases", from, !installed, remedy})
 	}

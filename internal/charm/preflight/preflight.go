@@ -13,6 +13,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
@@ -53,10 +54,11 @@ func failure(name, remedy, format string, a ...any) Check {
 // tests can replace them.
 type preflight struct {
 	host.Host
-	facts   model.Facts
-	cfg     config.Config
-	machine machine.Machine
-	hosts   []string // URLs that tasks download from
+	commands wellknown.Commands
+	facts    model.Facts
+	cfg      config.Config
+	machine  machine.Machine
+	hosts    []string // URLs that tasks download from
 
 	free   func(path string) (total, free uint64, err error) // bytes
 	synced func() (bool, error)                              // the kernel's clock follows a server
@@ -66,16 +68,18 @@ type preflight struct {
 }
 
 // newPreflight uses Juju's facts from the last hook, or the defaults before the first hook.
-func newPreflight(h host.Host) (*preflight, error) {
+func newPreflight(h host.Host, program wellknown.Program) (*preflight, error) {
 	facts, err := model.LoadFor(h.Root, "check")
 	if err != nil {
 		return nil, err
 	}
+	facts.Program = program
 	cfg, problems := facts.Options()
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("cannot check until this option is right: %s", problems[0])
 	}
-	p := &preflight{Host: h, facts: facts, cfg: cfg, machine: machine.Observe(h.Root).Under(facts.Juju),
+	p := &preflight{Host: h, commands: wellknown.Commands{Program: program}, facts: facts, cfg: cfg,
+		machine: machine.Observe(h.Root).Under(facts.Juju),
 		free: func(path string) (uint64, uint64, error) {
 			return diskSpace(h.Path(path))
 		}, synced: clockSynced, reach: reach}
@@ -113,8 +117,8 @@ func (p *preflight) run(ctx context.Context) []Check {
 }
 
 // Run runs all checks except the hosts of tasks.
-func Run(ctx context.Context, h host.Host) ([]Check, error) {
-	p, err := newPreflight(h)
+func Run(ctx context.Context, h host.Host, program wellknown.Program) ([]Check, error) {
+	p, err := newPreflight(h, program)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +127,8 @@ func Run(ctx context.Context, h host.Host) ([]Check, error) {
 
 // Show writes the result of each check, and fails if a check fails. hosts lists the hosts
 // of tasks, see hostURLs.
-func Show(ctx context.Context, h host.Host, w io.Writer, hosts string, f term.Format) error {
-	p, err := newPreflight(h)
+func Show(ctx context.Context, h host.Host, program wellknown.Program, w io.Writer, hosts string, f term.Format) error {
+	p, err := newPreflight(h, program)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
@@ -53,7 +54,7 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 	raw := map[string]any{"mode": "worker"}
 	maps.Copy(raw, set)
 	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw}))
-	p, err := newPreflight(h)
+	p, err := newPreflight(h, wellknown.Dispatch)
 	require.NoError(t, err)
 	p.free = func(string) (uint64, uint64, error) { return 400 * units.GB, 50 * units.GB, nil }
 	p.synced = func() (bool, error) { return true, nil }
@@ -312,7 +313,7 @@ func TestPreflightChecksOnlyRequiredSources(t *testing.T) {
 	p, _ := fit(t, "no-gpu", nil)
 	require.Equal(t, "compute-runtime is none: tasks get no GPUs", named(t, p.run(context.Background()), "gpu").Text)
 	require.NoError(t, model.Save(p.Host.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WebRole, Config: map[string]any{"mode": "web"}}))
-	p, err := newPreflight(p.Host)
+	p, err := newPreflight(p.Host, wellknown.Dispatch)
 	require.NoError(t, err)
 	p.reach = unreached
 	for _, c := range p.run(context.Background()) {

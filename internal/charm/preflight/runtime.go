@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
@@ -92,7 +91,7 @@ type runcFeatures struct {
 func (p *preflight) runc(ctx context.Context) Check {
 	const name = "runc"
 	if !p.Host.Exists(concourse.RealRunc) {
-		return warn(name, "see why with: "+wellknown.ShowStatus(""), "no release of Concourse is installed yet")
+		return warn(name, "see why with: "+p.commands.ShowStatus(), "no release of Concourse is installed yet")
 	}
 	version := strings.TrimPrefix(release.ToolVersion(ctx, p.Host, "runc"), "runc version ")
 	out, err := p.Host.Run(ctx, host.Command{

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -122,7 +121,7 @@ func (p *preflight) toolchain() Check {
 	case err == nil:
 		return ok(name, "ROCm %.40s in /opt/rocm of the machine; tasks have that of their images", version)
 	case wanted != "":
-		return warn(name, "the next hook installs it; see what prevents it with: "+wellknown.ShowStatus(""),
+		return warn(name, "the next hook installs it; see what prevents it with: "+p.commands.ShowStatus(),
 			"rocm-usecases is %s, and there is no ROCm in /opt/rocm", wanted)
 	}
 	return ok(name, "tasks bring ROCm in their images; rocm-usecases installs it on the machine, too")

@@ -8,6 +8,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
@@ -61,7 +62,7 @@ func EndsTasks(event string, f model.Facts) bool {
 // fix.
 type Remediable interface {
 	error
-	Remedy() status.Cause
+	Remedy(wellknown.Commands) status.Cause
 }
 
 // Refusals returns the reasons why the Python charm's service cannot be taken over now. They
@@ -72,7 +73,7 @@ type Remediable interface {
 func Refusals(o Observed, able bool, why []status.Cause) (causes []status.Cause) {
 	for _, err := range o.Refused {
 		if r, ok := errors.AsType[Remediable](err); ok {
-			causes = append(causes, r.Remedy())
+			causes = append(causes, r.Remedy(o.Facts.Commands()))
 		}
 	}
 	unit, what := concourse.Unit, "worker"

@@ -14,7 +14,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
@@ -27,7 +26,7 @@ import (
 func (u *Unit) sharingState() (sharing, why string) {
 	if cfg, known := u.option("gpu-sharing"); known && cfg.GPU.Sharing == config.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; " +
-			"see " + wellknown.ShowStatus("")
+			"see " + u.Commands.ShowStatus()
 	}
 	return "shared", "gpu-sharing=shared: GPUs are not leased"
 }

@@ -41,7 +41,7 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g pool.Rec
 	}
 	if len(all) == 0 {
 		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see %s", verb, which,
-			wellknown.ShowStatus(""))
+			u.Commands.ShowStatus())
 	}
 	var gpus []gpu.Slot
 	for _, s := range all {
@@ -243,10 +243,15 @@ func (u *Unit) Leases() (s LeaseSummary, err error) {
 			s.Held++
 		}
 		if g.Doubt != "" {
-			s.Doubts = append(s.Doubts, Problem{GPU: l.gpus[i].String(), Text: g.Doubt})
+			s.Doubts = append(s.Doubts, Problem{GPU: l.gpus[i].String(), Text: u.doubtText(g)})
 		}
 	}
 	return s, err
+}
+
+// doubtText returns the doubt about a lease, with the command that frees the GPU.
+func (u *Unit) doubtText(l pool.ReportedLease) string {
+	return l.Doubt + "; when no task uses this GPU, run: " + u.Commands.ReleaseGPU(l.Name)
 }
 
 // Problem describes a GPU for check-status.
@@ -262,7 +267,8 @@ func (u *Unit) OutOfService(unit string) (out []Problem, total int, err error) {
 	all, err := u.readRecorded()
 	for _, s := range all {
 		if s.Service.State != quarantine.InService {
-			out = append(out, Problem{s.String(), s.Service.Text() + "; " + remedy(s, unit), s.Service.ManualReturn})
+			text := s.Service.Text() + "; " + remedy(s, u.Commands.Of(unit))
+			out = append(out, Problem{s.String(), text, s.Service.ManualReturn})
 		}
 	}
 	return out, len(all), err
@@ -280,12 +286,12 @@ func (u *Unit) Warnings() (list []Problem, err error) {
 }
 
 // remedy returns the command that helps with a GPU that is not in service.
-func remedy(s pool.Record, unit string) string {
+func remedy(s pool.Record, c wellknown.Commands) string {
 	which := fmt.Sprint(s.Index)
 	if s.Index == gpu.Missing {
 		which = s.Address()
 	}
-	back := wellknown.RunAction(unit, "return-gpu gpu="+which)
+	back := c.RunAction("return-gpu gpu=" + which)
 	switch code := s.Service.Code(); {
 	case s.Service.ManualReturn:
 		return "once it is mended: " + back
@@ -296,7 +302,7 @@ func remedy(s pool.Record, unit string) string {
 	case s.Service.State == quarantine.Proving:
 		return "it comes back by itself; at once: " + back
 	case code > 0:
-		return "what to do: " + wellknown.RunAction(unit, fmt.Sprintf("explain-error code=%d", code))
+		return "what to do: " + c.RunAction(fmt.Sprintf("explain-error code=%d", code))
 	}
-	return "more: " + wellknown.RunAction(unit, "gpu-status")
+	return "more: " + c.RunAction("gpu-status")
 }

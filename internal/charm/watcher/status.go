@@ -44,11 +44,11 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 			Service []ServiceStatus `json:"service,omitempty"`
 		}{"exclusive", r, u.serviceJSON(served)})
 	}
-	_, err = io.WriteString(w, leaseText(r, states, l.gpus, f)+u.serviceText(served))
+	_, err = io.WriteString(w, u.leaseText(r, states, l.gpus, f)+u.serviceText(served))
 	return err
 }
 
-func leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f term.Format) string {
+func (u *Unit) leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f term.Format) string {
 	var b strings.Builder
 	for i, g := range r.GPUs {
 		state, colour := "free", term.Green
@@ -69,7 +69,7 @@ func leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f term.Form
 			}
 		}
 		if g.Doubt != "" {
-			b.WriteString("\n      in doubt: " + g.Doubt)
+			b.WriteString("\n      in doubt: " + u.doubtText(g))
 		}
 		if c := g.Clocks; c != nil {
 			b.WriteString(clocksText(*c, r.At))

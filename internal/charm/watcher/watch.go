@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
@@ -126,6 +127,7 @@ type Unit struct {
 	ExporterURL    string   // the exporter's list of GPUs; "" for port 9401, on the machine's own root only
 	WorkerURL      string   // the worker's list of containers; "" for its port, on the machine's own root only
 	WebMetricsURLs []string // metrics of the webs' exporters; none for port 9358 of the webs, on the machine's own root only
+	Commands       wellknown.Commands
 	// Start starts this program with arguments in the background. nil disables it.
 	Start func(args ...string) error
 	// Signal ends leftover processes of tasks. nil sends the kernel's signals, on the

@@ -12,7 +12,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
@@ -69,9 +68,9 @@ func certificateOf(o Observed) (cert relation.Certificate, ok bool, causes []sta
 	l := o.Facts.Web.Certificates
 	if l == nil {
 		missing := status.Block("tls-enabled: a certificate is missing")
-		if wellknown.WithoutJuju() {
+		if c := o.Facts.Commands(); c.WithoutJuju() {
 			return cert, false, []status.Cause{missing.Explain("put a proxy with a certificate in front, and set external-url").
-				Run(wellknown.ResetOption(app, "tls-enabled"))}
+				Run(c.ResetOption("tls-enabled"))}
 		}
 		return cert, false, []status.Cause{missing.Explain("without a certificate set tls-enabled=false").
 			Run("juju integrate " + app + ":certificates <certificates application>")}

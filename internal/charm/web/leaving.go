@@ -12,7 +12,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/predecessor"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -114,7 +113,7 @@ func drainingCauses(o Observed) (causes []status.Cause) {
 	for _, l := range o.draining() {
 		c := status.Warn("%s has left and drains until %s", l.Unit, l.Until.UTC().Format("2006-01-02 15:04 UTC"))
 		if l.Name != "" {
-			c = c.Fix("to end it now, run: " + wellknown.RunAction(o.Facts.Unit, "prune-worker worker="+l.Name))
+			c = c.Fix("to end it now, run: " + o.Facts.Commands().RunAction("prune-worker worker="+l.Name))
 		}
 		causes = append(causes, c)
 	}

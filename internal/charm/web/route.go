@@ -87,7 +87,7 @@ func routeCauses(o Observed) []status.Cause {
 			missing += " fleet-page=names"
 		}
 		return append(causes, status.Warn(fleetEndpoint+": the fleet page is off").
-			Run(wellknown.SetOption(juju.AppOf(o.Facts.Unit), missing)))
+			Run(o.Facts.Commands().SetOption(missing)))
 	}
 	_, fleet := proxyCauses(o, fleetEndpoint, o.Facts.FleetRoute, wellknown.FleetPath)
 	return append(causes, fleet...)

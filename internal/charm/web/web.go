@@ -18,7 +18,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
@@ -201,9 +200,8 @@ func databaseOf(o Observed) (db relation.Database, ready bool, causes []status.C
 		}
 	}
 	if l == nil {
-		app, _, _ := strings.Cut(o.Facts.Unit, "/")
 		return db, false, []status.Cause{status.Block("PostgreSQL database required").
-			Run(wellknown.Integrate("", app+":postgresql <postgresql application>:database"))}
+			Run(o.Facts.Commands().Integrate("", "postgresql", "<postgresql application>:database"))}
 	}
 	db, ready, problems := relation.ParseDatabase(l.Remote, l.Units, l.Secrets)
 	for _, p := range problems {
@@ -225,7 +223,7 @@ func secretCause(o Observed, err error) status.Cause {
 		which = rotatedBy(bad.Key)
 	}
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
-	return status.Block("%s", err).Run(wellknown.RunAction(app+"/leader", "rotate-keys keys="+which))
+	return status.Block("%s", err).Run(o.Facts.Commands().Of(app + "/leader").RunAction("rotate-keys keys=" + which))
 }
 
 // webURL returns the web's URL for users.

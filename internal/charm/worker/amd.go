@@ -11,6 +11,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
@@ -217,9 +218,8 @@ func AMDMachine(m machine.Machine, arch string) amd.Machine {
 }
 
 // DriverOptions returns the options for AMD's driver and user space.
-func DriverOptions(c config.Driver, unit string) amd.Wanted {
-	app, _, _ := strings.Cut(unit, "/")
-	return amd.Wanted{App: app, Unit: unit, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
+func DriverOptions(c config.Driver, commands wellknown.Commands) amd.Wanted {
+	return amd.Wanted{Commands: commands, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
 		InstallDriver: c.InstallDriver, AllowReboot: c.AllowReboot,
 		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, MinDisk: c.PreflightLimits.Disk}
 }
@@ -231,7 +231,7 @@ func desireDriver(o Observed, g GPUs) (p part, d *Driver) {
 	if o.Driver == nil || g.Vendor != "" && g.Vendor != gpu.AMD {
 		return p, nil
 	}
-	w := DriverOptions(o.Config.Driver, o.Facts.Unit)
+	w := DriverOptions(o.Config.Driver, o.Facts.Commands())
 	decision := amd.Decide(*o.Driver, w)
 	install, err := amd.Install(decision, *o.Driver, w, amd.Environment{
 		Seen: o.Install, Proxies: role.ProxyOf(o.Facts, o.Config), Now: o.Now,

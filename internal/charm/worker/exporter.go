@@ -25,6 +25,7 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 		Check: role.ExporterService, URL: role.ExporterURL,
 		Command: []string{
 			role.ExporterBin, "serve", "--web.listen-address=:9401", "--path.root=/", "--unit=" + o.Facts.Unit,
+			"--explain=" + o.Facts.Commands().RunAction("explain-error code="),
 			"--disk.folder=" + concourse.WorkFolder(o.Shared()), "--vendor=" + cmp.Or(string(g.Vendor), "none"),
 		}}
 	if len(g.All) > 0 {

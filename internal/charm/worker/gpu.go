@@ -159,7 +159,8 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, o Observed) {
 			g.cause(status.Block("the device node of %s GPU %s is wrong", name, l.PCI).Explain("%s", l.Detail).
 				Fix("on the LXD host run: lxc restart " + m.Hostname))
 		case gpu.Hangs:
-			g.cause(status.Block("%s GPU %s does not count: it hangs", name, l.PCI).Run(explainHang(o.Facts.Unit)))
+			g.cause(status.Block("%s GPU %s does not count: it hangs", name, l.PCI).
+				Run(explainHang(o.Facts.Commands())))
 		}
 	}
 	if len(g.Causes) > 0 {

@@ -107,7 +107,7 @@ func addresses(all []gpu.GPU) (pci []string) {
 }
 
 // explainHang returns the command that explains a hang.
-func explainHang(unit string) string { return wellknown.RunAction(unit, "explain-error code=2") }
+func explainHang(c wellknown.Commands) string { return c.RunAction("explain-error code=2") }
 
 // reportMissing adds the warning on missing GPUs and returns the GPUs to record. A worker
 // that lost its GPUs stays a GPU worker, also with compute-runtime=auto: it must not take
@@ -128,9 +128,9 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 		}
 	}
 	lost = lost.Explain("%s", strings.Join(missing, ", ")).
-		Fix("restore them or run: " + wellknown.RunAction(o.Facts.Unit, "accept-gpus"))
+		Fix("restore them or run: " + o.Facts.Commands().RunAction("accept-gpus"))
 	if hangs {
-		lost = lost.Run(explainHang(o.Facts.Unit))
+		lost = lost.Run(explainHang(o.Facts.Commands()))
 	}
 	g.Warnings = append(g.Warnings, lost)
 	return now

@@ -15,7 +15,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
@@ -59,7 +58,7 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 			}
 			if one.ManualReturn {
 				g.Warnings = append(g.Warnings, status.Warn("GPU %d failed too often to return by itself", one.Index).
-					Fix("after the repair run: "+wellknown.RunAction(o.Facts.Unit,
+					Fix("after the repair run: "+o.Facts.Commands().RunAction(
 						fmt.Sprintf("return-gpu gpu=%d", one.Index))))
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/predecessor"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -204,7 +203,7 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 			return p
 		}
 		p.cause(rankWorker, status.Wait("Worker landed by an action and takes no work").
-			Run(wellknown.RunAction(o.Facts.Unit, "restart-services")))
+			Run(o.Facts.Commands().RunAction("restart-services")))
 		return p
 	}
 	if gpus.Requested && len(gpus.Tagged) == 0 {
@@ -231,7 +230,7 @@ func webCauses(o Observed) (p part) {
 		}
 	case len(o.Facts.Flights) == 0:
 		p.cause(rankWeb, status.Wait("Waiting for a web").
-			Run(wellknown.Integrate("--join=<line of invite>", app+":flight <web application>:tsa")))
+			Run(o.Facts.Commands().Integrate("--join=<line of invite>", "flight", "<web application>:tsa")))
 	case len(o.Facts.Flights) > 1:
 		p.cause(rankWeb, status.Block("flight: related to %d webs, and a worker serves one", len(o.Facts.Flights)).
 			Run("juju remove-relation "+app+":flight <web application>"))
@@ -240,7 +239,7 @@ func webCauses(o Observed) (p part) {
 	}
 	if v := o.Config.Release.Version; v != "" && !release.Fits(o.TSA.Version, v) {
 		p.cause(rankWeb, status.Block("a worker of Concourse %s gets no work from a web of %s", v, o.TSA.Version).
-			Fix("to follow the web, run: "+wellknown.ResetOption(app, "version")))
+			Fix("to follow the web, run: "+o.Facts.Commands().ResetOption("version")))
 	}
 	for _, problem := range o.TSAProblems {
 		p.cause(rankWeb, status.Wait("flight: %s", problem))

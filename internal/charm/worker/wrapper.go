@@ -8,7 +8,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -68,7 +67,7 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 	if len(g.Chosen) == 0 && g.Requested {
 		config.Visible = []string{g.assumed().Traits().Visible}
 		config.Missing = "this unit has none that tasks can use now; see why with: " +
-			wellknown.ShowStatus(o.Facts.Unit) + "; " + lease.RunAgain
+			o.Facts.Commands().ShowStatus() + "; " + lease.RunAgain
 	}
 	if len(trusted) > 0 {
 		config.CACertificates = role.SystemBundle

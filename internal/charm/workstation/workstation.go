@@ -17,7 +17,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
@@ -50,7 +49,7 @@ type Selection struct {
 
 // Refresh returns the resources for the GPUs that are present now, and notes for the user.
 // The settings of leases are among them if leases are on.
-func Refresh(h host.Host, s Selection) (want []plan.Resource, notes []string, err error) {
+func Refresh(h host.Host, program string, s Selection) (want []plan.Resource, notes []string, err error) {
 	unit, err := UnitOf(h.Root)
 	if err != nil || unit != "" {
 		return nil, []string{"nothing to do: the unit " + unit + " describes the GPUs of this machine"}, err
@@ -76,12 +75,12 @@ func Refresh(h host.Host, s Selection) (want []plan.Resource, notes []string, er
 	switch {
 	case foreign:
 		notes = append(notes, fmt.Sprintf("%s is another tool's and stays; %s cdi generate replaces it", cdi.Path,
-			wellknown.Command))
+			program))
 		if spec, err = cdi.ReadSpec(h.Root, cdi.Path); err != nil {
 			return nil, nil, err
 		}
 	case spec == nil:
-		notes = append(notes, "this machine has no AMD GPU that a container could use; "+wellknown.Command+
+		notes = append(notes, "this machine has no AMD GPU that a container could use; "+program+
 			" gpu list shows why")
 		want = append(want, cdi.Absent{Why: "no AMD GPU is present"})
 	default:

@@ -30,7 +30,7 @@ func apply(t *testing.T, h host.Host, want []plan.Resource) (ops []string) {
 
 func refresh(t *testing.T, h host.Host, s Selection) []string {
 	t.Helper()
-	want, _, err := Refresh(h, s)
+	want, _, err := Refresh(h, "gpukit", s)
 	require.NoError(t, err)
 	return apply(t, h, want)
 }
@@ -64,11 +64,11 @@ func TestDescriptionFollowsTheGPUs(t *testing.T) {
 	require.Equal(t, "amd.com/gpu=1", cdi.List(spec)[0].Name, "a number stays with its GPU")
 
 	require.NoError(t, os.RemoveAll(h.Path("/dev/dri")))
-	want, notes, err := Refresh(h, Selection{})
+	want, notes, err := Refresh(h, "gpukit", Selection{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"remove " + cdi.Path}, apply(t, h, want))
 	require.Contains(t, notes[0], "no AMD GPU")
-	_, _, err = Refresh(machineOf(t, "mi210x4"), Selection{Devices: []string{"7"}})
+	_, _, err = Refresh(machineOf(t, "mi210x4"), "gpukit", Selection{Devices: []string{"7"}})
 	require.EqualError(t, err, `cannot describe GPU "7": this machine has 0, 1, 2, 3`)
 }
 
@@ -76,7 +76,7 @@ func TestAnotherToolsDescriptionStays(t *testing.T) {
 	h := machineOf(t, "amd")
 	const theirs = `{"cdiVersion": "0.6.0", "kind": "amd.com/gpu", "devices": [{"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/dri/renderD128"}]}}]}`
 	hosttest.Put(t, h.Root, cdi.Path, theirs)
-	want, notes, err := Refresh(h, Selection{})
+	want, notes, err := Refresh(h, "gpukit", Selection{})
 	require.NoError(t, err)
 	require.Empty(t, apply(t, h, want))
 	require.Contains(t, notes[0], "is another tool's and stays")
@@ -124,7 +124,7 @@ func TestUnitKeepsItsOwnDescription(t *testing.T) {
 	h := machineOf(t, "amd")
 	hosttest.Put(t, h.Root, model.FactsFile, `{"unit": "rocm-worker/0"}`)
 	require.NoError(t, os.MkdirAll(h.Path("/etc/cdi"), 0o755))
-	want, notes, err := Refresh(h, Selection{})
+	want, notes, err := Refresh(h, "gpukit", Selection{})
 	require.NoError(t, err)
 	require.Empty(t, want)
 	require.Contains(t, notes[0], "rocm-worker/0")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -128,7 +129,7 @@ func TestMissingDownloadIsNotRetried(t *testing.T) {
 	said, err := followed(h, r)
 	var gone *notThereError
 	require.ErrorAs(t, err, &gone)
-	require.Contains(t, gone.Remedy().String(), "404 Not Found; check version and release-mirror, or attach")
+	require.Contains(t, gone.Remedy(wellknown.Commands{}).String(), "404 Not Found; check version and release-mirror, or attach")
 	require.Equal(t, []string{name825}, m.asked)
 	require.Equal(t, []string{"Downloading Concourse CI 8.2.5..."}, said)
 }

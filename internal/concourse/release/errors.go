@@ -9,7 +9,7 @@ import (
 )
 
 // Each error type implements one of two methods: Temporary() bool if another try may help,
-// Remedy() status.Cause if only the operator can help.
+// Remedy(wellknown.Commands) if only the operator can help.
 
 // NetworkError reports a failed download.
 type NetworkError struct {
@@ -37,10 +37,10 @@ func (e *notThereError) Error() string {
 }
 
 // Remedy returns the cause with a way to fix it.
-func (e *notThereError) Remedy() status.Cause {
+func (e *notThereError) Remedy(c wellknown.Commands) status.Cause {
 	return status.Block("no %s: the server says %s", path.Base(e.URL), e.Status).
 		Explain("%v; check version and release-mirror, or attach the release", e).
-		Run(wellknown.GiveRelease())
+		Run(c.GiveRelease())
 }
 
 // noChecksumError reports a release without a known SHA-256.
@@ -51,7 +51,7 @@ func (e *noChecksumError) Error() string {
 }
 
 // Remedy returns the cause with a way to fix it.
-func (e *noChecksumError) Remedy() status.Cause {
+func (e *noChecksumError) Remedy(wellknown.Commands) status.Cause {
 	return status.Block("%s: set release-sha256", e).
 		Explain("its value is the first word that `sha256sum %s` prints for a copy that you trust; "+
 			"instead you can put "+
@@ -67,7 +67,7 @@ func (e *checksumError) Error() string {
 }
 
 // Remedy returns the cause with a way to fix it.
-func (e *checksumError) Remedy() status.Cause {
+func (e *checksumError) Remedy(wellknown.Commands) status.Cause {
 	return status.Block("wrong SHA-256: %s", path.Base(e.Path)).
 		Explain("%v; check release-sha256, release-mirror and the attached resource concourse-release", e)
 }
@@ -80,7 +80,7 @@ func (e *VersionError) Error() string {
 }
 
 // Remedy returns the cause with a way to fix it.
-func (e *VersionError) Remedy() status.Cause {
+func (e *VersionError) Remedy(wellknown.Commands) status.Cause {
 	return status.Block("the release is Concourse %s, wanted is %s", e.Got, e.Want).
 		Explain("%v; set version=%s, or give Concourse %s "+
 			"through release-mirror or the resource concourse-release", e,
@@ -96,7 +96,7 @@ func (e *badReleaseError) Error() string {
 }
 
 // Remedy returns the cause with a way to fix it.
-func (e *badReleaseError) Remedy() status.Cause {
+func (e *badReleaseError) Remedy(wellknown.Commands) status.Cause {
 	return status.Block("cannot unpack %s", path.Base(e.Path)).
 		Explain("%s: %s; attach or mirror an unchanged "+
 			"concourse-<version>-linux-<arch>.tgz of this machine's architecture",

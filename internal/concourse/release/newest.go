@@ -136,7 +136,7 @@ func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag st
 	case s == http.StatusNotModified && etag != "":
 		return "", "", nil
 	case s == http.StatusUnauthorized:
-		return "", "", errors.New((&tokenError{}).Remedy().Text)
+		return "", "", errors.New((&tokenError{}).Remedy(wellknown.Commands{}).Text)
 	case s == http.StatusForbidden || s == http.StatusTooManyRequests:
 		return "", "", fmt.Errorf("GitHub says %s; set github-token for more requests", resp.Status)
 	case s != http.StatusOK:
@@ -180,7 +180,9 @@ type tokenError struct{}
 func (*tokenError) Error() string { return "GitHub refuses github-token" }
 
 // Remedy returns the error with a way to fix it.
-func (e *tokenError) Remedy() status.Cause { return status.Block("%s; set another one, or none", e) }
+func (e *tokenError) Remedy(wellknown.Commands) status.Cause {
+	return status.Block("%s; set another one, or none", e)
+}
 
 // asker returns a hash of the query's inputs. With a new token or proxy the next request
 // need not wait.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -190,14 +191,14 @@ func TestAttachedReleaseOfAnotherVersionOrSumIsRefused(t *testing.T) {
 		err := resourcetest.Apply(t, h, Install{Release: Release{Version: "8.2.5", Resource: file, Arch: "amd64"}})
 		var other *VersionError
 		require.ErrorAs(t, err, &other)
-		require.Contains(t, other.Remedy().String(), "set version=8.2.4")
+		require.Contains(t, other.Remedy(wellknown.Commands{}).String(), "set version=8.2.4")
 		_, _, ok := Installed(h.Root)
 		require.False(t, ok)
 	}
 	err := resourcetest.Apply(t, h, Install{Release: Release{Resource: file, SHA256: sumOf([]byte("x")), Arch: "amd64"}})
 	var sum *checksumError
 	require.ErrorAs(t, err, &sum)
-	require.Contains(t, sum.Remedy().String(), "release-sha256")
+	require.Contains(t, sum.Remedy(wellknown.Commands{}).String(), "release-sha256")
 	require.NoError(t, resourcetest.Apply(t, h, Install{Release: Release{Version: "8.2.4", Resource: file, SHA256: sumOf(data), Arch: "amd64"}}))
 }
 
@@ -246,8 +247,10 @@ func TestEveryErrorIsTemporaryOrHasARemedy(t *testing.T) {
 	require.True(t, errors.As(error(&NetworkError{}), &temporary))
 	require.True(t, errors.As(error(&waitError{}), &temporary))
 	for _, err := range []error{&notThereError{}, &noChecksumError{}, &checksumError{}, &VersionError{}, &badReleaseError{}, &tokenError{}, &storageError{Cause: status.Block("x").Run("y")}, &DowngradeError{}} {
-		var remedy interface{ Remedy() status.Cause }
+		var remedy interface {
+			Remedy(wellknown.Commands) status.Cause
+		}
 		require.ErrorAs(t, err, &remedy)
-		require.Greater(t, len(remedy.Remedy().String()), len(err.Error()))
+		require.Greater(t, len(remedy.Remedy(wellknown.Commands{}).String()), len(err.Error()))
 	}
 }

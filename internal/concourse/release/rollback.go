@@ -142,11 +142,11 @@ func (e *DowngradeError) Error() string {
 }
 
 // Remedy returns the cause with a way to fix it.
-func (e *DowngradeError) Remedy() status.Cause {
+func (e *DowngradeError) Remedy(c wellknown.Commands) status.Cause {
 	return status.Block("cannot go back to Concourse %s: %s migrated the database", e.To, e.From).
-		Run(wellknown.SetOption("<application>", "version="+e.From)).
+		Run(c.SetOption("version=" + e.From)).
 		Fix("or first take the database back: " +
-			wellknown.RunAction("<unit>", fmt.Sprintf("run-migrations target-version=%d", e.Schema)))
+			c.RunAction(fmt.Sprintf("run-migrations target-version=%d", e.Schema)))
 }
 
 // complete returns the record of the release id if the release is complete.

@@ -232,8 +232,8 @@ func TestFailedNoteIsForRootOnlyAndNeverInTheWay(t *testing.T) {
 // D15: what makes the database older again is refused with a way out.
 func TestDowngradeErrorNamesBothWays_D15(t *testing.T) {
 	err := &DowngradeError{From: "8.2.5", To: "8.2.4", Schema: 1700000000}
-	require.Contains(t, err.Remedy().String(), "version=8.2.5")
-	require.Contains(t, err.Remedy().String(), "run-migrations target-version=")
+	require.Contains(t, err.Remedy(wellknown.Commands{}).String(), "version=8.2.5")
+	require.Contains(t, err.Remedy(wellknown.Commands{}).String(), "run-migrations target-version=")
 	require.True(t, strings.HasPrefix(err.Error(), "cannot "))
 }
 

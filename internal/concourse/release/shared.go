@@ -16,6 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Shared storage is one folder of an LXD host that several units see as HomeDir. They share
@@ -62,7 +63,7 @@ func (e *storageError) Error() string { return e.Cause.Text }
 func (e *storageError) Unwrap() error { return e.Err }
 
 // Remedy returns the cause with a way to fix it.
-func (e *storageError) Remedy() status.Cause { return e.Cause }
+func (e *storageError) Remedy(wellknown.Commands) status.Cause { return e.Cause }
 
 // SharedStorage returns nil if the shared folder is mounted and this unit can write to it.
 // A *waitError reports that it is not mounted yet. A *storageError reports that it is no

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
@@ -221,7 +222,7 @@ func TestRemovedSharedStorageHasARemedy(t *testing.T) {
 	require.NoError(t, b.MkdirAll(HomeDir, 0o755))
 	var gone *storageError
 	require.ErrorAs(t, SharedStorage(b.Root), &gone)
-	require.Equal(t, "Shared storage unavailable - mount may have been removed — on the LXD host run: lxc config device add <container> shared-storage disk source=<folder> path=/var/lib/concourse shift=true", gone.Remedy().String())
+	require.Equal(t, "Shared storage unavailable - mount may have been removed — on the LXD host run: lxc config device add <container> shared-storage disk source=<folder> path=/var/lib/concourse shift=true", gone.Remedy(wellknown.Commands{}).String())
 	gone = nil
 	require.ErrorAs(t, resourcetest.Apply(t, b, m.shared("worker/0", "8.2.5")), &gone)
 	require.NoError(t, SharedStorage(a.Root))
@@ -266,6 +267,6 @@ func TestSharedStorageThatCantBeWrittenIsNamed(t *testing.T) {
 	require.NoError(t, os.WriteFile(a.Path(HomeDir), nil, 0o644))
 	var bad *storageError
 	require.ErrorAs(t, SharedStorage(a.Root), &bad)
-	require.Equal(t, "Shared storage not writable: not a directory: check the mount's permissions — on the LXD host run: lxc config device set juju-4f2a10-0 shared-storage shift=true", bad.Remedy().String())
-	require.NotContains(t, bad.Remedy().String(), string(a.Root))
+	require.Equal(t, "Shared storage not writable: not a directory: check the mount's permissions — on the LXD host run: lxc config device set juju-4f2a10-0 shared-storage shift=true", bad.Remedy(wellknown.Commands{}).String())
+	require.NotContains(t, bad.Remedy(wellknown.Commands{}).String(), string(a.Root))
 }

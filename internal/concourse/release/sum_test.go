@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
 
@@ -22,7 +23,7 @@ func TestReleaseWithoutChecksumIsRefused_D36(t *testing.T) {
 	err := resourcetest.Apply(t, h, r)
 	var none *noChecksumError
 	require.ErrorAs(t, err, &none)
-	require.Equal(t, "no SHA-256 of Concourse 8.2.5 for amd64 is known: set release-sha256: its value is the first word that `sha256sum "+name825+"` prints for a copy that you trust; instead you can put "+name825+".sha256 beside the tarball on release-mirror", none.Remedy().String())
+	require.Equal(t, "no SHA-256 of Concourse 8.2.5 for amd64 is known: set release-sha256: its value is the first word that `sha256sum "+name825+"` prints for a copy that you trust; instead you can put "+name825+".sha256 beside the tarball on release-mirror", none.Remedy(wellknown.Commands{}).String())
 	require.Equal(t, []string{name825 + ".sha256"}, m.asked)
 }
 
@@ -266,7 +267,7 @@ func TestTokenThatIsRefusedIsNamed(t *testing.T) {
 	err := resourcetest.Apply(t, machine(t), Install{Release: Release{Version: "8.2.5", Arch: "amd64", Token: "geheim", upstream: s.URL, api: s.URL + "/api/v"}})
 	var refused *tokenError
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, "GitHub refuses github-token; set another one, or none", refused.Remedy().String())
+	require.Equal(t, "GitHub refuses github-token; set another one, or none", refused.Remedy(wellknown.Commands{}).String())
 	require.NotContains(t, err.Error(), "geheim")
 }
 

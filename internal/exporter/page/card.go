@@ -140,10 +140,7 @@ func newCard(r api.Report, all []api.Status, links Links) card {
 	if s.Health.Score != nil {
 		g.Score = fmt.Sprintf("%.0f of 100", *s.Health.Score)
 	}
-	command := wellknown.Command + " explain "
-	if r.Unit != "" {
-		command = wellknown.RunAction(r.Unit, "explain-error code=")
-	}
+	command := cmp.Or(links.Explain, wellknown.GPUKit+" explain ")
 	for _, e := range s.Explained {
 		g.Explained = append(g.Explained, explanation{e, command + strconv.Itoa(e.Code), errorURL(e.Code)})
 	}

@@ -16,7 +16,10 @@ type Links struct {
 	// Build is the address of the build that has a container. It contains Handle. If it is
 	// empty, the page of all workers finds the build.
 	Build string
-	Tasks bool // the exporter has the page of failed tasks
+	// Explain is the beginning of the command that explains an error, up to its number. If it
+	// is empty, the command is that of gpukit.
+	Explain string
+	Tasks   bool // the exporter has the page of failed tasks
 	// Self is the address of the page itself, for the metric with which dashboards link to it.
 	Self string
 }

@@ -157,7 +157,7 @@ func TestMetricsOfTheErrorsAreExported(t *testing.T) {
 	for _, f := range Families {
 		exported[f.Name] = true
 	}
-	for _, e := range amd.ErrorCodes() {
+	for _, e := range amd.ErrorCodes("dispatch") {
 		for _, s := range e.Detected {
 			for _, name := range regexp.MustCompile(`\brocm_\w+`).FindAllString(s.What, -1) {
 				n++

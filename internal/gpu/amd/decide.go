@@ -1,7 +1,6 @@
 package amd
 
 import (
-	"cmp"
 	"fmt"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -30,7 +29,7 @@ const UsecaseSMI = "smi"
 
 // Wanted holds the options of the driver and of ROCm.
 type Wanted struct {
-	App, Unit     string   // for texts; "" if unknown
+	Commands      wellknown.Commands
 	Version       string   // rocm-version: a row's ROCm; "" means the newest row for this machine
 	BaseURL       string   // rocm-base-url; "" means BaseURL
 	Usecases      []string // rocm-usecases
@@ -40,20 +39,6 @@ type Wanted struct {
 	DeviceMode    DeviceMode
 	MinDisk       uint64 // free bytes on / to install the driver; 0 disables the check
 }
-
-// setCommand returns the command that sets an option.
-func (w Wanted) setCommand(setting string) string { return wellknown.SetOption(w.app(), setting) }
-
-// otherMachine returns what helps on a processor without AMD's packages.
-func (w Wanted) otherMachine() string {
-	if wellknown.WithoutJuju() {
-		return "use an amd64 machine"
-	}
-	return "use an amd64 machine: juju add-unit " + w.app() + " --constraints arch=amd64"
-}
-
-func (w Wanted) app() string  { return cmp.Or(w.App, "<application>") }
-func (w Wanted) unit() string { return cmp.Or(w.Unit, "<unit>") }
 
 // State names the result of Decide.
 type State string
@@ -101,13 +86,13 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	if !r.Installs(f.Series) || w.Version != "" && r.ROCm != w.Version { // prefer the row of the running driver
 		found, err := FindRelease(w.Version, f.Series, f.Kernel)
 		if err != nil {
-			return refuseUserSpace(d, err.Error(), w.setCommand("rocm-version=<one of them>"), w)
+			return refuseUserSpace(d, err.Error(), w.Commands.SetOption("rocm-version=<one of them>"), w)
 		}
 		r = found
 	}
 	if f.Arch != "amd64" {
 		return refuseUserSpace(d, "AMD has no packages for "+f.Arch,
-			w.otherMachine(), w)
+			w.Commands.OtherMachine("amd64"), w)
 	}
 	if d.Driver && d.Release.ROCm != r.ROCm {
 		r = d.Release
@@ -119,7 +104,7 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 
 func refuseUserSpace(d Decision, reason, remedy string, w Wanted) Decision {
 	d.Reason += "; rocm-usecases are not installed: " + reason
-	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.setCommand("rocm-usecases="))
+	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.Commands.SetOption("rocm-usecases="))
 	return d
 }
 
@@ -133,7 +118,7 @@ func decideDriver(f DriverFacts, w Wanted) Decision {
 	case len(f.GPUs) == 0:
 		return Decision{State: StateNone, Reason: "there is no AMD GPU on the PCI bus", Remedies: []string{
 			"check that the GPU is seen: lspci -nn -d 1002:",
-			"or use no GPU here: " + w.setCommand("compute-runtime=none")}}
+			"or use no GPU here: " + w.Commands.SetOption("compute-runtime=none")}}
 	case len(free)+len(bound) == 0:
 		return Decision{State: StateNone, Reason: fmt.Sprintf("the AMD GPUs of this machine are another driver's: %s",
 			describe(foreign)),
@@ -213,7 +198,7 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 	}
 	if w.InstallDriver.Always() {
 		d.Reason += fmt.Sprintf("; install-driver=%s can do nothing in a container", w.InstallDriver)
-		d.Remedies = append(d.Remedies, w.setCommand("install-driver=auto"))
+		d.Remedies = append(d.Remedies, w.Commands.SetOption("install-driver=auto"))
 	}
 	return d
 }
@@ -233,7 +218,7 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 	}
 	if w.InstallDriver == DriverNever {
 		d := Decision{State: StateNone, Reason: no, Remedies: []string{"let the charm install AMD's driver: " +
-			w.setCommand("install-driver=auto")}}
+			w.Commands.SetOption("install-driver=auto")}}
 		if on.Path == "" {
 			d.Remedies = append(d.Remedies, "or install the kernel's own: sudo apt-get install linux-modules-extra-"+
 				f.Kernel+" && sudo modprobe amdgpu")
@@ -252,17 +237,19 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 		return Decision{State: StateUnsupported, Release: r, Driver: f.OwnsDriver(),
 			Reason: no + ", though amdgpu " + r.DKMSVersion + " of ROCm " + r.ROCm + " is loaded", Remedies: []string{
 				"see why: sudo dmesg | grep -i amdgpu", "try another release: " +
-					wellknown.RunAction(w.unit(), "rocm-matrix") + ", then " + w.setCommand("rocm-version=<one of them>")}}
+					w.Commands.RunAction("rocm-matrix") + ", then " +
+					w.Commands.SetOption("rocm-version=<one of them>")}}
 	case installed && has.Version != r.Package(f.Series) && !f.OwnsDriver() && w.InstallDriver != DriverReplace:
 		return Decision{State: StateUnsupported, Reason: no + ", and amdgpu-dkms " + has.Version +
 			" is not the charm's to replace",
 			Remedies: []string{"see why it does not: sudo dmesg | grep -i amdgpu",
-				"let the charm change it to amdgpu " + r.DKMSVersion + ": " + w.setCommand("install-driver=replace")}}
+				"let the charm change it to amdgpu " + r.DKMSVersion + ": " +
+					w.Commands.SetOption("install-driver=replace")}}
 	case w.InstallDriver == DriverAuto && !slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != chips.APU }):
 		return Decision{State: StateUnsupported, Reason: no +
 			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
 			"use the kernel's own: sudo apt-get install linux-modules-extra-" + f.Kernel + " && sudo modprobe amdgpu",
-			"or try AMD's all the same: " + w.setCommand("install-driver=always")}}
+			"or try AMD's all the same: " + w.Commands.SetOption("install-driver=always")}}
 	}
 	return planInstall(Decision{State: StateNone, Release: r}, f, w,
 		fmt.Sprintf("%s: amdgpu %s of ROCm %s is to be installed", no, r.DKMSVersion, r.ROCm))
@@ -301,13 +288,13 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 	}
 	switch {
 	case f.Arch != "amd64":
-		return refuse(StateUnsupported, "AMD has no packages for "+f.Arch, w.otherMachine())
+		return refuse(StateUnsupported, "AMD has no packages for "+f.Arch, w.Commands.OtherMachine("amd64"))
 	case !r.Builds(f.Series, f.Kernel):
 		remedies := []string{fmt.Sprintf("boot a kernel %s of Ubuntu %s", strings.Join(r.KernelsOn(f.Series), " or "),
 			f.Series)}
 		if others := releasesFor(f.Series, f.Kernel); len(others) > 0 {
 			remedies = []string{fmt.Sprintf("choose a release that knows kernel %s: %s", majorMinor(f.Kernel),
-				w.setCommand("rocm-version="+others[len(others)-1]))}
+				w.Commands.SetOption("rocm-version="+others[len(others)-1]))}
 		}
 		return refuse(StateUnsupported, fmt.Sprintf("AMD does not name kernel %s for it on %s, only %s", f.Kernel,
 			f.Series, strings.Join(r.KernelsOn(f.Series), " and ")),
@@ -324,22 +311,22 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 	case !f.Headers.Present && f.Headers.Queried && f.Headers.Candidate == "":
 		return refuse(StateUnsupported, "apt has no "+f.Headers.Package+", which the driver is built with",
 			"boot a kernel whose headers apt has: sudo apt-get update && sudo apt-get install linux-generic, "+
-				"then "+wellknown.OnUnit(w.unit(), "sudo reboot"))
+				"then "+w.Commands.OnUnit("sudo reboot"))
 	case w.MinDisk > 0 && f.Disk < w.MinDisk:
 		return refuse(StateNone, fmt.Sprintf("%s are free on /, and preflight-limits has disk=%d",
 			units.FormatGB(f.Disk), w.MinDisk/units.GB),
 			"make room: sudo apt-get clean; see what is large with sudo du -xh --max-depth=2 / | sort -h | tail",
-			"or lower the bar: "+w.setCommand("preflight-limits=disk=<GB>"))
+			"or lower the bar: "+w.Commands.SetOption("preflight-limits=disk=<GB>"))
 	}
 	for _, p := range f.Packages {
 		if p.Held && (p.Name == driverPackage || p.Name == driverPackage+"-firmware") &&
 			build(p.Version) != build(r.Package(f.Series)) {
 			return refuse(StateMixed, fmt.Sprintf("%s %s is on hold", p.Name, p.Version), "sudo apt-mark unhold "+
-				p.Name, "or keep it: "+w.setCommand("install-driver=never"))
+				p.Name, "or keep it: "+w.Commands.SetOption("install-driver=never"))
 		}
 	}
 	d.Driver, d.Reason = true, doing
-	d.Remedies = []string{"keep the charm from it: " + w.setCommand("install-driver=never")}
+	d.Remedies = []string{"keep the charm from it: " + w.Commands.SetOption("install-driver=never")}
 	return d
 }
 

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 	"github.com/stretchr/testify/require"
 )
 
 func defaults() Wanted {
-	return Wanted{App: "rocm-worker", Unit: "rocm-worker/0", InstallDriver: DriverAuto, DeviceMode: ModeGroup, MinDisk: 20 * units.GB}
+	return Wanted{Commands: wellknown.Commands{Unit: "rocm-worker/0"}, InstallDriver: DriverAuto, DeviceMode: ModeGroup, MinDisk: 20 * units.GB}
 }
 
 const testKernel = "6.8.0-52-generic"

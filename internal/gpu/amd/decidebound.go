@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // decideBroken finds unfinished installations and parts of different releases. Nothing is
@@ -18,7 +16,8 @@ func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 			return Decision{State: StateMixed,
 				Reason: fmt.Sprintf("the package %s %s is %s: its installation did not finish", p.Name, p.Version,
 					p.Status),
-				Remedies: []string{"sudo dpkg --configure -a", "if that fails, see what goes: " + wellknown.RunAction(w.unit(), "reset-rocm")}}, true
+				Remedies: []string{"sudo dpkg --configure -a",
+					"if that fails, see what goes: " + w.Commands.RunAction("reset-rocm")}}, true
 		}
 	}
 	if firmware, ok := f.Package("amdgpu-dkms-firmware"); ok && installed &&
@@ -28,7 +27,7 @@ func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 				firmware.Version),
 			Remedies: []string{"sudo apt-get install amdgpu-dkms=" + driver.Version + " amdgpu-dkms-firmware='*" +
 				build(driver.Version) + "*'",
-				"or see what would go: " + wellknown.RunAction(w.unit(), "reset-rocm")}}, true
+				"or see what would go: " + w.Commands.RunAction("reset-rocm")}}, true
 	}
 	if repos := f.driverRepos(); len(repos) > 1 {
 		return Decision{State: StateMixed, Reason: "apt has AMD's driver from several releases: " +
@@ -43,7 +42,7 @@ func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 				driver.Version, f.Kernel, f.Module.Selected), Remedies: []string{
 				"sudo apt-get install " + f.Headers.Package + " && sudo dkms autoinstall -k " + f.Kernel,
 				"if that fails, read the last lines of /var/lib/dkms/amdgpu/*/build/make.log; a kernel that the " +
-					"driver knows is in: " + wellknown.RunAction(w.unit(), "rocm-matrix"),
+					"driver knows is in: " + w.Commands.RunAction("rocm-matrix"),
 				"or go back to the kernel's own: sudo apt-get purge amdgpu-dkms"}}, true
 	}
 	return Decision{}, false
@@ -94,7 +93,7 @@ func decideBound(f DriverFacts, w Wanted, free, bound []PCIGPU) Decision {
 		d.Remedies = []string{"see why: sudo dmesg | grep -i amdgpu"}
 		if want, err := FindRelease(w.Version, f.Series, f.Kernel); err == nil && !f.newerThan(want, w) {
 			d.Remedies = append(d.Remedies, "or let the charm install AMD's driver: "+
-				w.setCommand("install-driver=replace"))
+				w.Commands.SetOption("install-driver=replace"))
 		}
 	}
 	return d
@@ -143,11 +142,11 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 	case installed || f.Module.Version != "":
 		d := Decision{State: StateUnsupported, Reason: f.driverName() +
 			" is in no row of the table of releases; it stays as it is",
-			Remedies: []string{"it may work all the same: " + wellknown.RunAction(w.unit(), "verify-gpu"),
-				"see what is known to work: " + wellknown.RunAction(w.unit(), "rocm-matrix")}}
+			Remedies: []string{"it may work all the same: " + w.Commands.RunAction("verify-gpu"),
+				"see what is known to work: " + w.Commands.RunAction("rocm-matrix")}}
 		if werr == nil {
 			d.Remedies = append(d.Remedies, fmt.Sprintf("let the charm change it to amdgpu %s: %s", want.DKMSVersion,
-				w.setCommand("install-driver=replace")))
+				w.Commands.SetOption("install-driver=replace")))
 		}
 		return d
 	}
@@ -201,14 +200,14 @@ func (f DriverFacts) driverName() string {
 func needsApproval(d Decision, f DriverFacts, w Wanted, want Release) Decision {
 	d.Reason += fmt.Sprintf("; amdgpu %s of ROCm %s is not put in its place without install-driver=replace",
 		want.DKMSVersion, want.ROCm)
-	d.Remedies = append(d.Remedies, "let the charm replace it: "+w.setCommand("install-driver=replace"),
-		"or keep it: "+w.setCommand("install-driver=auto rocm-version="))
+	d.Remedies = append(d.Remedies, "let the charm replace it: "+w.Commands.SetOption("install-driver=replace"),
+		"or keep it: "+w.Commands.SetOption("install-driver=auto rocm-version="))
 	return d
 }
 
 func unknownRelease(err error, w Wanted) Decision {
 	return Decision{State: StateUnsupported, Reason: err.Error(), Remedies: []string{
-		"see the table: " + wellknown.RunAction(w.unit(), "rocm-matrix"), w.setCommand("rocm-version=<one of them>")}}
+		"see the table: " + w.Commands.RunAction("rocm-matrix"), w.Commands.SetOption("rocm-version=<one of them>")}}
 }
 
 // addReboot turns d into a pending reboot if the module on disk differs from the running
@@ -222,7 +221,8 @@ func addReboot(d Decision, f DriverFacts, w Wanted) Decision {
 	d.Reason = fmt.Sprintf("amdgpu %s is on disk and %s runs", version(on.Version, on.SrcVersion),
 		version(f.Module.Version, f.Module.SrcVersion))
 	d.Reboot = "activate amdgpu " + version(on.Version, on.SrcVersion)
-	d.Remedies = []string{w.setCommand("allow-reboot=true"), "or when it suits: " + wellknown.OnUnit(w.unit(), "sudo reboot")}
+	d.Remedies = []string{w.Commands.SetOption("allow-reboot=true"),
+		"or when it suits: " + w.Commands.OnUnit("sudo reboot")}
 	return d
 }
 

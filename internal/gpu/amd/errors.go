@@ -49,8 +49,8 @@ type Signal struct {
 }
 
 // explainError finds an error by its number.
-func explainError(code int) (ErrorCode, error) {
-	all := ErrorCodes()
+func explainError(code int, program string) (ErrorCode, error) {
+	all := ErrorCodes(program)
 	if i := slices.IndexFunc(all, func(e ErrorCode) bool { return e.Code == code }); i >= 0 {
 		return all[i], nil
 	}
@@ -58,17 +58,17 @@ func explainError(code int) (ErrorCode, error) {
 }
 
 // ParseErrorCode finds an error by the text of its number.
-func ParseErrorCode(text string) (ErrorCode, error) {
+func ParseErrorCode(text, program string) (ErrorCode, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return ErrorCode{}, unknownCode(strconv.Quote(text))
 	}
-	return explainError(n)
+	return explainError(n, program)
 }
 
 func unknownCode(given string) error {
 	var known []string
-	for _, e := range ErrorCodes() {
+	for _, e := range ErrorCodes("") {
 		known = append(known, fmt.Sprintf("%d %s", e.Code, e.Name))
 	}
 	return fmt.Errorf("cannot explain error code %s: want one of %s", given, strings.Join(known, ", "))
@@ -88,7 +88,7 @@ const (
 // ErrorCodes returns a copy of the whole table, by number. The kernel's messages are from
 // amdgpu_ras.c, amdgpu_job.c and amdgpu_device.c in drivers/gpu/drm/amd/amdgpu, the
 // throttle bits from amd/pm/swsmu/inc/amdgpu_smu.h.
-func ErrorCodes() []ErrorCode {
+func ErrorCodes(program string) []ErrorCode {
 	metric := func(what string) Signal { return Signal{FromMetric, what} }
 	sysfs := func(what string) Signal { return Signal{FromSysfs, what} }
 	kernel := func(what string) Signal { return Signal{FromKernel, what} }
@@ -114,7 +114,7 @@ func ErrorCodes() []ErrorCode {
 			[]string{"a GPU kernel that never ends or reads beyond its memory",
 				"a defect of driver or firmware, often with a new kernel or ROCm",
 				"hardware: heat, power, memory or the PCIe link (codes 1, 3, 4 and 7)"},
-			[]string{"check whether the driver recovered: " + wellknown.Command + " gpu verify",
+			[]string{"check whether the driver recovered: " + program + " gpu verify",
 				"stop the task that ran on it",
 				"read the kernel's log around the first ring timeout",
 				"reset the GPU if it still hangs: amd-smi reset --gpureset --gpu N, as root on the host; " +

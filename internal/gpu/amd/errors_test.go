@@ -11,7 +11,7 @@ import (
 // Alerts, documents and people refer to these numbers: they stay what they are.
 func TestNumbersNamesAndSeveritiesAreFixed(t *testing.T) {
 	var got []string
-	for _, e := range ErrorCodes() {
+	for _, e := range ErrorCodes("dispatch") {
 		got = append(got, strconv.Itoa(e.Code)+" "+e.Name+" ("+string(e.Severity)+")")
 	}
 	require.Equal(t, []string{
@@ -28,7 +28,7 @@ func TestNumbersNamesAndSeveritiesAreFixed(t *testing.T) {
 
 func TestEveryErrorIsExplainedInFull(t *testing.T) {
 	said := map[string]int{}
-	for _, e := range ErrorCodes() {
+	for _, e := range ErrorCodes("dispatch") {
 		require.NotEmpty(t, e.Causes, e.Name)
 		require.NotEmpty(t, e.Actions, e.Name)
 		require.Regexp(t, `^https://docs\.kernel\.org/\S+\.html$`, e.Link, e.Name)
@@ -49,8 +49,8 @@ func TestEveryErrorIsExplainedInFull(t *testing.T) {
 }
 
 func TestTableIsACopy(t *testing.T) {
-	ErrorCodes()[0].Causes[0] = "gremlins"
-	e, err := explainError(1)
+	ErrorCodes("dispatch")[0].Causes[0] = "gremlins"
+	e, err := explainError(1, "dispatch")
 	require.NoError(t, err)
 	require.NotEqual(t, "gremlins", e.Causes[0])
 }
@@ -60,10 +60,10 @@ func TestUnknownCodesNameTheKnownOnes(t *testing.T) {
 		"6 ECC Error - Correctable, 7 ECC Error - Uncorrectable, 8 XGMI Link Error"
 	for text, shown := range map[string]string{"0": "0", "9": "9", "-1": "-1", "": `""`, "seven": `"seven"`, "7.5": `"7.5"`,
 		"99999999999999999999": `"99999999999999999999"`} {
-		_, err := ParseErrorCode(text)
+		_, err := ParseErrorCode(text, "dispatch")
 		require.EqualError(t, err, "cannot explain error code "+shown+known)
 	}
-	e, err := ParseErrorCode("7")
+	e, err := ParseErrorCode("7", "dispatch")
 	require.NoError(t, err)
 	require.Equal(t, "ECC Error - Uncorrectable", e.Name)
 }
@@ -73,7 +73,7 @@ func FuzzParseErrorCode(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		e, err := ParseErrorCode(text)
+		e, err := ParseErrorCode(text, "dispatch")
 		if err == nil {
 			require.True(t, e.Code >= 1 && e.Code <= 8 && e.Name != "")
 			return

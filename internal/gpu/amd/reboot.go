@@ -84,5 +84,5 @@ func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) status.C
 	if w.AllowReboot {
 		return need.Explain("it is requested")
 	}
-	return need.Fix(w.setCommand("allow-reboot=true"), "or run: "+wellknown.OnUnit(w.unit(), "sudo reboot"))
+	return need.Fix(w.Commands.SetOption("allow-reboot=true"), "or run: "+w.Commands.OnUnit("sudo reboot"))
 }

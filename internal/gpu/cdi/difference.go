@@ -12,15 +12,16 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
+
+// ErrMissing is the error of ReadSpec without a file.
+var ErrMissing = errors.New("there is no such file")
 
 // ReadSpec reads a description of any tool, in JSON or YAML.
 func ReadSpec(r host.Root, file string) (*specs.Spec, error) {
 	st, err := r.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot read %s: there is no such file; %[2]s cdi generate --output %[1]s makes it",
-			file, wellknown.Command)
+		return nil, fmt.Errorf("cannot read %s: %w", file, ErrMissing)
 	}
 	if err == nil && st.Size() > specLimit {
 		err = fmt.Errorf("it has %d bytes, more than %d", st.Size(), specLimit)

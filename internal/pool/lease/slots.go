@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // slot holds one GPU: its open file, the content, and whether that is valid.
@@ -97,8 +96,7 @@ func (l Leases) judgeAll(s slots, boot string, now time.Time) {
 		}
 		if err != nil {
 			s[i].verdict = verdict{live: true,
-				doubt: fmt.Sprintf("%s is damaged: %v; when no task uses this GPU, run: %s",
-					l.path(s[i].name), err, wellknown.ReleaseGPU("<unit>", string(l.GPUs[s[i].gpu])))}
+				doubt: fmt.Sprintf("%s is damaged: %v", l.path(s[i].name), err)}
 			continue
 		}
 		s[i].record, s[i].verdict = r, l.judge(r, boot, now)

@@ -37,7 +37,8 @@ type Actions struct {
 
 // GPUs returns the unit's GPUs with their leases and quarantine.
 func (c *Actions) GPUs() *watcher.Unit {
-	return &watcher.Unit{Host: c.Host, ExporterURL: c.ExporterURL, WorkerURL: c.WorkerURL, Start: c.Start}
+	return &watcher.Unit{Host: c.Host, ExporterURL: c.ExporterURL, WorkerURL: c.WorkerURL, Start: c.Start,
+		Commands: c.Commands().Of("")}
 }
 
 // table returns the function of every action. See lockedAction and textAction.
@@ -76,7 +77,7 @@ func (c *Actions) table() map[string]action {
 		"list-errors":  c.textAction("errors", withoutContext(c.ListErrors)),
 		"list-gpus":    c.textAction("gpus", withoutParams(c.ListGPUs)),
 		"preflight": c.textAction("checks", func(ctx context.Context, w io.Writer, p params, f term.Format) error {
-			return preflight.Show(ctx, c.Host, w, p.text("hosts"), f)
+			return preflight.Show(ctx, c.Host, c.Program, w, p.text("hosts"), f)
 		}),
 		"why": c.textAction("why", func(_ context.Context, w io.Writer, p params, f term.Format) error {
 			return c.Why(w, p.text("task"), f)

@@ -245,7 +245,7 @@ func (c *Actions) checkDetails(ctx context.Context, u charm.Decision, r *report)
 
 // checkPreflight adds the preflight checks.
 func (c *Actions) checkPreflight(ctx context.Context, r *report) {
-	checks, err := preflight.Run(ctx, c.Host)
+	checks, err := preflight.Run(ctx, c.Host, c.Program)
 	if err != nil {
 		r.add("preflight", err, "")
 		return

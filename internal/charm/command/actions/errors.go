@@ -20,7 +20,7 @@ const (
 func (c *Actions) ExplainError(w io.Writer, f term.Format, codes ...string) error {
 	var all []amd.ErrorCode
 	for _, code := range codes {
-		e, err := amd.ParseErrorCode(code)
+		e, err := amd.ParseErrorCode(code, c.Commands().Name())
 		if err != nil {
 			return err
 		}
@@ -78,11 +78,11 @@ func (c *Actions) ListErrors(w io.Writer, f term.Format) error {
 	if f.JSON {
 		return term.JSON(w, struct {
 			Errors []amd.ErrorCode `json:"errors"`
-		}{amd.ErrorCodes()})
+		}{amd.ErrorCodes(c.Commands().Name())})
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", f.Paint(term.Bold, "CODE  NAME                       SEVERITY  DESCRIPTION"))
-	for _, e := range amd.ErrorCodes() {
+	for _, e := range amd.ErrorCodes(c.Commands().Name()) {
 		what, _, _ := strings.Cut(e.Description, ". ")
 		severity := f.Column(term.SeverityColour(e.Severity), string(e.Severity), 8)
 		fmt.Fprintf(&b, "%4d  %-25s  %s  %s\n", e.Code, e.Name, severity,

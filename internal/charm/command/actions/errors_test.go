@@ -22,7 +22,7 @@ func TestExplanationsInText(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{}}
 	var all strings.Builder
 	require.NoError(t, c.ListErrors(&all, term.Format{}))
-	for _, e := range amd.ErrorCodes() {
+	for _, e := range amd.ErrorCodes("dispatch") {
 		var plain, coloured strings.Builder
 		require.NoError(t, c.ExplainError(&plain, term.Format{}, fmt.Sprint(e.Code)))
 		require.NoError(t, c.ExplainError(&coloured, term.Format{Colour: true}, fmt.Sprint(e.Code)))
@@ -52,13 +52,13 @@ func TestErrorsAsJSONHaveTheWholeTable(t *testing.T) {
 	require.NoError(t, (&Actions{Charm: &charm.Charm{}}).ListErrors(&b, term.Format{JSON: true, Colour: true}))
 	var list struct{ Errors []amd.ErrorCode }
 	require.NoError(t, json.Unmarshal([]byte(b.String()), &list))
-	require.Equal(t, amd.ErrorCodes(), list.Errors)
+	require.Equal(t, amd.ErrorCodes("dispatch"), list.Errors)
 
 	b.Reset()
 	require.NoError(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, term.Format{JSON: true, Colour: true}, "8"))
 	var one amd.ErrorCode
 	require.NoError(t, json.Unmarshal([]byte(b.String()), &one))
-	require.Equal(t, amd.ErrorCodes()[7], one)
+	require.Equal(t, amd.ErrorCodes("dispatch")[7], one)
 
 	b.Reset()
 	require.ErrorContains(t, (&Actions{Charm: &charm.Charm{}}).ExplainError(&b, term.Format{JSON: true}, "9"),

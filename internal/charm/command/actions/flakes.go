@@ -30,7 +30,8 @@ const maxLost = 20
 // flakes returns a table of flaky tasks and tests.
 func (c *Actions) flakes(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
 	var b strings.Builder
-	if err := c.writeFlakes(ctx, &b, u, term.Format{JSON: params["format"] == "json"}); err != nil {
+	f := term.Format{Commands: c.Commands(), JSON: params["format"] == "json"}
+	if err := c.writeFlakes(ctx, &b, u, f); err != nil {
 		return nil, err
 	}
 	return map[string]any{"flakes": strings.TrimSpace(b.String())}, nil
@@ -49,14 +50,13 @@ func (c *Actions) writeFlakes(ctx context.Context, w io.Writer, u charm.Decision
 	if err := checkUsable(u, "show flakes", model.WebRole); err != nil {
 		return err
 	}
-	app, _, _ := strings.Cut(c.Event.Unit, "/")
 	switch o := u.Config.Web; {
 	case !o.EnableMetrics:
 		return errors.New("cannot show flakes: enable-metrics is off; run: " +
-			wellknown.SetOption(app, "enable-metrics=true"))
+			c.Commands().SetOption("enable-metrics=true"))
 	case o.FleetPage != config.FleetNames:
 		return fmt.Errorf("cannot show flakes: fleet-page is %s; run: %s", o.FleetPage,
-			wellknown.SetOption(app, "fleet-page=names"))
+			c.Commands().SetOption("fleet-page=names"))
 	}
 	url := c.FlakesURL
 	if url == "" {
@@ -67,7 +67,7 @@ func (c *Actions) writeFlakes(ctx context.Context, w io.Writer, u charm.Decision
 	}
 	var r flakereport.Report
 	if err := gpuhealth.FetchJSON(ctx, url, &r); err != nil {
-		return fmt.Errorf("cannot show flakes: %w; see %s", err, wellknown.RunAction(c.Event.Unit, "check-status"))
+		return fmt.Errorf("cannot show flakes: %w; see %s", err, c.Commands().RunAction("check-status"))
 	}
 	if f.JSON {
 		return term.JSON(w, r)

@@ -12,7 +12,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
@@ -27,7 +26,7 @@ import (
 // the same Concourse, so the action runs on any of them.
 func (c *Actions) fleet(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
 	var b strings.Builder
-	err := c.writeFleet(ctx, &b, u, term.Format{JSON: params["format"] == "json"})
+	err := c.writeFleet(ctx, &b, u, term.Format{Commands: c.Commands(), JSON: params["format"] == "json"})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +60,7 @@ func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u charm.Decision,
 		return err
 	}
 	var known []concourse.WorkerInfo
-	err := errors.New("the web is not running; see " + wellknown.ShowStatus(c.Event.Unit))
+	err := errors.New("the web is not running; see " + c.Commands().ShowStatus())
 	if u.Want.Web.Up {
 		known, err = c.webAPI(u).Workers(ctx)
 	}

@@ -48,7 +48,7 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 		if s.State == health.Critical {
 			number += len(alike)
 			critical = append(critical, fmt.Sprintf("GPU %s: %s%s", healthLabel(alike), s.Reason,
-				gpuhealth.SeeCodes(s.Codes)))
+				gpuhealth.SeeCodes(f.Commands, s.Codes)))
 		}
 	}
 	if len(critical) > 0 {
@@ -107,7 +107,7 @@ func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, w
 		}
 		fmt.Fprintf(&b, "GPU %-*s  %s  %3s  %s  %s%s\n        %s%s\n", width, healthLabel(alike),
 			f.Column(term.StateColour(s.State), string(s.State), 8), score,
-			s.Name, s.PCI, partitions, s.Reason, gpuhealth.SeeCodes(s.Codes))
+			s.Name, s.PCI, partitions, s.Reason, gpuhealth.SeeCodes(f.Commands, s.Codes))
 	}
 	if source == "reading" {
 		fmt.Fprintf(&b, "read once, without what happened before: %s\n", why)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
@@ -81,7 +82,7 @@ func TestHealthIsReadWithoutTheExporter(t *testing.T) {
 		require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}), name)
 		require.Contains(t, b.String(), "healthy", name)
 		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
-		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url, "w/0"), "a status has it from the exporter alone")
+		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url, wellknown.Commands{Unit: "w/0"}), "a status has it from the exporter alone")
 	}
 }
 
@@ -143,7 +144,7 @@ func TestHealthOfNVIDIAGPUFromOneReading(t *testing.T) {
 func TestCriticalGPUsAreInTheStatus(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
 	require.Equal(t, []status.Cause{status.Warn("GPU 1 is critical: hangs or is in reset (kernel_log)").
-		Run("juju run w/0 explain-error code=2")}, gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL, "w/0"))
+		Run("juju run w/0 explain-error code=2")}, gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL, wellknown.Commands{Unit: "w/0"}))
 
 	var many []api.Status
 	for i := range 64 {
@@ -152,7 +153,7 @@ func TestCriticalGPUsAreInTheStatus(t *testing.T) {
 	b, err := json.Marshal(map[string]any{"gpus": many})
 	require.NoError(t, err)
 	c.ExporterURL = hosttest.NewServer(t, 200, string(b))
-	require.Len(t, gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL, "w/0"), 64, "check-status has all of them")
+	require.Len(t, gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL, wellknown.Commands{Unit: "w/0"}), 64, "check-status has all of them")
 }
 
 // A GPU that hangs blocks the process that reads it.
@@ -162,18 +163,18 @@ func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
 		require.True(t, c.ReadOnly)
 		return "", &host.CommandError{Argv: c.Argv, Code: -1, Timeout: c.Deadline}
 	})
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadStates: gpuhealth.NewReader(runner, argv...)}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadStates: gpuhealth.NewReader(runner, wellknown.Commands{}, argv...)}
 	var b strings.Builder
 	require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}),
 		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see dispatch explain 2")
 	require.Empty(t, b.String())
 
-	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), argv...)
+	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), wellknown.Commands{}, argv...)
 	require.ErrorContains(t, c.GPUHealth(t.Context(), &b, term.Format{}), `cannot read the answer of "dispatch gpu read": `)
 
 	var states strings.Builder
 	require.NoError(t, gpuhealth.Write(&states, gpuhealth.Read(c.Host.Root)))
-	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), argv...)
+	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), wellknown.Commands{}, argv...)
 	require.NoError(t, c.GPUHealth(t.Context(), &b, term.Format{}))
 	require.Contains(t, b.String(), "GPU 0   healthy   100  AMD Radeon RX 7900 XT  0000:03:00.0\n")
 }

@@ -211,16 +211,16 @@ func listText(f term.Format, all []ListedGPU, inv gpu.Inventory) string {
 		b.WriteString("No GPU detected\n")
 	}
 	for _, l := range inv.Unusable {
-		fmt.Fprintf(&b, "not counted: %s %s: %s\n", l.PCI, l.Name, whyUnusable(l))
+		fmt.Fprintf(&b, "not counted: %s %s: %s\n", l.PCI, l.Name, whyUnusable(f.Commands, l))
 	}
 	fmt.Fprintf(&b, "%s\n", inv.KFD.Text())
 	return b.String()
 }
 
 // whyUnusable returns the reason of an unusable GPU, with the command that explains a hang.
-func whyUnusable(l gpu.Unusable) string {
+func whyUnusable(c wellknown.Commands, l gpu.Unusable) string {
 	if l.Reason == gpu.Hangs {
-		return l.Detail + "; see " + wellknown.Explain(2)
+		return l.Detail + "; see " + c.Explain(2)
 	}
 	return l.Detail
 }

@@ -90,7 +90,7 @@ const (
 // topLines returns a table of any width, with a line for each user of each GPU.
 func topLines(r api.Report, f term.Format) []string {
 	head := []string{api.Heading(r) + ", " + r.Time.Format("15:04:05 UTC") + ": " + api.Summary(r)}
-	head = append(head, gpuhealth.Critical(gpuhealth.States(r.GPUs))...)
+	head = append(head, gpuhealth.Critical(f.Commands, gpuhealth.States(r.GPUs))...)
 	head = append(head, gpuhealth.OutOfService(r.GPUs)...)
 	divided, out := false, false
 	for i := range r.GPUs {

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
@@ -102,7 +101,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	for _, l := range inv.Unusable {
 		if worker.Unusable(l) {
 			kfd = kfd || l.Vendor.Has(gpu.KFDNode)
-			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: whyUnusable(l)})
+			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: whyUnusable(c.Commands(), l)})
 		}
 	}
 	switch {
@@ -136,7 +135,7 @@ func (c *Actions) tryNode(ctx context.Context, node, driver string) (detail stri
 	switch name, _, _ := strings.Cut(got, " "); {
 	case errors.As(err, &command) && command.Timeout > 0:
 		return fmt.Sprintf("the kernel does not answer within %s: the GPU may hang; see %s",
-			command.Timeout, wellknown.Explain(2)), false
+			command.Timeout, c.Commands().Explain(2)), false
 	case errors.As(err, &command) && command.Stderr != "":
 		return command.LastLine(), false
 	case err != nil:

@@ -23,6 +23,7 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	facts.Program = c.Program
 	cfg, problems := facts.Options()
 	for _, p := range problems {
 		if _, err := fmt.Fprintf(w, "wrong option: %s\n", p); err != nil {
@@ -41,7 +42,7 @@ func (c *Actions) ShowDriver(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	return amd.Decide(f, worker.DriverOptions(cfg.Driver, facts.Unit)).Print(w)
+	return amd.Decide(f, worker.DriverOptions(cfg.Driver, facts.Commands())).Print(w)
 }
 
 // resetROCm removes all of AMD's software from the unit if apply is set. Otherwise it

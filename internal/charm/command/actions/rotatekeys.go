@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
@@ -43,7 +42,7 @@ func (c *Actions) rotateKeys(ctx context.Context, u charm.Decision, params map[s
 				"rotate-keys keys=%s)",
 			c.Event.App(), which)
 	case u.Facts.Web.SecretID == "":
-		return nil, errors.New("cannot rotate keys: there are none yet; see " + wellknown.ShowStatus(c.Event.Unit))
+		return nil, errors.New("cannot rotate keys: there are none yet; see " + c.Commands().ShowStatus())
 	}
 	fresh, err := c.FreshSecrets()
 	if err != nil {

@@ -146,7 +146,7 @@ func withoutContext(write func(io.Writer, term.Format) error) writer {
 func (c *Actions) textAction(key string, write writer) action {
 	return func(ctx context.Context, params map[string]any) (map[string]any, error) {
 		var b strings.Builder
-		err := write(ctx, &b, params, term.Format{JSON: params["format"] == "json"})
+		err := write(ctx, &b, params, term.Format{Commands: c.Commands(), JSON: params["format"] == "json"})
 		text := strings.TrimSpace(b.String())
 		if text == "" {
 			return nil, err

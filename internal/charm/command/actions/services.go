@@ -9,7 +9,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -47,7 +46,7 @@ func (c *Actions) restartServices(ctx context.Context, u charm.Decision, params 
 	}
 	if len(units) == 0 {
 		return nil, errors.New("cannot restart: nothing of this unit is to be running yet; see " +
-			wellknown.ShowStatus(c.Event.Unit))
+			c.Commands().ShowStatus())
 	}
 	for _, unit := range units {
 		if err := c.restart(ctx, u, unit); err != nil {
@@ -81,7 +80,7 @@ func (c *Actions) runMigrations(ctx context.Context, u charm.Decision, params ma
 	}
 	if !u.Want.Web.Up {
 		return nil, errors.New("cannot migrate: the web has no database yet; see " +
-			wellknown.ShowStatus(c.Event.Unit))
+			c.Commands().ShowStatus())
 	}
 	current, supported, err := concourse.DatabaseVersions(
 		ctx, c.Host, release.Link, u.Want.Web.Database, u.Want.Web.Environment)
@@ -143,7 +142,7 @@ func (c *Actions) adminPassword(_ context.Context, u charm.Decision, _ map[strin
 	password := u.Facts.Web.Secret[model.AdminPassword]
 	if u.Facts.Web.SecretID == "" || password == "" {
 		return nil, errors.New("cannot tell the password: there is none yet; see " +
-			wellknown.ShowStatus(c.Event.Unit))
+			c.Commands().ShowStatus())
 	}
 	return map[string]any{"username": u.Config.Web.InitialAdminUsername, "password": password,
 		"message": "Use these credentials to login to Concourse web UI"}, nil

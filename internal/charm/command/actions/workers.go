@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -25,7 +24,7 @@ func (c *Actions) landWorker(ctx context.Context, u charm.Decision, _ map[string
 	}
 	if !u.Want.Worker.Up {
 		return nil, errors.New("cannot land the worker: it is not to be running; see " +
-			wellknown.ShowStatus(c.Event.Unit))
+			c.Commands().ShowStatus())
 	}
 	if err := c.Host.WriteFile(role.LandedFile, nil, 0o600); err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func (c *Actions) pruneWorker(ctx context.Context, u charm.Decision, params map[
 	}
 	if !u.Want.Web.Up {
 		return nil, errors.New("cannot prune a worker: the web is not running; see " +
-			wellknown.ShowStatus(c.Event.Unit))
+			c.Commands().ShowStatus())
 	}
 	api := c.webAPI(u)
 	workers, err := api.Workers(ctx)
@@ -79,7 +78,7 @@ func (c *Actions) pruneWorker(ctx context.Context, u charm.Decision, params map[
 		return nil, fmt.Errorf("cannot prune worker %q: the web has %s", name, workerList(names))
 	case listed.State == "running" && (!left || related), leaves && related:
 		return nil, fmt.Errorf("cannot prune worker %s: it is %s; stop it first: %s", name, listed.State,
-			wellknown.RunAction("<its unit>", "land-worker"))
+			c.Commands().Of("<its unit>").RunAction("land-worker"))
 	}
 	if left {
 		if err = c.disconnect(ctx, u, name); err == nil {

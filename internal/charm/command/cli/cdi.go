@@ -14,7 +14,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
@@ -87,7 +86,7 @@ func (p *caller) cdiGenerateCommand() command {
 					Text: "cannot write YAML to " + cdi.Path + ": want another --output, or - for standard output",
 				}
 			}
-			if onWorkstation() && output == cdi.Path && (len(s.Devices) > 0 || s.NoAll) {
+			if p.onWorkstation() && output == cdi.Path && (len(s.Devices) > 0 || s.NoAll) {
 				return &commandline.UsageError{
 					Text: "cannot keep a selection in " + cdi.Path + ", which gpukit-cdi.service writes: set " +
 						"GPUKIT_CDI_REFRESH_DEVICE or GPUKIT_CDI_REFRESH_NO_ALL in /etc/default/gpukit, then: sudo " +
@@ -110,7 +109,7 @@ func (p *caller) generateCDI(output, format string, s workstation.Selection) err
 	}
 	if m.Spec == nil {
 		return errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; " +
-			wellknown.Command + " gpu list says what it has")
+			p.name() + " gpu list says what it has")
 	}
 	if m.Spec, err = cdi.Select(m.Spec, s.Devices, s.NoAll); err != nil {
 		return err
@@ -121,7 +120,7 @@ func (p *caller) generateCDI(output, format string, s workstation.Selection) err
 	}
 	if output == "-" {
 		_, err := p.stdout.Write(data)
-		return errors.Join(err, checkCompute(m.KFD))
+		return errors.Join(err, p.checkCompute(m.KFD))
 	}
 	file, err := filepath.Abs(output)
 	if err != nil {
@@ -132,17 +131,17 @@ func (p *caller) generateCDI(output, format string, s workstation.Selection) err
 		want = append(want, cdi.Keep{})
 	}
 	err = p.applyPlan(append(want, resource.File{Path: file, Data: data, Mode: 0o644})...)
-	return errors.Join(err, checkCompute(m.KFD))
+	return errors.Join(err, p.checkCompute(m.KFD))
 }
 
 // checkCompute returns an error if containers can only render and decode with the GPUs.
 // They get the description in any case, because that may be enough.
-func checkCompute(kfd gpu.KFD) error {
+func (p *caller) checkCompute(kfd gpu.KFD) error {
 	if kfd.Usable() {
 		return nil
 	}
 	return fmt.Errorf("cannot let containers compute with these GPUs: %s; %s; then: %s cdi generate",
-		kfd.Text(), kfd.Help(), wellknown.Command)
+		kfd.Text(), kfd.Help(), p.name())
 }
 
 // encodeSpec returns compact JSON for the file that the wrapper reads for every container,
@@ -225,6 +224,9 @@ func (p *caller) validateCDI(name string) error {
 		return err
 	}
 	has, err := cdi.ReadSpec(p.charm.Host.Root, file)
+	if errors.Is(err, cdi.ErrMissing) {
+		return fmt.Errorf("%w; %s cdi generate --output %s makes it", err, p.name(), file)
+	}
 	if err != nil {
 		return err
 	}
@@ -258,7 +260,7 @@ func (p *caller) showDifferences(file string, diffs, left []string) error {
 	}
 	if !valid {
 		return fmt.Errorf("%s is not what this machine has; run: %[2]s cdi generate --output %[1]s",
-			file, wellknown.Command)
+			file, p.name())
 	}
 	return nil
 }

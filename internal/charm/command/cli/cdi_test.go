@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -19,7 +20,7 @@ import (
 // at runs a command line on a machine that the test uses further.
 func at(root host.Root, words ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = Main(append([]string{"dispatch"}, words...), func(name string) string {
+	code = Main(wellknown.Dispatch, append([]string{"dispatch"}, words...), func(name string) string {
 		return map[string]string{"CHARM_ROOT": string(root)}[name]
 	}, &out, &errs)
 	return code, out.String(), errs.String()

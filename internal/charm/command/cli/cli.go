@@ -22,35 +22,44 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"
 )
 
-// Main runs dispatch on this machine, below CHARM_ROOT. It returns the exit status of Run.
-func Main(args []string, env func(string) string, stdout, stderr io.Writer) int {
+// Main runs dispatch or gpukit on this machine, below CHARM_ROOT. It returns the exit status
+// of Run.
+func Main(program wellknown.Program, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	// Programs that dispatch starts, such as apt, create files that all users must read.
 	syscall.Umask(0o022)
 	exe, err := os.Executable()
 	if err != nil {
 		return fail(stderr, fmt.Errorf("cannot find this program's file: %w", err))
 	}
-	return Run(host.New(env("CHARM_ROOT")), exe, args, env, stdout, stderr)
+	return run(host.New(env("CHARM_ROOT")), program, exe, args, env, stdout, stderr)
 }
 
 // Run runs dispatch on a machine. exe is the program's file. It returns the exit status: 0
 // if done or reported in the unit's status, 1 if failed (Juju retries the hook), 2 if the
 // command line is invalid.
 func Run(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	return run(h, wellknown.Dispatch, exe, args, env, stdout, stderr)
+}
+
+func run(h host.Host, program wellknown.Program, exe string, args []string, env func(string) string,
+	stdout, stderr io.Writer) int {
 	ctx := context.Background()
-	c := &actions.Actions{Charm: &charm.Charm{Host: h, NewID: newID, Stderr: stderr, CharmDir: charmDir(exe, env)}}
-	if filepath.Base(exe) == wellknown.Command {
+	machine := len(args) > 0 && filepath.Base(args[0]) == wellknown.MachineProgram
+	if machine || program == wellknown.Dispatch && len(args) > 1 && onemachine.Installed(h.Root) {
+		program = wellknown.MachineProgram // its units start the file dispatch
+	}
+	c := &actions.Actions{Charm: &charm.Charm{Program: program, Host: h, NewID: newID, Stderr: stderr,
+		CharmDir: charmDir(exe, env)}}
+	if wellknown.ServesCommands(exe) {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
 		c.Probe = actions.NewProbe(c.Host, exe, "gpu", probe)
-		c.ReadStates = gpuhealth.NewReader(c.Host, exe, "gpu", read)
-		c.ReadReport = gpuhealth.NewReportReader(c.Host, exe, "gpu", snapshot)
+		c.ReadStates = gpuhealth.NewReader(c.Host, c.Commands(), exe, "gpu", read)
+		c.ReadReport = gpuhealth.NewReportReader(c.Host, c.Commands(), exe, "gpu", snapshot)
 	}
-	if len(args) > 0 && filepath.Base(args[0]) == wellknown.MachineProgram {
-		wellknown.Command = wellknown.MachineProgram
-	}
-	if len(args) == 1 && wellknown.Command != wellknown.Dispatch {
+	if len(args) == 1 && program != wellknown.Dispatch {
 		args = append(args, "--help") // only dispatch runs hooks
 	}
 	if len(args) > 1 {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -26,7 +27,7 @@ func dispatchWords(t *testing.T, host string, words ...string) (code int, stdout
 	t.Helper()
 	var out, errs bytes.Buffer
 	root := string(hosttest.Host(t, host))
-	code = Main(words, func(name string) string {
+	code = Main(wellknown.Dispatch, words, func(name string) string {
 		return map[string]string{"CHARM_ROOT": root}[name]
 	}, &out, &errs)
 	return code, out.String(), errs.String()
@@ -193,7 +194,7 @@ func TestColoursAreForTerminals(t *testing.T) {
 		"a terminal with them": {map[string]string{"TERM": "xterm"}, true},
 	} {
 		var errs bytes.Buffer
-		require.Zero(t, Main([]string{"dispatch", "errors"}, func(key string) string { return c.env[key] }, slave, &errs))
+		require.Zero(t, Main(wellknown.Dispatch, []string{"dispatch", "errors"}, func(key string) string { return c.env[key] }, slave, &errs))
 		buffer := make([]byte, 4096)
 		var got string
 		for !strings.Contains(got, "loses data\r\n") {
@@ -237,7 +238,7 @@ func TestLabelsAreWrittenToAFile(t *testing.T) {
 	for host, want := range map[string]string{"amd": "gpu=true\n", "no-gpu": ""} {
 		root := string(hosttest.Host(t, host))
 		var out, errs bytes.Buffer
-		code := Main([]string{"dispatch", "kubernetes", "labels", "--output", "/features/concourse-gpu"}, func(name string) string {
+		code := Main(wellknown.Dispatch, []string{"dispatch", "kubernetes", "labels", "--output", "/features/concourse-gpu"}, func(name string) string {
 			return map[string]string{"CHARM_ROOT": root}[name]
 		}, &out, &errs)
 		require.Zero(t, code, errs.String())

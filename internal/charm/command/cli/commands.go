@@ -63,7 +63,7 @@ var groups = map[string]string{
 
 // commands returns all commands in the order of the help text.
 func (p *caller) commands() []command {
-	if !wellknown.WithoutJuju() {
+	if !p.charm.Commands().WithoutJuju() {
 		return slices.Concat(p.unitCommands(), p.ownCommands())
 	}
 	shared := slices.DeleteFunc(p.unitCommands(), func(c command) bool { return c.words == "plan" })
@@ -86,7 +86,7 @@ func (p *caller) unitCommands() []command {
 			run: func([]string) error {
 				found, err := c.DetectGPUs(p.stdout)
 				if err == nil && !found {
-					err = fmt.Errorf("cannot find a GPU: %s gpu list shows why", wellknown.Command)
+					err = fmt.Errorf("cannot find a GPU: %s gpu list shows why", p.name())
 				}
 				return err
 			}},
@@ -103,11 +103,11 @@ func (p *caller) unitCommands() []command {
 			run:  func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
 		{words: "why", only: unit, args: "[TASK]", max: 1, json: true,
 			text:    "show why a task failed: verdict, reasons, fixes and the timeline; without TASK, the last failed one",
-			example: wellknown.Command + " why 4f1c0000",
+			example: p.name() + " why 4f1c0000",
 			run:     func(a []string) error { return c.Why(p.stdout, strings.Join(a, ""), p.format) }},
 		{words: "gpu withhold", only: unit, action: "withhold-gpu", args: "GPU REASON", min: 2, max: -1,
 			values: p.gpuNames, text: "give a GPU to no new task until it is returned",
-			example: wellknown.Command + " gpu withhold 0 noisy fan",
+			example: p.name() + " gpu withhold 0 noisy fan",
 			run:     func(a []string) error { return c.GPUs().Withhold(p.stdout, a[0], strings.Join(a[1:], " ")) }},
 		{
 			words: "gpu return", only: unit, action: "return-gpu", args: "GPU", min: 1, max: 1, values: p.gpuNames,
@@ -123,7 +123,7 @@ func (p *caller) unitCommands() []command {
 			text: "list the releases of ROCm and driver that are known to work",
 			run:  func([]string) error { return amd.WriteMatrix(p.stdout) }},
 		{words: "preflight", only: unit, json: true, text: "check this machine, and name the fix of each problem",
-			run: func([]string) error { return preflight.Show(p.ctx, c.Host, p.stdout, "", p.format) }},
+			run: func([]string) error { return preflight.Show(p.ctx, c.Host, c.Program, p.stdout, "", p.format) }},
 		p.cdiRefreshCommand(), p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
 		p.labelsCommand(), p.manifestCommand(), p.undoCommand(),
 		{words: "fleet", only: unit, json: true, text: "show all workers of this web node, their GPUs and free leases",
@@ -148,7 +148,7 @@ func (p *caller) unitCommands() []command {
 			text: "compare profiles of GPU programs, and find the commit that is slower",
 			run:  p.execBaseline},
 		{words: "version", hidden: true, text: "print the version", run: func([]string) error {
-			_, err := fmt.Fprintln(p.stdout, productName(), version.Version())
+			_, err := fmt.Fprintln(p.stdout, p.productName(), version.Version())
 			return err
 		}},
 	}
@@ -231,7 +231,7 @@ func (p *caller) gpuNames() (names []string) {
 }
 
 func errorNumbers() (numbers []string) {
-	for _, e := range amd.ErrorCodes() {
+	for _, e := range amd.ErrorCodes("") {
 		numbers = append(numbers, strconv.Itoa(e.Code))
 	}
 	return numbers

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // eachCommand calls f for every command and group that people see.
@@ -20,7 +22,7 @@ func eachCommand(c *cobra.Command, f func(c *cobra.Command)) {
 
 func TestEachCommandHasHelpOf80Columns(t *testing.T) {
 	n := 0
-	eachCommand(Root(), func(c *cobra.Command) {
+	eachCommand(Root(wellknown.Dispatch), func(c *cobra.Command) {
 		if c.DisableFlagParsing {
 			return
 		}

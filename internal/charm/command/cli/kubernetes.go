@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/kube/nodelabels"
@@ -44,7 +43,7 @@ func (p *caller) manifestCommand() command {
 	return command{words: "kubernetes manifest", args: "NODE", min: 1, max: 1,
 		text:    "print the same labels as a manifest of a node",
 		long:    "Prints the node NODE with its labels, for clusters without Node Feature Discovery.\n\n" + labelsText,
-		example: wellknown.Command + " kubernetes manifest NODE |\n  kubectl apply --server-side --filename -",
+		example: p.name() + " kubernetes manifest NODE |\n  kubectl apply --server-side --filename -",
 		run: func(args []string) error {
 			labels, err := p.nodeLabels()
 			if err != nil {
@@ -68,7 +67,7 @@ func (p *caller) nodeLabels() (map[string]string, error) {
 	}
 	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.GPUsOf(gpu.VendorWith(gpu.Kubernetes))))
 	if len(labels) == 0 {
-		return nil, fmt.Errorf("%w; %s gpu list says what it has", errNoLabels, wellknown.Command)
+		return nil, fmt.Errorf("%w; %s gpu list says what it has", errNoLabels, p.name())
 	}
 	return labels, nil
 }

@@ -11,9 +11,11 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // found returns the command of a line.
@@ -27,9 +29,7 @@ func found(t *testing.T, root *cobra.Command, line string) *cobra.Command {
 // The action and the command of one thing are one row in help: the command.
 func TestActionsOfOtherCommandsAreHidden(t *testing.T) {
 	t.Chdir("../../../..") // actions.yaml
-	wellknown.Command = wellknown.MachineProgram
-	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
-	p := &caller{charm: &actions.Actions{Charm: &charm.Charm{}}}
+	p := &caller{charm: &actions.Actions{Charm: &charm.Charm{Program: wellknown.MachineProgram}}}
 	root, n := p.root(), 0
 	for _, c := range p.unitCommands() {
 		if c.action == "" {
@@ -46,23 +46,21 @@ func TestActionsOfOtherCommandsAreHidden(t *testing.T) {
 	}
 }
 
-// Statuses name actions as commands, see wellknown.RunAction.
+// Statuses name actions as commands, see wellknown.Commands.
 func TestEachActionIsACommandWithoutJuju(t *testing.T) {
 	t.Chdir("../../../..") // actions.yaml
-	wellknown.Command = wellknown.MachineProgram
-	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
 	data, err := os.ReadFile("actions.yaml")
 	require.NoError(t, err)
 	var declared map[string]any
 	require.NoError(t, yaml.Unmarshal(data, &declared))
 	require.Greater(t, len(declared), 20)
-	root := Root()
+	root := Root(wellknown.MachineProgram)
 	for name := range declared {
 		require.Equal(t, "concourse-ci-machine "+name, found(t, root, name).CommandPath())
 	}
 	var out, errs bytes.Buffer
 	none := func(string) string { return "" }
-	require.Zero(t, Main([]string{wellknown.MachineProgram, "logs", "--help"}, none, &out, &errs), errs.String())
+	require.Zero(t, Main(wellknown.Dispatch, []string{wellknown.MachineProgram, "logs", "--help"}, none, &out, &errs), errs.String())
 	require.Contains(t, out.String(), "Usage: concourse-ci-machine logs [ARGS]")
 }
 
@@ -89,8 +87,6 @@ func TestEachParameterOfAnActionIsGivenWithoutJuju(t *testing.T) {
 }
 
 func TestMachineAnswersWithoutACI(t *testing.T) {
-	wellknown.Command = wellknown.MachineProgram
-	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
 	dir := t.TempDir()
 	env := func(name string) string { return map[string]string{"CHARM_ROOT": dir}[name] }
 	for line, want := range map[string]string{
@@ -100,7 +96,7 @@ func TestMachineAnswersWithoutACI(t *testing.T) {
 		"purge":   "this machine runs no CI",
 	} {
 		var out, errs bytes.Buffer
-		require.NotZero(t, Main(append([]string{wellknown.MachineProgram}, strings.Fields(line)...), env, &out, &errs), line)
+		require.NotZero(t, Main(wellknown.Dispatch, append([]string{wellknown.MachineProgram}, strings.Fields(line)...), env, &out, &errs), line)
 		require.Contains(t, errs.String(), want, line)
 		require.NotContains(t, out.String()+errs.String(), "--yes", line)
 	}
@@ -108,11 +104,23 @@ func TestMachineAnswersWithoutACI(t *testing.T) {
 
 // The man page of gpukit is made of the same texts.
 func TestVariablesOfFlagsAreInTheHelpOfGPUKit(t *testing.T) {
-	wellknown.Command = wellknown.GPUKit
-	t.Cleanup(func() { wellknown.Command = wellknown.Dispatch })
-	root := Root()
+	root := Root(wellknown.GPUKit)
 	note := func(c *cobra.Command) string { return c.Annotations[commandline.Note] }
 	require.Contains(t, note(root), "GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate")
 	require.Contains(t, note(found(t, root, "cdi generate")), "GPUKIT_CDI_GENERATE_OUTPUT is --output")
 	require.Empty(t, note(found(t, root, "gpu list")))
+}
+
+// Pebble and the units of a machine without Juju start its program by the file dispatch.
+func TestFileOfAMachineWithoutJujuIsItsProgram(t *testing.T) {
+	dir := t.TempDir()
+	env := func(name string) string { return map[string]string{"CHARM_ROOT": dir}[name] }
+	help := func() string {
+		var out, errs bytes.Buffer
+		require.Zero(t, Main(wellknown.Dispatch, []string{"dispatch", "gpu", "detect", "--help"}, env, &out, &errs), errs.String())
+		return out.String()
+	}
+	require.Contains(t, help(), "Usage: dispatch gpu detect")
+	hosttest.Put(t, host.Root(dir), "/var/lib/concourse-machine/machine.json", "{}")
+	require.Contains(t, help(), "Usage: concourse-ci-machine gpu detect")
 }

@@ -40,7 +40,7 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 	screen := term.Terminal(stdout, env)
 	// See no-color.org.
 	p := &caller{ctx: ctx, charm: c, stdout: stdout, stderr: stderr, screen: screen, env: env,
-		format: term.Format{Colour: screen != nil && env("NO_COLOR") == ""}}
+		format: term.Format{Commands: c.Commands(), Colour: screen != nil && env("NO_COLOR") == ""}}
 	root := p.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -54,39 +54,41 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 	return commandline.ExitFailed
 }
 
-// Root returns the tree of commands, for man pages and tests. It reads actions.yaml in the
-// current folder.
-func Root() *cobra.Command { return (&caller{charm: &actions.Actions{Charm: &charm.Charm{}}}).root() }
+// Root returns the tree of a program's commands, for man pages and tests. It reads
+// actions.yaml in the current folder.
+func Root(program wellknown.Program) *cobra.Command {
+	return (&caller{charm: &actions.Actions{Charm: &charm.Charm{Program: program}}}).root()
+}
 
 func (p *caller) root() *cobra.Command {
-	root := commandline.Group(&cobra.Command{Use: wellknown.Command, Version: version.Version(),
+	root := commandline.Group(&cobra.Command{Use: p.name(), Version: version.Version(),
 		Short: "the charm concourse-ci-machine",
 		Long: "dispatch is the charm concourse-ci-machine. Juju runs it for hooks and actions. " +
 			"People run it on a unit, most commands as root.",
 		Annotations: map[string]string{commandline.Exit: "0 done, 1 failed or something is broken, 2 wrong command line."}})
 	switch {
-	case wellknown.WithoutJuju():
+	case p.charm.Commands().WithoutJuju():
 		root.Short = "a Concourse CI on this machine"
 		root.Long = "concourse-ci-machine runs Concourse's web and worker with this machine's GPUs, and keeps them " +
 			"as its options say. Most commands need sudo."
-	case onWorkstation():
+	case p.onWorkstation():
 		root.Short = "AMD GPUs for containers"
 		root.Long = "gpukit gives the AMD GPUs of this machine to containers of Docker, Podman, containerd and " +
 			"CRI-O, and shows how they are. It needs neither Juju nor ROCm."
 	}
-	root.Annotations[commandline.Product] = productName()
+	root.Annotations[commandline.Product] = p.productName()
 	commandline.Prepare(root)
 	root.CompletionOptions.DisableDefaultCmd = false
 	root.CompletionOptions.DisableDescriptions = true
 	parents := map[string]*cobra.Command{}
 	for _, c := range p.commands() {
-		if c.only == wellknown.GPUKit && !onWorkstation() {
+		if c.only == wellknown.GPUKit && !p.onWorkstation() {
 			continue
 		}
 		parent, name := root, c.words
 		if group, word, ok := strings.Cut(c.words, " "); ok {
 			if parents[group] == nil {
-				parents[group] = commandline.Group(&cobra.Command{Use: group, Short: groupText(group)})
+				parents[group] = commandline.Group(&cobra.Command{Use: group, Short: p.groupText(group)})
 				root.AddCommand(parents[group])
 			}
 			parent, name = parents[group], word
@@ -100,31 +102,34 @@ func (p *caller) root() *cobra.Command {
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		commandline.Group(c).Short = "print a script for a shell that completes commands"
 	}
-	addNotes(root)
+	p.addNotes(root)
 	return root
 }
 
 // onWorkstation reports whether this program is for machines without a unit.
-func onWorkstation() bool { return wellknown.Command == wellknown.GPUKit }
+func (p *caller) onWorkstation() bool { return p.charm.Program == wellknown.GPUKit }
+
+// name returns the name of this program.
+func (p *caller) name() string { return p.charm.Commands().Name() }
 
 // groupText returns the line of a group in the help.
-func groupText(group string) string {
-	if group == "gpu" && onWorkstation() {
+func (p *caller) groupText(group string) string {
+	if group == "gpu" && p.onWorkstation() {
 		return "GPUs of this machine"
 	}
 	return groups[group]
 }
 
 // productName returns the name in the version.
-func productName() string {
-	if onWorkstation() {
+func (p *caller) productName() string {
+	if p.onWorkstation() {
 		return wellknown.GPUKit
 	}
 	return "concourse-ci-machine"
 }
 
 func (p *caller) cobraCommand(c command, name string) *cobra.Command {
-	if c.only == wellknown.Dispatch && onWorkstation() {
+	if c.only == wellknown.Dispatch && p.onWorkstation() {
 		c.hidden, c.raw, c.min, c.max = true, true, 0, -1
 		c.run = func([]string) error {
 			return &commandline.UsageError{
@@ -197,7 +202,7 @@ func (p *caller) flagsFromEnvironment(cc *cobra.Command) (err error) {
 // variablesOf returns the beginning of the variables for a command's flags, "" if it has
 // none.
 func variablesOf(cc *cobra.Command) string {
-	group, _, ok := strings.Cut(strings.TrimPrefix(cc.CommandPath(), wellknown.Command+" "), " ")
+	group, _, ok := strings.Cut(strings.TrimPrefix(cc.CommandPath(), cc.Root().Name()+" "), " ")
 	if !ok || group != "cdi" && group != "runtime" {
 		return ""
 	}
@@ -205,24 +210,24 @@ func variablesOf(cc *cobra.Command) string {
 }
 
 // addNotes adds the variables of flags to the help of c and the commands below it.
-func addNotes(c *cobra.Command) {
-	if text := variablesText(c); text != "" {
+func (p *caller) addNotes(c *cobra.Command) {
+	if text := p.variablesText(c); text != "" {
 		if c.Annotations == nil {
 			c.Annotations = map[string]string{}
 		}
 		c.Annotations[commandline.Note] = text
 	}
 	for _, s := range c.Commands() {
-		addNotes(s)
+		p.addNotes(s)
 	}
 }
 
 // variablesText returns the sentences on the environment of a command, or "" if it has none.
-func variablesText(c *cobra.Command) string {
+func (p *caller) variablesText(c *cobra.Command) string {
 	if !c.HasParent() {
 		text := "Environment: CHARM_ROOT=/prefix works on the file tree below /prefix, not /. NO_COLOR=1 turns " +
 			"colours off; only a terminal gets them."
-		if onWorkstation() {
+		if p.onWorkstation() {
 			text += "\n\nEach flag of cdi and runtime has a variable of the environment, which a flag overrides: " +
 				"GPUKIT_CDI_GENERATE_OUTPUT is --output of gpukit cdi generate. " +
 				"/etc/default/gpukit has the variables of the service."

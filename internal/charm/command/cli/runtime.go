@@ -12,7 +12,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
@@ -30,7 +29,7 @@ func (p *caller) runtimeCommand() command {
 		long: "Adds runc-amd-wrapper to a container engine as the runtime \"amd\", and turns CDI on if the " +
 			"engine needs that. It prints what it does, adds only its own keys or its own file, and " +
 			"restarts nothing unless told to. Without root, podman is that of the calling user.",
-		example: "sudo " + wellknown.Command + " cdi generate\nsudo " + wellknown.Command + " runtime configure docker --restart\n" +
+		example: "sudo " + p.name() + " cdi generate\nsudo " + p.name() + " runtime configure docker --restart\n" +
 			"docker run --runtime amd -e AMD_VISIBLE_DEVICES=all IMAGE",
 		flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&set, "set-as-default", false, "use it for containers that name no runtime")
@@ -115,7 +114,7 @@ func (p *caller) configure(r engines.Request, s sharing) (err error) {
 		advice = append(advice, "only containers under the wrapper lease: --set-as-default adds those with --device")
 	}
 	if !r.Remove && !p.charm.Host.Exists(cdi.Path) {
-		advice = append([]string{"there is no " + cdi.Path + " yet: " + wellknown.Command + " cdi generate"}, advice...)
+		advice = append([]string{"there is no " + cdi.Path + " yet: " + p.name() + " cdi generate"}, advice...)
 	}
 	for _, a := range advice {
 		p.advise(a)

@@ -13,7 +13,7 @@ import (
 
 // cdiRefreshCommand describes the GPUs again: those of the unit, or those of the machine.
 func (p *caller) cdiRefreshCommand() command {
-	if !onWorkstation() {
+	if !p.onWorkstation() {
 		return command{words: "cdi refresh", text: "describe the GPUs for tasks again; restarts nothing",
 			run: func([]string) error { return p.charm.RefreshCDI(p.ctx, p.stdout) }}
 	}
@@ -37,7 +37,7 @@ func selectionFlags(fs *pflag.FlagSet, s *workstation.Selection) {
 }
 
 func (p *caller) refreshCDI(s workstation.Selection) error {
-	want, notes, err := workstation.Refresh(p.charm.Host, s)
+	want, notes, err := workstation.Refresh(p.charm.Host, p.name(), s)
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,8 @@ import (
 // gpukit runs a command line of gpukit, with variables of the environment.
 func gpukit(t *testing.T, root host.Root, env map[string]string, line string) (code int, stdout, stderr string) {
 	t.Helper()
-	wellknown.Command = wellknown.GPUKit
-	defer func() { wellknown.Command = wellknown.Dispatch }()
 	var out, errs bytes.Buffer
-	code = Main(append([]string{"gpukit"}, strings.Fields(line)...), func(name string) string {
+	code = Main(wellknown.GPUKit, append([]string{"gpukit"}, strings.Fields(line)...), func(name string) string {
 		if name == "CHARM_ROOT" {
 			return string(root)
 		}

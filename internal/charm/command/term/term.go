@@ -11,13 +11,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // Format selects how an answer is written. Colour is only for terminals. It decorates the
 // text and never carries a separate meaning.
-type Format struct{ JSON, Colour bool }
+type Format struct {
+	Commands     wellknown.Commands // that the text names
+	JSON, Colour bool
+}
 
 // Colours as SGR parameters (ECMA-48), from the eight that every terminal has.
 const (

@@ -63,7 +63,8 @@ func (v *View) detailLines(format term.Format, f Frame) (out []string) {
 	if s.Health.Score != nil {
 		state += fmt.Sprintf(", %.0f of 100", *s.Health.Score)
 	}
-	add("State", state+": "+cmp.Or(s.Health.Reason, "nothing is known of it")+gpuhealth.SeeCodes(s.Health.Codes),
+	see := gpuhealth.SeeCodes(format.Commands, s.Health.Codes)
+	add("State", state+": "+cmp.Or(s.Health.Reason, "nothing is known of it")+see,
 		head.cells[stateColumn].Colour)
 	if warnings := gpuhealth.OutOfService(b.gpu); len(warnings) > 0 {
 		for i, w := range warnings {

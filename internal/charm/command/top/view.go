@@ -122,7 +122,7 @@ func (v *View) head(format term.Format, f Frame) []string {
 	if v.help || v.detail {
 		return append(head, "")
 	}
-	warnings := warningsOf(f.Report, f.Width)
+	warnings := warningsOf(format, f.Report, f.Width)
 	most := min(maxWarnings, (f.Height-minHeight)/minHeight)
 	for i, w := range warnings[:min(len(warnings), most)] {
 		if more := len(warnings) - i; i == most-1 && more > 1 {
@@ -135,12 +135,12 @@ func (v *View) head(format term.Format, f Frame) []string {
 
 // warningsOf returns the reasons for the GPUs that are critical, then for those that no new
 // task gets. Partitions of a GPU share a line. A reason is cut before its command.
-func warningsOf(r api.Report, width int) (critical []string) {
+func warningsOf(format term.Format, r api.Report, width int) (critical []string) {
 	var excluded []string
 	for _, gpus := range api.GroupByGPU(r.GPUs) {
 		s := gpus[0]
 		if s.Health.State == health.Critical {
-			see := gpuhealth.SeeCodes(s.Health.Codes)
+			see := gpuhealth.SeeCodes(format.Commands, s.Health.Codes)
 			reason := fmt.Sprintf("GPU %s is critical: %s", indexes(gpus), s.Health.Reason)
 			critical = append(critical, cut(reason, max(minWidth, width-len(see)))+see)
 		}
@@ -301,7 +301,7 @@ func Table(format term.Format, r api.Report, width int) []string {
 	v := View{AllPartitions: true}
 	f := Frame{Report: r, Width: max(width, minWidth)}
 	var warnings []string
-	for _, w := range warningsOf(r, math.MaxInt) {
+	for _, w := range warningsOf(format, r, math.MaxInt) {
 		warnings = append(warnings, commandline.Wrap(w, f.Width)...)
 	}
 	return slices.Concat(v.title(format, f), warnings, v.table(format, v.sorted(r), f.Width))
