@@ -81,7 +81,7 @@ func (o *serveOptions) declare(fs *pflag.FlagSet) {
 		"nvidia.report":  {&o.collect.NVIDIA, "the output of nvidia-smi, from write-nvidia; empty: none"},
 		"tasks.report":   {&o.collect.Tasks, "the verdicts on tasks, from record-tasks; empty: none"},
 		"leases.report":  {&o.collect.Leases, "the leases of the GPUs; empty: none"},
-		"service.report": {&o.collect.Service, "the withheld GPUs; empty: none"},
+		"service.report": {&o.collect.Service, "the quarantined GPUs; empty: none"},
 	} {
 		fs.StringVar(report.path, name, "", "`file` below path.root with "+report.text)
 	}

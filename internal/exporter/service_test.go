@@ -18,8 +18,8 @@ import (
 )
 
 // decided is what was decided of a host's GPUs: those in sick hung ten minutes ago, those
-// in proving are well again since, and a person withheld those in byHand.
-func decided(t *testing.T, r host.Root, sick, proving, byHand []int) quarantine.Record {
+// in probation are healthy again since, and a person quarantined those in byHand.
+func decided(t *testing.T, r host.Root, sick, probation, byHand []int) quarantine.Record {
 	t.Helper()
 	devices, err := monitor.All(r)()
 	require.NoError(t, err)
@@ -32,17 +32,17 @@ func decided(t *testing.T, r host.Root, sick, proving, byHand []int) quarantine.
 		l.GPUs[i].State, l.GPUs[i].Faults = state, faults
 	}
 	l.At = hosttest.Now.Add(-10 * time.Minute)
-	for _, i := range append(sick, proving...) {
+	for _, i := range append(sick, probation...) {
 		is(i, health.Critical, health.Fault{Kind: health.Hang, Signals: []string{"kernel_log"}})
 	}
 	rec = quarantine.Decide(rec, l)
 	l.At = hosttest.Now.Add(-2 * time.Minute)
-	for _, i := range proving {
+	for _, i := range probation {
 		is(i, health.Healthy)
 	}
 	rec = quarantine.Decide(rec, l)
 	for _, i := range byHand {
-		rec, err = rec.Withhold(l.GPUs[i].PCI, `noisy <fan> & "riser"`, hosttest.Now.Add(-time.Hour))
+		rec, err = rec.Quarantine(l.GPUs[i].PCI, `noisy <fan> & "riser"`, hosttest.Now.Add(-time.Hour))
 		require.NoError(t, err)
 	}
 	return rec

@@ -179,7 +179,7 @@ func (d *discovery) node(dev *drmDevice, name string) (host.Node, *verdict) {
 }
 
 // reachable reports whether root may open the node for reading and writing. In a container
-// it depends on the owner: if owner or group are not mapped, the kernel withholds
+// it depends on the owner: if owner or group are not mapped, the kernel hides
 // CAP_DAC_OVERRIDE (privileged_wrt_inode_uidgid) and the permission bits decide.
 func reachable(r host.Root, n host.Node) bool {
 	const read, write = 0o4, 0o2

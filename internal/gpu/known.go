@@ -48,7 +48,7 @@ type known struct {
 
 // attribute holds the content of one file.
 type attribute struct {
-	Inode  string     `json:"of"` // identifies the file among files with the same name
+	Inode  string     `json:"inode"` // identifies the file among files with the same name
 	Text   string     `json:"text,omitempty"`
 	Errno  unix.Errno `json:"errno,omitempty"`
 	Reader string     `json:"reader,omitempty"` // the process with an unfinished reading

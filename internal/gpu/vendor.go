@@ -58,7 +58,7 @@ type Feature string
 const (
 	KFDNode    Feature = "kfd"        // tasks compute through /dev/kfd and the render node; KFD reports architectures
 	OwnSpec    Feature = "own-spec"   // the charm writes their CDI description, and no tool of the vendor
-	Quarantine Feature = "quarantine" // the kernel reports faults, so that a faulty GPU is withheld from tasks
+	Quarantine Feature = "quarantine" // the kernel reports faults, so that a faulty GPU is quarantined
 	Clocks     Feature = "clocks"     // the driver can fix the clocks for a task that measures
 	Engines    Feature = "engines"    // the wrapper gives them to other container engines
 	Kubernetes Feature = "kubernetes" // the charm offers them to a kubelet

@@ -21,13 +21,13 @@ func handedOver(t *testing.T, f admission.File) *testbed {
 	b := exclusive(t)
 	b.configure(t, func(c *Config) {
 		c.GPUs, c.Visible = []GPU{gpuB, gpuA}, []string{"AMD_VISIBLE_DEVICES"}
-		c.Leases, c.Quarantine = &Leases{Dir: b.path("leases")}, b.path("withheld.json")
+		c.Leases, c.Quarantine = &Leases{Dir: b.path("leases")}, b.path("admission.json")
 	})
 	f.Memory = slices.Clone(f.Memory)
 	for i, m := range f.Memory {
 		f.Memory[i].File = b.path(m.File)
 	}
-	b.put(t, "withheld.json", string(admission.Encode(f)))
+	b.put(t, "admission.json", string(admission.Encode(f)))
 	b.sleep = func(time.Duration) { t.Fatal("a task waits though a GPU is there for it") }
 	return b
 }

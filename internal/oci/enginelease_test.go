@@ -135,11 +135,11 @@ func TestGPUOfAnEngineMayBeQuarantined(t *testing.T) {
 	b := exclusiveEngine(t)
 	var c Config
 	require.NoError(t, json.Unmarshal([]byte(file(t, b.path("wrapper.json"))), &c))
-	c.Quarantine = b.path("withheld.json")
+	c.Quarantine = b.path("admission.json")
 	data, err := json.Marshal(c)
 	require.NoError(t, err)
 	b.put(t, "wrapper.json", string(data))
-	b.withhold(t, "GPU-1a2b")
+	b.quarantine(t, "GPU-1a2b")
 	require.ErrorContains(t, b.container(t, "c1", put([2]uint32{226, 128})),
 		"0 of the 1 that the container names can be given; ")
 	require.NoError(t, b.container(t, "c1", put([2]uint32{226, 129})))
@@ -147,8 +147,8 @@ func TestGPUOfAnEngineMayBeQuarantined(t *testing.T) {
 
 // Tasks wait, as Concourse would send the next one. An engine's caller must learn it at once.
 func TestContainerOfAnEngineDoesNotWaitForAQuarantinedGPU(t *testing.T) {
-	b := exclusiveEngine(t, func(c *Config) { c.Quarantine = strings.TrimSuffix(c.State, "state") + "withheld.json" })
-	b.withhold(t, "GPU-3c4d")
+	b := exclusiveEngine(t, func(c *Config) { c.Quarantine = strings.TrimSuffix(c.State, "state") + "admission.json" })
+	b.quarantine(t, "GPU-3c4d")
 	b.sleep = func(time.Duration) { t.Fatal("it waits") }
 	require.NoError(t, b.container(t, "c1", plain("GPU_COUNT=1")))
 	for _, request := range []func(map[string]any){plain("GPU_COUNT=1"), plain("GPU_COUNT=2"),

@@ -260,11 +260,11 @@ func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
 		pauses int  // after which nothing is in the way any more; 0: never
 		want   lease.Counters
 	}{
-		"held and withheld":          {sick, nil, true, 0, lease.Counters{Granted: 1, Busy: 1}},
-		"withheld":                   {sick, []any{"GPU_COUNT=2"}, false, 0, lease.Counters{Busy: 1}},
-		"withheld, and back in time": {sick, []any{"GPU_COUNT=2"}, false, 3, lease.Counters{Granted: 1}},
-		"memory in use":              {full, nil, false, 0, lease.Counters{Busy: 1}},
-		"more than there are":        {sick, []any{"GPU_COUNT=3"}, false, 0, lease.Counters{Impossible: 1}},
+		"held and quarantined":          {sick, nil, true, 0, lease.Counters{Granted: 1, Busy: 1}},
+		"quarantined":                   {sick, []any{"GPU_COUNT=2"}, false, 0, lease.Counters{Busy: 1}},
+		"quarantined, and back in time": {sick, []any{"GPU_COUNT=2"}, false, 3, lease.Counters{Granted: 1}},
+		"memory in use":                 {full, nil, false, 0, lease.Counters{Busy: 1}},
+		"more than there are":           {sick, []any{"GPU_COUNT=3"}, false, 0, lease.Counters{Impossible: 1}},
 		"held": {admission.File{}, []any{"GPU_COUNT=2"}, true, 0,
 			lease.Counters{Granted: 1, Busy: 1}},
 	} {
@@ -277,7 +277,7 @@ func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
 			pauses := 0
 			b.sleep = func(time.Duration) {
 				if pauses++; pauses == c.pauses {
-					b.put(t, "withheld.json", string(admission.Encode(admission.File{})))
+					b.put(t, "admission.json", string(admission.Encode(admission.File{})))
 				}
 			}
 			err := b.task(t, "c1", c.env...)

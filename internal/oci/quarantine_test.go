@@ -11,35 +11,35 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-const hung = "is withheld since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"
+const hung = "is quarantined since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"
 
-// withholding lets the testbed's two GPUs be withheld, by the names a and b.
-func withholding(b *testbed) func(*Config) {
+// quarantining lets the testbed's two GPUs be quarantined, by the names a and b.
+func quarantining(b *testbed) func(*Config) {
 	return func(c *Config) {
 		c.GPUs = []GPU{gpuA.called("a", "0"), gpuB.called("b", "GPU-3c4d")}
-		c.Visible, c.Quarantine = []string{"AMD_VISIBLE_DEVICES"}, b.path("withheld.json")
+		c.Visible, c.Quarantine = []string{"AMD_VISIBLE_DEVICES"}, b.path("admission.json")
 	}
 }
 
-func (b *testbed) withhold(t *testing.T, names ...string) {
+func (b *testbed) quarantine(t *testing.T, names ...string) {
 	t.Helper()
 	var gpus []admission.Quarantined
 	for _, n := range names {
 		gpus = append(gpus, admission.Quarantined{Name: n, Reason: hung})
 	}
-	b.put(t, "withheld.json", string(admission.Encode(admission.File{GPUs: gpus})))
+	b.put(t, "admission.json", string(admission.Encode(admission.File{GPUs: gpus})))
 }
 
 const elsewhere = "; " + lease.RunAgain + " [container c1]"
 
 func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
 	b := newTestbed(t)
-	b.configure(t, withholding(b))
+	b.configure(t, quarantining(b))
 	b.bundle(t, "task")
 	require.NoError(t, b.create())
-	require.Len(t, b.given(t), 2, "no file: none is withheld")
+	require.Len(t, b.given(t), 2, "no file: none is quarantined")
 
-	b.withhold(t, "a", "a GPU of nobody")
+	b.quarantine(t, "a", "a GPU of nobody")
 	for _, set := range [][]any{nil, {"GPU_COUNT=1"}, {"GPU_COUNT=all"}, {"AMD_VISIBLE_DEVICES=all"},
 		{"AMD_VISIBLE_DEVICES=0,1", "GPU_COUNT=1"}, {"AMD_VISIBLE_DEVICES=1"}} {
 		b.bundle(t, "task", env(set...))
@@ -65,7 +65,7 @@ func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
 	b.bundle(t, "check")
 	require.NoError(t, b.create(), "no task")
 
-	b.withhold(t, "a", "b")
+	b.quarantine(t, "a", "b")
 	b.bundle(t, "task")
 	require.EqualError(t, b.create(), "cannot give the task 1 GPU: 0 of the 2 that this unit gives can "+
 		"be given; GPU 0 (GPU-1a2b, 0000:03:00.0) "+
@@ -75,7 +75,7 @@ func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
 func TestQuarantinedGPUIsNotLeased(t *testing.T) {
 	b := handedOver(t, admission.File{})
 	b.sleep = func(time.Duration) {}
-	b.withhold(t, "GPU-3c4d") // the lowest by links and index
+	b.quarantine(t, "GPU-3c4d") // the lowest by links and index
 	for set, want := range map[string]string{
 		"AMD_VISIBLE_DEVICES=1": "cannot lease 1 GPU: 0 of the 1 that the task names can be given; GPU 1 " +
 			"(GPU-3c4d, 0000:c4:00.0) " + hung + elsewhere,
@@ -92,7 +92,7 @@ func TestQuarantinedGPUIsNotLeased(t *testing.T) {
 		"held by the task of container c1 since 03:04:05 UTC (0s); "+
 		"GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+"; "+lease.RunAgain+" [container c2]")
 
-	b.withhold(t, "GPU-1a2b", "GPU-3c4d")
+	b.quarantine(t, "GPU-1a2b", "GPU-3c4d")
 	require.EqualError(t, b.task(t, "c1"), "cannot lease 1 GPU: 0 of this unit's 2 can be given; GPU 1 "+
 		"(GPU-3c4d, 0000:c4:00.0) "+hung+", GPU 0 (GPU-1a2b, 0000:03:00.0) "+hung+elsewhere)
 	process := b.path("process.json")
@@ -152,27 +152,27 @@ func TestSharedTaskGetsTheGPUsWithNodes(t *testing.T) {
 // What guards builds against a sick GPU must not stop all of them.
 func TestUnusableListQuarantinesNoGPU(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, b *testbed){
-		"damaged":   func(t *testing.T, b *testbed) { b.put(t, "withheld.json", `{"gpus":[{"name":"a",`) },
-		"no list":   func(t *testing.T, b *testbed) { b.put(t, "withheld.json", `[]`) },
+		"damaged":   func(t *testing.T, b *testbed) { b.put(t, "admission.json", `{"gpus":[{"name":"a",`) },
+		"no list":   func(t *testing.T, b *testbed) { b.put(t, "admission.json", `[]`) },
 		"another's": func(t *testing.T, b *testbed) { b.euid++ },
 		"others write it": func(t *testing.T,
 			b *testbed) {
-			require.NoError(t, os.Chmod(b.path("withheld.json"), 0o666))
+			require.NoError(t, os.Chmod(b.path("admission.json"), 0o666))
 		},
 		"a folder": func(t *testing.T, b *testbed) {
-			require.NoError(t, os.Remove(b.path("withheld.json")))
-			b.put(t, "withheld.json/x", "")
+			require.NoError(t, os.Remove(b.path("admission.json")))
+			b.put(t, "admission.json/x", "")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newTestbed(t)
-			b.configure(t, withholding(b))
-			b.withhold(t, "a")
+			b.configure(t, quarantining(b))
+			b.quarantine(t, "a")
 			s, err := b.readConfig()
 			require.NoError(t, err)
 			require.Len(t, b.readAdmission(s).Excluded, 1)
 			if name == "another's" && os.Geteuid() == 0 {
-				require.NoError(t, os.Chown(b.path("withheld.json"), 4711, 4711))
+				require.NoError(t, os.Chown(b.path("admission.json"), 4711, 4711))
 			}
 			spoil(t, b)
 			if name == "another's" && os.Geteuid() != 0 {

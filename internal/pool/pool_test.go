@@ -62,7 +62,7 @@ func TestViewShowsTheLeaseAndTheService(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"lease":{"held":true,"kind":"task","container":"4f1c","since":"2026-01-02T02:04:05Z",
 		"clocks":"profile_standard"},
-		"service":{"state":"withheld","since":"2026-01-02T03:04:05Z","why":"a fan","by":"hand"}}`, string(data))
+		"service":{"state":"quarantined","since":"2026-01-02T03:04:05Z","why":"a fan","by":"hand"}}`, string(data))
 	require.True(t, view.Excluded())
 	require.Equal(t, "since 2026-01-02 03:04:05 UTC by hand: a fan", view.Service.Text())
 

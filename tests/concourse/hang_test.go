@@ -117,8 +117,8 @@ func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 		on := s.onNode(u, hangingNode)
 		begin := time.Now()
 		c.falls()
-		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.Quarantined }, "it is not withheld: "+c.name)
-		s.since(begin, c.name+": withheld")
+		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.Quarantined }, "it is not quarantined: "+c.name)
+		s.since(begin, c.name+": quarantined")
 		until(t, func() bool {
 			require.False(t, on.ended(), on.out)
 			said, err := os.ReadFile(on.log)
@@ -131,7 +131,7 @@ func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
 		hook := time.Now()
 		s.app.hook(u, "update-status")
 		s.since(hook, c.name+": update-status: "+u.status())
-		require.Contains(t, u.status(), "(GPU: 2x AMD, 1 withheld: ")
+		require.Contains(t, u.status(), "(GPU: 2x AMD, 1 quarantined: ")
 		var further []*oneBuild
 		for n := range 3 {
 			further = append(further, s.begins(fmt.Sprintf("%s-%d", c.name, n), lingers+"; ls /dev/dri"))

@@ -13,7 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// The promise of docs/how-to/withheld-gpu.md: of two GPUs that are chosen by their numbers one
+// The promise of docs/how-to/quarantined-gpu.md: of two GPUs that are chosen by their numbers one
 // goes away, and builds go on with the other, which keeps its number.
 func TestChosenGPUThatIsGoneLeavesTheOtherToBuilds(t *testing.T) {
 	tgz := releaseTarball(t)

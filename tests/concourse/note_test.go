@@ -69,7 +69,7 @@ func (s *story) met(t *testing.T) {
 	require.Equal(t, 1, strings.Count(b.out, told(1)), b.out)
 	require.Equal(t, 1, strings.Count(b.out, leased), b.out)
 	require.Contains(t, b.out, "\nconcourse-ci-machine: GPU 0: ")
-	require.Contains(t, b.out, "Withheld from new tasks. What ran on it may be lost or wrong: run the build again")
+	require.Contains(t, b.out, "Quarantined. What ran on it may be lost or wrong: run the build again")
 	number := buildNumber.FindStringSubmatch(b.out)
 	require.NotNil(t, number, b.out)
 	require.Contains(t, s.fly.must("watch", "-b", number[1]), told(1))

@@ -147,12 +147,12 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	require.NoError(t, sick.Root.WriteFile("/srv/out_rw/sick-"+sickNode, nil, 0o644))
 	counted(sick, sickGPU, 1)
 	sign := time.Now()
-	took := within(t, time.Minute, func() bool { return sick.service(sickGPU) == quarantine.Quarantined }, "it is not withheld")
-	t.Logf("%.1f s from the sign to withheld", took.Seconds())
+	took := within(t, time.Minute, func() bool { return sick.service(sickGPU) == quarantine.Quarantined }, "it is not quarantined")
+	t.Logf("%.1f s from the sign to quarantined", took.Seconds())
 	require.LessOrEqual(t, took, noticed)
 	// A hook while Concourse makes the volumes of builds: the status tells, and no tag follows.
 	s.app.hook(sick, "update-status")
-	require.Contains(t, sick.status(), "1 withheld")
+	require.Contains(t, sick.status(), "1 quarantined")
 	within(t, time.Minute, func() bool { return !sick.Root.Exists("/srv/out_rw/running-" + sickNode) }, "the build on it does not end")
 	require.NoError(t, os.Remove(sick.Root.Path("/srv/out_rw/sick-"+sickNode)))
 
@@ -200,7 +200,7 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 
 	// With none left the tags go at the next hook.
 	for _, gpu := range []string{"0", "1"} {
-		sick.must("/usr/bin/env CHARM_ROOT= " + charmDir() + "/dispatch gpu withhold " + gpu + " the riser is swapped")
+		sick.must("/usr/bin/env CHARM_ROOT= " + charmDir() + "/dispatch gpu quarantine " + gpu + " the riser is swapped")
 	}
 	s.app.hook(sick, "update-status")
 	until(t, func() bool { return count(sick) == "0" }, "gpu-count follows")

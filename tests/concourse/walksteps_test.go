@@ -70,7 +70,7 @@ var wrongCommands = []string{"set gpu-sharing=many", "set web-prt=80", "set web-
 	"set mode=worker", "prune-worker"}
 
 // begun returns the steps that end what the taken steps began: a machine that is down, a full disk,
-// a GPU that is away, lies or is out of service. Such a machine has fewer rules to break.
+// a GPU that is away, lies or is not in service. Such a machine has fewer rules to break.
 func begun(taken []walkStep) (ends []walkStep) {
 	open := map[walkStep]bool{}
 	for _, s := range taken {

@@ -158,7 +158,7 @@ func TestTaskIsToldInItsPipeOnce(t *testing.T) {
 				told.ends(task)
 				rest, err := io.ReadAll(r)
 				require.NoError(t, err)
-				require.Equal(t, "\n"+unit.told()+". Withheld from new tasks. What ran on it may be lost or wrong: run the build again\nthe end\n", string(rest))
+				require.Equal(t, "\n"+unit.told()+". Quarantined. What ran on it may be lost or wrong: run the build again\nthe end\n", string(rest))
 				other.ends(beside)
 				require.NoError(t, otherW.Close())
 				rest, err = io.ReadAll(otherR)

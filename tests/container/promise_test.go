@@ -288,6 +288,6 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	require.Positive(t, afterwards, "back without a person, and in use")
 	var told bytes.Buffer
 	require.NoError(t, sick.c.Evidence(&told, term.Format{}))
-	require.Contains(t, told.String(), "verdict: infrastructure: no task brings this about: 1 uncorrectable error\n  GPU 1 (0000:43:00.0): 1 uncorrectable error\n")
+	require.Contains(t, told.String(), "verdict: infrastructure: a task cannot cause 1 uncorrectable error\n  GPU 1 (0000:43:00.0): 1 uncorrectable error\n")
 	require.Equal(t, 1, strings.Count(told.String(), "verdict:"))
 }

@@ -56,7 +56,7 @@ func requireScenes(t *testing.T, text string) {
 		"  train     has ended, and its GPU is free\n",
 		"  report    has opened its GPU: renderD128\n",
 		"  test      concourse-ci-machine: GPU 1: 1 uncorrectable error",
-		"\n    withheld: GPU 1 (",
+		"\n    quarantined: GPU 1 (",
 		"  train     has opened its GPU: renderD128\n",
 		"\n== Shown =",
 		"  ok        a sick GPU is avoided: the next build got renderD128\n",
@@ -163,7 +163,7 @@ func TestDemoFailsWithoutAFeature(t *testing.T) {
 		"compute-runtime=none": {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
 		"gpu-sharing=shared":   {"a whole CI by one command", "has not exactly one GPU: renderD128 renderD129"},
 		"gpu-tasks=rerun":      {"a build on its GPU", "cannot lease 1 GPU: 0 of 2 are free"},
-		"gpu-quarantine=off":   {"a build waits for its lease", "cannot see that the machine withholds the GPU"},
+		"gpu-quarantine=off":   {"a build waits for its lease", "cannot see that the machine quarantines the GPU"},
 	} {
 		t.Run(option, func(t *testing.T) {
 			c, tmp := ciCommand(t)

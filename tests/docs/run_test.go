@@ -260,9 +260,9 @@ func TestExportersTakeTheWebConfigFile(t *testing.T) {
 	}
 }
 
-// The example of gpu-proof is a script that a shell reads.
-func TestExampleOfGPUProofIsAScript(t *testing.T) {
-	_, script, ok := strings.Cut(readFile(t, "docs/how-to/withheld-gpu.md"), "```text\n#!/bin/sh\n")
+// The example of gpu-health-check is a script that a shell reads.
+func TestExampleOfGPUHealthCheckIsAScript(t *testing.T) {
+	_, script, ok := strings.Cut(readFile(t, "docs/how-to/quarantined-gpu.md"), "```text\n#!/bin/sh\n")
 	require.True(t, ok)
 	script, _, _ = strings.Cut(script, "```")
 	c := exec.CommandContext(t.Context(), "sh", "-n")

@@ -167,7 +167,7 @@ func (m *machine) states() map[string]string {
 }
 
 // A GPU whose files all hang after it was seen costs no look and no hook: none reads it.
-func TestGPUThatHangsIsWithheldAndReadByNobody(t *testing.T) {
+func TestGPUThatHangsIsQuarantinedAndReadByNobody(t *testing.T) {
 	m := newMachine(t)
 	m.startExporter()
 	m.dispatch("gpu", "watch")
@@ -189,7 +189,7 @@ func TestGPUThatHangsIsWithheldAndReadByNobody(t *testing.T) {
 }
 
 // A GPU of which some files answer is not healthy for that: what answered before counts.
-func TestGPUWhoseReadingsFailIsWithheldThoughOneFileAnswers(t *testing.T) {
+func TestGPUWhoseReadingsFailIsQuarantinedThoughOneFileAnswers(t *testing.T) {
 	m := newMachine(t)
 	m.startExporter()
 	m.dispatch("gpu", "watch")

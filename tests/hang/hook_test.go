@@ -151,13 +151,13 @@ func TestHooksEndAndChangeNothingWhileAGPUHangs(t *testing.T) {
 	for _, name := range []string{"update-status", "config-changed", "update-status"} {
 		r := u.hook(name)
 		require.Equal(t, "active", r.Status().Status, r.Status().Message)
-		require.Contains(t, r.Status().Message, "(GPU: 2x AMD, 1 withheld: hang)")
+		require.Contains(t, r.Status().Message, "(GPU: 2x AMD, 1 quarantined: hang)")
 		require.Empty(t, r.Plan())
 		require.Empty(t, restarts(r))
 		require.True(t, u.Machine.Up("concourse-worker.service"))
 		require.Equal(t, before, u.given())
 	}
-	require.Contains(t, u.checks(), sickGPU+"): is withheld since ")
+	require.Contains(t, u.checks(), sickGPU+"): is quarantined since ")
 	require.Contains(t, u.checks(), "hangs or is in reset (timeout)")
 	list := u.dispatch("gpu", "list")
 	require.Contains(t, list, "Found 2 AMD GPU devices")

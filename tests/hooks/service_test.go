@@ -14,7 +14,7 @@ import (
 
 // A worker's way from a GPU that falls sick to its return, with the built program: the
 // status, the tags with one restart of the worker's process, and people's word.
-func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
+func TestQuarantinedGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	t.Parallel()
 	const environment, tags = "/var/lib/concourse-worker/worker-config.env", "/var/lib/concourse-charm/gpu-tags.json"
 	u := worker(t, fixture("mi210x4"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
@@ -36,7 +36,7 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	restarts := func(commands []string) int {
 		return strings.Count(strings.Join(commands, "\n"), "restart concourse-worker")
 	}
-	const sick = "Worker ready (v8.2.5) (GPU: 4x AMD, 1 withheld: hang); "
+	const sick = "Worker ready (v8.2.5) (GPU: 4x AMD, 1 quarantined: hang); "
 	at := time.Now()
 	look(at)
 	require.Empty(t, u.hook("update-status").Plan())
@@ -55,19 +55,19 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.True(t, strings.HasPrefix(r.Status().Message, sick), r.Status().Message)
 	require.Contains(t, u.read(environment), "gpu-count=3")
 	require.Equal(t, 1, restarts(r.Commands))
-	require.Contains(t, u.read(tags), `"out":["0000:83:00.0"]`)
+	require.Contains(t, u.read(tags), `"excluded":["0000:83:00.0"]`)
 	flight := relationOf(u, "flight")
 	told := flight.Local["gpus"]
-	require.Contains(t, told, `{"index":2,"gfx":"gfx90a","model":"AMD INSTINCT MI210","service":"withheld"}`)
+	require.Contains(t, told, `{"index":2,"gfx":"gfx90a","model":"AMD INSTINCT MI210","service":"quarantined"}`)
 	require.Empty(t, u.hook("update-status").Plan())
 	require.Equal(t, told, flight.Local["gpus"], "nothing is new, so the web has no hook for it")
 
 	// All of them, right after: the status tells, the tags wait for five minutes.
 	look(at.Add(time.Second), 0, 1, 2, 3)
 	r = u.hook("update-status")
-	require.Contains(t, r.Status().Message, "(GPU: 4x AMD, 4 withheld: hang)")
+	require.Contains(t, r.Status().Message, "(GPU: 4x AMD, 4 quarantined: hang)")
 	require.Zero(t, restarts(r.Commands))
-	require.NoError(t, u.Root.WriteFile(tags, []byte(`{"out":["0000:83:00.0"],"at":"2026-01-01T00:00:00Z"}`), 0o600))
+	require.NoError(t, u.Root.WriteFile(tags, []byte(`{"excluded":["0000:83:00.0"],"changed_at":"2026-01-01T00:00:00Z"}`), 0o600))
 	r = u.hook("update-status")
 	require.Equal(t, 1, restarts(r.Commands))
 	require.Contains(t, u.read(environment), "gpu-count=0")
@@ -81,19 +81,19 @@ func TestWithheldGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	for _, slot := range slots {
 		stdout, stderr, code := u.person("gpu", "return", slot)
 		require.Zero(t, code, stderr)
-		require.Contains(t, stdout, "though this stands: hangs or is in reset (kernel_log).")
+		require.Contains(t, stdout, "its present fault (hangs or is in reset (kernel_log)) is now ignored")
 	}
-	a := u.action("withhold-gpu", map[string]any{"gpu": 1, "reason": "swap the riser"})
+	a := u.action("quarantine-gpu", map[string]any{"gpu": 1, "reason": "swap the riser"})
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.Contains(t, u.read(quarantine.AdmissionFile), `"name":"0000:43:00.0"`)
 	stdout, stderr, code := u.person("gpu", "list")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "by hand: swap the riser\n")
-	require.Contains(t, u.hook("update-status").Status().Message, "(GPU: 4x AMD, 1 withheld: by hand)")
+	require.Contains(t, u.hook("update-status").Status().Message, "(GPU: 4x AMD, 1 quarantined: by hand)")
 	a = u.action("return-gpu", map[string]any{"gpu": "0000:43:00.0"})
 	require.Equal(t, "completed", a.Status, a.Message)
 	require.False(t, u.Root.Exists(quarantine.AdmissionFile))
-	require.NoError(t, u.Root.WriteFile(tags, []byte(`{"out":["0000:83:00.0"],"at":"2026-01-01T00:00:00Z"}`), 0o600))
+	require.NoError(t, u.Root.WriteFile(tags, []byte(`{"excluded":["0000:83:00.0"],"changed_at":"2026-01-01T00:00:00Z"}`), 0o600))
 	u.hook("update-status")
 	require.Equal(t, before, u.read(environment))
 

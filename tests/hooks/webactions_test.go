@@ -99,7 +99,7 @@ func TestRestartServicesRestartsWhatTheUnitRuns(t *testing.T) {
 	t.Parallel()
 	c := newApp(t, "ci", "10.0.0", 1, options{"mode": "web"}).giveWebKeys()
 	c.begin()
-	require.Equal(t, "cannot restart: nothing of this unit is to be running yet; see juju status ci/0", c.units[0].refused("restart-services", nil))
+	require.Equal(t, "cannot restart: this unit has no service to run yet; see juju status ci/0", c.units[0].refused("restart-services", nil))
 	c.database()
 	c.hook(0, "update-status")
 	r, err := c.units[0].Action("restart-services", map[string]any{"force": true})
@@ -260,8 +260,8 @@ func TestLandedWorkerStaysLandedUntilRestartServices(t *testing.T) {
 
 	c := webs(t, 1, nil)
 	require.Equal(t, "cannot land the worker: this unit is the web; run it on a worker's unit", c.units[0].refused("land-worker", nil))
-	require.Equal(t, `cannot withhold GPU "0": this unit is the web, which gives tasks no GPU; run it on a worker's unit`,
-		c.units[0].refused("withhold-gpu", map[string]any{"gpu": 0}))
+	require.Equal(t, `cannot quarantine GPU "0": this unit is the web, which gives tasks no GPU; run it on a worker's unit`,
+		c.units[0].refused("quarantine-gpu", map[string]any{"gpu": 0}))
 }
 
 // The web is away or restarts: a worker that still runs is told again by each hook, and one

@@ -30,12 +30,12 @@ var route = []journey{
 	{page: "docs/how-to/docker-podman.md", percent: 80, from: besideConcourse},
 	{page: "docs/how-to/why-did-my-build-fail.md", percent: 100, prepare: map[string]string{"": failure},
 		values: map[string]string{"4f1c0000": "$(cat /tmp/task)"}, tasks: []string{"juju run rocm-worker/0 why task="}},
-	{page: "docs/how-to/withheld-gpu.md", percent: 90, prepare: map[string]string{
-		"## Return it now":                         "concourse-ci-machine gpu withhold 0 noise",
-		"sudo dispatch gpu withhold 0 noisy fan":   "concourse-ci-machine gpu return 0",
-		"## A warning on a GPU that is in service": "concourse-ci-machine set gpu-proof=/usr/bin/true",
-		"## Test GPUs with a program":              "cp /usr/bin/true /home/me/concourse-ci-machine/gpu-proof",
-		"sudo dispatch gpu prove 0":                "concourse-ci-machine gpu withhold 0 noise",
+	{page: "docs/how-to/quarantined-gpu.md", percent: 90, prepare: map[string]string{
+		"## Return it now":                         "concourse-ci-machine gpu quarantine 0 noise",
+		"sudo dispatch gpu quarantine 0 noisy fan": "concourse-ci-machine gpu return 0",
+		"## A warning on a GPU that is in service": "concourse-ci-machine set gpu-health-check=/usr/bin/true",
+		"## Test GPUs with a program":              "cp /usr/bin/true /home/me/concourse-ci-machine/gpu-health-check",
+		"sudo dispatch gpu check 0":                "concourse-ci-machine gpu quarantine 0 noise",
 		"## Turn quarantine off":                   "concourse-ci-machine gpu return 0",
 	}},
 	{page: "docs/how-to/measure.md", percent: 100},

@@ -156,18 +156,18 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 	w.strange("gpu")
 	w.settle()
 	good := map[string]map[string]any{"explain-error": {"code": 2}, "prune-worker": {"worker": "old"}, "release-gpu": {"gpu": 0}, "rotate-keys": {"keys": "all"},
-		"withhold-gpu": {"gpu": 0, "reason": "noisy fan"}, "return-gpu": {"gpu": 0}}
+		"quarantine-gpu": {"gpu": 0, "reason": "noisy fan"}, "return-gpu": {"gpu": 0}}
 	wrong := map[string][]map[string]any{
 		"list-gpus": {{"format": "xml"}, {"format": 1}}, "verify-gpu": {{"format": true}}, "gpu-health": {{"format": "html"}}, "list-errors": {{"format": nil}},
 		"explain-error": {nil, {"code": "two"}, {"code": 1.5}}, "check-status": {{"verbose": "yes"}}, "restart-services": {{"force": 1}},
 		"run-migrations": {{"target-version": 7}}, "rotate-keys": {nil, {"keys": "some"}, {"key": "tsa-host"}, {"keys": "all", "key": "tsa-host"}}, "prune-worker": {nil, {"worker": 1}},
 		"gpu-status": {{"format": "xml"}}, "gpu-evidence": {{"format": "xml"}}, "release-gpu": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}}, "gpu-usage": {{"format": "xml"}, {"since": 7}}, "fleet": {{"format": "xml"}, {"format": 1}}, "flakes": {{"format": "xml"}},
-		"withhold-gpu": {nil, {"gpu": 0}, {"gpu": 0, "reason": 7}}, "return-gpu": {nil, {"gpu": 0, "reason": "well"}},
+		"quarantine-gpu": {nil, {"gpu": 0}, {"gpu": 0, "reason": 7}}, "return-gpu": {nil, {"gpu": 0, "reason": "well"}},
 		"get-pipelines": {{"name": 1}, {"name": nil}},
 	}
 	// What a worker without a web's API and without real GPU nodes can't do, it says.
 	fails := map[string]string{"get-admin-password": "this unit is a worker", "run-migrations": "worker", "prune-worker": "worker",
-		"coverage": "worker", "gpu-usage": "worker", "fleet": "worker", "flakes": "worker", "release-gpu": "GPUs are not leased", "withhold-gpu": "is watched yet", "return-gpu": "is watched yet",
+		"coverage": "worker", "gpu-usage": "worker", "fleet": "worker", "flakes": "worker", "release-gpu": "GPUs are not leased", "quarantine-gpu": "is watched yet", "return-gpu": "is watched yet",
 		"verify-gpu": "", "gpu-health": "", "check-status": ""}
 	for name := range u.Actions() {
 		a, ran := u.Act(name, good[name])

@@ -17,7 +17,7 @@ func TestPodsOnANodeWithDeviceNodes(t *testing.T) {
 	t.Run("the page's pod runs", runsThePage)
 	t.Run("a pod opens its GPUs only", opensItsOwn)
 	t.Run("a pod that finds too few waits", waits)
-	t.Run("a withheld GPU leaves and comes back", withheldGPU)
+	t.Run("a quarantined GPU leaves and comes back", quarantinedGPU)
 	t.Run("pods get GPUs that are joined best", joinedBest)
 	t.Run("kubelet starts again", func(t *testing.T) { kubeletStartsAgain(t, kubelet, plugin) })
 	t.Run("plugin is killed", func(t *testing.T) { pluginIsKilled(t, plugin) })
@@ -64,9 +64,9 @@ func waits(t *testing.T) {
 	require.Equal(t, nodes(0), opened(t, "second"))
 }
 
-func withheldGPU(t *testing.T) {
+func quarantinedGPU(t *testing.T) {
 	unit(t, 2)
-	dispatch(t, "gpu", "withhold", "0", "its fan is loud")
+	dispatch(t, "gpu", "quarantine", "0", "its fan is loud")
 	offers(t, 1)
 	require.Equal(t, "2", node(t).Capacity[resource], "it is there, and Unhealthy")
 	running(t, "other", 1)

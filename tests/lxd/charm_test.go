@@ -153,7 +153,7 @@ func TestCharmOnRealLXD(t *testing.T) {
 	})
 	u.shows(t)
 	u.serves(t)
-	u.proves(t)
+	u.checks(t)
 	u.givesBack(t)
 	u.restarts(t)
 	u.folders(t)

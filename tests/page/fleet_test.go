@@ -122,8 +122,8 @@ func sickFleet(gpus int) fleet.Report {
 	first := r.Workers[0].GPUs
 	first[1].Health, first[1].Use, first[1].Reason, first[1].Holders = health.Critical, fleet.Quarantined, "hangs or is in reset", []fleet.Holder{}
 	first[1].Service = &pool.Service{State: quarantine.Quarantined, Since: now.Add(-47 * time.Minute), Why: "hangs or is in reset (kernel_log)", By: quarantine.ByHealth}
-	first[5].Use, first[5].Holders = fleet.Proving, []fleet.Holder{}
-	first[5].Service = &pool.Service{State: quarantine.Proving, Since: now.Add(-4 * time.Minute), Why: "2 uncorrectable errors (ECC Error - Uncorrectable)", By: quarantine.ByHealth}
+	first[5].Use, first[5].Holders = fleet.OnProbation, []fleet.Holder{}
+	first[5].Service = &pool.Service{State: quarantine.OnProbation, Since: now.Add(-4 * time.Minute), Why: "2 uncorrectable errors (ECC Error - Uncorrectable)", By: quarantine.ByHealth}
 	first[6].Health, first[6].Reason = health.Warning, "91 °C of 100 °C (junction)"
 	if len(r.Workers) > 1 {
 		away, at := &r.Workers[1], now.Add(-12*time.Minute)

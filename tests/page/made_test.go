@@ -111,10 +111,10 @@ func gpus(n int) (all []api.Status) {
 	return all
 }
 
-// eightGPUs are one that is critical and quarantined, one that is proving, and one that is hot.
+// eightGPUs are one that is critical and quarantined, one that is on probation, and one that is hot.
 func eightGPUs() []api.Status {
 	all := gpus(8)
-	all[5], all[2], all[4] = out(hurt(all[5]), quarantine.Quarantined), out(all[2], quarantine.Proving), hot(all[4])
+	all[5], all[2], all[4] = out(hurt(all[5]), quarantine.Quarantined), out(all[2], quarantine.OnProbation), hot(all[4])
 	return all
 }
 

@@ -83,7 +83,7 @@ func TestBrowserRunsNothingFromAName(t *testing.T) {
 // of a long table, 24 or more.
 func eachView(t *testing.T, b *browser, most int, check func(t *testing.T, gpus int, v view)) {
 	eight, many, divided := eightGPUs(), gpus(most), partitions(most)
-	many[17], many[12], many[20] = out(hurt(many[17]), quarantine.Quarantined), out(many[12], quarantine.Proving), hot(many[20])
+	many[17], many[12], many[20] = out(hurt(many[17]), quarantine.Quarantined), out(many[12], quarantine.OnProbation), hot(many[20])
 	for i := range 8 {
 		divided[16+i] = out(divided[16+i], quarantine.Quarantined)
 	}

@@ -81,10 +81,10 @@ func leaseReport(t *testing.T, r host.Root) string {
 	return string(data)
 }
 
-// service is where exporters look for which GPUs are withheld; one host has one.
+// service is where exporters look for which GPUs are quarantined; one host has one.
 const service = "/run/service.json"
 
-// serviceReport has the last GPU withheld.
+// serviceReport has the last GPU quarantined.
 func serviceReport(t *testing.T, r host.Root) string {
 	t.Helper()
 	devices, err := monitor.All(r)()
@@ -93,7 +93,7 @@ func serviceReport(t *testing.T, r host.Root) string {
 	for _, d := range devices {
 		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: d.Address(), Index: d.Index}, Up: true, State: health.Healthy})
 	}
-	rec, err := quarantine.Decide(quarantine.Record{}, l).Withhold(l.GPUs[len(l.GPUs)-1].PCI, "swap the riser", l.At)
+	rec, err := quarantine.Decide(quarantine.Record{}, l).Quarantine(l.GPUs[len(l.GPUs)-1].PCI, "swap the riser", l.At)
 	require.NoError(t, err)
 	data, err := json.Marshal(rec)
 	require.NoError(t, err)

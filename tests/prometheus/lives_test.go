@@ -55,11 +55,11 @@ var lives = map[string]life{
 	"AMDGPUDriverMismatch": {series: map[string]string{`concourse_gpu_driver_match{juju_unit="w/0",running="dkms",selected="kernel"}`: sick("1", "0", "1")}},
 	"AMDGPUExporterDown":   {series: map[string]string{`up{juju_unit="w/0",job="w_rocm-exporter-1"}`: sick("1", "0", "1")}},
 	"AMDGPUMetricsMissing": {series: map[string]string{`rocm_exporter_gpus{juju_unit="w/0"}`: sick("4", "_", "4")}, stands: "1h55m"},
-	"AMDGPUWithheld": {series: map[string]string{of("rocm_gpu_service_state", `,state="in_service"`): sick("1", "_", "1"),
-		of("rocm_gpu_service_state", `,state="withheld"`): "_x59 1x89 _x29 _x239",
-		of("rocm_gpu_service_state", `,state="proving"`):  "_x59 _x89 1x29 _x239"}},
-	"AMDGPUFlapping": {series: map[string]string{of("rocm_gpu_withheld_total", ""): "0x59 1x9 2x9 3x1500",
-		`rocm_gpu_withheld_total{juju_unit="w/0",gpu="2",uuid="v",pci_bus_id="5"}`: "7x59 8x9 9x1500"}, clears: "25h10m", last: "26h"}, // twice is not enough
+	"AMDGPUQuarantined": {series: map[string]string{of("rocm_gpu_service_state", `,state="in_service"`): sick("1", "_", "1"),
+		of("rocm_gpu_service_state", `,state="quarantined"`):  "_x59 1x89 _x29 _x239",
+		of("rocm_gpu_service_state", `,state="on_probation"`): "_x59 _x89 1x29 _x239"}},
+	"AMDGPUFlapping": {series: map[string]string{of("rocm_gpu_quarantines_total", ""): "0x59 1x9 2x9 3x1500",
+		`rocm_gpu_quarantines_total{juju_unit="w/0",gpu="2",uuid="v",pci_bus_id="5"}`: "7x59 8x9 9x1500"}, clears: "25h10m", last: "26h"}, // twice is not enough
 	"AMDGPUTaskMakesSick": {series: map[string]string{of("rocm_gpu_container_faults", `,container="c1",verdict="task"`): sick("_", "1", "_"),
 		of("rocm_gpu_container_faults", `,container="c2",verdict="infrastructure"`): sick("_", "1", "_")}},
 	"AMDGPUServiceUnknown": {series: map[string]string{`rocm_exporter_service_report_age_seconds{juju_unit="w/0"}`: sick("9", "500", "9")}},

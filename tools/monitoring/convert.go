@@ -14,7 +14,7 @@ import (
 
 // charmOnly matches the metrics that only a worker of the charm has.
 var charmOnly = regexp.MustCompile(
-	`rocm_gpu_(lease|service|withheld|container_faults)|rocm_exporter_(lease|service)|concourse_worker`)
+	`rocm_gpu_(lease|service|quarantine|container_faults)|rocm_exporter_(lease|service)|concourse_worker`)
 
 // commands replaces the charm's remedies. UNIT is the placeholder of rules on logs, which
 // have no label of the unit.

@@ -99,7 +99,7 @@ type GPU struct {
 	ContainerEngines []string // other engines that get the wrapper as a runtime
 	Kubernetes       Kubernetes
 	Quarantine       quarantine.Policy
-	Proof            string            // "" or the path of the program that checks a GPU before its return
+	HealthCheck      string            // "" or the path of the program that checks a GPU before its return
 	HangAction       tasknotice.Action // for tasks with a hanging GPU
 	Reset            gpureset.Mode     // of quarantined GPUs that nothing uses
 	Leftovers        Leftovers

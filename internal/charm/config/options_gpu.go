@@ -47,7 +47,8 @@ func gpuOptions() []Option {
 		choice("kubernetes", func(c *Config) *Kubernetes { return &c.GPU.Kubernetes }, KubernetesAuto, KubernetesOff),
 		choice("gpu-quarantine", func(c *Config) *quarantine.Policy { return &c.GPU.Quarantine }, quarantine.Auto,
 			quarantine.Manual, quarantine.Off),
-		text("gpu-proof", "", func(c *Config, s string) error { c.GPU.Proof = s; return proofPath(s) }),
+		text("gpu-health-check", "",
+			func(c *Config, s string) error { c.GPU.HealthCheck = s; return healthCheckPath(s) }),
 		choice("gpu-hang-action", func(c *Config) *tasknotice.Action { return &c.GPU.HangAction }, tasknotice.Write,
 			tasknotice.EndTask),
 		choice("gpu-reset", func(c *Config) *gpureset.Mode { return &c.GPU.Reset }, gpureset.Off, gpureset.Idle),
@@ -167,10 +168,10 @@ func moduleParams(s string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// proofPath checks the option gpu-proof. The container of the health check has the path at
+// healthCheckPath checks the option gpu-health-check. The container of the health check has the path at
 // the same place: it mounts /opt, /usr and one folder of /srv, see package healthcheck. The
 // file itself is checked when it runs.
-func proofPath(s string) error {
+func healthCheckPath(s string) error {
 	if s == "" {
 		return nil
 	}
@@ -187,7 +188,7 @@ func proofPath(s string) error {
 	case strings.HasPrefix(s, "/opt/") || strings.HasPrefix(s, "/usr/"):
 		return nil
 	case below[1] != "srv" || len(below) < 4:
-		return fmt.Errorf("%q is not in the proof's container; want a file below /opt, /usr or a folder of /srv", s)
+		return fmt.Errorf("%q is not in its container; want a file below /opt, /usr or a folder of /srv", s)
 	case folder[0] == '.':
 		return fmt.Errorf("%q is in a hidden folder of /srv; take another one", s)
 	case strings.HasSuffix(folder, "_rw") || strings.HasSuffix(folder, "_writable"):

@@ -173,8 +173,8 @@ func Critical(c wellknown.Commands, states []State) (seen []string) {
 	return seen
 }
 
-// OutOfService names the GPUs that no new task gets, and the number beyond MaxNamed.
-func OutOfService(all []api.Status) (seen []string) {
+// NotInService names the GPUs that no new task gets, and the number beyond MaxNamed.
+func NotInService(all []api.Status) (seen []string) {
 	more := 0
 	for _, s := range all {
 		switch {

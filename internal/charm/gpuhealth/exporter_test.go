@@ -137,9 +137,9 @@ func TestStatusNamesFourGPUs(t *testing.T) {
 	require.Equal(t, "2 more GPUs are critical", six[4])
 
 	out := gpus(6, func(_ int, s *api.Status) { s.Service = &pool.Service{State: quarantine.Quarantined, Why: "hangs"} })
-	require.Len(t, OutOfService(out[:4]), 4)
-	require.Equal(t, "2 more GPUs are not given to tasks", OutOfService(out)[4])
-	require.Empty(t, OutOfService(gpus(2, nil)))
+	require.Len(t, NotInService(out[:4]), 4)
+	require.Equal(t, "2 more GPUs are not given to tasks", NotInService(out)[4])
+	require.Empty(t, NotInService(gpus(2, nil)))
 }
 
 // A failed exporter is another cause of the status.

@@ -25,7 +25,7 @@ func TestGPUsOfEveryHostAreInService(t *testing.T) {
 		rec := quarantine.Decide(quarantine.Record{}, quarantine.Look{At: hosttest.Now, Policy: quarantine.Auto, GPUs: seen})
 		require.Len(t, rec.GPUs, len(seen))
 		out := ""
-		for _, g := range rec.OutOfService() {
+		for _, g := range rec.NotInService() {
 			out += g.Name
 		}
 		require.Equal(t, sick, out, name)

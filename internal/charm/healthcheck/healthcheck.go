@@ -1,4 +1,4 @@
-// Package healthcheck runs gpu-proof, the operator's health check for a GPU. The program
+// Package healthcheck runs gpu-health-check, the operator's health check for a GPU. The program
 // runs in a container with this GPU alone, and the result is written to a file. Decisions
 // on GPUs are made in package quarantine. The program gets no more than a task could have:
 // no network, no privileges, no file that only root can read.
@@ -24,10 +24,10 @@ import (
 
 const (
 	// Dir has the locks, the results and the containers' bundles.
-	Dir = "/run/concourse-gpu-proof"
+	Dir = "/run/concourse-gpu-health-check"
 	// OutputDir has the last output of each GPU's health check. It survives a reboot, which
 	// often follows a failed health check.
-	OutputDir = wellknown.StateDir + "/gpu-proof"
+	OutputDir = wellknown.StateDir + "/gpu-health-check"
 )
 
 // Job describes a health check to run.
@@ -76,11 +76,11 @@ func checkProgram(r host.Root, command string) error {
 		st, err := r.Lstat(p)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("there is no %s; put it there, or take it out of the option gpu-proof", p)
+			return fmt.Errorf("there is no %s; put it there, or take it out of the option gpu-health-check", p)
 		case err != nil:
 			return fmt.Errorf("cannot look at %s: %w", p, err)
 		case st.Mode()&fs.ModeSymlink != 0:
-			return fmt.Errorf("%s is a link; name what it leads to in gpu-proof", p)
+			return fmt.Errorf("%s is a link; name what it leads to in gpu-health-check", p)
 		case p == command && !st.Mode().IsRegular():
 			return fmt.Errorf("%s is no file", p)
 		case p == command && st.Mode().Perm()&0o001 == 0:
@@ -97,4 +97,6 @@ func checkProgram(r host.Root, command string) error {
 }
 
 // id returns the name of the container and of its folder.
-func (j Job) id() string { return "concourse-gpu-proof-" + strings.ReplaceAll(j.Address(), ":", "-") }
+func (j Job) id() string {
+	return "concourse-gpu-health-check-" + strings.ReplaceAll(j.Address(), ":", "-")
+}

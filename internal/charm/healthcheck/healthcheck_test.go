@@ -20,7 +20,7 @@ import (
 
 const (
 	slot    = "0000:43:00.0"
-	command = "/srv/tools/proof"
+	command = "/srv/tools/check"
 	runc    = "/opt/release/bin/runc"
 )
 
@@ -63,7 +63,7 @@ func TestContainerHasSystemProgramsAndOneGPU(t *testing.T) {
 	for _, n := range j.Devices {
 		*n.FileMode = 0o666
 	}
-	j.Command = "/usr/bin/proof"
+	j.Command = "/usr/bin/check"
 	s, err = j.spec(findTree(r, j.Command))
 	require.NoError(t, err)
 	require.Empty(t, s.Process.User.AdditionalGids)
@@ -78,11 +78,11 @@ func TestMissingRequirementIsNamed(t *testing.T) {
 		change func(r host.Root) error
 		want   string
 	}{
-		"no file":               {func(r host.Root) error { return r.Remove(command) }, "there is no /srv/tools/proof; put it there, or take it out of the option gpu-proof"},
-		"a folder":              {func(r host.Root) error { _ = r.Remove(command); return r.MkdirAll(command, 0o755) }, "/srv/tools/proof is no file"},
-		"not executable":        {func(r host.Root) error { return os.Chmod(r.Path(command), 0o644) }, "/srv/tools/proof can't be executed by everybody; chmod 755 it"},
-		"for root alone":        {func(r host.Root) error { return os.Chmod(r.Path(command), 0o700) }, "/srv/tools/proof can't be executed by everybody; chmod 755 it"},
-		"a group's":             {func(r host.Root) error { return os.Chmod(r.Path(command), 0o775) }, "/srv/tools/proof can be written by others than root; chmod go-w it"},
+		"no file":               {func(r host.Root) error { return r.Remove(command) }, "there is no /srv/tools/check; put it there, or take it out of the option gpu-health-check"},
+		"a folder":              {func(r host.Root) error { _ = r.Remove(command); return r.MkdirAll(command, 0o755) }, "/srv/tools/check is no file"},
+		"not executable":        {func(r host.Root) error { return os.Chmod(r.Path(command), 0o644) }, "/srv/tools/check can't be executed by everybody; chmod 755 it"},
+		"for root alone":        {func(r host.Root) error { return os.Chmod(r.Path(command), 0o700) }, "/srv/tools/check can't be executed by everybody; chmod 755 it"},
+		"a group's":             {func(r host.Root) error { return os.Chmod(r.Path(command), 0o775) }, "/srv/tools/check can be written by others than root; chmod go-w it"},
 		"a folder of all":       {func(r host.Root) error { return os.Chmod(r.Path("/srv/tools"), 0o757) }, "/srv/tools can be written by others than root; chmod go-w it"},
 		"a closed folder":       {func(r host.Root) error { return os.Chmod(r.Path("/srv/tools"), 0o700) }, "/srv/tools can't be entered by everybody; chmod 755 it"},
 		"no wrapper yet":        {func(r host.Root) error { return r.Remove(oci.DefaultConfig) }, "there is no /etc/concourse-ci-machine/wrapper.json: tasks get no GPU on this unit yet; see its status"},
@@ -95,7 +95,7 @@ func TestMissingRequirementIsNamed(t *testing.T) {
 		"a link": {func(r host.Root) error {
 			_ = r.Remove(command)
 			return os.Symlink("other", r.Path(command))
-		}, "/srv/tools/proof is a link; name what it leads to in gpu-proof"},
+		}, "/srv/tools/check is a link; name what it leads to in gpu-health-check"},
 	} {
 		r := ready(t)
 		require.NoError(t, c.change(r), name)
@@ -110,12 +110,12 @@ func TestResultIsReadAfterTheHealthCheck(t *testing.T) {
 	r := hosttest.Root(t)
 	p, err := Read(r, slot)
 	require.NoError(t, err)
-	require.Equal(t, quarantine.Proof{Name: slot}, p)
+	require.Equal(t, quarantine.HealthCheck{Name: slot}, p)
 	unlock, err := Lock(r, slot)
 	require.NoError(t, err)
 	_, err = Lock(r, slot)
 	require.ErrorIs(t, err, host.ErrLocked)
-	want := quarantine.Proof{Name: slot, Command: command, Began: began, Ended: began.Add(time.Minute), End: quarantine.Failed, Exit: 3}
+	want := quarantine.HealthCheck{Name: slot, Command: command, Began: began, Ended: began.Add(time.Minute), End: quarantine.Failed, Exit: 3}
 	require.NoError(t, Write(r, want))
 	p, err = Read(r, slot)
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestResultIsReadAfterTheHealthCheck(t *testing.T) {
 		hosttest.Put(t, r, resultFile(slot).Path, text)
 		p, err = Read(r, slot)
 		require.NoError(t, err)
-		require.Equal(t, quarantine.Proof{Name: slot}, p, "a damaged result is none: %.40s", text)
+		require.Equal(t, quarantine.HealthCheck{Name: slot}, p, "a damaged result is none: %.40s", text)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestOutputIsPrintableAndBounded(t *testing.T) {
 }
 
 func FuzzResult(f *testing.F) {
-	f.Add([]byte(`{"gpu":"` + slot + `","end":"not_run","why":"x","began":"2026-08-01T14:00:00Z"}`))
+	f.Add([]byte(`{"gpu":"` + slot + `","end":"not_run","reason":"x","began":"2026-08-01T14:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := resultFile(slot).Decode(data)
 		if p.End != "" && (err != nil || p.Name != slot) {

@@ -20,7 +20,7 @@ func OutputFile(name string) string { return path.Join(OutputDir, name+".txt") }
 func Lock(r host.Root, name string) (unlock func(), err error) { return r.TryLock(lockFile(name)) }
 
 // Write stores the result of a health check for the next look.
-func Write(r host.Root, p quarantine.Proof) error { return resultFile(p.Name).Write(r, p) }
+func Write(r host.Root, p quarantine.HealthCheck) error { return resultFile(p.Name).Write(r, p) }
 
 // WriteOutput stores the output of a health check for people.
 func WriteOutput(r host.Root, name, output string) error {
@@ -32,11 +32,11 @@ func WriteOutput(r host.Root, name, output string) error {
 
 // Read returns the last result of a GPU's health check, and whether one runs now. A damaged
 // result is ignored: the health check runs again.
-func Read(r host.Root, name string) (p quarantine.Proof, err error) {
+func Read(r host.Root, name string) (p quarantine.HealthCheck, err error) {
 	unlock, err := Lock(r, name)
 	running := errors.Is(err, host.ErrLocked)
 	if err != nil && !running {
-		return p, fmt.Errorf("cannot tell whether gpu-proof runs: %w", err)
+		return p, fmt.Errorf("cannot tell whether gpu-health-check runs: %w", err)
 	}
 	// The result is read under the lock, because a health check writes it before its end.
 	p, _ = resultFile(name).Read(r)
@@ -47,9 +47,9 @@ func Read(r host.Root, name string) (p quarantine.Proof, err error) {
 	return p, nil
 }
 
-func resultFile(name string) statefile.File[quarantine.Proof] {
-	return statefile.File[quarantine.Proof]{Path: path.Join(Dir, name+".json"), Mode: 0o600, DirMode: 0o700,
-		Disposable: true, Valid: func(p quarantine.Proof) error {
+func resultFile(name string) statefile.File[quarantine.HealthCheck] {
+	return statefile.File[quarantine.HealthCheck]{Path: path.Join(Dir, name+".json"), Mode: 0o600, DirMode: 0o700,
+		Disposable: true, Valid: func(p quarantine.HealthCheck) error {
 			if p.Name != name || p.End != quarantine.Passed && p.End != quarantine.Failed && p.End != quarantine.NotRun {
 				return fmt.Errorf("end %q of GPU %q", p.End, p.Name)
 			}

@@ -25,10 +25,10 @@ const (
 
 // Run runs the health check to its end or its deadline. The caller holds the GPU's lock,
 // see Lock.
-func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p quarantine.Proof, output string) {
-	p = quarantine.Proof{Name: j.Address(), Command: j.Command, Began: h.Now().UTC()}
+func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p quarantine.HealthCheck, output string) {
+	p = quarantine.HealthCheck{Name: j.Address(), Command: j.Command, Began: h.Now().UTC()}
 	defer func() { p.Ended = h.Now().UTC() }()
-	not := func(err error) (quarantine.Proof, string) {
+	not := func(err error) (quarantine.HealthCheck, string) {
 		p.End, p.Reason = quarantine.NotRun, printable(err.Error(), maxWhy)
 		return p, output
 	}
@@ -36,7 +36,7 @@ func (j Job) Run(ctx context.Context, h host.Host, deadline time.Duration) (p qu
 	if h.Exists(path.Join(bundle, "state")) { // the last run was killed
 		if err := j.remove(ctx, h); err != nil {
 			return not(fmt.Errorf(
-				"what the last proof left does not end, as processes do that hang in the driver: reboot the unit: %w",
+				"the processes of the last health check hang in the driver: reboot the unit: %w",
 				err))
 		}
 	}

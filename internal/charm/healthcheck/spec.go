@@ -78,7 +78,8 @@ func (j Job) spec(t tree) (*rspec.Spec, error) {
 		mounts = append(mounts, rspec.Mount{Destination: p, Type: "bind", Source: p, Options: only})
 	}
 	s := &rspec.Spec{
-		Version: "1.0.2", Hostname: "gpu-proof", Root: &rspec.Root{Path: "rootfs", Readonly: true}, Mounts: mounts,
+		Version: "1.0.2", Hostname: "gpu-health-check",
+		Root: &rspec.Root{Path: "rootfs", Readonly: true}, Mounts: mounts,
 		Process: &rspec.Process{
 			User: rspec.User{UID: nobody, GID: nobody}, Args: []string{j.Command}, Cwd: "/tmp", NoNewPrivileges: true,
 			Capabilities: &rspec.LinuxCapabilities{},

@@ -43,7 +43,7 @@ type Facts struct {
 	TSAs     []Relation        `json:"tsas,omitempty"`  // with mode=worker only after hooks that resync
 	Route    *Route            `json:"route,omitempty"` // read together with TSAs
 	Web      *Web              `json:"web,omitempty"`   // of a web only
-	// Address is the one that the web has of this worker, also if that web is gone.
+	// Address is this worker's address as last published to a web. It is kept after the relation ends.
 	Address  string     `json:"address,omitempty"`
 	Resource string     `json:"resource"`       // path of the attached release, or ""
 	Proxy    juju.Proxy `json:"proxy"`          // of the model

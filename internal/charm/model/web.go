@@ -25,8 +25,8 @@ type Web struct {
 	SecretID string            `json:"secret_id"` // secret with the application's keys and passwords, or ""
 	Secret   map[string]string `json:"secret"`    // its content
 
-	Workers  map[string]Worker `json:"workers"`        // by relation and unit, "tsa:3 gpu/0"
-	Departed []DepartedWorker  `json:"gone,omitempty"` // workers that left and may still be connected
+	Workers  map[string]Worker `json:"workers"`            // by relation and unit, "tsa:3 gpu/0"
+	Departed []DepartedWorker  `json:"departed,omitempty"` // workers that left and may still be connected
 
 	Database     *Relation `json:"database,omitempty"`
 	Vault        *Relation `json:"vault,omitempty"`

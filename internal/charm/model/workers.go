@@ -23,7 +23,7 @@ type Worker struct {
 	Drain   time.Duration `json:"drain,omitempty"`   // time for its running tasks when it leaves
 
 	GPUs        relation.WorkerGPUs `json:"gpus,omitzero"`
-	DataProblem string              `json:"data_odd,omitempty"` // problems of other published data
+	DataProblem string              `json:"data_problem,omitempty"` // problems of other published data
 }
 
 // Resyncs reports whether the hook reads the databags of all workers again. Other hooks read

@@ -24,7 +24,7 @@ type WorkerGPUs struct {
 	Exclusive bool           `json:"exclusive,omitempty"` // no two tasks share a GPU
 	Limited   bool           `json:"limited,omitempty"`   // the worker runs at most one task per GPU
 	Each      []PublishedGPU `json:"each,omitempty"`      // nil if it publishes only their number
-	Since     time.Time      `json:"told,omitzero"`       // first time with this value of Each
+	Since     time.Time      `json:"since,omitzero"`      // first time with this value of Each
 }
 
 // Total returns the number of GPUs that the worker has when none is missing.
@@ -181,7 +181,7 @@ func NewPublishedGPU(r pool.Record, model string) PublishedGPU {
 }
 
 // services are the states of quarantine.
-var services = []string{"", inService, "withheld", "proving"}
+var services = []string{"", inService, "quarantined", "on_probation"}
 
 const inService = "in_service"
 

@@ -93,14 +93,14 @@ var publishedAt = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)
 func publishedTwo() WorkerGPUs {
 	return WorkerGPUs{Runtime: "rocm", Count: 2, Exclusive: true, Archs: CountArchs([]string{"gfx942", "gfx942"}), Since: publishedAt, Each: []PublishedGPU{
 		{Index: 0, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "in_service", Leased: new(true)},
-		{Index: 3, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "withheld", Leased: new(false)}}}
+		{Index: 3, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "quarantined", Leased: new(false)}}}
 }
 
 func TestPublishedGPUsAreReadBack(t *testing.T) {
 	g := publishedTwo()
 	bag := g.Databag()
 	require.Equal(t, `{"at":"2026-08-01T14:00:00Z","gpus":[{"index":0,"gfx":"gfx942","model":"AMD Instinct MI300X OAM","service":"in_service","leased":true},`+
-		`{"index":3,"gfx":"gfx942","model":"AMD Instinct MI300X OAM","service":"withheld","leased":false}]}`, bag["gpus"])
+		`{"index":3,"gfx":"gfx942","model":"AMD Instinct MI300X OAM","service":"quarantined","leased":false}]}`, bag["gpus"])
 	got, problems := ParseWorkerGPUs(bag)
 	require.Empty(t, problems)
 	require.Equal(t, g, got)
@@ -149,7 +149,7 @@ func TestDatabagOfGPUsChangesOnlyWithTheGPUs(t *testing.T) {
 	require.True(t, tell(hook), "for a quarter of an hour")
 	g.Each[0].Leased = new(false)
 	require.True(t, tell(-time.Hour), "a clock that was set back holds nothing up")
-	g.Each[0].Service = "withheld"
+	g.Each[0].Service = "quarantined"
 	require.True(t, tell(time.Second), "what matters is told at once")
 	g.Count, g.Each = 1, g.Each[:1]
 	require.True(t, tell(time.Second))

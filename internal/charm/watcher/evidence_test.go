@@ -57,13 +57,13 @@ func TestEvidenceNamesTheTaskWithAFault(t *testing.T) {
 	look := func() string { u.after(15 * time.Second); return watched(t, u) }
 	require.Empty(t, look())
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
-	require.Equal(t, "GPU 1 (0000:43:00.0): withheld: 1 uncorrectable error\n", look())
+	require.Equal(t, "GPU 1 (0000:43:00.0): quarantined: 1 uncorrectable error\n", look())
 	for _, pid := range []string{"4711", "4712"} {
 		require.NoError(t, os.RemoveAll(u.Host.Path("/proc/"+pid)))
 	}
 	require.Empty(t, look(), "ended, and answerable a while longer")
 	look()
-	require.Equal(t, "container 4f1c: infrastructure: no task brings this about: 1 uncorrectable error\n", look()+look())
+	require.Equal(t, "container 4f1c: infrastructure: a task cannot cause 1 uncorrectable error\n", look()+look())
 
 	st, err := u.Host.Stat(quarantine.EvidenceFile)
 	require.NoError(t, err)
@@ -81,14 +81,14 @@ func TestWrapperGetsTheIdleMemoryOfAGPU(t *testing.T) {
 	watchedBy(t, u)
 	watched(t, u)
 	const used = "/sys/bus/pci/devices/0000:43:00.0/mem_info_vram_used"
-	require.Contains(t, withheldNow(t, u.Host.Root), `{"name":"0000:43:00.0","file":"`+used+`","most":`)
-	file := withheldNow(t, u.Host.Root)
+	require.Contains(t, quarantinedNow(t, u.Host.Root), `{"name":"0000:43:00.0","file":"`+used+`","most":`)
+	file := quarantinedNow(t, u.Host.Root)
 	text, err := u.Host.ReadText(used)
 	require.NoError(t, err)
 	hosttest.Put(t, u.Host.Root, used, text+"\n")
 	u.after(15 * time.Second)
 	watched(t, u)
-	require.Equal(t, file, withheldNow(t, u.Host.Root))
+	require.Equal(t, file, quarantinedNow(t, u.Host.Root))
 }
 
 func TestLookWorksWithoutTheWorker(t *testing.T) {

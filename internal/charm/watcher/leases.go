@@ -191,8 +191,7 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 		return err
 	case s.Held && s.Container == "":
 		_, err = fmt.Fprintf(w,
-			"%s is released; its record was damaged and did not say who held it. Whoever did can still open the "+
-				"GPU: until that ends, the next one shares it\n",
+			"%s is released; its record was damaged, so the holder is unknown and may still use the GPU\n",
 			l.gpus[i])
 	case s.Held:
 		_, err = fmt.Fprintf(w,

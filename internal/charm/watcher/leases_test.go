@@ -50,7 +50,7 @@ func TestGPUOpenWithoutALeaseIsNotLeased(t *testing.T) {
 	runs(t, u.Host.Root, "4711")
 	first := leasedName(t, u, 0)
 	open := func() []admission.Quarantined {
-		f, _ := admission.Decode([]byte(withheldNow(t, u.Host.Root)))
+		f, _ := admission.Decode([]byte(quarantinedNow(t, u.Host.Root)))
 		return f.GPUs
 	}
 	want := []admission.Quarantined{{Name: first, Reason: "is open in container " + other + ", which has not leased it (fly containers shows its build)"}}

@@ -40,11 +40,11 @@ func TestGPUWithHangingNodeIsQuarantined(t *testing.T) {
 	unlock, err := u.Host.TryLock(probeLock(opened[0]))
 	require.NoError(t, err)
 	require.Empty(t, look(), "not for long yet")
-	require.Contains(t, look(), "GPU 1 (0000:43:00.0): withheld: its driver does not come back when its node is opened\n")
+	require.Contains(t, look(), "GPU 1 (0000:43:00.0): quarantined: its driver does not come back when its node is opened\n")
 	require.Len(t, opened, 1, "no second one, that would hang as well")
 	unlock()
 	look()
-	require.Contains(t, withheldNow(t, u.Host.Root), "well again since")
+	require.Contains(t, quarantinedNow(t, u.Host.Root), "healthy again since")
 }
 
 func TestNodeProbeWritesItsResult(t *testing.T) {

@@ -97,7 +97,7 @@ func TestLeakedMemoryIsBackWithinTwoMinutes(t *testing.T) {
 			require.NoError(t, runReset(t, u, &out, name))
 			require.Equal(t, "GPU 0000:43:00.0: reset done at 2026-01-02 03:06:05 UTC\n", out.String())
 			look()
-			require.Equal(t, quarantine.Proving, state())
+			require.Equal(t, quarantine.OnProbation, state())
 			require.Contains(t, gpuStatus(t, u, term.Format{}), "\n      reset done at 2026-01-02 03:06:05 UTC\n")
 			require.LessOrEqual(t, u.Host.Now().Sub(ended), 2*time.Minute)
 			for range 21 {

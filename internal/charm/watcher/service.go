@@ -92,10 +92,10 @@ func (u *Unit) serviceText(all []pool.Record) string {
 type ServiceStatus struct {
 	quarantine.Ref
 	pool.Service
-	Standing []health.Fault `json:"standing,omitempty"` // at the last look
-	Seconds  float64        `json:"withheld_seconds"`
-	Times    uint64         `json:"withheld_times"` // because of faults
-	Warning  string         `json:"warning,omitempty"`
+	ActiveFaults []health.Fault `json:"active_faults,omitempty"` // at the last look
+	Seconds      float64        `json:"quarantine_seconds"`
+	Times        uint64         `json:"quarantines"` // because of faults
+	Warning      string         `json:"warning,omitempty"`
 }
 
 func (u *Unit) serviceJSON(all []pool.Record) (list []ServiceStatus) {
@@ -103,7 +103,7 @@ func (u *Unit) serviceJSON(all []pool.Record) (list []ServiceStatus) {
 		g, shown := s.Service, *s.View().Service
 		shown.Since = shown.Since.Truncate(time.Second)
 		list = append(list, ServiceStatus{
-			g.Ref, shown, g.ActiveFaults, g.OutFor(u.Host.Now()), g.Times, g.WarningText(),
+			g.Ref, shown, g.ActiveFaults, g.QuarantinedFor(u.Host.Now()), g.Times, g.WarningText(),
 		})
 	}
 	return list
@@ -138,7 +138,7 @@ func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, e
 // It removes the file if all GPUs are available.
 func (u *Unit) writeAdmission(r quarantine.Record) error {
 	var f admission.File
-	for _, g := range r.OutOfService() {
+	for _, g := range r.NotInService() {
 		f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: g.Text()})
 	}
 	for _, g := range r.GPUs {
@@ -175,13 +175,13 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 	return u.Host.WriteFile(quarantine.AdmissionFile, want, 0o644)
 }
 
-// Withhold keeps a GPU from new containers until a person returns it.
-func (u *Unit) Withhold(w io.Writer, which, reason string) error {
+// Quarantine keeps a GPU from new containers until a person returns it.
+func (u *Unit) Quarantine(w io.Writer, which, reason string) error {
 	return u.changeByHand(
-		w, "withhold", which, func(r quarantine.Record, g pool.Record) (quarantine.Record, string, error) {
-			now, err := r.Withhold(g.Address(), reason, u.Host.Now().UTC())
+		w, "quarantine", which, func(r quarantine.Record, g pool.Record) (quarantine.Record, string, error) {
+			now, err := r.Quarantine(g.Address(), reason, u.Host.Now().UTC())
 			return now, fmt.Sprintf(
-				"%s is withheld: no new container gets it; one that has it keeps it. return-gpu gives it back. The "+
+				"%s is quarantined: no new container gets it; one that has it keeps it. return-gpu gives it back. The "+
 					"status follows at the next hook, tags once it was out for 10 minutes",
 				g), err
 		})
@@ -195,10 +195,10 @@ func (u *Unit) Return(w io.Writer, which string) error {
 			text := g.String() + " is in service again"
 			switch {
 			case now.Find(g.Address()) == nil:
-				text = g.String() + " is gone, and forgotten: it counts again when it is back"
+				text = g.String() + " is missing; it is used again when it returns"
 			case len(standing) > 0:
-				text += ", though this stands: " + quarantine.DescribeFaults(standing) + ". It is not withheld " +
-					"for that any more; for anything new it is"
+				text += "; its present fault (" + quarantine.DescribeFaults(standing) +
+					") is now ignored, a new one is not"
 			}
 			return now, text + ". Tags and status follow by the next hooks, within 10 minutes", err
 		})
@@ -261,9 +261,9 @@ type Problem struct {
 	Manual bool   // a person must return it
 }
 
-// OutOfService returns the GPUs that no new task gets, and the number of watched GPUs. unit
+// NotInService returns the GPUs that no new task gets, and the number of watched GPUs. unit
 // is the unit's name, for commands.
-func (u *Unit) OutOfService(unit string) (out []Problem, total int, err error) {
+func (u *Unit) NotInService(unit string) (out []Problem, total int, err error) {
 	all, err := u.readRecorded()
 	for _, s := range all {
 		if s.Service.State != quarantine.InService {
@@ -299,7 +299,7 @@ func remedy(s pool.Record, c wellknown.Commands) string {
 		return "give it back: " + back
 	case s.Index == gpu.Missing:
 		return "give it back to the unit, or go on without it: " + back
-	case s.Service.State == quarantine.Proving:
+	case s.Service.State == quarantine.OnProbation:
 		return "it comes back by itself; at once: " + back
 	case code > 0:
 		return "what to do: " + c.RunAction(fmt.Sprintf("explain-error code=%d", code))

@@ -43,7 +43,7 @@ func TestUsersOfASharedGPUAreNotified(t *testing.T) {
 	} {
 		u := served(t, "mi210x4")
 		u.ExporterURL = hosttest.NewServer(t, 200, faultyGPU(users))
-		require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): withheld: hangs or is in reset (kernel_log)\n")
+		require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): quarantined: hangs or is in reset (kernel_log)\n")
 		require.Equal(t, want, notified(t, u), users)
 		st, err := u.Host.Stat(tasknotice.File)
 		require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestFailedNotificationDoesNotStopTheWatch(t *testing.T) {
 	require.NoError(t, u.Host.MkdirAll(tasknotice.File, 0o755)) // a folder in its place
 	var b bytes.Buffer
 	require.NoError(t, u.Look(t.Context(), &b))
-	require.Contains(t, b.String(), "GPU 1 (0000:43:00.0): withheld")
+	require.Contains(t, b.String(), "GPU 1 (0000:43:00.0): quarantined")
 	require.Contains(t, b.String(), "cannot tell tasks of their GPUs: ")
-	require.NotEmpty(t, withheldNow(t, u.Host.Root))
+	require.NotEmpty(t, quarantinedNow(t, u.Host.Root))
 }

@@ -25,7 +25,7 @@ const maxWebMetrics = 16 << 20
 
 // fetchTeam returns a digest of the team of a task that crashed. It returns "" if the web
 // has no exporter or does not list the container. The answer is not authenticated: a false
-// one can at worst withhold one GPU for some hours.
+// one can at worst quarantine one GPU for some hours.
 func (u *Unit) fetchTeam(ctx context.Context, container string) string {
 	leases, err := u.readLeases()
 	if err != nil || leases == nil || !wellknown.IsHandle(container) {

@@ -1,7 +1,7 @@
 // Package watcher observes a unit's GPUs and their tasks: who leases which GPU, which GPUs
 // are quarantined and why, and how tasks ended. It carries out the decisions of package
-// quarantine. Look runs every few seconds without Juju. The commands to withhold, return,
-// prove and release a GPU change the same record.
+// quarantine. Look runs every few seconds without Juju. The commands to quarantine, return,
+// check and release a GPU change the same record.
 package watcher
 
 import (
@@ -69,10 +69,10 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, e
 	open := ""
 	err = u.changeRecord(func(r quarantine.Record) (quarantine.Record, error) {
 		l.At, l.Policy = u.Host.Now().UTC(), u.quarantinePolicy(r)
-		unread = u.addProofs(&l, r)
+		unread = u.addHealthChecks(&l, r)
 		open = u.addNodes(&l, r)
 		now := quarantine.Decide(r, l)
-		due = now.DueProofs()
+		due = now.DueHealthChecks()
 		if err := u.saveEvidence(w, r, now); err != nil {
 			return r, err
 		}
@@ -93,7 +93,7 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, e
 	}
 	err = errors.Join(err, u.startReset())
 	for _, name := range due {
-		err = errors.Join(err, u.startProof(ctx, w, name, l.Proof))
+		err = errors.Join(err, u.startHealthCheck(ctx, w, name, l.HealthCheck))
 	}
 	return seen, err
 }

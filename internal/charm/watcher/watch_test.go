@@ -60,7 +60,7 @@ func watched(t *testing.T, u *Unit) string {
 	return b.String()
 }
 
-func withheldNow(t *testing.T, r host.Root) string {
+func quarantinedNow(t *testing.T, r host.Root) string {
 	t.Helper()
 	data, err := r.ReadFile(quarantine.AdmissionFile)
 	if err != nil {
@@ -78,8 +78,8 @@ const ueFile = "/sys/bus/pci/devices/0000:43:00.0/ras/umc_err_count"
 // From an error in sysfs to the wrapper's file in one look, and back.
 func TestFaultyGPUIsQuarantinedAtTheFirstLook(t *testing.T) {
 	u := served(t, "mi210x4")
-	require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): in_service: seen first\n")
-	require.Empty(t, withheldNow(t, u.Host.Root))
+	require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): in service: seen first\n")
+	require.Empty(t, quarantinedNow(t, u.Host.Root))
 	var status bytes.Buffer
 	require.NoError(t, u.Status(&status, term.Format{}))
 	require.Equal(t, "gpu-sharing=shared: GPUs are not leased\n", status.String())
@@ -88,25 +88,25 @@ func TestFaultyGPUIsQuarantinedAtTheFirstLook(t *testing.T) {
 	require.NoError(t, err)
 	u.after(15 * time.Second)
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
-	require.Equal(t, "GPU 1 (0000:43:00.0): withheld: 1 uncorrectable error\n", watched(t, u))
+	require.Equal(t, "GPU 1 (0000:43:00.0): quarantined: 1 uncorrectable error\n", watched(t, u))
 	since := u.Host.Now().UTC().Format("2006-01-02 15:04:05 UTC")
-	require.Equal(t, `{"format_version":1,"gpus":[{"name":"0000:43:00.0","why":"is withheld since `+since+`: 1 uncorrectable error"}]}`+"\n", withheldNow(t, u.Host.Root))
+	require.Equal(t, `{"format_version":1,"gpus":[{"name":"0000:43:00.0","reason":"is quarantined since `+since+`: 1 uncorrectable error"}]}`+"\n", quarantinedNow(t, u.Host.Root))
 	u.after(15 * time.Second)
 	require.Empty(t, watched(t, u), "nothing new")
 
 	status.Reset()
 	require.NoError(t, u.Status(&status, term.Format{}))
-	require.Regexp(t, `^gpu-sharing=shared: GPUs are not leased\nwithheld: GPU 1 \(GPU-\w+, 0000:43:00.0\) is withheld since `+since+`: 1 uncorrectable error\n      at the last look: 1 uncorrectable error\n$`, status.String())
+	require.Regexp(t, `^gpu-sharing=shared: GPUs are not leased\nquarantined: GPU 1 \(GPU-\w+, 0000:43:00.0\) is quarantined since `+since+`: 1 uncorrectable error\n      at the last look: 1 uncorrectable error\n$`, status.String())
 	status.Reset()
 	require.NoError(t, u.Status(&status, term.Format{JSON: true}))
-	require.Contains(t, status.String(), `"state": "withheld"`)
+	require.Contains(t, status.String(), `"state": "quarantined"`)
 
 	hosttest.Put(t, u.Host.Root, ueFile, string(before))
 	for range 21 {
 		u.after(15 * time.Second)
 		watched(t, u)
 	}
-	require.Empty(t, withheldNow(t, u.Host.Root), "well for five minutes")
+	require.Empty(t, quarantinedNow(t, u.Host.Root), "healthy for five minutes")
 }
 
 // An unknown state is not a fault, and does not end a quarantine.
@@ -114,14 +114,14 @@ func TestSilentExporterChangesNothing(t *testing.T) {
 	u := served(t, "mi210x4")
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
 	watched(t, u)
-	withheld := withheldNow(t, u.Host.Root)
-	require.NotEmpty(t, withheld)
+	quarantined := quarantinedNow(t, u.Host.Root)
+	require.NotEmpty(t, quarantined)
 	u.ExporterURL = hosttest.NewServer(t, 500, "")
 	for range 100 {
 		u.after(15 * time.Second)
 		require.Empty(t, watched(t, u))
 	}
-	require.Equal(t, withheld, withheldNow(t, u.Host.Root))
+	require.Equal(t, quarantined, quarantinedNow(t, u.Host.Root))
 	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	require.NoError(t, err)
 	require.Equal(t, "the exporter answers 500", r.Unknown)
@@ -131,11 +131,11 @@ func TestDamagedFilesAreRecreated(t *testing.T) {
 	u := served(t, "mi210x4")
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
 	watched(t, u)
-	want := withheldNow(t, u.Host.Root)
+	want := quarantinedNow(t, u.Host.Root)
 	for _, path := range []string{quarantine.AdmissionFile, quarantine.File} {
 		hosttest.Put(t, u.Host.Root, path, "{")
 		watched(t, u)
-		require.Equal(t, want, withheldNow(t, u.Host.Root))
+		require.Equal(t, want, quarantinedNow(t, u.Host.Root))
 		_, err := quarantine.RecordFile.Read(u.Host.Root)
 		require.NoError(t, err)
 	}
@@ -151,27 +151,27 @@ func TestOptionsAreFromTheLastHook(t *testing.T) {
 	}
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
 	watched(t, u)
-	require.NotEmpty(t, withheldNow(t, u.Host.Root))
+	require.NotEmpty(t, quarantinedNow(t, u.Host.Root))
 	set("of")
-	require.NotEmpty(t, withheldNow(t, u.Host.Root), "a wrong value is none")
+	require.NotEmpty(t, quarantinedNow(t, u.Host.Root), "a wrong value is none")
 	set("off")
-	require.Empty(t, withheldNow(t, u.Host.Root))
-	require.EqualError(t, u.Withhold(nil, "0", "x"), "cannot withhold a GPU: gpu-quarantine=off; set it to manual or auto first")
+	require.Empty(t, quarantinedNow(t, u.Host.Root))
+	require.EqualError(t, u.Quarantine(nil, "0", "x"), "cannot quarantine a GPU: gpu-quarantine=off; set it to manual or auto first")
 	set("manual")
-	require.Empty(t, withheldNow(t, u.Host.Root))
-	require.NoError(t, u.Withhold(&bytes.Buffer{}, "0", "x"))
-	require.Contains(t, withheldNow(t, u.Host.Root), "by hand: x")
+	require.Empty(t, quarantinedNow(t, u.Host.Root))
+	require.NoError(t, u.Quarantine(&bytes.Buffer{}, "0", "x"))
+	require.Contains(t, quarantinedNow(t, u.Host.Root), "by hand: x")
 }
 
 func TestManualQuarantineAndReturn(t *testing.T) {
 	u := served(t, "mi210x4")
-	require.EqualError(t, u.Withhold(nil, "0", "x"), `cannot withhold GPU "0": no AMD GPU of this unit is watched yet; see juju status`)
+	require.EqualError(t, u.Quarantine(nil, "0", "x"), `cannot quarantine GPU "0": no AMD GPU of this unit is watched yet; see juju status`)
 	watched(t, u)
 	var b bytes.Buffer
-	require.NoError(t, u.Withhold(&b, "0000:43:00.0", "swap the riser"))
-	require.Regexp(t, `^GPU 1 \(GPU-\w+, 0000:43:00.0\) is withheld: no new container gets it; one that has it keeps it. return-gpu gives it back. The status`, b.String())
-	require.Contains(t, withheldNow(t, u.Host.Root), "by hand: swap the riser", "at once, without a look")
-	require.ErrorContains(t, u.Withhold(nil, "9", "x"), `cannot withhold GPU "9": this unit has 0 (GPU-`)
+	require.NoError(t, u.Quarantine(&b, "0000:43:00.0", "swap the riser"))
+	require.Regexp(t, `^GPU 1 \(GPU-\w+, 0000:43:00.0\) is quarantined: no new container gets it; one that has it keeps it. return-gpu gives it back. The status`, b.String())
+	require.Contains(t, quarantinedNow(t, u.Host.Root), "by hand: swap the riser", "at once, without a look")
+	require.ErrorContains(t, u.Quarantine(nil, "9", "x"), `cannot quarantine GPU "9": this unit has 0 (GPU-`)
 	require.ErrorContains(t, u.Return(nil, "0"), "cannot return GPU 0: it is in service since ")
 
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 2\nce: 0\n")
@@ -179,30 +179,30 @@ func TestManualQuarantineAndReturn(t *testing.T) {
 	watched(t, u)
 	b.Reset()
 	require.NoError(t, u.Return(&b, "1"))
-	require.Contains(t, b.String(), "is in service again, though this stands: 2 uncorrectable errors. It is not withheld for that any more; for anything new it is.")
+	require.Contains(t, b.String(), "is in service again; its present fault (2 uncorrectable errors) is now ignored, a new one is not.")
 	u.after(15 * time.Second)
 	watched(t, u)
-	require.Empty(t, withheldNow(t, u.Host.Root), "acknowledged")
+	require.Empty(t, quarantinedNow(t, u.Host.Root), "acknowledged")
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 3\nce: 0\n")
 	u.after(15 * time.Second)
 	watched(t, u)
-	require.NotEmpty(t, withheldNow(t, u.Host.Root), "one more")
+	require.NotEmpty(t, quarantinedNow(t, u.Host.Root), "one more")
 }
 
 func TestMetricsShowQuarantinedGPUs(t *testing.T) {
 	u := served(t, "mi210x4")
 	watched(t, u)
-	require.NoError(t, u.Withhold(&bytes.Buffer{}, "1", "x"))
+	require.NoError(t, u.Quarantine(&bytes.Buffer{}, "1", "x"))
 	m := monitor.New(u.Host.Root, monitor.All(u.Host.Root), monitor.Options{Service: quarantine.File, Now: func() time.Time { return u.Host.Now().Add(90 * time.Second) }})
 	w := httptest.NewRecorder()
 	exporter.Handler(&exporter.Source{Root: u.Host.Root, Monitor: m}, exporter.MetricOptions{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{
-		`rocm_gpu_service_state{gpu="0",pci_bus_id="0000:23:00.0",state="in_service",`, `rocm_gpu_service_state{gpu="1",pci_bus_id="0000:43:00.0",state="withheld",`,
+		`rocm_gpu_service_state{gpu="0",pci_bus_id="0000:23:00.0",state="in_service",`, `rocm_gpu_service_state{gpu="1",pci_bus_id="0000:43:00.0",state="quarantined",`,
 		"rocm_exporter_service_report_age_seconds 90\n",
 	} {
 		require.Contains(t, w.Body.String(), line)
 	}
-	require.Regexp(t, `rocm_gpu_withheld_seconds_total\{gpu="1",pci_bus_id="0000:43:00.0",uuid="[^"]*"\} 90\n`, w.Body.String())
+	require.Regexp(t, `rocm_gpu_quarantine_seconds_total\{gpu="1",pci_bus_id="0000:43:00.0",uuid="[^"]*"\} 90\n`, w.Body.String())
 }
 
 // A pipe in the place of a state file does not block a look. The look recreates its files.
@@ -218,7 +218,7 @@ func TestPipeInPlaceOfAStateFileDoesNotHangALook(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			u := served(t, "mi210x4")
 			watched(t, u)
-			require.NoError(t, u.Withhold(io.Discard, "0", "a fan"))
+			require.NoError(t, u.Quarantine(io.Discard, "0", "a fan"))
 			require.NoError(t, u.Host.Remove(file))
 			require.NoError(t, u.Host.MkdirAll(path.Dir(file), 0o755))
 			require.NoError(t, unix.Mkfifo(u.Host.Path(file), 0o600))

@@ -17,30 +17,30 @@ type Coverage struct {
 	Architectures []CoveredArch `json:"architectures" yaml:"architectures"` // by name
 	Missing       []string      `json:"missing" yaml:"missing,flow"`        // required-archs that no worker has
 	// required-archs with all GPUs in quarantine
-	Withheld []string        `json:"withheld" yaml:"withheld,flow"`
-	Unknown  []CoveringUnit  `json:"unknown" yaml:"unknown"` // AMD GPUs of unknown architecture
-	Others   []CoveringUnit  `json:"others" yaml:"others"`   // GPUs of other vendors
-	Workers  CoveringWorkers `json:"workers" yaml:"workers"`
+	Quarantined []string        `json:"quarantined" yaml:"quarantined,flow"`
+	Unknown     []CoveringUnit  `json:"unknown" yaml:"unknown"` // AMD GPUs of unknown architecture
+	Others      []CoveringUnit  `json:"others" yaml:"others"`   // GPUs of other vendors
+	Workers     CoveringWorkers `json:"workers" yaml:"workers"`
 	// NotListed is why workers on Windows are missing.
 	NotListed string `json:"windows_unknown,omitempty" yaml:"windows_unknown,omitempty"`
 }
 
 // CoveredArch describes one architecture, with the units that have it.
 type CoveredArch struct {
-	Arch     string         `json:"architecture" yaml:"architecture"`
-	Required bool           `json:"required" yaml:"required"`
-	GPUs     int            `json:"gpus" yaml:"gpus"`         // in all units
-	Withheld int            `json:"withheld" yaml:"withheld"` // GPUs in quarantine
-	Units    []CoveringUnit `json:"units" yaml:"units"`
+	Arch        string         `json:"architecture" yaml:"architecture"`
+	Required    bool           `json:"required" yaml:"required"`
+	GPUs        int            `json:"gpus" yaml:"gpus"`               // in all units
+	Quarantined int            `json:"quarantined" yaml:"quarantined"` // GPUs in quarantine
+	Units       []CoveringUnit `json:"units" yaml:"units"`
 }
 
 // CoveringUnit describes the unit of one worker in a list of Coverage.
 type CoveringUnit struct {
-	Unit     string `json:"unit" yaml:"unit"`         // "" for a worker on Windows
-	Worker   string `json:"worker" yaml:"worker"`     // name at the web, "" if unpublished
-	GPUs     int    `json:"gpus" yaml:"gpus"`         // in this list
-	Withheld int    `json:"withheld" yaml:"withheld"` // GPUs in quarantine
-	Sharing  string `json:"sharing" yaml:"sharing"`
+	Unit        string `json:"unit" yaml:"unit"`               // "" for a worker on Windows
+	Worker      string `json:"worker" yaml:"worker"`           // name at the web, "" if unpublished
+	GPUs        int    `json:"gpus" yaml:"gpus"`               // in this list
+	Quarantined int    `json:"quarantined" yaml:"quarantined"` // GPUs in quarantine
+	Sharing     string `json:"sharing" yaml:"sharing"`
 }
 
 // MarshalYAML writes a unit in one line.
@@ -61,7 +61,7 @@ type CoveringWorkers struct {
 // CoverageOf returns the architectures that workers publish, and compares them with
 // required.
 func CoverageOf(workers []model.Worker, required []string) Coverage {
-	c := Coverage{Architectures: []CoveredArch{}, Missing: []string{}, Withheld: []string{},
+	c := Coverage{Architectures: []CoveredArch{}, Missing: []string{}, Quarantined: []string{},
 		Unknown: []CoveringUnit{}, Others: []CoveringUnit{}}
 	at := func(arch string) *CoveredArch {
 		i, found := slices.BinarySearchFunc(c.Architectures, arch, func(a CoveredArch, name string) int {
@@ -98,12 +98,12 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 		}
 		for _, a := range w.GPUs.Archs {
 			unknown -= a.GPUs
-			unit.GPUs, unit.Withheld = a.GPUs, min(quarantined[a.Arch], a.GPUs)
+			unit.GPUs, unit.Quarantined = a.GPUs, min(quarantined[a.Arch], a.GPUs)
 			arch := at(a.Arch)
-			arch.GPUs, arch.Withheld = arch.GPUs+a.GPUs, arch.Withheld+unit.Withheld
+			arch.GPUs, arch.Quarantined = arch.GPUs+a.GPUs, arch.Quarantined+unit.Quarantined
 			arch.Units = append(arch.Units, unit)
 		}
-		if unit.GPUs, unit.Withheld = unknown, min(quarantined[""], unknown); unknown > 0 {
+		if unit.GPUs, unit.Quarantined = unknown, min(quarantined[""], unknown); unknown > 0 {
 			c.Unknown = append(c.Unknown, unit)
 		}
 	}
@@ -111,8 +111,8 @@ func CoverageOf(workers []model.Worker, required []string) Coverage {
 		switch a := at(arch); {
 		case a.GPUs == 0:
 			c.Missing = append(c.Missing, arch)
-		case a.Withheld == a.GPUs:
-			c.Withheld = append(c.Withheld, arch)
+		case a.Quarantined == a.GPUs:
+			c.Quarantined = append(c.Quarantined, arch)
 		}
 	}
 	return c
@@ -128,9 +128,9 @@ func missingArchs(workers []model.Worker, required []string) (causes []status.Ca
 	if len(c.Missing) > 0 {
 		causes = append(causes, status.Warn("required-archs: no worker has %s", strings.Join(c.Missing, ", ")))
 	}
-	if len(c.Withheld) > 0 {
-		causes = append(causes, status.Warn("required-archs: all GPUs of %s are withheld",
-			strings.Join(c.Withheld, ", ")))
+	if len(c.Quarantined) > 0 {
+		causes = append(causes, status.Warn("required-archs: all GPUs of %s are quarantined",
+			strings.Join(c.Quarantined, ", ")))
 	}
 	return causes
 }

@@ -25,7 +25,7 @@ func TestStatusNamesRequiredArchitecturesInQuarantine(t *testing.T) {
 	o := observedWeb(t, map[string]any{"required-archs": "gfx942"})
 	all := []int{0, 1}
 	sick, well := roletest.Reporting(roletest.GPUWorker("gpu/0", 2), hosttest.Now, all, nil), roletest.GPUWorker("gpu/1", 2)
-	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "required-archs: all GPUs of gfx942 are withheld"}}, Desire(withWorkers(o, sick), nil).Causes)
+	require.Equal(t, []status.Cause{{Kind: status.Active, Text: "required-archs: all GPUs of gfx942 are quarantined"}}, Desire(withWorkers(o, sick), nil).Causes)
 	require.Empty(t, Desire(withWorkers(o, sick, well), nil).Causes)
 	require.Empty(t, Desire(withWorkers(o, roletest.Reporting(well, hosttest.Now, all[:1], nil)), nil).Causes)
 }

@@ -33,9 +33,9 @@ type FleetWorker struct {
 	Sharing string               `json:"sharing"`       // shared, exclusive; "" without GPUs
 
 	InService *int                    `json:"in_service"`
-	Free      *int                    `json:"free"` // available for a lease; null also if tasks share GPUs
-	Each      []relation.PublishedGPU `json:"each"` // null if the unit publishes only their number
-	Since     *time.Time              `json:"told"` // first time with this value of Each
+	Free      *int                    `json:"free"`  // available for a lease; null also if tasks share GPUs
+	Each      []relation.PublishedGPU `json:"each"`  // null if the unit publishes only their number
+	Since     *time.Time              `json:"since"` // first time with this value of Each
 	Problem   string                  `json:"problem,omitempty"`
 }
 

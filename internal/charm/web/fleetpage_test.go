@@ -36,7 +36,7 @@ func TestFleetPageGetsWorkersWithTheirAddresses(t *testing.T) {
 	require.False(t, f.HideNames)
 	require.Equal(t, []fleetfile.Worker{
 		{Unit: "gpu/0", Name: "gpu-0", URL: "http://[fd00::5]:9401", Count: 2, Published: &hosttest.Now,
-			GPUs: []fleetfile.GPU{{Index: 0, GFX: "gfx942", Model: "AMD Instinct", Service: "in_service"}, {Index: 1, GFX: "gfx942", Model: "AMD Instinct", Service: "withheld"}}},
+			GPUs: []fleetfile.GPU{{Index: 0, GFX: "gfx942", Model: "AMD Instinct", Service: "in_service"}, {Index: 1, GFX: "gfx942", Model: "AMD Instinct", Service: "quarantined"}}},
 		{Unit: "gpu/1", Name: "gpu-1", Count: 1}, // a link must lead to a worker
 		{Unit: "gpu/2", Name: "gpu-2", URL: "http://10.0.0.7:9401"},
 	}, f.Workers)

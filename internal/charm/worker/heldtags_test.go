@@ -58,7 +58,7 @@ func TestNewTagsWaitForRunningTasks(t *testing.T) {
 		"one more web":          {none, func(o *Observed) { o.TSA.Hosts = append(o.TSA.Hosts, "10.0.0.9:2222") }, true},
 		"every GPU is sick": {nil, func(o *Observed) {
 			out := o.Now.Add(-time.Hour)
-			o.Quarantine.GPUs = []quarantine.GPU{{Ref: quarantine.Ref{Name: "0000:03:00.0"}, State: quarantine.Quarantined, OutSince: &out}}
+			o.Quarantine.GPUs = []quarantine.GPU{{Ref: quarantine.Ref{Name: "0000:03:00.0"}, State: quarantine.Quarantined, QuarantinedSince: &out}}
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

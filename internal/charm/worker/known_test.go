@@ -254,7 +254,7 @@ func TestTagsExcludeAMissingGPULateLikeAQuarantinedOne(t *testing.T) {
 		return o
 	}
 	o := mixed()
-	withheld(&o)
+	quarantined(&o)
 	all := env(t, Desire(o, nil))
 	lost := mixed(slotsOf[1])
 	lost.Quarantine = o.Quarantine

@@ -28,7 +28,7 @@ const WorkerLimitFile = model.StateDir + "/worker-limit.json"
 // workerLimit records whether the workers of a release can limit their tasks.
 type workerLimit struct {
 	Release   string `json:"release"` // its id; "" if unknown
-	Supported bool   `json:"own"`
+	Supported bool   `json:"supported"`
 }
 
 var limitState = statefile.File[workerLimit]{Path: WorkerLimitFile, Mode: 0o600, Disposable: true}

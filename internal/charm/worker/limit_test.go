@@ -23,12 +23,12 @@ func TestEachGPUIsPublishedToTheWeb(t *testing.T) {
 	}{
 		"leased": {"mi210x4", exclusive("gpu-device-ids", "0,1,3"), time.Minute, []relation.PublishedGPU{
 			{Index: 0, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "in_service", Leased: &yes},
-			{Index: 1, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "withheld", Leased: &no},
+			{Index: 1, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "quarantined", Leased: &no},
 			{Index: 3, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "in_service"}}},
 		"nothing recent is known of leases": {"mi210x4", exclusive("gpu-device-ids", "0"), 10 * time.Minute, []relation.PublishedGPU{
 			{Index: 0, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "in_service"}}},
 		"shared": {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-device-ids": "1"}, time.Minute, []relation.PublishedGPU{
-			{Index: 1, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "withheld"}}},
+			{Index: 1, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "quarantined"}}},
 		"NVIDIA's":       {"nvidia-only", map[string]any{"compute-runtime": "cuda"}, time.Minute, []relation.PublishedGPU{{Index: 0, Model: "NVIDIA GeForce RTX 4090"}}},
 		"tasks get none": {"mi210x4", map[string]any{"compute-runtime": "none"}, time.Minute, nil},
 	} {
@@ -41,7 +41,7 @@ func TestEachGPUIsPublishedToTheWeb(t *testing.T) {
 			o := observed(t, r, c.set)
 			o.NVIDIA = []string{"0"}
 			o.observeLeases(host.Host{Root: r, Clock: hosttest.Clock{T: hosttest.Now}})
-			withheld(&o, 1)
+			quarantined(&o, 1)
 			require.Equal(t, c.want, Desire(o, nil).GPUs.Each)
 		})
 	}

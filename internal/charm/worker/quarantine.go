@@ -28,7 +28,7 @@ import (
 // recreates it within seconds.
 func (o *Observed) observeQuarantine(r host.Root) (err error) {
 	if o.Quarantine, err = quarantine.RecordFile.Read(r); err != nil && !errors.Is(err, statefile.ErrDamaged) {
-		return jujuerrors.Annotate(err, "cannot observe which GPUs are withheld")
+		return jujuerrors.Annotate(err, "cannot observe which GPUs are quarantined")
 	}
 	o.TagState, err = tagsState.Read(r)
 	return jujuerrors.Annotate(err, "cannot observe which GPUs the tags leave out")
@@ -39,7 +39,7 @@ func (o *Observed) observeQuarantine(r host.Root) (err error) {
 func (g *GPUs) applyQuarantine(o Observed) (p part) {
 	g.Tagged = g.Chosen
 	if !g.Vendor.Has(gpu.Quarantine) || o.Config.GPU.Quarantine == quarantine.Off {
-		p.add(resource.Absent{Path: tagsFile, Why: "no GPU is withheld"})
+		p.add(resource.Absent{Path: tagsFile, Why: "no GPU is quarantined"})
 		return p
 	}
 	for _, chosen := range g.Chosen {
@@ -52,9 +52,9 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 		}
 		if one.State != quarantine.InService {
 			g.Quarantined = append(g.Quarantined, *one)
-			if one.PendingProof != nil && one.PendingProof.Stuck {
+			if one.PendingHealthCheck != nil && one.PendingHealthCheck.Stuck {
 				g.Warnings = append(g.Warnings, status.Warn("GPU %d is well and not returned: %s", one.Index,
-					one.PendingProof.Text))
+					one.PendingHealthCheck.Text))
 			}
 			if one.ManualReturn {
 				g.Warnings = append(g.Warnings, status.Warn("GPU %d failed too often to return by itself", one.Index).
@@ -99,12 +99,12 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 	return p
 }
 
-// quarantineText returns the part of the status on quarantined GPUs: ", 1 withheld: hang".
+// quarantineText returns the part of the status on quarantined GPUs: ", 1 quarantined: hang".
 func (g GPUs) quarantineText() (text string) {
 	for _, shown := range []struct {
 		state  quarantine.State
 		format string
-	}{{quarantine.Quarantined, ", %d withheld: %s"}, {quarantine.Proving, ", %d proving: %s"}} {
+	}{{quarantine.Quarantined, ", %d quarantined: %s"}, {quarantine.OnProbation, ", %d on probation: %s"}} {
 		n := 0
 		var words []string
 		for _, w := range g.Quarantined {
@@ -156,8 +156,8 @@ const (
 
 // tagState holds the content of tagsFile.
 type tagState struct {
-	Excluded  []string  `json:"out"` // slots
-	ChangedAt time.Time `json:"at"`
+	Excluded  []string  `json:"excluded"` // slots
+	ChangedAt time.Time `json:"changed_at"`
 }
 
 // tagsState is disposable: at worst the worker restarts too early.
@@ -186,7 +186,8 @@ func (t tagState) update(chosen []gpu.GPU, quarantined []quarantine.GPU, now tim
 		slot := g.Address()
 		none = none && slices.Contains(t.Excluded, slot)
 		if w, is := bySlot[slot]; is &&
-			(!inService[g.GFX] || slices.Contains(t.Excluded, slot) || now.Sub(*w.OutSince).Abs() >= excludeAfter) {
+			(!inService[g.GFX] || slices.Contains(t.Excluded, slot) ||
+				now.Sub(*w.QuarantinedSince).Abs() >= excludeAfter) {
 			excluded = append(excluded, slot)
 		}
 	}

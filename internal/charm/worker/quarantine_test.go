@@ -19,8 +19,8 @@ import (
 // slotsOf lists the slots of the fixture mi210x4.
 var slotsOf = []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"}
 
-// withheld quarantines these GPUs with a hang.
-func withheld(o *Observed, gpus ...int) {
+// quarantined quarantines these GPUs with a hang.
+func quarantined(o *Observed, gpus ...int) {
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
 		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i}, Up: true, State: health.Healthy})
@@ -60,11 +60,11 @@ func TestTagsAndStatusFollowQuarantine(t *testing.T) {
 	all := Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD)", all.Suffix)
 	_, remembered := resourcetest.File(all.Resources, tagsFile)
-	require.False(t, remembered, "nothing was ever withheld")
+	require.False(t, remembered, "nothing was ever quarantined")
 
-	withheld(&o, 1)
+	quarantined(&o, 1)
 	d := Desire(o, nil)
-	require.Equal(t, " (GPU: 4x AMD, 1 withheld: hang)", d.Suffix, "the status tells at once")
+	require.Equal(t, " (GPU: 4x AMD, 1 quarantined: hang)", d.Suffix, "the status tells at once")
 	require.Equal(t, env(t, all), env(t, d), "a short sickness restarts nothing")
 	_, remembered = resourcetest.File(d.Resources, tagsFile)
 	require.False(t, remembered, "no tag has changed")
@@ -76,9 +76,9 @@ func TestTagsAndStatusFollowQuarantine(t *testing.T) {
 
 	// A GPU with repeated faults does not restart the worker each time.
 	next(t, &o, d, 4*time.Minute)
-	withheld(&o, 1, 2)
+	quarantined(&o, 1, 2)
 	d = Desire(o, nil)
-	require.Equal(t, " (GPU: 4x AMD, 2 withheld: hang)", d.Suffix)
+	require.Equal(t, " (GPU: 4x AMD, 2 quarantined: hang)", d.Suffix)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=3")
 	next(t, &o, d, excludeAfter+time.Second)
 	d = Desire(o, nil)
@@ -94,21 +94,21 @@ func TestTagsAndStatusFollowQuarantine(t *testing.T) {
 	// steps.
 	next(t, &o, d, time.Hour)
 	o.Quarantine = quarantine.Record{}
-	withheld(&o, 0, 1, 2, 3)
+	quarantined(&o, 0, 1, 2, 3)
 	d = Desire(o, nil)
-	require.Equal(t, " (GPU: 4x AMD, 4 withheld: all GPUs at once: driver or machine)", d.Suffix)
+	require.Equal(t, " (GPU: 4x AMD, 4 quarantined: all GPUs at once: driver or machine)", d.Suffix)
 	require.Equal(t, "gpu-count=0", env(t, d)["CONCOURSE_TAG"])
 	require.True(t, d.Up, "running tasks stay")
 
 	// Back.
 	next(t, &o, d, time.Hour)
-	withheld(&o)
+	quarantined(&o)
 	require.Equal(t, env(t, all), env(t, Desire(o, nil)))
 }
 
 func TestQuarantineOffTagsAllGPUs(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-quarantine": "off"})
-	withheld(&o, 1)
+	quarantined(&o, 1)
 	d := Desire(o, nil)
 	require.Equal(t, " (GPU: 4x AMD)", d.Suffix)
 	require.Contains(t, env(t, d)["CONCOURSE_TAG"], "gpu-count=4")
@@ -120,7 +120,7 @@ func TestTaskLimitIsTheNumberOfGPUsInService(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-sharing": "exclusive"})
 	o.WorkerLimit = workerLimit{Release: "8.2.5", Supported: true}
 	for out, want := range map[int]string{0: "4", 1: "3", 4: "1"} { // 0 would be no limit
-		withheld(&o, []int{0, 1, 2, 3}[:out]...)
+		quarantined(&o, []int{0, 1, 2, 3}[:out]...)
 		o.Now = o.Now.Add(time.Hour)
 		require.Equal(t, want, env(t, Desire(o, nil))["CONCOURSE_MAX_ACTIVE_TASKS"])
 	}
@@ -128,7 +128,7 @@ func TestTaskLimitIsTheNumberOfGPUsInService(t *testing.T) {
 
 func TestManualReturnIsInTheStatus(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
-	withheld(&o, 2)
+	quarantined(&o, 2)
 	o.Quarantine.Find(slotsOf[2]).ManualReturn = true
 	d := Desire(o, nil)
 	require.Contains(t, d.Causes[len(d.Causes)-1].String()+d.Causes[0].String(),
@@ -142,7 +142,7 @@ func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {
 		layer, ok := resourcetest.File(d.Resources, "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml")
 		require.True(t, ok)
 		require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
-		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-service.json")
+		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-quarantine.json")
 		w := wrapperOf(t, d)
 		require.Equal(t, quarantine.AdmissionFile, w.Quarantine)
 		require.Equal(t, oci.GPU{Name: slotsOf[3], CDI: "amd.com/gpu=" + o.GPUs.GPUs[3].ID(), Nodes: []string{"/dev/dri/renderD131", "/dev/dri/card4"}}, w.GPUs[3])
@@ -156,7 +156,7 @@ func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {
 // warning.
 func TestGPUWithFailedTasksStaysInServiceWithAWarning(t *testing.T) {
 	o := observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})
-	withheld(&o)
+	quarantined(&o)
 	all := Desire(o, nil)
 	o.Quarantine.Find(slotsOf[1]).Warning = &health.Fault{Kind: "failed_tasks", Value: 4, Signals: []string{"40 correctable errors"}}
 	d := Desire(o, nil)
@@ -172,7 +172,7 @@ func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 	for name, one := range map[string]struct {
 		before string                   // what the tags left out
 		ago    time.Duration            // since when
-		out    map[string]time.Duration // for how long each is withheld
+		out    map[string]time.Duration // for how long each is quarantined
 		want   string
 	}{
 		"nothing ever was":                     {"", 0, nil, ""},
@@ -189,7 +189,7 @@ func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 		"lasts, and right after a change":    {b, tagChangeInterval - 1, map[string]time.Duration{b: long, c: long}, b},
 		"sick again before the tags had it":  {b, time.Hour, map[string]time.Duration{b: 0}, b},
 		"a clock that was set back":          {b, -time.Hour, map[string]time.Duration{a: -time.Hour}, a},
-		"withheld while the hook looks":      {"", 0, map[string]time.Duration{b: -time.Second}, ""},
+		"quarantined while the hook looks":   {"", 0, map[string]time.Duration{b: -time.Second}, ""},
 		"one that tasks do not get any more": {"0000:63:00.0", time.Hour, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,19 +197,19 @@ func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 			if one.ago != 0 {
 				before = tagState{strings.Fields(one.before), hosttest.Now.Add(-one.ago)}
 			}
-			var withheld []quarantine.GPU
+			var quarantined []quarantine.GPU
 			for name, since := range one.out {
 				at := hosttest.Now.Add(-since)
-				withheld = append(withheld, quarantine.GPU{Ref: quarantine.Ref{Name: name}, OutSince: &at})
+				quarantined = append(quarantined, quarantine.GPU{Ref: quarantine.Ref{Name: name}, QuarantinedSince: &at})
 			}
-			after := before.update(chosen, withheld, hosttest.Now)
+			after := before.update(chosen, quarantined, hosttest.Now)
 			require.Equal(t, one.want, strings.Join(after.Excluded, " "))
 			if one.want == one.before {
 				require.Equal(t, before, after, "nothing is new, so the date stays")
 			} else {
 				require.Equal(t, hosttest.Now, after.ChangedAt)
 			}
-			require.Equal(t, after, after.update(chosen, withheld, hosttest.Now), "a second look changes nothing")
+			require.Equal(t, after, after.update(chosen, quarantined, hosttest.Now), "a second look changes nothing")
 		})
 	}
 }
@@ -218,7 +218,7 @@ func TestTagsExcludeLongQuarantineAndLastGPUOfAnArchitecture(t *testing.T) {
 func TestFirstHealthCheckEndsBeforeTheTagsChange(t *testing.T) {
 	o := Observed{}
 	o.Now = hosttest.Now
-	withheld(&o, 1)
+	quarantined(&o, 1)
 	l := quarantine.Look{At: o.Now, Policy: quarantine.Auto}
 	for i, name := range slotsOf {
 		l.GPUs = append(l.GPUs, quarantine.Reading{Slot: gpu.Slot{PCI: name, Index: i}, Up: true})

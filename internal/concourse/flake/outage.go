@@ -121,7 +121,7 @@ func (e *event) mark() {
 	}
 }
 
-// noiseLevel is the chance from which failures of a task may be those that any task has.
+// noiseLevel is the probability above which failures are treated as background noise.
 const noiseLevel = 0.05
 
 // isNoise reports whether a task fails no more than the tasks around it, such as in outages

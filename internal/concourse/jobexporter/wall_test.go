@@ -303,7 +303,7 @@ func TestBinaryKilledAtTheWallReplacesAndRemovesItsText(t *testing.T) {
 	b.web.Set(func(s *atctest.Server) { s.Site(); s.Handle[wallPath] = wall.ServeHTTP })
 	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"gpus":[{"index":0,"pci_bus_id":"0000:03:00.0","health":{"state":"critical","reason":"hangs"},
-			"service":{"state":"withheld","since":"2026-01-01T00:00:00Z","why":"hangs or is in reset (kernel_log)","by":"health"}}]}`)
+			"service":{"state":"quarantined","since":"2026-01-01T00:00:00Z","why":"hangs or is in reset (kernel_log)","by":"health"}}]}`)
 	}))
 	t.Cleanup(worker.Close)
 	list := filepath.Join(t.TempDir(), "fleet.json")

@@ -257,7 +257,7 @@ func (r Install) receive(ctx context.Context, f io.Writer, body io.Reader, have,
 		case err == io.EOF:
 			return have, nil
 		case err != nil && stalled.Load():
-			return have, retryable{fmt.Errorf("nothing came for %s", stallDeadline)}
+			return have, retryable{fmt.Errorf("the server sent no data for %s", stallDeadline)}
 		case err != nil:
 			return have, retryable{err}
 		}

@@ -119,7 +119,7 @@ func TestDownloadEndsWhenNothingComes_D7(t *testing.T) {
 	err := resourcetest.Apply(t, h, r)
 	var network *NetworkError
 	require.ErrorAs(t, err, &network)
-	require.ErrorContains(t, err, "nothing came for 1m0s")
+	require.ErrorContains(t, err, "the server sent no data for 1m0s")
 }
 
 func TestMissingDownloadIsNotRetried(t *testing.T) {

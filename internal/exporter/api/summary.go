@@ -58,7 +58,7 @@ func excludedText(all []Status, noun string) (text string) {
 			counts[all[i].Service.State]++
 		}
 	}
-	for _, state := range []quarantine.State{quarantine.Quarantined, quarantine.Proving} {
+	for _, state := range []quarantine.State{quarantine.Quarantined, quarantine.OnProbation} {
 		if n := counts[state]; n > 0 {
 			text += fmt.Sprintf("; %d %s%s", n, noun, state)
 		}

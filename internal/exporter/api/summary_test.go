@@ -34,9 +34,9 @@ func TestSummaryCountsTheWorstFirst(t *testing.T) {
 		"1 GPU: 1 healthy": {status("a", health.Healthy, 0, 1, "")},
 		"3 GPUs: 1 critical, 1 unknown, 1 healthy": {status("a", health.Healthy, 0, 1, ""), status("b", "else", 0, 1, ""),
 			status("c", health.Critical, 0, 1, quarantine.InService)},
-		"2 GPUs: 1 critical, 1 warning; 1 withheld; 1 proving": {status("a", health.Warning, 0, 1, quarantine.Proving),
+		"2 GPUs: 1 critical, 1 warning; 1 quarantined; 1 on probation": {status("a", health.Warning, 0, 1, quarantine.OnProbation),
 			status("b", health.Critical, 0, 1, quarantine.Quarantined)},
-		"3 partitions of 2 GPUs: 2 healthy; 2 of them withheld": {status("a", health.Healthy, 0, 2, quarantine.Quarantined),
+		"3 partitions of 2 GPUs: 2 healthy; 2 of them quarantined": {status("a", health.Healthy, 0, 2, quarantine.Quarantined),
 			status("a", health.Healthy, 1, 2, quarantine.Quarantined), status("b", health.Healthy, 0, 1, "")},
 	} {
 		require.Equal(t, want, Summary(Report{GPUs: gpus}))

@@ -138,7 +138,7 @@ func (g *gpu) clean() error {
 		l.Kind, l.Clocks, l.Last = "", "", nil // not shown
 	}
 	if s := g.Service; s != nil {
-		known := []quarantine.State{quarantine.InService, quarantine.Quarantined, quarantine.Proving}
+		known := []quarantine.State{quarantine.InService, quarantine.Quarantined, quarantine.OnProbation}
 		if !slices.Contains(known, s.State) || !plausible(s.Since) {
 			return errors.New("an unknown state of service")
 		}

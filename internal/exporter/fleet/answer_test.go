@@ -33,7 +33,7 @@ func TestAnswerOfAnotherProgramIsRefused(t *testing.T) {
 		"a text as number": {`{"gpus":[{"index":"0"}]}`, "not a list of GPUs"},
 		"too many":         {`{"gpus":[` + strings.TrimSuffix(strings.Repeat(oneGPU+",", maxGPUs+1), ",") + `]}`, "more than 1024 GPUs"},
 		"too long":         {`{"gpus":[` + strings.Repeat(" ", maxAnswer) + `]}`, "more than 8388608 bytes"},
-		"year 9999":        {`{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"},"service":{"state":"withheld","since":"9999-01-01T00:00:00Z"}}]}`, "unknown state of service"},
+		"year 9999":        {`{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"},"service":{"state":"quarantined","since":"9999-01-01T00:00:00Z"}}]}`, "unknown state of service"},
 	} {
 		gpus, err := decode(strings.NewReader(tc.text))
 		require.ErrorContains(t, err, tc.err, name)
@@ -103,7 +103,7 @@ func TestNumbersOfAGPUHaveLimits(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"gpus":[` + oneGPU + `]}`))
 	f.Add([]byte(`{"gpus":[{"index":1,"pci_bus_id":"0000:03:00.0","partitions":8,"health":{"state":"critical","reason":"x"},"power_watts":1e308,"activity_ratio":-4,` +
-		`"users":[{"container":"\u0000","processes":1}],"lease":{"held":true,"pod":"<b>","since":"2026-01-01T00:00:00Z"},"service":{"state":"proving","since":"2026-01-01T00:00:00+14:00","why":"x","by":"y"}}]}`))
+		`"users":[{"container":"\u0000","processes":1}],"lease":{"held":true,"pod":"<b>","since":"2026-01-01T00:00:00Z"},"service":{"state":"on_probation","since":"2026-01-01T00:00:00+14:00","why":"x","by":"y"}}]}`))
 	f.Add([]byte(`{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"},"lease":{"held":false,"last":{"container":"\u0000","since":"9999-12-31T23:59:59-23:59"}}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		gpus, err := decode(strings.NewReader(string(data)))

@@ -208,8 +208,8 @@ func (o observed) gpu(g gpu) GPU {
 		switch g.Service.State {
 		case quarantine.Quarantined:
 			out.Use = Quarantined
-		case quarantine.Proving:
-			out.Use = Proving
+		case quarantine.OnProbation:
+			out.Use = OnProbation
 		}
 	}
 	if o.file.HideNames && out.Lease != nil {
@@ -297,8 +297,8 @@ func SummaryOf(r Report, waiting bool) (s Summary) {
 				s.Busy++
 			case Quarantined:
 				s.Quarantined++
-			case Proving:
-				s.Proving++
+			case OnProbation:
+				s.OnProbation++
 			default:
 				s.Unknown++
 			}

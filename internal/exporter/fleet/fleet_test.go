@@ -35,7 +35,7 @@ func gpusJSON(watts float64) string {
 	{"index":0,"vendor":"amd","name":"AMD Instinct MI210","gfx":"gfx90a","pci_bus_id":"0000:03:00.0","partitions":1,"health":{"state":"healthy","reason":"nothing wrong"},"power_watts":%g,"activity_ratio":0.8,
 	 "lease":{"held":true,"container":"%s","since":"2026-01-01T00:00:00Z"},"service":null},
 	{"index":1,"gfx":"gfx90a","pci_bus_id":"0000:04:00.0","partitions":1,"health":{"state":"critical","reason":"hangs"},"lease":{"held":false},
-	 "service":{"state":"withheld","since":"2026-01-01T00:00:00Z","why":"hangs or is in reset","by":"health"}},
+	 "service":{"state":"quarantined","since":"2026-01-01T00:00:00Z","why":"hangs or is in reset","by":"health"}},
 	{"index":2,"gfx":"gfx90a","pci_bus_id":"0000:05:00.0","partitions":1,"health":{"state":"healthy"},"activity_ratio":0,"lease":{"held":false},"service":null}]}`, watts, handle)
 }
 
@@ -288,7 +288,7 @@ func TestUnknownIsShownAsUnknown(t *testing.T) {
 	b := newBed(t)
 	busy := `{"gpus":[{"index":0,"pci_bus_id":"0000:03:00.0","partitions":1,"health":{"state":"healthy"},"activity_ratio":0.88,"users":[]},
 		{"index":1,"pci_bus_id":"0000:04:00.0","partitions":1,"health":{"state":"healthy"},"activity_ratio":0.02,"users":[]},
-		{"index":2,"pci_bus_id":"0000:05:00.0","partitions":1,"health":{"state":"healthy"},"users":[],"service":{"state":"proving","since":"2026-01-01T00:00:00Z","why":"x","by":"health"}}]}`
+		{"index":2,"pci_bus_id":"0000:05:00.0","partitions":1,"health":{"state":"healthy"},"users":[],"service":{"state":"on_probation","since":"2026-01-01T00:00:00Z","why":"x","by":"health"}}]}`
 	metrics := ""
 	b.write(t, fleetfile.File{Metrics: []string{worker(t, &metrics)}, Workers: []fleetfile.Worker{{Unit: "gpu/0", Name: "gpu-0", URL: worker(t, &busy), Count: 3}}})
 	metrics = "concourse_workers_containers 0\n" // of a web without its database
@@ -296,13 +296,13 @@ func TestUnknownIsShownAsUnknown(t *testing.T) {
 	b.Round(context.Background())
 	r := b.report(t)
 	require.Nil(t, r.Summary.Waiting)
-	require.Equal(t, []Use{Unknown, Free, Proving}, []Use{r.Workers[0].GPUs[0].Use, r.Workers[0].GPUs[1].Use, r.Workers[0].GPUs[2].Use})
+	require.Equal(t, []Use{Unknown, Free, OnProbation}, []Use{r.Workers[0].GPUs[0].Use, r.Workers[0].GPUs[1].Use, r.Workers[0].GPUs[2].Use})
 	page := b.get(t, "/").Body.String()
 	require.Contains(t, page, "<b>?</b> tasks waiting")
 	require.Contains(t, page, "Unknown: Concourse or the metrics of a web do not answer.")
 	require.Contains(t, page, "No GPU is known to be in use; 1 unknown.")
 	require.Contains(t, page, "<b>0</b> quarantined")
-	require.Contains(t, page, "<b>1</b> proving", "as on the worker's page")
+	require.Contains(t, page, "<b>1</b> on probation", "as on the worker's page")
 	require.Contains(t, page, "<b>–</b> power", "no GPU reports it")
 	require.Contains(t, page, "<b>45 %</b> load")
 

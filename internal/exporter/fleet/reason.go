@@ -96,9 +96,9 @@ func reasonOf(g group, known []jobexporter.Worker, shown []Worker) string {
 			switch one.Use {
 			case Leased, InUse:
 				leased++
-			case Proving:
+			case OnProbation:
 				quarantined++
-				out = "quarantined or proving"
+				out = "quarantined or on probation"
 			case Quarantined:
 				quarantined++
 			case Unknown:

@@ -38,7 +38,7 @@ func TestWaitingTasksHaveAReason(t *testing.T) {
 	}
 	all := []jobexporter.Worker{worker("a", "running", "", "gpu", "rocm"), worker("b", "running", "", "gpu", "gfx=gfx90a"),
 		worker("c", "stalled", "", "gpu", "big"), worker("d", "landing", "", "gpu", "big"), worker("e", "running", "vip", "own"), worker("f", "running", "", "dry")}
-	shown := []Worker{{Worker: "a", GPUs: gpus(Leased, InUse)}, {Worker: "b", GPUs: gpus(Quarantined, Proving)}, {Worker: "c", GPUs: gpus(Free)},
+	shown := []Worker{{Worker: "a", GPUs: gpus(Leased, InUse)}, {Worker: "b", GPUs: gpus(Quarantined, OnProbation)}, {Worker: "c", GPUs: gpus(Free)},
 		{Worker: "f"}, {Worker: "e", GPUs: gpus(Free, Leased)}}
 	for tags, want := range map[string]string{
 		"gfx=gfx1201_gpu":     "no worker has gfx=gfx1201",
@@ -47,8 +47,8 @@ func TestWaitingTasksHaveAReason(t *testing.T) {
 		"":                    "no worker without tags",
 		"big":                 "not running: c, d",
 		"rocm":                "all 2 GPUs in use",
-		"gfx=gfx90a":          "all 2 GPUs quarantined or proving",
-		"gpu":                 "no free GPU: 2 in use, 2 quarantined or proving",
+		"gfx=gfx90a":          "all 2 GPUs quarantined or on probation",
+		"gpu":                 "no free GPU: 2 in use, 2 quarantined or on probation",
 		"dry":                 "at the limit of tasks, or about to start: f",
 	} {
 		require.Equal(t, want, reasonOf(group{Team: "main", Platform: "linux", Type: "task", Tags: tags}, all, shown), tags)

@@ -16,8 +16,8 @@ const (
 	Leased      Use = "leased"
 	InUse       Use = "in_use" // GPUs are shared, and processes have this GPU open
 	Quarantined Use = "quarantined"
-	Proving     Use = "proving" // healthy again, in its probation
-	Unknown     Use = "unknown" // the worker does not answer, or reports no users
+	OnProbation Use = "on_probation" // healthy again, in its probation
+	Unknown     Use = "unknown"      // the worker does not answer, or reports no users
 )
 
 // Report is the answer of /api/v1/fleet. schema.json describes it.
@@ -52,7 +52,7 @@ type Summary struct {
 	Free        int     `json:"free"`
 	Busy        int     `json:"busy"` // leased or in use
 	Quarantined int     `json:"quarantined"`
-	Proving     int     `json:"proving"`
+	OnProbation int     `json:"on_probation"`
 	Unknown     int     `json:"unknown"`
 	Critical    int     `json:"critical"` // of any use
 	Warning     int     `json:"warning"`

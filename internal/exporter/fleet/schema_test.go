@@ -20,8 +20,8 @@ import (
 // enums has the types with a fixed list of values.
 var enums = map[reflect.Type]any{
 	reflect.TypeFor[health.State]():     api.States,
-	reflect.TypeFor[Use]():              []Use{Free, Leased, InUse, Quarantined, Proving, Unknown},
-	reflect.TypeFor[quarantine.State](): []quarantine.State{quarantine.InService, quarantine.Quarantined, quarantine.Proving},
+	reflect.TypeFor[Use]():              []Use{Free, Leased, InUse, Quarantined, OnProbation, Unknown},
+	reflect.TypeFor[quarantine.State](): []quarantine.State{quarantine.InService, quarantine.Quarantined, quarantine.OnProbation},
 	reflect.TypeFor[quarantine.Actor](): []quarantine.Actor{quarantine.ByHealth, quarantine.ByHand},
 }
 

@@ -54,8 +54,7 @@ func (f *Fleet) handle(mux *http.ServeMux) {
 	mux.HandleFunc("GET /builds/{handle}", f.toBuild)
 }
 
-// toBuild leads from the handle of a task's container, which a worker's status page has, to
-// Concourse's page of its build.
+// toBuild redirects a container handle to its build's page.
 func (f *Fleet) toBuild(w http.ResponseWriter, r *http.Request) {
 	build, known := f.site().Builds[r.PathValue("handle")]
 	concourse := f.Report().Concourse.URL

@@ -166,8 +166,8 @@ func numbersOf(s Summary) []number {
 		count(s.GPUs, things(s.GPUs, "GPU"), ""),
 		count(s.Free, "free", string(health.Healthy)), count(s.Busy, "in use", ""),
 		count(s.Quarantined, "quarantined", string(health.Critical))}
-	if s.Proving > 0 {
-		out = append(out, count(s.Proving, "proving", string(health.Warning)))
+	if s.OnProbation > 0 {
+		out = append(out, count(s.OnProbation, "on probation", string(health.Warning)))
 	}
 	if s.Unknown > 0 {
 		out = append(out, count(s.Unknown, "unknown", ""))
@@ -253,7 +253,7 @@ func tileOf(w Worker, g GPU, where place, now time.Time) tile {
 	switch t.Mark = marks[g.Health]; g.Use {
 	case Quarantined:
 		t.Mark = "⊘"
-	case Proving:
+	case OnProbation:
 		t.Mark = "↻"
 	}
 	state := string(g.Health) + ", " + strings.ReplaceAll(string(g.Use), "_", " ")
@@ -291,8 +291,8 @@ func brokenOf(g GPU, where place, now time.Time) (b broken, ok bool) {
 	switch {
 	case g.Excluded():
 		b.Class, b.Mark, b.State = string(health.Critical), "⊘", "quarantined"
-		if g.Service.State == quarantine.Proving {
-			b.Class, b.Mark, b.State = string(health.Warning), "↻", "proving"
+		if g.Service.State == quarantine.OnProbation {
+			b.Class, b.Mark, b.State = string(health.Warning), "↻", "on probation"
 		}
 		if b.Reason = g.Service.Why; g.Service.By == quarantine.ByHand {
 			b.Reason = "by hand: " + b.Reason
@@ -314,7 +314,7 @@ func archOf(c Covered) shownArch {
 	case c.Required && c.GPUs == 0:
 		a.Class, a.Mark, a.State = string(health.Critical), "✕", "no worker has it"
 	case c.Quarantined == c.GPUs:
-		a.Class, a.Mark, a.State = string(health.Critical), "⊘", "all quarantined or proving"
+		a.Class, a.Mark, a.State = string(health.Critical), "⊘", "all quarantined or on probation"
 	}
 	return a
 }

@@ -31,7 +31,7 @@ func wallText(r Report, file fleetfile.File) string {
 	counts, out := map[string]int{}, 0
 	for _, w := range r.Workers {
 		for _, g := range w.GPUs {
-			if g.Use == Quarantined || g.Use == Proving {
+			if g.Use == Quarantined || g.Use == OnProbation {
 				out++
 				counts[wallReason(g)]++
 			}

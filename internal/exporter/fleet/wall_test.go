@@ -21,8 +21,8 @@ func TestWallCountsGPUsThatNoTaskGets(t *testing.T) {
 	}{
 		"none":             {[]GPU{{Use: Free}, {Use: Leased}}, ""},
 		"one":              {[]GPU{{Use: Free}, of(Quarantined, "hangs or is in reset (kernel_log)")}, "1 of 2 GPUs quarantined: hangs or is in reset; see http://web:9358/"},
-		"in probation":     {[]GPU{of(Proving, "hangs")}, "1 of 1 GPU quarantined: hangs; see http://web:9358/"},
-		"frequent first":   {[]GPU{of(Quarantined, "a"), of(Quarantined, "b; c"), of(Proving, "b"), of(Quarantined, "d")}, "4 of 4 GPUs quarantined: b, a; see http://web:9358/"},
+		"in probation":     {[]GPU{of(OnProbation, "hangs")}, "1 of 1 GPU quarantined: hangs; see http://web:9358/"},
+		"frequent first":   {[]GPU{of(Quarantined, "a"), of(Quarantined, "b; c"), of(OnProbation, "b"), of(Quarantined, "d")}, "4 of 4 GPUs quarantined: b, a; see http://web:9358/"},
 		"without a reason": {[]GPU{of(Quarantined, "")}, "1 of 1 GPU quarantined; see http://web:9358/"},
 		"another address":  {[]GPU{of(Quarantined, "log in at https://evil.example.com")}, "1 of 1 GPU quarantined; see http://web:9358/"},
 		"a long reason":    {[]GPU{of(Quarantined, strings.Repeat("x", 999))}, "1 of 1 GPU quarantined: " + strings.Repeat("x", maxReason) + "...; see http://web:9358/"},

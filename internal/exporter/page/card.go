@@ -52,7 +52,7 @@ func (g card) Drawn() bool {
 // tasks do not get has no healthy edge.
 func (g card) Edge() string {
 	if g.Excluded != nil && g.State != health.Critical {
-		return g.Excluded.Name
+		return g.Excluded.Class
 	}
 	return string(g.State)
 }
@@ -77,7 +77,8 @@ type use struct {
 
 // exclusion explains why the GPU is excluded from new tasks.
 type exclusion struct {
-	Name    string // of the state
+	Class   string // of the state, also in links
+	Name    string
 	Mark    string // for readers who do not see colours
 	Text    string // start and reason
 	Runbook string
@@ -95,9 +96,7 @@ var marks = map[health.State]string{
 	health.Healthy: "✓", health.Warning: "!", health.Critical: "✕", health.Unknown: "?",
 }
 
-var exclusionMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", quarantine.Proving: "↻"}
-
-var exclusionNames = map[quarantine.State]string{quarantine.Quarantined: "quarantined", quarantine.Proving: "proving"}
+var exclusionMarks = map[quarantine.State]string{quarantine.Quarantined: "⊘", quarantine.OnProbation: "↻"}
 
 // exclusionOf returns why parts of one GPU are excluded, nil if tasks get all of them. If several
 // are excluded, it describes the earliest.
@@ -114,7 +113,7 @@ func exclusionOf(all []api.Status) *exclusion {
 	if n == 0 {
 		return nil
 	}
-	out := &exclusion{cmp.Or(exclusionNames[first.State], string(first.State)), exclusionMarks[first.State],
+	out := &exclusion{string(first.State), first.State.String(), exclusionMarks[first.State],
 		first.Text(), docs + quarantinePage}
 	if len(all) > 1 {
 		out.Text = fmt.Sprintf("%d of %d partitions, the first %s", n, len(all), out.Text)

@@ -20,10 +20,10 @@ func TestEarliestExclusionOfAGPUIsShown(t *testing.T) {
 	in := out(quarantine.InService, at(0))
 	require.Nil(t, exclusionOf([]api.Status{in, {}}))
 	require.Equal(t, 1, exclusionOf(nil).rank())
-	one := exclusionOf([]api.Status{out(quarantine.Proving, at(1))})
+	one := exclusionOf([]api.Status{out(quarantine.OnProbation, at(1))})
 	require.Equal(t, "↻", one.Mark)
 	require.Equal(t, 0, one.rank())
-	several := exclusionOf([]api.Status{in, out(quarantine.Proving, at(2)), out(quarantine.Quarantined, at(1)), out(quarantine.Proving, at(1))})
+	several := exclusionOf([]api.Status{in, out(quarantine.OnProbation, at(2)), out(quarantine.Quarantined, at(1)), out(quarantine.OnProbation, at(1))})
 	require.Equal(t, "⊘", several.Mark)
 	require.Contains(t, several.Text, "3 of 4 partitions, the first ")
 }

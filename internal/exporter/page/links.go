@@ -52,7 +52,7 @@ const repository = "https://github.com/fourdollars/concourse-ci-machine"
 
 const (
 	docs           = repository + "/blob/main/docs/"
-	quarantinePage = "how-to/withheld-gpu.md"
+	quarantinePage = "how-to/quarantined-gpu.md"
 	errorsPage     = "reference/gpu-errors.md"
 )
 

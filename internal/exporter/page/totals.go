@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
@@ -36,12 +37,15 @@ func leased(s *api.Status) bool { return s.Lease != nil && s.Lease.Held }
 func quarantined(s *api.Status) bool {
 	return s.Service != nil && s.Service.State == quarantine.Quarantined
 }
-func proving(s *api.Status) bool { return s.Service != nil && s.Service.State == quarantine.Proving }
+func onProbation(s *api.Status) bool {
+	return s.Service != nil && s.Service.State == quarantine.OnProbation
+}
 
 // filters maps the values of the parameter show to their conditions.
 var filters = map[string]condition{
 	"critical": states[health.Critical], "warning": states[health.Warning], "unknown": states[health.Unknown],
-	"healthy": states[health.Healthy], "free": free, "leased": leased, "quarantined": quarantined, "proving": proving,
+	"healthy": states[health.Healthy], "free": free, "leased": leased, "quarantined": quarantined,
+	"on_probation": onProbation,
 }
 
 // filter returns the GPUs with a partition that matches. current is "" if all GPUs are
@@ -92,9 +96,10 @@ func totalsOf(all [][]api.Status, current string) (out []total) {
 		first.Text = units.Count(partitions, "partition") + " of " + first.Text
 	}
 	out = append(out, first)
-	add := func(n int, name, mark string) {
-		out = append(out, total{Text: fmt.Sprintf("%s%d %s", mark, n, name), Class: name, Show: name,
-			Current: current == name, Link: n > 0 && len(all) > 1})
+	add := func(n int, class, mark string) {
+		name := strings.ReplaceAll(class, "_", " ")
+		out = append(out, total{Text: fmt.Sprintf("%s%d %s", mark, n, name), Class: class, Show: class,
+			Current: current == class, Link: n > 0 && len(all) > 1})
 	}
 	heads := headsOf(all)
 	for _, state := range api.States {
@@ -109,8 +114,8 @@ func totalsOf(all [][]api.Status, current string) (out []total) {
 	if count(all, func(s *api.Status) bool { return s.Service != nil }) > 0 {
 		add(count(all, quarantined), "quarantined", exclusionMarks[quarantine.Quarantined]+" ")
 	}
-	if n := count(all, proving); n > 0 {
-		add(n, "proving", exclusionMarks[quarantine.Proving]+" ")
+	if n := count(all, onProbation); n > 0 {
+		add(n, "on_probation", exclusionMarks[quarantine.OnProbation]+" ")
 	}
 	return append(out, sums(heads)...)
 }

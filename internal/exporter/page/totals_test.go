@@ -76,8 +76,8 @@ func TestLayoutFollowsTheNumberOfGPUs(t *testing.T) {
 func TestQuarantinedCardHasNoHealthyEdge(t *testing.T) {
 	s := three()[2]
 	require.Equal(t, "quarantined", newCard(api.Report{}, s, Links{}).Edge())
-	s[0].Service.State = quarantine.Proving
-	require.Equal(t, "proving", newCard(api.Report{}, s, Links{}).Edge())
+	s[0].Service.State = quarantine.OnProbation
+	require.Equal(t, "on_probation", newCard(api.Report{}, s, Links{}).Edge())
 	s[0].Health.State = health.Critical
 	require.Equal(t, "critical", newCard(api.Report{}, s, Links{}).Edge(), "a fault is worse")
 	require.Equal(t, "healthy", newCard(api.Report{}, three()[0], Links{}).Edge())

@@ -168,8 +168,8 @@ var (
 
 	// Service.
 	serviceState    = gauge("rocm_gpu_service_state", "Service state; tasks get GPUs in service.", "state")
-	withheldTimes   = counter("rocm_gpu_withheld_total", "Times that the GPU was withheld for its health.")
-	serviceSeconds  = counter("rocm_gpu_withheld_seconds_total", "Time that the GPU was withheld or proving.")
+	quarantineTimes = counter("rocm_gpu_quarantines_total", "Times that the GPU was quarantined for its health.")
+	serviceSeconds  = counter("rocm_gpu_quarantine_seconds_total", "Time that the GPU was quarantined or on probation.")
 	containerFaults = gauge("rocm_gpu_container_faults",
 		"GPU faults in the last day, by cause.",
 		"container", "verdict")
@@ -198,7 +198,7 @@ var (
 	leaseReportAge = ownGauge("rocm_exporter_lease_report_age_seconds",
 		"Age of the lease data; from 120 on, leases are not shown.")
 	serviceAge = ownGauge("rocm_exporter_service_report_age_seconds",
-		"Age of the decision which GPUs are withheld.")
+		"Age of the decision which GPUs are quarantined.")
 
 	// NVIDIA's names and units.
 	dcgmTemp    = gauge("DCGM_FI_DEV_GPU_TEMP", "Equals rocm_gpu_temperature.", "UUID", "modelName")

@@ -55,8 +55,8 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 	}
 	if v := g.Service; v != nil {
 		r.put(serviceState, 1, string(v.State))
-		r.put(withheldTimes, float64(v.Times))
-		r.put(serviceSeconds, v.OutFor(s.At))
+		r.put(quarantineTimes, float64(v.Times))
+		r.put(serviceSeconds, v.QuarantinedFor(s.At))
 		putFaults(r, s, v.Name)
 	}
 }

@@ -35,7 +35,7 @@ var gpuRules = []Rule{
 		When: "5 % and 512 MiB of memory were in use all the time, and no other task had the GPU; a cause if half was, " +
 			"or the task alone then had 90 %",
 		Source: "amdgpu_vram_mgr.c",
-		Fix:    runAgain + " gpu-status shows the GPU; see the page on withheld GPUs."},
+		Fix:    runAgain + " gpu-status shows the GPU; see the page on quarantined GPUs."},
 	{Code: "gpu-throttled", Kind: GPU, find: gpuThrottled, slows: true,
 		When:   "slow: under a thermal limit",
 		Source: "kgd_pp_interface.h",

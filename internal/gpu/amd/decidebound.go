@@ -27,7 +27,7 @@ func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 				firmware.Version),
 			Remedies: []string{"sudo apt-get install amdgpu-dkms=" + driver.Version + " amdgpu-dkms-firmware='*" +
 				build(driver.Version) + "*'",
-				"or see what would go: " + w.Commands.RunAction("reset-rocm")}}, true
+				"or list what would be removed: " + w.Commands.RunAction("reset-rocm")}}, true
 	}
 	if repos := f.driverRepos(); len(repos) > 1 {
 		return Decision{State: StateMixed, Reason: "apt has AMD's driver from several releases: " +
@@ -191,7 +191,7 @@ func (f DriverFacts) driverName() string {
 		return "amdgpu-dkms " + p.Version
 	}
 	if f.Module.Version != "" {
-		return "amdgpu " + f.Module.Version + ", which is no package's,"
+		return "amdgpu " + f.Module.Version + ", not from a package,"
 	}
 	return "the amdgpu of kernel " + f.Kernel
 }

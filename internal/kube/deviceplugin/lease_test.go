@@ -26,15 +26,15 @@ func TestGPUOfATaskIsNotListed(t *testing.T) {
 	end()
 	turn(t, p)
 	require.Len(t, <-w.lists, 2)
-	require.Contains(t, log.String(), "GPU 0 ("+gpu0+") can be had by pods\n")
+	require.Contains(t, log.String(), "GPU 0 ("+gpu0+") is available to pods\n")
 }
 
 func TestQuarantinedGPUIsUnhealthy(t *testing.T) {
 	p, _, w, log := unit(t)
-	withhold(t, p.root, gpu1)
+	quarantineGPU(t, p.root, gpu1)
 	turn(t, p)
 	require.Equal(t, map[string]string{gpu0: v1beta1.Healthy, gpu1: v1beta1.Unhealthy}, <-w.lists)
-	require.Contains(t, log.String(), "GPU 1 ("+gpu1+") is Unhealthy: it is withheld since 2026-01-02 03:04:05 UTC by hand: a fan\n")
+	require.Contains(t, log.String(), "GPU 1 ("+gpu1+") is Unhealthy: it is quarantined since 2026-01-02 03:04:05 UTC by hand: a fan\n")
 	_, err := w.allocate(gpu1)
 	require.ErrorContains(t, err, "by hand: a fan")
 	require.Equal(t, []string{"", ""}, holders(t, p))
@@ -196,10 +196,10 @@ func TestSharedGPUsAreNotLeased(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.begin(gpu0))
 	require.False(t, r.Exists(lease.DefaultDir))
-	withhold(t, r, gpu0)
+	quarantineGPU(t, r, gpu0)
 	turn(t, p)
 	require.Equal(t, v1beta1.Unhealthy, (<-w.lists)[gpu0])
 	_, err = w.allocate(gpu0)
-	require.ErrorContains(t, err, "GPU 0 ("+gpu0+") is withheld since")
+	require.ErrorContains(t, err, "GPU 0 ("+gpu0+") is quarantined since")
 	require.NoError(t, w.begin(gpu0), "what runs with it goes on")
 }

@@ -46,7 +46,7 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 		if err != nil {
 			return m, err
 		}
-		for _, g := range record.OutOfService() {
+		for _, g := range record.NotInService() {
 			out[g.Name] = g.Text()
 		}
 	}

@@ -126,9 +126,9 @@ func (p *plugin) logChange(subject, name, text string) {
 	case text != "":
 		fmt.Fprintln(p.log, name+text)
 	case name != "":
-		fmt.Fprintln(p.log, name+"can be had by pods")
+		fmt.Fprintln(p.log, name+"is available to pods")
 	default:
-		fmt.Fprintln(p.log, subject+": as it should be again")
+		fmt.Fprintln(p.log, subject+": recovered")
 	}
 }
 

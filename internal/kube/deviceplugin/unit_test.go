@@ -31,7 +31,7 @@ func exclusive(t *testing.T, r host.Root, n int) {
 	t.Helper()
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "boot-1\n")
 	require.NoError(t, r.MkdirAll("/run", 0o755))
-	config := oci.Config{Runtime: "/runc", Leases: &oci.Leases{}, Quarantine: "/withheld.json"}
+	config := oci.Config{Runtime: "/runc", Leases: &oci.Leases{}, Quarantine: "/admission.json"}
 	for i := range n {
 		config.GPUs = append(config.GPUs, oci.GPU{Name: []string{gpu0, gpu1, gpu2}[i]})
 	}
@@ -52,11 +52,11 @@ func taskTakes(t *testing.T, p *plugin, gpu int) (end func()) {
 	return func() { require.NoError(t, os.Remove(stat)) }
 }
 
-// withhold writes that a GPU is withheld by hand.
-func withhold(t *testing.T, r host.Root, name string) {
+// quarantineGPU writes that a GPU is quarantined by hand.
+func quarantineGPU(t *testing.T, r host.Root, name string) {
 	t.Helper()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	require.NoError(t, quarantine.RecordFile.Write(r, quarantine.Record{GPUs: []quarantine.GPU{{Ref: quarantine.Ref{Name: name}, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHand, Since: at, OutSince: &at, Reason: "a fan"}}}))
+	require.NoError(t, quarantine.RecordFile.Write(r, quarantine.Record{GPUs: []quarantine.GPU{{Ref: quarantine.Ref{Name: name}, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHand, Since: at, QuarantinedSince: &at, Reason: "a fan"}}}))
 }
 
 func pod(namespace, name, container, resource string, ids ...string) *podresources.PodResources {

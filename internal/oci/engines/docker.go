@@ -92,7 +92,7 @@ func (daemonJSON) add(before []byte, parts []part) (after []byte, put []part, er
 		put = append(put, p)
 	}
 	if !json.Valid(after) {
-		return nil, nil, errors.New("what came of it is not JSON")
+		return nil, nil, errors.New("the edited file is not valid JSON")
 	}
 	return after, put, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // mark is the first line of our files. A file without it belongs to another program.
-const mark = "# Made by: dispatch runtime configure. With --remove it goes.\n"
+const mark = "# Written by dispatch runtime configure; --remove deletes this file.\n"
 
 // dropIn describes a separate file that the engine reads in addition to its own.
 type dropIn struct {

@@ -21,7 +21,7 @@ type File struct {
 // Quarantined names a GPU that no new container gets.
 type Quarantined struct {
 	Name   string
-	Reason string // follows its name in messages: "is withheld since ..."
+	Reason string // follows its name in messages: "is quarantined since ..."
 }
 
 // Avoided names a GPU that a task gets only if no other is free, because a run of the same
@@ -40,11 +40,11 @@ func (f *File) members(c *rawjson.Codec) {
 	c.Version(1)
 	rawjson.List(c, "gpus", &f.GPUs, func(c *rawjson.Codec, g *Quarantined) {
 		c.String("name", &g.Name)
-		c.String("why", &g.Reason)
+		c.String("reason", &g.Reason)
 	})
 	rawjson.OptionalList(c, "avoid", &f.Avoid, func(c *rawjson.Codec, a *Avoided) {
 		c.String("name", &a.Name)
-		c.String("like", &a.StepHash)
+		c.String("step_hash", &a.StepHash)
 	})
 	rawjson.OptionalList(c, "memory", &f.Memory, func(c *rawjson.Codec, m *IdleMemory) {
 		c.String("name", &m.Name)

@@ -7,10 +7,10 @@ import (
 )
 
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"gpus":[{"name":"a","why":"is withheld"}]}`, `{"gpus":[]}`, `{"gpus":null}`, `{"gpus":[{"name":"a"}]}`, `[]`, ``, `{"gpus":[{"name":"\ud800","why":"x","more":1}],"x":2}`} {
+	for _, s := range []string{`{"gpus":[{"name":"a","reason":"is quarantined"}]}`, `{"gpus":[]}`, `{"gpus":null}`, `{"gpus":[{"name":"a"}]}`, `[]`, ``, `{"gpus":[{"name":"\ud800","why":"x","more":1}],"x":2}`} {
 		f.Add([]byte(s))
 	}
-	f.Add([]byte(`{"gpus":[],"avoid":[{"name":"a","like":"b"}],"memory":[{"name":"a","file":"/sys/m","most":12}]}`))
+	f.Add([]byte(`{"gpus":[],"avoid":[{"name":"a","step_hash":"b"}],"memory":[{"name":"a","file":"/sys/m","most":12}]}`))
 	f.Add([]byte(`{"gpus":[],"memory":[{"name":"a","file":"m","most":-1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, ok := Decode(data)

@@ -28,7 +28,7 @@ type Attempt struct {
 	Began  time.Time `json:"began"`
 	Ended  time.Time `json:"ended,omitzero"`
 	Result Result    `json:"result"`
-	Reason string    `json:"why,omitempty"`
+	Reason string    `json:"reason,omitempty"`
 }
 
 // History lists the attempts, the newest last.

@@ -88,12 +88,12 @@ func TestOnlyAnIdleQuarantinedGPUIsReset(t *testing.T) {
 		})
 	}
 	for name, change := range map[string]func(*quarantine.GPU){
-		"in service":        func(g *quarantine.GPU) { g.State = quarantine.InService },
-		"in probation":      func(g *quarantine.GPU) { g.State = quarantine.Proving },
-		"withheld by hand":  func(g *quarantine.GPU) { g.QuarantinedBy = quarantine.ByHand },
-		"a common cause":    func(g *quarantine.GPU) { g.CommonCause = true },
-		"a hardware defect": func(g *quarantine.GPU) { g.Fault = &health.Fault{Kind: health.BadPages} },
-		"crashes of tasks":  func(g *quarantine.GPU) { g.Fault = &health.Fault{Kind: "failed_tasks"} },
+		"in service":          func(g *quarantine.GPU) { g.State = quarantine.InService },
+		"in probation":        func(g *quarantine.GPU) { g.State = quarantine.OnProbation },
+		"quarantined by hand": func(g *quarantine.GPU) { g.QuarantinedBy = quarantine.ByHand },
+		"a common cause":      func(g *quarantine.GPU) { g.CommonCause = true },
+		"a hardware defect":   func(g *quarantine.GPU) { g.Fault = &health.Fault{Kind: health.BadPages} },
+		"crashes of tasks":    func(g *quarantine.GPU) { g.Fault = &health.Fault{Kind: "failed_tasks"} },
 	} {
 		w := world()
 		g(change)(&w)

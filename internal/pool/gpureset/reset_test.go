@@ -107,7 +107,7 @@ func machine(t *testing.T, kind health.Kind) Machine {
 		rec.GPUs = append(rec.GPUs, quarantine.GPU{Ref: quarantine.Ref{Name: name, Index: i}, State: quarantine.InService})
 	}
 	g := &rec.GPUs[1]
-	g.State, g.Since, g.OutSince, g.QuarantinedBy = quarantine.Quarantined, out, &out, quarantine.ByHealth
+	g.State, g.Since, g.QuarantinedSince, g.QuarantinedBy = quarantine.Quarantined, out, &out, quarantine.ByHealth
 	g.Fault = &health.Fault{Kind: kind}
 	require.NoError(t, quarantine.RecordFile.Write(r, rec))
 	return standIn(r)

@@ -149,7 +149,7 @@ func TestPodHoldsUntilReleasePod(t *testing.T) {
 	w.clock = w.clock.Add(time.Minute)
 	require.NoError(t, l.HoldForPod("n/p/main", []int{0, 1}, nil))
 	w.clock = w.clock.Add(26 * time.Hour)
-	require.NoError(t, l.HoldForPod("n/p/main", []int{0, 1}, []Excluded{{GPU: 0, Reason: "is withheld"}}), "what it keeps already")
+	require.NoError(t, l.HoldForPod("n/p/main", []int{0, 1}, []Excluded{{GPU: 0, Reason: "is quarantined"}}), "what it keeps already")
 	states, n, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, State{GPU: "a", Held: true, Kind: Pod, Container: "n/p/main", Since: began}, states[0], "since it was handed out")
@@ -170,17 +170,17 @@ func TestPodIsRefusedHeldGPUs(t *testing.T) {
 	l := w.leases("a", "b", "c")
 	w.own("c1", l, 1)
 	for _, c := range []struct {
-		name     string
-		gpus     []int
-		withheld []Excluded
-		want     string
+		name        string
+		gpus        []int
+		quarantined []Excluded
+		want        string
 	}{
 		{"a container has one", []int{0, 1}, nil, "cannot lease 2 GPUs: 1 of the 2 that the pod names is free; 0 (a) is held by container c1 of another engine since 22:13:20 UTC (0s)"},
-		{"one is withheld", []int{1, 2}, []Excluded{{GPU: 2, Reason: "is withheld since noon"}}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 is withheld since noon"},
+		{"one is quarantined", []int{1, 2}, []Excluded{{GPU: 2, Reason: "is quarantined since noon"}}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 is quarantined since noon"},
 		{"one is not there", []int{3}, nil, "cannot lease GPU 3: this unit has 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.EqualError(t, l.HoldForPod("n/p/main", c.gpus, c.withheld), c.want)
+			require.EqualError(t, l.HoldForPod("n/p/main", c.gpus, c.quarantined), c.want)
 			require.Equal(t, []string{"container c1", "", ""}, holders(t, l), "all or none")
 		})
 	}

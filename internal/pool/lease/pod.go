@@ -131,7 +131,7 @@ func (k *podCall) refuse(excluded []Excluded) error {
 		return nil
 	}
 	why := &Refusal{
-		Reason: OutOfService, Kind: Pod, Count: want.Count, Of: k.named(k.gpus), Total: len(k.GPUs), At: k.now(),
+		Reason: NotInService, Kind: Pod, Count: want.Count, Of: k.named(k.gpus), Total: len(k.GPUs), At: k.now(),
 		InService: want.Count - len(want.Excluded), Excluded: k.excludedText(want), indexes: k.gpus, label: k.Label,
 	}
 	if busy {

@@ -17,9 +17,9 @@ type Reason string
 const (
 	Busy       Reason = "busy"       // others hold them
 	Impossible Reason = "impossible" // there are not that many
-	// OutOfService means that there would be enough without excluded GPUs. It is counted as
+	// NotInService means that there would be enough without excluded GPUs. It is counted as
 	// busy.
-	OutOfService Reason = "out_of_service"
+	NotInService Reason = "not_in_service"
 	// Unready means that enough are free, but see Want.Unready. It is counted as busy.
 	Unready Reason = "unready"
 )
@@ -35,7 +35,7 @@ type Refusal struct {
 	At                time.Time
 	PreviousContainer string // the container that had leased them before
 
-	InService int    // how many of the allowed GPUs are in service, with OutOfService
+	InService int    // how many of the allowed GPUs are in service, with NotInService
 	Excluded  string // which of the allowed GPUs are excluded, and why; may be ""
 	Unready   string // which are free and not ready, and why
 
@@ -63,7 +63,7 @@ func (r *Refusal) Error() string {
 	case r.Reason == Impossible:
 		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT",
 			units.Count(r.Count, "GPU"), r.Total)
-	case r.Reason == OutOfService:
+	case r.Reason == NotInService:
 		of := "this unit's " + strconv.Itoa(r.Total)
 		if r.Of != nil {
 			of = "the " + strconv.Itoa(len(r.Of)) + " that the " + r.asker() + " names"

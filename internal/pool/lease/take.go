@@ -73,7 +73,7 @@ func (l Leases) Try(c Call, w Want) ([]int, error) {
 		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.exclusion(g) != "" })
 	}
 	if w.Count > len(of) {
-		return nil, &Refusal{Reason: OutOfService, Kind: c.kind(), Count: w.Count, Of: l.named(w.Of),
+		return nil, &Refusal{Reason: NotInService, Kind: c.kind(), Count: w.Count, Of: l.named(w.Of),
 			Total: len(l.GPUs) + len(l.Missing), InService: len(of), Excluded: l.excludedText(w)}
 	}
 	boot, err := l.boot()

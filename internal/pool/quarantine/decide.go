@@ -18,10 +18,10 @@ const (
 	// criticalTime is how long a GPU must be critical by its score alone, such as when it
 	// is hot, before it is quarantined.
 	criticalTime = 5 * time.Minute
-	// provingTime is how long a GPU must be healthy before it returns, after its first
+	// probationTime is how long a GPU must be healthy before it returns, after its first
 	// fault within strikeTime. Each further fault doubles it.
-	provingTime = 5 * time.Minute
-	strikeTime  = 24 * time.Hour
+	probationTime = 5 * time.Minute
+	strikeTime    = 24 * time.Hour
 	// maxStrikes is the number of strikes within strikeTime after which a GPU still returns
 	// automatically.
 	maxStrikes = 4
@@ -58,8 +58,8 @@ type Look struct {
 	TasksUnknown bool
 	Exits        map[string]Exit
 	Holders      map[string]string // by GPU: the current or last holder of its lease
-	Proof        string            // the option gpu-proof; "" for none
-	Proofs       []Proof           // of this unit's GPUs: the last ended one of each, and those that run
+	HealthCheck  string            // the option gpu-health-check; "" for none
+	HealthChecks []HealthCheck     // of this unit's GPUs: the last ended one of each, and those that run
 }
 
 // Decide returns the record after a look. Unknown is not unhealthy: a look without data
@@ -72,7 +72,7 @@ func Decide(before Record, l Look) Record {
 	reloaded := l.Boot != before.Boot || l.Driver != before.Driver
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
-		g.PendingProof = nil
+		g.PendingHealthCheck = nil
 		if reloaded {
 			g.Acknowledged = nil
 			g.Idle, g.DirtySince = nil, nil
@@ -179,17 +179,17 @@ func (g *GPU) step(l Look, state health.State) {
 	switch {
 	case (gate >= 0 || stood) && g.State == InService:
 		g.recordStrike(fresh[max(gate, 0)], l.At)
-	case (gate >= 0 || stood) && g.State == Proving:
+	case (gate >= 0 || stood) && g.State == OnProbation:
 		g.quarantine(fresh[max(gate, 0)], l.At)
 	case gate >= 0 || low:
-		if g.State == Proving { // not healthy, but not for long yet
+		if g.State == OnProbation { // not healthy, but not for long yet
 			g.HealthySince = &l.At
 		}
 	case g.State == Quarantined && !g.ManualReturn:
-		g.move(Proving, "well again: "+g.Reason, l.At)
+		g.move(OnProbation, "healthy again: "+g.Reason, l.At)
 		g.HealthySince = &l.At
-	case g.State == Proving:
-		g.prove(l)
+	case g.State == OnProbation:
+		g.endProbation(l)
 	}
 }
 
@@ -225,19 +225,20 @@ func (g *GPU) probation() time.Duration {
 	if g.suspected() {
 		return suspectTime << max(0, min(len(g.Suspicions), 5)-1)
 	}
-	return provingTime << max(0, min(len(g.Strikes), maxStrikes)-1)
+	return probationTime << max(0, min(len(g.Strikes), maxStrikes)-1)
 }
 
-func (g *GPU) prove(l Look) {
+// endProbation returns a GPU to service after its probation and its health check.
+func (g *GPU) endProbation(l Look) {
 	if g.HealthySince == nil {
 		g.HealthySince = &l.At
 	}
 	switch {
 	case l.At.Sub(*g.HealthySince) < g.probation():
-	case l.Proof != "":
-		g.awaitProof(l)
+	case l.HealthCheck != "":
+		g.awaitHealthCheck(l)
 	default:
-		g.move(InService, fmt.Sprintf("well for %s", g.probation()), l.At)
+		g.move(InService, fmt.Sprintf("healthy for %s", g.probation()), l.At)
 	}
 }
 

@@ -45,7 +45,7 @@ func sign(i int, letter byte) (s Reading, here bool) {
 		critical(health.Fault{Kind: health.UncorrectableErrors, Value: float64(letter - '0')})
 	case 'b':
 		critical(health.Fault{Kind: health.BadPages, Value: 3})
-	case 'r', 'R': // reset, and well again
+	case 'r', 'R': // reset, and healthy again
 		n := map[byte]float64{'r': 1, 'R': 2}[letter]
 		s.State, s.Faults = health.Warning, []health.Fault{{Kind: health.Reset, Value: n}}
 	case 'e': // a sign of its hardware, and no reason to keep it from tasks
@@ -118,13 +118,13 @@ func play(t *testing.T, text string) string {
 	gpus, events := seriesOf(t, text)
 	var out strings.Builder
 	var r Record
-	at, policy, boot, proof := start, Auto, "b1", ""
-	proofs := map[string]Proof{}
+	at, policy, boot, check := start, Auto, "b1", ""
+	checks := map[string]HealthCheck{}
 	tell := func(before Record, now Record) {
 		for _, g := range now.GPUs {
 			was := before.Find(g.Name)
-			if was != nil && g.PendingProof != nil && (was.PendingProof == nil || *was.PendingProof != *g.PendingProof) {
-				fmt.Fprintf(&out, "%6s  GPU %d  awaits      %s; due: %t, stuck: %t  [%s]\n", at.Sub(start), g.Index, g.PendingProof.Text, g.PendingProof.Due, g.PendingProof.Stuck, g.Text())
+			if was != nil && g.PendingHealthCheck != nil && (was.PendingHealthCheck == nil || *was.PendingHealthCheck != *g.PendingHealthCheck) {
+				fmt.Fprintf(&out, "%6s  GPU %d  awaits      %s; due: %t, stuck: %t  [%s]\n", at.Sub(start), g.Index, g.PendingHealthCheck.Text, g.PendingHealthCheck.Due, g.PendingHealthCheck.Stuck, g.Text())
 			}
 			switch {
 			case was != nil && was.State == g.State && was.QuarantinedBy == g.QuarantinedBy:
@@ -156,19 +156,19 @@ func play(t *testing.T, text string) string {
 				policy = Policy(rest)
 			case "boot":
 				boot = rest
-			case "gpu-proof":
-				proof = rest
+			case "gpu-health-check":
+				check = rest
 			case "begin", "lost", "passed", "failed", "late", "not_run":
-				p := proofs[names[n]]
+				p := checks[names[n]]
 				if verb == "begin" {
-					p = Proof{Name: names[n], Command: proof, Began: at}
+					p = HealthCheck{Name: names[n], Command: check, Began: at}
 				}
-				p.Running, p.Ended, p.End = verb == "begin", at, map[string]ProofEnd{"passed": Passed, "failed": Failed, "late": Failed, "not_run": NotRun}[verb]
-				p.Late, p.Reason = verb == "late", "there is no /opt/proof"
+				p.Running, p.Ended, p.End = verb == "begin", at, map[string]HealthCheckEnd{"passed": Passed, "failed": Failed, "late": Failed, "not_run": NotRun}[verb]
+				p.Late, p.Reason = verb == "late", "there is no /opt/check"
 				fmt.Sscan(rest, &n, &p.Exit)
-				proofs[names[n]] = p
-			case "withhold":
-				r, err = r.Withhold(names[n], "swap the riser", at)
+				checks[names[n]] = p
+			case "quarantine":
+				r, err = r.Quarantine(names[n], "swap the riser", at)
 			case "return":
 				r, _, err = r.Return(names[n], at)
 			default:
@@ -179,7 +179,7 @@ func play(t *testing.T, text string) string {
 			}
 			tell(before, r)
 		}
-		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1", Proof: proof, Proofs: slices.Collect(maps.Values(proofs))}
+		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1", HealthCheck: check, HealthChecks: slices.Collect(maps.Values(checks))}
 		if gpus[0][i] == '?' {
 			l.Unknown = "the exporter does not answer"
 		}
@@ -230,7 +230,7 @@ func TestEachGateQuarantinesAtOnce(t *testing.T) {
 		require.Equal(t, ByHealth, g.QuarantinedBy)
 		require.Equal(t, word, g.ShortReason())
 		require.Equal(t, InService, r.Find(names[1]).State)
-		require.Len(t, r.OutOfService(), 1)
+		require.Len(t, r.NotInService(), 1)
 	}
 }
 
@@ -265,10 +265,10 @@ func TestRemovedPartitionsAreNotAFault(t *testing.T) {
 	require.Len(t, r.GPUs, 3)
 	r = Decide(r, Look{At: start.Add(15 * time.Second), Policy: Auto, GPUs: []Reading{part("0000:03:00.0"), part("0000:43:00.0")}})
 	require.Len(t, r.GPUs, 2)
-	require.Empty(t, r.OutOfService())
+	require.Empty(t, r.NotInService())
 }
 
-// Whether it falls sick in service or on trial, alone or with all others; a person's word
+// Whether it falls sick in service or on probation, alone or with all others; a person's word
 // is no fault, and no return takes the count back.
 func TestQuarantinesAreCounted(t *testing.T) {
 	at, r := start, Record{}
@@ -283,14 +283,14 @@ func TestQuarantinesAreCounted(t *testing.T) {
 	}
 	require.Zero(t, look(".."))
 	require.EqualValues(t, 1, look("h."))
-	require.EqualValues(t, 1, look("H."), "it is withheld already")
-	require.EqualValues(t, 1, look(".."), "on trial")
+	require.EqualValues(t, 1, look("H."), "it is quarantined already")
+	require.EqualValues(t, 1, look(".."), "on probation")
 	require.EqualValues(t, 2, look("h."), "and sick again")
 	var err error
 	r, _, err = r.Return(names[0], at)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, look(".."))
-	r, err = r.Withhold(names[0], "swap the riser", at)
+	r, err = r.Quarantine(names[0], "swap the riser", at)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, look(".."), "by hand")
 	r, _, err = r.Return(names[0], at)
@@ -300,7 +300,7 @@ func TestQuarantinesAreCounted(t *testing.T) {
 	require.Empty(t, r.Find(names[0]).Strikes)
 }
 
-func TestTimeOutOfServiceIsSummedUp(t *testing.T) {
+func TestTimeNotInServiceIsSummedUp(t *testing.T) {
 	seen := func(letter byte) []Reading { a, _ := sign(0, letter); b, _ := sign(1, '.'); return []Reading{a, b} }
 	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: seen('h')})
 	at := start
@@ -310,26 +310,26 @@ func TestTimeOutOfServiceIsSummedUp(t *testing.T) {
 	}
 	g := r.Find(names[0])
 	require.Equal(t, InService, g.State)
-	require.InDelta(t, (15*time.Second + provingTime).Seconds(), g.OutFor(at), 0.1, "a look, and the time of proof")
-	r, err := r.Withhold(names[0], "to be moved", at)
+	require.InDelta(t, (15*time.Second + probationTime).Seconds(), g.QuarantinedFor(at), 0.1, "a look, and the probation")
+	r, err := r.Quarantine(names[0], "to be moved", at)
 	require.NoError(t, err)
-	require.InDelta(t, 315+60, r.Find(names[0]).OutFor(at.Add(time.Minute)), 0.1)
+	require.InDelta(t, 315+60, r.Find(names[0]).QuarantinedFor(at.Add(time.Minute)), 0.1)
 }
 
 func TestInvalidManualChangesAreRefused(t *testing.T) {
 	a, _ := sign(0, '.')
 	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{a}})
 	for want, do := range map[string]func() error{
-		"cannot withhold GPU 0000:99:00.0: it is not known":                              func() error { _, err := r.Withhold("0000:99:00.0", "x", start); return err },
-		"cannot withhold a GPU without a reason: builds that are refused show it":        func() error { _, err := r.Withhold(names[0], " ", start); return err },
-		"cannot withhold a GPU for that reason: want one line of at most 200 characters": func() error { _, err := r.Withhold(names[0], "a\nb", start); return err },
-		"cannot return GPU 0: it is in service since 2026-08-01 14:00:00 UTC":            func() error { _, _, err := r.Return(names[0], start); return err },
-		"cannot return GPU 0000:99:00.0: it is not known":                                func() error { _, _, err := r.Return("0000:99:00.0", start); return err },
-		"cannot withhold a GPU: gpu-quarantine=off; set it to manual or auto first":      func() error { o := r; o.Policy = Off; _, err := o.Withhold(names[0], "x", start); return err },
-		"cannot withhold GPU 0: it is withheld since 2026-08-01 14:00:00 UTC by hand: x; return it first to give another reason": func() error {
-			o, err := r.Withhold(names[0], "x", start)
+		"cannot quarantine GPU 0000:99:00.0: it is not known":                              func() error { _, err := r.Quarantine("0000:99:00.0", "x", start); return err },
+		"cannot quarantine a GPU without a reason: builds that are refused show it":        func() error { _, err := r.Quarantine(names[0], " ", start); return err },
+		"cannot quarantine a GPU for that reason: want one line of at most 200 characters": func() error { _, err := r.Quarantine(names[0], "a\nb", start); return err },
+		"cannot return GPU 0: it is in service since 2026-08-01 14:00:00 UTC":              func() error { _, _, err := r.Return(names[0], start); return err },
+		"cannot return GPU 0000:99:00.0: it is not known":                                  func() error { _, _, err := r.Return("0000:99:00.0", start); return err },
+		"cannot quarantine a GPU: gpu-quarantine=off; set it to manual or auto first":      func() error { o := r; o.Policy = Off; _, err := o.Quarantine(names[0], "x", start); return err },
+		"cannot quarantine GPU 0: it is quarantined since 2026-08-01 14:00:00 UTC by hand: x; return it first to give another reason": func() error {
+			o, err := r.Quarantine(names[0], "x", start)
 			require.NoError(t, err)
-			_, err = o.Withhold(names[0], "y", start)
+			_, err = o.Quarantine(names[0], "y", start)
 			return err
 		},
 	} {
@@ -351,7 +351,7 @@ func TestQuarantineRecordRoundTrip(t *testing.T) {
 	st, err := r.Stat(File)
 	require.NoError(t, err)
 	require.EqualValues(t, 0o644, st.Mode().Perm(), "the exporter is not root")
-	for _, text := range []string{"", "{", `{"gpus":[{"name":""}]}`, `{"gpus":[{"name":"a","state":"withheld"}]}`, `{"gpus":[{"name":"a","state":"in_service"},{"name":"a","state":"in_service"}]}`} {
+	for _, text := range []string{"", "{", `{"gpus":[{"name":""}]}`, `{"gpus":[{"name":"a","state":"quarantined"}]}`, `{"gpus":[{"name":"a","state":"in_service"},{"name":"a","state":"in_service"}]}`} {
 		hosttest.Put(t, r, File, text)
 		_, err := RecordFile.Read(r)
 		require.ErrorIs(t, err, statefile.ErrDamaged, text)
@@ -363,7 +363,7 @@ func FuzzRecord(f *testing.F) {
 	data, err := json.Marshal(Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{a}}))
 	require.NoError(f, err)
 	f.Add(data)
-	f.Add([]byte(`{"gpus":[{"name":"a","state":"proving","by":"health","out":"2026-08-01T14:00:00Z"}]}`))
+	f.Add([]byte(`{"gpus":[{"name":"a","state":"on_probation","quarantined_by":"health","quarantined_since":"2026-08-01T14:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rec, err := RecordFile.Decode(data)
 		if err != nil {
@@ -373,7 +373,7 @@ func FuzzRecord(f *testing.F) {
 			s, _ := sign(0, ".hc"[letter])
 			rec = Decide(rec, Look{At: start, Policy: Auto, GPUs: []Reading{s}})
 		}
-		for _, g := range rec.OutOfService() {
+		for _, g := range rec.NotInService() {
 			_ = g.Text()
 		}
 	})

@@ -17,8 +17,8 @@ const (
 	notInKFD health.Kind = "not_in_kfd" // KFD listed it and no longer does: no task can compute on it
 	lowScore health.Kind = "low_score"  // critical, and the exporter reports no reason
 
-	proofFailed health.Kind = "proof_failed" // Value is the exit status of gpu-proof
-	proofLate   health.Kind = "proof_late"   // Limit is its deadline, in seconds
+	healthCheckFailed health.Kind = "health_check_failed" // Value is the exit status of gpu-health-check
+	healthCheckLate   health.Kind = "health_check_late"   // Limit is its deadline, in seconds
 )
 
 // AllAtOnce is the common cause of faults that all GPUs of a unit had at the same look.
@@ -63,10 +63,10 @@ func describe(f health.Fault) string {
 	case failures:
 		text := fmt.Sprintf("%g different tasks crash only on it", f.Value)
 		return strings.Join(append([]string{text}, f.Signals...), ", and ")
-	case proofFailed:
-		return fmt.Sprintf("gpu-proof ended with %.0f", f.Value)
-	case proofLate:
-		return fmt.Sprintf("gpu-proof did not end within %s", time.Duration(f.Limit*float64(time.Second)))
+	case healthCheckFailed:
+		return fmt.Sprintf("gpu-health-check ended with %.0f", f.Value)
+	case healthCheckLate:
+		return fmt.Sprintf("gpu-health-check did not end within %s", time.Duration(f.Limit*float64(time.Second)))
 	}
 	return f.Text()
 }
@@ -76,7 +76,7 @@ func describe(f health.Fault) string {
 func (g *GPU) Code() int {
 	if g.State == InService || g.QuarantinedBy != ByHealth || g.Fault == nil ||
 		slices.Contains([]health.Kind{missing, notInKFD, lowScore, leaked, noNode, blamed, failures,
-			proofFailed, proofLate}, g.Fault.Kind) {
+			healthCheckFailed, healthCheckLate}, g.Fault.Kind) {
 		return 0
 	}
 	return g.Fault.Code()
@@ -177,7 +177,7 @@ func (n Node) fault() (health.Fault, bool) {
 
 // TaskFault returns the fault of a task that has the GPU: the last one that quarantined it.
 // gate reports whether results computed on it may be lost or wrong. The fault is nil if the
-// GPU is in service, healthy again, or withheld by hand.
+// GPU is in service, healthy again, or quarantined by hand.
 func (g *GPU) TaskFault() (f *health.Fault, gate bool) {
 	if g.State != Quarantined || g.QuarantinedBy != ByHealth || g.Fault == nil {
 		return nil, false

@@ -14,11 +14,11 @@ const (
 	// Dir is the folder of files that outlive a reboot and that all users may read.
 	Dir = "/var/lib/concourse-ci-machine"
 	// File is the Record. All users may read it, because the exporter does not run as root.
-	File = Dir + "/gpu-service.json"
+	File = Dir + "/gpu-quarantine.json"
 	// AdmissionFile is the part of it that the wrapper reads for each container.
-	AdmissionFile = Dir + "/gpu-withheld.json"
+	AdmissionFile = Dir + "/gpu-admission.json"
 	// LockFile locks the record against concurrent changes. A hook never holds it.
-	LockFile = "/run/concourse-charm/gpu-service.lock"
+	LockFile = "/run/concourse-charm/gpu-quarantine.lock"
 )
 
 // RecordFile declares File. While the file is missing, all GPUs are in service.
@@ -27,7 +27,7 @@ var RecordFile = statefile.File[Record]{Path: File, Mode: 0o644, Valid: Record.v
 func (r Record) valid() error {
 	seen := map[string]bool{}
 	for _, g := range r.GPUs {
-		if g.Name == "" || seen[g.Name] || g.State != InService && (g.OutSince == nil || g.QuarantinedBy == "") {
+		if g.Name == "" || seen[g.Name] || g.State != InService && (g.QuarantinedSince == nil || g.QuarantinedBy == "") {
 			return fmt.Errorf("GPU %q", g.Name)
 		}
 		seen[g.Name] = true

@@ -15,23 +15,25 @@ import (
 // maxReason bounds an operator's reason, because it is in the output of builds.
 const maxReason = 200
 
-// Withhold returns the record after an operator withheld a GPU.
-func (r Record) Withhold(name, reason string, at time.Time) (Record, error) {
+// Quarantine returns the record after an operator quarantined a GPU.
+func (r Record) Quarantine(name, reason string, at time.Time) (Record, error) {
 	r = r.clone()
 	g := r.Find(name)
 	reason = strings.TrimSpace(reason)
 	switch {
 	case g == nil:
-		return r, fmt.Errorf("cannot withhold GPU %s: it is not known", name)
+		return r, fmt.Errorf("cannot quarantine GPU %s: it is not known", name)
 	case reason == "":
-		return r, errors.New("cannot withhold a GPU without a reason: builds that are refused show it")
+		return r, errors.New("cannot quarantine a GPU without a reason: builds that are refused show it")
 	case utf8.RuneCountInString(reason) > maxReason ||
 		strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return r, fmt.Errorf("cannot withhold a GPU for that reason: want one line of at most %d characters", maxReason)
+		return r, fmt.Errorf("cannot quarantine a GPU for that reason: want one line of at most %d characters",
+			maxReason)
 	case r.Policy == Off:
-		return r, errors.New("cannot withhold a GPU: gpu-quarantine=off; set it to manual or auto first")
+		return r, errors.New("cannot quarantine a GPU: gpu-quarantine=off; set it to manual or auto first")
 	case g.QuarantinedBy == ByHand:
-		return r, fmt.Errorf("cannot withhold GPU %d: it %s; return it first to give another reason", g.Index, g.Text())
+		return r, fmt.Errorf("cannot quarantine GPU %d: it %s; return it first to give another reason",
+			g.Index, g.Text())
 	}
 	g.move(Quarantined, reason, at)
 	g.QuarantinedBy, g.Fault, g.CommonCause, g.ManualReturn, g.CriticalSince = ByHand, nil, false, false, nil

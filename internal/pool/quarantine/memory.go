@@ -28,7 +28,7 @@ func (g *GPU) updateMemory(s Reading, l Look) {
 		return
 	}
 	had := g.Busy || g.DirtySince != nil || l.Holders[s.Address()] != g.Holder && g.Holder != ""
-	g.Busy = l.proofOf(s.Address()).Running ||
+	g.Busy = l.healthCheckOf(s.Address()).Running ||
 		slices.ContainsFunc(l.Tasks, func(t Task) bool { return slices.Contains(t.GPUs, s.Address()) })
 	g.Holder, g.Slack = l.Holders[s.Address()], slack(*s.Total)
 	switch {

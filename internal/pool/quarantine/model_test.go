@@ -34,7 +34,7 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 	since := map[string]time.Time{} // seen well at each look since then
 	seen, fates := map[State]int{}, map[Verdict]int{}
 	tasks, serial := []Task(nil), 0
-	proof, proofs, proved := "", map[string]Proof{}, 0
+	check, checks, checked := "", map[string]HealthCheck{}, 0
 	for step := range 10_000 {
 		at = at.Add(15 * time.Second)
 		if rnd.IntN(400) == 0 {
@@ -51,7 +51,7 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 		before := r
 		switch name := names[rnd.IntN(len(names))]; rnd.IntN(100) {
 		case 0:
-			if next, err := r.Withhold(name, "a person", at); err == nil {
+			if next, err := r.Quarantine(name, "a person", at); err == nil {
 				require.Equal(t, Quarantined, next.Find(name).State)
 				r = next
 			}
@@ -66,18 +66,18 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 		}
 		told := r // by hand
 		if rnd.IntN(400) == 0 {
-			proof = []string{"", "/opt/proof", "/opt/proof", "/opt/other"}[rnd.IntN(4)]
+			check = []string{"", "/opt/check", "/opt/check", "/opt/other"}[rnd.IntN(4)]
 		}
 		for _, name := range names {
-			switch p := proofs[name]; {
+			switch p := checks[name]; {
 			case p.Running && rnd.IntN(2) == 0: // it ends, or its process is gone
-				p.Running, p.Ended, p.End = false, at, []ProofEnd{Passed, Passed, Passed, Failed, NotRun, ""}[rnd.IntN(6)]
-				proofs[name] = p
-			case !p.Running && (slices.Contains(r.DueProofs(), name) || rnd.IntN(100) == 0):
-				proofs[name] = Proof{Name: name, Command: proof, Began: at, Running: true}
+				p.Running, p.Ended, p.End = false, at, []HealthCheckEnd{Passed, Passed, Passed, Failed, NotRun, ""}[rnd.IntN(6)]
+				checks[name] = p
+			case !p.Running && (slices.Contains(r.DueHealthChecks(), name) || rnd.IntN(100) == 0):
+				checks[name] = HealthCheck{Name: name, Command: check, Began: at, Running: true}
 			}
 		}
-		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1", Proof: proof, Proofs: slices.Collect(maps.Values(proofs))}
+		l := Look{At: at, Policy: policy, Boot: boot, Driver: "1", HealthCheck: check, HealthChecks: slices.Collect(maps.Values(checks))}
 		if rnd.IntN(20) == 0 {
 			l.Unknown = "the exporter does not answer"
 			clear(since)
@@ -105,7 +105,7 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 			l.Exits[k.Container] = Exit{Status: &status, Team: []string{"", "a", "b", "c"}[rnd.IntN(4)]}
 			return rnd.IntN(4) == 0
 		})
-		for i, n := range names { // as the wrapper does: nobody gets a GPU that is withheld
+		for i, n := range names { // as the wrapper does: nobody gets a GPU that is quarantined
 			free := !slices.ContainsFunc(tasks, func(k Task) bool { return slices.Contains(k.GPUs, n) })
 			if g := told.Find(n); g != nil && g.State == InService && free && rnd.IntN(3) == 0 {
 				serial++
@@ -136,16 +136,16 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 			if was == nil {
 				was = &GPU{State: InService}
 			}
-			fell := was.State != Quarantined && g.State == Quarantined // persons withhold between looks
+			fell := was.State != Quarantined && g.State == Quarantined // persons quarantine between looks
 			require.Equal(t, was.Times+map[bool]uint64{true: 1}[fell], g.Times, "step %d: each time counts, and nothing else", step)
-			if was.State == Proving && g.State == Quarantined && isGate(*g.Fault) {
+			if was.State == OnProbation && g.State == Quarantined && isGate(*g.Fault) {
 				require.LessOrEqual(t, len(g.Strikes), len(was.Strikes), "step %d: no task had it", step)
 			}
 			if g.State != was.State {
 				require.NotEmpty(t, g.Reason, "step %d: no change without a reason", step)
 				require.Equal(t, at, g.Since)
 			}
-			require.Equal(t, g.State != InService, g.OutSince != nil)
+			require.Equal(t, g.State != InService, g.QuarantinedSince != nil)
 			require.Equal(t, g.State != InService, g.QuarantinedBy != "")
 			switch {
 			case policy == Off:
@@ -165,29 +165,29 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 				require.Empty(t, g.ActiveFaults, "step %d: it came back sick", step)
 				require.GreaterOrEqual(t, at.Sub(since[g.Name]), was.probation(), "step %d: it was not well for long enough", step)
 				require.False(t, was.ManualReturn, "step %d", step)
-				if p := proofs[g.Name]; proof != "" {
-					require.Equal(t, Passed, p.End, "step %d: it came back without a proof", step)
-					require.Equal(t, proof, p.Command)
-					require.False(t, p.Began.Before(since[g.Name].Add(was.probation())), "step %d: the proof is an old one", step)
-					proved++
+				if p := checks[g.Name]; check != "" {
+					require.Equal(t, Passed, p.End, "step %d: it came back without a health check", step)
+					require.Equal(t, check, p.Command)
+					require.False(t, p.Began.Before(since[g.Name].Add(was.probation())), "step %d: the health check is an old one", step)
+					checked++
 				}
 			}
-			if g.PendingProof != nil {
-				require.Equal(t, Proving, g.State, "step %d", step)
-				require.NotEmpty(t, g.PendingProof.Text)
-				require.False(t, g.PendingProof.Due && proofs[g.Name].Running, "step %d: one at a time", step)
+			if g.PendingHealthCheck != nil {
+				require.Equal(t, OnProbation, g.State, "step %d", step)
+				require.NotEmpty(t, g.PendingHealthCheck.Text)
+				require.False(t, g.PendingHealthCheck.Due && checks[g.Name].Running, "step %d: one at a time", step)
 			}
 			if was.State == InService && g.State == Quarantined {
 				byTasks := g.Fault != nil && (g.Fault.Kind == blamed || g.Fault.Kind == failures)
-				require.True(t, len(g.ActiveFaults) > 0 || byTasks, "step %d: withheld for nothing", step)
+				require.True(t, len(g.ActiveFaults) > 0 || byTasks, "step %d: quarantined for nothing", step)
 			}
 		}
 		if len(before.GPUs) > 0 && l.Unknown != "" {
 			require.Len(t, r.GPUs, len(told.GPUs))
 		}
 	}
-	require.Positive(t, proved, "the model never proves a GPU")
-	for _, s := range []State{InService, Quarantined, Proving} {
+	require.Positive(t, checked, "the model never checks a GPU")
+	for _, s := range []State{InService, Quarantined, OnProbation} {
 		require.Greater(t, seen[s], 300, "the model hardly ever is %s", s)
 	}
 	for _, v := range []Verdict{Infrastructure, TaskCaused} {

@@ -18,9 +18,12 @@ type State string
 // States of a GPU. New containers get only GPUs in service.
 const (
 	InService   State = "in_service"
-	Quarantined State = "withheld"
-	Proving     State = "proving" // it is healthy again, and is in its probation
+	Quarantined State = "quarantined"
+	OnProbation State = "on_probation" // healthy again, for less than its probation
 )
+
+// String returns the state in words.
+func (s State) String() string { return strings.ReplaceAll(string(s), "_", " ") }
 
 // Actor is who quarantined a GPU.
 type Actor string
@@ -37,7 +40,7 @@ type Policy string
 // Values of Policy.
 const (
 	Auto   Policy = "auto"
-	Manual Policy = "manual" // only operators withhold GPUs
+	Manual Policy = "manual" // only operators quarantine GPUs
 	Off    Policy = "off"    // no GPU is quarantined
 )
 
@@ -55,7 +58,7 @@ type Record struct {
 	// Runs are the tasks that have GPUs or had them a moment ago. FaultyRuns are those with
 	// faults, at most maxFaultyRuns, the newest last. Verdicts counts them since the first.
 	Runs       []Run           `json:"runs,omitempty"`
-	FaultyRuns []Run           `json:"met,omitempty"`
+	FaultyRuns []Run           `json:"faulty_runs,omitempty"`
 	Verdicts   map[Verdict]int `json:"verdicts,omitempty"`
 }
 
@@ -71,21 +74,21 @@ type GPU struct {
 	GFX string `json:"gfx,omitempty"`
 
 	State         State     `json:"state"`
-	Since         time.Time `json:"since"`        // of the state
-	Reason        string    `json:"why"`          // of the state, in words
-	QuarantinedBy Actor     `json:"by,omitempty"` // "" in service
+	Since         time.Time `json:"since"`                    // of the state
+	Reason        string    `json:"reason"`                   // of the state, in words
+	QuarantinedBy Actor     `json:"quarantined_by,omitempty"` // "" in service
 	// Fault is the fault that quarantined it first; nil if there was none.
 	Fault *health.Fault `json:"fault,omitempty"`
 	// CommonCause reports that all GPUs of the unit got faults at the same look.
-	CommonCause bool `json:"together,omitempty"`
+	CommonCause bool `json:"common_cause,omitempty"`
 	// ManualReturn reports that it had too many faults to return automatically.
-	ManualReturn bool `json:"person,omitempty"`
+	ManualReturn bool `json:"manual_return,omitempty"`
 
 	// ActiveFaults are the faults at the last look that saw it.
-	ActiveFaults []health.Fault `json:"standing,omitempty"`
+	ActiveFaults []health.Fault `json:"active_faults,omitempty"`
 	// KnownFaults are the faults at the last look that a task which begins later did not
 	// cause.
-	KnownFaults []health.Fault `json:"told,omitempty"`
+	KnownFaults []health.Fault `json:"known_faults,omitempty"`
 	// Blamed lists different tasks in a row that had faults only on it.
 	Blamed []string `json:"blamed,omitempty"`
 	// Programs has the ends of programs on it, the last one last. Suspicions are the times
@@ -98,7 +101,7 @@ type GPU struct {
 	// and Holder are from the last look.
 	Idle       *float64   `json:"idle,omitempty"`
 	Slack      float64    `json:"slack,omitempty"`
-	DirtySince *time.Time `json:"dirty,omitempty"`
+	DirtySince *time.Time `json:"dirty_since,omitempty"`
 	Busy       bool       `json:"busy,omitempty"`
 	Holder     string     `json:"holder,omitempty"`
 	// OpenIn is a container of Concourse that had it open at the last look without a lease;
@@ -107,13 +110,13 @@ type GPU struct {
 	// Acknowledged are faults that were active when an operator returned the GPU.
 	Acknowledged []health.Fault `json:"acknowledged,omitempty"`
 
-	OutSince      *time.Time    `json:"out,omitempty"`      // since when it is not in service
-	OutSeconds    float64       `json:"out_seconds"`        // earlier time out of service
-	Times         uint64        `json:"times"`              // times quarantined for its health since the unit has it
-	CriticalSince *time.Time    `json:"critical,omitempty"` // since when it is critical without a gate
-	HealthySince  *time.Time    `json:"well,omitempty"`     // since when it is healthy, while proving
-	Strikes       []time.Time   `json:"strikes,omitempty"`  // times of faults in service within a day
-	PendingProof  *PendingProof `json:"await,omitempty"`    // health check after the probation
+	QuarantinedSince   *time.Time          `json:"quarantined_since,omitempty"`    // since when it is not in service
+	QuarantineSeconds  float64             `json:"quarantine_seconds"`             // earlier time not in service
+	Times              uint64              `json:"times"`                          // quarantines for its health
+	CriticalSince      *time.Time          `json:"critical_since,omitempty"`       // without a gate
+	HealthySince       *time.Time          `json:"healthy_since,omitempty"`        // on probation
+	Strikes            []time.Time         `json:"strikes,omitempty"`              // of a day, in service
+	PendingHealthCheck *PendingHealthCheck `json:"pending_health_check,omitempty"` // health check after the probation
 }
 
 // Find returns the GPU of this name, and nil if it is missing.
@@ -126,8 +129,8 @@ func (r *Record) Find(name string) *GPU {
 	return nil
 }
 
-// OutOfService returns the GPUs that no new container gets.
-func (r *Record) OutOfService() (out []GPU) {
+// NotInService returns the GPUs that no new container gets.
+func (r *Record) NotInService() (out []GPU) {
 	for _, g := range r.GPUs {
 		if g.State != InService {
 			out = append(out, g)
@@ -145,25 +148,25 @@ func (r Record) clone() Record {
 // move changes the state and records the reason.
 func (g *GPU) move(to State, why string, at time.Time) {
 	switch {
-	case to == InService && g.OutSince != nil:
-		g.OutSeconds += max(0, at.Sub(*g.OutSince).Seconds())
-		g.OutSince = nil
-	case to != InService && g.OutSince == nil:
-		g.OutSince = &at
+	case to == InService && g.QuarantinedSince != nil:
+		g.QuarantineSeconds += max(0, at.Sub(*g.QuarantinedSince).Seconds())
+		g.QuarantinedSince = nil
+	case to != InService && g.QuarantinedSince == nil:
+		g.QuarantinedSince = &at
 	}
 	g.State, g.Since, g.Reason = to, at, why
-	g.HealthySince, g.PendingProof = nil, nil
+	g.HealthySince, g.PendingHealthCheck = nil, nil
 	if to == InService {
 		g.QuarantinedBy, g.Fault, g.CommonCause, g.ManualReturn, g.CriticalSince = "", nil, false, false, nil
 	}
 }
 
-// OutFor returns the time out of service up to now, in seconds.
-func (g *GPU) OutFor(now time.Time) float64 {
-	if g.OutSince == nil {
-		return g.OutSeconds
+// QuarantinedFor returns the time not in service up to now, in seconds.
+func (g *GPU) QuarantinedFor(now time.Time) float64 {
+	if g.QuarantinedSince == nil {
+		return g.QuarantineSeconds
 	}
-	return g.OutSeconds + max(0, now.Sub(*g.OutSince).Seconds())
+	return g.QuarantineSeconds + max(0, now.Sub(*g.QuarantinedSince).Seconds())
 }
 
 // ShortReason returns the reason of the quarantine in a word or two, for a status.
@@ -186,13 +189,13 @@ func FormatTime(t time.Time) string { return t.UTC().Format(stamp) }
 // Text returns since when and why tasks do not get it, as refused builds show it. It
 // returns "" in service.
 func (g *GPU) Text() string {
-	if g.State == InService || g.OutSince == nil {
+	if g.State == InService || g.QuarantinedSince == nil {
 		return ""
 	}
 	if g.QuarantinedBy == ByHand {
-		return "is withheld since " + g.Since.UTC().Format(stamp) + " by hand: " + g.Reason
+		return "is quarantined since " + g.Since.UTC().Format(stamp) + " by hand: " + g.Reason
 	}
-	text := "is withheld since " + g.OutSince.UTC().Format(stamp)
+	text := "is quarantined since " + g.QuarantinedSince.UTC().Format(stamp)
 	if g.Fault != nil {
 		text += ": "
 		if g.CommonCause {
@@ -201,13 +204,13 @@ func (g *GPU) Text() string {
 		text += describe(*g.Fault)
 	}
 	switch {
-	case g.State == Proving:
-		text += "; well again since " + g.Since.UTC().Format(stamp) + ", and on trial"
-		if g.PendingProof != nil {
-			text += ": " + g.PendingProof.Text
+	case g.State == OnProbation:
+		text += "; healthy again since " + g.Since.UTC().Format(stamp) + "; on probation"
+		if g.PendingHealthCheck != nil {
+			text += ": " + g.PendingHealthCheck.Text
 		}
 	case g.ManualReturn:
-		text += "; too often within a day, so a person has to return it"
+		text += "; too often within a day, so an operator must return it"
 	}
 	return text
 }

@@ -25,7 +25,7 @@ type Exit struct {
 // Run describes the GPU usage of one task, from the look that saw it first.
 type Run struct {
 	Container string     `json:"container"`
-	StepHash  string     `json:"like,omitempty"`
+	StepHash  string     `json:"step_hash,omitempty"`
 	Program   string     `json:"program,omitempty"` // see Task
 	Team      string     `json:"team,omitempty"`    // see Exit
 	Began     time.Time  `json:"began"`
@@ -34,7 +34,7 @@ type Run struct {
 	GPUs      []Use      `json:"gpus"`
 	// Verdict is the cause of the faults, for a run with faults.
 	Verdict Verdict `json:"verdict,omitempty"`
-	Reason  string  `json:"why,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
 	// Cleared reports that a later run of the same step ended without faults.
 	Cleared bool `json:"cleared,omitempty"`
 }
@@ -44,12 +44,12 @@ type Use struct {
 	Ref
 	// Before has the faults when the run began, and NewFaults later ones.
 	Before    []health.Fault `json:"before,omitempty"`
-	NewFaults []health.Fault `json:"met,omitempty"`
-	FaultAt   *time.Time     `json:"met_at,omitempty"` // of the look that saw the first new fault
+	NewFaults []health.Fault `json:"new_faults,omitempty"`
+	FaultAt   *time.Time     `json:"fault_at,omitempty"` // of the look that saw the first new fault
 	// MemoryBefore and MemoryAfter are bytes of its memory in use when no task had it, and
 	// when the run was judged.
-	MemoryBefore *float64 `json:"memory_before_bytes,omitempty"`
-	MemoryAfter  *float64 `json:"memory_after_bytes,omitempty"`
+	MemoryBefore *float64 `json:"memory_before,omitempty"`
+	MemoryAfter  *float64 `json:"memory_after,omitempty"`
 	// Shared reports that other tasks had the GPU when a new fault came.
 	Shared bool `json:"shared,omitempty"`
 }

@@ -41,7 +41,7 @@ func TestTimeBetweenDistantLooksIsNotCounted(t *testing.T) {
 
 		r = looks(looks(Record{}, 'h', 0), '.', every(time.Second, time.Second+4*time.Minute)...)
 		r = looks(r, '.', time.Second+4*time.Minute+gap)
-		returned := map[State]State{Quarantined: InService, InService: Proving}[want]
+		returned := map[State]State{Quarantined: InService, InService: OnProbation}[want]
 		require.Equal(t, returned, stateOf(r), gap)
 	}
 }
@@ -55,7 +55,7 @@ func TestClockThatIsSetBackStartsTimesAgain(t *testing.T) {
 
 	r = looks(looks(Record{}, 'h', 0), '.', every(time.Second, 4*time.Minute)...)
 	require.Equal(t, InService, stateOf(looks(r, '.', back...)))
-	require.Equal(t, Proving, stateOf(looks(r, '.', back[:len(back)-1]...)))
+	require.Equal(t, OnProbation, stateOf(looks(r, '.', back[:len(back)-1]...)))
 }
 
 // Each strike within a day doubles the probation. After the fifth only an operator returns
@@ -67,7 +67,7 @@ func TestProbationDoublesWithEachStrike(t *testing.T) {
 		require.Equal(t, Quarantined, stateOf(r))
 		from := at + 15*time.Second
 		r = looks(r, '.', every(from, from+minutes*time.Minute-1)...)
-		require.Equal(t, Proving, stateOf(r), minutes)
+		require.Equal(t, OnProbation, stateOf(r), minutes)
 		at = from + minutes*time.Minute
 		r = looks(r, '.', at)
 		require.Equal(t, InService, stateOf(r), minutes)
@@ -81,7 +81,7 @@ func TestProbationDoublesWithEachStrike(t *testing.T) {
 
 func TestStrikeIsForgottenAfterADay(t *testing.T) {
 	const day = 24 * time.Hour
-	for later, want := range map[time.Duration]State{day - 1: Proving, day: InService} {
+	for later, want := range map[time.Duration]State{day - 1: OnProbation, day: InService} {
 		r := looks(looks(Record{}, 'h', 0), '.', every(time.Second, time.Second+5*time.Minute)...)
 		require.Equal(t, InService, stateOf(r))
 		r = looks(looks(r, 'h', later), '.', every(later+time.Second, later+time.Second+5*time.Minute)...)

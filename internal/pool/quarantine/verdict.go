@@ -107,7 +107,7 @@ func (r *Record) judge(run Run, faulty []Use, at time.Time) (Verdict, string) {
 		}
 		for _, f := range u.NewFaults {
 			if slices.Contains(hardware, f.Kind) {
-				return Infrastructure, "no task brings this about: " + describe(f)
+				return Infrastructure, "a task cannot cause " + describe(f)
 			}
 		}
 	}

@@ -57,8 +57,8 @@ type Look struct {
 type Memory struct {
 	// LastUses has the last time that a container had a GPU, by the names of the GPU and
 	// the container.
-	LastUses map[string]map[string]time.Time `json:"had,omitempty"`
-	Notified []Notified                      `json:"told,omitempty"`
+	LastUses map[string]map[string]time.Time `json:"last_uses,omitempty"`
+	Notified []Notified                      `json:"notified,omitempty"`
 	Ending   []Ending                        `json:"ending,omitempty"`
 	// Leased lists the containers that have got the line about their leased GPUs.
 	Leased []string `json:"leased,omitempty"`

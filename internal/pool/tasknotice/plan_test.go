@@ -79,7 +79,7 @@ func texts(notes []Note) (all []string) {
 type faults = map[string]health.Fault
 type users = map[string][]string
 
-const hung = `concourse-ci-machine: GPU 0: hangs or is in reset (ring gfx timeout), seen at 12:00:30 UTC. Withheld from new tasks. What ran on it may be lost or wrong`
+const hung = `concourse-ci-machine: GPU 0: hangs or is in reset (ring gfx timeout), seen at 12:00:30 UTC. Quarantined. What ran on it may be lost or wrong`
 
 func TestBuildOnAFaultyGPUIsNotifiedOnce(t *testing.T) {
 	u := newUnit(t, Write)
@@ -90,7 +90,7 @@ func TestBuildOnAFaultyGPUIsNotifiedOnce(t *testing.T) {
 	}
 	// One that comes to it later, of those that were made before.
 	require.Len(t, u.look(faults{gpu0: hang}, users{gpu0: {build, another}}), 1)
-	// It is well again, and then not: that is another fault.
+	// It is healthy again, and then not: that is another fault.
 	require.Empty(t, u.look(nil, has))
 	require.Empty(t, u.memory.Notified)
 	require.Len(t, u.look(faults{gpu0: hang}, has), 2, "the other had it a moment ago")
@@ -135,8 +135,8 @@ func TestContainersToNotify(t *testing.T) {
 		"users are not known": {EndTask, users{gpu0: {build}}, faults{gpu0: hang}, users{}, []string{"1 " + hung + ", so this task is ended now (gpu-hang-action=end-task): run the build again [ends]"}},
 		"others' containers":  {EndTask, nil, faults{gpu0: hang}, users{gpu0: {"0123456789ab", "lxc", "", "other", strings.ToUpper(build)}}, nil},
 		"both GPUs, two builds": {Write, nil, faults{gpu0: ue, gpu1: ue}, users{gpu0: {build, another}, gpu1: {build}}, []string{
-			"1 concourse-ci-machine: GPU 0, 1: all GPUs at once: driver or machine: 2 uncorrectable errors, seen at 12:00:30 UTC. Withheld from new tasks. What ran on it may be lost or wrong: run the build again",
-			"2 concourse-ci-machine: GPU 0: all GPUs at once: driver or machine: 2 uncorrectable errors, seen at 12:00:30 UTC. Withheld from new tasks. What ran on it may be lost or wrong: run the build again"}},
+			"1 concourse-ci-machine: GPU 0, 1: all GPUs at once: driver or machine: 2 uncorrectable errors, seen at 12:00:30 UTC. Quarantined. What ran on it may be lost or wrong: run the build again",
+			"2 concourse-ci-machine: GPU 0: all GPUs at once: driver or machine: 2 uncorrectable errors, seen at 12:00:30 UTC. Quarantined. What ran on it may be lost or wrong: run the build again"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &unit{at: noon, action: c.action, t: t}
@@ -152,13 +152,13 @@ func TestHeatEndsNoTask(t *testing.T) {
 	for range 22 {
 		told = append(told, texts(u.look(faults{gpu0: hot}, users{gpu0: {build}}))...)
 	}
-	require.Equal(t, []string{"1 concourse-ci-machine: GPU 0: junction at 111 of 110 °C, seen at 12:05:30 UTC. Withheld from new tasks. This task keeps it, and may be slow"}, told)
+	require.Equal(t, []string{"1 concourse-ci-machine: GPU 0: junction at 111 of 110 °C, seen at 12:05:30 UTC. Quarantined. This task keeps it, and may be slow"}, told)
 }
 
 func TestManualQuarantineSendsNoNotice(t *testing.T) {
 	u := newUnit(t, EndTask)
 	var err error
-	u.record, err = u.record.Withhold(gpu0, "swap the riser", u.at)
+	u.record, err = u.record.Quarantine(gpu0, "swap the riser", u.at)
 	require.NoError(t, err)
 	require.Empty(t, u.look(faults{gpu0: hang}, users{gpu0: {build}}))
 }

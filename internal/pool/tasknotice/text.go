@@ -49,7 +49,7 @@ func (n note) text() string {
 		names[i] = strconv.Itoa(g)
 	}
 	text := "concourse-ci-machine: GPU " + strings.Join(names, ", ") + ": " + n.words + ", seen at " +
-		n.about[0].Since.UTC().Format("15:04:05 UTC") + ". Withheld from new tasks. "
+		n.about[0].Since.UTC().Format("15:04:05 UTC") + ". Quarantined. "
 	switch {
 	case n.end:
 		text += "What ran on it may be lost or wrong, so this task is ended now (gpu-hang-action=end-task): run " +

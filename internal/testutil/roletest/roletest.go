@@ -70,7 +70,7 @@ func Exclusive(g *relation.WorkerGPUs) { g.Exclusive = true }
 func Limited(g *relation.WorkerGPUs) { g.Exclusive, g.Limited = true, true }
 
 // Reporting returns the worker with a report of each GPU, valid since a time. GPUs in out
-// are withheld. If the worker leases GPUs, those in held are leased.
+// are quarantined. If the worker leases GPUs, those in held are leased.
 func Reporting(w model.Worker, since time.Time, out, held []int) model.Worker {
 	w.GPUs.Since = since
 	var archs []string
@@ -83,7 +83,7 @@ func Reporting(w model.Worker, since time.Time, out, held []int) model.Worker {
 			g.GFX = archs[i]
 		}
 		if slices.Contains(out, i) {
-			g.Service = "withheld"
+			g.Service = "quarantined"
 		}
 		if leased := slices.Contains(held, i); w.GPUs.Exclusive {
 			g.Leased = &leased

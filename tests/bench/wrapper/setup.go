@@ -140,8 +140,8 @@ func (b *bench) configure(gpus int) error {
 		State: filepath.Join(b.fast, "state"), Nodes: b.path("nodes"), Visible: []string{"AMD_VISIBLE_DEVICES"},
 		Env:     map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "HIP_ARCHES": "gfx1100"},
 		Folders: &oci.Folders{Root: b.path("srv")},
-		// As on a unit none of whose GPUs is withheld: there is no such file.
-		Quarantine: filepath.Join(b.fast, "withheld.json"),
+		// As on a unit none of whose GPUs is quarantined: there is no such file.
+		Quarantine: filepath.Join(b.fast, "admission.json"),
 	}
 	if err := writeJSON(b.path(fmt.Sprintf("wrapper%d.json", gpus)), config); err != nil {
 		return err

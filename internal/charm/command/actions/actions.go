@@ -96,9 +96,10 @@ func (c *Actions) table() map[string]action {
 			return amd.WriteMatrix(w)
 		}),
 		"verify-gpu": c.textAction("verified", withoutParams(c.VerifyGPUs)),
-		"withhold-gpu": c.gpuAction("withheld", "withhold", "list-gpus", func(w io.Writer, which string, p params) error {
-			return c.GPUs().Withhold(w, which, p.text("reason"))
-		}),
+		"quarantine-gpu": c.gpuAction("quarantined", "quarantine", "list-gpus",
+			func(w io.Writer, which string, p params) error {
+				return c.GPUs().Quarantine(w, which, p.text("reason"))
+			}),
 	}
 	return all
 }

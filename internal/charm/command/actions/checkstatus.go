@@ -284,7 +284,7 @@ func (c *Actions) checkLeases(r *report) {
 // failure is a unit without GPUs in service, or a GPU that requires a manual return. A unit
 // without watched AMD GPUs has nothing to check.
 func (c *Actions) checkService(unit string, r *report) {
-	out, total, err := c.GPUs().OutOfService(unit)
+	out, total, err := c.GPUs().NotInService(unit)
 	if err == nil && total == 0 {
 		return
 	}

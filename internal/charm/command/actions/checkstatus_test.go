@@ -58,23 +58,23 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 		"one hangs": {func() quarantine.Record {
 			return faultyRecord(c, map[string]health.Fault{b: hang}, a, b, d)
 		}, []string{
-			"warn    service of " + two + ": is withheld since " + at +
+			"warn    service of " + two + ": is quarantined since " + at +
 				": hangs or is in reset (kernel_log); what to do: juju run w/0 explain-error code=2",
 			"ok      gpus in service: 2 of 3"}},
 		"KFD does not know one": {func() quarantine.Record {
 			return faultyRecord(c, map[string]health.Fault{b: {Kind: "not_in_kfd"}}, a, b)
 		}, []string{
-			"warn    service of " + two + ": is withheld since " + at +
+			"warn    service of " + two + ": is quarantined since " + at +
 				": the kernel's KFD does not know it any more; more: juju run w/0 gpu-status",
 			"ok      gpus in service: 1 of 2"}},
 		"one is gone": {func() quarantine.Record {
 			return faultyRecord(c, map[string]health.Fault{away: hang}, a, away)
 		}, []string{
-			"warn    service of GPU 0000:99:00.0: is withheld since " + at +
+			"warn    service of GPU 0000:99:00.0: is quarantined since " + at +
 				": hangs or is in reset (kernel_log); give it back to the unit, or go on without it: " +
 				"juju run w/0 return-gpu gpu=0000:99:00.0",
 			"ok      gpus in service: 1 of 2"}},
-		"on trial": {func() quarantine.Record {
+		"on probation": {func() quarantine.Record {
 			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
 			l := quarantine.Look{At: c.Host.Now().Add(-30 * time.Minute), Policy: quarantine.Auto}
 			for i, name := range []string{a, b} {
@@ -82,18 +82,18 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			}
 			return quarantine.Decide(r, l)
 		}, []string{
-			"warn    service of " + two + ": is withheld since " + at +
-				": hangs or is in reset (kernel_log); well again since " +
+			"warn    service of " + two + ": is quarantined since " + at +
+				": hangs or is in reset (kernel_log); healthy again since " +
 				c.Host.Now().Add(-30*time.Minute).UTC().Format("2006-01-02 15:04:05 UTC") +
-				", and on trial; it comes back by itself; at once: juju run w/0 return-gpu gpu=1",
+				"; on probation; it comes back by itself; at once: juju run w/0 return-gpu gpu=1",
 			"ok      gpus in service: 1 of 2"}},
 		"too often": {func() quarantine.Record {
 			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
 			r.Find(b).ManualReturn = true
 			return r
 		}, []string{
-			"FAILED  service of " + two + ": is withheld since " + at +
-				": hangs or is in reset (kernel_log); too often within a day, so a person has to return it; " +
+			"FAILED  service of " + two + ": is quarantined since " + at +
+				": hangs or is in reset (kernel_log); too often within a day, so an operator must return it; " +
 				"once it is mended: juju run w/0 return-gpu gpu=1",
 			"ok      gpus in service: 1 of 2"}},
 		"its tasks end badly": {func() quarantine.Record {
@@ -106,11 +106,11 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 				"run a program on it with a result that you know",
 			"ok      gpus in service: 2 of 2"}},
 		"by hand, and none is left": {func() quarantine.Record {
-			r, err := faultyRecord(c, nil, a).Withhold(a, "noisy fan", c.Host.Now().Add(-time.Hour+time.Second))
+			r, err := faultyRecord(c, nil, a).Quarantine(a, "noisy fan", c.Host.Now().Add(-time.Hour+time.Second))
 			require.NoError(t, err)
 			return r
 		}, []string{
-			"warn    service of " + one + ": is withheld since " + at +
+			"warn    service of " + one + ": is quarantined since " + at +
 				" by hand: noisy fan; give it back: juju run w/0 return-gpu gpu=0",
 			"FAILED  gpus in service: 0 of 1; tasks that ask for a GPU are refused"}},
 	} {
@@ -138,10 +138,10 @@ func TestListNamesQuarantinedGPUs(t *testing.T) {
 	require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, hang, b)))
 	var text bytes.Buffer
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{}))
-	require.Regexp(t, `\n {7}is withheld since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
+	require.Regexp(t, `\n {7}is quarantined since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
 	text.Reset()
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{JSON: true}))
-	require.Contains(t, text.String(), `"service": "withheld"`)
+	require.Contains(t, text.String(), `"service": "quarantined"`)
 }
 
 func TestCheckStatusShowsAnotherTextOnTheWall(t *testing.T) {

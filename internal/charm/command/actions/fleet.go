@@ -82,8 +82,8 @@ func (c *Actions) writeFleet(ctx context.Context, w io.Writer, u charm.Decision,
 // fleetLines returns a table with a line for each worker, and remarks below it.
 func fleetLines(all web.Fleet, f term.Format) []string {
 	rows := [][]term.Cell{
-		cells("UNIT", "WORKER", "STATE", "TASKS", "GPUS", "ARCHITECTURES", "IN SERVICE", "FREE", "TOLD",
-			"OUT OF SERVICE")}
+		cells("UNIT", "WORKER", "STATE", "TASKS", "GPUS", "ARCHITECTURES", "IN SERVICE", "FREE", "REPORTED",
+			"NOT IN SERVICE")}
 	gpus, in, out := 0, 0, 0
 	var remarks []string
 	for _, w := range all.Workers {
@@ -97,7 +97,7 @@ func fleetLines(all web.Fleet, f term.Format) []string {
 		}
 	}
 	text := fmt.Sprintf(
-		"%s, %d GPUs: %d in service, %d withheld or on trial", units.Count(len(all.Workers), "worker"), gpus,
+		"%s, %d GPUs: %d in service, %d quarantined or on probation", units.Count(len(all.Workers), "worker"), gpus,
 		in, out)
 	if all.Unknown != "" {
 		remarks = append(remarks, "STATE and TASKS are not known: "+all.Unknown)
@@ -197,6 +197,6 @@ func (c *Actions) coverage(ctx context.Context, u charm.Decision, params map[str
 	}
 	return map[string]any{
 		"coverage": strings.TrimSpace(b.String()), "missing": strings.Join(all.Missing, ","),
-		"withheld": strings.Join(all.Withheld, ","),
+		"quarantined": strings.Join(all.Quarantined, ","),
 	}, err
 }

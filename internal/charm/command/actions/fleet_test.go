@@ -47,7 +47,7 @@ func TestFleetIsATableOfAllWorkers(t *testing.T) {
 	text = strings.Join(fleetLines(all, term.Format{}), "\n")
 	require.Contains(t, text, "STATE and TASKS are not known: the web is down")
 	require.NotContains(t, text, "not registered")
-	require.Equal(t, "0 workers, 0 GPUs: 0 in service, 0 withheld or on trial", fleetLines(web.FleetOf(nil, nil, hosttest.Now), term.Format{})[0])
+	require.Equal(t, "0 workers, 0 GPUs: 0 in service, 0 quarantined or on probation", fleetLines(web.FleetOf(nil, nil, hosttest.Now), term.Format{})[0])
 }
 
 // Texts of a worker's unit and process are not trusted.
@@ -61,7 +61,7 @@ func TestFleetMakesTextsOfWorkersPrintable(t *testing.T) {
 		require.NoError(t, json.NewEncoder(w).Encode([]concourse.WorkerInfo{{Name: evil + strings.Repeat("x", 1000), State: evil}}))
 	}))
 	defer api.Close()
-	bag := map[string]string{"gpu-count": "1", "compute-runtime": "rocm", "worker-name": evil, "gpus": `{"at":"2026-01-01T00:00:00Z","gpus":[{"model":"\u001b[2J\u202e\n","service":"proving"}]}`}
+	bag := map[string]string{"gpu-count": "1", "compute-runtime": "rocm", "worker-name": evil, "gpus": `{"at":"2026-01-01T00:00:00Z","gpus":[{"model":"\u001b[2J\u202e\n","service":"on_probation"}]}`}
 	w := model.Worker{Unit: "gpu/0"}
 	var problems []string
 	w.Key, w.Name, problems = relation.ParseWorker(bag)
@@ -110,15 +110,15 @@ func fleet() []model.Worker {
 }
 
 // A quarantined GPU exists, and is not available to builds.
-func TestRequiredArchitectureWithoutGPUsInServiceIsWithheld(t *testing.T) {
+func TestRequiredArchitectureWithoutGPUsInServiceIsQuarantined(t *testing.T) {
 	results := func(out ...int) map[string]any {
 		w := roletest.Reporting(roletest.GPUWorker("gpu/0", 2), hosttest.Now, out, nil)
 		got, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), coveredBy([]model.Worker{w}, "gfx942"), nil)
 		require.NoError(t, err)
 		return got
 	}
-	require.Empty(t, results(1)["withheld"])
-	require.Equal(t, "gfx942", results(0, 1)["withheld"])
+	require.Empty(t, results(1)["quarantined"])
+	require.Equal(t, "gfx942", results(0, 1)["quarantined"])
 	require.Empty(t, results(0, 1)["missing"])
 }
 
@@ -155,7 +155,7 @@ func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
 	require.JSONEq(t, string(two), string(one), "both say the same")
 
 	text, missing = told(t, coveredBy(nil), nil)
-	require.Equal(t, "architectures: []\nmissing: []\nwithheld: []\nunknown: []\nothers: []\nworkers:\n  all: 0\n  with_gpus: 0", text)
+	require.Equal(t, "architectures: []\nmissing: []\nquarantined: []\nunknown: []\nothers: []\nworkers:\n  all: 0\n  with_gpus: 0", text)
 	require.Empty(t, missing)
 }
 

@@ -51,7 +51,7 @@ type ListedGPU struct {
 	Partition int    `json:"partition"` // its number; 0 for a whole GPU
 	Driver    string `json:"driver"`    // amdgpu, nvidia, nouveau
 
-	// Service holds in_service, withheld or proving; "" without a record.
+	// Service holds in_service, quarantined or on probation; "" without a record.
 	Service     quarantine.State `json:"service,omitempty"`
 	quarantined string           // the reason; "" in service
 

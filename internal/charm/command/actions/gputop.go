@@ -91,7 +91,7 @@ const (
 func topLines(r api.Report, f term.Format) []string {
 	head := []string{api.Heading(r) + ", " + r.Time.Format("15:04:05 UTC") + ": " + api.Summary(r)}
 	head = append(head, gpuhealth.Critical(f.Commands, gpuhealth.States(r.GPUs))...)
-	head = append(head, gpuhealth.OutOfService(r.GPUs)...)
+	head = append(head, gpuhealth.NotInService(r.GPUs)...)
 	divided, out := false, false
 	for i := range r.GPUs {
 		divided, out = divided || r.GPUs[i].Partitions > 1, out || r.GPUs[i].Excluded()

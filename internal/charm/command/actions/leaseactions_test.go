@@ -77,23 +77,23 @@ func TestLeaseActionsAcceptAllNamesOfAGPU(t *testing.T) {
 	require.Equal(t, "gpu-sharing=shared: GPUs are not leased", a.Results["leases"])
 }
 
-func TestActionsWithholdAndReturn(t *testing.T) {
+func TestActionsQuarantineAndReturn(t *testing.T) {
 	watchedUnit := func(c *Actions) {
 		require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, nil, "0000:23:00.0", "0000:43:00.0")))
 		require.NoError(t, c.Host.MkdirAll("/run", 0o755))
 	}
-	a := acted(t, "mi210x4", "withhold-gpu", map[string]any{"gpu": 0, "reason": "noisy fan"}, watchedUnit)
+	a := acted(t, "mi210x4", "quarantine-gpu", map[string]any{"gpu": 0, "reason": "noisy fan"}, watchedUnit)
 	require.Equal(t, "completed", a.Status, a.Message)
-	require.Contains(t, a.Results["withheld"], "is withheld: no new container gets it")
+	require.Contains(t, a.Results["quarantined"], "is quarantined: no new container gets it")
 	for params, want := range map[string]string{
 		`{"reason":"x"}`:          "give gpu=<gpu>, as list-gpus shows it",
-		`{"gpu":0}`:               "cannot withhold a GPU without a reason",
-		`{"gpu":7,"reason":"x"}`:  `cannot withhold GPU "7": this unit has`,
+		`{"gpu":0}`:               "cannot quarantine a GPU without a reason",
+		`{"gpu":7,"reason":"x"}`:  `cannot quarantine GPU "7": this unit has`,
 		`{"gpu":0,"because":"x"}`: "takes gpu, reason; nothing was done",
 	} {
 		var given map[string]any
 		require.NoError(t, json.Unmarshal([]byte(params), &given))
-		a = acted(t, "mi210x4", "withhold-gpu", given, watchedUnit)
+		a = acted(t, "mi210x4", "quarantine-gpu", given, watchedUnit)
 		require.Equal(t, "failed", a.Status)
 		require.Contains(t, a.Message, want)
 	}

@@ -45,7 +45,7 @@ func (c *Actions) restartServices(ctx context.Context, u charm.Decision, params 
 		units = append(units, role.PebbleUnit)
 	}
 	if len(units) == 0 {
-		return nil, errors.New("cannot restart: nothing of this unit is to be running yet; see " +
+		return nil, errors.New("cannot restart: this unit has no service to run yet; see " +
 			c.Commands().ShowStatus())
 	}
 	for _, unit := range units {

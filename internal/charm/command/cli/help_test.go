@@ -62,7 +62,7 @@ func TestHelpOfAGroupHasItsCommandsAndNoHiddenOne(t *testing.T) {
 		require.Contains(t, all, "\n  "+c+" ")
 	}
 	_, group, _ := dispatch(t, "no-gpu", "gpu --help")
-	require.Contains(t, group, "\n  withhold ")
+	require.Contains(t, group, "\n  quarantine ")
 	require.NotContains(t, group, "probe")
 }
 

@@ -36,17 +36,17 @@ func TestGPUKitHasTheCommandsThatNeedNoUnit(t *testing.T) {
 		code int
 		text string
 	}{
-		"--version":           {0, "gpukit "},
-		"gpu list":            {0, "Found 1 AMD GPU device"},
-		"gpu status":          {0, ""},
-		"explain 2":           {0, "gpukit gpu verify"},
-		"plan":                {2, "cannot run gpukit plan: it needs a unit of the charm; there run: sudo dispatch plan; see gpukit --help"},
-		"gpu withhold 0 fan":  {2, "there run: sudo dispatch gpu withhold"},
-		"fleet --json":        {2, "there run: sudo dispatch fleet"},
-		"gpu lost":            {2, `cannot run gpukit gpu "lost": no such command; did you mean list?; see gpukit gpu --help`},
-		"detect":              {2, "want gpukit detect USER@HOST"},
-		"detect a b":          {2, "want gpukit detect USER@HOST"},
-		"install-exporter -x": {2, "unknown shorthand flag"},
+		"--version":            {0, "gpukit "},
+		"gpu list":             {0, "Found 1 AMD GPU device"},
+		"gpu status":           {0, ""},
+		"explain 2":            {0, "gpukit gpu verify"},
+		"plan":                 {2, "cannot run gpukit plan: it needs a unit of the charm; there run: sudo dispatch plan; see gpukit --help"},
+		"gpu quarantine 0 fan": {2, "there run: sudo dispatch gpu quarantine"},
+		"fleet --json":         {2, "there run: sudo dispatch fleet"},
+		"gpu lost":             {2, `cannot run gpukit gpu "lost": no such command; did you mean list?; see gpukit gpu --help`},
+		"detect":               {2, "want gpukit detect USER@HOST"},
+		"detect a b":           {2, "want gpukit detect USER@HOST"},
+		"install-exporter -x":  {2, "unknown shorthand flag"},
 	} {
 		code, out, errs := gpukit(t, root, nil, line)
 		require.Equal(t, want.code, code, "%s: %s", line, errs)

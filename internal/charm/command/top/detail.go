@@ -66,7 +66,7 @@ func (v *View) detailLines(format term.Format, f Frame) (out []string) {
 	see := gpuhealth.SeeCodes(format.Commands, s.Health.Codes)
 	add("State", state+": "+cmp.Or(s.Health.Reason, "nothing is known of it")+see,
 		head.cells[stateColumn].Colour)
-	if warnings := gpuhealth.OutOfService(b.gpu); len(warnings) > 0 {
+	if warnings := gpuhealth.NotInService(b.gpu); len(warnings) > 0 {
 		for i, w := range warnings {
 			add([]string{"Service", ""}[min(i, 1)], w, term.Yellow)
 		}
@@ -180,7 +180,7 @@ var helpLines = []string{
 	"TEMP         of the sensor nearest its limit; yellow from 90 % of it, red at it",
 	"POWER        of the power cap; yellow at the cap",
 	"VRAM         yellow from 90 %, red from 98 %",
-	"STATE        health, or withheld or proving: no new task gets the GPU",
+	"STATE        health, or quarantined or on probation: no new task gets the GPU",
 	"USED BY      container; free: a task can lease it; no container: the machine",
 	"0-7, part 3  a divided GPU, and a partition of it",
 }

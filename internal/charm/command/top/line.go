@@ -159,7 +159,7 @@ func (l *line) setState(gpus []api.Status) {
 	for i := range gpus {
 		if gpus[i].Excluded() {
 			if excluded++; service == "" {
-				service = strings.ReplaceAll(string(gpus[i].Service.State), "_", " ")
+				service = gpus[i].Service.State.String()
 			}
 		}
 	}

@@ -50,9 +50,9 @@ func TestStateNamesTheServiceOfExcludedGPUs(t *testing.T) {
 	l := of(health.Healthy, quarantine.InService)
 	require.Equal(t, "healthy", l.cells[stateColumn].Text)
 	require.Empty(t, l.longState)
-	l = of(health.Healthy, quarantine.Proving)
-	require.Equal(t, term.Cell{Text: string(quarantine.Proving), Colour: term.Yellow}, l.cells[stateColumn])
-	require.Equal(t, "healthy, "+string(quarantine.Proving), l.longState)
+	l = of(health.Healthy, quarantine.OnProbation)
+	require.Equal(t, term.Cell{Text: quarantine.OnProbation.String(), Colour: term.Yellow}, l.cells[stateColumn])
+	require.Equal(t, "healthy, "+quarantine.OnProbation.String(), l.longState)
 	l = of(health.Critical, quarantine.InService, quarantine.Quarantined, quarantine.Quarantined)
 	require.Equal(t, term.Cell{Text: "2 " + string(quarantine.Quarantined), Colour: term.Red}, l.cells[stateColumn])
 }

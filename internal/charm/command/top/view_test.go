@@ -46,7 +46,7 @@ func status(i int) api.Status {
 }
 
 // reportOf returns n GPUs. With a few more than one, GPU 2 is hot and full, GPU 3 is critical and
-// GPU 5 is withheld.
+// GPU 5 is quarantined.
 func reportOf(n int) api.Report {
 	r := api.Report{Unit: "rocm-worker/0", Host: "gpu-b02", Time: noon}
 	for i := range n {
@@ -142,7 +142,7 @@ func TestDocumentedScreenIsReal(t *testing.T) {
 	require.NoError(t, err)
 	screen := picture(t, &View{}, Frame{Report: reportOf(6), Width: 80, Height: 12})
 	table := strings.Join(strings.Split(screen, "\n")[6:11], "\n")
-	require.Contains(t, table, "withheld")
+	require.Contains(t, table, "quarantined")
 	require.Contains(t, string(page), table)
 }
 

@@ -194,5 +194,5 @@ func (c *ci) firstBuild() (string, error) {
 	return b.job + " " + line, err
 }
 
-// gpuStatus prints the leases and the withheld GPUs.
+// gpuStatus prints the leases and the quarantined GPUs.
 const gpuStatus = "concourse-ci-machine gpu status"

@@ -36,13 +36,13 @@ func (c *ci) sickGPU() (string, error) {
 	if strings.Contains(test.line(opened), gpus[0].node) {
 		number = 0
 	}
-	sick, healthy, withheld := gpus[number], gpus[1-number], fmt.Sprintf("withheld: GPU %d ", number)
+	sick, healthy, quarantined := gpus[number], gpus[1-number], fmt.Sprintf("quarantined: GPU %d ", number)
 	c.screen.item("staged", "the driver of GPU %d (%s, %s) counts an uncorrectable memory error, while %s uses it",
 		number, sick.node, sick.address, test.job)
 	if err := countError(c.guest.Fake(), sick); err != nil {
 		return "", err
 	}
-	if err := c.awaitWithheld(withheld); err != nil {
+	if err := c.awaitQuarantined(quarantined); err != nil {
 		return "", err
 	}
 	line, err := c.wait(test, "its build shows it", sickens)
@@ -59,8 +59,8 @@ func (c *ci) sickGPU() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !strings.Contains(out, withheld) {
-		return "", errors.New("cannot see that the sick GPU stays withheld")
+	if !strings.Contains(out, quarantined) {
+		return "", errors.New("cannot see that the sick GPU stays quarantined")
 	}
 	next, err := c.start("train")
 	if err != nil {
@@ -83,9 +83,9 @@ func (c *ci) sickGPU() (string, error) {
 // noticeTime bounds the time until a fault is noticed. The machine looks each second.
 const noticeTime = 2 * time.Minute
 
-// awaitWithheld waits until gpuStatus has the line of the sick GPU.
-func (c *ci) awaitWithheld(line string) error {
-	const what = "the machine withholds the GPU"
+// awaitQuarantined waits until gpuStatus has the line of the sick GPU.
+func (c *ci) awaitQuarantined(line string) error {
+	const what = "the machine quarantines the GPU"
 	end := time.Now().Add(noticeTime)
 	return c.screen.work(what, func(report func(string)) error {
 		return c.until(what, func() (bool, error) {

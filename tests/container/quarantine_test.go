@@ -11,19 +11,19 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 )
 
-// withholds has the unit's charm withhold GPUs of this bed's unit, by name.
-func (b *bed) withholds(names ...string) {
+// quarantines has the unit's charm quarantine GPUs of this bed's unit, by name.
+func (b *bed) quarantines(names ...string) {
 	var gpus []admission.Quarantined
 	for _, n := range names {
-		gpus = append(gpus, admission.Quarantined{Name: n, Reason: "is withheld since 2026-08-01 14:03:05 UTC: hangs"})
+		gpus = append(gpus, admission.Quarantined{Name: n, Reason: "is quarantined since 2026-08-01 14:03:05 UTC: hangs"})
 	}
-	require.NoError(b.t, os.WriteFile(b.path("withheld.json"), admission.Encode(admission.File{GPUs: gpus}), 0o644))
+	require.NoError(b.t, os.WriteFile(b.path("admission.json"), admission.Encode(admission.File{GPUs: gpus}), 0o644))
 }
 
-// knows is lend for a unit whose charm withholds GPUs, leased or not.
+// knows is lend for a unit whose charm quarantines GPUs, leased or not.
 func (u *unit) knows(b *bed, leased bool) {
 	c := b.unit
-	c.Quarantine = b.path("withheld.json")
+	c.Quarantine = b.path("admission.json")
 	if !leased {
 		c.Leases = nil
 	}
@@ -32,7 +32,7 @@ func (u *unit) knows(b *bed, leased bool) {
 
 // With the real runc: a GPU that falls sick is in no container from then on, and stays
 // with the task that has it, as do the commands that come into its container.
-func TestWithheldGPUIsInNoFurtherContainer(t *testing.T) {
+func TestQuarantinedGPUIsInNoFurtherContainer(t *testing.T) {
 	for _, s := range settings[:2] {
 		for name, leased := range map[string]bool{"shared": false, "leased": true} {
 			t.Run(s.name+" "+name, func(t *testing.T) {
@@ -50,13 +50,13 @@ func TestWithheldGPUIsInNoFurtherContainer(t *testing.T) {
 				require.Contains(t, had[2:], "128")
 
 				for _, b := range []*bed{first, second, third} {
-					b.withholds("GPU-0")
+					b.quarantines("GPU-0")
 				}
 				require.NoError(t, second.up())
 				u.fifo(second.id)
 				require.NoError(t, second.run(task))
 				require.Equal(t, []string{"+", second.id, "129"}, u.event())
-				require.ErrorContains(t, third.up(), "GPU 0 (GPU-0) is withheld since 2026-08-01 14:03:05 UTC: hangs")
+				require.ErrorContains(t, third.up(), "GPU 0 (GPU-0) is quarantined since 2026-08-01 14:03:05 UTC: hangs")
 
 				require.NoError(t, first.run(task), "a command into the container that has it")
 				require.Equal(t, had, u.event())

@@ -16,28 +16,28 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
-const proofProgram = "/usr/local/bin/prove-gpu"
+const healthCheckProgram = "/usr/local/bin/check-gpu"
 
-// proves is gpu-proof from the look that Pebble runs to a service of systemd's own, and the
+// checks is gpu-health-check from the look that Pebble runs to a service of systemd's own, and the
 // container that runc makes there. That the GPU was well for long enough is written into
 // the record; all else is the unit's work.
-func (u *unit) proves(t *testing.T) {
-	u.d.Sub(t, "a GPU on trial is proved by the operator's program, and is back", func(t *testing.T) {
-		u.must("printf '#!/bin/sh\\nexec 3<>/dev/dri/renderD128 && echo computed on $GPU_PCI\\n' >" + proofProgram + " && chmod 755 " + proofProgram)
-		u.settle(map[string]any{"gpu-proof": proofProgram})
+func (u *unit) checks(t *testing.T) {
+	u.d.Sub(t, "a GPU on probation is checked by the operator's program, and is back", func(t *testing.T) {
+		u.must("printf '#!/bin/sh\\nexec 3<>/dev/dri/renderD128 && echo computed on $GPU_PCI\\n' >" + healthCheckProgram + " && chmod 755 " + healthCheckProgram)
+		u.settle(map[string]any{"gpu-health-check": healthCheckProgram})
 		u.onTrial()
 		u.eventually(func() bool { return strings.Contains(u.record(), `"state":"in_service"`) }, "it is not back")
-		require.Contains(t, u.record(), "and gpu-proof ended with 0")
+		require.Contains(t, u.record(), "and gpu-health-check ended with 0")
 		require.Contains(t, u.must("cat "+healthcheck.OutputDir+"/*"), "computed on "+lxdhost.AMDPCI)
 	})
-	u.d.Sub(t, "a GPU whose proof fails is withheld, and a person returns it", func(t *testing.T) {
-		u.must("printf '#!/bin/sh\\nexit 3\\n' >" + proofProgram)
+	u.d.Sub(t, "a GPU whose health check fails is quarantined, and a person returns it", func(t *testing.T) {
+		u.must("printf '#!/bin/sh\\nexit 3\\n' >" + healthCheckProgram)
 		u.onTrial()
-		u.eventually(func() bool { return strings.Contains(u.record(), `"state":"withheld"`) }, "it is not withheld")
-		require.Contains(t, u.must(role.BinDir+"/dispatch gpu status"), ": gpu-proof ended with 3")
+		u.eventually(func() bool { return strings.Contains(u.record(), `"state":"quarantined"`) }, "it is not quarantined")
+		require.Contains(t, u.must(role.BinDir+"/dispatch gpu status"), ": gpu-health-check ended with 3")
 		require.Contains(t, u.must(role.BinDir+"/dispatch gpu return 0"), "is in service again")
-		u.settle(map[string]any{"gpu-proof": ""})
-		u.must("rm " + proofProgram)
+		u.settle(map[string]any{"gpu-health-check": ""})
+		u.must("rm " + healthCheckProgram)
 		u.settled()
 		require.Empty(t, u.failed())
 	})
@@ -49,10 +49,10 @@ func (u *unit) record() string {
 }
 
 // onTrial makes the record tell that the GPU fell sick and is well for as long as it has
-// to be, just now: no proof of before counts.
+// to be, just now: no health check of before counts.
 func (u *unit) onTrial() {
 	at := time.Now().UTC().Add(-5 * time.Minute).Format(time.RFC3339)
 	u.eventually(func() bool { return strings.Contains(u.record(), `"state":"in_service"`) }, "no look saw the GPU")
-	u.must(fmt.Sprintf(`flock %s sed -i 's/"state":"in_service","since":"[^"]*"/"state":"proving","by":"health","since":"%[2]s","out":"%[2]s","well":"%[2]s"/' %s`,
+	u.must(fmt.Sprintf(`flock %s sed -i 's/"state":"in_service","since":"[^"]*"/"state":"on_probation","quarantined_by":"health","since":"%[2]s","quarantined_since":"%[2]s","healthy_since":"%[2]s"/' %s`,
 		quarantine.LockFile, at, quarantine.File))
 }

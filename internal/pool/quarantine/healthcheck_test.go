@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a proof has of the GPU's memory is no level of rest, and has to be back after it.
+// What a health check has of the GPU's memory is no level of rest, and has to be back after it.
 func TestMemoryOfAHealthCheckMustBeFreed(t *testing.T) {
 	const gib = 1 << 30
 	total := 64.0 * gib
 	r, at := Record{}, start
-	l := Look{Policy: Auto, Proof: "/opt/proof"}
+	l := Look{Policy: Auto, HealthCheck: "/opt/check"}
 	look := func(letter byte, memory float64) *GPU {
 		s, _ := sign(0, letter)
 		s.Memory, s.Total = &memory, &total
@@ -27,16 +27,16 @@ func TestMemoryOfAHealthCheckMustBeFreed(t *testing.T) {
 	for range 25 {
 		look('.', gib)
 	}
-	require.Equal(t, []string{names[0]}, r.DueProofs())
-	p := Proof{Name: names[0], Command: l.Proof, Began: at, Running: true}
-	l.Proofs = []Proof{p}
+	require.Equal(t, []string{names[0]}, r.DueHealthChecks())
+	p := HealthCheck{Name: names[0], Command: l.HealthCheck, Began: at, Running: true}
+	l.HealthChecks = []HealthCheck{p}
 	for range 8 {
 		g := look('.', 60*gib)
 		require.Empty(t, g.ActiveFaults)
 		require.EqualValues(t, gib, *g.Idle)
 	}
 	p.Running, p.Ended, p.End = false, at, Passed
-	l.Proofs = []Proof{p}
+	l.HealthChecks = []HealthCheck{p}
 	require.Equal(t, InService, look('.', 60*gib).State)
 	require.Equal(t, InService, look('.', gib).State)
 	require.Nil(t, r.Find(names[0]).DirtySince, "it was the driver, clearing up")

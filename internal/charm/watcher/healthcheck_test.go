@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	sick     = "0000:43:00.0"
-	proofCmd = "/opt/proof"
+	sick           = "0000:43:00.0"
+	healthCheckCmd = "/opt/check"
 )
 
-// provable is a unit with gpu-proof that records calls of systemd-run and runc. Real
+// checkable is a unit with gpu-health-check that records calls of systemd-run and runc. Real
 // containers are in tests/container.
-func provable(t *testing.T, option string) (*Unit, *hosttest.Runner) {
+func checkable(t *testing.T, option string) (*Unit, *hosttest.Runner) {
 	t.Helper()
 	u := served(t, "mi210x4")
 	r := u.Host.Root
@@ -37,7 +37,7 @@ func provable(t *testing.T, option string) (*Unit, *hosttest.Runner) {
 	u.Host.Runner = run
 	require.NoError(t, os.Chmod(r.Path("/"), 0o755))
 	require.NoError(t, r.MkdirAll("/opt", 0o755))
-	require.NoError(t, r.WriteFile(proofCmd, nil, 0o755))
+	require.NoError(t, r.WriteFile(healthCheckCmd, nil, 0o755))
 	hosttest.Put(t, r, oci.DefaultConfig, `{"runtime":"/opt/runc"}`)
 	hosttest.Put(t, r, "/opt/runc", "")
 	inv, err := gpu.Discover(r)
@@ -47,14 +47,14 @@ func provable(t *testing.T, option string) (*Unit, *hosttest.Runner) {
 	data, err := json.Marshal(spec)
 	require.NoError(t, err)
 	hosttest.Put(t, r, cdi.Path, string(data))
-	u.setProof(t, option)
+	u.setHealthCheck(t, option)
 	return u, run
 }
 
-func (u *Unit) setProof(t *testing.T, option string) {
+func (u *Unit) setHealthCheck(t *testing.T, option string) {
 	t.Helper()
 	require.NoError(t, model.Save(u.Host.Root, model.Facts{}, model.Facts{Unit: "concourse-ci-machine/0", Role: model.WorkerRole,
-		Config: map[string]any{"mode": "worker", "gpu-proof": option}}))
+		Config: map[string]any{"mode": "worker", "gpu-health-check": option}}))
 }
 
 // startProbation puts GPU 1 on probation: an error, and five minutes without one.
@@ -65,7 +65,7 @@ func (u *Unit) startProbation(t *testing.T) {
 	watched(t, u)
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
 	u.after(15 * time.Second)
-	require.Contains(t, watched(t, u), "withheld")
+	require.Contains(t, watched(t, u), "quarantined")
 	hosttest.Put(t, u.Host.Root, ueFile, string(before))
 	for range 20 {
 		u.after(15 * time.Second)
@@ -77,8 +77,8 @@ func (u *Unit) startProbation(t *testing.T) {
 func (u *Unit) ends(run *hosttest.Runner, code int, output string) {
 	runc := u.Host.Path("/opt/runc")
 	run.Answer(runc, "")
-	state := u.Host.Path(healthcheck.Dir + "/concourse-gpu-proof-0000-43-00.0/state")
-	log := u.Host.Path(healthcheck.Dir + "/concourse-gpu-proof-0000-43-00.0/log.json")
+	state := u.Host.Path(healthcheck.Dir + "/concourse-gpu-health-check-0000-43-00.0/state")
+	log := u.Host.Path(healthcheck.Dir + "/concourse-gpu-health-check-0000-43-00.0/log.json")
 	run.On(runc+" --root "+state+" --log "+log+" --log-format json run", func(cmd host.Command) (string, error) {
 		if code == 0 {
 			return output, nil
@@ -90,42 +90,42 @@ func (u *Unit) ends(run *hosttest.Runner, code int, output string) {
 func recorded(t *testing.T, u *Unit) string {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, u.RecordProof(t.Context(), &b, sick))
+	require.NoError(t, u.RecordHealthCheck(t.Context(), &b, sick))
 	return b.String()
 }
 
 // A look starts the health check in a service and continues. The next look reads the
 // result.
 func TestGPUReturnsAfterAPassedHealthCheck(t *testing.T) {
-	u, run := provable(t, proofCmd)
+	u, run := checkable(t, healthCheckCmd)
 	u.startProbation(t)
 	require.Empty(t, run.Ran)
 	u.after(15 * time.Second)
-	require.Equal(t, "GPU 0000:43:00.0: gpu-proof begins\n", watched(t, u))
-	require.Equal(t, []string{"systemd-run --quiet --no-block --collect --unit=concourse-gpu-proof-0000-43-00.0.service --description=gpu-proof on GPU 0000:43:00.0" +
-		" --property=RuntimeMaxSec=900 -- /opt/concourse-ci-machine/bin/dispatch gpu proof 0000:43:00.0"}, run.Ran)
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "and on trial: gpu-proof is about to begin\n")
+	require.Equal(t, "GPU 0000:43:00.0: gpu-health-check begins\n", watched(t, u))
+	require.Equal(t, []string{"systemd-run --quiet --no-block --collect --unit=concourse-gpu-health-check-0000-43-00.0.service --description=gpu-health-check on GPU 0000:43:00.0" +
+		" --property=RuntimeMaxSec=900 -- /opt/concourse-ci-machine/bin/dispatch gpu record-check 0000:43:00.0"}, run.Ran)
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "; on probation: gpu-health-check is about to begin\n")
 
 	unlock, err := healthcheck.Lock(u.Host.Root, sick)
 	require.NoError(t, err)
 	u.after(15 * time.Second)
 	require.Empty(t, watched(t, u), "one at a time")
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "and on trial: gpu-proof runs\n")
-	require.EqualError(t, u.RecordProof(t.Context(), nil, sick), "cannot prove GPU 0000:43:00.0: gpu-proof runs on it already; gpu status has its end")
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "; on probation: gpu-health-check runs\n")
+	require.EqualError(t, u.RecordHealthCheck(t.Context(), nil, sick), "cannot check GPU 0000:43:00.0: gpu-health-check runs on it already; gpu status has its end")
 	unlock()
 
 	u.ends(run, 0, "sum is right\n")
-	require.Equal(t, "GPU 0000:43:00.0: gpu-proof ended with 0 after 0s\n", recorded(t, u))
+	require.Equal(t, "GPU 0000:43:00.0: gpu-health-check ended with 0 after 0s\n", recorded(t, u))
 	require.Equal(t, "sum is right\n", textOf(t, u, healthcheck.OutputFile(sick)))
 	st, err := u.Host.Stat(healthcheck.OutputFile(sick))
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, st.Mode().Perm())
-	require.NotEmpty(t, withheldNow(t, u.Host.Root), "nobody decided yet")
+	require.NotEmpty(t, quarantinedNow(t, u.Host.Root), "nobody decided yet")
 	u.after(15 * time.Second)
-	require.Equal(t, "GPU 1 (0000:43:00.0): in_service: well for 5m0s, and gpu-proof ended with 0\n", watched(t, u))
-	require.Empty(t, withheldNow(t, u.Host.Root))
+	require.Equal(t, "GPU 1 (0000:43:00.0): in service: healthy for 5m0s, and gpu-health-check ended with 0\n", watched(t, u))
+	require.Empty(t, quarantinedNow(t, u.Host.Root))
 	require.Empty(t, recorded(t, u), "it waits for none any more")
-	require.EqualError(t, u.RecordProof(t.Context(), nil, "../x"), `cannot prove GPU "../x": it is not known`)
+	require.EqualError(t, u.RecordHealthCheck(t.Context(), nil, "../x"), `cannot check GPU "../x": it is not known`)
 }
 
 func textOf(t *testing.T, u *Unit, path string) string {
@@ -136,31 +136,31 @@ func textOf(t *testing.T, u *Unit, path string) string {
 }
 
 func TestFailedHealthCheckKeepsTheQuarantine(t *testing.T) {
-	u, run := provable(t, proofCmd)
+	u, run := checkable(t, healthCheckCmd)
 	u.startProbation(t)
 	u.ends(run, 3, "sum is \x1b[31mwrong\n")
-	require.Equal(t, "GPU 0000:43:00.0: gpu-proof ended with 3 after 0s\n", recorded(t, u))
+	require.Equal(t, "GPU 0000:43:00.0: gpu-health-check ended with 3 after 0s\n", recorded(t, u))
 	require.Equal(t, "sum is ?[31mwrong\n", textOf(t, u, healthcheck.OutputFile(sick)))
 	u.after(15 * time.Second)
-	require.Equal(t, "GPU 1 (0000:43:00.0): withheld: gpu-proof ended with 3\n", watched(t, u))
-	require.Contains(t, withheldNow(t, u.Host.Root), "gpu-proof ended with 3")
+	require.Equal(t, "GPU 1 (0000:43:00.0): quarantined: gpu-health-check ended with 3\n", watched(t, u))
+	require.Contains(t, quarantinedNow(t, u.Host.Root), "gpu-health-check ended with 3")
 	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	require.NoError(t, err)
 	require.Len(t, r.Find(sick).Strikes, 2)
-	require.Equal(t, "proof failed", r.Find(sick).ShortReason())
+	require.Equal(t, "health check failed", r.Find(sick).ShortReason())
 }
 
 // The GPU stays on probation with a reason. A fixed problem is seen within a minute.
 func TestHealthCheckThatCannotRunIsExplained(t *testing.T) {
-	u, run := provable(t, proofCmd)
+	u, run := checkable(t, healthCheckCmd)
 	u.startProbation(t)
 	u.after(15 * time.Second)
 	watched(t, u)
-	require.NoError(t, u.Host.Remove(proofCmd))
-	require.Contains(t, recorded(t, u), "gpu-proof can't be run: there is no /opt/proof; put it there")
+	require.NoError(t, u.Host.Remove(healthCheckCmd))
+	require.Contains(t, recorded(t, u), "gpu-health-check can't be run: there is no /opt/check; put it there")
 	u.after(15 * time.Second)
 	require.Empty(t, watched(t, u))
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "and on trial: gpu-proof can't be run: there is no /opt/proof; put it there, or take it out of the option gpu-proof\n")
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "; on probation: gpu-health-check can't be run: there is no /opt/check; put it there, or take it out of the option gpu-health-check\n")
 	u.after(time.Minute)
 	watched(t, u)
 	require.Len(t, run.Ran, 2, "it is tried again")
@@ -171,45 +171,45 @@ func TestHealthCheckThatCannotRunIsExplained(t *testing.T) {
 	require.ErrorContains(t, err, "no bus")
 	u.after(15 * time.Second)
 	watched(t, u)
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "gpu-proof can't be run: cannot run \"systemd-run ")
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "gpu-health-check can't be run: cannot run \"systemd-run ")
 
-	u.setProof(t, "/home/me/proof")
+	u.setHealthCheck(t, "/home/me/check")
 	u.after(15 * time.Second)
 	watched(t, u)
-	require.Contains(t, gpuStatus(t, u, term.Format{}), `gpu-proof can't be run: gpu-proof: "/home/me/proof" is not in the proof's container`)
-	u.setProof(t, "")
+	require.Contains(t, gpuStatus(t, u, term.Format{}), `gpu-health-check can't be run: gpu-health-check: "/home/me/check" is not in its container`)
+	u.setHealthCheck(t, "")
 	u.after(15 * time.Second)
-	require.Equal(t, "GPU 1 (0000:43:00.0): in_service: well for 5m0s\n", watched(t, u), "time alone")
+	require.Equal(t, "GPU 1 (0000:43:00.0): in service: healthy for 5m0s\n", watched(t, u), "time alone")
 }
 
 func TestProveRunsOnlyOnQuarantinedGPUs(t *testing.T) {
-	u, run := provable(t, "")
-	prove := func(which string) (string, error) {
+	u, run := checkable(t, "")
+	check := func(which string) (string, error) {
 		var b strings.Builder
-		err := u.Prove(t.Context(), &b, which)
+		err := u.RunHealthCheck(t.Context(), &b, which)
 		return b.String(), err
 	}
 	watched(t, u)
-	_, err := prove("1")
-	require.ErrorContains(t, err, "it is in service, so a task can get it at any moment; withhold it first: dispatch gpu withhold 1 REASON")
-	require.NoError(t, u.Withhold(&bytes.Buffer{}, "1", "new fan"))
-	_, err = prove("1")
-	require.ErrorContains(t, err, "the option gpu-proof names no program")
-	u.setProof(t, "/home/me/proof")
-	_, err = prove("1")
-	require.ErrorContains(t, err, `gpu-proof: "/home/me/proof" is not in`)
-	u.setProof(t, proofCmd)
+	_, err := check("1")
+	require.ErrorContains(t, err, "it is in service, so a task can get it at any moment; quarantine it first: dispatch gpu quarantine 1 REASON")
+	require.NoError(t, u.Quarantine(&bytes.Buffer{}, "1", "new fan"))
+	_, err = check("1")
+	require.ErrorContains(t, err, "the option gpu-health-check names no program")
+	u.setHealthCheck(t, "/home/me/check")
+	_, err = check("1")
+	require.ErrorContains(t, err, `gpu-health-check: "/home/me/check" is not in`)
+	u.setHealthCheck(t, healthCheckCmd)
 	u.ends(run, 0, "sum is right\n")
-	text, err := prove(sick)
+	text, err := check(sick)
 	require.NoError(t, err)
-	require.Regexp(t, `^GPU 1 \(GPU-\w+, 0000:43:00.0\): /opt/proof begins, which may take 10m0s\nsum is right\nGPU 1 .*: gpu-proof ended with 0 after 0s\n$`, text)
+	require.Regexp(t, `^GPU 1 \(GPU-\w+, 0000:43:00.0\): /opt/check begins, which may take 10m0s\nsum is right\nGPU 1 .*: gpu-health-check ended with 0 after 0s\n$`, text)
 	u.ends(run, 1, "")
-	_, err = prove("1")
+	_, err = check("1")
 	require.ErrorContains(t, err, "cannot rely on GPU 1")
 	unlock, err := healthcheck.Lock(u.Host.Root, sick)
 	require.NoError(t, err)
-	_, err = prove("1")
-	require.ErrorContains(t, err, "gpu-proof runs on it already")
+	_, err = check("1")
+	require.ErrorContains(t, err, "gpu-health-check runs on it already")
 	unlock()
 	require.False(t, u.Host.Exists(healthcheck.Dir+"/"+sick+".json"), "what a person runs decides nothing")
 }

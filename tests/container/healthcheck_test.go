@@ -26,16 +26,16 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// proving is a unit with a proof, by the real runc: a script that sh runs.
-type proving struct {
+// checked is a unit with a health check, by the real runc: a script that sh runs.
+type checked struct {
 	*bed
 	host.Host
 	job healthcheck.Job
 }
 
-func newProving(t *testing.T, mode os.FileMode) *proving {
+func newChecked(t *testing.T, mode os.FileMode) *checked {
 	ownSrv(t)
-	return provingIn(newBed(t, mode))
+	return checkedIn(newBed(t, mode))
 }
 
 // ownSrv replaces /srv in this mount namespace.
@@ -46,15 +46,15 @@ func ownSrv(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount("/srv", syscall.MNT_DETACH)) })
 }
 
-func provingIn(b *bed) *proving {
-	p := &proving{bed: b, Host: host.New("")}
+func checkedIn(b *bed) *checked {
+	p := &checked{bed: b, Host: host.New("")}
 	b.t.Cleanup(func() { require.NoError(b.t, os.RemoveAll(healthcheck.Dir)) })
-	p.job = healthcheck.Job{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Command: "/srv/tools/proof", Runc: b.real, Devices: p.nodes("/dev/kfd", "/dev/dri/renderD128"), Recursive: true}
+	p.job = healthcheck.Job{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Command: "/srv/tools/check", Runc: b.real, Devices: p.nodes("/dev/kfd", "/dev/dri/renderD128"), Recursive: true}
 	return p
 }
 
 // nodes are device nodes as the charm describes them.
-func (p *proving) nodes(paths ...string) (nodes []*specs.DeviceNode) {
+func (p *checked) nodes(paths ...string) (nodes []*specs.DeviceNode) {
 	numbers, err := suite.Minors()
 	require.NoError(p.t, err)
 	for _, path := range paths {
@@ -66,78 +66,78 @@ func (p *proving) nodes(paths ...string) (nodes []*specs.DeviceNode) {
 	return nodes
 }
 
-// run is the proof with this script as gpu-proof.
-func (p *proving) run(script string, deadline time.Duration) (quarantine.Proof, string) {
+// run is the health check with this script as gpu-health-check.
+func (p *checked) run(script string, deadline time.Duration) (quarantine.HealthCheck, string) {
 	p.t.Helper()
 	p.put(script)
-	proof, output := p.job.Run(p.t.Context(), p.Host, deadline)
-	require.False(p.t, proof.Ended.Before(proof.Began))
-	left, err := p.Glob(bundleOfProof + "/state/*")
+	check, output := p.job.Run(p.t.Context(), p.Host, deadline)
+	require.False(p.t, check.Ended.Before(check.Began))
+	left, err := p.Glob(bundleOfHealthCheck + "/state/*")
 	require.NoError(p.t, err)
 	require.Empty(p.t, left, "no container stays")
-	return proof, output
+	return check, output
 }
 
-func (p *proving) put(script string) {
+func (p *checked) put(script string) {
 	require.NoError(p.t, os.MkdirAll(filepath.Dir(p.job.Command), 0o755))
 	require.NoError(p.t, os.WriteFile(p.job.Command, []byte(script), 0o755))
 }
 
-const bundleOfProof = healthcheck.Dir + "/concourse-gpu-proof-0000-03-00.0"
+const bundleOfHealthCheck = healthcheck.Dir + "/concourse-gpu-health-check-0000-03-00.0"
 
 const sh = "#!/bin/sh\n"
 
-func TestProofEndsAsItsProgramDoes(t *testing.T) {
+func TestHealthCheckEndsAsItsProgramDoes(t *testing.T) {
 	onEachCgroup(t, func(t *testing.T, _ string) {
-		p := newProving(t, 0o660)
-		proof, output := p.run(sh+"echo computed; echo beside >&2\n", time.Minute)
-		require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
+		p := newChecked(t, 0o660)
+		check, output := p.run(sh+"echo computed; echo beside >&2\n", time.Minute)
+		require.Equal(t, quarantine.Passed, check.End, output+check.Reason)
 		require.ElementsMatch(t, []string{"computed", "beside", ""}, strings.Split(output, "\n"))
 
-		proof, output = p.run(sh+"printf '\\033[2Jwrong sum\\n'; exit 3\n", time.Minute)
-		require.Equal(t, quarantine.Failed, proof.End, output+proof.Reason)
-		require.Equal(t, 3, proof.Exit)
+		check, output = p.run(sh+"printf '\\033[2Jwrong sum\\n'; exit 3\n", time.Minute)
+		require.Equal(t, quarantine.Failed, check.End, output+check.Reason)
+		require.Equal(t, 3, check.Exit)
 		require.Equal(t, "?[2Jwrong sum\n", output)
 
-		proof, output = p.run(sh+"sh -c 'kill -SEGV $$'\n", time.Minute)
-		require.Equal(t, quarantine.Failed, proof.End, output+proof.Reason)
-		require.Equal(t, 139, proof.Exit)
+		check, output = p.run(sh+"sh -c 'kill -SEGV $$'\n", time.Minute)
+		require.Equal(t, quarantine.Failed, check.End, output+check.Reason)
+		require.Equal(t, 139, check.Exit)
 
-		proof, output = p.run(sh+"i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done\n", time.Minute)
-		require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
+		check, output = p.run(sh+"i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done\n", time.Minute)
+		require.Equal(t, quarantine.Passed, check.End, output+check.Reason)
 		require.Len(t, output, 4096)
 		require.True(t, strings.HasSuffix(output, "line 2999\n"))
 	})
 }
 
 // A program that hangs costs its time, and is ended with all that it began.
-func TestProofThatDoesNotEndIsEnded(t *testing.T) {
-	p := newProving(t, 0o660)
-	proof, output := p.run(sh+"trap '' TERM INT HUP; (sleep 4242 &) ; echo begun; sleep 4243\n", 5*time.Second)
-	require.Equal(t, quarantine.Failed, proof.End, output+proof.Reason)
-	require.True(t, proof.Late)
+func TestHealthCheckThatDoesNotEndIsEnded(t *testing.T) {
+	p := newChecked(t, 0o660)
+	check, output := p.run(sh+"trap '' TERM INT HUP; (sleep 4242 &) ; echo begun; sleep 4243\n", 5*time.Second)
+	require.Equal(t, quarantine.Failed, check.End, output+check.Reason)
+	require.True(t, check.Late)
 	require.Equal(t, "begun\n", output)
 	require.Empty(t, programs(t, "sleep\x00424"))
 }
 
 // What could not be run says nothing of the GPU.
-func TestProofThatDoesNotStartIsNoWordOnTheGPU(t *testing.T) {
-	p := newProving(t, 0o660)
+func TestHealthCheckThatDoesNotStartIsNoWordOnTheGPU(t *testing.T) {
+	p := newChecked(t, 0o660)
 	_, output := p.run(sh, time.Minute)
 	require.Empty(t, output)
 	require.NoError(t, os.Chmod(p.job.Command, 0o700))
-	proof, output := p.job.Run(t.Context(), p.Host, time.Minute)
-	require.Equal(t, quarantine.NotRun, proof.End, output)
-	require.Contains(t, proof.Reason, "permission denied")
+	check, output := p.job.Run(t.Context(), p.Host, time.Minute)
+	require.Equal(t, quarantine.NotRun, check.End, output)
+	require.Contains(t, check.Reason, "permission denied")
 
 	p.job.Runc = "/nowhere/runc"
-	proof, output = p.job.Run(t.Context(), p.Host, time.Minute)
-	require.Equal(t, quarantine.NotRun, proof.End, output)
-	require.Contains(t, proof.Reason, "/nowhere/runc")
+	check, output = p.job.Run(t.Context(), p.Host, time.Minute)
+	require.Equal(t, quarantine.NotRun, check.End, output)
+	require.Contains(t, check.Reason, "/nowhere/runc")
 }
 
 // The program has this GPU and what everybody may read, and nothing else.
-func TestProofSeesItsGPUAndNothingElse(t *testing.T) {
+func TestHealthCheckSeesItsGPUAndNothingElse(t *testing.T) {
 	for name, node := range map[string]struct {
 		mode  os.FileMode
 		group int
@@ -147,7 +147,7 @@ func TestProofSeesItsGPUAndNothingElse(t *testing.T) {
 			ownSrv(t)
 			b := newBed(t, node.mode)
 			b.hostNodes(node.mode, 0, node.group)
-			p := provingIn(b)
+			p := checkedIn(b)
 			for _, secret := range []string{"/srv/tools/secret", "/srv/other/seen", "/etc/concourse-ci-machine/probe-secret"} {
 				dir := filepath.Dir(secret)
 				if _, err := os.Stat(dir); err != nil {
@@ -162,13 +162,13 @@ func TestProofSeesItsGPUAndNothingElse(t *testing.T) {
 			t.Cleanup(func() { l.Close() })
 			numbers, err := suite.Minors()
 			require.NoError(t, err)
-			proof, output := p.run(sh+fmt.Sprintf(`
+			check, output := p.run(sh+fmt.Sprintf(`
 echo "user: $(id -u) $(id -g)"
 `+probe+`
 for f in /srv/tools/secret /srv/other/seen /etc/concourse-ci-machine/probe-secret /etc/shadow /root /var/lib /home; do
   if cat $f >/dev/null 2>&1 || ls $f/* >/dev/null 2>&1; then echo "$f: read"; else echo "$f: hidden"; fi
 done
-for f in /srv/tools/proof /usr/bin/new /etc/new /new /sys/new; do
+for f in /srv/tools/check /usr/bin/new /etc/new /new /sys/new; do
   if (echo x >> $f) 2>/dev/null; then echo "$f: written"; else echo "$f: kept"; fi
 done
 echo x > /tmp/own && echo "tmp: own"
@@ -179,13 +179,13 @@ if busybox mknod /tmp/node c 10 %d 2>/dev/null; then echo "mknod: made"; else ec
 grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status | tr -d '\t '
 echo "env: $GPU_INDEX $GPU_PCI $(env | cut -d= -f1 | sort | tr '\n' ' ')"
 `, l.Addr().(*net.TCPAddr).Port, numbers["/dev/dri/renderD129"]), time.Minute)
-			require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
+			require.Equal(t, quarantine.Passed, check.End, output+check.Reason)
 			got := found(output)
 			for what, want := range map[string]string{
 				"user": "65534 65534", "kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": "absent",
 				"/srv/tools/secret": node.file, "/srv/other/seen": "hidden", "/etc/concourse-ci-machine/probe-secret": "hidden", "/etc/shadow": "hidden",
 				"/root": "hidden", "/var/lib": "hidden", "/home": "hidden",
-				"/srv/tools/proof": "kept", "/usr/bin/new": "kept", "/etc/new": "kept", "/new": "kept", "/sys/new": "kept", "tmp": "own",
+				"/srv/tools/check": "kept", "/usr/bin/new": "kept", "/etc/new": "kept", "/new": "kept", "/sys/new": "kept", "tmp": "own",
 				"net": "lo", "host": "not reached", "mknod": "refused",
 				"env": "0 0000:03:00.0 GPU_INDEX GPU_PCI HOME LANG PATH PWD",
 			} {
@@ -199,16 +199,16 @@ echo "env: $GPU_INDEX $GPU_PCI $(env | cut -d= -f1 | sort | tr '\n' ' ')"
 	}
 }
 
-// Whatever a proof left that was killed is ended before the next one.
-func TestProofThatWasKilledIsBegunAgain(t *testing.T) {
-	p := newProving(t, 0o660)
+// Whatever a health check left that was killed is ended before the next one.
+func TestHealthCheckThatWasKilledIsBegunAgain(t *testing.T) {
+	p := newChecked(t, 0o660)
 	p.run(sh, time.Minute)
 	p.put(sh + "sleep 4244\n")
-	runc := exec.Command(p.real, "--root", bundleOfProof+"/state", "run", "--detach", "--bundle", bundleOfProof, filepath.Base(bundleOfProof))
+	runc := exec.Command(p.real, "--root", bundleOfHealthCheck+"/state", "run", "--detach", "--bundle", bundleOfHealthCheck, filepath.Base(bundleOfHealthCheck))
 	require.NoError(t, runc.Run())
 	require.Eventually(t, func() bool { return len(programs(t, "sleep\x004244")) > 0 }, time.Minute, 20*time.Millisecond)
-	proof, output := p.run(sh+"exit 0\n", time.Minute)
-	require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
+	check, output := p.run(sh+"exit 0\n", time.Minute)
+	require.Equal(t, quarantine.Passed, check.End, output+check.Reason)
 	require.Empty(t, programs(t, "sleep\x004244"))
 }
 
@@ -230,7 +230,7 @@ type inside struct{ *bed }
 
 func (i inside) Run(ctx context.Context, c host.Command) ([]byte, error) {
 	i.chown(i.path("run"), i.offset)
-	config := i.path(bundleOfProof + "/config.json")
+	config := i.path(bundleOfHealthCheck + "/config.json")
 	if data, err := os.ReadFile(config); err == nil {
 		data = regexp.MustCompile(`"cgroupsPath":"[^"]+",`).ReplaceAll(data, nil)
 		require.NoError(i.t, os.WriteFile(config, data, 0o600))
@@ -240,12 +240,12 @@ func (i inside) Run(ctx context.Context, c host.Command) ([]byte, error) {
 }
 
 // In an LXD-like machine, whose root can make no nodes: the GPU's are the machine's own.
-func TestProofInsideLXD(t *testing.T) {
+func TestHealthCheckInsideLXD(t *testing.T) {
 	for name, group := range map[string]int{"by its group": 44, "by the group root": 0} {
 		t.Run(name, func(t *testing.T) {
 			ownSrv(t)
 			b := nested(t, 0o660, group)
-			p := provingIn(b)
+			p := checkedIn(b)
 			p.Host.Root, p.Host.Runner = host.Root(b.dir), inside{b}
 			require.NoError(t, os.Chown(b.dir, nestedRoot, nestedRoot))
 			for _, dir := range []string{"usr", "etc"} {
@@ -254,8 +254,8 @@ func TestProofInsideLXD(t *testing.T) {
 			for _, link := range []string{"bin", "lib", "lib64"} {
 				require.NoError(t, os.Symlink("usr/"+link, b.path(link)))
 			}
-			proof, output := p.run(sh+probe, time.Minute)
-			require.Equal(t, quarantine.Passed, proof.End, output+proof.Reason)
+			check, output := p.run(sh+probe, time.Minute)
+			require.Equal(t, quarantine.Passed, check.End, output+check.Reason)
 			require.Equal(t, map[string]string{"kfd": "opens", "dri/renderD128": "opens", "dri/renderD129": "absent"}, found(output))
 		})
 	}
