@@ -14,7 +14,7 @@ type Severity string
 
 // The severities, worst first.
 const (
-	SeverityCritical Severity = "Critical" // results may be wrong or lost: take the GPU not in service
+	SeverityCritical Severity = "Critical" // results may be wrong or lost: quarantine the GPU
 	SeverityWarning  Severity = "Warning"  // slower, or about to become worse
 	SeverityInfo     Severity = "Info"     // handled by the hardware; worth watching
 )
