@@ -8,13 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
@@ -23,8 +23,8 @@ import (
 )
 
 // packCharms packs the project's charm twice, as version "first" and "second", once
-// for this Juju to take over with, as "takeover", once with the metadata of the last
-// release, as "released", and what the tests bring in place of Charmhub's charms.
+// for this Juju to take over with, as "takeover", and once without an endpoint, as "older".
+// It also packs the stand-ins of Charmhub's charms.
 func packCharms(t *testing.T, dir string) {
 	t.Helper()
 	bin := t.TempDir() + "/"
@@ -34,21 +34,23 @@ func packCharms(t *testing.T, dir string) {
 		require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", version,
 			"-takeover=" + strconv.FormatBool(version == "takeover"), "-o", filepath.Join(dir, version, charmName)}, &said, &said), said.String())
 	}
-	withMetadata(t, filepath.Join(dir, "first", charmName), lastRelease(t), filepath.Join(dir, "released", charmName))
+	withMetadata(t, filepath.Join(dir, "first", charmName), withoutEndpoint(t, "tracing"), filepath.Join(dir, "older", charmName))
 	for _, name := range []string{"controller", "postgresql"} {
 		zipTree(t, "testdata/charms/"+name, filepath.Join(dir, name+".charm"))
 	}
 }
 
-// lastRelease is the metadata of the newest release in CHANGELOG.md, as
-// tools/charmpack keeps it.
-func lastRelease(t *testing.T) []byte {
+// withoutEndpoint returns the charm's metadata without a required endpoint.
+func withoutEndpoint(t *testing.T, name string) []byte {
 	t.Helper()
-	log, err := os.ReadFile("../../CHANGELOG.md")
+	data, err := os.ReadFile("../../metadata.yaml")
 	require.NoError(t, err)
-	newest := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\] - `).FindSubmatch(log)
-	require.NotNil(t, newest)
-	data, err := os.ReadFile("../../tools/charmpack/testdata/released/" + string(newest[1]) + ".yaml")
+	var all map[string]any
+	require.NoError(t, yaml.Unmarshal(data, &all))
+	requires := all["requires"].(map[string]any)
+	require.Contains(t, requires, name)
+	delete(requires, name)
+	data, err = yaml.Marshal(all)
 	require.NoError(t, err)
 	return data
 }

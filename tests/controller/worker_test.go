@@ -75,19 +75,19 @@ func (s *site) worker(t *testing.T) {
 		})
 		s.comesTo(name, unit, "waiting: Waiting for a web")
 	})
-	s.Sub(t, "a refresh from the last release goes by the takeover charm", func(t *testing.T) {
-		s.juju("deploy", "--model", name, deploy("released"), "released", "--config", "mode=worker", "--config", "compute-runtime=none",
+	s.Sub(t, "a refresh that adds an endpoint goes by the takeover charm", func(t *testing.T) {
+		s.juju("deploy", "--model", name, deploy("older"), "older", "--config", "mode=worker", "--config", "compute-runtime=none",
 			"--resource", "concourse-release="+release)
-		s.comesTo(name, "released/0", "waiting: Waiting for a web")
-		// Once a Juju takes the whole charm, docs/how-to/upgrade.md has to follow.
-		out, err := s.operator(t.Context(), nil, "juju", "refresh", "--model", name, "released", "--path", deploy("second")).CombinedOutput()
+		s.comesTo(name, "older/0", "waiting: Waiting for a web")
+		// Once a Juju takes the whole charm, docs/how-to/migrate.md must follow.
+		out, err := s.operator(t.Context(), nil, "juju", "refresh", "--model", name, "older", "--path", deploy("second")).CombinedOutput()
 		require.Error(t, err, "%s", out)
 		require.Contains(t, string(out), "one or more of the provided endpoints")
-		s.juju("refresh", "--model", name, "released", "--path", deploy("takeover"))
+		s.juju("refresh", "--model", name, "older", "--path", deploy("takeover"))
 		s.eventually(name, "the unit runs the takeover charm", func(model) bool {
-			return strings.Contains(s.charmVersion(name, "released/0"), "takeover")
+			return strings.Contains(s.charmVersion(name, "older/0"), "takeover")
 		})
-		s.juju("remove-application", "--model", name, "--no-prompt", "released")
+		s.juju("remove-application", "--model", name, "--no-prompt", "older")
 	})
 	s.Sub(t, "an option takes a secret that it is granted", func(t *testing.T) {
 		uri := s.juju("add-secret", "--model", name, "proxy", "http-proxy=http://somebody:password@"+gateway+":3128")

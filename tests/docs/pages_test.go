@@ -114,6 +114,21 @@ func column(md, heading string) (texts []string) {
 	return texts
 }
 
+// maxWords is the number of words that README.md and the pages of docs may have together.
+// The generated tables are among them.
+const maxWords = 45100
+
+func TestPagesFitTheirBudget(t *testing.T) {
+	words := 0
+	for page, md := range pages(t) {
+		if page == "README.md" || strings.HasPrefix(page, "docs/") {
+			words += len(strings.Fields(md))
+		}
+	}
+	t.Logf("%d words", words)
+	require.LessOrEqual(t, words, maxWords, "cut what is said twice")
+}
+
 // withSection is the page with another text between the marks of a section.
 func withSection(t *testing.T, page, section, text string) string {
 	t.Helper()

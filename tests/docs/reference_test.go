@@ -3,10 +3,7 @@ package docs
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,13 +14,11 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
-	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 	var actions map[string]struct {
-		Description string
-		Params      map[string]struct {
+		Params map[string]struct {
 			Enum []string
 		}
 	}
@@ -41,12 +36,6 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 		}
 		require.ElementsMatch(t, want, spans(row[1]), name)
 	}
-	for name, a := range actions {
-		if strings.HasPrefix(a.Description, "The former name of ") {
-			require.Contains(t, page, "`"+name+"`")
-			delete(actions, name)
-		}
-	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(actions)), slices.Collect(maps.Keys(listed)))
 
 	var reasons []gpu.Reason
@@ -54,26 +43,6 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 		reasons = append(reasons, gpu.Reason(spans(row[0])[0]))
 	}
 	require.ElementsMatch(t, gpu.Reasons, reasons)
-}
-
-// Some versions of Juju refuse a charm with endpoints that the last release did not have.
-func TestUpgradePageNamesNewEndpoints(t *testing.T) {
-	newest := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\] - `).FindStringSubmatch(readFile(t, "CHANGELOG.md"))
-	require.NotNil(t, newest)
-	names := func(file string) (all []string) {
-		var meta struct{ Provides, Requires, Peers, Resources map[string]any }
-		require.NoError(t, yaml.Unmarshal([]byte(readFile(t, file)), &meta))
-		for _, group := range []map[string]any{meta.Provides, meta.Requires, meta.Peers, meta.Resources} {
-			all = slices.AppendSeq(all, maps.Keys(group))
-		}
-		return all
-	}
-	had := names("tools/charmpack/testdata/released/" + newest[1] + ".yaml")
-	added := slices.DeleteFunc(names("metadata.yaml"), func(name string) bool { return slices.Contains(had, name) })
-	slices.Sort(added)
-	text := "New after " + newest[1] + ": `" + strings.Join(added, "`, `") + "`.\n"
-	const page = "docs/how-to/upgrade.md"
-	hosttest.Golden(t, filepath.Join(root, page), withSection(t, readFile(t, page), "new", text))
 }
 
 // databagsPage lists keys of interfaces that others define, for whoever changes the charm.

@@ -42,7 +42,7 @@ var route = []journey{
 	{page: "docs/how-to/fetch-once.md", percent: 60, prepare: map[string]string{
 		"": certificate, "## Warm workers": pipelines}},
 	{page: "docs/how-to/upgrade.md", percent: 50, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
-	{page: "docs/how-to/monitoring.md", percent: 40, prepare: map[string]string{"## TLS and passwords": exporterKey},
+	{page: "docs/how-to/monitoring.md", percent: 35, prepare: map[string]string{"## TLS and passwords": exporterKey},
 		serves: map[string]string{"/opt/concourse-ci-machine/bin/rocm-exporter": refusesStrangers}},
 	{page: "docs/how-to/without-internet.md", percent: 60, prepare: map[string]string{
 		"": "concourse-ci-machine reset auto-upgrade github-token"},

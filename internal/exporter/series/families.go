@@ -198,7 +198,7 @@ var (
 	leaseReportAge = ownGauge("rocm_exporter_lease_report_age_seconds",
 		"Age of the lease data; from 120 on, leases are not shown.")
 	serviceAge = ownGauge("rocm_exporter_service_report_age_seconds",
-		"Age of the decision which GPUs are quarantined.")
+		"Age of the service states.")
 
 	// NVIDIA's names and units.
 	dcgmTemp    = gauge("DCGM_FI_DEV_GPU_TEMP", "Equals rocm_gpu_temperature.", "UUID", "modelName")

@@ -178,7 +178,7 @@ func TestSimulatedYears(t *testing.T) {
 	healthy := falsePositives(days)
 	require.Less(t, healthy, 1.0, "healthy GPUs quarantined a GPU-year")
 	var table strings.Builder
-	fmt.Fprintf(&table, "| GPU | half of such GPUs are out within | 90 %% within |\n|---|---|---|\n")
+	fmt.Fprintf(&table, "| GPU | half of such GPUs are quarantined within | 90 %% within |\n|---|---|---|\n")
 	for _, badness := range []float64{1, 0.8, 0.5, 0.3, 0.1} {
 		if !all && badness < 0.5 {
 			continue
