@@ -3,11 +3,8 @@ package concourse
 import (
 	"cmp"
 	"context"
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +13,12 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
 func TestAPIListsAndPrunesAndLandsWorkers(t *testing.T) {
-	web, ctx := newFakeWeb(t, false), context.Background()
-	api := NewAPI(web.URL+"/", "admin", fakePassword, "")
+	web, ctx := newFakeWeb(t), context.Background()
+	api := NewAPI(web.URL, "admin", fakePassword)
 	workers, err := api.Workers(ctx)
 	require.NoError(t, err)
 	slices.SortFunc(workers, func(a, b WorkerInfo) int { return cmp.Compare(a.Name, b.Name) })
@@ -36,26 +34,26 @@ func TestAPIListsAndPrunesAndLandsWorkers(t *testing.T) {
 	require.Equal(t, 1, web.logins, "the token is kept")
 
 	err = api.Land(ctx, WorkerInfo{Name: "gone"})
-	require.EqualError(t, err, "cannot land worker gone: the web says 404 Not Found")
+	require.EqualError(t, err, "cannot land worker gone: the web at "+web.URL+" answers 404 Not Found")
 }
 
 // A web of 8.3 lands a worker for those who name its team, and answers 400 to others.
 func TestAPILandsTheWorkersOfATeam(t *testing.T) {
-	web, ctx := newFakeWeb(t, false), context.Background()
+	web, ctx := newFakeWeb(t), context.Background()
 	web.team = "rocm"
-	api := NewAPI(web.URL, "admin", fakePassword, "")
+	api := NewAPI(web.URL, "admin", fakePassword)
 	workers, err := api.Workers(ctx)
 	require.NoError(t, err)
 	require.NoError(t, api.Land(ctx, workers[0]))
 	require.EqualError(t, api.Land(ctx, WorkerInfo{Name: workers[1].Name}),
-		"cannot land worker "+workers[1].Name+": the web says 400 Bad Request")
+		"cannot land worker "+workers[1].Name+": the web at "+web.URL+" answers 400 Bad Request")
 }
 
 func TestRunningWorkerIsNotPruned(t *testing.T) {
-	web := newFakeWeb(t, false)
-	err := NewAPI(web.URL, "admin", fakePassword, "").Prune(context.Background(), "a")
-	require.EqualError(t, err, "cannot prune worker a: the web says 400 Bad Request: cannot prune running worker")
-	var answer *apiError
+	web := newFakeWeb(t)
+	err := NewAPI(web.URL, "admin", fakePassword).Prune(context.Background(), "a")
+	require.EqualError(t, err, "cannot prune worker a: the web at "+web.URL+" answers 400 Bad Request: cannot prune running worker")
+	var answer *webclient.CallError
 	require.ErrorAs(t, err, &answer)
 	require.False(t, answer.Temporary())
 	require.Contains(t, web.workers, "a")
@@ -63,8 +61,8 @@ func TestRunningWorkerIsNotPruned(t *testing.T) {
 
 // A web that was restarted with another session key knows no old token.
 func TestAPILogsInAgainOnceAfterARejectedToken(t *testing.T) {
-	web, ctx := newFakeWeb(t, false), context.Background()
-	api := NewAPI(web.URL, "admin", fakePassword, "")
+	web, ctx := newFakeWeb(t), context.Background()
+	api := NewAPI(web.URL, "admin", fakePassword)
 	_, err := api.Workers(ctx)
 	require.NoError(t, err)
 	web.token = "of another life"
@@ -80,20 +78,20 @@ func TestAPILogsInAgainOnceAfterARejectedToken(t *testing.T) {
 		http.Error(w, "not authorized", http.StatusUnauthorized)
 	}))
 	defer refusing.Close()
-	_, err = NewAPI(refusing.URL, "admin", "x", "").Workers(ctx)
-	require.EqualError(t, err, "cannot list the workers: the web says 401 Unauthorized: not authorized", "and not for ever")
+	_, err = NewAPI(refusing.URL, "admin", "x").Workers(ctx)
+	require.EqualError(t, err, "cannot list the workers: the web at "+refusing.URL+" answers 401 Unauthorized: not authorized", "and not for ever")
 }
 
 func TestAPIErrorsHaveARemedyAndNoSecret(t *testing.T) {
-	web, ctx := newFakeWeb(t, false), context.Background()
+	web, ctx := newFakeWeb(t), context.Background()
 	for name, c := range map[string]struct {
 		base, password, want string
 	}{
-		"wrong password": {web.URL, "wrong-hunter3", "cannot list the workers: the web does not take the password of user admin"},
+		"wrong password": {web.URL, "wrong-hunter3", "cannot list the workers: the web at " + web.URL + " rejects the password of user admin"},
 		"web down":       {"http://127.0.0.1:1", fakePassword, "cannot list the workers: the web at http://127.0.0.1:1 does not answer: dial tcp"},
 		"no URL":         {"http://\x00", fakePassword, "does not answer"},
 	} {
-		_, err := NewAPI(c.base, "admin", c.password, "").Workers(ctx)
+		_, err := NewAPI(c.base, "admin", c.password).Workers(ctx)
 		require.ErrorContains(t, err, c.want, name)
 		remedy, ok := err.(interface {
 			Remedy(wellknown.Commands) status.Cause
@@ -104,58 +102,51 @@ func TestAPIErrorsHaveARemedyAndNoSecret(t *testing.T) {
 			require.NotContains(t, remedy.Remedy(wellknown.Commands{}).String(), secret, name)
 		}
 	}
-	_, err := NewAPI("http://127.0.0.1:1", "a", "b", "/nowhere/ca.pem").Workers(ctx)
-	require.ErrorContains(t, err, "cannot list the workers: open /nowhere/ca.pem")
 }
 
-// An answer of somebody else's server is no surprise: a page, a redirection,
-// one without end.
+// An answer of another server is no surprise: a page, a redirection, one without end.
 func TestAPIOfAnotherServer(t *testing.T) {
-	long := strings.Repeat("x", maxAnswer+2)
 	elsewhere := 0
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
 	defer other.Close()
 	for name, c := range map[string]struct {
-		handler http.HandlerFunc
-		want    string
+		token, handler http.HandlerFunc // token nil: a good one
+		want           string
 	}{
-		"a page":   {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, "200 OK: what answers is not Concourse"},
-		"an error": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no", http.StatusServiceUnavailable) }, "503 Service Unavailable"},
-		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
-		}, "307 Temporary Redirect"},
-		"without end":  {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(long)) }, "the answer is longer than 16 MiB"},
-		"breaking off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: EOF"},
+		"a page":         {nil, answer(200, "<html>"), "does not answer as Concourse does: it is not the expected JSON"},
+		"an error":       {nil, answer(503, "<html>no"), "answers 503 Service Unavailable"},
+		"without end":    {nil, answer(200, strings.Repeat("x", webclient.MaxAnswer+2)), "it has more than 67108864 bytes"},
+		"elsewhere":      {nil, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, "answers 307 Temporary Redirect to " + other.URL},
+		"breaking off":   {nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: EOF"},
+		"no login":       {answer(404, "no-such-password"), nil, "answers 404 Not Found: it gave no token"},
+		"login by page":  {answer(200, "<html>"), nil, "it is not the expected JSON"},
+		"login by proxy": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, nil, "answers 307 Temporary Redirect to " + other.URL},
 	} {
-		s := httptest.NewServer(c.handler)
-		_, err := NewAPI(s.URL, "admin", "x", "").Workers(context.Background())
-		require.Error(t, err, name)
-		api := NewAPI(s.URL, "admin", "x", "")
-		api.token = "one that was good"
-		_, err = api.Workers(context.Background())
+		if c.token == nil {
+			c.token = answer(200, `{"access_token":"x"}`)
+		}
+		mux := http.NewServeMux()
+		mux.Handle("/sky/issuer/token", c.token)
+		if c.handler != nil {
+			mux.Handle("/api/", c.handler)
+		}
+		s := httptest.NewServer(mux)
+		_, err := NewAPI(s.URL, "admin", "x").Workers(context.Background())
 		require.ErrorContains(t, err, c.want, name)
 		s.Close()
 	}
 	require.Zero(t, elsewhere, "neither password nor token go elsewhere")
 }
 
-func TestAPIByTLSTrustsTheGivenAuthorityOnly(t *testing.T) {
-	web := newFakeWeb(t, true)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
-	require.NoError(t, os.WriteFile(ca, data, 0o644))
-	_, err := NewAPI(web.URL, "admin", fakePassword, ca).Workers(context.Background())
-	require.NoError(t, err)
-	_, err = NewAPI(web.URL, "admin", fakePassword, "").Workers(context.Background())
-	require.ErrorContains(t, err, "certificate")
-	require.Equal(t, 1, web.logins)
-	require.NoError(t, os.WriteFile(ca, []byte("no PEM"), 0o644))
-	_, err = NewAPI(web.URL, "admin", fakePassword, ca).Workers(context.Background())
-	require.ErrorContains(t, err, "holds no certificate")
+func answer(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		w.Write([]byte(body))
+	}
 }
 
 func TestCheckWeb(t *testing.T) {
-	web := newFakeWeb(t, false)
+	web := newFakeWeb(t)
 	require.Equal(t, Health{State: Healthy}, CheckWeb(context.Background(), web.URL+"/"))
 	require.Equal(t, []string{"GET /api/v1/info"}, web.asked)
 	for name, c := range map[string]struct {

@@ -23,14 +23,9 @@ type fakeWeb struct {
 
 const fakePassword = "hunter2&+ %"
 
-func newFakeWeb(t testing.TB, tls bool) *fakeWeb {
+func newFakeWeb(t testing.TB) *fakeWeb {
 	w := &fakeWeb{workers: map[string]string{"a": "running", "b": "stalled", "weird/name": "stalled"}}
-	handler := http.HandlerFunc(w.serve)
-	if tls {
-		w.Server = httptest.NewTLSServer(handler)
-	} else {
-		w.Server = httptest.NewServer(handler)
-	}
+	w.Server = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(w.Close)
 	return w
 }

@@ -148,7 +148,7 @@ func (s *story) deploys(t *testing.T) {
 	s.tags = workers[0].Tags
 	require.Subset(t, s.tags, []string{"gpu", "rocm", "compute-runtime=rocm", "gpu-count=1"})
 	var wrong *concourse.LoginError
-	_, err = concourse.NewAPI(webAt, "admin", "wrong", "").Workers(t.Context())
+	_, err = concourse.NewAPI(webAt, "admin", "wrong").Workers(t.Context())
 	require.ErrorAs(t, err, &wrong)
 	require.NotContains(t, s.web().said("concourse-server"), password)
 	require.NotContains(t, s.web().said("concourse-server"), s.pg.password)
@@ -166,7 +166,7 @@ func (s *story) registers() {
 func (s *story) logsIn() (password string) {
 	s.t.Helper()
 	password = s.app.password()
-	s.api = concourse.NewAPI(webAt, "admin", password, "")
+	s.api = concourse.NewAPI(webAt, "admin", password)
 	s.fly = newFly(s.t, s.home, webAt, password)
 	return password
 }

@@ -133,7 +133,7 @@ func (s *story) leads(t *testing.T) {
 		for _, path := range []string{paths.Env(), paths.KeyDir(), concourse.WebUnitFile} {
 			require.False(t, change.from.Root.Exists(path), "the old leader keeps %s", path)
 		}
-		s.api = concourse.NewAPI(at, "admin", password, "")
+		s.api = concourse.NewAPI(at, "admin", password)
 		for _, u := range s.app.units {
 			if u != change.to {
 				s.ready(u)
@@ -211,10 +211,10 @@ func (s *story) rotates(t *testing.T) {
 	require.NotEqual(t, old, password)
 	var wrong *concourse.LoginError
 	until(t, func() bool {
-		_, err := concourse.NewAPI(webAt, "admin", old, "").Workers(t.Context())
+		_, err := concourse.NewAPI(webAt, "admin", old).Workers(t.Context())
 		return errors.As(err, &wrong)
 	}, "the old password is good")
-	s.api = concourse.NewAPI(webAt, "admin", password, "")
+	s.api = concourse.NewAPI(webAt, "admin", password)
 	s.since(begin, "the old password is refused")
 	until(t, func() bool { return s.has(s.nameOf(worker)) })
 	s.fly.must("login", "-c", webAt, "-u", "admin", "-p", password)

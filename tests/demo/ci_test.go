@@ -114,7 +114,7 @@ func TestTerminalGetsTheCIUntilItIsInterrupted(t *testing.T) {
 	}
 	require.Contains(t, get(web[1]+"/api/v1/info"), `"external_url":"`+web[1]+`"`)
 	require.Contains(t, get(page[1]+"/"), "GPUs of gpu-demo/0 on gpu-demo")
-	workers, err := concourse.NewAPI(web[1], "admin", password[1], "").Workers(t.Context())
+	workers, err := concourse.NewAPI(web[1], "admin", password[1]).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, 1)
 	require.Contains(t, workers[0].Tags, "gpu-count=2")

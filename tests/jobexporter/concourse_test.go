@@ -118,7 +118,7 @@ func TestJobsOfARealConcourse(t *testing.T) {
 	e.credentials(t, web.URL, "nobody", "n")
 	require.ErrorContains(t, e.Poll(t.Context()), "cannot see any team: nobody is in none of "+web.URL)
 	e.credentials(t, web.URL, "admin", "wrong")
-	require.EqualError(t, e.Poll(t.Context()), "cannot log in as admin: "+web.URL+" answers 401 Unauthorized")
+	require.EqualError(t, e.Poll(t.Context()), "cannot get /api/v1/teams: the web at "+web.URL+" rejects the password of user admin")
 }
 
 // user is somebody who is logged in.

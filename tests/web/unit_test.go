@@ -142,7 +142,7 @@ func (u *unit) start(more map[string]string) {
 func (u *unit) url() string { return fmt.Sprintf("http://127.0.0.1:%d", u.config.BindPort) }
 
 func (u *unit) api() *concourse.API {
-	return concourse.NewAPI(u.url(), "admin", u.secrets.AdminPassword, "")
+	return concourse.NewAPI(u.url(), "admin", u.secrets.AdminPassword)
 }
 
 // said is the web's log.

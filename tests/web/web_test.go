@@ -6,6 +6,8 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,11 +15,14 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
 var made = sync.OnceValues(concourse.NewWebSecrets)
@@ -80,12 +85,17 @@ func TestWebRunsAsItsUnitDoes(t *testing.T) {
 	workers, err := u.api().Workers(ctx)
 	require.NoError(t, err)
 	require.Empty(t, workers)
-	_, err = concourse.NewAPI("https://127.0.0.1", "eve", `e"v$e\ `, u.host.Path(u.config.Paths.TLSCert())).Workers(ctx)
+	ca, err := os.ReadFile(u.host.Path(u.config.Paths.TLSCert()))
+	require.NoError(t, err)
+	trust := &tls.Config{RootCAs: x509.NewCertPool()}
+	require.True(t, trust.RootCAs.AppendCertsFromPEM(ca))
+	eve := login.Credentials{URL: "https://127.0.0.1", Username: "eve", Password: `e"v$e\ `}
+	_, err = (&concourse.API{Client: webclient.New(eve, trust, time.Now)}).Workers(ctx)
 	if err != nil { // from 8.3 on a user of no team sees no workers
-		require.EqualError(t, err, "cannot list the workers: the web says 403 Forbidden: forbidden", "by TLS, as another local user")
+		require.EqualError(t, err, "cannot list the workers: the web at https://127.0.0.1 answers 403 Forbidden: forbidden", "by TLS, as another local user")
 	}
 	var wrong *concourse.LoginError
-	_, err = concourse.NewAPI(u.url(), "admin", "wrong", "").Workers(ctx)
+	_, err = concourse.NewAPI(u.url(), "admin", "wrong").Workers(ctx)
 	require.ErrorAs(t, err, &wrong)
 
 	resp, err := http.Get("http://127.0.0.1:9391/metrics")

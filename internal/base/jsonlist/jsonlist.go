@@ -15,14 +15,21 @@ import (
 var (
 	ErrForm = errors.New("it is not JSON with the expected list")
 	ErrRead = errors.New("its connection broke") // wraps the error of the reader
+	errNull = fmt.Errorf("%w", ErrForm)
 	errMore = errors.New("there is more after the first JSON value")
 )
 
 // Read passes the elements of the list in r to each, which decodes one element. The first
 // error of each ends the reading and is returned. A document of more than most bytes is an
 // error, because a cut list must not look complete. An error of r wraps ErrRead.
+// null has no elements, as an empty list in Go.
 func Read(r io.Reader, most int64, each func(*json.Decoder) error) error {
-	return document(r, most, func(d *json.Decoder) error { return list(d, each) })
+	return document(r, most, func(d *json.Decoder) error {
+		if err := list(d, each); !errors.Is(err, errNull) {
+			return err
+		}
+		return nil
+	})
 }
 
 // ReadMember works like Read for a list in an object.
@@ -88,7 +95,10 @@ func (f *failing) Read(p []byte) (int, error) {
 }
 
 func list(d *json.Decoder, each func(*json.Decoder) error) error {
-	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+	switch t, err := d.Token(); {
+	case err == nil && t == nil:
+		return errNull
+	case err != nil || t != json.Delim('['):
 		return ErrForm
 	}
 	for d.More() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -114,15 +115,12 @@ const (
 // fetch downloads a small file. The error is a *url.Error if the server can't be reached,
 // and an *httpError if it refuses.
 func fetch(ctx context.Context, from string, p Proxies) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchDeadline)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return nil, err
 	}
-	t := &http.Transport{Proxy: p.Func(), DisableKeepAlives: true}
-	defer t.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: t}).Do(req)
+	client := httpclient.New(httpclient.Options{Proxy: p.Func(), Redirect: httpclient.Follow, Timeout: fetchDeadline})
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}

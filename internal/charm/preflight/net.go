@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"sync"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -71,19 +72,11 @@ func (p *preflight) sources(ctx context.Context) []Check {
 // reach sends a HEAD request. Any answer of the server is good, because folders of a
 // repository are often forbidden. A proxy that requires a login and a server error are not.
 func reach(ctx context.Context, address string, p resource.Proxies) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
 	if err != nil {
 		return errors.New("it is not a URL")
 	}
-	t := &http.Transport{Proxy: p.Func(), DisableKeepAlives: true}
-	defer t.CloseIdleConnections()
-	client := &http.Client{
-		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(req)
+	resp, err := httpclient.New(httpclient.Options{Proxy: p.Func(), Timeout: reachTimeout}).Do(req)
 	if err != nil {
 		return unreachable(err)
 	}

@@ -80,7 +80,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 		Tolerate: true,
 		Op:       "forget the worker " + name, Why: "this unit is the web now",
 		Do: func(ctx context.Context, h host.Host) error {
-			return forgetOwnWorker(ctx, h.Clock, concourse.NewAPI(url, user, password, ""), url, name)
+			return forgetOwnWorker(ctx, h.Clock, concourse.NewAPI(url, user, password), url, name)
 		}})
 }
 

@@ -177,7 +177,7 @@ func resumeWithPeers(ctx context.Context, h host.Host, o Observed) error {
 
 // apiOf returns the API of this unit's own web.
 func apiOf(o Observed) *concourse.API {
-	return concourse.NewAPI(localURL(o), o.Config.Web.InitialAdminUsername, secretContent(o)[model.AdminPassword], "")
+	return concourse.NewAPI(localURL(o), o.Config.Web.InitialAdminUsername, secretContent(o)[model.AdminPassword])
 }
 
 // refuseDowngrade refuses a release that does not support the schema of the database.

@@ -92,7 +92,7 @@ func TestRestartEndsAfterTheWorkersAreBack(t *testing.T) {
 			h.Runner = run
 			var waited time.Duration
 			h.Clock = hosttest.Clock{T: hosttest.Now, Slept: func(d time.Duration) { waited += d }}
-			api := concourse.NewAPI(server.URL, "admin", "pw", "")
+			api := concourse.NewAPI(server.URL, "admin", "pw")
 			require.NoError(t, Restart(t.Context(), h, api, Web{LocalURL: server.URL}, peer))
 			require.True(t, web.restarted)
 			require.Equal(t, c.waited, waited)

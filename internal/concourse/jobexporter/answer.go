@@ -1,12 +1,5 @@
 package jobexporter
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-)
-
 // Answers of Concourse 8 (atc/summary.go, atc/pipeline.go, atc/team.go), as far as this
 // package uses them.
 
@@ -59,78 +52,4 @@ type worker struct {
 	Platform string   `json:"platform"`
 	Tags     []string `json:"tags"`
 	Team     string   `json:"team"` // "" for a worker of all teams
-}
-
-// decodeList decodes a JSON array element by element, so that only the used parts stay in
-// memory. Concourse may answer null for an empty one.
-func decodeList[T any](r io.Reader, each func(T)) error {
-	d := json.NewDecoder(r)
-	first, err := d.Token()
-	switch {
-	case err != nil:
-		return decodeError(err)
-	case first == nil:
-		return atEnd(d)
-	case first != json.Delim('['):
-		return errors.New("the answer is no JSON list")
-	}
-	for n := 0; d.More(); n++ {
-		if n == maxItems {
-			return fmt.Errorf("the answer has more than %d elements", maxItems)
-		}
-		var element T
-		if err := d.Decode(&element); err != nil {
-			return decodeError(err)
-		}
-		each(element)
-	}
-	if _, err := d.Token(); err != nil {
-		return decodeError(err)
-	}
-	return atEnd(d)
-}
-
-// atEnd returns an error if the answer has more than one value.
-func atEnd(d *json.Decoder) error {
-	if _, err := d.Token(); err == nil {
-		return errors.New("there is more after the JSON list")
-	} else if !errors.Is(err, io.EOF) {
-		return decodeError(err)
-	}
-	return nil
-}
-
-// decodeError returns errors of the connection and of bounds unchanged. Of other errors it
-// returns only the position, because an answer must not be in logs.
-func decodeError(err error) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("the answer is no JSON at byte %d", syntax.Offset)
-	case errors.As(err, &kind):
-		return fmt.Errorf("the answer has a %s for %s", kind.Value, kind.Field)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the answer ends too early")
-	}
-	return err
-}
-
-// errTooMuch is the error of reading past maxAnswer.
-var errTooMuch = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-
-// bounded reads at most left bytes and then fails, because a cut answer must not look
-// complete.
-type bounded struct {
-	r         io.Reader
-	remaining int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.remaining <= 0 {
-		return 0, errTooMuch
-	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.remaining)])
-	b.remaining -= int64(n)
-	return n, err
 }

@@ -62,7 +62,7 @@ func TestBinary(t *testing.T) {
 		b := newBed(t)
 		b.web.Set(func(s *atctest.Server) { s.Users["admin"] = "new" })
 		p := start(t, bin, b.file, nil)
-		require.Contains(t, p.line(t), "cannot log in as admin: "+b.web.URL+" answers 401")
+		require.Contains(t, p.line(t), "the web at "+b.web.URL+" rejects the password of user admin")
 		code, _ := p.get(t, "/-/ready")
 		require.Equal(t, 503, code)
 		code, _ = p.get(t, "/-/healthy")

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
 func none(string) string { return "" }
@@ -69,8 +71,8 @@ func TestLimitsAreThoseOfThePages(t *testing.T) {
 		pages = append(pages, data...)
 	}
 	for _, text := range []string{
-		fmt.Sprintf("over %d MiB", maxAnswer>>20), fmt.Sprintf("over %d,%03d elements", maxItems/1000, maxItems%1000),
-		fmt.Sprintf("over %d bytes", maxName), fmt.Sprintf("tried again after %.0f minutes", refusedPause.Minutes()),
+		fmt.Sprintf("over %d MiB", webclient.MaxAnswer>>20), fmt.Sprintf("over %d,%03d elements", webclient.MaxItems/1000, webclient.MaxItems%1000),
+		fmt.Sprintf("over %d bytes", maxName), fmt.Sprintf("tried again after %.0f minutes", webclient.RefusedPause.Minutes()),
 		fmt.Sprintf("shown for %.0f minutes more", defaultKeep.Minutes()), fmt.Sprintf("asked every %.0f s", defaultInterval.Seconds()),
 	} {
 		require.Contains(t, string(pages), text)

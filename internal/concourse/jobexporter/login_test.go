@@ -3,13 +3,13 @@ package jobexporter
 import (
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/atctest"
 )
 
@@ -26,7 +26,7 @@ func TestD58TokenIsRenewedBeforeItEnds(t *testing.T) {
 	require.NoError(t, b.poll(t))
 	require.NoError(t, b.poll(t))
 	require.Equal(t, 1, logins(b), "a good token is used again")
-	b.now = b.now.Add(24*time.Hour - renewBefore - time.Second)
+	b.now = b.now.Add(24*time.Hour - 5*time.Minute - time.Second)
 	require.NoError(t, b.poll(t))
 	require.Equal(t, 1, logins(b))
 	b.now = b.now.Add(time.Second)
@@ -62,7 +62,7 @@ func TestA401ForANewTokenIsNotRetried(t *testing.T) {
 	b.web.Set(func(s *atctest.Server) {
 		s.Handle[atctest.Teams] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 	})
-	require.ErrorContains(t, b.poll(t), "cannot get /api/v1/teams: "+b.web.URL+" answers 401 Unauthorized")
+	require.ErrorContains(t, b.poll(t), "cannot get /api/v1/teams: the web at "+b.web.URL+" answers 401 Unauthorized")
 	require.Equal(t, 2, logins(b))
 }
 
@@ -71,18 +71,18 @@ func TestRefusedLoginIsNotRetriedAtEachPoll(t *testing.T) {
 	b := newBed(t)
 	b.web.Set(func(s *atctest.Server) { s.Users["admin"] = "another" })
 	for range 5 {
-		require.EqualError(t, b.poll(t), "cannot log in as admin: "+b.web.URL+" answers 401 Unauthorized")
+		require.EqualError(t, b.poll(t), "cannot get /api/v1/teams: the web at "+b.web.URL+" rejects the password of user admin")
 	}
 	require.Equal(t, 1, logins(b))
 	require.Equal(t, []string{`concourse_exporter_polls_total{result="login"} 5`}, series(b.scrape(t), `concourse_exporter_polls_total{result="login"}`)[:1])
-	b.now = b.now.Add(refusedPause)
+	b.now = b.now.Add(webclient.RefusedPause)
 	require.Error(t, b.poll(t))
 	require.Equal(t, 2, logins(b))
 	b.Reload()
 	require.Error(t, b.poll(t))
 	require.Equal(t, 3, logins(b), "SIGHUP tries at once")
 	b.web.Set(func(s *atctest.Server) { s.Users["admin"] = "s3 cr&t" })
-	b.now = b.now.Add(refusedPause)
+	b.now = b.now.Add(webclient.RefusedPause)
 	require.NoError(t, b.poll(t))
 }
 
@@ -125,40 +125,9 @@ func TestPasswordIsNotSentToARedirectTarget(t *testing.T) {
 			http.Redirect(w, r, elsewhere.URL+"/x", http.StatusTemporaryRedirect)
 		}
 	})
-	require.ErrorContains(t, b.poll(t), "307 Temporary Redirect to "+elsewhere.URL+"; set url to that")
+	require.ErrorContains(t, b.poll(t), "307 Temporary Redirect to "+elsewhere.URL+"; use that URL")
 	asked, _ := elsewhere.Seen()
 	require.Empty(t, asked)
-}
-
-func TestAnswersToALogin(t *testing.T) {
-	for name, c := range map[string]struct {
-		answer, text string
-		life         time.Duration
-		err          string
-	}{
-		"Concourse's":          {`{"access_token":"a/b+c","token_type":"bearer","expires_in":86399,"id_token":"x"}`, "a/b+c", 86399 * time.Second, ""},
-		"no life":              {`{"access_token":"a","token_type":"Bearer"}`, "a", 0, ""},
-		"negative life":        {`{"access_token":"a","token_type":"bearer","expires_in":-5}`, "a", 0, ""},
-		"life beyond measure":  {`{"access_token":"a","token_type":"bearer","expires_in":1e300}`, "a", maxLife, ""},
-		"no token":             {`{"token_type":"bearer"}`, "", 0, "no token"},
-		"token with a newline": {`{"access_token":"a\r\nX: y","token_type":"bearer"}`, "", 0, "no token"},
-		"another kind":         {`{"access_token":"a","token_type":"mac"}`, "", 0, "another kind"},
-		"no JSON":              {`<html>`, "", 0, "no JSON at byte 1"},
-		"nothing":              {``, "", 0, "ends too early"},
-		"a list":               {`[]`, "", 0, "has a array"},
-		"endless":              {`{"access_token":"` + strings.Repeat("a", maxToken), "", 0, "more than"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			text, life, err := decodeToken(&bounded{strings.NewReader(c.answer), maxToken})
-			if c.err != "" {
-				require.ErrorContains(t, err, c.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, c.text, text)
-			require.Equal(t, c.life, life)
-		})
-	}
 }
 
 func TestPasswordIsInNoLogAndNoAnswer(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
 // The families. The first six have the names, labels and values of the Python charm's
@@ -124,8 +126,8 @@ const (
 )
 
 // results are the values of the label result, in order; see Poller.Poll.
-var results = []result{resultOK, resultCredentials, resultLogin, resultRefused, resultFailing, resultUnreachable,
-	resultAnswer}
+var results = []result{resultOK, resultCredentials, webclient.Login, webclient.Refused, webclient.Failing, webclient.Unreachable,
+	webclient.Answer}
 
 // view collects the metrics of one answer.
 type view struct {

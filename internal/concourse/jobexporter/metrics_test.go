@@ -39,7 +39,7 @@ func TestWorkersAreCountedIfArchitecturesAreRequired(t *testing.T) {
 	require.Contains(t, b.scrape(t), "concourse_required_arch_workers{arch=\"gfx1100\"} 0\nconcourse_required_arch_workers{arch=\"gfx942\"} 1\n")
 
 	b.web.Set(func(s *atctest.Server) { s.Answers[atctest.Workers] = `[{"tags":"gfx=gfx942"}]` })
-	require.ErrorContains(t, b.poll(t), "cannot read /api/v1/workers of ")
+	require.ErrorContains(t, b.poll(t), "cannot get /api/v1/workers: the web at ")
 }
 
 func TestMetricsBeforeTheFirstAnswer(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/jsonlist"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/atctest"
 )
 
@@ -87,7 +89,7 @@ func TestConcourseIsBackAfterAnOutage(t *testing.T) {
 	down := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 	b.web.Set(func(s *atctest.Server) { s.Site(); s.Handle[atctest.Jobs] = down })
 	for range 3 {
-		require.ErrorContains(t, b.poll(t), "cannot get /api/v1/jobs: "+b.web.URL+" answers 500 Internal Server Error")
+		require.ErrorContains(t, b.poll(t), "cannot get /api/v1/jobs: the web at "+b.web.URL+" answers 500 Internal Server Error")
 	}
 	require.EqualError(t, b.Ready(), "Concourse fails at the request, mostly as it has no database; see the exporter's log")
 	b.web.Set(func(s *atctest.Server) { delete(s.Handle, atctest.Jobs) })
@@ -108,23 +110,23 @@ func TestFailuresByKind(t *testing.T) {
 		kind result
 		text string
 	}{
-		"forbidden":             {atctest.Jobs, answers(403, "forbidden"), resultRefused, "403 Forbidden"},
-		"an error":              {atctest.Pipelines, answers(500, ""), resultFailing, "500 Internal Server Error"},
-		"another server":        {atctest.Teams, answers(404, "<html>"), resultRefused, "404 Not Found"},
-		"HTML":                  {atctest.Jobs, answers(200, "<html>"), resultAnswer, "the answer is no JSON at byte 1"},
-		"an object":             {atctest.Jobs, answers(200, `{"a":1}`), resultAnswer, "the answer is no JSON list"},
-		"wrong types":           {atctest.Jobs, answers(200, `[{"name":5}]`), resultAnswer, "the answer has a number for name"},
-		"cut off":               {atctest.Jobs, answers(200, `[{"name":"a"},`), resultAnswer, "the answer ends too early"},
-		"two answers":           {atctest.Jobs, answers(200, `[] []`), resultAnswer, "there is more after the JSON list"},
-		"too many":              {atctest.Jobs, answers(200, "["+strings.Repeat("{},", maxItems)+"{}]"), resultAnswer, "more than 100000 elements"},
-		"login of another kind": {atctest.Token, answers(200, "{}"), resultAnswer, "the answer has no token"},
-		"login unavailable":     {atctest.Token, answers(503, ""), resultFailing, "503 Service Unavailable"},
+		"forbidden":             {atctest.Jobs, answers(403, "forbidden"), webclient.Refused, "403 Forbidden"},
+		"an error":              {atctest.Pipelines, answers(500, ""), webclient.Failing, "500 Internal Server Error"},
+		"another server":        {atctest.Teams, answers(404, "<html>"), webclient.Refused, "404 Not Found"},
+		"HTML":                  {atctest.Jobs, answers(200, "<html>"), webclient.Answer, jsonlist.ErrForm.Error()},
+		"an object":             {atctest.Jobs, answers(200, `{"a":1}`), webclient.Answer, jsonlist.ErrForm.Error()},
+		"wrong types":           {atctest.Jobs, answers(200, `[{"name":5}]`), webclient.Answer, jsonlist.ErrForm.Error()},
+		"cut off":               {atctest.Jobs, answers(200, `[{"name":"a"},`), webclient.Answer, jsonlist.ErrForm.Error()},
+		"two answers":           {atctest.Jobs, answers(200, `[] []`), webclient.Answer, "there is more after the first JSON value"},
+		"too many":              {atctest.Jobs, answers(200, "["+strings.Repeat("{},", webclient.MaxItems)+"{}]"), webclient.Answer, "more than 100000 elements"},
+		"login of another kind": {atctest.Token, answers(200, "{}"), webclient.Answer, "it has no token"},
+		"login unavailable":     {atctest.Token, answers(503, ""), webclient.Failing, "503 Service Unavailable"},
 		"connection that breaks": {atctest.Jobs, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			w.Write([]byte(`[{"name":"a"}`))
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
-		}, resultAnswer, "ends too early"},
+		}, webclient.Unreachable, "does not answer: its connection broke"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
@@ -150,7 +152,7 @@ func TestAnswerWithoutEndIsCutOff(t *testing.T) {
 			}
 		}
 	})
-	require.ErrorContains(t, b.poll(t), "cannot read /api/v1/jobs of "+b.web.URL+": the answer has more than 67108864 bytes")
+	require.ErrorContains(t, b.poll(t), "cannot get /api/v1/jobs: the web at "+b.web.URL+" does not answer as Concourse does: it has more than 67108864 bytes")
 }
 
 func TestSlowAnswerEndsWithThePoll(t *testing.T) {
@@ -171,8 +173,8 @@ func TestSlowAnswerEndsWithThePoll(t *testing.T) {
 
 	b.o.Timeout = time.Nanosecond
 	err := b.poll(t)
-	require.ErrorContains(t, err, "no answer in time")
-	require.Equal(t, resultUnreachable, kind(err))
+	require.ErrorContains(t, err, "does not answer in time")
+	require.Equal(t, webclient.Unreachable, kind(err))
 }
 
 func TestFollowPollsAtOnceAtTicksAndAfterASignal(t *testing.T) {

@@ -3,11 +3,15 @@ package jobexporter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
 // Options holds the settings of a Poller.
@@ -93,7 +97,7 @@ func (p *Poller) logChange(err error) {
 	case err != nil && (p.err == nil || p.err.Error() != err.Error()):
 		p.o.Logs.Print(err)
 	case err == nil && (p.err != nil || !p.polled):
-		p.o.Logs.Printf("Concourse answers at %s", p.client.credentials.URL)
+		p.o.Logs.Printf("Concourse answers at %s", p.client.Credentials.URL)
 	}
 }
 
@@ -112,8 +116,7 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, Site, error) {
 	if len(found) == 0 {
 		// Concourse would answer with public pipelines only, as if all others had been
 		// removed.
-		return nil, Site{}, fail(resultRefused, "cannot see any team: %s is in none of %s",
-			p.client.credentials.Username, p.client.credentials.URL)
+		return nil, Site{}, noTeamError{p.client.Credentials}
 	}
 	v := newView(p.streaks)
 	if err := list(ctx, p.client, "/api/v1/pipelines", v.addPipeline); err != nil {
@@ -151,6 +154,11 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, Site, error) {
 	return v.finish(len(found)), site, nil
 }
 
+// list requests a list of the API and passes its elements to each.
+func list[T any](ctx context.Context, c *webclient.Client, path string, each func(T)) error {
+	return webclient.List(ctx, c, webclient.Request{Path: path}, each)
+}
+
 // fresh reports whether the answer may still be shown.
 func (p *Poller) fresh(now time.Time) bool {
 	return !p.success.IsZero() && (p.err == nil || now.Sub(p.success) <= p.o.Keep)
@@ -159,12 +167,12 @@ func (p *Poller) fresh(now time.Time) bool {
 // reasons are the public texts of a failure. The log has the full text, with the names of
 // users and files.
 var reasons = map[result]string{
-	resultCredentials: "the credentials file cannot be used",
-	resultLogin:       "Concourse refuses the login",
-	resultRefused:     "Concourse refuses the request",
-	resultFailing:     "Concourse fails at the request, mostly as it has no database",
-	resultUnreachable: "Concourse does not answer",
-	resultAnswer:      "Concourse's answer cannot be read",
+	resultCredentials:     "the credentials file cannot be used",
+	webclient.Login:       "Concourse refuses the login",
+	webclient.Refused:     "Concourse refuses the request",
+	webclient.Failing:     "Concourse fails at the request, mostly as it has no database",
+	webclient.Unreachable: "Concourse does not answer",
+	webclient.Answer:      "Concourse's answer cannot be read",
 }
 
 // Ready returns nil while Concourse answers, otherwise the reason.
@@ -180,11 +188,32 @@ func (p *Poller) Ready() error {
 	return nil
 }
 
+// result names the result of a poll, as in the label result: a kind of failed call, or one of
+// these.
+type result = webclient.Kind
+
+const (
+	resultOK          result = "ok"
+	resultCredentials result = "credentials" // the file cannot be used
+)
+
+// noTeamError reports a user without a team.
+type noTeamError struct{ login.Credentials }
+
+func (e noTeamError) Error() string {
+	return fmt.Sprintf("cannot see any team: %s is in none of %s", e.Username, e.URL)
+}
+
+// kind returns the result of a failed poll.
 func kind(err error) result {
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f.result
+	var noTeam noTeamError
+	switch e, ok := errors.AsType[*webclient.CallError](err); {
+	case ok:
+		return e.Kind
+	case errors.As(err, &noTeam):
+		return webclient.Refused
 	}
-	return resultUnreachable
+	return resultCredentials
 }
 
 // Describe implements prometheus.Collector.

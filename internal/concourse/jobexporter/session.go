@@ -3,10 +3,14 @@ package jobexporter
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
 // session holds the client of a credentials file. It is for one goroutine.
@@ -15,12 +19,12 @@ type session struct {
 	now    func() time.Time
 	file   []byte // the client's credentials file
 	ca     []byte
-	client *client
+	client *webclient.Client
 }
 
 func (s *session) drop() {
 	if s.client != nil {
-		s.client.close()
+		s.client.Close()
 		s.client = nil
 	}
 }
@@ -36,23 +40,26 @@ func (s *session) load() error {
 	}
 	if err != nil {
 		s.drop()
-		return fail(resultCredentials, "cannot use credentials file %s: %w", s.path, err)
+		return fmt.Errorf("cannot use credentials file %s: %w", s.path, err)
 	}
 	var ca []byte
 	if c.CAFile != "" {
 		if ca, err = readCA(c.CAFile); err != nil {
 			s.drop()
-			return fail(resultCredentials, "cannot use ca-file %s: %w", c.CAFile, err)
+			return fmt.Errorf("cannot use ca-file %s: %w", c.CAFile, err)
 		}
 	}
 	if s.client != nil && bytes.Equal(data, s.file) && bytes.Equal(ca, s.ca) {
 		return nil
 	}
 	s.drop()
-	if s.client, err = newClient(c, ca, s.now); err != nil {
-		s.client = nil
-		return &failure{resultCredentials, err}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
+	if c.CAFile != "" { // trust only its authorities, not the machine's
+		if trust.RootCAs = x509.NewCertPool(); !trust.RootCAs.AppendCertsFromPEM(ca) {
+			return fmt.Errorf("cannot use ca-file %s: there is no PEM certificate in it", c.CAFile)
+		}
 	}
+	s.client = webclient.New(c, trust, s.now)
 	s.file, s.ca = data, ca
 	return nil
 }
@@ -71,9 +78,5 @@ func (r *reader) get(ctx context.Context, path string) (io.ReadCloser, error) {
 	if err := r.load(); err != nil {
 		return nil, err
 	}
-	resp, err := r.client.get(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	return resp.Body, nil
+	return r.client.Open(ctx, webclient.Request{Path: path})
 }

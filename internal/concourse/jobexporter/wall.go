@@ -2,7 +2,6 @@ package jobexporter
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
 const (
@@ -21,8 +21,7 @@ const (
 	// wallLife is the shortest time after which Concourse removes the text by itself, if
 	// this program no longer runs.
 	wallLife    = 10 * time.Minute
-	maxWall     = 1 << 20 // bytes of Concourse's answer
-	maxWallText = 200     // characters of another text in a message
+	maxWallText = 200 // characters of another text in a message
 )
 
 // wall is Concourse's JSON of its wall. Message is "" for none. TTL is in nanoseconds, and 0
@@ -73,14 +72,14 @@ func (p *Poller) keepWall(ctx context.Context) (string, error) {
 		return none, nil
 	}
 	var now wall
-	if err := p.client.call(ctx, http.MethodGet, wallPath, nil, &now); err != nil {
+	if err := p.client.Call(ctx, webclient.Request{Path: wallPath}, &now); err != nil {
 		return "", err
 	}
 	mine := slices.Contains(own.Messages, now.Message)
 	shown := "Concourse's wall has: " + want
 	switch {
 	case want == "" && mine:
-		if err := p.client.call(ctx, http.MethodDelete, wallPath, nil, nil); err != nil {
+		if err := p.client.Call(ctx, webclient.Request{Method: http.MethodDelete, Path: wallPath}, nil); err != nil {
 			return "", err
 		}
 		fallthrough
@@ -101,30 +100,8 @@ func (p *Poller) keepWall(ctx context.Context) (string, error) {
 	if err := p.record().Write(root, next); err != nil {
 		return "", err
 	}
-	return shown, p.client.call(ctx, http.MethodPut, wallPath, wall{want, p.o.WallLife}, nil)
-}
-
-// call sends a request with a JSON body, unless it is nil, and decodes the answer.
-func (c *client) call(ctx context.Context, method, path string, send, into any) error {
-	var body []byte
-	if send != nil {
-		var err error
-		if body, err = json.Marshal(send); err != nil {
-			return err
-		}
-	}
-	resp, err := c.send(ctx, method, path, body)
-	if err != nil {
-		return err
-	}
-	defer discard(resp)
-	if into == nil {
-		return nil
-	}
-	if err := json.NewDecoder(&bounded{resp.Body, maxWall}).Decode(into); err != nil {
-		return fail(resultAnswer, "cannot read %s of %s: %w", path, c.credentials.URL, decodeError(err))
-	}
-	return nil
+	put := webclient.Request{Method: http.MethodPut, Path: wallPath, Body: wall{want, p.o.WallLife}}
+	return shown, p.client.Call(ctx, put, nil)
 }
 
 // noteWall keeps the result for WriteWall, and logs a new problem.
@@ -145,8 +122,8 @@ func (p *Poller) writeWall(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case p.wallErr != nil:
 		text := p.wallErr.Error()
-		if f := (*failure)(nil); errors.As(p.wallErr, &f) {
-			text = "cannot change Concourse's wall: " + reasons[f.result] + "; see the exporter's log"
+		if e, ok := errors.AsType[*webclient.CallError](p.wallErr); ok {
+			text = "cannot change Concourse's wall: " + reasons[e.Kind] + "; see the exporter's log"
 		}
 		metricsserver.WriteText(w, http.StatusServiceUnavailable, text+".\n")
 	default:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
@@ -115,28 +115,11 @@ func retry(ctx context.Context, clock host.Clock, where string, do func() error)
 // newClient returns a client that uses the proxies and never redirects from https to http.
 // It has deadlines on everything but the body, which has a separate one.
 func newClient(proxy resource.Proxies) *http.Client {
-	t := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: 20 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   20 * time.Second,
-		ResponseHeaderTimeout: stallDeadline,
-		DisableCompression:    true, // a .tgz must arrive as it is stored
-		ForceAttemptHTTP2:     true,
+	o := httpclient.Options{Redirect: httpclient.Follow, Header: stallDeadline, Raw: true} // a .tgz stays as it is
+	if proxy != (resource.Proxies{}) {                                                     // otherwise no proxy, whatever the environment has
+		o.Proxy = proxy.Func()
 	}
-	if proxy != (resource.Proxies{}) { // otherwise no proxy, whatever the environment has
-		t.Proxy = proxy.Func()
-	}
-	return &http.Client{
-		Transport: t,
-		CheckRedirect: func(req *http.Request, via []*http.Request) error {
-			switch {
-			case len(via) >= 10:
-				return errors.New("more than 10 redirects")
-			case req.URL.Scheme != "https" && via[0].URL.Scheme == "https":
-				return errors.New("redirected from https to http")
-			}
-			return nil
-		},
-	}
+	return httpclient.New(o)
 }
 
 // request sends a GET request. The caller closes the body.

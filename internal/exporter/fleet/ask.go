@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/jsonlist"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"
@@ -29,25 +30,12 @@ type asker struct{ http *http.Client }
 // newAsker returns an asker that uses no proxy, follows no redirect and does not compress,
 // because workers are on the network of the web.
 func newAsker() *asker {
-	return &asker{&http.Client{
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
-			TLSHandshakeTimeout:    2 * time.Second,
-			DisableCompression:     true,
-			MaxIdleConnsPerHost:    1,
-			MaxIdleConns:           1000,
-			IdleConnTimeout:        2 * time.Minute,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &asker{httpclient.New(httpclient.Options{Connect: 2 * time.Second, Timeout: api.Timeout, Idle: 1000, Raw: true})}
 }
 
 // get passes the body of an answer to read. The error of an answer 404 wraps
 // flakes.ErrNotFound.
 func (a *asker) get(ctx context.Context, url string, read func(io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, api.Timeout)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return errors.New("its address is not a URL")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
@@ -301,10 +302,7 @@ func hostRows(hosts []string, request func(url string) error) []Row {
 
 // request sends a request. Any answer is a success.
 func request(url string) error {
-	client := &http.Client{Timeout: hostTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
-	resp, err := client.Head(url)
+	resp, err := httpclient.New(httpclient.Options{Proxy: http.ProxyFromEnvironment, Timeout: hostTimeout}).Head(url)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (c *Actions) logProgress(ctx context.Context) func(string) {
 
 func (c *Actions) webAPI(u charm.Decision) *concourse.API {
 	return concourse.NewAPI(
-		u.Want.Web.LocalURL, u.Config.Web.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword], "")
+		u.Want.Web.LocalURL, u.Config.Web.InitialAdminUsername, u.Want.Web.Secret[model.AdminPassword])
 }
 
 // params holds the parameters of an action.

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 )
 
 const (
@@ -54,14 +56,13 @@ func (v *value) UnmarshalJSON(data []byte) error {
 
 // query runs an instant query of Prometheus' HTTP API.
 func query(ctx context.Context, prometheus, expr string, at time.Time) ([]sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	q := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, prometheus+"/api/v1/query?"+q.Encode(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("cannot ask %s: %w", prometheus, err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := httpclient.New(httpclient.Options{Proxy: http.ProxyFromEnvironment, Redirect: httpclient.Follow, Timeout: timeout})
+	resp, err := client.Do(req)
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
