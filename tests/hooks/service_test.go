@@ -72,7 +72,7 @@ func TestQuarantinedGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Equal(t, 1, restarts(r.Commands))
 	require.Contains(t, u.read(environment), "gpu-count=0")
 	require.NotContains(t, u.read(environment), "compute-runtime=rocm")
-	require.Contains(t, r.Status().Message, "; step")
+	require.Contains(t, r.Status().Message, "; and 1 more: juju run concourse-ci-machine/0 check-status")
 
 	why := u.refused("check-status", nil)
 	require.Contains(t, why, "gpus in service: 0 of 4; tasks that ask for a GPU are refused")
