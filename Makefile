@@ -1,4 +1,4 @@
-# `make` lists the targets. A fresh machine needs Go 1.21 or newer, make and git.
+# `make` lists the main targets. A fresh machine needs Go 1.21 or newer, make and git.
 SHELL := /bin/sh
 
 HOSTARCH = $(shell go env GOHOSTARCH 2>/dev/null)
@@ -47,8 +47,19 @@ GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -
 .DEFAULT_GOAL := help
 .PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages images
 
-help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+# The targets that help shows, in the order of use. CONTRIBUTING.md describes all targets.
+SHOWN = Try_it: demo \
+	Change_it: test check fuzz mutate bench \
+	Test_with_real_parts: e2e test-juju test-controller test-kubernetes test-terraform test-loki \
+	Build_it: build charm packages images windows site \
+	Release_it: release \
+	Clean_up: clean
+
+help:
+	@awk -F ':.*## ' -v shown="$(SHOWN)" '/^[a-z0-9-]+:.*## / { text[$$1] = $$2 } \
+	END { n = split(shown, word, " "); for (i = 1; i <= n; i++) \
+		if (sub(/:$$/, "", word[i])) { gsub(/_/, " ", word[i]); print word[i] } \
+		else printf "  make %-16s %s\n", word[i], text[word[i]] }' Makefile
 
 need-go:
 	@scripts/need-go.sh
@@ -56,7 +67,7 @@ need-go:
 need-build: need-go
 	@VERSION="$(VERSION)" scripts/need-build.sh "$(BIN)" "$(GOARCH)"
 
-build: $(PROGRAMS) ## build the programs of the charm into bin/ (GOARCH=arm64: bin/arm64/)
+build: $(PROGRAMS) ## the programs of the charm, in bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: PACKAGE = ./src/$@
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = $(LINKED)
@@ -75,14 +86,14 @@ sandbox: need-build
 progress: need-go
 	@go build -buildvcs=false -o bin/progress ./tests/progress
 
-demo: build sandbox ## show the charm at work, without Juju and GPU: as root a whole CI on a throwaway machine, otherwise a worker's hooks (HOOKS=1: these; VERBOSE=1: plans in full; NO_SERVE=1: no wait at the end)
+demo: build sandbox ## the charm without Juju and GPU: as root a whole CI on a throwaway machine, otherwise hooks of a worker
 	@bin/sandbox demo $(if $(VERBOSE),-v) $(if $(HOOKS),-hooks)
 
 # deadcode names what no program reaches: what only tests use stands with the tests.
 # Left out are the packages that play the machine for the demo and for tests as well, and
 # functions for Windows, which no program for Linux reaches.
 # With -test it names what not even a test reaches.
-check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and without the e2e tests
+check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode
 	@echo "gofmt, go vet, staticcheck and deadcode: some minutes." >&2
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
@@ -97,19 +108,19 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode, with and 
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 
 # Asks vuln.go.dev; test-only modules are not shipped and not checked.
-vulncheck: need-go ## govulncheck: known vulnerabilities that the programs reach; needs vuln.go.dev
+vulncheck: need-go ## known vulnerabilities that the programs reach, by govulncheck; asks vuln.go.dev
 	$(TOOL) govulncheck ./src/... ./tools/...
 
 ifdef PKG
 test: progress
 	$(IN_MEMORY) $(GOTEST) -timeout 2h $(PKG)
 else
-test: check progress ## every test that needs no root and no special machine (PKG=./internal/gpu/...: those packages alone)
+test: check progress ## check, and all tests that need no root (PKG=./internal/gpu/...: only these packages)
 	@echo "All tests without root: some minutes on two cores." >&2
 	$(IN_MEMORY) $(GOTEST) -vet=off -timeout 2h ./...
 endif
 
-e2e: build progress ## tests that need root and Debian's or Ubuntu's packages; installs these
+e2e: build progress ## tests that need root; installs packages of Debian or Ubuntu
 	@scripts/e2e-packages.sh
 	@echo "The tests with real parts: half an hour and more on two cores." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
@@ -117,18 +128,18 @@ e2e: build progress ## tests that need root and Debian's or Ubuntu's packages; i
 
 # A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
 # one another's processes, hence more at a time than there are cores.
-test-juju: progress ## the built charm under Juju 3.6.11's own agent and hook tools; downloads Juju, needs no root
+test-juju: progress ## the charm's hooks under Juju 3.6.11's own agent and hook tools; downloads Juju
 	@echo "Juju 3.6.11 is downloaded and compiled at first: minutes." >&2
 	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -parallel 4 -timeout 2h ./...
 
 # A module of its own: it links Loki, which is AGPL-3.0.
-test-loki: progress ## alert rules on logs under Loki 3.5.7's own engine; downloads Loki, needs no root
+test-loki: progress ## the alert rules on logs under Loki 3.5.7; downloads Loki
 	@echo "Loki 3.5.7 is downloaded and compiled at first: minutes." >&2
 	cd tests/loki && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 2h ./...
 
 # juju/ below it is a module of its own, for the same reason. The cache folder keeps
 # what was built; CONTROLLER_CACHED_ONLY=1 skips where there is nothing.
-test-controller: progress ## the charm deployed by a whole Juju 4.1 controller on LXD; root, half an hour to build Juju at first
+test-controller: progress ## the charm on a controller of Juju 4.1 with LXD; needs root, builds Juju at first
 	@scripts/e2e-packages.sh
 	@echo "Juju 4.1 is built at first, half an hour; the tests take as long again." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
@@ -136,47 +147,47 @@ test-controller: progress ## the charm deployed by a whole Juju 4.1 controller o
 
 # k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
 # well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing.
-test-kubernetes: progress ## pods on stand-in GPUs under kubelet, API server and scheduler 1.37; root, ten minutes to build them at first
+test-kubernetes: progress ## pods on stand-in GPUs under Kubernetes 1.37; needs root, builds it at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
 	E2E=1 $(GOTEST) -tags kubernetes -count=1 -timeout 2h ./tests/kubernetes
 
 # tofu/ and provider/ below it are modules of their own, and kept by the cache folder as
 # well; TERRAFORM_CACHED_ONLY=1 skips where there is nothing.
-test-terraform: progress ## the Terraform module under OpenTofu and Juju's provider; no root, minutes to build them at first
+test-terraform: progress ## the Terraform module under OpenTofu; builds it at first
 	$(GOTEST) -tags terraform -count=1 -timeout 2h ./tests/terraform
 
-charm: build ## write concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.charm)
+charm: build ## the charm, as concourse-ci-machine_amd64.charm (GOARCH=arm64: _arm64.charm)
 	$(PACKER) pack -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(CHARM)
 
 # For a Juju that refuses endpoints and resources which the charm in use lacks.
-charm-takeover: build ## write the charm without what the Python charm has no endpoint or resource for, see docs/how-to/migrate.md
+charm-takeover: build ## the charm without endpoints and resources that the Python charm lacks
 	$(PACKER) pack -takeover -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o $(TAKEOVER_CHARM)
 
 # Windows runs this program alone. It has the same bytes wherever it is built.
 WINDOWS ?= bin/windows/concourse-worker-windows.exe
-windows: need-go ## build concourse-worker-windows.exe for amd64 into bin/windows/, a worker as a service of Windows
+windows: need-go ## concourse-worker-windows.exe, in bin/windows/
 	@echo "go build $(WINDOWS)"
 	@GOOS=windows GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(WINDOWS) ./src/concourse-worker-windows
 
-release: need-go ## write charms for amd64 and arm64, what is in them and checksums into dist/: make release VERSION=1.0.0, from a clean clone
+release: need-go ## charms, packages and checksums of a release, in dist/ (VERSION=1.0.0, from a clean clone)
 	@scripts/release.sh "$(if $(filter command line,$(origin VERSION)),$(VERSION))"
 
-publish: ## make what is in dist/ a release on GitHub; .github/workflows/release.yml calls it
+publish: ## a release on GitHub from dist/; the workflow release calls it
 	@scripts/publish.sh "$(VERSION)"
 
-site: need-go ## make the site of docs/ in dist/site, with links and anchors checked; needs mkdocs-material
+site: need-go ## docs/ as a site, in dist/site; needs mkdocs-material
 	@scripts/site.sh
 
-charm-tree: build ## write the charm's files into CHARM_TREE=folder; charmcraft uses it
+charm-tree: build ## the files of the charm in the folder CHARM_TREE; charmcraft calls it
 	$(PACKER) tree -bin $(BIN) -arch $(GOARCH) -version "$(VERSION)" -o "$(CHARM_TREE)"
 
-hooks: need-go ## make hooks/ match the relations in metadata.yaml
+hooks: need-go ## hooks/ for the relations in metadata.yaml
 	$(PACKER) hooks
 
 # The programs of the packages name gpukit where those of the charm name dispatch. Made for
 # this machine, gpukit also prints the completion.
 PACKAGED = bin/packages/$*
-packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## write concourse-ci-machine, gpukit and rocm-gpu-exporter as deb and rpm, for amd64 and arm64, and SHA256SUMS into PACKAGES=dist/packages
+packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## deb and rpm packages, in dist/packages/
 	@ls -l $(PACKAGES)
 
 package-%: need-go packer package-tree
@@ -202,7 +213,7 @@ package-tree: need-go
 # One archive of both architectures, for nodes of Kubernetes without a unit.
 IMAGE ?= dist/images/concourse-gpu-node.tar
 IMAGE_NAME ?= concourse-gpu-node:$(VERSION)
-images: need-go ## write an OCI image with gpu-device-plugin, rocm-exporter and gpukit for amd64 and arm64 into IMAGE=dist/images/concourse-gpu-node.tar
+images: need-go ## an OCI image for nodes of Kubernetes, in dist/images/
 	@for arch in $(PACKAGE_ARCHS); do \
 		echo "go build bin/images/$$arch: gpu-device-plugin, rocm-exporter, gpukit" && \
 		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w $(LINKED)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit || exit 1; \
@@ -211,21 +222,21 @@ images: need-go ## write an OCI image with gpu-device-plugin, rocm-exporter and 
 	@bin/imager -bin bin/images -name "$(IMAGE_NAME)" -o $(IMAGE)
 	@sha256sum $(IMAGE)
 
-bench: build ## run the benchmarks in tests/bench, some 7 minutes: ratios against a floor, hooks of a web with 1,000 workers
+bench: build ## benchmarks, some 7 minutes
 	@found=$$(go list -e -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./tests/bench/*/) && \
 	if [ -z "$$found" ]; then echo "there is no program in tests/bench"; exit 1; fi; \
 	for p in $$found; do echo "== $$p"; go run -buildvcs=false "$$p" || exit 1; done
 
-man: need-go ## man pages of dispatch, in dist/man
+man: need-go ## man pages of dispatch, in dist/man/
 	@go run -buildvcs=false ./tools/manpages dist/man && ls dist/man | wc -l
 
-fuzz: need-go ## fuzz each parser of outside input for FUZZTIME=10s
+fuzz: need-go ## fuzzes each parser of outside input for FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)
 
 # Edited programs may do anything to files and processes, so it needs a user without root.
 MUTATE ?=
-mutate: need-go ## edit the product in 200 small ways and list the edits that no test notices; half an hour (MUTATE="-n 40 ./internal/pool/...": fewer, in these packages)
+mutate: need-go ## finds edits that no test notices, half an hour (MUTATE="-n 40 ./internal/pool/...": fewer)
 	@go run -buildvcs=false ./tools/mutate $(MUTATE)
 
-clean: ## remove what the other targets made
+clean: ## removes what the other targets wrote
 	rm -rf bin dist concourse-ci-machine_*.charm concourse-ci-machine-takeover_*.charm

@@ -14,7 +14,7 @@ fi
 # A shallow clone has one date for all pages.
 dates() {
 	[ "$(git rev-parse --is-shallow-repository 2>/dev/null)" = false ] || return 0
-	git log --format='date %as' --name-only -- docs ./*.md
+	git log --format='date %as' --name-only -- docs ./*.md .github/*.md
 }
 dates | go run -buildvcs=false ./tools/site pages "$(scripts/version.sh)"
 out=$(mkdocs build -q --strict -f dist/mkdocs.yml 2>&1) || {

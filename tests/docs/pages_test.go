@@ -22,12 +22,12 @@ func readFile(t *testing.T, name string) string {
 	return string(data)
 }
 
-// pages are README.md, CONTRIBUTING.md, RELEASING.md, those of folders, and all of docs/, by name below
-// the root.
+// pages returns README.md, CONTRIBUTING.md, RELEASING.md, the READMEs of folders, and all of
+// docs/, by name below the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "RELEASING.md", "terraform/README.md", databagsPage} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", ".github/RELEASING.md", "terraform/README.md", databagsPage} {
 		all[name] = readFile(t, name)
 	}
 	products, err := filepath.Glob(filepath.Join(root, "src/*/README.md"))

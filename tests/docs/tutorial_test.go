@@ -32,14 +32,14 @@ func TestTutorialDeploysItsBundle(t *testing.T) {
 		}
 		Relations [][]string
 	}
-	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "bundle.yaml")), &bundle))
+	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "docs/tutorial/bundle.yaml")), &bundle))
 	for name, app := range bundle.Applications {
 		require.Equal(t, 1, app.Units, name)
 		if !slices.Contains(ours, name) {
 			require.Equal(t, name, app.Charm)
 			continue
 		}
-		require.Equal(t, "./concourse-ci-machine_amd64.charm", app.Charm, "make charm writes it beside the bundle")
+		require.Equal(t, "../../concourse-ci-machine_amd64.charm", app.Charm, "make charm writes it at the root")
 		var words []string
 		for option, value := range app.Options {
 			words = append(words, fmt.Sprintf("%s=%v", option, value))
@@ -71,7 +71,7 @@ func TestTutorialDeploysItsBundle(t *testing.T) {
 			Snaps    map[string]any
 		}
 	}
-	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "concierge.yaml")), &host))
+	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, "docs/tutorial/concierge.yaml")), &host))
 	require.Equal(t, "3.6/stable", host.Juju.Channel)
 	require.True(t, host.Providers.LXD.Enable && host.Providers.LXD.Bootstrap)
 	require.Subset(t, host.Host.Packages, []string{"make", "jq"}, "make charm and pass-gpu.sh need them")

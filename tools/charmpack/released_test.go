@@ -23,7 +23,7 @@ func lastRelease(t *testing.T) (version string, m metadata) {
 	}
 	version = string(newest[1])
 	data, err := os.ReadFile("testdata/released/" + version + ".yaml")
-	require.NoError(t, err, "copy metadata.yaml there, as RELEASING.md describes")
+	require.NoError(t, err, "copy metadata.yaml there, as .github/RELEASING.md describes")
 	require.NoError(t, strict(data, &m))
 	return version, m
 }

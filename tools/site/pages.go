@@ -17,14 +17,17 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// settings holds the parts of mkdocs.yml that links depend on.
+// settingsFile is what dist/mkdocs.yml inherits.
+const settingsFile = "tools/site/mkdocs.yml"
+
+// settings holds the parts of settingsFile that links depend on.
 type settings struct {
 	RepoURL string `yaml:"repo_url"`
 	SiteURL string `yaml:"site_url"`
 }
 
 func readSettings(root string) (s settings, err error) {
-	text, err := os.ReadFile(filepath.Join(root, "mkdocs.yml"))
+	text, err := os.ReadFile(filepath.Join(root, settingsFile))
 	if err != nil {
 		return s, err
 	}
@@ -39,11 +42,11 @@ func readSettings(root string) (s settings, err error) {
 
 // projectPages maps pages beside docs/ to their pages of the site.
 var projectPages = map[string]string{
-	"CHANGELOG.md":       "changelog.md",
-	"CODE_OF_CONDUCT.md": "code-of-conduct.md",
-	"CONTRIBUTING.md":    "contributing.md",
-	"RELEASING.md":       "releasing.md",
-	"SECURITY.md":        "security-policy.md",
+	"CHANGELOG.md":               "changelog.md",
+	".github/CODE_OF_CONDUCT.md": "code-of-conduct.md",
+	"CONTRIBUTING.md":            "contributing.md",
+	".github/RELEASING.md":       "releasing.md",
+	".github/SECURITY.md":        "security-policy.md",
 }
 
 // projectMenu lists these pages in the order of the menu.
@@ -230,7 +233,7 @@ func menu(index string) (all []section) {
 	return all
 }
 
-// config returns what dist/mkdocs.yml adds to mkdocs.yml.
+// config returns dist/mkdocs.yml, which adds the menu and the version to settingsFile.
 func config(root, version string, pages []string) ([]byte, error) {
 	index, err := os.ReadFile(filepath.Join(root, "docs/index.md"))
 	if err != nil {
@@ -255,5 +258,5 @@ func config(root, version string, pages []string) ([]byte, error) {
 		return nil, err
 	}
 	extra := map[string]string{"release": version}
-	return yaml.Marshal(map[string]any{"INHERIT": "../mkdocs.yml", "nav": nav, "extra": extra})
+	return yaml.Marshal(map[string]any{"INHERIT": "../" + settingsFile, "nav": nav, "extra": extra})
 }

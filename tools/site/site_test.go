@@ -23,9 +23,9 @@ func tree(t *testing.T, files map[string]string) (dir string) {
 
 func small() map[string]string {
 	files := map[string]string{
-		"mkdocs.yml":    "site_url: https://example.com/x/\nrepo_url: https://example.com/r\nodd: !!python/x {}\n",
+		settingsFile:    "site_url: https://example.com/x/\nrepo_url: https://example.com/r\nodd: !!python/x {}\n",
 		"docs/index.md": "# x\n\n## How to\n\n- [Do\n  it](how-to/do.md), see [why](explanation/why.md)\n\n## Explanation\n\n- [Why](explanation/why.md)\n- [More](explanation/more.md)\n",
-		"docs/how-to/do.md": "[a](../../Makefile) [b](../explanation/why.md#x) [c](https://example.com) [d](#e) [f](../../SECURITY.md#g) `[h](i)`\n" +
+		"docs/how-to/do.md": "[a](../../Makefile) [b](../explanation/why.md#x) [c](https://example.com) [d](#e) [f](../../.github/SECURITY.md#g) `[h](i)`\n" +
 			"```text\n[k](l)\n```\n    [m](n)\n[o](../explanation) ![p](../explanation/p.svg)\n| `a\\|b` | c\\|d |\n",
 		"docs/explanation/why.md":  "text\n",
 		"docs/explanation/more.md": "text\n",
@@ -34,14 +34,15 @@ func small() map[string]string {
 		"Makefile":                 "",
 	}
 	for name := range projectPages {
-		files[name] = "[docs](docs/how-to/do.md#x) [make](Makefile)\n"
+		up := strings.Repeat("../", strings.Count(name, "/"))
+		files[name] = "[docs](" + up + "docs/how-to/do.md#x) [make](" + up + "Makefile)\n"
 	}
 	return files
 }
 
 func TestLinksLeadToTheSiteOrTheRepository(t *testing.T) {
 	dir := tree(t, small())
-	require.NoError(t, prepare(dir, "1.2.3", strings.NewReader("date 2026-02-03\n\ndocs/how-to/do.md\n\ndate 2025-01-01\n\ndocs/how-to/do.md\nSECURITY.md\n")))
+	require.NoError(t, prepare(dir, "1.2.3", strings.NewReader("date 2026-02-03\n\ndocs/how-to/do.md\n\ndate 2025-01-01\n\ndocs/how-to/do.md\n.github/SECURITY.md\n")))
 	page, err := os.ReadFile(filepath.Join(dir, "dist/site-docs/how-to/do.md"))
 	require.NoError(t, err)
 	require.Equal(t, "---\nchanged: \"2026-02-03\"\nsource: docs/how-to/do.md\n---\n"+
@@ -49,7 +50,7 @@ func TestLinksLeadToTheSiteOrTheRepository(t *testing.T) {
 		"```text\n[k](l)\n```\n    [m](n)\n[o](https://example.com/r/blob/main/docs/explanation) ![p](../explanation/p.svg)\n| `a|b` | c\\|d |\n", string(page))
 	page, err = os.ReadFile(filepath.Join(dir, "dist/site-docs/security-policy.md"))
 	require.NoError(t, err)
-	require.Equal(t, "---\nchanged: \"2025-01-01\"\nsource: SECURITY.md\n---\n[docs](how-to/do.md#x) [make](https://example.com/r/blob/main/Makefile)\n", string(page))
+	require.Equal(t, "---\nchanged: \"2025-01-01\"\nsource: .github/SECURITY.md\n---\n[docs](how-to/do.md#x) [make](https://example.com/r/blob/main/Makefile)\n", string(page))
 	config, err := os.ReadFile(filepath.Join(dir, "dist/mkdocs.yml"))
 	require.NoError(t, err)
 	require.Contains(t, string(config), "release: 1.2.3")
