@@ -104,47 +104,6 @@ func TestAPIErrorsHaveARemedyAndNoSecret(t *testing.T) {
 	}
 }
 
-// An answer of another server is no surprise: a page, a redirection, one without end.
-func TestAPIOfAnotherServer(t *testing.T) {
-	elsewhere := 0
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
-	defer other.Close()
-	for name, c := range map[string]struct {
-		token, handler http.HandlerFunc // token nil: a good one
-		want           string
-	}{
-		"a page":         {nil, answer(200, "<html>"), "does not answer as Concourse does: it is not the expected JSON"},
-		"an error":       {nil, answer(503, "<html>no"), "answers 503 Service Unavailable"},
-		"without end":    {nil, answer(200, strings.Repeat("x", webclient.MaxAnswer+2)), "it has more than 67108864 bytes"},
-		"elsewhere":      {nil, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, "answers 307 Temporary Redirect to " + other.URL},
-		"breaking off":   {nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: EOF"},
-		"no login":       {answer(404, "no-such-password"), nil, "answers 404 Not Found: it gave no token"},
-		"login by page":  {answer(200, "<html>"), nil, "it is not the expected JSON"},
-		"login by proxy": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, nil, "answers 307 Temporary Redirect to " + other.URL},
-	} {
-		if c.token == nil {
-			c.token = answer(200, `{"access_token":"x"}`)
-		}
-		mux := http.NewServeMux()
-		mux.Handle("/sky/issuer/token", c.token)
-		if c.handler != nil {
-			mux.Handle("/api/", c.handler)
-		}
-		s := httptest.NewServer(mux)
-		_, err := NewAPI(s.URL, "admin", "x").Workers(context.Background())
-		require.ErrorContains(t, err, c.want, name)
-		s.Close()
-	}
-	require.Zero(t, elsewhere, "neither password nor token go elsewhere")
-}
-
-func answer(status int, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(status)
-		w.Write([]byte(body))
-	}
-}
-
 func TestCheckWeb(t *testing.T) {
 	web := newFakeWeb(t)
 	require.Equal(t, Health{State: Healthy}, CheckWeb(context.Background(), web.URL+"/"))
