@@ -16,6 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
@@ -24,7 +25,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // observe reads the state that units of both roles have. It changes nothing and runs only

@@ -6,8 +6,8 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // reboot requests a reboot after this hook, once for each reason, if the operator allows it.

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 func TestActionsAreThoseOfActionsYAML(t *testing.T) {

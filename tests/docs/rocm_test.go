@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/nvidia"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 

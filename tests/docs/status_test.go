@@ -66,7 +66,7 @@ var shownStatus = regexp.MustCompile(`^\S+/\d+\*?\s+(?:active|blocked|waiting)\s
 
 // statusPackages make causes.
 var statusPackages = []string{
-	"charm", "charm/gpuhealth", "charm/role", "charm/web", "charm/worker", "gpu/amd", "concourse", "concourse/release",
+	"charm", "charm/gpuhealth", "charm/role", "charm/web", "charm/worker", "charm/amd", "concourse", "concourse/release",
 	"base/resource",
 }
 

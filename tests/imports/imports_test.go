@@ -80,7 +80,7 @@ var folders = map[string][]string{
 // charmLayers lists the packages of internal/charm from the lowest to the highest. A
 // package imports its own layer and those below it.
 var charmLayers = [][]string{
-	{"juju", "config", "machine", "status", "predecessor", "command/usagereport", "command/term", "command/remote"},
+	{"amd", "nvidia", "juju", "config", "machine", "status", "predecessor", "command/usagereport", "command/term", "command/remote"},
 	{"healthcheck", "relation"},
 	{"model", "gpuhealth"},
 	{"role", "command/top"},
@@ -271,7 +271,7 @@ func namesVendor(f *ast.File) (found bool) {
 func TestOnlyVendorsNameAVendor(t *testing.T) {
 	files, below, registries := []string{"vendor.go"}, []string{"/internal/testutil/"}, 0
 	for _, v := range gpu.Vendors() {
-		files, below = append(files, string(v)+".go"), append(below, "/gpu/"+string(v)+"/")
+		files, below = append(files, string(v)+".go"), append(below, "/"+string(v)+"/")
 	}
 	for _, dir := range []string{"../../internal", "../../src"} {
 		require.NoError(t, filepath.WalkDir(dir, func(file string, _ fs.DirEntry, err error) error {

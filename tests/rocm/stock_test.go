@@ -2,7 +2,7 @@
 
 package rocm
 
-import "github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
+import "github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 
 // kernel is that of the fixture host mi210x4.
 const kernel = "6.8.0-31-generic"

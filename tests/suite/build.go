@@ -13,8 +13,8 @@ import (
 
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run the suites again.
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
@@ -91,7 +91,7 @@ func LightCharm(dir string, more ...string) error {
 // Trusting is the flag of go build with which the charm trusts a key of the test's own
 // in place of AMD's; files for it lie in dir (go help build: -overlay).
 func Trusting(dir, fingerprint string) (flag string, err error) {
-	sources, err := filepath.Glob(filepath.Join(hosttest.Source(), "internal/gpu/amd/*.go"))
+	sources, err := filepath.Glob(filepath.Join(hosttest.Source(), "internal/charm/amd/*.go"))
 	if err != nil {
 		return "", err
 	}
@@ -111,7 +111,7 @@ func Trusting(dir, fingerprint string) (flag string, err error) {
 		}
 	}
 	if len(replace) == 0 {
-		return "", errors.New("cannot have a key of the test's own: AMD's fingerprint is not in internal/gpu/amd")
+		return "", errors.New("cannot have a key of the test's own: AMD's fingerprint is not in internal/charm/amd")
 	}
 	data, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -116,7 +116,7 @@ type Driver struct {
 	AMDToolkitVersion      string // "" or x.y.z, with ToolkitAuto
 	NVIDIAContainerToolkit string // "" for auto, or x.y.z
 	ROCmBaseURL            string
-	ROCmVersion            string   // "" or x.y.z: a row of internal/gpu/amd's table
+	ROCmVersion            string   // "" or x.y.z: a row of amd's table
 	ROCmUsecases           []string // use cases of AMD's packages and smi, for the unit itself
 	InstallDriver          amd.InstallDriver
 	AllowReboot            bool

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"

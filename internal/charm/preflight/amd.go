@@ -3,7 +3,7 @@ package preflight
 import (
 	"cmp"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 )
 
 type amdVendor struct{}

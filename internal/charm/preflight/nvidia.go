@@ -1,6 +1,6 @@
 package preflight
 
-import "github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia"
+import "github.com/fourdollars/concourse-ci-machine/internal/charm/nvidia"
 
 type nvidiaVendor struct{}
 

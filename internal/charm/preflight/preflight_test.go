@@ -21,12 +21,12 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/nvidia"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 

@@ -9,11 +9,11 @@ import (
 	"sync"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // defaultHosts lists the usual hosts of builds for AMD GPUs: sources, Python packages,

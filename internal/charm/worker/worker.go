@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/predecessor"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -21,7 +22,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // Desire decides the desired state of a worker and has no other effect: equal Observed give

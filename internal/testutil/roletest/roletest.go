@@ -17,13 +17,13 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/nvidia"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/wrapperfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -145,7 +145,7 @@ func Ops(p plan.Plan) string {
 // DriverHost returns a fixture machine of package amd.
 func DriverHost(t *testing.T, name string) host.Root {
 	t.Helper()
-	r := hosttest.Root(t, filepath.Join(hosttest.Source(), "internal/gpu/amd/testdata", name))
+	r := hosttest.Root(t, filepath.Join(hosttest.Source(), "internal/charm/amd/testdata", name))
 	hosttest.Put(t, r, "/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=noble\n")
 	hosttest.Put(t, r, "/etc/hostname", "rocm-0\n")
 	if name == "lxd" {

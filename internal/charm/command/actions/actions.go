@@ -9,12 +9,12 @@ import (
 	"io"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/preflight"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/pipelines"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 const (

@@ -9,10 +9,10 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 )
 
 // ShowDriver prints the observed state of AMD's driver and the decision on it, for any

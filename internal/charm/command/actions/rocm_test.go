@@ -8,8 +8,8 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/roletest"

@@ -12,13 +12,13 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/preflight"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd"
 	"github.com/fourdollars/concourse-ci-machine/pipelines"
 )
 

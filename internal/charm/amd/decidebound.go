@@ -136,7 +136,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 	case known:
 		d := keptDriver(f, row, known, want)
 		if asked && row.ROCm != want.ROCm {
-			return needsApproval(d, f, w, want)
+			return needsApproval(d, w, want)
 		}
 		return d
 	case installed || f.Module.Version != "":
@@ -153,7 +153,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 	d := Decision{State: StateSupported, Reason: "the amdgpu of kernel " + f.Kernel +
 		" serves the GPUs; containers need no more"}
 	if asked {
-		return needsApproval(d, f, w, want)
+		return needsApproval(d, w, want)
 	}
 	return d
 }
@@ -197,7 +197,7 @@ func (f DriverFacts) driverName() string {
 }
 
 // needsApproval adds that a driver change requires install-driver=replace.
-func needsApproval(d Decision, f DriverFacts, w Wanted, want Release) Decision {
+func needsApproval(d Decision, w Wanted, want Release) Decision {
 	d.Reason += fmt.Sprintf("; amdgpu %s of ROCm %s is not put in its place without install-driver=replace",
 		want.DKMSVersion, want.ROCm)
 	d.Remedies = append(d.Remedies, "let the charm replace it: "+w.Commands.SetOption("install-driver=replace"),
