@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	credentials "github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
@@ -89,7 +89,7 @@ func TestWebRunsAsItsUnitDoes(t *testing.T) {
 	require.NoError(t, err)
 	trust := &tls.Config{RootCAs: x509.NewCertPool()}
 	require.True(t, trust.RootCAs.AppendCertsFromPEM(ca))
-	eve := login.Credentials{URL: "https://127.0.0.1", Username: "eve", Password: `e"v$e\ `}
+	eve := credentials.Credentials{URL: "https://127.0.0.1", Username: "eve", Password: `e"v$e\ `}
 	_, err = (&concourse.API{Client: webclient.New(eve, trust, time.Now)}).Workers(ctx)
 	if err != nil { // from 8.3 on a user of no team sees no workers
 		require.EqualError(t, err, "cannot list the workers: the web at https://127.0.0.1 answers 403 Forbidden: forbidden", "by TLS, as another local user")
