@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -47,22 +46,14 @@ func CheckHealth(ctx context.Context, url string) Health {
 func ask(ctx context.Context, url string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, nil, errors.New(oneLine(err.Error()))
+	status, body, err = httpclient.Get(ctx, url, 64<<10)
+	switch {
+	case status == 0 && errors.Is(err, context.DeadlineExceeded):
+		err = errors.New("no answer in 5 s")
+	case err != nil:
+		err = errors.New(oneLine(err.Error()))
 	}
-	resp, err := httpclient.Local().Do(req)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return 0, nil, errors.New("no answer in 5 s")
-	}
-	if err != nil {
-		return 0, nil, errors.New(oneLine(err.Error()))
-	}
-	defer resp.Body.Close()
-	if body, err = io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err != nil {
-		return 0, nil, errors.New(oneLine(err.Error()))
-	}
-	return resp.StatusCode, body, nil
+	return status, body, err
 }
 
 // CheckWall returns the state of Concourse's wall from concourse-exporter, with a deadline

@@ -1,10 +1,13 @@
-// Package httpclient makes the HTTP clients of all programs. It sends no request.
+// Package httpclient makes the HTTP clients of all programs, and reads short answers of this
+// machine.
 package httpclient
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -51,6 +54,23 @@ func New(o Options) *http.Client {
 // uses no proxy and follows no redirection. The request's context usually has a deadline
 // before the client's.
 func Local() *http.Client { return New(Options{Timeout: 30 * time.Second}) }
+
+// Get requests a URL of this machine or of a neighbour by a Local client. It returns the
+// status and at most limit bytes of the body. A status with an error is that of a body that
+// broke off.
+func Get(ctx context.Context, url string, limit int64) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := Local().Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, limit))
+	return resp.StatusCode, body, err
+}
 
 // Follow follows up to ten redirections, as http.DefaultClient does, but never from https
 // to http.

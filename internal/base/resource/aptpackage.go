@@ -195,10 +195,9 @@ func aptBusy(err error) bool {
 // PackageState holds the state of a package in dpkg's database. The zero value is an unknown
 // package.
 type PackageState struct {
-	Status   string // installed, half-configured, unpacked, half-installed, triggers-pending, config-files, ...
-	Version  string // "" if the package is not installed
-	Reinst   bool   // dpkg requires a reinstallation first
-	HeldBack bool   // an administrator put it on hold
+	Status  string // installed, half-configured, unpacked, half-installed, triggers-pending, config-files, ...
+	Version string // "" if the package is not installed
+	Reinst  bool   // dpkg requires a reinstallation first
 }
 
 // Installed reports whether the package is installed and works. Pending triggers are
@@ -285,7 +284,7 @@ func parseStanza(stanza []byte) PackageState {
 		switch key {
 		case "Status":
 			if f := strings.Fields(value); len(f) == 3 {
-				s.HeldBack, s.Reinst, s.Status = f[0] == "hold", f[1] == "reinstreq", f[2]
+				s.Reinst, s.Status = f[1] == "reinstreq", f[2]
 			}
 		case "Version":
 			s.Version = strings.TrimSpace(value)

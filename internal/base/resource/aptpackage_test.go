@@ -70,7 +70,7 @@ func TestPackageStateIsReadFromDpkg(t *testing.T) {
 		"half":                        {stanza("pkg", "install ok half-configured", "1.2.0"), PackageState{Status: "half-configured", Version: "1.2.0"}, false, true},
 		"unpacked":                    {stanza("pkg", "install ok unpacked", "1.2.0"), PackageState{Status: "unpacked", Version: "1.2.0"}, false, true},
 		"bad":                         {stanza("pkg", "install reinstreq half-installed", "1.2.0"), PackageState{Status: "half-installed", Version: "1.2.0", Reinst: true}, false, true},
-		"held":                        {stanza("pkg", "hold ok installed", "1.2.0"), PackageState{Status: "installed", Version: "1.2.0", HeldBack: true}, true, false},
+		"held":                        {stanza("pkg", "hold ok installed", "1.2.0"), PackageState{Status: "installed", Version: "1.2.0"}, true, false},
 		"two of two architectures":    {stanza("pkg", "deinstall ok config-files", "1") + stanza("pkg", "install ok installed", "2"), PackageState{Status: "installed", Version: "2"}, true, false},
 		"one of two architectures":    {stanza("pkg", "install ok installed", "2") + stanza("pkg", "deinstall ok config-files", "1"), PackageState{Status: "installed", Version: "2"}, true, false},
 	} {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 
@@ -52,19 +51,12 @@ func Fetch(ctx context.Context, h host.Host, url string) (api.Report, error) {
 func fetch(ctx context.Context, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, api.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := httpclient.Local().Do(req)
-	if err != nil {
-		return nil, errors.New("the exporter does not answer")
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, ExporterLimit))
+	code, data, err := httpclient.Get(ctx, url, ExporterLimit)
 	switch {
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the exporter answers %d", resp.StatusCode)
+	case err != nil && code == 0:
+		return nil, errors.New("the exporter does not answer")
+	case code != http.StatusOK:
+		return nil, fmt.Errorf("the exporter answers %d", code)
 	case err != nil:
 		return nil, errors.New("the exporter does not answer in full")
 	}

@@ -99,7 +99,7 @@ func TestLookWorksWithoutTheWorker(t *testing.T) {
 		require.Error(t, err, container)
 	}
 	_, err := u.fetchExit(t.Context(), "../unknown")
-	require.EqualError(t, err, "the worker answers 404")
+	require.EqualError(t, err, "no exit status: the worker answers 404")
 	u.WorkerURL = ""
 	_, err = u.fetchExit(t.Context(), "a")
 	require.ErrorContains(t, err, "not CHARM_ROOT's")

@@ -2,18 +2,13 @@ package watcher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -85,34 +80,12 @@ func (u *Unit) fetchExits(ctx context.Context, before quarantine.Record, l quara
 	return all
 }
 
-// fetchExit returns the exit status of a container's process. The worker sets this property
-// of the container when the process ends (Concourse, worker/runtime).
+// fetchExit returns the exit status of a container's process.
 func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err error) {
-	worker := u.WorkerURL
-	if worker == "" {
-		if !u.Host.Real() {
-			return 0, errors.New("the worker is this machine's, not CHARM_ROOT's")
-		}
-		worker = fmt.Sprintf("http://127.0.0.1:%d", wellknown.ContainersPort)
+	if u.WorkerURL == "" && !u.Host.Real() {
+		return 0, errors.New("the worker is this machine's, not CHARM_ROOT's")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		worker+"/containers/"+url.PathEscape(container)+"/properties/garden.process-exit-status", nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := httpclient.Local().Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("the worker answers %d", resp.StatusCode)
-	}
-	var property struct{ Value string }
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&property); err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(property.Value)
+	return garden.ExitStatus(ctx, u.WorkerURL, container)
 }
 
 // notifyTasks writes into the output of tasks which GPU failed during the task, and ends

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,19 +93,14 @@ func (u *Unit) webMetrics() (urls []string, err error) {
 
 // teamFrom reads the team of a container from the metrics of one web.
 func teamFrom(ctx context.Context, web, container string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, web, nil)
-	if err != nil {
+	code, metrics, err := httpclient.Get(ctx, web, maxWebMetrics)
+	switch {
+	case err != nil:
 		return "", err
+	case code != http.StatusOK:
+		return "", fmt.Errorf("the web answers %d", code)
 	}
-	resp, err := httpclient.Local().Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the web answers %d", resp.StatusCode)
-	}
-	return teamOf(io.LimitReader(resp.Body, maxWebMetrics), container), nil
+	return teamOf(bytes.NewReader(metrics), container), nil
 }
 
 // teamOf returns the team of a container in the text of metrics, and "" if it is missing.

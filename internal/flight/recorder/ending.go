@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 )
@@ -30,7 +31,7 @@ func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) 
 			switch c.exit, err = r.fetchExit(ctx, c.handle); {
 			case c.exit != nil:
 				end()
-			case errors.Is(err, errNoExit) && now.Sub(c.began).Abs() >= startWait:
+			case errors.Is(err, garden.ErrNoExit) && now.Sub(c.began).Abs() >= startWait:
 				c.ended, c.ending, c.unstarted = now, taskrecord.NotStarted, true
 				if c.resumed { // it may have run while no recorder did
 					c.ending = taskrecord.Unseen

@@ -47,29 +47,24 @@ func (f *facts) stopped() bool {
 func (f *facts) neverStarted() bool { return f.End != nil && f.End.Ending == taskrecord.NotStarted }
 
 // growth returns the increase of a sum. A sum that restarted counts from 0.
-func growth(samples []taskrecord.Sample, counter int) (sum float64, ok bool) {
-	var last int64
+func growth(samples []taskrecord.Sample, counter int) (sum float64) {
+	last, begun := int64(0), false
 	for _, s := range samples {
 		v, known := s.Get(counter)
-		if !known {
+		switch {
+		case !known:
 			continue
+		case begun && v >= last:
+			sum += float64(v - last)
+		case begun:
+			sum += float64(v)
 		}
-		if ok {
-			if v >= last {
-				sum += float64(v - last)
-			} else {
-				sum += float64(v)
-			}
-		}
-		last, ok = v, true
+		last, begun = v, true
 	}
-	return sum, ok
+	return sum
 }
 
-func (f *facts) grown(counter int) float64 {
-	v, _ := growth(f.Machine, counter)
-	return v
-}
+func (f *facts) grown(counter int) float64 { return growth(f.Machine, counter) }
 
 // share returns the part of the time in which a sum of microseconds grew, 0 to 1, and the
 // seconds.

@@ -86,8 +86,8 @@ func gpuHang(f *facts) []finding {
 
 func gpuErrors(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		errors, _ := growth(samples, taskrecord.Uncorrectable)
-		pages, _ := growth(samples, taskrecord.BadPages)
+		errors := growth(samples, taskrecord.Uncorrectable)
+		pages := growth(samples, taskrecord.BadPages)
 		_, logged := f.eventOf(name, taskrecord.GPUError)
 		return finding{cause: true, text: fmt.Sprintf("GPU %s had %.0f uncorrectable errors and %.0f new bad pages",
 				name, errors, pages),

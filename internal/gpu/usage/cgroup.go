@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -68,7 +69,7 @@ func containerID(parts []string, i int) string {
 	case lxc:
 	case i > 0 && (parts[i-1] == "garden" || parts[i-1] == "lxc"):
 		name = part
-	case isUUID(part):
+	case wellknown.IsHandle(part):
 		name = part
 	default:
 		name = part[strings.LastIndexByte(part, '-')+1:]
@@ -87,12 +88,6 @@ func isHex(s string) bool {
 		}
 	}
 	return true
-}
-
-func isUUID(s string) bool {
-	return len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' &&
-		isHex(strings.ReplaceAll(s, "-", "")) &&
-		strings.Count(s, "-") == 4
 }
 
 // groupDirs returns the mount points of the control group: one in cgroup v2, below a folder

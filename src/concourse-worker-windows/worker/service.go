@@ -91,9 +91,10 @@ func serve(ctx context.Context, m Machine) error {
 	}
 	s.probe()
 	changes := make(chan func(), 1)
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	go func() {
-		ended <- supervisor{start: s.start, after: time.After, now: time.Now, report: func(pid int, problem string) {
+		defer close(ended)
+		supervisor{start: s.start, after: time.After, now: time.Now, report: func(pid int, problem string) {
 			changes <- func() { s.report(pid, problem) }
 		}}.run(ctx)
 	}()
@@ -105,11 +106,11 @@ func serve(ctx context.Context, m Machine) error {
 			change()
 		case <-tick:
 			s.clean()
-		case err := <-ended:
+		case <-ended:
 			for len(changes) > 0 {
 				(<-changes)()
 			}
-			return err
+			return nil
 		}
 	}
 }

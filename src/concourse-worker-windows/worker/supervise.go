@@ -22,26 +22,26 @@ type supervisor struct {
 	report func(pid int, problem string)
 }
 
-// run starts the worker again after each end, until ctx ends. It returns nil after an exit
-// with 0, because the worker exits so only if the web has landed or retired it.
-func (s supervisor) run(ctx context.Context) error {
+// run starts the worker again after each end, until ctx ends or the worker exits with 0. It
+// exits so only if the web has landed or retired it.
+func (s supervisor) run(ctx context.Context) {
 	wait := firstWait
 	for {
 		began := s.now()
 		problem, released := s.once(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return
 		case released:
 			s.report(0, "the web has retired or landed this worker; to start it again: "+Program+" install")
-			return nil
+			return
 		case s.now().Sub(began) >= healthyAfter:
 			wait = firstWait
 		}
 		s.report(0, fmt.Sprintf("%s; starting again in %v", problem, wait))
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-s.after(wait):
 		}
 		wait = min(2*wait, longestWait)

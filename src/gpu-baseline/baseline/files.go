@@ -100,7 +100,7 @@ func (f folder) load(b *bisection) (profiles int, notes []string, err error) {
 		return 0, nil, fmt.Errorf("cannot read the profiles in %s: %w", visible(f.dir), cause(err))
 	}
 	for _, e := range entries {
-		_, id, ok := profileName(e.Name())
+		id, ok := profileName(e.Name())
 		for i, c := range b.commits {
 			file := filepath.Join(f.dir, e.Name())
 			switch {

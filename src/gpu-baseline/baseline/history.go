@@ -75,7 +75,7 @@ func parseVersions(file string, data []byte) ([]Commit, error) {
 	}
 	add := func(where, version, subject string) error {
 		id := version
-		if _, commit, ok := profileName(path.Base(version)); ok {
+		if commit, ok := profileName(path.Base(version)); ok {
 			id = commit
 		}
 		if !isID(id) {
@@ -126,10 +126,10 @@ func sameCommit(a, b string) bool {
 	return a[:n] == b[:n]
 }
 
-// profileName splits profile-<time>-<commit>.json.
-func profileName(name string) (stamp, id string, ok bool) {
+// profileName returns the commit of profile-<time>-<commit>.json.
+func profileName(name string) (id string, ok bool) {
 	name, ends := strings.CutSuffix(name, ".json")
 	name, begins := strings.CutPrefix(name, "profile-")
 	stamp, id, cut := strings.Cut(name, "-")
-	return stamp, id, ends && begins && cut && stamp != "" && strings.Trim(stamp, "0123456789") == "" && isID(id)
+	return id, ends && begins && cut && stamp != "" && strings.Trim(stamp, "0123456789") == "" && isID(id)
 }
