@@ -186,17 +186,18 @@ charm-tree: build ## the files of the charm in the folder CHARM_TREE; charmcraft
 hooks: need-go ## hooks/ for the relations in metadata.yaml
 	$(PACKER) hooks
 
-# The programs of the packages name gpukit where those of the charm name dispatch. Made for
-# this machine, gpukit also prints the completion.
+# The wrapper and the exporter are the charm's. Made for this machine, gpukit also prints
+# the completion.
 PACKAGED = bin/packages/$*
 packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## deb and rpm packages, in dist/packages/
 	@ls -l $(PACKAGES)
 
 package-%: need-go packer package-tree
-	@echo "go build $(PACKAGED): gpukit, runc-amd-wrapper, rocm-exporter"
-	@mkdir -p $(PACKAGED)
-	@GOOS=linux GOARCH=$* go build -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(PACKAGED)/ ./src/gpukit ./src/runc-amd-wrapper ./src/rocm-exporter
 	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=bin/packages/charm-bin/$*
+	@echo "go build $(PACKAGED)/gpukit"
+	@mkdir -p $(PACKAGED)
+	@GOOS=linux GOARCH=$* go build -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(PACKAGED)/ ./src/gpukit
+	@ln -f bin/packages/charm-bin/$*/runc-amd-wrapper bin/packages/charm-bin/$*/rocm-exporter $(PACKAGED)/
 	@$(PACKER) tree -bin bin/packages/charm-bin/$* -arch $* -version "$(VERSION)" -o bin/packages/tree/charm-$*
 	@bin/packer -bin $(PACKAGED) -tree bin/packages/tree -arch $* -version "$(VERSION)" -compression $(COMPRESSION) -o $(PACKAGES)
 
