@@ -33,7 +33,8 @@ endif
 
 # The tests of the tag e2e. All others run under `make test`, and not once more.
 E2E_FILES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests)
-E2E_PACKAGES = $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(E2E_FILES)))))
+# The longest first: otherwise they are alone at the end. go test keeps the order.
+E2E_PACKAGES = $(addprefix ./tests/,release concourse page packages container) $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(E2E_FILES)))))
 E2E_TESTS = $(shell grep -ho '^func Test[A-Za-z0-9_]*' $(E2E_FILES) | sed 's/func //' | grep -vx TestMain | paste -sd'|')
 
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
@@ -119,14 +120,14 @@ test: progress
 else
 test: check progress ## check, and all tests that need no root (PKG=./internal/gpu/...: only these packages)
 	@echo "All tests without root: some minutes on two cores." >&2
-	$(IN_MEMORY) $(GOTEST) -vet=off -timeout 2h ./...
+	$(IN_MEMORY) $(GOTEST) -vet=off -timeout 2h ./tests/hooks ./...
 endif
 
 e2e: build progress ## tests that need root; installs packages of Debian or Ubuntu
 	@scripts/e2e-packages.sh
 	@echo "The tests with real parts: half an hour and more on two cores." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
-	$(GOTEST) -tags e2e -count=1 -p 3 -timeout 2h -run '^($(E2E_TESTS))$$' $(E2E_PACKAGES)
+	$(GOTEST) -tags e2e -vet=off -count=1 -p 3 -timeout 2h -run '^($(E2E_TESTS))$$' $(E2E_PACKAGES)
 
 # A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
 # one another's processes, hence more at a time than there are cores.
