@@ -21,6 +21,8 @@ JSON ?=
 # A GOARCH for the charm must not reach `go run` and `go test`.
 unexport GOARCH
 export CGO_ENABLED := 0
+# Programs have no folder of the builder in them, and tests share their compiled packages.
+export GOFLAGS += -trimpath
 # Distributions may pin Go to itself; unless the user said so, let it fetch the
 # version that go.mod names.
 ifeq ($(origin GOTOOLCHAIN),undefined)
@@ -31,7 +33,8 @@ endif
 
 # The tests of the tag e2e. All others run under `make test`, and not once more.
 E2E_FILES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests)
-E2E_PACKAGES = $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(E2E_FILES)))))
+# The longest first: otherwise they are alone at the end. go test keeps the order.
+E2E_PACKAGES = $(addprefix ./tests/,release concourse page packages container) $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(E2E_FILES)))))
 E2E_TESTS = $(shell grep -ho '^func Test[A-Za-z0-9_]*' $(E2E_FILES) | sed 's/func //' | grep -vx TestMain | paste -sd'|')
 
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
@@ -77,11 +80,11 @@ pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Vers
 gpu-device-plugin: TAGS = -tags grpcnotrace
 $(PROGRAMS): need-build
 	@echo "go build $(BIN)/$@"
-	@GOOS=linux GOARCH=$(GOARCH) go build $(TAGS) -trimpath -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
+	@GOOS=linux GOARCH=$(GOARCH) go build $(TAGS) -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
 
 sandbox: need-build
 	@echo "go build bin/sandbox"
-	@go build -trimpath -buildvcs=false -o bin/sandbox ./tools/sandbox
+	@go build -buildvcs=false -o bin/sandbox ./tools/sandbox
 
 progress: need-go
 	@go build -buildvcs=false -o bin/progress ./tests/progress
@@ -117,14 +120,14 @@ test: progress
 else
 test: check progress ## check, and all tests that need no root (PKG=./internal/gpu/...: only these packages)
 	@echo "All tests without root: some minutes on two cores." >&2
-	$(IN_MEMORY) $(GOTEST) -vet=off -timeout 2h ./...
+	$(IN_MEMORY) $(GOTEST) -vet=off -timeout 2h ./tests/hooks ./...
 endif
 
 e2e: build progress ## tests that need root; installs packages of Debian or Ubuntu
 	@scripts/e2e-packages.sh
 	@echo "The tests with real parts: half an hour and more on two cores." >&2
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
-	$(GOTEST) -tags e2e -count=1 -p 3 -timeout 2h -run '^($(E2E_TESTS))$$' $(E2E_PACKAGES)
+	$(GOTEST) -tags e2e -vet=off -count=1 -p 3 -timeout 2h -run '^($(E2E_TESTS))$$' $(E2E_PACKAGES)
 
 # A module of its own: it links Juju, which is AGPL-3.0. Its hooks mostly wait for
 # one another's processes, hence more at a time than there are cores.
@@ -167,7 +170,7 @@ charm-takeover: build ## the charm without endpoints and resources that the Pyth
 WINDOWS ?= bin/windows/concourse-worker-windows.exe
 windows: need-go ## concourse-worker-windows.exe, in bin/windows/
 	@echo "go build $(WINDOWS)"
-	@GOOS=windows GOARCH=amd64 go build -trimpath -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(WINDOWS) ./src/concourse-worker-windows
+	@GOOS=windows GOARCH=amd64 go build -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(WINDOWS) ./src/concourse-worker-windows
 
 release: need-go ## charms, packages and checksums of a release, in dist/ (VERSION=1.0.0, from a clean clone)
 	@scripts/release.sh "$(if $(filter command line,$(origin VERSION)),$(VERSION))"
@@ -184,29 +187,30 @@ charm-tree: build ## the files of the charm in the folder CHARM_TREE; charmcraft
 hooks: need-go ## hooks/ for the relations in metadata.yaml
 	$(PACKER) hooks
 
-# The programs of the packages name gpukit where those of the charm name dispatch. Made for
-# this machine, gpukit also prints the completion.
+# The wrapper and the exporter are the charm's. Made for this machine, gpukit also prints
+# the completion.
 PACKAGED = bin/packages/$*
 packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## deb and rpm packages, in dist/packages/
 	@ls -l $(PACKAGES)
 
 package-%: need-go packer package-tree
-	@echo "go build $(PACKAGED): gpukit, runc-amd-wrapper, rocm-exporter"
-	@mkdir -p $(PACKAGED)
-	@GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(PACKAGED)/ ./src/gpukit ./src/runc-amd-wrapper ./src/rocm-exporter
 	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=bin/packages/charm-bin/$*
+	@echo "go build $(PACKAGED)/gpukit"
+	@mkdir -p $(PACKAGED)
+	@GOOS=linux GOARCH=$* go build -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(PACKAGED)/ ./src/gpukit
+	@ln -f bin/packages/charm-bin/$*/runc-amd-wrapper bin/packages/charm-bin/$*/rocm-exporter $(PACKAGED)/
 	@$(PACKER) tree -bin bin/packages/charm-bin/$* -arch $* -version "$(VERSION)" -o bin/packages/tree/charm-$*
 	@bin/packer -bin $(PACKAGED) -tree bin/packages/tree -arch $* -version "$(VERSION)" -compression $(COMPRESSION) -o $(PACKAGES)
 
 packer: need-go
-	@go build -C tools/packages -trimpath -buildvcs=false -o $(CURDIR)/bin/packer .
+	@go build -C tools/packages -buildvcs=false -o $(CURDIR)/bin/packer .
 
 package-tree: need-go
 	@rm -rf bin/packages/tree && mkdir -p bin/packages/tree
 	@go run -buildvcs=false -ldflags "$(LINKED)" ./tools/manpages bin/packages/tree/man/gpukit gpukit
 	@go run -buildvcs=false ./tools/monitoring src bin/packages/tree/monitoring
-	@go build -trimpath -buildvcs=false -ldflags "$(LINKED)" -o bin/packages/gpukit ./src/gpukit
-	@go build -trimpath -buildvcs=false -o bin/packages/concourse-ci-machine ./src/dispatch
+	@go build -buildvcs=false -ldflags "$(LINKED)" -o bin/packages/gpukit ./src/gpukit
+	@go build -buildvcs=false -o bin/packages/concourse-ci-machine ./src/dispatch
 	@bin/packages/concourse-ci-machine completion bash >bin/packages/tree/concourse-ci-machine.bash
 	@for shell in bash zsh fish; do bin/packages/gpukit completion $$shell >bin/packages/tree/gpukit.$$shell || exit 1; done
 
@@ -216,9 +220,9 @@ IMAGE_NAME ?= concourse-gpu-node:$(VERSION)
 images: need-go ## an OCI image for nodes of Kubernetes, in dist/images/
 	@for arch in $(PACKAGE_ARCHS); do \
 		echo "go build bin/images/$$arch: gpu-device-plugin, rocm-exporter, gpukit" && \
-		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w $(LINKED)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit || exit 1; \
+		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -buildvcs=false -ldflags "-s -w $(LINKED)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit || exit 1; \
 	done
-	@go build -C tools/images -trimpath -buildvcs=false -o $(CURDIR)/bin/imager .
+	@go build -C tools/images -buildvcs=false -o $(CURDIR)/bin/imager .
 	@bin/imager -bin bin/images -name "$(IMAGE_NAME)" -o $(IMAGE)
 	@sha256sum $(IMAGE)
 

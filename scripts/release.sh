@@ -29,9 +29,9 @@ rm -rf "$dist"
 mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)
 for arch in amd64 arm64; do
-	name=concourse-ci-machine_$arch
-	make --no-print-directory charm GOARCH="$arch" BIN="bin/release-$arch" VERSION="$version" CHARM="$dist/$name.charm"
-	go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/bin/release-$arch"/* >"$dist/$name.cdx.json"
+	name=concourse-ci-machine_$arch bin=bin/packages/charm-bin/$arch # from which make packages takes them
+	make --no-print-directory charm GOARCH="$arch" BIN="$bin" VERSION="$version" CHARM="$dist/$name.charm"
+	go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/$bin"/* >"$dist/$name.cdx.json"
 done
 make --no-print-directory packages VERSION="$version" PACKAGES="$PWD/bin/release-packages"
 for arch in amd64 arm64; do

@@ -47,7 +47,7 @@ func (s *site) ownMachine(t *testing.T, m *mirror) {
 
 	s.Sub(t, "a machine of its own runs a CI without Juju", func(t *testing.T) {
 		dir := t.TempDir()
-		c := exec.Command("make", "package-"+runtime.GOARCH, "PACKAGES="+dir, "COMPRESSION=gzip", "VERSION=1.2.3")
+		c := exec.Command("make", "package-"+runtime.GOARCH, "PACKAGES="+dir, "COMPRESSION=zstd", "VERSION=1.2.3")
 		c.Dir = "../.."
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, "%s", out)

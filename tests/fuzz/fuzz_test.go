@@ -3,15 +3,20 @@
 package fuzz
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // FUZZTIME may be set to another time.
@@ -125,8 +130,13 @@ func fuzz(t *testing.T, usual string, targets [][2]string) {
 	for _, target := range targets {
 		t.Run(target[0], func(t *testing.T) {
 			t.Parallel()
+			p, err := packageOf(t, target[1])
+			require.NoError(t, err)
 			run := func(limit string) (string, error) {
-				out, err := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+target[0]+"$", "-fuzztime", limit, "-fuzzminimizetime", "10x", "-parallel", "1", target[1]).CombinedOutput()
+				c := exec.Command(p.program, "-test.run=^$", "-test.fuzz=^"+target[0]+"$", "-test.fuzztime="+limit, "-test.fuzzminimizetime=10x",
+					"-test.parallel=1", "-test.fuzzcachedir="+p.cache)
+				c.Dir = p.dir
+				out, err := c.CombinedOutput()
 				return string(out), err
 			}
 			out, err := run(fuzzTime(usual))
@@ -139,6 +149,47 @@ func fuzz(t *testing.T, usual string, targets [][2]string) {
 			t.Log(out[max(0, len(out)-300):])
 		})
 	}
+}
+
+// tested holds a package with fuzzers.
+type tested struct{ program, dir, cache string }
+
+// programs are in a folder of TestMain's: each is linked once for all fuzzers of its package.
+var programs struct {
+	sync.Mutex
+	folder string
+	built  map[string]func() (tested, error)
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(suite.InFolder(m, func(dir string) error {
+		programs.folder, programs.built = dir, map[string]func() (tested, error){}
+		return nil
+	}))
+}
+
+// packageOf builds the tests of a package as `go test -fuzz` does.
+func packageOf(t *testing.T, path string) (tested, error) {
+	t.Helper()
+	programs.Lock()
+	build := programs.built[path]
+	if build == nil {
+		program := filepath.Join(programs.folder, strconv.Itoa(len(programs.built)))
+		build = sync.OnceValues(func() (tested, error) {
+			if out, err := exec.Command("go", "test", "-c", "-vet=off", "-buildvcs=false", "-fuzz=.", "-o", program, path).CombinedOutput(); err != nil {
+				return tested{}, fmt.Errorf("cannot build the tests of %s: %w\n%s", path, err, out)
+			}
+			out, err := exec.Command("sh", "-c", "go env GOCACHE && go list -f {{.Dir}} "+path).Output()
+			at := strings.Fields(string(out))
+			if err != nil || len(at) != 2 {
+				return tested{}, fmt.Errorf("cannot find %s: %w\n%s", path, err, out)
+			}
+			return tested{program, at[1], filepath.Join(at[0], "fuzz", path)}, nil
+		})
+		programs.built[path] = build
+	}
+	programs.Unlock()
+	return build()
 }
 
 var deadline = regexp.MustCompile(`(?m)^\s*--- FAIL: \w+ \([0-9.]+s\)\n\s+context deadline exceeded\n\s*FAIL$`)

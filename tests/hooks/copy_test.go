@@ -40,7 +40,10 @@ func copyTree(from, to string) error {
 		default:
 			var data []byte
 			if data, err = os.ReadFile(path); err == nil {
+				// Programs of other tests would have it open (ETXTBSY).
+				syscall.ForkLock.RLock()
 				err = os.WriteFile(copied, data, 0o600)
+				syscall.ForkLock.RUnlock()
 			}
 		}
 		if err != nil {

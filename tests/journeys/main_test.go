@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/guest"
-	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/tests/standin"
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 
@@ -92,19 +90,8 @@ func inside(m *testing.M, groupsDir string) int {
 	}
 	return suite.InFolder(m, func(dir string) error {
 		built = dir
-		return errors.Join(makePackages(), makeReleases(), makeSystem())
+		return errors.Join(suite.Packages(filepath.Join(dir, "packages"), nil), makeReleases(), makeSystem())
 	})
-}
-
-// makePackages makes the packages of `make packages` for this machine.
-func makePackages() error {
-	c := exec.Command("make", "package-"+runtime.GOARCH, "PACKAGES="+filepath.Join(built, "packages"), "COMPRESSION=gzip",
-		"VERSION=1.2.3")
-	c.Dir = hosttest.Source()
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot make the packages: %w\n%s", err, out)
-	}
-	return nil
 }
 
 // release returns the path of the tarball of Concourse's release, as a mirror has it.

@@ -55,9 +55,7 @@ func buildParts(t *testing.T, dir string, keys *signer) {
 	require.NoError(t, standin.Release(filepath.Join(dir, releaseFile), scratch+"/concourse"))
 	takes("the charm and a release", start)
 	start = time.Now()
-	// With the flags of `make test-juju`, whose build cache so serves here.
-	require.NoError(t, suite.BuildIn("../juju", dir, "-trimpath=false", "./cmd/"+agentProgram))
-	require.NoError(t, suite.BuildIn("../juju", dir, "github.com/juju/juju/cmd/"+hookTools))
+	require.NoError(t, suite.BuildIn("../juju", dir, "./cmd/"+agentProgram, "github.com/juju/juju/cmd/"+hookTools))
 	takes("Juju's agent and hook tools", start)
 	for _, name := range []string{"ctr", "busybox"} { // for the task
 		path, err := exec.LookPath(name)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // engine is a machine with Docker's daemon and runc, as far as gpukit looks at them.
@@ -192,28 +193,82 @@ func checkUse(t *testing.T, got map[string]string) {
 func TestTwoBuildsHaveTheSameBytes(t *testing.T) {
 	need(t)
 	t.Parallel()
+	out := pack(t, checkout(t), suite.PackageCompression)
+	for _, file := range allPackages {
+		require.Equal(t, sum(t, filepath.Join(built, file)), sum(t, filepath.Join(out, file)), file)
+	}
+	sums, err := exec.Command("sh", "-c", "cd "+built+" && sha256sum --check --strict SHA256SUMS").CombinedOutput()
+	require.NoError(t, err, "%s", sums)
+}
+
+// Whole programs take minutes with the compression of releases.
+func TestPackagesOfReleasesHaveTheSameBytes(t *testing.T) {
+	need(t)
+	t.Parallel()
+	var out [2]string
+	for i := range out {
+		out[i] = pack(t, smallCheckout(t), "xz")
+	}
+	for _, file := range allPackages {
+		require.Equal(t, sum(t, filepath.Join(out[0], file)), sum(t, filepath.Join(out[1], file)), file)
+		if strings.HasSuffix(file, ".deb") {
+			text, err := exec.Command("dpkg-deb", "--contents", filepath.Join(out[0], file)).CombinedOutput()
+			require.NoError(t, err, "%s", text)
+		}
+	}
+}
+
+// allPackages are the files of this machine's architecture.
+var allPackages = func() (files []string) {
+	for _, name := range []string{"concourse-ci-machine", "gpukit", "rocm-gpu-exporter"} {
+		for _, format := range []string{"deb", "rpm"} {
+			files = append(files, fmt.Sprintf("%s_%s.%s", name, runtime.GOARCH, format))
+		}
+	}
+	return files
+}()
+
+// checkout returns a copy of what the packages are made of, with other modes and times.
+func checkout(t *testing.T) string {
+	t.Helper()
 	elsewhere := filepath.Join(t.TempDir(), "a", "tree")
-	for _, dir := range []string{"tools/packages", "src/prometheus_alert_rules", "src/loki_alert_rules", "src/grafana_dashboards", "bin/packages", "pipelines/tasks"} {
+	copyTree(t, made, filepath.Join(elsewhere, "bin/packages"))
+	for _, dir := range []string{"tools/packages", "src/prometheus_alert_rules", "src/loki_alert_rules", "src/grafana_dashboards", "pipelines/tasks"} {
 		copyTree(t, filepath.Join(hosttest.Source(), dir), filepath.Join(elsewhere, dir))
 	}
 	license, err := os.ReadFile(filepath.Join(hosttest.Source(), "LICENSE"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "LICENSE"), license, 0o600))
+	return elsewhere
+}
+
+// smallCheckout is a checkout with the beginnings of programs.
+func smallCheckout(t *testing.T) string {
+	t.Helper()
+	dir := checkout(t)
+	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "bin"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Size() > 1<<20 {
+			err = os.Truncate(path, 1<<16)
+		}
+		return err
+	}))
+	return dir
+}
+
+// pack makes the packages of a checkout and returns their folder.
+func pack(t *testing.T, dir, compression string) string {
+	t.Helper()
 	out := t.TempDir()
 	c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), "-bin", "bin/packages/"+runtime.GOARCH, "-tree", "bin/packages/tree",
-		"-arch", runtime.GOARCH, "-version", "1.2.3", "-compression", "gzip", "-o", out)
-	c.Dir, c.Env = elsewhere, append(os.Environ(), "TZ=Asia/Tokyo", "HOSTNAME=other", "LC_ALL=C")
+		"-arch", runtime.GOARCH, "-version", "1.2.3", "-compression", compression, "-o", out)
+	c.Dir, c.Env = dir, append(os.Environ(), "TZ=Asia/Tokyo", "HOSTNAME=other", "LC_ALL=C")
 	text, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", text)
-	for _, name := range []string{"concourse-ci-machine", "gpukit", "rocm-gpu-exporter"} {
-		for _, format := range []string{"deb", "rpm"} {
-			first, err := packageFile(name, format)
-			require.NoError(t, err)
-			require.Equal(t, sum(t, first), sum(t, filepath.Join(out, filepath.Base(first))), filepath.Base(first))
-		}
-	}
-	sums, err := exec.Command("sh", "-c", "cd "+built+" && sha256sum --check --strict SHA256SUMS").CombinedOutput()
-	require.NoError(t, err, "%s", sums)
+	return out
 }
 
 func sum(t *testing.T, path string) string {
@@ -241,6 +296,8 @@ func copyTree(t *testing.T, from, to string) {
 
 func TestPackageThatCannotBeMadeHasItsReason(t *testing.T) {
 	need(t)
+	t.Parallel()
+	dir := smallCheckout(t)
 	for name, tt := range map[string]struct {
 		args []string
 		env  string
@@ -252,7 +309,7 @@ func TestPackageThatCannotBeMadeHasItsReason(t *testing.T) {
 		"no date":     {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},
 	} {
 		c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), tt.args...)
-		c.Dir, c.Env = hosttest.Source(), append(os.Environ(), tt.env)
+		c.Dir, c.Env = dir, append(os.Environ(), tt.env)
 		out, err := c.CombinedOutput()
 		require.Error(t, err, name)
 		require.Contains(t, string(out), tt.want, name)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -35,8 +34,9 @@ func missing() string {
 
 func need(t *testing.T) { suite.Need(t, missing()) }
 
-// built is the folder with the packages of this machine's architecture.
-var built string
+// built is the folder with the packages of this machine's architecture, and made the folder
+// with what they are made of.
+var built, made string
 
 func TestMain(m *testing.M) {
 	switch why := missing(); {
@@ -48,18 +48,20 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 	os.Exit(suite.InFolder(m, func(dir string) error {
-		built = filepath.Join(dir, "packages")
-		return errors.Join(makeSystem(), makePackages(built))
+		built, made = filepath.Join(dir, "packages"), filepath.Join(dir, "made")
+		return errors.Join(makeSystem(), makePackages())
 	}))
 }
 
-func makePackages(dir string) error {
-	c := exec.Command("make", "package-"+runtime.GOARCH, "PACKAGES="+dir, "COMPRESSION=gzip", "VERSION=1.2.3")
-	c.Dir = hosttest.Source()
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot make the packages: %w\n%s", err, out)
-	}
-	return nil
+// makePackages makes them into built, and keeps what they are made of in made.
+func makePackages() error {
+	return suite.Packages(built, func(bin string) error {
+		var all error
+		for _, name := range []string{runtime.GOARCH, "tree"} {
+			all = errors.Join(all, os.CopyFS(filepath.Join(made, name), os.DirFS(filepath.Join(bin, name))))
+		}
+		return all
+	})
 }
 
 // systemTar is the path of a Debian with systemd, rpm, and ssh.
@@ -153,15 +155,4 @@ func differences(a, b string) (d []string) {
 		}
 	}
 	return d
-}
-
-var errNoPackage = errors.New("there is no such package")
-
-// packageFile returns the path of a package.
-func packageFile(name, format string) (string, error) {
-	path := filepath.Join(built, fmt.Sprintf("%s_%s.%s", name, runtime.GOARCH, format))
-	if _, err := os.Stat(path); err != nil {
-		return "", errors.Join(errNoPackage, err)
-	}
-	return path, nil
 }

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,18 +158,17 @@ func fleetPages(r fleet.Report) http.Handler {
 	return mux
 }
 
-// eachFleet shows fleets of all sizes on each screen, by day and by night.
-func eachFleet(t *testing.T, b *browser, check func(t *testing.T, name string, v view)) {
-	empty := fleet.Report{Time: now, Version: "v1.0.0", Problem: "cannot read the list of workers: it is not JSON", Concourse: fleet.Concourse{Problem: "Concourse does not answer"}}
-	all := map[string]fleet.Report{"none": empty, "1": fleetOf(1), "8": fleetOf(8), "64": fleetOf(64), "512": fleetOf(512),
-		"16 sick": sickFleet(16), "512 sick": sickFleet(512)}
+var emptyFleet = fleet.Report{Time: now, Version: "v1.0.0", Problem: "cannot read the list of workers: it is not JSON", Concourse: fleet.Concourse{Problem: "Concourse does not answer"}}
+
+// eachFleet shows fleets on each screen.
+func eachFleet(t *testing.T, b *browser, all map[string]fleet.Report, views []view, check func(t *testing.T, v view)) {
 	for name, r := range all {
 		url := madeFleet(t, r)
-		for _, v := range []view{{width: 1440, height: 900}, {width: 1440, height: 900, dark: true}, {width: 390, height: 844}, {width: 390, height: 844, dark: true}, {width: 1440, height: 900, noJS: true}} {
+		for _, v := range views {
 			t.Run(fmt.Sprintf("fleet %s %d dark=%t noJS=%t", name, v.width, v.dark, v.noJS), func(t *testing.T) {
 				b.t = t
 				b.open(url, v)
-				check(t, name, v)
+				check(t, v)
 			})
 		}
 	}
@@ -180,7 +178,9 @@ func eachFleet(t *testing.T, b *browser, check func(t *testing.T, name string, v
 func TestBrowserShowsAFleetOfAnySize(t *testing.T) {
 	b := newBrowser(t)
 	pictures := os.Getenv("PICTURES") // a folder, to look at them
-	eachFleet(t, b, func(t *testing.T, name string, v view) {
+	all := map[string]fleet.Report{"none": emptyFleet, "1": fleetOf(1), "8": fleetOf(8), "64": fleetOf(64), "512": fleetOf(512),
+		"16 sick": sickFleet(16), "512 sick": sickFleet(512)}
+	eachFleet(t, b, all, allViews, func(t *testing.T, v view) {
 		var size struct{ Width, Strip int }
 		b.eval(`({ Width: document.documentElement.scrollWidth, Strip: Math.round(document.getElementById("strip").getBoundingClientRect().bottom) })`, &size)
 		require.LessOrEqual(t, size.Width, v.width, "nothing is beside the screen")
@@ -198,10 +198,8 @@ func TestBrowserShowsAFleetOfAnySize(t *testing.T) {
 func TestNothingKeepsPeopleOutOfTheFleet(t *testing.T) {
 	script := axe(t)
 	b := newBrowser(t)
-	eachFleet(t, b, func(t *testing.T, name string, v view) {
-		if v.noJS || !slices.Contains([]string{"none", "8", "16 sick"}, name) {
-			return
-		}
+	all := map[string]fleet.Report{"none": emptyFleet, "8": fleetOf(8), "16 sick": sickFleet(16)}
+	eachFleet(t, b, all, screens, func(t *testing.T, v view) {
 		b.eval(`for (const d of document.querySelectorAll("details")) d.open = true`, nil)
 		require.Empty(t, b.hinders(script))
 	})

@@ -12,6 +12,7 @@ import (
 	"path"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
@@ -140,6 +141,10 @@ func unpackFile(root *os.Root, tr io.Reader, h *tar.Header, name string) error {
 	mode := fs.FileMode(0o644)
 	if h.Mode&0o111 != 0 {
 		mode = 0o755
+		// A process that starts meanwhile would have the program open until it executes its
+		// own, and starting a program that is open for writing fails (ETXTBSY).
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
 	}
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

@@ -4,9 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,6 +77,25 @@ func TestUntarDropsSpecialModesAndKeepsValidLinks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, mode, st.Mode(), name)
 	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestNoProcessStartsWhileAProgramIsWritten(t *testing.T) {
+	body := make([]byte, 1<<20)
+	rand.Read(body)
+	dir, looks := t.TempDir(), 0
+	from := bytes.NewReader(tarball(t, entry{name: "concourse/bin/a", body: string(body), mode: 0o755}))
+	require.NoError(t, untar(context.Background(), dir, readerFunc(func(p []byte) (int, error) {
+		if st, err := os.Stat(filepath.Join(dir, "bin/a")); err == nil && st.Size() < int64(len(body)) {
+			looks++
+			require.False(t, syscall.ForkLock.TryLock())
+		}
+		return from.Read(p)
+	}), releaseLimits))
+	require.Positive(t, looks)
 }
 
 func TestUntarIsBounded(t *testing.T) {

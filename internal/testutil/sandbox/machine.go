@@ -36,7 +36,7 @@ type Machine struct {
 	mu       sync.Mutex
 	units    map[string]*unit
 	recorded []string
-	called   func(argv []string, after bool)
+	called   func(argv []string, after bool) (ended bool)
 	listener net.Listener
 	servers  []*http.Server
 	port     int // of the worker's health check
@@ -168,17 +168,21 @@ func (m *Machine) answer(conn net.Conn) {
 		called := m.called
 		m.mu.Unlock()
 		if called == nil {
-			called = func([]string, bool) {}
+			called = func([]string, bool) bool { return false }
 		}
-		called(q.Argv, false)
+		if called(q.Argv, false) {
+			return // otherwise the command would run beside the test's next step
+		}
 		r := m.run(q.Argv)
-		called(q.Argv, true)
-		json.NewEncoder(conn).Encode(r)
+		if !called(q.Argv, true) {
+			json.NewEncoder(conn).Encode(r)
+		}
 	}
 }
 
-// interrupt sets a function to call before and after each command of a process.
-func (m *Machine) interrupt(called func(argv []string, after bool)) {
+// interrupt sets a function to call before and after each command of a process. It reports
+// whether it ended the process.
+func (m *Machine) interrupt(called func(argv []string, after bool) (ended bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.called = called

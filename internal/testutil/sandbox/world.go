@@ -235,10 +235,8 @@ func (w *World) dispatch(ctx *jujutest.Context, joined bool, args ...string) (Ou
 	if err := cmd.Start(); err != nil {
 		return Output{Code: Killed}, err
 	}
-	w.Machine.interrupt(func(argv []string, after bool) {
-		if w.Kill != nil && w.Kill(argv, after) {
-			cmd.Process.Kill()
-		}
+	w.Machine.interrupt(func(argv []string, after bool) bool {
+		return w.Kill != nil && w.Kill(argv, after) && cmd.Process.Kill() == nil
 	})
 	err := cmd.Wait()
 	w.Machine.interrupt(nil)
