@@ -11,7 +11,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-const hung = "is quarantined since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"
+const hung = "has been quarantined since 2026-01-02 03:00:00 UTC: hangs or is in reset (kernel_log)"
 
 // quarantining lets the testbed's two GPUs be quarantined, by the names a and b.
 func quarantining(b *testbed) func(*Config) {

@@ -101,7 +101,7 @@ func (m *walker) step(s walkStep) error {
 		}
 		g.returned = true
 		out, err := m.run("concourse-ci-machine return-gpu gpu=" + pciOf[s.args])
-		if err != nil && !strings.Contains(out, "it is in service since") { // nothing noticed its fault
+		if err != nil && !strings.Contains(out, "it has been in service since") { // nothing noticed its fault
 			return fmt.Errorf("%w: return-gpu: %s", errStep, out)
 		}
 	case "kill":

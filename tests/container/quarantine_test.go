@@ -15,7 +15,7 @@ import (
 func (b *bed) quarantines(names ...string) {
 	var gpus []admission.Quarantined
 	for _, n := range names {
-		gpus = append(gpus, admission.Quarantined{Name: n, Reason: "is quarantined since 2026-08-01 14:03:05 UTC: hangs"})
+		gpus = append(gpus, admission.Quarantined{Name: n, Reason: "has been quarantined since 2026-08-01 14:03:05 UTC: hangs"})
 	}
 	require.NoError(b.t, os.WriteFile(b.path("admission.json"), admission.Encode(admission.File{GPUs: gpus}), 0o644))
 }
@@ -56,7 +56,7 @@ func TestQuarantinedGPUIsInNoFurtherContainer(t *testing.T) {
 				u.fifo(second.id)
 				require.NoError(t, second.run(task))
 				require.Equal(t, []string{"+", second.id, "129"}, u.event())
-				require.ErrorContains(t, third.up(), "GPU 0 (GPU-0) is quarantined since 2026-08-01 14:03:05 UTC: hangs")
+				require.ErrorContains(t, third.up(), "GPU 0 (GPU-0) has been quarantined since 2026-08-01 14:03:05 UTC: hangs")
 
 				require.NoError(t, first.run(task), "a command into the container that has it")
 				require.Equal(t, had, u.event())

@@ -157,7 +157,7 @@ func TestHooksEndAndChangeNothingWhileAGPUHangs(t *testing.T) {
 		require.True(t, u.Machine.Up("concourse-worker.service"))
 		require.Equal(t, before, u.given())
 	}
-	require.Contains(t, u.checks(), sickGPU+"): is quarantined since ")
+	require.Contains(t, u.checks(), sickGPU+"): has been quarantined since ")
 	require.Contains(t, u.checks(), "hangs or is in reset (timeout)")
 	list := u.dispatch("gpu", "list")
 	require.Contains(t, list, "Found 2 AMD GPU devices")

@@ -50,7 +50,7 @@ func TestHealthCheckIsTheOneOfTheOption(t *testing.T) {
 	l.HealthChecks = []quarantine.HealthCheck{p}
 	require.NoError(t, quarantine.RecordFile.Write(u.Root, quarantine.Decide(rec, l)))
 	u.hook("update-status")
-	require.Contains(t, u.action("check-status", nil).Results["checks"], "GPU 1 is well and not returned: gpu-health-check can't be run: there is no /srv/tools/check; put it there")
+	require.Contains(t, u.action("check-status", nil).Results["checks"], "GPU 1 is healthy but not returned: gpu-health-check can't be run: there is no /srv/tools/check; put it there")
 
 	// With a program it is run by the release's runc, which ends with 0 here.
 	require.NoError(t, u.Root.MkdirAll("/srv/tools", 0o755))

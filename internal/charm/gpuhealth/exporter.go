@@ -174,7 +174,7 @@ func NotInService(all []api.Status) (seen []string) {
 		case len(seen) == MaxNamed:
 			more++
 		default:
-			seen = append(seen, fmt.Sprintf("GPU %d is %s %s", s.Index, s.Service.State, s.Service.Text()))
+			seen = append(seen, fmt.Sprintf("GPU %d has been %s %s", s.Index, s.Service.State, s.Service.Text()))
 		}
 	}
 	if more > 0 {

@@ -294,13 +294,13 @@ func remedy(s pool.Record, c wellknown.Commands) string {
 	back := c.RunAction("return-gpu gpu=" + which)
 	switch code := s.Service.Code(); {
 	case s.Service.ManualReturn:
-		return "once it is mended: " + back
+		return "after the repair: " + back
 	case s.Service.QuarantinedBy == quarantine.ByHand:
-		return "give it back: " + back
+		return "return it: " + back
 	case s.Index == gpu.Missing:
-		return "give it back to the unit, or go on without it: " + back
+		return "restore it, or go on without it: " + back
 	case s.Service.State == quarantine.OnProbation:
-		return "it comes back by itself; at once: " + back
+		return "it returns by itself; at once: " + back
 	case code > 0:
 		return "what to do: " + c.RunAction(fmt.Sprintf("explain-error code=%d", code))
 	}

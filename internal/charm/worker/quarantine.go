@@ -53,7 +53,7 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 		if one.State != quarantine.InService {
 			g.Quarantined = append(g.Quarantined, *one)
 			if one.PendingHealthCheck != nil && one.PendingHealthCheck.Stuck {
-				g.Warnings = append(g.Warnings, status.Warn("GPU %d is well and not returned: %s", one.Index,
+				g.Warnings = append(g.Warnings, status.Warn("GPU %d is healthy but not returned: %s", one.Index,
 					one.PendingHealthCheck.Text))
 			}
 			if one.ManualReturn {

@@ -34,7 +34,7 @@ func TestQuarantinedGPUIsUnhealthy(t *testing.T) {
 	quarantineGPU(t, p.root, gpu1)
 	turn(t, p)
 	require.Equal(t, map[string]string{gpu0: v1beta1.Healthy, gpu1: v1beta1.Unhealthy}, <-w.lists)
-	require.Contains(t, log.String(), "GPU 1 ("+gpu1+") is Unhealthy: it is quarantined since 2026-01-02 03:04:05 UTC by hand: a fan\n")
+	require.Contains(t, log.String(), "GPU 1 ("+gpu1+") is Unhealthy: it has been quarantined since 2026-01-02 03:04:05 UTC by hand: a fan\n")
 	_, err := w.allocate(gpu1)
 	require.ErrorContains(t, err, "by hand: a fan")
 	require.Equal(t, []string{"", ""}, holders(t, p))
@@ -200,6 +200,6 @@ func TestSharedGPUsAreNotLeased(t *testing.T) {
 	turn(t, p)
 	require.Equal(t, v1beta1.Unhealthy, (<-w.lists)[gpu0])
 	_, err = w.allocate(gpu0)
-	require.ErrorContains(t, err, "GPU 0 ("+gpu0+") is quarantined since")
+	require.ErrorContains(t, err, "GPU 0 ("+gpu0+") has been quarantined since")
 	require.NoError(t, w.begin(gpu0), "what runs with it goes on")
 }

@@ -21,7 +21,7 @@ type File struct {
 // Quarantined names a GPU that no new container gets.
 type Quarantined struct {
 	Name   string
-	Reason string // follows its name in messages: "is quarantined since ..."
+	Reason string // follows its name in messages: "has been quarantined since ..."
 }
 
 // Avoided names a GPU that a task gets only if no other is free, because a run of the same

@@ -13,7 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// world is a machine of four free GPUs, the second of which is quarantined since a minute.
+// world is a machine of four free GPUs, the second of which has been quarantined since a minute.
 func world() World {
 	at := hosttest.Now
 	w := World{Mode: Idle, At: at, Open: map[string][]int{}}

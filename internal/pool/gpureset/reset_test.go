@@ -82,7 +82,7 @@ func standIn(r host.Root) Machine {
 		}}
 }
 
-// machine is a stand-in machine with a GPU 1 that is quarantined since a minute.
+// machine is a stand-in machine with a GPU 1 that has been quarantined since a minute.
 func machine(t *testing.T, kind health.Kind) Machine {
 	t.Helper()
 	r := hosttest.Host(t, "mi210x4")

@@ -176,7 +176,7 @@ func TestPodIsRefusedHeldGPUs(t *testing.T) {
 		want        string
 	}{
 		{"a container has one", []int{0, 1}, nil, "cannot lease 2 GPUs: 1 of the 2 that the pod names is free; 0 (a) is held by container c1 of another engine since 22:13:20 UTC (0s)"},
-		{"one is quarantined", []int{1, 2}, []Excluded{{GPU: 2, Reason: "is quarantined since noon"}}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 is quarantined since noon"},
+		{"one is quarantined", []int{1, 2}, []Excluded{{GPU: 2, Reason: "has been quarantined since noon"}}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 has been quarantined since noon"},
 		{"one is not there", []int{3}, nil, "cannot lease GPU 3: this unit has 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -119,7 +119,7 @@ type Avoid struct {
 // Excluded names a GPU that is not leased, even if it is free.
 type Excluded struct {
 	GPU    int    // index
-	Reason string // follows its name: "is quarantined since ..."
+	Reason string // follows its name: "has been quarantined since ..."
 }
 
 // State describes one GPU's lease.

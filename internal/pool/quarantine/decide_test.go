@@ -323,10 +323,10 @@ func TestInvalidManualChangesAreRefused(t *testing.T) {
 		"cannot quarantine GPU 0000:99:00.0: it is not known":                              func() error { _, err := r.Quarantine("0000:99:00.0", "x", start); return err },
 		"cannot quarantine a GPU without a reason: builds that are refused show it":        func() error { _, err := r.Quarantine(names[0], " ", start); return err },
 		"cannot quarantine a GPU for that reason: want one line of at most 200 characters": func() error { _, err := r.Quarantine(names[0], "a\nb", start); return err },
-		"cannot return GPU 0: it is in service since 2026-08-01 14:00:00 UTC":              func() error { _, _, err := r.Return(names[0], start); return err },
+		"cannot return GPU 0: it has been in service since 2026-08-01 14:00:00 UTC":        func() error { _, _, err := r.Return(names[0], start); return err },
 		"cannot return GPU 0000:99:00.0: it is not known":                                  func() error { _, _, err := r.Return("0000:99:00.0", start); return err },
 		"cannot quarantine a GPU: gpu-quarantine=off; set it to manual or auto first":      func() error { o := r; o.Policy = Off; _, err := o.Quarantine(names[0], "x", start); return err },
-		"cannot quarantine GPU 0: it is quarantined since 2026-08-01 14:00:00 UTC by hand: x; return it first to give another reason": func() error {
+		"cannot quarantine GPU 0: it has been quarantined since 2026-08-01 14:00:00 UTC by hand: x; return it first to give another reason": func() error {
 			o, err := r.Quarantine(names[0], "x", start)
 			require.NoError(t, err)
 			_, err = o.Quarantine(names[0], "y", start)

@@ -50,7 +50,7 @@ func (r Record) Return(name string, at time.Time) (Record, []health.Fault, error
 	case g == nil:
 		return r, nil, fmt.Errorf("cannot return GPU %s: it is not known", name)
 	case g.State == InService:
-		return r, nil, fmt.Errorf("cannot return GPU %d: it is in service since %s", g.Index,
+		return r, nil, fmt.Errorf("cannot return GPU %d: it has been in service since %s", g.Index,
 			g.Since.UTC().Format(stamp))
 	}
 	standing := g.ActiveFaults

@@ -193,9 +193,9 @@ func (g *GPU) Text() string {
 		return ""
 	}
 	if g.QuarantinedBy == ByHand {
-		return "is quarantined since " + g.Since.UTC().Format(stamp) + " by hand: " + g.Reason
+		return "has been quarantined since " + g.Since.UTC().Format(stamp) + " by hand: " + g.Reason
 	}
-	text := "is quarantined since " + g.QuarantinedSince.UTC().Format(stamp)
+	text := "has been quarantined since " + g.QuarantinedSince.UTC().Format(stamp)
 	if g.Fault != nil {
 		text += ": "
 		if g.CommonCause {

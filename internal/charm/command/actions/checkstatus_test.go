@@ -58,20 +58,20 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 		"one hangs": {func() quarantine.Record {
 			return faultyRecord(c, map[string]health.Fault{b: hang}, a, b, d)
 		}, []string{
-			"warn    service of " + two + ": is quarantined since " + at +
+			"warn    service of " + two + ": has been quarantined since " + at +
 				": hangs or is in reset (kernel_log); what to do: juju run w/0 explain-error code=2",
 			"ok      gpus in service: 2 of 3"}},
 		"KFD does not know one": {func() quarantine.Record {
 			return faultyRecord(c, map[string]health.Fault{b: {Kind: "not_in_kfd"}}, a, b)
 		}, []string{
-			"warn    service of " + two + ": is quarantined since " + at +
+			"warn    service of " + two + ": has been quarantined since " + at +
 				": the kernel's KFD does not know it any more; more: juju run w/0 gpu-status",
 			"ok      gpus in service: 1 of 2"}},
 		"one is gone": {func() quarantine.Record {
 			return faultyRecord(c, map[string]health.Fault{away: hang}, a, away)
 		}, []string{
-			"warn    service of GPU 0000:99:00.0: is quarantined since " + at +
-				": hangs or is in reset (kernel_log); give it back to the unit, or go on without it: " +
+			"warn    service of GPU 0000:99:00.0: has been quarantined since " + at +
+				": hangs or is in reset (kernel_log); restore it, or go on without it: " +
 				"juju run w/0 return-gpu gpu=0000:99:00.0",
 			"ok      gpus in service: 1 of 2"}},
 		"on probation": {func() quarantine.Record {
@@ -82,19 +82,19 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			}
 			return quarantine.Decide(r, l)
 		}, []string{
-			"warn    service of " + two + ": is quarantined since " + at +
+			"warn    service of " + two + ": has been quarantined since " + at +
 				": hangs or is in reset (kernel_log); healthy again since " +
 				c.Host.Now().Add(-30*time.Minute).UTC().Format("2006-01-02 15:04:05 UTC") +
-				"; on probation; it comes back by itself; at once: juju run w/0 return-gpu gpu=1",
+				"; on probation; it returns by itself; at once: juju run w/0 return-gpu gpu=1",
 			"ok      gpus in service: 1 of 2"}},
 		"too often": {func() quarantine.Record {
 			r := faultyRecord(c, map[string]health.Fault{b: hang}, a, b)
 			r.Find(b).ManualReturn = true
 			return r
 		}, []string{
-			"FAILED  service of " + two + ": is quarantined since " + at +
+			"FAILED  service of " + two + ": has been quarantined since " + at +
 				": hangs or is in reset (kernel_log); too often within a day, so an operator must return it; " +
-				"once it is mended: juju run w/0 return-gpu gpu=1",
+				"after the repair: juju run w/0 return-gpu gpu=1",
 			"ok      gpus in service: 1 of 2"}},
 		"its tasks end badly": {func() quarantine.Record {
 			r := faultyRecord(c, nil, a, b)
@@ -110,8 +110,8 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			require.NoError(t, err)
 			return r
 		}, []string{
-			"warn    service of " + one + ": is quarantined since " + at +
-				" by hand: noisy fan; give it back: juju run w/0 return-gpu gpu=0",
+			"warn    service of " + one + ": has been quarantined since " + at +
+				" by hand: noisy fan; return it: juju run w/0 return-gpu gpu=0",
 			"FAILED  gpus in service: 0 of 1; tasks that ask for a GPU are refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestListNamesQuarantinedGPUs(t *testing.T) {
 	require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, faultyRecord(c, hang, b)))
 	var text bytes.Buffer
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{}))
-	require.Regexp(t, `\n {7}is quarantined since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
+	require.Regexp(t, `\n {7}has been quarantined since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
 	text.Reset()
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{JSON: true}))
 	require.Contains(t, text.String(), `"service": "quarantined"`)

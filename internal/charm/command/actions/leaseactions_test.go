@@ -100,5 +100,5 @@ func TestActionsQuarantineAndReturn(t *testing.T) {
 	a = acted(t, "mi210x4", "return-gpu", nil, watchedUnit)
 	require.Contains(t, a.Message, "give gpu=<gpu>, as gpu-status shows it")
 	a = acted(t, "mi210x4", "return-gpu", map[string]any{"gpu": "0"}, watchedUnit)
-	require.Contains(t, a.Message, "it is in service since")
+	require.Contains(t, a.Message, "it has been in service since")
 }

@@ -155,7 +155,7 @@ func warningsOf(format term.Format, r api.Report, width int) (critical []string)
 				which += fmt.Sprintf(" and %d more", n-1)
 			}
 		}
-		excluded = append(excluded, fmt.Sprintf("GPU %s is %s %s", which, out[0].Service.State, out[0].Service.Text()))
+		excluded = append(excluded, fmt.Sprintf("GPU %s has been %s %s", which, out[0].Service.State, out[0].Service.Text()))
 	}
 	return append(critical, excluded...)
 }
