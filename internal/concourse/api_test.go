@@ -104,7 +104,7 @@ func TestAPIErrorsHaveARemedyAndNoSecret(t *testing.T) {
 	}
 }
 
-// An answer of another server is no surprise: a page, a redirection, one without end.
+// An answer of another server is not a surprise: a page, a redirection, one without end.
 func TestAPIOfAnotherServer(t *testing.T) {
 	elsewhere := 0
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
@@ -153,7 +153,7 @@ func TestCheckWeb(t *testing.T) {
 		handler http.HandlerFunc
 		want    Health
 	}{
-		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, Health{Unhealthy, "the health check says 500"}},
+		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, Health{Unhealthy, "the health check returned 500"}},
 		"another page": {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, Health{Unhealthy, "what answers at URL is not Concourse"}},
 		"other JSON":   {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) }, Health{Unhealthy, "what answers at URL is not Concourse"}},
 	} {
