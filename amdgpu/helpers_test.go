@@ -40,7 +40,7 @@ func sensorsOf(s State) map[string]float64 {
 	return out
 }
 
-// activeOf are the limits that the driver tells of, by reason.
+// activeOf are the limits that the driver reports, by reason.
 func activeOf(s State) map[string]bool {
 	out := map[string]bool{}
 	for _, a := range s.Throttling.Active {

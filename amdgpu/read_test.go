@@ -162,7 +162,7 @@ func TestRails(t *testing.T) {
 	}
 	s := first(t, files)
 	require.Empty(t, s.Failures)
-	// 0 V is what the driver says of a rail that is not there.
+	// 0 V is what the driver reports of a rail that is not there.
 	require.Equal(t, []Rail{{Name: "vddboard", Volts: 52.693}, {Name: "vddnb", Volts: .812}}, s.Rails)
 }
 

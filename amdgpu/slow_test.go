@@ -98,7 +98,7 @@ func FuzzSlowTexts(f *testing.F) {
 	})
 }
 
-// A link is no faster than the slower of its ends. Ports that are on the GPU's own board
+// A link is not faster than the slower of its ends. Ports that are on the GPU's own board
 // (vendor 1002) lie between the GPU and its slot.
 func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
 	link := func(vendor, speed, lanes string) map[string]string {
@@ -189,7 +189,7 @@ func TestDuplicateBoardSensorIsReportedOnce(t *testing.T) {
 	require.Equal(t, []gm.BoardTemperature{{Sensor: "ubb_fpga", Celsius: 41}}, s.Board.Temperatures)
 }
 
-// The node that a GPU is nearest to, where the machine has several.
+// The nearest node of a GPU, if the machine has several.
 func TestIdentityHasBoardAndPlace(t *testing.T) {
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "product_number": "102-G30211-00\n", "numa_node": "1\n"})
 	require.Equal(t, Identity{UUID: exportertest.PCI, ProductNumber: "102-G30211-00", NUMANode: "1"}, s.Identity)

@@ -73,8 +73,8 @@ func TestCountersOf32BitsWrapAround(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The firmware of RDNA 3 and 4 sets the hotspot's bit on idle cards: a thermal bit
-// counts where the sensor that it speaks of is near its limit.
+// The firmware of RDNA 3 and 4 sets the hotspot's bit on idle cards: a thermal bit is valid
+// if its sensor is near its limit.
 func TestThermalBitIsValidIfItsSensorIsNearItsLimit(t *testing.T) {
 	const hotspot, mem, vr, prochot = 1 << 36, 1 << 34, 1 << 38, 1 << 47
 	for name, tt := range map[string]struct {
@@ -213,7 +213,7 @@ func TestResidencyOfACooledGPUIsValid(t *testing.T) {
 	require.Equal(t, Known(1), r.Read().Throttling.Limits, "it was hot within the time of the ticks")
 }
 
-// The heat of an APU's processor is no limit of its GPU (thm_core of a Strix).
+// The heat of an APU's processor is not a limit of its GPU (thm_core of a Strix).
 func TestHeatOfAProcessorDoesNotThrottleItsGPU(t *testing.T) {
 	table := func(core, gfx uint32) string {
 		b := []byte(numbers(264, 3, 0, nil))

@@ -18,7 +18,7 @@ func Write(w io.Writer, name string) error {
 	if name != "" {
 		data, err := files.ReadFile(name)
 		if err != nil {
-			return fmt.Errorf("cannot print %q: there is no such pipeline or task; without a name all are listed", name)
+			return fmt.Errorf("cannot print %q: no such pipeline or task; without a name all are listed", name)
 		}
 		_, err = w.Write(data)
 		return err

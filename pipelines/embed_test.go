@@ -27,7 +27,7 @@ func TestEveryFileCanBeHadAsItIs(t *testing.T) {
 func TestUnknownPipelineIsRefused(t *testing.T) {
 	for _, name := range []string{"rocm", "tasks", "../go.mod", "/etc/passwd", "./rocm-pr.yml", "embed.go"} {
 		var b strings.Builder
-		require.ErrorContains(t, Write(&b, name), "there is no such pipeline or task; without a name all are listed", name)
+		require.ErrorContains(t, Write(&b, name), "no such pipeline or task; without a name all are listed", name)
 		require.Empty(t, b.String())
 	}
 }

@@ -70,7 +70,7 @@ func decodeBoard(b []byte, places func([]byte) []BoardTemperature) ([]BoardTempe
 	case !stream && r != Revision{1, 0}:
 		return nil, fmt.Errorf("%w: %s", ErrUnknown, r)
 	case size > len(b) || !stream && size < boardBegin:
-		return nil, fmt.Errorf("%w: header says %d of %d bytes", errDamaged, size, len(b))
+		return nil, fmt.Errorf("%w: header has %d of %d bytes", errDamaged, size, len(b))
 	case stream:
 		return boardStreamSensors(b[:size])
 	}

@@ -65,7 +65,7 @@ func layOut(t testing.TB, name string, base int) (members []member, size int) {
 	return members, at
 }
 
-// table is a blob under construction, all ones where nothing is set.
+// table is a blob under construction, all ones if nothing is set.
 type table struct {
 	t       testing.TB
 	b       []byte

@@ -1,6 +1,6 @@
 package gpumetrics
 
-// apuDeclarations are those of APUs; see declarations.
+// apuDeclarations are the declarations for APUs; see declarations.
 var apuDeclarations = map[string]string{
 	"v2_0": `
 		system_clock_counter:8 temperature_gfx:2 temperature_soc:2 temperature_core:2*8 temperature_l3:2*2

@@ -1,9 +1,9 @@
 package gpumetrics
 
-// declarations are the structures of kgd_pp_interface.h, after their header, in
-// the order of their members: name:bytes*count, and @name*count for an array of
-// another one. Offsets are not written down but follow from the alignment that
-// C gives them, so that they check those of the tables.
+// declarations are the structures of kgd_pp_interface.h, after their header, in the order
+// of their members: name:bytes*count, and @name*count for an array of another one. Offsets
+// are not written down but follow from the alignment that C gives them, so that they check
+// the tables.
 var declarations = map[string]string{
 	"v1_0": `
 		system_clock_counter:8 temperature_edge:2 temperature_hotspot:2 temperature_mem:2 temperature_vrgfx:2

@@ -29,14 +29,14 @@ func decodeNamed(t *testing.T, name string, b []byte) map[string]float64 {
 	return text(values)
 }
 
-// What the tables leave out on purpose: padding, what is no measurement, and
-// the throttle_status that v1_5 does not fill.
+// What the tables leave out on purpose: padding, what is not a measurement, and the
+// throttle_status that v1_5 does not fill.
 func leftOut(table, name string) bool {
 	return strings.HasPrefix(name, "padding") || name == "time_filter_alphavalue" ||
 		table == "v1_5" && name == "throttle_status"
 }
 
-// Every member of every structure is read where C puts it, and nothing else is.
+// Every member of every structure is read at C's offset, and nothing more is.
 func TestEveryMemberIsReadAtItsOffset(t *testing.T) {
 	for _, name := range names() {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestEveryMemberIsReadAtItsOffset(t *testing.T) {
 	}
 }
 
-// unclearIn are the members whose unit depends on the firmware.
+// unclearIn are the members with a unit that depends on the firmware.
 func unclearIn(table, name string) bool {
 	return name == "fan_pwm" || name == "pcie_bandwidth_inst" || strings.Contains(name, "ipu_activity") || strings.Contains(name, "c0_activity") ||
 		strings.HasSuffix(name, "_power") && table < "v2_4" && table > "v2"
@@ -157,7 +157,7 @@ func TestTablesThatEndEarlyOrLate(t *testing.T) {
 		require.Empty(t, values)
 	}
 	short := slices.Clone(b)
-	short[0] = 112 // the structure says that it ends before its last member
+	short[0] = 112 // the structure reports that it ends before its last member
 	require.Equal(t, map[string]float64{"temperature_edge": 51}, decodeNamed(t, "v1_3", short))
 }
 

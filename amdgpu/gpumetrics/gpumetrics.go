@@ -72,7 +72,7 @@ func decode(b []byte, values []Value, layouts map[Revision]*layout, stream Revis
 	l := layouts[r]
 	switch {
 	case size < headerSize || r.Format == 0:
-		return r, values, fmt.Errorf("%w: header says %d bytes, %s", errDamaged, size, r)
+		return r, values, fmt.Errorf("%w: header has %d bytes, %s", errDamaged, size, r)
 	case size > len(b):
 		return r, values, fmt.Errorf("%w: %d of %d bytes", errDamaged, len(b), size)
 	case r == stream:

@@ -20,7 +20,7 @@ func TestStream(t *testing.T) {
 	b = attr(b, 48, u16, 2, 47, 0, 0xffff)           // memory stacks
 	b = attr(b, 31, u16, 0, 1, 0, 2)                 // links: up, down, neither
 	b = attr(b, 1, u16, 3, 44)                       // a temperature in watts is none
-	b = attr(b, 2, u16, 200, 44)                     // in a unit that nobody knows
+	b = attr(b, 2, u16, 200, 44)                     // in a unit that no one knows
 	b = attr(b, 5, u16, 10)                          // no instance
 	b = attr(b, 33, s16, 1, 0x7fff, 0x8000, 0, 2100) // signed, with the ends of its range
 	r, values, err := Decode(sealed(b), nil)

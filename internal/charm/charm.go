@@ -154,7 +154,7 @@ func (c *Charm) report(ctx context.Context, o outcome) error {
 		return err
 	}
 	if err := want.Worker.Known.Write(c.Host.Root); err != nil {
-		return jujuerrors.Annotate(err, "cannot remember which GPUs there are")
+		return jujuerrors.Annotate(err, "cannot record the unit's GPUs")
 	}
 	reboot, err := c.reboot(ctx, want.Worker)
 	if err != nil {
@@ -201,7 +201,7 @@ func (c *Charm) Decide(ctx context.Context) (Decision, error) {
 	// The hook remove deletes the file, so it is not written again.
 	if c.Tools != nil && c.Event.Action == nil && c.Event.Name != "remove" {
 		if err := model.Save(c.Host.Root, last, facts); err != nil {
-			return Decision{Facts: facts}, jujuerrors.Annotate(err, "cannot keep what Juju says")
+			return Decision{Facts: facts}, jujuerrors.Annotate(err, "cannot store Juju's facts")
 		}
 	}
 	if len(problems) > 0 && !model.Leaving(c.Event.Name) {
@@ -268,7 +268,7 @@ func (c *Charm) showProgress(ctx context.Context) func(text string) {
 }
 
 func (c *Charm) setStatus(ctx context.Context, s status.Status) error {
-	return jujuerrors.Annotate(c.Tools.StatusSet(ctx, juju.Status(s.Kind), s.Message), "cannot tell Juju the status")
+	return jujuerrors.Annotate(c.Tools.StatusSet(ctx, juju.Status(s.Kind), s.Message), "cannot set the status in Juju")
 }
 
 // show sets the status that the causes make.

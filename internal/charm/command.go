@@ -29,7 +29,7 @@ func (c commandLink) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	switch to, err := h.Readlink(command); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err == nil && otherUnitsLink(h, to):
-		why = "it leads to a unit that is gone"
+		why = "it points to a removed unit"
 	default:
 		return nil, nil
 	}

@@ -34,7 +34,7 @@ func TestFailuresAreClassified(t *testing.T) {
 	apt := &host.CommandError{Argv: []string{"apt-get", "install", "x"}, Code: 100, Stderr: "W: old\nE: Unable to locate package x"}
 	for name, tt := range map[string]struct {
 		err    error
-		status string // "" where the hook fails
+		status string // "" if the hook fails
 	}{
 		"apt":            {apt, "waiting: cannot do it (attempt 1): E: Unable to locate package x; no web"},
 		"refused":        {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "waiting: cannot do it (attempt 1): dial: connection refused; no web"},

@@ -29,7 +29,7 @@ func TestGuardDefersStepsThatEndTasks(t *testing.T) {
 	}{
 		{"config-changed", related, true}, {"update-status", related, true}, {"upgrade-charm", related, true}, {"start", related, true},
 		{"flight-relation-departed", related, true}, {"plan-action", related, true},
-		{"flight-relation-broken", related, true}, // another relation ended: this one stands
+		{"flight-relation-broken", related, true}, // another relation ended: this one is
 		{"flight-relation-broken", unrelated, false}, {"config-changed", unrelated, false},
 		{"config-changed", auto, true}, {"flight-relation-broken", auto, true}, {"peers-relation-broken", auto, false},
 		{"stop", related, false}, {"remove", auto, false},

@@ -33,7 +33,7 @@ func (c *Charm) publishMonitoring(ctx context.Context, d Decision) error {
 	}
 	bags, err := c.monitoringDatabags(w, d)
 	if err != nil {
-		return jujuerrors.Annotate(err, "cannot write what is published for monitoring")
+		return jujuerrors.Annotate(err, "cannot write the data for monitoring")
 	}
 	for _, m := range w.Monitoring {
 		if err := c.setUnitKeys(ctx, m.ID, m.Own, bags.unit, relation.ScrapeUnitKeys()); err != nil {

@@ -62,16 +62,16 @@ func (c *Charm) Publish(ctx context.Context, d Decision) error {
 	}
 	last, err := c.Host.ReadText(versionFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return jujuerrors.Annotate(err, "cannot read the version that Juju was told")
+		return jujuerrors.Annotate(err, "cannot read the version set in Juju")
 	}
 	if last == version {
 		return nil
 	}
 	if err := c.Tools.ApplicationVersionSet(ctx, version); err != nil {
-		return jujuerrors.Annotate(err, "cannot tell Juju the version")
+		return jujuerrors.Annotate(err, "cannot set the version in Juju")
 	}
 	return jujuerrors.Annotate(c.Host.WriteFile(versionFile, []byte(version+"\n"), 0o644),
-		"cannot keep the version that Juju was told")
+		"cannot store the version set in Juju")
 }
 
 // forgetDeparted forgets the workers that left and were disconnected. If the web could not
@@ -97,7 +97,7 @@ func (c *Charm) forgetDeparted(f model.Facts, want Desired, notes []plan.Note) e
 		}
 	}
 	now.Web = &web
-	return jujuerrors.Annotate(model.Save(c.Host.Root, f, now), "cannot keep what Juju says")
+	return jujuerrors.Annotate(model.Save(c.Host.Root, f, now), "cannot store Juju's facts")
 }
 
 // requestAuthorities publishes the supported version of certificate_transfer.
@@ -125,7 +125,7 @@ func (c *Charm) publishRoute(ctx context.Context, facts model.Facts, l *model.Ro
 	}
 	app, err := want.Databag()
 	if err != nil {
-		return jujuerrors.Annotate(err, "cannot write what is asked of the proxy")
+		return jujuerrors.Annotate(err, "cannot write the request to the proxy")
 	}
 	return c.request(ctx, &l.Relation, facts.Leader, app, relation.RouteUnit(address))
 }

@@ -176,7 +176,7 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 		s.Owner = juju.OwnerApplication
 		var err error
 		if id, err = c.Tools.SecretAdd(ctx, s); err != nil {
-			return jujuerrors.Annotate(err, "cannot keep the web's keys in a secret")
+			return jujuerrors.Annotate(err, "cannot store the web's keys in a secret")
 		}
 	case !maps.Equal(want.Web.Secret, facts.Web.Secret):
 		if err := c.Tools.SecretSet(ctx, id, juju.Secret{Content: want.Web.Secret}); err != nil {

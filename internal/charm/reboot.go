@@ -36,7 +36,7 @@ func (c *Charm) reboot(ctx context.Context, want worker.Worker) ([]status.Cause,
 		return pending, nil
 	}
 	if err := c.Tools.Reboot(ctx); err != nil {
-		return nil, jujuerrors.Annotate(err, "cannot ask for a reboot")
+		return nil, jujuerrors.Annotate(err, "cannot request a reboot")
 	}
 	return []status.Cause{status.Block("rebooting to %s", reason).As(status.Maintenance)}, nil
 }

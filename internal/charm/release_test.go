@@ -27,7 +27,7 @@ import (
 func TestD14D15VersionIsChosen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set    map[string]any
-		web    string // the version that the web tells
+		web    string // the version that the web reports
 		newest string
 		want   string
 		remark string
@@ -44,7 +44,7 @@ func TestD14D15VersionIsChosen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Root(t)
-			hosttest.Put(t, r, release.NewestFile, `{"asked":"2026-01-01T00:00:00Z","version":"`+tt.newest+`"}`)
+			hosttest.Put(t, r, release.NewestFile, `{"queried_at":"2026-01-01T00:00:00Z","version":"`+tt.newest+`"}`)
 			c := &Charm{Host: host.Host{Root: r, Clock: hosttest.Clock{T: hosttest.Now}}} // no tools: GitHub is not asked
 			o := role.Observed{Config: roletest.Config(t, tt.set), Facts: model.Facts{Unit: "w/0"}}
 			require.NoError(t, c.observeRelease(t.Context(), &o, tt.web))
@@ -107,7 +107,7 @@ func TestUpgradeIsRevertedOnlyIfTheDatabaseFits(t *testing.T) {
 			}
 			m := jujutest.New("ci/0")
 			c := charmOf(t, h.Root, m, m.Begin(jujutest.Hook("upgrade-charm")), run)
-			tt.want.Release, tt.want.Web.LocalURL = r, "http://127.0.0.1:9" // nobody answers
+			tt.want.Release, tt.want.Web.LocalURL = r, "http://127.0.0.1:9" // no one answers
 			hosttest.Put(t, h.Root, concourse.OperatorEnvFile, "CONCOURSE_HEALTHCHECK_BIND_PORT=9\n")
 			back, err := c.watchUpgrade(t.Context(), tt.want)
 			require.NoError(t, err)

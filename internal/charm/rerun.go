@@ -26,7 +26,7 @@ const (
 	releaseFailed      rerunReason = "the new release ended, so the previous one is used again"
 	driverIsNew        rerunReason = "the GPUs of the new driver are not known yet"
 	descriptionsAreNew rerunReason = "the new descriptions of GPUs are not used yet"
-	ownKeyIsNew        rerunReason = "the web does not know the key of this unit's worker yet"
+	ownKeyIsNew        rerunReason = "the web does not have the key of this unit's worker yet"
 	limitIsUnknown     rerunReason = "the limits of the new release's worker are not known yet"
 	flagsAreUnchecked  rerunReason = "the new release has not checked extra-web-flags yet"
 )

@@ -25,7 +25,7 @@ import (
 // set holds options.
 type set = map[string]any
 
-// fixture is a unit whose options change. Its files and its model stay as they are.
+// fixture is a unit with options that change. Its files and its model stay as they are.
 type fixture struct {
 	root    host.Root
 	model   *jujutest.Model

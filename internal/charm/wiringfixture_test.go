@@ -57,7 +57,7 @@ func newRunning(t *testing.T) fixture {
 func newWeb(t *testing.T) fixture {
 	t.Helper()
 	b := newFixture(t, hosttest.Host(t, "no-gpu"), "web/0", set{"mode": "web"})
-	hosttest.Put(t, b.root, release.NewestFile, `{"asked":"2026-01-02T00:00:00Z","version":"8.9.0"}`)
+	hosttest.Put(t, b.root, release.NewestFile, `{"queried_at":"2026-01-02T00:00:00Z","version":"8.9.0"}`)
 	b.model.Leader = true
 	b.model.Relate(1, "peers", "web")
 	db := b.model.Relate(4, "postgresql", "postgresql")

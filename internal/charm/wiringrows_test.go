@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/kube/nodelabels"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -192,9 +192,9 @@ func workerWires() []wire {
 		{"worker", "gpu-sharing", "exclusive", wrapper, `"leases"`, nil},
 		{"worker", "gpu-sharing", "exclusive", exporter, "--leases.report=", nil},
 		{"worker", "gpu-sharing", "exclusive", "published", "Exclusive:true", nil},
-		{"worker", "gpu-bench", true, wrapper, string(clockpin.Standard), set{"gpu-sharing": "exclusive"}},
+		{"worker", "gpu-fixed-clocks", true, wrapper, string(fixedclocks.Standard), set{"gpu-sharing": "exclusive"}},
 		{"worker", "container-engines", "docker,podman", "engines.Unit", "Engines:[docker podman]", nil},
-		{"worker", "container-engines", "docker", wrapper, `"containers":"asked"`, nil},
+		{"worker", "container-engines", "docker", wrapper, `"containers":"requested"`, nil},
 		{"worker", "kubernetes", "off", "concourse-gpu-device-plugin.service", "kubernetes=off", nil},
 		{"worker", "kubernetes", "off", nodelabels.File, "!amd.com/gpu=true", nil},
 		{"worker", "gpu-quarantine", "off", wrapper, "!" + quarantine.AdmissionFile, nil},

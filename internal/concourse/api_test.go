@@ -112,7 +112,7 @@ func TestCheckWeb(t *testing.T) {
 		handler http.HandlerFunc
 		want    Health
 	}{
-		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, Health{Unhealthy, "the health check says 500"}},
+		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, Health{Unhealthy, "the health check returned 500"}},
 		"another page": {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }, Health{Unhealthy, "what answers at URL is not Concourse"}},
 		"other JSON":   {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{}")) }, Health{Unhealthy, "what answers at URL is not Concourse"}},
 	} {

@@ -35,8 +35,8 @@ func TestAuthorizedKeysAreTheSameInAnyOrder_D16(t *testing.T) {
 	require.Equal(t, f, p.Authorized([]string{b, a, b + "  gpu-0", " " + a + "\n"}, nil), "comments and copies make no difference")
 }
 
-// D19: a key that is not asked for any more is gone; without any there is a
-// file all the same, as the web starts with none missing.
+// D19: a key that is not requested any more is removed; without any there is a file all the
+// same, as the web starts with none missing.
 func TestKeysOfRemovedWorkersAreRemoved_D19(t *testing.T) {
 	a := workerLine(t, secrets(t))
 	h := hosttest.Real(t)
@@ -61,7 +61,7 @@ func TestOnlyKeysAreAuthorized(t *testing.T) {
 	}
 }
 
-// What somebody added is known by its key, whatever is written around it.
+// What someone added is known by its key, whatever is written around it.
 func TestKeysOfWorkersOutsideJujuAreFound(t *testing.T) {
 	line := func(name string) string { _, public := hosttest.Key(name); return strings.TrimSpace(public) }
 	a, b, c := line("a"), line("b"), line("c")

@@ -23,8 +23,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// D19: a worker that has gone is cut off where that is possible; where it is
-// not, a remark says so and nothing else fails.
+// D19: a worker that has left is cut off if that is possible; otherwise a remark reports it
+// and nothing more fails.
 func TestDisconnect_D19(t *testing.T) {
 	const list, kill = "ss --no-header --tcp --numeric state", "ss --no-header --tcp --numeric --kill"
 	d := Disconnect{Addr: "10.0.0.5", Why: "gpu/0 has gone"}

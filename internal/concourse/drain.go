@@ -262,9 +262,8 @@ func (d Drain) killRemaining(ctx context.Context, h host.Host) error {
 			}
 		}
 		if waited >= limit {
-			return fmt.Errorf("%s, %d, does not end within %s of SIGKILL: the kernel waits for something, mostly "+
-				"a device; "+
-				"look with: sudo cat /proc/%d/stack", remaining[0].is, remaining[0].pid, limit, remaining[0].pid)
+			return fmt.Errorf("%s, %d, did not end within %s of SIGKILL: the kernel probably waits for a device; "+
+				"see: sudo cat /proc/%d/stack", remaining[0].is, remaining[0].pid, limit, remaining[0].pid)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

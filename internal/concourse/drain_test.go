@@ -22,7 +22,7 @@ var (
 	gone    = resource.UnitState{Load: "loaded", Active: "inactive", Sub: "dead", File: "disabled"}
 )
 
-// draining answers as a systemd whose worker ends after so many looks.
+// draining answers as a systemd with a worker that ends after so many looks.
 func draining(t *testing.T, looks int, end string) *hosttest.Runner {
 	r := hosttest.NewRunner(t)
 	r.On("systemctl show", func(host.Command) (string, error) {
@@ -187,7 +187,7 @@ func (l *leaving) apply() []plan.Note {
 	return notes
 }
 
-// A privileged task is in a control group of its own, and may go to another.
+// A privileged task is in its own control group, and may go to another.
 func TestContainersAreEndedWhateverTheirControlGroup(t *testing.T) {
 	l := newLeaving(t)
 	l.container("task", 70, 1000)
@@ -217,7 +217,7 @@ func TestShimsAreEndedOnBothCgroupVersions(t *testing.T) {
 	}
 }
 
-// A removal goes on, and says which process to look at.
+// A removal goes on, and reports which process to look at.
 func TestContainerThatSurvivesItsKillIsReportedAndRetried(t *testing.T) {
 	l := newLeaving(t)
 	l.deaf = true
@@ -225,7 +225,7 @@ func TestContainerThatSurvivesItsKillIsReportedAndRetried(t *testing.T) {
 	l.process(70, "D", 1000)
 	notes := l.apply()
 	require.Len(t, notes, 1)
-	require.ErrorContains(t, notes[0].Err, "the first process of container task, 70, does not end within 20s of SIGKILL")
+	require.ErrorContains(t, notes[0].Err, "the first process of container task, 70, did not end within 20s of SIGKILL")
 	require.Len(t, resourcetest.Ops(t, l.Host, l.drain()), 1)
 }
 

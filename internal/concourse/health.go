@@ -91,7 +91,7 @@ func parseHealth(status int, body []byte) Health {
 			}
 		}
 	}
-	return Health{Unhealthy, fmt.Sprintf("the health check says %d", status)}
+	return Health{Unhealthy, fmt.Sprintf("the health check returned %d", status)}
 }
 
 // maxWhy bounds a reason from outside, in characters.

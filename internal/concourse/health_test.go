@@ -21,8 +21,8 @@ func TestCheckHealth(t *testing.T) {
 		"up":             {200, `{"garden":{"healthy":true},"baggageclaim":{"healthy":true}}`, Health{Healthy, ""}},
 		"containerd":     {503, `{"garden":{"healthy":false,"reason":"deadline\nexceeded"},"baggageclaim":{"healthy":true}}`, Health{Unhealthy, "garden is unhealthy: deadline exceeded"}},
 		"no reason":      {503, `{"garden":{"healthy":false}}`, Health{Unhealthy, "garden is unhealthy"}},
-		"not JSON":       {503, `oops`, Health{Unhealthy, "the health check says 503"}},
-		"something else": {302, ``, Health{Unhealthy, "the health check says 302"}},
+		"not JSON":       {503, `oops`, Health{Unhealthy, "the health check returned 503"}},
+		"something else": {302, ``, Health{Unhealthy, "the health check returned 302"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

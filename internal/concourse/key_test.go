@@ -99,7 +99,7 @@ func TestUnusableWorkerKeyIsReportedAndKept(t *testing.T) {
 	}
 }
 
-// What a key is is in its bytes: generate-key's label says PKCS#8 of PKCS#1, and
+// What a key is is in its bytes: generate-key's label reports PKCS#8 of PKCS#1, and
 // Concourse looks at no label.
 func TestKeysAreReadAsConcourseReadsThem(t *testing.T) {
 	made, public := hosttest.Key("any")

@@ -17,8 +17,8 @@ const (
 	stopUnit   = "systemctl stop concourse-worker.service"
 )
 
-// A worker whose web is away ends with an error, so systemd starts it again: a worker that
-// would take tasks when the web is back.
+// A worker with a web that is away ends with an error, so systemd starts it again: a worker
+// that would take tasks when the web is back.
 func TestLandedWorkerIsStopped(t *testing.T) {
 	const web = "0 0 10.0.0.2:40000 10.0.0.1:2222\n"
 	for name, tt := range map[string]struct {
@@ -73,7 +73,7 @@ func TestWorkerLandsAfterItsSignal(t *testing.T) {
 	}
 }
 
-func TestLandingWorkerIsToldAgain(t *testing.T) {
+func TestLandingWorkerGetsTheSignalAgain(t *testing.T) {
 	for want, state := range map[string]resource.UnitState{
 		landSignal: running, stopUnit: {Active: "activating", Sub: "auto-restart"}, "": gone,
 	} {

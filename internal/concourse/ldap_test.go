@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The relation says where and as whom, options how people are found there.
+// The relation gives the server and the user, options give the search.
 func TestLDAPOfTheRelationWinsAndTheSearchIsTheOperatorsToChange(t *testing.T) {
 	options := map[string]string{"CONCOURSE_LDAP_HOST": "old:636", "CONCOURSE_LDAP_BIND_DN": "cn=old", "CONCOURSE_LDAP_BIND_PW": "old pass",
 		"CONCOURSE_LDAP_USER_SEARCH_BASE_DN": "ou=people,dc=o", "CONCOURSE_LDAP_GROUP_SEARCH_GROUP_ATTR": "member", "CONCOURSE_LDAP_DISPLAY_NAME": "Ours"}
@@ -36,8 +36,8 @@ func TestLDAPOfTheRelationWinsAndTheSearchIsTheOperatorsToChange(t *testing.T) {
 	}
 }
 
-// Who names a server by options says in the file how it is spoken to: that stays, and what
-// the relation wrote there goes with it.
+// Whoever names a server with options writes into the file how it is spoken to: that stays,
+// and what the relation wrote there goes with it.
 func TestHowLDAPIsSpokenIsTheOperatorsWithoutTheRelation(t *testing.T) {
 	own := []byte("CONCOURSE_LDAP_CA_CERT=/etc/ldap.pem\nCONCOURSE_LDAP_START_TLS=true\n")
 	file := func(c WebConfig, existing []byte) []byte {

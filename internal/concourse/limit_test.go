@@ -30,8 +30,8 @@ func TestWebLimitsTheTasksOfAWorker(t *testing.T) {
 	require.False(t, Limitable("random"))
 }
 
-// The operator may have a limit of his own in the file: it is the charm's to
-// take away only where the charm wrote it.
+// The operator may have his own limit in the file: it is the charm's to take away only if
+// the charm wrote it.
 func TestOperatorsOwnLimitStays(t *testing.T) {
 	own := []byte("CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=7\n")
 	require.True(t, SetsEnv(own, TaskLimitKey))

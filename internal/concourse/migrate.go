@@ -29,7 +29,7 @@ func DatabaseVersions(ctx context.Context, h host.Host, release string, db WebDa
 		return 0, supported, nil
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot ask for the version of the database: %w", err)
+		return 0, 0, fmt.Errorf("cannot read the version of the database: %w", err)
 	}
 	return current, supported, nil
 }
@@ -70,7 +70,7 @@ func Migrate(ctx context.Context, h host.Host, release string, db WebDatabase, e
 		return fmt.Errorf("cannot migrate the database from version %d to %d: %w", current, to, err)
 	}
 	if current, err = m.number(ctx, "--current-db-version"); err != nil {
-		return fmt.Errorf("cannot ask for the version of the database: %w", err)
+		return fmt.Errorf("cannot read the version of the database: %w", err)
 	}
 	if current != to {
 		return fmt.Errorf("cannot migrate the database to version %d: "+
@@ -119,7 +119,7 @@ func (m migration) number(ctx context.Context, flag string) (int, error) {
 	}
 	n, err := strconv.Atoi(lines[len(lines)-1])
 	if err != nil {
-		return 0, fmt.Errorf("%.100q is no version", lines[len(lines)-1])
+		return 0, fmt.Errorf("%.100q is not a version", lines[len(lines)-1])
 	}
 	return n, nil
 }

@@ -17,7 +17,7 @@ import (
 type fakeDatabase struct {
 	current   string
 	supported int
-	lands     int // where a migration ends, 0: where it should
+	lands     int // end of the migration, 0: as it should
 	fails     string
 	commands  []host.Command
 }
@@ -68,7 +68,7 @@ func TestDatabaseVersions(t *testing.T) {
 		"unused":    {fakeDatabase{supported: 2}, 0, 2, ""},
 		"newer":     {fakeDatabase{current: "3", supported: 2}, 3, 2, ""},
 		"no answer": {fakeDatabase{fails: "dial tcp: refused"}, 0, 0, "cannot ask " + fakeRelease + " for the database version it supports: "},
-		"gibberish": {fakeDatabase{current: "x", supported: 2}, 0, 0, `cannot ask for the version of the database: "x" is no version`},
+		"gibberish": {fakeDatabase{current: "x", supported: 2}, 0, 0, `cannot read the version of the database: "x" is not a version`},
 	} {
 		current, supported, err := DatabaseVersions(context.Background(), c.db.machine(t), fakeRelease, database(), nil)
 		if c.err != "" {
@@ -104,8 +104,8 @@ func TestReleaseCanUseTheDatabaseThatANewerOneTookBack(t *testing.T) {
 	}
 }
 
-// D15: the database goes where a release of that version can use it, in either
-// direction, and never to where none does.
+// D15: the database is migrated, in either direction, to a version that the release can
+// use.
 func TestMigrate_D15(t *testing.T) {
 	for name, c := range map[string]struct {
 		db  fakeDatabase
@@ -133,8 +133,8 @@ func TestMigrate_D15(t *testing.T) {
 	}
 }
 
-// The password and the keys are in the environment, and of the web's
-// environment nothing else is.
+// The password and the keys are in the environment, and of the web's environment nothing
+// more is.
 func TestMigrationsSecretsAreNotInTheArguments(t *testing.T) {
 	db := fakeDatabase{current: "1", supported: 3}
 	require.NoError(t, Migrate(context.Background(), db.machine(t), fakeRelease, database(), webConfig().Env(), 3))

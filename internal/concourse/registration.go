@@ -48,7 +48,7 @@ func CheckRegistration(ctx context.Context, r host.Runner, invocation, level str
 		return Registration{State: Unknown}, nil // journalctl reports in this way that no line matched
 	}
 	if err != nil {
-		return Registration{State: Unknown}, fmt.Errorf("cannot ask for the registration: %w", err)
+		return Registration{State: Unknown}, fmt.Errorf("cannot read the registration: %w", err)
 	}
 	return beacon.ParseRegistration(out), nil
 }

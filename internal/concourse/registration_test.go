@@ -62,7 +62,7 @@ func TestRegistrationIsUnknownWithoutALine(t *testing.T) {
 	require.NotContains(t, r.Asked[0], "INVOCATION")
 
 	got, err = CheckRegistration(context.Background(), hosttest.NewRunner(t).Fail("journalctl", 1, "Failed to open journal"), "", LogsRegistrations)
-	require.ErrorContains(t, err, "cannot ask for the registration")
+	require.ErrorContains(t, err, "cannot read the registration")
 	require.Equal(t, Unknown, got.State)
 }
 

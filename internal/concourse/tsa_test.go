@@ -56,7 +56,7 @@ func TestParseTSA(t *testing.T) {
 	}
 }
 
-// What others wrote is told by its beginning: a status is for people.
+// What others wrote is reported by its beginning: a status is for people.
 func TestProblemsWithABagAreShort(t *testing.T) {
 	for _, text := range []string{strings.Repeat("9", 10<<20), "v" + strings.Repeat("1.", 5<<20), "8" + strings.Repeat("\n", 10<<20) + ".2.5", "latest" + strings.Repeat("ü", 5<<20)} {
 		bag := map[string]string{"tsa-host": text, "tsa-public-key": text, "concourse-version": text}
@@ -67,7 +67,8 @@ func TestProblemsWithABagAreShort(t *testing.T) {
 	}
 }
 
-// D4: without a complete databag there is no TSA, and no address of our own in its place.
+// D4: without a complete databag the TSA is missing, with no address of our own in its
+// place.
 func TestWorkerRegistersAtAnyCompleteWeb_D4(t *testing.T) {
 	key, other := hostKey(t), hostKey(t)
 	bag := func(host, key, version string) map[string]string {

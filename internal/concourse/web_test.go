@@ -37,8 +37,7 @@ func TestWebOnSharedStorageHasAFolderOfItsOwn_D10_D11(t *testing.T) {
 	}
 }
 
-// D28: a word of extra-web-flags is one word of the command line and nothing
-// else.
+// D28: a word of extra-web-flags is one word of the command line and nothing more.
 func TestWebFlagsAreTakenLiterally_D28(t *testing.T) {
 	for word, want := range map[string]string{
 		`--a=b`:         `"--a=b"`,
@@ -78,10 +77,9 @@ func TestSystemdUnderstandsTheWebUnit(t *testing.T) {
 	require.NoError(t, err, "systemd-analyze: %s", out)
 }
 
-// systemd looks for the program of a unit, so a program of an odd name tells
-// whether it reads a quoted word as that word; where it wants no program of
-// such a name it says how it read it. ($ is left out: systemd expands no
-// variable in the program's own name.)
+// systemd looks for the program of a unit, so a program of an odd name reports whether it
+// reads a quoted word as that word; if it refuses such a name it reports how it read it. ($
+// is left out: systemd expands no variable in the program's own name.)
 func TestSystemdReadsAQuotedWordAsItIs_D28(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed: systemd's reading was not checked")

@@ -53,8 +53,8 @@ func TestWebEnvironmentIsReadAsMeant_D28(t *testing.T) {
 	require.EqualError(t, err, "cannot write CONCOURSE_LDAP_HOST: the value holds a line end or another control character")
 }
 
-// D26: whatever was set and is not any more is gone from the file, what the
-// predecessor left too; the operator's own stay.
+// D26: whatever was set and is not any more is removed from the file, what the predecessor
+// left too; the operator's own stay.
 func TestEveryWebKeyIsTakenBackWhenCleared_D26(t *testing.T) {
 	full := webConfig()
 	f, err := full.File([]byte("CONCOURSE_DEFAULT_TASK_CPU_LIMIT=512\nCONCOURSE_LDAP_BIND_PW=gone\nCONCOURSE_TSA_PUBLIC_KEY=/x\n" +
@@ -70,7 +70,7 @@ func TestEveryWebKeyIsTakenBackWhenCleared_D26(t *testing.T) {
 	require.Equal(t, string(clean.Data), string(f.Data))
 }
 
-// D35: nobody but root reads the file, at any moment.
+// D35: no one but root reads the file, at any moment.
 func TestWebEnvironmentIsRootsAlone_D35(t *testing.T) {
 	h := hosttest.Real(t)
 	hosttest.Put(t, h.Root, HomeWebFiles().Env(), "CONCOURSE_BIND_PORT=1\n") // 0644
@@ -144,7 +144,7 @@ func TestWebsReachWorkersWithoutTheProxy(t *testing.T) {
 	}
 }
 
-// The charm's own come first, then Vault's, then those of options.
+// The charm's own come first, then Vault's, then the options'.
 func TestOptionsDoNotReplaceWhatIsTheCharms(t *testing.T) {
 	c := webConfig()
 	c.Options = map[string]string{"CONCOURSE_TSA_HOST_KEY": "/etc/shadow", "CONCOURSE_VAULT_URL": "http://option", "CONCOURSE_OPA_URL": ""}

@@ -11,8 +11,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// Concourse ignores names that it does not know, so each one is checked: the web's own, those
-// of every option, those of the relations to Vault and to LDAP.
+// Concourse ignores names that it does not know, so each one is checked: the web's own, of
+// every option, and of the relations to Vault and to LDAP.
 func TestWebKnowsEveryVariable(t *testing.T) {
 	known := concourse.KnownVariables(t, "web")
 	for _, key := range slices.Concat(concourse.WebKeys(), config.WebEnvKeys()) {

@@ -45,7 +45,7 @@ func TestWebSecretsSurviveTheWayThroughJuju(t *testing.T) {
 	require.Equal(t, s, got, "whatever ends the texts")
 }
 
-// D24: there is no password but the one of the secret, never a default one.
+// D24: the only password is in the secret; a default one never exists.
 func TestWebSecretsThatAreOfNoUseAreRefused_D24(t *testing.T) {
 	s := secrets(t)
 	for name, c := range map[string]struct{ key, value, want string }{

@@ -40,8 +40,8 @@ func TestSystemdUnderstandsTheUnit(t *testing.T) {
 	require.NoError(t, err, "systemd-analyze: %s", out)
 }
 
-// The launcher is run by the shell that will run it: shims have to find the
-// wrapper before anything else, and containerd keeps the launcher's process.
+// The launcher is run by the shell that will run it: shims must find the wrapper before
+// anything more, and containerd keeps the launcher's process.
 func TestLauncherRunsTheReleasesContainerd_D48_D51(t *testing.T) {
 	f, err := ContainerdLauncher()
 	require.NoError(t, err)

@@ -44,7 +44,7 @@ func TestWorkerKnowsEveryVariable(t *testing.T) {
 	}
 }
 
-// D31: no DNS server but those of the operator, and none beside the proxy.
+// D31: only the operator's DNS servers, and none with the proxy.
 func TestDNSIsTheMachinesUnlessSaidOtherwise_D31(t *testing.T) {
 	c := gpuWorker()
 	c.ContainerdDNSServer = nil
@@ -67,8 +67,8 @@ func TestEveryKeyIsTakenBackWhenCleared_D26(t *testing.T) {
 	require.Equal(t, string(clean.Data), string(least.Data))
 }
 
-// D35: the file is nobody else's to read, at any moment: it is created 0600
-// and replaced in one step.
+// D35: the file is no other program's to read, at any moment: it is created 0600 and
+// replaced in one step.
 func TestWorkerEnvironmentIsWrittenClosed_D35(t *testing.T) {
 	h := hosttest.Real(t)
 	hosttest.Put(t, h.Root, EnvFile, "CONCOURSE_NAME=old\n")

@@ -46,7 +46,7 @@ func TestGPUsAsJSON(t *testing.T) {
 	require.Empty(t, apu[0].Explained)
 }
 
-// A partition is as sick as the GPU whose sensors it shares, by the same signals.
+// A partition is as sick as its GPU, because it shares the sensors, by the same signals.
 func TestPartitionsHaveTheHealthOfTheirGPU(t *testing.T) {
 	r := hosttest.Host(t, "mi300x-cpx")
 	list, err := monitor.All(r)()

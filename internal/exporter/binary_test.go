@@ -133,7 +133,7 @@ func TestBinaryEndsWithAKilledParent(t *testing.T) {
 	_, err = said.ReadString('\n') // it listens
 	require.NoError(t, err)
 	require.NoError(t, shell.Process.Kill())
-	_, err = io.ReadAll(said) // ends when nobody holds the other end
+	_, err = io.ReadAll(said) // ends when no one holds the other end
 	require.NoError(t, err)
 	require.True(t, guard.Stop(), "it lived on and had to be killed")
 	require.Error(t, shell.Wait())
@@ -159,7 +159,7 @@ type process struct {
 func start(t *testing.T, bin string, r host.Root, as *syscall.Credential) process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stuck)
-	t.Cleanup(cancel) // kills it where the test has not ended it
+	t.Cleanup(cancel) // kills it if the test has not ended it
 	cmd := exec.CommandContext(ctx, bin, "serve", "--web.listen-address=127.0.0.1:0", "--path.root="+string(r))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
 	errs, err := cmd.StderrPipe()

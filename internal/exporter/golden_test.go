@@ -62,7 +62,8 @@ func TestNamesExceptTheContractsPassLint(t *testing.T) {
 	require.Equal(t, acceptedLint, found)
 }
 
-// The exporter's own process is told of among its GPUs, in whatever order the names are.
+// The exporter's own process is reported of among its GPUs, in whatever order the names
+// are.
 func TestProcessMetricsAreOptional(t *testing.T) {
 	c := newTestCollector(exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}), one)
 	without := scrape(t, c)

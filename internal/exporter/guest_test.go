@@ -17,8 +17,8 @@ import (
 )
 
 // guest is a virtual function of an MI300X as a virtual machine sees it: without power,
-// counters of errors or limits of temperatures, its firmware hidden, and its links told as
-// down or, by later drivers, as not available (2).
+// counters of errors or limits of temperatures, its firmware hidden, and its links reported
+// as down or, by later drivers, as not available (2).
 func guest(t *testing.T, more map[string]string) host.Root {
 	const links = 31
 	files := map[string]string{

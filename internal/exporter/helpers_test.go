@@ -23,7 +23,7 @@ import (
 
 const dev = exportertest.Dir
 
-// collector is a source whose clock and deadlines a test may change as it goes.
+// collector is a source with a clock and deadlines that a test may change.
 type collector struct {
 	*Source
 	shown    MetricOptions
@@ -87,7 +87,7 @@ func scrape(t testing.TB, c *collector) string {
 
 var goVersion = regexp.MustCompile(`goversion="[^"]*"`)
 
-// lines are the sample lines whose metric's name starts with prefix.
+// lines returns the sample lines of metrics with this prefix.
 func lines(text, prefix string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

@@ -76,8 +76,8 @@ func TestUnitsThatShareTheirGPUsHaveNoSeriesOfLeases(t *testing.T) {
 	require.Empty(t, leaseLines(t, newTestCollector(root, monitor.All(root))))
 }
 
-// A report that nobody writes any more must not look like GPUs that are free or
-// held now; counters go on, and its age tells what is wrong.
+// A report that no one writes any more must not look like GPUs that are free or held now;
+// counters go on, and its age reports what is wrong.
 func TestOldReportIsNotShown(t *testing.T) {
 	for _, age := range []time.Duration{2 * time.Minute, time.Hour, -time.Hour} {
 		r := reported(t)
@@ -100,7 +100,7 @@ func TestDifferentClocksGiveNoNegativeAges(t *testing.T) {
 	require.NotContains(t, leaseLines(t, c), " -")
 }
 
-// Whatever a report says, the scrape goes on, and Prometheus can read it.
+// Whatever a report reports, the scrape goes on, and Prometheus can read it.
 func FuzzLeaseReport(f *testing.F) {
 	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"` + exportertest.PCI + `","held":true,"since":"2026-01-02T03:04:05Z","container":"` +
 		strings.Repeat("\u20ac", 40) + `"}],"waiting":[{}],"since_boot":{}}`) // 64 bytes end within a letter

@@ -14,8 +14,7 @@ import (
 
 const nvidiaReport = "/run/nvidia.json"
 
-// newNVIDIA is a collector of the NVIDIA GPUs of a host, where nvidia-smi told what
-// testdata/told.json has of the time.
+// newNVIDIA is a collector of the NVIDIA GPUs of a host.
 func newNVIDIA(t testing.TB, hostName, told string) (host.Root, *collector) {
 	t.Helper()
 	r := hosttest.Host(t, hostName)
@@ -34,7 +33,7 @@ const fullAnswer = `{"at":"2026-01-02T03:04:00Z","gpus":[{"pci":"0000:0a:00.0","
 
 func TestMetricsOfNVIDIAHosts(t *testing.T) {
 	for name, of := range map[string]struct{ host, told string }{
-		"nvidia-full":  {"nvidia-only", fullAnswer}, // all that can be told
+		"nvidia-full":  {"nvidia-only", fullAnswer}, // all that can be reported
 		"nvidia-proc":  {"nvidia-only", ""},         // no nvidia-smi: /proc and sysfs alone
 		"nvidia-sysfs": {"both-passed", ""},         // not even the driver's /proc
 	} {
@@ -66,7 +65,7 @@ func TestGPUsOfBothVendorsAreShownTogether(t *testing.T) {
 	}
 }
 
-// What an exporter does not know is no fault, and no health either.
+// What an exporter does not know is not a fault, and no health either.
 func TestNVIDIAGPUIsJudgedByItsAnswer(t *testing.T) {
 	for name, of := range map[string]struct{ told, state, reason string }{
 		"nothing": {"", "unknown", "no error counters, no temperature with its limit and no time under limits"},

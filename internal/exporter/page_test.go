@@ -101,7 +101,7 @@ func TestPageEscapesNames(t *testing.T) {
 	require.NotContains(t, text, "innerHTML", "the script takes elements over, and makes none of text")
 }
 
-func TestPageFetchesNothingElse(t *testing.T) {
+func TestPageFetchesNothingMore(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	w := newTestCollector(r, monitor.All(r)).get(t, "/")
 	text, header := w.Body.String(), w.Header()

@@ -11,7 +11,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// The clock stands still here, so nothing but the reload makes it look again.
+// The clock is still here, so nothing but the reload makes it look again.
 func TestReloadOpensFilesAgainAndKeepsCounts(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 2\nce: 0\n"})
 	c := newTestCollector(r, one)

@@ -90,7 +90,7 @@ func TestOnlyQuarantinedGPUsHaveARemark(t *testing.T) {
 }
 
 func TestQuarantinedGPUsComeFirstWithinOneHealth(t *testing.T) {
-	r := hosttest.Host(t, "mi210x4") // whose GPU 3 is critical, and in service here
+	r := hosttest.Host(t, "mi210x4") // with a GPU 3 that is critical, and in service here
 	text := html.UnescapeString(withService(t, r, decided(t, r, []int{2}, nil, nil)).get(t, "/").Body.String())
 	var order []string
 	for _, part := range strings.Split(text, "<h2>")[1:] {

@@ -72,7 +72,7 @@ func TestRealCaptures(t *testing.T) {
 	}
 }
 
-// What firmware and drivers say of cards at rest is not a fault.
+// What firmware and drivers report of cards at rest is not a fault.
 func TestRealCardsAtRestAreHealthy(t *testing.T) {
 	captures := hosttest.Captures(t, "fixtures/sysfs")
 	for name, want := range map[string]map[string]string{

@@ -73,7 +73,7 @@ func TestUsersAndPartitionsAreInTheAPIAndOnThePage(t *testing.T) {
 	}
 }
 
-// Not known is not the same as nobody.
+// Not known is not the same as no one.
 func TestUsersWithoutAScanAreNull(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	c := newTestCollector(r, monitor.All(r))

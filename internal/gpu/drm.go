@@ -170,7 +170,7 @@ func (d *discovery) node(dev *drmDevice, name string) (host.Node, *verdict) {
 	case err != nil:
 		return n, &verdict{SysfsUnreadable, err.Error()}
 	case !n.Is(major, minor):
-		return n, &verdict{WrongNumber, fmt.Sprintf("%s is %s where sysfs says %d:%d", p, n.Number(), major, minor)}
+		return n, &verdict{WrongNumber, fmt.Sprintf("%s is %s, but sysfs shows %d:%d", p, n.Number(), major, minor)}
 	case !reachable(d.root.Root, n):
 		return n, &verdict{Unreadable, unreachableText(n)}
 	}

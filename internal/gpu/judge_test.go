@@ -17,7 +17,7 @@ const (
 	render = "/dev/dri/renderD128"
 )
 
-// TestReasonsOfUnusableGPUs changes one thing of a host whose GPU counts.
+// TestReasonsOfUnusableGPUs changes one thing of a host with a GPU that counts.
 func TestReasonsOfUnusableGPUs(t *testing.T) {
 	put := func(path, text string) func(*testing.T, host.Root) {
 		return func(t *testing.T, r host.Root) { hosttest.Put(t, r, path, text) }
@@ -42,7 +42,7 @@ func TestReasonsOfUnusableGPUs(t *testing.T) {
 	}{
 		"no node":            {remove(render), gpu.NotPassedThrough, "/dev/dri/renderD128 is not there: the host has it and did not pass it through to this unit"},
 		"no /dev/dri":        {remove("/dev/dri"), gpu.NotPassedThrough, "/dev/dri/renderD128 is not there: the host has it and did not pass it through to this unit"},
-		"another number":     {put(render, "226:130 0660 0 44"), gpu.WrongNumber, "/dev/dri/renderD128 is 226:130 where sysfs says 226:128"},
+		"another number":     {put(render, "226:130 0660 0 44"), gpu.WrongNumber, "/dev/dri/renderD128 is 226:130, but sysfs shows 226:128"},
 		"not a device":       {put(render, "what is this"), gpu.NotADevice, "/dev/dri/renderD128 is not a character device"},
 		"nobody's":           {put(render, "226:128 0660 65534 65534"), gpu.Unreadable, "/dev/dri/renderD128 has mode 0660 and belongs to an owner outside this container (65534:65534)"},
 		"nobody's, o+r":      {put(render, "226:128 0664 65534 65534"), gpu.Unreadable, "/dev/dri/renderD128 has mode 0664 and belongs to an owner outside this container (65534:65534)"},
@@ -73,8 +73,8 @@ func TestReasonsOfUnusableGPUs(t *testing.T) {
 	}
 }
 
-// TestNodesThatRootMayOpen: an unmapped owner matters only in a container, and
-// only where the permission bits do not let root in.
+// TestNodesThatRootMayOpen: an unmapped owner matters only in a container, and only if the
+// permission bits do not let root in.
 func TestNodesThatRootMayOpen(t *testing.T) {
 	for name, tc := range map[string]struct {
 		node      string

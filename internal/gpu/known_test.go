@@ -10,8 +10,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// asReal discovers below a root as on a real machine, where files may hang.
-// A command, if given, reads what is new.
+// asReal discovers below a root as on a real machine, with files that may hang. A command,
+// if given, reads what is new.
 func asReal(t *testing.T, r host.Root, reader ...string) (inv Inventory) {
 	require.NoError(t, withKnown(r, reader, func(f files) (err error) {
 		inv, err = discover(f)
@@ -50,7 +50,7 @@ func TestUnknownGPUThatHangsIsUnusable(t *testing.T) {
 	require.Len(t, asReal(t, r).GPUs, 2, "it answers again, and the process that hung has ended")
 }
 
-// A file that is another one by now has to be read again.
+// A file that is another one by now must be read again.
 func TestReplacedGPUIsReadAgain(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	require.Equal(t, "9c31f07ad2480000", asReal(t, r).GPUs[0].UniqueID)
@@ -73,7 +73,7 @@ func TestDamagedFileOfKnownGPUsIsIgnored(t *testing.T) {
 	require.Len(t, asReal(t, r).GPUs, 1)
 }
 
-// A process that can't be started is no reason to be without GPUs.
+// A process that can't be started is not reason to be without GPUs.
 func TestFilesAreReadDirectlyIfNoReaderStarts(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	require.Len(t, asReal(t, r, "/nonexistent").GPUs, 1)

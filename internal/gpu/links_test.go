@@ -24,8 +24,8 @@ func link(t *testing.T, r host.Root, kind string, n, from, to, weight, typ int) 
 		fmt.Sprintf("type %d\nversion_major 0\nnode_from %d\nnode_to %d\nweight %d\nmin_bandwidth 50000\nmax_bandwidth 50000\nflags 1\n", typ, from, to, weight))
 }
 
-// hives puts what KFD says of host mi210x4: GPU nodes 2 and 3 are one hive, 4 and
-// 5 another; 2 and 3 hang on processor 0, 4 and 5 on processor 1.
+// hives puts what KFD reports of host mi210x4: GPU nodes 2 and 3 are one hive, 4 and 5
+// another; 2 and 3 hang on processor 0, 4 and 5 on processor 1.
 func hives(t *testing.T, r host.Root) {
 	t.Helper()
 	for _, pair := range [][2]int{{2, 3}, {4, 5}} {

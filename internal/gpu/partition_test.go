@@ -27,8 +27,8 @@ func lines(inv gpu.Inventory) (out []string) {
 	return out
 }
 
-// refuse makes a topology node unreadable, as the kernel does with those of
-// GPUs that the device cgroup does not allow; a directory also stops root.
+// refuse makes a topology node unreadable, as the kernel does for GPUs that the device
+// cgroup does not allow; a directory also stops root.
 func refuse(t *testing.T, r host.Root, n int) {
 	t.Helper()
 	p := fmt.Sprintf("%s/%d/properties", nodes, n)
@@ -127,7 +127,7 @@ func TestTopologyOfAnotherGPU(t *testing.T) {
 	require.Equal(t, "", discover(t, r).GPUs[0].GFX)
 }
 
-// TestUniqueIDFromKFD: where sysfs has none, KFD's decimal one is used.
+// TestUniqueIDFromKFD: without one in sysfs, KFD's decimal one is used.
 func TestUniqueIDFromKFD(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	require.NoError(t, r.Remove(radeon+"/unique_id"))

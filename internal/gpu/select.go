@@ -60,7 +60,7 @@ func (s *selection) add(part string) {
 		s.problems = append(s.problems,
 			"gpu-device-ids: there is an empty entry; write indexes with one comma between them")
 	case lower == "all":
-		s.problem(part, "stands alone; it cannot be combined with other entries")
+		s.problem(part, "cannot be combined with other entries")
 	case strings.HasPrefix(lower, "gpu-"):
 		s.matchID(part, lower[len("gpu-"):])
 	case strings.Contains(part, ":"):

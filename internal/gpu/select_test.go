@@ -64,7 +64,7 @@ func TestSelectNamesEveryProblem(t *testing.T) {
 		"0000:zz:00.0":                {`"0000:zz:00.0" is not a PCI address such as 0000:03:00.0`},
 		"GPU-00000000000000ff":        {`"GPU-00000000000000ff" is not a GPU of this unit; it has 0, 1`},
 		"GPU-":                        {`"GPU-" is not a GPU of this unit; it has 0, 1`},
-		"all,0":                       {`"all" stands alone; it cannot be combined with other entries`},
+		"all,0":                       {`"all" cannot be combined with other entries`},
 		"first":                       {`"first"` + form},
 		"+1":                          {`"+1"` + form},
 		"0x1":                         {`"0x1"` + form},

@@ -55,8 +55,8 @@ func plainGPU(t *testing.T, r host.Root, addr string, card, render int) {
 	}
 }
 
-// TestClassEntriesThatAreDirectories: captures have `device` as a directory of
-// its own in each entry, and only `uevent` tells that they are one GPU.
+// TestClassEntriesThatAreDirectories: captures have `device` as its own directory in each
+// entry, and only `uevent` reports that they are one GPU.
 func TestClassEntriesThatAreDirectories(t *testing.T) {
 	r := host.Root(t.TempDir())
 	for name, minor := range map[string]string{"card12": "226:12", "renderD140": "226:140"} {

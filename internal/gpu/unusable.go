@@ -62,7 +62,7 @@ func (r Reason) Text() string {
 	case NoRenderNode:
 		return "its driver made no render node"
 	case NoCompute:
-		return "it can draw and not compute: the kernel's KFD does not know it, as all GPUs of GCN 1; for a " +
+		return "it can draw but not compute: the kernel's KFD does not support it, as all GPUs of GCN 1; for a " +
 			"newer one see: sudo dmesg | grep kfd"
 	case Hangs:
 		return "it hangs: the kernel does not come back from reading it"
@@ -75,7 +75,7 @@ func (r Reason) Text() string {
 	case WrongNumber:
 		return "its node has another device's number"
 	case Unreadable:
-		return "its node belongs to somebody outside this container"
+		return "its node belongs to a user outside this container"
 	}
 	return string(r)
 }

@@ -24,9 +24,9 @@ func expectedCounts() map[string]counts {
 	}
 }
 
-// TestOtherVendorsAreUnusable: D45, the predecessor took every node below
-// /dev/dri for AMD's. What the kernel says of each counted GPU is read here
-// again, from the files themselves.
+// TestOtherVendorsAreUnusable: D45, the predecessor took every node below /dev/dri for
+// AMD's. What the kernel reports for each counted GPU is read here again, from the files
+// themselves.
 func TestOtherVendorsAreUnusable(t *testing.T) {
 	want := expectedCounts()
 	require.Len(t, hosttest.HostNames(), len(want), "each fixture host needs its counts here")
@@ -72,8 +72,8 @@ func TestNodesWithoutAPCIDeviceAreNotGPUs(t *testing.T) {
 	require.Equal(t, gpu.NotPassedThrough, inv.UnusableOf(gpu.AMD)[0].Reason)
 }
 
-// TestVendorComesFromSysfs turns the AMD card of each host into one of
-// another maker: whatever driver is bound, AMD's GPUs are gone.
+// TestVendorComesFromSysfs turns the AMD card of each host into one of another maker:
+// whatever driver is bound, AMD's GPUs are missing.
 func TestVendorComesFromSysfs(t *testing.T) {
 	for name, n := range expectedCounts() {
 		if n.amd == 0 {
@@ -94,7 +94,7 @@ func TestVendorComesFromSysfs(t *testing.T) {
 	}
 }
 
-// GPUs are numbered by vendor, so a second vendor with a feature needs numbers of its own.
+// GPUs are numbered by vendor, so a second vendor with a feature needs its own numbers.
 func TestEachFeatureBelongsToOneVendor(t *testing.T) {
 	has := map[gpu.Feature]gpu.Vendor{}
 	for _, v := range gpu.Vendors() {

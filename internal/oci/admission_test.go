@@ -14,8 +14,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-// handedOver is a testbed whose two GPUs are leased under the names GPU-3c4d, which a task
-// gets first, and GPU-1a2b, with a file of what else holds.
+// handedOver is a testbed with two GPUs that are leased under the names GPU-3c4d, which a
+// task gets first, and GPU-1a2b, with a file of what more holds.
 func handedOver(t *testing.T, f admission.File) *testbed {
 	t.Helper()
 	b := exclusive(t)
@@ -34,7 +34,7 @@ func handedOver(t *testing.T, f admission.File) *testbed {
 
 const first, second = "/dev/dri/renderD129", "/dev/dri/renderD128"
 
-// likeOf is that of the bundle as it is now.
+// likeOf is the hash of the bundle as it is now.
 func (b *testbed) likeOf(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(b.path("bundle/config.json"))
@@ -112,7 +112,7 @@ func TestGPUWithUsedMemoryIsNotLeased(t *testing.T) {
 	}
 }
 
-// The record of a lease says what its task looks like, also after an exec.
+// The record of a lease reports what its task looks like, also after an exec.
 func TestLeaseHasTheStepHashOfItsTask(t *testing.T) {
 	b := handedOver(t, admission.File{})
 	require.NoError(t, b.task(t, "c1"))

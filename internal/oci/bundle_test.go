@@ -11,7 +11,7 @@ import (
 )
 
 // D47: temporary files stayed in bundles.
-func TestReplaceKeepsModeAndLeavesNothingElse(t *testing.T) {
+func TestReplaceKeepsModeAndLeavesNothingMore(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	old, err := os.Open(b.path("bundle/config.json"))
@@ -80,7 +80,7 @@ func TestLinkWithTrailingSlashIsRefused(t *testing.T) {
 	require.ErrorContains(t, b.call("create", "-b", b.path("link")+"/", "c1"), "cannot open bundle")
 }
 
-// The kernel may take less than all, and then the rest has to follow.
+// The kernel may take less than all, and then the rest must follow.
 func TestPartialWritesAreContinued(t *testing.T) {
 	var fds [2]int
 	require.NoError(t, unix.Pipe2(fds[:], unix.O_CLOEXEC))

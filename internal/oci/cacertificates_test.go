@@ -10,7 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
-// withCertificates is a unit whose tasks get nothing else.
+// withCertificates is a unit whose tasks get nothing more.
 func withCertificates(t *testing.T) (b *testbed, mount edits.Mount) {
 	t.Helper()
 	b = newTestbed(t)

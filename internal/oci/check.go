@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -23,14 +23,14 @@ func (c *Config) setDefaults() {
 	}
 	if l := c.Leases; l != nil {
 		l.Dir = cmp.Or(l.Dir, lease.DefaultDir)
-		l.Clocks = cmp.Or(l.Clocks, clockpin.DefaultDir)
+		l.Clocks = cmp.Or(l.Clocks, fixedclocks.DefaultDir)
 	}
 }
 
 // check returns the first problem of a config with its defaults filled in. Runtime may be
 // empty, because the environment may name it.
 func (c *Config) check() error {
-	if err := checkContainers(c.Containers, Tasks, Asked, All); err != nil {
+	if err := checkContainers(c.Containers, Tasks, Requested, All); err != nil {
 		return err
 	}
 	paths := [][2]string{{"state", c.State}, {"nodes", c.Nodes}}
@@ -122,7 +122,7 @@ func (c *Config) checkGPUs() error {
 			return fmt.Errorf("%q means several GPUs: name each of them", g.CDI)
 		}
 		if g.Name == "" || slices.Contains(names, g.Name) {
-			return fmt.Errorf("%q is no name, or there twice", g.Name)
+			return fmt.Errorf("%q is not a name, or is listed twice", g.Name)
 		}
 		if len(g.Nodes) == 0 && c.Leases != nil {
 			return fmt.Errorf("%q has no nodes, which a leased GPU needs", g.Name)
@@ -130,7 +130,7 @@ func (c *Config) checkGPUs() error {
 		names = append(names, g.Name)
 		for _, n := range g.Nodes {
 			if !filepath.IsAbs(n) || slices.Contains(nodes, n) {
-				return fmt.Errorf("%q is no absolute path, or there twice", n)
+				return fmt.Errorf("%q is not an absolute path, or is listed twice", n)
 			}
 			nodes = append(nodes, n)
 		}
@@ -145,10 +145,10 @@ func (g GPU) checkClocks() error {
 	switch {
 	case g.Clocks == nil:
 		return nil
-	case !clockpin.IsWholeGPU(g.Name):
+	case !fixedclocks.IsWholeGPU(g.Name):
 		return fmt.Errorf("%q is not the PCI address of a whole GPU", g.Name)
-	case !filepath.IsAbs(g.Clocks.Dir):
-		return fmt.Errorf("sysfs: %q is not an absolute path", g.Clocks.Dir)
+	case !filepath.IsAbs(g.Clocks.Sysfs):
+		return fmt.Errorf("sysfs: %q is not an absolute path", g.Clocks.Sysfs)
 	}
 	if err := g.Clocks.Level.Check(); err != nil {
 		return fmt.Errorf("level: %w", err)

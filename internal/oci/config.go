@@ -1,7 +1,7 @@
 package oci
 
 import (
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 )
 
 // Defaults, and the environment variables that override them.
@@ -28,9 +28,9 @@ type Containers string
 const (
 	// Tasks gives GPUs only to containers of Concourse task steps. It is the default.
 	Tasks Containers = "tasks"
-	// Asked gives GPUs to tasks and to containers of other engines that request them with a
+	// Requested gives GPUs to tasks and to containers of other engines that request them with a
 	// variable of Visible, with GPU_COUNT or with a CDI request.
-	Asked Containers = "asked"
+	Requested Containers = "requested"
 	// All gives GPUs to every new container, including checks and gets.
 	All Containers = "all"
 )
@@ -44,7 +44,7 @@ const ConfigVersion = 1
 type Config struct {
 	// Runtime is the absolute path of the real runc.
 	Runtime string `json:"runtime"`
-	// Containers is Tasks, Asked or All. Empty means Tasks.
+	// Containers is Tasks, Requested or All. Empty means Tasks.
 	Containers Containers `json:"containers,omitempty"`
 	// Specs lists the absolute paths of the CDI spec files (JSON) that describe GPUs,
 	// usually only /etc/cdi/amd.json.
@@ -109,7 +109,7 @@ type GPU struct {
 	// leased may have none, which means that the spec decides.
 	Nodes []string `json:"nodes,omitempty"`
 	// Clocks describes how a task that measures gets fixed clocks. nil means not at all.
-	Clocks *clockpin.Clocks `json:"clocks,omitempty"`
+	Clocks *fixedclocks.Setting `json:"clocks,omitempty"`
 }
 
 // Folders configures the directories directly below Root, which are bound at their own
@@ -153,7 +153,7 @@ type Leases struct {
 	// see lease.Leases. Empty means not known.
 	Links [][]int `json:"links,omitempty"`
 	// Clocks is the absolute path of the directory of GPUs with fixed clocks. Empty means
-	// clockpin.DefaultDir. A task never names a path: the wrapper writes only to files of the
+	// fixedclocks.DefaultDir. A task never names a path: the wrapper writes only to files of the
 	// GPUs that the task has leased.
 	Clocks string `json:"clocks,omitempty"`
 	// Missing names GPUs that the unit had and no longer has. Concourse still schedules

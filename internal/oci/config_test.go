@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -17,7 +17,7 @@ func TestConfigOfTheCharmIsReadBack(t *testing.T) {
 	c := Config{
 		Runtime: "/opt/concourse/bin/runc", Containers: All, Specs: []string{"/etc/cdi/amd.json"},
 		GPUs: []GPU{{"0000:03:00.0", "amd.com/gpu=0", []string{"/dev/dri/renderD128", "/dev/dri/card0"},
-			&clockpin.Clocks{Dir: "/sys/x", Level: clockpin.Standard}},
+			&fixedclocks.Setting{Sysfs: "/sys/x", Level: fixedclocks.Standard}},
 			{"0000:03:00.0-1", "amd.com/gpu=GPU-1", []string{"/dev/b"}, nil}},
 		Leases:     &Leases{Dir: "/run/x", Links: [][]int{{0, 8}, {8, 0}}, Clocks: "/run/y", Missing: []string{"0000:04:00.0"}},
 		Quarantine: "/var/x", State: "/run/x", Nodes: "/dev/.x",
@@ -47,19 +47,19 @@ func TestConfigHasDefaults(t *testing.T) {
 
 func TestConfigErrorsNameTheField(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"runtme":"/x"}`:                                 `"runtme": this version of the wrapper does not know it`,
-		`{"containers":"some"}`:                           `containers: "some" is not one of tasks, asked, all`,
+		`{"runtme":"/x"}`:                                 `"runtme": this version of the wrapper does not support it`,
+		`{"containers":"some"}`:                           `containers: "some" is not one of tasks, requested, all`,
 		`{"runtime":"runc"}`:                              `runtime: "runc" is not an absolute path`,
 		`{"specs":["amd.json"]}`:                          `specs: "amd.json" is not an absolute path`,
 		`{"state":"x"}`:                                   `state: "x"`,
 		`{"nodes":"x"}`:                                   `nodes: "x"`,
 		`{"runtime":1}`:                                   `"runtime": it is a number, not a string`,
 		`{"specs":[1]}`:                                   `"specs": one of them is a number, not a string`,
-		`{"runtime":"/a","runtime":"/b"}`:                 `"runtime" is there twice`,
+		`{"runtime":"/a","runtime":"/b"}`:                 `"runtime" is duplicate`,
 		`{"visible":["A=B"]}`:                             `visible: "A=B" is not a name`,
 		`{"env":{"A B":"x"}}`:                             `env: "A B" can't be set as`,
 		`{"env":{"A=B":"x"}}`:                             `env: "A=B" can't be set as`,
-		`{"env":{"A":"x","A":"y"}}`:                       `"A" is there twice`,
+		`{"env":{"A":"x","A":"y"}}`:                       `"A" is duplicate`,
 		`{"env":{"A":7}}`:                                 `"env": "A": it is a number`,
 		`{"env":{"A":"x\u0000"}}`:                         `env: "A" can't be set as`,
 		`{"folders":{}}`:                                  `folders: root: "" is not an absolute path`,
@@ -92,21 +92,21 @@ func TestGPUErrorsNameTheField(t *testing.T) {
 	const a = `{"name":"a","cdi":"amd.com/gpu=0","nodes":["/dev/a"]}`
 	for in, want := range map[string]string{
 		`{}`:                                       `"gpus": it is an object, not a list`,
-		`[{"index":0}]`:                            `"index": this version of the wrapper does not know it`,
+		`[{"index":0}]`:                            `"index": this version of the wrapper does not support it`,
 		`[{"name":"a","cdi":"0"}]`:                 `gpus: "0" is not a CDI name such as amd.com/gpu=0`,
 		`[{"name":"a","cdi":"gpu=0"}]`:             `gpus: "gpu=0" is not a CDI name`,
 		`[{"name":"a"}]`:                           `gpus: "" is not a CDI name`,
 		`[{"name":"a","cdi":"a.com/b=all"}]`:       `gpus: "a.com/b=all" means several GPUs: name each of them`,
 		`[{"name":"a","cdi":"a.com/b=0"}]`:         `gpus: "a" has no nodes, which a leased GPU needs`,
-		`[{"cdi":"a.com/b=0","nodes":["/dev/a"]}]`: `gpus: "" is no name`,
-		`[` + a + `,` + a + `]`:                    `gpus: "a" is no name, or there twice`,
-		`[` + a + `,{"name":"b","cdi":"a/b=1","nodes":["/dev/a"]}]`:                                        `gpus: "/dev/a" is no absolute path, or there twice`,
-		`[{"name":"b","cdi":"a/b=1","nodes":["x"]}]`:                                                       `gpus: "x" is no absolute path`,
+		`[{"cdi":"a.com/b=0","nodes":["/dev/a"]}]`: `gpus: "" is not a name`,
+		`[` + a + `,` + a + `]`:                    `gpus: "a" is not a name, or is listed twice`,
+		`[` + a + `,{"name":"b","cdi":"a/b=1","nodes":["/dev/a"]}]`:                                        `gpus: "/dev/a" is not an absolute path, or is listed twice`,
+		`[{"name":"b","cdi":"a/b=1","nodes":["x"]}]`:                                                       `gpus: "x" is not an absolute path`,
 		`[{"name":"a","cdi":"a/b=1","nodes":["/x"],"clocks":{"sysfs":"/sys","level":"profile_standard"}}]`: `gpus: clocks: "a" is not the PCI address of a whole GPU`,
 		`[{"name":"0000:03:00.0-1","cdi":"a/b=1","nodes":["/x"],"clocks":{}}]`:                             `gpus: clocks: "0000:03:00.0-1" is not the PCI address of a whole GPU`,
 		`[{"name":"0000:03:00.0","cdi":"a/b=1","nodes":["/x"],"clocks":{"sysfs":"sys"}}]`:                  `gpus: clocks: sysfs: "sys" is not an absolute path`,
 		`[{"name":"0000:03:00.0","cdi":"a/b=1","nodes":["/x"],"clocks":{"sysfs":"/sys","level":"high"}}]`:  `gpus: clocks: level: "high" is not one of profile_standard, perf_determinism`,
-		`[{"name":"0000:03:00.0","cdi":"a/b=1","nodes":["/x"],"clocks":{"path":1}}]`:                       `"path": this version of the wrapper does not know it`,
+		`[{"name":"0000:03:00.0","cdi":"a/b=1","nodes":["/x"],"clocks":{"path":1}}]`:                       `"path": this version of the wrapper does not support it`,
 	} {
 		_, err := decodeConfig([]byte(`{"specs":["/a"],"leases":{},"gpus":` + in + `}`))
 		require.ErrorContains(t, err, want, in)
@@ -119,8 +119,8 @@ func TestLeasesHaveADefaultFolderAndAreOffByDefault(t *testing.T) {
 	for in, want := range map[string]*Leases{
 		`{}`:                      nil,
 		`{"leases":null}`:         nil,
-		`{"leases":{}}`:           {Dir: lease.DefaultDir, Clocks: clockpin.DefaultDir},
-		`{"leases":{"links":[]}}`: {Dir: lease.DefaultDir, Clocks: clockpin.DefaultDir},
+		`{"leases":{}}`:           {Dir: lease.DefaultDir, Clocks: fixedclocks.DefaultDir},
+		`{"leases":{"links":[]}}`: {Dir: lease.DefaultDir, Clocks: fixedclocks.DefaultDir},
 	} {
 		got, err := decodeConfig([]byte(in))
 		require.NoError(t, err, in)
@@ -139,7 +139,7 @@ func TestConfigOfALaterVersionIsRefused(t *testing.T) {
 func TestLeasesErrorsNameTheField(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"leases":[]}`:                      `"leases": it is a list, not an object`,
-		`{"leases":{"wait":1}}`:              `"leases": "wait": this version of the wrapper does not know it`,
+		`{"leases":{"wait":1}}`:              `"leases": "wait": this version of the wrapper does not support it`,
 		`{"leases":{"dir":"run"}}`:           `leases: dir: "run" is not an absolute path`,
 		`{"leases":{"dir":7}}`:               `"leases": "dir": it is a number, not a string`,
 		`{"leases":{"clocks":"run"}}`:        `leases: clocks: "run" is not an absolute path`,
@@ -150,7 +150,7 @@ func TestLeasesErrorsNameTheField(t *testing.T) {
 		`{"leases":{"links":[[0]]}}`:         `leases: links: there are 1 rows for 0 GPUs`,
 		`{"leases":{"links":[[0]]},G}`:       `leases: links: there are 1 rows for 2 GPUs`,
 		`{"leases":{"links":[[0,1],[1]]},G}`: `leases: links: row 1 has 1 entries for 2 GPUs`,
-		`{"leases":{},"leases":{}}`:          `"leases" is there twice`,
+		`{"leases":{},"leases":{}}`:          `"leases" is duplicate`,
 	} {
 		_, err := decodeConfig([]byte(strings.Replace(in, "G}", twoGPUs+"}", 1)))
 		require.ErrorContains(t, err, want, in)
@@ -208,7 +208,7 @@ func unnamed(t *testing.T) *testbed {
 	})
 }
 
-// GPU 0 is gone, and the description made again: GPU 1 is number 0 now.
+// GPU 0 no longer exists, and the description made again: GPU 1 is number 0 now.
 func (b *testbed) firstGPUGoes(t *testing.T) {
 	t.Helper()
 	spec, err := os.ReadFile("testdata/amd.json")

@@ -247,7 +247,7 @@ func newHeldLease(root rawjson.Value, c *cmdline.Call, ownProcess bool) (h heldL
 		return fail(err)
 	}
 	if h.ownProcess = ownProcess; !ownProcess && (len(args) == 0 || args[0] != concourseInit) {
-		return h, fmt.Errorf("cannot lease GPUs to a container whose first process is not Concourse's %s: a "+
+		return h, fmt.Errorf("cannot lease GPUs to a container with another first process than Concourse's %s: a "+
 			"lease lasts as long as what comes by exec", concourseInit)
 	}
 	linux, err := root.Member("linux", rawjson.Object)

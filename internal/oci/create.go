@@ -103,7 +103,7 @@ func (w *wrapper) decide(s *settings, c *cmdline.Call, b bundle, doc *rawjson.Do
 		return e, h, err
 	}
 	if len(s.GPUs) == 0 && s.Missing != "" && f.task && visible.TaskRequestsGPU(s.Visible, f.env) {
-		return e, h, fmt.Errorf("cannot give the task a GPU, as it asks for: %s", s.Missing)
+		return e, h, fmt.Errorf("cannot give the task the GPU that it requests: %s", s.Missing)
 	}
 	if s.Tools != "" && f.task {
 		w.addTools(&e, f, s.Tools)
@@ -194,7 +194,7 @@ func (w *wrapper) readSpecs(files []string) (specs []*cdispec.Spec, err error) {
 	for _, file := range files {
 		data, err := w.readTrusted(file)
 		if errors.Is(err, unix.ENOENT) {
-			return nil, fmt.Errorf("cannot give the task a GPU: there is no CDI spec %s; %s", file,
+			return nil, fmt.Errorf("cannot give the task a GPU: CDI spec %s is missing; %s", file,
 				w.missingSpecRemedy())
 		}
 		if err != nil {

@@ -64,7 +64,7 @@ func decodeConfig(data []byte) (*settings, error) {
 	return c, nil
 }
 
-var errUnknownField = errors.New("this version of the wrapper does not know it")
+var errUnknownField = errors.New("this version of the wrapper does not support it")
 
 // eachField calls each for the members of an object and refuses a name that occurs twice.
 func eachField(v rawjson.Value, each func(string, rawjson.Value) error) error {
@@ -74,7 +74,7 @@ func eachField(v rawjson.Value, each func(string, rawjson.Value) error) error {
 	var seen []string
 	for key, member := range v.Members() {
 		if slices.Contains(seen, key) {
-			return fmt.Errorf("%q is there twice", key)
+			return fmt.Errorf("%q is duplicate", key)
 		}
 		seen = append(seen, key)
 		if err := each(key, member); err != nil {

@@ -50,7 +50,7 @@ const keepGroups = "run.oci.keep_original_groups"
 // program without a config file: all GPUs of the CDI spec, for containers that request
 // them.
 func (w *wrapper) engineConfig() (*settings, error) {
-	s := &settings{Config: Config{Containers: Asked, Specs: []string{wellknown.AMDSpec},
+	s := &settings{Config: Config{Containers: Requested, Specs: []string{wellknown.AMDSpec},
 		GPUs:    []GPU{{Name: cdispec.All, CDI: wellknown.AMDKind + "=" + cdispec.All}},
 		Visible: []string{wellknown.AMDVisible}}}
 	if dir := getenv(w.env, "XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && w.rootless() {
@@ -160,7 +160,7 @@ func (f *facts) requestsGPUs(s *settings, foreign bool) bool {
 	switch {
 	case s.Containers == All, f.task:
 		return true
-	case s.Containers != Asked || !foreign:
+	case s.Containers != Requested || !foreign:
 		return false
 	}
 	var names []string
@@ -186,7 +186,7 @@ func (w *wrapper) refuseUnserved(s *settings, f facts) error {
 	if !w.foreign || s.Containers != Tasks || !visible.RequestsGPUs(s.Visible, f.env) {
 		return nil
 	}
-	return fmt.Errorf("cannot give the container a GPU: %s gives them to Concourse's tasks alone", w.config)
+	return fmt.Errorf("cannot give the container a GPU: %s gives them only to Concourse's tasks", w.config)
 }
 
 // engineDevices returns the leased GPUs, as indexes in s.GPUs, with nodes that

@@ -17,7 +17,7 @@ func (b *testbed) ofAnEngine(t *testing.T) {
 	t.Helper()
 	b.foreign = true
 	b.configure(t, func(c *Config) {
-		c.Containers, c.GPUs, c.Visible = Asked, []GPU{gpuA, gpuB}, []string{"AMD_VISIBLE_DEVICES"}
+		c.Containers, c.GPUs, c.Visible = Requested, []GPU{gpuA, gpuB}, []string{"AMD_VISIBLE_DEVICES"}
 	})
 }
 
@@ -34,7 +34,7 @@ func annotated(pairs map[string]any) func(map[string]any) {
 	return func(spec map[string]any) { spec["annotations"] = pairs }
 }
 
-// Whoever calls: one that says nothing of GPUs is no business of ours.
+// Whoever calls: one that reports nothing of GPUs is not business of ours.
 func TestContainersOfEnginesGetTheirRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		bundle string
@@ -73,7 +73,7 @@ func TestContainersOfEnginesGetTheirRequest(t *testing.T) {
 	b := newTestbed(t)
 	b.ofAnEngine(t)
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=amd.com/gpu=7"))
-	require.ErrorContains(t, b.create(), `AMD_VISIBLE_DEVICES="amd.com/gpu=7": "7" is no GPU that this unit gives`)
+	require.ErrorContains(t, b.create(), `AMD_VISIBLE_DEVICES="amd.com/gpu=7": "7" is not a GPU for tasks of this unit`)
 }
 
 func TestConcoursesContainersAreServedAsTasksOrNotAtAll(t *testing.T) {
@@ -94,7 +94,7 @@ func TestNoContainerOfAnotherEnginePassesAsATask(t *testing.T) {
 		require.NoError(t, os.MkdirAll(b.path("srv/out_rw"), 0o755))
 		b.put(t, "cas.pem", "x")
 		b.configure(t, func(c *Config) {
-			c.Containers, c.Visible, c.Env = Asked, []string{"AMD_VISIBLE_DEVICES"}, map[string]string{"TOKEN": "secret"}
+			c.Containers, c.Visible, c.Env = Requested, []string{"AMD_VISIBLE_DEVICES"}, map[string]string{"TOKEN": "secret"}
 			c.Folders = &Folders{Root: b.path("srv"), Containers: All}
 			c.Tools, c.CACertificates = b.path("srv"), b.path("cas.pem")
 		})
@@ -133,7 +133,7 @@ func TestUnitsEnvironmentIsItsTasksAlone(t *testing.T) {
 	b := withEnv(t)
 	b.foreign = true
 	b.configure(t, func(c *Config) {
-		c.Containers, c.Visible, c.Env = Asked, []string{"AMD_VISIBLE_DEVICES"}, map[string]string{"TOKEN": "secret"}
+		c.Containers, c.Visible, c.Env = Requested, []string{"AMD_VISIBLE_DEVICES"}, map[string]string{"TOKEN": "secret"}
 	})
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=all"))
 	require.NoError(t, b.create())
@@ -142,7 +142,7 @@ func TestUnitsEnvironmentIsItsTasksAlone(t *testing.T) {
 	require.NoFileExists(t, b.path("state/c1"))
 }
 
-// On a unit, whose config serves Concourse.
+// On a unit. Its config serves Concourse.
 func TestContainerOfAnEngineIsRefusedGPUsOfConcourse(t *testing.T) {
 	for env, refused := range map[string]bool{"AMD_VISIBLE_DEVICES=0": true, "AMD_VISIBLE_DEVICES=all": true,
 		"GPU_COUNT=1": true, "GPU_COUNT=0": false, "AMD_VISIBLE_DEVICES=void": false, "X=1": false} {
@@ -167,13 +167,13 @@ func TestRefusalToAnEngineNamesItsRemedy(t *testing.T) {
 	b.node("/dev/dri/renderD128", 0o660, 992, unix.Mkdev(226, 130))
 	require.ErrorContains(t, b.create(), "the command cdi generate writes the spec again, run the task again after that")
 	require.NoError(t, os.Remove(b.path("amd.json")))
-	require.ErrorContains(t, b.create(), "there is no CDI spec "+b.path("amd.json")+"; the command cdi generate writes it")
+	require.ErrorContains(t, b.create(), "CDI spec "+b.path("amd.json")+" is missing; the command cdi generate writes it")
 }
 
 // Concourse runs none of its containers again, and a container never gets fewer GPUs than it
 // requests.
 func TestMissingGPURefusesContainersOfAnEngine(t *testing.T) {
-	for containers, remedy := range map[Containers]string{Asked: "the command cdi generate writes the spec again",
+	for containers, remedy := range map[Containers]string{Requested: "the command cdi generate writes the spec again",
 		All: "the unit writes the spec again at its next hook"} {
 		for _, request := range []string{"AMD_VISIBLE_DEVICES=1", "AMD_VISIBLE_DEVICES=all", "GPU_COUNT=all",
 			"GPU_COUNT=2"} {
@@ -185,7 +185,7 @@ func TestMissingGPURefusesContainersOfAnEngine(t *testing.T) {
 			b.bundle(t, "check", plain(request))
 			before := b.text(t)
 			delete(b.nodes, "/dev/dri/renderD129")
-			require.EqualError(t, b.create(), "cannot give the task /dev/dri/renderD129: there is no /dev/dri/renderD129 on "+
+			require.EqualError(t, b.create(), "cannot give the task /dev/dri/renderD129: /dev/dri/renderD129 is missing on "+
 				"this machine, though CDI spec "+b.path("amd.json")+" lists it; "+remedy+", or restore the GPU [container c1]",
 				request)
 			require.Equal(t, before, b.text(t))
@@ -210,7 +210,7 @@ func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, Config{Runtime: "/bin/true", Containers: Asked, Specs: []string{"/etc/cdi/amd.json"},
+		require.Equal(t, Config{Runtime: "/bin/true", Containers: Requested, Specs: []string{"/etc/cdi/amd.json"},
 			GPUs:    []GPU{{Name: "all", CDI: "amd.com/gpu=all"}},
 			Visible: []string{"AMD_VISIBLE_DEVICES"}, State: defaultState, Nodes: DefaultNodes}, s.Config)
 		data, err := json.Marshal(s.Config)
@@ -223,7 +223,7 @@ func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
 	}
 }
 
-// acl is an access control list as the kernel tells it.
+// acl is an access control list as the kernel reports it.
 func acl(rows ...[3]uint32) []byte {
 	out := []byte{2, 0, 0, 0}
 	for _, r := range rows {
@@ -322,8 +322,8 @@ func TestWithoutRootTheUsersRightsDecide(t *testing.T) {
 	}
 }
 
-// The machine's root has no number where a user is root, and his files are to be trusted;
-// before Concourse's runc such a file is refused.
+// The machine's root has no number in a user namespace, and its files are trusted; before
+// Concourse's runc such a file is refused.
 func TestFilesOfARootWithoutANumber(t *testing.T) {
 	for text, c := range map[string]struct {
 		engine bool

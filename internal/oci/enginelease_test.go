@@ -12,10 +12,10 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-// exclusiveEngine is a testbed whose GPUs other engines lease, too.
+// exclusiveEngine is a testbed with GPUs that other engines lease, too.
 func exclusiveEngine(t *testing.T, change ...func(*Config)) *testbed {
 	t.Helper()
-	b := exclusive(t, append([]func(*Config){func(c *Config) { c.Containers = Asked }}, change...)...)
+	b := exclusive(t, append([]func(*Config){func(c *Config) { c.Containers = Requested }}, change...)...)
 	b.foreign = true
 	return b
 }
@@ -27,7 +27,7 @@ func (b *testbed) container(t *testing.T, id string, change ...func(map[string]a
 	return b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), id)
 }
 
-// put is what an engine makes of --device: nodes of its own, by any name.
+// put is what an engine makes of --device: its own nodes, by any name.
 func put(nodes ...[2]uint32) func(map[string]any) {
 	return func(spec map[string]any) {
 		var list []any
@@ -82,7 +82,7 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 			s["linux"].(map[string]any)["devices"].([]any)[0].(map[string]any)["type"] = "b"
 		}}, []string{"", ""}},
 	} {
-		for _, containers := range []Containers{Asked, Tasks} {
+		for _, containers := range []Containers{Requested, Tasks} {
 			t.Run(name+", "+string(containers), func(t *testing.T) {
 				b := exclusiveEngine(t, func(c *Config) { c.Containers = containers })
 				require.NoError(t, b.container(t, "c1", c.change...))
@@ -97,14 +97,14 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 		"cannot leave the container the GPUs that its engine has put into it (--device, --privileged): "+
 			"cannot lease 2 GPUs: 1 of the 2 that the container names is free; GPU-3c4d (/dev/dri/renderD129) is "+
 			"held by container c1 of another engine since 03:04:05 UTC (0s); "+
-			"start the container again later, or ask for fewer [container c2]")
+			"start the container again later, or request fewer [container c2]")
 	require.Equal(t, []string{"", "c1"}, b.held(t))
 	b.foreign = false
 	b.bundle(t, "check", put([2]uint32{226, 129}))
 	require.NoError(t, b.create(), "Concourse puts none")
 }
 
-// What the kubelet's plugin has given a pod is no other's.
+// What the kubelet's plugin has given a pod is not an other's.
 func TestContainerUsesTheGPUOfItsPod(t *testing.T) {
 	b := exclusiveEngine(t)
 	l := b.wrapper.leases(&settings{Config: Config{Leases: &Leases{Dir: b.path("leases")}}},
@@ -172,8 +172,8 @@ func TestContainersWithoutAVisibleEndAreRefused(t *testing.T) {
 	}
 	b := exclusiveEngine(t)
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=0"))
-	require.ErrorContains(t, b.create(), "runc is called without --pid-file, so nobody could see when it has "+
-		"ended; run it by an engine that gives one")
+	require.ErrorContains(t, b.create(), "runc is called without --pid-file, so its end cannot be seen; "+
+		"run it with an engine that gives one")
 	b.uidMap = func() ([]byte, error) { return []byte("0 1000 1\n"), nil }
 	b.euid = 0
 	b.engine = true

@@ -162,7 +162,7 @@ func (m markers) path(id string) (string, error) {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-"
 	invalid := strings.ContainsFunc(id, func(r rune) bool { return !strings.ContainsRune(allowed, r) })
 	if id == "" || id == "." || id == ".." || len(id) > 200 || invalid {
-		return "", fmt.Errorf("cannot use container ID %q: it has to be at most 200 letters, digits, _, +, . and -", id)
+		return "", fmt.Errorf("cannot use container ID %q: it must be at most 200 letters, digits, _, +, . and -", id)
 	}
 	return filepath.Join(m.dir, id), nil
 }

@@ -22,8 +22,8 @@ import (
 // errBecameRunc is what the fake execve panics with; the real one does not return.
 var errBecameRunc = errors.New("became runc")
 
-// testbed is a wrapper on a machine whose device nodes are made up, so that no
-// test needs root. Files and directories are real, in a directory of the test.
+// testbed is a wrapper on a machine with made-up device nodes, so that no test needs root.
+// Files and directories are real, in a directory of the test.
 type testbed struct {
 	wrapper
 	dir   string
@@ -122,7 +122,7 @@ func (b *testbed) bundle(t *testing.T, name string, change ...func(map[string]an
 	if len(change) > 0 {
 		var spec map[string]any
 		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber() // 2^64-1 has to stay that
+		d.UseNumber() // 2^64-1 must stay that
 		require.NoError(t, d.Decode(&spec))
 		for _, c := range change {
 			c(spec)
@@ -142,7 +142,7 @@ func privileged(spec map[string]any) {
 	linux["namespaces"] = []any{map[string]any{"type": "pid"}, map[string]any{"type": "mount"}}
 }
 
-// call runs the wrapper and returns why it refused, nil where it became runc.
+// call runs the wrapper and returns why it refused, nil if it became runc.
 func (b *testbed) call(args ...string) (err error) {
 	b.argv = nil
 	defer func() {

@@ -4,7 +4,7 @@ package oci
 
 import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 )
 
 func decodeConfigField(to *Config, key string, v rawjson.Value) (err error) {
@@ -52,19 +52,19 @@ func decodeGPUField(to *GPU, key string, v rawjson.Value) (err error) {
 	case "nodes":
 		to.Nodes, err = decodeStrings(v)
 	case "clocks":
-		to.Clocks, err = decodeStruct(v, decodeClocksField)
+		to.Clocks, err = decodeStruct(v, decodeSettingField)
 	default:
 		err = errUnknownField
 	}
 	return err
 }
 
-func decodeClocksField(to *clockpin.Clocks, key string, v rawjson.Value) (err error) {
+func decodeSettingField(to *fixedclocks.Setting, key string, v rawjson.Value) (err error) {
 	switch key {
 	case "sysfs":
-		to.Dir, err = decodeString[string](v)
+		to.Sysfs, err = decodeString[string](v)
 	case "level":
-		to.Level, err = decodeString[clockpin.Level](v)
+		to.Level, err = decodeString[fixedclocks.Level](v)
 	default:
 		err = errUnknownField
 	}

@@ -62,7 +62,7 @@ package oci
 
 import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 )
 `)
 	decoders(out, reflect.TypeFor[Config](), map[reflect.Type]bool{})

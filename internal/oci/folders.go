@@ -95,7 +95,7 @@ func (m *machine) folderMounts(f Folders) (mounts []edits.Mount, skipped []strin
 const maxFolders = 10000
 
 func (f Folders) missing(name string) error {
-	return fmt.Errorf("cannot give the container the folder %s/%s: there is no such directory (links are not "+
+	return fmt.Errorf("cannot give the container the folder %s/%s: no such directory (links are not "+
 		"followed); "+
 		"make it, or take its name out of the unit's configuration", f.Root, name)
 }

@@ -42,7 +42,7 @@ const (
 	readWrite = "rbind,rw,nosuid,nodev,rnosuid,rnodev"
 )
 
-// D41, D53: only tasks get folders, and an odd one stops nobody.
+// D41, D53: only tasks get folders, and an odd one stops no one.
 func TestTaskGetsTheUnitsFolders(t *testing.T) {
 	b := withFolders(t, func(*Folders) {})
 	b.bundle(t, "task")
@@ -83,7 +83,7 @@ func TestNamedFoldersAreGivenOrTheContainerIsRefused(t *testing.T) {
 		b := withFolders(t, func(f *Folders) { f.Names = []string{"models", name} })
 		b.bundle(t, "task")
 		require.ErrorContains(t, b.create(), "cannot give the container the folder "+b.path("srv/"+name)+": "+
-			"there is no such directory (links are not followed)")
+			"no such directory (links are not followed)")
 		require.Nil(t, b.argv)
 	}
 }
@@ -142,8 +142,8 @@ func TestMountOfTheTaskWins(t *testing.T) {
 	require.Contains(t, b.text(t), "/var/lib/volume")
 }
 
-// mountRoots makes paths roots of mounts without a disk, as those of NFS are, and
-// records how each path is asked.
+// mountRoots makes paths roots of mounts without a disk, as NFS has, and records how each
+// path is asked.
 func (b *testbed) mountRoots(t *testing.T, names ...string) *[]string {
 	var asked []string
 	b.statx = func(_ int, path string, flags, _ int, st *unix.Statx_t) error {
@@ -163,8 +163,8 @@ func (b *testbed) mountRoots(t *testing.T, names ...string) *[]string {
 	return &asked
 }
 
-// The kernel is asked for what it knows of a folder; what a server has to
-// answer, another process asks.
+// The kernel is asked for what it knows of a folder; what a server must answer, another
+// process asks.
 func TestDeadNetworkMountIsLeftOutAndNamedOneIsRefused(t *testing.T) {
 	b := withFolders(t, func(*Folders) {})
 	b.bundle(t, "task")

@@ -13,7 +13,7 @@ import (
 // A spec decides what is done with root's rights: its hooks are run.
 func TestSpecsThatOthersCouldHaveWrittenAreRefused(t *testing.T) {
 	for want, change := range map[string]func(t *testing.T, b *testbed){
-		"cannot give the task a GPU: there is no CDI spec": func(t *testing.T,
+		"cannot give the task a GPU: CDI spec": func(t *testing.T,
 			b *testbed) {
 			require.NoError(t, os.Remove(b.path("amd.json")))
 		},
@@ -93,7 +93,7 @@ func TestConfigThatOthersCouldHaveWrittenIsRefusedByEveryCall(t *testing.T) {
 	}
 }
 
-// /tmp is such a folder, and so are those of these tests.
+// /tmp is such a folder, as are the folders of these tests.
 func TestStickyFolderIsTrusted(t *testing.T) {
 	b := newTestbed(t)
 	require.NoError(t, os.Chmod(b.dir, os.ModeSticky|0o777))

@@ -93,8 +93,8 @@ func (w *wrapper) enterLease(s *settings, c *cmdline.Call, k marker) error {
 // lease ends with this process, which exits next.
 func (w *wrapper) endLease(s *settings, c *cmdline.Call, k marker) {
 	if !k.lease.empty() {
-		// first, because other containers can lease and pin them afterwards
-		_ = w.unpin(s, k.lease.gpus)
+		// first, because other containers can lease them afterwards
+		_ = w.restoreClocks(s, k.lease.gpus)
 		_ = w.leases(s, k.lease.gpus).Cancel(c.ID) // the earlier error is the one to report
 	}
 }
@@ -215,7 +215,7 @@ func (w *wrapper) addMissing(excluded []lease.Excluded, gpus []visible.GPU) []le
 		for _, n := range g.Nodes {
 			var st unix.Stat_t
 			if errors.Is(w.lstat(n.HostPath, &st), unix.ENOENT) {
-				reason := "is missing: there is no " + n.HostPath
+				reason := "is missing: no " + n.HostPath
 				excluded = append(excluded, lease.Excluded{GPU: i, Reason: reason})
 				break
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-// exclusive is a testbed whose two GPUs are leased. Its calls are all of this
-// process, which lives: what one container leased, no other gets.
+// exclusive is a testbed with two GPUs that are leased. Its calls are all of this process,
+// which lives: what one container leased, no other gets.
 func exclusive(t *testing.T, change ...func(*Config)) *testbed {
 	t.Helper()
 	b := newTestbed(t)
@@ -124,7 +124,7 @@ func TestAllContainersLeaseIfAllGetGPUs(t *testing.T) {
 // files are as they were.
 func TestLeaseEndsWhenTheCreateFails(t *testing.T) {
 	for want, breaks := range map[string]func(t *testing.T, b *testbed){
-		"there is no /dev/kfd":     func(_ *testing.T, b *testbed) { delete(b.nodes, "/dev/kfd") },
+		"/dev/kfd is missing":      func(_ *testing.T, b *testbed) { delete(b.nodes, "/dev/kfd") },
 		"is stale":                 func(_ *testing.T, b *testbed) { b.node("/dev/kfd", 0o660, 992, 7) },
 		"cannot use " /* state */ : func(t *testing.T, b *testbed) { b.put(t, "state", "a file") },
 		"cannot run the real runc": func(_ *testing.T, b *testbed) {
@@ -167,7 +167,7 @@ func TestExecEntersTheLeaseOfItsContainer(t *testing.T) {
 	require.NoError(t, b.task(t, "c1", "AMD_VISIBLE_DEVICES=0"))
 	exec := []string{"exec", "--process", b.path("process"), "--detach", "c1"}
 	require.ErrorContains(t, b.call(exec...),
-		"cannot enter container c1, which has GPUs of its own: its first process is gone")
+		"cannot enter container c1, which has separate GPUs: its first process has ended")
 	require.NoError(t, b.call("exec", "other", "sh"), "of a container without a lease")
 
 	_, err := lease.Leases{Dir: b.path("leases"), GPUs: []string{"GPU-1a2b"}, Euid: b.euid}.Release(0, true)
@@ -190,11 +190,11 @@ func TestFirstProcessMustBeConcourses(t *testing.T) {
 	b := exclusive(t)
 	b.bundle(t, "task", func(spec map[string]any) { spec["process"].(map[string]any)["args"] = []any{"sh"} })
 	require.ErrorContains(t, b.call("create", "-b", b.path("bundle"), "--pid-file", "/p", "c1"),
-		"cannot lease GPUs to a container whose first process is not Concourse's /tmp/gdn-init: ")
+		"cannot lease GPUs to a container with another first process than Concourse's /tmp/gdn-init: ")
 	require.NoDirExists(t, b.path("leases"))
 }
 
-// Else a process of an ended task could hold a GPU that is free to others.
+// Otherwise a process of an ended task could hold a GPU that is free to others.
 func TestContainerMustEndWithItsFirstProcess(t *testing.T) {
 	for _, namespaces := range [][]any{{}, {map[string]any{"type": "mount"}},
 		{map[string]any{"type": "pid", "path": "/proc/1/ns/pid"}}} {
@@ -220,7 +220,7 @@ func TestCgroupNameIsTheLastPartOfItsPath(t *testing.T) {
 	}
 }
 
-// Where GPUs are shared, nothing of this is looked at: D37's rule for all calls.
+// If GPUs are shared, nothing of this is looked at: D37's rule for all calls.
 func TestSharedGPUsAreNotLeasedByTheWrapper(t *testing.T) {
 	b := newTestbed(t)
 	for i := range 3 {

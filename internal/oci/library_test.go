@@ -82,7 +82,7 @@ func TestEditsOfAPrivilegedContainerAreTheCDILibrarys(t *testing.T) {
 			require.ElementsMatch(t, want.Process.Env, got.Process.Env)
 			require.ElementsMatch(t, want.Process.User.AdditionalGids, got.Process.User.AdditionalGids)
 			require.Equal(t, want.Hooks, got.Hooks)
-			// And nothing else.
+			// And nothing more.
 			want.Mounts, want.Linux.Devices, want.Linux.Resources, want.Process = got.Mounts, got.Linux.Devices, got.Linux.Resources, got.Process
 			require.Equal(t, want, got)
 		})
@@ -95,8 +95,8 @@ func copied(t *testing.T, b *testbed, name string) string {
 	return b.path("cdi")
 }
 
-// underPolicy turns what CDI says of nodes into what the policy does: one that
-// root alone may use in the container is of no use to a task of another user.
+// underPolicy turns what CDI reports of nodes into what the policy does: one that root
+// alone may use in the container is of no use to a task of another user.
 func underPolicy(s *specs.Spec) {
 	mode, root := os.FileMode(0o666), uint32(0)
 	for i := range s.Linux.Devices {

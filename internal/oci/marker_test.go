@@ -80,8 +80,8 @@ func TestOldEmptyMarkersAreRemoved(t *testing.T) {
 	require.ErrorContains(t, b.call("exec", "-p", b.path("process"), "young"), "cannot read marker")
 }
 
-// One create in sweepEvery looks at up to sweptAtOnce: twice as many as are
-// added meanwhile, so void ones can't pile up, and no create pays for them all.
+// One create in sweepEvery looks at up to sweptAtOnce: twice as many as are added so void
+// ones can't pile up, and no create pays for them all.
 func TestVoidMarkersAreRemovedFasterThanNewOnesCome(t *testing.T) {
 	b := marked(t)
 	const void = 100

@@ -31,7 +31,7 @@ func (m *machine) inspect(n cdispec.Node) (liveNode, error) {
 	var st unix.Stat_t
 	if err := m.lstat(n.HostPath, &st); err != nil {
 		if errors.Is(err, unix.ENOENT) {
-			return liveNode{}, m.runAgain(fmt.Errorf("cannot give the task %s: there is no %s on this machine, though "+
+			return liveNode{}, m.runAgain(fmt.Errorf("cannot give the task %s: %s is missing on this machine, though "+
 				"CDI spec %s lists it; %s, or restore the GPU", n.Path, n.HostPath, n.File,
 				m.staleSpecRemedy()))
 		}
@@ -43,7 +43,7 @@ func (m *machine) inspect(n cdispec.Node) (liveNode, error) {
 	live := liveNode{Node: n, major: unix.Major(st.Rdev), minor: unix.Minor(st.Rdev), mode: st.Mode & 0o777,
 		uid: st.Uid, gid: st.Gid}
 	if (n.Major != 0 || n.Minor != 0) && (n.Major != uint64(live.major) || n.Minor != uint64(live.minor)) {
-		return liveNode{}, fmt.Errorf("cannot give the task %s: CDI spec %s is stale: it says %d:%d for %s, "+
+		return liveNode{}, fmt.Errorf("cannot give the task %s: CDI spec %s is stale: it has %d:%d for %s, "+
 			"which is %d:%d now; "+
 			"%s, run the task again after that",
 			n.Path, n.File, n.Major, n.Minor, n.HostPath, live.major, live.minor, m.staleSpecRemedy())
@@ -124,7 +124,7 @@ func OpenGPU(container string) string {
 // device, which only the host can see.
 func OpenKFD(container, verb string) string {
 	return "lxc config device " + verb + " " + container + " kfd" + lxdNodeOptions +
-		"(set where the device is the container's own, override where a profile has it)"
+		"(set if the container has the device, override if a profile has it)"
 }
 
 // bindWithGroup binds the host's node and adds its group to each process. It is for LXD,

@@ -52,7 +52,7 @@ func TestPrivateNodesAreReusedUnlessWrong(t *testing.T) {
 	require.NoError(t, b.create())
 	require.NoError(t, b.create())
 	require.Len(t, b.made, 3)
-	b.node(b.path("nodes/c226-0"), 0o600, 0, unix.Mkdev(226, 0)) // somebody closed it
+	b.node(b.path("nodes/c226-0"), 0o600, 0, unix.Mkdev(226, 0)) // someone closed it
 	b.node(b.path("nodes/c226-128"), 0o666, 0, unix.Mkdev(1, 3)) // another device
 	require.NoError(t, b.create())
 	require.Len(t, b.made, 5)
@@ -91,8 +91,8 @@ func TestPrivilegedContainerGetsDevicesOpenToAnyUser(t *testing.T) {
 	require.Equal(t, gpu0, r.Linux.Resources.Devices)
 }
 
-// Inside LXD, also for a privileged container, whose other users would
-// otherwise have no way to open a node of mode 0660.
+// Inside LXD, also for a privileged container. Its other users would otherwise have no way
+// to open a node of mode 0660.
 func TestWithoutMknodHostNodesAndTheirGroupAreGiven(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){"user namespace": func(map[string]any) {},
 		"privileged": privileged} {
@@ -156,8 +156,8 @@ func TestWithoutMknodUnusableGroupsAreRefused(t *testing.T) {
 // AMD's runtime turns a missing node into device 0:0.
 func TestMissingStaleAndFalseNodesAreRefused(t *testing.T) {
 	for want, change := range map[string]func(b *testbed){
-		"there is no /dev/kfd on this machine": func(b *testbed) { delete(b.nodes, "/dev/kfd") },
-		"is stale: it says 235:0 for /dev/kfd, which is 236:0 now": func(b *testbed) {
+		"/dev/kfd is missing on this machine": func(b *testbed) { delete(b.nodes, "/dev/kfd") },
+		"is stale: it has 235:0 for /dev/kfd, which is 236:0 now": func(b *testbed) {
 			b.node("/dev/kfd",
 				0o660, 992, unix.Mkdev(236, 0))
 		},

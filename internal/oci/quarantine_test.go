@@ -53,7 +53,7 @@ func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
 			"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
 		"GPU_COUNT=2": "cannot give the task 2 GPUs: 1 of the 2 that this unit gives can be " +
 			"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
-		"GPU_COUNT=3": "cannot give the task 3 GPUs: this unit gives 2; ask for fewer by " +
+		"GPU_COUNT=3": "cannot give the task 3 GPUs: this unit gives 2; request fewer with " +
 			"GPU_COUNT [container c1]",
 	} {
 		b.bundle(t, "task", env(set))
@@ -81,7 +81,7 @@ func TestQuarantinedGPUIsNotLeased(t *testing.T) {
 			"(GPU-3c4d, 0000:c4:00.0) " + hung + elsewhere,
 		"GPU_COUNT=2": "cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 1 (GPU-3c4d, " +
 			"0000:c4:00.0) " + hung + elsewhere,
-		"GPU_COUNT=3": "cannot lease 3 GPUs: this unit has 2; ask for fewer by GPU_COUNT [container c1]",
+		"GPU_COUNT=3": "cannot lease 3 GPUs: this unit has 2; request fewer with GPU_COUNT [container c1]",
 	} {
 		require.EqualError(t, b.task(t, "c1", set), want)
 	}
@@ -115,8 +115,8 @@ func TestTaskWaitsForAMissingGPU(t *testing.T) {
 		two    string
 	}{
 		"before the unit knows": {nil, "cannot lease 1 GPU: 0 of 2 are free; 0 (GPU-1a2b, 0000:03:00.0) is held by the " +
-			"task of container c1 since 03:04:05 UTC (0s); GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: there is no /dev/dri/renderD129",
-			"cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: there is no /dev/dri/renderD129"},
+			"task of container c1 since 03:04:05 UTC (0s); GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: no /dev/dri/renderD129",
+			"cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: no /dev/dri/renderD129"},
 		"afterwards": {[]func(*Config){described}, busy + "GPU 0000:c4:00.0 is missing",
 			"cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 0000:c4:00.0 is missing"},
 	} {
@@ -132,7 +132,7 @@ func TestTaskWaitsForAMissingGPU(t *testing.T) {
 			require.EqualError(t, b.task(t, "c3", "GPU_COUNT=2"), c.two+"; "+lease.RunAgain+" [container c3]")
 			require.EqualError(t, b.task(t, "c4", "GPU_COUNT=3"),
 				"cannot lease 3 GPUs: this unit has "+map[bool]string{true: "2", false: "1"}[c.change == nil]+
-					"; ask for fewer by GPU_COUNT [container c4]")
+					"; request fewer with GPU_COUNT [container c4]")
 		})
 	}
 }
@@ -191,7 +191,7 @@ func TestTaskThatRequestsAMissingGPUIsRefused(t *testing.T) {
 	for _, set := range []string{"GPU_COUNT=1", "GPU_COUNT=all", "AMD_VISIBLE_DEVICES=0", "GPU_COUNT=two"} {
 		b.bundle(t, "task", env(set))
 		require.EqualError(t, b.create(),
-			"cannot give the task a GPU, as it asks for: this unit has none now [container c1]", set)
+			"cannot give the task the GPU that it requests: this unit has none now [container c1]", set)
 		require.Nil(t, b.argv)
 	}
 	for _, set := range []string{"A=b", "GPU_COUNT=0", "GPU_COUNT=", "AMD_VISIBLE_DEVICES=none",

@@ -148,7 +148,7 @@ func (w *wrapper) readConfig() (*settings, error) {
 		return w.engineConfig()
 	}
 	if w.foreign && errors.Is(err, unix.EACCES) {
-		return nil, fmt.Errorf("cannot read %s, which is root's alone: %w; an engine without root gets no GPU "+
+		return nil, fmt.Errorf("cannot read %s, which only root can read: %w; an engine without root gets no GPU "+
 			"by this runtime here", w.config, err)
 	}
 	if err != nil {
@@ -159,7 +159,7 @@ func (w *wrapper) readConfig() (*settings, error) {
 		return nil, fmt.Errorf("cannot use %s: %w", w.config, err)
 	}
 	s.Runtime = cmp.Or(w.runtime, s.Runtime)
-	w.engine = w.foreign && s.Containers == Asked
+	w.engine = w.foreign && s.Containers == Requested
 	return s, nil
 }
 

@@ -23,7 +23,7 @@ func TestOnlyTasksGetGPUsByDefault(t *testing.T) {
 	}
 }
 
-func TestNoGPUSelectedIsNoError(t *testing.T) {
+func TestNoGPUSelectedIsNotAnError(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	before := b.text(t)
@@ -81,7 +81,7 @@ func TestRefusedCreateCanStillBeDeleted(t *testing.T) {
 	b := newTestbed(t)
 	b.bundle(t, "task")
 	b.put(t, "wrapper.json", `{"runtime":"`+b.path("runc")+`","unheard":1}`)
-	require.ErrorContains(t, b.create(), `"unheard": this version of the wrapper does not know it`)
+	require.ErrorContains(t, b.create(), `"unheard": this version of the wrapper does not support it`)
 	require.NoError(t, b.call("delete", "--force", "c1"))
 }
 
@@ -106,7 +106,7 @@ func TestMissingOrBrokenSpecIsRefused(t *testing.T) {
 	b.put(t, "amd.json", "{")
 	require.ErrorContains(t, b.create(), "cannot decode CDI spec")
 	require.NoError(t, os.Remove(b.path("amd.json")))
-	require.ErrorContains(t, b.create(), "there is no CDI spec")
+	require.ErrorContains(t, b.create(), "amd.json is missing")
 	b.bundle(t, "check")
 	require.NoError(t, b.create(), "a check needs no GPU")
 }
@@ -116,8 +116,8 @@ func TestRefusalIsOnStderrAndInTheLogOfTheCall(t *testing.T) {
 	b.bundle(t, "task")
 	delete(b.nodes, "/dev/kfd")
 	for format, want := range map[string]string{
-		"json": `{"level":"error","msg":"runc-amd-wrapper: cannot give the task /dev/kfd: there is no `,
-		"text": `time="2026-01-02T03:04:05Z" level=error msg="runc-amd-wrapper: cannot give the task /dev/kfd: there is no `,
+		"json": `{"level":"error","msg":"runc-amd-wrapper: cannot give the task /dev/kfd: /dev/kfd is missing `,
+		"text": `time="2026-01-02T03:04:05Z" level=error msg="runc-amd-wrapper: cannot give the task /dev/kfd: /dev/kfd is missing `,
 	} {
 		log := b.path("log." + format)
 		b.put(t, "log."+format, "earlier line\n")
@@ -126,7 +126,7 @@ func TestRefusalIsOnStderrAndInTheLogOfTheCall(t *testing.T) {
 			"--log-format", format, "create", "-b", b.path("bundle"), "c1"}, &stdout, &stderr)
 		require.Equal(t, 1, code)
 		require.Empty(t, stdout.String())
-		require.Contains(t, stderr.String(), "runc-amd-wrapper: cannot give the task /dev/kfd: there is no ")
+		require.Contains(t, stderr.String(), "runc-amd-wrapper: cannot give the task /dev/kfd: /dev/kfd is missing")
 		data, err := os.ReadFile(log)
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(data), "earlier line\n"+want), string(data))
@@ -148,7 +148,7 @@ func TestInfoNamesTheConfig(t *testing.T) {
 	require.Contains(t, stdout.String(), "leases in /run/concourse-gpu\n")
 }
 
-// On the hot path of every container, so nothing else may come in.
+// On the hot path of every container, so nothing more may come in.
 func TestWrapperNeedsTwoSmallLibraries(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f",
 		"{{if not .Standard}}{{.ImportPath}}{{else}}std {{.ImportPath}}{{end}}",
@@ -172,7 +172,7 @@ func TestWrapperNeedsTwoSmallLibraries(t *testing.T) {
 		"github.com/fourdollars/concourse-ci-machine/internal/base/units": true, "github.com/fourdollars/concourse-ci-machine/internal/oci/visible": true,
 		"github.com/fourdollars/concourse-ci-machine/internal/base/version": true, "github.com/fourdollars/concourse-ci-machine/internal/oci/deadmount": true,
 		"github.com/fourdollars/concourse-ci-machine/internal/oci/nested": true,
-		"github.com/fourdollars/concourse-ci-machine/internal/pool/lease": true, "github.com/fourdollars/concourse-ci-machine/internal/base/wellknown": true, "github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/pool/lease": true, "github.com/fourdollars/concourse-ci-machine/internal/base/wellknown": true, "github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks": true,
 		"github.com/fourdollars/concourse-ci-machine/internal/base/procfile": true,
 		"golang.org/x/sys/unix": true, "github.com/moby/sys/mountinfo": true,
 	}, found)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
@@ -72,8 +72,8 @@ type Lease struct {
 	Since     *time.Time `json:"since,omitempty"`
 	Doubt     string     `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
 	// Clocks is the level of clocks that are fixed for a benchmark, "" without one.
-	Clocks clockpin.Level `json:"clocks,omitempty"`
-	Last   *Holder        `json:"last,omitempty"` // the last holder of a free GPU
+	Clocks fixedclocks.Level `json:"clocks,omitempty"`
+	Last   *Holder           `json:"last,omitempty"` // the last holder of a free GPU
 }
 
 // Holder describes a container that had a GPU.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
@@ -30,7 +30,7 @@ func report() Report {
 		if address != one.Address() {
 			return nil
 		}
-		return &Clocks{Level: clockpin.Standard, Container: "4f1c", Since: at}
+		return &Clocks{Level: fixedclocks.Standard, Container: "4f1c", Since: at}
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -36,12 +36,12 @@ type ReportedLease struct {
 	Clocks *Clocks `json:"clocks,omitempty"`
 }
 
-// Clocks describes a GPU's clocks that are fixed for a benchmark, see package clockpin.
+// Clocks describes a GPU's clocks that are fixed for a benchmark, see package fixedclocks.
 type Clocks struct {
-	Level     clockpin.Level `json:"level,omitempty"`
-	Container string         `json:"container,omitempty"` // that requested the clocks
-	Since     time.Time      `json:"since,omitzero"`
-	Why       string         `json:"why,omitempty"` // why the last measurement is partly invalid, or the clocks unknown
+	Level     fixedclocks.Level `json:"level,omitempty"`
+	Container string            `json:"container,omitempty"` // that requested the clocks
+	Since     time.Time         `json:"since,omitzero"`
+	Why       string            `json:"why,omitempty"` // why the last measurement is partly invalid, or the clocks unknown
 }
 
 // LeaseCounters holds counts since the boot.

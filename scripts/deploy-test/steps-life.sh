@@ -53,7 +53,7 @@ step_upgrade() {
 	wait_until "all units are active with v$UPGRADE_VERSION" ready "$UPGRADE_VERSION"
 	[[ -n $DRY ]] || rm -f "$WORK/fly" # the web has the one of its version
 	session
-	check "the web says that it is $UPGRADE_VERSION" web_is "$UPGRADE_VERSION"
+	check "the web returned that it is $UPGRADE_VERSION" web_is "$UPGRADE_VERSION"
 	wait_until "a worker runs" workers_with 1
 	task "$HERE/deploy-test/hello.yml" ""
 }

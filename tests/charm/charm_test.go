@@ -20,7 +20,7 @@ func TestFilesAreInJujusFormat(t *testing.T) {
 	require.NoError(t, charmpack.Source{Root: root}.Check())
 }
 
-// hooks/ and metadata.yaml are both checked in; `make hooks` brings them together.
+// hooks/ and metadata.yaml are both checked in; `make hooks` provides them together.
 func TestHooksMatchTheMetadata(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, "metadata.yaml"))
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// makeCharm runs `make charm` as a person would, but into a folder of its own,
-// and returns the charm.
+// makeCharm runs `make charm` as a person would, but into its own folder, and returns the
+// charm.
 func makeCharm(t *testing.T, arch string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// app is one application of several units. What one unit's hook told is seen by
-// the others when it ended, as with Juju.
+// app is one application of several units. What one unit's hook reported is seen by the
+// others when it ended, as with Juju.
 type app struct {
 	t     *testing.T
 	units []*unit
@@ -59,7 +59,7 @@ func relationOf(u *unit, endpoint string) *jujutest.Relation {
 	return u.Model.Relations[i]
 }
 
-// share gives the others what a unit told.
+// share gives the others what a unit reported.
 func (a *app) share(from *unit) {
 	for _, u := range a.units {
 		r := relationOf(u, "peers")
@@ -99,7 +99,7 @@ func (a *app) relation(u *unit, endpoint, kind, remote string) {
 	a.share(u)
 }
 
-// gossip lets every unit hear of every other one until nobody has news.
+// gossip lets every unit hear of every other one until no one has news.
 func (a *app) gossip() {
 	a.t.Helper()
 	for range 2 {
@@ -145,7 +145,7 @@ func (a *app) leaves(gone *unit) {
 	}
 }
 
-// password tells by which the first user logs in.
+// password reports by which the first user logs in.
 func (a *app) password() string {
 	a.t.Helper()
 	password, _ := a.units[0].action("get-admin-password", nil)["password"].(string)

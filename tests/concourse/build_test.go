@@ -15,11 +15,11 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// built is where the charm and the sandbox's tools are. Nothing changes it
-// after TestMain.
+// built is the folder of the charm and the sandbox's tools. Nothing changes it after
+// TestMain.
 var built string
 
-// build makes the charm, and a program that stands in for Concourse.
+// build makes the charm, and a program that is in for Concourse.
 func build(dir string) error {
 	built = dir
 	return suite.Charm(dir, "./tests/standin/concourse")
@@ -33,13 +33,13 @@ func tools() string { return filepath.Join(built, "bin", "sandbox") }
 // tarball is the release as it is attached to the application.
 var tarball = sync.OnceValues(func() (string, error) { return pack(os.Getenv(suite.ReleaseEnv), "concourse.tgz") })
 
-// pack makes a tarball of a release where the machines see it.
+// pack makes a tarball of a release that the machines see.
 func pack(path, name string) (string, error) {
 	made := filepath.Join(built, name)
 	return made, guest.PackRelease(context.Background(), path, made) // it ends with this program
 }
 
-// needRelease skips where no release is named.
+// needRelease skips if no release is named.
 func needRelease(t *testing.T) {
 	t.Helper()
 	need(t)

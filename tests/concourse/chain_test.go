@@ -22,7 +22,7 @@ import (
 // seenOn is what a worker's torch sees, by the architecture of its GPU.
 const seenOn = `{"hip": "6.3.42134", "version": "2.6.0+rocm6.3", "built": ["gfx90a", "gfx1100"], "gpus": [{"name": "a GPU", "arch": "%s"%s}]}`
 
-// chain is the pipeline of docs/how-to/rocm-ci.md on two workers, whose GPUs are of two
+// chain is the pipeline of docs/how-to/rocm-ci.md on two workers, with GPUs that are of two
 // architectures, with all that is outside.
 type chain struct {
 	*story
@@ -51,7 +51,7 @@ func TestCIForROCm(t *testing.T) {
 	})
 }
 
-// tell is the story's, with those outside.
+// report is the story's, with those outside.
 func (c *chain) tell(t *testing.T, steps []step) {
 	for i, s := range steps {
 		steps[i].do = func(t *testing.T) {
@@ -103,7 +103,7 @@ func (s *story) isUp() {
 	s.logsIn()
 }
 
-// sees tells a worker's torch what its GPU is like; more is further JSON of it.
+// sees reports a worker's torch what its GPU is like; more is further JSON of it.
 func (c *chain) sees(arch, more string) {
 	c.t.Helper()
 	require.NoError(c.t, c.workerOf[arch].Root.WriteFile("/srv/torch/sees.json", fmt.Appendf(nil, seenOn, arch, more), 0o644))
@@ -176,7 +176,7 @@ func (c *chain) checks(resources ...string) {
 	}
 }
 
-// ends waits for the next build of each job, which has to end so, and is what they said.
+// ends waits for the next build of each job, which must end so, and is what they said.
 func (c *chain) ends(status string, jobs ...string) (said string) {
 	c.t.Helper()
 	return c.endsOf("rocm-build", status, jobs...)

@@ -21,8 +21,8 @@ const (
 	webAt    = "http://10.99.0.10:8080"
 )
 
-// impatient are an operator's own settings: a worker that has gone is stalled
-// in 10 s and not 60, and builds are scheduled each second and not every tenth.
+// impatient are an operator's own settings: a worker that has left is stalled in 10 s and
+// not 60, and builds are scheduled each second and not every tenth.
 const impatient = "CONCOURSE_TSA_HEARTBEAT_INTERVAL=5s\nCONCOURSE_COMPONENT_RUNNER_INTERVAL=1s\n"
 
 // TestAnApplicationOfModeAuto is one application from its deployment to the
@@ -67,7 +67,7 @@ type step struct {
 	do   func(*testing.T)
 }
 
-// tell runs steps until one fails.
+// report runs steps until one fails.
 func (s *story) tell(t *testing.T, steps []step) {
 	for _, step := range steps {
 		s.last = time.Now()
@@ -96,7 +96,7 @@ type story struct {
 	running     *oneBuild // from one step to the next
 }
 
-// in makes failures those of a step.
+// in makes failures belong to a step.
 func (s *story) in(t *testing.T) {
 	s.t, s.app.t = t, t
 	for _, u := range s.app.units {
@@ -107,7 +107,7 @@ func (s *story) in(t *testing.T) {
 	}
 }
 
-// since tells how long something took.
+// since reports how long something took.
 func (s *story) since(begin time.Time, what string) {
 	s.t.Helper()
 	s.t.Logf("%.1f s: %s", time.Since(begin).Seconds(), what)

@@ -1,10 +1,9 @@
-// Package concourse runs the charm's units on machines with systemd and the
-// unified hierarchy of control groups: the built dispatch runs on them in
-// sandbox Worlds of one application with mode=auto, with a real release attached
-// and a real PostgreSQL related. Each unit is a machine of its own: mount,
-// network, process, IPC, UTS and cgroup namespaces, a Debian that debootstrap
-// made as its root, systemd as process 1, and one of them in a user namespace,
-// as LXD's containers are. Their GPUs are sysfs files of a fixture host, laid
+// Package concourse runs the charm's units on machines with systemd and the unified
+// hierarchy of control groups: the built dispatch runs on them in sandbox Worlds of one
+// application with mode=auto, with a real release attached and a real PostgreSQL related.
+// Each unit is its own machine: mount, network, process, IPC, UTS and cgroup namespaces, a
+// Debian that debootstrap made as its root, systemd as process 1, and one of them in a user
+// namespace, as LXD's containers are. Their GPUs are sysfs files of a fixture host, laid
 // over the kernel's own, and nodes of other devices of this kernel.
 //
 // Juju and apt are stand-ins. systemd runs in namespaces of these tests and not

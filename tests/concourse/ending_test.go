@@ -17,7 +17,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// TestRelationThatEndsLetsTasksEnd has a web and two workers whose relation Juju ends on
+// TestRelationThatEndsLetsTasksEnd has a web and two workers. Juju ends their relation on
 // both sides at once, as it does for remove-relation and remove-application: first the
 // web's hooks, then the workers'.
 func TestRelationThatEndsLetsTasksEnd(t *testing.T) {
@@ -162,7 +162,7 @@ func (s *story) busyEnds(t *testing.T) {
 	until(t, func() bool {
 		return slices.ContainsFunc(s.workers(), func(w concourse.WorkerInfo) bool { return w.Name == s.nameOf(busy) && w.State == "retiring" })
 	}, "it does not retire")
-	// The web has other hooks meanwhile, which take nothing from it.
+	// The web has other hooks which take nothing from it.
 	s.app.hook(s.web(), "update-status")
 	require.False(t, b.ended())
 	s.letGo(b)

@@ -20,8 +20,8 @@ func parseEnvFile(text string) map[string]string {
 	return env
 }
 
-// unquoteEnv takes quotes away; in double ones a backslash stands before what
-// is meant as it is.
+// unquoteEnv takes quotes away; in double ones a backslash is before what is meant as it
+// is.
 func unquoteEnv(s string) string {
 	if len(s) > 1 && s[0] == '\'' && s[len(s)-1] == '\'' {
 		return s[1 : len(s)-1]

@@ -16,9 +16,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// TestImagesAreFetchedOnce is what docs/how-to/fetch-once.md says of images, with a real
+// TestImagesAreFetchedOnce is what docs/how-to/fetch-once.md reports of images, with a real
 // Concourse: how often workers ask a registry. That is the stand-in of resource.py, which
-// tells each request.
+// reports each request.
 func TestImagesAreFetchedOnce(t *testing.T) {
 	c := &chain{story: &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir()}, outside: newOutside(t), last: map[string]int{}}
 	c.app = newApp(t, chainTarball(t), map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip", "tag": "unit={unit}",
@@ -43,7 +43,7 @@ run: {path: sh, args: [-ec, "`+run+`"]}
 `)
 }
 
-// uses runs a task of an image on a worker with this tag, and tells what was asked of
+// uses runs a task of an image on a worker with this tag, and reports what was asked of
 // registries and what the build said.
 func (c *chain) uses(tag, image string) (asked []string, said string) {
 	c.t.Helper()

@@ -30,16 +30,16 @@ jobs:
       run: {path: sh, args: [-ec, "touch /srv/out_rw/begun-$(cat /proc/sys/kernel/random/uuid); while [ ! -e /srv/out_rw/end ]; do sleep 1; done"]}
 `
 
-// crossing is an application whose release changes over a border of worker protocols while
-// builds run.
+// crossing is an application with a release that changes over a border of worker protocols
+// while builds run.
 type crossing struct {
 	*story
 	workers []*unit
 	settle  func() // lets all units hear of one another
 }
 
-// An upgrade to a release whose web gives the workers of the one before nothing, and the way
-// back: running builds end, those that are triggered meanwhile wait, and none is errored.
+// An upgrade to a release with a web that gives the workers of the one before nothing, and
+// the way back: running builds end, those that are triggered wait, and none is errored.
 func TestUpgradeToWorkersOfAnotherProtocolErrorsNoBuild(t *testing.T) {
 	tgz, nextTgz := bothReleases(t)
 	s := newCrossing(t)

@@ -15,7 +15,7 @@ import (
 
 var imageOf = regexp.MustCompile(`(?m)^image_resource:\n(  .*\n)+`)
 
-// shipped runs a task of this repository on the image that the release brings, as
+// shipped runs a task of this repository on the image that the release provides, as
 // registries can't be reached. Tags as scripts/deploy-test.sh gives them.
 func (s *story) shipped(name string, params map[string]string, vars ...string) (string, error) {
 	s.t.Helper()
@@ -46,7 +46,7 @@ func (s *story) ownTasks(t *testing.T) {
 	for _, u := range s.app.units[1:] {
 		require.NoError(t, u.Root.WriteFile("/srv/models/bin/rocminfo", []byte(rocminfo), 0o755))
 	}
-	// Not PATH itself: Concourse gives tasks one of its own, whatever params say.
+	// Not PATH itself: Concourse gives tasks a PATH of the worker, whatever params set.
 	with := map[string]string{"TOOLS": "/srv/models/bin"}
 	image := []string{"repository=none", "image-tag=none"}
 	out, err := s.shipped("scripts/deploy-test/hello.yml", nil)
@@ -81,12 +81,12 @@ func (s *story) ownTasks(t *testing.T) {
 	require.Contains(t, out, "FAILED: no /srv/nowhere")
 }
 
-// refusal: what the wrapper says reaches the build's output word for word.
+// refusal: what the wrapper reports reaches the build's output word for word.
 func (s *story) refusal(t *testing.T) {
 	out, err := s.shipped("pipelines/tasks/verify-gpu-amd.yml", map[string]string{"AMD_VISIBLE_DEVICES": "7"}, "repository=none", "image-tag=none")
 	require.Error(t, err, out)
 	require.Contains(t, out, `OCI runtime create failed: runc-amd-wrapper: cannot give the task the GPUs of AMD_VISIBLE_DEVICES="7": `+
-		`"7" is no GPU that this unit gives; there are: 0 (GPU-`)
+		`"7" is not a GPU for tasks of this unit; there are: 0 (GPU-`)
 	require.Contains(t, out, "errored")
 }
 

@@ -26,7 +26,7 @@ const (
 	hangingNode = "renderD128"
 )
 
-// hanging puts the first GPU's files on a file system where they can hang or fail.
+// hanging puts the first GPU's files on a file system that can hang or fail.
 func hanging(u *unit) *fusefs.Mirror {
 	u.t.Helper()
 	dirs, err := u.fake().Glob("/sys/devices/*/*/" + hangingGPU)
@@ -61,7 +61,7 @@ func (s *story) onNode(u *unit, node string) *oneBuild {
 	return nil
 }
 
-// finish lets a build end, which has to succeed.
+// finish lets a build end, which must succeed.
 func (s *story) finish(u *unit, b *oneBuild) {
 	s.t.Helper()
 	require.NoError(s.t, u.Root.WriteFile("/srv/out_rw/end-"+b.name, nil, 0o644))
@@ -70,9 +70,9 @@ func (s *story) finish(u *unit, b *oneBuild) {
 	require.Contains(s.t, b.out, "\n"+b.name+" has ended")
 }
 
-// The promise of docs/explanation/gpu-health.md for a GPU whose files hang, or fail but for
-// one: no further build gets it, none errors, its build is told, and hooks end.
-func TestGPUWhoseFilesHangOrFailErrorsNoBuild(t *testing.T) {
+// The promise of docs/explanation/gpu-health.md for a GPU with files that hang, or fail but
+// for one: no further build gets it, none errors, its build is reported, and hooks end.
+func TestGPUWithFilesThatHangOrFailErrorsNoBuild(t *testing.T) {
 	tgz := releaseTarball(t)
 	suite.Need(t, fusefs.Missing())
 	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir(), tags: []string{"gpu"}, app: &app{t: t}}

@@ -39,7 +39,7 @@ func (s *story) sets(options map[string]any) {
 // oneBuild is a task that runs until it is let go.
 type oneBuild struct {
 	name string
-	log  string // the file of what fly says
+	log  string // the file of what fly reports
 	out  string // the same, at the end
 	err  error
 	done chan struct{}
@@ -116,14 +116,14 @@ func (u *unit) leases() string {
 	return u.must(filepath.Join(charmDir(), "dispatch") + " gpu status")
 }
 
-// exclusive: two workers of one GPU each. With nobody to hold tasks back a task
-// too many is refused, and its build says who has the GPU; the web's own limit lets
-// it queue there, where it can be aborted.
+// exclusive: two workers of one GPU each. With no one to hold tasks back a task too many is
+// refused, and its build reports who has the GPU; the web's own limit lets it queue there,
+// if it can be aborted.
 func (s *story) exclusive(t *testing.T) {
 	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "rerun"})
 	var held []*oneBuild
 	refused := ""
-	for n := range 3 { // where the web sends the second one is its own affair
+	for n := range 3 { // if the web sends the second one is its own affair
 		b := s.starts(fmt.Sprintf("refused-%d", n))
 		until(t, func() bool { return s.runs(b) || b.ended() })
 		if b.ended() {

@@ -15,9 +15,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
-// What the charm reads out of the release's help, without a terminal, is what
-// the release knows; the web knows the limit that stands in for it.
-func TestReleaseTellsWhetherItsWorkersLimitThemselves(t *testing.T) {
+// What the charm reads out of the release's help, without a terminal, is what the release
+// knows; the web knows the limit that is in for it.
+func TestReleaseReportsWhetherItsWorkersLimitThemselves(t *testing.T) {
 	workers, web := known(t, "worker"), known(t, "web")
 	h := withRelease(t)
 	own, err := concourse.LimitsItself(t.Context(), h)

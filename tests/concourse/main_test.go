@@ -25,11 +25,11 @@ const (
 	patience = 2 * time.Minute // bounds each wait
 	tick     = 50 * time.Millisecond
 
-	// gateway is where the tests and PostgreSQL are, for the machines.
+	// gateway is the address of the tests and PostgreSQL, for the machines.
 	gateway = guest.Gateway
 )
 
-// missing says why the tests can't run here; empty when they can.
+// missing reports why the tests can't run here; empty when they can.
 func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed for namespaces"
@@ -58,7 +58,7 @@ func until(t *testing.T, is func() bool, why ...any) {
 
 func TestMain(m *testing.M) {
 	guest.Intercept()
-	// CNI and iptables are where a user's PATH may not lead.
+	// CNI and iptables are in folders that a user's PATH may lack.
 	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 	os.Exit(suite.Namespaced{Name: "Concourse", Missing: missing(), Flags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
 		Outside: ownGroups, Inside: inside}.Run(m))
@@ -67,9 +67,9 @@ func TestMain(m *testing.M) {
 // groups is the folder of ownGroups.
 var groups string
 
-// ownGroups is a control group below which the machines have theirs, in the
-// unified hierarchy, and what takes all of it away. Before that it has the systems made
-// where there are none yet: inside there is no network.
+// ownGroups is a control group below which the machines have theirs, in the unified
+// hierarchy, and what takes all of it away. Before that it has the systems made if there
+// are none yet: inside there is not a network.
 func ownGroups() (string, func() error, error) {
 	if _, err := debian.Base(context.Background()); err != nil { // it ends with this program
 		return "", nil, err

@@ -15,7 +15,7 @@ import (
 
 // The promise of docs/how-to/quarantined-gpu.md: of two GPUs that are chosen by their numbers one
 // goes away, and builds go on with the other, which keeps its number.
-func TestChosenGPUThatIsGoneLeavesTheOtherToBuilds(t *testing.T) {
+func TestChosenGPUThatIsMissingLeavesTheOtherToBuilds(t *testing.T) {
 	tgz := releaseTarball(t)
 	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir(), tags: []string{"gpu"}}
 	s.app = newApp(t, tgz, map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip", "gpu-device-ids": "0,1",

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// errorsFile is where the driver counts the errors of the fixture's GPU.
+// errorsFile is the file in which the driver counts the errors of the fixture's GPU.
 const errorsFile = "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/0000:02:00.0/0000:03:00.0/ras/umc_err_count"
 
 // countErrors has the driver of a unit's GPU count so many errors that can't be corrected.
@@ -23,7 +23,7 @@ func (u *unit) countErrors(n int) {
 	require.NoError(u.t, os.WriteFile(u.fake().Path(errorsFile), fmt.Appendf(nil, "ue: %d\nce: 0\n", n), 0o644))
 }
 
-// on is the unit whose worker has the build's task.
+// on is the unit with a worker that has the build's task.
 func (s *story) on(b *oneBuild) *unit {
 	s.t.Helper()
 	var on *unit
@@ -41,8 +41,8 @@ func (s *story) on(b *oneBuild) *unit {
 
 var buildNumber = regexp.MustCompile(`executing build (\d+) `)
 
-// met: a GPU falls sick under a build, whose output says so; the build goes on, or ends
-// now where that is wanted.
+// met: a GPU falls sick under a build, and the output reports it. The build continues, or
+// ends now if requested.
 func (s *story) met(t *testing.T) {
 	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "rerun"})
 	told := func(n int) string {
@@ -64,7 +64,7 @@ func (s *story) met(t *testing.T) {
 	u.countErrors(1)
 	until(t, shows(told(1)), "the build is not told")
 	s.since(begin, "the build is told")
-	u.must("/opt/concourse-ci-machine/bin/dispatch gpu watch") // another look tells it nothing
+	u.must("/opt/concourse-ci-machine/bin/dispatch gpu watch") // another look reports nothing to it
 	s.letGo(b)
 	require.Equal(t, 1, strings.Count(b.out, told(1)), b.out)
 	require.Equal(t, 1, strings.Count(b.out, leased), b.out)
@@ -73,7 +73,7 @@ func (s *story) met(t *testing.T) {
 	number := buildNumber.FindStringSubmatch(b.out)
 	require.NotNil(t, number, b.out)
 	require.Contains(t, s.fly.must("watch", "-b", number[1]), told(1))
-	u.action("return-gpu", map[string]any{"gpu": "0"}) // the error stands, and is known
+	u.action("return-gpu", map[string]any{"gpu": "0"}) // the error is, and is known
 
 	s.sets(map[string]any{"gpu-hang-action": "end-task"})
 	b = s.starts("ended")

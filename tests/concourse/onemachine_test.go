@@ -30,7 +30,7 @@ func newMachine(t *testing.T, n int, hardware string, changes ...func(*unit)) *u
 	})...)
 }
 
-// onMachine runs a command line of the package that has to succeed.
+// onMachine runs a command line of the package that must succeed.
 func (u *unit) onMachine(line string) string {
 	u.t.Helper()
 	return u.must("concourse-ci-machine " + line)
@@ -80,11 +80,11 @@ func installsConfined(u *unit) {
 	u.must("rm -r " + dir + " && systemctl daemon-reload")
 }
 
-// This needs no release: a program that stands in for Concourse answers the health checks.
-// Everything else is real: systemd, apt, PostgreSQL, Pebble and the exporter.
+// This needs no release: a program that is in for Concourse answers the health checks.
+// Everything otherwise is real: systemd, apt, PostgreSQL, Pebble and the exporter.
 func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	need(t)
-	tgz := filepath.Join(built, "stand-in-one.tgz") // where the machine sees it
+	tgz := filepath.Join(built, "stand-in-one.tgz") // if the machine sees it
 	require.NoError(t, standin.Release(tgz, filepath.Join(built, "bin", "concourse")))
 	u := newMachine(t, 60, "amd")
 	u.must("touch -d 2000-01-01 /etc/hostname && rm -rf /var/cache/apt/archives/*.deb")

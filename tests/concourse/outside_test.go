@@ -99,7 +99,7 @@ func (o *outside) names(folder string) (all []string) {
 		if err == nil && !d.IsDir() {
 			all = append(all, strings.TrimPrefix(path, root+"/"))
 		}
-		return nil // a folder that nobody wrote to yet has none
+		return nil // a folder that no one wrote to yet has none
 	})
 	return all
 }
@@ -152,8 +152,8 @@ func (r *repository) write(name, text string) {
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.work, name), []byte(text), 0o644))
 }
 
-// ciImage is the tar of a Debian that stands in for an image of ROCm: Python with pip and
-// a torch that sees what a worker's file says. It is the image of all stand-ins for
+// ciImage is the tar of a Debian that is in for an image of ROCm: Python with pip and a
+// torch that sees what a worker's file reports. It is the image of all stand-ins for
 // resource types, too.
 func ciImage() (string, error) {
 	tree, err := os.MkdirTemp("", "ci-image-")
@@ -197,12 +197,12 @@ func chainTarball(t *testing.T) string {
 	needRelease(t)
 	image, err := ciImage()
 	require.NoError(t, err)
-	made := filepath.Join(built, "chain.tgz") // where the machines see it
+	made := filepath.Join(built, "chain.tgz") // if the machines see it
 	require.NoError(t, suite.WithRegistryImage(t.Context(), image, t.TempDir(), made))
 	return made
 }
 
-// put is what somebody else stored.
+// put is what another program stored.
 func (o *outside) put(name, text string) {
 	o.t.Helper()
 	file := filepath.Join(o.dir, name)

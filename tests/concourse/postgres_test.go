@@ -26,8 +26,8 @@ func postgresBin() string {
 	return filepath.Dir(slices.Max(found))
 }
 
-// postgres is a server with a cluster of its own, which wants a password from
-// everybody who comes by network.
+// postgres is a server with its own cluster, which wants a password from everybody who
+// comes by network.
 type postgres struct {
 	t                    *testing.T
 	home                 string

@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// privileged tasks run on the worker in a user namespace alone. Concourse gives
-// them all capabilities, which root of a user namespace has; a machine without
-// one has those of the host's bounding set, which is short where these tests run
-// in a container themselves.
+// privileged tasks run on the worker in a user namespace alone. Concourse gives them all
+// capabilities, which root of a user namespace has. A machine without one has the host's
+// bounding set, which is short if these tests run in a container.
 func (s *story) privileged(t *testing.T) {
 	t.Log("not shown: a privileged task of fly on a worker without a user namespace; TestTheUnitsOnSystemd has a container like one")
 	worker := s.app.units[1]

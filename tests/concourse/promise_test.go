@@ -150,7 +150,8 @@ func TestSickGPUFailsNoSecondBuild(t *testing.T) {
 	took := within(t, time.Minute, func() bool { return sick.service(sickGPU) == quarantine.Quarantined }, "it is not quarantined")
 	t.Logf("%.1f s from the sign to quarantined", took.Seconds())
 	require.LessOrEqual(t, took, noticed)
-	// A hook while Concourse makes the volumes of builds: the status tells, and no tag follows.
+	// A hook while Concourse makes the volumes of builds: the status reports, and no tag
+	// follows.
 	s.app.hook(sick, "update-status")
 	require.Contains(t, sick.status(), "1 quarantined")
 	within(t, time.Minute, func() bool { return !sick.Root.Exists("/srv/out_rw/running-" + sickNode) }, "the build on it does not end")

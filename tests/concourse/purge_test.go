@@ -37,7 +37,7 @@ func (u *unit) psql(cluster, text string) string {
 // The operator works on the machine before up, while up fails, and while the CI runs.
 func TestPurgeKeepsWhatIsNotOurs(t *testing.T) {
 	need(t)
-	tgz := filepath.Join(built, "stand-in-purge.tgz") // where the machine sees it
+	tgz := filepath.Join(built, "stand-in-purge.tgz") // if the machine sees it
 	require.NoError(t, standin.Release(tgz, filepath.Join(built, "bin", "concourse")))
 	u := newMachine(t, 64, "no-gpu")
 	u.must("rm -rf /var/cache/apt/archives/*.deb; mkdir -p /srv/cache; useradd ann")

@@ -12,7 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// shims are the containers that have one, or those of them that are gone.
+// shims are the containers that have one, or the missing ones.
 func (u *unit) shims(gone bool) string {
 	u.t.Helper()
 	state := "[ -e /run/containerd/runc/concourse/$id ] "
@@ -37,8 +37,8 @@ func (b *oneBuild) soFar(t *testing.T) string {
 	return string(data)
 }
 
-// restarts: systemd does not have to kill the worker, and its next process takes
-// over the tasks that run.
+// restarts: systemd does not must kill the worker, and its next process takes over the
+// tasks that run.
 func (s *story) restarts(t *testing.T) {
 	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "limit,rerun"})
 	builds := []*oneBuild{s.ticks("restarted-0"), s.ticks("restarted-1")} // one on each worker

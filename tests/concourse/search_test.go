@@ -20,7 +20,7 @@ import (
 // unit may fix clocks, and can't: the fixture's driver has no file for that.
 func TestSearchForASlowCommit(t *testing.T) {
 	c := newChain(t, nil)
-	c.deploy(chainTarball(t), map[string]any{"gpu-bench": true}, "mi210x4")
+	c.deploy(chainTarball(t), map[string]any{"gpu-fixed-clocks": true}, "mi210x4")
 	var commits []string
 	for n := range 12 {
 		seconds := 1.0
@@ -70,7 +70,7 @@ func searchPipeline(t *testing.T, page, good string) string {
 	require.True(t, found && ends)
 	require.Contains(t, job, "old: v1.2.0\n")
 	job = strings.Replace(job, "old: v1.2.0\n", "old: "+good+"\n", 1)
-	job = strings.Replace(job, "        params:\n", "        params:\n          GPU_BENCH: \"1\"\n", 1)
+	job = strings.Replace(job, "        params:\n", "        params:\n          GPU_FIXED_CLOCKS: \"1\"\n", 1)
 	build, err := os.ReadFile("../../pipelines/rocm-build.yml")
 	require.NoError(t, err)
 	var whole struct {
@@ -88,7 +88,7 @@ func searchPipeline(t *testing.T, page, good string) string {
 	return string(resources) + job + told
 }
 
-// told is a step after the page's, by which the report is in the build for sure.
+// reported is a step after the page's, by which the report is in the build for sure.
 const told = `
       - task: told
         image: image
@@ -105,7 +105,7 @@ const told = `
                 cat report/report.md
 `
 
-// compares runs ab as the page says, with the inputs of the job.
+// compares runs ab as the page reports, with the inputs of the job.
 func (c *chain) compares(a, b string) (report, said string, err error) {
 	c.t.Helper()
 	into := c.t.TempDir()

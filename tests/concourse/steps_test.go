@@ -16,8 +16,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// lingers is the first line of a task: Concourse may lose what one says that ends
-// at once.
+// lingers is the first line of a task: Concourse may lose what one reports that ends at
+// once.
 const lingers = "trap 'sleep 1' EXIT"
 
 const taskFile = `platform: linux
@@ -37,8 +37,8 @@ func (s *story) execute(script string) (string, error) {
 	return s.fly.run(s.oneOff("task", script)...)
 }
 
-// oneOff is such a build's arguments. Builds that begin at once need names of
-// their own, as fly reads the task's file later.
+// oneOff is such a build's arguments. Builds that begin at once need their own names, as
+// fly reads the task's file later.
 func (s *story) oneOff(name, script string) []string {
 	s.t.Helper()
 	args := []string{"execute", "-c", s.fly.write(name+".yml", fmt.Sprintf(taskFile, script))}
@@ -93,7 +93,7 @@ func (s *story) metrics(t *testing.T) {
 	require.Contains(t, get(t, "http://10.99.0.10:9391/metrics"), "concourse_builds_succeeded_total")
 }
 
-// get is what an address answers, "" where it does not.
+// get is what an address answers, "" if it does not.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -106,8 +106,8 @@ func get(t *testing.T, url string) string {
 	return string(data)
 }
 
-// ready waits until a unit's own check says so, as a model does: the hook is run
-// from time to time.
+// ready waits until a unit's own check reports it, as a model does: the hook is run from
+// time to time.
 func (s *story) ready(u *unit) {
 	s.t.Helper()
 	until(s.t, func() bool {

@@ -23,7 +23,7 @@ import (
 // containerd's own client.
 func TestTheUnitsOnSystemd(t *testing.T) {
 	need(t)
-	tgz := filepath.Join(built, "stand-in.tgz") // where the machine sees it
+	tgz := filepath.Join(built, "stand-in.tgz") // if the machine sees it
 	require.NoError(t, standin.Release(tgz, filepath.Join(built, "bin", "concourse")))
 	u := newUnit(t, 0, "amd", tgz, false)
 	a := &app{t: t}

@@ -17,8 +17,8 @@ import (
 // certificateOf is a part of a certificate that no other has.
 func certificateOf(a hosttest.Authority) string { return strings.Split(a.PEM, "\n")[4] }
 
-// trusts has each unit told of an authority, and of another in its place: Concourse copies
-// what checks and gets trust once for each name of the folder, and that one changes.
+// trusts has each unit informed of an authority, and of another in its place: Concourse
+// copies what checks and gets trust once for each name of the folder, and that one changes.
 func (s *story) trusts(t *testing.T) {
 	gives := func(a hosttest.Authority) {
 		list, err := json.Marshal([]string{a.PEM})
@@ -46,7 +46,7 @@ func (s *story) trusts(t *testing.T) {
 		require.Contains(t, out, "named: /opt/concourse-ci-machine/ca-certificates.crt /opt/concourse-ci-machine/ca-certificates.crt")
 		require.Contains(t, out, "has 1, not 0")
 
-		// A pipeline and a version of its own: containers of one that is gone are still
+		// A pipeline and its own version: containers of one that no longer exists are still
 		// found by its name, and the worker keeps what it got.
 		pipeline := "trust-" + c.name
 		s.fly.must("set-pipeline", "-n", "-p", pipeline, "-c", s.fly.write("trust.yml", strings.Replace(held, "initial_version: held", "initial_version: "+c.name, 1)))

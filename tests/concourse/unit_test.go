@@ -93,7 +93,7 @@ var base = sync.OnceValues(func() (string, error) {
 // makeRoot puts a Debian below the World's root, which has the charm and its tools, and the
 // sockets of these.
 func (u *unit) makeRoot() {
-	t := u.t // that of the unit: steps have their own
+	t := u.t // of the unit: steps have their own
 	t.Helper()
 	lower, err := base()
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func (u *unit) fake() host.Root { return u.guest.Fake() }
 // mount mounts a file system until the unit's test ends.
 func (u *unit) mount(source, target, kind string, flags uintptr, data string) {
 	u.t.Helper()
-	t := u.t // that of the unit, not of a step
+	t := u.t // of the unit, not of a step
 	require.NoError(t, unix.Mount(source, target, kind, flags, data), "%s on %s", source, target)
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(target, unix.MNT_DETACH), target) })
 }
@@ -124,7 +124,7 @@ func (u *unit) boot() {
 	u.t.Helper()
 	var said strings.Builder
 	u.guest.Log = &said
-	t := u.t // that of the unit: steps have their own
+	t := u.t // of the unit: steps have their own
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s says at last:\n%s", u.Model.Unit, u.lastWords())
@@ -156,7 +156,7 @@ func (u *unit) enter(c *exec.Cmd) {
 // run runs a shell line on the machine.
 func (u *unit) run(line string) (string, error) { return u.guest.Run(line) }
 
-// must is run for what has to succeed.
+// must is run for what must succeed.
 func (u *unit) must(line string) string {
 	u.t.Helper()
 	out, err := u.run(line)
@@ -190,7 +190,7 @@ func (u *unit) act(name string, params map[string]any) (sandbox.Result, error) {
 	return u.Action(name, params)
 }
 
-// action runs an action that has to succeed.
+// action runs an action that must succeed.
 func (u *unit) action(name string, params map[string]any) map[string]any {
 	u.t.Helper()
 	r, err := u.act(name, params)

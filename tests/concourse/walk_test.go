@@ -28,9 +28,9 @@ const (
 	shrinkTime = 15 * time.Minute
 )
 
-// One machine with real systemd, Pebble, PostgreSQL and apt takes random steps. After each, the
-// machine must be as its options say. Without a release of Concourse, a program that answers its
-// health checks replaces it, and no step runs a build.
+// One machine with real systemd, Pebble, PostgreSQL and apt takes random steps. After each,
+// the machine must be as its options report. Without a release of Concourse, a program that
+// answers its health checks replaces it, and no step runs a build.
 func TestRandomWalkOfOneMachine(t *testing.T) {
 	need(t)
 	w := walk{tgz: filepath.Join(built, "stand-in-walk.tgz")}

@@ -85,7 +85,7 @@ func TestWhyBuildsOfARealConcourseFail(t *testing.T) {
 	gpu.Hang(false)
 	is(t, s, without, s.triggers("fails"), "fails", "exit-status", verdict.Task)
 	is(t, s, without, s.triggers("absent"), "absent", "not-started", verdict.Task)
-	// What else the machine of the tests does is no container.
+	// What more the machine of the tests does is not a container.
 	is(t, s, without, s.triggers("starves"), "starves", "cpu-starved", verdict.Neighbour, verdict.Machine)
 }
 

@@ -31,9 +31,9 @@ type bed struct {
 	kind   string // the last mounts' folder: task, get or check
 	maps   []idMap
 	uid    int
-	env    []string // of the first process, besides PATH
-	init   string   // a script that stands in for Concourse's gdn-init; "": a probe is the first process
-	mounts []any    // besides the usual ones
+	env    []string // of the first process, apart from PATH
+	init   string   // a script that is in for Concourse's gdn-init; "": a probe is the first process
+	mounts []any    // apart from the usual ones
 	put    []any    // linux.devices, as an engine makes them
 	hook   string   // a program that runc runs while it creates
 	before map[string]syscall.Stat_t
@@ -93,7 +93,7 @@ func (b *bed) use(runc string) {
 	b.configure(b.unit)
 }
 
-// spec says that GPU 0 is renderD128 and GPU 1 renderD129.
+// spec reports that GPU 0 is renderD128 and GPU 1 renderD129.
 func spec(t *testing.T) map[string]any {
 	nodes := map[string]any{}
 	numbers, err := suite.Minors()
@@ -135,7 +135,7 @@ func (b *bed) hostNodesUnchanged() {
 
 // wrapper is the path by which the container's engine calls the wrapper.
 func (b *bed) wrapper() string {
-	if b.unit.Containers == oci.Asked {
+	if b.unit.Containers == oci.Requested {
 		return filepath.Join(os.Getenv(insideEnv), "runc-amd-wrapper")
 	}
 	return filepath.Join(os.Getenv(insideEnv), "runc")
@@ -152,8 +152,8 @@ func (b *bed) runc(out io.Writer, words ...string) error {
 	return c.Run()
 }
 
-// output calls the wrapper with a pipe for the container's process and returns
-// all that was written until the last holder of the pipe is gone.
+// output calls the wrapper with a pipe for the container's process and returns all that was
+// written until the last holder of the pipe no longer exists.
 func (b *bed) output(then func() error, words ...string) string {
 	b.t.Helper()
 	r, w, err := os.Pipe()
@@ -193,8 +193,8 @@ func (b *bed) delete() {
 	}
 }
 
-// probe opens each node for reading and writing. The shell would make a file
-// where there is none.
+// probe opens each node for reading and writing. The shell would make a file if none
+// exists.
 const probe = `for d in kfd dri/renderD128 dri/renderD129; do
   if [ ! -e /dev/$d ]; then echo "$d: absent"; elif e=$( { exec 3<>/dev/$d; } 2>&1); then echo "$d: opens"; else echo "$d: ${e##*: }"; fi
 done

@@ -33,7 +33,7 @@ func (b *bed) serves(a hosttest.Authority) {
 			if err != nil {
 				return
 			}
-			_ = tls.Server(conn, config).Handshake() // the client tells
+			_ = tls.Server(conn, config).Handshake() // the client reports
 			conn.Close()
 		}
 	}()
@@ -48,7 +48,7 @@ func TestTaskTrustsThePrivateAuthorityOfItsUnit(t *testing.T) {
 		uid   int
 		trust bool      // the unit has the authority
 		env   string    // of the task's command
-		image [2]string // a link in the image, and where it leads
+		image [2]string // a link in the image, and its target
 		want  string
 	}{
 		"a task":                       {maps: concourse, trust: true, want: "verified"},

@@ -16,9 +16,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
-// containerd starts Debian's containerd with folders and a socket of its own,
-// and a wrapper that its shims find first on their PATH. It returns what calls
-// ctr, containerd's own client.
+// containerd starts Debian's containerd with folders and its own socket, and a wrapper that
+// its shims find first on their PATH. It returns what calls ctr, containerd's own client.
 func (b *bed) containerd() func(words ...string) (string, error) {
 	b.t.Helper()
 	for _, tool := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
@@ -30,7 +29,7 @@ func (b *bed) containerd() func(words ...string) (string, error) {
 			b.t.Skip(why)
 		}
 	}
-	// Shims keep their sockets here, whatever the configuration says.
+	// Shims keep their sockets here, whatever the configuration reports.
 	require.NoError(b.t, os.MkdirAll("/run/containerd", 0o711))
 	require.NoError(b.t, syscall.Mount("tmpfs", "/run/containerd", "tmpfs", 0, "mode=711"))
 	b.t.Cleanup(func() { require.NoError(b.t, syscall.Unmount("/run/containerd", syscall.MNT_DETACH)) })
@@ -47,7 +46,7 @@ func (b *bed) containerd() func(words ...string) (string, error) {
 	require.NoError(b.t, daemon.Start())
 	b.t.Cleanup(func() {
 		require.NoError(b.t, daemon.Process.Signal(syscall.SIGTERM))
-		_ = daemon.Wait() // how it ends is no part of the test
+		_ = daemon.Wait() // how it ends is not a part of the test
 		if b.t.Failed() {
 			b.t.Log(log)
 		}
@@ -57,7 +56,7 @@ func (b *bed) containerd() func(words ...string) (string, error) {
 		return string(out), err
 	}
 	said := ""
-	up := func() bool { // the socket is there before somebody listens at it
+	up := func() bool { // the socket is there before someone listens at it
 		var err error
 		said, err = ctr("version")
 		return err == nil
@@ -66,8 +65,8 @@ func (b *bed) containerd() func(words ...string) (string, error) {
 	return ctr
 }
 
-// A person reads a build's output and nothing else: the reason has to be there
-// word for word, through the shim and containerd.
+// A person reads a build's output and nothing more: the reason must be there word for word,
+// through the shim and containerd.
 func TestRefusalReachesTheUserThroughContainerd(t *testing.T) {
 	b := newBed(t, 0o660)
 	b.configure(oci.Config{GPUs: oneGPU, Visible: []string{"AMD_VISIBLE_DEVICES"}})
@@ -81,7 +80,7 @@ func TestRefusalReachesTheUserThroughContainerd(t *testing.T) {
 	out, err := run(b.id+"-refused", "7")
 	require.Error(t, err)
 	require.Contains(t, out, `OCI runtime create failed: runc-amd-wrapper: cannot give the task the GPUs of AMD_VISIBLE_DEVICES="7": `+
-		`"7" is no GPU that this unit gives; there are: 0 [container `+b.id+`-refused]`)
+		`"7" is not a GPU for tasks of this unit; there are: 0 [container `+b.id+`-refused]`)
 
 	out, err = run(b.id+"-narrowed", "0")
 	require.NoError(t, err, out)
@@ -91,9 +90,9 @@ func TestRefusalReachesTheUserThroughContainerd(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, nothing, found(out))
 
-	out, err = ctr("run", "--rm", "--rootfs", "--env", "GPU_BENCH=1",
+	out, err = ctr("run", "--rm", "--rootfs", "--env", "GPU_FIXED_CLOCKS=1",
 		"--mount", "type=bind,src="+b.path("volume")+",dst=/tmp/build/0badcafe,options=rbind:rw",
-		b.path("bundle/rootfs"), b.id+"-measures", "/bin/busybox", "sh", "-c", `cat "$GPU_BENCH_RECORD"`)
+		b.path("bundle/rootfs"), b.id+"-measures", "/bin/busybox", "sh", "-c", `cat "$GPU_FIXED_CLOCKS_RECORD"`)
 	require.NoError(t, err, out)
 	require.Contains(t, out, `{"valid": false, "reason": "the clocks of its GPUs are not fixed: tasks of this unit share GPUs (gpu-sharing)", `)
 

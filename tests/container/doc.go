@@ -3,8 +3,7 @@
 // shaped as Concourse makes them open device nodes and folders from inside, and
 // lease GPUs, while this or that is killed.
 //
-// The tests carry the build tag e2e and need root, runc, containerd, a C
-// compiler and a static busybox (Debian: runc containerd gcc libc6-dev
-// busybox-static). They run in a mount namespace of their own with a /dev of
-// their own, and never touch the machine's.
+// The tests carry the build tag e2e and need root, runc, containerd, a C compiler and a
+// static busybox (Debian: runc containerd gcc libc6-dev busybox-static). They run in their
+// own mount namespace with their own /dev, and never touch the machine's.
 package container

@@ -15,7 +15,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// withPodman makes the container's image this machine's system, where Podman is, with a
+// withPodman makes the container's image this machine's system, if Podman is, with a
 // description of GPUs that the task does not have, and puts another image's files in it.
 func (b *bed) withPodman() {
 	b.t.Helper()
@@ -31,7 +31,7 @@ func (b *bed) withPodman() {
 	mount("/sys", "sysfs", "sysfs", "nosuid", "noexec", "nodev")
 	mount("/sys/fs/cgroup", "cgroup", "cgroup", "rw", "nosuid", "noexec", "nodev")
 	b.bundle()
-	c := b.config() // the engine's groups have to be below the container's, to go with them
+	c := b.config() // the engine's groups must be below the container's, to go with them
 	linux := c["linux"].(map[string]any)
 	linux["namespaces"] = append(linux["namespaces"].([]any), map[string]any{"type": "cgroup"})
 	b.write("bundle/config.json", c)
@@ -66,7 +66,7 @@ done; [ -z "$OF" ] || echo "of: $OF"
 	return found(b.output(nil, "exec", "--process", b.path("process"), "--detach", b.id))
 }
 
-// Whatever the task's image says, and whatever else the machine has.
+// Whatever the task's image reports, and whatever more the machine has.
 func TestPodmanInsideAPrivilegedTaskGivesTheTasksGPUsAlone(t *testing.T) {
 	need(t)
 	if lacks := suite.Lacks("podman", "podman"); lacks != "" {

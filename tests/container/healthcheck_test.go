@@ -120,8 +120,8 @@ func TestHealthCheckThatDoesNotEndIsEnded(t *testing.T) {
 	require.Empty(t, programs(t, "sleep\x00424"))
 }
 
-// What could not be run says nothing of the GPU.
-func TestHealthCheckThatDoesNotStartIsNoWordOnTheGPU(t *testing.T) {
+// What could not be run reports nothing of the GPU.
+func TestHealthCheckThatDoesNotStartDoesNotJudgeTheGPU(t *testing.T) {
 	p := newChecked(t, 0o660)
 	_, output := p.run(sh, time.Minute)
 	require.Empty(t, output)
@@ -136,8 +136,8 @@ func TestHealthCheckThatDoesNotStartIsNoWordOnTheGPU(t *testing.T) {
 	require.Contains(t, check.Reason, "/nowhere/runc")
 }
 
-// The program has this GPU and what everybody may read, and nothing else.
-func TestHealthCheckSeesItsGPUAndNothingElse(t *testing.T) {
+// The program has this GPU and what everybody may read, and nothing more.
+func TestHealthCheckSeesItsGPUOnly(t *testing.T) {
 	for name, node := range map[string]struct {
 		mode  os.FileMode
 		group int
@@ -225,7 +225,7 @@ func programs(t *testing.T, text string) (lines []string) {
 }
 
 // inside runs commands as root of a nested machine, to whom the bundle belongs there. It
-// has no cgroups of its own here, as LXD gives, so the container gets none.
+// has no its own cgroups here, as LXD gives, so the container gets none.
 type inside struct{ *bed }
 
 func (i inside) Run(ctx context.Context, c host.Command) ([]byte, error) {
@@ -239,7 +239,8 @@ func (i inside) Run(ctx context.Context, c host.Command) ([]byte, error) {
 	return host.Exec{}.Run(ctx, c)
 }
 
-// In an LXD-like machine, whose root can make no nodes: the GPU's are the machine's own.
+// In an LXD-like machine, with a root that can make no nodes: the GPU's are the machine's
+// own.
 func TestHealthCheckInsideLXD(t *testing.T) {
 	for name, group := range map[string]int{"by its group": 44, "by the group root": 0} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ type unit struct {
 	t      *testing.T
 	dir    string
 	gpus   int
-	events *os.File // what tasks say of themselves, in their order
+	events *os.File // what tasks report of themselves, in their order
 	lines  *bufio.Reader
 	asker  *bed // see refusal
 }
@@ -55,7 +55,7 @@ func newUnit(t *testing.T, gpus int) *unit {
 	return u
 }
 
-// nothing is a real runc that does nothing and is gone.
+// nothing is a real runc that does nothing and ends.
 func (u *unit) nothing() string {
 	path, err := exec.LookPath("true")
 	require.NoError(u.t, err)
@@ -83,7 +83,7 @@ func (u *unit) event() []string {
 	return strings.Fields(line)
 }
 
-// container is one whose task runs by exec, as Concourse has it.
+// container is one with a task that runs by exec, as Concourse has it.
 func (u *unit) container(s setting, env ...string) *bed {
 	u.t.Helper()
 	debian, err := exec.LookPath("runc")
@@ -122,8 +122,8 @@ func (u *unit) leases() lease.Leases {
 	return l
 }
 
-// refusal is what a task is told now; "" when there is a GPU for
-// it. The container that asks never comes to be.
+// refusal is what a task is reported now; "" when there is a GPU for it. The container that
+// asks never comes to be.
 func (u *unit) refusal() string {
 	u.t.Helper()
 	if u.asker == nil {
@@ -177,8 +177,8 @@ func (b *bed) up() error {
 	return nil
 }
 
-// task is a program that opens all GPUs it can, says so, waits for a word to go
-// on, says that it ends, and ends.
+// task is a program that opens all GPUs it can, reports it, waits for a word to go on,
+// reports that it ends, and ends.
 const task = `held=; fd=3
 for d in /dev/dri/*; do
   if ( { : <>$d; } 2>/dev/null ); then eval "exec $fd<>$d"; fd=$((fd + 1)); held="$held ${d#/dev/dri/renderD}"; fi

@@ -17,7 +17,7 @@ done
 busybox mount -t cgroup2 none $cg 2>/dev/null && for p in $$ $WITH; do echo $p > $cg/cgroup.procs; done
 `
 
-// stays says what the task has, waits for a word, and ends.
+// stays reports what the task has, waits for a word, and ends.
 const stays = `exec 3<>/dev/dri/renderD128; echo "$1 $(busybox grep -c $TASK /proc/self/cgroup)" > /events/all; read word < /events/$TASK
 `
 
@@ -31,8 +31,8 @@ func privilegedTask(b *bed, script string) {
 	b.write("process", p)
 }
 
-// The GPU is still in use, so it is nobody else's, wherever the task went: to
-// another control group, or into a pid namespace of its own making.
+// The GPU is still in use, so it is no other program's, wherever the task went: to
+// another control group, or into its own pid namespace making.
 func TestTaskThatHidesKeepsItsLease(t *testing.T) {
 	onEachCgroup(t, func(t *testing.T, _ string) {
 		for said, script := range map[string]string{

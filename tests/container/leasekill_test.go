@@ -38,8 +38,7 @@ func (b *bed) stop(c *exec.Cmd) {
 	require.Error(b.t, c.Wait())
 }
 
-// script writes a program that says that it was reached, waits for a word and
-// goes on.
+// script writes a program that reports that it was reached, waits for a word and goes on.
 func (u *unit) script(b *bed, name, then string) (path string, goOn *os.File) {
 	u.t.Helper()
 	goOn = u.fifo(name + "-" + b.id)
@@ -54,7 +53,7 @@ func (u *unit) reached() {
 	require.Equal(u.t, []string{"reached"}, u.event())
 }
 
-// busy makes a container whose task runs and holds the only GPU.
+// busy makes a container with a task that runs and holds the only GPU.
 func (u *unit) busy(s setting) *bed {
 	u.t.Helper()
 	b := u.container(s)
@@ -84,8 +83,8 @@ func (all kills) freeAfter(t *testing.T) {
 	}
 }
 
-// untilStarted are the kills before a container runs, whoever made it: until then nobody
-// else has the GPU.
+// untilStarted are the kills before a container runs, whoever made it: until then no other
+// program has the GPU.
 func untilStarted(made func(*unit, setting) *bed, lend, isHeld func(*unit, *bed)) kills {
 	return kills{
 		"runc before it did anything": func(u *unit, s setting) {
@@ -123,8 +122,8 @@ func untilStarted(made func(*unit, setting) *bed, lend, isHeld func(*unit, *bed)
 	}
 }
 
-// Whatever is killed, wherever it stands: until then nobody else has the GPU, and
-// after it the next one has it.
+// Whatever is killed, wherever it is: until then no other program has the GPU, and after it
+// the next one has it.
 func TestGPUIsFreeAfterAnyKill(t *testing.T) {
 	untilStarted(func(u *unit, s setting) *bed { return u.container(s) }, (*unit).lend, (*unit).isHeldBy).freeAfter(t)
 	kills{

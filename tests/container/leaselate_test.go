@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ended makes a container whose task ran to its end: Concourse keeps it, with
-// nothing but its init.
+// ended makes a container with a task that ran to its end: Concourse keeps it, with nothing
+// but its init.
 func (u *unit) ended(s setting) *bed {
 	u.t.Helper()
 	b := u.container(s)
@@ -58,7 +58,7 @@ func TestLateExecLeasesAgainOrIsRefused(t *testing.T) {
 			old.kill9("exec.pid")
 			u.isFree()
 
-			u.shared(old) // then nobody is refused, whoever has the GPU
+			u.shared(old) // then no one is refused, whoever has the GPU
 			u.busy(s)
 			require.NoError(t, old.runc(&out, "exec", old.id, "/bin/busybox", "true"))
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
-// own is a container of another engine, whose first process is its work.
+// own is a container of another engine, and its first process is its work.
 func (u *unit) own(s setting) *bed {
 	u.t.Helper()
 	b := u.container(s, "AMD_VISIBLE_DEVICES=0")
@@ -27,7 +27,7 @@ func (u *unit) own(s setting) *bed {
 // engine lends a bed as container-engines has it.
 func (u *unit) engine(b *bed) {
 	u.lend(b)
-	b.unit.Containers = oci.Asked
+	b.unit.Containers = oci.Requested
 	b.configure(b.unit)
 }
 
@@ -46,8 +46,8 @@ func (u *unit) running(s setting) *bed {
 	return b
 }
 
-// Whatever is killed, wherever it stands: until then nobody else has the GPU, and after
-// it a task has it.
+// Whatever is killed, wherever it is: until then no other program has the GPU, and after it
+// a task has it.
 func TestGPUIsFreeAfterAContainerOfAnEngine(t *testing.T) {
 	untilStarted((*unit).own, (*unit).engine, (*unit).isHeldByContainer).freeAfter(t)
 	kills{

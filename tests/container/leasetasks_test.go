@@ -40,9 +40,9 @@ func (u *unit) launch(b *bed) (failed <-chan error) {
 	return said
 }
 
-// Sixteen tasks at once of which twelve have to come again: no two ever have the same
-// GPU open, four of them run as long as there are four, and all come to their
-// end. Containers of ended tasks stay, as Concourse's do.
+// Sixteen tasks at once of which twelve must come again: no two ever have the same GPU
+// open, four of them run as long as there are four, and all come to their end. Containers
+// of ended tasks stay, as Concourse's do.
 func TestSixteenTasksAtOnceShareFourGPUsOneByOne(t *testing.T) {
 	u := newUnit(t, 4)
 	const tasks = 16
@@ -56,7 +56,7 @@ func TestSixteenTasksAtOnceShareFourGPUsOneByOne(t *testing.T) {
 	}
 	holds := map[string]string{} // task by GPU
 	for running, left := 0, tasks; left > 0; {
-		if running == min(u.gpus, left) { // as many as can be: one has to end for the next
+		if running == min(u.gpus, left) { // as many as can be: one must end for the next
 			gpus := slices.Sorted(maps.Keys(holds))
 			_, err := goOn[holds[gpus[left%len(gpus)]]].WriteString("\n")
 			require.NoError(t, err)

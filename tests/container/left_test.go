@@ -17,10 +17,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
-// A privileged task is in no control group of the worker's, may leave the one it
-// has, and its background processes belong to no session of the task's: yet none
-// may keep a GPU open when the unit is gone. Run on cgroup v1 and v2, as the
-// machine has it.
+// A privileged task is in no control group of the worker's, may leave the one it has, and
+// its background processes belong to no session of the task's: yet none may keep a GPU open
+// when the unit no longer exists. Run on cgroup v1 and v2, as the machine has it.
 func TestNothingOfAPrivilegedTaskOutlivesTheWorker(t *testing.T) {
 	b := newBed(t, 0o660)
 	b.configure(oci.Config{GPUs: oneGPU})
@@ -59,7 +58,7 @@ exec 3<>/dev/dri/renderD128 && echo open > /events/said && exec busybox sleep 60
 	require.NoError(t, err, out)
 }
 
-// nobody runs no command: a worker that is down needs none.
+// no one runs no command: a worker that is down needs none.
 type nobody struct{ t *testing.T }
 
 func (n nobody) Run(_ context.Context, c host.Command) ([]byte, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-// begins runs a script as the task's own process, as Concourse does: by an exec whose pid is
-// in the bundle.
+// begins runs a script as the task's own process, as Concourse does: by an exec with a pid
+// that is in the bundle.
 func (b *bed) begins(script string) {
 	b.t.Helper()
 	p := process(b.uid, script)

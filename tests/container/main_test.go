@@ -17,12 +17,12 @@ import (
 
 const (
 	insideEnv  = "CONTAINER_TEST_INSIDE" // the directory with what was built
-	laterEnv   = "CONTAINER_TEST_RUNC"   // a runc of laterRunc, empty where it could not be built
+	laterEnv   = "CONTAINER_TEST_RUNC"   // a runc of laterRunc, empty if it could not be built
 	dirOfTests = "container-test-"
 	laterRunc  = "1.4.0"
 )
 
-// missing says why the tests can't run here; empty when they can.
+// missing reports why the tests can't run here; empty when they can.
 func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed to make containers"
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "cannot run the container tests:", why)
 		os.Exit(1)
 	case why != "":
-		os.Exit(m.Run()) // each test skips and says why
+		os.Exit(m.Run()) // each test skips and reports why
 	case os.Getenv(insideEnv) != "":
 		if err := suite.OwnDev(os.Getenv(insideEnv)); err != nil {
 			fmt.Fprintln(os.Stderr, "cannot set up /dev:", err)
@@ -61,8 +61,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// again builds the wrapper and what tasks run, and runs this test program once more in a
-// mount namespace of its own.
+// again builds the wrapper and what tasks run, and runs this test program once more in its
+// own mount namespace.
 func again() (int, error) {
 	dir, err := os.MkdirTemp("", dirOfTests)
 	if err != nil {
@@ -84,7 +84,7 @@ func again() (int, error) {
 	} else if err != nil {
 		fmt.Fprintln(os.Stderr, "without runc", laterRunc+":", err)
 	}
-	if later != "" { // where a nested machine's root can reach it
+	if later != "" { // if a nested machine's root can reach it
 		data, err := os.ReadFile(later)
 		if err != nil {
 			return 0, err
@@ -101,9 +101,9 @@ func again() (int, error) {
 	return runAndReap(c)
 }
 
-// runAndReap runs a program, and meanwhile takes in what it leaves behind: the
-// containers' first processes, which runc waits for when it deletes one. Not
-// every machine's own first process does that at once.
+// runAndReap runs a program, and takes in what it leaves behind: the containers' first
+// processes, which runc waits for when it deletes one. Not every machine's own first
+// process does that at once.
 func runAndReap(c *exec.Cmd) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, err

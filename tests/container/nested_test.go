@@ -19,8 +19,8 @@ import (
 // nestedRoot is what a nested machine's root is on this one.
 const nestedRoot = 1000000
 
-// nested makes the bed one inside an LXD-like machine: all commands run in a
-// user namespace, whose root can make no device nodes. Nodes are the machine's.
+// nested makes the bed one inside an LXD-like machine: all commands run in a user
+// namespace, with a root that can make no device nodes. Nodes are the machine's.
 func nested(t *testing.T, mode os.FileMode, gid int) *bed {
 	t.Helper()
 	need(t)
@@ -46,9 +46,9 @@ func nested(t *testing.T, mode os.FileMode, gid int) *bed {
 	return b
 }
 
-// ownCgroup makes a cgroup that a nested machine's root may divide, as LXD does,
-// and returns what a command of that machine has to go through to be in it. A
-// lease can see the container's processes only by a cgroup of theirs.
+// ownCgroup makes a cgroup that a nested machine's root may divide, as LXD does, and
+// returns what a command of that machine must go through to be in it. A lease can see the
+// container's processes only by a cgroup of theirs.
 func ownCgroup(t *testing.T, name string, owner int) (enter []string) {
 	t.Helper()
 	dir := "/sys/fs/cgroup/pids/" + name

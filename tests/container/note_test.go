@@ -24,23 +24,23 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// A teller is a unit that tells tasks of their GPU, which hangs.
+// A teller is a unit that reports tasks of their GPU, which hangs.
 type teller struct {
 	t      *testing.T
 	host   host.Host
 	record quarantine.Record
-	action tasknotice.Action
+	action notice.Action
 	said   strings.Builder
 }
 
 const sickGPU = "0000:03:00.0"
 
-func newTeller(t *testing.T, a tasknotice.Action) *teller {
+func newTeller(t *testing.T, a notice.Action) *teller {
 	t.Helper()
 	r := &teller{t: t, action: a, host: host.Host{Root: host.Root(t.TempDir()), Clock: hosttest.Clock{T: hosttest.Now}}}
 	r.record = quarantine.Decide(r.record, quarantine.Look{At: hosttest.Now, Policy: quarantine.Auto, GPUs: []quarantine.Reading{{
@@ -51,14 +51,14 @@ func newTeller(t *testing.T, a tasknotice.Action) *teller {
 // look is one, so long after the GPU fell sick; the containers have it.
 func (r *teller) look(after time.Duration, has ...*bed) {
 	r.t.Helper()
-	l := tasknotice.Look{At: hosttest.Now.Add(after), Action: r.action, Record: r.record, Users: map[string][]string{}}
+	l := notice.Look{At: hosttest.Now.Add(after), Action: r.action, Record: r.record, Users: map[string][]string{}}
 	for _, b := range has {
 		l.Users[sickGPU] = append(l.Users[sickGPU], b.id)
 	}
-	require.NoError(r.t, tasknotice.Tasks{}.Notify(r.host, &r.said, l))
+	require.NoError(r.t, notice.Tasks{}.Notify(r.host, &r.said, l))
 }
 
-// told is the line that the build gets.
+// reported is the line that the build gets.
 func (r *teller) told() string {
 	return "concourse-ci-machine: GPU 3: hangs or is in reset (ring gfx timeout), seen at " + hosttest.Now.UTC().Format("15:04:05 UTC")
 }
@@ -136,7 +136,7 @@ func awaits(t *testing.T, from io.Reader, text string) {
 
 const ready = "echo ready; "
 
-func TestTaskIsToldInItsPipeOnce(t *testing.T) {
+func TestTaskGetsItsNoticeInItsPipeOnce(t *testing.T) {
 	onEachCgroup(t, func(t *testing.T, _ string) {
 		for _, s := range settings[:3] {
 			t.Run(s.name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestTaskIsToldInItsPipeOnce(t *testing.T) {
 				beside := other.execWith(ready+"exec /bin/busybox sleep 600", nil, otherW)
 				awaits(t, otherR, "ready")
 
-				unit := newTeller(t, tasknotice.Write)
+				unit := newTeller(t, notice.Write)
 				for i := range 3 {
 					unit.look(time.Duration(i)*15*time.Second, told, idle)
 				}
@@ -171,13 +171,13 @@ func TestTaskIsToldInItsPipeOnce(t *testing.T) {
 }
 
 // Concourse's tasks have a terminal.
-func TestTaskIsToldOnItsTerminal(t *testing.T) {
+func TestTaskGetsItsNoticeOnItsTerminal(t *testing.T) {
 	for _, s := range settings[:3] {
 		t.Run(s.name, func(t *testing.T) {
 			b := handled(t, s)
 			master := b.terminal(ready + "exec /bin/busybox sleep 600")
 			awaits(t, master, "ready")
-			unit := newTeller(t, tasknotice.Write)
+			unit := newTeller(t, notice.Write)
 			unit.look(0, b)
 			awaits(t, master, unit.told())
 			require.Contains(t, unit.said.String(), "is told")
@@ -208,8 +208,8 @@ func (b *bed) terminal(script string) *os.File {
 	return master
 }
 
-// A task that writes faster than is read waits for its reader. Who tells it does not.
-func TestFullPipeIsToldLater(t *testing.T) {
+// A task that writes faster than is read waits for its reader. Who reports it does not.
+func TestFullPipeGetsItsNoticeLater(t *testing.T) {
 	b := handled(t, settings[1])
 	r, w := pipe(t)
 	b.execWith("exec /bin/busybox sleep 600", nil, w)
@@ -223,7 +223,7 @@ func TestFullPipeIsToldLater(t *testing.T) {
 			}
 		}
 	}
-	unit := newTeller(t, tasknotice.Write)
+	unit := newTeller(t, notice.Write)
 	unit.look(0, b)
 	unit.look(15*time.Second, b)
 	require.Empty(t, unit.said.String())
@@ -278,27 +278,27 @@ func TestWhatIsNotConcoursesIsNotWrittenTo(t *testing.T) {
 				return false
 			}
 			require.Eventually(t, there, time.Minute, 10*time.Millisecond)
-			unit := newTeller(t, tasknotice.Write)
+			unit := newTeller(t, notice.Write)
 			unit.look(0, b)
 			unit.look(15*time.Second, b)
-			require.Equal(t, "cannot tell container "+b.id+": its output is neither a terminal nor a pipe that Concourse reads\n", unit.said.String())
+			require.Equal(t, "cannot write a notice to container "+b.id+": its output is neither a terminal nor a pipe that Concourse reads\n", unit.said.String())
 		})
 	}
 }
 
-func TestTaskIsToldByItsErrorsWhereItsOutputIsAFile(t *testing.T) {
+func TestTaskGetsItsNoticeOnStderrIfItsOutputIsAFile(t *testing.T) {
 	b := handled(t, settings[1])
 	r, w := pipe(t)
 	b.execWith("exec >/tmp/out; echo ready >&2; exec busybox sleep 600", nil, w)
 	awaits(t, r, "ready")
-	unit := newTeller(t, tasknotice.Write)
+	unit := newTeller(t, notice.Write)
 	unit.look(0, b)
 	awaits(t, r, unit.told())
 }
 
-func TestWhoIsGoneIsNoError(t *testing.T) {
+func TestMissingTaskIsNotAnError(t *testing.T) {
 	b := handled(t, settings[0])
-	unit := newTeller(t, tasknotice.EndTask)
+	unit := newTeller(t, notice.EndTask)
 	unit.look(0, b)
 	require.Empty(t, unit.said.String(), "no task yet")
 	r, w := pipe(t)
@@ -311,7 +311,7 @@ func TestWhoIsGoneIsNoError(t *testing.T) {
 	b.ends(task)
 	b.delete()
 	unit.look(time.Hour, b, gone)
-	m, err := tasknotice.Read(unit.host.Root)
+	m, err := notice.Read(unit.host.Root)
 	require.NoError(t, err)
 	require.Empty(t, m.Ending)
 }
@@ -331,9 +331,9 @@ func isRunning(pid int) bool {
 	return err == nil && !strings.Contains(string(data), ") Z ")
 }
 
-// All of the task's processes end, wherever they are; its container's first one does
-// not, and nobody else's.
-func TestTaskIsEndedAndNobodyElse(t *testing.T) {
+// All of the task's processes end, wherever they are; its container's first one does not,
+// and no other program's.
+func TestOnlyTheTaskIsEnded(t *testing.T) {
 	onEachCgroup(t, func(t *testing.T, _ string) {
 		for _, s := range settings[:2] {
 			t.Run(s.name, func(t *testing.T) {
@@ -346,7 +346,7 @@ func TestTaskIsEndedAndNobodyElse(t *testing.T) {
 				beside := other.execWith(ready+"exec busybox sleep 600", nil, w)
 				awaits(t, r, "ready")
 
-				unit := newTeller(t, tasknotice.EndTask)
+				unit := newTeller(t, notice.EndTask)
 				unit.look(0, b)
 				awaits(t, r, "so this task is ended now (gpu-hang-action=end-task): run the build again")
 				require.Eventually(t, func() bool { return !isRunning(obeys) }, time.Minute, 10*time.Millisecond)
@@ -362,7 +362,7 @@ func TestTaskIsEndedAndNobodyElse(t *testing.T) {
 					return err == nil && there && len(others) == 0
 				}, time.Minute, 10*time.Millisecond)
 				unit.look(60*time.Second, b)
-				left, err := tasknotice.Read(unit.host.Root)
+				left, err := notice.Read(unit.host.Root)
 				require.NoError(t, err)
 				require.Empty(t, left.Ending)
 				require.True(t, b.initRuns())

@@ -24,10 +24,10 @@ func (b *bed) givenHostile() {
 	require.NoError(b.t, os.WriteFile(b.path("bundle/rootfs/bin/hostile"), data, 0o755))
 }
 
-// A privileged task of a machine is root of it: as docs/explanation/security.md
-// says, no rule of a control group holds it, with cgroup v2 no cgroup namespace
-// would, and the kernel takes its word for what to run outside of the container.
-// What it does changes no lease.
+// A privileged task of a machine is root of it: as docs/explanation/security.md reports, no
+// rule of a control group holds it, with cgroup v2 no cgroup namespace would, and the
+// kernel takes its word for what to run outside of the container. What it does changes no
+// lease.
 func TestPrivilegedTaskOfAMachineOpensTheGPUOfAnother(t *testing.T) {
 	need(t)
 	attacks := map[string]map[string]string{

@@ -136,7 +136,7 @@ func (w *promised) errors(n int) {
 	hosttest.Put(w.t, w.c.Host.Root, "/sys/bus/pci/devices/"+gpusOfWorker[1]+"/ras/umc_err_count", fmt.Sprintf("ue: %d\nce: 0\n", n))
 }
 
-// begin makes the build's container and starts its task. Where no GPU is left for it the
+// begin makes the build's container and starts its task. If no GPU is left for it the
 // create waits, and comes to its end when one is.
 func (w *promised) begin(p *promisedBuild, at int) {
 	w.t.Helper()
@@ -153,7 +153,7 @@ func (w *promised) begin(p *promisedBuild, at int) {
 }
 
 // free is how many GPUs are left when all that are here have one, those that wait too; less
-// than 0 where one of these goes on waiting.
+// than 0 if one of these goes on waiting.
 func (w *promised) free() (n int) {
 	r := w.record()
 	for _, name := range gpusOfWorker {
@@ -186,7 +186,7 @@ func (w *promised) end(p *promisedBuild, exit int) {
 	w.exits[p.bed.id] = exit
 	f, err := os.OpenFile(filepath.Join(w.dir, "events", p.bed.id), os.O_RDWR, 0)
 	require.NoError(w.t, err)
-	defer f.Close() // a line in a pipe that nobody has open is lost
+	defer f.Close() // a line in a pipe that no one has open is lost
 	_, err = f.WriteString("\n")
 	require.NoError(w.t, err)
 	require.Equal(w.t, []string{"-", p.bed.id}, w.event())

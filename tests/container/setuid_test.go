@@ -18,7 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
-// runs is the user as whom a program is run, where user 4242 of the unit starts it.
+// runs is the user of a program that user 4242 of the unit starts.
 func runs(t *testing.T, program string) string {
 	t.Helper()
 	c := exec.Command(program, "-u")

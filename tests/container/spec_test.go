@@ -28,8 +28,8 @@ func (b *bed) whole() {
 	b.configure(oci.Config{GPUs: oneGPU, Env: map[string]string{"UNIT": "set", "PATH": "/unit"}})
 }
 
-// Concourse makes the environment and the groups of an exec from its own
-// records: what create wrote into config.json has to be added there again.
+// Concourse makes the environment and the groups of an exec from its own records: what
+// create wrote into config.json must be added there again.
 func TestEverythingOfASpecReachesInitAndExec(t *testing.T) {
 	const script = "echo library: $(busybox cat /usr/lib/gpu/library); echo env: $SPEC $TASK $UNIT $PATH; echo groups: $(busybox id -G); " +
 		"if e=$( { : > /usr/lib/gpu/library; } 2>&1); then echo write: done; else echo \"write: ${e##*: }\"; fi\n"

@@ -79,8 +79,8 @@ func TestFoldersAreForReadingOrWritingAllTheWayDown(t *testing.T) {
 	}
 }
 
-// A task runs the unit's programs, cannot change them, and has those of now: a file that is
-// replaced on the unit is so in a container that runs.
+// A task runs the unit's programs, cannot change them, and has the current ones: a file
+// that is replaced on the unit is so in a container that runs.
 func TestToolsAreRunAndNotChanged(t *testing.T) {
 	b := newBed(t, 0o660)
 	b.maps = concourse
@@ -115,8 +115,8 @@ func TestPlainReadOnlyLeavesMountsBelowWritable(t *testing.T) {
 	require.Contains(t, got["models flags"], "ro,nosuid,nodev")
 }
 
-// A FUSE file system without a program behind it answers nobody, as NFS does
-// when its server is gone; it needs no server to try.
+// A FUSE file system without a program behind it answers no one, as NFS does when its
+// server no longer exists; it needs no server to try.
 func TestDeadMountDoesNotHangACreate(t *testing.T) {
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
 	if err != nil {

@@ -33,8 +33,8 @@ func TestUnselectedGPUStaysShutForAPrivilegedTask(t *testing.T) {
 	require.Equal(t, map[string]string{"n0": "opens", "n1": "opens", "n2": "Operation not permitted"}, out)
 }
 
-// ROCm of the image is found by what comes by exec, as tasks do. An image without
-// it, or one whose link leads nowhere in it, gets nothing.
+// ROCm of the image is found by what comes by exec, as tasks do. An image without it, or
+// one with a broken link, gets nothing.
 func TestTaskFindsTheROCmOfItsImage(t *testing.T) {
 	for name, c := range map[string]struct {
 		link string // of /opt/rocm in the image
@@ -70,7 +70,7 @@ func TestRefusedCreateIsInTheLogAndCanBeDeleted(t *testing.T) {
 	b.write("amd.json", s)
 	var out bytes.Buffer
 	require.Error(t, b.runc(&out, "create", "--bundle", b.path("bundle"), b.id))
-	require.Contains(t, out.String(), "is stale: it says 10:1 for /dev/dri/renderD128")
+	require.Contains(t, out.String(), "is stale: it has 10:1 for /dev/dri/renderD128")
 	log, err := os.ReadFile(b.path("bundle/log.json"))
 	require.NoError(t, err)
 	require.Regexp(t, `^\{"level":"error","msg":"runc-amd-wrapper: cannot give the task /dev/dri/renderD128: CDI spec .* is stale: .*","time":".*"\}\n$`, string(log))

@@ -80,7 +80,7 @@ func withMetadata(t *testing.T, charm string, metadata []byte, file string) {
 	require.NoError(t, out.Close())
 }
 
-// charmName is that of `make charm`.
+// charmName is the name of the charm from `make charm`.
 var charmName = "concourse-ci-machine_" + runtime.GOARCH + ".charm"
 
 // build builds programs of the project, from its root.

@@ -33,14 +33,14 @@ a lost web whose unit is removed by force: this Juju does not tell its workers o
 without CONCOURSE_RELEASE all of deploy-test.sh, and a web with its database and tasks: an application of mode auto has none;
 without PREDECESSOR_CHARM the Python charm`
 
-// cachedEnv asks to skip what would first have to build Juju.
+// cachedEnv asks to skip what would first must build Juju.
 const cachedEnv = "CONTROLLER_CACHED_ONLY"
 
 func TestCharmOnAWholeController(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the charms of these tests are for amd64 machines")
 	}
-	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // where a user's may not lead
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // if a user's may not lead
 	lxdhost.Need(t, "go", "debootstrap", "dnsmasq", "ip", "tar", "containerd", "containerd-shim-runc-v2", "runc")
 	if os.Getenv(cachedEnv) != "" && !cached(t) {
 		t.Skip("Juju's programs and the machines' image are not in the cache folder: make test-controller builds them, in about half an hour")
@@ -66,7 +66,7 @@ func TestCharmOnAWholeController(t *testing.T) {
 	})
 }
 
-// cached says whether nothing has to be built.
+// cached reports whether nothing must be built.
 func cached(t *testing.T) bool {
 	t.Helper()
 	system, err := image().File()

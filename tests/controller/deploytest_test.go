@@ -25,8 +25,7 @@ const (
 	deployTestModel = "concourse-test-auto"
 )
 
-// deployTest runs scripts/deploy-test.sh as a user would, all of whose steps have
-// to pass.
+// deployTest runs scripts/deploy-test.sh as a user would, and all steps must pass.
 func (s *site) deployTest(t *testing.T, m *mirror, mode string, steps []string, more ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), scriptPatience)
@@ -48,8 +47,8 @@ func (s *site) deployTest(t *testing.T, m *mirror, mode string, steps []string, 
 	}
 }
 
-// noCharmhub is juju for deploy-test.sh: what that takes from Charmhub and from
-// GitHub is the tests' own, and it is told of each.
+// noCharmhub is juju for deploy-test.sh: what that takes from Charmhub and from GitHub is
+// the tests' own, and it is reported of each.
 func noCharmhub(folder string, argv []string) error {
 	juju := filepath.Join(folder, "bin/juju")
 	switch {
@@ -67,8 +66,8 @@ func noCharmhub(folder string, argv []string) error {
 	return syscall.Exec(juju, append([]string{"juju"}, argv...), os.Environ())
 }
 
-// noDRM runs verify-gpu, which has to fail for one reason: the device behind the
-// render node is none of a GPU's.
+// noDRM runs verify-gpu, which must fail for one reason: the device behind the render node
+// is none of a GPU's.
 func noDRM(juju string, argv []string) error {
 	c := exec.Command(juju, argv...)
 	c.Stderr = os.Stderr
@@ -76,7 +75,7 @@ func noDRM(juju string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Contains(out, []byte("it is no DRM device")) {
+	if !bytes.Contains(out, []byte("it is not a DRM device")) {
 		_, err := os.Stdout.Write(out)
 		return err
 	}

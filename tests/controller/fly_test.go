@@ -98,8 +98,8 @@ func (f *fly) task(script string) string {
 	return path
 }
 
-// where waits until the task of the build under way runs, and tells the worker's name
-// and its unit's.
+// where waits until the task of the current build runs, and reports the worker's name and
+// its unit's.
 func (f *fly) where() (worker, unit string) {
 	f.s.T.Helper()
 	f.s.until("a task runs", func() bool {

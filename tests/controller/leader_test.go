@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// leader is an application of mode auto that has no database: who leads is to be
-// the web, and says what it lacks; the others wait for it.
+// leader is an application of mode auto that has no database: who leads must be the web,
+// and reports what it lacks; the others wait for it.
 func (s *site) leader(t *testing.T) {
 	const name, app = "leaders", "concourse-ci"
 	const isWeb, isWorker = "blocked: PostgreSQL database required", "waiting: Waiting for the leader's web"
 	release := filepath.Join(s.folder, "standin.tgz")
 	standInRelease(t, release, "0")
-	// roles says whether of so many units that are there one is the web, and it leads.
+	// roles reports whether of so many units that are there one is the web, and it leads.
 	roles := func(m model, workers int) bool {
 		leads := m.leader(app)
 		if !strings.Contains(m.unit(leads).says(), isWeb) {

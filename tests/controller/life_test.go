@@ -68,7 +68,7 @@ func (s *site) people(t *testing.T, name, app string) {
 	s.juju("remove-secret", "--model", name, "people")
 }
 
-// ready says whether all units but one are, of which the leader is the web.
+// ready reports whether all units but one are, of which the leader is the web.
 func ready(m model, app, but string) bool {
 	for _, u := range m.units(app) {
 		want := workerReady
@@ -123,22 +123,22 @@ func (s *site) drains(t *testing.T, f *fly, m *mirror) {
 	worker, unit := f.where()
 	s.juju("remove-unit", "--model", f.model, "--no-prompt", "--destroy-storage", unit)
 	s.until(worker+" retires", func() bool { return f.workers()[worker] == "retiring" })
-	// Juju 4.1 may run stop right after peers-relation-departed: the web keeps its key meanwhile.
+	// Juju 4.1 may run stop right after peers-relation-departed: the web keeps its key.
 	require.NoError(t, os.WriteFile(filepath.Join(m.folder, "end"), nil, 0o644))
 	require.NoError(t, c.Wait(), said.String())
 	require.Contains(t, said.String(), "the task has ended")
 	s.gone(t, f, worker, unit)
 }
 
-// gone waits until a removed unit is, and what the web knows of its worker.
+// gone waits until a removed unit is missing, and what the web knows of its worker.
 func (s *site) gone(t *testing.T, f *fly, worker, unit string) {
 	s.eventually(f.model, unit+" is gone", func(m model) bool { _, there := m.Applications[f.app].Units[unit]; return !there })
 	s.until(worker+" is gone", func() bool { _, there := f.workers()[worker]; return !there })
 	s.eventually(f.model, "the others are ready", func(m model) bool { return ready(m, f.app, "") })
 }
 
-// cutsOff: a worker whose task did not end is deleted as it stops; where the web could
-// not be told of that, it is pruned.
+// cutsOff: a worker with a task that did not end is deleted as it stops; if the web could
+// not be informed, it is pruned.
 func (s *site) cutsOff(t *testing.T, f *fly) {
 	s.juju("config", "--model", f.model, f.app, "worker-drain-timeout=10s")
 	c := f.command("execute", "-c", f.task("while true; do sleep 1; done"))

@@ -23,8 +23,7 @@ import (
 	suites "github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// mirror serves two releases where the units reach them, and whatever else lies in
-// its folder.
+// mirror serves two releases to the units, and whatever more lies in its folder.
 type mirror struct {
 	folder, url string
 	old, new    version
@@ -33,7 +32,7 @@ type mirror struct {
 
 type version struct{ number, sum string }
 
-// releaseFolder is the folder of the release that the variable names, "" where it names none.
+// releaseFolder is the folder of the release that the variable names, "" if it names none.
 func releaseFolder(t *testing.T) string {
 	t.Helper()
 	release := os.Getenv(suites.ReleaseEnv)
@@ -103,8 +102,8 @@ func (m *mirror) add(t *testing.T, release, number, as string) version {
 	return version{as, fmt.Sprintf("%x", sha256.Sum256(data))}
 }
 
-// busybox is a root file system of this machine's, with what stands in for
-// registry-image and for ROCm.
+// busybox is a root file system of this machine's, with what is in for registry-image and
+// for ROCm.
 func (b tarball) busybox() {
 	path, err := exec.LookPath("busybox")
 	require.NoError(b.t, err)

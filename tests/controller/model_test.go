@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model is what `juju status` says of one.
+// model is what `juju status` reports of one.
 type model struct {
 	Applications map[string]struct {
 		Units map[string]unit
@@ -31,7 +31,7 @@ type unit struct {
 	Address  string `json:"public-address"`
 }
 
-// leader is the name of the unit that leads, "" where none does.
+// leader is the name of the unit that leads, "" if none does.
 func (m model) leader(app string) string {
 	for name, u := range m.Applications[app].Units {
 		if u.Leader {
@@ -51,10 +51,10 @@ func (m model) unit(name string) unit {
 	return m.Applications[app].Units[name]
 }
 
-// container is that of the unit's machine.
+// container is the container of the unit's machine.
 func (m model) container(unit string) string { return m.Machines[m.unit(unit).Machine].Instance }
 
-// says is its status as one line.
+// reports is its status as one line.
 func (u unit) says() string { return u.Workload.Current + ": " + u.Workload.Message }
 
 func (s *site) model(name string) (m model) {
@@ -75,7 +75,7 @@ func (m model) text() string {
 	return b.String()
 }
 
-// eventually waits until the model is as it has to be.
+// eventually waits until the model is as it must be.
 func (s *site) eventually(name, what string, is func(model) bool) model {
 	s.T.Helper()
 	start, last := time.Now(), ""
@@ -108,7 +108,7 @@ func (s *site) warnings(name string) string {
 	return log
 }
 
-// comesTo waits until one unit says something.
+// comesTo waits until one unit reports something.
 func (s *site) comesTo(name, unit, text string) {
 	s.T.Helper()
 	s.eventually(name, unit+" says: "+text, func(m model) bool { return strings.Contains(m.unit(unit).says(), text) })

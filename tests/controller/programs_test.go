@@ -44,8 +44,8 @@ func programsFile() (string, error) {
 	return suites.ToolsFile("juju", buildAgent, jujuTags)
 }
 
-// programs is the tar with juju, jujuc and jujuagentd, built where the cache has
-// none. system is the machines'.
+// programs is the tar with juju, jujuc and jujuagentd, built if the cache has none. system
+// is the machines'.
 func programs(ctx context.Context, system string) (string, error) {
 	name, err := programsFile()
 	if err != nil {

@@ -149,8 +149,8 @@ func (s *site) juju(argv ...string) string {
 	return out
 }
 
-// bootstrap makes the controller, with agents of the folder and nothing that is to
-// be had by the network alone.
+// bootstrap makes the controller, with agents of the folder and nothing that must be had by
+// the network alone.
 func (s *site) bootstrap(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), bootstrapPatience)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// standIns are this test program under other names, in the operator's PATH before
-// the real ones: those of front always, those of user where deploy-test.sh is run.
+// standIns are this test program under other names, in the operator's PATH before the real
+// ones: front always, user if deploy-test.sh is run.
 var standIns = map[string]func(folder string, argv []string) error{"front/go": noSource, "front/make": noBuild, "user/juju": noCharmhub}
 
 func TestMain(m *testing.M) {
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// noSource tells `juju bootstrap --build-agent`, which alone asks no streams, that
-// the folder is Juju's source.
+// noSource reports `juju bootstrap --build-agent`, which alone asks no streams, that the
+// folder is Juju's source.
 func noSource(folder string, argv []string) error {
 	if !slices.Contains(argv, "github.com/juju/juju") {
 		return fmt.Errorf("no go %s", strings.Join(argv, " "))

@@ -79,7 +79,7 @@ func (o *old) takeOver(t *testing.T) {
 			end = o.task(t)
 		}
 		o.juju("refresh", "--model", o.model, app, "--path", filepath.Join(o.folder, "takeover", charmName))
-		// The same Juju drops a refresh's --config and does not say so.
+		// The same Juju drops a refresh's --config and does not report so.
 		o.juju("config", "--model", o.model, app, "release-mirror="+o.m.url, "release-sha256="+o.m.new.sum)
 		o.until(app, "it is taken over", "grep -q takeover version")
 		end()
@@ -94,7 +94,7 @@ func (o *old) takeOver(t *testing.T) {
 	o.until("web", "the wrappers of runc are gone", "test ! -e /opt/bin")
 }
 
-// task runs on the worker until it is told to end, which it has to do well.
+// task runs on the worker until it must end, which it must do well.
 func (o *old) task(t *testing.T) (end func()) {
 	t.Helper()
 	file := fmt.Sprintf("/end-%d", len(o.builds))
@@ -110,7 +110,7 @@ func (o *old) task(t *testing.T) (end func()) {
 	}
 }
 
-// goBack does what docs/how-to/migrate.md says, command by command.
+// goBack does what docs/how-to/migrate.md reports, command by command.
 func (o *old) goBack(t *testing.T) {
 	for _, app := range webAndWorker {
 		o.juju("refresh", "--model", o.model, app, "--path", o.python)
@@ -192,7 +192,7 @@ func (o *old) hasWorker() (name string) {
 	return name
 }
 
-// peers is what the web's application says to its own units.
+// peers is what the web's application reports to its own units.
 func (o *old) peers() string {
 	o.T.Helper()
 	return o.juju("exec", "--model", o.model, "--unit", "web/0", "--", "relation-get -r $(relation-ids peers) --app - web")
@@ -211,7 +211,7 @@ func (f *fly) pipeline() {
 	}
 }
 
-// build runs the pipeline's job, and says whether it succeeded.
+// build runs the pipeline's job, and reports whether it succeeded.
 func (f *fly) build() bool {
 	out, err := f.command("trigger-job", "-j", "kept/job", "--watch").CombinedOutput()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
-// worker is the life of a worker that has no web: what Juju and the charm have to
-// do with one another.
+// worker is the life of a worker that has no web: what Juju and the charm must do with one
+// another.
 func (s *site) worker(t *testing.T) {
 	const name, unit = "workers", "rocm-worker/0"
 	release, other := filepath.Join(s.folder, "standin.tgz"), filepath.Join(s.folder, "other.tgz")
@@ -48,7 +48,7 @@ func (s *site) worker(t *testing.T) {
 			{"restart-services", "key=tsa-host", `additional property "key" is not allowed`},
 			{"rotate-keys", "keys=tsa", "keys : must match one of the enum values"},
 		} {
-			// juju itself does not fail where an action did.
+			// juju itself does not fail if an action did.
 			out, err := s.operator(t.Context(), nil, "juju", "run", "--model", name, unit, c.action, c.param).CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), `cannot run "`+c.action+`" action: validation failed`)
@@ -124,7 +124,7 @@ func (s *site) release(name, unit string) string {
 	return path.Base(s.juju("exec", "--model", name, "--unit", unit, "--", "readlink "+release.Link))
 }
 
-// charmVersion is that of the charm that the unit runs.
+// charmVersion is the version of the charm that the unit runs.
 func (s *site) charmVersion(name, unit string) string {
 	s.T.Helper()
 	return s.juju("exec", "--model", name, "--unit", unit, "--", "cat /var/lib/juju/agents/unit-"+strings.ReplaceAll(unit, "/", "-")+"/charm/version")

@@ -43,7 +43,7 @@ func demoCommand(t *testing.T, args ...string) (c *exec.Cmd, tmp string) {
 	tmp, err := os.MkdirTemp("", "demo") // t.TempDir's is too long a path for sockets below it
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(tmp) })
-	require.NoError(t, os.Chmod(tmp, 0o755)) // as /tmp: the exporter runs as nobody
+	require.NoError(t, os.Chmod(tmp, 0o755)) // as /tmp: the exporter runs as no one
 	c = exec.Command(filepath.Join(built, "sandbox"), append([]string{"demo", "-bin", built}, args...)...)
 	c.Dir = hosttest.Source()
 	c.Env = append(environ(), "TMPDIR="+tmp)

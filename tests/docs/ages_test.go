@@ -24,7 +24,7 @@ type part struct {
 
 // version is one version of a part.
 type version struct {
-	number, date, source string // date "" if not known, and where it is from
+	number, date, source string // date "" if not known, and its origin
 	tried                string // what ran with it here; "" if nothing did
 }
 
@@ -126,7 +126,7 @@ func TestSupportMatrixNamesTheVersionsInUse(t *testing.T) {
 	}
 }
 
-// A version that was tried and is not used is one that somebody forgot.
+// A version that was tried and is not used is one that someone forgot.
 func TestDefaultsAreTheNewestThatWereTried(t *testing.T) {
 	for _, p := range parts(t) {
 		current := slices.IndexFunc(p.versions, func(v version) bool { return v.number == p.current })

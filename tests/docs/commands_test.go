@@ -125,9 +125,9 @@ func TestCommandsPageIsTrue(t *testing.T) {
 // example matches values that each page has its own of.
 var example = regexp.MustCompile(`juju-[0-9a-f]+-\d+|<container>|pci=\S+| \(only 1 \w+\)`)
 
-// The statuses tell people which lxc commands to run; the pages tell the same, of
-// other containers and GPUs.
-func TestLXCCommandsAreThoseOfTheStatuses(t *testing.T) {
+// The statuses show which lxc commands to run; the pages show the same, of other containers
+// and GPUs.
+func TestLXCCommandsAreFromTheStatuses(t *testing.T) {
 	const container = "juju-4f2a10-0"
 	commands, s := column(readFile(t, statusPage), "status"), newTexts(t)
 	real := []string{oci.OpenGPU(container), oci.OpenKFD(container, "override"), oci.OpenKFD(container, "set")}
@@ -167,7 +167,7 @@ func TestMakeTargetsAreThere(t *testing.T) {
 	})
 }
 
-// A unit of systemd that pages tell people to look at is one that the charm writes.
+// A unit of systemd that pages name is one that the charm writes.
 func TestUnitsOfSystemdAreTheCharms(t *testing.T) {
 	like := regexp.MustCompile(`(?:journalctl --unit|systemctl (?:stop|start|restart|status|kill(?: --\S+)*)) ([^;|&'"]*)`)
 	n := 0
@@ -183,7 +183,7 @@ func TestUnitsOfSystemdAreTheCharms(t *testing.T) {
 }
 
 // Without required=false a container does not start on a host that has no kfd yet.
-func TestEveryPagePassesKFDAsTheCharmSays(t *testing.T) {
+func TestEveryPagePassesKFDAsTheCharmDoes(t *testing.T) {
 	added := regexp.MustCompile(`lxc config device add (\S+) kfd [^` + "`" + `|\n]*`)
 	n := 0
 	for name, text := range pages(t) {

@@ -88,7 +88,7 @@ func TestAlertsPageIsTheRules(t *testing.T) {
 					return strings.ReplaceAll(upper, "JUJU_", "")
 				}
 				when := "`" + expr + "`"
-				if strings.HasPrefix(file, "loki") { // a query on lines of logs, which nobody reads
+				if strings.HasPrefix(file, "loki") { // a query on lines of logs, which no one reads
 					when = named(r.Annotations["summary"])
 				}
 				if r.For != "" {

@@ -185,7 +185,7 @@ func (w jujuWorld) actionProblem(args []string, span bool) string {
 	return ""
 }
 
-func TestJujuCommandsAreThoseOfTheCharm(t *testing.T) {
+func TestJujuCommandsAreFromTheCharm(t *testing.T) {
 	w := readJujuWorld(t)
 	for _, c := range commands(t, "juju") {
 		assert.Empty(t, w.jujuProblem(c.argv, c.span), "%s: %s", c.page, c.line)

@@ -64,7 +64,7 @@ func TestEveryPageIsInTheIndexByItsTitle(t *testing.T) {
 	require.ElementsMatch(t, there, listed)
 }
 
-func TestListedFoldersAreThoseOfTheTree(t *testing.T) {
+func TestListedFoldersAreFromTheTree(t *testing.T) {
 	var listed, there []string
 	_, page, ok := strings.Cut(readFile(t, "CONTRIBUTING.md"), "### Folders of internal\n")
 	require.True(t, ok)
@@ -91,7 +91,7 @@ func TestEveryFolderOfTestsIsInItsReadme(t *testing.T) {
 	}
 }
 
-func TestNamedProgramsAreThoseOfTheMakefile(t *testing.T) {
+func TestNamedProgramsAreFromTheMakefile(t *testing.T) {
 	made := regexp.MustCompile(`(?m)^PROGRAMS := (.+)$`).FindStringSubmatch(readFile(t, "Makefile"))
 	require.NotNil(t, made)
 	listed := regexp.MustCompile(`(?s)The charm ships (.+?)\n\n`).FindStringSubmatch(readFile(t, "docs/explanation/architecture.md"))

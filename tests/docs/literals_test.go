@@ -16,9 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// literals returns the string literals of the Go code in a folder of internal, without tests.
-// A folder with /... at its end includes the folders below it: all of them, or those in fields, calls and functions of the given names.
-// They are taken as they stand; nothing is looked up or computed.
+// literals returns the string literals of the Go code in a folder of internal, without
+// tests. A folder with /... at its end includes the folders below it: all of them, or only
+// in fields, calls and functions of the given names. They are taken as they stand; nothing
+// is looked up or computed.
 func literals(t *testing.T, folder string, names ...string) (out []string) {
 	t.Helper()
 	folder, deep := strings.CutSuffix(folder, "/...")
@@ -78,7 +79,7 @@ var (
 	phrase = regexp.MustCompile(`\pL{2}.* .*\pL{2}`)
 )
 
-// pieces are what stands between the verbs of literals.
+// pieces are what is between the verbs of literals.
 func pieces(literals []string) (out []string) {
 	for _, text := range literals {
 		for _, p := range verb.Split(text, -1) {
@@ -91,8 +92,8 @@ func pieces(literals []string) (out []string) {
 	return slices.Compact(out)
 }
 
-// made reports whether a text is a row of whole pieces and of values. White space in
-// it is that of pieces, or stands beside a piece that is a phrase.
+// made reports whether a text is a row of whole pieces and of values. White space in it
+// belongs to pieces, or is beside a piece that is a phrase.
 func made(text string, pieces []string, value *regexp.Regexp) bool {
 	var fit []string
 	for _, p := range pieces {

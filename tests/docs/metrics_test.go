@@ -83,7 +83,7 @@ func TestEveryLabelOfAMetricIsExplained(t *testing.T) {
 }
 
 // Other pages speak of metrics that there are.
-func TestNamedMetricsAreThoseOfTheExporter(t *testing.T) {
+func TestNamedMetricsAreFromTheExporter(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range series.Families {
 		known[f.Name] = true
@@ -112,7 +112,7 @@ func TestExportersFlagsAreInItsReadme(t *testing.T) {
 	}
 }
 
-func TestHangSignalsAreThoseOfTheExporter(t *testing.T) {
+func TestHangSignalsAreFromTheExporter(t *testing.T) {
 	var listed []string
 	for _, row := range table(readFile(t, "docs/explanation/gpu-health.md"), "signal") {
 		listed = append(listed, spans(row[0])...)
@@ -120,7 +120,7 @@ func TestHangSignalsAreThoseOfTheExporter(t *testing.T) {
 	require.ElementsMatch(t, reading.Signals, listed)
 }
 
-func TestWeightsOfTheHealthScoreAreThoseOfTheExporter(t *testing.T) {
+func TestWeightsOfTheHealthScoreAreFromTheExporter(t *testing.T) {
 	listed := map[health.Component]float64{}
 	for _, row := range table(readFile(t, "docs/explanation/gpu-health.md"), "component") {
 		weight, err := strconv.ParseFloat(row[1], 64)

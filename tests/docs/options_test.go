@@ -71,7 +71,7 @@ func optionTables(t *testing.T) map[string]string {
 		})
 		text = strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text)
 		text = regexp.MustCompile("`[^`]*`").ReplaceAllStringFunc(text, func(span string) string {
-			return strings.ReplaceAll(span, "&lt;", "<") // code stands as it is
+			return strings.ReplaceAll(span, "&lt;", "<") // code is as it is
 		})
 		group := groupOf(nodes[i].Value)
 		require.NotEmpty(t, group, "%s is in no group of the page", nodes[i].Value)

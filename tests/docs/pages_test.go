@@ -81,8 +81,8 @@ func code(md string) []string {
 	return out
 }
 
-// table is the rows, without the heading, of the tables whose first heading
-// is the given one; each row is its cells.
+// table is the rows, without the heading, of the tables with this first heading;
+// each row is its cells.
 func table(md, heading string) (rows [][]string) {
 	in := false
 	for line := range strings.Lines(md) {

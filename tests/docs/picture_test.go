@@ -72,7 +72,7 @@ func TestEachPictureIsOnAPageWithAText(t *testing.T) {
 	}
 }
 
-// The files and ports in the pictures are those of the pages that are tested against the code.
+// The files and ports in the pictures are on the pages that are tested against the code.
 func TestPicturesNameWhatIsThere(t *testing.T) {
 	files, security := readFile(t, "docs/reference/files.md"), readFile(t, "docs/explanation/security.md")
 	var ports []string

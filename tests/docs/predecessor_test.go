@@ -40,8 +40,8 @@ func goTests(t *testing.T) map[string]bool {
 	return names
 }
 
-// Each defect has one row, in order, that says what is done instead and which
-// tests show it.
+// Each defect has one row, in order, that reports what is done instead and which tests show
+// it.
 func TestEveryDefectOfThePythonCharmIsAccountedFor(t *testing.T) {
 	page := readFile(t, defectsPage)
 	var want, listed []string

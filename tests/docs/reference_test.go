@@ -16,7 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
-func TestActionsAreThoseOfActionsYAML(t *testing.T) {
+func TestActionsAreFromActionsYAML(t *testing.T) {
 	var actions map[string]struct {
 		Params map[string]struct {
 			Enum []string
@@ -48,7 +48,7 @@ func TestActionsAreThoseOfActionsYAML(t *testing.T) {
 // databagsPage lists keys of interfaces that others define, for whoever changes the charm.
 const databagsPage = "internal/charm/relation/DATABAGS.md"
 
-func TestRelationsAreThoseOfTheCode(t *testing.T) {
+func TestRelationsAreFromTheCode(t *testing.T) {
 	var meta struct {
 		Requires, Provides, Peers map[string]struct{ Interface string }
 	}
@@ -113,7 +113,7 @@ func written(t *testing.T) map[string][]string {
 	}
 }
 
-func TestOverridesAreThoseOfTheCode(t *testing.T) {
+func TestOverridesAreFromTheCode(t *testing.T) {
 	listed := map[string]string{}
 	for _, row := range table(readFile(t, "docs/explanation/gpus-in-tasks.md"), "architecture") {
 		for _, architecture := range spans(row[0]) {

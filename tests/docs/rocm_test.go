@@ -62,7 +62,7 @@ func TestROCmPageHasEveryState(t *testing.T) {
 	}
 }
 
-// A key that changes without the page is one that nobody compares.
+// A key that changes without the page is one that no one compares.
 func TestSecurityPageHasTheKeysOfTheRepositories(t *testing.T) {
 	page := readFile(t, "docs/explanation/security.md")
 	for _, key := range []string{amd.KeyFingerprint, nvidia.KeyFingerprint} {

@@ -39,8 +39,8 @@ var checked = []string{"juju", "lxc", "make", "fly", "./dispatch", "dispatch", "
 // tried matches the commands that TestCommandsRun runs, here and now.
 var tried = regexp.MustCompile(`^(curl -s|promtool check rules) `)
 
-// notRun are the commands of blocks that no test can run as they are, with the
-// reason. A new one has to be put here, so that somebody has thought of it.
+// notRun are the commands of blocks that no test can run as they are, with the reason. A
+// new one must be put here, so that someone has thought of it.
 var notRun = map[string]string{
 	// Of a release.
 	"git tag --annotate v1.0.0 --message 1.0.0":                                    "a tag of this project",
@@ -59,8 +59,8 @@ var notRun = map[string]string{
 // shown are lines of blocks that are no commands: what is printed, and YAML.
 var shown = regexp.MustCompile(`^\S+/\d+\*?\s+(active|blocked|waiting)\s|^params: \{`)
 
-// A command that no test checks, runs or knows of is found here. Those of the tutorials and
-// the how-to pages are run by tests/journeys, or have their reason on the page.
+// A command that no test checks, runs or knows of is found here. Commands of the tutorials
+// and the how-to pages are run by tests/journeys, or have their reason on the page.
 func TestEveryCommandOfABlockIsKnown(t *testing.T) {
 	used := map[string]bool{}
 	for page, md := range pages(t) {
@@ -86,8 +86,8 @@ func TestEveryCommandOfABlockIsKnown(t *testing.T) {
 	}
 }
 
-// servers are the exporters as pages address them: those of GPUs on a fixture
-// host with an AMD GPU, that of jobs at a web of the tests.
+// servers are the exporters as pages address them: of GPUs on a fixture host with an AMD
+// GPU, of jobs at a web of the tests.
 func servers(t *testing.T) *strings.Replacer {
 	t.Helper()
 	root := hosttest.Host(t, "amd")
@@ -127,7 +127,7 @@ func shell(t *testing.T, line string) string {
 	return out.String()
 }
 
-// What runs without Juju, LXD and a GPU is run as it stands on the page.
+// What runs without Juju, LXD and a GPU is run as it is on the page.
 func TestCommandsRun(t *testing.T) {
 	here := servers(t)
 	ran := 0
@@ -189,8 +189,8 @@ func TestURLsOfTheExportersAnswer(t *testing.T) {
 	require.Positive(t, n)
 }
 
-// The scripts say themselves which flags they take. deploy-test.sh shows what it
-// would do; pass-gpu.sh asks Juju and LXD first, so tests/scripts runs it.
+// The scripts report themselves which flags they take. deploy-test.sh shows what it would
+// do; pass-gpu.sh asks Juju and LXD first, so tests/scripts runs it.
 func TestScriptsTakeTheirFlags(t *testing.T) {
 	flag := regexp.MustCompile(`(?m)^  (--[a-z-]+)`)
 	for _, c := range commands(t, "scripts/pass-gpu.sh", "scripts/deploy-test.sh") {

@@ -8,20 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// typed is a command that a page tells people to type.
+// typed is a command that a page shows for typing.
 type typed struct {
 	page string
 	line string   // as the page has it
 	argv []string // one simple command of the line: without sudo, variables and redirections
-	span bool     // in running text, where it may lack its arguments
+	span bool     // in running text, which may lack its arguments
 }
 
 // fenced are the blocks between fences, with their language.
 var fenced = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
-// blockLines are the lines of a page that stand as commands: those of blocks
-// that are indented by four or have no language but the shell's. A line that
-// ends in a backslash goes on with the next.
+// blockLines are the lines of a page that are commands: in blocks that are indented by four
+// or have no language but the shell's. A line that ends in a backslash goes on with the
+// next.
 func blockLines(md string) (out []string) {
 	prose := fenced.ReplaceAllStringFunc(md, func(block string) string {
 		m := fenced.FindStringSubmatch(block)
@@ -39,8 +39,8 @@ func blockLines(md string) (out []string) {
 	return out
 }
 
-// commands are all commands of all pages. In running text only those count
-// whose program is one of the given.
+// commands are all commands of all pages. In running text only those count with a program
+// that is one of the given.
 func commands(t *testing.T, programs ...string) (out []typed) {
 	t.Helper()
 	add := func(page, line string, span bool) {

@@ -19,8 +19,8 @@ import (
 
 const statusPage = "docs/reference/status.md"
 
-// Every text in a table headed "status", "message" or "reason" is one that the code declares,
-// so a change of a text has to change the pages that quote it.
+// Every text in a table headed "status", "message" or "reason" is one that the code
+// declares, so a change of a text must change the pages that quote it.
 func TestQuotedStatusesAreTheCodes(t *testing.T) {
 	x, quoting := newTexts(t), map[string]bool{}
 	for page, md := range pages(t) {

@@ -18,12 +18,12 @@ const wrapperPage = "docs/reference/wrapper.md"
 var unlisted = []string{
 	"cannot change process file", "cannot decode %s", "cannot edit", "cannot enter container",
 	"cannot find the real runc: %q", "cannot find the real runc: none", "cannot find the real runc: cannot read",
-	"cannot fix the clocks", "cannot give the container %s: its mode", "cannot give the container the folder %s/%s: there",
+	"cannot fix the clocks", "cannot give the container %s: its mode", "cannot give the container the folder %s/%s: no such",
 	"cannot give the task %d GPUs", "cannot give the task %s: %w", "cannot give the task %s: %s, and no private node",
 	"cannot give the task %s: CDI spec %s is stale", "cannot give the task %s=%s GPUs", "cannot give the task GPUs with",
 	"cannot give the task a GPU, as", "cannot inspect this program", "cannot lease %d GPUs", "cannot lease %s: the",
 	"cannot lease %s: this unit has", "cannot lease GPU %", "cannot lease GPUs", "cannot leave the container",
-	"cannot make a memory file", "cannot open bundle", "cannot open directory of GPU leases", "cannot pin GPU",
+	"cannot make a memory file", "cannot open bundle", "cannot open directory of GPU leases",
 	"cannot read counters", "cannot read marker", "cannot read the call of runc", "cannot record the lease",
 	"cannot release GPU", "cannot remove marker", "cannot see", "cannot use %s as the real runc",
 	"cannot use %s for device nodes", "cannot use %s in container", "cannot use %s: it", "cannot use CDI spec %s: its",
@@ -35,7 +35,7 @@ func TestWrapperPageListsRefusalsThatDoNotNameTheirFix(t *testing.T) {
 	names := []string{".Errorf", ".New", ".Sprintf", "func Error", "func holder", "func holders", "func probe"}
 	used := map[string]bool{}
 	var wanted []string
-	for _, folder := range []string{"oci", "oci/cmdline", "oci/visible", "gpu/cdispec/...", "pool/lease", "pool/clockpin"} {
+	for _, folder := range []string{"oci", "oci/cmdline", "oci/visible", "gpu/cdispec/...", "pool/lease", "pool/fixedclocks"} {
 		for _, text := range literals(t, folder, names...) {
 			begins := func(with string) bool { return strings.HasPrefix(text, with) }
 			if i := slices.IndexFunc(unlisted, begins); i >= 0 {
@@ -51,7 +51,7 @@ func TestWrapperPageListsRefusalsThatDoNotNameTheirFix(t *testing.T) {
 	}
 }
 
-// configFields returns the names of a config's fields, with those of the structs in it.
+// configFields returns the names of a config's fields, also of the structs in it.
 func configFields(t reflect.Type, prefix string) (names []string) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

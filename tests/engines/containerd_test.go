@@ -14,7 +14,7 @@ import (
 
 const containerdSocket = "/run/containerd-test.sock"
 
-// containerdFile is containerd's configuration with folders and a socket of its own.
+// containerdFile is containerd's configuration with folders and its own socket.
 func containerdFile() string {
 	return fmt.Sprintf("version = 2 # theirs\nroot = %q\nstate = \"/run/containerd-test\"\n[grpc]\naddress = %q\n", dir+"/containerd", containerdSocket)
 }
@@ -29,7 +29,7 @@ func ctr(words ...string) (string, error) {
 	return run(append([]string{"ctr", "--address", containerdSocket}, words...)...)
 }
 
-// containerd says how it reads what was put into its file, and starts with it.
+// containerd reports how it reads what was put into its file, and starts with it.
 func TestContainerdTakesTheRuntime(t *testing.T) {
 	needPackage(t, "containerd", "containerd", "ctr")
 	describe(t)

@@ -69,7 +69,7 @@ monitor_cgroup = "pod"
 	}
 	out, err := pod("amd", "7")
 	require.Error(t, err)
-	require.Contains(t, out, `"7" is no GPU that this unit gives; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container `)
+	require.Contains(t, out, `"7" is not a GPU for tasks of this unit; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container `)
 	stop()
 
 	dispatch(t, "runtime", "configure", "crio", "--set-as-default")

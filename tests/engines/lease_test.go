@@ -28,7 +28,7 @@ func exclusive(t *testing.T) lease.Leases {
 	require.NoError(t, err)
 	l := lease.Leases{Dir: lease.DefaultDir, GPUs: []string{"0000:03:00.0", "0000:04:00.0"}}
 	data, err := json.Marshal(oci.Config{
-		Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
+		Runtime: runc, Containers: oci.Requested, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
 		GPUs: []oci.GPU{{Name: l.GPUs[0], CDI: "amd.com/gpu=0", Nodes: suite.StandIns[1:2]},
 			{Name: l.GPUs[1], CDI: "amd.com/gpu=1", Nodes: suite.StandIns[2:3]}}, Leases: &oci.Leases{Dir: l.Dir}})
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func exclusive(t *testing.T) lease.Leases {
 	return l
 }
 
-// holder is who holds a GPU, as people are told; "" for nobody.
+// holder is who holds a GPU, as people are reported; "" for no one.
 func holder(t *testing.T, l lease.Leases, gpu int) string {
 	t.Helper()
 	states, _, err := l.Read()
@@ -59,7 +59,7 @@ func isFree(t *testing.T, l lease.Leases, gpu int) {
 }
 
 // No two of a task, a pod, Docker's and Podman's containers have one GPU, however they ask,
-// and it is free when who has it is gone.
+// and it is free when who has it no longer exists.
 func TestEnginesTasksAndPodsHaveNoGPUTogether(t *testing.T) {
 	needPackage(t, "docker.io", "dockerd", "docker")
 	needPackage(t, "podman", "podman")
@@ -177,5 +177,5 @@ func TestEngineWithoutRootIsRefusedOnAUnit(t *testing.T) {
 	exclusive(t)
 	out, err := a.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=0")
 	require.Error(t, err)
-	require.Contains(t, out, "cannot read /etc/concourse-ci-machine/wrapper.json, which is root's alone: permission denied; an engine without root gets no GPU by this runtime here")
+	require.Contains(t, out, "cannot read /etc/concourse-ci-machine/wrapper.json, which only root can read: permission denied; a rootless engine gets no GPU from this runtime")
 }

@@ -108,7 +108,7 @@ func tarball() string { return filepath.Join(dir, "image.tar") }
 
 func wrapper() string { return filepath.Join(dir, "runc-amd-wrapper") }
 
-// needPackage fails, or skips where this release of the system has no such package.
+// needPackage fails, or skips if this release of the system has no such package.
 func needPackage(t *testing.T, name string, programs ...string) {
 	t.Helper()
 	suite.Need(t, missing())
@@ -168,8 +168,8 @@ func nodes(t *testing.T, uid, gid int, mode os.FileMode) {
 	}
 }
 
-// probe opens each node for reading and writing. The shell would make a file where there
-// is none.
+// probe opens each node for reading and writing. The shell would make a file if none
+// exists.
 const probe = `for d in kfd dri/renderD128 dri/renderD129; do
   if [ ! -e /dev/$d ]; then echo "$d absent"; elif (: 3<>/dev/$d) 2>/dev/null; then echo "$d opens"; else echo "$d closed"; fi
 done`
@@ -182,7 +182,7 @@ const (
 	closed  = "kfd closed\ndri/renderD128 closed\ndri/renderD129 absent\n"
 )
 
-// snapshot is files, and those of folders, with their modes and contents.
+// snapshot is files, also in folders, with their modes and contents.
 func snapshot(t *testing.T, folders ...string) string {
 	t.Helper()
 	var b strings.Builder

@@ -21,8 +21,8 @@ func TestNerdctlHasBothWays(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	require.NoError(t, os.WriteFile(file, []byte(containerdFile()), 0o644))
 	containerd(t)
-	// What a container says is apart from nerdctl's own words, which at times has some of a
-	// signal that came too late.
+	// What a container reports is apart from nerdctl's own words, which at times has some
+	// of a signal that came too late.
 	nerdctl := func(words ...string) (string, error) {
 		c := exec.Command(program, append([]string{"--address", containerdSocket, "--data-root", filepath.Join(dir, "nerdctl-data"), "--snapshotter", "native"}, words...)...)
 		var own strings.Builder
@@ -53,5 +53,5 @@ func TestNerdctlHasBothWays(t *testing.T) {
 	}
 	out, err = in("--runtime " + wrapper() + " -e AMD_VISIBLE_DEVICES=7")
 	require.Error(t, err)
-	require.Contains(t, out, "is no GPU that this unit gives; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container ")
+	require.Contains(t, out, "is not a GPU for tasks of this unit; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container ")
 }

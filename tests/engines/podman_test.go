@@ -18,7 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// podman runs as root, or as a user, with folders of its own.
+// podman runs as root, or as a user, with its own folders.
 type podman struct {
 	root, runRoot string
 	user          *syscall.Credential
@@ -125,7 +125,7 @@ func list(t *testing.T) {
 	}
 }
 
-// Without root, what the user may open decides, and a refusal says why.
+// Without root, what the user may open decides, and a refusal reports why.
 func TestRootlessPodmanGivesWhatTheUserMayOpen(t *testing.T) {
 	needPackage(t, "podman", "podman")
 	needPackage(t, "crun", "crun")
@@ -147,7 +147,7 @@ func TestRootlessPodmanGivesWhatTheUserMayOpen(t *testing.T) {
 		groups   []uint32
 		listed   bool // in an access control list, as logind's
 		words    string
-		want     string // or what the refusal says
+		want     string // or what the refusal reports
 	}{
 		{"not his", 0, 44, 0o660, nil, false, variable, "cannot give the container /dev/kfd: its mode is 0660, and this user may not open it; as root run: setfacl -m u:<user>:rw /dev/kfd"},
 		{"by a group", 0, 44, 0o660, []uint32{44}, false, variable, "and this user may open it by a group only, which the container does not keep; give it podman's --group-add keep-groups"},
@@ -176,7 +176,7 @@ func TestRootlessPodmanGivesWhatTheUserMayOpen(t *testing.T) {
 		require.Contains(t, out, c.want, c.name)
 	}
 
-	// Podman's own CDI says nothing of why.
+	// Podman's own CDI reports nothing of why.
 	for _, n := range suite.StandIns {
 		require.NoError(t, unix.Removexattr(n, "system.posix_acl_access"))
 	}

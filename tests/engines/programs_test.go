@@ -23,8 +23,8 @@ import (
 )
 
 // buildEngines builds the engines that Debian does not have from the module proxy: two
-// minutes of a processor at first. One that can't be built fails `make e2e`; else its test
-// is skipped, and what is said here is the reason.
+// minutes of a processor at first. One that can't be built fails `make e2e`; otherwise its
+// test is skipped, and this text is the reason.
 func buildEngines(into string) (failed error) {
 	for name, build := range map[string]func(into string) error{"nerdctl": buildNerdctl, "CRI-O": buildCRIO} {
 		if err := build(into); err != nil && os.Getenv("E2E") == "1" {
@@ -101,7 +101,7 @@ func buildCRIO(into string) error {
 	return nil
 }
 
-// needBuilt skips where a program could not be built.
+// needBuilt skips if a program could not be built.
 func needBuilt(t *testing.T, name string) string {
 	t.Helper()
 	suite.Need(t, missing())
@@ -122,7 +122,7 @@ func daemon(t *testing.T, answers func() bool, argv ...string) (p *os.Process, s
 	require.NoError(t, c.Start())
 	stop = sync.OnceFunc(func() {
 		require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-		_ = c.Wait() // how it ends is no part of the test
+		_ = c.Wait() // how it ends is not a part of the test
 		if t.Failed() {
 			t.Log(log.String())
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
-// On a unit the charm's file says what there is to get, for Podman as for Concourse.
+// On a unit the charm's file reports what there is to get, for Podman as for Concourse.
 func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	needPackage(t, "podman", "podman")
 	describe(t)
@@ -26,7 +26,7 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	require.NoError(t, err)
 	srv := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(srv, "models_rw"), 0o777))
-	unit := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, GPUs: []oci.GPU{{Name: "second", CDI: "amd.com/gpu=1"}}, Visible: []string{"AMD_VISIBLE_DEVICES"},
+	unit := oci.Config{Runtime: runc, Containers: oci.Requested, Specs: []string{cdi.Path}, GPUs: []oci.GPU{{Name: "second", CDI: "amd.com/gpu=1"}}, Visible: []string{"AMD_VISIBLE_DEVICES"},
 		Env: map[string]string{"TOKEN": "secret"}, Folders: &oci.Folders{Root: srv, Containers: oci.All}}
 	write := func() {
 		data, err := json.Marshal(unit)
@@ -52,7 +52,7 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	require.Equal(t, second+"token \n", given("-v /tmp/build/00000000 -e AMD_VISIBLE_DEVICES=1"))
 	out, err := p.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=0")
 	require.Error(t, err)
-	require.Contains(t, out, `"0" is no GPU that this unit gives; there are: 1 (0000:03:00.0-1) [container `)
+	require.Contains(t, out, `"0" is not a GPU for tasks of this unit; there are: 1 (0000:03:00.0-1) [container `)
 
 	unit.Containers = oci.Tasks
 	write()

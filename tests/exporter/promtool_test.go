@@ -16,8 +16,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// accepted is what promtool may say: the contract's own name, which is a gauge,
-// and NVIDIA's names.
+// accepted is what promtool may report: the contract's own name, which is a gauge, and
+// NVIDIA's names.
 var accepted = []string{"rocm_memory_total non-counter metrics should not have", "DCGM_FI_DEV_"}
 
 func TestPromtoolAcceptsTheMetricsOfEveryFixtureHost(t *testing.T) {
@@ -34,7 +34,7 @@ func TestPromtoolAcceptsTheMetricsOfEveryFixtureHost(t *testing.T) {
 			require.Equal(t, 200, w.Code)
 			check := exec.Command(promtool, "check", "metrics")
 			check.Stdin = w.Body
-			out, err := check.CombinedOutput() // 3 where it has remarks
+			out, err := check.CombinedOutput() // 3 if it has remarks
 			if check.ProcessState.ExitCode() != 3 {
 				require.NoError(t, err, string(out))
 			}

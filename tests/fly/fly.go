@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Program is fly of the release whose folder $CONCOURSE_RELEASE names: unpacked
-// beside its other files, or in the archive that the web hands out. Without that
-// variable it is fly on PATH. The test is skipped where there is none.
+// Program is fly of the release in $CONCOURSE_RELEASE: unpacked beside its other files, or
+// in the archive that the web hands out. Without that variable it is fly on PATH. The test
+// is skipped if none exists.
 func Program(t testing.TB) string {
 	t.Helper()
 	release := os.Getenv("CONCOURSE_RELEASE")

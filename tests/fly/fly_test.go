@@ -29,7 +29,7 @@ func archive(t *testing.T, name string) []byte {
 	return out.Bytes()
 }
 
-func TestProgramIsThatOfTheReleaseOrOnPATH(t *testing.T) {
+func TestProgramIsFromTheReleaseOrOnPATH(t *testing.T) {
 	asset := "fly-assets/fly-linux-" + runtime.GOARCH + ".tgz"
 	for name, c := range map[string]struct {
 		file string // in the folder

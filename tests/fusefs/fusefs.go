@@ -1,8 +1,8 @@
-// Package fusefs shows a folder through a FUSE file system whose reads hang or fail when
-// told so, as those of a device do whose driver hangs: a process that reads such a file
-// waits in state D, and no signal ends it.
+// Package fusefs shows a folder through a FUSE file system with reads that hang or fail on
+// request, as for a device with a driver that hangs: a process that reads such a file waits
+// in state D, and no signal ends it.
 //
-// A test has to end hangs before it waits for processes that may be in one.
+// A test must end hangs before it waits for processes that may be in one.
 package fusefs
 
 import (
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The requests of FUSE that a read-only file system has to answer (fuse.h in the kernel).
+// The requests of FUSE that a read-only file system must answer (fuse.h in the kernel).
 const (
 	opLookup      = 1
 	opForget      = 2
@@ -49,7 +49,7 @@ var order = binary.LittleEndian
 // Mirror shows a folder in its own place, and answers readings as its device would.
 type Mirror struct {
 	fd    int
-	from  string // where the files are
+	from  string // if the files are
 	mu    sync.Mutex
 	paths []string // by node id - 1, below from
 	hangs bool
@@ -65,7 +65,7 @@ func Missing() string {
 	return ""
 }
 
-// New puts the folder dir on a file system of its own.
+// New puts the folder dir on its own file system.
 func New(t *testing.T, dir string) *Mirror {
 	m := &Mirror{from: dir + ".files", paths: []string{"."}, fails: map[string]syscall.Errno{}}
 	require.NoError(t, os.Rename(dir, m.from))
@@ -192,7 +192,7 @@ func (m *Mirror) entries(p, full string, body []byte) []byte {
 	return out.Bytes()
 }
 
-// reply to a request that nobody waits for any more fails, which is of no account.
+// reply to a request that no one waits for any more fails, which is of no account.
 func (m *Mirror) reply(unique uint64, errno syscall.Errno, body []byte) {
 	if errno != 0 {
 		body = nil
@@ -221,7 +221,7 @@ func pack(values ...any) []byte {
 	var out bytes.Buffer
 	for _, v := range values {
 		if err := binary.Write(&out, order, v); err != nil {
-			panic(err) // a value without a size of its own
+			panic(err) // a value without its own size
 		}
 	}
 	return out.Bytes()

@@ -37,7 +37,7 @@ func TestFuzzersOfTheWrapperFindNothing(t *testing.T) {
 	})
 }
 
-// What is the unit's own, and what a task says of GPUs where they are leased.
+// What is the unit's own, and what a task requests of leased GPUs.
 func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 	fuzz(t, "2s", [][2]string{
 		{"FuzzConfig", "github.com/fourdollars/concourse-ci-machine/internal/oci"},
@@ -46,7 +46,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzWant", "github.com/fourdollars/concourse-ci-machine/internal/oci/visible"},
 		{"FuzzDecodeRecord", "github.com/fourdollars/concourse-ci-machine/internal/pool/lease"},
 		{"FuzzNotes", "github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"},
-		{"FuzzRecord", "github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"},
+		{"FuzzMeasurement", "github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"},
 		{"FuzzResult", "github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"},
 		{"FuzzFetchSeen", "github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"},
 		{"FuzzTeamOf", "github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"},
@@ -194,15 +194,15 @@ func packageOf(t *testing.T, path string) (tested, error) {
 
 var deadline = regexp.MustCompile(`(?m)^\s*--- FAIL: \w+ \([0-9.]+s\)\n\s+context deadline exceeded\n\s*FAIL$`)
 
-// outOfTime tells the end of the time from a finding. Go's fuzzer sometimes takes
-// its own deadline for a failure (internal/fuzz, CoordinateFuzzing: the time is
-// over for the parent's context before it is for the child's); a finding comes
-// with the input that fails.
+// outOfTime reports the end of the time from a finding. Go's fuzzer sometimes takes its own
+// deadline for a failure (internal/fuzz, CoordinateFuzzing: the time is over for the
+// parent's context before it is for the child's); a finding comes with the input that
+// fails.
 func outOfTime(out string) bool {
 	return deadline.MatchString(out) && !strings.Contains(out, "Failing input written")
 }
 
-func TestOnlyTheEndOfTheTimeIsNoFinding(t *testing.T) {
+func TestOnlyTheEndOfTheTimeIsNotAFinding(t *testing.T) {
 	for out, want := range map[string]bool{
 		"fuzz: elapsed: 5s, execs: 49424\n--- FAIL: FuzzX (5.15s)\n    context deadline exceeded\nFAIL\nexit status 1\n":                                     true,
 		"--- FAIL: FuzzX (5.15s)\n    --- FAIL: FuzzX (0.00s)\n        x_test.go:9: wrong\n    \n    Failing input written to testdata/fuzz/FuzzX/1\nFAIL\n": false,

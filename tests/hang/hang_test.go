@@ -28,7 +28,7 @@ import (
 // commandTime is ten times what a hook may take.
 const commandTime = 5 * time.Minute
 
-// missing says why the tests can't run here; empty when they can.
+// missing reports why the tests can't run here; empty when they can.
 func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed to mount"
@@ -114,7 +114,7 @@ func (m *machine) startExporter() {
 	}, commandTime, 100*time.Millisecond)
 }
 
-// dispatch runs a command of dispatch, which has to end, and returns its output.
+// dispatch runs a command of dispatch, which must end, and returns its output.
 func (m *machine) dispatch(args ...string) string {
 	m.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
@@ -166,8 +166,9 @@ func (m *machine) states() map[string]string {
 	return states
 }
 
-// A GPU whose files all hang after it was seen costs no look and no hook: none reads it.
-func TestGPUThatHangsIsQuarantinedAndReadByNobody(t *testing.T) {
+// A GPU with files that all hang after it was seen costs no look and no hook: none reads
+// it.
+func TestGPUThatHangsIsQuarantinedAndReadByNoProcess(t *testing.T) {
 	m := newMachine(t)
 	m.startExporter()
 	m.dispatch("gpu", "watch")
@@ -189,7 +190,7 @@ func TestGPUThatHangsIsQuarantinedAndReadByNobody(t *testing.T) {
 }
 
 // A GPU of which some files answer is not healthy for that: what answered before counts.
-func TestGPUWhoseReadingsFailIsQuarantinedThoughOneFileAnswers(t *testing.T) {
+func TestGPUWithFailedReadingsIsQuarantinedThoughOneFileAnswers(t *testing.T) {
 	m := newMachine(t)
 	m.startExporter()
 	m.dispatch("gpu", "watch")

@@ -21,8 +21,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// unit is one on a machine whose first GPU may hang. Its hooks are processes that have the
-// machine's folder as their root, so that they take its files for real ones.
+// unit is one on a machine with first GPU that may hang. Its hooks are processes that have
+// the machine's folder as their root, so that they take its files for real ones.
 type unit struct {
 	*machine
 	*sandbox.World
@@ -70,7 +70,7 @@ func (u *unit) copyShell() {
 	}
 }
 
-// ends runs a hook or an action, which has to end with exit status 0.
+// ends runs a hook or an action, which must end with exit status 0.
 func (u *unit) ends(name string, run func() (sandbox.Result, error)) (r sandbox.Result) {
 	u.Helper()
 	ended := make(chan error, 1)

@@ -16,7 +16,7 @@ import (
 // built holds the unpacked charm and a stand-in release.
 var built string
 
-// The tests have a network and mounts of their own: the exporter listens on a fixed port.
+// The tests have a network and their own mounts: the exporter listens on a fixed port.
 func TestMain(m *testing.M) {
 	os.Exit(suite.Namespaced{Name: "GPUs that hang", Missing: missing(), Flags: syscall.CLONE_NEWNET,
 		Outside: func() (string, func() error, error) { return suite.Folder("hang-", build) },

@@ -113,8 +113,8 @@ func TestIdleHookAsksLittleAndAlwaysTheSame(t *testing.T) {
 	}
 }
 
-// D16: the predecessor restarted the worker in every relation hook. D17: in
-// its peers' hooks, too. D46: what stands in the CDI file follows the machine.
+// D16: the predecessor restarted the worker in every relation hook. D17: in its peers'
+// hooks, too. D46: what is in the CDI file follows the machine.
 func TestD16D17NothingIsRestartedForWhatDoesNotConcernTheWorker(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("amd"), options{"compute-runtime": "rocm"})

@@ -53,7 +53,7 @@ func TestD3ThreeUnitsOfModeAutoAndAnotherLeader(t *testing.T) {
 	c.idle()
 }
 
-// D33: nothing secret is told in clear.
+// D33: nothing secret is reported in clear.
 func TestD33DatabagsHoldNothingSecret(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, options{"mode": "auto"})

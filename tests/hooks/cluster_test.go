@@ -16,13 +16,13 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// cluster is one application of several units. What one unit's hook told is
-// seen by the others when it ended, as with Juju.
+// cluster is one application of several units. What one unit's hook reported is seen by the
+// others when it ended, as with Juju.
 type cluster struct {
 	t     *testing.T
 	units []*unit
 	pg    *sandbox.Postgres
-	net   *network // nil: nobody else is there
+	net   *network // nil: no other program is there
 }
 
 const userSecret = "secret:d2user0000000000000g"
@@ -64,7 +64,7 @@ func relationOf(u *unit, endpoint string) *jujutest.Relation {
 	return u.Model.Relations[i]
 }
 
-// share gives the others what unit k told.
+// share gives the others what unit k reported.
 func (c *cluster) share(k int) {
 	from := c.units[k]
 	for i, u := range c.units {
@@ -129,7 +129,7 @@ func unrelate(u *unit, endpoint string) {
 	u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == endpoint })
 }
 
-// gossip lets every unit hear of every other one until nobody has news.
+// gossip lets every unit hear of every other one until no one has news.
 func (c *cluster) gossip() {
 	c.t.Helper()
 	for range 2 {
@@ -192,7 +192,7 @@ func (c *cluster) begin() {
 	}
 }
 
-// idle is that nobody has anything left to do.
+// idle is that no one has anything left to do.
 func (c *cluster) idle() {
 	c.t.Helper()
 	for k, u := range c.units {

@@ -67,7 +67,7 @@ func TestRelationThatEndsOnBothSidesAtOnceLetsTasksEnd(t *testing.T) {
 		require.Contains(t, r.Commands, "systemctl kill --kill-whom=main --signal=SIGUSR2 concourse-worker.service")
 		unrelate(u, "flight")
 	}
-	// One has retired; the other has a task that nobody wants to wait for.
+	// One has retired; the other has a task that no one wants to wait for.
 	stays := names[1]
 	names = []string{stays}
 	r := web.hook("update-status")
@@ -80,7 +80,7 @@ func TestRelationThatEndsOnBothSidesAtOnceLetsTasksEnd(t *testing.T) {
 	ci.idle()
 }
 
-// What has to end ends whatever the options say.
+// What must end ends whatever the options report.
 func TestWorkerWithAWrongOptionEndsWithItsRelation(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
@@ -99,7 +99,7 @@ func TestWorkerWithAWrongOptionEndsWithItsRelation(t *testing.T) {
 }
 
 // The hook that saw the relation end may have been of an older charm, or have failed.
-func TestWorkerWhoseRelationIsGoneEndsInAnyHook(t *testing.T) {
+func TestWorkerWithoutARelationEndsInAnyHook(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
 	unrelate(u, "flight")

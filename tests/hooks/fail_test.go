@@ -13,7 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// fails runs a hook that has to exit 1.
+// fails runs a hook that must exit 1.
 func (u *unit) fails(r sandbox.Result, err error) sandbox.Result {
 	u.t.Helper()
 	require.NoError(u.t, err)
@@ -21,7 +21,7 @@ func (u *unit) fails(r sandbox.Result, err error) sandbox.Result {
 	return r
 }
 
-// D1: what nobody foresaw ends the hook, so that Juju runs it again.
+// D1: what no one foresaw ends the hook, so that Juju runs it again.
 func TestD1UnexpectedFailureIsAnErrorAndNothingIsPublished(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, fixture("amd"), nil)

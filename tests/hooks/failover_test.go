@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// D3, D33: a leader that is gone for good takes nothing with it.
+// D3, D33: a leader that never returns takes nothing with it.
 func TestD3LeaderThatDiedIsReplacedByAnotherUnit(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, options{"mode": "auto"}).giveWebKeys()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireListed holds what a unit brought against the page of files: each file is there,
-// and it and the folders that are have the mode that the page says.
+// requireListed holds what a unit provided against the page of files: each file is there,
+// and it and the folders that are have the mode that the page reports.
 func requireListed(t *testing.T, before, after map[string]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/files.md")
@@ -50,6 +50,6 @@ func requireListed(t *testing.T, before, after map[string]string) {
 	require.Greater(t, met, 25)
 }
 
-// inside are files that the page tells of without a row: a release's own, and the
-// public halves of the web's keys. The list of users is useradd's.
+// inside are files that the page reports without a row: a release's own, and the public
+// halves of the web's keys. The list of users is useradd's.
 var inside = regexp.MustCompile(`^/var/lib/concourse/(releases/.|keys/\w+\.pub$)|^/etc/(passwd|group)$`)

@@ -32,7 +32,7 @@ func TestD49D52RuntimesComeAndGoAndLeaveTheOperatorsFiles(t *testing.T) {
 	require.Equal(t, operatorsCDI, u.read("/etc/cdi/amd.json.before-concourse"))
 	require.True(t, u.Machine.Up("concourse-cdi-refresh.path"))
 
-	// NVIDIA's tool is there, brought by the operator: it is used and kept.
+	// NVIDIA's tool is there, provided by the operator: it is used and kept.
 	require.NoError(t, u.Root.WriteFile("/usr/bin/nvidia-ctk", nil, 0o755))
 	u.set(options{"compute-runtime": "cuda"})
 	r := u.hook("config-changed")
@@ -120,7 +120,7 @@ func TestPackagesGoWithTheirRuntime(t *testing.T) {
 			require.NoError(t, u.Root.WriteFile("/var/lib/dpkg/status", []byte("Package: amd-container-toolkit\nStatus: install ok installed\nVersion: 1.2.0\n\n"), 0o644))
 		} else { // as after the installation: AMD's repository is out of reach here
 			require.NoError(t, u.Root.WriteFile("/var/lib/dpkg/status", []byte("Package: amd-container-toolkit\nStatus: install ok installed\nVersion: 1.2.0\n\n"), 0o644))
-			require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/brought.json", []byte(`{"packages":["amd-container-toolkit"]}`), 0o600))
+			require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/installed-packages.json", []byte(`{"packages":["amd-container-toolkit"]}`), 0o600))
 		}
 		u.giveKey()
 		u.hook("install")
@@ -139,7 +139,7 @@ func TestPackagesGoWithTheirRuntime(t *testing.T) {
 		}
 		require.Contains(t, text, "apt-get remove --yes -o DPkg::Lock::Timeout=600 amd-container-toolkit", c.name)
 		require.NotContains(t, u.read("/var/lib/dpkg/status"), "amd-container-toolkit", c.name)
-		require.False(t, u.Root.Exists("/var/lib/concourse-charm/brought.json"), c.name)
+		require.False(t, u.Root.Exists("/var/lib/concourse-charm/installed-packages.json"), c.name)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// action runs an action, which has to leave the hook tools' exit status at 0.
+// action runs an action, which must leave the hook tools' exit status at 0.
 func (u *unit) action(name string, params map[string]any) *jujutest.Action {
 	u.t.Helper()
 	r, err := u.Action(name, params)
@@ -70,8 +70,8 @@ func TestUnknownErrorCodeNamesTheKnownOnes(t *testing.T) {
 	}
 }
 
-// verify-gpu opens the nodes, each in a process of its own: the built program
-// finds files where there should be devices, and devices with no GPU behind.
+// verify-gpu opens the nodes, each in its own process: the built program finds files
+// instead of devices, and devices with no GPU behind.
 func TestVerifyOpensTheNodes(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, fixture("amd"), nil)
@@ -93,8 +93,8 @@ func TestVerifyOpensTheNodes(t *testing.T) {
 	require.Contains(t, a.Message, "/dev/dri/renderD128: cannot open it for reading and writing: no such device")
 }
 
-// A site without a way to AMD: nobody needs the toolkit there, and the status has no
-// word of it. Who asks is told.
+// A site without a way to AMD: no one needs the toolkit there, and the status has no word
+// of it. Who asks is reported.
 func TestToolkitOutOfReachIsForCheckStatusAlone(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("amd"), options{"compute-runtime": "rocm", "rocm-base-url": "http://127.0.0.1:9"})

@@ -24,7 +24,7 @@ func TestHealthCheckIsTheOneOfTheOption(t *testing.T) {
 	u.hook("config-changed")
 	require.Contains(t, u.read("/etc/systemd/system/concourse-pebble.service"), "\nStateDirectory=concourse-ci-machine\n")
 
-	// GPU 1 is healthy again for long enough, and there is no such program.
+	// GPU 1 is healthy again for long enough, and there is not such program.
 	at := time.Now().UTC()
 	l := quarantine.Look{At: at, Policy: quarantine.Auto, HealthCheck: "/srv/tools/check"}
 	for i, name := range []string{"0000:23:00.0", "0000:43:00.0", "0000:83:00.0", "0000:c3:00.0"} {
@@ -45,12 +45,12 @@ func TestHealthCheckIsTheOneOfTheOption(t *testing.T) {
 	p, err := healthcheck.Read(u.Root, "0000:43:00.0")
 	require.NoError(t, err)
 	require.Equal(t, quarantine.NotRun, p.End)
-	require.Contains(t, p.Reason, "there is no /srv/tools/check; put it there")
+	require.Contains(t, p.Reason, "/srv/tools/check is missing; add it")
 	p.Began, p.Ended = l.At, l.At // as a look after it sees it
 	l.HealthChecks = []quarantine.HealthCheck{p}
 	require.NoError(t, quarantine.RecordFile.Write(u.Root, quarantine.Decide(rec, l)))
 	u.hook("update-status")
-	require.Contains(t, u.action("check-status", nil).Results["checks"], "GPU 1 is healthy but not returned: gpu-health-check can't be run: there is no /srv/tools/check; put it there")
+	require.Contains(t, u.action("check-status", nil).Results["checks"], "GPU 1 is healthy but not returned: gpu-health-check can't be run: /srv/tools/check is missing; add it")
 
 	// With a program it is run by the release's runc, which ends with 0 here.
 	require.NoError(t, u.Root.MkdirAll("/srv/tools", 0o755))

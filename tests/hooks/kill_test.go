@@ -129,7 +129,7 @@ func TestRunKilledAnywhereConverges(t *testing.T) {
 	})
 }
 
-// A process that the kernel kills leaves what a run that stands still does.
+// A process that the kernel kills leaves what a run that is still does.
 func TestProcessKilledAnywhereConverges(t *testing.T) {
 	t.Parallel()
 	ready := func(t *testing.T) *unit {
@@ -183,8 +183,8 @@ func killedAnywhere(t *testing.T, cases []killCase) {
 	}
 }
 
-// converges kills the hook at a call and runs it again; false says that it
-// ended before there was such a call.
+// converges kills the hook at a call and runs it again; false reports that it ended before
+// there was such a call.
 func converges(t *testing.T, u *unit, hook func(*unit) (sandbox.Result, error), k killer, at int, calm *unit, first sandbox.Result, want map[string]string) bool {
 	t.Helper()
 	local := locals(u)
@@ -205,8 +205,8 @@ func converges(t *testing.T, u *unit, hook func(*unit) (sandbox.Result, error), 
 	for _, name := range units {
 		require.Equal(t, calm.Machine.Up(name), u.Machine.Up(name), where)
 	}
-	// What systemd has to be told it is told, if not before, then now. (A unit
-	// that has ended need not be stopped.)
+	// What systemd must be reported it is reported, if not before, then now. (A unit that
+	// has ended need not be stopped.)
 	done := append(slices.Clone(killed.Commands), again.Commands...)
 	for _, c := range first.Commands {
 		if verb, _, _ := strings.Cut(strings.TrimPrefix(c, "systemctl "), " "); verb != "stop" && verb != "kill" {

@@ -75,7 +75,7 @@ func TestWebsRunKilledAnywhereConverges(t *testing.T) {
 		return func(t *testing.T) *unit {
 			u := peered(t, options{"mode": "auto"}).databased()
 			u.Model.Leader = true
-			u.hook("install") // the application has its keys, and tells where the web is
+			u.hook("install") // the application has its keys, and the address of the web
 			if leader {
 				return u
 			}

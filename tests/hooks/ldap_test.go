@@ -9,7 +9,7 @@ import (
 )
 
 // All webs log people in by the server of the relation, whatever the options name, as long
-// as it lasts; its password is in the environment and nowhere else.
+// as it lasts; its password is in the environment and nowhere more.
 func TestLDAPByRelation(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 2, options{"ldap-host": "old.example.org:389", "ldap-bind-dn": "cn=old", "ldap-bind-pw": "old pass",

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a unit brings is written in many places; whatever it is, removing the unit takes
+// What a unit provides is written in many places; whatever it is, removing the unit takes
 // it away. What may stay is listed here, with why.
-func TestRemovedUnitLeavesNothingItBrought(t *testing.T) {
+func TestRemovedUnitLeavesNothingItInstalled(t *testing.T) {
 	t.Parallel()
 	stays := []string{
 		"/var/lib/concourse/",       // releases and volumes: other units may use them

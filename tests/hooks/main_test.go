@@ -31,7 +31,7 @@ const (
 	unitName = "concourse-ci-machine/0"
 	// tsaKey is a made-up public key of a web that does not exist.
 	tsaKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"
-	// nobodyListens is where the units here look for AMD's packages.
+	// nobodyListens is the address at which the units here look for AMD's packages.
 	nobodyListens = "http://127.0.0.1:9"
 )
 
@@ -75,7 +75,7 @@ func keys(name string) []byte {
 	if made.keys[name] == nil {
 		key, err := rsa.GenerateKey(rand.Reader, 3072)
 		if err != nil {
-			panic(err) // only where the machine has no randomness
+			panic(err) // only if the machine has no randomness
 		}
 		if made.keys == nil {
 			made.keys = map[string][]byte{}
@@ -85,15 +85,15 @@ func keys(name string) []byte {
 	return made.keys[name]
 }
 
-// unit is a World whose failures end its test.
+// unit is a World with failures that end its test.
 type unit struct {
 	*sandbox.World
 	t         *testing.T
 	processes bool // its hooks are processes
 }
 
-// told are the hook tools' calls and the commands of all hooks that went well,
-// by World.
+// reported are the hook tools' calls and the commands of all hooks that went well, by
+// World.
 var told sync.Map
 
 func (u *unit) said() []string {
@@ -145,7 +145,7 @@ func (u *unit) web() *jujutest.Relation {
 	return r
 }
 
-// hook runs a hook that has to exit 0.
+// hook runs a hook that must exit 0.
 func (u *unit) hook(name string) sandbox.Result {
 	u.t.Helper()
 	r, err := u.Hook(name)

@@ -11,7 +11,7 @@ import (
 
 // D55, D56: what is advertised follows the exporter, whatever the hook, and is
 // the same in a relation's own hooks.
-func TestD55D56WatchersAreToldWhereTheExporterListens(t *testing.T) {
+func TestD55D56WatchersGetTheExportersAddress(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("amd"), options{"compute-runtime": "rocm"})
 	scrape := u.Model.Relate(8, "monitoring", "prometheus")

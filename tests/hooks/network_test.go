@@ -13,13 +13,13 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// network is several applications, and the hooks that follow from what their
-// units tell each other.
+// network is several applications, and the hooks that follow from what their units report
+// each other.
 type network struct {
 	apps []*cluster
 	seen map[string]map[string]string // by unit, relation and remote unit
 	ran  []string                     // hooks of settle
-	// down are the units whose hooks wait.
+	// down are the units with hooks that wait.
 	down map[string]bool
 }
 
@@ -42,7 +42,7 @@ func (n *network) flight(web, workers *cluster) {
 	n.share(web, workers)
 }
 
-// share brings the bags of tsa and flight to the other side.
+// share provides the bags of tsa and flight to the other side.
 func (n *network) share(web, workers *cluster) {
 	for _, a := range web.units {
 		for _, b := range workers.units {
@@ -76,8 +76,8 @@ func (n *network) shareAll() {
 	}
 }
 
-// settle runs the hooks that Juju would until nobody has news, and returns what
-// they ran on the machines. That it ends is part of every test that calls it.
+// settle runs the hooks that Juju would until no one has news, and returns what they ran on
+// the machines. That it ends is part of every test that calls it.
 func (n *network) settle() (commands []string) {
 	t := n.apps[0].t
 	t.Helper()

@@ -45,7 +45,7 @@ func (m oneMachine) ran(line string) (string, int) {
 	return out.Stdout + out.Stderr, out.Code
 }
 
-// must runs a command line that has to succeed.
+// must runs a command line that must succeed.
 func (m oneMachine) must(line string) string {
 	m.t.Helper()
 	out, code := m.ran(line)
@@ -95,7 +95,7 @@ func TestChangeThatAMachineCannotHaveIsRefused(t *testing.T) {
 	require.NoError(t, m.Root.WriteFile(onemachine.OptionsFile, []byte(options), 0o600))
 	m.must("up")
 
-	// An edited file is no way around the check.
+	// An edited file is not a way around the check.
 	edited := strings.Replace(m.read(onemachine.OptionsFile), "mode: all", "mode: worker", 1)
 	require.NoError(t, m.Root.WriteFile(onemachine.OptionsFile, []byte(edited), 0o600))
 	for _, line := range []string{"reconcile", "up"} {
@@ -198,7 +198,7 @@ func TestUpgradeOfAMachineFromAMirror(t *testing.T) {
 	out, code := m.ran("upgrade 9.9.9")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "cannot change the options, so nothing was changed: ")
-	require.Contains(t, out, "the server says 404 Not Found")
+	require.Contains(t, out, "the server returned 404 Not Found")
 	out, code = m.ran("upgrade 9.9.8")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "no SHA-256 of Concourse 9.9.8 for amd64 is known")

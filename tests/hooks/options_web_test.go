@@ -138,7 +138,7 @@ func TestTLSWithoutAnAddressWaits(t *testing.T) {
 	c := newApp(t, "ci", "10.0.0", 1, options{"mode": "web", "tls-enabled": true}).giveWebKeys()
 	c.units[0].Model.Address = ""
 	c.hook(0, "install")
-	require.Contains(t, c.units[0].refused("check-status", nil), "Waiting for this unit's address: Juju knows none yet")
+	require.Contains(t, c.units[0].refused("check-status", nil), "Waiting for this unit's address: Juju has none yet")
 }
 
 // D59, D60: each unit has its own credentials; a relation wins over options, of
@@ -212,8 +212,8 @@ func TestD59D60VaultByRelation(t *testing.T) {
 	}
 }
 
-// D29: with another key the old one is told as well, so that what was encrypted
-// with it can be read; all webs get both from the leader's secret.
+// D29: with another key the old one is reported as well, so that what was encrypted with it
+// can be read; all webs get both from the leader's secret.
 func TestD29EncryptionKeyChangesWithTheOldOneKept(t *testing.T) {
 	t.Parallel()
 	const a, b = "0123456789abcdef", "fedcba9876543210"
@@ -264,8 +264,8 @@ func lineOf(text, prefix string) string {
 	return ""
 }
 
-// D55, D57: metrics are advertised where they are, with the web's own port and
-// user, and gone when they are turned off.
+// D55, D57: metrics are advertised at their address, with the web's own port and user, and
+// removed when they are turned off.
 func TestD55D57MetricsOfAWebComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 2, options{"enable-metrics": true, "initial-admin-username": "root"})

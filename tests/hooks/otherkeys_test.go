@@ -11,9 +11,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// A key that somebody adds for a worker of his own stays, and the status tells of
-// it; those of Juju's workers go with them all the same.
-func TestKeysAddedByHandAreKeptAndTold(t *testing.T) {
+// A key that someone adds for his own worker stays, and the status reports it; keys of
+// Juju's workers go with them all the same.
+func TestKeysAddedByHandAreKeptAndReported(t *testing.T) {
 	t.Parallel()
 	const remark = "workers with 1 unknown keys may register"
 	_, public := hosttest.Key("somebody's")
@@ -72,7 +72,7 @@ func TestKeyTakenBackWhileTheWebIsDownStaysTakenBack(t *testing.T) {
 	require.Empty(t, u.read(authorizedFile))
 }
 
-// The option's keys come and go with it, those of one team in a file of their own.
+// The option's keys come and go with it, a team's keys in their own file.
 func TestKeysOfTheOptionComeAndGoWithIt(t *testing.T) {
 	t.Parallel()
 	const teamFile = "/var/lib/concourse/keys/team_worker_keys.yml"
@@ -100,7 +100,7 @@ func TestKeysOfTheOptionComeAndGoWithIt(t *testing.T) {
 
 	u.Model.Config["extra-worker-keys"] = "team=ios " + mac[:80]
 	u.hook("config-changed")
-	require.Contains(t, u.Model.Status().Message, "extra-worker-keys: line 1 is no public key")
+	require.Contains(t, u.Model.Status().Message, "extra-worker-keys: line 1 is not a public key")
 
 	u.Model.Config["extra-worker-keys"] = ""
 	u.hook("config-changed")

@@ -22,7 +22,7 @@ func TestD26D46D49MachineFollowsOptionsAndGPUs(t *testing.T) {
 	require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), "CONCOURSE_TAG=big,gpu-count=0\n", "no step without tags comes meanwhile")
 	require.Contains(t, r.Status().Message, "; and 2 more: ")
 	plan, _, _ := u.person("plan")
-	require.Contains(t, plan, "\nnothing to do for the charm: what is said above is the operator's part\n")
+	require.Contains(t, plan, "\nnothing to do for the charm; the operator must do the steps above\n")
 	require.Contains(t, r.Commands, "systemctl restart concourse-worker.service", "it has to register with its new tags")
 	require.False(t, u.Root.Exists("/etc/cdi/amd.json"))
 

@@ -58,8 +58,8 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// driverLine is what the plan of a unit in LXD says first.
-const driverLine = "driver: container: the LXD host has the driver amdgpu loaded, and it alone decides on it\n"
+// driverLine is what the plan of a unit in LXD reports first.
+const driverLine = "driver: container: the LXD host has the driver amdgpu loaded, and it alone controls it\n"
 
 func TestPlanForPeople(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ func TestPlanForPeople(t *testing.T) {
 	require.Empty(t, r.Commands)
 }
 
-func TestPlanOfAnotherUserSaysToUseSudo(t *testing.T) {
+func TestPlanOfAnotherUserNeedsSudo(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may read everything")
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// systemctl is a call by somebody who is not this charm.
+// systemctl is a call by someone who is not this charm.
 func (u *unit) systemctl(args ...string) {
 	u.t.Helper()
 	u.Machine.Systemctl(args...)
 }
 
 // pythonHooks does what the Python charm's upgrade-charm, which goes on to its
-// config-changed, does to a unit that somebody takes back to it, old being what it
-// made of one before: by paths that it knows, through whatever links are there.
+// config-changed, does to a unit that someone takes back to it, old being what it made of
+// one before: by paths that it knows, through whatever links are there.
 func (u *unit) pythonHooks(old host.Root, password string) {
 	u.t.Helper()
 	p := python{u, old}
@@ -70,8 +70,7 @@ func (p python) copy(path string, mode os.FileMode) {
 	p.write(path, data, mode)
 }
 
-// keys are made where the host key is missing, and then whatever is: its public
-// half is written over one that is there.
+// keys are made if the host key is missing. Its public half replaces an existing one.
 func (p python) keys(dir string) {
 	if p.Root.Exists(dir + "tsa_host_key") {
 		return
@@ -88,7 +87,7 @@ func (p python) keys(dir string) {
 	}
 }
 
-// wrapper stands before runc: a link to it takes runc's place, which is kept.
+// wrapper is before runc: a link to it takes runc's place, which is kept.
 func (p python) wrapper() {
 	p.t.Helper()
 	const wrapper, runc = "/opt/bin/runc-wrapper", "/var/lib/concourse/bin/runc"

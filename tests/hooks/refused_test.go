@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a takeover needs is judged before its first step: one that is refused
-// leaves the Python charm's service as it is, says the same in every hook, and
-// what it says to do works.
+// What a takeover needs is judged before its first step: one that is refused leaves the
+// Python charm's service as it is, reports the same in every hook, and what it reports to
+// do works.
 func TestRefusedTakeoverLeavesThePythonCharmsServiceRunning(t *testing.T) {
 	const (
 		web, worker = "/var/lib/concourse/keys/", "/var/lib/concourse-worker/keys/"
@@ -20,7 +20,7 @@ func TestRefusedTakeoverLeavesThePythonCharmsServiceRunning(t *testing.T) {
 	for name, c := range map[string]struct {
 		service, endpoint string
 		damage            []string // keys
-		silent            bool     // the relation's other side tells nothing yet
+		silent            bool     // the relation's other side reports nothing yet
 		want              string   // of the status
 	}{
 		"the web's host key":    {webUnit, "postgresql", []string{web + "tsa_host_key"}, false, "blocked: cannot use " + web + "tsa_host_key" + problem},

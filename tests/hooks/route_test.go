@@ -90,7 +90,7 @@ func TestTheProxyLeadsToAllWebsUntilThereAreNone(t *testing.T) {
 
 // The page's URL is the proxy's in the catalogue, in alerts, on the wall and for workers, as
 // long as the proxy serves it.
-func TestFleetPageIsThatOfItsProxy(t *testing.T) {
+func TestFleetPageIsBehindItsProxy(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, options{"mode": "web", "enable-metrics": true, "external-url": "https://ci.example.com"})
 	c.begin()

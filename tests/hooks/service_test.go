@@ -62,7 +62,7 @@ func TestQuarantinedGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Empty(t, u.hook("update-status").Plan())
 	require.Equal(t, told, flight.Local["gpus"], "nothing is new, so the web has no hook for it")
 
-	// All of them, right after: the status tells, the tags wait for five minutes.
+	// All of them, right after: the status reports, the tags wait for five minutes.
 	look(at.Add(time.Second), 0, 1, 2, 3)
 	r = u.hook("update-status")
 	require.Contains(t, r.Status().Message, "(GPU: 4x AMD, 4 quarantined: hang)")
@@ -75,9 +75,9 @@ func TestQuarantinedGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Contains(t, r.Status().Message, "; and 1 more: juju run concourse-ci-machine/0 check-status")
 
 	why := u.refused("check-status", nil)
-	require.Contains(t, why, "gpus in service: 0 of 4; tasks that ask for a GPU are refused")
+	require.Contains(t, why, "gpus in service: 0 of 4; tasks that request a GPU are refused")
 
-	// A person returns them; what stands is acknowledged.
+	// A person returns them; what is is acknowledged.
 	for _, slot := range slots {
 		stdout, stderr, code := u.person("gpu", "return", slot)
 		require.Zero(t, code, stderr)

@@ -30,9 +30,9 @@ func (u *unit) says() string {
 	return s.Status + ": " + s.Message
 }
 
-// D7, D8, D10, D12, D50: one unpacks, the others use what is there; nobody
-// waits in a hook, and each has a link of its own.
-func TestD7D8D10D12D50UnitsShareReleasesAndNothingElse(t *testing.T) {
+// D7, D8, D10, D12, D50: one unpacks, the others use what is there; no one waits in a hook,
+// and each has its own link.
+func TestD7D8D10D12D50UnitsShareReleasesOnly(t *testing.T) {
 	t.Parallel()
 	gpu := workers(t, 2, options{"shared-storage": "lxc"})
 	for k, u := range gpu.units {
@@ -85,7 +85,7 @@ func TestD7D8D10D12D50UnitsShareReleasesAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, probes)
 
-	// The mount goes: the text says what to do, and comes right by itself.
+	// The mount goes: the text reports what to do, and comes right by itself.
 	require.NoError(t, os.Remove(a.Root.Path("/var/lib/concourse")))
 	require.NoError(t, os.Mkdir(a.Root.Path("/var/lib/concourse"), 0o755))
 	gpu.hook(0, "update-status")

@@ -14,7 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// oldUnit is a unit of the Python charm, whose service runs.
+// oldUnit is a unit of the Python charm, with a service that runs.
 func oldUnit(t *testing.T, name, service string, set options) *unit {
 	t.Helper()
 	w, err := sandbox.New(sandbox.Options{Host: string(hosttest.Predecessor(t, name)), Charm: charmDir(), Main: cli.Run, Exe: tools(), Unit: unitName})

@@ -11,9 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree is every path below the given folders of the unit with its kind, mode
-// and content. Of files whose content is random or a date, or names one, the
-// content is left out.
+// tree is every path below the given folders of the unit with its kind, mode and content.
+// Of files with a content that is random or a date, or names one, the content is left out.
 func tree(u *unit, below ...string) map[string]string {
 	u.t.Helper()
 	id, _ := u.Root.ReadText("/var/lib/concourse/worker/.worker-id")
@@ -78,8 +77,8 @@ func differences(a, b map[string]string) (found []string) {
 	return found
 }
 
-// personal files differ between two units that are alike. juju.json is what
-// Juju said last, so it tells of a hook's publication only in the next one.
+// personal files differ between two units that are alike. juju.json is what Juju said last,
+// so it reports a hook's publication only in the next one.
 func personal(path string) bool {
 	for _, s := range []string{".stamp", "/worker_key", "/worker_key.pub", "/.worker-id", "/toolkit-attempt.json", "/juju.json", "/etc/default/concourse"} {
 		if strings.HasSuffix(path, s) {

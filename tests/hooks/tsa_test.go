@@ -40,7 +40,7 @@ func webs(t *testing.T, n int, set options) *cluster {
 	return c
 }
 
-// newKey gives the unit a key of its own, as newApp gives all the same one.
+// newKey gives the unit its own key, as newApp gives all the same one.
 func (u *unit) newKey(name string) {
 	u.t.Helper()
 	require.NoError(u.t, u.Root.WriteFile("/var/lib/concourse-worker/keys/worker_key", keys(name), 0o600))
@@ -138,7 +138,7 @@ func TestD16D17D19WorkersComeAndGoAndNothingIsRestarted(t *testing.T) {
 	require.Equal(t, workerUp, gpu.up(0))
 }
 
-// A hook that changed twice before it is heard, and one that tells nothing new.
+// A hook that changed twice before it is heard, and one that reports nothing new.
 func TestWorkersNewKeyTakesThePlaceOfItsOldOne(t *testing.T) {
 	t.Parallel()
 	ci, gpu := webs(t, 1, nil), workers(t, 1, nil)
@@ -168,9 +168,9 @@ func TestWorkersNewKeyTakesThePlaceOfItsOldOne(t *testing.T) {
 	}
 }
 
-// D20: a web that was related before it could run tells workers when it can,
-// whatever hook that is.
-func TestD20WebTellsWorkersAsSoonAsItCan(t *testing.T) {
+// D20: a web that was related before it could run reports workers when it can, whatever
+// hook that is.
+func TestD20WebInformsWorkersAsSoonAsItCan(t *testing.T) {
 	t.Parallel()
 	ci, gpu := newApp(t, "ci", "10.0.0", 1, options{"mode": "web"}).giveWebKeys(), workers(t, 1, nil)
 	n := networkOf(ci, gpu)
@@ -197,7 +197,7 @@ func TestD20WebTellsWorkersAsSoonAsItCan(t *testing.T) {
 	gpu.idle()
 }
 
-// A worker's bag is a stranger's: what is no key is named, and nobody suffers.
+// A worker's bag is a stranger's: what is not a key is named, and no one suffers.
 func TestKeyThatIsNoneIsNamedAndLeftOut(t *testing.T) {
 	t.Parallel()
 	ci := webs(t, 1, nil)
@@ -221,7 +221,7 @@ func TestKeyThatIsNoneIsNamedAndLeftOut(t *testing.T) {
 	ci.idle()
 }
 
-// Workers follow the web's version, and the web is not told back.
+// Workers follow the web's version, and the web is not reported back.
 func TestWorkerFollowsTheWebsVersion(t *testing.T) {
 	t.Parallel()
 	ci, gpu := webs(t, 1, nil), workers(t, 1, nil)

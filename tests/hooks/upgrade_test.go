@@ -129,8 +129,8 @@ func TestOtherVersionForgetsTheOneThatFailed(t *testing.T) {
 	require.Equal(t, "active: Worker ready (v8.2.6)", r.Status().Status+": "+r.Status().Message)
 }
 
-// Where the release before does not start any more either, a hook goes back once
-// and says what is wrong, and hooks do not change releases in turn.
+// If the release before does not start any more either, a hook goes back once and reports
+// what is wrong, and hooks do not change releases in turn.
 func TestMachineOnWhichNothingStartsIsNotSwitchedToAndFro(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
@@ -180,7 +180,7 @@ func TestD15DowngradeOverAMigratedDatabaseIsRefused(t *testing.T) {
 	require.Equal(t, "active: Web server ready (v8.2.6) "+url(u), c.status(0))
 }
 
-// A web goes back where its database still fits.
+// A web goes back if its database still fits.
 func TestWebThatEndsAtItsStartGoesBack(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 1, nil)

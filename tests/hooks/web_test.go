@@ -18,8 +18,8 @@ import (
 
 const webEnvFile = "/var/lib/concourse/config.env"
 
-// keeps requires that nothing that a unit tells others or is seen to run has one
-// of the secrets in it.
+// keeps requires that nothing that a unit reports others or is seen to run has one of the
+// secrets in it.
 func (u *unit) keeps(secrets ...string) {
 	u.t.Helper()
 	said := slices.Clone(u.said())
@@ -70,7 +70,7 @@ func (u *unit) holding(text string) (paths []string) {
 	return paths
 }
 
-// secretChanged is the hook by which Juju tells of a new revision.
+// secretChanged is the hook by which Juju reports a new revision.
 func (u *unit) secretChanged(id string) sandbox.Result {
 	u.t.Helper()
 	r, err := u.Event(juju.Event{Name: "secret-changed", SecretID: id})
@@ -167,7 +167,7 @@ func TestDatabaseThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	c.relation(0, "postgresql", "changed", "postgresql/0")
 	require.Contains(t, c.status(0), "waiting: cannot check this web's rights in the database (attempt 1): ")
 	relationOf(c.units[0], "postgresql").AppData["endpoints"] = c.pg.Address()
-	c.pg.Refuse(true) // its charm has not told the server yet
+	c.pg.Refuse(true) // its charm has not reported the server yet
 	c.hook(0, "update-status")
 	require.Contains(t, c.status(0), "waiting: cannot check this web's rights in the database (attempt 2): ")
 	require.Contains(t, c.units[0].refused("check-status", nil), "the server refuses the password")
@@ -214,8 +214,8 @@ func TestD3SecondWebWaitsForTheLeadersKeys(t *testing.T) {
 	c.idle()
 }
 
-// D34: an option may name a secret; without the grant the status says what to
-// run, and a new revision is taken over.
+// D34: an option may name a secret; without the grant the status reports what to run, and a
+// new revision is taken over.
 func TestD34OptionThatNamesASecret(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 1, nil)
@@ -237,7 +237,7 @@ func TestD34OptionThatNamesASecret(t *testing.T) {
 	require.Equal(t, []string{"systemctl restart concourse-server.service"}, r.Commands)
 	require.Contains(t, u.read(webEnvFile), "other pass")
 	u.keeps("bind pass", "other pass")
-	// D26: what was cleared is gone.
+	// D26: what was cleared no longer exists.
 	u.set(options{"ldap-host": "", "ldap-bind-dn": "", "ldap-bind-pw": "", "ldap-user-search-base-dn": "", "ldap-user-search-username": ""})
 	c.hook(0, "config-changed")
 	require.NotContains(t, u.read(webEnvFile), "LDAP")
@@ -255,7 +255,7 @@ func TestSeveralCausesOfAWebAreAllNamed(t *testing.T) {
 	s := u.Model.Status()
 	require.Equal(t, "blocked", s.Status)
 	for _, want := range []string{"PostgreSQL database required — run: juju integrate ci:postgresql <postgresql application>:database", "Waiting for the leader to share the web's keys",
-		"Waiting for this unit's address: Juju knows none yet", "tls-enabled: a certificate is missing: without a certificate set tls-enabled=false — run: juju integrate ci:certificates <certificates application>"} {
+		"Waiting for this unit's address: Juju has none yet", "tls-enabled: a certificate is missing: without a certificate set tls-enabled=false — run: juju integrate ci:certificates <certificates application>"} {
 		require.Contains(t, u.refused("check-status", nil), want)
 	}
 	require.Equal(t, "PostgreSQL database required; tls-enabled: a certificate is missing; and 2 more: juju run ci/1 check-status", s.Message)
@@ -269,7 +269,7 @@ func TestSeveralCausesOfAWebAreAllNamed(t *testing.T) {
 	}
 }
 
-// What does not answer is not ready, and the text says where to look.
+// What does not answer is not ready, and the text names the place to look.
 func TestWebThatDoesNotAnswerIsNotReady(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 1, nil)
@@ -282,7 +282,7 @@ func TestWebThatDoesNotAnswerIsNotReady(t *testing.T) {
 	require.Contains(t, c.status(0), "waiting: Web not ready: ")
 	require.Contains(t, c.status(0), " — run: juju ssh ci/0 journalctl --unit concourse-server")
 
-	// Its closed port says nothing of a database that it can't use.
+	// Its closed port reports nothing of a database that it can't use.
 	c.pg.Refuse(true)
 	c.hook(0, "update-status")
 	require.Contains(t, c.status(0), "waiting: Web not ready: cannot reach the database concourse at 127.0.0.1:")
@@ -290,7 +290,7 @@ func TestWebThatDoesNotAnswerIsNotReady(t *testing.T) {
 }
 
 // D32, D35: a proxy's password is in files of root alone, and in no log.
-func TestD32D35ProxyIsToldToNobody(t *testing.T) {
+func TestD32D35ProxyIsSecret(t *testing.T) {
 	t.Parallel()
 	const proxy = "http://user:hidden@proxy.example.org:3128"
 	c := webs(t, 2, options{"http-proxy": proxy, "https-proxy": proxy, "no-proxy": "10.0.0.0/8"})

@@ -13,7 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// refused runs an action that has to fail, and returns why.
+// refused runs an action that must fail, and returns why.
 func (u *unit) refused(name string, params map[string]any) string {
 	u.t.Helper()
 	a := u.action(name, params)
@@ -28,12 +28,12 @@ func (u *unit) done(name string, params map[string]any) map[string]any {
 	return a.Results
 }
 
-// D24: the password is the one that the web has, or there is no answer.
+// D24: the password is the one that the web has, or there is not an answer.
 func TestD24AdminPasswordIsTheWebsOwnOrNone(t *testing.T) {
 	t.Parallel()
 	c := newApp(t, "ci", "10.0.0", 2, options{"mode": "web", "initial-admin-username": "root"}).giveWebKeys()
 	c.hook(1, "install")
-	require.Equal(t, "cannot tell the password: there is none yet; see juju status ci/1", c.units[1].refused("get-admin-password", nil))
+	require.Equal(t, "cannot show the password: it is not set yet; see juju status ci/1", c.units[1].refused("get-admin-password", nil))
 	c.hook(0, "install")
 	c.database()
 	networkOf(c).settle()
@@ -43,13 +43,13 @@ func TestD24AdminPasswordIsTheWebsOwnOrNone(t *testing.T) {
 		require.Contains(t, u.read(webEnvFile), "CONCOURSE_ADD_LOCAL_USER=root:"+password+"\n")
 	}
 	w := worker(t, fixture("no-gpu"), nil)
-	require.Equal(t, "cannot tell the password: this unit is a worker; run it on the web's unit", w.refused("get-admin-password", nil))
+	require.Equal(t, "cannot show the password: this unit is a worker; run it on the web's unit", w.refused("get-admin-password", nil))
 	w.set(options{"log-level": "loud"})
 	require.Contains(t, w.refused("restart-services", nil), "cannot restart: options are wrong: log-level: ")
 }
 
-// D25: check-status looks, says what it found, and fails when something fails.
-func TestD25CheckStatusTellsAndFails(t *testing.T) {
+// D25: check-status looks, reports what it found, and fails when something fails.
+func TestD25CheckStatusReportsAndFails(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 1, nil)
 	u := c.units[0]
@@ -152,7 +152,7 @@ func TestRunMigrationsMovesTheDatabaseWithTheWebStopped(t *testing.T) {
 	require.Equal(t, "cannot migrate: this unit is a worker; run it on the web's unit", w.refused("run-migrations", nil))
 }
 
-func TestRotateKeysChangesWhatItSaysAndNothingElse(t *testing.T) {
+func TestRotateKeysChangesOnlyTheNamedKeys(t *testing.T) {
 	t.Parallel()
 	c := newApp(t, "ci", "10.0.0", 2, options{"mode": "web"}).giveWebKeys()
 	gpu := workers(t, 1, nil)
@@ -216,7 +216,7 @@ func TestRotateKeysChangesWhatItSaysAndNothingElse(t *testing.T) {
 	}{
 		{map[string]any{"key": "tsa-host"}, `cannot run rotate-keys with the parameter "key": it takes keys; nothing was done`},
 		{map[string]any{"keys": "session", "key": "tsa-host"}, `cannot run rotate-keys with the parameter "key"`},
-		{nil, "cannot rotate keys without being told which: give keys=all or one of admin-password, all, session, tsa-host"},
+		{nil, "cannot rotate keys: keys is not set; use keys=all or one of admin-password, all, session, tsa-host"},
 	} {
 		require.Contains(t, leader.refused("rotate-keys", tt.params), tt.want)
 		require.Contains(t, gpu.units[0].refused("rotate-keys", tt.params), tt.want)
@@ -226,7 +226,7 @@ func TestRotateKeysChangesWhatItSaysAndNothingElse(t *testing.T) {
 	require.Contains(t, leader.refused("rotate-keys", map[string]any{"keys": "encryption"}), `cannot rotate "encryption": want one of admin-password, all, session, tsa-host`)
 }
 
-// A worker that was landed stays so, whatever hook comes, until people say so.
+// A worker that was landed stays so, whatever hook comes, until people end it.
 func TestLandedWorkerStaysLandedUntilRestartServices(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), nil)
@@ -264,9 +264,9 @@ func TestLandedWorkerStaysLandedUntilRestartServices(t *testing.T) {
 		c.units[0].refused("quarantine-gpu", map[string]any{"gpu": 0}))
 }
 
-// The web is away or restarts: a worker that still runs is told again by each hook, and one
-// that systemd starts again is stopped.
-func TestLandingWorkerIsToldAgainUntilItStops(t *testing.T) {
+// The web is away or restarts: a worker that still runs is reported again by each hook, and
+// one that systemd starts again is stopped.
+func TestLandingWorkerGetsTheSignalAgainUntilItStops(t *testing.T) {
 	t.Parallel()
 	u := worker(t, fixture("no-gpu"), options{"worker-drain-timeout": "1m"})
 	const signal = "systemctl kill --kill-whom=main --signal=SIGUSR1 concourse-worker.service"
@@ -314,7 +314,7 @@ func (u *unit) show(name string) string {
 	return u.Machine.Systemctl("show", name)
 }
 
-func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
+func TestPruneWorkerTakesOnlyWorkersThatLeft(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 1, nil)
 	u := c.units[0]
@@ -340,7 +340,8 @@ func TestPruneWorkerTakesOnlyWorkersThatAreGone(t *testing.T) {
 	c.relation(0, "tsa", "departed", "gpu/2")
 	u.done("prune-worker", map[string]any{"worker": "gpu-2"})
 	require.Equal(t, []string{"gpu-1", "gpu-2"}, api.pruned)
-	// worker-drain-timeout=0s: nobody waits for its tasks, and a stalled worker must not stay.
+	// worker-drain-timeout=0s: no one waits for its tasks, and a stalled worker must not
+	// stay.
 	tsa.Units["gpu/3"]["drain-timeout"] = "0s"
 	c.relation(0, "tsa", "changed", "gpu/3")
 	delete(tsa.Units, "gpu/3")
@@ -360,7 +361,7 @@ type fakeAPI struct {
 	mu      sync.Mutex
 	workers map[string]string
 	pruned  []string
-	refuse  bool // nobody may log in
+	refuse  bool // no one may log in
 }
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {

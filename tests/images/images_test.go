@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package images imports the image for nodes of Kubernetes into a containerd of its own, and
+// Package images imports the image for nodes of Kubernetes into its own containerd, and
 // runs its programs there.
 package images
 

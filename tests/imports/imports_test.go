@@ -26,7 +26,7 @@ import (
 
 const module = "github.com/fourdollars/concourse-ci-machine/"
 
-// listed is what go list says of a package; Deps is all that it needs.
+// listed is what go list reports of a package; Deps is all that it needs.
 type listed struct {
 	ImportPath    string
 	Imports, Deps []string
@@ -168,8 +168,8 @@ func TestLeasesNeedNothingButTheWrappersJSON(t *testing.T) {
 	}
 }
 
-// A hook starts a program each time: it reads what exporters answer and tells them how to
-// log in, and links nothing that serves.
+// A hook starts a program each time: it reads the answers of exporters and reports them how
+// to log in, and links nothing that serves.
 func TestDispatchLinksNoServerOfMetrics(t *testing.T) {
 	all := packages(t)
 	at := slices.IndexFunc(all, func(p listed) bool { return p.ImportPath == module+"src/dispatch" })

@@ -27,7 +27,7 @@ var (
 	labelName  = regexp.MustCompile(`(\w+)="`)
 )
 
-// shapes are the names of series with those of their labels.
+// shapes are the names of series with their labels.
 func shapes(text string) (out []string) {
 	for _, m := range sampleLine.FindAllStringSubmatch(text, -1) {
 		shape := m[1]
@@ -41,9 +41,9 @@ func shapes(text string) (out []string) {
 }
 
 // tests/prometheus holds the dashboard against a capture of Concourse's metrics, as there
-// is no Concourse. Here there is: each series of the capture is one that it serves. And
-// the containers of its builds are told with the handles that it gave them.
-func TestMetricsOfARealConcourseAreThoseOfTheCapture(t *testing.T) {
+// is not a Concourse. Here there is: each series of the capture is one that it serves. And
+// the containers of its builds are reported with the handles that it gave them.
+func TestMetricsOfARealConcourseAreFromTheCapture(t *testing.T) {
 	web := suite.StartWeb(t)
 	web.StartWorker(t)
 	admin := loggedIn(t, web, "admin", "s3 cr&t")

@@ -88,7 +88,7 @@ func TestJobsOfARealConcourse(t *testing.T) {
 		require.Contains(t, text, "\n"+line+"\n")
 	}
 
-	// There is no worker: the build is aborted before it starts.
+	// There is not a worker: the build is aborted before it starts.
 	var build struct{ ID json.Number }
 	require.NoError(t, json.Unmarshal(admin.ask(t, "POST", "/api/v1/teams/main/pipelines/plain/jobs/build/builds", ""), &build))
 	require.NoError(t, e.Poll(t.Context()))
@@ -110,7 +110,7 @@ func TestJobsOfARealConcourse(t *testing.T) {
 	require.NotContains(t, text, `pipeline="plain"`)
 	require.Contains(t, text, "\nconcourse_pipelines_archived 1\n")
 
-	// A user that is no admin has its own teams.
+	// A user that is not an admin has its own teams.
 	e.credentials(t, web.URL, "other", "o")
 	require.NoError(t, e.Poll(t.Context()))
 	require.Contains(t, e.text(), "\nconcourse_teams 1\n")
@@ -121,7 +121,7 @@ func TestJobsOfARealConcourse(t *testing.T) {
 	require.EqualError(t, e.Poll(t.Context()), "cannot get /api/v1/teams: the web at "+web.URL+" rejects the password of user admin")
 }
 
-// user is somebody who is logged in.
+// user is someone who is logged in.
 type user struct{ url, token string }
 
 func loggedIn(t *testing.T, web suite.Web, name, password string) user {

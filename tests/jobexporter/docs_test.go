@@ -107,7 +107,7 @@ func TestEveryFlagIsExplained(t *testing.T) {
 	require.ElementsMatch(t, want, firsts(t, "flag"))
 }
 
-func TestNamedMetricsAndFlagsAreThoseOfTheExporter(t *testing.T) {
+func TestNamedMetricsAndFlagsAreFromTheExporter(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range jobexporter.Families() {
 		known[f.Name] = true

@@ -15,8 +15,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// accepted is what promtool may say: of the predecessor's names, which are
-// gauges.
+// accepted is what promtool may report: of the predecessor's names, which are gauges.
 var accepted = []string{"concourse_jobs_total non-counter metrics should not have", "concourse_pipelines_total non-counter metrics should not have"}
 
 func TestPromtoolAcceptsTheMetrics(t *testing.T) {
@@ -30,7 +29,7 @@ func TestPromtoolAcceptsTheMetrics(t *testing.T) {
 	require.NoError(t, e.Poll(t.Context()))
 	check := exec.Command(promtool, "check", "metrics")
 	check.Stdin = strings.NewReader(e.text())
-	out, err := check.CombinedOutput() // 3 where it has remarks
+	out, err := check.CombinedOutput() // 3 if it has remarks
 	if check.ProcessState.ExitCode() != 3 {
 		require.NoError(t, err, string(out))
 	}

@@ -4,7 +4,7 @@
 // the model in agent/, with the permission rules of Juju's facades. A unit's
 // machine is internal/testutil/sandbox.
 //
-// It is a module of its own because it links Juju, which is AGPL-3.0 and large.
-// Nothing of it is ever part of the charm: the charm is built from the module
-// above, which does not know of this one. `make test-juju` runs it.
+// It is its own module because it links Juju, which is AGPL-3.0 and large. Nothing of it is
+// ever part of the charm: the charm is built from the module above, which does not know of
+// this one. `make test-juju` runs it.
 package juju

@@ -9,7 +9,7 @@ import (
 
 const tsaKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHQ1Jq1s2cKQ0n3H8mDqk5m0vJqv5u0yF2n8mY6mJ2rD"
 
-// strange is somebody else's web, related to a worker.
+// strange is another program's web, related to a worker.
 func (w *world) strange(worker string) *agent.Relation {
 	w.t.Helper()
 	_, err := w.Deploy("web", "")
@@ -39,7 +39,7 @@ func TestWorkerFromInstallToActive(t *testing.T) {
 	require.False(t, u.Root.Exists("/etc/systemd/system/concourse-worker.service"))
 }
 
-// Juju runs a hook that failed again, and the next one goes on where it ended.
+// Juju runs a hook that failed again, and the next one continues at its end.
 func TestHookThatFailsHalfWayHeals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -115,7 +115,7 @@ func TestWhoReadsASecretHearsOfItsChanges(t *testing.T) {
 	})
 }
 
-// What a failed hook told others is thrown away, what it showed is not.
+// What a failed hook reported others is thrown away, what it showed is not.
 func TestFailedHookKeepsNothing(t *testing.T) {
 	t.Parallel()
 	m, u, db := caseUnit(t, false)

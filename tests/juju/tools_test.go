@@ -129,7 +129,7 @@ func runCase(t *testing.T, c jujutest.Case, m *agent.Model, u *agent.Unit, db *a
 }
 
 // The in-memory tools are held to the same table by their own tests.
-func TestJujusOwnToolsAnswerAsTheTableSays(t *testing.T) {
+func TestJujusOwnToolsAnswerAsTheTableShows(t *testing.T) {
 	for _, c := range jujutest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()

@@ -165,7 +165,7 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 		"quarantine-gpu": {nil, {"gpu": 0}, {"gpu": 0, "reason": 7}}, "return-gpu": {nil, {"gpu": 0, "reason": "well"}},
 		"get-pipelines": {{"name": 1}, {"name": nil}},
 	}
-	// What a worker without a web's API and without real GPU nodes can't do, it says.
+	// What a worker without a web's API and without real GPU nodes can't do, it reports.
 	fails := map[string]string{"get-admin-password": "this unit is a worker", "run-migrations": "worker", "prune-worker": "worker",
 		"coverage": "worker", "gpu-usage": "worker", "fleet": "worker", "flakes": "worker", "release-gpu": "GPUs are not leased", "quarantine-gpu": "is watched yet", "return-gpu": "is watched yet",
 		"verify-gpu": "", "gpu-health": "", "check-status": ""}

@@ -85,8 +85,8 @@ func (w *world) deploy(app string, id, n int, hostDir string, set options) []*un
 	return added
 }
 
-// unit adds one. Juju gives a hook nothing of the agent's environment, so what
-// leads the charm to its sandbox stands in a script before dispatch.
+// unit adds one. Juju gives a hook nothing of the agent's environment, so what leads the
+// charm to its sandbox is in a script before dispatch.
 func (w *world) unit(name, address, hostDir string) *unit {
 	w.t.Helper()
 	charm := agent.CharmDir(w.data, name)
@@ -118,8 +118,8 @@ func (w *world) unit(name, address, hostDir string) *unit {
 	return one
 }
 
-// shortDir is a folder whose name leaves room for sockets in it, which have names
-// of 108 characters at most.
+// shortDir is a folder with a short name, because names of sockets in it have at most 108
+// characters.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "j-")
@@ -180,7 +180,7 @@ func (w *world) settle() (hooks []string) {
 	return nil
 }
 
-// idle requires that nobody has anything to do or to tell.
+// idle requires that no one has anything to do or to report.
 func (w *world) idle() {
 	w.t.Helper()
 	for _, u := range w.units {
@@ -200,8 +200,7 @@ func flight(id int, web, worker string) (int, agent.End, agent.End) {
 		agent.End{App: worker, Endpoint: "flight", Role: "requirer", Interface: "concourse-ci_tsa"}
 }
 
-// database is somebody else's PostgreSQL, related to app, with credentials in a
-// secret.
+// database is another program's PostgreSQL, related to app, with credentials in a secret.
 func (w *world) database(app string, id int) (*agent.Relation, *agent.Secret) {
 	w.t.Helper()
 	pg, err := sandbox.NewPostgres()

@@ -41,8 +41,8 @@ func timesRegistered(t *testing.T, plugin *part) int {
 }
 
 // insist makes a pod as controllers do: another in the place of one that the kubelet did
-// not admit, as between its start and the plugin's list the node tells of GPUs that can't
-// be had.
+// not admit, as between its start and the plugin's list the node reports GPUs that can't be
+// had.
 func insist(t *testing.T, name string, gpus int) {
 	t.Helper()
 	pod(t, name, gpus)
@@ -57,8 +57,7 @@ func insist(t *testing.T, name string, gpus int) {
 	})
 }
 
-// pluginIsKilled: pods keep their GPUs, nobody gets one meanwhile, and what ended meanwhile
-// is given back.
+// pluginIsKilled: pods keep their GPUs, no one gets one and what ended is given back.
 func pluginIsKilled(t *testing.T, plugin *part) {
 	unit(t, 2)
 	running(t, "stays", 0)

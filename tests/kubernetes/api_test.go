@@ -22,7 +22,7 @@ const (
 
 var client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
-// call asks the API server, in YAML where there is something to say.
+// call asks the API server, in YAML if there is something to report.
 func call(method, path, body string) (status int, answer string, err error) {
 	r, err := http.NewRequest(method, "https://"+apiAddress+path, strings.NewReader(body))
 	if err != nil {

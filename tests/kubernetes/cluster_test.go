@@ -25,7 +25,7 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `
 
-// Nothing is evicted for what else fills the machine's disk, and the node tells at once
+// Nothing is evicted for what more fills the machine's disk, and the node reports at once
 // what GPUs it has.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// nodeImage is the name of the image in the manifest, whose archive is in dir.
+	// nodeImage is the name of the image in the manifest, with an archive that is in dir.
 	nodeImage   = "registry.example/concourse-gpu-node:1.0.0"
 	nodeArchive = "gpu-node.tar"
 	// manifest is what users apply.

@@ -15,7 +15,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// gpus is how many sysfs tells of: those of the fixture host mi210x4, renderD128 to 131.
+// gpus is how many sysfs reports: of the fixture host mi210x4, renderD128 to 131.
 const gpus = 4
 
 func render(gpu int) string { return fmt.Sprintf("/dev/dri/renderD%d", 128+gpu) }
@@ -68,7 +68,7 @@ func fakeGPUs() error {
 
 var renderMinor = regexp.MustCompile(`drm_render_minor (1\d\d)\n`)
 
-// renumber has KFD, which knows GPUs by their render nodes' numbers, tell the stand-ins'.
+// renumber has KFD, which knows GPUs by their render nodes' numbers, report the stand-ins'.
 func renumber(nodes string, numbers map[string]int) error {
 	files, err := filepath.Glob(nodes + "/*/properties")
 	for _, file := range files {

@@ -28,7 +28,7 @@ func taskHasOne(t *testing.T) {
 	require.Equal(t, nodes(0), opened(t, "waiting"))
 }
 
-// podHasOne: a task is refused a GPU that a pod has, and told which pod.
+// podHasOne: a task is refused a GPU that a pod has, and reported which pod.
 func podHasOne(t *testing.T) {
 	unit(t, 1)
 	running(t, "mine", 0)
@@ -74,7 +74,7 @@ func containerAndPod(t *testing.T) {
 	require.Equal(t, nodes(0), opened(t, "waiting"))
 }
 
-// held waits until the GPU's lease says who has it, "" for nobody.
+// held waits until the GPU's lease reports who has it, "" for no one.
 func held(t *testing.T, index int, holder string) {
 	t.Helper()
 	inventory, err := gpu.Discover(host.Root("/"))

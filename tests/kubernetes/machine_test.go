@@ -15,10 +15,10 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// networkPlugins is where Debian has them.
+// networkPlugins is Debian's folder for them.
 const networkPlugins = "/usr/lib/cni"
 
-// nodeIP is the machine's only address besides that of lo, which a kubelet refuses.
+// nodeIP is the machine's only address apart from lo's, which a kubelet refuses.
 const nodeIP = "10.77.0.1"
 
 // tunables are settings of the kernel that a kubelet would change for the whole
@@ -74,8 +74,8 @@ func ownTunables() error {
 	return nil
 }
 
-// hierarchies are the folders where control groups begin: one, or with version 1 one
-// for each controller.
+// hierarchies are the top folders of control groups: one, or with version 1 one for each
+// controller.
 func hierarchies() ([]string, error) {
 	const top = "/sys/fs/cgroup"
 	if _, err := os.Stat(filepath.Join(top, "cgroup.controllers")); err == nil {

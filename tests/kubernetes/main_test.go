@@ -17,19 +17,19 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// cachedEnv asks to skip what would first have to build Kubernetes.
+// cachedEnv asks to skip what would first must build Kubernetes.
 const cachedEnv = "KUBERNETES_CACHED_ONLY"
 
 const notCached = "the programs of Kubernetes and containerd are not in the cache folder: make test-kubernetes builds them, in some ten minutes of two processors"
 
-// modules are folders with a go.mod whose tools are programs of the node.
+// modules are folders with a go.mod with tools that are programs of the node.
 var modules = []string{"k8s", "containerd"}
 
 // dir has what was built, and what the node writes; the node's control groups are below
 // one with its name.
 var dir string
 
-// skipped is why nothing runs, "" where it does.
+// skipped is why nothing runs, "" if it does.
 var skipped string
 
 func TestMain(m *testing.M) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A part is a program of the node. It writes into a log, whose end is shown where the
+// A part is a program of the node. It writes into a log, with an end that is shown if the
 // test fails.
 type part struct {
 	name string
@@ -59,9 +59,9 @@ func (p *part) stop(t *testing.T, signal syscall.Signal) {
 	if err := p.c.Process.Signal(signal); err != nil {
 		t.Logf("%s has ended by itself", p.name)
 	}
-	kill := time.AfterFunc(20*time.Second, func() { _ = p.c.Process.Kill() }) // what is gone is gone
+	kill := time.AfterFunc(20*time.Second, func() { _ = p.c.Process.Kill() }) // it may be missing already
 	defer kill.Stop()
-	_ = p.c.Wait() // how it ends is no part of the test
+	_ = p.c.Wait() // how it ends is not a part of the test
 	p.c = nil
 }
 
@@ -69,7 +69,7 @@ func (p *part) stop(t *testing.T, signal syscall.Signal) {
 // before the plugin had read its name.
 const patience = 2 * time.Minute
 
-// eventually waits for what a part does, and tells what there was last.
+// eventually waits for what a part does, and reports what there was last.
 func eventually(t *testing.T, what string, is func() (string, bool)) {
 	t.Helper()
 	last := ""

@@ -48,7 +48,7 @@ func statusOf(t *testing.T, name string) podStatus {
 	return p.Status
 }
 
-// opened waits until a pod runs and has told which of the nodes it finds it opens.
+// opened waits until a pod runs and has reported which of the nodes it finds it opens.
 func opened(t *testing.T, name string) []string {
 	t.Helper()
 	out := ""

@@ -22,8 +22,8 @@ import (
 
 const registryAddress = "127.0.0.1:5000"
 
-// probe opens each GPU's node for reading and writing, tells which open, and then
-// waits to be ended. The shell would make a file where there is none.
+// probe opens each GPU's node for reading and writing, reports which open, and then waits
+// to be ended. The shell would make a file if none exists.
 const probe = `for d in /dev/kfd /dev/dri/renderD*; do
   if [ -e "$d" ]; then if (: 3<>"$d") 2>/dev/null; then echo "$d"; else echo "closed:$d"; fi; fi
 done
@@ -74,7 +74,7 @@ func serveImages(t *testing.T) {
 		}
 		w.Header().Set("Docker-Content-Digest", digest)
 		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
-		_, _ = w.Write(data) // containerd tells what it misses
+		_, _ = w.Write(data) // containerd reports what it misses
 	})}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { require.NoError(t, server.Close()) })

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// task makes a container as Concourse does, by the wrapper, which leases, and real runc: its
-// first process waits, and the work comes by exec. With an error it was refused. end takes
-// the container away, which the end of the test does else.
+// task makes a container as Concourse does, by the wrapper, which leases, and real runc:
+// its first process waits, and the work comes by exec. With an error it was refused. end
+// takes the container away, otherwise the end of the test does.
 func task(t *testing.T, id string, env ...string) (end func(), err error) {
 	t.Helper()
 	bundle := rootFolder(t, id)

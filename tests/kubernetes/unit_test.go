@@ -24,9 +24,9 @@ import (
 
 const resource = "amd.com/gpu"
 
-// unit makes the machine one whose tasks lease the first n GPUs, as the charm does, and
-// whose containers of other engines can have them, too. It waits for what the test before
-// had to be given back.
+// unit makes the machine one with tasks that lease the first n GPUs, as the charm does, and
+// containers of other engines can have them, too. It waits for what the test before had to
+// be given back.
 func unit(t *testing.T, n int) {
 	t.Helper()
 	inventory, err := gpu.Discover(host.Root("/"))
@@ -35,7 +35,7 @@ func unit(t *testing.T, n int) {
 	require.Len(t, all, gpus)
 	runc, err := exec.LookPath("runc")
 	require.NoError(t, err)
-	config := oci.Config{Runtime: runc, Containers: oci.Asked, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
+	config := oci.Config{Runtime: runc, Containers: oci.Requested, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
 		Leases: &oci.Leases{Dir: lease.DefaultDir}, Quarantine: quarantine.AdmissionFile}
 	record := quarantine.Record{At: time.Now(), Policy: quarantine.Auto}
 	for i, g := range all[:n] {

@@ -107,7 +107,7 @@ func forms(file, line string) []string {
 }
 
 // eachLine runs a case's lines through each agent's streams, and gives what did not do as
-// the case says.
+// the case reports.
 func eachLine(t *testing.T, text string) (wrong []string) {
 	t.Helper()
 	tested := map[string]bool{}
@@ -164,7 +164,7 @@ func TestRulesFireOnTheirLinesAndOnNoOthers(t *testing.T) {
 }
 
 // A machine has other charms' units, and an agent's application runs beside several.
-func TestHooksOfOthersAreTheirsToTell(t *testing.T) {
+func TestHooksOfOthersReportThemselves(t *testing.T) {
 	r := evaluated(t, shipped(t), "grafana-agent")["ConcourseHookFailed"]
 	hook := cases[len(cases)-1].fire[0]
 	for file, fired := range map[string]int{
@@ -186,7 +186,7 @@ func TestRuleThatNamesItsApplicationNeverFires(t *testing.T) {
 	require.Empty(t, fires(t, r, streams("grafana-agent", syslog)[0], time.Minute, cases[1].fire[0]))
 }
 
-// Each line is a fault that such rules could have; the cases have to see it.
+// Each line is a fault that such rules could have; the cases must see it.
 func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 	text := shipped(t)
 	for fault, with := range map[string]string{

@@ -46,8 +46,8 @@ func shipped(t *testing.T) string {
 }
 
 // evaluated are rules as Loki has them in the end: published by the charm, then given the
-// labels of the agent's own application where they have none, and narrowed down by model
-// and application. cos_agent's reader, cosl's Rules and loki_push_api do that, by cos-tool,
+// labels of the agent's own application if they have none, and narrowed down by model and
+// application. cos_agent's reader, cosl's Rules and loki_push_api do that, by cos-tool,
 // which parses an expression with Loki's parser and appends matchers to each selector.
 func evaluated(t *testing.T, text, agent string) map[string]rule {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The types of tests/juju/cmd/unitagent, which is a module of its own.
+// The types of tests/juju/cmd/unitagent, which is its own module.
 type (
 	keptModel map[string]any
 	logLine   struct{ Module, Level, Message string }
@@ -128,7 +128,7 @@ func (u *unit) settle(set map[string]any) (names []string) {
 	return names
 }
 
-// hook runs one hook, which has to end well, and returns what it logged.
+// hook runs one hook, which must end well, and returns what it logged.
 func (u *unit) hook(name string) string {
 	u.d.T.Helper()
 	r := u.agent.ask(map[string]any{"hook": name}).Ran[0]
@@ -136,7 +136,7 @@ func (u *unit) hook(name string) string {
 	return r.text()
 }
 
-// act runs an action, which has to end well, and returns its results as text.
+// act runs an action, which must end well, and returns its results as text.
 func (u *unit) act(name string) string {
 	u.d.T.Helper()
 	a := u.agent.ask(map[string]any{"action": name})

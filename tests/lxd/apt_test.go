@@ -51,8 +51,8 @@ func newSigner(t *testing.T, home string) *signer {
 	return s
 }
 
-// toolkitControl is of a package that stands in for AMD's container toolkit: its
-// name, its version and what its preinst asks for.
+// toolkitControl is of a package that is in for AMD's container toolkit: its name, its
+// version and what its preinst asks for.
 const (
 	toolkit        = "amd-container-toolkit"
 	toolkitControl = "Package: " + toolkit + "\nVersion: 1.2.0\nArchitecture: all\nMaintainer: Test <test@example.com>\nDescription: stands in for AMD's\n"

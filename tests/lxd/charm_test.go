@@ -51,7 +51,7 @@ func prepareUnit(t *testing.T) *unit {
 	for _, sub := range []string{"parts", "fake"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
-	require.NoError(t, os.Chmod(dir, 0o755)) // the container's root has to pass
+	require.NoError(t, os.Chmod(dir, 0o755)) // the container's root must pass
 	type image struct {
 		file string
 		err  error
@@ -59,7 +59,7 @@ func prepareUnit(t *testing.T) *unit {
 	var system image
 	ctx, cancel := context.WithCancel(context.Background())
 	made := make(chan struct{})
-	t.Cleanup(func() { cancel(); <-made }) // also where what follows fails
+	t.Cleanup(func() { cancel(); <-made }) // even if a later step fails
 	go func() {
 		defer close(made)
 		start := time.Now()
@@ -91,7 +91,7 @@ func prepareUnit(t *testing.T) *unit {
 	return u
 }
 
-// card is what LXD tells of a GPU.
+// card is what LXD reports a GPU.
 type card struct {
 	VendorID string `json:"vendor_id"`
 	PCI      string `json:"pci_address"`
@@ -103,7 +103,7 @@ func TestCharmOnRealLXD(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("AMD has packages for amd64 only")
 	}
-	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // where a user's may not lead
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin") // if a user's may not lead
 	lxdhost.Need(t, "go", "debootstrap", "gpg", "dpkg-deb", "containerd", "containerd-shim-runc-v2", "ctr", "runc")
 	groups, links := lxdhost.Cgroups(t), lxdhost.NetworkLinks(t)
 	t.Cleanup(func() { lxdhost.RemoveCgroups(t, groups) }) // runs after start's own

@@ -14,8 +14,8 @@ import (
 	distro "github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
-// needless is what no unit needs: there is no network in it, so no source of
-// packages either.
+// needless is what no unit needs: there is not a network in it, so no source of packages
+// either.
 var needless = []string{"etc/apt/sources.list", "etc/hostname", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*_*", "usr/share/locale/*", "usr/share/doc/*"}
 
 // debianFiles are those beside what debootstrap makes. The images of Ubuntu have the
@@ -30,8 +30,8 @@ templates: {/etc/hostname: {when: [create, copy], template: hostname.tpl}}
 	"rootfs/etc/machine-id":  "",
 }
 
-// series is what the units say they are. A Debian says that it is Ubuntu 24.04, the
-// release that AMD has packages for; where an Ubuntu is named, it is that.
+// series is what the units report they are. A Debian reports that it is Ubuntu 24.04, the
+// release that AMD has packages for; or a named Ubuntu.
 func series() (codename string, files map[string]string, err error) {
 	files = maps.Clone(debianFiles)
 	_, codename, err = distro.Named()

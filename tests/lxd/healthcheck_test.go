@@ -18,9 +18,9 @@ import (
 
 const healthCheckProgram = "/usr/local/bin/check-gpu"
 
-// checks is gpu-health-check from the look that Pebble runs to a service of systemd's own, and the
-// container that runc makes there. That the GPU was well for long enough is written into
-// the record; all else is the unit's work.
+// checks is gpu-health-check from the look that Pebble runs to a service of systemd's own,
+// and the container that runc makes there. That the GPU was well for long enough is written
+// into the record; all more is the unit's work.
 func (u *unit) checks(t *testing.T) {
 	u.d.Sub(t, "a GPU on probation is checked by the operator's program, and is back", func(t *testing.T) {
 		u.must("printf '#!/bin/sh\\nexec 3<>/dev/dri/renderD128 && echo computed on $GPU_PCI\\n' >" + healthCheckProgram + " && chmod 755 " + healthCheckProgram)
@@ -48,8 +48,8 @@ func (u *unit) record() string {
 	return u.must(fmt.Sprintf("[ ! -e %s ] || cat %[1]s", quarantine.File))
 }
 
-// onTrial makes the record tell that the GPU fell sick and is well for as long as it has
-// to be, just now: no health check of before counts.
+// onTrial makes the record report that the GPU fell sick and is well for as long as it must
+// be, just now: no health check of before counts.
 func (u *unit) onTrial() {
 	at := time.Now().UTC().Add(-5 * time.Minute).Format(time.RFC3339)
 	u.eventually(func() bool { return strings.Contains(u.record(), `"state":"in_service"`) }, "no look saw the GPU")

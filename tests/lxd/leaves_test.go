@@ -42,8 +42,7 @@ func (u *unit) files() []string {
 	return lines
 }
 
-// documented reports whether docs/reference/files.md says that a path outlives
-// the unit.
+// documented reports whether docs/reference/files.md reports that a path outlives the unit.
 func documented(t *testing.T, path string) bool {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/files.md")

@@ -13,7 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
-// shows is what the unit tells of its GPUs.
+// shows is what the unit reports its GPUs.
 func (u *unit) shows(t *testing.T) {
 	u.d.Sub(t, "the right vendor is detected, the other GPU is listed with the reason", func(t *testing.T) {
 		require.Contains(t, u.act("detect-gpus"), "AMD GPU detected")
@@ -39,7 +39,7 @@ func (u *unit) shows(t *testing.T) {
 		}
 		a := u.agent.ask(map[string]any{"action": "verify-gpu"})
 		require.Equal(t, "failed", a.Action.Status)
-		require.Contains(t, a.Action.Message, "/dev/dri/renderD128: it is no DRM device")
+		require.Contains(t, a.Action.Message, "/dev/dri/renderD128: it is not a DRM device")
 		require.Contains(t, a.Action.Results["verified"], "opens for reading and writing")
 	})
 	u.d.Sub(t, "Pebble runs the exporter, whose metrics are scraped", func(t *testing.T) {
@@ -65,7 +65,7 @@ func (u *unit) shows(t *testing.T) {
 }
 
 // pids are the processes of a program of the charm, without the recorder of tasks, which is
-// a service of its own.
+// its own service.
 func (u *unit) pids(program string) []string {
 	u.d.T.Helper()
 	return strings.Fields(u.must(`for p in /proc/[0-9]*; do case $(readlink $p/exe) in */bin/` + program + `) grep -qzx record-tasks $p/cmdline || echo ${p#/proc/};; esac; done`))
@@ -124,7 +124,7 @@ func (u *unit) restarts(t *testing.T) {
 	})
 }
 
-// gpuNodes are those of the one GPU and kfd.
+// gpuNodes are the nodes of the one GPU and kfd.
 var gpuNodes = []string{"/dev/kfd", "/dev/dri/card0", "/dev/dri/renderD128"}
 
 func (u *unit) opened(t *testing.T, id string, env ...string) {

@@ -24,8 +24,8 @@ func (u *unit) task(id, line string, env ...string) (string, error) {
 	return strings.TrimSpace(out + "\n" + said), err
 }
 
-// client is containerd's own client. Tasks are where Concourse has them, and where the
-// charm looks for them.
+// client is containerd's own client. Tasks are in Concourse's place, in which the charm
+// looks for them.
 const client = parts + "/ctr --namespace concourse --connect-timeout 10s"
 
 // ctr has it make and run the container id.
@@ -57,8 +57,7 @@ func (u *unit) ctr(how, id, line string, env []string) (string, error) {
 
 const privileged = "privileged=true"
 
-// opens is what a task says of the nodes that it can open for reading and
-// writing.
+// opens is what a task reports of the nodes that it can open for reading and writing.
 const opens = `for n in /dev/kfd /dev/dri/*; do if [ -c $n ] && (exec 3<>$n) 2>/dev/null; then echo $n; fi; done`
 
 func taskConfig(dir, id, line string, ids []any, env []string) map[string]any {

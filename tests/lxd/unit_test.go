@@ -21,7 +21,7 @@ type unit struct {
 	agent   *agent
 }
 
-// must runs a shell line in the unit, which has to succeed.
+// must runs a shell line in the unit, which must succeed.
 func (u *unit) must(line string) string {
 	u.d.T.Helper()
 	out, err := u.d.Inside(u.name, line)
@@ -36,7 +36,7 @@ func (u *unit) device(words ...string) {
 	u.d.Run("", argv...)
 }
 
-// up waits until systemd has started all that it has to.
+// up waits until systemd has started all that it must.
 func (u *unit) up() {
 	u.d.T.Helper()
 	u.eventually(func() bool {
@@ -67,7 +67,7 @@ func (u *unit) nodes() []string {
 	return strings.Fields(u.must("for f in /dev/dri/* /dev/kfd; do if [ -e $f ]; then echo $f; fi; done"))
 }
 
-// active are those of the units of systemd that run.
+// active are the running units of systemd.
 func (u *unit) active(names ...string) (run []string) {
 	for _, name := range names {
 		if out, _ := u.d.Inside(u.name, "systemctl is-active "+name); out == "active" {

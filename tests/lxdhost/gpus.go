@@ -31,7 +31,7 @@ var nodes = []struct{ path, device string }{
 
 const miscMajor = 10
 
-// minors are those of the nodes, by path.
+// minors are the minors of the nodes, by path.
 func minors(t *testing.T) map[string]int {
 	t.Helper()
 	data, err := os.ReadFile("/proc/misc")
@@ -92,9 +92,9 @@ func FakeGPUs(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "devices"), []byte(text), 0o644))
 }
 
-// InUnit has a unit see the host's sysfs, as it does where the GPUs are the
-// kernel's own. Its /sys/class shows the host's network devices in place of the
-// unit's: a unit with a network has it at another path, made for it, and mounts.
+// InUnit has a unit see the host's sysfs, as if the GPUs were the kernel's own. Its
+// /sys/class shows the host's network devices in place of the unit's: a unit with a network
+// has it at another path, made for it, and mounts.
 func InUnit(fake, class string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "lxc.mount.entry = /run/fake/class %s none bind,ro,create=dir 0 0\n", class)

@@ -28,7 +28,7 @@ var (
 	gpusScript []byte
 )
 
-// Host is one private LXD on a host of its own.
+// Host is one private LXD on its own host.
 type Host struct {
 	T    *testing.T // of the subtest that runs
 	Dir  string     // everything it writes
@@ -37,14 +37,14 @@ type Host struct {
 	ns   string
 }
 
-// Start brings the daemon up and has it stopped at the end of the test, also
-// when that fails or the test program dies. gpus is the tree of FakeGPUs that the
-// host has, with the unified hierarchy of control groups alone, or "".
+// Start provides the daemon up and has it stopped at the end of the test, also when that
+// fails or the test program dies. gpus is the tree of FakeGPUs that the host has, with the
+// unified hierarchy of control groups alone, or "".
 func Start(t *testing.T, gpus string) *Host {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lxd-e2e-") // short: its socket's path has a limit of 107 bytes
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o711)) // the container's root, no user of this machine, has to pass
+	require.NoError(t, os.Chmod(dir, 0o711)) // the container's root, no user of this machine, must pass
 	d := &Host{T: t, Dir: dir}
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.WriteFile(dir+"/host.sh", hostScript, 0o600))
@@ -167,7 +167,7 @@ func (d *Host) Run(stdin string, argv ...string) string {
 	return out
 }
 
-// OnHost runs a command where the daemon sees its devices and network.
+// OnHost runs a command with the daemon's devices and network.
 func (d *Host) OnHost(argv ...string) string {
 	d.T.Helper()
 	return d.Run("", append([]string{"nsenter", "-t", strconv.Itoa(d.Init), "-m", "-n", "-p"}, argv...)...)

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Need skips where this machine has no LXD to run privately. Under `make e2e`
-// (E2E=1) only a release without the package is a reason to skip. more are other
-// programs that the test needs.
+// Need skips if this machine has no LXD to run privately. Under `make e2e` (E2E=1) only a
+// release without the package is a reason to skip. more are other programs that the test
+// needs.
 func Need(t *testing.T, more ...string) {
 	t.Helper()
 	for _, p := range strings.Split(os.Getenv("E2E_WITHOUT"), ",") {

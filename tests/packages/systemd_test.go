@@ -25,7 +25,7 @@ func booted(t *testing.T, host, script string) map[string]string {
 	c := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
 		"--mount-proc", "sh", "boot.sh", root, systemTar, built, out, fixture.Path("/"))
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	text, _ := c.CombinedOutput() // a container's systemd ends with a status of its own
+	text, _ := c.CombinedOutput() // a container's systemd ends with its own status
 	got := results(t, out)
 	require.Equal(t, "0\n", got["code"], "%s\n%s\n%s", text, got["errors"], got["console"])
 	return got

@@ -17,9 +17,9 @@ import (
 
 const axeVersion = "4.10.3"
 
-// axe is the script of axe-core, which finds what keeps people out of a page: the file
-// that $AXE names, or npm's package in the user's cache folder. The test is skipped
-// where there is neither.
+// axe is the script of axe-core, which finds what keeps people out of a page: the file that
+// $AXE names, or npm's package in the user's cache folder. The test is skipped if there is
+// neither.
 func axe(t *testing.T) string {
 	t.Helper()
 	if file := os.Getenv("AXE"); file != "" {

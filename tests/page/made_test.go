@@ -18,7 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// made serves the exporter's own page with GPUs that nobody has.
+// made serves the exporter's own page with GPUs that no one has.
 func made(t *testing.T, gpus []api.Status) string {
 	t.Helper()
 	s := httptest.NewServer(pageOf(gpus))

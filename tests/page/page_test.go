@@ -175,7 +175,8 @@ func TestBrowserShowsQuarantinedGPUs(t *testing.T) {
 	}
 }
 
-// What a reader has unfolded stays so, and where the keyboard is, when new values come.
+// What a reader has unfolded stays so, also the focus of the keyboard, when new values
+// come.
 func TestBrowserKeepsWhatIsUnfolded(t *testing.T) {
 	b := newBrowser(t)
 	many := gpus(64)

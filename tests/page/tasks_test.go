@@ -19,7 +19,7 @@ import (
 )
 
 // failed makes up the report of a task that hung, of one that failed by itself, and of one
-// whose GPU was hot.
+// with a GPU that was hot.
 func failed() *verdict.Report {
 	r := &verdict.Report{At: now}
 	for i, gpu := range []string{"0000:83:00.0", "", "0000:03:00.0"} {

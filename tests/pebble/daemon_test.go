@@ -19,7 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// daemon is a Pebble that runs as its unit says.
+// daemon is a Pebble that runs as its unit reports.
 type daemon struct {
 	*unit
 	t    *testing.T
@@ -28,8 +28,8 @@ type daemon struct {
 	done chan struct{} // closed at its end
 }
 
-// start does what systemd would with the unit: its command in its environment
-// and with its rights, and more of that where the test stands in for systemd's socket.
+// start does what systemd would with the unit: its command in its environment and with its
+// rights, and more of that if the test replaces systemd's socket.
 func (u *unit) start(t *testing.T, more ...string) *daemon {
 	t.Helper()
 	file, err := u.ReadFile(unitPath)
@@ -73,7 +73,7 @@ func (u *unit) start(t *testing.T, more ...string) *daemon {
 	return d
 }
 
-// ask runs Pebble's own program and returns what it says.
+// ask runs Pebble's own program and returns what it reports.
 func (d *daemon) ask(args ...string) string {
 	d.t.Helper()
 	cmd := exec.Command(d.Path(role.BinDir+"/pebble"), args...)

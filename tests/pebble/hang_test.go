@@ -46,8 +46,8 @@ func TestCheckStartsAHungExporterAgain(t *testing.T) {
 	require.GreaterOrEqual(t, strings.Count(d.log.String(), "threshold 3 hit"), 2)
 }
 
-// A check acts once, and not again before it has succeeded. Here it never does,
-// as it asks where nobody answers.
+// A check acts once, and not again before it has succeeded. Here it never does, as it asks
+// if no one answers.
 func TestHangThatTheCheckNoLongerActsOn(t *testing.T) {
 	t.Parallel()
 	latched := func(t *testing.T, flag string) (*daemon, int) {
@@ -85,7 +85,7 @@ func TestHungGPURestartsNothing(t *testing.T) {
 	pid := d.serving()
 	file := list[0].Dir + "/gpu_busy_percent"
 	require.NoError(t, u.gpus.Remove(file))
-	require.NoError(t, unix.Mkfifo(u.gpus.Path(file), 0o644)) // nobody writes
+	require.NoError(t, unix.Mkfifo(u.gpus.Path(file), 0o644)) // no one writes
 	require.NoError(t, syscall.Kill(pid, syscall.SIGHUP))     // or it would keep the old one
 	eventually(t, func() bool {
 		code, body := d.get("/metrics")

@@ -40,7 +40,7 @@ func TestUnitIsReadyAliveAndEndsCleanly(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t)
 	socket, next := notified(t)
-	// systemd would be told within half of WatchdogSec.
+	// systemd would be reported within half of WatchdogSec.
 	d := u.start(t, "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=200000")
 	message := next()
 	for message == "WATCHDOG=1" {
@@ -101,8 +101,8 @@ func TestTakenPortIsTakenOverWhenItIsFree(t *testing.T) {
 	require.Equal(t, "active", d.state())
 }
 
-// The next Pebble finds the port free: its services end with the one before, by
-// the kernel's signal, or by their watchdog where that does not reach them.
+// The next Pebble finds the port free: its services end with the one before, by the
+// kernel's signal, or by their watchdog if that does not reach them.
 func TestServicesEndWithAKilledPebble(t *testing.T) {
 	for name, orphan := range map[string]func(t *testing.T, pid int){
 		"running": func(*testing.T, int) {},

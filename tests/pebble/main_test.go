@@ -27,8 +27,7 @@ func build(dir string) error {
 	return suite.Build(dir, "./src/rocm-exporter", "./src/concourse-exporter", suite.Pebble)
 }
 
-// needRoot skips where services can't be started as another user, but not under
-// `make e2e`.
+// needRoot skips if services can't be started as another user, but not under `make e2e`.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 // The helper runs a stand-in for nvidia-smi as root, with the rights of Pebble's unit; the
-// exporter, which is nobody, shows what it wrote.
-func TestWhatNVIDIASMIToldIsShownByTheExporter(t *testing.T) {
+// exporter, which runs as nobody, shows what it wrote.
+func TestWhatNVIDIASMIReportedIsShownByTheExporter(t *testing.T) {
 	t.Parallel()
 	u := newUnitOf(t, "nvidia-only", "cuda")
 	require.NoError(t, u.gpus.WriteFile("/usr/bin/nvidia-smi", []byte(`#!/bin/sh

@@ -16,8 +16,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 )
 
-// slow makes a GPU answer only when it is told to. reached is closed when the
-// exporter waits for it.
+// slow makes a GPU answer only on request. reached is closed when the exporter waits for
+// it.
 func (u *unit) slow(t *testing.T) (reached chan struct{}, answer func()) {
 	t.Helper()
 	list, err := monitor.All(u.gpus)()

@@ -16,7 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 )
 
-// verify is what systemd's own reader has to say of a unit file.
+// verify is what systemd's own reader must report of a unit file.
 func verify(t *testing.T, content string) (remarks string) {
 	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")

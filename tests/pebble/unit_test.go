@@ -122,7 +122,7 @@ func newUnitOf(t *testing.T, hostName, runtime string, edit ...string) *unit {
 	return u
 }
 
-// replace changes a text that must have what is to be changed.
+// replace changes a text that must have what must be changed.
 func replace(t *testing.T, text string, pairs ...string) string {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -154,7 +154,7 @@ func open(t *testing.T, p string) {
 	}
 }
 
-// get asks the exporter; code is 0 where it does not answer.
+// get asks the exporter; code is 0 if it does not answer.
 func (u *unit) get(path string) (code int, body string) {
 	c := http.Client{Timeout: stuck, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := c.Get("http://" + u.address + path)

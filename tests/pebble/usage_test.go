@@ -21,8 +21,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 )
 
-// privately runs do on a thread with mounts of its own; what do starts has them
-// too. The thread ends with it.
+// privately runs do on a thread with its own mounts; what do starts has them too. The
+// thread ends with it.
 func privately(t *testing.T, do func() error) {
 	t.Helper()
 	failed := make(chan error)
@@ -40,8 +40,8 @@ func privately(t *testing.T, do func() error) {
 	require.NoError(t, <-failed)
 }
 
-// task starts a process of another user that holds a GPU's node open, as a task
-// does: in a /dev of its own. It returns the process and the descriptor.
+// task starts a process of another user that holds a GPU's node open, as a task does: in
+// its own /dev. It returns the process and the descriptor.
 func task(t *testing.T, node string) (pid int, fd string) {
 	t.Helper()
 	cmd := exec.Command("/bin/cat")
@@ -61,7 +61,7 @@ func task(t *testing.T, node string) (pid int, fd string) {
 		}
 		defer f.Close()
 		cmd.ExtraFiles = []*os.File{f}
-		cmd.Stdout, cmd.Stderr = io.Discard, io.Discard // there is no /dev/null
+		cmd.Stdout, cmd.Stderr = io.Discard, io.Discard // without /dev/null
 		return cmd.Start()
 	})
 	t.Cleanup(func() {
@@ -71,10 +71,10 @@ func task(t *testing.T, node string) (pid int, fd string) {
 	return cmd.Process.Pid, "3"
 }
 
-// Without a GPU's driver nothing prints a client's books. They are a stand-in,
-// put over the process's fdinfo and readable by nobody but root, as the kernel's
-// own; the process, its descriptors and who may see them are real.
-func TestExporterTellsWhoUsesTheGPUOfAnotherUsersProcess(t *testing.T) {
+// Without a GPU's driver nothing prints a client's books. They are a stand-in, put over the
+// process's fdinfo and readable by no one but root, as the kernel's own; the process, its
+// descriptors and who may see them are real.
+func TestExporterReportsWhoUsesTheGPUOfAnotherUsersProcess(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t)
 	list, err := monitor.All(u.gpus)()

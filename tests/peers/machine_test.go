@@ -58,7 +58,8 @@ const (
 	memory = "heap_type 1\nsize_in_bytes 21458059264\nflags 0\nwidth 320\nmem_clk_max 1249\n"
 )
 
-// properties are those of a KFD node without which rocm-smi ends with an exception.
+// properties are the properties of a KFD node without which rocm-smi ends with an
+// exception.
 var properties = strings.Fields(`cpu_cores_count simd_count mem_banks_count caches_count io_links_count
 	cpu_core_id_base simd_id_base max_waves_per_simd lds_size_in_kb gds_size_in_kb num_gws wave_front_size
 	array_count simd_arrays_per_engine cu_per_simd_array simd_per_cu max_slots_scratch_cu vendor_id device_id

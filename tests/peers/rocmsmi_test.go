@@ -26,7 +26,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// values are those of one GPU: by the key of rocm-smi.
+// values are the values of one GPU: by the key of rocm-smi.
 type values map[string]string
 
 // smi runs rocm-smi with the machine's /sys. Its lock is a file in /dev/shm that a process

@@ -18,8 +18,9 @@ import (
 
 const torchDLLs = "torch*.dll,c10*.dll"
 
-// forWindows is a step whose wheel has extensions that need HIP's DLL, and a folder of ROCm
-// with it. What the scripts do does not depend on the system, so they run on this one.
+// forWindows is a step with a wheel that has extensions that need HIP's DLL, and a folder
+// of ROCm with it. What the scripts do does not depend on the system, so they run on this
+// one.
 func forWindows(t *testing.T) *step {
 	t.Helper()
 	s := newStep(t)
@@ -42,7 +43,7 @@ func TestWheelForWindowsHasTheDLLsItNeeds(t *testing.T) {
 	require.NoError(t, os.Rename(s.path("built"), s.path("wheels")))
 	require.Contains(t, s.passes(t, "check-dlls"), "project-1.2.3+rocm-py3-none-any.whl has every DLL that it needs\n")
 
-	// pip takes the wheel, whose list of files is right.
+	// pip takes the wheel; its list of files is right.
 	wheel := s.one(t, "dist/rocm/*.whl")
 	c := exec.Command(needPython(t, ""), "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--target", s.path("installed"), wheel)
 	text, err := c.CombinedOutput()

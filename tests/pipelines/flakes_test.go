@@ -28,7 +28,7 @@ func judge(t *testing.T, code int, answer string) *step {
 	return s
 }
 
-func TestPullRequestThatInfrastructureFailedIsTold(t *testing.T) {
+func TestPullRequestThatInfrastructureFailedIsReported(t *testing.T) {
 	const answer = `{"infrastructure":true,"sentence":"failed by infrastructure, run again (gpu: GPU 3 hung) @team <b>\n"}`
 	const want = "**failed by infrastructure, run again (gpu: GPU 3 hung) ?team ?b??**\n\n"
 	s := judge(t, 200, answer)

@@ -29,8 +29,8 @@ func TestFlyTakesThePipelines(t *testing.T) {
 	}
 }
 
-// A task in a file of its own is read when its build runs; inside a pipeline fly
-// reads it at once.
+// A task in its own file is read when its build runs; inside a pipeline fly reads it at
+// once.
 func TestFlyTakesTheTasks(t *testing.T) {
 	program := fly.Program(t)
 	inside := func(config any) string {
@@ -45,7 +45,7 @@ func TestFlyTakesTheTasks(t *testing.T) {
 		read(t, path, &own)
 		out, err := validate(program, inside(own))
 		require.NoError(t, err, "%s: %s", path, out)
-		// It would tell.
+		// It would report.
 		own["inputs"] = "source"
 		_, err = validate(program, inside(own))
 		require.Error(t, err, path)

@@ -19,7 +19,7 @@ func hipCheck(t *testing.T, torch string) *step {
 	return s
 }
 
-func TestHIPCheckSaysWhatThereIs(t *testing.T) {
+func TestHIPCheckShowsWhatThereIs(t *testing.T) {
 	s := hipCheck(t, `{"hip": "6.3.42134", "version": "2.6.0+rocm6.3", "built": ["gfx90a:sramecc+:xnack-", "gfx90a", "gfx942"],
 		"gpus": [{"name": "AMD Instinct MI210", "arch": "gfx90a:sramecc+:xnack-"}, {"name": "AMD Instinct MI300X", "arch": "gfx942"}]}`)
 	require.Equal(t, "ROCm: none in /opt/rocm: what Python's packages bring counts\nPython: VERSION\nHIP runtime: 6.3.42134 (torch 2.6.0+rocm6.3)\n"+
@@ -28,7 +28,7 @@ func TestHIPCheckSaysWhatThereIs(t *testing.T) {
 		"GPU 1: AMD Instinct MI300X, gfx942\n", pythonVersion.ReplaceAllString(s.passes(t, "hip-check"), "Python: VERSION\n"))
 }
 
-// tests/concourse tells the stand-in so what each worker has.
+// tests/concourse reports the stand-in so what each worker has.
 func TestStandInForTorchReadsAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sees.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"hip": "6.3", "built": ["gfx90a"], "gpus": [{"name": "MI210", "arch": "gfx90a"}]}`), 0o644))
@@ -37,7 +37,7 @@ func TestStandInForTorchReadsAFile(t *testing.T) {
 
 var pythonVersion = regexp.MustCompile(`(?m)^Python: 3\.\d+\.\d+ \(/.+\)\n`)
 
-// Each before what the image has, and what is not there or no path is told.
+// Each before what the image has, and what is not there or no path is reported.
 func TestExtraFoldersComeFirst(t *testing.T) {
 	s := newStep(t)
 	bin := t.TempDir()
@@ -51,7 +51,7 @@ func TestExtraFoldersComeFirst(t *testing.T) {
 	s.fails(t, "unit", "ROCM_EXTRA_LIB_DIRS has 'lib', which is no absolute path")
 }
 
-func TestHIPCheckTakesTheWorkersWordWhereTorchIsTooOld(t *testing.T) {
+func TestHIPCheckTakesTheWorkersWordIfTorchIsTooOld(t *testing.T) {
 	s := hipCheck(t, `{"hip": "5.2", "gpus": [{"name": "AMD Instinct MI210"}]}`)
 	s.env = append(s.env, "HIP_ARCHES=gfx90a")
 	out := s.passes(t, "hip-check")

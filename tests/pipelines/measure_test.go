@@ -86,13 +86,13 @@ func TestMeasureKeepsTheErrorOfAnExampleAndFails(t *testing.T) {
 	require.Contains(t, out, "raises.py: failed, RuntimeError: out of memory\n")
 }
 
-func TestMeasureRefusesWhatIsNoExample(t *testing.T) {
+func TestMeasureRefusesInvalidExamples(t *testing.T) {
 	for want, args := range map[string][]string{
 		"'bench' is no example; want a script.py": {"bench"},
 		"list.txt lists itself":                   {"@list.txt"},
 		"the lists name no example":               {"@empty.txt"},
 		"No such file or directory: ":             {"@nothing.txt"},
-		"the example 'a' is there twice":          {"a=true", "a=true"},
+		"the example 'a' is listed twice":         {"a=true", "a=true"},
 		"want --output, or PROFILE_JSON":          {"--times", "0", "a=true"},
 	} {
 		_, out, code := measuring(t, map[string]string{"list.txt": "@list.txt\n", "empty.txt": "# nothing\n"}, args...)

@@ -63,8 +63,8 @@ func files(t *testing.T, pattern string) []string {
 	return found
 }
 
-// ofOneJob are the pipelines with one job whose task people also run alone; rocmbuild_test.go,
-// rocmpr_test.go, models_test.go and tests/concourse have the others.
+// ofOneJob are the pipelines with one job and a task that people also run alone;
+// rocmbuild_test.go, rocmpr_test.go, models_test.go and tests/concourse have the others.
 func ofOneJob(t *testing.T) []string {
 	t.Helper()
 	return slices.DeleteFunc(files(t, "*.yml"), func(path string) bool {
@@ -137,7 +137,7 @@ func run(t *testing.T, name string, edit func(string) string, env ...string) (ou
 func asIs(s string) string { return s }
 
 // The tasks of others ended every check with an `or true`.
-func TestTasksFailWhereThereIsNoGPU(t *testing.T) {
+func TestTasksFailWithoutAGPU(t *testing.T) {
 	if _, err := os.Stat("/dev/kfd"); !errors.Is(err, os.ErrNotExist) {
 		t.Skip("this machine has a GPU")
 	}
@@ -152,7 +152,7 @@ func TestTasksFailWhereThereIsNoGPU(t *testing.T) {
 	require.NotZero(t, code)
 }
 
-func TestMountsTaskTellsReadingFromWriting(t *testing.T) {
+func TestMountsTaskSeparatesReadingFromWriting(t *testing.T) {
 	srv := t.TempDir()
 	for _, name := range []string{"models", "cache_rw"} {
 		require.NoError(t, os.Mkdir(filepath.Join(srv, name), 0o755))

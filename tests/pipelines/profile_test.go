@@ -77,38 +77,38 @@ func TestBenchmarkOfTheTutorialMeasures(t *testing.T) {
 	require.Regexp(t, `^\{"examples": \{"matmul-1024": \{"status": "ok", "duration_s": [0-9.e-]+, "peak_memory_mb": 64\.0\}, "matmul-4096": \{`, string(text))
 }
 
-// What the unit told of the GPU's clocks stands in the profile and in the build.
-func TestProfileSaysWhetherItsClocksWereFixed(t *testing.T) {
+// What the unit informed of the GPU's clocks is in the profile and in the build.
+func TestProfileShowsWhetherItsClocksWereFixed(t *testing.T) {
 	const unknown = "this worker does not tell whether the GPU was throttled"
 	for record, want := range map[string]string{
 		"": "this profile counts for little: " + unknown,
-		`{"valid": true, "reason": "", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                                                                                                                              "the GPU's clocks were fixed (profile_standard), and it was not throttled",
-		`{"valid": false, "reason": "it was throttled: ppt0", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                                                                                                       "this profile counts for little: it was throttled: ppt0",
-		`{"valid": false, "reason": "long ago", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z", "wrong": [{"from": "2026-01-01T00:00:00.250Z", "to": "2026-01-01T00:00:01.000Z", "reason": "long ago"}]}`:            "the GPU's clocks were fixed (profile_standard), and it was not throttled",
-		`{"valid": false, "reason": "long ago", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z", "wrong": [{"from": "2026-01-01T00:00:00.000Z", "to": "2998-01-01T00:00:00.000Z", "reason": "it was throttled: p"}]}`: "this profile counts for little: it was throttled: p",
-		`{"valid": false, "reason": "the clocks of its GPUs are not fixed: it gets no GPU", "level": "", "looked": ""}`:                                                                                                             "this profile counts for little: the clocks of its GPUs are not fixed: it gets no GPU",
+		`{"valid": true, "reason": "", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                                                                                                                                      "the GPU's clocks were fixed (profile_standard), and it was not throttled",
+		`{"valid": false, "reason": "it was throttled: ppt0", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                                                                                                               "this profile counts for little: it was throttled: ppt0",
+		`{"valid": false, "reason": "long ago", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z", "invalid_spans": [{"from": "2026-01-01T00:00:00.250Z", "to": "2026-01-01T00:00:01.000Z", "reason": "long ago"}]}`:            "the GPU's clocks were fixed (profile_standard), and it was not throttled",
+		`{"valid": false, "reason": "long ago", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z", "invalid_spans": [{"from": "2026-01-01T00:00:00.000Z", "to": "2998-01-01T00:00:00.000Z", "reason": "it was throttled: p"}]}`: "this profile counts for little: it was throttled: p",
+		`{"valid": false, "reason": "the clocks of its GPUs are not fixed: it gets no GPU", "level": "", "looked": ""}`:                                                                                                                     "this profile counts for little: the clocks of its GPUs are not fixed: it gets no GPU",
 	} {
 		s := newStep(t)
 		s.checkout(t, "source")
 		s.vars["profile-command"] = `echo '{"examples": {"a": {"status": "ok"}}}' >"$PROFILE_JSON"`
 		if record != "" {
 			require.NoError(t, os.WriteFile(s.path("record"), []byte(record+"      \n"), 0o644))
-			s.env = append(s.env, "GPU_BENCH_RECORD="+s.path("record"))
+			s.env = append(s.env, "GPU_FIXED_CLOCKS_RECORD="+s.path("record"))
 		}
 		require.Contains(t, s.passes(t, "profile"), want+"\n")
 		data, err := os.ReadFile(s.one(t, "profile/*"))
 		require.NoError(t, err)
 		var profile struct {
 			Examples map[string]any
-			Bench    struct {
+			Clocks   struct {
 				Valid  *bool
 				Reason string
-			}
+			} `json:"fixed_clocks"`
 		}
 		require.NoError(t, json.Unmarshal(data, &profile))
 		require.Len(t, profile.Examples, 1)
-		require.Equal(t, strings.Contains(want, "were fixed"), *profile.Bench.Valid)
-		require.Contains(t, want, profile.Bench.Reason)
+		require.Equal(t, strings.Contains(want, "were fixed"), *profile.Clocks.Valid)
+		require.Contains(t, want, profile.Clocks.Reason)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestProfileOfAPullRequestNeverBecomesTheBaseline(t *testing.T) {
 	none, err := filepath.Glob(s.path("next/*"))
 	require.NoError(t, err)
 	require.Empty(t, none)
-	require.Contains(t, s.report(t, "comment.md"), "there is no baseline yet: nothing was compared")
+	require.Contains(t, s.report(t, "comment.md"), "no baseline yet: nothing was compared")
 
 	s = comparing(t, slower, stored, before)
 	s.env = []string{"ACCEPT=never"}
@@ -218,7 +218,7 @@ func (s *step) report(t *testing.T, name string) string {
 	return string(data)
 }
 
-func TestLongReportIsNoComment(t *testing.T) {
+func TestLongReportIsNotAComment(t *testing.T) {
 	var many []string
 	for i := range 1000 {
 		many = append(many, fmt.Sprintf(`"%060d": {"status": "ok", "duration_s": 1}`, i))
@@ -269,7 +269,7 @@ func TestReferenceIsReportedAndDecidesNothing(t *testing.T) {
 	require.NotContains(t, s.passes(t, "compare-profile"), "With a reference", "nothing is stored")
 }
 
-func TestReferenceDecidesWhereItHasLimits(t *testing.T) {
+func TestReferenceDecidesIfItHasLimits(t *testing.T) {
 	s := referring(t, within, nvidia, another)
 	s.vars["reference-limits"] = "--max-duration-pct 50 --max-memory-mb 500"
 	s.fails(t, "compare-profile", "is worse than the reference reference/"+nvidia+" by more than --max-duration-pct 50 --max-memory-mb 500, or an example failed")

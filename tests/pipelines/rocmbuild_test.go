@@ -171,8 +171,8 @@ func TestROCmBuildReleasesTagsToGitHub(t *testing.T) {
 	require.Equal(t, "project/baselines/gfx90a/baseline-0.json", first)
 }
 
-// A task in a file is looked at when its build runs: too late for a missing variable
-// or an input that nobody makes.
+// A task in a file is looked at when its build runs: too late for a missing variable or an
+// input that no one makes.
 func TestTasksGetWhatTheyNeed(t *testing.T) {
 	for _, j := range slices.Concat(rocmBuild(t).Jobs, rocmPR(t).Jobs, chainOf(t, "rocm-windows.yml").Jobs) {
 		have := map[string]bool{}
@@ -269,7 +269,7 @@ func TestWheelIsTestedOnEachArchitecture(t *testing.T) {
 	require.Equal(t, map[string]any{"hip-check": "((test-on))", "unit": "((test-on))", "gpu-verify": "((test-on))"}, across)
 }
 
-// used are the variables of a pipeline, but for those of across.
+// used are the variables of a pipeline, without the ones of across.
 func used(t *testing.T, name string) (all []string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, name))
@@ -328,7 +328,7 @@ func TestShellCheckFindsNothing(t *testing.T) {
 }
 
 // Every text that the page explains is one that a script prints.
-func TestPageQuotesWhatTheTasksSay(t *testing.T) {
+func TestPageQuotesWhatTheTasksReport(t *testing.T) {
 	var said strings.Builder
 	for _, path := range files(t, "tasks/rocm/*") {
 		data, err := os.ReadFile(path)

@@ -42,7 +42,7 @@ func (d doing) inside() (all []doing) {
 	return all
 }
 
-// steps are all steps of the job, with those of hooks.
+// steps are all steps of the job, also of hooks.
 func (j job) steps() []doing {
 	all := append(slices.Clone(j.Plan), j.hooks()...)
 	for _, d := range j.Plan {
@@ -75,7 +75,7 @@ func TestPullRequestsCodeRunsOnItsOwnWorkersWithoutKeys(t *testing.T) {
 }
 
 // Outside of sources of resources no step has a secret, as a variable or as a param.
-func TestSecretsOfPullRequestsAreThoseOfResources(t *testing.T) {
+func TestSecretsOfPullRequestsAreFromResources(t *testing.T) {
 	var p map[string]any
 	read(t, filepath.Join(dir, "rocm-pr.yml"), &p)
 	jobs, err := yaml.Marshal(p["jobs"])
@@ -118,7 +118,7 @@ func TestTasksOfPullRequestsAreOurs(t *testing.T) {
 	}
 }
 
-func TestCommitOfAPullRequestIsTold(t *testing.T) {
+func TestCommitOfAPullRequestIsReported(t *testing.T) {
 	j := rocmPR(t).Jobs[0]
 	for want, d := range map[string]*doing{"success": j.OnSuccess, "failure": j.OnFailure, "error": j.OnError} {
 		first := d.inside()[0]

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A resource that has a key of the pipeline runs an image which the operator named, or one of
-// Concourse's own: a tag of anybody else's can be moved.
-func TestKeysGoToNoImageOfSomebodyElses(t *testing.T) {
+// A resource that has a key of the pipeline runs an image which the operator named, or one
+// of Concourse's own: a tag of anybody otherwise's can be moved.
+func TestKeysGoToNoImageOfOthers(t *testing.T) {
 	key := regexp.MustCompile(`(?i)token|password|key`)
 	for _, path := range files(t, "*.yml") {
 		var p struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// built is a step after the task wheel, whose project is one of the test's.
+// built is a step after the task wheel, with a project that is one of the test's.
 func built(t *testing.T) (s *step, commit string) {
 	t.Helper()
 	needPython(t, "pip")

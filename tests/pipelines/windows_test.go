@@ -18,7 +18,7 @@ import (
 )
 
 // The files of tasks on Windows differ from those on Linux by what Windows needs, and by
-// nothing else: there is no image, and no GPU to leave out.
+// nothing more: there is not an image, and no GPU to leave out.
 func TestTasksOnWindowsAreThoseOnLinux(t *testing.T) {
 	paths := files(t, "tasks/windows/*.yml")
 	require.Len(t, paths, 5)
@@ -40,7 +40,7 @@ func TestTasksOnWindowsAreThoseOnLinux(t *testing.T) {
 	}
 }
 
-// Tasks on Windows run on the workers with Windows, all else on workers with Linux: a get
+// Tasks on Windows run on the workers with Windows, all more on workers with Linux: a get
 // and a put need containers.
 func TestOnlyTasksRunOnWindows(t *testing.T) {
 	on := map[string]int{}

@@ -20,7 +20,7 @@ func TestD30PasswordOfAnyCharactersLogsIn(t *testing.T) {
 	require.NoError(t, postgres.Ping(deadline(t), c.config("odd", odd, "postgres")))
 }
 
-func TestErrorsSayWhichPartDoesNotWork(t *testing.T) {
+func TestErrorsNameTheFailedPart(t *testing.T) {
 	c := need(t)
 	c.must(t, "postgres", "create role knocker login password 'the right one'")
 	login := func(change func(*postgres.Config)) postgres.Config {
@@ -56,7 +56,7 @@ func TestErrorsSayWhichPartDoesNotWork(t *testing.T) {
 	}
 }
 
-func TestTLSIsUsedAsTheModeSays(t *testing.T) {
+func TestTLSFollowsTheMode(t *testing.T) {
 	c := need(t)
 	c.must(t, "postgres", "create role tlsonly login password 'secret enough'")
 	for name, row := range map[string]struct {
@@ -84,7 +84,7 @@ func TestTLSIsUsedAsTheModeSays(t *testing.T) {
 	}
 }
 
-func TestReplicaIsNoDatabaseForTheWeb(t *testing.T) {
+func TestReplicaIsNotADatabaseForTheWeb(t *testing.T) {
 	c := need(t)
 	replica, err := start(c.bin, "standby.signal")
 	require.NoError(t, err)

@@ -98,7 +98,7 @@ func sorted(a, b string) string {
 	return a + ", " + b
 }
 
-func TestNothingIsDoneWhereConcourseHasMadeNoTables(t *testing.T) {
+func TestNothingIsDoneIfConcourseHasMadeNoTables(t *testing.T) {
 	l := lose(t, "fresh", "fresh_owner", "fresh_dml", "fresh_user")
 	l.must(t, l.name, "drop table auth_request")
 	before := l.rights(t)
@@ -132,7 +132,7 @@ func TestOneTableIsEnoughToRepair(t *testing.T) {
 	require.Contains(t, granted[0], "1 tables and 0 sequences of single_owner to ")
 }
 
-func TestErrorNamesTheStatementWhereTheOwnersRoleCantBeTaken(t *testing.T) {
+func TestErrorNamesTheStatementIfTheOwnersRoleCantBeTaken(t *testing.T) {
 	l := lose(t, "locked", "locked_owner", "locked_dml", "locked_user")
 	l.must(t, "postgres", l.text("revoke {owner} from {user}"))
 	_, err := postgres.Repair(deadline(t), l.db)

@@ -28,7 +28,7 @@ const (
 	adminPassword = "of the admin"
 )
 
-// cluster is a running server with data of its own.
+// cluster is a running server with its own data.
 type cluster struct {
 	bin, dir string
 	port     int
@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "cannot run the tests with PostgreSQL:", err)
 			return 1
 		}
-		return m.Run() // each test skips and says why
+		return m.Run() // each test skips and reports why
 	}
 	dir, err := os.MkdirTemp("", "postgres-test-release-")
 	if err == nil {
@@ -90,10 +90,10 @@ func need(t *testing.T) *cluster {
 	return shared
 }
 
-// start makes a cluster in a folder of its own and waits until it answers. A
-// file of the name in marker, if any, is put into its data before.
+// start makes a cluster in its own folder and waits until it answers. A file of the name in
+// marker, if any, is put into its data before.
 func start(bin, marker string) (*cluster, error) {
-	// Not below a test's own folder: the user postgres has to get there.
+	// Not below a test's own folder: the user postgres must get there.
 	dir, err := os.MkdirTemp("", "postgres-test-")
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (c *cluster) as(login, password, database, text string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// must runs statements as the admin that have to work.
+// must runs statements as the admin that must work.
 func (c *cluster) must(t *testing.T, database, text string) string {
 	t.Helper()
 	out, err := c.sql(database, text)

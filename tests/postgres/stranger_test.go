@@ -19,9 +19,9 @@ const (
 	changes = `alter table builds add column if not exists later int; insert into builds (v) values ('x')`
 )
 
-// A user that a server made again owns nothing of what its forerunner left. What
-// the status says to run has to be enough, and until then it is not well.
-func TestUserThatOwnsNothingNeedsWhatTheErrorSays(t *testing.T) {
+// A user that a server made again owns nothing of what its forerunner left. What the status
+// reports to run must be enough, and until then it is not well.
+func TestUserThatOwnsNothingNeedsTheFixInTheError(t *testing.T) {
 	for name, c := range map[string]struct{ owner, user, before string }{
 		"plain":                      {"stranger_owner", "relation-8", ""},
 		"names that need quotes":     {`the "owner's"; $$drop`, `rel'8"$$`, ""},

@@ -45,7 +45,7 @@ ok  	m/b	0.1s
 `, out.String())
 }
 
-func TestExitStatusIsThatOfTheTests(t *testing.T) {
+func TestExitStatusIsFromTheTests(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events")
 	for code, argv := range map[int][]string{
 		0: {"-json=" + file, "echo", `{"Action":"pass","Package":"m/a"}`},

@@ -80,7 +80,7 @@ func (v *view) end(e event, s *suite) {
 	}
 }
 
-// tick shows what is running if nothing else was shown since the last one.
+// tick shows what is running if nothing more was shown since the last one.
 func (v *view) tick(now time.Time) {
 	if v.shown {
 		v.shown = false
@@ -92,7 +92,7 @@ func (v *view) tick(now time.Time) {
 		if len(tests) == 0 {
 			continue
 		}
-		// The one that started last is where its package is.
+		// The one that started last shows its package.
 		last := slices.MaxFunc(slices.Sorted(maps.Keys(tests)), func(a, b string) int { return tests[a].Compare(tests[b]) })
 		running = append(running, fmt.Sprintf("%s %s", name[strings.IndexByte(name, '/')+1:], last))
 	}

@@ -47,8 +47,8 @@ func web(t *testing.T) string {
 	return strings.TrimPrefix(s.URL, "http://")
 }
 
-// jobs serves what concourse-exporter has of a site, whose task in the container 4f1c
-// has the GPUs of everything, and whose job fails for the third time.
+// jobs serves what concourse-exporter has of a site, whose task in the container 4f1c has
+// the GPUs of everything, and a job that fails for the third time.
 func jobs(t *testing.T) string {
 	t.Helper()
 	site := atctest.New(t)

@@ -54,7 +54,7 @@ func everything(t *testing.T) host.Root {
 		"drm-memory-vram:\t1024 KiB\ndrm-engine-gfx:\t2500000000 ns\n")
 	require.NoError(t, os.MkdirAll(r.Path("/proc/100/fd"), 0o755))
 	require.NoError(t, os.Symlink("/dev/dri/renderD128", r.Path("/proc/100/fd/7")))
-	put("/sys/class/kfd/kfd/topology/nodes/2/gpu_id", "4711\n") // that of renderD128
+	put("/sys/class/kfd/kfd/topology/nodes/2/gpu_id", "4711\n") // for renderD128
 	for name, value := range map[string]string{"pasid": "32771", "vram_4711": "4096", "stats_4711/cu_occupancy": "12"} {
 		put("/sys/class/kfd/kfd/proc/100/"+name, value+"\n")
 	}
@@ -62,7 +62,7 @@ func everything(t *testing.T) host.Root {
 	return r
 }
 
-// leases is where exporters look for a report of leases; one host has one.
+// leases is the file in which exporters look for a report of leases; one host has one.
 const leases = "/run/leases.json"
 
 // leaseReport returns a report in which a task has each GPU. Its time is in the future,
@@ -81,7 +81,7 @@ func leaseReport(t *testing.T, r host.Root) string {
 	return string(data)
 }
 
-// service is where exporters look for which GPUs are quarantined; one host has one.
+// service is the file in which exporters look for quarantined GPUs; one host has one.
 const service = "/run/service.json"
 
 // serviceReport has the last GPU quarantined.
@@ -104,7 +104,7 @@ func serviceReport(t *testing.T, r host.Root) string {
 func move(t *testing.T, path string) {
 	t.Helper()
 	le := binary.LittleEndian
-	table := bytes.Repeat([]byte{0xff}, tableSize) // which means that there is no value
+	table := bytes.Repeat([]byte{0xff}, tableSize) // which means that there is not a value
 	le.PutUint16(table, tableSize)
 	table[2], table[3] = 1, 7
 	le.PutUint32(table[accumulationCounter:], 1000)

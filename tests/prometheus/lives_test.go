@@ -11,15 +11,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// life is a fault as series have it, a minute apart: an hour before it, two hours of it
-// and what is there afterwards. An alert fires soon after the hour, stands at the end of
-// the two, and is gone in the end.
+// life is a fault as series have it, a minute apart: an hour before it, two hours of it and
+// what is there afterwards. An alert fires soon after the hour, is at the end of the two,
+// and no longer exists in the end.
 type life struct {
 	series map[string]string
-	stands string // when the alert has to be there still; "" for the end of the fault
-	clears string // when it has to be gone; "" for twenty minutes after the fault
+	stands string // when the alert must be there still; "" for the end of the fault
+	clears string // when it must be removed; "" for twenty minutes after the fault
 	last   string // and still is; "" for 6h
-	late   string // when it has to be there first; "" for 25 minutes after the fault began
+	late   string // when it must be there first; "" for 25 minutes after the fault began
 }
 
 // sick is a value in each of the three parts.
@@ -75,7 +75,7 @@ var lives = map[string]life{
 	"ConcourseNotAnswering": {series: map[string]string{`concourse_exporter_up{juju_unit="ci/0"}`: sick("1", "0", "1")}},
 	"ConcourseDatabaseUnreachable": {series: map[string]string{`concourse_exporter_up{juju_unit="ci/0"}`: sick("1", "0", "1"),
 		`concourse_exporter_polls_total{juju_unit="ci/0",result="failing"}`: "0x59 2+2x119 240x239",
-		// A wrong password is no lost database.
+		// A wrong password is not a lost database.
 		`concourse_exporter_up{juju_unit="ci/1"}`: "0x400", `concourse_exporter_polls_total{juju_unit="ci/1",result="login"}`: "0+2x400"}},
 	"ConcourseExporterDown": {series: map[string]string{`up{juju_unit="ci/0",job="juju_ci_prometheus_scrape_concourse-exporter-1"}`: sick("1", "0", "1"),
 		`up{juju_unit="ci/0",job="juju_ci_prometheus_scrape_concourse-0"}`: "0x400"}},

@@ -33,8 +33,8 @@ func TestRulesOfThePackagePassPromtool(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
-// Two machines with GPUs of the same addresses are told apart by their host alone, in a job
-// that is named as the package.
+// Two machines with GPUs of the same addresses are reported apart by their host alone, in a
+// job that is named as the package.
 func TestPackageSeparatesHostsWithEqualGPUs(t *testing.T) {
 	need(t, "prometheus")
 	dir, bin := packaged(t), buildExporter(t)

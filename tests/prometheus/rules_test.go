@@ -24,7 +24,7 @@ const (
 	useRules  = rulesDir + "concourse-usage.yaml"
 )
 
-// need skips where a program is missing, but not under `make e2e`.
+// need skips if a program is missing, but not under `make e2e`.
 func need(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -149,8 +149,8 @@ func TestFaultsInTheWebsRulesAreNoticed(t *testing.T) {
 	}
 }
 
-// Each line is a fault that rules of this kind had or could have; the tests of
-// the rules have to see it.
+// Each line is a fault that rules of this kind had or could have; the tests of the rules
+// must see it.
 func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 	rules := readFile(t, rulesFile)
 	for alert, fault := range map[string][2]string{

@@ -2,7 +2,7 @@
 
 // Package release holds what `make release` makes: the same bytes from the same commit in
 // another folder, each file in the checksums, and each module of each program in the list
-// of what is in the charm. The clones are of this tree's commit, with a version of their own.
+// of what is in the charm. The clones are of this tree's commit, with their own version.
 package release
 
 import (
@@ -36,7 +36,7 @@ func must(t *testing.T, dir, name string, args ...string) string {
 	return out
 }
 
-// clone is one of this tree, at a commit that is to be released as 9.8.7.
+// clone is one of this tree, at a commit that must be released as 9.8.7.
 func clone(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")

@@ -77,7 +77,7 @@ func TestToolkitComesFromASignedRepository(t *testing.T) {
 
 // Each failure has its text in the status while the worker runs, and a later run
 // heals it.
-func TestFailedInstallationSaysWhyAndHeals(t *testing.T) {
+func TestFailedInstallationShowsWhyAndHeals(t *testing.T) {
 	for name, c := range map[string]struct {
 		breaks func(u *unit, s *site)
 		status string // after "amd-container-toolkit not installed: "; SITE is the site's address

@@ -38,8 +38,8 @@ func (c *chrooted) Run(ctx context.Context, cmd host.Command) ([]byte, error) {
 	return host.Exec{}.Run(ctx, cmd)
 }
 
-// metal is a machine with four MI210 and a site with AMD's repositories of a
-// release, whose plan is made and applied by the test itself.
+// metal is a machine with four MI210 and a site with AMD's repositories of a release, with
+// a plan that is made and applied by the test itself.
 type metal struct {
 	*unit
 	*site
@@ -66,7 +66,7 @@ func newMetal(t *testing.T) *metal {
 	u.put("/etc/apt/keyrings/ubuntu.asc", string(keys.good.public))
 	u.put("/etc/apt/sources.list", "deb [signed-by=/etc/apt/keyrings/ubuntu.asc] "+s.url()+"/ubuntu noble main\n")
 	c := &chrooted{u: u}
-	// The root by its name inside itself, where this machine's /proc is not over the fixture's.
+	// The root by its name inside itself, unless this machine's /proc covers the fixture's.
 	root := host.Root(filepath.Join(string(u.Root), string(u.Root)))
 	return &metal{unit: u, site: s, release: release, commands: c, h: host.Host{Root: root, Runner: c, Clock: hosttest.Clock{T: hosttest.Now}},
 		now: hosttest.Now,
@@ -165,7 +165,7 @@ func tree(t *testing.T, r host.Root) (files []string) {
 }
 
 // What breaks an installation of the driver is named, and the next try heals it.
-func TestFailedDriverSaysWhyAndHeals(t *testing.T) {
+func TestFailedDriverShowsWhyAndHeals(t *testing.T) {
 	for name, c := range map[string]struct {
 		breaks func(m *metal)
 		says   string
@@ -228,8 +228,8 @@ func TestFailedDriverSaysWhyAndHeals(t *testing.T) {
 // put is for the unit's files; the site's are published.
 func (m *metal) put(path, text string) { m.unit.put(path, text) }
 
-// An operator's amdgpu-install has sources of its own: the charm's beside them
-// would leave apt without any. It is named with its way out instead.
+// An operator's amdgpu-install has its own sources: the charm's beside them would leave apt
+// without any. It is named with its way out instead.
 func TestSourcesOfAmdgpuInstallAreNoLongerBroken(t *testing.T) {
 	t.Parallel()
 	m := newMetal(t)
@@ -240,15 +240,15 @@ func TestSourcesOfAmdgpuInstallAreNoLongerBroken(t *testing.T) {
 	m.put(list, "deb [trusted=yes] "+uri+" noble main\n")
 	m.facts.Sources = []amd.AptEntry{{File: list, Line: 1, URI: uri}}
 	_, want := m.run()
-	require.Contains(t, want.Note, list+":1 names "+uri+" already, with a key of its own; on the unit run: sudo sed -i '1d' "+list)
+	require.Contains(t, want.Note, list+":1 names "+uri+" already, with another key; on the unit run: sudo sed -i '1d' "+list)
 	m.must("apt-get", "update", "--error-on=any")
 	m.must("sed", "-i", "1d", list)
 	m.facts.Sources = nil
 	m.healed()
 }
 
-// reset-rocm leaves a machine from which the next hook begins again, also where
-// an installation is stuck.
+// reset-rocm leaves a machine from which the next hook begins again, also if an
+// installation is stuck.
 func TestResetTakesAllOfItAway(t *testing.T) {
 	t.Parallel()
 	m := newMetal(t)
@@ -286,7 +286,7 @@ func TestUdevAcceptsTheRules(t *testing.T) {
 			}
 			return out
 		}
-		// Before version 254 there is no verify; a test run reads all rules aloud.
+		// Before version 254 there is not a verify; a test run reads all rules aloud.
 		var said []string
 		out, err := m.unit.run("udevadm", "test", "/sys/class/mem/null")
 		for line := range strings.Lines(out) {
@@ -314,7 +314,7 @@ func TestDispatchInstallsTheDriver(t *testing.T) {
 	m := newMetal(t)
 	for _, name := range []string{"modprobe", "udevadm", "depmod", "update-initramfs"} {
 		tool := filepath.Join(m.Dir, "tools", name)
-		require.NoError(t, os.RemoveAll(tool)) // else what is written goes where a link leads
+		require.NoError(t, os.RemoveAll(tool)) // otherwise a write follows a link
 		require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755))
 	}
 	m.site.publish(repository, keys.good, time.Time{}, toolkit)

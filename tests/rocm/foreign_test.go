@@ -24,7 +24,7 @@ const (
 	docker      = "{\n  \"data-root\": \"/srv/docker\",\n  \"runtimes\": {\n    \"amd\": {\"path\": \"amd-container-runtime\"}\n  }\n}\n"
 )
 
-// foreign is files of others where AMD's package deletes and edits them.
+// foreign is files of others that AMD's package deletes and edits.
 func (u *unit) foreign() {
 	u.t.Helper()
 	u.put("/etc/cdi/nvidia.json", `{"kind":"nvidia.com/gpu"}`)
@@ -87,8 +87,8 @@ func (u *unit) killed(hook string, programs ...string) {
 	require.False(u.t, u.Root.Exists(description), "nothing was deleted")
 }
 
-// aside is Docker's settings as another hook found them: it can't tell who changed
-// them after the first one was killed.
+// aside is Docker's settings as another hook found them: it can't see who changed them
+// after the first one was killed.
 func (u *unit) aside() {
 	u.t.Helper()
 	found, err := u.Root.ReadFile(dockerFile + ".found-by-concourse")

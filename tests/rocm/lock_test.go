@@ -15,9 +15,8 @@ const patience = 2 * time.Minute
 
 func rename(from, to string) error { return os.Rename(from, to) }
 
-// hold takes a lock of apt's as another apt does. met waits until somebody has
-// come to it and failed, which the second opening of the file shows; free gives
-// it back.
+// hold takes a lock of apt's as another apt does. met waits until someone has come to it
+// and failed, which the second opening of the file shows; free gives it back.
 func (u *unit) hold(path string) (met func() bool, free func()) {
 	u.t.Helper()
 	f, err := os.OpenFile(u.Root.Path(path), os.O_RDWR|os.O_CREATE, 0o640)

@@ -25,7 +25,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// missing says why the tests can't run here; empty when they can.
+// missing reports why the tests can't run here; empty when they can.
 func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed for a chroot"
@@ -43,10 +43,10 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Namespaced{Name: "apt", Missing: missing(), Flags: syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC, Outside: folder, Inside: inside}.Run(m))
 }
 
-// folder is where all that is made goes: the mount of the namespace's.
+// folder holds all that is made: the mount of the namespace.
 func folder() (string, func() error, error) {
 	dir, err := os.MkdirTemp("", "rocm-test-")
-	return dir, func() error { return os.Remove(dir) }, err // empty: the tmpfs on it is gone
+	return dir, func() error { return os.Remove(dir) }, err // empty: the tmpfs on it no longer exists
 }
 
 // The parts of the folder that all tests share. Nothing changes them after
@@ -92,7 +92,7 @@ func prepare() error {
 	if err == nil {
 		err = build()
 	}
-	os.Setenv("TMPDIR", tmp) // units are made on the tmpfs, where a chroot finds them
+	os.Setenv("TMPDIR", tmp) // units are made on the tmpfs, in which a chroot finds them
 	return errors.Join(err, <-made)
 }
 

@@ -4,11 +4,11 @@ package rocm
 
 import "github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 
-// kernel is that of the fixture host mi210x4.
+// kernel is the kernel of the fixture host mi210x4.
 const kernel = "6.8.0-31-generic"
 
-// needsDriver is what the preinst of AMD's container toolkit checks: it ends
-// with 1 where the kernel has no amdgpu.
+// needsDriver is what the preinst of AMD's container toolkit checks: it ends with 1 if the
+// kernel has no amdgpu.
 const needsDriver = `if [ ! -d /sys/module/amdgpu/drivers/ ]; then
 	echo 'amdgpu driver not found' >&2
 	exit 1
@@ -37,8 +37,8 @@ echo "$out" > /etc/docker/daemon.json`
 // killers names, in lines, the programs that cleanup kills.
 const killers = "/srv/killed-by-prerm"
 
-// dkms is what a DKMS package's postinst comes to: a module for the running
-// kernel, where its headers are.
+// dkms is what a DKMS package's postinst comes to: a module for the running kernel, if its
+// headers are installed.
 const dkms = `if [ ! -e /lib/modules/` + kernel + `/build ]; then
 	echo 'the headers of ` + kernel + ` are missing' >&2
 	exit 1

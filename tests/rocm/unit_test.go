@@ -25,9 +25,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// unit is a World whose root is a whole Debian: the fixture host's files lie
-// over the one that debootstrap made. dispatch runs in a chroot to it, with the
-// real apt and dpkg; systemd is a stand-in.
+// unit is a World with a root that is a whole Debian: the fixture host's files lie over the
+// one that debootstrap made. dispatch runs in a chroot to it, with the real apt and dpkg;
+// systemd is a stand-in.
 type unit struct {
 	*sandbox.World
 	t *testing.T
@@ -37,7 +37,7 @@ type unit struct {
 var workerKey = sync.OnceValue(func() []byte {
 	key, err := rsa.GenerateKey(rand.Reader, 3072)
 	if err != nil {
-		panic(err) // only where the machine has no randomness
+		panic(err) // only if the machine has no randomness
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 })
@@ -106,7 +106,7 @@ func (u *unit) inside(do func() error) error {
 	return <-failed
 }
 
-// hook runs a hook that has to exit 0.
+// hook runs a hook that must exit 0.
 func (u *unit) hook(name string) (r sandbox.Result) {
 	u.t.Helper()
 	require.NoError(u.t, u.inside(func() (err error) {
@@ -132,7 +132,7 @@ func (u *unit) run(argv ...string) (string, error) {
 	return string(out), err
 }
 
-// must is run for what has to succeed.
+// must is run for what must succeed.
 func (u *unit) must(argv ...string) string {
 	u.t.Helper()
 	out, err := u.run(argv...)
@@ -165,7 +165,7 @@ func (u *unit) remove(path string) {
 	require.NoError(u.t, u.Root.Remove(path))
 }
 
-// package is what dpkg says of a package: "ii 1.2.0", "" where it knows none.
+// package is what dpkg reports of a package: "ii 1.2.0", "" if it knows none.
 func (u *unit) dpkg(name string) string {
 	u.t.Helper()
 	out, err := u.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${Version}", name)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// workers are those of the world that run, each with its tags.
+// workers are the workers of the world that run, each with its tags.
 func (w *world) workers() (list []map[string]any) {
 	for name, app := range w.Apps {
 		for n := range app.Units {

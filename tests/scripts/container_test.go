@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Machines in machines, units below units, and what is no container yet.
+// Machines in machines, units below units, and what is not a container yet.
 func TestContainerOfAUnit(t *testing.T) {
 	newWorld(t) // it needs jq
 	const status = `{"machines": {

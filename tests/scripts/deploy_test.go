@@ -29,7 +29,7 @@ func kept(t *testing.T) *world {
 	return w
 }
 
-// Three calls, where the retry helper of old ended with the first under set -e.
+// Three calls; the old retry helper ended with the first under set -e.
 func TestD61WhatFailsForAMomentIsTriedThreeTimes(t *testing.T) {
 	for failures, code := range map[int]int{0: 0, 2: 0, 3: 1} {
 		w := kept(t)
@@ -80,9 +80,9 @@ func TestD42SecretsAreNeverPrintedNorArguments(t *testing.T) {
 	require.Empty(t, r.called("fly --target deploy-test login"))
 }
 
-// What a step waits for may be a worker's tags, and what keeps it from having
-// them a unit that says so itself.
-func TestAWaitTellsWhyAUnitIsBlocked(t *testing.T) {
+// What a step waits for may be a worker's tags, and what keeps it from having them a unit
+// that reports it itself.
+func TestAWaitReportsWhyAUnitIsBlocked(t *testing.T) {
 	w := kept(t)
 	w.Apps["concourse-ci"].Config["compute-runtime"] = "rocm"
 	w.env = []string{"WAIT_SECONDS=0"}
@@ -92,7 +92,7 @@ func TestAWaitTellsWhyAUnitIsBlocked(t *testing.T) {
 	require.Contains(t, r.err, "    not yet: "+why+"\n")
 	require.Contains(t, r.err, "not after 0 s (WAIT_SECONDS); last: "+why+"\n")
 
-	// Where the wait is for that status, it stands there once.
+	// If the wait is for that status, it is there once.
 	r = w.run(t, "deploy-test.sh", "--steps=upgrade")
 	require.Equal(t, 1, r.code, r.out)
 	require.Contains(t, r.err, "    not yet: concourse-ci/1 blocked: no AMD GPU passed through\n")

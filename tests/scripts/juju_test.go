@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// flagless takes the flags out that say where and how, not what.
+// flagless removes the flags for place and manner.
 func flagless(argv []string) (words []string) {
 	for i := 0; i < len(argv); i++ {
 		switch argv[i] {
@@ -116,13 +116,13 @@ func (w *world) configure(app string, a []string) int {
 	return 0
 }
 
-// web says whether the unit is one: with mode=auto the leader.
+// web reports whether the unit is one: with mode=auto the leader.
 func (w *world) web(app string, n int) bool {
 	mode := w.Apps[app].Config["mode"]
 	return mode == "web" || mode == "auto" && n == 0
 }
 
-// status gives each unit a machine of its own, in the applications' order.
+// status gives each unit its own machine, in the applications' order.
 func (w *world) status() any {
 	apps, machines := map[string]any{}, map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(w.Apps)) {

@@ -60,7 +60,7 @@ func standInLxc(w *world, a []string) int {
 	return refuse("the stand-in has no lxc %v", a)
 }
 
-// inContainer is what a container says to lxc exec: all are told of one storage.
+// inContainer is what a container reports to lxc exec: all are reported of one storage.
 func (w *world) inContainer(line string) int {
 	const marker = "/var/lib/concourse/.lxc_shared_storage"
 	switch line {

@@ -14,7 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// alone runs a script where it finds bash's and the system's own tools only.
+// alone runs a script that finds only bash's and the system's own tools.
 func alone(t *testing.T, script string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	c := exec.Command("../../scripts/"+script, args...)
@@ -115,14 +115,14 @@ func TestDryRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := alone(t, "deploy-test.sh", append(strings.Fields(args), "--dry-run")...)
 			require.Zero(t, code, errs)
-			// The architecture of this machine's charm is no matter of the script's.
+			// The architecture of this machine's charm is not a matter of the script's.
 			out = regexp.MustCompile(`_(amd64|arm64)\.charm`).ReplaceAllString(out, "_ARCH.charm")
 			hosttest.Golden(t, "testdata/dry-run-"+name+".txt", out)
 		})
 	}
 }
 
-// A task that fails must have a tag that a worker has: those of the pipelines.
+// A task that fails must have a tag that a worker has: the tags of the pipelines.
 func TestD43TasksRunWithTheWorkersTags(t *testing.T) {
 	_, out, _ := alone(t, "deploy-test.sh", "--dry-run", "--steps=rocm,cuda")
 	for _, runtime := range []string{"rocm", "cuda"} {
@@ -131,7 +131,7 @@ func TestD43TasksRunWithTheWorkersTags(t *testing.T) {
 }
 
 // Whoever has none of them installs them in one go.
-func TestMissingProgramsAreToldAtOnce(t *testing.T) {
+func TestMissingProgramsAreReportedAtOnce(t *testing.T) {
 	bin := t.TempDir()
 	for _, tool := range []string{"bash", "dirname", "basename", "uname", "sed", "mktemp", "rm"} {
 		path, err := exec.LookPath(tool)

@@ -1,3 +1,3 @@
-// Package setup tests what a fresh machine meets first: the check for Go that
-// every target makes, with programs of its own named go on PATH.
+// Package setup tests what a fresh machine meets first: the check for Go that every target
+// makes, with its own programs named go on PATH.
 package setup

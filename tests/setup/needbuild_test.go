@@ -39,7 +39,7 @@ func needBuild(t *testing.T, dir string, env []string, folder, arch string) (cod
 	return c.ProcessState.ExitCode(), string(out)
 }
 
-func TestBuildThatCannotWorkIsToldAtOnce(t *testing.T) {
+func TestBuildThatCannotWorkIsReportedAtOnce(t *testing.T) {
 	dir, env := checkout(t)
 	bin := dir + "/bin"
 	require.NoError(t, os.Mkdir(bin, 0o777))
@@ -85,14 +85,14 @@ func TestVersionThatIsUnknownHasItsReason(t *testing.T) {
 	require.Contains(t, out, "make VERSION=1.2.3 ...")
 
 	require.NoError(t, exec.Command("git", "init", "--quiet", dir).Run())
-	// git's own tests have this variable, for a clone of somebody else.
+	// git's own tests have this variable, for a clone of another program.
 	_, out = needBuild(t, dir, append(unknown, "GIT_TEST_ASSUME_DIFFERENT_OWNER=1"), os.TempDir(), "amd64")
 	require.Contains(t, out, `"unknown": fatal: detected dubious ownership`)
 	require.Contains(t, out, "git config --global --add safe.directory "+dir+"\n")
 }
 
 // The real Go, which has no module here and no way to any.
-func TestMissingModulesAreToldAtOnce(t *testing.T) {
+func TestMissingModulesAreReportedAtOnce(t *testing.T) {
 	path, err := exec.LookPath("go")
 	require.NoError(t, err)
 	env := []string{"PATH=" + filepath.Dir(path) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GOMODCACHE=" + t.TempDir(),

@@ -20,8 +20,8 @@ func goOfModule(t *testing.T, file string) string {
 	return version
 }
 
-// A release is made by exactly one Go, also where the machine has a newer one or its
-// user chose another.
+// A release is made by exactly one Go, also if the machine has a newer one or its user
+// chose another.
 func TestReleaseIsBuiltByTheGoOfTheModule(t *testing.T) {
 	script, err := os.ReadFile("../../scripts/release.sh")
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package standin is a Concourse release for the end-to-end tests that are given
-// none: containerd and runc are this machine's own, and its program concourse is
-// that of the folder beside. It contains no test.
+// Package standin is a Concourse release for the end-to-end tests that are given none:
+// containerd and runc are this machine's own, and its program concourse is from the folder
+// beside it. It contains no test.
 package standin
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
-// Pebble is its daemon, as the charm brings it.
+// Pebble is its daemon, as the charm provides it.
 const Pebble = "github.com/canonical/pebble/cmd/pebble"
 
 // unused are the charm's programs that no hook runs by itself.
@@ -31,7 +31,7 @@ func Build(into string, packages ...string) error {
 	return BuildIn(hosttest.Source(), into, packages...)
 }
 
-// BuildIn is Build of packages of the module whose folder dir is.
+// BuildIn is Build of packages of the module in dir.
 func BuildIn(dir, into string, packages ...string) error {
 	c := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", into + string(filepath.Separator)}, packages...)...)
 	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")

@@ -17,7 +17,7 @@ import (
 // default (a copy of /dev/null would prove nothing).
 var StandIns = []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129"}
 
-// moreStandIns make it four GPUs, where the kernel has as many devices.
+// moreStandIns make it four GPUs, if the kernel has as many devices.
 var moreStandIns = []string{"/dev/dri/renderD130", "/dev/dri/renderD131"}
 
 // Minors returns the stand-ins' minor numbers under major 10; which devices
@@ -96,8 +96,8 @@ func Node(path string, mode uint32, major, minor int) error {
 	return os.Chmod(path, os.FileMode(mode))
 }
 
-// RunAndReap runs a program and returns its exit status, and meanwhile takes in what it
-// leaves behind: a caller that is a subreaper, or the first process of a namespace, has to.
+// RunAndReap runs a program and returns its exit status, and takes in what it leaves
+// behind: a caller that is a subreaper, or the first process of a namespace, must.
 func RunAndReap(c *exec.Cmd) (int, error) {
 	if err := c.Start(); err != nil {
 		return 0, err

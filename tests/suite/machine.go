@@ -25,7 +25,7 @@ func Folder(prefix string, build func(dir string) error) (dir string, end func()
 	return dir, end, nil
 }
 
-// Beneath runs the tests in a process of their own below the first one of a namespace, which
+// Beneath runs the tests in their own process below the first one of a namespace, which
 // sets up the machine, and takes in the processes that containers leave behind.
 func Beneath(m *testing.M, machine func() error) int {
 	if os.Getpid() != 1 {

@@ -12,7 +12,8 @@ import (
 // typeMetadata describes the stand-in for the type registry-image.
 const typeMetadata = `{"type":"registry-image","version":"1.0.0","privileged":false,"unique_version_history":false}`
 
-// packWithType packs a release with the resource types of another folder instead of its own.
+// packWithType packs a release with the resource types of another folder instead of its
+// unit.
 const packWithType = `whole=$1
 if [ ! -d "$1" ]; then
 	whole=$2/whole

@@ -12,14 +12,14 @@ import (
 // or its unpacked folder. None downloads one.
 const ReleaseEnv = "CONCOURSE_RELEASE"
 
-// NextReleaseEnv names a release that comes after that of ReleaseEnv, in the same way.
+// NextReleaseEnv names a release that comes after the one of ReleaseEnv, in the same way.
 const NextReleaseEnv = "CONCOURSE_NEXT_RELEASE"
 
 // NoRelease is why a test that needs one is skipped.
 const NoRelease = ReleaseEnv + " names no Concourse release: set it to a published concourse-<version>-linux-<arch>.tgz, or to its unpacked folder"
 
-// ReleaseFolder is the release as a folder, "" where none is named. Of a tarball it
-// unpacks below dir what suites start themselves: concourse, and the archive with fly.
+// ReleaseFolder is the release as a folder, "" if none is named. Of a tarball it unpacks
+// below dir what suites start themselves: concourse, and the archive with fly.
 func ReleaseFolder(dir string) (string, error) {
 	release := os.Getenv(ReleaseEnv)
 	if release == "" {

@@ -1,6 +1,6 @@
 // Package suite is what the suites of tests share: building the programs that they run,
-// saying what a machine lacks for them, namespaces of their own, and the release of
-// Concourse that some of them take. It contains no test of the charm.
+// saying what a machine lacks for them, their own namespaces, and the release of Concourse
+// that some of them take. It contains no test of the charm.
 package suite
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// InFolder runs the tests after build made what they need in a folder that is gone
+// InFolder runs the tests after build made what they need in a folder that no longer exists
 // afterwards. It returns the exit status.
 func InFolder(m *testing.M, build func(dir string) error) int {
 	dir, err := os.MkdirTemp("", "suite-")
@@ -32,8 +32,8 @@ func InFolder(m *testing.M, build func(dir string) error) int {
 	return m.Run()
 }
 
-// Lacks says which of the tools is not installed, and the packages of Debian that have
-// them; "" where all are.
+// Lacks reports which of the tools is not installed, and the packages of Debian that have
+// them; "" if all are.
 func Lacks(packages string, tools ...string) string {
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -43,7 +43,7 @@ func Lacks(packages string, tools ...string) string {
 	return ""
 }
 
-// Need skips a test where something is missing.
+// Need skips a test if something is missing.
 func Need(t testing.TB, missing string) {
 	t.Helper()
 	if missing != "" {
@@ -51,7 +51,7 @@ func Need(t testing.TB, missing string) {
 	}
 }
 
-// Without skips, or under `make e2e` fails where the package is to be had.
+// Without skips, or under `make e2e` fails if the package must be had.
 func Without(t testing.TB, debian string) {
 	t.Helper()
 	why := "not installed (Debian: " + debian + ")"
@@ -61,13 +61,13 @@ func Without(t testing.TB, debian string) {
 	t.Skip(why)
 }
 
-// Namespaced is a suite that runs in namespaces of its own.
+// Namespaced is a suite that runs in its own namespaces.
 type Namespaced struct {
 	Name    string // of what is tested: "the web"
 	Missing string // why it can't run here; "" when it can
-	// Flags are the namespaces besides that of mounts (CLONE_NEW...).
+	// Flags are the namespaces apart from the mount namespace (CLONE_NEW...).
 	Flags uintptr
-	// Outside prepares and returns what the inside is told, and what ends that. nil:
+	// Outside prepares and returns what the inside is reported, and what ends that. nil:
 	// nothing.
 	Outside func() (told string, end func() error, err error)
 	Inside  func(m *testing.M, told string) int
@@ -76,8 +76,8 @@ type Namespaced struct {
 // insideEnv is set in the namespaces.
 const insideEnv = "CONCOURSE_CI_MACHINE_TEST_INSIDE"
 
-// Run is the suite's TestMain. Where something is missing, `make e2e` fails, and else
-// each test is skipped and says why. This program is run once more in the namespaces:
+// Run is the suite's TestMain. If something is missing, `make e2e` fails, and otherwise
+// each test is skipped and reports why. This program is run once more in the namespaces:
 // when one of the two ends, so does all that the tests started.
 func (n Namespaced) Run(m *testing.M) int {
 	switch {

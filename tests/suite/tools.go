@@ -11,8 +11,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
-// ToolsFile is the name in the user's cache folder of what is built of the module whose
-// folder dir is: of its go.mod and go.sum, and of how it is built, where that can change.
+// ToolsFile is the name in the user's cache folder of the programs built from the module in
+// dir: from its go.mod and go.sum, and from the flags if they can change.
 func ToolsFile(dir string, how ...string) (string, error) {
 	h := sha256.New()
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -28,7 +28,7 @@ func ToolsFile(dir string, how ...string) (string, error) {
 	return fmt.Sprintf("%s-%s-%x.tar", filepath.Base(dir), runtime.GOARCH, h.Sum(nil)[:6]), nil
 }
 
-// ToolsCached says whether Tools of these modules has nothing to build.
+// ToolsCached reports whether Tools of these modules has nothing to build.
 func ToolsCached(dirs ...string) (bool, error) {
 	for _, dir := range dirs {
 		name, err := ToolsFile(dir)
@@ -40,7 +40,7 @@ func ToolsCached(dirs ...string) (bool, error) {
 }
 
 // Tools puts the programs that a module's go.mod names as tools into a folder below into
-// with the module's name, and builds them where the cache has none.
+// with the module's name, and builds them if the cache has none.
 func Tools(ctx context.Context, dir, into string) error {
 	name, err := ToolsFile(dir)
 	if err != nil {

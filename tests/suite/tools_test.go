@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestToolsAreBuiltAnewAfterEachChange(t *testing.T) {
+func TestToolsAreBuiltAgainAfterEachChange(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := filepath.Join(t.TempDir(), "tofu")
 	require.NoError(t, os.Mkdir(dir, 0o755))

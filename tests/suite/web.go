@@ -20,9 +20,9 @@ import (
 // with the pairs session, tsa and worker.
 type Web struct{ URL, Metrics, Program, Keys, TSA string }
 
-// StartWeb starts a PostgreSQL and a web on this machine's loopback, with
-// the users admin (an owner of the team main), other and nobody. CONCOURSE_RELEASE
-// is a release as it is published: its folder, or the archive.
+// StartWeb starts a PostgreSQL and a web on this machine's loopback, with the users admin
+// (an owner of the team main), other and no one. CONCOURSE_RELEASE is a release as it is
+// published: its folder, or the archive.
 func StartWeb(t *testing.T) Web {
 	t.Helper()
 	release := os.Getenv("CONCOURSE_RELEASE")
@@ -71,7 +71,7 @@ func (c Web) StartWorker(t *testing.T) {
 	t.Helper()
 	port := freePorts(t, 5)
 	work := t.TempDir()
-	t.Cleanup(func() { // houdini mounts what a task gets, where it is root
+	t.Cleanup(func() { // houdini mounts what a task gets, if it is root
 		mounts, err := os.ReadFile("/proc/self/mounts")
 		require.NoError(t, err)
 		for line := range strings.Lines(string(mounts)) {
@@ -91,7 +91,7 @@ func (c Web) StartWorker(t *testing.T) {
 // startPostgres returns the folder of its socket. PostgreSQL refuses to be root.
 func startPostgres(t *testing.T, bin string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pg") // a socket's path has to be short
+	dir, err := os.MkdirTemp("", "pg") // a socket's path must be short
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	var as *syscall.SysProcAttr
@@ -151,7 +151,7 @@ func background(t *testing.T, cmd *exec.Cmd, ready string, end syscall.Signal) {
 	}
 }
 
-// freePorts are free until somebody else takes them.
+// freePorts are free until another program takes them.
 func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
 	for range n {

@@ -33,7 +33,7 @@ func readYAML(t *testing.T, name string, into any) {
 	require.NoError(t, yaml.Unmarshal([]byte(read(t, name)), into))
 }
 
-// block is what stands in a block of a file that `tofu fmt` has formatted.
+// block is what is in a block of a file that `tofu fmt` has formatted.
 func block(t *testing.T, text, head string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut("\n"+text, "\n"+head+" {\n")
@@ -112,7 +112,7 @@ func list(t *testing.T, text string) []string {
 	return quoted(t, m[1], "")
 }
 
-// The table of inputs and that of outputs have what the files say, by name.
+// The tables of inputs and outputs have what the files report, by name.
 func TestREADMEHasInputsAndOutputs(t *testing.T) {
 	readme := read(t, "terraform/README.md")
 	for file, kind := range map[string]string{"terraform/variables.tf": "variable", "terraform/outputs.tf": "output"} {
@@ -124,7 +124,7 @@ func TestREADMEHasInputsAndOutputs(t *testing.T) {
 	}
 }
 
-// version is that of a program in the go.mod of the module that builds it.
+// version is the version of a program in the go.mod of the module that builds it.
 func version(module, path string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(module, "go.mod"))
 	if err != nil {
@@ -137,7 +137,7 @@ func version(module, path string) (string, error) {
 	return string(m[1]), nil
 }
 
-func TestPagesSayWhatTheTestsRun(t *testing.T) {
+func TestPagesShowWhatTheTestsRun(t *testing.T) {
 	tofu, err := version("tofu", "github.com/opentofu/opentofu")
 	require.NoError(t, err)
 	provider, err := version("provider", "github.com/juju/terraform-provider-juju")

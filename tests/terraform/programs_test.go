@@ -13,18 +13,18 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// cachedEnv asks to skip what would first have to build OpenTofu and the provider.
+// cachedEnv asks to skip what would first must build OpenTofu and the provider.
 const cachedEnv = "TERRAFORM_CACHED_ONLY"
 
 const notCached = "OpenTofu and Juju's provider are not in the cache folder: make test-terraform builds them, in some five minutes of two processors"
 
-// modules are folders with a go.mod whose tools are the programs.
+// modules are folders with a go.mod with tools that are the programs.
 var modules = []string{"tofu", "provider"}
 
 // workdir has the programs, and tofurc, by which OpenTofu finds the provider.
 var workdir string
 
-// skipped is why nothing runs, "" where it does.
+// skipped is why nothing runs, "" if it does.
 var skipped string
 
 func TestMain(m *testing.M) {

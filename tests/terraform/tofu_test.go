@@ -104,7 +104,7 @@ run "plan" {
 	require.Contains(t, out, "No changes.", out)
 }
 
-// plan is what OpenTofu says of a plan with these variables.
+// plan is what OpenTofu reports of a plan with these variables.
 func plan(t *testing.T, dir, variables string) string {
 	t.Helper()
 	return runs(t, dir, fmt.Sprintf(`
@@ -118,7 +118,7 @@ run "plan" {
 `, variables))
 }
 
-// runs is what OpenTofu says of them, after each other.
+// runs is what OpenTofu reports of them, after each other.
 func runs(t *testing.T, dir, runs string) string {
 	t.Helper()
 	text := `mock_provider "juju" {}

@@ -19,8 +19,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// ended reports whether the other side of a connection is gone, at once when
-// it is not.
+// ended reports whether the other side of a connection no longer exists, at once when it is
+// not.
 func ended(t *testing.T, c net.Conn) bool {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(200*time.Millisecond)))

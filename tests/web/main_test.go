@@ -20,7 +20,7 @@ const (
 	tick     = 50 * time.Millisecond
 )
 
-// missing says why the tests can't run here; empty when they can.
+// missing reports why the tests can't run here; empty when they can.
 func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed for namespaces"
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Namespaced{Name: "the web", Missing: missing(), Flags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Inside: inside}.Run(m))
 }
 
-// inside runs the tests with the release, unpacked where it is a tarball.
+// inside runs the tests with the release, unpacked if it is a tarball.
 func inside(m *testing.M, _ string) int {
 	return suite.InFolder(m, func(dir string) (err error) {
 		for _, argv := range [][]string{{"mount", "-t", "proc", "proc", "/proc"}, {"ip", "link", "set", "lo", "up"}} {

@@ -13,8 +13,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// D15: the database goes down one version and up again, and a version that
-// the release does not know is refused, where Concourse itself reports success.
+// D15: the database goes down one version and up again, and a version that the release does
+// not know is refused, although Concourse itself reports success.
 func TestDatabaseIsMigrated_D15(t *testing.T) {
 	ctx, h, dir := context.Background(), host.New("/"), releaseDir(t)
 	pg := startPostgres(t)
@@ -45,7 +45,7 @@ func TestDatabaseIsMigrated_D15(t *testing.T) {
 	wrong := db
 	wrong.Password = "hunter2"
 	_, _, err = concourse.DatabaseVersions(ctx, h, dir, wrong, env)
-	require.ErrorContains(t, err, "cannot ask for the version of the database")
+	require.ErrorContains(t, err, "cannot read the version of the database")
 	require.NotContains(t, err.Error(), "hunter2")
 	plain := db
 	plain.SSLMode, plain.CAFile = "disable", ""

@@ -14,9 +14,8 @@ import (
 	database "github.com/fourdollars/concourse-ci-machine/internal/concourse/postgres"
 )
 
-// The next user of a database owns nothing of what the one before left: the web
-// can't start with it until what the charm says to run was run, and then it does
-// all that it did.
+// The next user of a database owns nothing of what the one before left: the web can't start
+// with it until what the charm reports to run was run, and then it does all that it did.
 func TestWebOfAUserThatOwnsNothing(t *testing.T) {
 	ctx := context.Background()
 	pg := startPostgres(t)

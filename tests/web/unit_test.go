@@ -33,7 +33,7 @@ type unit struct {
 	release string
 	config  concourse.WebConfig
 	secrets concourse.WebSecrets
-	files   []plan.Resource // next to those of the config
+	files   []plan.Resource // next to the config's
 	uid     int
 	process *exec.Cmd
 	log     string
@@ -64,7 +64,7 @@ func newUnit(t *testing.T, n int, pg *postgres, secrets concourse.WebSecrets) *u
 	return u
 }
 
-// converge does what a hook does: what is missing and nothing else.
+// converge does what a hook does: what is missing and nothing more.
 func (u *unit) converge() []string {
 	u.t.Helper()
 	p := u.config.Paths
@@ -90,10 +90,10 @@ func (u *unit) converge() []string {
 	return ops
 }
 
-// hardened is what the unit makes of the machine for the web: a root to read
-// only, temporary folders of its own, one capability and no other user's rights.
-// The folder of this test's machine lies where the environment says, and the
-// release beside it: its own may be below /tmp, which the web does not see.
+// hardened is what the unit makes of the machine for the web: a root to read only,
+// temporary its own folders, one capability and no other user's rights. The folder of this
+// test's machine is named in the environment, and the release is beside it: its own may be
+// below /tmp, which the web does not see.
 const hardened = `set -e
 mount -t tmpfs tmpfs /var/lib && mkdir /var/lib/concourse /var/lib/release
 mount --bind "$1/var/lib/concourse" /var/lib/concourse && mount --bind "$3" /var/lib/release
@@ -127,7 +127,7 @@ func (u *unit) start(more map[string]string) {
 	require.NoError(u.t, c.Start())
 	u.process = c
 	u.t.Cleanup(func() {
-		c.Process.Kill() // no error where it has ended
+		c.Process.Kill() // no error if it has ended
 		c.Wait()
 		if u.t.Failed() {
 			u.t.Log(u.said())

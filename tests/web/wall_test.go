@@ -18,8 +18,8 @@ import (
 	credentials "github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
 )
 
-// The job exporter writes on the wall of a real Concourse, whose users see it without a
-// login. A text of a person stays there.
+// The job exporter writes on the wall of a real Concourse. Users see it without a login. A
+// text of a person stays there.
 func TestWallOfConcourse(t *testing.T) {
 	u := newUnit(t, 0, startPostgres(t), newSecrets(t))
 	u.converge()

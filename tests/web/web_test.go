@@ -111,8 +111,8 @@ func TestWebRunsAsItsUnitDoes(t *testing.T) {
 	require.NoError(t, u.process.Wait(), "it ends well when it is stopped")
 }
 
-// D19: the web trusts exactly the workers of the file after a reload, without a
-// restart; one that has gone is cut off and does not come back.
+// D19: the web trusts exactly the workers of the file after a reload, without a restart;
+// one that has left is cut off and does not come back.
 func TestWebTrustsTheWorkersOfTheFile_D16_D19(t *testing.T) {
 	u := newUnit(t, 0, startPostgres(t), newSecrets(t))
 	u.converge()
@@ -175,7 +175,7 @@ func TestWebTrustsTheWorkersOfATeam(t *testing.T) {
 	require.ErrorContains(t, err, "unable to authenticate")
 }
 
-// The list of workers is told and pruned by the API.
+// The list of workers is reported and pruned by the API.
 func TestWorkersArePrunedByTheAPI_D18(t *testing.T) {
 	ctx := context.Background()
 	pg := startPostgres(t)

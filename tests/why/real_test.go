@@ -94,7 +94,7 @@ func newReal(t *testing.T) *real {
 	return w
 }
 
-// container makes a container with real runc, whose task is a command of a shell.
+// container makes a container with real runc, with a task that is a command of a shell.
 type container struct {
 	*real
 	handle, bundle string

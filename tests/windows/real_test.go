@@ -31,8 +31,8 @@ jobs:
 `
 
 // A real worker registers at a real web, runs a build and retires. CONCOURSE_WINDOWS names
-// concourse.exe in the version of CONCOURSE_RELEASE. The test brings the worker's key, which
-// Windows would refuse, because of its owner. Wine stores no owners.
+// concourse.exe in the version of CONCOURSE_RELEASE. The test provides the worker's key,
+// which Windows would refuse, because of its owner. Wine stores no owners.
 func TestRealWorkerRunsABuild(t *testing.T) {
 	real := os.Getenv("CONCOURSE_WINDOWS")
 	if real == "" {

@@ -23,7 +23,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
-// TestMain gives the tests a network of their own, because the worker's ports are fixed. All
+// TestMain gives the tests their own network, because the worker's ports are fixed. All
 // processes end with it.
 func TestMain(m *testing.M) {
 	os.Exit(suite.Namespaced{Name: "the worker for Windows", Missing: missing(), Flags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID,

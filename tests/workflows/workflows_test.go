@@ -1,5 +1,6 @@
-// Package workflows holds GitHub's workflows to what keeps a stolen tag or a bad module from
-// publishing: actions by commit, no kept credentials, and nothing built where one may write.
+// Package workflows holds GitHub's workflows to what keeps a stolen tag or a bad module
+// from publishing: actions by commit, no kept credentials, and nothing is built with a
+// right to write.
 package workflows
 
 import (

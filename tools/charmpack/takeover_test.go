@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The charm for a Juju that takes no endpoint and no resource that the charm in
-// use lacks has those of the Python charm (its metadata.yaml), and is else the same.
+// The charm for a Juju that takes no endpoint and no resource that the charm in use lacks
+// has the Python charm's (its metadata.yaml), and is otherwise the same.
 func TestTakeoverCharmHasThePythonCharmsEndpointsAndNoResource(t *testing.T) {
 	whole := small(t)
 	whole.Root = "../.."

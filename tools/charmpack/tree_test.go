@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small makes a tree that packs: the least that a charm with one relation
-// needs, and programs that are ELF headers and nothing else.
+// small makes a tree that packs: the least that a charm with one relation needs, and
+// programs that are ELF headers and nothing more.
 func small(t *testing.T) Source {
 	t.Helper()
 	s := Source{Root: t.TempDir(), Bin: t.TempDir(), Arch: "amd64", Version: "v1.2-3-gabc"}

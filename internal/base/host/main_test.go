@@ -13,8 +13,8 @@ import (
 
 // TestMain is also the other process of some tests:
 //
-//	test lock <root>     takes the lock, says so, and waits for its stdin to end
-//	test write <root>    writes half of secretPath, says so, and waits for its stdin to end
+//	test lock <root>     takes the lock, reports it, and waits for its stdin to end
+//	test write <root>    writes half of secretPath, reports it, and waits for its stdin to end
 //	test regroup <pipe>  leaves its process group, writes its id and hangs
 func TestMain(m *testing.M) {
 	switch {

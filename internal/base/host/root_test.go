@@ -75,14 +75,14 @@ func TestReadFileReadsOnlyRegularFilesAndNeverWaits(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, long, string(data))
 	}
-	require.NoError(t, unix.Mkfifo(r.Path("/state/pipe"), 0o600)) // nobody writes
+	require.NoError(t, unix.Mkfifo(r.Path("/state/pipe"), 0o600)) // no one writes
 	hosttest.Link(t, r, "/state/link-to-pipe", "pipe")
 	for _, name := range []string{"/state/pipe", "/state/link-to-pipe", "/state"} {
 		_, err := r.ReadFile(name)
 		require.ErrorIs(t, err, host.ErrNotFile)
 		require.ErrorContains(t, err, name+": not a regular file")
 	}
-	data, err := host.Root("").ReadFile("/proc/self/stat") // whose size is 0
+	data, err := host.Root("").ReadFile("/proc/self/stat") // with a size that is 0
 	require.NoError(t, err)
 	require.NotEmpty(t, data)
 }

@@ -16,7 +16,7 @@ var (
 	ErrForm = errors.New("it is not JSON with the expected list")
 	ErrRead = errors.New("its connection broke") // wraps the error of the reader
 	errNull = fmt.Errorf("%w", ErrForm)
-	errMore = errors.New("there is more after the first JSON value")
+	errMore = errors.New("data follows the first JSON value")
 )
 
 // Read passes the elements of the list in r to each, which decodes one element. The first

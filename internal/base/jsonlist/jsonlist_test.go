@@ -41,7 +41,7 @@ func TestListOfAnObjectIsRead(t *testing.T) {
 	}
 }
 
-// A list that was cut by the network is no wrong JSON.
+// A list that was cut by the network is not a wrong JSON.
 func TestBrokenConnectionIsNamed(t *testing.T) {
 	for _, text := range []string{"", `{"a":`, `{"list":[1,`, `{"list":[1]}`} {
 		broken := errors.New("reset by peer")

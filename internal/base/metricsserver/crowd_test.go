@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhoHasToGoForTheNextClient(t *testing.T) {
+func TestWhoMustGoForTheNextClient(t *testing.T) {
 	client := func(n int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10.0.%d.%d/32", n/256, n%256)) }
 	each := func(n int) (all []netip.Prefix) {
 		for i := range n {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// places are those of the tests.
+// places are the places of the tests.
 const places = 4
 
 // unread is an answer that its client does not read.

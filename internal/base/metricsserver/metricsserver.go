@@ -68,7 +68,7 @@ func (s *Server) Postpone() error { return s.dog.Postpone() }
 // user, so no later code may do so.
 func endWithParent() error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
-		return fmt.Errorf("cannot ask for a signal at the parent's end: %w", err)
+		return fmt.Errorf("cannot request a signal at the parent's end: %w", err)
 	}
 	if orphaned(os.Getppid()) {
 		return errors.New("cannot run: the process that started this one has ended; " +

@@ -52,8 +52,8 @@ func TestProgramDoesNotStartAfterItsParentsEnd(t *testing.T) {
 }
 
 // child starts the program as a child of a shell, which ends before the program starts if
-// late, or else once it runs. It returns the program's first line, and its output from then
-// on until its end.
+// late, otherwise once it runs. It returns the program's first line, and its output from
+// then on until its end.
 func child(t *testing.T, late bool) (line, rest string) {
 	t.Helper()
 	pipe := func() (*os.File, *os.File) {

@@ -31,7 +31,7 @@ import (
 // stuck is when a test gives up; no test waits for it otherwise.
 const stuck = time.Minute
 
-// site is a server with a web config file in a folder of its own.
+// site is a server with a web config file in its own folder.
 type site struct {
 	dir, address string
 	logs         *hosttest.Buffer
@@ -72,7 +72,7 @@ func (s site) certify(t *testing.T) *x509.CertPool {
 	return pool
 }
 
-// listening is a server that has the config file, or why there is none.
+// listening is a server that has the config file, or why none exists.
 func (s site) listening(t *testing.T) (*Server, error) {
 	t.Helper()
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -129,7 +129,7 @@ func (s site) get(t *testing.T, trust *x509.CertPool, password string) (int, err
 	return resp.StatusCode, nil
 }
 
-func TestTLSAndPasswordsAreThoseOfTheFileAtAnyTime(t *testing.T) {
+func TestTLSAndPasswordsAreFromTheFileAtAnyTime(t *testing.T) {
 	s := newSite(t)
 	trust := s.certify(t)
 	s.put(t, "web.yml", withTLS+users(t, "first"))

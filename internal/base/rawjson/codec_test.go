@@ -68,7 +68,7 @@ func TestInvalidMembersAreNamed(t *testing.T) {
 		`{"inner":{"inner":1}}`:  "inner",
 		`{"list":{}}`:            "list",
 		`{"list":[1]}`:           "not an object",
-		`{"Name":"a"}`:           `has to be written "name"`,
+		`{"Name":"a"}`:           `must be written "name"`,
 		`[]`:                     "",
 	} {
 		var s sample

@@ -54,9 +54,9 @@ func TestDepthAndNumberOfValuesAreBounded(t *testing.T) {
 
 func TestKeysThatOthersReadInAnotherWayAreRefused(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"mounts":1,"mounts":2}`:      `key "mounts" is there twice`,
-		`{"mounts":1,"\u006dounts":2}`: `key "mounts" is there twice`,
-		`{"Mounts":1}`:                 `key "Mounts" has to be written "mounts"`,
+		`{"mounts":1,"mounts":2}`:      `key "mounts" is duplicate`,
+		`{"mounts":1,"\u006dounts":2}`: `key "mounts" is duplicate`,
+		`{"Mounts":1}`:                 `key "Mounts" must be written "mounts"`,
 	} {
 		d, err := Parse([]byte(in))
 		require.NoError(t, err)

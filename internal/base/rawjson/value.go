@@ -99,9 +99,9 @@ func (v Value) Get(key string) (Value, error) {
 		switch {
 		case !sameLetters:
 		case !same:
-			return Value{}, fmt.Errorf("key %s has to be written %q", Value{v.doc, at}.Raw(), key)
+			return Value{}, fmt.Errorf("key %s must be written %q", Value{v.doc, at}.Raw(), key)
 		case found.doc != nil:
-			return Value{}, fmt.Errorf("key %q is there twice", key)
+			return Value{}, fmt.Errorf("key %q is duplicate", key)
 		default:
 			found = Value{v.doc, at + 1}
 		}

@@ -63,7 +63,7 @@ func attemptFile(path string) statefile.File[Attempt] {
 
 func (a Attempt) write(r host.Root, file string) error {
 	if err := attemptFile(file).Write(r, a); err != nil {
-		return fmt.Errorf("cannot note the failed attempt: %w", err)
+		return fmt.Errorf("cannot record the failed attempt: %w", err)
 	}
 	return nil
 }

@@ -77,8 +77,8 @@ func FuzzReadAttempt(f *testing.F) {
 	})
 }
 
-// What apt and dpkg write where a package can't be installed, and what of it a
-// status says.
+// What apt and dpkg write where a package can't be installed, and which part a status
+// reports.
 func TestCauseOfAFailedInstallation(t *testing.T) {
 	for name, c := range map[string]struct{ stderr, want string }{
 		"a script failed": {"dpkg: error processing package pkg (--configure):\n installed pkg package post-installation script subprocess returned error exit status 1\n" +

@@ -116,7 +116,7 @@ func readMounts(r host.Root) (all mountPoints, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read what is mounted: %w", err)
+		return nil, fmt.Errorf("cannot read the mounts: %w", err)
 	}
 	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
 	if err != nil {

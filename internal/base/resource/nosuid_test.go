@@ -22,7 +22,7 @@ func TestSetuidProgramsBelowAFolderCountForNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		mounts string
 		want   []string // commands
-		left   string   // what HonoursSetuid says of /srv afterwards, where mounts stay as they are
+		left   string   // what HonoursSetuid reports of /srv afterwards, with unchanged mounts
 	}{
 		"part of the root file system":  {rootMount, []string{"mount --bind /srv /srv", "mount -o remount,bind,nosuid,nodev /srv"}, "/"},
 		"killed between the two":        {rootMount + srvMount, []string{"mount -o remount,bind,nosuid,nodev /srv"}, "/srv"},

@@ -17,7 +17,7 @@ import (
 // OwnedFile has the names of the packages that the charm installed: those that were missing
 // when it began to install them. Files need no such list, because their names or contents
 // identify them as the charm's.
-const OwnedFile = wellknown.StateDir + "/brought.json"
+const OwnedFile = wellknown.StateDir + "/installed-packages.json"
 
 type owned struct {
 	Packages []string `json:"packages"`
@@ -30,7 +30,7 @@ var ownedFile = statefile.File[owned]{Path: OwnedFile, Mode: 0o600, Disposable: 
 func readOwned(r host.Root) (owned, error) {
 	b, err := ownedFile.Read(r)
 	if err != nil {
-		err = fmt.Errorf("cannot read what the charm brought: %w", err)
+		err = fmt.Errorf("cannot read the list of installed packages: %w", err)
 	}
 	return b, err
 }
@@ -40,7 +40,7 @@ func (b owned) write(r host.Root) error {
 		return ownedFile.Remove(r)
 	}
 	if err := ownedFile.Write(r, b); err != nil {
-		return fmt.Errorf("cannot note what the charm brings: %w", err)
+		return fmt.Errorf("cannot write the list of installed packages: %w", err)
 	}
 	return nil
 }

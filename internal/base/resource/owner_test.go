@@ -113,7 +113,7 @@ func TestUnknownOwnerLeavesTheOldFile(t *testing.T) {
 	p, err := plan.Diff(context.Background(), h, File{Path: "/a", Data: []byte("new"), Mode: 0o644, Owner: "nobody-of-that-name"})
 	require.NoError(t, err)
 	_, err = p.Apply(context.Background(), nil)
-	require.EqualError(t, err, "cannot write /a: there is no user nobody-of-that-name")
+	require.EqualError(t, err, "cannot write /a: user nobody-of-that-name is missing")
 	text, err := h.ReadText("/a")
 	require.NoError(t, err)
 	require.Equal(t, "old", text)
@@ -139,7 +139,7 @@ func TestUserIsMadeOnce(t *testing.T) {
 	require.NotContains(t, argv, "--prefix", "the machine itself needs none")
 }
 
-// useradd itself, on a root of its own: it needs no root there.
+// useradd itself, on its own root: it needs no root there.
 func TestUseraddUnderstandsTheCommand(t *testing.T) {
 	if _, err := exec.LookPath("useradd"); err != nil {
 		t.Skip("useradd is not installed")

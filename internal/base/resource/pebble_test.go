@@ -92,7 +92,7 @@ func TestStoppedPebbleIsReported(t *testing.T) {
 	_, err = PebbleServices(context.Background(), r, "/stale")
 	require.ErrorIs(t, err, errNoPebble)
 
-	silent, err := net.Listen("unix", r.Path("/silent")) // takes connections and says nothing
+	silent, err := net.Listen("unix", r.Path("/silent")) // takes connections and reports nothing
 	require.NoError(t, err)
 	t.Cleanup(func() { silent.Close() })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -158,7 +158,7 @@ func TestPebbleRunsTheLayer(t *testing.T) {
 	}
 	var first int
 	require.Eventually(t, func() bool { first, _ = serving(); return first != 0 }, time.Minute, 20*time.Millisecond)
-	t.Cleanup(func() { // a service has a process group of its own
+	t.Cleanup(func() { // a service has its own process group
 		if pid, _ := serving(); pid != 0 {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}

@@ -34,7 +34,7 @@ func PebbleServices(ctx context.Context, r host.Root, socket string) (PebbleStat
 	// of a killed daemon.
 	st, err := r.Lstat(socket)
 	if errors.Is(err, fs.ErrNotExist) {
-		return PebbleState{}, fmt.Errorf("%w: there is no %s", errNoPebble, socket)
+		return PebbleState{}, fmt.Errorf("%w: %s is missing", errNoPebble, socket)
 	}
 	if err != nil {
 		return PebbleState{}, fmt.Errorf("cannot ask Pebble: %w", err)
@@ -46,7 +46,7 @@ func PebbleServices(ctx context.Context, r host.Root, socket string) (PebbleStat
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.Path(socket))
 	if errors.Is(err, unix.ECONNREFUSED) {
-		return PebbleState{}, fmt.Errorf("%w: nobody listens on %s", errNoPebble, socket)
+		return PebbleState{}, fmt.Errorf("%w: no process listens on %s", errNoPebble, socket)
 	}
 	if err != nil {
 		return PebbleState{}, fmt.Errorf("cannot ask Pebble: %w", err)

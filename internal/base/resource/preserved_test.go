@@ -18,7 +18,7 @@ import (
 
 var toolKept = Preserved{Package: tool, Folder: "/etc/theirs", File: "/etc/other/settings.json"}
 
-// theirs is what others have where the package's scripts delete and write.
+// theirs lists files of others in the folders that the package's scripts change.
 func theirs(t *testing.T, h host.Host) map[string]string {
 	hosttest.Put(t, h.Root, "/etc/theirs/a.json", "a")
 	hosttest.Put(t, h.Root, "/etc/theirs/sub/b.yaml", "b")

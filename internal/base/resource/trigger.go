@@ -69,7 +69,7 @@ func (t Trigger) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	case !h.Exists(file.Path):
 		step.Why = "not done since the machine started"
 	case last.Inputs == now.Inputs:
-		step.Why = "its files were written by somebody else since it last ran"
+		step.Why = "another program changed its files since it last ran"
 	default:
 		step.Why = "its inputs changed since it last ran"
 	}

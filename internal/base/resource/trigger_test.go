@@ -51,12 +51,12 @@ func TestTriggerThatFailsRunsAgain(t *testing.T) {
 	require.Empty(t, diff(t, h, restart("a")))
 }
 
-// A stamp says what this charm did last; others write the same files and start
-// the same units.
+// A stamp reports what this charm did last; others write the same files and start the same
+// units.
 func TestTriggerIsDueAfterOthersWroteItsFiles(t *testing.T) {
 	const path, mine = "/var/lib/concourse/config.env", "A=1\n"
 	for name, c := range map[string]struct {
-		written, started bool   // by somebody else
+		written, started bool   // by another program
 		content          string // that it left
 		due, bare        bool   // bare: without a unit
 	}{
@@ -105,8 +105,8 @@ func TestTriggerIsDueAfterOthersWroteItsFiles(t *testing.T) {
 	}
 }
 
-// A run that is killed after any step has to leave what the next run makes
-// whole: above all a file that was written and whose restart was not done.
+// A run that is killed after any step must leave what the next run makes whole: above all a
+// written file without its restart.
 func TestRunKilledAfterAnyStepConverges(t *testing.T) {
 	killed := errors.New("killed")
 	wanted := func() []plan.Resource {

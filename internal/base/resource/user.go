@@ -129,7 +129,7 @@ func ids(h host.Host, owner string) (uid, gid int, err error) {
 		return 0, 0, err
 	}
 	if !ok {
-		return 0, 0, fmt.Errorf("there is no user %s", owner)
+		return 0, 0, fmt.Errorf("user %s is missing", owner)
 	}
 	return a.uid, a.gid, nil
 }

@@ -16,7 +16,7 @@ import (
 
 type content struct {
 	Name    string `json:"name,omitempty"`
-	Version string `json:"version,omitempty"` // of something else
+	Version string `json:"version,omitempty"` // of something more
 }
 
 func named(c content) error {

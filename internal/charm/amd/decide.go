@@ -116,7 +116,7 @@ func decideDriver(f DriverFacts, w Wanted) Decision {
 	free, bound, foreign := f.split()
 	switch {
 	case len(f.GPUs) == 0:
-		return Decision{State: StateNone, Reason: "there is no AMD GPU on the PCI bus", Remedies: []string{
+		return Decision{State: StateNone, Reason: "the PCI bus has no AMD GPU", Remedies: []string{
 			"check that the GPU is seen: lspci -nn -d 1002:",
 			"or use no GPU here: " + w.Commands.SetOption("compute-runtime=none")}}
 	case len(free)+len(bound) == 0:
@@ -183,12 +183,12 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 		if f.Module.Version != "" {
 			version = " " + f.Module.Version
 		}
-		d.Reason = fmt.Sprintf("%s has the driver amdgpu%s loaded, and it alone decides on it", host, version)
+		d.Reason = fmt.Sprintf("%s has the driver amdgpu%s loaded, and it alone controls it", host, version)
 	case f.Kind == LXD:
 		d.Reason = "the driver is the LXD host's, and it has none loaded"
 		d.Remedies = []string{
 			"on the LXD host: sudo modprobe amdgpu",
-			"if it says that there is no such module, on the LXD host: sudo apt-get install " +
+			"if the module is missing, on the LXD host: sudo apt-get install " +
 				"linux-modules-extra-$(uname -r)",
 			"then on the LXD host: lxc config device add " + f.Hostname + " " + KFDDevice,
 		}
@@ -249,10 +249,10 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 		return Decision{State: StateUnsupported, Reason: no +
 			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
 			"use the kernel's own: sudo apt-get install linux-modules-extra-" + f.Kernel + " && sudo modprobe amdgpu",
-			"or try AMD's all the same: " + w.Commands.SetOption("install-driver=always")}}
+			"or try AMD's driver anyway: " + w.Commands.SetOption("install-driver=always")}}
 	}
 	return planInstall(Decision{State: StateNone, Release: r}, f, w,
-		fmt.Sprintf("%s: amdgpu %s of ROCm %s is to be installed", no, r.DKMSVersion, r.ROCm))
+		fmt.Sprintf("%s: amdgpu %s of ROCm %s will be installed", no, r.DKMSVersion, r.ROCm))
 }
 
 func blacklisted(f DriverFacts, no string) Decision {
@@ -293,7 +293,7 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 		remedies := []string{fmt.Sprintf("boot a kernel %s of Ubuntu %s", strings.Join(r.KernelsOn(f.Series), " or "),
 			f.Series)}
 		if others := releasesFor(f.Series, f.Kernel); len(others) > 0 {
-			remedies = []string{fmt.Sprintf("choose a release that knows kernel %s: %s", majorMinor(f.Kernel),
+			remedies = []string{fmt.Sprintf("choose a release that supports kernel %s: %s", majorMinor(f.Kernel),
 				w.Commands.SetOption("rocm-version="+others[len(others)-1]))}
 		}
 		return refuse(StateUnsupported, fmt.Sprintf("AMD does not name kernel %s for it on %s, only %s", f.Kernel,
@@ -302,7 +302,7 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 				" && sudo modprobe amdgpu")...)
 	case f.SecureBoot:
 		return refuse(StateUnsupported,
-			"Secure Boot is on, and a driver that is built here is signed with a key that the firmware does not know",
+			"Secure Boot is on, and a driver built here is signed with a key that the firmware does not trust",
 			"use the kernel's own, which is signed: sudo apt-get install linux-modules-extra-"+f.Kernel+
 				" && sudo modprobe amdgpu",
 			"or enrol this machine's key at its console: sudo mokutil --import "+
@@ -310,7 +310,7 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 			"or switch Secure Boot off in the firmware: sudo systemctl reboot --firmware-setup")
 	case !f.Headers.Present && f.Headers.Queried && f.Headers.Candidate == "":
 		return refuse(StateUnsupported, "apt has no "+f.Headers.Package+", which the driver is built with",
-			"boot a kernel whose headers apt has: sudo apt-get update && sudo apt-get install linux-generic, "+
+			"boot a kernel with headers in apt: sudo apt-get update && sudo apt-get install linux-generic, "+
 				"then "+w.Commands.OnUnit("sudo reboot"))
 	case w.MinDisk > 0 && f.Disk < w.MinDisk:
 		return refuse(StateNone, fmt.Sprintf("%s are free on /, and preflight-limits has disk=%d",

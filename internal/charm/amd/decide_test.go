@@ -19,8 +19,7 @@ func defaults() Wanted {
 
 const testKernel = "6.8.0-52-generic"
 
-// fresh is a noble machine whose one GPU no driver serves, with what it takes
-// to build one.
+// fresh is a noble machine with one GPU without a driver, and with what a build needs.
 func fresh() DriverFacts {
 	return DriverFacts{Machine: noble(""), Kind: Metal, Kernel: testKernel, BootID: "b1",
 		Headers: Headers{Present: true, Package: "linux-headers-" + testKernel},
@@ -93,13 +92,13 @@ var decisions = []struct {
 	wanted   Wanted
 	state    State
 	reason   string // part of it
-	remedy   string // part of one of them, "" where none has to be
-	installs string // ROCm release of the driver, "" where none is
+	remedy   string // part of one of them, "" if none must be
+	installs string // ROCm release of the driver, "" if none is
 	reboot   bool
 }{
 	{"no GPU", with(fresh(), func(f *DriverFacts) { f.GPUs = nil }), defaults(), StateNone, "no AMD GPU", "compute-runtime=none", "", false},
 	{"all GPUs are a VM's", with(fresh(), func(f *DriverFacts) { f.GPUs[0].Driver = "vfio-pci" }), defaults(), StateNone, "0000:03:00.0 (vfio-pci)", "/drivers/amdgpu/bind", "", false},
-	{"fresh", fresh(), defaults(), StateNone, "no driver serves 0000:03:00.0: amdgpu 6.16.13 of ROCm 7.2.4 is to be installed", "install-driver=never", "7.2.4", false},
+	{"fresh", fresh(), defaults(), StateNone, "no driver serves 0000:03:00.0: amdgpu 6.16.13 of ROCm 7.2.4 will be installed", "install-driver=never", "7.2.4", false},
 	{"fresh VM", with(fresh(), func(f *DriverFacts) { f.Kind = VM }), defaults(), StateNone, "to be installed", "", "7.2.4", false},
 	{"fresh, another release", fresh(), wanting(func(w *Wanted) { w.Version = "7.2.3" }), StateNone, "amdgpu 6.16.13 of ROCm 7.2.3", "", "7.2.3", false},
 	{"fresh, never", fresh(), wanting(func(w *Wanted) { w.InstallDriver = DriverNever }), StateNone, "no driver serves", "install-driver=auto", "", false},
@@ -150,9 +149,9 @@ var decisions = []struct {
 	{"the charm's own changes without a replacement", with(fresh(), byCharm("6.3.2"), on(dkmsFile, "6.10.5", "D"), driver(v632), runs("6.10.5", "D")), wanting(func(w *Wanted) { w.Version = "6.4.3" }), StateSupported, "is to be changed to 6.12.12 of ROCm 6.4.3", "", "6.4.3", false},
 	{"the charm's own, never", with(fresh(), byCharm("6.3.2"), on(dkmsFile, "6.10.5", "D"), driver(v632), runs("6.10.5", "D")), wanting(func(w *Wanted) { w.InstallDriver = DriverNever }), StateSupported, "amdgpu 6.10.5 of ROCm 6.3.2 serves", "", "", false},
 
-	{"fresh, kernel 6.11", with(fresh(), func(f *DriverFacts) { f.Kernel = "6.11.0-29-generic" }), defaults(), StateNone, "ROCm 6.4.3 is to be installed", "", "6.4.3", false},
-	{"fresh, kernel 6.14", with(fresh(), func(f *DriverFacts) { f.Kernel = "6.14.0-24-generic" }), defaults(), StateNone, "ROCm 7.1.1 is to be installed", "", "7.1.1", false},
-	{"fresh, kernel 6.17", with(fresh(), func(f *DriverFacts) { f.Kernel = "6.17.0-22-generic" }), defaults(), StateNone, "ROCm 7.2.4 is to be installed", "", "7.2.4", false},
+	{"fresh, kernel 6.11", with(fresh(), func(f *DriverFacts) { f.Kernel = "6.11.0-29-generic" }), defaults(), StateNone, "ROCm 6.4.3 will be installed", "", "6.4.3", false},
+	{"fresh, kernel 6.14", with(fresh(), func(f *DriverFacts) { f.Kernel = "6.14.0-24-generic" }), defaults(), StateNone, "ROCm 7.1.1 will be installed", "", "7.1.1", false},
+	{"fresh, kernel 6.17", with(fresh(), func(f *DriverFacts) { f.Kernel = "6.17.0-22-generic" }), defaults(), StateNone, "ROCm 7.2.4 will be installed", "", "7.2.4", false},
 	{"fresh, a release that is recognised only", fresh(), wanting(func(w *Wanted) { w.Version = "7.14.0" }), StateUnsupported, "ROCm 7.14.0 is recognised and not installed: the kernels that AMD names for it were not seen; on noble it is 6.3.2", "rocm-matrix", "", false},
 	{"driver 31.40", with(fresh(), on(dkmsFile, "6.19.14.31400000", "D"), driver(v7140), runs("6.19.14.31400000", "D")), defaults(), StateSupported, "amdgpu 6.19.14 of ROCm 7.14.0 serves", "", "", false},
 	{"driver 31.40 of another build", with(fresh(), on(dkmsFile, "6.19.14.31400000", "D"), driver("1:6.19.14.31400000-2370381.24.04"), runs("6.19.14.31400000", "D")), defaults(), StateSupported, "ROCm 7.14.0 serves", "", "", false},
@@ -214,8 +213,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A driver that the charm did not install is never replaced without install-driver=replace,
-// whatever else is asked for.
+// A driver that the charm did not install is never replaced without install-driver=replace.
 func TestForeignDriverIsReplacedOnlyWithApproval(t *testing.T) {
 	n := 0
 	for _, c := range decisions {
@@ -242,7 +240,7 @@ func TestUserSpace(t *testing.T) {
 	for name, c := range map[string]struct {
 		facts   DriverFacts
 		wanted  Wanted
-		release string // "" where none is installed
+		release string // "" if none is installed
 		reason  string
 	}{
 		"LXD":                       {with(fresh(), lxd, runs("", "K")), tools, "7.2.4", "the LXD host has the driver"},

@@ -17,7 +17,7 @@ func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 				Reason: fmt.Sprintf("the package %s %s is %s: its installation did not finish", p.Name, p.Version,
 					p.Status),
 				Remedies: []string{"sudo dpkg --configure -a",
-					"if that fails, see what goes: " + w.Commands.RunAction("reset-rocm")}}, true
+					"if that fails, list what would be removed: " + w.Commands.RunAction("reset-rocm")}}, true
 		}
 	}
 	if firmware, ok := f.Package("amdgpu-dkms-firmware"); ok && installed &&
@@ -120,7 +120,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 		d := Decision{State: StateSupported, Release: want, Driver: true, Reason: "amdgpu " + want.DKMSVersion +
 			" of ROCm " + want.ROCm + " is the charm's own"}
 		if has.Version != want.Package(f.Series) {
-			return planInstall(d, f, w, fmt.Sprintf("amdgpu %s is to be changed to %s of ROCm %s", has.Version,
+			return planInstall(d, f, w, fmt.Sprintf("amdgpu %s will be changed to %s of ROCm %s", has.Version,
 				want.DKMSVersion, want.ROCm))
 		}
 		return addReboot(d, f, w)
@@ -132,7 +132,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 		return unknownRelease(werr, w)
 	case w.InstallDriver == DriverReplace && !(installed && has.Version == want.Package(f.Series)):
 		return planInstall(Decision{State: StateSupported, Release: want}, f, w,
-			fmt.Sprintf("%s is to be changed to amdgpu %s of ROCm %s", f.driverName(), want.DKMSVersion, want.ROCm))
+			fmt.Sprintf("%s will be changed to amdgpu %s of ROCm %s", f.driverName(), want.DKMSVersion, want.ROCm))
 	case known:
 		d := keptDriver(f, row, known, want)
 		if asked && row.ROCm != want.ROCm {
@@ -141,9 +141,9 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 		return d
 	case installed || f.Module.Version != "":
 		d := Decision{State: StateUnsupported, Reason: f.driverName() +
-			" is in no row of the table of releases; it stays as it is",
-			Remedies: []string{"it may work all the same: " + w.Commands.RunAction("verify-gpu"),
-				"see what is known to work: " + w.Commands.RunAction("rocm-matrix")}}
+			" is not in the table of releases; it is kept",
+			Remedies: []string{"it may still work: " + w.Commands.RunAction("verify-gpu"),
+				"list the tested versions: " + w.Commands.RunAction("rocm-matrix")}}
 		if werr == nil {
 			d.Remedies = append(d.Remedies, fmt.Sprintf("let the charm change it to amdgpu %s: %s", want.DKMSVersion,
 				w.Commands.SetOption("install-driver=replace")))

@@ -9,8 +9,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
 
-// What other programs wrote is read line by line: whatever it is, every line
-// number is one of the text's, and what is found stands there.
+// What other programs wrote is read line by line: whatever it is, every line number is one
+// of the text's, and what is found is there.
 func FuzzDriverFiles(f *testing.F) {
 	for _, seed := range []string{
 		"deb [arch=amd64,i386 signed-by=/etc/apt/keyrings/rocm.gpg] https://repo.radeon.com/amdgpu/6.3.3/ubuntu noble main\n",

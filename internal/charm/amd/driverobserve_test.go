@@ -68,7 +68,7 @@ func TestUnreadableGPUIsListed(t *testing.T) {
 	require.Equal(t, []PCIGPU{{PCI: want[0].PCI, Driver: "amdgpu"}, want[1]}, got)
 }
 
-// modinfoOf is what modinfo says of the module on disk.
+// modinfoOf is what modinfo reports of the module on disk.
 func modinfoOf(fixture string) string {
 	switch fixture {
 	case "metal-reboot", "vm-foreign":

@@ -129,7 +129,7 @@ func containerRemarks(f DriverFacts, w Wanted) (remarks []status.Cause) {
 
 // installPackages returns the packages as one chain.
 func installPackages(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, error) {
-	forget := resource.Absent{Path: installFile, Why: "nothing is left to be tried again"}
+	forget := resource.Absent{Path: installFile, Why: "nothing is left to retry"}
 	driver := d.Driver && !f.Kind.Contained() // even if decided otherwise: a container has no kernel
 	if !driver && !d.Tools && len(d.Usecases) == 0 {
 		return InstallWant{Resources: []plan.Resource{forget}}, nil
@@ -224,7 +224,7 @@ func foreignSource(r Release, base string, f DriverFacts, driver bool) string {
 		if ownSource(s.File) || uri != base+r.ROCmRepo() && !(driver && uri == base+r.DriverRepo()) {
 			continue
 		}
-		return fmt.Sprintf("%s:%d names %s already, with a key of its own; on the unit run: %s", s.File, s.Line, uri,
+		return fmt.Sprintf("%s:%d names %s already, with another key; on the unit run: %s", s.File, s.Line, uri,
 			dropSource(s))
 	}
 	return ""

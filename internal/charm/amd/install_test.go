@@ -19,7 +19,7 @@ import (
 
 const rigKernel = "6.8.0-31-generic"
 
-// rig is a machine whose apt and udev do what they are told.
+// rig is a machine with an apt and a udev that follow a script.
 type rig struct {
 	t *testing.T
 	h host.Host
@@ -97,7 +97,7 @@ func printed(t *testing.T, p plan.Plan) string {
 	return b.String()
 }
 
-// The whole of what is installed on a machine of its own, and what is written.
+// The whole of what is installed on its own machine, and what is written.
 func TestInstallOnMetal(t *testing.T) {
 	g := newRig(t)
 	g.w.ModuleParams, g.w.DeviceMode = "noretry=0 vm_fragment_size=9", ModeAll
@@ -141,8 +141,8 @@ func TestInstallKilledAnywhereConverges(t *testing.T) {
 	}
 }
 
-// Removing a file that udev or the initial RAM disk read tells them, also where
-// the run in which it went died in between.
+// Removing a file that udev or the initial RAM disk read reports them, also if the run in
+// which it went died in between.
 func TestRemovalAppliesTheFilesAgain(t *testing.T) {
 	g := newRig(t)
 	g.w.ModuleParams = "noretry=0"
@@ -186,8 +186,8 @@ func TestContainerGetsUserSpaceOnly(t *testing.T) {
 	}
 }
 
-// B16: a failure is kept with its reason; it is tried again after a pause, or at
-// once where an option changed, and nothing of it remains when it worked.
+// B16: a failure is kept with its reason; it is tried again after a pause, or at once if an
+// option changed, and nothing of it remains when it worked.
 func TestFailedInstallationPausesAndIsRetried(t *testing.T) {
 	g := newRig(t)
 	g.r.Fail("apt-get install", 100, "E: Unable to locate package linux-headers-"+rigKernel)
@@ -238,8 +238,8 @@ func TestFailedPartIsReported(t *testing.T) {
 	require.ErrorContains(t, err, "rocm-base-url is not a URL like")
 }
 
-// The headers' package is asked for once, Ubuntu's other modules only where no
-// amdgpu of theirs is there, and a kernel without such a package is none worse.
+// The headers' package is asked for once, Ubuntu's other modules only if no amdgpu of
+// theirs is there, and a kernel without such a package is none worse.
 func TestPackagesOfTheKernel(t *testing.T) {
 	for name, c := range map[string]struct {
 		headers bool

@@ -71,7 +71,7 @@ func (a applied) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	}
 	why := a.file.Path + " changed"
 	if a.absentWhy != "" {
-		why = a.file.Path + " is gone"
+		why = a.file.Path + " is missing"
 	}
 	return append(p, plan.Step{Op: a.op, Why: why, Tolerate: true, Do: func(ctx context.Context) error {
 		for _, c := range a.commands {

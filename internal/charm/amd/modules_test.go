@@ -50,8 +50,7 @@ func TestRulesOfTheOperatorStay(t *testing.T) {
 	require.Equal(t, own, string(text))
 }
 
-// B10: the module is loaded where there is one for a GPU that waits for it, and
-// nowhere else.
+// B10: the module is loaded if there is one for a GPU that waits for it, and nowhere more.
 func TestModuleIsLoadedIfRequired(t *testing.T) {
 	for name, c := range map[string]struct {
 		change        func(g *rig)

@@ -24,7 +24,7 @@ var rebootFile = statefile.File[[]reboot]{Path: RebootFile, Mode: 0o600}
 func readReboots(r host.Root) ([]reboot, error) {
 	all, err := rebootFile.Read(r)
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell what this machine was rebooted for: %w; look at %s and remove it", err,
+		return nil, fmt.Errorf("cannot read why this machine was rebooted: %w; look at %s and remove it", err,
 			RebootFile)
 	}
 	return all, nil

@@ -11,7 +11,7 @@ import (
 
 const activate = "it would activate amdgpu 6.10.5 (running 6.8.5)"
 
-// B15: one attempt for a reason, whatever boot it is, until it is gone.
+// B15: one attempt for a reason, whatever boot it is, until it no longer exists.
 func TestRebootIsRequestedOnce(t *testing.T) {
 	r := hosttest.Root(t)
 	for i, c := range []struct {

@@ -38,7 +38,7 @@ func Releases() []Release {
 			Date:    "2025-10",
 			Source: "apt's policy of repo.radeon.com/amdgpu/30.10.2 on noble, the exact tuple in a public " +
 				"allowlist; kernels in AMD's system requirements of ROCm 7.0",
-			Reason: "the first series of drivers with numbers of their own, 30.10; no package of it was seen " +
+			Reason: "the first series of drivers with separate numbers, 30.10; no package of it was seen " +
 				"for jammy"},
 		{ROCm: "7.1.1", Driver: "30.20.1", InstallPackage: installer, InstallVersion: "7.1.1.70101-1",
 			DKMSVersion: "6.16.6", Build: "30200100-2255209", Series: second,

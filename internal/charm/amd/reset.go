@@ -21,7 +21,7 @@ const purgeLimit = 30 * time.Minute
 // container the kernel's part stays, because it belongs to the host. The plan is
 // destructive; the action reset-rocm shows it, and applies it only on confirmation.
 func ResetPlan(f DriverFacts) []plan.Resource {
-	const why = "reset-rocm takes all of AMD's software away"
+	const why = "reset-rocm removes all of AMD's software"
 	var all []plan.Resource
 	if names := resetPackages(f); len(names) > 0 {
 		all = append(all, purge{names: names, why: why})
@@ -202,7 +202,7 @@ func Leftovers(f DriverFacts) (all []Problem) {
 	for _, b := range f.Blacklists {
 		fix := fmt.Sprintf("sudo sed -i '%dd' %s && sudo update-initramfs -u", b.Line, b.File)
 		if !strings.HasPrefix(b.File, "/etc/") {
-			fix = "take it out of the kernel's command line: sudo editor /etc/default/grub && sudo update-grub"
+			fix = "remove it from the kernel's command line: sudo editor /etc/default/grub && sudo update-grub"
 		}
 		add(fmt.Sprintf("%s:%d keeps amdgpu from being loaded: %s", b.File, b.Line, b.Text), fix)
 	}

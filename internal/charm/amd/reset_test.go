@@ -15,7 +15,7 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 	const list, radeon = "/etc/apt/sources.list.d/rocm.list", "https://repo.radeon.com"
 	for name, c := range map[string]struct {
 		f         DriverFacts
-		what, fix string // both "" where there is nothing
+		what, fix string // both "" if there is nothing
 	}{
 		"nothing": {DriverFacts{Packages: []Installed{driver}, Module: Module{Files: []ModuleFile{built}},
 			Sources: []AptEntry{{File: DriverSourceFile, Line: 2, URI: radeon + "/amdgpu/6.3.2/ubuntu"}, {File: rocmSourceFile, Line: 2, URI: radeon + "/rocm/apt/6.3.2"}},
@@ -54,7 +54,7 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 	}
 }
 
-// reset-rocm takes what is AMD's and leaves what stands beside it.
+// reset-rocm takes what is AMD's and leaves what is beside it.
 func TestResetRemovesAMDsSoftware(t *testing.T) {
 	g := newRig(t)
 	const list, whole = "/etc/apt/sources.list.d/site.list", "/etc/apt/sources.list.d/rocm.list"

@@ -140,7 +140,7 @@ type ToolkitDesired struct {
 // pause is over or an option changes.
 func (t Toolkit) Desire() ToolkitDesired {
 	forget := ToolkitDesired{Resources: []plan.Resource{
-		resource.Absent{Path: attemptPath, Why: "nothing is left to be tried again"}}}
+		resource.Absent{Path: attemptPath, Why: "nothing is left to retry"}}}
 	if t.Mode == ToolkitSkip {
 		return forget
 	}

@@ -148,8 +148,8 @@ func TestToolkitNeedsAKnownSeriesArchitectureAndDriver(t *testing.T) {
 	}
 }
 
-// The charm is built for Ubuntu 26.04, which AMD has no toolkit for: with auto nobody
-// can change that, so the status does not show it.
+// The charm is built for Ubuntu 26.04, which AMD has no toolkit for: with auto no one can
+// change that, so the status does not show it.
 func TestBaseWithoutToolkitIsForCheckStatusAlone(t *testing.T) {
 	h, r, k := unit(t, "")
 	k.Series = "resolute"
@@ -250,8 +250,8 @@ func TestChangedInputsAreTriedAtOnce(t *testing.T) {
 	require.Nil(t, ReadAttempt(h.Root), "success forgets the failure")
 }
 
-// Many sites have no way to AMD, and their tasks get GPUs all the same: auto means
-// where the repository can be reached.
+// Many sites have no way to AMD, and their tasks get GPUs all the same: auto means: if the
+// repository can be reached.
 func TestUnreachableRepositoryIsNotInTheStatus(t *testing.T) {
 	h, r, k := unit(t, mirror(t))
 	address := strings.TrimPrefix(k.BaseURL, "http://")

@@ -43,7 +43,7 @@ func (v verify) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	stamp := resource.File{Path: verifiedStamp, Data: []byte(v.Inputs + "\n"), Mode: 0o600}
 	have, err := h.ReadFile(stamp.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot tell whether ROCm was verified: %w", err)
+		return nil, fmt.Errorf("cannot read whether ROCm was verified: %w", err)
 	}
 	if err == nil && string(have) == string(stamp.Data) {
 		return nil, nil
@@ -63,14 +63,14 @@ func (v verify) check(ctx context.Context, h host.Host) error {
 			"on the unit run: sudo modprobe amdgpu; sudo dmesg | tail"}
 	}
 	if _, err := h.Node("/dev/kfd"); err != nil {
-		return &verifyError{"there is no /dev/kfd", "on the unit run: sudo dmesg | grep -i kfd"}
+		return &verifyError{"/dev/kfd is missing", "on the unit run: sudo dmesg | grep -i kfd"}
 	}
 	nodes, err := h.Glob("/dev/dri/renderD*")
 	if err != nil {
 		return err
 	}
 	if len(nodes) == 0 {
-		return &verifyError{"there is no /dev/dri/renderD*", "on the unit run: sudo dmesg | grep -i amdgpu"}
+		return &verifyError{"/dev/dri has no renderD*", "on the unit run: sudo dmesg | grep -i amdgpu"}
 	}
 	if !v.Tools || v.reboots(h) {
 		return nil

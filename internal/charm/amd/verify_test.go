@@ -28,8 +28,8 @@ func TestVerify(t *testing.T) {
 	}{
 		"all is well":    {"", answer("GPU[0]", nil), ""},
 		"no module":      {moduleDir, nil, "the kernel module amdgpu is not loaded; on the unit run: sudo modprobe amdgpu"},
-		"no kfd":         {"/dev/kfd", nil, "there is no /dev/kfd; on the unit run: sudo dmesg"},
-		"no node":        {"/dev/dri/renderD128", nil, "there is no /dev/dri/renderD*; "},
+		"no kfd":         {"/dev/kfd", nil, "/dev/kfd is missing; on the unit run: sudo dmesg"},
+		"no node":        {"/dev/dri/renderD128", nil, "/dev/dri has no renderD*; "},
 		"no tool":        {"/opt/rocm-6.3.2/bin/rocm-smi", nil, "the package rocm-smi-lib has no rocm-smi"},
 		"the tool hangs": {"", timeout, "rocm-smi did not answer in 20s and was abandoned; the GPU or its driver hangs"},
 		"it fails":       {"", answer("", refuse), "rocm-smi failed: Driver not initialized; on the unit run: rocm-smi"},

@@ -50,7 +50,7 @@ func TestRequiredArchsAreArchitecturesOfHardware(t *testing.T) {
 	}
 }
 
-func TestGPUTasksAreLimitedAndRerunUnlessTheListSaysOtherwise(t *testing.T) {
+func TestGPUTasksAreLimitedAndRerunUnlessListed(t *testing.T) {
 	for value, want := range map[string]Tasks{
 		"limit, rerun": {true, true}, "limit": {true, false}, "rerun": {false, true}, "": {},
 	} {

@@ -102,7 +102,7 @@ func clientPair(c *Config, set settings) error {
 		return nil
 	}
 	if _, err := tls.X509KeyPair([]byte(cert), []byte(key)); err != nil {
-		return errors.New("the key is not that of the first certificate in vault-client-cert")
+		return errors.New("the key does not belong to the first certificate in vault-client-cert")
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
 )
 
 // Config holds the charm's options after validation. A field has the name of its option,
@@ -95,13 +95,13 @@ type GPU struct {
 	ComputeRuntime   ComputeRuntime // includes enable-gpu
 	DeviceIDs        string         // not parsed; see internal/gpu.Select
 	Sharing          Sharing
-	Bench            bool     // tasks that measure may get fixed clocks
+	FixedClocks      bool     // tasks that measure may get fixed clocks
 	ContainerEngines []string // other engines that get the wrapper as a runtime
 	Kubernetes       Kubernetes
 	Quarantine       quarantine.Policy
-	HealthCheck      string            // "" or the path of the program that checks a GPU before its return
-	HangAction       tasknotice.Action // for tasks with a hanging GPU
-	Reset            gpureset.Mode     // of quarantined GPUs that nothing uses
+	HealthCheck      string        // "" or the path of the program that checks a GPU before its return
+	HangAction       notice.Action // for tasks with a hanging GPU
+	Reset            gpureset.Mode // of quarantined GPUs that nothing uses
 	Leftovers        Leftovers
 	TaskEnv          map[string]string
 	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not

@@ -134,7 +134,7 @@ func TestProblemOfAURLHasNoPassword(t *testing.T) {
 		if !strings.HasSuffix(name, "-url") && !strings.HasSuffix(name, "-mirror") && !strings.HasSuffix(name, "-issuer") && !strings.HasSuffix(name, "-host") {
 			continue
 		}
-		if name == "registry-mirror" { // it is no URL, and its problem repeats nothing
+		if name == "registry-mirror" { // it is not a URL, and its problem repeats nothing
 			continue
 		}
 		for _, wrong := range []string{"htps://me:hunter2@mirror.example", "https://me:hunter2@mirror example/x", "me:hunter2@mirror.example",

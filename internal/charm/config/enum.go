@@ -3,7 +3,7 @@ package config
 import "github.com/fourdollars/concourse-ci-machine/internal/gpu"
 
 // Types of options with a fixed list of values. Other packages own the types that they act
-// on: quarantine.Policy, tasknotice.Action, oci.Containers and those of package amd.
+// on: quarantine.Policy, notice.Action, oci.Containers and those of package amd.
 
 // Mode names a value of mode.
 type Mode string

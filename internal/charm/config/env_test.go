@@ -21,7 +21,7 @@ func TestTaskEnvIsSplitIntoWords(t *testing.T) {
 	}
 }
 
-func TestAutomaticOverrideIsNoVariableOfTasks(t *testing.T) {
+func TestAutomaticOverrideIsNotAVariableOfTasks(t *testing.T) {
 	for value, auto := range map[string]bool{"auto": true, "11.0.0": false, "": false} {
 		c, problems := Parse(map[string]any{"task-env": "A=1 HSA_OVERRIDE_GFX_VERSION=" + value}, nil)
 		require.Empty(t, problems)

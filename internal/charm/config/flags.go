@@ -36,8 +36,8 @@ func webFlags(s string) ([]string, error) {
 			bare = false
 			continue
 		case !flagForm.MatchString(name):
-			return nil, fmt.Errorf("word %d is no flag of concourse web; write --flag or --flag=value, in "+
-				"quotes where there is white space", i+1)
+			return nil, fmt.Errorf("word %d is not a flag of concourse web; write --flag or --flag=value, in "+
+				"quotes if it has white space", i+1)
 		}
 		if err := allowed(name, options); err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ func TestExtraWebFlagsAreSplitLikeInAShell(t *testing.T) {
 // show a secret in the list of processes.
 func TestD28InvalidWebFlagsAreRefused(t *testing.T) {
 	const own, out = " is the charm's to set; use the option ", " is the charm's to set; leave it out"
-	const form = " is no flag of concourse web; write --flag or --flag=value, in quotes where there is white space"
+	const form = " is not a flag of concourse web; write --flag or --flag=value, in quotes if it has white space"
 	const shows = " shows a secret; write CONCOURSE_"
 	for text, want := range map[string]string{
 		"hunter2":                            "word 1" + form,

@@ -79,7 +79,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"encryption-key", "0123456789abcde\x01f" + strings.Repeat("k", 15), cr},
 		{"encryption-key", 1234567890123456, "the value is not text"},
 		{"container-placement-strategy", "best", `"best" is not one of volume-locality, random, fewest-build-containers, limit-active-tasks, limit-active-containers, limit-active-volumes`},
-		{"container-placement-strategy", "random,volume-locality", `random goes with no other strategy; write it alone or leave it out`},
+		{"container-placement-strategy", "random,volume-locality", `random excludes other strategies; write it alone or leave it out`},
 		{"container-placement-strategy", "limit-active-tasks,limit-active-tasks", `limit-active-tasks is given twice`},
 		{"default-build-logs-to-retain", -1, `-1 is not a whole number between 0 and 1000000000`},
 		{"max-days-to-retain-build-logs", "x", `x is not a whole number between 0 and 1000000000`},
@@ -179,10 +179,10 @@ func TestConflictingOptionsAreNamed(t *testing.T) {
 		{map[string]any{"vault-url": "https://vault", "vault-auth-backend": "cert"}, nil},
 		{map[string]any{"vault-url": "https://vault", "vault-auth-backend": "cert", "vault-client-token": "hunter2"},
 			[]string{"vault-client-token: Concourse uses it and ignores vault-auth-backend; reset one of them"}},
-		{map[string]any{"vault-path-prefix": "ci"}, nil}, // the relation brings the rest
+		{map[string]any{"vault-path-prefix": "ci"}, nil}, // the relation provides the rest
 		{map[string]any{"ldap-host": "ldap"}, []string{"ldap-host: incomplete; set ldap-bind-dn, ldap-bind-pw, ldap-user-search-base-dn, ldap-user-search-username, or reset it"}},
 		{map[string]any{"ldap-display-name": "ours", "ldap-bind-pw": "hunter2"}, []string{"ldap-display-name: incomplete; set ldap-host, ldap-bind-dn, ldap-user-search-base-dn, ldap-user-search-username, or reset it"}},
-		{map[string]any{"ldap-display-name": "ours", "ldap-user-search-username": "mail"}, nil}, // the relation brings the rest
+		{map[string]any{"ldap-display-name": "ours", "ldap-user-search-username": "mail"}, nil}, // the relation provides the rest
 		{map[string]any{"oauth-scope": "openid", "oauth-client-id": "ci"}, []string{"oauth-client-id: incomplete; set oauth-client-secret, oauth-auth-url, oauth-token-url, oauth-userinfo-url, or reset it"}},
 		{map[string]any{"oidc-issuer": "https://o"}, []string{"oidc-issuer: incomplete; set oidc-client-id, oidc-client-secret, or reset it"}},
 		{map[string]any{"oidc-skip-ssl-validation": true}, []string{"oidc-skip-ssl-validation: incomplete; set oidc-issuer, oidc-client-id, oidc-client-secret, or reset it"}},

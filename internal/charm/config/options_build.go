@@ -38,7 +38,7 @@ func placement(s string) (string, error) {
 		}
 	}
 	if len(strategies) > 1 && slices.Contains(strategies, "random") {
-		return "", fmt.Errorf("random goes with no other strategy; write it alone or leave it out")
+		return "", fmt.Errorf("random excludes other strategies; write it alone or leave it out")
 	}
 	return strings.Join(strategies, ","), nil
 }

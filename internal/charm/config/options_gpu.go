@@ -12,8 +12,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
 )
 
 // computeRuntimes returns the values of compute-runtime.
@@ -37,7 +37,7 @@ func gpuOptions() []Option {
 		}),
 		text("gpu-device-ids", "all", func(c *Config, s string) error { c.GPU.DeviceIDs = s; return nil }),
 		choice("gpu-sharing", func(c *Config) *Sharing { return &c.GPU.Sharing }, Shared, Exclusive),
-		boolean("gpu-bench", false, func(c *Config, on bool) { c.GPU.Bench = on }),
+		boolean("gpu-fixed-clocks", false, func(c *Config, on bool) { c.GPU.FixedClocks = on }),
 		text("container-engines", "", func(c *Config, s string) (err error) {
 			c.GPU.ContainerEngines, err = list(s, func(name string) error {
 				return oneOf(name, "docker", "podman", "containerd", "crio")
@@ -49,8 +49,8 @@ func gpuOptions() []Option {
 			quarantine.Manual, quarantine.Off),
 		text("gpu-health-check", "",
 			func(c *Config, s string) error { c.GPU.HealthCheck = s; return healthCheckPath(s) }),
-		choice("gpu-hang-action", func(c *Config) *tasknotice.Action { return &c.GPU.HangAction }, tasknotice.Write,
-			tasknotice.EndTask),
+		choice("gpu-hang-action", func(c *Config) *notice.Action { return &c.GPU.HangAction }, notice.Write,
+			notice.EndTask),
 		choice("gpu-reset", func(c *Config) *gpureset.Mode { return &c.GPU.Reset }, gpureset.Off, gpureset.Idle),
 		choice("gpu-leftovers", func(c *Config) *Leftovers { return &c.GPU.Leftovers }, LeftoversEnd, LeftoversKeep),
 		text("task-env", "", func(c *Config, s string) (err error) {

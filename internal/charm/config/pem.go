@@ -35,7 +35,7 @@ func pemText(where in, name string, check func(string) error) Option {
 func (o Option) paths(c *Config, s string) error {
 	paths, err := list(s, func(p string) error {
 		if !path.IsAbs(p) || !printable(p) {
-			return errors.New("the value is no path on the unit and no PEM text; " +
+			return errors.New("the value is not a path on the unit or PEM text; " +
 				"give a file's text with <option>=@<file>")
 		}
 		return nil
@@ -53,7 +53,7 @@ func certificates(s string) error {
 			return fmt.Errorf("PEM block %d is a %s; want certificates only", i, b.Type)
 		}
 		if _, err := x509.ParseCertificate(b.Bytes); err != nil {
-			return fmt.Errorf("PEM block %d is no readable certificate", i)
+			return fmt.Errorf("PEM block %d is not a readable certificate", i)
 		}
 		return nil
 	})
@@ -69,7 +69,7 @@ func privateKey(s string) error {
 		case strings.HasSuffix(b.Type, "PRIVATE KEY"):
 			keys++
 		case b.Type != "EC PARAMETERS":
-			return fmt.Errorf("PEM block %d is no private key", i)
+			return fmt.Errorf("PEM block %d is not a private key", i)
 		}
 		return nil
 	})

@@ -55,7 +55,7 @@ func TestD28InvalidPEMIsRefused(t *testing.T) {
 	cert, key := certificate(t)
 	_, other := certificate(t)
 	sealed := "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----\n"
-	const nothing = "the value is no path on the unit and no PEM text; give a file's text with <option>=@<file>"
+	const nothing = "the value is not a path on the unit or PEM text; give a file's text with <option>=@<file>"
 	const damaged = " is damaged: want its lines as the file has them, from -----BEGIN to -----END"
 	for name, c := range map[string]struct{ ca, cert, key, want string }{
 		"no path":           {ca: "ca.pem", want: "vault-ca-cert: " + nothing},
@@ -63,13 +63,13 @@ func TestD28InvalidPEMIsRefused(t *testing.T) {
 		"one line":          {ca: strings.ReplaceAll(cert, "\n", " "), want: "vault-ca-cert: PEM block 1" + damaged},
 		"first is damaged":  {ca: strings.Replace(cert, "-----END", "-----ENDE", 1) + cert, want: "vault-ca-cert: PEM block 1" + damaged},
 		"text between":      {ca: cert + "and\n" + cert, want: "vault-ca-cert: PEM block 2" + damaged},
-		"not a certificate": {ca: block("CERTIFICATE", []byte("x")), want: "vault-ca-cert: PEM block 1 is no readable certificate"},
+		"not a certificate": {ca: block("CERTIFICATE", []byte("x")), want: "vault-ca-cert: PEM block 1 is not a readable certificate"},
 		"a key as CA":       {ca: key, want: "vault-ca-cert: PEM block 1 is a PRIVATE KEY; want certificates only"},
-		"a cert as key":     {cert: cert, key: cert, want: "vault-client-key: PEM block 1 is no private key"},
+		"a cert as key":     {cert: cert, key: cert, want: "vault-client-key: PEM block 1 is not a private key"},
 		"two keys":          {cert: cert, key: key + other, want: "vault-client-key: the PEM text has 2 private keys; want one"},
 		"a passphrase":      {cert: cert, key: sealed, want: "vault-client-key: the key has a passphrase; write one without, as openssl pkey makes it"},
 		"sealed PKCS #8":    {cert: cert, key: block("ENCRYPTED PRIVATE KEY", []byte("x")), want: "vault-client-key: the key has a passphrase; write one without, as openssl pkey makes it"},
-		"another's key":     {cert: cert, key: other, want: "vault-client-key: the key is not that of the first certificate in vault-client-cert"},
+		"another's key":     {cert: cert, key: other, want: "vault-client-key: the key does not belong to the first certificate in vault-client-cert"},
 		"no certificate":    {key: key, want: "vault-client-key: vault-client-cert and vault-client-key go together; set both or none"},
 		"no key":            {cert: cert, want: "vault-client-key: vault-client-cert and vault-client-key go together; set both or none"},
 	} {

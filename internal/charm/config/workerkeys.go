@@ -49,7 +49,7 @@ func workerKeys(s string) (keys []WorkerKey, err error) {
 		case err != nil:
 			return nil, fmt.Errorf("line %d %w", number, err)
 		case seen[key.Line] > 0:
-			return nil, fmt.Errorf("line %d has the key of line %d; each worker has one of its own", number,
+			return nil, fmt.Errorf("line %d has the key of line %d; each worker needs a different key", number,
 				seen[key.Line])
 		case len(keys) == maxWorkerKeys:
 			return nil, fmt.Errorf("there are more than %d keys", maxWorkerKeys)
@@ -60,7 +60,7 @@ func workerKeys(s string) (keys []WorkerKey, err error) {
 	return keys, nil
 }
 
-var errKeyLine = errors.New("is no public key; want [team=<team>] ssh-rsa AAAA... <comment>")
+var errKeyLine = errors.New("is not a public key; want [team=<team>] ssh-rsa AAAA... <comment>")
 
 func workerKey(line string) (k WorkerKey, err error) {
 	if team, rest, found := strings.Cut(line, " "); found && strings.HasPrefix(team, "team=") {

@@ -35,17 +35,17 @@ func TestInvalidWorkerKeyIsRefused(t *testing.T) {
 	key, err := ssh.NewPublicKey(public)
 	require.NoError(t, err)
 	for value, want := range map[string]string{
-		"garbage":                                "line 1 is no public key; want [team=<team>] ssh-rsa AAAA... <comment>",
-		"# x\n" + a[:len(a)/2]:                   "line 2 is no public key",
-		a + "\n\n" + a + " again":                "line 3 has the key of line 1; each worker has one of its own",
+		"garbage":                                "line 1 is not a public key; want [team=<team>] ssh-rsa AAAA... <comment>",
+		"# x\n" + a[:len(a)/2]:                   "line 2 is not a public key",
+		a + "\n\n" + a + " again":                "line 3 has the key of line 1; each worker needs a different key",
 		"team=ml " + a + "\n" + a:                "line 2 has the key of line 1",
 		"team= " + a:                             "line 1 has no team's name after team=",
 		"team=a:b " + a:                          "line 1 has no team's name after team=; want letters, digits, _, . and -",
-		"team=ml":                                "line 1 is no public key",
+		"team=ml":                                "line 1 is not a public key",
 		`command="x" ` + a:                       "line 1 has options before its key",
 		string(ssh.MarshalAuthorizedKey(key)):    "line 1 has a key of type ssh-ed25519; want RSA: concourse generate-key -t ssh -f key",
 		private:                                  "the value has a private key, which others may have read",
-		"ssh-rsa " + strings.Repeat("A", 20<<10): "line 1 is no public key",
+		"ssh-rsa " + strings.Repeat("A", 20<<10): "line 1 is not a public key",
 	} {
 		c, problems := Parse(map[string]any{"extra-worker-keys": value}, nil)
 		require.Len(t, problems, 1, value)

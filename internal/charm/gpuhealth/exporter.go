@@ -94,7 +94,7 @@ func ParseReport(data []byte) (api.Report, error) {
 		return api.Report{}, errors.New("the exporter does not answer with its list of GPUs")
 	}
 	if len(r.GPUs) == 0 {
-		return api.Report{}, errors.New("the exporter knows of no GPU")
+		return api.Report{}, errors.New("the exporter lists no GPU")
 	}
 	return r, nil
 }

@@ -31,7 +31,7 @@ const (
 	maxUsers  = 512
 )
 
-var errImplausible = errors.New("the exporter tells of GPUs that there can't be")
+var errImplausible = errors.New("the exporter reports impossible GPUs")
 
 // parseSeen rejects implausible answers, because they are shown to people and in builds,
 // and name files.

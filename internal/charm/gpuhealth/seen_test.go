@@ -46,9 +46,9 @@ func TestImplausibleAnswersAreRejected(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []quarantine.Reading{{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Up: true, State: health.Critical, Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"kernel?[2Jlog"}}}}}, seen)
 	for text, want := range map[string]string{
-		`{"gpus":[` + one + `,` + one + `]}`:  "tells of GPUs that there can't be",
-		`{"gpus":[{"pci_bus_id":"../../x"}]}`: "tells of GPUs that there can't be",
-		`{"gpus":[{"pci_bus_id":""}]}`:        "tells of GPUs that there can't be",
+		`{"gpus":[` + one + `,` + one + `]}`:  "reports impossible GPUs",
+		`{"gpus":[{"pci_bus_id":"../../x"}]}`: "reports impossible GPUs",
+		`{"gpus":[{"pci_bus_id":""}]}`:        "reports impossible GPUs",
 		`{"gpus":[]}`:                         "knows of no GPU",
 		`<html>`:                              "does not answer with its list",
 	} {

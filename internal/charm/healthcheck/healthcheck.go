@@ -53,9 +53,9 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 	case err != nil:
 		return j, err
 	case !r.Exists(oci.DefaultConfig):
-		return j, fmt.Errorf("there is no %s: tasks get no GPU on this unit yet; see its status", oci.DefaultConfig)
+		return j, fmt.Errorf("%s is missing: tasks get no GPU on this unit yet; see its status", oci.DefaultConfig)
 	case !r.Exists(wrapper.Runtime):
-		return j, fmt.Errorf("there is no %s: Concourse is not installed yet; see the unit's status", wrapper.Runtime)
+		return j, fmt.Errorf("%s is missing: Concourse is not installed yet; see the unit's status", wrapper.Runtime)
 	}
 	inv, err := gpu.Discover(r)
 	if err != nil {
@@ -66,7 +66,7 @@ func Prepare(r host.Root, name, command string) (j Job, err error) {
 		j.Devices, err = cdi.Nodes(r, g.Index, *g)
 		return j, err
 	}
-	return j, fmt.Errorf("GPU %s has no node that this unit may use; dispatch gpu list says why", name)
+	return j, fmt.Errorf("GPU %s has no node that this unit may use; dispatch gpu list shows why", name)
 }
 
 // checkProgram checks the program before root starts it as another user. The file and its
@@ -76,19 +76,19 @@ func checkProgram(r host.Root, command string) error {
 		st, err := r.Lstat(p)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("there is no %s; put it there, or take it out of the option gpu-health-check", p)
+			return fmt.Errorf("%s is missing; add it, or remove it from the option gpu-health-check", p)
 		case err != nil:
 			return fmt.Errorf("cannot look at %s: %w", p, err)
 		case st.Mode()&fs.ModeSymlink != 0:
-			return fmt.Errorf("%s is a link; name what it leads to in gpu-health-check", p)
+			return fmt.Errorf("%s is a link; name its target in gpu-health-check", p)
 		case p == command && !st.Mode().IsRegular():
-			return fmt.Errorf("%s is no file", p)
+			return fmt.Errorf("%s is not a file", p)
 		case p == command && st.Mode().Perm()&0o001 == 0:
 			return fmt.Errorf("%s can't be executed by everybody; chmod 755 it", p)
 		case p != command && !st.IsDir():
-			return fmt.Errorf("%s is no folder", p)
+			return fmt.Errorf("%s is not a folder", p)
 		case p != command && st.Mode().Perm()&0o001 == 0:
-			return fmt.Errorf("%s can't be entered by everybody; chmod 755 it", p)
+			return fmt.Errorf("%s is closed to other users; chmod 755 it", p)
 		}
 		if err := host.OnlyRoots(p, st); err != nil || p == "/" {
 			return err

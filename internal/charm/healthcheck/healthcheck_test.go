@@ -78,24 +78,24 @@ func TestMissingRequirementIsNamed(t *testing.T) {
 		change func(r host.Root) error
 		want   string
 	}{
-		"no file":               {func(r host.Root) error { return r.Remove(command) }, "there is no /srv/tools/check; put it there, or take it out of the option gpu-health-check"},
-		"a folder":              {func(r host.Root) error { _ = r.Remove(command); return r.MkdirAll(command, 0o755) }, "/srv/tools/check is no file"},
+		"no file":               {func(r host.Root) error { return r.Remove(command) }, "/srv/tools/check is missing; add it, or remove it from the option gpu-health-check"},
+		"a folder":              {func(r host.Root) error { _ = r.Remove(command); return r.MkdirAll(command, 0o755) }, "/srv/tools/check is not a file"},
 		"not executable":        {func(r host.Root) error { return os.Chmod(r.Path(command), 0o644) }, "/srv/tools/check can't be executed by everybody; chmod 755 it"},
 		"for root alone":        {func(r host.Root) error { return os.Chmod(r.Path(command), 0o700) }, "/srv/tools/check can't be executed by everybody; chmod 755 it"},
 		"a group's":             {func(r host.Root) error { return os.Chmod(r.Path(command), 0o775) }, "/srv/tools/check can be written by others than root; chmod go-w it"},
 		"a folder of all":       {func(r host.Root) error { return os.Chmod(r.Path("/srv/tools"), 0o757) }, "/srv/tools can be written by others than root; chmod go-w it"},
-		"a closed folder":       {func(r host.Root) error { return os.Chmod(r.Path("/srv/tools"), 0o700) }, "/srv/tools can't be entered by everybody; chmod 755 it"},
-		"no wrapper yet":        {func(r host.Root) error { return r.Remove(oci.DefaultConfig) }, "there is no /etc/concourse-ci-machine/wrapper.json: tasks get no GPU on this unit yet; see its status"},
+		"a closed folder":       {func(r host.Root) error { return os.Chmod(r.Path("/srv/tools"), 0o700) }, "/srv/tools is closed to other users; chmod 755 it"},
+		"no wrapper yet":        {func(r host.Root) error { return r.Remove(oci.DefaultConfig) }, "/etc/concourse-ci-machine/wrapper.json is missing: tasks get no GPU on this unit yet; see its status"},
 		"a damaged one":         {func(r host.Root) error { return r.WriteFile(oci.DefaultConfig, []byte("{"), 0o600) }, "cannot decode /etc/concourse-ci-machine/wrapper.json; the next hook writes it again"},
-		"no runc yet":           {func(r host.Root) error { return r.Remove(runc) }, "there is no /opt/release/bin/runc: Concourse is not installed yet; see the unit's status"},
+		"no runc yet":           {func(r host.Root) error { return r.Remove(runc) }, "/opt/release/bin/runc is missing: Concourse is not installed yet; see the unit's status"},
 		"no description":        {func(r host.Root) error { return r.Remove(cdi.Path) }, "cannot read which nodes GPU 1 has: "},
 		"an old one":            {func(r host.Root) error { return r.WriteFile(cdi.Path, []byte(`{"devices":[{"name":"1"}]}`), 0o644) }, "cannot find GPU 1 with its node /dev/dri/renderD129 in /etc/cdi/amd.json: it is described again within a minute"},
 		"a damaged description": {func(r host.Root) error { return r.WriteFile(cdi.Path, []byte("{"), 0o644) }, "cannot decode /etc/cdi/amd.json: "},
-		"a GPU without a node":  {func(r host.Root) error { return r.Remove("/dev/dri/renderD129") }, "GPU 0000:43:00.0 has no node that this unit may use; dispatch gpu list says why"},
+		"a GPU without a node":  {func(r host.Root) error { return r.Remove("/dev/dri/renderD129") }, "GPU 0000:43:00.0 has no node that this unit may use; dispatch gpu list shows why"},
 		"a link": {func(r host.Root) error {
 			_ = r.Remove(command)
 			return os.Symlink("other", r.Path(command))
-		}, "/srv/tools/check is a link; name what it leads to in gpu-health-check"},
+		}, "/srv/tools/check is a link; name its target in gpu-health-check"},
 	} {
 		r := ready(t)
 		require.NoError(t, c.change(r), name)

@@ -36,7 +36,7 @@ func Read(r host.Root, name string) (p quarantine.HealthCheck, err error) {
 	unlock, err := Lock(r, name)
 	running := errors.Is(err, host.ErrLocked)
 	if err != nil && !running {
-		return p, fmt.Errorf("cannot tell whether gpu-health-check runs: %w", err)
+		return p, fmt.Errorf("cannot check whether gpu-health-check runs: %w", err)
 	}
 	// The result is read under the lock, because a health check writes it before its end.
 	p, _ = resultFile(name).Read(r)

@@ -7,7 +7,7 @@ import (
 )
 
 // A machine that ran a worker before it came to Juju has the bridge of its tasks already.
-func TestAddressOfTheTasksBridgeIsGivenToNobody(t *testing.T) {
+func TestAddressOfTheTasksBridgeIsNeverGiven(t *testing.T) {
 	on := func(name, address string) BindAddress {
 		return BindAddress{Interface: name, Addresses: []InterfaceAddress{{Address: address}}}
 	}

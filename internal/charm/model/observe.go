@@ -77,7 +77,7 @@ func (o *observer) role(ctx context.Context, f *Facts) (err error) {
 		return nil
 	}
 	f.Web, err = o.web(ctx, f)
-	return jujuerrors.Annotate(err, "cannot observe what the web needs")
+	return jujuerrors.Annotate(err, "cannot observe the web's needs")
 }
 
 // options reads the secrets that options name. If Juju refuses a secret, its option has a

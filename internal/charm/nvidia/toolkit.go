@@ -117,7 +117,7 @@ type Desired struct {
 func (t Toolkit) Desire() Desired {
 	if t.Seen.Foreign {
 		return Desired{Resources: []plan.Resource{resource.Absent{Path: attemptPath,
-			Why: "nothing is left to be tried again"}}}
+			Why: "nothing is left to retry"}}}
 	}
 	own := !t.Seen.Tool || t.Seen.Installed || t.Seen.Package.Broken()
 	if problem := t.problem(); own && problem != "" {

@@ -27,7 +27,7 @@ const keyBody = "\x04\x00\x00\x00\x01\x16\x09\x2b\x06\x01\x04\x01\xda\x47\x0f\x0
 
 var keyFile = append([]byte{0x99, 0, byte(len(keyBody))}, keyBody...)
 
-// unit is a machine with an NVIDIA GPU whose driver runs.
+// unit is a machine with an NVIDIA GPU with a driver that runs.
 func unit(t *testing.T) (host.Host, *hosttest.Runner, Toolkit) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/gpgkey" {
@@ -263,7 +263,7 @@ func TestMissingLibraryOutsideLXDHasAFix(t *testing.T) {
 	require.Equal(t, "NVIDIA GPUs not described: nvidia-ctk finds no libnvidia-ml.so.1: install the driver's libnvidia-compute (attempt 1)", ReadAttempt(h.Root).Text())
 }
 
-// A description that appears while nvidia-ctk runs is somebody else's.
+// A description that appears while nvidia-ctk runs is another program's.
 func TestD52DescriptionOfAnotherWriterStays(t *testing.T) {
 	h, r, k := unit(t)
 	r.On("nvidia-ctk", func(host.Command) (string, error) {

@@ -76,7 +76,7 @@ func parseOptions(data []byte) (map[string]any, error) {
 		case nil:
 			delete(set, name)
 		default:
-			return nil, fmt.Errorf("cannot read %s: %s is neither text, a number, true nor false; put it in quotes",
+			return nil, fmt.Errorf("cannot read %s: %s is not text, a number, true or false; put it in quotes",
 				OptionsFile, name)
 		}
 	}

@@ -24,7 +24,7 @@ func TestAllProblemsOfOptionsAreNamed(t *testing.T) {
 		"database-url": "postgresql://ci:pw@db:5432/ci?sslmode=require"}))
 }
 
-func TestFileOfOptionsIsRefusedIfItIsNoYAML(t *testing.T) {
+func TestFileOfOptionsIsRefusedIfItIsNotYAML(t *testing.T) {
 	for _, text := range []string{"a: [1, 2]\n", "- a\n", "a: {b: c}\n", "a: b: c\n"} {
 		_, err := parseOptions([]byte(text))
 		require.ErrorContains(t, err, "cannot read "+OptionsFile, text)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOptionIsReplacedWhereItStands(t *testing.T) {
+func TestOptionIsReplacedInPlace(t *testing.T) {
 	const (
 		file = "mode: all\n\n# Tags of the worker.\n# tag: \"\"\n# sharing: shared\n"
 		cas  = "a: |\n  -----BEGIN CERTIFICATE-----\n  one\n\n  # two\n  -----BEGIN CERTIFICATE-----\n"

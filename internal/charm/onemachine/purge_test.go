@@ -227,7 +227,7 @@ func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 		"gpukit's records":     {"/var/lib/concourse-charm/engines/docker.json", ""},
 		"options before Up":    {"/etc/concourse-ci-machine/config.yaml", ""},
 		"state of a worker":    {"/var/lib/concourse-worker/keys/worker_key", "worker_key is in a folder of the CI"},
-		"state of the service": {"/var/lib/concourse-ci-machine/gpu-bench/0", "move it away, because purge removes"},
+		"state of the service": {"/var/lib/concourse-ci-machine/gpu-fixed-clocks/0", "move it away, because purge removes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Root(t)

@@ -186,7 +186,7 @@ func TestD52ReplacedRuntimeIsRestored(t *testing.T) {
 	require.NoError(t, h.Remove(nvidiaRuntime))
 	require.NoError(t, h.Remove(nvidiaRuntime+realSuffix))
 	hosttest.Link(t, h.Root, nvidiaRuntime, "/opt/bin/runc-gpu-wrapper")
-	require.Contains(t, strings.Join(Remarks(h.Root), "\n"), "kept /usr/bin/nvidia-container-runtime: it is a wrapper of the Python charm, and the original is gone; install its package again")
+	require.Contains(t, strings.Join(Remarks(h.Root), "\n"), "kept /usr/bin/nvidia-container-runtime: it is a wrapper of the Python charm, and the original is missing; install its package again")
 }
 
 // The exporter that could not be upgraded is stopped, and its unit goes last.

@@ -162,7 +162,7 @@ func (l *leftovers) exporter() {
 	if env, known := l.has(oldExporterEnv, "CONCOURSE_PASSWORD=", "EXPORTER_PORT="); env {
 		l.remove(oldExporterEnv)
 	} else if known {
-		l.noteKept(oldExporterEnv, "it is no environment of "+oldExporter)
+		l.noteKept(oldExporterEnv, "it is not an environment of "+oldExporter)
 	}
 	l.removeToken()
 	if script, known := l.has(oldExporter, "concourse_job_last_build_status"); script {

@@ -84,7 +84,7 @@ func (l *leftovers) wrappers() (found []string, named map[string]bool) {
 			continue
 		}
 		if !wrapperScript(data) {
-			l.noteKept(p, "it is no wrapper of the Python charm")
+			l.noteKept(p, "it is not a wrapper of the Python charm")
 			continue
 		}
 		found = append(found, p)
@@ -145,7 +145,7 @@ func (l *leftovers) restoreReleaseRunc() {
 	if st, err := l.root.Lstat(dir); l.shared() || err != nil || !st.IsDir() || !l.linksToWrapper(runc) {
 		return
 	}
-	l.addStep("put runc back where a wrapper has its place", func(_ context.Context, h host.Host) error {
+	l.addStep("restore runc in place of a wrapper", func(_ context.Context, h host.Host) error {
 		if st, err := h.Lstat(runc + realSuffix); err == nil && st.Mode().IsRegular() {
 			return os.Rename(h.Path(runc+realSuffix), h.Path(runc))
 		}
@@ -169,7 +169,7 @@ func (l *leftovers) restoreOriginal(p string, named map[string]bool) {
 			return os.Rename(h.Path(copied), h.Path(p))
 		})
 	case wrapped:
-		l.noteKept(p, "it is a wrapper of the Python charm, and the original is gone; install its package again")
+		l.noteKept(p, "it is a wrapper of the Python charm, and the original is missing; install its package again")
 	case err != nil:
 	case !named[copied]:
 		l.noteKept(copied, "no wrapper of the Python charm runs it")

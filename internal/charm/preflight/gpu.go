@@ -85,7 +85,7 @@ func (p *preflight) groups() Check {
 		}
 	}
 	if len(missing) > 0 {
-		return warn("groups", "run: sudo groupadd --system "+missing[0], "there is no group %s",
+		return warn("groups", "run: sudo groupadd --system "+missing[0], "no group %s",
 			strings.Join(missing, " and no group "))
 	}
 	return ok("groups", "%s", strings.Join(found, ", "))

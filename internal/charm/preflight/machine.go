@@ -59,7 +59,7 @@ func (p *preflight) kernel() Check {
 			"Linux %s is too old for Concourse's containerd", text)
 	case !p.machine.RecursiveReadonly:
 		return warn("kernel", "use Linux 5.12 or newer",
-			"Linux %s can't make what is mounted below folders of /srv read-only for tasks", text)
+			"Linux %s can't make mounts below folders of /srv read-only for tasks", text)
 	}
 	return ok("kernel", "Linux %s", text)
 }
@@ -150,7 +150,7 @@ func (p *preflight) clock() Check {
 	now := p.Host.Now()
 	if now.Before(earliestTime) {
 		return failure("time", "set the clock: timedatectl set-ntp true",
-			"the clock says %s; no certificate is valid then", now.UTC().Format(time.DateOnly))
+			"the clock shows %s; no certificate is valid then", now.UTC().Format(time.DateOnly))
 	}
 	if p.machine.Container != "" {
 		return ok("time", "%s; the host keeps the clock", now.UTC().Format(time.RFC3339))
@@ -161,7 +161,7 @@ func (p *preflight) clock() Check {
 		return ok("time", "%s, from a time server", now.UTC().Format(time.RFC3339))
 	case err != nil:
 		return warn("time", "run timedatectl on the machine",
-			"the kernel does not say whether its clock is right: %v", err)
+			"the kernel does not report whether its clock is right: %v", err)
 	}
 	return warn("time", "timedatectl set-ntp true, and let the machine reach a time server",
 		"%s, and no time server keeps it right; logins and certificates depend on it",

@@ -38,7 +38,7 @@ func TestOnlyWorkersForROCmHaveItsProfile(t *testing.T) {
 	}
 }
 
-// A partition has no queue of its own.
+// A partition has no own queue.
 func TestDiskOfAPartitionRotates(t *testing.T) {
 	root := host.Root(t.TempDir())
 	p := &preflight{Host: host.Host{Root: root}}

@@ -24,7 +24,7 @@ type source struct {
 }
 
 // proxies is the remedy for each source.
-const proxies = "let the machine reach it, by http-proxy, https-proxy and no-proxy where there is a proxy"
+const proxies = "let the machine reach it, through http-proxy, https-proxy and no-proxy if there is a proxy"
 
 // sourcesInUse returns the sources that the options require.
 func (p *preflight) sourcesInUse() []source {

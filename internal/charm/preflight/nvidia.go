@@ -26,11 +26,11 @@ func (p *preflight) toolkitNVIDIA() Check {
 	case s.Attempt != nil:
 		return failure(name, "the next hook tries again", "%s", s.Attempt.Text())
 	case s.Foreign:
-		return ok(name, "%s is not the charm's, and is left as it is", nvidia.Path)
+		return ok(name, "%s is not the charm's, and is kept", nvidia.Path)
 	case s.Package.Installed():
 		return ok(name, "%s %s", nvidia.Package, s.Package.Version)
 	case s.Tool:
 		return ok(name, "nvidia-ctk, not from a package of NVIDIA's repository")
 	}
-	return warn(name, "the next hook installs it", "there is no nvidia-ctk")
+	return warn(name, "the next hook installs it", "nvidia-ctk is missing")
 }

@@ -144,7 +144,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"newer series":   {file("/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=plucky\n"), "series", Warning, "ubuntu plucky is not tested", "ubuntu@24.04"},
 		"no series":      {gone("/etc/os-release"), "series", Warning, "names no series", "ubuntu@24.04"},
 		"ancient kernel": {file("/proc/sys/kernel/osrelease", "4.15.0-200-generic\n"), "kernel", Failure, "Linux 4.15.0-200-generic is too old", "5.15"},
-		"old kernel":     {file("/proc/sys/kernel/osrelease", "5.4.0-100-generic\n"), "kernel", Warning, "can't make what is mounted below folders of /srv read-only", "5.12"},
+		"old kernel":     {file("/proc/sys/kernel/osrelease", "5.4.0-100-generic\n"), "kernel", Warning, "can't make mounts below folders of /srv read-only", "5.12"},
 		"no kernel":      {gone("/proc/sys/kernel/osrelease"), "kernel", Warning, "can't be read", "uname"},
 		"one processor":  {file("/proc/cpuinfo", "processor : 0\n"), "cpu", Warning, "1 processor;", "cores=2"},
 		"no processor":   {file("/proc/cpuinfo", "Features : fp\n"), "cpu", Warning, "names no processor", "nproc"},
@@ -155,7 +155,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"unknown disk":   {space(0, 0, errors.New("input/output error")), "disk /", Warning, "input/output error", "df"},
 		"clock of 1970": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
 			p.Host.Clock = hosttest.Clock{T: time.Unix(0, 0)}
-		}, "time", Failure, "the clock says 1970-01-01", "timedatectl"},
+		}, "time", Failure, "the clock shows 1970-01-01", "timedatectl"},
 		"no time server": {metal(false, nil), "time", Warning, "no time server keeps it right", "timedatectl set-ntp true"},
 		"time not known": {metal(false, errors.New("not permitted")), "time", Warning, "not permitted", "timedatectl"},
 		"cgroup 1": {func(t *testing.T, p *preflight, r *hosttest.Runner) {
@@ -163,7 +163,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 			hosttest.Put(t, p.Host.Root, "/sys/fs/cgroup/memory/tasks", "")
 		}, "cgroups", Warning, "version 1", "cgroup v2"},
 		"no cgroups":       {gone("/sys/fs/cgroup/cgroup.controllers"), "cgroups", Failure, "tasks can't run without", "security.nesting=true"},
-		"no cgroup folder": {gone("/sys/fs/cgroup"), "cgroups", Warning, "there is no /sys/fs/cgroup", "findmnt"},
+		"no cgroup folder": {gone("/sys/fs/cgroup"), "cgroups", Warning, "/sys/fs/cgroup is missing", "findmnt"},
 		"few controllers":  {file("/sys/fs/cgroup/cgroup.controllers", "cpu pids\n"), "cgroups", Warning, "version 2 without memory", "from the host"},
 		"set-user-ID programs": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			require.NoError(t, p.Host.MkdirAll("/srv/cache_rw", 0o755))
@@ -182,14 +182,14 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		}, "runc", Failure, "does not run", "restart-services"},
 		"runc 1.0": {func(_ *testing.T, p *preflight, r *hosttest.Runner) {
 			r.Fail(p.Host.Path(concourse.RealRunc)+" features", 1, "No help topic for 'features'")
-		}, "runc", Warning, "1.3.4 does not tell its features", "newer"},
+		}, "runc", Warning, "1.3.4 does not list its features", "newer"},
 		"runc's nonsense":     {runc("x"), "runc", Warning, "features that can't be read", "newer"},
 		"runc without userns": {runc(features(`,"user"`, "")), "runc", Failure, "no user namespaces", "release"},
 		"runc without v2":     {runc(features(`"v2":true`, `"v2":false`)), "runc", Failure, "no cgroups of version 2", "newer"},
-		"runc without rro":    {runc(features(`,"rro"`, "")), "runc", Warning, "can't make what is mounted below folders of /srv read-only", "newer"},
+		"runc without rro":    {runc(features(`,"rro"`, "")), "runc", Warning, "can't make mounts below folders of /srv read-only", "newer"},
 		"no seccomp":          {runc(features(`"enabled":true`, `"enabled":false`)), "runc", Warning, "without seccomp", "release"},
-		"no group render":     {file("/etc/group", "video:x:44:\n"), "groups", Warning, "there is no group render", "groupadd --system render"},
-		"no groups":           {file("/etc/group", "root:x:0:\n"), "groups", Warning, "there is no group video and no group render", "groupadd"},
+		"no group render":     {file("/etc/group", "video:x:44:\n"), "groups", Warning, "no group render", "groupadd --system render"},
+		"no groups":           {file("/etc/group", "root:x:0:\n"), "groups", Warning, "no group video and no group render", "groupadd"},
 		"no kfd":              {gone("/dev/kfd"), "gpu", Failure, "no /dev/kfd", "lxc config device add"},
 		"no node":             {gone("/dev/dri/renderD128"), "gpu", Failure, "no AMD GPU passed through", "lxc config device add"},
 		"no toolkit":          {file("/var/lib/dpkg/status", ""), "toolkit", Warning, "amd-container-toolkit is not installed", "next hook"},
@@ -208,7 +208,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"no ROCm yet": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
 			p.cfg.Driver.ROCmUsecases = []string{"hip", "smi", "opencl"}
 		}, "toolchain", Warning,
-			"rocm-usecases is hip,opencl, and there is no ROCm in /opt/rocm", "next hook"},
+			"rocm-usecases is hip,opencl, but /opt/rocm has no ROCm", "next hook"},
 		"host unreachable": {func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			require.NoError(t, p.setHosts(""))
 			p.reach = unreached
@@ -254,9 +254,9 @@ func TestHostsOfTasksAreChecked(t *testing.T) {
 		"without GPUs": {"none", "", nil, ""},
 		"none":         {"rocm", "none", nil, ""},
 		"some":         {"none", "pypi.example:8443, http://mirror/simple", []string{"https://pypi.example:8443", "http://mirror/simple"}, ""},
-		"empty":        {"rocm", "pypi.org,", nil, `cannot check hosts: "" is no host such as pypi.org, and no URL`},
-		"a space":      {"rocm", "pypi org", nil, `cannot check hosts: "pypi org" is no host such as pypi.org, and no URL`},
-		"a file":       {"rocm", "file:///etc/passwd", nil, `cannot check hosts: "file:///etc/passwd" is no host such as pypi.org, and no URL`},
+		"empty":        {"rocm", "pypi.org,", nil, `cannot check hosts: "" is not a host such as pypi.org, or a URL`},
+		"a space":      {"rocm", "pypi org", nil, `cannot check hosts: "pypi org" is not a host such as pypi.org, or a URL`},
+		"a file":       {"rocm", "file:///etc/passwd", nil, `cannot check hosts: "file:///etc/passwd" is not a host such as pypi.org, or a URL`},
 		"many":         {"rocm", "a" + strings.Repeat(",a", 32), nil, "cannot check hosts: want at most 32"},
 	} {
 		p, _ := fit(t, "amd", map[string]any{"compute-runtime": c.runtime})
@@ -288,7 +288,7 @@ func TestPreflightOfNVIDIA(t *testing.T) {
 		level Level
 		text  string
 	}{
-		"nothing": {nil, Warning, "there is no nvidia-ctk"},
+		"nothing": {nil, Warning, "nvidia-ctk is missing"},
 		"failed": {map[string]string{"/var/lib/concourse-charm/nvidia-attempt.json": `{"attempt":2,"error":"cannot reach nvidia.github.io"}`},
 			Failure, "NVIDIA GPUs not described: cannot reach nvidia.github.io (attempt 2)"},
 		"foreign": {map[string]string{nvidia.Path: `{"devices":[{"name":"0"}]}`}, OK, "is not the charm's, and is left as it is"},

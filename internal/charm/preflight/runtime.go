@@ -18,7 +18,7 @@ func (p *preflight) cgroups() Check {
 	text, err := p.Host.ReadText("/sys/fs/cgroup/cgroup.controllers")
 	if err != nil {
 		if !p.Host.Exists("/sys/fs/cgroup") {
-			return warn("cgroups", "run: findmnt /sys/fs/cgroup", "there is no /sys/fs/cgroup to look at")
+			return warn("cgroups", "run: findmnt /sys/fs/cgroup", "/sys/fs/cgroup is missing")
 		}
 		if p.Host.Exists("/sys/fs/cgroup/memory") {
 			return warn("cgroups", "use a base with cgroup v2, such as ubuntu@24.04",
@@ -103,24 +103,24 @@ func (p *preflight) runc(ctx context.Context) Check {
 			concourse.RealRunc, lastLine(err))
 	}
 	if err != nil { // runc 1.0 lacks the command
-		return warn(name, "use a newer Concourse", "%s does not tell its features", version)
+		return warn(name, "use a newer Concourse", "%s does not list its features", version)
 	}
 	var f runcFeatures
 	if err := json.Unmarshal(out, &f); err != nil || f.Linux == nil {
-		return warn(name, "use a newer Concourse", "%s tells features that can't be read", version)
+		return warn(name, "use a newer Concourse", "%s lists features that can't be read", version)
 	}
 	no := func(b *bool) bool { return b != nil && !*b }
 	_, v1 := p.Host.ReadText("/sys/fs/cgroup/cgroup.controllers") // fails if version 1 is mounted
 	switch {
 	case !slices.Contains(f.Linux.Namespaces, "user"):
 		return failure(name, "use a release of Concourse's own",
-			"%s knows no user namespaces; unprivileged tasks can't run", version)
+			"%s does not support user namespaces; unprivileged tasks can't run", version)
 	case v1 == nil && no(f.Linux.Cgroup.V2):
-		return failure(name, "use a newer Concourse", "%s knows no cgroups of version 2, which this machine has",
+		return failure(name, "use a newer Concourse", "%s does not support cgroups of version 2, which this machine has",
 			version)
 	case !slices.Contains(f.MountOptions, "rro"):
 		return warn(name, "use a newer Concourse, or no mounts below folders of /srv",
-			"%s can't make what is mounted below folders of /srv read-only", version)
+			"%s can't make mounts below folders of /srv read-only", version)
 	case no(f.Linux.Seccomp.Enabled):
 		return warn(name, "use a release of Concourse's own",
 			"%s is built without seccomp; system calls of tasks are not filtered", version)

@@ -34,7 +34,7 @@ func hostURLs(hosts string) (urls []string, err error) {
 		u, err := url.Parse(address)
 		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" ||
 			strings.ContainsAny(host, " \t\r\n\"") {
-			return nil, fmt.Errorf("cannot check hosts: %.100q is no host such as pypi.org, and no URL", host)
+			return nil, fmt.Errorf("cannot check hosts: %.100q is not a host such as pypi.org, or a URL", host)
 		}
 		urls = append(urls, address)
 	}
@@ -108,7 +108,7 @@ func (p *preflight) folders() Check {
 			"set-user-ID programs that a task leaves in %s have an effect on this machine: not mounted "+
 				"nosuid,nodev", strings.Join(unsafe, ", "))
 	}
-	return ok(name, "tasks get %d of %s, where set-user-ID programs have no effect", len(given), worker.Srv)
+	return ok(name, "tasks get %d of %s; set-user-ID programs in it have no effect", len(given), worker.Srv)
 }
 
 // toolchain checks ROCm's user space on the unit, which tasks do not see.
@@ -119,10 +119,10 @@ func (p *preflight) toolchain() Check {
 	wanted := strings.Join(slices.DeleteFunc(slices.Clone(p.cfg.Driver.ROCmUsecases), isSMI), ",")
 	switch {
 	case err == nil:
-		return ok(name, "ROCm %.40s in /opt/rocm of the machine; tasks have that of their images", version)
+		return ok(name, "ROCm %.40s in /opt/rocm of the machine; tasks use the ROCm of their images", version)
 	case wanted != "":
 		return warn(name, "the next hook installs it; see what prevents it with: "+p.commands.ShowStatus(),
-			"rocm-usecases is %s, and there is no ROCm in /opt/rocm", wanted)
+			"rocm-usecases is %s, but /opt/rocm has no ROCm", wanted)
 	}
 	return ok(name, "tasks bring ROCm in their images; rocm-usecases installs it on the machine, too")
 }

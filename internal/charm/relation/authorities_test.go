@@ -60,7 +60,7 @@ func TestAuthoritiesOfBothVersionsAreRead(t *testing.T) {
 	for which, want := range map[string][]Authority{
 		"before": one, // as JSON, each key
 		"both":   one,
-		"v0":     one, // and not the server's certificate that stands before it in the chain
+		"v0":     one, // and not the server's certificate that is before it in the chain
 		"empty":  {},
 	} {
 		bags := recordedTransfer(t, which)
@@ -115,7 +115,7 @@ func TestOtherCertificatesAreNotAuthorities(t *testing.T) {
 		"an endless one":      {app: listOf(t, strings.Repeat("x", maxPEM+1)), want: []string{"certificates: it is longer than 262144 bytes"}},
 		"empty":               {app: listOf(t, ""), want: []string{"certificates: " + notPEM}},
 		"a server's":          {app: listOf(t, v0["certificate"]), want: []string{"certificates: " + noCA}},
-		"a key":               {app: listOf(t, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), want: []string{"certificates: it holds something else than certificates in PEM form"}},
+		"a key":               {app: listOf(t, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), want: []string{"certificates: it holds more than certificates in PEM form"}},
 		"damaged":             {app: listOf(t, damaged), want: []string{"certificates: one of its certificates can't be read"}},
 		"some":                {app: listOf(t, "x", v0["ca"], "y"), want: []string{"certificates: 2 of 3 are left out: " + notPEM}, some: 1},
 		"a server's as ca":    {unit: map[string]string{"ca": v0["certificate"]}, want: []string{"ca: " + noCA}},

@@ -150,7 +150,7 @@ func NewCertificateRequest(names []string) (keyPEM, csrPEM string, err error) {
 // in any order, give the same request. So it can be compared with the published request.
 func CertificateRequestFor(keyPEM string, names []string) (csrPEM string, err error) {
 	if len(names) == 0 {
-		return "", errors.New("cannot make a certificate request: there is no name to ask it for")
+		return "", errors.New("cannot make a certificate request: it needs a name")
 	}
 	key, err := privateKey(keyPEM)
 	if err != nil {

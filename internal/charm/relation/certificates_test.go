@@ -99,7 +99,7 @@ func TestErrorOfARequestDoesNotQuoteTheKey(t *testing.T) {
 		key   string
 		names []string
 	}{
-		"there is no name to ask it for":                 {fixedKey(t), nil},
+		"it needs a name": {fixedKey(t), nil},
 		`"a b" is neither a host name nor an address`:    {fixedKey(t), []string{"a b"}},
 		`"*.example.com" is neither`:                     {fixedKey(t), []string{"*.example.com"}},
 		`"fe80::1%eth0" is neither`:                      {fixedKey(t), []string{"fe80::1%eth0"}},
@@ -254,7 +254,7 @@ func TestInvalidCertificateIsAProblem(t *testing.T) {
 	}{
 		"revoked":       {"revoked", true, "certificates: the certificate was revoked"},
 		"another key's": {"certificate", pemOf(other), "certificates: certificate: it is for another key than the request's"},
-		"a private key": {"certificate", fixedKey(t), "certificates: certificate: it holds something else than certificates in PEM form"},
+		"a private key": {"certificate", fixedKey(t), "certificates: certificate: it holds more than certificates in PEM form"},
 		"text":          {"certificate", "x", "certificates: certificate: it is not a certificate in PEM form"},
 		"no CA":         {"ca", "", "certificates: ca: it is not a certificate in PEM form"},
 		"damaged CA":    {"ca", damaged, "certificates: ca: one of its certificates can't be read"},

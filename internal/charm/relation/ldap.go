@@ -51,7 +51,7 @@ func ParseLDAP(app map[string]string, secrets map[string]map[string]string) (LDA
 	r.addProblem("base_dn", checkDN(l.BaseDN))
 	r.addProblem("bind_dn", checkDN(l.BindDN))
 	if method := app["auth_method"]; method != "" && method != "simple" {
-		r.addProblem("auth_method", fmt.Errorf("%.100q is not simple, the only way that Concourse knows", method))
+		r.addProblem("auth_method", fmt.Errorf("%.100q is not simple, the only method that Concourse supports", method))
 	}
 	starts := strings.ToLower(app["starttls"])
 	if !slices.Contains([]string{"", "true", "false"}, starts) {

@@ -80,7 +80,7 @@ func TestLDAPProblemsNameTheKeyAndNoSecret(t *testing.T) {
 		{"starttls", "yes", "starttls: want True or False"},
 		{"base_dn", "example.com", "base_dn: it is not a DN such as dc=example,dc=com"},
 		{"bind_dn", "cn=a\nCONCOURSE_ADD_LOCAL_USER=me:me", "bind_dn: it has a line break or another control character"},
-		{"auth_method", "sasl", `auth_method: "sasl" is not simple, the only way that Concourse knows`},
+		{"auth_method", "sasl", `auth_method: "sasl" is not simple, the only method that Concourse supports`},
 		{"bind_password_secret", "--help", "bind_password_secret: it is not the id of a secret (secret:...)"},
 		{"bind_password_secret", "secret:other", "bind_password_secret: the secret can't be read"},
 		{"password", "", "bind_password_secret: the secret lacks the key password"},

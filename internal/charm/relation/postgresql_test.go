@@ -152,7 +152,7 @@ func TestInvalidDatabaseIsAProblemWithoutSecrets(t *testing.T) {
 		"port 0":                    {func(b *bags) { b.app["endpoints"] = "10.0.0.9:0" }, "has no port between 1 and 65535"},
 		"first endpoint empty":      {func(b *bags) { b.app["endpoints"] = ",10.0.0.9:5432" }, "endpoints: "},
 		"TLS of another word":       {func(b *bags) { b.tls["tls"] = "enabled" }, "tls: want True or False"},
-		"CA that is a key":          {func(b *bags) { b.tls = map[string]string{"tls": "True", "tls-ca": fixedKey(t)} }, "tls-ca: it holds something else than certificates in PEM form"},
+		"CA that is a key":          {func(b *bags) { b.tls = map[string]string{"tls": "True", "tls-ca": fixedKey(t)} }, "tls-ca: it holds more than certificates in PEM form"},
 		"CA that is text":           {func(b *bags) { b.tls = map[string]string{"tls": "True", "tls-ca": "trust me"} }, "tls-ca: it is not a certificate in PEM form"},
 		"CA that is damaged":        {func(b *bags) { b.tls = map[string]string{"tls": "True", "tls-ca": damaged} }, "tls-ca: one of its certificates can't be read"},
 		"URI of another kind":       {func(b *bags) { b.user = map[string]string{"uris": "mysql://u:" + pass + "@h/d"} }, "uris: want postgresql://user:password@host:port/database"},

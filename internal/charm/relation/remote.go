@@ -109,7 +109,7 @@ func certificates(text string) ([]*x509.Certificate, error) {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, errors.New("it holds something else than certificates in PEM form")
+			return nil, errors.New("it holds more than certificates in PEM form")
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {

@@ -129,7 +129,7 @@ func ParseRoute(app map[string]string, path string) (endpoints []string, problem
 		case path != "":
 			return nil, fmt.Errorf("endpoints: want the path %s", path)
 		default:
-			return nil, errors.New("endpoints: it has a path, and the web needs a name of its own")
+			return nil, errors.New("endpoints: it has a path, and the web needs a separate name")
 		}
 	}
 	return endpoints, nil

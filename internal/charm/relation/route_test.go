@@ -112,7 +112,7 @@ func TestInvalidEndpointsAreProblems(t *testing.T) {
 		`["ftp://ci.example.com"]`: "want https://host:port", `["ci.example.com"]`: "want https://host:port",
 		`["https://u:p@ci.example.com"]`: "want https://host:port without user, query and fragment",
 		`["https://ci.example.com/?q"]`:  "want https://host:port without user, query and fragment",
-		`["https://ci.example.com/web"]`: "it has a path, and the web needs a name of its own",
+		`["https://ci.example.com/web"]`: "it has a path, and the web needs a separate name",
 		`["https://a b"]`:                "it is not a URL", `["https://a\nX=1"]`: "it is not a URL", `["https://"]`: `"https://" names no host`,
 		strings.Repeat(" ", 20000): "it is longer than 16384 bytes",
 	} {

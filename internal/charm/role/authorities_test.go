@@ -168,7 +168,8 @@ func madeAuthority(t *testing.T, key *ecdsa.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// An application with many certificates does not displace those of another application.
+// An application with many certificates does not displace the certificates of another
+// application.
 func TestRelationsShareTheLimitOfAuthorities(t *testing.T) {
 	list := func(from, n int) (all []relation.Authority) {
 		for i := range n {

@@ -88,7 +88,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 	}
 	for _, r := range reports {
 		if !helpers[r.service] {
-			all = append(all, resource.Absent{Path: r.path, Why: "nobody writes it on this unit"})
+			all = append(all, resource.Absent{Path: r.path, Why: "no service writes it on this unit"})
 		}
 	}
 	state := o.Units[PebbleUnit]

@@ -25,10 +25,10 @@ func Tracing(o Observed, env []byte, flags []string, service string) (t concours
 	case flag >= 0:
 		name, _, _ := strings.Cut(flags[flag], "=")
 		return warn(status.Warn("tracing: extra-web-flags has %s, which wins", name).
-			Explain("take it out to send traces to %s", l.App))
+			Explain("remove it to send traces to %s", l.App))
 	case own != "":
 		return warn(status.Warn("tracing: your %s wins", own).
-			Explain("take it out of the file of the environment to send traces to %s", l.App))
+			Explain("remove it from the file of the environment to send traces to %s", l.App))
 	case problem != nil:
 		return warn(WrongData(status.Active, juju.AppOf(o.Facts.Unit), "tracing", l.App, problem))
 	case !ok:

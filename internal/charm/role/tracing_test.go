@@ -22,9 +22,9 @@ func TestTracesUseTheRelationUnlessTheOperatorSetsAReceiver(t *testing.T) {
 		"no URL": {receivers: `[{"protocol": {"name": "otlp_grpc"}, "url": "http://u:hunter2@tempo"}]`,
 			remark: "receivers: the url of otlp_grpc is not host:port without scheme, user and path: tempo must correct it, or remove the relation; until then its data is not used — run: juju remove-relation web:tracing tempo"},
 		"a flag": {receivers: offer, flags: []string{"--enable-across-step", "--tracing-jaeger-endpoint=http://j"},
-			remark: "extra-web-flags has --tracing-jaeger-endpoint, which wins: take it out to send traces to tempo"},
+			remark: "extra-web-flags has --tracing-jaeger-endpoint, which wins: remove it to send traces to tempo"},
 		"a variable": {receivers: "{", env: "CONCOURSE_TRACING_OTLP_ADDRESS=mine:4317\n",
-			remark: "your CONCOURSE_TRACING_OTLP_ADDRESS wins: take it out of the file of the environment to send traces to tempo"},
+			remark: "your CONCOURSE_TRACING_OTLP_ADDRESS wins: remove it from the file of the environment to send traces to tempo"},
 	} {
 		o := Observed{Facts: model.Facts{Unit: "web/1", Model: "ci", ModelUUID: "f47ac10b",
 			Watchers: model.Watchers{Tracing: &model.Relation{App: "tempo", Remote: map[string]string{"receivers": c.receivers}}}}}

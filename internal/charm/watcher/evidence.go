@@ -61,7 +61,7 @@ func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 	case errors.Is(err, statefile.ErrDamaged):
 		return fmt.Errorf("%w; remove the file, it is begun again", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("cannot read what tasks met: %s is readable by root only; run it with sudo",
+		return fmt.Errorf("cannot read the faults of tasks: %s is readable by root only; run it with sudo",
 			quarantine.EvidenceFile)
 	case err != nil:
 		return err
@@ -74,7 +74,7 @@ func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 		return term.JSON(w, list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no task of this unit has met a fault of a GPU")
+		_, err := fmt.Fprintln(w, "no task of this unit had a GPU fault")
 		return err
 	}
 	for i, e := range list {

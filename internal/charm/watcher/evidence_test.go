@@ -46,7 +46,7 @@ func TestEvidenceNamesTheTaskWithAFault(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	watchedBy(t, u)
 	workerOf(t, u, map[string]string{"4f1c": `{"value":"134"}`, "77aa": `{"value":"much"}`})
-	require.Equal(t, "no task of this unit has met a fault of a GPU\n", evidence(t, u, term.Format{}))
+	require.Equal(t, "no task of this unit had a GPU fault\n", evidence(t, u, term.Format{}))
 	require.Equal(t, "[]\n", evidence(t, u, term.Format{JSON: true}))
 
 	watched(t, u)

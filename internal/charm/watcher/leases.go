@@ -88,7 +88,7 @@ func (u *Unit) leaseReport(l *unitLeases) (pool.Report, []lease.State, error) {
 
 // clocks returns the fixed clocks of a GPU, or nil.
 func (u *Unit) clocks(name string) *pool.Clocks {
-	r, err := u.pins().ReadCurrent(name)
+	r, err := u.fixedClocks().ReadCurrent(name)
 	switch {
 	case err != nil: // it may be being written
 		return &pool.Clocks{Why: err.Error()}
@@ -184,8 +184,8 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 	switch {
 	case err != nil && s.Held && !force && s.Container != "":
 		return fmt.Errorf(
-			"cannot release %s: %s holds it%s%s; force=true (--force) frees the lease all the same, though "+
-				"whoever has it can still open the GPU",
+			"cannot release %s: %s holds it%s%s; force=true (--force) frees the lease anyway, but "+
+				"the holder can still open the GPU",
 			l.gpus[i], s.Holder(), sinceText(s, u.Host.Now()), endHint(s))
 	case err != nil:
 		return err

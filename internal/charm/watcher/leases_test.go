@@ -19,7 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -109,7 +109,7 @@ func TestLookEndsLeftoversOfTasks(t *testing.T) {
 			inside(t, u, 5000, 4711)
 			hosttest.Put(t, u.Host.Root, "/run/b/init.pid", "5000")
 			require.NoError(t, l.Enter(c, gpus))
-			hosttest.Put(t, u.Host.Root, "/run/b/task.pid", "5001") // it is gone
+			hosttest.Put(t, u.Host.Root, "/run/b/task.pid", "5001") // it no longer exists
 			inside(t, u, 5002, 5000)
 			require.NoError(t, u.Host.Remove("/proc/4711/stat"))
 
@@ -147,8 +147,8 @@ func kindsUnit(t *testing.T) *Unit {
 	require.NoError(t, l.HoldForPod("team-a/train-0/main", []int{1}, nil))
 	taken(t, u, "4f1c", 4711, time.Minute, lease.Want{Of: []int{2}, Count: 1})
 	require.NoError(t, l.HoldForPod(lease.StartingPod, []int{3}, nil))
-	hosttest.Put(t, u.Host.Root, clockpin.DefaultDir+"/"+leasedName(t, u, 2), `{"container":"4f1c","bundle":"/run/b","boot":"5f0c-boot","level":"profile_standard","since":1767322920000}`)
-	hosttest.Put(t, u.Host.Root, clockpin.DefaultDir+"/"+leasedName(t, u, 3), `{"container":"old","bundle":"/run/b","boot":"another","level":"profile_standard","since":1767322920000}`)
+	hosttest.Put(t, u.Host.Root, fixedclocks.DefaultDir+"/"+leasedName(t, u, 2), `{"container":"4f1c","bundle":"/run/b","boot":"5f0c-boot","level":"profile_standard","since":1767322920000}`)
+	hosttest.Put(t, u.Host.Root, fixedclocks.DefaultDir+"/"+leasedName(t, u, 3), `{"container":"old","bundle":"/run/b","boot":"another","level":"profile_standard","since":1767322920000}`)
 	return u
 }
 
@@ -204,6 +204,6 @@ func TestOnlyTasksAreJudged(t *testing.T) {
 
 func TestUnreadableClocksAreShown(t *testing.T) {
 	u := kindsUnit(t)
-	hosttest.Put(t, u.Host.Root, clockpin.DefaultDir+"/"+leasedName(t, u, 2), "{")
+	hosttest.Put(t, u.Host.Root, fixedclocks.DefaultDir+"/"+leasedName(t, u, 2), "{")
 	require.Contains(t, gpuStatus(t, u, term.Format{}), "      nothing is known of its clocks: it ends too early")
 }

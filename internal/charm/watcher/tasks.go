@@ -11,8 +11,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
 )
 
 // addTasks adds the containers and their GPUs to a look, from leases. If GPUs are shared,
@@ -94,18 +94,18 @@ func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err
 func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	if err != nil {
-		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+		return fmt.Errorf("cannot write notices to tasks: %w", err)
 	}
-	l := tasknotice.Look{At: u.Host.Now().UTC(), Action: tasknotice.Write, Record: r}
+	l := notice.Look{At: u.Host.Now().UTC(), Action: notice.Write, Record: r}
 	if cfg, ok := u.option("gpu-hang-action"); ok {
 		l.Action = cfg.GPU.HangAction
 	}
 	if l.Users, l.Leased, err = u.users(seen); err != nil {
-		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+		return fmt.Errorf("cannot write notices to tasks: %w", err)
 	}
-	tasks := tasknotice.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
+	tasks := notice.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
 	if err := tasks.Notify(u.Host, w, l); err != nil {
-		return fmt.Errorf("cannot tell tasks of their GPUs: %w", err)
+		return fmt.Errorf("cannot write notices to tasks: %w", err)
 	}
 	return nil
 }

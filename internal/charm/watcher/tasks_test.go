@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -26,7 +26,7 @@ func faultyGPU(users string) string {
 // output is written.
 func notified(t *testing.T, u *Unit) string {
 	t.Helper()
-	m, err := tasknotice.Read(u.Host.Root)
+	m, err := notice.Read(u.Host.Root)
 	require.NoError(t, err)
 	var told []string
 	for _, one := range m.Notified {
@@ -45,7 +45,7 @@ func TestUsersOfASharedGPUAreNotified(t *testing.T) {
 		u.ExporterURL = hosttest.NewServer(t, 200, faultyGPU(users))
 		require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): quarantined: hangs or is in reset (kernel_log)\n")
 		require.Equal(t, want, notified(t, u), users)
-		st, err := u.Host.Stat(tasknotice.File)
+		st, err := u.Host.Stat(notice.File)
 		require.NoError(t, err)
 		require.EqualValues(t, 0o600, st.Mode().Perm())
 	}
@@ -78,10 +78,10 @@ func TestHolderOfTheLeaseIsNotified(t *testing.T) {
 func TestFailedNotificationDoesNotStopTheWatch(t *testing.T) {
 	u := served(t, "mi210x4")
 	u.ExporterURL = hosttest.NewServer(t, 200, faultyGPU(`[{"container":"`+build+`","processes":2}]`))
-	require.NoError(t, u.Host.MkdirAll(tasknotice.File, 0o755)) // a folder in its place
+	require.NoError(t, u.Host.MkdirAll(notice.File, 0o755)) // a folder in its place
 	var b bytes.Buffer
 	require.NoError(t, u.Look(t.Context(), &b))
 	require.Contains(t, b.String(), "GPU 1 (0000:43:00.0): quarantined")
-	require.Contains(t, b.String(), "cannot tell tasks of their GPUs: ")
+	require.Contains(t, b.String(), "cannot write notices to tasks: ")
 	require.NotEmpty(t, quarantinedNow(t, u.Host.Root))
 }

@@ -29,7 +29,7 @@ import (
 // GPUs. An error in one part does not stop the others. GPUs with fixed clocks come first,
 // in separate processes, because a slow look must not delay the end of a setting.
 func (u *Unit) Look(ctx context.Context, w io.Writer) error {
-	began := u.startBench()
+	began := u.startFixedClocks()
 	seen, err := u.decide(ctx, w)
 	err = errors.Join(began, err, u.reportIfLeased(ctx, w))
 	if failed := u.notifyTasks(w, seen); failed != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/tasknotice"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -209,7 +209,7 @@ func TestMetricsShowQuarantinedGPUs(t *testing.T) {
 func TestPipeInPlaceOfAStateFileDoesNotHangALook(t *testing.T) {
 	for file, c := range map[string]struct{ again, fails bool }{
 		quarantine.File:          {again: true},
-		tasknotice.File:          {},
+		notice.File:              {},
 		model.FactsFile:          {},
 		quarantine.AdmissionFile: {again: true},
 		quarantine.EvidenceFile:  {},

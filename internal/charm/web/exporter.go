@@ -22,7 +22,7 @@ func desireJobExporter(d *Desired, o Observed) error {
 	case !o.Config.Web.EnableMetrics:
 		why = "enable-metrics is off"
 	case !d.Up:
-		why = "there is no web to ask"
+		why = "no web runs here"
 	}
 	if d.Jobs = why == ""; d.Jobs {
 		c := login.Credentials{URL: d.LocalURL, Username: o.Config.Web.InitialAdminUsername,

@@ -43,7 +43,7 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 	why := "GPU workers have %d GPUs, and the web has one limit for all"
 	if last := lastLimit(o); last > 0 && !needed && !limited && len(gpus) == 0 {
 		gpus, needed, limited = []int{last}, last != concourse.HighLimit, last == concourse.HighLimit
-		why = "the last GPU worker had %d GPUs; if none will follow, take limit out of gpu-tasks"
+		why = "the last GPU worker had %d GPUs; if none will follow, remove limit from gpu-tasks"
 	}
 	strategy, fixed, own := strategies(o)
 	unlimited := func(why string, args ...any) (int, []status.Cause) {
@@ -55,7 +55,7 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 	case needed && len(gpus) > 1:
 		slices.Sort(gpus)
 		return unlimited("workers have %s of them, and the web has one limit for all; set "+
-			"--max-active-tasks-per-worker in extra-web-flags, or take limit out of gpu-tasks", numbers(gpus))
+			"--max-active-tasks-per-worker in extra-web-flags, or remove limit from gpu-tasks", numbers(gpus))
 	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
 		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or take "+
 			"limit out of gpu-tasks", concourse.LimitStrategy)

@@ -36,7 +36,7 @@ func TestURLOfTheWebIsTheProxys(t *testing.T) {
 		"refused":               {"https://ci.example.com", "[]", "https://ci.example.com", "haproxy has no URL for the web yet — run: juju status haproxy"},
 		"a name is missing":     {"", "[]", "http://10.0.0.2:8080", "haproxy has no name for the web: set external-url to one with a domain, such as https://ci.example.com"},
 		"an address is no name": {"http://10.0.0.2:8080", "[]", "http://10.0.0.2:8080", "haproxy has no name for the web: set external-url to one with a domain, such as https://ci.example.com"},
-		"what is no URL": {"", `["https://a/b"]`, "http://10.0.0.2:8080", "endpoints: it has a path, and the web needs a name of its own: " +
+		"what is no URL": {"", `["https://a/b"]`, "http://10.0.0.2:8080", "endpoints: it has a path, and the web needs a separate name: " +
 			"haproxy must correct it, or remove the relation; until then its data is not used — run: juju remove-relation concourse-ci-machine:haproxy-route haproxy"},
 	} {
 		d := Desire(behind(t, c.endpoints, map[string]any{"external-url": c.external}), nil)

@@ -77,7 +77,7 @@ func desireWeb(d *Desired, o Observed) error {
 		d.Secret = secretContent(o)
 	}
 	if w.Address == "" {
-		causes = append(causes, status.Wait("Waiting for this unit's address: Juju knows none yet"))
+		causes = append(causes, status.Wait("Waiting for this unit's address: Juju has none yet"))
 	}
 	files, fileCauses := webFiles(o, paths, db)
 	_, traced := tracing(o)

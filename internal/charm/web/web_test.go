@@ -208,7 +208,7 @@ func TestMetricsWithoutAWebReportTheReason(t *testing.T) {
 	for name, tc := range map[string]struct {
 		metrics bool
 		want    string
-	}{"off": {false, "enable-metrics is off"}, "on": {true, "there is no web to ask"}} {
+	}{"off": {false, "enable-metrics is off"}, "on": {true, "no web runs here"}} {
 		o := observedWeb(t, map[string]any{"enable-metrics": tc.metrics})
 		o.Facts.Web.Database = nil
 		var whys []string

@@ -57,6 +57,6 @@ func TestFleetHasWorkersOnWindows(t *testing.T) {
 }
 
 // A unit's own databag has precedence over tags.
-func TestWorkerOfAUnitIsNoWorkerOnWindows(t *testing.T) {
+func TestWorkerOfAUnitIsNotAWorkerOnWindows(t *testing.T) {
 	require.Empty(t, RunningOnWindows([]model.Worker{{Unit: "gpu/0", Name: "box"}}, []concourse.WorkerInfo{windowsBox("box", "running", "gfx1201")}))
 }

@@ -279,7 +279,7 @@ func LeasesForEngines(inv gpu.Inventory, chosen []gpu.GPU, links [][]gpu.Link) o
 	var o Observed
 	o.GPUs, o.Links = inv, links
 	return oci.Config{
-		Containers: oci.Asked, Specs: []string{t.Spec}, GPUs: taskGPUs(o, g), Visible: []string{t.Visible},
+		Containers: oci.Requested, Specs: []string{t.Spec}, GPUs: taskGPUs(o, g), Visible: []string{t.Visible},
 		Leases: &oci.Leases{Dir: lease.DefaultDir, Links: linkWeights(o, chosen)},
 	}
 }

@@ -55,7 +55,7 @@ func TestDriverBlocksOnlyIfTasksCannotCompute(t *testing.T) {
 		{"metal-mixed", false, status.Blocked, "driver mixed: "},
 		{"metal-blacklisted", false, status.Blocked, "driver none: no driver serves 0000:03:00.0: amdgpu is blacklisted in /etc/modprobe.d/blacklist-gpu.conf:3"},
 		{"metal-fresh", false, "", ""}, // the plan installs it
-		{"vm-foreign", true, status.Active, "driver unsupported: amdgpu-dkms 1:6.7.0.60103-1787253.24.04 is in no row of the table of releases; it stays as it is"},
+		{"vm-foreign", true, status.Active, "driver unsupported: amdgpu-dkms 1:6.7.0.60103-1787253.24.04 is not in the table of releases; it is kept"},
 		{"vm-foreign", false, status.Blocked, "driver unsupported: "},
 		{"lxd", true, "", ""},
 		{"lxd", false, "", ""},

@@ -50,7 +50,7 @@ func desireKubernetes(o Observed, g GPUs) (p part) {
 	if !servesKubelet(o, g) {
 		why := "tasks get no AMD GPU"
 		if !o.Kubelet {
-			why = "there is no kubelet"
+			why = "the kubelet is missing"
 		}
 		if o.Config.GPU.Kubernetes == config.KubernetesOff {
 			why = "kubernetes=off"
@@ -94,7 +94,7 @@ func (o *Observed) ObserveLabels(r host.Root) {
 // GPUs.
 func desireLabels(o Observed, g GPUs) (p part) {
 	if o.NodeLabels == nil || !g.Vendor.Has(gpu.Kubernetes) || len(g.Chosen) == 0 {
-		p.add(resource.Absent{Path: nodelabels.File, Why: "the unit has no GPUs to tell Kubernetes of"})
+		p.add(resource.Absent{Path: nodelabels.File, Why: "the unit has no GPUs for Kubernetes"})
 		return p
 	}
 	m := *o.NodeLabels

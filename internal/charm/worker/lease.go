@@ -18,7 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -97,8 +97,8 @@ func desireLeases(o Observed, g GPUs) (p part) {
 	if o.Config.GPU.Sharing == config.Exclusive && g.Vendor == "" && len(g.Causes) == 0 {
 		p.cause(rankLeases, status.Warn("gpu-sharing=exclusive has no effect while compute-runtime=none"))
 	}
-	if o.Config.GPU.Bench && o.Config.GPU.Sharing != config.Exclusive {
-		p.cause(rankLeases, status.Warn("gpu-bench=true has no effect while gpu-sharing=shared"))
+	if o.Config.GPU.FixedClocks && o.Config.GPU.Sharing != config.Exclusive {
+		p.cause(rankLeases, status.Warn("gpu-fixed-clocks=true has no effect while gpu-sharing=shared"))
 	}
 	if !leases(o, g) {
 		p.add(resource.Absent{Path: pool.ReportFile, Why: "GPUs are not leased"})
@@ -108,23 +108,23 @@ func desireLeases(o Observed, g GPUs) (p part) {
 
 // clocksOf returns how the wrapper fixes the clocks of a GPU for tasks that measure, and nil
 // if it does not. Only leased GPUs have fixed clocks.
-func clocksOf(o Observed, g gpu.GPU) *clockpin.Clocks {
+func clocksOf(o Observed, g gpu.GPU) *fixedclocks.Setting {
 	name := g.Address()
-	if !o.Config.GPU.Bench || o.Config.GPU.Sharing != config.Exclusive || !g.Vendor.Has(gpu.Clocks) ||
-		!clockpin.IsWholeGPU(name) {
+	if !o.Config.GPU.FixedClocks || o.Config.GPU.Sharing != config.Exclusive || !g.Vendor.Has(gpu.Clocks) ||
+		!fixedclocks.IsWholeGPU(name) {
 		return nil
 	}
-	return &clockpin.Clocks{Dir: path.Join(clockpin.Devices, name), Level: clockLevel(g.GFX)}
+	return &fixedclocks.Setting{Sysfs: path.Join(fixedclocks.Devices, name), Level: clockLevel(g.GFX)}
 }
 
 // clockLevel returns the performance level that the driver of a GPU supports. It does not
 // try levels: MI300 and later refuse the profiling levels, and older kernels leave clock
 // gating off after a refusal.
-func clockLevel(gfx string) clockpin.Level {
+func clockLevel(gfx string) fixedclocks.Level {
 	if strings.HasPrefix(gfx, "gfx94") || strings.HasPrefix(gfx, "gfx95") {
-		return clockpin.Determinism
+		return fixedclocks.Determinism
 	}
-	return clockpin.Standard
+	return fixedclocks.Standard
 }
 
 // clockReset resets the clocks of GPUs on a unit that stops watching them.
@@ -139,21 +139,21 @@ const resetTimeout = 5 * time.Second
 // Diff implements plan.Resource. Each GPU gets a separate process, because a process that
 // hangs in the driver cannot end itself.
 func (b clockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error) {
-	entries, err := h.ReadDir(clockpin.DefaultDir)
+	entries, err := h.ReadDir(fixedclocks.DefaultDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if r, readErr := (clockpin.Pins{Dir: h.Path(clockpin.DefaultDir)}).Read(name); r == nil && readErr == nil ||
-			!clockpin.IsWholeGPU(name) {
+		if r, readErr := (fixedclocks.Store{Dir: h.Path(fixedclocks.DefaultDir)}).Read(name); r == nil && readErr == nil ||
+			!fixedclocks.IsWholeGPU(name) {
 			continue
 		}
 		p = append(p, plan.Step{
-			Op: "give GPU " + name + " its own clocks back", Why: b.why, Tolerate: true,
+			Op: "restore the clocks of GPU " + name, Why: b.why, Tolerate: true,
 			Do: func(ctx context.Context) error {
 				_, err := h.Run(ctx, host.Command{
-					Argv:     []string{filepath.Join(b.charmDir, "dispatch"), "gpu", "bench", name, "end"},
+					Argv:     []string{filepath.Join(b.charmDir, "dispatch"), "gpu", "fixed-clocks", name, "end"},
 					Deadline: resetTimeout,
 				})
 				return err

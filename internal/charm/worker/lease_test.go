@@ -12,7 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
@@ -143,17 +143,17 @@ func TestClocksOfWholeLeasedGPUsAreFixed(t *testing.T) {
 	for name, c := range map[string]struct {
 		host string
 		set  map[string]any
-		want *clockpin.Clocks // of the first GPU
-		n    int              // GPUs with fixed clocks
+		want *fixedclocks.Setting // of the first GPU
+		n    int                  // GPUs with fixed clocks
 	}{
 		"not wanted":     {"mi210x4", exclusive(), nil, 0},
-		"shared":         {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-bench": true}, nil, 0},
-		"whole":          {"mi210x4", exclusive(), &clockpin.Clocks{Dir: clockpin.Devices + "/" + first, Level: clockpin.Standard}, 4},
+		"shared":         {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-fixed-clocks": true}, nil, 0},
+		"whole":          {"mi210x4", exclusive(), &fixedclocks.Setting{Sysfs: fixedclocks.Devices + "/" + first, Level: fixedclocks.Standard}, 4},
 		"NVIDIA's":       {"nvidia-only", map[string]any{"compute-runtime": "cuda", "gpu-sharing": "exclusive"}, nil, 0},
-		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), &clockpin.Clocks{Dir: clockpin.Devices + "/0000:0a:00.0", Level: clockpin.Determinism}, 1},
+		"the first part": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1"), &fixedclocks.Setting{Sysfs: fixedclocks.Devices + "/0000:0a:00.0", Level: fixedclocks.Determinism}, 1},
 	} {
 		if name != "not wanted" {
-			c.set["gpu-bench"] = true
+			c.set["gpu-fixed-clocks"] = true
 		}
 		d := Desire(observed(t, hosttest.Host(t, c.host), c.set), nil)
 		data, ok := resourcetest.File(d.Resources, oci.DefaultConfig)
@@ -173,7 +173,7 @@ func TestClocksOfWholeLeasedGPUsAreFixed(t *testing.T) {
 }
 
 func TestClockLevelIsSupportedByTheDriver(t *testing.T) {
-	for gfx, want := range map[string]clockpin.Level{"gfx90a": clockpin.Standard, "gfx1100": clockpin.Standard, "": clockpin.Standard, "gfx942": clockpin.Determinism, "gfx950": clockpin.Determinism} {
+	for gfx, want := range map[string]fixedclocks.Level{"gfx90a": fixedclocks.Standard, "gfx1100": fixedclocks.Standard, "": fixedclocks.Standard, "gfx942": fixedclocks.Determinism, "gfx950": fixedclocks.Determinism} {
 		require.Equal(t, want, clockLevel(gfx), gfx)
 	}
 }
@@ -182,10 +182,10 @@ func TestClockLevelIsSupportedByTheDriver(t *testing.T) {
 // removed.
 func TestRemovedUnitResetsClocks(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:03:00.0", `{"container":"c1","boot":"b","level":"profile_standard"}`)
-	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:43:00.0", "  \n")
-	hosttest.Put(t, r, clockpin.DefaultDir+"/0000:83:00.0", "damaged")
-	hosttest.Put(t, r, clockpin.DefaultDir+"/.lock", "")
+	hosttest.Put(t, r, fixedclocks.DefaultDir+"/0000:03:00.0", `{"container":"c1","boot":"b","level":"profile_standard"}`)
+	hosttest.Put(t, r, fixedclocks.DefaultDir+"/0000:43:00.0", "  \n")
+	hosttest.Put(t, r, fixedclocks.DefaultDir+"/0000:83:00.0", "damaged")
+	hosttest.Put(t, r, fixedclocks.DefaultDir+"/.lock", "")
 	p, err := clockReset{"/charm", "gone"}.Diff(t.Context(), host.Host{Root: r})
 	require.NoError(t, err)
 	var ops []string
@@ -193,6 +193,6 @@ func TestRemovedUnitResetsClocks(t *testing.T) {
 		require.True(t, s.Tolerate)
 		ops = append(ops, s.Op)
 	}
-	require.Equal(t, []string{"give GPU 0000:03:00.0 its own clocks back", "give GPU 0000:83:00.0 its own clocks back"}, ops)
+	require.Equal(t, []string{"restore the clocks of GPU 0000:03:00.0", "restore the clocks of GPU 0000:83:00.0"}, ops)
 	require.IsType(t, clockReset{}, RemoveAll(observed(t, r, exclusive()).Observed, "gone")[0])
 }

@@ -43,7 +43,7 @@ func (o *Observed) observeWorkerLimit(ctx context.Context, h host.Host) error {
 	}
 	last, err := limitState.Read(h.Root)
 	if err != nil {
-		return jujuerrors.Annotate(err, "cannot observe what the release can limit")
+		return jujuerrors.Annotate(err, "cannot read which limits the release supports")
 	}
 	o.LimitRelease = id
 	if last.Release == id {

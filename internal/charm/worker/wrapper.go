@@ -73,7 +73,7 @@ func wrapperConfig(o Observed, g GPUs, trusted []relation.Authority) (config oci
 		config.CACertificates = role.SystemBundle
 	}
 	if len(enginesFor(o, g)) > 0 {
-		config.Containers = oci.Asked
+		config.Containers = oci.Requested
 	}
 	if !o.Config.Worker.NoSrvFolders {
 		config.Folders = &oci.Folders{

@@ -60,7 +60,7 @@ func TestWrapperConfigIsReadableByRootOnly(t *testing.T) {
 	h := hosttest.Quiet(t, hosttest.Host(t, "amd"))
 	d := Desire(observed(t, h.Root, map[string]any{"compute-runtime": "rocm", "task-env": "TOKEN=x"}), nil)
 	require.EqualValues(t, 0o600, resourcetest.Mode(d.Resources, oci.DefaultConfig))
-	for _, r := range d.Resources { // the wrapper refuses another's, so a hook has to give it back
+	for _, r := range d.Resources { // the wrapper refuses another's, so a hook must give it back
 		if f, is := r.(resource.File); is && f.Path == oci.DefaultConfig {
 			require.Equal(t, "root", f.Owner)
 		}
@@ -230,11 +230,11 @@ func TestOtherEnginesGetTheUnitsGPUsByOption(t *testing.T) {
 		containers            oci.Containers
 	}{
 		"no option":       {"amd", "rocm", "", nil, oci.Tasks},
-		"two":             {"amd", "rocm", "docker,podman", []string{"docker", "podman"}, oci.Asked},
+		"two":             {"amd", "rocm", "docker,podman", []string{"docker", "podman"}, oci.Requested},
 		"no GPU":          {"no-gpu", "auto", "docker", nil, oci.Tasks},
 		"NVIDIA's GPUs":   {"nvidia-only", "cuda", "docker", nil, oci.Tasks},
 		"tasks get none":  {"amd", "none", "docker", nil, oci.Tasks},
-		"another vendors": {"both-passed", "rocm", "podman", []string{"podman"}, oci.Asked},
+		"another vendors": {"both-passed", "rocm", "podman", []string{"podman"}, oci.Requested},
 	} {
 		d := Desire(observed(t, hosttest.Host(t, c.host), map[string]any{"compute-runtime": c.runtime, "container-engines": c.option}), nil)
 		found := enginesOf(d)

@@ -88,7 +88,7 @@ func TestAnotherToolsDescriptionStays(t *testing.T) {
 	require.Equal(t, theirs, string(data))
 }
 
-func TestLeasesAreThoseOfTheDescription(t *testing.T) {
+func TestLeasesAreFromTheDescription(t *testing.T) {
 	h := machineOf(t, "mi210x4")
 	refresh(t, h, Selection{Devices: []string{"1", "2"}})
 	want, err := Lease(h.Root)

@@ -317,7 +317,7 @@ func TestResultsOfTasksWithoutAnExitStatus(t *testing.T) {
 }
 
 // Each value of across is another task, and each image another configuration.
-func TestStepsOfAcrossAndImagesAreToldApart(t *testing.T) {
+func TestStepsOfAcrossAndImagesAreSeparate(t *testing.T) {
 	b := newBed(t, 60)
 	one := made(1, "failed", "abc")
 	one.Plan = `{"schema":"exec.v2","plan":{"id":"a","across":{"vars":[{"name":"gfx"}]}}}`
@@ -353,7 +353,7 @@ func TestBuildsWithoutInputsEqualOnlyTheirReruns(t *testing.T) {
 	require.NotEqual(t, r[0].Inputs, r[1].Inputs)
 }
 
-// The answers are those of Concourse 8.2.5 for a job with a flaky test on each value of across,
+// The answers are from Concourse 8.2.5 for a job with a flaky test on each value of across,
 // and for a job that fails by itself.
 func TestRecordedBuildsAreRead(t *testing.T) {
 	c := New(Options{PerMinute: 60, Logs: log.New(io.Discard, "", 0), Now: func() time.Time { return time.Unix(1795640500, 0) },

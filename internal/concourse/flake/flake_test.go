@@ -126,8 +126,8 @@ func TestFlakeNamesTheGPUOnWhichItFails(t *testing.T) {
 	require.Empty(t, r.Places, "one task shows nothing about the others")
 }
 
-// Jobs that always ran on one worker fail there with all their changes. That is no sign of
-// the worker.
+// Jobs that always ran on one worker fail there with all their changes. That is not a sign
+// of the worker.
 func TestPlaceOfAllRunsIsNotBlamed(t *testing.T) {
 	r := Find(runs("Fa@w1/0 Pa@w1/0 Fb@w1/0 Pb@w1/0 Fc@w1/0 Pc@w1/0 Fd@w1/0 Pd@w1/0"))
 	require.Len(t, r.Flakes, 1)

@@ -148,7 +148,7 @@ func TestBinaryEndsWithAKilledParent(t *testing.T) {
 	_, err = said.ReadString('\n') // it listens
 	require.NoError(t, err)
 	require.NoError(t, shell.Process.Kill())
-	_, err = io.ReadAll(said) // ends when nobody holds the other end
+	_, err = io.ReadAll(said) // ends when no one holds the other end
 	require.NoError(t, err)
 	require.Error(t, shell.Wait())
 }
@@ -183,7 +183,7 @@ func start(t *testing.T, bin, file string, as *syscall.Credential, flags ...stri
 	errs, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cancel(); cmd.Wait() }) // kills it where the test has not ended it
+	t.Cleanup(func() { cancel(); cmd.Wait() }) // kills it if the test has not ended it
 	p := process{cmd: cmd, said: bufio.NewReader(errs)}
 	address, ok := strings.CutPrefix(p.line(t), "listening on ")
 	require.True(t, ok)

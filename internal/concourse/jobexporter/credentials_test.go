@@ -132,7 +132,7 @@ func TestHTTPS(t *testing.T) {
 	b.credentials(t, c)
 	require.EqualError(t, b.poll(t), "cannot use ca-file "+ca+": no such file or directory")
 	put(t, ca, []byte("no certificate"))
-	require.EqualError(t, b.poll(t), "cannot use ca-file "+ca+": there is no PEM certificate in it")
+	require.EqualError(t, b.poll(t), "cannot use ca-file "+ca+": it has no PEM certificate")
 	put(t, ca, certificate(web.Server))
 	require.NoError(t, b.poll(t), "a new ca-file is taken without the credentials changing")
 

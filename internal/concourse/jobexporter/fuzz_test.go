@@ -66,7 +66,7 @@ func FuzzCredentials(f *testing.F) {
 	})
 }
 
-// Two sets of variables have one name only where they are the same.
+// Two sets of variables have one name only if they are the same.
 func FuzzReference(f *testing.F) {
 	f.Add(`{"a":"b"}`, `{"a":{"b":1}}`)
 	f.Add(`{"a.b":1}`, `{"a":{"b":1}}`)

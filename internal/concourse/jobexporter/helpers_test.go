@@ -17,7 +17,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// bed is a poller with a Concourse of its own, and a clock that the test moves.
+// bed is a poller with its own Concourse, and a clock that the test moves.
 type bed struct {
 	*Poller
 	web  *atctest.Server

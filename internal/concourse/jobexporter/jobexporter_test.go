@@ -63,7 +63,7 @@ func TestCredentialsFileCanComeFromTheEnvironment(t *testing.T) {
 }
 
 // The page of metrics and the program's README name these numbers.
-func TestLimitsAreThoseOfThePages(t *testing.T) {
+func TestLimitsAreFromThePages(t *testing.T) {
 	var pages []byte
 	for _, file := range []string{"../../../docs/reference/job-metrics.md", "../../../src/concourse-exporter/README.md"} {
 		data, err := os.ReadFile(file)

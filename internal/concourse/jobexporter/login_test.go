@@ -87,7 +87,7 @@ func TestRefusedLoginIsNotRetriedAtEachPoll(t *testing.T) {
 }
 
 // Another port or admin name broke it: both were in the code.
-func TestD57URLAndUserAreThoseOfTheFile(t *testing.T) {
+func TestD57URLAndUserAreFromTheFile(t *testing.T) {
 	b := newBed(t)
 	other := atctest.New(t)
 	other.Set(func(s *atctest.Server) { s.Users = map[string]string{"someone": `p:a,s"s\`} })

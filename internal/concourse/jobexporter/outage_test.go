@@ -42,8 +42,8 @@ func TestD58AllTeamsThatMayBeSeenAreThere(t *testing.T) {
 	require.Contains(t, text, `,team="main"} `)
 }
 
-// A user that has lost its teams sees public pipelines alone, as if all else had
-// been removed.
+// A user that has lost its teams sees public pipelines alone, as if all others had been
+// removed.
 func TestUserWithoutATeamIsAnError(t *testing.T) {
 	b := newBed(t)
 	b.web.Set(func(s *atctest.Server) { s.Site(); s.Answers[atctest.Teams] = "[]" })
@@ -91,7 +91,7 @@ func TestConcourseIsBackAfterAnOutage(t *testing.T) {
 	for range 3 {
 		require.ErrorContains(t, b.poll(t), "cannot get /api/v1/jobs: the web at "+b.web.URL+" answers 500 Internal Server Error")
 	}
-	require.EqualError(t, b.Ready(), "Concourse fails at the request, mostly as it has no database; see the exporter's log")
+	require.EqualError(t, b.Ready(), "Concourse failed at the request, usually without a database; see the exporter's log")
 	b.web.Set(func(s *atctest.Server) { delete(s.Handle, atctest.Jobs) })
 	require.NoError(t, b.poll(t))
 	require.NoError(t, b.poll(t))
@@ -117,7 +117,7 @@ func TestFailuresByKind(t *testing.T) {
 		"an object":             {atctest.Jobs, answers(200, `{"a":1}`), webclient.Answer, jsonlist.ErrForm.Error()},
 		"wrong types":           {atctest.Jobs, answers(200, `[{"name":5}]`), webclient.Answer, jsonlist.ErrForm.Error()},
 		"cut off":               {atctest.Jobs, answers(200, `[{"name":"a"},`), webclient.Answer, jsonlist.ErrForm.Error()},
-		"two answers":           {atctest.Jobs, answers(200, `[] []`), webclient.Answer, "there is more after the first JSON value"},
+		"two answers":           {atctest.Jobs, answers(200, `[] []`), webclient.Answer, "data follows the first JSON value"},
 		"too many":              {atctest.Jobs, answers(200, "["+strings.Repeat("{},", webclient.MaxItems)+"{}]"), webclient.Answer, "more than 100000 elements"},
 		"login of another kind": {atctest.Token, answers(200, "{}"), webclient.Answer, "it has no token"},
 		"login unavailable":     {atctest.Token, answers(503, ""), webclient.Failing, "503 Service Unavailable"},

@@ -170,7 +170,7 @@ var reasons = map[result]string{
 	resultCredentials:     "the credentials file cannot be used",
 	webclient.Login:       "Concourse refuses the login",
 	webclient.Refused:     "Concourse refuses the request",
-	webclient.Failing:     "Concourse fails at the request, mostly as it has no database",
+	webclient.Failing:     "Concourse failed at the request, usually without a database",
 	webclient.Unreachable: "Concourse does not answer",
 	webclient.Answer:      "Concourse's answer cannot be read",
 }

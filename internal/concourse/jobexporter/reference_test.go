@@ -10,7 +10,7 @@ import (
 
 // What fly 8.2.5 calls these, but for the last rows: fly leaves an empty map
 // out, and two instances would have one name.
-func TestReferencesAreThoseOfFly(t *testing.T) {
+func TestReferencesAreFromFly(t *testing.T) {
 	for vars, want := range map[string]string{
 		`null`:                            `p`,
 		`{}`:                              `p/`,

@@ -56,7 +56,7 @@ func (s *session) load() error {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	if c.CAFile != "" { // trust only its authorities, not the machine's
 		if trust.RootCAs = x509.NewCertPool(); !trust.RootCAs.AppendCertsFromPEM(ca) {
-			return fmt.Errorf("cannot use ca-file %s: there is no PEM certificate in it", c.CAFile)
+			return fmt.Errorf("cannot use ca-file %s: it has no PEM certificate", c.CAFile)
 		}
 	}
 	s.client = webclient.New(c, trust, s.now)

@@ -12,7 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// A short build may be over, and its container gone, before Prometheus comes by.
+// A short build may be over, and its container removed, before Prometheus comes by.
 func TestRemovedContainerIsShownForAWhile(t *testing.T) {
 	b := newBed(t)
 	b.web.Set((*atctest.Server).Site)

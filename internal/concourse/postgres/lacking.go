@@ -104,7 +104,7 @@ func byImportance(a, b object) int {
 func (o object) why() string {
 	switch o.kind {
 	case "owner":
-		return fmt.Sprintf("they belong to %s, whose rights it does not have", o.owner)
+		return fmt.Sprintf("they belong to %s, and it lacks that role's rights", o.owner)
 	case "schema":
 		return "it can't make tables in the schema public"
 	}

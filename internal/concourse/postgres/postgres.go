@@ -71,7 +71,7 @@ func connect(ctx context.Context, db Config) (conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	if db.Port < 1 || db.Port > 65535 {
-		return conn{}, fmt.Errorf("cannot use %s: there is no such port", db.place())
+		return conn{}, fmt.Errorf("cannot use %s: no such port", db.place())
 	}
 	encryption, err := db.tls()
 	if err != nil {

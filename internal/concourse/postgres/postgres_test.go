@@ -80,8 +80,8 @@ func TestClosedPortIsAnError(t *testing.T) {
 func TestWrongConfigurationNeedsNoServer(t *testing.T) {
 	good := Config{Host: "fd00::1", Port: 5432, User: "u", Password: password, Name: "d", SSLMode: "disable"}
 	for want, change := range map[string]func(*Config){
-		"the database d at [fd00::1]:0 as user u: there is no such port": func(db *Config) { db.Port = 0 },
-		"there is no such port": func(db *Config) { db.Port = 65536 },
+		"the database d at [fd00::1]:0 as user u: no such port": func(db *Config) { db.Port = 0 },
+		"no such port": func(db *Config) { db.Port = 65536 },
 		`sslmode "prefer" is none of disable, require, verify-ca and verify-full`: func(db *Config) { db.SSLMode = "prefer" },
 		`sslmode "" is none of`: func(db *Config) { db.SSLMode = "" },
 		"sslmode verify-full needs the certificate of a CA in PEM form":                      func(db *Config) { db.SSLMode = "verify-full" },

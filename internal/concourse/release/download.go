@@ -140,7 +140,7 @@ func (r Install) request(ctx context.Context, u string, shown string, header htt
 		s != http.StatusTooEarly:
 		err = &notThereError{URL: shown, Status: resp.Status}
 	default:
-		err = retryable{fmt.Errorf("the server says %s", resp.Status)}
+		err = retryable{fmt.Errorf("the server returned %s", resp.Status)}
 	}
 	resp.Body.Close()
 	return nil, err

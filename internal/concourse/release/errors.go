@@ -33,12 +33,12 @@ type notThereError struct {
 }
 
 func (e *notThereError) Error() string {
-	return fmt.Sprintf("cannot download %s: the server says %s", e.URL, e.Status)
+	return fmt.Sprintf("cannot download %s: the server returned %s", e.URL, e.Status)
 }
 
 // Remedy returns the cause with a way to fix it.
 func (e *notThereError) Remedy(c wellknown.Commands) status.Cause {
-	return status.Block("no %s: the server says %s", path.Base(e.URL), e.Status).
+	return status.Block("no %s: the server returned %s", path.Base(e.URL), e.Status).
 		Explain("%v; check version and release-mirror, or attach the release", e).
 		Run(c.GiveRelease())
 }
@@ -63,7 +63,7 @@ func (e *noChecksumError) Remedy(wellknown.Commands) status.Cause {
 type checksumError struct{ Path, Want, Got, Source string }
 
 func (e *checksumError) Error() string {
-	return fmt.Sprintf("cannot use %s: its SHA-256 is %s, but %s says %s", e.Path, e.Got, e.Source, e.Want)
+	return fmt.Sprintf("cannot use %s: its SHA-256 is %s, but %s has %s", e.Path, e.Got, e.Source, e.Want)
 }
 
 // Remedy returns the cause with a way to fix it.

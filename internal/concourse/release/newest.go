@@ -44,11 +44,11 @@ type NewestQuery struct {
 
 // newestAnswer holds the content of NewestFile. It never contains the token.
 type newestAnswer struct {
-	Asked   time.Time `json:"asked"`
-	Asker   string    `json:"asker"`             // hash of the query's inputs
-	ETag    string    `json:"etag,omitempty"`    // of the answer with Version
-	Version string    `json:"version,omitempty"` // "" before the first answer
-	Problem string    `json:"problem,omitempty"` // of the last request
+	QueriedAt time.Time `json:"queried_at"`
+	QueryHash string    `json:"query_hash"`        // hash of the query's inputs
+	ETag      string    `json:"etag,omitempty"`    // of the answer with Version
+	Version   string    `json:"version,omitempty"` // "" before the first answer
+	Problem   string    `json:"problem,omitempty"` // of the last request
 }
 
 // Newest returns the version that auto-upgrade wants: the newest release with the installed
@@ -59,8 +59,8 @@ type newestAnswer struct {
 func Newest(ctx context.Context, h host.Host, q NewestQuery) (version, remark string) {
 	have := cmp.Or(q.Installed, TestedVersion)
 	a, _ := newestState.Read(h.Root) // an unreadable answer is requested again
-	age := h.Now().Sub(a.Asked)
-	if !q.Offline && (age < 0 || age >= newestEvery || a.Asker != q.asker()) {
+	age := h.Now().Sub(a.QueriedAt)
+	if !q.Offline && (age < 0 || age >= newestEvery || a.QueryHash != q.hash()) {
 		a = q.ask(ctx, h, a)
 	}
 	if a.Problem != "" {
@@ -80,10 +80,10 @@ var newestState = statefile.File[newestAnswer]{Path: NewestFile, Mode: 0o600, Di
 
 // ask records the request before it sends it, so that a killed run counts as a request.
 func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newestAnswer {
-	if asker := q.asker(); asker != a.Asker {
-		a.Asker, a.ETag = asker, ""
+	if hash := q.hash(); hash != a.QueryHash {
+		a.QueryHash, a.ETag = hash, ""
 	}
-	a.Asked, a.Problem = h.Now().UTC(), "GitHub did not answer the last time"
+	a.QueriedAt, a.Problem = h.Now().UTC(), "GitHub did not answer the last time"
 	if err := writeNewest(h.Root, a); err != nil {
 		// Without the record every hook would send a request.
 		a.Problem = err.Error()
@@ -106,7 +106,7 @@ func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newes
 
 func writeNewest(root host.Root, a newestAnswer) error {
 	if err := newestState.Write(root, a); err != nil {
-		return fmt.Errorf("cannot keep the newest version: %w", err)
+		return fmt.Errorf("cannot store the newest version: %w", err)
 	}
 	return nil
 }
@@ -138,9 +138,9 @@ func (q NewestQuery) fetch(ctx context.Context, etag string) (version, newTag st
 	case s == http.StatusUnauthorized:
 		return "", "", errors.New((&tokenError{}).Remedy(wellknown.Commands{}).Text)
 	case s == http.StatusForbidden || s == http.StatusTooManyRequests:
-		return "", "", fmt.Errorf("GitHub says %s; set github-token for more requests", resp.Status)
+		return "", "", fmt.Errorf("GitHub returned %s; set github-token for more requests", resp.Status)
 	case s != http.StatusOK:
-		return "", "", fmt.Errorf("GitHub says %s", resp.Status)
+		return "", "", fmt.Errorf("GitHub returned %s", resp.Status)
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSumAnswer))
 	if err != nil {
@@ -159,7 +159,7 @@ func parseNewest(data []byte, arch string) (string, error) {
 		} `json:"assets"`
 	}
 	if json.Unmarshal(data, &latest) != nil {
-		return "", errors.New("GitHub's answer is no release")
+		return "", errors.New("GitHub's answer is not a release")
 	}
 	version := strings.TrimPrefix(latest.Tag, "v")
 	if CheckVersion(version) != nil {
@@ -184,9 +184,9 @@ func (e *tokenError) Remedy(wellknown.Commands) status.Cause {
 	return status.Block("%s; set another one, or none", e)
 }
 
-// asker returns a hash of the query's inputs. With a new token or proxy the next request
+// hash returns a hash of the query's inputs. With a new token or proxy the next request
 // need not wait.
-func (q NewestQuery) asker() string {
+func (q NewestQuery) hash() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", q.Token, q.Proxy, q.Arch, q.api))
 	return fmt.Sprintf("%x", sum[:4])
 }

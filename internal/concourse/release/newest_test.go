@@ -85,12 +85,12 @@ func TestNewestAsksOnceInSixHours_D13(t *testing.T) {
 // D13: whatever goes wrong, there is a version to run and a remark.
 func TestNewestThatFailsKeepsWhatIsInstalled_D13(t *testing.T) {
 	for status, want := range map[int]string{
-		http.StatusForbidden:           "auto-upgrade stays at 8.2.5: GitHub says 403 Forbidden; set github-token for more requests",
-		http.StatusTooManyRequests:     "auto-upgrade stays at 8.2.5: GitHub says 429 Too Many Requests; set github-token for more requests",
+		http.StatusForbidden:           "auto-upgrade stays at 8.2.5: GitHub returned 403 Forbidden; set github-token for more requests",
+		http.StatusTooManyRequests:     "auto-upgrade stays at 8.2.5: GitHub returned 429 Too Many Requests; set github-token for more requests",
 		http.StatusUnauthorized:        "auto-upgrade stays at 8.2.5: GitHub refuses github-token; set another one, or none",
-		http.StatusInternalServerError: "auto-upgrade stays at 8.2.5: GitHub says 500 Internal Server Error",
-		http.StatusNotModified:         "auto-upgrade stays at 8.2.5: GitHub says 304 Not Modified",
-		http.StatusNoContent:           "auto-upgrade stays at 8.2.5: GitHub says 204 No Content",
+		http.StatusInternalServerError: "auto-upgrade stays at 8.2.5: GitHub returned 500 Internal Server Error",
+		http.StatusNotModified:         "auto-upgrade stays at 8.2.5: GitHub returned 304 Not Modified",
+		http.StatusNoContent:           "auto-upgrade stays at 8.2.5: GitHub returned 204 No Content",
 	} {
 		h, g := machine(t), newGithub(t, "8.2.6")
 		g.status = status
@@ -127,7 +127,7 @@ func TestNewestWithoutANetworkIsARemark_D13(t *testing.T) {
 	hosttest.Put(t, h.Root, wellknown.StateDir, "a file")
 	version, remark = Newest(t.Context(), h, q)
 	require.Equal(t, TestedVersion, version)
-	require.Contains(t, remark, "cannot keep the newest version")
+	require.Contains(t, remark, "cannot store the newest version")
 }
 
 // What is known already is used while GitHub is away.
@@ -152,7 +152,7 @@ func TestNewestSkipsANewMajorVersion_D14(t *testing.T) {
 	require.Empty(t, remark)
 }
 
-// D15: an older release is no upgrade, and nothing but a version passes.
+// D15: an older release is not an upgrade, and nothing but a version passes.
 func TestNewestNeverGoesBack_D15(t *testing.T) {
 	for latest, installed := range map[string]string{"8.2.4": "8.2.5", "7.14.3": "8.2.5", "8.9.0": "8.10.0", "8.2.5": "8.2.5"} {
 		h, g := machine(t), newGithub(t, latest)
@@ -167,7 +167,7 @@ func TestNewestNeverGoesBack_D15(t *testing.T) {
 		require.Equal(t, "auto-upgrade stays at 8.2.5: GitHub's answer names no version", remark)
 	}
 	h := machine(t)
-	hosttest.Put(t, h.Root, NewestFile, `{"asked":"`+hosttest.Now.Format(time.RFC3339)+`","version":"latest"}`)
+	hosttest.Put(t, h.Root, NewestFile, `{"queried_at":"`+hosttest.Now.Format(time.RFC3339)+`","version":"latest"}`)
 	version, _ := Newest(t.Context(), h, NewestQuery{Installed: "8.2.5", Offline: true})
 	require.Equal(t, "8.2.5", version)
 }

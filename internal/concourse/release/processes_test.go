@@ -68,8 +68,8 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// D7, D9: what another unit does is waited for by no hook; the error says so
-// and is one that the next hook mends.
+// D7, D9: what another unit does is waited for by no hook; the error reports it and is one
+// that the next hook mends.
 func TestInstallNeverWaitsForAnotherProcess_D7_D9(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
@@ -92,7 +92,7 @@ func TestInstallNeverWaitsForAnotherProcess_D7_D9(t *testing.T) {
 	require.Equal(t, "8.2.5", inUse(t, b))
 }
 
-// gate is a mirror whose tarballs wait until the test lets them go.
+// gate is a mirror with tarballs that wait until the test lets them go.
 func (m *mirror) gate(t testing.TB) (url string, asked chan struct{}, open chan struct{}) {
 	asked, open = make(chan struct{}, 10), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,7 +128,7 @@ func TestOneOfTwoProcessesDownloads_D7(t *testing.T) {
 	require.Equal(t, "8.2.5", inUse(t, b))
 }
 
-// D8: a unit that was killed in the middle of it holds nobody up.
+// D8: a unit that was killed in the middle of it holds no one up.
 func TestInstallGoesOnAfterAnotherProcessWasKilled_D8(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)

@@ -175,7 +175,7 @@ func (r Release) check() error {
 		return fmt.Errorf("cannot plan the release: %q is not a SHA-256", r.SHA256)
 	}
 	if r.Shared && !plainName(strings.Replace(r.Unit, "/", "-", 1)) {
-		return fmt.Errorf("cannot plan the release: %q is no unit, which shared storage needs", r.Unit)
+		return fmt.Errorf("cannot plan the release: %q is not a unit, which shared storage needs", r.Unit)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestReleaseConvergesWhenKilledAfterEachStep(t *testing.T) {
 	}
 }
 
-// D48: and runc is always that of the release in use.
+// D48: runc is always from the release in use.
 func TestUpgradeKeepsThePreviousReleaseAndNoOlder_D48(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	hosttest.Put(t, h.Root, Dir+"/somebodys/notes", "not ours")
@@ -100,8 +100,8 @@ func TestUpgradeKeepsThePreviousReleaseAndNoOlder_D48(t *testing.T) {
 	require.Equal(t, "runc of 8.2.4", runc, "D48: runc comes from the release in use")
 }
 
-// Nothing leads from where the Python charm writes into this charm's release, and
-// what is there stays.
+// Nothing links from the Python charm's folders into this charm's release, and what is
+// there stays.
 func TestReleaseIsOutOfThePythonCharmsReach(t *testing.T) {
 	for name, c := range map[string]struct{ link, left string }{
 		"its own folder":           {"", "old"},
@@ -173,7 +173,7 @@ func TestAttachedReleaseIsHashedOnceInARun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "file-"+sumOf([]byte("release"))[:12], id)
 
-	// Nobody can tell by its size and date that it is another one.
+	// No one can see by its size and date that it is another one.
 	require.NoError(t, os.WriteFile(want.Resource, []byte("another"), 0o644))
 	require.NoError(t, os.Chtimes(want.Resource, time.Time{}, seen.seen.Modified))
 	same, err := seen.ID(h.Root)

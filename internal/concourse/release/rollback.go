@@ -53,7 +53,7 @@ func MarkFailed(root host.Root, id, version, why string) error {
 		err = resource.SyncDir(root.Path(wellknown.StateDir))
 	}
 	if err != nil {
-		return fmt.Errorf("cannot note that Concourse %s failed: %w", version, err)
+		return fmt.Errorf("cannot record that Concourse %s failed: %w", version, err)
 	}
 	return nil
 }

@@ -50,8 +50,8 @@ func tarballs(m *mirror) (n int) {
 	return n
 }
 
-// D6: every unit upgrades by itself, in any order and without telling another;
-// what a unit still runs stays until it says otherwise.
+// D6: every unit upgrades by itself, in any order and without telling another; what a unit
+// still runs stays until it reports otherwise.
 func TestUnitsOfSharedStorageUpgradeInAnyOrder_D6_D50(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
@@ -94,7 +94,7 @@ func TestUnitsOfSharedStorageUpgradeInAnyOrder_D6_D50(t *testing.T) {
 	require.Empty(t, resourcetest.Ops(t, b, m.shared("worker/0", "8.2.6")))
 }
 
-// D8: a marker of the Python charm's download is no lock, however new it is.
+// D8: a marker of the Python charm's download is not a lock, however new it is.
 func TestPredecessorsDownloadMarkersAreIgnored_D8(t *testing.T) {
 	a, b := sharing(t)
 	m := newMirror(t)
@@ -201,7 +201,7 @@ func TestMissingSharedStorageIsAwaited(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
-	// A release on the container's own disk is no sign of a mount that is gone.
+	// A release on the container's own disk is not a sign of a mount that no longer exists.
 	m := newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), true)
 	r := m.from("8.2.5")

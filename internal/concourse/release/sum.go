@@ -46,7 +46,7 @@ func (r Install) wantSum(ctx context.Context, h host.Host) (sum, source string, 
 		if missing := (*notThereError)(nil); r.Mirror == "" && errors.As(err, &missing) &&
 			strings.HasPrefix(missing.Status, "403") {
 			// GitHub reports an exceeded rate limit with 403.
-			return retryable{fmt.Errorf("the server says %s (GitHub allows 60 questions an hour; github-token allows "+
+			return retryable{fmt.Errorf("the server returned %s (GitHub allows 60 questions an hour; github-token allows "+
 				"more, release-sha256 needs none)", missing.Status)}
 		}
 		return err
@@ -96,7 +96,7 @@ func (r Install) fetchSum(ctx context.Context, asked, where string,
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return "", retryable{fmt.Errorf("the server says %s", resp.Status)}
+		return "", retryable{fmt.Errorf("the server returned %s", resp.Status)}
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSumAnswer))
 	if err != nil {
@@ -105,7 +105,7 @@ func (r Install) fetchSum(ctx context.Context, asked, where string,
 	sum, ok := parse(data, r.name())
 	if !ok {
 		// Sign-in pages also come with 200.
-		return "", &notThereError{URL: where, Status: "something that is no SHA-256"}
+		return "", &notThereError{URL: where, Status: "an answer without a SHA-256"}
 	}
 	return sum, nil
 }

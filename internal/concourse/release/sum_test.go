@@ -13,8 +13,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
 
-// D36: nothing is unpacked whose SHA-256 nobody vouches for; the text says
-// what to set. It is found out before 900 MB are downloaded.
+// D36: nothing is unpacked without a known SHA-256; the text names the option to set. It is
+// found out before 900 MB are downloaded.
 func TestReleaseWithoutChecksumIsRefused_D36(t *testing.T) {
 	h, m := machine(t), newMirror(t)
 	m.put("8.2.5", tarball(t, releaseEntries("8.2.5")...), false)
@@ -27,8 +27,8 @@ func TestReleaseWithoutChecksumIsRefused_D36(t *testing.T) {
 	require.Equal(t, []string{name825 + ".sha256"}, m.asked)
 }
 
-// D36: a tarball that is not what its sum says is not unpacked, and thrown
-// away with the sum, so that a corrected mirror is enough.
+// D36: a tarball that is not what its sum reports is not unpacked, and thrown away with the
+// sum, so that a corrected mirror is enough.
 func TestReleaseWithAWrongSumIsNotUnpacked_D36(t *testing.T) {
 	good := tarball(t, releaseEntries("8.2.5")...)
 	h, m := machine(t), newMirror(t)
@@ -158,7 +158,7 @@ func TestSharedReleaseIsVerified_D36(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A checksum from where the tarball comes from guards against nobody on the way.
+// A checksum from the tarball's own server protects against nothing.
 func TestPlainHTTPMirrorIsUnauthenticated(t *testing.T) {
 	sum := sumOf(nil)
 	for name, tc := range map[string]struct {
@@ -225,7 +225,7 @@ func TestUpstreamReleaseWithoutADigestIsRefused(t *testing.T) {
 	}
 }
 
-// GitHub's limit passes by itself, so it is no reason to ask the operator.
+// GitHub's limit passes by itself, so it is not reason to ask the operator.
 func TestTooManyQuestionsToGitHubAreTriedAgain(t *testing.T) {
 	h := machine(t)
 	limited := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -240,7 +240,7 @@ func TestTooManyQuestionsToGitHubAreTriedAgain(t *testing.T) {
 	require.True(t, network.Temporary())
 }
 
-// The token is for GitHub's API, and for nobody else.
+// The token is for GitHub's API, and for no other program.
 func TestTokenGoesToTheAPIAlone(t *testing.T) {
 	good := tarball(t, releaseEntries("8.2.5")...)
 	m := newMirror(t)

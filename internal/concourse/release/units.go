@@ -98,7 +98,7 @@ func recordFile(path string) statefile.File[unitRecord] {
 func (u unitRecord) valid() error {
 	for _, id := range u.Releases {
 		if !plainName(id) {
-			return fmt.Errorf("%q is no release", id)
+			return fmt.Errorf("%q is not a release", id)
 		}
 	}
 	return nil

@@ -209,7 +209,7 @@ func TestSharedReleaseNeedsAUnit(t *testing.T) {
 	a, _ := sharing(t)
 	for _, unit := range []string{"", "../x", "a/b/c"} {
 		_, err := newMirror(t).shared(unit, "8.2.5").Diff(t.Context(), a)
-		require.ErrorContains(t, err, "is no unit")
+		require.ErrorContains(t, err, "is not a unit")
 	}
 }
 

@@ -43,7 +43,7 @@ func TestSummaryCountsTheWorstFirst(t *testing.T) {
 	}
 }
 
-// Two GPUs whose exporter gives no address are not one.
+// Two GPUs with an exporter that gives no address are not one.
 func TestPartitionsOfOneGPUAreOneGroup(t *testing.T) {
 	groups := GroupByGPU([]Status{status("a", "", 0, 2, ""), status("a", "", 1, 2, ""), status("b", "", 0, 1, ""), status("", "", 0, 1, ""), status("", "", 0, 1, "")})
 	var sizes []int

@@ -65,7 +65,7 @@ func (b *bed) rounds(t *testing.T) string {
 	return b.get(t, "/api/v1/flakes/build-of/"+uuid).Body.String()
 }
 
-func TestBrokenConnectionIsNoWrongAnswer(t *testing.T) {
+func TestBrokenConnectionIsNotAWrongAnswer(t *testing.T) {
 	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		io.WriteString(w, `{"gpus":[`)

@@ -88,7 +88,7 @@ func (f *Fleet) saveHistories(now time.Time) {
 	}
 	text := ""
 	if err := f.keptFile().Write(host.Root("/"), k); err != nil {
-		text = fmt.Sprintf("cannot keep the history of the fleet page: %v", err)
+		text = fmt.Sprintf("cannot store the history of the fleet page: %v", err)
 	}
 	if text != f.keepProblem && text != "" {
 		f.logs.Print(text)

@@ -35,7 +35,7 @@ func TestKernelLogNamesTheRightGPU(t *testing.T) {
 func TestPCIeTrafficIsReadSeparatelyFromSnapshots(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "pcie_bw": "1000 500 256\n"})
 	m := newMonitor(r, one, Options{})
-	m.readTraffic() // nobody has looked for GPUs yet
+	m.readTraffic() // no one has looked for GPUs yet
 	require.Nil(t, m.gpu(t).Traffic)
 	m.readTraffic()
 	require.Equal(t, &Traffic{Received: 256000, Sent: 128000}, m.gpu(t).Traffic)
@@ -122,7 +122,7 @@ func TestWatchScansOnItsTimer(t *testing.T) {
 	})
 }
 
-// Leases and processes are told about in files that another process writes.
+// Leases and processes are reported about in files that another process writes.
 func TestUnreadableReportIsCounted(t *testing.T) {
 	const file = "/run/report.json"
 	for name, c := range map[string]struct {

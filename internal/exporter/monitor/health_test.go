@@ -34,7 +34,7 @@ func TestTemperatureIsJudgedByTheSensorNearestItsLimit(t *testing.T) {
 	}
 }
 
-// Not every link of a board is wired, and in a guest all are told as down.
+// Not every link of a board is wired, and in a guest all are reported as down.
 func TestOnlyALinkThatWasUpCanBeLost(t *testing.T) {
 	const status = 31
 	r := exportertest.Put(t, exportertest.Sensors("edge", 40, 100))

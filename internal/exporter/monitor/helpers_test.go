@@ -18,7 +18,7 @@ import (
 
 const dev = exportertest.Dir
 
-// steered is a monitor whose clock and deadlines a test may change as it goes.
+// steered is a monitor with a clock and deadlines that a test may change.
 type steered struct {
 	*Monitor
 	now      func() time.Time
@@ -63,7 +63,7 @@ func errorsOf(s Snapshot) map[string]float64 {
 	return out
 }
 
-// ups tells of each GPU whether it is up.
+// ups reports each GPU whether it is up.
 func ups(s Snapshot) (out []bool) {
 	for _, g := range s.GPUs {
 		out = append(out, g.Up)

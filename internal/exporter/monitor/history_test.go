@@ -13,14 +13,14 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// warm is a GPU that tells its temperature alone.
+// warm is a GPU that reports its temperature alone.
 func warm(name string, degrees float64) GPU {
 	g := GPU{Device: reading.Device{Slot: gpu.Slot{PCI: exportertest.PCI}, Name: name}}
 	g.State.Temperature = amdgpu.Temperature{Sensor: "edge", Now: amdgpu.Known(degrees)}
 	return g
 }
 
-// told are the values of a series, -1 for what was not known.
+// reported are the values of a series, -1 for what was not known.
 func told(series []*float64) (out []float64) {
 	for _, v := range series {
 		if v == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 )
 
-// xcp_metrics and the GPU's table may both tell of a partition, as they do of engines.
+// xcp_metrics and the GPU's table may both report a partition, as they do of engines.
 func TestPartitionWithItsOwnLimitsIsShownOnce(t *testing.T) {
 	all := []GPU{divided(0, false), divided(1, true)}
 	own := amdgpu.Limited{Reason: "ppt", Partition: 1, Sum: 99}

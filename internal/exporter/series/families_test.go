@@ -92,7 +92,7 @@ func TestSeriesAreUniqueOnEveryFixtureHost(t *testing.T) {
 	pedantic(t, New(monitor.New(r, monitor.Of(r, gpu.AMD), monitor.Options{}).Snapshot, Options{Version: "v1.2.3", Page: "http://10.0.0.11:9401/", DCGM: true}))
 }
 
-// What a reading has learned to tell must not be forgotten here.
+// What a reading has learned to report must not be forgotten here.
 func TestEveryNumberOfAStateIsShown(t *testing.T) {
 	s, f := full(1)
 	s.GPUs[0].Socket = amdgpu.Number{}
@@ -122,7 +122,7 @@ func TestEveryNumberOfAStateIsShown(t *testing.T) {
 		"gpu0.State.PCIe.ReplayRate",        // health's
 		"gpu0.State.RAS.Errors.Correctable", // by block
 		"gpu0.State.RAS.Errors.Deferred",
-		"gpu0.State.Temperature.Critical", // among those of all sensors
+		"gpu0.State.Temperature.Critical", // among all sensors
 		"gpu0.State.Temperature.Emergency",
 		"gpu0.State.Throttling.ThermalShare", // health's
 	}, hidden)

@@ -73,7 +73,7 @@ func (f *filler) fill(v reflect.Value, path string) {
 	}
 }
 
-// full is a snapshot of so many GPUs that tells all that there is.
+// full is a snapshot of so many GPUs that reports all that there is.
 func full(n int) (monitor.Snapshot, *filler) {
 	f := &filler{next: 1000, numbers: map[string]float64{}}
 	s := monitor.Snapshot{At: hosttest.Now}
@@ -120,7 +120,7 @@ func textOf(t testing.TB, g *Gatherer) string {
 	return w.Body.String()
 }
 
-// lines are the sample lines whose metric's name starts with prefix.
+// lines returns the sample lines of metrics with this prefix.
 func lines(text, prefix string) (out []string) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, prefix) {

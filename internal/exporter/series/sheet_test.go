@@ -111,8 +111,8 @@ func TestSeriesOfAScrapeAreIndependent(t *testing.T) {
 	}
 }
 
-// shake takes some of what is known away, and mixes the rest. Errors stay: they are there
-// where their blocks are.
+// shake takes some of what is known away, and mixes the rest. Errors stay: they stay with
+// their blocks.
 func shake(r *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -224,7 +224,7 @@ func FuzzLabels(f *testing.F) {
 	})
 }
 
-// The numbers of a scrape are set in place: nobody else's may be among them.
+// The numbers of a scrape are set in place: no other program's may be among them.
 func TestScrapesAtTheSameTimeDoNotMix(t *testing.T) {
 	var turn atomic.Int64
 	g := New(func() monitor.Snapshot {

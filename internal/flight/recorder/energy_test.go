@@ -99,7 +99,7 @@ func TestEnergyOfTasksThatShareAGPUIsTheIntegralOfTheirWork(t *testing.T) {
 }
 
 // The first die of an MI250 reports the energy of the package, the second one reports 0.
-func TestEnergyOfASecondDieIsThatOfItsPackage(t *testing.T) {
+func TestEnergyOfASecondDieIsFromItsPackage(t *testing.T) {
 	const watts, seconds = 400, 60
 	for name, tt := range map[string]struct {
 		tasks [][]string // of each task its GPUs

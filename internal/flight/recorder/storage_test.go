@@ -29,7 +29,7 @@ func TestTaskThatFailsOnAFullDiskIsJudged(t *testing.T) {
 	w.now = w.now.Add(time.Second)
 	w.write()
 	disktest.Full(t, info.Size()+10, func() {
-		for range 20 { // nothing else is written
+		for range 20 { // nothing more is written
 			_ = w.rec.Look(t.Context())
 			w.now = w.now.Add(time.Second)
 		}

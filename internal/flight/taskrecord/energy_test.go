@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A task of ten minutes whose GPU has a known power, with a reading each second. The
+// A task of ten minutes with a GPU that has a known power, with a reading each second. The
 // integral of the power is known exactly.
 func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 	const seconds, mean, swing = 600., 200., 150. // s, W, W

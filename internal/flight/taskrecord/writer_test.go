@@ -81,7 +81,8 @@ func plain(n, counters int, from time.Time) (all []Sample) {
 	return all
 }
 
-// A task may run for days with many GPUs. Its readings then end before it, and nothing else.
+// A task may run for days with many GPUs. Its readings then end before it, and nothing
+// more.
 func TestLongRecordKeepsItsEnd(t *testing.T) {
 	const batch, batches = 20_000, 60
 	s := Store{t.TempDir()}

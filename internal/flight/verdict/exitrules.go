@@ -17,7 +17,7 @@ var exitRules = []Rule{
 	{Code: "not-started", Kind: Task, find: notStarted,
 		When:   "no process of the task ran a minute after its container, and it has no exit status",
 		Source: "execve(2)",
-		Fix:    "Look at the end of the build's output: mostly, its image lacks the command."},
+		Fix:    "Look at the end of the build's output: usually its image lacks the command."},
 	{Code: "crash", Kind: Task, find: crash,
 		When:   "exit status 132, 134, 135, 136 or 139",
 		Source: "signal(7)",

@@ -109,7 +109,7 @@ func away(seconds float64) task {
 	}}
 }
 
-// with adds readings of the neighbours to those of a task.
+// with adds readings of the neighbours to a task's readings.
 func with(c task, change func(second float64, v values)) task {
 	before := c.machine
 	c.machine = func(second float64, v values) {
@@ -172,7 +172,7 @@ func TestScopeOfTheKernelDecidesWhoseMemoryRanOut(t *testing.T) {
 }
 
 // A task that ended by itself went on without the worker's process or the web.
-func TestEndOfConcourseIsNoCauseForATaskWithAnExitStatus(t *testing.T) {
+func TestEndOfConcourseIsNotACauseForATaskWithAnExitStatus(t *testing.T) {
 	failed := away(60)
 	failed.exit = 1
 	require.Equal(t, sign, strength(failed, "web-away"))

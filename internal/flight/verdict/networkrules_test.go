@@ -7,7 +7,7 @@ import (
 )
 
 // download returns a stopped task that received bytes a second for seconds of 50, and did
-// nothing else.
+// nothing more.
 func download(rate, seconds, cpu, open float64) task {
 	return task{seconds: 50, machine: func(second float64, v values) {
 		slow := min(second, seconds)

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrMissing is the error of ReadSpec without a file.
-var ErrMissing = errors.New("there is no such file")
+var ErrMissing = errors.New("the file is missing")
 
 // ReadSpec reads a description of any tool, in JSON or YAML.
 func ReadSpec(r host.Root, file string) (*specs.Spec, error) {

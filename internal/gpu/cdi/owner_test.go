@@ -47,7 +47,7 @@ func TestRemovalRestoresThePreviousFile(t *testing.T) {
 	}
 }
 
-// Each description by somebody else is kept, once. The last one comes back.
+// Each description by another program is kept, once. The last one comes back.
 func TestSecondForeignDescriptionKeepsTheFirst(t *testing.T) {
 	h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
 	r, _, err := Resource([]gpu.GPU{card(0)}, kfd())

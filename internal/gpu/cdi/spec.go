@@ -40,7 +40,7 @@ func Resource(gpus []gpu.GPU, kfd gpu.KFD) (r plan.Resource, left []string, err 
 		return nil, left, err
 	}
 	if spec == nil {
-		return resource.Absent{Path: Path, Why: "there is no AMD GPU to describe"}, left, nil
+		return resource.Absent{Path: Path, Why: "this machine has no AMD GPU to describe"}, left, nil
 	}
 	r, err = File(spec)
 	return r, left, err

@@ -159,7 +159,7 @@ func TestUnusableKFDIsReportedWithItsReason(t *testing.T) {
 func TestNameThatTwoGPUsClaimNamesNeither(t *testing.T) {
 	a, b, c, d, e := card(0), card(1), card(2), card(3), card(4)
 	b.UniqueID, b.PCI, b.Partition = a.UniqueID, a.PCI, 1
-	d.PCI = e.PCI // which of the two a container would get nobody could tell
+	d.PCI = e.PCI // which of the two a container would get no one could report
 	d.UniqueID, e.UniqueID = "", ""
 	spec, left, err := Spec([]gpu.GPU{a, b, c, d, e}, kfd())
 	require.NoError(t, err)

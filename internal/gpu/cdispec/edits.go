@@ -152,7 +152,7 @@ func (e *Edits) addMount(v rawjson.Value) (err error) {
 		return err
 	}
 	if !isCleanAbs(m.Destination) || m.Source == "" {
-		return fmt.Errorf("containerPath %q is not absolute and clean, or there is no hostPath", m.Destination)
+		return fmt.Errorf("containerPath %q is not absolute and clean, or hostPath is missing", m.Destination)
 	}
 	for _, o := range m.Options {
 		// Files that a task creates there would belong to the host's root.
@@ -172,7 +172,7 @@ func (e *Edits) addHook(v rawjson.Value) error {
 		return err
 	}
 	if !slices.Contains(edits.HookNames(), name) {
-		return fmt.Errorf("there is no hook %q", name)
+		return fmt.Errorf("unknown hook %q", name)
 	}
 	path, err := v.StringOf("path")
 	if err != nil {

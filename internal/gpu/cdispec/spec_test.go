@@ -60,7 +60,7 @@ func TestUnsupportedSpecsAreRejected(t *testing.T) {
 		`[]`:                                  `cannot decode CDI spec /x.json: it is a list, not an object`,
 		`{"cdiVersion":7}`:                    `cdiVersion: it is a number, not a string`,
 		`{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[7]}`:                          `devices: it is a number`,
-		head + `"hooks":[{"hookName":"createcontainer","path":"/x"}]}}]}`:                    `there is no hook "createcontainer"`,
+		head + `"hooks":[{"hookName":"createcontainer","path":"/x"}]}}]}`:                    `unknown hook "createcontainer"`,
 		head + `"hooks":[{"hookName":"prestart","path":"x"}]}}]}`:                            `path "x" of hook prestart is not absolute and clean`,
 		head + `"hooks":[{"hookName":"prestart","path":"/x","timeout":-1}]}}]}`:              `timeout: -1 is not a whole number`,
 		head + `"mounts":[{}]}}]}`:                                                           `containerPath "" is not absolute`,
@@ -77,8 +77,8 @@ func TestUnsupportedSpecsAreRejected(t *testing.T) {
 		head + `"deviceNodes":[{"path":"/dev/sda","type":"b"}]}}]}`:                          `type "b"`,
 		head + `"deviceNodes":[{"path":"/dev/a","major":4294967296}]}}]}`:                    `is more than 4294967295`,
 		head + `"deviceNodes":[{"path":"/dev/a","major":"7"}]}}]}`:                           `major: it is a string, not a number`,
-		head + `"deviceNodes":[{"path":"/dev/a","Path":"/dev/b"}]}}]}`:                       `key "Path" has to be written "path"`,
-		head + `"deviceNodes":[{"path":"/dev/a","path":"/dev/b"}]}}]}`:                       `key "path" is there twice`,
+		head + `"deviceNodes":[{"path":"/dev/a","Path":"/dev/b"}]}}]}`:                       `key "Path" must be written "path"`,
+		head + `"deviceNodes":[{"path":"/dev/a","path":"/dev/b"}]}}]}`:                       `key "path" is duplicate`,
 		head + `"deviceNodes":[{"path":"/dev/a","minor":1},{"path":"/dev/a","minor":2}]}}]}`: `in two ways`,
 	} {
 		_, err := resolved(in, "amd.com/gpu=0")

@@ -97,11 +97,11 @@ func ask(ioctl func(*version) unix.Errno) (Version, error) {
 	runtime.KeepAlive(name)
 	switch {
 	case errno == unix.ENOTTY:
-		return Version{}, fmt.Errorf("it is no DRM device: %w", errno)
+		return Version{}, fmt.Errorf("it is not a DRM device: %w", errno)
 	case errno != 0:
-		return Version{}, fmt.Errorf("its driver does not tell its version: %w", errno)
+		return Version{}, fmt.Errorf("its driver does not report its version: %w", errno)
 	case v.nameLen == 0:
-		return Version{}, errors.New("its driver tells no name")
+		return Version{}, errors.New("its driver reports no name")
 	}
 	return Version{string(name[:min(v.nameLen, maxName)]), v.major, v.minor, v.patch}, nil
 }

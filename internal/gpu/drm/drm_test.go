@@ -24,7 +24,7 @@ func TestRequestIsTheKernels(t *testing.T) {
 func TestOtherDevicesAreNotDRM(t *testing.T) {
 	require.NoError(t, Open("/dev/null"))
 	_, err := Ask("/dev/null")
-	require.EqualError(t, err, "it is no DRM device: inappropriate ioctl for device")
+	require.EqualError(t, err, "it is not a DRM device: inappropriate ioctl for device")
 	require.ErrorIs(t, err, unix.ENOTTY)
 }
 
@@ -54,7 +54,7 @@ func TestForbiddenNodeIsAnError(t *testing.T) {
 	require.ErrorIs(t, Open(path), unix.EACCES)
 }
 
-// A node without a driver behind it: the number stands for nothing.
+// A node without a driver behind it: the number is for nothing.
 func TestNodeWithoutADriver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "renderD128")
 	if err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(511, 250))); err != nil {
@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 				}
 			}
 			copy(unsafe.Slice(v.name, v.nameLen), name)
-			v.nameLen = uintptr(len(name)) // even where there was less room
+			v.nameLen = uintptr(len(name)) // even if there was less room
 			v.major, v.minor, v.patch = 3, 57, 0
 			return 0
 		}
@@ -93,12 +93,12 @@ func TestAnswers(t *testing.T) {
 	require.Equal(t, strings.Repeat("x", maxName), v.Name)
 
 	_, err = ask(kernel(""))
-	require.EqualError(t, err, "its driver tells no name")
+	require.EqualError(t, err, "its driver reports no name")
 	_, err = ask(kernel("amdgpu", unix.ENODEV))
-	require.EqualError(t, err, "its driver does not tell its version: no such device")
+	require.EqualError(t, err, "its driver does not report its version: no such device")
 }
 
-// The real thing, where there is a GPU.
+// The real thing, if there is a GPU.
 func TestRenderNodesOfThisMachine(t *testing.T) {
 	nodes, err := filepath.Glob("/dev/dri/renderD*")
 	require.NoError(t, err)

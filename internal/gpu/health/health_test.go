@@ -31,7 +31,7 @@ func links(up, all int) (out []amdgpu.Link) {
 	return out
 }
 
-// apu is an APU, whose driver gives no limit.
+// apu is an APU, with a driver that gives no limit.
 func apu(degrees float64) reading.State {
 	s := reading.State{State: amdgpu.State{Alive: true, Table: amdgpu.Table{Revision: &gpumetrics.Revision{Format: 2, Content: 1}}}}
 	s.Temperature = amdgpu.Temperature{Sensor: "edge", Now: known(degrees)}
@@ -39,7 +39,7 @@ func apu(degrees float64) reading.State {
 	return s
 }
 
-// good is a GPU that tells everything, and nothing is wrong.
+// good is a GPU that reports everything, and nothing is wrong.
 func good() reading.State {
 	s := reading.State{State: amdgpu.State{Alive: true, Temperatures: hot("junction", 60)}}
 	s.RAS.Errors, s.RAS.BadPages = &amdgpu.Errors{}, &amdgpu.BadPages{}
@@ -189,8 +189,8 @@ func TestGPUWithAHangingDriverIsCritical(t *testing.T) {
 	require.Equal(t, []int{2}, j.Codes(), "once, though two faults say so")
 }
 
-// Whatever a GPU tells: a fault that a gate names is critical, the score agrees
-// with the state, and there is a reason, with a number where something is wrong.
+// Whatever a GPU reports: a fault that a gate names is critical, the score agrees with the
+// state, and there is a reason, with a number if something is wrong.
 func TestScoreAndStateAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(limit float64) float64 { return r.Float64() * limit }

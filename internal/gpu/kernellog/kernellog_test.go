@@ -104,7 +104,7 @@ func TestLinesAreBounded(t *testing.T) {
 	require.EqualError(t, err, "cannot read /dev/kmsg: no")
 }
 
-// The kernel's own log, where this machine lets the test read it.
+// The kernel's own log, if the test may read it.
 func TestReadingTheRealLogEnds(t *testing.T) {
 	got, err := Lines(time.Unix(0, 0), time.Now().Add(time.Hour), []string{"0000:00:00.0", "0000:03:00.0"})
 	if err != nil {

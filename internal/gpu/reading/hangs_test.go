@@ -47,7 +47,7 @@ func TestMissedReadingsAreOneHang(t *testing.T) {
 	require.Equal(t, Hangs{Events: 2, InDay: 2}, h.Now(now))
 }
 
-// What others saw is told as long as it is there, or for a while.
+// What others saw is reported as long as it is there, or for a while.
 func TestSignalsOfOtherSourcesAreReported(t *testing.T) {
 	var h HangLog
 	now := hosttest.Now

@@ -16,7 +16,7 @@ func TestBusyIsAShareOfTheTimeSinceTheLastScan(t *testing.T) {
 		clients map[int]int // id -> seconds of the engine
 		want    []Amount
 	}{
-		{map[int]int{1: 3600}, nil}, // nobody looked before
+		{map[int]int{1: 3600}, nil}, // no one looked before
 		{map[int]int{1: 3603}, []Amount{{"gfx", .3}}},
 		{map[int]int{1: 3603}, []Amount{{"gfx", 0}}},
 		{map[int]int{1: 3608, 2: 4}, []Amount{{"gfx", .9}}},        // a new client began since

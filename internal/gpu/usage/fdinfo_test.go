@@ -76,7 +76,7 @@ func FuzzInfo(f *testing.F) {
 			require.LessOrEqual(t, n, int64(maxBytes))
 		}
 		require.Equal(t, int64(-1), in.memory[kindKFD])
-		cut := parseInfo(text[:len(text)/2]) // what a limit of reading leaves is no worse
+		cut := parseInfo(text[:len(text)/2]) // what a limit of reading leaves is not a worse
 		if in.driver == "" {
 			require.Empty(t, cut.driver)
 		}

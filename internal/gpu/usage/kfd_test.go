@@ -29,9 +29,8 @@ func TestKFDProcessIsJoinedByItsNumber(t *testing.T) {
 	require.Zero(t, s.Last().Left)
 }
 
-// In a container the numbers are those of the host, and the entries those of
-// all its containers: the memory space joins what is here, and the rest is not
-// shown, but counted.
+// In a container the numbers are the host's, and the entries are of all its containers: the
+// memory space joins what is here, and the rest is not shown, but counted.
 func TestInANamespaceKFDProcessIsJoinedByItsMemorySpace(t *testing.T) {
 	for name, pasid := range map[string]string{"one for all GPUs": "pasid", "one for each": "pasid_4711"} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +51,7 @@ func TestInANamespaceKFDProcessIsJoinedByItsMemorySpace(t *testing.T) {
 }
 
 // A process may have several contexts of KFD, each with its own counts (Linux 7.0): its
-// folder has those of the first one.
+// folder has the counts of the first one.
 func TestKFDContextsOfAProcessAreSummedUp(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)
@@ -79,8 +78,8 @@ func TestKFDContextIsJoinedByItsMemorySpace(t *testing.T) {
 `, scan(t, s, first))
 }
 
-// KFD reads the time of copies from the memory of the process itself, which may
-// not answer: its numbers are missing then, and those of DRM are not.
+// KFD reads the time of copies from the memory of the process itself, which may not answer:
+// its numbers are missing then, but DRM's are not.
 func TestHangingKFDLosesOnlyItsOwnNumbers(t *testing.T) {
 	m := newMachine(t)
 	m.process(100, task)

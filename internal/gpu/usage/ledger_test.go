@@ -25,7 +25,7 @@ func gfx(t *testing.T, s *Scanner, container string) (float64, bool) {
 	return 0, false
 }
 
-// Each step is what the clients of one container say; the counter never falls.
+// Each step is what the clients of one container report; the counter never falls.
 func TestEngineTimeNeverFallsWhileTheContainerLives(t *testing.T) {
 	m := newMachine(t)
 	hosttest.Put(t, m.root, "/sys/fs/cgroup/system.slice/concourse-worker.service/garden/"+handle+"/cgroup.procs", "100\n")
@@ -37,7 +37,7 @@ func TestEngineTimeNeverFallsWhileTheContainerLives(t *testing.T) {
 		{map[int]int{1: 10}, 10},
 		{map[int]int{1: 12, 2: 5}, 17},
 		{map[int]int{2: 5}, 17}, // a client ended
-		{map[int]int{2: 4}, 17}, // a driver may say less for a while
+		{map[int]int{2: 4}, 17}, // a driver may report less for a while
 		{map[int]int{2: 7}, 19},
 		{map[int]int{}, 19},
 		{map[int]int{2: 8}, 20}, // not seen for one scan: not counted again

@@ -162,7 +162,7 @@ func TestEndedAndHiddenProcessesAreLeftOut(t *testing.T) {
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 1, 0))
 	m.opens(100, 6, "/dev/dri/renderD128", amdgpu(first.PCI, 8, 1, 0))
-	require.NoError(t, os.Remove(m.root.Path("/proc/100/fdinfo/6"))) // closed meanwhile
+	require.NoError(t, os.Remove(m.root.Path("/proc/100/fdinfo/6"))) // closed
 	require.NoError(t, m.root.MkdirAll("/proc/101", 0o755))          // ended after the list was read
 	m.process(102, task)
 	m.opens(102, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 9, 1, 0))

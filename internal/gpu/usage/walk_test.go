@@ -27,8 +27,8 @@ func pids(users []user) (out []int) {
 	return out
 }
 
-// Of 10,000 processes a scan looks at as many as it may, goes on at the next one
-// where it stopped, and has those that use a GPU each time.
+// Of 10,000 processes a scan looks at as many as it may, continues after the last one, and
+// sees the processes with a GPU each time.
 func TestTenThousandProcessesAreBounded(t *testing.T) {
 	m := newMachine(t)
 	const n, links = 10_000, 6_000
@@ -90,7 +90,7 @@ func TestProcessWithoutAGPUIsScannedEveryFourthTime(t *testing.T) {
 	for pid, n := range times {
 		require.Equal(t, 3, n, pid)
 	}
-	m.link("/idle/fd/9", "/dev/dri/renderD128") // of all of them, which no inode number tells
+	m.link("/idle/fd/9", "/dev/dri/renderD128") // of all of them, which no inode number reports
 	var users []user
 	for range rescanEvery {
 		users = w.run(&LeftOut{})

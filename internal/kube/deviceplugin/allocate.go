@@ -91,12 +91,12 @@ func (p *plugin) checkSameNodes(ids []string, found []int) error {
 		}
 		paths, err := n.paths()
 		if err != nil {
-			return fmt.Errorf("cannot tell which nodes the container gets: %w", err)
+			return fmt.Errorf("cannot read which nodes the container gets: %w", err)
 		}
 		for _, path := range paths {
 			has := func(i int) bool { return slices.Contains(p.seen.devices[i].nodes, path) }
 			if !slices.ContainsFunc(found, has) {
-				return fmt.Errorf("cannot start a container with %s, which is no node of its GPU any more: "+
+				return fmt.Errorf("cannot start a container with %s, which is no longer a node of its GPU: "+
 					"delete the pod, so that it is given its GPU again", path)
 			}
 		}

@@ -63,7 +63,7 @@ func TestPluginRefusesToCompeteWithAMDs(t *testing.T) {
 	require.NoError(t, err)
 	turn(t, p)
 	require.Contains(t, p.trouble(), "cannot offer amd.com/gpu: AMD's own device plugin does")
-	for range w.lists { // until the kubelet sees that it is gone
+	for range w.lists { // until the kubelet sees that it no longer exists
 	}
 	turn(t, p)
 	require.Empty(t, k.plugins)

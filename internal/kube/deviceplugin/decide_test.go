@@ -52,7 +52,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// Whatever the kubelet and the records say: what a pod is listed with is not given back,
+// Whatever the kubelet and the records report: what a pod is listed with is not given back,
 // nothing of a task's is, and what was done need not be done again.
 func TestReconcileConverges(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
@@ -82,7 +82,7 @@ func TestReconcileConverges(t *testing.T) {
 		for pod, gpus := range c.hold {
 			for _, i := range gpus {
 				require.Equal(t, pod, pods[i])
-				if !states[i].Held || states[i].Kind == lease.Pod { // else Keep refuses
+				if !states[i].Held || states[i].Kind == lease.Pod { // otherwise Keep refuses
 					states[i] = lease.State{Held: true, Kind: lease.Pod, Container: pod}
 				}
 			}

@@ -51,7 +51,7 @@ func (p *plugin) turn(ctx context.Context) error {
 	named, err := resources(p.strategy, devices)
 	p.report("names", err)
 	if st, err := os.Stat(p.socketDir()); err != nil || !st.IsDir() {
-		p.report("kubelet", fmt.Errorf("no kubelet has been here: there is no %s", p.socketDir()))
+		p.report("kubelet", fmt.Errorf("no kubelet has run here: missing %s", p.socketDir()))
 		p.close()
 		return nil
 	}
@@ -178,11 +178,11 @@ func (p *plugin) serve(ctx context.Context) error {
 // notifySystemd reports to systemd, if it started this program, that it is alive and
 // whether pods can get GPUs. Then StatusErrno is 0.
 func notifySystemd(trouble string) {
-	state := "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet knows the GPUs"
+	state := "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet has the GPUs"
 	if trouble != "" {
 		state = "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=" + strings.ReplaceAll(trouble, "\n", "; ") // ENOTCONN
 	}
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot tell systemd: %v\n", err)
+		fmt.Fprintf(os.Stderr, "cannot notify systemd: %v\n", err)
 	}
 }

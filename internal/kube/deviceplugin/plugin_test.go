@@ -65,7 +65,7 @@ func TestSystemdStatusShowsWhetherGPUsAreRegistered(t *testing.T) {
 	t.Cleanup(func() { l.Close() })
 	t.Setenv("NOTIFY_SOCKET", socket)
 	for trouble, want := range map[string]string{
-		"":                      "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet knows the GPUs",
+		"":                      "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet has the GPUs",
 		"no kubelet\nMAINPID=1": "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=no kubelet; MAINPID=1",
 	} {
 		notifySystemd(trouble)

@@ -25,7 +25,7 @@ func listPods(ctx context.Context, socket string, m machine) (map[int]string, er
 	defer cancel()
 	r, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("cannot ask the kubelet which pods have GPUs, so none gives its GPU back: %w", err)
+		return nil, fmt.Errorf("cannot ask the kubelet which pods have GPUs, so no lease of a pod ends: %w", err)
 	}
 	return podsOf(r, m), nil
 }

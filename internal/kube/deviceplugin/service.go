@@ -51,7 +51,7 @@ func (s *service) listen() error {
 		return fmt.Errorf("cannot listen on %s: another gpu-device-plugin does", s.socket)
 	}
 	if err := os.Remove(s.socket); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("cannot remove what was left: %w", err)
+		return fmt.Errorf("cannot remove the rest: %w", err)
 	}
 	l, err := net.Listen("unix", s.socket)
 	if err != nil {

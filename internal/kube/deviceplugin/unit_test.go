@@ -73,7 +73,7 @@ func (w *watched) begin(ids ...string) error {
 	return err
 }
 
-// holders are who has the GPUs, "" where nobody does.
+// holders are who has the GPUs, "" if no one does.
 func holders(t *testing.T, p *plugin) (names []string) {
 	t.Helper()
 	states, _, err := p.seen.leases.Read()

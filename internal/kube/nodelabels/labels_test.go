@@ -40,7 +40,7 @@ func fits(t *testing.T, labels map[string]string) {
 	}
 }
 
-// KFD tells a GPU's memory and, of AMD's packaged driver, sysfs the version.
+// KFD reports a GPU's memory and, of AMD's packaged driver, sysfs the version.
 func TestLabelsOfOptionalFiles(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	hosttest.Put(t, r, "/sys/module/amdgpu/version", "6.16.6\n")
@@ -77,7 +77,7 @@ func TestAnyProductNameMakesLabels(t *testing.T) {
 	}
 }
 
-func TestManifestHasTheLabelsAndNothingElse(t *testing.T) {
+func TestManifestHasTheLabelsOnly(t *testing.T) {
 	of := map[string]string{"gpu": "true", "amd.com/gpu.device-id": "7408"}
 	data, err := nodelabels.Manifest("node-1.example.com", of)
 	require.NoError(t, err)

@@ -70,7 +70,7 @@ func TestArgs(t *testing.T) {
 		"exec -process /tmp/p c1":    exec(2, "", "/tmp/p"),
 		"exec -t -e A=b c1 sh -p /x": {Command: "exec", ID: "c1"},
 		"exec c1 --process /tmp/p":   {Command: "exec", ID: "c1"},
-		// Not ours: the word create stands somewhere else.
+		// Not ours: the word create is in another place.
 		"delete create x":                   {},
 		"--log create state c1":             {Log: "create"},
 		"--root create kill c1":             {Root: "create"},
@@ -116,7 +116,7 @@ func TestCreateWithAFlagOfALaterRuncIsRefused(t *testing.T) {
 	}
 }
 
-// Calls recorded on a real worker, where the machine has one.
+// Calls recorded on a real worker, if the machine has one.
 func TestArgsOfRecordedCalls(t *testing.T) {
 	data, err := os.ReadFile(hosttest.Captures(t, "samples/runc-calls.log"))
 	require.NoError(t, err)

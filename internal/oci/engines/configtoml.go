@@ -49,7 +49,7 @@ func (configTOML) add(before []byte, parts []part) (after []byte, put []part, er
 		}
 		i := slices.IndexFunc(edits, func(w edit) bool { return w.hasValues(want) })
 		if i < 0 {
-			return nil, nil, fmt.Errorf("its form is not known here; put this in by hand:\n%s", p.Text)
+			return nil, nil, fmt.Errorf("its format is unknown; add this by hand:\n%s", p.Text)
 		}
 		p.Before = edits[i].before
 		text, put = edits[i].text, append(put, p)

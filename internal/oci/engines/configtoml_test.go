@@ -60,5 +60,5 @@ func TestExistingKeyIsNotSetAgain(t *testing.T) {
 	want, _, err := Want(t.Context(), h, Request{Engine: "containerd", Wrapper: wrapper})
 	require.NoError(t, err)
 	_, err = want[0].Diff(t.Context(), h)
-	require.ErrorContains(t, err, "its form is not known here; put this in by hand:\n")
+	require.ErrorContains(t, err, "its format is unknown; add this by hand:\n")
 }

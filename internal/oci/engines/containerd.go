@@ -141,7 +141,7 @@ func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource,
 			return nil, err
 		}
 		if at(f.tree, append(slices.Clone(f.plugin), "runtimes", Name)...) != nil {
-			return nil, fmt.Errorf("it has a runtime %s already, of somebody else; take it out first", Name)
+			return nil, fmt.Errorf("it has a runtime %s already, from another program; remove it first", Name)
 		}
 		text := f.runtimeText(r.Wrapper)
 		if len(f.tree) == 0 {

@@ -82,8 +82,8 @@ func readOwn(r host.Root, path string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("cannot read %s: %w", path, err)
 	case !strings.HasPrefix(string(data), mark):
-		return "", fmt.Errorf("cannot use %s: somebody else made it, as its first line says nothing of "+
-			"dispatch; move it away", path)
+		return "", fmt.Errorf("cannot use %s: it was not written by dispatch (its first line is missing); "+
+			"move it away", path)
 	}
 	return string(data), nil
 }

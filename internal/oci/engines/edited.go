@@ -33,10 +33,10 @@ type record struct {
 	Before  []byte `json:"before"`
 	After   []byte `json:"after"`
 	Parts   []part `json:"parts"`
-	// Found and Had are the file and its parts before the change to After. They remain if a
+	// Found and Previous are the file and its parts before the change to After. They remain if a
 	// run ends between writing the record and the file, and are removed otherwise.
-	Found []byte `json:"found,omitempty"`
-	Had   []part `json:"had,omitempty"`
+	Found    []byte `json:"found,omitempty"`
+	Previous []part `json:"previous,omitempty"`
 	// Made lists the folders that were missing before the file, the deepest first.
 	Made []string `json:"made,omitempty"`
 }
@@ -101,7 +101,7 @@ func readRecord(r host.Root, engine string) (*record, error) {
 	case errors.As(err, &newer):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("cannot read what was added to %s: %w; remove %s, and take it out by hand",
+		return nil, fmt.Errorf("cannot read the changes to %s: %w; remove %s, and undo them by hand",
 			engine, err, recordPath(engine))
 	case rec.File == "":
 		return nil, nil
@@ -116,7 +116,7 @@ func readEngineFile(r host.Root, file string) (data []byte, there bool, err erro
 		return nil, false, nil
 	}
 	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("it is no regular file; --config-path=PATH names what it leads to")
+		err = errors.New("it is not a regular file; set --config-path=PATH to its target")
 	}
 	if err == nil {
 		data, err = r.ReadFile(file)
@@ -148,19 +148,19 @@ func (e edited) without(f found) (o original, err error) {
 	switch {
 	case rec == nil || rec.File != e.file || !f.there || rec.Existed && bytes.Equal(now, rec.Before):
 		return original{before: now, existed: f.there}, nil
-	case bytes.Equal(now, rec.After), len(rec.Had) > 0 && bytes.Equal(now, rec.Found):
+	case bytes.Equal(now, rec.After), len(rec.Previous) > 0 && bytes.Equal(now, rec.Found):
 		return original{before: rec.Before, existed: rec.Existed}, nil
 	}
 	o.existed = true
-	if o.before, o.kept, err = e.editor.remove(now, rec.Parts); err != nil || len(rec.Had) == 0 {
+	if o.before, o.kept, err = e.editor.remove(now, rec.Parts); err != nil || len(rec.Previous) == 0 {
 		return o, err
 	}
 	// A run ended between the record and the file, and the file was edited since. It has
 	// either the new parts or the previous ones.
 	var had []string
-	o.before, had, err = e.editor.remove(o.before, rec.Had)
+	o.before, had, err = e.editor.remove(o.before, rec.Previous)
 	o.kept = slices.DeleteFunc(o.kept, func(name string) bool {
-		return named(rec.Had, name) && !slices.Contains(had, name)
+		return named(rec.Previous, name) && !slices.Contains(had, name)
 	})
 	for _, name := range had {
 		if !named(rec.Parts, name) {
@@ -179,7 +179,7 @@ func (rec *record) had() (all []part) {
 	if rec == nil {
 		return nil
 	}
-	for _, p := range slices.Concat(rec.Parts, rec.Had) {
+	for _, p := range slices.Concat(rec.Parts, rec.Previous) {
 		if !slices.Contains(all, p) {
 			all = append(all, p)
 		}
@@ -213,14 +213,14 @@ func (e edited) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}
 	forget := e.saveRecord(h, next, "what --remove takes back")
 	switch done := there && bytes.Equal(now, after); {
-	case done && rec != nil && len(rec.Had) > 0:
+	case done && rec != nil && len(rec.Previous) > 0:
 		return plan.Plan{forget}, nil
 	case done && (rec != nil || len(put) == 0):
 		return nil, nil
 	case !there || bytes.Equal(now, before): // it has none of our parts
 		return plan.Plan{forget, e.write(h, after, "puts in "+e.texts(put), rec)}, nil
 	}
-	next.Found, next.Had = now, had
+	next.Found, next.Previous = now, had
 	return plan.Plan{e.saveRecord(h, next, "what was there and what shall be"),
 		e.write(h, after, "puts in "+e.texts(put), rec), forget}, nil
 }
@@ -344,7 +344,7 @@ func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	}
 	forget := "nothing of it is left"
 	if len(o.kept) > 0 {
-		forget = "somebody changed it since, and it stays: " + strings.Join(o.kept, "; ")
+		forget = "another program changed it since, so it is kept: " + strings.Join(o.kept, "; ")
 	}
 	return append(p, plan.Step{Op: "remove " + recordPath(e.engine), Why: forget,
 		Do: func(context.Context) error { return e.removeRecord(h) }}), nil

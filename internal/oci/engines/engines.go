@@ -138,12 +138,12 @@ func checkWrapper(r host.Root, wrapper string) error {
 	st, err := r.Stat(wrapper)
 	switch {
 	case err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0:
-		return fmt.Errorf("there is no program %s; --wrapper=PATH names runc-amd-wrapper", wrapper)
+		return fmt.Errorf("program %s is missing; --wrapper=PATH names runc-amd-wrapper", wrapper)
 	case path.Base(wrapper) == "runc":
 		return fmt.Errorf("%s is called runc, as Concourse calls it; --wrapper=PATH names it under another "+
 			"name", wrapper)
 	case strings.ContainsAny(wrapper, "\"\\\n"):
-		return fmt.Errorf("the path %q can't stand in the configuration of an engine", wrapper)
+		return fmt.Errorf("the path %q can't be in the configuration of an engine", wrapper)
 	}
 	return trusted(r, wrapper)
 }
@@ -155,7 +155,7 @@ func trusted(r host.Root, wrapper string) error {
 		return nil
 	}
 	if err := r.OnlyRoot(wrapper); err != nil {
-		return fmt.Errorf("%w; or install the wrapper where only root can write: sudo install %s "+
+		return fmt.Errorf("%w; or install the wrapper in a folder that only root can write: sudo install %s "+
 			"/usr/local/bin/, then --wrapper=/usr/local/bin/%s", err, wrapper, path.Base(wrapper))
 	}
 	return nil
@@ -195,7 +195,7 @@ func (a andThen) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
 	if err != nil || len(p) == 0 {
 		return p, err
 	}
-	return append(p, plan.Step{Op: strings.Join(a.argv, " "), Why: "as --restart says",
+	return append(p, plan.Step{Op: strings.Join(a.argv, " "), Why: "requested with --restart",
 		Do: func(ctx context.Context) error {
 			if _, err := h.Run(ctx, host.Command{Argv: a.argv}); err != nil || !a.awaits {
 				return err

@@ -18,7 +18,7 @@ import (
 
 const wrapper = "/usr/local/bin/runc-amd-wrapper"
 
-// machine has the wrapper, and an engine that says its version; "" is none.
+// machine has the wrapper, and an engine that reports its version; "" is none.
 func machine(t *testing.T, engine, version string) host.Host {
 	h := host.Host{Root: hosttest.Root(t), Runner: hosttest.NewRunner(t), Clock: hosttest.Clock{T: hosttest.Now}}
 	hosttest.Put(t, h.Root, wrapper, "#!/bin/sh\n")
@@ -131,7 +131,7 @@ func TestLifeOfARuntimeInEachEngine(t *testing.T) {
 	}
 }
 
-// What a person writes meanwhile stays, in every order; what was ours goes.
+// What a person writes stays, in every order; what was ours goes.
 func TestManualChangesAreKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		l            life
@@ -141,12 +141,12 @@ func TestManualChangesAreKept(t *testing.T) {
 		"another key of Docker's": {lives["docker-20-empty-object"], "}\n}\n", "},\n    \"debug\": true\n}\n",
 			"{\n    \"debug\": true\n}\n", "nothing of it is left"},
 		"the runtime itself": {lives["docker-20-empty-object"], wrapper, "/opt/mine",
-			"{\n    \"runtimes\": {\n        \"amd\": {\"path\":\"/opt/mine\"}\n    }\n}\n", "it stays: runtimes.amd"},
+			"{\n    \"runtimes\": {\n        \"amd\": {\"path\":\"/opt/mine\"}\n    }\n}\n", "so it is kept: runtimes.amd"},
 		"another runtime": {lives["docker-25"], "\"runtimes\": {", "\"runtimes\": {\n    \"kata\": {\"path\": \"kata\"},",
 			"\n  \"data-root\": \"/srv/docker\",\n  \"runtimes\": {\n    \"kata\": {\"path\": \"kata\"}\n  }\n}\n", "nothing of it is left"},
 		"another table of containerd's": {lives["containerd-1.6-Debian"], "version = 2\n", "version = 2\noom_score = -999\n",
 			"version = 2\noom_score = -999\n\n[plugins]\n", "nothing of it is left"},
-		"what is in our block": {lives["containerd-1.6-Debian"], wrapper, "/opt/mine", "BinaryName = \"/opt/mine\"\n", "it stays: runtime amd"},
+		"what is in our block": {lives["containerd-1.6-Debian"], wrapper, "/opt/mine", "BinaryName = \"/opt/mine\"\n", "so it is kept: runtime amd"},
 		"a key beside ours": {lives["containerd-1.7-kubeadm"], "pause:3.9", "pause:3.10",
 			"\n[plugins.'io.containerd.grpc.v1.cri']\n  sandbox_image = \"registry.k8s.io/pause:3.10\"\n", "nothing of it is left"},
 	} {
@@ -162,7 +162,7 @@ func TestManualChangesAreKept(t *testing.T) {
 			left, err := h.ReadFile(c.l.file)
 			require.NoError(t, err)
 			require.Contains(t, string(left), c.after)
-			require.Equal(t, strings.Contains(c.kept, "stays"), strings.Contains(string(left), "amd"), string(left))
+			require.Equal(t, strings.Contains(c.kept, "kept"), strings.Contains(string(left), "amd"), string(left))
 		})
 	}
 }
@@ -173,15 +173,15 @@ func TestEngineRefusalNamesTheRemedy(t *testing.T) {
 		r Request
 	}{
 		"cannot configure \"lxc\": want one of docker, podman, containerd, crio": {life{"docker", docker20, "/etc/x", ""}, Request{Engine: "lxc", Wrapper: wrapper}},
-		"there is no program /nowhere; --wrapper=PATH names":                     {life{"docker", docker20, "/etc/x", ""}, Request{Wrapper: "/nowhere"}},
+		"program /nowhere is missing; --wrapper=PATH names":                      {life{"docker", docker20, "/etc/x", ""}, Request{Wrapper: "/nowhere"}},
 		"it is not JSON; mend it first":                                          {life{"docker", docker20, "/etc/docker/daemon.json", "{\"a\": 1,}"}, Request{}},
 		"the file: runtimes: it is not an object":                                {life{"docker", docker20, "/etc/docker/daemon.json", `{"runtimes": 1}`}, Request{}},
-		`key "amd" is there twice`:                                               {life{"docker", docker20, "/etc/docker/daemon.json", `{"runtimes": {"amd": {}, "amd": {}}}`}, Request{}},
-		"somebody else made it, as its first line says nothing of dispatch":      {life{"podman", "", "/etc/containers/containers.conf.d/50-amd-gpu.conf", "[engine]\n"}, Request{}},
+		`key "amd" is duplicate`:                                                 {life{"docker", docker20, "/etc/docker/daemon.json", `{"runtimes": {"amd": {}, "amd": {}}}`}, Request{}},
+		"it was not written by dispatch (its first line is missing)":             {life{"podman", "", "/etc/containers/containers.conf.d/50-amd-gpu.conf", "[engine]\n"}, Request{}},
 		"it is not TOML: ":                                                       {life{"containerd", containerd16, "/etc/containerd/config.toml", "x"}, Request{}},
 		"containerd config migrate prints it in a newer one":                     {life{"containerd", containerd16, "/etc/containerd/config.toml", "oom_score = 1\n"}, Request{}},
 		"put this in by hand:\n# Begin of":                                       {life{"containerd", containerd16, "/etc/containerd/config.toml", "version = 2\nplugins = {}\n"}, Request{}},
-		"it has a runtime amd already, of somebody else":                         {life{"containerd", containerd16, "/etc/containerd/config.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.amd]\nruntime_type = \"x\"\n"}, Request{}},
+		"it has a runtime amd already, from another program":                     {life{"containerd", containerd16, "/etc/containerd/config.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.amd]\nruntime_type = \"x\"\n"}, Request{}},
 	} {
 		h := machine(t, map[string]string{"docker": "dockerd"}[c.l.engine]+map[bool]string{true: c.l.engine}[c.l.engine != "docker"], c.l.version)
 		if c.l.before != "" {
@@ -204,14 +204,14 @@ func TestEngineRefusalNamesTheRemedy(t *testing.T) {
 	want, _, err := Want(context.Background(), h, Request{Engine: "docker", Wrapper: wrapper})
 	require.NoError(t, err)
 	_, err = plan.Diff(context.Background(), h, want...)
-	require.ErrorContains(t, err, "it is no regular file; --config-path=PATH names what it leads to")
+	require.ErrorContains(t, err, "it is not a regular file; set --config-path=PATH to its target")
 }
 
 func TestEngineIsRestartedOnlyOnRequest(t *testing.T) {
 	h := machine(t, "dockerd", docker20)
 	r := Request{Engine: "docker", Wrapper: wrapper, Restart: true}
 	h.Runner.(*hosttest.Runner).Answer("systemctl reload docker", "").Answer("docker info", "amd runc ")
-	require.Contains(t, do(t, h, r), "3/3 systemctl reload docker (as --restart says)\n")
+	require.Contains(t, do(t, h, r), "3/3 systemctl reload docker (requested with --restart)\n")
 	require.Empty(t, planOf(t, h, r), "nothing changed, so nothing is restarted")
 }
 
@@ -262,7 +262,7 @@ func FuzzDaemonJSON(f *testing.F) {
 		was, _ := decoded(data) // nothing in it is nothing
 		is, err := decoded(left)
 		require.NoError(t, err)
-		for _, m := range []map[string]any{was, is} { // an object that was empty may be gone
+		for _, m := range []map[string]any{was, is} { // an object that was empty may be missing
 			for _, key := range []string{"runtimes", "features"} {
 				if o, ok := m[key].(map[string]any); ok && len(o) == 0 {
 					delete(m, key)

@@ -36,7 +36,7 @@ func object(data []byte, at int) (list []member, end int, err error) {
 			end: at + int(dec.InputOffset())}
 		m.value = m.end - len(raw)
 		if slices.ContainsFunc(list, func(o member) bool { return o.key == m.key }) {
-			return nil, 0, fmt.Errorf("key %q is there twice", m.key)
+			return nil, 0, fmt.Errorf("key %q is duplicate", m.key)
 		}
 		list = append(list, m)
 	}

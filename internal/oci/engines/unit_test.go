@@ -42,7 +42,7 @@ func TestUnitConfiguresTheListedEngines(t *testing.T) {
 
 func first(p plan.Plan, _ []plan.Note) plan.Plan { return p }
 
-// What a person brought with another wrapper is theirs.
+// What a person provided with another wrapper is theirs.
 func TestUnitWithoutTheOptionKeepsAManualRuntime(t *testing.T) {
 	h := machine(t, "dockerd", docker20)
 	for _, e := range []string{"docker", "podman"} {
@@ -76,6 +76,6 @@ func TestRootsEngineGetsNoFileOfAUser(t *testing.T) {
 		require.NoError(t, os.Lchown(h.Path("/home/u"), 4711, 4711))
 		_, _, err := Want(t.Context(), h, Request{Engine: e.engine, Wrapper: users})
 		require.EqualError(t, err, "cannot configure "+e.engine+": /home/u belongs to user 4711, who could put another program there; chown it to root; "+
-			"or install the wrapper where only root can write: sudo install "+users+" /usr/local/bin/, then --wrapper=/usr/local/bin/runc-amd-wrapper")
+			"or install the wrapper in a folder that only root can write: sudo install "+users+" /usr/local/bin/, then --wrapper=/usr/local/bin/runc-amd-wrapper")
 	}
 }

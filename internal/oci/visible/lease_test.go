@@ -35,7 +35,7 @@ func TestTaskChoosesNumberAndGPUs(t *testing.T) {
 		"GPU_COUNT=ALL":                                    {Count: 3},
 		"GPU_COUNT=0":                                      {},
 		"GPU_COUNT=1;GPU_COUNT=2":                          {Count: 2},
-		"GPU_COUNT=400":                                    {Count: 400}, // the lease says that there are not so many
+		"GPU_COUNT=400":                                    {Count: 400}, // the lease reports that there are not so many
 		"AMD_VISIBLE_DEVICES=all":                          {Count: 1},   // images set this
 		"AMD_VISIBLE_DEVICES= ALL ":                        {Count: 1},
 		"NVIDIA_VISIBLE_DEVICES=all":                       {Count: 1},
@@ -69,7 +69,7 @@ func TestWrongCountIsRefusedByName(t *testing.T) {
 			"number or all", shorten(value)))
 	}
 	_, err := wanted(t, "AMD_VISIBLE_DEVICES=0")
-	require.ErrorContains(t, err, `"0" is no GPU that this unit gives; there are: 1 (`)
+	require.ErrorContains(t, err, `"0" is not a GPU for tasks of this unit; there are: 1 (`)
 }
 
 func TestGPUWithoutDeviceNodesHasOneName(t *testing.T) {

@@ -56,7 +56,7 @@ func shorten(s string) string {
 }
 
 var (
-	errUnknownGPU = errors.New("is no GPU that this unit gives")
+	errUnknownGPU = errors.New("is not a GPU for tasks of this unit")
 	errMalformed  = errors.New("is not an index, a range such as 0-1, GPU-<unique id>, a unique id in hex or a " +
 		"PCI address")
 )

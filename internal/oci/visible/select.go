@@ -64,7 +64,7 @@ func SelectShared(gpus []GPU, variables, env []string, excluded []lease.Excluded
 		count = max(len(usable), 1) // all that are usable, but at least one
 	}
 	if count > len(own) {
-		return nil, fmt.Errorf("cannot give the task %d GPUs: %s %d; ask for fewer by %s", count, scope,
+		return nil, fmt.Errorf("cannot give the task %d GPUs: %s %d; request fewer with %s", count, scope,
 			len(own), countVariable)
 	}
 	if count > len(usable) {

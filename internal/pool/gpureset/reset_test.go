@@ -65,7 +65,7 @@ func self(r host.Root, pid int) error {
 		" (dispatch) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1 1 1 1\n"), 0o644)
 }
 
-// standIn is a machine whose driver frees the memory of a card that it resets.
+// standIn is a machine with a driver that frees the memory of a card that it resets.
 func standIn(r host.Root) Machine {
 	h := host.New(string(r))
 	h.Clock = hosttest.Clock{T: hosttest.Now}

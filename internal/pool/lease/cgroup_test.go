@@ -36,7 +36,7 @@ func TestGroupsOf(t *testing.T) {
 	}
 }
 
-// busy is a container with GPU a whose task runs; it returns its parts.
+// busy is a container with GPU a with a task that runs; it returns its parts.
 func busy(t *testing.T, w *world, l Leases) (c Call, init, task int) {
 	c = w.call("c1", w.spawn(""))
 	got, err := l.Take(c, Want{Count: 1})
@@ -110,7 +110,7 @@ func TestUnverifiableLeaseIsHeld(t *testing.T) {
 			w.move(task, "")
 			require.NoError(t, os.Remove(w.path("proc/self/ns/pid")))
 			require.NoError(t, os.Symlink(w.procs[init].space, w.path("proc/self/ns/pid")))
-		}, "has no pid namespace of its own"},
+		}, "has no separate pid namespace"},
 		{"namespaces that can't be read", func(t *testing.T, w *world, _ Call, _, task int) {
 			w.move(task, "")
 			require.NoError(t, os.Remove(w.path("proc", strconv.Itoa(task), "ns/pid")))

@@ -106,7 +106,7 @@ func TestChooseKeepsPartitionsOfAGPUTogether(t *testing.T) {
 	require.Greater(t, countSets(64, 32), maxSets)
 }
 
-// Where both can be done, greedy is as good in hives.
+// If both can be done, greedy is as good in hives.
 func TestGreedyIsExactInHives(t *testing.T) {
 	l := linked(8, hives(4))
 	for bits := 1; bits < 256; bits++ {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The value is that of the paper's appendix.
+// The value is from the paper's appendix.
 func TestSipHashIsThePapers(t *testing.T) {
 	var key [keySize]byte
 	data := make([]byte, 15)

@@ -110,9 +110,9 @@ func (r *record) inherit(s slots) (holdsAll bool) {
 
 func cannotEnter(r record, err error) error {
 	if err == nil {
-		err = errors.New("its first process is gone")
+		err = errors.New("its first process has ended")
 	}
-	return fmt.Errorf("cannot enter container %s, which has GPUs of its own: %w; run the task again", r.container, err)
+	return fmt.Errorf("cannot enter container %s, which has separate GPUs: %w; run the task again", r.container, err)
 }
 
 // runningCalls drops the calls that have ended, because their processes are in the cgroup.

@@ -37,8 +37,8 @@ func (l Leases) createDir() (int, error) {
 // checkDir checks the result of opening the directory of leases.
 func (l Leases) checkDir(fd int, err error) (int, error) {
 	if err != nil {
-		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w; it has to be a directory of mode "+
-			"0700, no link: remove what is there, and it is made again", l.Dir, err)
+		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w; it must be a directory of mode "+
+			"0700, no link: remove it, and it is recreated", l.Dir, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -57,10 +57,10 @@ func (l Leases) checkDir(fd int, err error) (int, error) {
 func (l Leases) checkNames() error {
 	for i, name := range l.GPUs {
 		if !isPlain(name) || name == countersName || name == keyName {
-			return fmt.Errorf("cannot lease GPU %q: its name has to be at most 200 letters, digits, _ . : and -", name)
+			return fmt.Errorf("cannot lease GPU %q: its name must be at most 200 letters, digits, _ . : and -", name)
 		}
 		if slices.Contains(l.GPUs[:i], name) {
-			return fmt.Errorf("cannot lease GPU %s: it is there twice", name)
+			return fmt.Errorf("cannot lease GPU %s: it is listed twice", name)
 		}
 	}
 	return nil

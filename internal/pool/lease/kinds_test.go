@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// own is a container of another engine, whose create is over.
+// own is a container of another engine, with a finished create.
 func (w *world) own(id string, l Leases, gpus int) (c Call, init int) {
 	c = w.call(id, w.spawn(""))
 	c.OwnProcess = true
@@ -78,8 +78,8 @@ func TestContainerHoldsFromItsCreate(t *testing.T) {
 	require.Equal(t, []string{""}, holders(t, l))
 }
 
-// A privileged process can leave its cgroup. One that was seen at its start is known by
-// its start time; before, being process 1 of a namespace has to do.
+// A privileged process can leave its cgroup. One that was seen at its start is known by its
+// start time; before, being process 1 of a namespace must do.
 func TestContainerThatLeavesItsCgroupStillHolds(t *testing.T) {
 	for _, seen := range []bool{true, false} {
 		w := newWorld(t, true)

@@ -15,8 +15,8 @@ type pod struct {
 }
 
 // endContainer ends the first process of another engine's, and all of it. The engine takes
-// its pid file away: that of one whose start nobody saw could name the first process of
-// another container by then, and would count.
+// its pid file away: a file of an unseen start could name the first process of another
+// container by then, and would count.
 func (m *model) endContainer() {
 	c := m.some(func(c *container) bool { return c.OwnProcess && c.init != 0 && !c.noFile && len(c.calls) == 0 })
 	if c == nil {
@@ -51,7 +51,7 @@ func (m *model) stepPods() {
 	}
 }
 
-// allocate hands out GPUs of which the kubelet knows nobody; the pod is not always listed.
+// allocate hands out GPUs of which the kubelet knows no one; the pod is not always listed.
 func (m *model) allocate() {
 	var free []int
 	for g := range m.owner {
@@ -70,7 +70,7 @@ func (m *model) allocate() {
 	}
 }
 
-// reconcile makes the records those of the kubelet's pods, and of no others.
+// reconcile makes the records match the kubelet's pods, and no others.
 func (m *model) reconcile() {
 	for _, p := range m.pods {
 		if m.keep(p.name, p.gpus); m.noKeeper {
@@ -94,7 +94,7 @@ func (m *model) reconcile() {
 	}
 }
 
-// keep leases GPUs to a pod, and tells whether it has them all.
+// keep leases GPUs to a pod, and reports whether it has them all.
 func (m *model) keep(name string, gpus []int) bool {
 	held := m.check()
 	may := true
@@ -117,7 +117,7 @@ func (m *model) keep(name string, gpus []int) bool {
 	return may
 }
 
-// settle notes what a call of the keeper's has done: all or nothing, where it was not killed.
+// settle notes what a call of the keeper's has done: all or nothing, if it was not killed.
 func (m *model) settle(o outcome, gpus []int, name string) {
 	if o.killed {
 		m.noKeeper = true

@@ -67,8 +67,8 @@ func (m *model) check0(c *container, i int) {
 	m.check()
 }
 
-// enter is an exec: the task's, another one, one that comes too late, or a
-// person's into a container whose task has ended.
+// enter is an exec: the task's, another one, one that comes too late, or a person's into a
+// container with an ended task.
 func (m *model) enter() {
 	c := m.some(anyOne)
 	if c == nil || m.busyProcs() {
@@ -103,9 +103,9 @@ func (m *model) enter() {
 		m.note("exec refused")
 		m.reap(call.PID)
 	case !seen:
-		require.ErrorContains(m.t, o.err, "its first process is gone")
+		require.ErrorContains(m.t, o.err, "its first process has ended")
 		m.reap(call.PID)
-	case c.escaped && o.err != nil && strings.Contains(o.err.Error(), "its first process is gone"):
+	case c.escaped && o.err != nil && strings.Contains(o.err.Error(), "its first process has ended"):
 		m.reap(call.PID) // its record was another's since, and with it who its init is
 	case len(c.calls) >= maxCalls:
 		require.ErrorContains(m.t, o.err, "other calls of runc are in progress", "step %d", m.n)
@@ -194,13 +194,13 @@ func (m *model) delete() {
 		m.die(c.init)
 		init := c.init
 		c.init = 0
-		m.check() // a zombie is no container
+		m.check() // a zombie is not a container
 		m.reap(init)
 	}
 	m.removeGroup("garden/" + c.Container)
 	if m.r.IntN(3) > 0 || c.OwnProcess { // see endContainer
 		require.NoError(m.t, os.RemoveAll(c.Bundle))
-	} // else its pid file stays, and another process gets the number
+	} // otherwise its pid file stays, and another process gets the number
 	m.containers = slices.DeleteFunc(m.containers, func(o *container) bool { return o == c })
 	m.note("deleted")
 }
@@ -244,7 +244,7 @@ func (m *model) release() {
 	}
 }
 
-// damage spoils the file of a GPU that nobody has.
+// damage spoils the file of a GPU that no one has.
 func (m *model) damage() {
 	g := m.r.IntN(len(m.owner))
 	if m.check()[g] || m.r.IntN(3) > 0 {
@@ -274,7 +274,7 @@ func (m *model) reboot() {
 	m.note("rebooted")
 }
 
-// finish ends all, and then somebody gets all GPUs.
+// finish ends all, and then someone gets all GPUs.
 func (m *model) finish() {
 	m.reboot()
 	for g := range m.damaged {

@@ -111,10 +111,10 @@ func (m *model) note(format string, args ...any) {
 	}
 }
 
-// alive is what the model says of a container's lease.
+// alive is what the model reports of a container's lease.
 func (m *model) alive(c *container) bool { return m.running(c) || m.reserved(c) }
 
-// running: somebody in it uses its GPUs, or is about to.
+// running: someone in it uses its GPUs, or is about to.
 func (m *model) running(c *container) bool {
 	return c != nil && (len(c.calls) > 0 || len(c.tasks) > 0 || c.OwnProcess && c.init != 0 && !c.noFile)
 }

@@ -55,7 +55,7 @@ func (l Leases) searchOf(init int) (search, error) {
 		return search{}, fmt.Errorf("cannot see this program's pid namespace: %w", err)
 	}
 	if space == own {
-		return search{}, fmt.Errorf("process %d, the container's init, has no pid namespace of its own", init)
+		return search{}, fmt.Errorf("process %d, the container's init, has no separate pid namespace", init)
 	}
 	return search{Leases: l, init: init, space: space, known: map[string]bool{space: true, own: false}}, nil
 }

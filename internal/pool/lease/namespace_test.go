@@ -40,7 +40,7 @@ func TestMembersAreAllInTheNamespaceOfTheNamedInit(t *testing.T) {
 			{"this program's own namespace", func(t *testing.T, w *world, init int) {
 				require.NoError(t, os.Remove(w.path("proc/self/ns/pid")))
 				require.NoError(t, os.Symlink(w.procs[init].space, w.path("proc/self/ns/pid")))
-			}, 0, "has no pid namespace of its own"},
+			}, 0, "has no separate pid namespace"},
 		} {
 			t.Run(c.name+", "+layout, func(t *testing.T) {
 				w := newWorld(t, v2)

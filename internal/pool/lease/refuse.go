@@ -58,10 +58,10 @@ func (r *Refusal) Error() string {
 	}
 	switch {
 	case r.Reason == Impossible && r.Of != nil:
-		return fmt.Sprintf("cannot lease %s: the %s names %d; ask for fewer by GPU_COUNT", units.Count(r.Count, "GPU"),
+		return fmt.Sprintf("cannot lease %s: the %s names %d; request fewer with GPU_COUNT", units.Count(r.Count, "GPU"),
 			r.asker(), len(r.Of))
 	case r.Reason == Impossible:
-		return fmt.Sprintf("cannot lease %s: this unit has %d; ask for fewer by GPU_COUNT",
+		return fmt.Sprintf("cannot lease %s: this unit has %d; request fewer with GPU_COUNT",
 			units.Count(r.Count, "GPU"), r.Total)
 	case r.Reason == NotInService:
 		of := "this unit's " + strconv.Itoa(r.Total)
@@ -112,7 +112,7 @@ func (r *Refusal) Error() string {
 		text += "; " + again + " later, or let tasks queue at the web (gpu-tasks=limit)"
 	}
 	if r.Count > 1 {
-		text += ", or ask for fewer"
+		text += ", or request fewer"
 		if r.Kind != Container { // its engine may have added the GPUs itself
 			text += " by GPU_COUNT"
 		}

@@ -79,7 +79,7 @@ func (l Leases) Release(gpu int, force bool) (State, error) {
 	if was.Held && !force {
 		r := Refusal{Count: 1, States: []State{was}, At: now, indexes: []int{gpu}}
 		end := map[Kind]string{Container: "stop the container", Pod: "delete the pod"}[was.Kind]
-		return was, fmt.Errorf("cannot release GPU: %s; %s, or give force=true when nobody uses it",
+		return was, fmt.Errorf("cannot release GPU: %s; %s, or use force=true if no process uses it",
 			r.holders(), cmp.Or(end, "abort the build"))
 	}
 	if len(s[0].raw) == 0 {

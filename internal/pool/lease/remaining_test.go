@@ -23,7 +23,7 @@ func (w *world) child(pid, parent int) int {
 	return pid
 }
 
-// execs starts a process by exec, as the shim does, whose pid is in this file.
+// execs starts a process by exec, as the shim does, with a pid that is in this file.
 func (w *world) execs(c Call, shim int, file string) int {
 	pid := w.child(w.spawn("garden/"+c.Container), shim)
 	w.put(c.Bundle+"/"+file, strconv.Itoa(pid))
@@ -205,15 +205,16 @@ func TestProcessThatCannotBeEndedIsReported(t *testing.T) {
 	require.ErrorIs(t, err, unix.EPERM)
 }
 
-// A process whose parent is just ending has another parent at the next look. If it counted
-// as one from outside, its task would count as running, and the next task be refused.
+// A process with a parent that is just ending has another parent at the next look. If it
+// counted as one from outside, its task would count as running, and the next task be
+// refused.
 func TestOrphanOfAnEndingParentIsNotATask(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")
 	init, _, _ := w.running(l, w.call("c1", w.spawn("")), 1)
 	s, err := l.searchOf(init)
 	require.NoError(t, err)
-	parents := []int{4_000_000, init} // nobody has the first number
+	parents := []int{4_000_000, init} // no one has the first number
 	outside, err := s.outside(func() (parent int, err error) {
 		parent, parents = parents[0], parents[1:]
 		return parent, nil

@@ -264,7 +264,7 @@ func millis(d time.Duration) uint64 { return uint64(max(0, d.Milliseconds())) }
 func (l Leases) callingProcess(pid int) (process, error) {
 	self, alive, err := l.process(pid)
 	if err == nil && !alive {
-		err = errors.New("it is gone")
+		err = errors.New("it has ended")
 	}
 	if err != nil {
 		return self, fmt.Errorf("cannot lease GPUs to process %d: %w", pid, err)
@@ -289,12 +289,12 @@ func (l Leases) checkCall(c Call) error {
 // missingPidFile returns the error for a container with an end that could not be seen.
 func missingPidFile(c Call) error {
 	if c.OwnProcess {
-		return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so nobody "+
-			"could see when it has ended; run it by an engine that gives one, as Docker, Podman and containerd "+
+		return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so "+
+			"its end cannot be seen; run it with an engine that gives one, as Docker, Podman and containerd "+
 			"do", c.Container)
 	}
-	return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so nobody could "+
-		"see when its task has ended", c.Container)
+	return fmt.Errorf("cannot lease GPUs to container %s: runc is called without --pid-file, so the "+
+		"end of its task cannot be seen", c.Container)
 }
 
 // candidates returns the requested GPUs, lowest first.

@@ -121,10 +121,10 @@ func TestTakeRefusesInvalidCalls(t *testing.T) {
 		{"a pid file from somewhere", func(c *Call, _ *Leases) { c.PidFile = "init.pid" }, "is not an absolute path"},
 		{"no container", func(c *Call, _ *Leases) { c.Container = "" }, "names no container"},
 		{"no cgroup", func(c *Call, _ *Leases) { c.Cgroup = "" }, "names no container, cgroup"},
-		{"a process that is gone", func(c *Call, _ *Leases) { c.PID = 9999 }, "cannot lease GPUs to process 9999: it is gone"},
+		{"a process that is gone", func(c *Call, _ *Leases) { c.PID = 9999 }, "cannot lease GPUs to process 9999: it has ended"},
 		{"a long path", func(c *Call, _ *Leases) { c.Bundle = strings.Repeat("x", 3000) }, "its paths are too long"},
-		{"a GPU with a path", func(_ *Call, l *Leases) { l.GPUs = []string{"../x"} }, "its name has to be"},
-		{"a GPU twice", func(_ *Call, l *Leases) { l.GPUs = []string{"a", "a"} }, "it is there twice"},
+		{"a GPU with a path", func(_ *Call, l *Leases) { l.GPUs = []string{"../x"} }, "its name must be"},
+		{"a GPU twice", func(_ *Call, l *Leases) { l.GPUs = []string{"a", "a"} }, "it is listed twice"},
 		{"no boot id", func(_ *Call, l *Leases) { l.Proc = "/nowhere" }, "cannot read /nowhere/sys/kernel/random/boot_id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestDirectoryOfLeasesMustBePrivate(t *testing.T) {
 		text string
 	}{
 		{"a link", func(t *testing.T, dir string) { require.NoError(t, os.Symlink("/tmp", dir)) }, "no link"},
-		{"a file", func(t *testing.T, dir string) { require.NoError(t, os.WriteFile(dir, nil, 0o600)) }, "it has to be a directory"},
+		{"a file", func(t *testing.T, dir string) { require.NoError(t, os.WriteFile(dir, nil, 0o600)) }, "it must be a directory"},
 		{"open to others", func(t *testing.T, dir string) { require.NoError(t, os.Mkdir(dir, 0o755)) }, "not a directory of mode 0700"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestCancelEndsOnlyLeasesOfThisProcess(t *testing.T) {
 	require.Equal(t, Counters{Granted: 1, HeldMS: 1000}, n)
 }
 
-// A lease whose end is found by another call counts once.
+// A lease with an end that is found by another call counts once.
 func TestHeldTimeCountsOnceForEachGPU(t *testing.T) {
 	for name, count := range map[string]int{"found by one that takes one of them": 1, "by one that takes both": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestReleaseNeedsForceForAHeldGPU(t *testing.T) {
 	l := w.leases("a", "b")
 	call, _, task := busy(t, w, l)
 	was, err := l.Release(0, false)
-	require.EqualError(t, err, "cannot release GPU: 0 (a) is held by the task of container c1 since 22:13:20 UTC (0s); abort the build, or give force=true when nobody uses it")
+	require.EqualError(t, err, "cannot release GPU: 0 (a) is held by the task of container c1 since 22:13:20 UTC (0s); abort the build, or use force=true if no process uses it")
 	require.True(t, was.Held)
 	_, err = l.Release(2, true)
 	require.ErrorContains(t, err, "this unit has 2")
@@ -320,9 +320,9 @@ func TestEnterAfterTheRecordWasLostNeedsThePidFile(t *testing.T) {
 func BenchmarkTakeAllOf8(b *testing.B) { benchmarkTake(b, 8) }
 func BenchmarkTake1Of8(b *testing.B)   { benchmarkTake(b, 1) }
 
-// benchmarkTake is Take where nobody holds anything, and Forget after it. The
-// part of Take is take-ns; floor-ns is what the system calls for the files of 8
-// GPUs alone cost at the same time: open, lock, read, write, close.
+// benchmarkTake is Take if no one holds anything, and Forget after it. The part of Take is
+// take-ns; floor-ns is what the system calls for the files of 8 GPUs alone cost at the same
+// time: open, lock, read, write, close.
 func benchmarkTake(b *testing.B, count int) {
 	w := newWorld(b, true)
 	l := w.leases("0", "1", "2", "3", "4", "5", "6", "7")

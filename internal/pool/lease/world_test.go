@@ -25,7 +25,7 @@ type world struct {
 	pick   func(free []int) int
 }
 
-// proc is one process; group is that of the container that it is in, "" for none.
+// proc is one process; group is the group of its container, "" for none.
 type proc struct {
 	start  uint64
 	comm   string
@@ -46,7 +46,7 @@ func newWorld(t testing.TB, v2 bool) *world {
 	return w
 }
 
-// tempDir is in memory where it can be, as the steps are many.
+// tempDir is in memory if it can be, as the steps are many.
 func tempDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "lease")
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *world) put(path, text string) {
 
 func (w *world) boot(id string) { w.put(w.path("proc/sys/kernel/random/boot_id"), id+"\n") }
 
-// leases are those of some GPUs of this machine.
+// leases are the leases of some GPUs of this machine.
 func (w *world) leases(gpus ...string) Leases {
 	return Leases{
 		Dir: w.path("leases"), GPUs: gpus, Proc: w.path("proc"), Cgroup: w.path("cgroup"), Euid: uint32(os.Geteuid()),
@@ -213,7 +213,7 @@ func (w *world) call(container string, pid int) Call {
 	return Call{Container: container, Bundle: bundle, PidFile: bundle + "/init.pid", Cgroup: container, PID: pid}
 }
 
-// up makes a container whose create is over, and returns its init.
+// up makes a container with a finished create, and returns its init.
 func (w *world) up(c Call) (init int) {
 	init = w.spawn("garden/" + c.Container)
 	w.put(c.PidFile, strconv.Itoa(init))

@@ -21,10 +21,10 @@ import (
 
 var start = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)
 
-// names are those of the GPUs of a test, a board each.
+// names are the names of the GPUs of a test, a board each.
 var names = []string{"0000:03:00.0", "0000:43:00.0", "0000:83:00.0"}
 
-// sign is a GPU as one letter tells of it.
+// sign is a GPU as one letter reports it.
 func sign(i int, letter byte) (s Reading, here bool) {
 	s = Reading{Slot: gpu.Slot{PCI: names[i], Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy}
 	critical := func(faults ...health.Fault) { s.State, s.Faults = health.Critical, faults }
@@ -39,7 +39,7 @@ func sign(i int, letter byte) (s Reading, here bool) {
 	case 'n':
 		s.Up = false
 		critical(health.Fault{Kind: health.Hang, Signals: []string{"timeout"}}, health.Fault{Kind: health.Unreadable, File: "gpu_metrics"})
-	case 'd': // down, and nobody says why
+	case 'd': // down, and no one reports why
 		s.Up, s.State = false, health.Unknown
 	case '1', '2':
 		critical(health.Fault{Kind: health.UncorrectableErrors, Value: float64(letter - '0')})
@@ -52,7 +52,7 @@ func sign(i int, letter byte) (s Reading, here bool) {
 		s.State, s.Faults = health.Warning, []health.Fault{{Kind: health.CorrectableErrors, Value: 40}}
 	case 'c':
 		critical(health.Fault{Kind: health.Hot, Component: "junction", Value: 101, Limit: 100})
-	case 'l': // critical, for nothing that is told
+	case 'l': // critical, without a reported cause
 		critical()
 	case 'o': // no program can compute on it
 		critical(health.Fault{Kind: health.NoCompute, Detail: "no /dev/kfd"})
@@ -72,8 +72,8 @@ func sign(i int, letter byte) (s Reading, here bool) {
 	return s, true
 }
 
-// seriesOf reads a series: a line for each GPU, a letter for each look, "5*h" for five
-// of them. ? in the first line is a look that sees nothing; a line "looks:" has what else
+// seriesOf reads a series: a line for each GPU, a letter for each look, "5*h" for five of
+// them. ? in the first line is a look that sees nothing; a line "looks:" has what more
 // happens, as "40:return 0".
 func seriesOf(t *testing.T, text string) (gpus []string, events map[int][]string) {
 	t.Helper()
@@ -112,7 +112,7 @@ func seriesOf(t *testing.T, text string) (gpus []string, events map[int][]string
 	return gpus, events
 }
 
-// play goes through a series, a look each 15 s, and tells of every change.
+// play goes through a series, a look each 15 s, and reports every change.
 func play(t *testing.T, text string) string {
 	t.Helper()
 	gpus, events := seriesOf(t, text)
@@ -214,7 +214,7 @@ func goldens(t *testing.T, pattern string, play func(*testing.T, string) string)
 	}
 }
 
-// One look tells; each gate alone is enough.
+// One look reports; each gate alone is enough.
 func TestEachGateQuarantinesAtOnce(t *testing.T) {
 	for letter, word := range map[byte]string{'h': "hang", 'n': "hang", 'd': "unreadable", '1': "uncorrectable errors", 'b': "bad pages", 'x': "gone", 'k': "not in kfd", 'o': "no compute", 's': "node fails"} {
 		well, _ := sign(0, '.')
@@ -237,7 +237,7 @@ func TestEachGateQuarantinesAtOnce(t *testing.T) {
 // A running task has the nodes open, and is neither warned of lost results nor ended.
 func TestGPUWithoutComputeEndangersNoRunningTask(t *testing.T) {
 	for letter, reason := range map[byte]string{'o': "no program can compute on it: no /dev/kfd",
-		'k': "the kernel's KFD does not know it any more"} {
+		'k': "the kernel's KFD no longer lists it"} {
 		well, _ := sign(0, '.')
 		without, _ := sign(0, letter)
 		without.GFX = ""
@@ -256,7 +256,7 @@ func TestGPUWithoutComputeEndangersNoRunningTask(t *testing.T) {
 	}
 }
 
-// A GPU that is divided again has other partitions, and none is gone for that.
+// A GPU that is divided again has other partitions, and none is missing for that.
 func TestRemovedPartitionsAreNotAFault(t *testing.T) {
 	part := func(name string) Reading {
 		return Reading{Slot: gpu.Slot{PCI: name, GFX: "gfx942"}, Up: true, State: health.Healthy}
@@ -268,8 +268,8 @@ func TestRemovedPartitionsAreNotAFault(t *testing.T) {
 	require.Empty(t, r.NotInService())
 }
 
-// Whether it falls sick in service or on probation, alone or with all others; a person's word
-// is no fault, and no return takes the count back.
+// Whether it falls sick in service or on probation, alone or with all others; a person's
+// word is not a fault, and no return takes the count back.
 func TestQuarantinesAreCounted(t *testing.T) {
 	at, r := start, Record{}
 	look := func(letters string) uint64 {

@@ -46,9 +46,9 @@ func endangers(f health.Fault) bool {
 func describe(f health.Fault) string {
 	switch f.Kind {
 	case missing:
-		return "is gone: the exporter lists it no more"
+		return "is missing: the exporter no longer lists it"
 	case notInKFD:
-		return "the kernel's KFD does not know it any more"
+		return "the kernel's KFD no longer lists it"
 	case lowScore:
 		return "its health is critical"
 	case leaked:
@@ -59,7 +59,7 @@ func describe(f health.Fault) string {
 		}
 		return "its node can't be opened: " + f.File
 	case blamed:
-		return fmt.Sprintf("%g different tasks in a row met faults on it", f.Value)
+		return fmt.Sprintf("%g different tasks in a row had faults on it", f.Value)
 	case failures:
 		text := fmt.Sprintf("%g different tasks crash only on it", f.Value)
 		return strings.Join(append([]string{text}, f.Signals...), ", and ")

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a health check has of the GPU's memory is no level of rest, and has to be back after it.
+// What a health check has of the GPU's memory is not a level of rest, and must be back
+// after it.
 func TestMemoryOfAHealthCheckMustBeFreed(t *testing.T) {
 	const gib = 1 << 30
 	total := 64.0 * gib

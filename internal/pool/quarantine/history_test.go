@@ -107,7 +107,7 @@ func TestCrashesOfSeveralProgramsAndTeamsQuarantine(t *testing.T) {
 	}
 }
 
-// A program that crashes everywhere, or now and then, is no evidence.
+// A program that crashes everywhere, or now and then, is not evidence.
 func TestProgramsThatCrashElsewhereBlameNoGPU(t *testing.T) {
 	m := &machine{t: t, at: start}
 	for i := range 40 {

@@ -13,7 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
-// unacknowledged are the gates of a GPU that nobody acknowledged.
+// unacknowledged are the gates of a GPU that no one acknowledged.
 func unacknowledged(g GPU) (gates int) {
 	_, fresh := splitAcknowledged(g.Acknowledged, g.ActiveFaults)
 	for _, f := range fresh {
@@ -70,7 +70,7 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 		}
 		for _, name := range names {
 			switch p := checks[name]; {
-			case p.Running && rnd.IntN(2) == 0: // it ends, or its process is gone
+			case p.Running && rnd.IntN(2) == 0: // it ends, or its process no longer exists
 				p.Running, p.Ended, p.End = false, at, []HealthCheckEnd{Passed, Passed, Passed, Failed, NotRun, ""}[rnd.IntN(6)]
 				checks[name] = p
 			case !p.Running && (slices.Contains(r.DueHealthChecks(), name) || rnd.IntN(100) == 0):
@@ -97,7 +97,7 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 			}
 		}
 		if l.Unknown == "" && len(l.GPUs) == 0 {
-			l.Unknown = "the exporter knows of no GPU"
+			l.Unknown = "the exporter lists no GPU"
 		}
 		l.Exits = map[string]Exit{}
 		l.Tasks = slices.DeleteFunc(slices.Clone(tasks), func(k Task) bool {
@@ -105,7 +105,7 @@ func TestModelKeepsItsInvariants(t *testing.T) {
 			l.Exits[k.Container] = Exit{Status: &status, Team: []string{"", "a", "b", "c"}[rnd.IntN(4)]}
 			return rnd.IntN(4) == 0
 		})
-		for i, n := range names { // as the wrapper does: nobody gets a GPU that is quarantined
+		for i, n := range names { // as the wrapper does: no one gets a GPU that is quarantined
 			free := !slices.ContainsFunc(tasks, func(k Task) bool { return slices.Contains(k.GPUs, n) })
 			if g := told.Find(n); g != nil && g.State == InService && free && rnd.IntN(3) == 0 {
 				serial++

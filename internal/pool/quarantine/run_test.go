@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tell goes through a tale, a line a look each 15 s, and tells what came of the tasks:
+// report goes through a tale, a line a look each 15 s, and reports what came of the tasks:
 //
 //	4* h.. A:0 B:12 A=134
 //
-// is four looks: a letter for each GPU; who has which GPUs; how those that ended did.
+// is four looks: a letter for each GPU; who has which GPUs; how the ended tasks did.
 // A task is like another with the same first letter. M0=12 are GiB in use of GPU 0's 64,
-// which are 1 else; a last word return is a person, who returns GPU 0 before.
+// which are 1 otherwise; a last word return is a person, who returns GPU 0 before.
 func tell(t *testing.T, text string) string {
 	t.Helper()
 	var out strings.Builder

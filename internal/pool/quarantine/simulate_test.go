@@ -16,8 +16,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// site is a machine whose GPUs run builds of several teams. Its builds are those of a CI
-// that people know: most programs never crash, some do now and then, and one always does.
+// site is a machine with GPUs that run builds of several teams. Its builds are typical for
+// a CI: most programs never crash, some do now and then, and one always does.
 type site struct {
 	rnd      *rand.Rand
 	r        Record

@@ -115,18 +115,18 @@ func (r *Record) judge(run Run, faulty []Use, at time.Time) (Verdict, string) {
 	case together:
 		return Infrastructure, AllAtOnce
 	case shared:
-		return Infrastructure, "several tasks had the GPU, so it is not known which of them met it"
+		return Infrastructure, "several tasks had the GPU, so the cause is unknown"
 	case len(faulty) > 1:
-		return TaskCaused, fmt.Sprintf("it met faults on %d GPUs at once, and others had none", len(faulty))
+		return TaskCaused, fmt.Sprintf("it had faults on %d GPUs at once, and others had none", len(faulty))
 	}
 	if last := r.previousFaultyRun(run, at); last != nil {
-		return TaskCaused, fmt.Sprintf("a task like it met a fault on GPU %d at %s as well, and none ran to its "+
+		return TaskCaused, fmt.Sprintf("a task like it had a fault on GPU %d at %s as well, and none ran to its "+
 			"end since", last.faulty()[0].Index, last.Began.UTC().Format(stamp))
 	}
 	if g := r.Find(faulty[0].Name); g != nil && len(g.Blamed) > 1 {
-		return Infrastructure, fmt.Sprintf("%d different tasks in a row met faults on this GPU", len(g.Blamed))
+		return Infrastructure, fmt.Sprintf("%d different tasks in a row had faults on this GPU", len(g.Blamed))
 	}
-	return Infrastructure, "this task has met no fault on another GPU"
+	return Infrastructure, "this task had no fault on another GPU"
 }
 
 // previousFaultyRun returns the last run of the step, if it had a fault on another GPU and

@@ -56,7 +56,7 @@ func TestCacheWithoutAHomeIsATemporaryFolder(t *testing.T) {
 }
 
 // Another user may have been there first.
-func TestCacheIsNoLinkOfAnothers(t *testing.T) {
+func TestCacheIsNotALinkOfAnother(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", home)
 	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(home, "concourse-ci-machine-tests")))

@@ -10,7 +10,7 @@ import (
 
 // What a system is made of decides its name, so that another is made when that
 // changes.
-func TestASystemsNameIsThatOfItsParts(t *testing.T) {
+func TestASystemsNameIsMadeOfItsParts(t *testing.T) {
 	tree := t.TempDir()
 	file := filepath.Join(tree, "etc/os-release")
 	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o755))

@@ -12,7 +12,7 @@ import (
 )
 
 // What the real program writes is, byte for byte, what Key makes of the same key.
-func TestKeysAreThoseOfGenerateKey(t *testing.T) {
+func TestKeysAreFromGenerateKey(t *testing.T) {
 	release := os.Getenv("CONCOURSE_RELEASE")
 	if release == "" {
 		t.Skip("CONCOURSE_RELEASE names no folder of an unpacked Concourse release")

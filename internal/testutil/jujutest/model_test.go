@@ -46,7 +46,7 @@ func TestGoodHookKeepsAll(t *testing.T) {
 	m := CaseModel(false)
 	c := m.Begin(Hook("config-changed"))
 	change(t, c)
-	m.relation(7).Units["db/1"] = map[string]string{} // the other side moves on meanwhile
+	m.relation(7).Units["db/1"] = map[string]string{} // the other side moves on
 	require.NoError(t, c.Commit())
 	db := m.relation(7)
 	require.Equal(t, map[string]string{"a": "1", "ingress-address": "10.0.0.5"}, db.Local)

@@ -225,7 +225,7 @@ def main():
     for example in listed(args.examples):
         name, one = measure(example, args.times)
         if name in examples:
-            raise ValueError(f"the example {name!r} is there twice")
+            raise ValueError(f"the example {name!r} is listed twice")
         examples[name] = one
         told = one["error"] if "error" in one else f"{one['duration_s']:.3f} s"
         print(f"{name}: {one['status']}, {told}", flush=True)

@@ -3,8 +3,8 @@
 The command writes JSON to the path in PROFILE_JSON:
 {"examples": {"<name>": {"status": "ok", "duration_s": 1.2, "peak_memory_mb": 3}}}
 with seconds and MB; gpu-baseline reads it in the next step. Fails where the command
-does, and where it does not write that file. What the unit tells of the GPU's clocks
-meanwhile ($GPU_BENCH_RECORD) is added as "bench".
+does, and where it does not write that file. The unit's record of the GPU's
+clocks ($GPU_FIXED_CLOCKS_RECORD) is added as "fixed_clocks".
 """
 import datetime
 import json
@@ -27,17 +27,17 @@ def seconds(text):
 
 def judged(record, began, ended):
     """The record with what it tells of that time alone, where it tells when."""
-    if "wrong" not in record:
+    if "invalid_spans" not in record:
         return record
-    wrong = [w["reason"] for w in record["wrong"] if seconds(w["from"]) < ended and seconds(w["to"]) > began]
-    return dict(record, valid=not wrong, reason=wrong[0] if wrong else "")
+    reasons = [s["reason"] for s in record["invalid_spans"] if seconds(s["from"]) < ended and seconds(s["to"]) > began]
+    return dict(record, valid=not reasons, reason=reasons[0] if reasons else "")
 
 
-def bench(began, ended):
-    """What the unit tells of the measurement once it has looked after its end."""
-    path = os.environ.get("GPU_BENCH_RECORD")
+def read_clocks(began, ended):
+    """Returns the unit's record of the measurement, after the first look that follows its end."""
+    path = os.environ.get("GPU_FIXED_CLOCKS_RECORD")
     if not path:
-        return {"valid": False, "reason": "this worker does not tell whether the GPU was throttled"}
+        return {"valid": False, "reason": "this worker does not report whether the GPU was throttled"}
     while True:
         with open(path, encoding="utf-8") as f:
             record = json.load(f)
@@ -85,9 +85,9 @@ def main():
         raise ValueError("PROFILE_COMMAND did not write $PROFILE_JSON") from None
     except ValueError as e:
         raise ValueError(f"what PROFILE_COMMAND wrote is no JSON: {e}") from None
-    record = bench(began, ended)
+    record = read_clocks(began, ended)
     if isinstance(profile, dict):
-        profile["bench"] = record
+        profile["fixed_clocks"] = record
         with open(path, "w", encoding="utf-8") as f:
             json.dump(profile, f)
     print(f"measured: {os.path.basename(path)}")

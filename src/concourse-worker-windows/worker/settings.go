@@ -88,7 +88,7 @@ func parseSettings(data []byte) (s Settings, err error) {
 		return Settings{}, fmt.Errorf("it is not the JSON of the settings: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Settings{}, errors.New("there is more after the first JSON value")
+		return Settings{}, errors.New("data follows the first JSON value")
 	}
 	return s, s.check()
 }

@@ -99,7 +99,7 @@ func FuzzDeviceOf(f *testing.F) {
 	})
 }
 
-func TestTagsAreThoseOfWorkersOnLinux(t *testing.T) {
+func TestTagsAreFromWorkersOnLinux(t *testing.T) {
 	card, old, integrated := GPU{Device: 0x7551}, GPU{Device: 0x744c}, GPU{Device: 0x164e}
 	require.Equal(t, chips.APU, integrated.Chip().Family)
 	s := validSettings()
@@ -119,7 +119,7 @@ func TestTagsAreThoseOfWorkersOnLinux(t *testing.T) {
 	}
 }
 
-func TestEnvironmentOfTheWorkerReplacesThatOfTheMachine(t *testing.T) {
+func TestWorkersEnvironmentReplacesTheMachines(t *testing.T) {
 	p := paths{programs: "P", data: "D"}
 	env := environment(p, validSettings(), nil, []string{`Path=C:\Windows`, `Temp=C:\Users\x`, "CONCOURSE_BIND_IP=0.0.0.0", "concourse_log_level=debug", "HIP_PATH=H"})
 	require.Subset(t, env, []string{`Path=C:\Windows`, "HIP_PATH=H", "CONCOURSE_BIND_IP=127.0.0.1", "CONCOURSE_NAME=rdna4-box"})

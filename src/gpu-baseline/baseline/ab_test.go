@@ -23,7 +23,7 @@ func newDuel() *duel {
 	return &duel{limits: Limits{DurationPct: &pct, Together: true}, noise: 0.02, maxRounds: 12}
 }
 
-// Of what is told, hardly anything is wrong, and most of it early.
+// Of what is reported, hardly anything is wrong, and most of it early.
 func TestAnswerOfABIsRightWhateverTheNoise(t *testing.T) {
 	for name, c := range map[string]struct {
 		run    draw

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seconds is a profile with the example "a", and more where they are given as name=s.
+// seconds is a profile with the example "a", and more if given as name=s.
 func seconds(t *testing.T, s string, more ...string) Profile {
 	t.Helper()
 	p := Profile{Examples: []Example{{"a", Measured{Status: StatusOK, Duration: amount(t, s), Memory: nil}}}}
@@ -21,7 +21,7 @@ func seconds(t *testing.T, s string, more ...string) Profile {
 	return p
 }
 
-// world is a bisection whose commits measure what they are asked for.
+// world is a bisection with commits that measure what they are asked for.
 type world struct {
 	bisection
 	of   func(commit int) (Profile, string) // the profile, or why the commit is broken
@@ -125,7 +125,7 @@ func TestEachCulpritIsFoundFromEachSetOfProfilesWithTheFewestRuns(t *testing.T) 
 	require.Greater(t, tried, 10000)
 }
 
-// What is left after each run is no more than was said before it.
+// What is left after each run is not more than was said before it.
 func TestRemainingRunsAreNeverMoreThanAnnounced(t *testing.T) {
 	for n := 2; n <= 20; n++ {
 		for culprit := 1; culprit < n; culprit++ {
@@ -145,7 +145,7 @@ func TestRemainingRunsAreNeverMoreThanAnnounced(t *testing.T) {
 	}
 }
 
-// As git bisect does: what is left of the neighbours that can't be measured is told.
+// As git bisect does: what is left of the neighbours that can't be measured is reported.
 func TestBrokenCommitsAreSkipped(t *testing.T) {
 	for broken, want := range map[string][]string{
 		"":      {"c5"},
@@ -181,7 +181,7 @@ func TestBrokenCommitsAreSkipped(t *testing.T) {
 	}
 }
 
-// An example that a commit lacks, or that failed there, says nothing of that commit.
+// An example that a commit lacks, or that failed there, reports nothing of that commit.
 func TestCommitWithoutTheExampleIsSkipped(t *testing.T) {
 	slow := slowFrom(t, 5)
 	gone := map[int]Example{3: {"b", Measured{Status: StatusOK}}, 4: {"a", Measured{Status: StatusFailed}}, 6: {"a", Measured{Status: StatusOK, Memory: amount(t, "1")}}}

@@ -52,11 +52,11 @@ func (r *repeats) part() float64 {
 func (r *repeats) check(l Limits, least int) error {
 	switch {
 	case l.DurationPct == nil && l.Duration == nil && l.MemoryPct == nil && l.Memory == nil:
-		return errors.New("cannot tell what is worse without a limit: give --max-duration-pct, or another one")
+		return errors.New("cannot find what is worse without a limit: set --max-duration-pct or another limit")
 	case r.maxRuns < least:
-		return fmt.Errorf("cannot run each %d times: --max-runs has to be %d or more", r.maxRuns, least)
+		return fmt.Errorf("cannot run each %d times: --max-runs must be %d or more", r.maxRuns, least)
 	case r.timeout <= 0:
-		return errors.New("cannot run for no time: --timeout has to be more than 0")
+		return errors.New("cannot run for no time: --timeout must be more than 0")
 	}
 	return nil
 }
@@ -95,14 +95,14 @@ func (o *bisectOptions) flags(fs *pflag.FlagSet) {
 func (o *bisectOptions) parse(words, after []string, dashed bool) error {
 	switch {
 	case dashed && len(after) == 0:
-		return errors.New("cannot measure: there is no command after --")
+		return errors.New("cannot measure: no command after --")
 	case o.versions == "" && len(words) != 1:
 		return fmt.Errorf("cannot bisect %d ranges: want one, OLD..NEW, or --versions", len(words))
 	case o.versions != "" && len(words) > 0:
 		return errors.New("cannot bisect both a range and --versions")
 	case o.profiles == "":
-		return errors.New("cannot bisect without a folder of profiles: give --profiles; it may be empty where " +
-			"there is a command")
+		return errors.New("cannot bisect without a folder of profiles: give --profiles; it may be empty if " +
+			"a command is given")
 	}
 	o.command = after
 	if len(words) > 0 {
@@ -125,7 +125,7 @@ type search struct {
 func (o *bisectOptions) run(ctx context.Context, h host.Host, s Streams) (exit int, err error) {
 	commits, err := o.history(ctx, h)
 	if err == nil && len(commits) < 2 {
-		err = errors.New("cannot bisect: there is no commit after the good one")
+		err = errors.New("cannot bisect: the good commit is the last one")
 	}
 	if err != nil {
 		return exitWrong, err
@@ -190,7 +190,7 @@ func (w *search) search(ctx context.Context) (found []Found, exit int, err error
 		if w.dryRun {
 			return nil, exitWithin, write(w.out.Out,
 				fmt.Sprintf("would run %s with %s checked out: %s; then for this example at most %d more, and "+
-					"more where growth is near a limit\n",
+					"more if growth is near a limit\n",
 					visible(strings.Join(w.command, " ")), c.short(), next.why, next.remaining))
 		}
 		w.made++
@@ -220,7 +220,7 @@ func (w *search) measure(ctx context.Context, i int) (exit int, err error) {
 	case errors.As(err, new(invalid)):
 		return exitUnclear, err
 	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: what was measured is in %s, and the same command goes on from there", err,
+		err = fmt.Errorf("%w: what was measured is in %s, and the same command continues from there", err,
 			visible(w.in.dir))
 	case err == nil:
 		w.runs[i] = append(w.runs[i], p)

@@ -50,7 +50,7 @@ func TestRenamesPairExamples(t *testing.T) {
 		"half of one":               {profile("a"), profile("a"), []string{"a="}, nil, 0, `cannot rename with "a=": want OLD=NEW`},
 		"not in new":                {profile("a"), profile("a"), []string{"a=c"}, nil, 0, `no example "c" in p`},
 		"not in the baseline":       {profile("a"), profile("a", "c"), []string{"b=c"}, nil, 0, `no example "b" in p`},
-		"two to one":                {profile("a", "b"), profile("c"), []string{"a=c", "b=c"}, nil, 0, "another --rename makes that of another example"},
+		"two to one":                {profile("a", "b"), profile("c"), []string{"a=c", "b=c"}, nil, 0, "another --rename has the same new name"},
 		"one to two":                {profile("a"), profile("b", "c"), []string{"a=b", "a=c"}, nil, 0, `another --rename makes it "b"`},
 		"one that is the same name": {profile("a"), profile("a"), []string{"a=a"}, []string{"a within"}, 0, ""},
 	} {
@@ -79,10 +79,10 @@ func TestRenameIsSuggestedForOneMissingAndOneNew(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, r.Probably, name)
 	}
-	// What can't be typed is not told to be typed.
+	// What can't be typed is not shown as a command.
 	r, err := compare(profile("a\n"), profile("b"), Limits{}, nil)
 	require.NoError(t, err)
-	require.Contains(t, r.Text(), `if "b" is "a\n" under a new name, say so`+"\n")
+	require.Contains(t, r.Text(), `if "b" is "a\n" under a new name, add`+"\n")
 }
 
 // As floating point 1.1-1.0 is more than 0.1, and 110 % of 1.0 more than 1.1.
@@ -108,7 +108,7 @@ func TestGrowthOfExactlyTheLimitIsWithinIt(t *testing.T) {
 }
 
 // A slowdown of 20 % that is 2 ms is nothing, nor is one of 2 s in an hour.
-func TestLimitsTogetherHaveToBeExceededBoth(t *testing.T) {
+func TestLimitsTogetherMustBeExceededBoth(t *testing.T) {
 	for _, c := range []struct {
 		base, now string
 		together  bool

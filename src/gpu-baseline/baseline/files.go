@@ -105,7 +105,7 @@ func (f folder) load(b *bisection) (profiles int, notes []string, err error) {
 			file := filepath.Join(f.dir, e.Name())
 			switch {
 			case e.Name() == skipName(c):
-				b.broken[i] = "its command asked to skip it, and " + e.Name() + " says so"
+				b.broken[i] = "its command asked to skip it, and " + e.Name() + " records this"
 			case ok && sameCommit(id, c.ID):
 				p, err := readProfile(f.Path(file), nil)
 				if err != nil {

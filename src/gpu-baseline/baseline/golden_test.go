@@ -25,8 +25,8 @@ func call(stdin string, args ...string) (code int, stdout, stderr string) {
 // in is a profile below testdata, seen from the package.
 func in(dir, name string) string { return filepath.Join("testdata", dir, name+".json") }
 
-// Each comparison is held as people and programs get it. The exit status is no
-// part of the goldens: -update must not change it.
+// Each comparison is held as people and programs get it. The exit status is not a part of
+// the goldens: -update must not change it.
 func TestReportsOfEachKindAsTheyArePrinted(t *testing.T) {
 	for name, c := range map[string]struct {
 		dir  string

@@ -92,7 +92,7 @@ func parseVersions(file string, data []byte) ([]Commit, error) {
 			Version struct{ Ref, Path string }
 		}
 		if err := json.Unmarshal(data, &listed); err != nil {
-			return fail("it is no list of versions: %s", visible(err.Error()))
+			return fail("it is not a list of versions: %s", visible(err.Error()))
 		}
 		for i, v := range slices.Backward(listed) {
 			if err := add(fmt.Sprintf("version %d", i+1), v.Version.Ref+v.Version.Path, ""); err != nil {

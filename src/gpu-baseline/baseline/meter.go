@@ -39,7 +39,7 @@ func newMeter(h host.Host, log io.Writer, timeout time.Duration) (*meter, error)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a folder for worktrees: %w", cause(err))
 	}
-	return &meter{Host: h, log: log, dir: dir, record: os.Getenv("GPU_BENCH_RECORD"), timeout: timeout,
+	return &meter{Host: h, log: log, dir: dir, record: os.Getenv("GPU_FIXED_CLOCKS_RECORD"), timeout: timeout,
 		trees: map[string]string{}}, nil
 }
 
@@ -113,7 +113,7 @@ func (m *meter) measure(ctx context.Context, dir string, command []string) (Prof
 		case n == attempts:
 			return p, nil, invalid{why}
 		}
-		fmt.Fprintf(m.log, "the run is invalid and is made again: %s\n", why)
+		fmt.Fprintf(m.log, "the run is invalid and is repeated: %s\n", why)
 	}
 }
 
@@ -147,7 +147,7 @@ func (m *meter) once(ctx context.Context, dir string, command []string) (Profile
 		return p, nil, broken{why: "the command wrote no $PROFILE_JSON"}
 	} else if err != nil {
 		fmt.Fprintln(m.log, err)
-		return p, nil, broken{why: "the command wrote a $PROFILE_JSON that is no profile"}
+		return p, nil, broken{why: "the command wrote an invalid profile to $PROFILE_JSON"}
 	}
 	data, err := m.ReadFile(file)
 	return p, data, err
@@ -167,10 +167,11 @@ type record struct {
 	Reason string
 	Level  *string // empty if the clocks are not fixed, which a repeated run would not change
 	Looked string  // end of the covered time, RFC 3339; empty: none
-	Wrong  *[]struct {
+	// InvalidSpans lists times with a problem.
+	InvalidSpans *[]struct {
 		From, To time.Time
 		Reason   string
-	}
+	} `json:"invalid_spans"`
 }
 
 // recorded returns why a run in that time is invalid, or "".
@@ -181,7 +182,7 @@ func (m *meter) recorded(ctx context.Context, began, ended time.Time) (why strin
 			break
 		}
 		if err != nil {
-			return "", fmt.Errorf("cannot read the record GPU_BENCH_RECORD: %w", err)
+			return "", fmt.Errorf("cannot read the record GPU_FIXED_CLOCKS_RECORD: %w", err)
 		}
 		r, err := parseRecord(data)
 		switch {
@@ -208,7 +209,7 @@ func (m *meter) recorded(ctx context.Context, began, ended time.Time) (why strin
 // parseRecord parses {"valid": false, "reason": "throttled"}; other fields are optional.
 func parseRecord(data []byte) (r record, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fmt.Errorf("cannot read the record GPU_BENCH_RECORD: %s", visible(err.Error()))
+		return r, fmt.Errorf("cannot read the record GPU_FIXED_CLOCKS_RECORD: %s", visible(err.Error()))
 	}
 	return r, nil
 }
@@ -223,15 +224,15 @@ func (r record) covers(ended time.Time) bool {
 
 // against returns why a run in that time is invalid, or "".
 func (r record) against(began, ended time.Time) string {
-	if r.Wrong == nil && (r.Valid == nil || *r.Valid) {
+	if r.InvalidSpans == nil && (r.Valid == nil || *r.Valid) {
 		return ""
 	}
-	if r.Wrong == nil {
+	if r.InvalidSpans == nil {
 		return r.reason()
 	}
-	for _, w := range *r.Wrong {
-		if w.From.Before(ended) && w.To.After(began) {
-			return reasonOf(w.Reason)
+	for _, s := range *r.InvalidSpans {
+		if s.From.Before(ended) && s.To.After(began) {
+			return reasonOf(s.Reason)
 		}
 	}
 	return ""

@@ -77,9 +77,9 @@ func one(d Amount) Profile {
 	return Profile{Examples: []Example{{"a", Measured{Status: StatusOK, Duration: &d, Memory: nil}}}}
 }
 
-// Of the answers that are told to be sure by 95 % or more, as many are right: with the
-// model's own noise, and with such as GPUs have. The seed is fixed, so that this can't fail
-// by chance.
+// Of the answers that claim to be sure by 95 % or more, as many are right: with the model's
+// own noise, and with such as GPUs have. The seed is fixed, so that this can't fail by
+// chance.
 func TestConfidenceOfBisectIsCalibrated(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     draw

@@ -124,7 +124,7 @@ func (o *options) compare(s Streams) (Report, error) {
 	}
 	r, err := compare(base, now, o.limits, o.renames)
 	if none {
-		r.Notes = append(r.Notes, "there is no baseline yet: nothing was compared")
+		r.Notes = append(r.Notes, "no baseline yet: nothing was compared")
 	}
 	return r, err
 }

@@ -44,16 +44,16 @@ func Parse(file string, data []byte) (Profile, error) {
 	return Profile{}, fmt.Errorf("%s", prefix+strings.Join(shown, "\n"+prefix))
 }
 
-// doubt returns why the unit marked the measurement as invalid (GPU_BENCH_RECORD), or "".
+// doubt returns why the unit marked the measurement as invalid (GPU_FIXED_CLOCKS_RECORD), or "".
 // It ignores other content.
 func doubt(tree value) string {
-	bench, _ := tree.get("bench")
-	valid, n := bench.get("valid")
-	reason, _ := bench.get("reason")
+	fixed, _ := tree.get("fixed_clocks")
+	valid, n := fixed.get("valid")
+	reason, _ := fixed.get("reason")
 	if n != 1 || valid.kind != boolean || valid.text == "true" {
 		return ""
 	}
-	return cmp.Or(strings.ToValidUTF8(reason.text[:min(len(reason.text), maxName)], ""), "nobody says why")
+	return cmp.Or(strings.ToValidUTF8(reason.text[:min(len(reason.text), maxName)], ""), "no reason given")
 }
 
 func (r *reader) top(tree value) {
@@ -64,7 +64,7 @@ func (r *reader) top(tree value) {
 			v, n := tree.get(key)
 			switch {
 			case n > 1:
-				r.note("%q is there twice", key)
+				r.note("%q is duplicate", key)
 				return
 			case n == 1 && found:
 				r.note(`it has both "examples" and "results"; want one of them`)
@@ -74,7 +74,7 @@ func (r *reader) top(tree value) {
 			}
 		}
 		if !found {
-			r.note(`it has neither "examples" nor "results", and is no list of examples`)
+			r.note(`it has no "examples" or "results", and is not a list of examples`)
 			return
 		}
 	}
@@ -118,7 +118,7 @@ func (r *reader) example(name string, v value) {
 	case len(name) > maxName:
 		r.note("example %s: its name has %d bytes; %d is the limit", quoted(short(name)), len(name), maxName)
 	case r.seen[name]:
-		r.note("example %s is there twice", quoted(name))
+		r.note("example %s is listed twice", quoted(name))
 	case v.kind != object:
 		r.note("example %s is %s; want an object", quoted(name), v)
 	default:

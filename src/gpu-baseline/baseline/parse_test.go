@@ -38,10 +38,10 @@ func TestBadInputNamesFileExampleAndField(t *testing.T) {
 		``:                                 "it is empty",
 		` `:                                "it is empty",
 		`null`:                             "the file is null; want a list or an object of examples",
-		`{}`:                               `it has neither "examples" nor "results", and is no list of examples`,
-		`{"a": {"status": "ok"}}`:          `it has neither "examples" nor "results", and is no list of examples`,
+		`{}`:                               `it has no "examples" or "results", and is not a list of examples`,
+		`{"a": {"status": "ok"}}`:          `it has no "examples" or "results", and is not a list of examples`,
 		`{"examples": [], "results": []}`:  `it has both "examples" and "results"; want one of them`,
-		`{"examples": [], "examples": []}`: `"examples" is there twice`,
+		`{"examples": [], "examples": []}`: `"examples" is duplicate`,
 		`{"examples": 3}`:                  `"examples" is 3; want a list or an object of examples`,
 		`[] []`:                            "something follows its end",
 		`[{"name": "a"`:                    `example "a": it ends in the middle`,
@@ -53,8 +53,8 @@ func TestBadInputNamesFileExampleAndField(t *testing.T) {
 		`[{"name": "", "status": "ok"}]`:   "an example has an empty name",
 		`[{"name": "a", "name": "b"}]`:     "example number 1 has name twice",
 		`{"examples": {"a": null}}`:        `example "a" is null; want an object`,
-		`{"examples": {"a": {"status": "ok"}, "a": {"status": "ok"}}}`:   `example "a" is there twice`,
-		`[{"name": "a", "status": "ok"}, {"name": "a", "status": "ok"}]`: `example "a" is there twice`,
+		`{"examples": {"a": {"status": "ok"}, "a": {"status": "ok"}}}`:   `example "a" is listed twice`,
+		`[{"name": "a", "status": "ok"}, {"name": "a", "status": "ok"}]`: `example "a" is listed twice`,
 		`{"examples": {"a": {}}}`:                                     `example "a" has no status`,
 		`{"examples": {"a": {"status": true}}}`:                       `example "a": status is true; want a string`,
 		`{"examples": {"a": {"status": "okay"}}}`:                     `example "a": status is the string "okay"; want ok, failed or skipped`,
@@ -163,12 +163,12 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What the unit told of the measurement stands below the report, and gates nothing.
+// What the unit informed of the measurement is below the report, and gates nothing.
 func TestInvalidProfileIsReported(t *testing.T) {
 	const example = `"examples": {"a": {"status": "ok", "duration_s": 1}}`
-	for bench, want := range map[string]string{
+	for clocks, want := range map[string]string{
 		`{"valid": false, "reason": "it was throttled: ppt"}`: "new.json counts for little: it was throttled: ppt",
-		`{"valid": false}`:   "new.json counts for little: nobody says why",
+		`{"valid": false}`:   "new.json counts for little: no reason given",
 		`{"valid": true}`:    "",
 		`{"valid": "false"}`: "",
 		`{}`:                 "",
@@ -177,11 +177,11 @@ func TestInvalidProfileIsReported(t *testing.T) {
 	} {
 		old, err := Parse("old.json", []byte(`{`+example+`}`))
 		require.NoError(t, err)
-		now, err := Parse("new.json", []byte(`{`+example+`, "bench": `+bench+`}`))
+		now, err := Parse("new.json", []byte(`{`+example+`, "fixed_clocks": `+clocks+`}`))
 		require.NoError(t, err)
 		r, err := compare(old, now, Limits{}, nil)
 		require.NoError(t, err)
 		require.True(t, r.OK)
-		require.Equal(t, want, strings.Join(r.Notes, " "), bench)
+		require.Equal(t, want, strings.Join(r.Notes, " "), clocks)
 	}
 }

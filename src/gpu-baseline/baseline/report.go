@@ -147,7 +147,7 @@ func pair(base, now Profile, specs []string) (renames, error) {
 			return r, fmt.Errorf("cannot rename %s to %s: another --rename makes it %s", quoted(from), quoted(to),
 				quoted(r.to[from]))
 		case r.taken[to]:
-			return r, fmt.Errorf("cannot rename %s to %s: another --rename makes that of another example",
+			return r, fmt.Errorf("cannot rename %s to %s: another --rename has the same new name",
 				quoted(from), quoted(to))
 		}
 		r.to[from], r.taken[to] = to, true

@@ -18,8 +18,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// clone is a repository of commits whose file measure.sh writes their profile. The ids
-// depend on nothing else, so that goldens have them.
+// clone is a repository of commits with a file measure.sh that writes their profile. The
+// ids depend on nothing more, so that goldens have them.
 type clone struct {
 	t        *testing.T
 	profiles string
@@ -36,7 +36,7 @@ func newClone(t *testing.T, scripts ...string) *clone {
 	repo := t.TempDir()
 	t.Chdir(repo)
 	t.Setenv("TMPDIR", t.TempDir())
-	t.Setenv("GPU_BENCH_RECORD", "")
+	t.Setenv("GPU_FIXED_CLOCKS_RECORD", "")
 	for k, v := range map[string]string{"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@t.example", "GIT_AUTHOR_DATE": "2026-11-21T00:00:00Z",
 		"GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@t.example", "GIT_COMMITTER_DATE": "2026-11-21T00:00:00Z"} {
 		t.Setenv(k, v)
@@ -95,7 +95,7 @@ func example(name, seconds string, mb int) string {
 	return fmt.Sprintf(`%q: {"status": "ok", "duration_s": %s, "peak_memory_mb": %d}`, name, seconds, mb)
 }
 
-// slower are n commits, of which that of a number made matmul slower.
+// slower are n commits, and the commit with this number made matmul slower.
 func slower(n, culprit int) (scripts []string) {
 	for i := range n {
 		seconds := "1"
@@ -108,7 +108,7 @@ func slower(n, culprit int) (scripts []string) {
 }
 
 // history has all that a search meets: a slower commit, a bigger one behind one that does
-// not run, an example that is gone, and noise.
+// not run, an example that no longer exists, and noise.
 func history() (scripts []string) {
 	for i := range 16 {
 		matmul, conv := "1.0"+fmt.Sprint(i%3), 300
@@ -160,7 +160,7 @@ func TestReportsOfBisectAsTheyArePrinted(t *testing.T) {
 	}
 }
 
-// Each file says what it is; none is written twice in the same second.
+// Each file reports what it is; none is written twice in the same second.
 func TestBisectKeepsItsProfilesAsThePipelineDoes(t *testing.T) {
 	c := newClone(t, slower(5, 3)...)
 	code, stdout, stderr := c.bisect(measuring...)
@@ -206,7 +206,7 @@ func TestInterruptedBisectResumes(t *testing.T) {
 		code, stdout, stderr := c.bisect(measuring...)
 		require.Equal(t, exitWrong, code)
 		require.Empty(t, stdout)
-		require.Contains(t, stderr, "interrupted: what was measured is in "+c.profiles+", and the same command goes on from there")
+		require.Contains(t, stderr, "interrupted: what was measured is in "+c.profiles+", and the same command continues from there")
 	}
 	require.Len(t, c.kept("*"), 1+2+3)
 	c.ctx, c.host.Runner = t.Context(), host.Exec{}
@@ -247,22 +247,23 @@ func TestSkipOfACommandIsPermanent(t *testing.T) {
 	require.Contains(t, stdout, skipped+" can't be measured: its command asked to skip it, and skip-"+skipped+".txt says so")
 }
 
-// A run that its record says is invalid is no profile, and is made again, but not for ever.
+// A run that its record reports is invalid is not a profile, and is made again, but not for
+// ever.
 func TestInvalidRunsAreMadeAgain(t *testing.T) {
 	record := func(valid string) string {
-		return fmt.Sprintf("echo '{\"valid\": %s, \"reason\": \"throttled\"}' >\"$GPU_BENCH_RECORD\"\n", valid)
+		return fmt.Sprintf("echo '{\"valid\": %s, \"reason\": \"throttled\"}' >\"$GPU_FIXED_CLOCKS_RECORD\"\n", valid)
 	}
-	once := `if [ -e "$GPU_BENCH_RECORD" ]; then ` + strings.TrimSpace(record("true")) + "; else " + strings.TrimSpace(record("false")) + "; fi\n"
+	once := `if [ -e "$GPU_FIXED_CLOCKS_RECORD" ]; then ` + strings.TrimSpace(record("true")) + "; else " + strings.TrimSpace(record("false")) + "; fi\n"
 	scripts := slower(3, 1)
 	scripts[0] += once
 	c := newClone(t, scripts...)
-	t.Setenv("GPU_BENCH_RECORD", filepath.Join(t.TempDir(), "record.json"))
+	t.Setenv("GPU_FIXED_CLOCKS_RECORD", filepath.Join(t.TempDir(), "record.json"))
 	code, _, stderr := c.bisect(measuring...)
 	require.Zero(t, code, stderr)
-	require.Equal(t, 1, strings.Count(stderr, "the run is invalid and is made again: throttled\n"))
+	require.Equal(t, 1, strings.Count(stderr, "the run is invalid and is repeated: throttled\n"))
 
 	c = newClone(t, slower(3, 1)[0]+record("false"), slower(3, 1)[1])
-	t.Setenv("GPU_BENCH_RECORD", filepath.Join(t.TempDir(), "record.json"))
+	t.Setenv("GPU_FIXED_CLOCKS_RECORD", filepath.Join(t.TempDir(), "record.json"))
 	for _, args := range [][]string{{"bisect", "HEAD~1..", "--profiles", c.profiles}, {"ab", "HEAD~1", "HEAD"}} {
 		code, stdout, stderr := c.run(append(append(args, "--max-duration-pct=10"), measuring...)...)
 		require.Equal(t, exitUnclear, code)
@@ -292,7 +293,7 @@ func TestVersionsOfAPipelineAreSearchedAsARangeIs(t *testing.T) {
 	}
 }
 
-// A merge stands for all that it brought, and the report says how to look inside.
+// A merge is for all that it provided, and the report reports how to look inside.
 func TestMergeIsOneCommitOfTheRange(t *testing.T) {
 	c := newClone(t, slower(3, 9)...)
 	c.git("checkout", "-q", "-b", "side", "HEAD~1")
@@ -322,16 +323,16 @@ func TestBisectReportsErrors(t *testing.T) {
 		"range and list":    {[]string{"HEAD~1..", "--versions", "f", "--profiles", c.profiles}, 2, "cannot bisect both a range and --versions"},
 		"no folder":         {[]string{"HEAD~1.."}, 2, "cannot bisect without a folder of profiles: give --profiles"},
 		"no such folder":    {[]string{"HEAD~1..", "--profiles", "none"}, 2, "cannot read the profiles in none: no such file or directory"},
-		"no command":        {[]string{"HEAD~1..", "--profiles", c.profiles, "--"}, 2, "there is no command after --"},
-		"no runs":           {[]string{"HEAD~1..", "--profiles", c.profiles, "--max-runs=0"}, 2, "--max-runs has to be 1 or more"},
-		"no time":           {[]string{"HEAD~1..", "--profiles", c.profiles, "--timeout=0s"}, 2, "--timeout has to be more than 0"},
+		"no command":        {[]string{"HEAD~1..", "--profiles", c.profiles, "--"}, 2, "no command after --"},
+		"no runs":           {[]string{"HEAD~1..", "--profiles", c.profiles, "--max-runs=0"}, 2, "--max-runs must be 1 or more"},
+		"no time":           {[]string{"HEAD~1..", "--profiles", c.profiles, "--timeout=0s"}, 2, "--timeout must be more than 0"},
 		"no limit":          {[]string{"HEAD~1..", "--profiles", c.profiles, "--max-duration-pct"}, 2, "flag needs an argument"},
 		"no range at all":   {[]string{"HEAD", "--profiles", c.profiles}, 2, `cannot bisect "HEAD": want OLD..NEW`},
 		"three dots":        {[]string{"HEAD~1...HEAD", "--profiles", c.profiles}, 2, `want OLD..NEW`},
 		"an option":         {[]string{"--profiles", c.profiles, "--", "x"}, 2, "cannot bisect 0 ranges"},
 		"no such commit":    {[]string{"nothing..HEAD", "--profiles", c.profiles}, 2, `cannot find the commit "nothing": is this the folder of a clone that has it?`},
 		"the wrong way":     {[]string{"HEAD..HEAD~1", "--profiles", c.profiles}, 2, `"HEAD" is not among the commits before "HEAD~1"`},
-		"nothing between":   {[]string{"HEAD..HEAD", "--profiles", c.profiles}, 2, "there is no commit after the good one"},
+		"nothing between":   {[]string{"HEAD..HEAD", "--profiles", c.profiles}, 2, "the good commit is the last one"},
 		"no profiles":       {[]string{"HEAD~1..", "--profiles", c.profiles}, 1, "the good end"},
 		"no such list":      {[]string{"--versions", "none", "--profiles", c.profiles}, 2, "cannot read none: no such file or directory"},
 		"nothing is worse":  {append([]string{"HEAD~1..", "--profiles", t.TempDir()}, measuring...), 1, `"matmul": not worse, confidence 99.9 %: duration (s) 1.5 -> 1.5, 0 s (0 %)`},
@@ -345,5 +346,5 @@ func TestBisectReportsErrors(t *testing.T) {
 	}
 	code, _, stderr := c.run("bisect", "HEAD~1..", "--profiles", c.profiles)
 	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "cannot tell what is worse without a limit: give --max-duration-pct, or another one")
+	require.Contains(t, stderr, "cannot find what is worse without a limit: set --max-duration-pct or another limit")
 }

@@ -227,5 +227,5 @@ func (p *parser) explain(start int64, err error) error {
 		return errors.New("it ends in the middle")
 	}
 	before := p.data[:min(p.dec.InputOffset(), int64(len(p.data)))]
-	return fmt.Errorf("it is no JSON: line %d: %w", 1+bytes.Count(before, []byte("\n")), err)
+	return fmt.Errorf("it is not JSON: line %d: %w", 1+bytes.Count(before, []byte("\n")), err)
 }

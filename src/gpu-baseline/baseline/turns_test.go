@@ -66,13 +66,13 @@ func TestABHasAnExitStatusForEachResult(t *testing.T) {
 		"another one":   {[]string{"--a", flat, "--b", flat, limit, "--example=b"}, 2, "FAILED: 1 not measured; 4 rounds; ", ""},
 		"one fails":     {[]string{"--a", flat, "--b", "exit 3", limit}, 2, "", "cannot measure B: the command exits with 3"},
 		"no profile":    {[]string{"--a", "true", "--b", flat, limit}, 2, "", "cannot measure A: the command wrote no $PROFILE_JSON"},
-		"no JSON":       {[]string{"--a", `echo x >"$PROFILE_JSON"`, "--b", flat, limit}, 2, "", "cannot measure A: the command wrote a $PROFILE_JSON that is no profile"},
+		"no JSON":       {[]string{"--a", `echo x >"$PROFILE_JSON"`, "--b", flat, limit}, 2, "", "cannot measure A: the command wrote an invalid profile to $PROFILE_JSON"},
 		"one command":   {[]string{"--a", flat, limit}, 2, "", "want COMMIT_A COMMIT_B -- COMMAND, or -a COMMAND -b COMMAND; see gpu-baseline ab --help"},
 		"both":          {[]string{"--a", flat, "--b", flat, limit, "HEAD"}, 2, "", "want COMMIT_A COMMIT_B"},
 		"no command":    {[]string{"HEAD", "HEAD", limit}, 2, "", "want COMMIT_A COMMIT_B"},
 		"no commit":     {[]string{"HEAD", "none", limit, "--", "true"}, 2, "", "cannot measure A: the command wrote no"},
 		"nor that":      {[]string{"none", "HEAD", limit, "--", "true"}, 2, "", `cannot measure A: cannot find the commit "none"`},
-		"too few":       {[]string{"--a", flat, "--b", flat, limit, "--max-runs=3"}, 2, "", "--max-runs has to be 4 or more"},
+		"too few":       {[]string{"--a", flat, "--b", flat, limit, "--max-runs=3"}, 2, "", "--max-runs must be 4 or more"},
 		"no limit":      {[]string{"--a", flat, "--b", flat}, 2, "", "cannot tell what is worse without a limit"},
 		"not together?": {[]string{"--a", flat, "--b", flat, limit, "--together"}, 2, "", "unknown flag: --together"},
 	} {
@@ -84,7 +84,7 @@ func TestABHasAnExitStatusForEachResult(t *testing.T) {
 	}
 }
 
-// ended answers each command that is to be seen with an error.
+// ended answers each command that must be seen with an error.
 type ended struct{ err error }
 
 func (e ended) Run(_ context.Context, c host.Command) ([]byte, error) {

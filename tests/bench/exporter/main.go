@@ -1,16 +1,15 @@
-// The command exporter measures rocm-exporter on synthetic machines of 1, 8 and
-// 64 GPUs, beside a floor that is made for each of them in the same run: a
-// net/http server that keeps its descriptors, reads with pread and writes the
-// same series by hand, and the same with client_golang, which tells what of the
-// exporter's time is the library's. Where Debian's prometheus-node-exporter is installed, it
-// is measured too, with its collectors drm and hwmon.
+// The command exporter measures rocm-exporter on synthetic machines of 1, 8 and 64 GPUs,
+// beside a floor that is made for each of them in the same run: a net/http server that
+// keeps its descriptors, reads with pread and writes the same series by hand, and the same
+// with client_golang, which reports what of the exporter's time is the library's. Where
+// Debian's prometheus-node-exporter is installed, it is measured too, with its collectors
+// drm and hwmon.
 //
-// Scrapes come one after the other over one connection, without compression;
-// the programs take turns in short rounds, and the medians of the rounds are
-// shown. It prints a table, and then says whether the goals hold: at 8 GPUs p50
-// and CPU at most three times the floor's, 25 MiB of memory at most, growth from 8 to
-// 64 GPUs at most linear in series. It asserts nothing: a busy machine is no
-// failure. It needs no root and no GPU.
+// Scrapes come one after the other over one connection, without compression; the programs
+// take turns in short rounds, and the medians of the rounds are shown. It prints a table,
+// and then reports whether the goals hold: at 8 GPUs p50 and CPU at most three times the
+// floor's, 25 MiB of memory at most, growth from 8 to 64 GPUs at most linear in series. It
+// asserts nothing: a busy machine is not a failure. It needs no root and no GPU.
 package main
 
 import (
@@ -114,7 +113,7 @@ func measure(dir, peer string, n, rounds, scrapes int) (subjects []*subject, err
 			return nil, err
 		}
 	}
-	for _, s := range subjects { // nobody's first scrapes count
+	for _, s := range subjects { // no one's first scrapes count
 		if err := s.round(scrapes, false); err != nil {
 			return nil, err
 		}

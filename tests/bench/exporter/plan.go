@@ -11,7 +11,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/tests/bench/exporter/floorplan"
 )
 
-// source is where the floor gets a series from.
+// source is the floor's origin of a series.
 type source struct {
 	file       string // in the device's directory; "hwmon/" is completed
 	offset     int    // in gpu_metrics, with size 2, 4 or 8; size 0: a text with a number
@@ -30,8 +30,8 @@ func array(labels map[string]string, name string, offset, size int, times, per f
 	return field(offset+n*size, size, times, per)
 }
 
-// constant are the families that no reading of this scrape stands behind: what
-// the exporter read on its timer, or concluded.
+// constant are the families that no reading of this scrape is behind: what the exporter
+// read on its timer, or concluded.
 func constant(name string) bool {
 	for _, prefix := range []string{"rocm_exporter_", "rocm_gpu_ras_", "rocm_gpu_bad_", "rocm_gpu_can_compute", "rocm_gpu_health", "rocm_gpu_hang", "rocm_gpu_info",
 		"rocm_gpu_metrics_info", "rocm_gpu_suspended", "rocm_gpu_partition_info", "rocm_gpu_power_cap", "rocm_gpu_ecc_", "rocm_gpu_clock_m",

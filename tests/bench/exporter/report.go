@@ -31,7 +31,7 @@ func report(w io.Writer, all []*subject) {
 	t.Flush()
 }
 
-// goals says of each goal whether it was met.
+// goals reports for each goal whether it was met.
 func goals(w io.Writer, all []*subject) {
 	check := func(name string, got, most float64) {
 		word := "met"

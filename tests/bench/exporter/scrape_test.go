@@ -36,8 +36,8 @@ func TestFloorHasASourceForEverySeries(t *testing.T) {
 	require.NoError(t, writePlan(filepath.Join(t.TempDir(), "plan"), root, body))
 }
 
-// What the timer of error counters costs besides what the hardware takes: the exporter reads
-// them every monitor.DefaultRAS.
+// What the timer of error counters costs apart from what the hardware takes: the exporter
+// reads them every monitor.DefaultRAS.
 func BenchmarkErrorCounters(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

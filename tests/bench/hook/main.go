@@ -1,9 +1,8 @@
-// The command hook measures what a hook with nothing to do costs: an
-// update-status of a converged ROCm worker. The answers of every command that
-// it makes are recorded once; then dispatch runs against stubs that print
-// them, and the floor is a program that makes the same calls one after the
-// other and nothing else. All variants run once in each round, in random
-// order. It prints a table of medians and asserts nothing. It needs no root.
+// The command hook measures what a hook with nothing to do costs: an update-status of a
+// converged ROCm worker. The answers of every command that it makes are recorded once; then
+// dispatch runs against stubs that print them, and the floor is a program that makes the
+// same calls one after the other and nothing more. All variants run once in each round, in
+// random order. It prints a table of medians and asserts nothing. It needs no root.
 package main
 
 import (

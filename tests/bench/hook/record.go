@@ -22,8 +22,8 @@ type bench struct {
 	env   []string // of a hook that is answered by the stubs
 }
 
-// recording, in the environment of a command, says where its answer is kept;
-// realTools is the folder with the command that knows it.
+// recording, in the environment of a command, names the file of its answer; realTools is
+// the folder with the command that knows it.
 const (
 	recording = "HOOK_BENCH_RECORD"
 	realTools = "HOOK_BENCH_TOOLS"

@@ -151,7 +151,7 @@ func addTask(dir string, i int) {
 	put(dir, recorder.DefaultBundles+"/"+handle(i)+"/task.pid", fmt.Sprint(pid+1))
 }
 
-// change writes new values: those of GPUs each second, the others every 5 s.
+// change writes new values: of GPUs each second, others every 5 s.
 func change(dir string, second int) {
 	for i := range gpus {
 		dev := "sys/devices/pci0000:00/" + address(i)

@@ -24,8 +24,8 @@ func bag(n int) map[string]string {
 	return map[string]string{"ingress-address": address(n), "private-address": address(n), "egress-subnets": address(n) + "/32"}
 }
 
-// publicKey is a line like that of a worker's key: nobody has its other half,
-// as finding a thousand pairs of primes would take longer than all else.
+// publicKey is a line like a worker's key: no one has its other half, as finding a thousand
+// pairs of primes would take longer than all more.
 func publicKey() (string, error) {
 	modulus := make([]byte, beacon.WorkerKeyBits/8)
 	rand.Read(modulus) // never fails: crypto/rand ends the program instead

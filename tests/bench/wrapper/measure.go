@@ -22,7 +22,7 @@ type variant struct {
 	name    string
 	program string
 	config  string // which one: wrapper<config>.json
-	env     string // of the container, besides the usual
+	env     string // of the container, apart from the usual
 	words   func(i int) []string
 	times   int // how many at once; 1 or parallel
 

@@ -89,7 +89,7 @@ func report(w io.Writer, variants []*variant, size int64) {
 		added(leasedLast)/added(create8), added(leasedLast)/added(create1), float64(wall[leasedLast])/float64(wall[create1]))
 }
 
-// mib is NaN where nothing was measured.
+// mib is NaN if nothing was measured.
 func mib(kib int) float64 {
 	if kib == 0 {
 		return math.NaN()

@@ -21,7 +21,7 @@ const parallel = 8
 // number of GPUs.
 type bench struct {
 	dir                   string // programs, configuration
-	fast                  string // bundles and state, where there is a tmpfs, as /run is
+	fast                  string // bundles and state, if there is a tmpfs, as /run is
 	runtimeKind, nodeKind string
 	spec                  []byte // config.json as Concourse makes it
 }
@@ -85,7 +85,7 @@ func (b *bench) install(name, program string) error {
 	return os.WriteFile(b.path(name), data, 0o755)
 }
 
-// makeNodes makes stand-ins for kfd and 8 GPUs where it can; no one opens them.
+// makeNodes makes stand-ins for kfd and 8 GPUs if it can; no one opens them.
 func (b *bench) makeNodes() error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(b.dir, &fs); err != nil {
@@ -140,7 +140,7 @@ func (b *bench) configure(gpus int) error {
 		State: filepath.Join(b.fast, "state"), Nodes: b.path("nodes"), Visible: []string{"AMD_VISIBLE_DEVICES"},
 		Env:     map[string]string{"HSA_OVERRIDE_GFX_VERSION": "11.0.0", "HIP_ARCHES": "gfx1100"},
 		Folders: &oci.Folders{Root: b.path("srv")},
-		// As on a unit none of whose GPUs is quarantined: there is no such file.
+		// As on a unit without a quarantined GPU: there is no such file.
 		Quarantine: filepath.Join(b.fast, "admission.json"),
 	}
 	if err := writeJSON(b.path(fmt.Sprintf("wrapper%d.json", gpus)), config); err != nil {
@@ -155,8 +155,8 @@ func (b *bench) configure(gpus int) error {
 	return b.hold(config)
 }
 
-// hold leases all GPUs but one to containers whose runc is this program, which
-// lives as long as it measures.
+// hold leases all GPUs but one to containers with a runc that is this program, which lives
+// as long as it measures.
 func (b *bench) hold(config oci.Config) error {
 	l := lease.Leases{Dir: config.Leases.Dir, GPUs: config.GPUNames(), Links: config.Leases.Links, Euid: uint32(os.Geteuid())}
 	if err := os.WriteFile(b.path("held.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {

@@ -1,7 +1,6 @@
-// Command hostile is what a privileged task of the tests runs where a shell does
-// not suffice. `hostile detach` takes the device rules of cgroup v2 away from the
-// task's control group; called in any other way it tells whether the GPU of
-// another opens where it runs.
+// Command hostile is what a privileged task of the tests runs if a shell does not suffice.
+// `hostile detach` takes the device rules of cgroup v2 away from the task's control group;
+// called in any other way it reports whether another's GPU opens in its place.
 package main
 
 import (

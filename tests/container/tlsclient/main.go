@@ -1,5 +1,6 @@
-// Command tlsclient is what a task of the tests runs: it tells whether a TLS server, at a
-// socket and of a name, proves who it is to those who trust what the process is told to.
+// Command tlsclient is what a task of the tests runs: it reports whether a TLS server, at a
+// socket and of a name, proves who it is to those who trust what the process is reported
+// to.
 package main
 
 import (

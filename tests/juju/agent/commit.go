@@ -156,8 +156,8 @@ func (u *Unit) manage(uri string) (*Secret, error) {
 	return s, u.canManage(s)
 }
 
-// grantSecret is SecretsManagerAPI.secretsGrantRevoke: the scope and the subject
-// have to be there.
+// grantSecret is SecretsManagerAPI.secretsGrantRevoke: the scope and the subject must be
+// there.
 func (u *Unit) grantSecret(g params.GrantRevokeSecretArg, grant bool) error {
 	s, err := u.manage(g.URI)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/juju/juju/internal/worker/uniter/hook"
 )
 
-// due is what the agent keeps of what hooks have told the charm.
+// due is what the agent keeps of what hooks have reported the charm.
 type due struct {
 	installed, started bool
 	upgrade            bool
 	elected, config    bool
 	relations          map[int]*told  // by id
-	secrets            map[string]int // revision that a secret-changed told of, by id
+	secrets            map[string]int // revision that a secret-changed informed of, by id
 }
 
-// told is internal/worker/uniter/relation.State.
+// reported is internal/worker/uniter/relation.State.
 type told struct {
 	units   map[string]int // versions of the bags
 	apps    map[string]int
@@ -190,8 +190,8 @@ func (m *Model) Refresh(app, dir string) error {
 	return a.refresh(dir)
 }
 
-// Installed makes a unit one that an earlier charm has brought up: install, start
-// and the relations' hooks up to now are behind it.
+// Installed makes a unit one that an earlier charm has provided up: install, start and the
+// relations' hooks up to now are behind it.
 func (u *Unit) Installed() {
 	u.model.mu.Lock()
 	defer u.model.mu.Unlock()
@@ -229,5 +229,5 @@ func (u *Unit) Forget(r *Relation) {
 	u.due.relations[r.ID].units = map[string]int{}
 }
 
-// CharmDir is where the unit's charm is.
+// CharmDir is the folder of the unit's charm.
 func (u *Unit) CharmDir() string { return u.paths.GetCharmDir() }

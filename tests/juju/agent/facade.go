@@ -76,8 +76,8 @@ func (u *Unit) relationResult(call string, in []byte) params.RelationResultsV2 {
 	return params.RelationResultsV2{Results: []params.RelationResultV2{out}}
 }
 
-// settings are the three ways to read a bag; a relation that is not the unit's,
-// or gone, is refused.
+// settings are the three ways to read a bag; a relation that is not the unit's, or removed,
+// is refused.
 func (u *Unit) settings(call string, in []byte) any {
 	m := u.model
 	one := func(bag map[string]string, err error) params.SettingsResult {
@@ -204,7 +204,7 @@ func (u *Unit) secretCall(call string, in []byte) (any, error) {
 	return params.SecretRevisionIDsResults{Results: []params.SecretRevisionIDsResult{out}}, nil
 }
 
-// resource tells of an attached resource what the agent checks the download by.
+// resource reports an attached resource what the agent checks the download by.
 func (u *Unit) resource(name string) (any, error) {
 	meta, declared := u.app.charm.Meta().Resources[name]
 	file := u.app.Resources[name]

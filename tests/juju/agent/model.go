@@ -24,15 +24,15 @@ type Model struct {
 	actions   []*Action
 }
 
-// Application is one application: with a charm it has units that run hooks,
-// without one it stands for somebody else's, whose bags a test fills.
+// Application is one application: with a charm it has units that run hooks, without one it
+// is for another program's, whose bags a test fills.
 type Application struct {
 	Name      string
-	Leader    string            // unit; "" while there is none
+	Leader    string            // unit; "" while none exists
 	Resources map[string]string // attached resources: name to path
 	Status    StatusLine
 
-	charm  charm.Charm // nil for somebody else's
+	charm  charm.Charm // nil for another program's
 	config charm.Settings
 	units  []*Unit
 }
@@ -55,8 +55,8 @@ func NewModel() *Model {
 	return &Model{uuid: "f47ac10b-58cc-4372-a567-0e02b2c3d479", apps: map[string]*Application{}}
 }
 
-// Deploy adds an application of the unpacked charm in dir, without units; with
-// dir "" it is somebody else's. Its options have their defaults.
+// Deploy adds an application of the unpacked charm in dir, without units; with dir "" it is
+// another program's. Its options have their defaults.
 func (m *Model) Deploy(name, dir string) (*Application, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +137,7 @@ func (m *Model) relation(id int) *Relation {
 	return nil
 }
 
-// RelationOf is the relation of that number, nil when it has gone.
+// RelationOf is the relation of that number, nil when it has left.
 func (m *Model) RelationOf(id int) *Relation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +170,7 @@ func appOf(unit string) string {
 func unitTag(name string) string { return names.NewUnitTag(name).String() }
 func appTag(name string) string  { return names.NewApplicationTag(name).String() }
 
-// ranges lists a unit's open ports by endpoint, as the facade tells them.
+// ranges lists a unit's open ports by endpoint, as the facade reports them.
 func ranges(ports []params.EntityPortRange) (list []params.OpenUnitPortRangesByEndpoint) {
 	for _, p := range ports {
 		i := slices.IndexFunc(list, func(l params.OpenUnitPortRangesByEndpoint) bool { return l.Endpoint == p.Endpoint })

@@ -20,15 +20,15 @@ type Relation struct {
 	ID    int
 	Ends  []End
 	Dying bool
-	// Members are the units in scope, by name; gone ones leave their bag behind.
+	// Members are the units in scope, by name; removed units leave their bag behind.
 	Members map[string]bool
 
 	bags     map[string]map[string]string // by unit ("db/0") or application ("db")
 	versions map[string]int               // of the bags, 0 before the first change
 }
 
-// Relate adds a relation. Units of the charm's applications enter its scope
-// with their first hook of it, somebody else's with Join.
+// Relate adds a relation. Units of the charm's applications enter its scope with their
+// first hook of it, another program's with Join.
 func (m *Model) Relate(id int, ends ...End) *Relation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,7 +40,7 @@ func (m *Model) Relate(id int, ends ...End) *Relation {
 	return r
 }
 
-// Join brings somebody else's unit into the relation; address "" is none.
+// Join provides another program's unit into the relation; address "" is none.
 func (m *Model) Join(r *Relation, unit, address string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *Model) RemoveByForce(r *Relation) {
 	m.reap()
 }
 
-// Tell writes into somebody's bag, as their relation-set would; "" removes.
+// Tell writes into someone's bag, as their relation-set would; "" removes.
 func (m *Model) Tell(r *Relation, who string, kv map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func (r *Relation) write(who string, kv map[string]string) {
 	}
 }
 
-// Bag is a copy of what a unit or application has told.
+// Bag is a copy of what a unit or application has reported.
 func (m *Model) Bag(r *Relation, who string) map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,9 +201,8 @@ func (u *Unit) readLocalApplication(r *Relation) (map[string]string, error) {
 	return r.bags[u.app.Name], nil
 }
 
-// readRemote is UniterAPI.ReadRemoteSettings: any unit of the relation's
-// applications, present or gone, but never the own one; of applications the one
-// at the other end.
+// readRemote is UniterAPI.ReadRemoteSettings: any unit of the relation's applications,
+// present or removed, but never the own one; of applications the one at the other end.
 func (u *Unit) readRemote(r *Relation, tag names.Tag) (map[string]string, error) {
 	switch tag := tag.(type) {
 	case names.UnitTag:

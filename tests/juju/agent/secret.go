@@ -35,8 +35,7 @@ type consumer struct {
 	current, latest int
 }
 
-// AddSecret adds a secret of somebody else's application. It is nobody's to read
-// before Grant.
+// AddSecret adds a secret of another application. No unit can read it before Grant.
 func (m *Model) AddSecret(owner string, content map[string]string) *Secret {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,7 +56,7 @@ func (m *Model) Grant(s *Secret, r *Relation, to string) {
 	s.access[tag] = access{secrets.RoleView, r.tag()}
 }
 
-// Update gives a secret of somebody else a new revision.
+// Update gives a secret of another program a new revision.
 func (m *Model) Update(s *Secret, content map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,8 +196,8 @@ func (u *Unit) consume(s *Secret, refresh, peek bool, label string) int {
 	return c.current
 }
 
-// metadata is secrets.GetSecretMetadata: the unit's own secrets, and for the
-// leader those of its application.
+// metadata is secrets.GetSecretMetadata: the unit's own secrets, and for the leader also
+// its application's.
 func (u *Unit) metadata() (out []params.ListSecretMetadataResult) {
 	for _, s := range u.model.secrets {
 		owner := unitTag(u.Name)

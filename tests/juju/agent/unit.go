@@ -57,7 +57,7 @@ type Ran struct {
 	Logs     []LogLine
 }
 
-// paths are those of a unit agent in a data directory of its own.
+// paths are the paths of a unit agent in its own data directory.
 type paths struct{ data, tag string }
 
 func (p paths) GetToolsDir() string        { return filepath.Join(p.data, "tools", p.tag) }
@@ -72,10 +72,10 @@ func (p paths) GetJujucClientSocket(remote bool) sockets.Socket {
 	return p.GetJujucServerSocket(remote)
 }
 
-// ToolsDir is where the hook tools of a unit whose data is in dir are linked.
+// ToolsDir is the folder with links to the hook tools of a unit with its data in dir.
 func ToolsDir(dir, unit string) string { return paths{dir, unitTag(unit)}.GetToolsDir() }
 
-// CharmDir is where the unit's charm has to be before AddUnit.
+// CharmDir is the folder in which the unit's charm must be before AddUnit.
 func CharmDir(dir, unit string) string { return paths{dir, unitTag(unit)}.GetCharmDir() }
 
 // AddUnit adds a unit of a deployed charm. Its agent's files are below dir, the
@@ -139,8 +139,8 @@ func (u *Unit) start(tag names.UnitTag) error {
 // registered is the built-in secret backend, which every program of Juju registers.
 var registered = sync.OnceFunc(func() { provider.Register(jujuprovider.NewProvider()) })
 
-// relations are those whose scope the unit has entered, with the members that
-// hooks have told it of.
+// relations are the relations that the unit has entered, with the members that hooks have
+// reported.
 func (u *Unit) relations() map[int]*context.RelationInfo {
 	u.model.mu.Lock()
 	known := map[int][]string{}
@@ -180,14 +180,14 @@ func (u *Unit) taken(from int) []LogLine {
 	return slices.Clone(u.logs[from:])
 }
 
-// record runs f and tells what it left.
+// record runs f and reports what it left.
 func (u *Unit) record(name string, f func() error) Ran {
 	logs, statuses := len(u.taken(0)), len(u.Statuses)
 	err := f()
 	return Ran{Hook: name, Err: err, Statuses: slices.Clone(u.Statuses[statuses:]), Logs: u.taken(logs)}
 }
 
-// run runs one hook; what stands after a space in its name is for people.
+// run runs one hook; what is after a space in its name is for people.
 func (u *Unit) run(info hook.Info, name string) Ran {
 	return u.record(name, func() error {
 		r, err := u.runners.NewHookRunner(info)
@@ -234,8 +234,8 @@ func (u *Unit) Act(name string, given map[string]any) (*Action, Ran) {
 	return a, ran
 }
 
-// Exec runs shell commands as `juju exec` on the unit; in a relation's context
-// where id is not -1.
+// Exec runs shell commands as `juju exec` on the unit; in a relation's context if id is not
+// -1.
 func (u *Unit) Exec(id int, remote, commands string) (stdout, stderr string, code int, err error) {
 	r, err := u.runners.NewCommandRunner(context.CommandInfo{RelationId: id, RemoteUnitName: remote, ForceRemoteUnit: remote == ""})
 	if err != nil {
@@ -248,5 +248,5 @@ func (u *Unit) Exec(id int, remote, commands string) (stdout, stderr string, cod
 	return string(resp.Stdout), string(resp.Stderr), resp.Code, err
 }
 
-// Actions are those of the charm's actions.yaml.
+// Actions are the actions of the charm's actions.yaml.
 func (u *Unit) Actions() map[string]charm.ActionSpec { return u.app.charm.Actions().ActionSpecs }

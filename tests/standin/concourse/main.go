@@ -1,7 +1,7 @@
-// Command concourse stands in for Concourse where no release of it is given: as
-// a worker it starts the containerd that its environment names, as Concourse
-// does, answers its health check and says that it is registered. It talks to no
-// web and starts no container by itself. As a web it answers the health check.
+// Command concourse replaces Concourse if no release is given: as a worker it starts the
+// containerd that its environment names, as Concourse does, answers its health check and
+// reports that it is registered. It talks to no web and starts no container by itself. As a
+// web it answers the health check.
 package main
 
 import (

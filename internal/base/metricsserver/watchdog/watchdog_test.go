@@ -30,8 +30,8 @@ const answers = checksInLimit + 2
 // stuck is when a test gives up.
 const stuck = time.Minute
 
-// TestMain is the program that is watched when it is started as
-// `test watched <how>`. It tells each check that it answered.
+// TestMain is the program that is watched when it is started as `test watched <how>`. It
+// reports each check that it answered.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "watched" {
 		err := watched(os.Args[2])
@@ -79,7 +79,7 @@ func run(t *testing.T, how string) (*exec.Cmd, *bufio.Reader) {
 	return cmd, bufio.NewReader(out)
 }
 
-// killed waits for the end and wants it to be SIGKILL, which nobody here sends.
+// killed waits for the end and wants it to be SIGKILL, which no one here sends.
 func killed(t *testing.T, cmd *exec.Cmd, out io.Reader) string {
 	t.Helper()
 	text, err := io.ReadAll(out)

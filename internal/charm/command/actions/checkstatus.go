@@ -300,7 +300,7 @@ func (c *Actions) checkService(unit string, r *report) {
 		r.warn("tasks of "+g.GPU, g.Text)
 	}
 	if err = errors.Join(err, unread); err == nil && len(out) == total {
-		err = fmt.Errorf("0 of %d; tasks that ask for a GPU are refused", total)
+		err = fmt.Errorf("0 of %d; tasks that request a GPU are refused", total)
 	}
 	r.add("gpus in service", err, fmt.Sprintf("%d of %d", total-len(out), total))
 }

@@ -65,7 +65,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			return faultyRecord(c, map[string]health.Fault{b: {Kind: "not_in_kfd"}}, a, b)
 		}, []string{
 			"warn    service of " + two + ": has been quarantined since " + at +
-				": the kernel's KFD does not know it any more; more: juju run w/0 gpu-status",
+				": the kernel's KFD no longer lists it; more: juju run w/0 gpu-status",
 			"ok      gpus in service: 1 of 2"}},
 		"one is gone": {func() quarantine.Record {
 			return faultyRecord(c, map[string]health.Fault{away: hang}, a, away)
@@ -111,8 +111,8 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			return r
 		}, []string{
 			"warn    service of " + one + ": has been quarantined since " + at +
-				" by hand: noisy fan; return it: juju run w/0 return-gpu gpu=0",
-			"FAILED  gpus in service: 0 of 1; tasks that ask for a GPU are refused"}},
+				" by hand: noisy fan; give it back: juju run w/0 return-gpu gpu=0",
+			"FAILED  gpus in service: 0 of 1; tasks that request a GPU are refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, tc.record()))

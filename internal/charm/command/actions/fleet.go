@@ -178,7 +178,7 @@ func (c *Actions) windowsWorkers(ctx context.Context, u charm.Decision, related 
 // coverage returns the architectures of all workers. Every unit of the web has the same
 // relations, so the action runs on any of them.
 func (c *Actions) coverage(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
-	if err := checkUsable(u, "tell the coverage", model.WebRole); err != nil {
+	if err := checkUsable(u, "show the coverage", model.WebRole); err != nil {
 		return nil, err
 	}
 	related := u.Facts.Web.SortedWorkers()

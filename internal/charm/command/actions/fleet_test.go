@@ -100,7 +100,7 @@ func fleet() []model.Worker {
 	mixed.GPUs.Archs = []relation.ArchCount{{Arch: "gfx90a", GPUs: 1}, {Arch: "gfx942", GPUs: 1}}
 	nvidia := roletest.GPUWorker("nvidia/0", 2)
 	nvidia.GPUs.Runtime, nvidia.GPUs.Archs = "cuda", nil
-	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that tells nothing of GPUs
+	old := model.Worker{Unit: "old/0", Key: "ssh-ed25519 AAAA old"} // a charm that reports nothing of GPUs
 	mi350 := roletest.GPUWorker("mi350/0", 1, roletest.Limited)
 	mi350.GPUs.Archs = []relation.ArchCount{{Arch: "gfx950", GPUs: 1}}
 	return []model.Worker{roletest.GPUWorker("gpu/0", 8), // publishes only their number
@@ -122,7 +122,7 @@ func TestRequiredArchitectureWithoutGPUsInServiceIsQuarantined(t *testing.T) {
 	require.Empty(t, results(0, 1)["missing"])
 }
 
-// told returns the result of the action coverage.
+// reported returns the result of the action coverage.
 func told(t *testing.T, u charm.Decision, params map[string]any) (text, missing string) {
 	t.Helper()
 	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)
@@ -168,5 +168,5 @@ func TestCoverageRunsOnWebsOnly(t *testing.T) {
 	require.Equal(t, leader, follower)
 	u.Facts.Role = model.WorkerRole
 	_, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, nil)
-	require.EqualError(t, err, "cannot tell the coverage: this unit is a worker; run it on the web's unit")
+	require.EqualError(t, err, "cannot show the coverage: this unit is a worker; run it on the web's unit")
 }

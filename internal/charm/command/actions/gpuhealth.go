@@ -110,7 +110,7 @@ func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, w
 			s.Name, s.PCI, partitions, s.Reason, gpuhealth.SeeCodes(f.Commands, s.Codes))
 	}
 	if source == "reading" {
-		fmt.Fprintf(&b, "read once, without what happened before: %s\n", why)
+		fmt.Fprintf(&b, "read once, without history: %s\n", why)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -64,7 +64,7 @@ func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
 	err := c.GPUHealth(t.Context(), &without, term.Format{})
 	require.EqualError(t, err, "cannot rely on 1 of 4 GPUs: GPU 3: 1 uncorrectable error; 1 bad memory page "+
 		"(see dispatch explain 1 7)")
-	require.Equal(t, with.String()+"read once, without what happened before: the exporter watches this machine, not CHARM_ROOT\n", without.String())
+	require.Equal(t, with.String()+"read once, without history: the exporter watches this machine, not CHARM_ROOT\n", without.String())
 	require.Contains(t, with.String(), "GPU 3   critical   30  ")
 }
 
@@ -73,15 +73,15 @@ func TestHealthIsReadWithoutTheExporter(t *testing.T) {
 		"silent":     {"http://127.0.0.1:1/", "the exporter does not answer"},
 		"an error":   {hosttest.NewServer(t, 503, threeGPUs), "the exporter answers 503"},
 		"no JSON":    {hosttest.NewServer(t, 200, "<html>"), "the exporter does not answer with its list of GPUs"},
-		"no GPU":     {hosttest.NewServer(t, 200, `{"gpus": []}`), "the exporter knows of no GPU"},
-		"other JSON": {hosttest.NewServer(t, 200, `{"error": "x"}`), "the exporter knows of no GPU"},
+		"no GPU":     {hosttest.NewServer(t, 200, `{"gpus": []}`), "the exporter lists no GPU"},
+		"other JSON": {hosttest.NewServer(t, 200, `{"error": "x"}`), "the exporter lists no GPU"},
 		"too much":   {hosttest.NewServer(t, 200, `{"gpus": [`+strings.Repeat(" ", gpuhealth.ExporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
 	} {
 		var b strings.Builder
 		charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: c.url}}
 		require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}), name)
 		require.Contains(t, b.String(), "healthy", name)
-		require.Contains(t, b.String(), "read once, without what happened before: "+c.why+"\n", name)
+		require.Contains(t, b.String(), "read once, without history: "+c.why+"\n", name)
 		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url, wellknown.Commands{Unit: "w/0"}), "a status has it from the exporter alone")
 	}
 }

@@ -67,7 +67,7 @@ func TestTopWithoutTheExporterNamesTheRemedy(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for url, why := range map[string]string{gone.URL: "the exporter does not answer", hosttest.NewServer(t, 200, "<html>"): "the exporter does not answer with its list of GPUs",
-		hosttest.NewServer(t, 200, `{"gpus": []}`): "the exporter knows of no GPU", hosttest.NewServer(t, 503, ""): "the exporter answers 503"} {
+		hosttest.NewServer(t, 200, `{"gpus": []}`): "the exporter lists no GPU", hosttest.NewServer(t, 503, ""): "the exporter answers 503"} {
 		var b strings.Builder
 		err := topOf(t, url).GPUTop(t.Context(), &b, term.Format{}, Top{})
 		require.EqualError(t, err, "cannot show who uses the GPUs: "+why+"; rocm-exporter runs on workers with GPUs: sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble services shows whether it does")

@@ -21,12 +21,12 @@ import (
 
 // gpuUsage returns the GPU usage of builds. Only a Prometheus stores it.
 func (c *Actions) gpuUsage(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
-	if err := checkUsable(u, "tell the usage of GPUs", model.WebRole); err != nil {
+	if err := checkUsable(u, "show the usage of GPUs", model.WebRole); err != nil {
 		return nil, err
 	}
 	if u.Config.Web.PrometheusURL == "" {
 		return nil, errors.New(
-			"cannot tell the usage of GPUs: only a Prometheus keeps it; set prometheus-url to one that scrapes " +
+			"cannot show the usage of GPUs: only a Prometheus keeps it; set prometheus-url to one that scrapes " +
 				"webs and workers")
 	}
 	since := "7d"
@@ -34,7 +34,7 @@ func (c *Actions) gpuUsage(ctx context.Context, u charm.Decision, params map[str
 		since = given
 	}
 	if err := usagereport.CheckWindow(since); err != nil {
-		return nil, fmt.Errorf("cannot tell the usage of GPUs: since: %w", err)
+		return nil, fmt.Errorf("cannot show the usage of GPUs: since: %w", err)
 	}
 	want := usagereport.Request{Web: usagereport.Web{ModelUUID: c.Event.ModelUUID, App: c.Event.App()}, Since: since,
 		By: usagereport.ByPipeline, CO2GramsPerKWh: u.Config.CO2GramsPerKWh}
@@ -43,7 +43,7 @@ func (c *Actions) gpuUsage(ctx context.Context, u charm.Decision, params map[str
 	}
 	r, err := usagereport.Fetch(ctx, u.Config.Web.PrometheusURL, want, c.Host.Clock.Now())
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell the usage of GPUs: %w", err)
+		return nil, fmt.Errorf("cannot show the usage of GPUs: %w", err)
 	}
 	var b strings.Builder
 	switch params["format"] {

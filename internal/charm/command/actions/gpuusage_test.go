@@ -97,7 +97,7 @@ func TestUsageRequiresPrometheus(t *testing.T) {
 	require.Contains(t, got["usage"], "in the last 7d")
 	require.Contains(t, got["usage"], "none: no build had one, or this Prometheus lacks the charm's rules")
 	_, err = c.gpuUsage(t.Context(), u, map[string]any{"since": "a week"})
-	require.EqualError(t, err, `cannot tell the usage of GPUs: since: "a week" is no time like 36h, 7d or 4w`)
+	require.EqualError(t, err, `cannot show the usage of GPUs: since: "a week" is not a time such as 36h, 7d or 4w`)
 	u.Config.Web.PrometheusURL = ""
 	_, err = c.gpuUsage(t.Context(), u, nil)
 	require.ErrorContains(t, err, "set prometheus-url to one that scrapes webs and workers")

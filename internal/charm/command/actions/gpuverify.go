@@ -143,7 +143,7 @@ func (c *Actions) tryNode(ctx context.Context, node, driver string) (detail stri
 	case driver == "":
 		return "opens for reading and writing", true
 	case name != driver:
-		return fmt.Sprintf("it is a node of driver %s, and sysfs says %s", got, driver), false
+		return fmt.Sprintf("it is a node of driver %s, but sysfs shows %s", got, driver), false
 	}
 	return "answers: DRM driver " + got, true
 }

@@ -83,7 +83,7 @@ func (c *Actions) formatPlan(ctx context.Context, want charm.Desired, problems [
 		}
 	}
 	if len(due)+len(deferred) == 0 && want.NeedsOperator() {
-		b.WriteString("nothing to do for the charm: what is said above is the operator's part\n")
+		b.WriteString("nothing to do for the charm; the operator must do the steps above\n")
 		return b.String(), 0, nil
 	}
 	err = charm.PrintPlan(&b, due, deferred)

@@ -67,7 +67,7 @@ func (c *Actions) resetROCm(ctx context.Context, _ charm.Decision, params map[st
 	}
 	_, err = p.Apply(ctx, c.logProgress(ctx))
 	if err == nil {
-		results["message"] = "done; the next hook installs what the options ask for"
+		results["message"] = "done; the next hook installs what the options require"
 	}
 	return results, err
 }

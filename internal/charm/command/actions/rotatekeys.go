@@ -27,12 +27,12 @@ func (c *Actions) rotateKeys(ctx context.Context, u charm.Decision, params map[s
 	keys, ok := web.Rotated[which]
 	switch {
 	case which == "":
-		return nil, fmt.Errorf("cannot rotate keys without being told which: give keys=all or one of %s", rotatable())
+		return nil, fmt.Errorf("cannot rotate keys: keys is not set; use keys=all or one of %s", rotatable())
 	case !ok:
 		return nil, fmt.Errorf("cannot rotate %q: want one of %s", which, rotatable())
 	case u.Facts.Role == model.WorkerRole && which != "all":
 		return nil, fmt.Errorf(
-			"cannot rotate %s: this unit is a worker, whose one key keys=all makes again; the others are the web's",
+			"cannot rotate %s: this unit is a worker with one key; use keys=all, or run the action on a web",
 			which)
 	case u.Facts.Role == model.WorkerRole:
 		return c.rotateWorkerKey(ctx, u)
@@ -79,10 +79,10 @@ func rotationNote(keys []string) string {
 			"logins under way begin again; who is logged in stays so until the token ends, a day later")
 	}
 	if slices.Contains(keys, model.TSAHostKey) {
-		notes = append(notes, "workers are told the web's new key and connect again")
+		notes = append(notes, "workers get the web's new key and reconnect")
 	}
 	if slices.Contains(keys, model.AdminPassword) {
-		notes = append(notes, "get-admin-password tells the new password")
+		notes = append(notes, "get-admin-password shows the new password")
 	}
 	return strings.Join(notes, "; ")
 }
@@ -101,5 +101,5 @@ func (c *Actions) rotateWorkerKey(ctx context.Context, u charm.Decision) (map[st
 			return nil, err
 		}
 	}
-	return map[string]any{"rotated": "worker-key", "message": "the web is told when this action ends"}, nil
+	return map[string]any{"rotated": "worker-key", "message": "the web gets the new key when this action ends"}, nil
 }

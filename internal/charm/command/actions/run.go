@@ -96,7 +96,7 @@ func (c *Actions) apply(ctx context.Context, u charm.Decision) error {
 		return err
 	}
 	if err := model.Save(c.Host.Root, model.Facts{}, u.Facts); err != nil {
-		return jujuerrors.Annotate(err, "cannot keep what Juju says")
+		return jujuerrors.Annotate(err, "cannot store Juju's facts")
 	}
 	return c.Publish(ctx, u)
 }

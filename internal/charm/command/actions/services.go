@@ -136,12 +136,12 @@ func (c *Actions) runMigrations(ctx context.Context, u charm.Decision, params ma
 // that it never returns an unused password (D24). Juju's tool takes results only as
 // arguments: while it runs, a user of this machine can read the password.
 func (c *Actions) adminPassword(_ context.Context, u charm.Decision, _ map[string]any) (map[string]any, error) {
-	if err := checkUsable(u, "tell the password", model.WebRole); err != nil {
+	if err := checkUsable(u, "show the password", model.WebRole); err != nil {
 		return nil, err
 	}
 	password := u.Facts.Web.Secret[model.AdminPassword]
 	if u.Facts.Web.SecretID == "" || password == "" {
-		return nil, errors.New("cannot tell the password: there is none yet; see " +
+		return nil, errors.New("cannot show the password: it is not set yet; see " +
 			c.Commands().ShowStatus())
 	}
 	return map[string]any{"username": u.Config.Web.InitialAdminUsername, "password": password,

@@ -56,13 +56,13 @@ func (p *caller) cdiGenerateCommand() command {
 		long: "Writes the CDI description of this machine's AMD GPUs, and prints what it changes. A description " +
 			"by another tool at " + cdi.Path + " is moved to " + cdi.Path + ".before-concourse. A correct file " +
 			"is left alone.\n\n" +
-			"It fails if there is no GPU. Without a usable /dev/kfd it writes the description and fails, " +
+			"It fails without a GPU. Without a usable /dev/kfd it writes the description and fails, " +
 			"because containers cannot compute with it.",
 		flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&output, "output", output, "`FILE` to write; - is standard output")
 			fs.StringVar(
 				&format, "format", "",
-				"`NAME` of the format, json or yaml (default: by FILE's name, else json)",
+				"`NAME` of the format, json or yaml (default: by FILE's name, otherwise json)",
 			)
 			selectionFlags(fs, &s)
 			p.planFlags(fs)
@@ -88,7 +88,7 @@ func (p *caller) cdiGenerateCommand() command {
 			}
 			if p.onWorkstation() && output == cdi.Path && (len(s.Devices) > 0 || s.NoAll) {
 				return &commandline.UsageError{
-					Text: "cannot keep a selection in " + cdi.Path + ", which gpukit-cdi.service writes: set " +
+					Text: "cannot store a selection in " + cdi.Path + ", which gpukit-cdi.service writes: set " +
 						"GPUKIT_CDI_REFRESH_DEVICE or GPUKIT_CDI_REFRESH_NO_ALL in /etc/default/gpukit, then: sudo " +
 						"systemctl restart gpukit-cdi; or want another --output",
 				}
@@ -109,7 +109,7 @@ func (p *caller) generateCDI(output, format string, s workstation.Selection) err
 	}
 	if m.Spec == nil {
 		return errors.New("cannot describe GPUs: this machine has no AMD GPU that a container could use; " +
-			p.name() + " gpu list says what it has")
+			p.name() + " gpu list shows its GPUs")
 	}
 	if m.Spec, err = cdi.Select(m.Spec, s.Devices, s.NoAll); err != nil {
 		return err
@@ -168,7 +168,7 @@ func encodeSpec(s *specs.Spec, format string, compact bool) (data []byte, err er
 type planOutput struct{ dryRun, verbose, quiet bool }
 
 func (p *caller) planFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&p.plan.dryRun, "dry-run", false, "print what would be done, change nothing")
+	fs.BoolVar(&p.plan.dryRun, "dry-run", false, "print the changes without making them")
 	fs.BoolVarP(&p.plan.verbose, "verbose", "v", false, "print the content of files, too")
 	fs.BoolVar(&p.plan.quiet, "quiet", false, "print errors only")
 }

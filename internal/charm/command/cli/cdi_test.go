@@ -145,5 +145,5 @@ func TestUnreadableDescriptionIsNamed(t *testing.T) {
 	}
 	code, _, errs := at(hosttest.Host(t, "amd"), "cdi", "validate", "/nowhere/x.json")
 	require.Equal(t, 1, code)
-	require.Equal(t, "cannot read /nowhere/x.json: there is no such file; dispatch cdi generate --output /nowhere/x.json makes it\n", errs)
+	require.Equal(t, "cannot read /nowhere/x.json: the file is missing; dispatch cdi generate --output /nowhere/x.json makes it\n", errs)
 }

@@ -55,7 +55,7 @@ func TestExitStatus(t *testing.T) {
 		"pipelines":                  {"amd", 0, "rocm-build.yml\n", ""},
 		"pipelines vars/rocm-pr.yml": {"amd", 0, "pr-tag: untrusted\n", ""},
 		"pipelines a b":              {"amd", 2, "", `cannot run dispatch pipelines with "a b": want dispatch pipelines [FILE]; see dispatch pipelines --help`},
-		"pipelines /etc/passwd":      {"amd", 1, "", `cannot print "/etc/passwd": there is no such pipeline or task`},
+		"pipelines /etc/passwd":      {"amd", 1, "", `cannot print "/etc/passwd": no such pipeline or task`},
 
 		"fleet":       {"amd", 1, "", "cannot show the fleet: no hook has run on this machine yet\n"},
 		"fleet --all": {"amd", 2, "", "cannot run dispatch fleet: unknown flag: --all; see dispatch fleet --help\n"},
@@ -118,7 +118,7 @@ func TestExitStatus(t *testing.T) {
 		"runtime configure docker --remove --set-as-default":           {"amd", 2, "", "cannot do both: --set-as-default, --unset-as-default and --remove exclude each other; see dispatch runtime configure --help\n"},
 		"runtime configure docker --set-as-default --unset-as-default": {"amd", 2, "", "cannot do both: "},
 		"runtime configure docker --all":                               {"amd", 2, "", "cannot run dispatch runtime configure: unknown flag: --all; see dispatch runtime configure --help\n"},
-		"runtime configure docker --wrapper=/nowhere":                  {"amd", 1, "", "cannot configure docker: there is no program /nowhere; --wrapper=PATH names runc-amd-wrapper\n"},
+		"runtime configure docker --wrapper=/nowhere":                  {"amd", 1, "", "cannot configure docker: program /nowhere is missing; --wrapper=PATH names runc-amd-wrapper\n"},
 		"runtime configure --runtime=docker --remove":                  {"amd", 0, "nothing to do\n", ""},
 		"kubernetes":                      {"amd", 2, "", "cannot run dispatch kubernetes without a command: want one of labels, manifest; see dispatch kubernetes --help\n"},
 		"kubernetes --help":               {"amd", 0, "Usage: dispatch kubernetes COMMAND\n", ""},
@@ -130,7 +130,7 @@ func TestExitStatus(t *testing.T) {
 		"kubernetes manifest node --json": {"amd", 2, "", "cannot run dispatch kubernetes manifest: unknown flag: --json"},
 		"kubernetes manifest node-1":      {"amd", 0, "apiVersion: v1\nkind: Node\nmetadata:\n    name: node-1\n", ""},
 		"kubernetes manifest Node":        {"amd", 1, "", `cannot label node "Node": no node can have that name; kubectl get nodes has the names` + "\n"},
-		"kubernetes labels --json ":       {"no-gpu", 1, "", "cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list says what it has\n"},
+		"kubernetes labels --json ":       {"no-gpu", 1, "", "cannot label a node: this machine has no AMD GPU that counts; dispatch gpu list shows its GPUs\n"},
 		"cdi":                             {"amd", 2, "", "cannot run dispatch cdi without a command: want one of refresh, list, generate, validate; see dispatch cdi --help\n"},
 		"cdi lost":                        {"amd", 2, "", `cannot run dispatch cdi "lost": no such command; did you mean list?; see dispatch cdi --help` + "\n"},
 		"cdi --help":                      {"amd", 0, "Usage: dispatch cdi COMMAND\n", ""},
@@ -146,7 +146,7 @@ func TestExitStatus(t *testing.T) {
 		"cdi generate --format=yaml":      {"amd", 2, "", "cannot write YAML to /etc/cdi/amd.json: want another --output, or - for standard output; see dispatch cdi generate --help\n"},
 		"cdi validate --help":             {"amd", 0, "Usage: dispatch cdi validate [FILE] [--json] [--path=FILE]\n", ""},
 		"cdi validate a b":                {"amd", 2, "", `cannot run dispatch cdi validate with "a b": want `},
-		"cdi validate":                    {"amd", 1, "", "cannot read /etc/cdi/amd.json: there is no such file; dispatch cdi generate --output /etc/cdi/amd.json makes it\n"},
+		"cdi validate":                    {"amd", 1, "", "cannot read /etc/cdi/amd.json: the file is missing; dispatch cdi generate --output /etc/cdi/amd.json makes it\n"},
 	} {
 		code, stdout, stderr := dispatch(t, want.host, line)
 		require.Equal(t, want.code, code, "%s: %s", line, stderr)

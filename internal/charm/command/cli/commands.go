@@ -99,7 +99,7 @@ func (p *caller) unitCommands() []command {
 			text: "show who leases each GPU, and which GPUs are quarantined",
 			run:  func([]string) error { return c.GPUs().Status(p.stdout, p.format) }},
 		{words: "gpu evidence", only: unit, action: "gpu-evidence", json: true,
-			text: "show the tasks that met GPU faults, and the cause of each fault",
+			text: "show the tasks with GPU faults, and the cause of each fault",
 			run:  func([]string) error { return c.GPUs().Evidence(p.stdout, p.format) }},
 		{words: "why", only: unit, args: "[TASK]", max: 1, json: true,
 			text:    "show why a task failed: verdict, reasons, fixes and the timeline; without TASK, the last failed one",
@@ -193,12 +193,12 @@ func (p *caller) ownCommands() []command {
 			words: "gpu record-check", args: "GPU", min: 1, max: 1,
 			run: func(a []string) error { return c.GPUs().RecordHealthCheck(p.ctx, p.stdout, a[0]) },
 		},
-		{words: "gpu bench", args: "GPU [back|end]", min: 1, max: 2, run: func(a []string) error {
+		{words: "gpu fixed-clocks", args: "GPU [back|end]", min: 1, max: 2, run: func(a []string) error {
 			switch {
 			case len(a) == 1:
-				return c.GPUs().WatchBench(p.ctx, a[0], watcher.BenchLooks)
+				return c.GPUs().WatchFixedClocks(p.ctx, a[0], watcher.ClockLooks)
 			case a[1] == "back" || a[1] == "end":
-				return c.GPUs().EndBench(p.stdout, a[0], a[1] == "end")
+				return c.GPUs().RestoreClocks(p.stdout, a[0], a[1] == "end")
 			}
 			return &commandline.UsageError{Text: fmt.Sprintf("cannot end a bench with %q: want back or end", a[1])}
 		}},

@@ -11,7 +11,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/kube/nodelabels"
 )
 
-const labelsText = "Names and values are those of AMD's node labeller, and gpu=true and amd.com/gpu=true. " +
+const labelsText = "Names and values are as in AMD's node labeller, with gpu=true and amd.com/gpu=true. " +
 	"The command reads sysfs only: it opens no GPU and contacts no cluster. It works on any machine, with or " +
 	"without Juju.\n\n"
 
@@ -67,7 +67,7 @@ func (p *caller) nodeLabels() (map[string]string, error) {
 	}
 	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, inv.GPUsOf(gpu.VendorWith(gpu.Kubernetes))))
 	if len(labels) == 0 {
-		return nil, fmt.Errorf("%w; %s gpu list says what it has", errNoLabels, p.name())
+		return nil, fmt.Errorf("%w; %s gpu list shows its GPUs", errNoLabels, p.name())
 	}
 	return labels, nil
 }

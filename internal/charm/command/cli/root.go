@@ -70,7 +70,7 @@ func (p *caller) root() *cobra.Command {
 	case p.charm.Commands().WithoutJuju():
 		root.Short = "a Concourse CI on this machine"
 		root.Long = "concourse-ci-machine runs Concourse's web and worker with this machine's GPUs, and keeps them " +
-			"as its options say. Most commands need sudo."
+			"as its options require. Most commands need sudo."
 	case p.onWorkstation():
 		root.Short = "AMD GPUs for containers"
 		root.Long = "gpukit gives the AMD GPUs of this machine to containers of Docker, Podman, containerd and " +

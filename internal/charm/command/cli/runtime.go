@@ -28,20 +28,20 @@ func (p *caller) runtimeCommand() command {
 		text: "add the GPUs to another container engine on any machine",
 		long: "Adds runc-amd-wrapper to a container engine as the runtime \"amd\", and turns CDI on if the " +
 			"engine needs that. It prints what it does, adds only its own keys or its own file, and " +
-			"restarts nothing unless told to. Without root, podman is that of the calling user.",
+			"restarts nothing without --restart. Without root, podman is the calling user's.",
 		example: "sudo " + p.name() + " cdi generate\nsudo " + p.name() + " runtime configure docker --restart\n" +
 			"docker run --runtime amd -e AMD_VISIBLE_DEVICES=all IMAGE",
 		flags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&set, "set-as-default", false, "use it for containers that name no runtime")
 			fs.BoolVar(&unset, "unset-as-default", false, "stop using it for them")
-			fs.BoolVar(&r.Remove, "remove", false, "remove exactly what was added")
+			fs.BoolVar(&r.Remove, "remove", false, "undo only these changes")
 			fs.BoolVar(&r.Restart, "restart", false, "restart or reload the engine if it needs that")
 			fs.BoolVar(&exclusive, "exclusive", false, "lease GPUs: each is in one container at a time")
 			fs.BoolVar(&shared, "shared", false, "end --exclusive: containers share the GPUs")
 			p.planFlags(fs)
 			fs.StringVar(
 				&r.Wrapper, "wrapper", "",
-				"`PATH` of runc-amd-wrapper (default: beside this program, else on PATH)",
+				"`PATH` of runc-amd-wrapper (default: beside this program, otherwise on PATH)",
 			)
 			fs.StringVar(
 				&r.File, "config-path", "",
@@ -114,7 +114,7 @@ func (p *caller) configure(r engines.Request, s sharing) (err error) {
 		advice = append(advice, "only containers under the wrapper lease: --set-as-default adds those with --device")
 	}
 	if !r.Remove && !p.charm.Host.Exists(cdi.Path) {
-		advice = append([]string{"there is no " + cdi.Path + " yet: " + p.name() + " cdi generate"}, advice...)
+		advice = append([]string{cdi.Path + " is missing: run " + p.name() + " cdi generate"}, advice...)
 	}
 	for _, a := range advice {
 		p.advise(a)

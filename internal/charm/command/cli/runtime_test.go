@@ -24,7 +24,7 @@ func TestRuntimeConfigurePrintsStepsAndAdvice(t *testing.T) {
 
 	code, out, errs := at(root, "runtime", "configure", "crio", "--dry-run")
 	require.Zero(t, code, errs)
-	require.Equal(t, "1/1 write "+file+" (missing)\nthere is no /etc/cdi/amd.json yet: dispatch cdi generate\n"+next, out)
+	require.Equal(t, "1/1 write "+file+" (missing)\n/etc/cdi/amd.json is missing: run dispatch cdi generate\n"+next, out)
 	require.False(t, root.Exists(file))
 
 	code, _, errs = at(root, "cdi", "generate")

@@ -70,7 +70,7 @@ func TestFlagsHaveVariables(t *testing.T) {
 		"quiet":     {map[string]string{"GPUKIT_CDI_REFRESH_QUIET": "true"}, "cdi refresh --dry-run", 0, "", ""},
 		"wrong":     {map[string]string{"GPUKIT_CDI_GENERATE_NO_ALL": "x"}, "cdi generate", 2, "", `cannot use GPUKIT_CDI_GENERATE_NO_ALL="x": `},
 		"no GPU":    {nil, "cdi generate --output - --device 7", 1, "", `cannot describe GPU "7": this machine has 0, 1, 2, 3`},
-		"kept": {nil, "cdi generate --device 1", 2, "", "cannot keep a selection in /etc/cdi/amd.json, which gpukit-cdi.service writes: " +
+		"kept": {nil, "cdi generate --device 1", 2, "", "cannot store a selection in /etc/cdi/amd.json, which gpukit-cdi.service writes: " +
 			"set GPUKIT_CDI_REFRESH_DEVICE"},
 		"dry run with content": {nil, "cdi refresh --dry-run -v", 0, "1/1 write /etc/cdi/amd.json (missing)\n    {\"cdiVersion\"", ""},
 		"two directions":       {nil, "runtime configure docker --exclusive --remove", 2, "", "--exclusive excludes --shared and --remove"},

@@ -45,7 +45,7 @@ func (n *Node) Install(ctx context.Context, from string) (err error) {
 	case !ok:
 		return fmt.Errorf("cannot install %s on %s: it has none of apt-get, dpkg, dnf, yum, zypper and rpm", Package, n.Target)
 	case !known:
-		return fmt.Errorf("cannot install %s on %s: there is no package for %s", Package, n.Target, f.Machine)
+		return fmt.Errorf("cannot install %s on %s: no package exists for %s", Package, n.Target, f.Machine)
 	}
 	name := fmt.Sprintf("%s_%s.%s", Package, arch, m.format)
 	file, err := packageFile(from, name)

@@ -129,7 +129,7 @@ func TestMachinesThatCannotHaveThePackageAreRefused(t *testing.T) {
 	for facts, want := range map[string]string{
 		facts + "charm yes\n":                                "a unit of the charm serves port 9401 there already",
 		"machine x86_64\nmanager pacman\n":                   "it has none of apt-get, dpkg",
-		"machine riscv64\nmanager apt-get\n":                 "there is no package for riscv64",
+		"machine riscv64\nmanager apt-get\n":                 "no package exists for riscv64",
 		"machine aarch64\nmanager rpm\n":                     "rocm-gpu-exporter_arm64.rpm: download it from the release",
 		"This account is not available.\n":                   "it has no usual shell; its answer begins with \"This account",
 		strings.Replace(facts, "x86_64", "aarch64", 1):       "rocm-gpu-exporter_arm64.deb",

@@ -46,7 +46,7 @@ type value float64
 func (v *value) UnmarshalJSON(data []byte) error {
 	var pair []any
 	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
-		return errors.New("a value is no pair of a time and a number")
+		return errors.New("a value is not a pair of a time and a number")
 	}
 	text, _ := pair[1].(string)
 	n, err := strconv.ParseFloat(text, 64)
@@ -80,7 +80,7 @@ func query(ctx context.Context, prometheus, expr string, at time.Time) ([]sample
 	}
 	if err != nil {
 		return nil, fmt.Errorf(
-			"cannot use the answer of %s: %w; is prometheus-url that of a Prometheus?", prometheus, err,
+			"cannot use the answer of %s: %w; check that prometheus-url is a Prometheus", prometheus, err,
 		)
 	}
 	return got, nil
@@ -96,13 +96,13 @@ func decode(r io.Reader) ([]sample, error) {
 		}
 	}
 	if err := json.NewDecoder(r).Decode(&answer); err != nil {
-		return nil, errors.New("it is no answer to a query")
+		return nil, errors.New("it is not an answer to a query")
 	}
 	if answer.Status != "success" {
-		return nil, fmt.Errorf("it says %.200q", answer.Error)
+		return nil, fmt.Errorf("it reports %.200q", answer.Error)
 	}
 	if answer.Data.Type != "vector" {
-		return nil, errors.New("it is no vector")
+		return nil, errors.New("it is not a vector")
 	}
 	return answer.Data.Result, nil
 }

@@ -58,7 +58,7 @@ var window = regexp.MustCompile(`^[1-9][0-9]{0,3}[hdw]$`)
 // CheckWindow checks the length of the requested time.
 func CheckWindow(since string) error {
 	if !window.MatchString(since) {
-		return fmt.Errorf("%q is no time like 36h, 7d or 4w", since)
+		return fmt.Errorf("%q is not a time such as 36h, 7d or 4w", since)
 	}
 	return nil
 }

@@ -72,10 +72,10 @@ func TestRowsAreJobsIfRequested(t *testing.T) {
 
 func TestAnswerOfAnotherServerIsNamed(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"status":"error","error":"query timed out"}`: `it says "query timed out"`,
-		"<html>": "it is no answer to a query",
-		`{"status":"success","data":{"resultType":"scalar","result":[]}}`:                    "it is no vector",
-		`{"status":"success","data":{"resultType":"vector","result":[{"value":[1,2,"3"]}]}}`: "it is no answer to a query",
+		`{"status":"error","error":"query timed out"}`: `it reports "query timed out"`,
+		"<html>": "it is not an answer to a query",
+		`{"status":"success","data":{"resultType":"scalar","result":[]}}`:                    "it is not a vector",
+		`{"status":"success","data":{"resultType":"vector","result":[{"value":[1,2,"3"]}]}}`: "it is not an answer to a query",
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }))
 		_, err := Fetch(t.Context(), s.URL, Request{Since: "7d"}, hosttest.Now)
@@ -88,7 +88,7 @@ func TestAnswerOfAnotherServerIsNamed(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
 	_, err := Fetch(t.Context(), s.URL, Request{Since: "7d"}, hosttest.Now)
-	require.ErrorContains(t, err, "404 Not Found: it is no answer to a query; is prometheus-url that of a Prometheus?")
+	require.ErrorContains(t, err, "404 Not Found: it is not an answer to a query; check that prometheus-url is a Prometheus")
 }
 
 // Values of any answer can be summed.

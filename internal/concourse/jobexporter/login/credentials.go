@@ -55,7 +55,7 @@ func Parse(data []byte) (Credentials, error) {
 			"server-name: %w", harmless(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Credentials{}, errors.New("there is more after the first JSON value")
+		return Credentials{}, errors.New("data follows the first JSON value")
 	}
 	return c, c.check()
 }

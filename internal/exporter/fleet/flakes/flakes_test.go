@@ -202,7 +202,7 @@ func TestFilterShowsMatchingRows(t *testing.T) {
 	require.NotContains(t, policy, "unsafe")
 }
 
-func TestInfrastructureIsNoFlakeAndIsNamed(t *testing.T) {
+func TestInfrastructureIsNotAFlakeAndIsNamed(t *testing.T) {
 	b := newBed(t)
 	var all []string
 	for n := range 3 {

@@ -102,7 +102,7 @@ func (f *Flakes) buildOf(w http.ResponseWriter, r *http.Request) {
 	a, known := f.verdicts[handle]
 	f.mu.Unlock()
 	if !known {
-		http.Error(w, fmt.Sprintf("cannot find the build of %s yet: ask again in %s", handle, f.o.Every),
+		http.Error(w, fmt.Sprintf("cannot find the build of %s yet: try again in %s", handle, f.o.Every),
 			http.StatusNotFound)
 		return
 	}

@@ -89,7 +89,7 @@ func Parse(data []byte) (File, error) {
 		return File{}, fmt.Errorf("it is not the JSON of a list of workers: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return File{}, errors.New("there is more after the first JSON value")
+		return File{}, errors.New("data follows the first JSON value")
 	}
 	return f, f.check()
 }

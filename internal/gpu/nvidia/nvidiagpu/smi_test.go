@@ -57,7 +57,7 @@ func TestRowsAreRead(t *testing.T) {
 func TestStateTextsOfTheDriverAreRead(t *testing.T) {
 	require.Equal(t, information{"Tesla T4", "GPU-0a1b", "90.04.96.00.9f"},
 		parseInformation("Model: \t\t Tesla T4\nIRQ:   \t\t 57\nGPU UUID: \t GPU-0a1b\nVideo BIOS: \t 90.04.96.00.9f\nBus Type: \t PCIe\n"))
-	require.Equal(t, information{model: "Tesla T4"}, // nobody has opened it yet
+	require.Equal(t, information{model: "Tesla T4"}, // no one has opened it yet
 		parseInformation("Model: \t\t Tesla T4\nGPU UUID: \t GPU-????????-????-????-????-????????????\nVideo BIOS: \t ??.??.??.??.??\n"))
 	require.Zero(t, parseInformation("Model:"+strings.Repeat("x", 1000)))
 	for text, want := range map[string]string{

@@ -17,7 +17,7 @@ import (
 
 const file = "/run/nvidia.json"
 
-// told is what a run of w leaves, nil for nothing.
+// reported is what a run of w leaves, nil for nothing.
 func told(t *testing.T, w *Watcher) *Report {
 	t.Helper()
 	require.NoError(t, w.host.Remove(file))
@@ -31,7 +31,7 @@ func told(t *testing.T, w *Watcher) *Report {
 	return r
 }
 
-// machine is a host with an NVIDIA GPU, where nvidia-smi is a program that runs.
+// machine is a host with an NVIDIA GPU and a program nvidia-smi that runs.
 func machine(t *testing.T, script string) *Watcher {
 	t.Helper()
 	h := hosttest.RealAt(hosttest.Host(t, "nvidia-only"))
@@ -92,8 +92,8 @@ func TestNVIDIASMIRunsOnlyForAwakeGPUs(t *testing.T) {
 	}
 }
 
-// hung is a runner whose first command is killed at its deadline, and which does not end
-// then where ended is not nil.
+// hung is a runner. Its first command is killed at its deadline, and does not end then if
+// ended is not nil.
 type hung struct {
 	runs  int
 	ended chan struct{}

@@ -22,7 +22,7 @@ type library struct {
 	values   []value
 }
 
-// value is where the number of a part goes.
+// value is the place for the number of a part.
 type value struct {
 	part *floorplan.Part
 	to   *float64

@@ -1,8 +1,7 @@
-// The command floor serves what its plan says, at the least cost that net/http
-// allows: descriptors that stay open, one pread a file, text put together by
-// hand. Nothing is checked, and a GPU that hangs would hang it. It is what the
-// exporter is measured against. With "library" after the plan it writes by
-// client_golang.
+// The command floor serves what is in its plan, at the least cost that net/http allows:
+// descriptors that stay open, one pread a file, text put together by hand. Nothing is
+// checked, and a GPU that hangs would hang it. It is what the exporter is measured against.
+// With "library" after the plan it writes by client_golang.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package floorplan is what the benchmark tells its floor to serve. It has no
-// part in the charm.
+// Package floorplan is what the benchmark reports its floor to serve. It has no part in the
+// charm.
 package floorplan
 
 // Plan is one scrape.
@@ -8,7 +8,7 @@ type Plan struct {
 	Parts []Part   // in the order in which they are written
 }
 
-// Part is a text, and after it a number where Value is set.
+// Part is a text, and after it a number if Value is set.
 type Part struct {
 	Text         string
 	Value        bool

@@ -1,5 +1,5 @@
-// floor makes the same calls as a hook, one after the other, and nothing else:
-// a command line a line in the file that its argument names.
+// floor makes the same calls as a hook, one after the other, and nothing more: a command
+// line a line in the file that its argument names.
 package main
 
 import (

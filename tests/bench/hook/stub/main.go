@@ -1,5 +1,5 @@
-// stub is a command that prints a recorded answer: the file in STUB_DIR whose
-// name is the hash of the command line.
+// stub is a command that prints a recorded answer: the file in STUB_DIR with a name that is
+// the hash of the command line.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The command noop stands in for the real runc where there is no busybox.
+// The command noop is in for the real runc if there is not a busybox.
 package main
 
 func main() {}

@@ -1,4 +1,4 @@
-package clockpin
+package fixedclocks
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestGPUIsPinnedWhileItsTaskHasIt(t *testing.T) {
+func TestClocksAreFixedDuringTheTask(t *testing.T) {
 	for _, l := range []Level{Standard, Determinism} {
 		w := newWorld(t)
 		require.NoError(t, w.set("c1", l))
@@ -24,22 +24,22 @@ func TestGPUIsPinnedWhileItsTaskHasIt(t *testing.T) {
 	}
 }
 
-// MI300 and later: nine tenths of the highest clock, which the driver tells.
+// MI300 and later: nine tenths of the highest clock in the driver's list.
 func TestDeterminismLimitsTheClock(t *testing.T) {
 	w := newWorld(t)
-	var told []string
-	w.pins.step = func(next string) { told = append(told, next) }
+	var steps []string
+	w.store.step = func(next string) { steps = append(steps, next) }
 	require.NoError(t, w.set("c1", Determinism))
-	require.Equal(t, []string{"write " + gpu, "put " + levelFile + " perf_determinism", "put " + clocksFile + " s 1 1890", "put " + clocksFile + " c"}, told)
+	require.Equal(t, []string{"write " + gpu, "put " + levelFile + " perf_determinism", "put " + clocksFile + " s 1 1890", "put " + clocksFile + " c"}, steps)
 }
 
-// No kill of what pins or gives back, and none of both, leaves a setting: the unit's look
-// gives it back, the next create does, and the next that measures has its own.
+// A process that is killed while it fixes or restores clocks leaves no setting. The next look
+// or create restores the clocks, and the next task that measures gets its setting.
 func TestClocksAreRestoredAfterEveryKill(t *testing.T) {
 	backs := map[string]func(w *world){
-		"look":   func(w *world) { w.holder = ""; w.look() },
-		"create": func(w *world) { w.create("c2") },
-		"bench":  func(w *world) { require.NoError(w.t, w.set("c2", Standard)) },
+		"look":    func(w *world) { w.holder = ""; w.look() },
+		"create":  func(w *world) { w.create("c2") },
+		"measure": func(w *world) { require.NoError(w.t, w.set("c2", Standard)) },
 	}
 	for _, l := range []Level{Standard, Determinism} {
 		for name, back := range backs {
@@ -54,7 +54,7 @@ func TestClocksAreRestoredAfterEveryKill(t *testing.T) {
 					}
 					kills++
 					back(w)
-					if name == "bench" {
+					if name == "measure" {
 						require.Equal(t, Standard, w.level(), "%d %d", first, second)
 						w.holder = ""
 						w.look()
@@ -71,7 +71,7 @@ func TestClocksAreRestoredAfterEveryKill(t *testing.T) {
 	}
 }
 
-// What somebody set meanwhile, or after a boot, is theirs.
+// A setting that another program made during the task, or after a boot, is kept.
 func TestManualSettingIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)
@@ -97,13 +97,13 @@ func TestManualSettingIsKept(t *testing.T) {
 	}
 }
 
-func TestUnpinnableGPUIsUnchanged(t *testing.T) {
+func TestGPUWithoutFixableClocksIsUnchanged(t *testing.T) {
 	for want, change := range map[string]func(w *world){
-		"somebody has set its clocks (power_dpm_force_performance_level is manual, not auto)": func(w *world) { w.put("sys/"+levelFile, "manual\n") },
-		"it is divided (CPX), and its parts have the same clocks":                             func(w *world) { w.put("sys/"+divisionFile, "CPX\n") },
-		"its driver has no power_dpm_force_performance_level":                                 func(w *world) { require.NoError(w.t, os.Remove(filepath.Join(w.root, "sys", levelFile))) },
-		"pp_od_clk_voltage does not tell its highest clock":                                   func(w *world) { w.put("sys/"+clocksFile, "OD_SCLK:\nOD_MCLK:\n1: 1300Mhz\n") },
-		"cannot read pp_od_clk_voltage: no such file or directory":                            func(w *world) { require.NoError(w.t, os.Remove(filepath.Join(w.root, "sys", clocksFile))) },
+		"another program set its clocks (power_dpm_force_performance_level is manual, not auto)": func(w *world) { w.put("sys/"+levelFile, "manual\n") },
+		"it is divided (CPX), and its parts have the same clocks":                                func(w *world) { w.put("sys/"+divisionFile, "CPX\n") },
+		"its driver has no power_dpm_force_performance_level":                                    func(w *world) { require.NoError(w.t, os.Remove(filepath.Join(w.root, "sys", levelFile))) },
+		"pp_od_clk_voltage does not list its highest clock":                                      func(w *world) { w.put("sys/"+clocksFile, "OD_SCLK:\nOD_MCLK:\n1: 1300Mhz\n") },
+		"cannot read pp_od_clk_voltage: no such file or directory":                               func(w *world) { require.NoError(w.t, os.Remove(filepath.Join(w.root, "sys", clocksFile))) },
 	} {
 		w := newWorld(t)
 		change(w)
@@ -122,7 +122,7 @@ func TestUnpinnableGPUIsUnchanged(t *testing.T) {
 // A write that the kernel refuses after the level was set: it does not stay.
 func TestPartialSettingIsUndone(t *testing.T) {
 	w := newWorld(t)
-	w.pins.step = func(next string) {
+	w.store.step = func(next string) {
 		if next == "put "+clocksFile+" c" {
 			require.NoError(t, os.Remove(filepath.Join(w.root, "sys", clocksFile)))
 		}
@@ -132,14 +132,14 @@ func TestPartialSettingIsUndone(t *testing.T) {
 	require.True(t, w.blank())
 }
 
-// Nobody can tell whether the task is there: its pin stays until that can be told.
-func TestUnknownHolderKeepsThePin(t *testing.T) {
+// The clocks stay fixed while the holder is unknown.
+func TestUnknownHolderKeepsTheClocksFixed(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.set("c1", Standard))
 	unknown := func() (string, error) { return "", errors.New("no") }
-	_, err := w.pins.Restore(gpu, w.clocks("").Dir, unknown)
+	_, err := w.store.Restore(gpu, w.clocks("").Sysfs, unknown)
 	require.EqualError(t, err, "no")
-	_, _, err = w.pins.Hold(gpu, w.clocks("").Dir, unknown)
+	_, _, err = w.store.Hold(gpu, w.clocks("").Sysfs, unknown)
 	require.EqualError(t, err, "no")
 	require.Equal(t, Standard, w.level())
 	w.holder = ""
@@ -151,20 +151,20 @@ func TestGPUWithDamagedFileIsRestored(t *testing.T) {
 	for _, text := range []string{"x", "{}", `{"container":"c1"}`} {
 		w := newWorld(t)
 		require.NoError(t, w.set("c1", Standard))
-		w.put("pins/"+gpu, text)
+		w.put("clocks/"+gpu, text)
 		w.look()
 		require.Equal(t, auto, w.level(), text)
 		require.True(t, w.blank(), text)
 	}
 }
 
-func TestPinOfALaterVersionStays(t *testing.T) {
+func TestFileOfALaterVersionIsKept(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.set("c1", Standard))
-	w.put("pins/"+gpu, `{"format_version":2,"container":"c1"}`)
+	w.put("clocks/"+gpu, `{"format_version":2,"container":"c1"}`)
 	none := func() (string, error) { return "", nil }
 	var newer *rawjson.NewerError
-	_, err := w.pins.Restore(gpu, w.clocks("").Dir, none)
+	_, err := w.store.Restore(gpu, w.clocks("").Sysfs, none)
 	require.ErrorAs(t, err, &newer)
 	require.Equal(t, Standard, w.level())
 	require.False(t, w.blank())
@@ -174,29 +174,28 @@ func TestPinOfALaterVersionStays(t *testing.T) {
 func TestWaitForALockedFileIsShort(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.set("c1", Standard))
-	f, err := w.pins.lock(gpu)
+	f, err := w.store.lock(gpu)
 	require.NoError(t, err)
 	defer f.close()
 	require.ErrorIs(t, w.set("c2", Standard), errBusy)
 }
 
-func TestOnlyPCIAddressesArePinned(t *testing.T) {
+func TestOnlyPCIAddressesHaveFixedClocks(t *testing.T) {
 	for name, want := range map[string]bool{gpu: true, "00010000:c3:00.0": true, "0000:03:00.0-1": false, "..": false, "": false,
 		"0000:03:00.0/": false, "0000:03:00": false, "GPU-1a2b": false, "00:03:00.0": false} {
 		require.Equal(t, want, IsWholeGPU(name), name)
 	}
 }
 
-// The driver of a GPU that sleeps answers nobody: it is woken to be pinned, and to be given
-// back.
+// The driver of a suspended GPU refuses reads. So the GPU is woken before each change.
 func TestSuspendedGPUIsWoken(t *testing.T) {
 	w := newWorld(t)
-	w.pins.DRI = filepath.Join(w.root, "dri")
+	w.store.DRI = filepath.Join(w.root, "dri")
 	w.put("dri/renderD128", "")
 	w.put("sys/drm/renderD128/dev", "226:128\n")
 	w.put("sys/power/runtime_status", "suspended\n")
 	var did []string
-	w.pins.step = func(next string) { did = append(did, next) }
+	w.store.step = func(next string) { did = append(did, next) }
 	require.NoError(t, w.set("c1", Standard))
 	w.holder = ""
 	w.look()

@@ -1,4 +1,4 @@
-package tasknotice
+package notice
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 
 // Reasons that a task gets no notice.
 var (
-	errNoTask  = errors.New("no process runs in it besides its first one")
+	errNoTask  = errors.New("only its first process runs in it")
 	errFull    = errors.New("its output takes nothing now")
 	errNowhere = errors.New("its output is neither a terminal nor a pipe that Concourse reads")
 )

@@ -29,7 +29,7 @@ func newChained(t *testing.T) *chained {
 	w := newMeasured(t)
 	c := &chained{promised: w, bed: w.measures(settings[0])}
 	c.id = c.bed.id + "-measures"
-	t.Cleanup(c.endsAll) // also where the test fails
+	t.Cleanup(c.endsAll) // also if the test fails
 	init := c.bed.path("bundle/rootfs/tmp/gdn-init")
 	require.NoError(t, os.WriteFile(init, []byte("#!/bin/busybox sh\nexec /bin/busybox sleep 600\n"), 0o755))
 	return c
@@ -45,7 +45,7 @@ func (c *chained) calls(words ...string) *exec.Cmd {
 }
 
 func (c *chained) creates() *exec.Cmd {
-	return c.calls("run", "--detach", "--rootfs", "--env", "GPU_BENCH=1", "--env", "GPU_COUNT=2",
+	return c.calls("run", "--detach", "--rootfs", "--env", "GPU_FIXED_CLOCKS=1", "--env", "GPU_COUNT=2",
 		"--mount", "type=bind,src="+c.bed.path("volume")+",dst=/tmp/build/0badcafe,options=rbind:rw", c.bed.path("bundle/rootfs"), c.id, "/tmp/gdn-init")
 }
 
@@ -53,14 +53,14 @@ func (c *chained) runs() *exec.Cmd {
 	return c.calls("tasks", "exec", "--exec-id", "task", c.id, "/bin/busybox", "sh", "-c", "while busybox sleep 600; do :; done")
 }
 
-// pids are those of processes that these words are in the command line of, or in the
+// pids are the pids of processes that these words are in the command line of, or in the
 // control group.
 func (c *chained) pids(words ...string) (pids []int) {
 	c.t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	require.NoError(c.t, err)
 	for _, dir := range dirs {
-		line, _ := os.ReadFile(dir + "/cmdline") // who is gone has none
+		line, _ := os.ReadFile(dir + "/cmdline") // who no longer exists has none
 		group, _ := os.ReadFile(dir + "/cgroup")
 		all := len(line) > 0
 		for _, word := range words {
@@ -79,7 +79,7 @@ func (c *chained) kill9(words ...string) {
 	pids := c.pids(words...)
 	require.NotEmpty(c.t, pids, words)
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // who is gone meanwhile needs none
+		_ = syscall.Kill(pid, syscall.SIGKILL) // who no longer exists needs none
 	}
 }
 
@@ -120,13 +120,13 @@ func TestClocksAreGivenBackWhoeverOfAWorkerIsKilled(t *testing.T) {
 				c := newChained(t)
 				c.ctr = c.bed.containerd()
 				caller := reach(c)
-				c.staysPinned()
+				c.staysFixed()
 				kill(c, caller)
 				switch {
 				case step == "it creates": // whoever lost its caller may be ended with it
 					c.endsAll()
-				case victim != "the shim": // whose container containerd ends by itself
-					c.staysPinned()
+				case victim != "the shim": // containerd ends its container
+					c.staysFixed()
 					c.endsAll()
 				}
 				c.givesBack()

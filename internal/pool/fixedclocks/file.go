@@ -1,4 +1,4 @@
-package clockpin
+package fixedclocks
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ const (
 	lockTime  = time.Second
 )
 
-// file holds the open and locked file of one GPU. It stays, empty, after the GPU is unpinned.
+// file holds the open and locked file of one GPU. It stays, empty, after the clocks are restored.
 type file struct {
 	name string
 	fd   int
@@ -32,25 +32,25 @@ type file struct {
 func (f *file) close() { unix.Close(f.fd) }
 
 // create opens a GPU's file and locks it. It makes a missing file.
-func (p Pins) create(name string) (*file, error) {
+func (s Store) create(name string) (*file, error) {
 	if !IsWholeGPU(name) {
 		return nil, notWholeGPU(name)
 	}
-	if err := os.MkdirAll(filepath.Dir(p.Dir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(s.Dir), 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	return p.lockWith(name, unix.O_CREAT)
+	return s.lockWith(name, unix.O_CREAT)
 }
 
 // lock opens a GPU's file and locks it. It returns nil if the file is missing.
-func (p Pins) lock(name string) (*file, error) {
+func (s Store) lock(name string) (*file, error) {
 	if !IsWholeGPU(name) {
 		return nil, notWholeGPU(name)
 	}
-	f, err := p.lockWith(name, 0)
+	f, err := s.lockWith(name, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
@@ -58,11 +58,11 @@ func (p Pins) lock(name string) (*file, error) {
 }
 
 func notWholeGPU(name string) error {
-	return fmt.Errorf("cannot pin GPU %q: its name is no PCI address", name)
+	return fmt.Errorf("cannot fix the clocks of GPU %q: its name is not a PCI address", name)
 }
 
-func (p Pins) lockWith(name string, flags int) (*file, error) {
-	path := filepath.Join(p.Dir, name)
+func (s Store) lockWith(name string, flags int) (*file, error) {
+	path := filepath.Join(s.Dir, name)
 	fd, err := unix.Open(path, flags|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", path, err)
@@ -82,7 +82,7 @@ func (p Pins) lockWith(name string, flags int) (*file, error) {
 			}
 			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
 		}
-		p.Sleep(lockPause)
+		s.Sleep(lockPause)
 	}
 }
 
@@ -98,47 +98,47 @@ func IsWholeGPU(name string) bool {
 	return ok && len(short) >= 4 && len(short) <= 8 && strings.Trim(short, "0") == ""
 }
 
-// read returns the record in the file, and nil for a GPU that is not pinned.
-func (f *file) read() (*Record, error) {
+// read returns the record in the file, and nil if its clocks are not fixed.
+func (f *file) read() (*Measurement, error) {
 	var room [fileSize]byte
 	n, err := unix.Pread(f.fd, room[:], 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the pin of GPU %s: %w", f.name, err)
+		return nil, fmt.Errorf("cannot read the fixed clocks of GPU %s: %w", f.name, err)
 	}
 	r, err := decode(room[:n])
 	if _, ok := errors.AsType[*rawjson.NewerError](err); ok {
-		return nil, fmt.Errorf("cannot use the pin of GPU %s: %w", f.name, err)
+		return nil, fmt.Errorf("cannot use the fixed clocks of GPU %s: %w", f.name, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the pin of GPU %s is damaged: %w", f.name, err)
+		return nil, fmt.Errorf("the record of the fixed clocks of GPU %s is damaged: %w", f.name, err)
 	}
 	return r.named(f.name), nil
 }
 
 // write writes r to the file. nil empties it.
-func (f *file) write(p Pins, r *Record) error {
+func (f *file) write(s Store, r *Measurement) error {
 	what, data := "blank ", []byte(nil)
 	if r != nil {
 		what, data = "write ", r.appendTo(nil)
 	}
 	if len(data) >= fileSize {
-		return fmt.Errorf("cannot pin GPU %s: its record has %d bytes, more than %d", f.name, len(data), fileSize-1)
+		return fmt.Errorf("cannot fix the clocks of GPU %s: its record has %d bytes, more than %d", f.name, len(data), fileSize-1)
 	}
 	data = append(data, strings.Repeat(" ", fileSize-1-len(data))+"\n"...)
-	p.before(what + f.name)
+	s.before(what + f.name)
 	n, err := unix.Pwrite(f.fd, data, 0)
 	if err == nil && n != len(data) {
 		err = errors.New("it was written in part")
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write the pin of GPU %s: %w", f.name, err)
+		return fmt.Errorf("cannot write the fixed clocks of GPU %s: %w", f.name, err)
 	}
 	return nil
 }
 
-func (p Pins) boot() (string, error) {
-	path := filepath.Join("/", p.Proc, "sys/kernel/random/boot_id")
-	if p.Proc == "" {
+func (s Store) boot() (string, error) {
+	path := filepath.Join("/", s.Proc, "sys/kernel/random/boot_id")
+	if s.Proc == "" {
 		path = "/proc/sys/kernel/random/boot_id"
 	}
 	data, err := os.ReadFile(path)

@@ -1,4 +1,4 @@
-package tasknotice
+package notice
 
 import (
 	"slices"
@@ -10,27 +10,27 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// note holds a Note before its text is made. GPUs of one container with the same fault, such
+// draft holds a Notice before its text is made. GPUs of one container with the same fault, such
 // as partitions of one board, share one line.
-type note struct {
+type draft struct {
 	container, words string
 	gate, end        bool
 	about            []Notified
 	gpus             []int
 }
 
-// collect adds the note of one GPU to the others.
-func collect(notes []note, n note) []note {
-	at := slices.IndexFunc(notes, func(o note) bool {
+// collect adds the draft of one GPU to the others.
+func collect(notices []draft, n draft) []draft {
+	at := slices.IndexFunc(notices, func(o draft) bool {
 		return o.container == n.container && o.words == n.words && o.gate == n.gate &&
 			o.about[0].Since.Equal(n.about[0].Since)
 	})
 	if at < 0 {
-		return append(notes, n)
+		return append(notices, n)
 	}
-	o := &notes[at]
+	o := &notices[at]
 	o.end, o.about, o.gpus = o.end || n.end, append(o.about, n.about...), append(o.gpus, n.gpus...)
-	return notes
+	return notices
 }
 
 // describeFault returns why a GPU was quarantined.
@@ -43,7 +43,7 @@ func describeFault(g quarantine.GPU) string {
 }
 
 // text returns the line for the build.
-func (n note) text() string {
+func (n draft) text() string {
 	names := make([]string, len(n.gpus))
 	for i, g := range n.gpus {
 		names[i] = strconv.Itoa(g)

@@ -1,4 +1,4 @@
-package clockpin
+package fixedclocks
 
 import (
 	"os"
@@ -12,17 +12,17 @@ import (
 
 const gpu = "0000:03:00.0"
 
-// world is a machine of plain files with one GPU, whose tasks' leases are a name.
+// world is a machine of plain files with one GPU. The lease of its task is a name.
 type world struct {
 	t      testing.TB
 	root   string
 	holder string // who leases the GPU
-	pins   Pins
+	store  Store
 }
 
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, root: t.TempDir()}
-	w.pins = Pins{Dir: filepath.Join(w.root, "pins"), Proc: filepath.Join(w.root, "proc"),
+	w.store = Store{Dir: filepath.Join(w.root, "clocks"), Proc: filepath.Join(w.root, "proc"),
 		Now: func() time.Time { return time.UnixMilli(1700000000000) }, Sleep: func(time.Duration) {}}
 	w.put("proc/sys/kernel/random/boot_id", "boot-1\n")
 	w.put("sys/"+levelFile, "auto\n")
@@ -30,8 +30,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// putClocks is the list of clocks, which a file that is none of sysfs loses when it is
-// written to.
+// putClocks writes the list of clocks. A plain file, unlike sysfs, loses it at a write.
 func (w *world) putClocks() {
 	w.put("sys/"+clocksFile, "OD_SCLK:\n0: 500Mhz\n1: 2100Mhz\nOD_MCLK:\n0: 900Mhz\n1: 1300Mhz\n")
 }
@@ -49,27 +48,27 @@ func (w *world) level() Level {
 	return Level(word)
 }
 
-func (w *world) clocks(l Level) Clocks { return Clocks{filepath.Join(w.root, "sys"), l} }
+func (w *world) clocks(l Level) Setting { return Setting{filepath.Join(w.root, "sys"), l} }
 
 func task(container string) Task { return Task{container, "/bundles/" + container} }
 
-// set is the create of a task that measures.
+// set creates a task that measures.
 func (w *world) set(container string, l Level) error {
 	w.holder = container
-	return w.pins.Set(gpu, w.clocks(l), task(container))
+	return w.store.Set(gpu, w.clocks(l), task(container))
 }
 
-// look is the unit's, which has others give back what is over.
+// look is one look of the unit. It restores the clocks after a task.
 func (w *world) look() (kept bool) {
 	w.t.Helper()
 	holder := func() (string, error) { return w.holder, nil }
-	held, over, err := w.pins.Hold(gpu, w.clocks("").Dir, holder)
+	held, over, err := w.store.Hold(gpu, w.clocks("").Sysfs, holder)
 	require.NoError(w.t, err)
 	if held != nil {
 		require.False(w.t, over)
-		require.NoError(w.t, held.Save(held.Record))
+		require.NoError(w.t, held.Save(held.Measurement))
 	}
-	_, err = w.pins.Restore(gpu, w.clocks("").Dir, holder)
+	_, err = w.store.Restore(gpu, w.clocks("").Sysfs, holder)
 	require.NoError(w.t, err)
 	if !over {
 		require.Equal(w.t, held == nil, w.blank())
@@ -77,17 +76,17 @@ func (w *world) look() (kept bool) {
 	return held != nil
 }
 
-// create is that of a task that does not measure, and leases the GPU.
+// create creates a task that leases the GPU and does not measure.
 func (w *world) create(container string) {
 	w.t.Helper()
 	w.holder = container
-	_, err := w.pins.Restore(gpu, w.clocks("").Dir, func() (string, error) { return "", nil })
+	_, err := w.store.Restore(gpu, w.clocks("").Sysfs, func() (string, error) { return "", nil })
 	require.NoError(w.t, err)
 }
 
-// blank tells whether the GPU's file says nothing.
+// blank reports whether the GPU's file is empty.
 func (w *world) blank() bool {
-	data, err := os.ReadFile(filepath.Join(w.pins.Dir, gpu))
+	data, err := os.ReadFile(filepath.Join(w.store.Dir, gpu))
 	if os.IsNotExist(err) {
 		return true
 	}
@@ -98,16 +97,16 @@ func (w *world) blank() bool {
 // crash is kill -9.
 type crash struct{}
 
-// dies calls do, which is killed before its change of this number; false where it came to
-// its end before.
+// dies calls do and kills it before the change with this number. It returns false if do
+// ended before.
 func (w *world) dies(at int, do func()) (killed bool) {
-	w.pins.step = func(string) {
+	w.store.step = func(string) {
 		if at--; at < 0 {
 			panic(crash{})
 		}
 	}
 	defer func() {
-		w.pins.step = nil
+		w.store.step = nil
 		if r := recover(); r != nil {
 			if _, is := r.(crash); !is {
 				panic(r)

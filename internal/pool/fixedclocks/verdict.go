@@ -1,4 +1,4 @@
-package clockpin
+package fixedclocks
 
 import (
 	"errors"
@@ -18,9 +18,9 @@ import (
 // valid. It is the file VerdictName of its bundle, which is removed with the container.
 // RecordVariable names it in the environment.
 const (
-	VerdictName    = "gpu-bench.json"
-	VerdictPath    = "/opt/concourse-ci-machine/bench.json"
-	RecordVariable = "GPU_BENCH_RECORD"
+	VerdictName    = "gpu-fixed-clocks.json"
+	VerdictPath    = "/opt/concourse-ci-machine/fixed-clocks.json"
+	RecordVariable = "GPU_FIXED_CLOCKS_RECORD"
 )
 
 // verdictSize is the size of the file. It is written in one piece within a page and in
@@ -31,7 +31,7 @@ const verdictSize = 4096
 type Verdict struct {
 	Valid        bool
 	Reason       string    // why not; "" if they are
-	Level        Level     // "" if its GPUs are not pinned
+	Level        Level     // "" if the clocks are not fixed
 	Looked       time.Time // the last look that saw all of its GPUs; zero for never
 	Looks        int
 	InvalidSpans []Span // times in which they are not valid; measurements before and after are
@@ -45,19 +45,19 @@ type SeenClocks struct {
 }
 
 // notYet is the reason until the first look.
-const notYet = "the unit has not looked at the GPU yet: it does each few seconds"
+const notYet = "the unit has not checked the GPU yet; it does within seconds"
 
 // VerdictOf combines the records of a task's GPUs. It is valid only as far as all records
 // are.
-func VerdictOf(records []Record) Verdict {
+func VerdictOf(records []Measurement) Verdict {
 	v := Verdict{Valid: len(records) > 0}
-	var wrong spans
+	var invalid spans
 	for i, r := range records {
 		if r.Looks == 0 && len(r.InvalidSpans) == 0 {
 			v.Valid, v.Reason = false, notYet
 		}
 		for _, s := range r.InvalidSpans {
-			wrong = wrong.with(s)
+			invalid = invalid.with(s)
 		}
 		if len(r.Clocks) > 0 {
 			v.Clocks = append(v.Clocks, SeenClocks{r.GPU, r.Clocks})
@@ -70,8 +70,8 @@ func VerdictOf(records []Record) Verdict {
 		}
 		v.Level = r.Level
 	}
-	if v.InvalidSpans = wrong; len(wrong) > 0 { // a known problem replaces notYet
-		v.Valid, v.Reason = false, wrong[0].Reason
+	if v.InvalidSpans = invalid; len(invalid) > 0 { // a known problem replaces notYet
+		v.Valid, v.Reason = false, invalid[0].Reason
 	}
 	return v
 }
@@ -89,7 +89,7 @@ func (v Verdict) encode() []byte {
 		looked = v.Looked.UTC().Format(time.RFC3339)
 	}
 	out = rawjson.AppendString(append(out, `, "looked": `...), looked)
-	out = append(out, `, "wrong": [`...)
+	out = append(out, `, "invalid_spans": [`...)
 	for i, s := range v.InvalidSpans {
 		out = fmt.Appendf(out, `%s{"from": "%s", "to": "%s", "reason": `, separator(i),
 			s.From.UTC().Format(milliseconds), s.To.UTC().Format(milliseconds))
@@ -203,7 +203,7 @@ func truncate(s string, most int) string {
 }
 
 // MarkInvalid records a problem for the time since the last look.
-func (r *Record) MarkInvalid(why string, until time.Time) {
+func (r *Measurement) MarkInvalid(why string, until time.Time) {
 	from := r.Looked
 	if from.IsZero() {
 		from = r.Since

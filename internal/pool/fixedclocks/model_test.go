@@ -1,4 +1,4 @@
-package clockpin
+package fixedclocks
 
 import (
 	"flag"
@@ -11,26 +11,25 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("pin.seed", 0, "of the random steps; 0 is one of the time")
-	steps = flag.Int("pin.steps", 3000, "random steps")
+	seed  = flag.Uint64("clocks.seed", 0, "of the random steps; 0 is one of the time")
+	steps = flag.Int("clocks.steps", 3000, "random steps")
 )
 
-// Whatever happens to whom, and wherever it is killed: a GPU has a level of the charm's
-// only for who leases it and asked for that, or until the next look; and what somebody
-// else has set stays.
+// A GPU has a level that the charm set only while its task has the lease, or until the next
+// look, also after kills. A setting of another program is kept.
 func TestNoSettingOutlivesItsTask(t *testing.T) {
 	from := *seed
 	if from == 0 {
 		from = uint64(time.Now().UnixNano())
 	}
-	t.Logf("go test ./internal/pool/clockpin -run NoSetting -pin.seed=%d -pin.steps=%d", from, *steps)
+	t.Logf("go test ./internal/pool/fixedclocks -run NoSetting -clocks.seed=%d -clocks.steps=%d", from, *steps)
 	r, w := rand.New(rand.NewPCG(from, 1)), newWorld(t)
 	did := map[string]int{}
-	measures := ""  // the container that was told that its clocks are fixed
-	others := false // somebody has set the clocks by hand
+	measures := ""  // the container with fixed clocks
+	others := false // another program has set the clocks
 	boots, made := 1, 0
 	end := func() { w.holder, measures = "", "" }
-	// killed is a call of the wrapper's that may die, and the lease with it.
+	// killed is a call of the wrapper that may be killed, with its lease.
 	killed := func(do func()) bool {
 		if !w.dies(r.IntN(9), do) {
 			return false
@@ -43,7 +42,7 @@ func TestNoSettingOutlivesItsTask(t *testing.T) {
 		what := ""
 		switch roll := r.IntN(100); {
 		case roll < 25 && w.holder == "":
-			what = "bench"
+			what = "measure"
 			made++
 			w.putClocks()
 			c, l := fmt.Sprint("c", made), []Level{Standard, Determinism}[r.IntN(2)]
@@ -59,14 +58,14 @@ func TestNoSettingOutlivesItsTask(t *testing.T) {
 			what = "create"
 			made++
 			if !killed(func() { w.create(fmt.Sprint("c", made)) }) {
-				require.False(t, w.level().pins(), "step %d: the next task has the clocks of the last", n)
+				require.False(t, w.level().isFixed(), "step %d: the next task has the clocks of the last", n)
 			}
 		case roll < 65:
 			what = "look"
 			if w.dies(r.IntN(9), func() { w.look() }) {
 				did["look killed"]++
 			} else if measures == "" {
-				require.False(t, w.level().pins(), "step %d: a setting outlives its task", n)
+				require.False(t, w.level().isFixed(), "step %d: a setting outlives its task", n)
 			}
 		case roll < 85:
 			what = "end"
@@ -93,7 +92,7 @@ func TestNoSettingOutlivesItsTask(t *testing.T) {
 		default:
 			what = "damaged"
 			if w.holder == "" {
-				w.put("pins/"+gpu, "x")
+				w.put("clocks/"+gpu, "x")
 			}
 		}
 		did[what]++
@@ -103,11 +102,11 @@ func TestNoSettingOutlivesItsTask(t *testing.T) {
 	}
 	end()
 	w.look()
-	require.False(t, w.level().pins())
+	require.False(t, w.level().isFixed())
 	require.True(t, w.blank())
 	t.Log(did)
 	if *steps >= 3000 {
-		for _, what := range []string{"bench", "create", "look", "end", "killed", "look killed", "reboot", "damaged", "set by hand", "driver loaded again"} {
+		for _, what := range []string{"measure", "create", "look", "end", "killed", "look killed", "reboot", "damaged", "set by hand", "driver loaded again"} {
 			require.NotZero(t, did[what], what)
 		}
 	}

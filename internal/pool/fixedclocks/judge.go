@@ -1,4 +1,4 @@
-package clockpin
+package fixedclocks
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reading holds the state of a pinned GPU at one look.
+// Reading holds the state of a GPU with fixed clocks at one look.
 type Reading struct {
 	At            time.Time
 	Failed        string   // why it could not be read; "" if the rest is valid
@@ -26,7 +26,7 @@ type Reading struct {
 const maxShare = .01
 
 // Judge returns the record after a look. A problem stays in the record with its time.
-func Judge(r Record, now Reading) Record {
+func Judge(r Measurement, now Reading) Measurement {
 	why := findProblem(r, now)
 	if now.Busy && r.Busy {
 		clocks, left := addClocks(r.Clocks, r.Level, now.Clocks)
@@ -39,15 +39,15 @@ func Judge(r Record, now Reading) Record {
 	return r
 }
 
-func findProblem(r Record, now Reading) string {
+func findProblem(r Measurement, now Reading) string {
 	switch {
 	case now.Failed != "":
 		return now.Failed
 	case now.Level != r.Level:
-		return fmt.Sprintf("its clocks were set meanwhile: %s is %s, not %s", levelFile, string(now.Level),
+		return fmt.Sprintf("another program changed its clocks: %s is %s, not %s", levelFile, string(now.Level),
 			string(r.Level))
 	case !now.ThrottleKnown:
-		return "its driver does not tell whether it is throttled"
+		return "its driver does not report throttling"
 	case len(now.Limits) > 0:
 		return throttled(now.Limits, "")
 	}

@@ -19,12 +19,12 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// newMeasured is a worker whose tasks may have the clocks of their GPUs fixed. The files of
-// sysfs are plain ones.
+// newMeasured is a worker with tasks that may have the clocks of their GPUs fixed. The
+// files of sysfs are plain ones.
 func newMeasured(t *testing.T) *promised {
 	t.Helper()
 	w := newPromised(t)
@@ -33,32 +33,32 @@ func newMeasured(t *testing.T) *promised {
 	}
 	w.c.Host.Clock = host.New("").Clock // the wrapper's
 	w.c.Host.Runner = hosttest.NewRunner(t).Answer("systemd-run", "")
-	beds := os.Getenv(insideEnv) // where bundles are
+	beds := os.Getenv(insideEnv) // folder of bundles
 	require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(w.root, beds)), 0o755))
 	require.NoError(t, os.Symlink(beds, filepath.Join(w.root, beds)))
 	return w
 }
 
 func levelOf(name string) string {
-	return filepath.Join(clockpin.Devices, name, "power_dpm_force_performance_level")
+	return filepath.Join(fixedclocks.Devices, name, "power_dpm_force_performance_level")
 }
 
 // measures makes a container of a task that measures on both GPUs.
 func (w *promised) measures(s setting) *bed {
 	w.t.Helper()
-	b := w.container(s, "GPU_BENCH=1", "GPU_COUNT=2")
-	w.benches(b)
+	b := w.container(s, "GPU_FIXED_CLOCKS=1", "GPU_COUNT=2")
+	w.measures(b)
 	b.bundle()
 	return b
 }
 
-// benches is serves on a unit with gpu-bench=true.
-func (w *promised) benches(b *bed) {
+// measures serves a unit with gpu-fixed-clocks=true.
+func (w *promised) measures(b *bed) {
 	w.serves(b)
 	c := b.unit
-	c.Leases.Clocks = w.c.Host.Path(clockpin.DefaultDir)
+	c.Leases.Clocks = w.c.Host.Path(fixedclocks.DefaultDir)
 	for i, g := range c.GPUs {
-		c.GPUs[i].Clocks = &clockpin.Clocks{Dir: w.c.Host.Path(clockpin.Devices + "/" + g.Name), Level: clockpin.Standard}
+		c.GPUs[i].Clocks = &fixedclocks.Setting{Sysfs: w.c.Host.Path(fixedclocks.Devices + "/" + g.Name), Level: fixedclocks.Standard}
 	}
 	b.configure(c)
 }
@@ -83,25 +83,25 @@ func (w *promised) levels() (all string) {
 }
 
 const (
-	pinned = "profile_standard profile_standard "
-	own    = "auto auto "
+	fixed = "profile_standard profile_standard "
+	own   = "auto auto "
 )
 
 // sees is what each look has others do.
 func (w *promised) sees() {
 	w.t.Helper()
 	for _, name := range gpusOfWorker {
-		require.NoError(w.t, w.c.EndBench(io.Discard, name, false))
-		require.NoError(w.t, w.c.WatchBench(w.t.Context(), name, 1))
+		require.NoError(w.t, w.c.RestoreClocks(io.Discard, name, false))
+		require.NoError(w.t, w.c.WatchFixedClocks(w.t.Context(), name, 1))
 	}
 }
 
-// staysPinned looks, as each few seconds, while the task has its GPUs.
-func (w *promised) staysPinned() {
+// staysFixed looks, as each few seconds, while the task has its GPUs.
+func (w *promised) staysFixed() {
 	w.t.Helper()
-	require.Equal(w.t, pinned, w.levels())
+	require.Equal(w.t, fixed, w.levels())
 	w.sees()
-	require.Equal(w.t, pinned, w.levels(), "its task goes on")
+	require.Equal(w.t, fixed, w.levels(), "its task goes on")
 }
 
 // givesBack looks until both GPUs have their own clocks: the kernel ends a killed process
@@ -120,17 +120,17 @@ func TestTaskThatMeasuresReadsItsRecord(t *testing.T) {
 				}
 				w := newMeasured(t)
 				b := w.measures(s)
-				group := 0 // containerd lets nobody but the container's root through a bundle
+				group := 0 // containerd lets no one but the container's root through a bundle
 				if len(s.maps) > 0 {
 					group = int(s.maps[0].HostID)
 				}
 				require.NoError(t, os.Chown(b.path("bundle"), 0, group))
 				require.NoError(t, os.Chmod(b.path("bundle"), 0o710))
 				require.NoError(t, b.up())
-				w.staysPinned()
+				w.staysFixed()
 				w.fifo(b.id)
-				require.NoError(t, b.run(`( : >"$GPU_BENCH_RECORD" ) 2>/dev/null && echo written > /events/all
-cat "$GPU_BENCH_RECORD" > /events/all; read word < /events/$TASK; cat "$GPU_BENCH_RECORD" > /events/all; read word < /events/$TASK`))
+				require.NoError(t, b.run(`( : >"$GPU_FIXED_CLOCKS_RECORD" ) 2>/dev/null && echo written > /events/all
+cat "$GPU_FIXED_CLOCKS_RECORD" > /events/all; read word < /events/$TASK; cat "$GPU_FIXED_CLOCKS_RECORD" > /events/all; read word < /events/$TASK`))
 				record := func() (v struct {
 					Valid         bool
 					Reason, Level string
@@ -144,14 +144,14 @@ cat "$GPU_BENCH_RECORD" > /events/all; read word < /events/$TASK; cat "$GPU_BENC
 				require.True(t, first.Valid, first.Reason)
 				require.Equal(t, "profile_standard 1", fmt.Sprint(first.Level, " ", first.Looks))
 
-				for _, name := range gpusOfWorker[1:] { // the driver says that a limit is met
-					table := filepath.Join(clockpin.Devices, name, "gpu_metrics")
+				for _, name := range gpusOfWorker[1:] { // the driver reports that a limit is met
+					table := filepath.Join(fixedclocks.Devices, name, "gpu_metrics")
 					data, err := w.c.Host.ReadFile(table)
 					require.NoError(t, err)
 					data[112] |= 1
 					hosttest.Put(t, w.c.Host.Root, table, string(data))
 				}
-				w.staysPinned()
+				w.staysFixed()
 				goOn, err := os.OpenFile(filepath.Join(w.dir, "events", b.id), os.O_RDWR, 0)
 				require.NoError(t, err)
 				defer goOn.Close()
@@ -168,8 +168,8 @@ cat "$GPU_BENCH_RECORD" > /events/all; read word < /events/$TASK; cat "$GPU_BENC
 	})
 }
 
-// Whatever is killed, wherever it stands: until then the clocks are fixed, and after it
-// they are the GPU's own.
+// Whatever is killed, wherever it is: until then the clocks are fixed, and after it they
+// are the GPU's own.
 func TestClocksAreGivenBackAfterAnyKill(t *testing.T) {
 	running := func(w *promised, s setting) *bed {
 		b := w.measures(s)
@@ -177,7 +177,7 @@ func TestClocksAreGivenBackAfterAnyKill(t *testing.T) {
 		w.fifo(b.id)
 		require.NoError(w.t, b.run(task))
 		require.Len(w.t, w.event(), 4)
-		w.staysPinned()
+		w.staysFixed()
 		return b
 	}
 	for name, kill := range map[string]func(w *promised, s setting){
@@ -187,7 +187,7 @@ func TestClocksAreGivenBackAfterAnyKill(t *testing.T) {
 			w.replaceRunc(b, path)
 			c := b.begin(b.createWords()...)
 			w.reached()
-			w.staysPinned()
+			w.staysFixed()
 			b.stop(c)
 		},
 		"runc while it creates": func(w *promised, s setting) {
@@ -197,7 +197,7 @@ func TestClocksAreGivenBackAfterAnyKill(t *testing.T) {
 			b.bundle()
 			c := b.begin(b.createWords()...)
 			w.reached()
-			w.staysPinned()
+			w.staysFixed()
 			b.stop(c)
 			_, err := goOn.WriteString("\n")
 			require.NoError(w.t, err)
@@ -206,13 +206,13 @@ func TestClocksAreGivenBackAfterAnyKill(t *testing.T) {
 		"init before the start": func(w *promised, s setting) {
 			b := w.measures(s)
 			require.NoError(w.t, b.begin(b.createWords()...).Wait())
-			w.staysPinned()
+			w.staysFixed()
 			b.kill9("init.pid")
 		},
 		"container before its task came": func(w *promised, s setting) {
 			b := w.measures(s)
 			require.NoError(w.t, b.up())
-			w.staysPinned()
+			w.staysFixed()
 			b.delete()
 		},
 		"task":                     func(w *promised, s setting) { running(w, s).kill9("exec.pid") },
@@ -236,17 +236,17 @@ func TestNextTaskComesToClocksOfTheGPUsOwn(t *testing.T) {
 	w := newMeasured(t)
 	b := w.measures(settings[1])
 	require.NoError(t, b.up())
-	require.Equal(t, pinned, w.levels())
+	require.Equal(t, fixed, w.levels())
 	b.delete()
 	next := w.container(settings[1], "GPU_COUNT=2")
-	w.benches(next)
+	w.measures(next)
 	next.bundle()
 	require.NoError(t, next.up())
 	require.Equal(t, own, w.levels())
 }
 
 // A limit of file sizes ends the wrapper at each of its writes: the leases' records, the
-// pins' and the task's, the marker, config.json.
+// clocks' and the task's, the marker, config.json.
 func TestWrapperThatDiesAtAWriteGivesClocksBack(t *testing.T) {
 	w := newMeasured(t)
 	ends, fixed := 0, 0

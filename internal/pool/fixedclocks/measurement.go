@@ -1,4 +1,4 @@
-package clockpin
+package fixedclocks
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
-// Record describes a pinned GPU.
-type Record struct {
+// Measurement records the fixed clocks of one GPU for one task.
+type Measurement struct {
 	Task
 	GPU   string // of its lease, and the name of its file
 	Boot  string // /proc/sys/kernel/random/boot_id
@@ -48,7 +48,7 @@ func (c Counters) ticksOf(reason string) (ticks uint64, ok bool) {
 const mostTicks, mostMHz = 1<<63 - 1, 1 << 20
 
 // members declares the format of a record.
-func (r *Record) members(c *rawjson.Codec) {
+func (r *Measurement) members(c *rawjson.Codec) {
 	looks, busy := uint64(r.Looks), uint64(0)
 	if r.Busy {
 		busy = 1
@@ -67,10 +67,10 @@ func (r *Record) members(c *rawjson.Codec) {
 		c.Millis("looked", &r.Looked)
 	}
 	c.OptionalNumber("busy", &busy, 1)
-	rawjson.OptionalList(c, "wrong", (*[]Span)(&r.InvalidSpans), func(c *rawjson.Codec, s *Span) {
+	rawjson.OptionalList(c, "invalid_spans", (*[]Span)(&r.InvalidSpans), func(c *rawjson.Codec, s *Span) {
 		c.Millis("from", &s.From)
 		c.Millis("to", &s.To)
-		c.String("why", &s.Reason)
+		c.String("reason", &s.Reason)
 	})
 	rawjson.OptionalList(c, "clocks", &r.Clocks, func(c *rawjson.Codec, one *Clock) {
 		c.String("domain", &one.Domain)
@@ -112,10 +112,10 @@ func (all *Counters) appendTo(out []byte) []byte {
 	return append(out, '}')
 }
 
-func (r *Record) appendTo(out []byte) []byte { return rawjson.Encode(out, r.members) }
+func (r *Measurement) appendTo(out []byte) []byte { return rawjson.Encode(out, r.members) }
 
 // decode reads a file's content. It returns nil for an empty one.
-func decode(data []byte) (*Record, error) {
+func decode(data []byte) (*Measurement, error) {
 	if data = bytes.TrimRight(data, " \n"); len(data) == 0 {
 		return nil, nil
 	}
@@ -123,7 +123,7 @@ func decode(data []byte) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r Record
+	var r Measurement
 	if err := rawjson.Decode(doc.Root(), r.members); err != nil {
 		return nil, err
 	}

@@ -1,10 +1,10 @@
-// Package tasknotice informs a build about its GPUs: it writes a line into the task's output
+// Package notice informs a build about its GPUs: it writes a line into the task's output
 // when it has leased them and when one has a fault and, if configured, ends the task then.
 // Plan is a pure function that turns leases and the decisions of quarantine into notices,
 // each only once. Tasks delivers them to processes of
 // Concourse's containers, with root's rights, and to no others. The package waits for no
 // task, and decides nothing about GPUs.
-package tasknotice
+package notice
 
 import (
 	"cmp"
@@ -78,8 +78,8 @@ type Ending struct {
 	At        time.Time     `json:"at"`
 }
 
-// Note holds the notice for one container.
-type Note struct {
+// Notice holds the notice for one container.
+type Notice struct {
 	Container string
 	About     []Notified // faults; none: it is about the lease
 	Text      string     // one line, without a newline
@@ -87,14 +87,14 @@ type Note struct {
 }
 
 // Plan returns the notices, and the memory after they are delivered.
-func (m Memory) Plan(l Look) (Memory, []Note) {
+func (m Memory) Plan(l Look) (Memory, []Notice) {
 	m.LastUses = m.lastUses(l)
 	all := m.leased(l)
 	m.Notified = slices.DeleteFunc(slices.Clone(m.Notified), func(t Notified) bool {
 		g := l.Record.Find(t.GPU)
 		return g == nil || g.State != quarantine.Quarantined || !g.Since.Equal(t.Since)
 	})
-	var notes []note
+	var notices []draft
 	for _, g := range l.Record.GPUs {
 		fault, gate := g.TaskFault()
 		if fault == nil {
@@ -109,29 +109,29 @@ func (m Memory) Plan(l Look) (Memory, []Note) {
 			m.Notified = append(m.Notified, t)
 			// A task that had it a moment ago, and does not now, may be finished with it.
 			end := gate && l.Action == EndTask && (seen.Equal(l.At) || !known)
-			notes = collect(notes, note{container, describeFault(g), gate, end, []Notified{t}, []int{g.Index}})
+			notices = collect(notices, draft{container, describeFault(g), gate, end, []Notified{t}, []int{g.Index}})
 		}
 	}
 	slices.SortFunc(m.Notified, func(a, b Notified) int {
 		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.GPU, b.GPU))
 	})
-	slices.SortFunc(notes, func(a, b note) int {
+	slices.SortFunc(notices, func(a, b draft) int {
 		return cmp.Or(cmp.Compare(a.container, b.container), cmp.Compare(a.words, b.words))
 	})
-	for _, n := range notes {
-		all = append(all, Note{n.container, n.about, n.text(), n.end})
+	for _, n := range notices {
+		all = append(all, Notice{n.container, n.about, n.text(), n.end})
 	}
 	return m, all
 }
 
-// leased returns the notes for tasks that have leased GPUs since the last look.
-func (m *Memory) leased(l Look) (all []Note) {
+// leased returns the notices for tasks that have leased GPUs since the last look.
+func (m *Memory) leased(l Look) (all []Notice) {
 	m.Leased = slices.DeleteFunc(slices.Clone(m.Leased), func(c string) bool { return len(l.Leased[c]) == 0 })
 	for _, c := range slices.Sorted(maps.Keys(l.Leased)) {
 		if wellknown.IsHandle(c) && !slices.Contains(m.Leased, c) {
 			m.Leased = append(m.Leased, c)
 			text := "concourse-ci-machine: " + strings.Join(l.Leased[c], "; ") + ", lease of this task"
-			all = append(all, Note{Container: c, Text: sanitize.Line(text, maxText)})
+			all = append(all, Notice{Container: c, Text: sanitize.Line(text, maxText)})
 		}
 	}
 	return all
@@ -166,7 +166,7 @@ func (t Notified) same(o Notified) bool {
 }
 
 // without returns the memory before this notice, so that it is sent again.
-func (m Memory) without(n Note) Memory {
+func (m Memory) without(n Notice) Memory {
 	if len(n.About) == 0 {
 		m.Leased = slices.DeleteFunc(slices.Clone(m.Leased), func(c string) bool { return c == n.Container })
 	}
@@ -176,7 +176,7 @@ func (m Memory) without(n Note) Memory {
 }
 
 // File is the Memory. It is below /run, because no container outlives a reboot.
-const File = "/run/concourse-charm/gpu-notes.json"
+const File = "/run/concourse-charm/gpu-notices.json"
 
 // file is disposable, because at worst a build gets a notice twice.
 var file = statefile.File[Memory]{Path: File, Mode: 0o600, Valid: Memory.valid, Disposable: true}

@@ -1,4 +1,4 @@
-package clockpin
+package fixedclocks
 
 import (
 	"cmp"
@@ -24,11 +24,11 @@ const (
 	Determinism Level = "perf_determinism"
 )
 
-func (l Level) pins() bool { return l == Standard || l == Determinism }
+func (l Level) isFixed() bool { return l == Standard || l == Determinism }
 
-// Check returns an error for a level that does not pin a GPU.
+// Check returns an error for a level that does not fix clocks.
 func (l Level) Check() error {
-	if !l.pins() {
+	if !l.isFixed() {
 		return fmt.Errorf("%q is not one of %s, %s", string(l), Standard, Determinism)
 	}
 	return nil
@@ -41,45 +41,45 @@ const (
 	divisionFile = "current_compute_partition"
 )
 
-// checkPinnable returns why the GPU cannot be pinned.
-func (c Clocks) checkPinnable() error {
-	if division, err := readText(c.Dir, divisionFile); err == nil && division != "" && division != "SPX" {
+// checkFixable returns why the clocks cannot be fixed.
+func (c Setting) checkFixable() error {
+	if division, err := readText(c.Sysfs, divisionFile); err == nil && division != "" && division != "SPX" {
 		return fmt.Errorf("it is divided (%s), and its parts have the same clocks", division)
 	}
-	level, err := readLevel(c.Dir)
+	level, err := readLevel(c.Sysfs)
 	switch {
 	case isMissing(err):
 		return errors.New("its driver has no " + levelFile)
 	case err != nil:
 		return err
 	case level != auto:
-		return fmt.Errorf("somebody has set its clocks (%s is %s, not %s)", levelFile, string(level), auto)
+		return fmt.Errorf("another program set its clocks (%s is %s, not %s)", levelFile, string(level), auto)
 	}
 	return nil
 }
 
 // apply sets the level and verifies that the driver uses it.
-func (p Pins) apply(c Clocks) error {
+func (s Store) apply(c Setting) error {
 	limit := ""
 	if c.Level == Determinism { // the highest clock is listed only while no limit is set
-		text, err := readText(c.Dir, clocksFile)
+		text, err := readText(c.Sysfs, clocksFile)
 		if err != nil {
 			return err
 		}
 		highest, ok := highestClock(text)
 		if !ok {
-			return errors.New(clocksFile + " does not tell its highest clock")
+			return errors.New(clocksFile + " does not list its highest clock")
 		}
 		limit = "s 1 " + strconv.Itoa(highest*9/10)
 	}
-	if err := p.setLevel(c.Dir, c.Level); err != nil {
+	if err := s.setLevel(c.Sysfs, c.Level); err != nil {
 		return err
 	}
 	if c.Level != Determinism {
 		return nil
 	}
 	for _, text := range []string{limit, "c"} {
-		if err := p.writeSetting(c.Dir, clocksFile, text); err != nil {
+		if err := s.writeSetting(c.Sysfs, clocksFile, text); err != nil {
 			return err
 		}
 	}
@@ -87,8 +87,8 @@ func (p Pins) apply(c Clocks) error {
 }
 
 // setLevel sets a level and reads it back, because sysfs can accept a write and ignore it.
-func (p Pins) setLevel(dir string, to Level) error {
-	if err := p.writeSetting(dir, levelFile, string(to)); err != nil {
+func (s Store) setLevel(dir string, to Level) error {
+	if err := s.writeSetting(dir, levelFile, string(to)); err != nil {
 		return err
 	}
 	now, err := readLevel(dir)
@@ -98,8 +98,8 @@ func (p Pins) setLevel(dir string, to Level) error {
 	return err
 }
 
-func (p Pins) writeSetting(dir, name, text string) error {
-	p.before("put " + name + " " + text)
+func (s Store) writeSetting(dir, name, text string) error {
+	s.before("put " + name + " " + text)
 	fd, err := unix.Open(dir+"/"+name, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err == nil {
 		_, err = unix.Write(fd, []byte(text+"\n"))
@@ -107,8 +107,8 @@ func (p Pins) writeSetting(dir, name, text string) error {
 	}
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EROFS), errors.Is(err, unix.EPERM):
-		return fmt.Errorf("this machine may not write %s: %w; in a container of LXD, and in a guest that has a "+
-			"part of a GPU, the host alone may", name, err)
+		return fmt.Errorf("cannot write %s: %w; from an LXD container, or a guest with a part of a GPU, only "+
+			"the host can", name, err)
 	case err != nil:
 		return fmt.Errorf("cannot write %q to %s: %w", text, name, err)
 	}
@@ -164,7 +164,7 @@ func highestClock(text string) (mhz int, ok bool) {
 
 // wake keeps a suspended GPU awake until done is called: newer drivers refuse to read its
 // files (EPERM) until a process opens its node. If that fails, the later error reports it.
-func (p Pins) wake(dir string) (done func()) {
+func (s Store) wake(dir string) (done func()) {
 	status, err := readText(dir, "power/runtime_status")
 	if err != nil || !strings.HasPrefix(status, "suspend") {
 		return func() {}
@@ -172,8 +172,8 @@ func (p Pins) wake(dir string) (done func()) {
 	nodes, _ := filepath.Glob(dir + "/drm/renderD*") // the pattern is valid
 	for _, node := range nodes {
 		name := filepath.Base(node)
-		p.before("wake " + name)
-		fd, err := unix.Open(filepath.Join(cmp.Or(p.DRI, "/dev/dri"), name),
+		s.before("wake " + name)
+		fd, err := unix.Open(filepath.Join(cmp.Or(s.DRI, "/dev/dri"), name),
 			unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 		if err == nil {
 			return func() { unix.Close(fd) }

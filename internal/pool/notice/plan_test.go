@@ -1,4 +1,4 @@
-package tasknotice
+package notice
 
 import (
 	"encoding/json"
@@ -45,7 +45,7 @@ func newUnit(t *testing.T, a Action) *unit {
 }
 
 // look is the next one, 15 s later: what is wrong with GPUs 0 and 1, and who has them.
-func (u *unit) look(faults map[string]health.Fault, users map[string][]string) []Note {
+func (u *unit) look(faults map[string]health.Fault, users map[string][]string) []Notice {
 	u.at = u.at.Add(15 * time.Second)
 	l := quarantine.Look{At: u.at, Policy: quarantine.Auto}
 	for i, name := range []string{gpu0, gpu1} {
@@ -56,17 +56,17 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 		l.GPUs = append(l.GPUs, s)
 	}
 	u.record = quarantine.Decide(u.record, l)
-	var notes []Note
-	u.memory, notes = u.memory.Plan(Look{At: u.at, Action: u.action, Record: u.record, Users: users, Leased: u.leased})
+	var notices []Notice
+	u.memory, notices = u.memory.Plan(Look{At: u.at, Action: u.action, Record: u.record, Users: users, Leased: u.leased})
 	data, err := json.Marshal(u.memory)
 	require.NoError(u.t, err)
 	u.memory, err = file.Decode(data)
 	require.NoError(u.t, err)
-	return notes
+	return notices
 }
 
-func texts(notes []Note) (all []string) {
-	for _, n := range notes {
+func texts(notices []Notice) (all []string) {
+	for _, n := range notices {
 		line := n.Container[len(n.Container)-1:] + " " + n.Text
 		if n.End {
 			line += " [ends]"
@@ -100,10 +100,10 @@ func TestTaskThatLeasesGPUsIsInformedOnce(t *testing.T) {
 	u := newUnit(t, Write)
 	u.leased = map[string][]string{build: {"GPU 0: MI300X gfx942, 0000:03:00.0, healthy", "GPU 1"}, "no-handle": {"GPU 2"}}
 	want := []string{"1 concourse-ci-machine: GPU 0: MI300X gfx942, 0000:03:00.0, healthy; GPU 1, lease of this task"}
-	notes := u.look(nil, nil)
-	require.Equal(t, want, texts(notes))
+	notices := u.look(nil, nil)
+	require.Equal(t, want, texts(notices))
 	require.Empty(t, u.look(nil, nil))
-	u.memory = u.memory.without(notes[0]) // its process does not run yet
+	u.memory = u.memory.without(notices[0]) // its process does not run yet
 	require.Equal(t, want, texts(u.look(nil, nil)))
 	u.leased = nil
 	require.Empty(t, u.look(nil, nil))
@@ -175,11 +175,11 @@ func TestOldUsersAreNotNotified(t *testing.T) {
 
 func TestFailedNoticeIsSentLater(t *testing.T) {
 	u := newUnit(t, Write)
-	notes := u.look(faults{gpu0: hang}, users{gpu0: {build, another}})
-	require.Len(t, notes, 2)
-	u.memory = u.memory.without(notes[0])
+	notices := u.look(faults{gpu0: hang}, users{gpu0: {build, another}})
+	require.Len(t, notices, 2)
+	u.memory = u.memory.without(notices[0])
 	again := u.look(faults{gpu0: hang}, users{gpu0: {build, another}})
-	require.Equal(t, notes[:1], again)
+	require.Equal(t, notices[:1], again)
 }
 
 func TestTextFitsAPipe(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/tests/lxdhost"
 )
 
@@ -19,20 +19,20 @@ import (
 // without privileges can't have made, so the test writes it, and it is a person on the host
 // who sets the clocks in the end.
 func (u *unit) givesBack(t *testing.T) {
-	const file = clockpin.DefaultDir + "/" + lxdhost.AMDPCI
-	service := "concourse-gpu-bench-" + strings.ReplaceAll(lxdhost.AMDPCI, ":", "-")
+	const file = fixedclocks.DefaultDir + "/" + lxdhost.AMDPCI
+	service := "concourse-gpu-fixed-clocks-" + strings.ReplaceAll(lxdhost.AMDPCI, ":", "-")
 	says := func(text string) func() bool {
 		return func() bool { return strings.Contains(u.must("journalctl --no-pager --unit "+service), text) }
 	}
 	host := func(level string) { require.NoError(t, os.WriteFile(u.level, []byte(level+"\n"), 0o644)) }
-	u.d.Sub(t, "clocks that stay fixed are given back by a service of systemd's own, which says what it lacks", func(t *testing.T) {
-		host(string(clockpin.Standard))
+	u.d.Sub(t, "clocks that stay fixed are restored by a service of systemd, which reports what it lacks", func(t *testing.T) {
+		host(string(fixedclocks.Standard))
 		u.must(fmt.Sprintf(`mkdir -p -m 700 %s && echo "{\"container\":\"4f1c\",\"bundle\":\"/run/gone\",\"boot\":\"$(cat /proc/sys/kernel/random/boot_id)\",\"level\":\"%s\",\"since\":1}" >%s`,
-			clockpin.DefaultDir, clockpin.Standard, file))
-		u.eventually(says("cannot give GPU "+lxdhost.AMDPCI+" its own clocks back: this machine may not write power_dpm_force_performance_level"), "it was not tried")
+			fixedclocks.DefaultDir, fixedclocks.Standard, file))
+		u.eventually(says("cannot restore the clocks of GPU "+lxdhost.AMDPCI+": cannot write power_dpm_force_performance_level"), "it was not tried")
 		require.Contains(t, u.must("cat "+file), `"container":"4f1c"`, "so it is tried again")
 		host("auto")
-		u.eventually(says("GPU "+lxdhost.AMDPCI+": its clocks are its own again, container 4f1c had fixed them"), "it is not given back")
+		u.eventually(says("GPU "+lxdhost.AMDPCI+": clocks restored, container 4f1c had fixed them"), "it is not given back")
 		require.Empty(t, u.must("tr -d ' \\n' <"+file))
 		require.Empty(t, u.failed())
 	})

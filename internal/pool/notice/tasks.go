@@ -1,4 +1,4 @@
-package tasknotice
+package notice
 
 import (
 	"errors"
@@ -25,25 +25,25 @@ func (t Tasks) Notify(h host.Host, w io.Writer, l Look) error {
 	if err != nil {
 		return err
 	}
-	m, notes := before.Plan(l)
+	m, notices := before.Plan(l)
 	// First, so that a kill between the two loses a notice and does not repeat it.
 	if err := file.Write(h.Root, m); err != nil {
 		return err
 	}
 	var end []string
-	for _, n := range notes {
+	for _, n := range notices {
 		c, err := t.find(n.Container)
 		if err == nil {
 			err = t.notify(c, n.Text)
 		}
 		switch {
 		case err == nil:
-			fmt.Fprintf(w, "container %s is told: %s\n", n.Container, n.Text)
+			fmt.Fprintf(w, "container %s gets the notice: %s\n", n.Container, n.Text)
 		case errors.Is(err, errNoContainer): // it has ended
 		case errors.Is(err, errNoTask) || errors.Is(err, errFull):
 			m = m.without(n)
 		default:
-			fmt.Fprintf(w, "cannot tell container %s: %v\n", n.Container, err)
+			fmt.Fprintf(w, "cannot write a notice to container %s: %v\n", n.Container, err)
 		}
 		ending := slices.ContainsFunc(m.Ending, func(e Ending) bool { return e.Container == n.Container })
 		if n.End && !ending && len(c.tasks) > 0 && !slices.Contains(end, n.Container) {

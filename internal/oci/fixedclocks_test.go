@@ -10,21 +10,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 const dpmLevel = "/power_dpm_force_performance_level"
 
-// benching is an exclusive testbed whose two GPUs may be pinned.
-func benching(t *testing.T, change ...func(*Config)) *testbed {
+// measuring is an exclusive testbed with two GPUs that may have fixed clocks.
+func measuring(t *testing.T, change ...func(*Config)) *testbed {
 	t.Helper()
 	b := exclusive(t, func(c *Config) {
 		c.GPUs = []GPU{gpuB.called("0000:c4:00.0", "1"), gpuA.called("0000:03:00.0", "0")}
 		dir := strings.TrimSuffix(c.State, "/state")
-		c.Leases.Clocks = dir + "/pins"
+		c.Leases.Clocks = dir + "/clocks"
 		for i := range c.GPUs {
-			c.GPUs[i].Clocks = &clockpin.Clocks{Dir: dir + "/sys/" + c.GPUs[i].Name, Level: clockpin.Standard}
+			c.GPUs[i].Clocks = &fixedclocks.Setting{Sysfs: dir + "/sys/" + c.GPUs[i].Name, Level: fixedclocks.Standard}
 		}
 		for _, f := range change {
 			f(c)
@@ -36,7 +36,7 @@ func benching(t *testing.T, change ...func(*Config)) *testbed {
 	return b
 }
 
-// levels are those of the GPUs 0 and 1.
+// levels are the levels of the GPUs 0 and 1.
 func (b *testbed) levels(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -52,16 +52,16 @@ func (b *testbed) levelOf(t *testing.T, name string) string {
 	return word
 }
 
-// told is what the task finds of its measurement; nothing where it has no such file.
+// reported is what the task finds of its measurement; nothing if it has no such file.
 func (b *testbed) told(t *testing.T) (v struct {
 	Valid         bool
 	Reason, Level string
 }) {
 	t.Helper()
 	r := b.result(t)
-	has := slices.Contains(r.Process.Env, "GPU_BENCH_RECORD=/opt/concourse-ci-machine/bench.json")
+	has := slices.Contains(r.Process.Env, "GPU_FIXED_CLOCKS_RECORD=/opt/concourse-ci-machine/fixed-clocks.json")
 	for _, m := range r.Mounts {
-		if m.Destination == clockpin.VerdictPath {
+		if m.Destination == fixedclocks.VerdictPath {
 			require.True(t, has)
 			require.Equal(t, []string{"bind", "ro", "nosuid", "nodev", "noexec"}, m.Options)
 			st, err := os.Stat(m.Source)
@@ -76,14 +76,14 @@ func (b *testbed) told(t *testing.T) (v struct {
 }
 
 func TestTaskThatMeasuresHasItsClocksFixed(t *testing.T) {
-	b := benching(t)
-	require.NoError(t, b.task(t, "c1", "GPU_BENCH=1", "AMD_VISIBLE_DEVICES=0"))
+	b := measuring(t)
+	require.NoError(t, b.task(t, "c1", "GPU_FIXED_CLOCKS=1", "AMD_VISIBLE_DEVICES=0"))
 	require.Equal(t, []string{"profile_standard", "auto"}, b.levels(t), "of its GPU alone")
-	require.Equal(t, "the unit has not looked at the GPU yet: it does each few seconds", b.told(t).Reason)
+	require.Equal(t, "the unit has not checked the GPU yet; it does within seconds", b.told(t).Reason)
 	require.Equal(t, "profile_standard", b.told(t).Level)
 	k, err := b.wrapper.markers(b.path("state")).load("c1")
 	require.NoError(t, err)
-	require.Contains(t, k.process.Env.Set, "GPU_BENCH_RECORD=/opt/concourse-ci-machine/bench.json",
+	require.Contains(t, k.process.Env.Set, "GPU_FIXED_CLOCKS_RECORD=/opt/concourse-ci-machine/fixed-clocks.json",
 		"its command comes by exec")
 
 	require.NoError(t, b.task(t, "c2"))
@@ -91,19 +91,19 @@ func TestTaskThatMeasuresHasItsClocksFixed(t *testing.T) {
 	require.Empty(t, b.told(t))
 }
 
-// A task before was killed with its GPU pinned: whoever gets it has it as it was.
+// A task was killed while its clocks were fixed. The next holder gets them restored.
 func TestNextTaskDoesNotInheritFixedClocks(t *testing.T) {
-	for _, env := range []string{"A=b", "GPU_BENCH=0", "GPU_BENCH=", "GPU_BENCH=1"} {
-		b := benching(t)
-		require.NoError(t, b.task(t, "c1", "GPU_BENCH=1", "GPU_COUNT=all"))
+	for _, env := range []string{"A=b", "GPU_FIXED_CLOCKS=0", "GPU_FIXED_CLOCKS=", "GPU_FIXED_CLOCKS=1"} {
+		b := measuring(t)
+		require.NoError(t, b.task(t, "c1", "GPU_FIXED_CLOCKS=1", "GPU_COUNT=all"))
 		require.Equal(t, []string{"profile_standard", "profile_standard"}, b.levels(t))
 		require.NoError(t, os.RemoveAll(b.path("leases")))
 		require.NoError(t, b.task(t, "c2", env, "AMD_VISIBLE_DEVICES=1"))
 		want := "auto"
-		if env == "GPU_BENCH=1" {
+		if env == "GPU_FIXED_CLOCKS=1" {
 			want = "profile_standard"
-			pins := clockpin.Pins{Dir: b.path("pins")}
-			r, err := pins.Read("0000:c4:00.0")
+			store := fixedclocks.Store{Dir: b.path("clocks")}
+			r, err := store.Read("0000:c4:00.0")
 			require.NoError(t, err)
 			require.Equal(t, "c2", r.Container)
 		}
@@ -111,7 +111,7 @@ func TestNextTaskDoesNotInheritFixedClocks(t *testing.T) {
 	}
 }
 
-// Where it can't be done the task runs and is told, or is refused as it asks for.
+// If it can't be done the task runs and is reported, or is refused as it asks for.
 func TestClocksThatCannotBeFixed(t *testing.T) {
 	type cause struct {
 		change func(*Config)
@@ -120,11 +120,10 @@ func TestClocksThatCannotBeFixed(t *testing.T) {
 	}
 	const second = "sys/0000:c4:00.0"
 	for want, c := range map[string]cause{
-		"tasks of this unit share GPUs (gpu-sharing)": {change: func(c *Config) { c.Leases = nil }},
-		"this unit does not fix clocks (gpu-bench)":   {change: func(c *Config) { c.GPUs[0].Clocks, c.GPUs[1].Clocks = nil, nil }},
+		"tasks of this unit share GPUs (gpu-sharing)":      {change: func(c *Config) { c.Leases = nil }},
+		"this unit does not fix clocks (gpu-fixed-clocks)": {change: func(c *Config) { c.GPUs[0].Clocks, c.GPUs[1].Clocks = nil, nil }},
 		"it gets no GPU": {env: "GPU_COUNT=0"},
-		"GPU 0000:c4:00.0: it is no whole GPU of " +
-			"AMD's": {change: func(c *Config) { c.GPUs[0].Clocks = nil }},
+		"GPU 0000:c4:00.0: it is not a whole GPU from AMD": {change: func(c *Config) { c.GPUs[0].Clocks = nil }},
 		"GPU 0000:c4:00.0: its driver has no " +
 			"power_dpm_force_performance_level": {breaks: func(b *testbed) {
 			require.NoError(t,
@@ -137,15 +136,15 @@ func TestClocksThatCannotBeFixed(t *testing.T) {
 			if c.change == nil {
 				c.change = func(*Config) {}
 			}
-			b := benching(t, c.change)
+			b := measuring(t, c.change)
 			if c.breaks != nil {
 				c.breaks(b)
 			}
-			err := b.task(t, "c1", "GPU_BENCH="+value, "GPU_COUNT=2", c.env)
+			err := b.task(t, "c1", "GPU_FIXED_CLOCKS="+value, "GPU_COUNT=2", c.env)
 			require.Equal(t, "auto", b.levelOf(t, "0000:03:00.0"), "all of them or none")
 			if value == "required" {
-				require.EqualError(t, err, "cannot fix the clocks of the task's GPUs: "+want+"; with "+
-					"GPU_BENCH=1 it runs all the same, and is told [container c1]")
+				require.EqualError(t, err, "cannot fix the clocks of the task's GPUs: "+want+"; "+
+					"GPU_FIXED_CLOCKS=1 runs the task without them [container c1]")
 				require.Equal(t, []string{"", ""}, b.holders(t))
 				continue
 			}
@@ -169,9 +168,9 @@ func (b *testbed) holders(t *testing.T) (containers []string) {
 }
 
 func TestOnlySomeValuesOfGPUBENCHAreKnown(t *testing.T) {
-	b := benching(t)
+	b := measuring(t)
 	for _, value := range []string{"true", "yes", "2", strings.Repeat("x", 5000)} {
-		err := b.task(t, "c1", "GPU_BENCH="+value)
+		err := b.task(t, "c1", "GPU_FIXED_CLOCKS="+value)
 		require.ErrorContains(t, err, "it is not 0, 1 or required [container c1]")
 		require.Less(t, len(err.Error()), 300)
 		require.Equal(t, []string{"", ""}, b.holders(t))
@@ -186,13 +185,13 @@ func TestClocksAreRestoredWhenTheCreateFails(t *testing.T) {
 			b.machine.exec = func(string, []string, []string) error { return errors.New("no") }
 		},
 		"cannot give the container the": func(t *testing.T, b *testbed) { b.folder(t) },
-		"cannot write gpu-bench.json": func(t *testing.T, b *testbed) {
-			require.NoError(t, os.MkdirAll(b.path("bundle/"+clockpin.VerdictName), 0o700))
+		"cannot write gpu-fixed-clocks.json": func(t *testing.T, b *testbed) {
+			require.NoError(t, os.MkdirAll(b.path("bundle/"+fixedclocks.VerdictName), 0o700))
 		},
 	} {
-		b := benching(t)
+		b := measuring(t)
 		breaks(t, b)
-		require.ErrorContains(t, b.task(t, "c1", "GPU_BENCH=1", "GPU_COUNT=2"), want)
+		require.ErrorContains(t, b.task(t, "c1", "GPU_FIXED_CLOCKS=1", "GPU_COUNT=2"), want)
 		require.Equal(t, []string{"auto", "auto"}, b.levels(t), want)
 		require.Equal(t, []string{"", ""}, b.holders(t), want)
 	}
