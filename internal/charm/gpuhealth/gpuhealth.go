@@ -15,7 +15,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
@@ -62,13 +61,7 @@ func ReadReport(ctx context.Context, r host.Root) api.Report {
 	case <-time.After(scanPause):
 	}
 	m.ScanUsers(ctx)
-	s := m.Snapshot()
-	name, _ := r.ReadText("/proc/sys/kernel/hostname") // "" is no reason to show nothing
-	report := api.Report{Host: name, Version: version.Version(), Time: s.At.UTC(), GPUs: monitor.StatusOf(s)}
-	if s.Users != nil {
-		report.UsersTime = new(s.Users.At.UTC())
-	}
-	return report
+	return m.Report()
 }
 
 // usageAge bounds the age of a scan in ReadReport.

@@ -29,11 +29,15 @@ const (
 	JobsLayer     = PebbleDir + "/layers/002-concourse-exporter.yaml"
 
 	ExporterService = "rocm-exporter"
-	UsageService    = "gpu-usage"
+	GPUService      = "gpu-reports"
 	NVIDIAService   = "gpu-nvidia"
 	ExporterURL     = "http://127.0.0.1:9401/-/healthy"
 	JobsService     = "concourse-exporter"
 )
+
+// GPUReport has the state of the GPUs, from their owner, which GPUService runs. The watcher
+// reads it.
+const GPUReport = "/run/concourse-gpus.json"
 
 // UsageReport has the processes that use GPUs, for the exporter, which is not root. A
 // process that can read the open files of other users (CAP_SYS_PTRACE) can also control
@@ -45,7 +49,8 @@ const UsageReport = "/run/concourse-gpu-usage.json"
 const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
 
 // reports has these files with the services that write them.
-var reports = []struct{ service, path string }{{UsageService, UsageReport}, {NVIDIAService, NVIDIAReport}}
+var reports = []struct{ service, path string }{{GPUService, GPUReport}, {GPUService, UsageReport},
+	{NVIDIAService, NVIDIAReport}}
 
 // PebbleService describes the exporter of a role.
 type PebbleService struct {
@@ -77,7 +82,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 			continue
 		}
 		helpers[s.Layer.Helper] = true
-		root = root || s.Layer.Helper == UsageService || s.Layer.Job != ""
+		root = root || s.Layer.Helper == GPUService || s.Layer.Job != ""
 		written, files = append(written, layer), append(files, layer.Path)
 		inputs = append(inputs, layer.Data, s.Programs)
 	}
@@ -135,7 +140,7 @@ func StopPebble(o Observed, why string) []plan.Resource {
 // RemovePebble removes the files of DesirePebble, except its folder, which is a part of the
 // charm's state.
 func RemovePebble(why string) []plan.Resource {
-	return resource.AllAbsent(why, pebbleUnitFile, UsageReport, NVIDIAReport)
+	return resource.AllAbsent(why, pebbleUnitFile, GPUReport, UsageReport, NVIDIAReport)
 }
 
 // JobsURL answers while concourse-exporter runs.

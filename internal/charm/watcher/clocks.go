@@ -13,8 +13,8 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/clockpin"
@@ -52,7 +52,7 @@ func sysfsDir(name string) string { return path.Join(clockpin.Devices, name) }
 const (
 	// BenchLooks is the number of looks at each pinned GPU between two looks at the unit,
 	// with a pause of benchPause.
-	BenchLooks = int(resource.JobPeriod / benchPause)
+	BenchLooks = int(api.ReadPeriod / benchPause)
 	benchPause = time.Second
 )
 

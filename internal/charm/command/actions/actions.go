@@ -37,7 +37,7 @@ type Actions struct {
 
 // GPUs returns the unit's GPUs with their leases and quarantine.
 func (c *Actions) GPUs() *watcher.Unit {
-	return &watcher.Unit{Host: c.Host, ExporterURL: c.ExporterURL, WorkerURL: c.WorkerURL, Start: c.Start,
+	return &watcher.Unit{Host: c.Host, WorkerURL: c.WorkerURL, Start: c.Start,
 		Commands: c.Commands().Of("")}
 }
 
