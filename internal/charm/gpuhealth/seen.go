@@ -1,12 +1,9 @@
 package gpuhealth
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
@@ -18,16 +15,9 @@ import (
 // An empty list does not mean that the GPUs are missing: the owner also writes one if it
 // could not look for them.
 func ReadSeen(r host.Root, path string, now time.Time) ([]quarantine.Reading, error) {
-	report, err := api.File(path).Read(r)
-	switch age := now.Sub(report.Time).Abs(); {
-	case err != nil:
+	report, err := api.Read(r, path, now)
+	if err != nil {
 		return nil, err
-	case report.Time.IsZero():
-		return nil, errors.New("the GPUs were not read yet")
-	case age > api.Stale:
-		return nil, fmt.Errorf("the GPUs were not read for %s", units.Duration(age))
-	case len(report.GPUs) == 0:
-		return nil, errors.New("no GPU was found")
 	}
 	return seenOf(report.GPUs), nil
 }

@@ -2,7 +2,6 @@ package gpuhealth
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,31 +52,4 @@ func TestUsersOfAGPUAreContainers(t *testing.T) {
 	require.Equal(t, &used, seen[1].Memory)
 	require.Nil(t, seen[2].Memory)
 	require.NotNil(t, openIn([]api.User{}), "known to have none")
-}
-
-func TestReportThatIsMissingDamagedOrOldIsUnknown(t *testing.T) {
-	const path = "/run/gpus.json"
-	for name, c := range map[string]struct {
-		content string
-		want    string
-	}{
-		"missing":  {"", "the GPUs were not read yet"},
-		"damaged":  {"{", "it is damaged"},
-		"no GPU":   {`{"time":"` + hosttest.Now.Format(time.RFC3339) + `"}`, "no GPU was found"},
-		"fresh":    {`{"time":"` + hosttest.Now.Add(-api.Stale).Format(time.RFC3339) + `","gpus":[{"pci_bus_id":"0000:03:00.0"}]}`, ""},
-		"old":      {`{"time":"` + hosttest.Now.Add(-api.Stale-time.Second).Format(time.RFC3339) + `","gpus":[{}]}`, "the GPUs were not read for 31.0s"},
-		"tomorrow": {`{"time":"` + hosttest.Now.Add(24*time.Hour).Format(time.RFC3339) + `","gpus":[{}]}`, "the GPUs were not read for 24h0m0s"},
-	} {
-		r := hosttest.Root(t)
-		if c.content != "" {
-			hosttest.Put(t, r, path, c.content)
-		}
-		seen, err := ReadSeen(r, path, hosttest.Now)
-		if c.want == "" {
-			require.NoError(t, err, name)
-			require.Len(t, seen, 1)
-			continue
-		}
-		require.ErrorContains(t, err, c.want, name)
-	}
 }

@@ -4,10 +4,14 @@
 package api
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
@@ -29,6 +33,21 @@ const (
 // File declares the file that the owner of the GPUs, rocm-exporter write-gpus, writes every
 // ReadPeriod. Its texts are clean, and it has neither leases nor quarantine.
 func File(path string) statefile.File[Report] { return statefile.File[Report]{Path: path, Mode: 0o644} }
+
+// Read returns the report of a File. It fails if the report is missing, old or without GPUs.
+func Read(r host.Root, path string, now time.Time) (Report, error) {
+	report, err := File(path).Read(r)
+	switch age := now.Sub(report.Time).Abs(); {
+	case err != nil:
+	case report.Time.IsZero():
+		err = errors.New("the GPUs were not read yet")
+	case age > Stale:
+		err = fmt.Errorf("the GPUs were not read for %s", units.Duration(age))
+	case len(report.GPUs) == 0:
+		err = errors.New("no GPU was found")
+	}
+	return report, err
+}
 
 // Report is the answer of /api/v1/gpus, and the content of a File.
 type Report struct {
