@@ -24,7 +24,7 @@ func (m *Monitor) Report() api.Report {
 		name, _ = m.root.ReadText("/etc/hostname") // the root of no running machine; "" without this file, too
 	}
 	s := m.Snapshot()
-	r := api.Report{Host: name, Version: version.Version(), Time: s.At.UTC(), GPUs: StatusOf(s)}
+	r := api.Report{Host: name, Version: version.Version(), Time: s.At.UTC(), GPUs: statusOf(s)}
 	if s.Users != nil {
 		r.UsersTime = new(s.Users.At.UTC())
 	}
@@ -40,9 +40,9 @@ func (m *Monitor) WriteReport(path string) error {
 	return api.File(path).Write(m.root, m.Report())
 }
 
-// StatusOf returns the GPUs of a snapshot. A partition without sensors, which another
+// statusOf returns the GPUs of a snapshot. A partition without sensors, which another
 // partition of its GPU shows, has the health of its GPU and only its own readings.
-func StatusOf(snapshot Snapshot) []api.Status {
+func statusOf(snapshot Snapshot) []api.Status {
 	out := make([]api.Status, 0, len(snapshot.GPUs))
 	whole, number := map[string]*GPU{}, map[string]int{} // by PCI address
 	for i := range snapshot.GPUs {
