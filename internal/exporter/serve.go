@@ -78,7 +78,7 @@ func (o *serveOptions) declare(fs *pflag.FlagSet) {
 		text string
 	}{
 		"usage.report":   {&o.collect.UsageReport, "the users of the GPUs, from write-gpus; empty: scan processes"},
-		"nvidia.report":  {&o.collect.NVIDIA, "the output of nvidia-smi, from write-nvidia; empty: none"},
+		"nvidia.report":  {&o.collect.NVIDIA, "the output of nvidia-smi, from write-gpus; empty: none"},
 		"tasks.report":   {&o.collect.Tasks, "the verdicts on tasks, from record-tasks; empty: none"},
 		"leases.report":  {&o.collect.Leases, "the leases of the GPUs; empty: none"},
 		"service.report": {&o.collect.Service, "the quarantined GPUs; empty: none"},

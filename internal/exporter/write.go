@@ -31,7 +31,8 @@ func newWriteGPUs() *cobra.Command {
 	c := &cobra.Command{Use: "write-gpus FILE [flags] [-- COMMAND]",
 		Short: "read and judge the GPUs, and write their state to a file, as root",
 		Long: fmt.Sprintf("Reads and judges the GPUs every %s as root, writes FILE below path.root, and runs COMMAND. With "+
-			"--usage.report it also writes their users, which serve reads. It serves nothing.", api.ReadPeriod),
+			"--usage.report and --nvidia.report it also writes their users and the output of nvidia-smi, for serve.",
+			api.ReadPeriod),
 		Example: "rocm-exporter write-gpus /run/gpus.json --usage.report=/run/gpu-usage.json",
 		Args: func(c *cobra.Command, args []string) error {
 			if dash := c.ArgsLenAtDash(); dash < 0 && len(args) == 1 || dash == 1 && len(args) > 1 {
@@ -48,10 +49,16 @@ func newWriteGPUs() *cobra.Command {
 			return at.start(c, f, func(stop context.Context, s *metricsserver.Server, root host.Root) error {
 				m := monitor.New(root, monitor.Of(root, vendors...), collect)
 				go m.FollowKernel(stop)
-				failed := make(chan error, 1)
+				failed := make(chan error, 2)
+				beside := func(every time.Duration, write func() error) {
+					go func() { failed <- repeat(stop, every, func() error { return nil }, write) }()
+				}
 				if users != "" {
-					write := func() error { return m.ReportUsers(stop, users) }
-					go func() { failed <- repeat(stop, collect.UsageInterval, func() error { return nil }, write) }()
+					beside(collect.UsageInterval, func() error { return m.ReportUsers(stop, users) })
+				}
+				if smi := collect.NVIDIA; smi != "" {
+					w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
+					beside(nvidiagpu.Every, func() error { return w.Write(stop, smi) })
 				}
 				then := follower{argv: args[1:], logs: s.Logs}
 				return repeat(stop, api.ReadPeriod, s.Postpone, func() error {
@@ -72,6 +79,8 @@ func newWriteGPUs() *cobra.Command {
 	declareVendor(c.Flags(), &vendors)
 	declareUsage(c.Flags(), &collect)
 	c.Flags().StringVar(&users, "usage.report", "", "`file` below path.root for the users of the GPUs; empty: none")
+	c.Flags().StringVar(&collect.NVIDIA, "nvidia.report", "",
+		"`file` below path.root for the output of nvidia-smi, which runs every 15s; empty: none")
 	return c
 }
 
@@ -99,25 +108,6 @@ func (f *follower) run(ctx context.Context) {
 		f.logs.Print(failed)
 	}
 	f.failed = failed
-}
-
-// newWriteNVIDIA returns the command that runs nvidia-smi for serve, which may not.
-func newWriteNVIDIA() *cobra.Command {
-	var at place
-	c := &cobra.Command{Use: "write-nvidia FILE [flags]", Short: "write the output of nvidia-smi to a file",
-		Long: "Runs nvidia-smi every 15s and writes FILE below path.root, which serve reads (--nvidia.report). It " +
-			"serves nothing.",
-		Example: "rocm-exporter write-nvidia /run/gpu-nvidia.json",
-		Args:    oneArg,
-		RunE: func(c *cobra.Command, args []string) error {
-			f := &metricsserver.Flags{Watchdog: metricsserver.DefaultWatchdog + nvidiagpu.Longest}
-			return at.start(c, f, func(stop context.Context, s *metricsserver.Server, root host.Root) error {
-				w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
-				return repeat(stop, nvidiagpu.Every, s.Postpone, func() error { return w.Write(stop, args[0]) })
-			})
-		}}
-	at.declare(c.Flags())
-	return c
 }
 
 // oneArg returns an error unless a command has its one argument.

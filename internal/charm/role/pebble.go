@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
@@ -30,7 +31,6 @@ const (
 
 	ExporterService = "rocm-exporter"
 	GPUService      = "gpu-reports"
-	NVIDIAService   = "gpu-nvidia"
 	ExporterURL     = "http://127.0.0.1:9401/-/healthy"
 	JobsService     = "concourse-exporter"
 )
@@ -48,10 +48,6 @@ const UsageReport = "/run/concourse-gpu-usage.json"
 // nvidia-smi, because it takes seconds, or hangs with the GPU.
 const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
 
-// reports has these files with the services that write them.
-var reports = []struct{ service, path string }{{GPUService, GPUReport}, {GPUService, UsageReport},
-	{NVIDIAService, NVIDIAReport}}
-
 // PebbleService describes the exporter of a role.
 type PebbleService struct {
 	Layer    resource.PebbleLayer
@@ -68,8 +64,7 @@ var layers = map[string]string{ExporterService: ExporterLayer, JobsService: Jobs
 func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error) {
 	var removed, written, all []plan.Resource
 	var inputs [][]byte
-	files, helpers, why := []string{pebbleUnitFile}, map[string]bool{}, ""
-	root := false // a service needs the rights of root
+	files, helpers, why := []string{pebbleUnitFile}, "", ""
 	for _, s := range services {
 		s.Layer.Path = layers[s.Layer.Service]
 		layer, err := s.Layer.File()
@@ -81,8 +76,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 			removed = append(removed, resource.Absent{Path: layer.Path, Why: why})
 			continue
 		}
-		helpers[s.Layer.Helper] = true
-		root = root || s.Layer.Helper == GPUService || s.Layer.Job != ""
+		helpers += strings.Join(s.Layer.HelperCommand, " ")
 		written, files = append(written, layer), append(files, layer.Path)
 		inputs = append(inputs, layer.Data, s.Programs)
 	}
@@ -91,9 +85,9 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 			all = append(all, resource.Absent{Path: layers[name], Why: "this unit's role has no " + name})
 		}
 	}
-	for _, r := range reports {
-		if !helpers[r.service] {
-			all = append(all, resource.Absent{Path: r.path, Why: "nobody writes it on this unit"})
+	for _, path := range []string{GPUReport, UsageReport, NVIDIAReport} {
+		if !strings.Contains(helpers, path) {
+			all = append(all, resource.Absent{Path: path, Why: "nobody writes it on this unit"})
 		}
 	}
 	state := o.Units[PebbleUnit]
@@ -101,7 +95,8 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 		all = append(all, resource.Service{Unit: PebbleUnit, State: state, Why: why})
 		return append(append(all, removed...), resource.Absent{Path: pebbleUnitFile, Why: why}), nil
 	}
-	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": root})
+	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin,
+		"Looks": strings.Contains(helpers, BinDir+"/dispatch")})
 	if err != nil {
 		return nil, err
 	}

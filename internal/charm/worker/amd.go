@@ -150,7 +150,7 @@ func (amdVendor) wrap(c *oci.Config, o Observed, g GPUs) (err error) {
 // reading.
 func (amdVendor) watch(l *resource.PebbleLayer, o Observed, _ GPUs) {
 	l.Command = append(l.Command, "--service.report="+quarantine.File)
-	owner := []string{role.ExporterBin, "write-gpus", role.GPUReport, "--path.root=/"}
+	owner := []string{role.ExporterBin, "write-gpus", role.GPUReport, "--path.root=/", "--vendor=amd"}
 	if o.Config.GPU.Metrics.Usage {
 		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
 		owner = append(owner, "--usage.report="+role.UsageReport)
