@@ -36,7 +36,7 @@ func newServe(version string) (*cobra.Command, *serveOptions) {
 	o := &serveOptions{}
 	c := &cobra.Command{Use: "serve [flags]", Short: "serve metrics, a status page and JSON", Args: commandline.NoArgs,
 		Long: "Serves the state of GPUs and their users: metrics, a status page and JSON. To see other users' processes " +
-			"it needs root, or a file from write-usage. SIGHUP opens all files again.",
+			"it needs root, or a file from write-gpus. SIGHUP opens all files again.",
 		Example: "rocm-exporter serve --web.listen-address=127.0.0.1:9401",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -77,8 +77,8 @@ func (o *serveOptions) declare(fs *pflag.FlagSet) {
 		path *string
 		text string
 	}{
-		"usage.report":   {&o.collect.UsageReport, "the users of the GPUs, from write-usage; empty: scan processes"},
-		"nvidia.report":  {&o.collect.NVIDIA, "the output of nvidia-smi, from write-nvidia; empty: none"},
+		"usage.report":   {&o.collect.UsageReport, "the users of the GPUs, from write-gpus; empty: scan processes"},
+		"nvidia.report":  {&o.collect.NVIDIA, "the output of nvidia-smi, from write-gpus; empty: none"},
 		"tasks.report":   {&o.collect.Tasks, "the verdicts on tasks, from record-tasks; empty: none"},
 		"leases.report":  {&o.collect.Leases, "the leases of the GPUs; empty: none"},
 		"service.report": {&o.collect.Service, "the quarantined GPUs; empty: none"},

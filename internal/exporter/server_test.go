@@ -73,7 +73,7 @@ func TestCommandLine(t *testing.T) {
 		"help":              {"--help", 0, "\n  serve ", ""},
 		"help of a command": {"serve --help", 0, "--web.listen-address=ADDRESS", ""},
 		"version":           {"--version", 0, "rocm-exporter v1.2.3\n", ""},
-		"no command":        {"", 2, "", "want one of record-tasks, serve, write-nvidia, write-usage"},
+		"no command":        {"", 2, "", "want one of record-tasks, serve, write-gpus"},
 		"flags alone":       {"--web.listen-address=:9401", 2, "", "unknown flag: --web.listen-address"},
 		"unknown command":   {"server", 2, "", "no such command; did you mean serve?"},
 		"unknown flag":      {"serve --path.rot=/", 2, "", "unknown flag: --path.rot; did you mean --path.root?"},
@@ -84,11 +84,11 @@ func TestCommandLine(t *testing.T) {
 		"hasty scan":        {"serve --usage.interval=4s", 2, "", "invalid value 4s for flag --usage.interval: at least 5s"},
 		"hasty RAS":         {"serve --ras.interval=4s", 2, "", "invalid value 4s for flag --ras.interval: at least 5s"},
 		"no container":      {"serve --usage.containers=0", 2, "", "invalid value 0 for flag --usage.containers: 1 to 1000"},
-		"many containers":   {"write-usage /f --usage.containers=1001", 2, "", "invalid value 1001 for flag --usage.containers: 1 to 1000"},
+		"many containers":   {"write-gpus /f --usage.containers=1001", 2, "", "invalid value 1001 for flag --usage.containers: 1 to 1000"},
 		"no link":           {"serve --link.fleet=x", 2, "", "--link.fleet"},
-		"no file of users":  {"write-usage", 2, "", "cannot run rocm-exporter write-usage: want rocm-exporter write-usage FILE [flags]"},
-		"two files":         {"write-nvidia /f /g", 2, "", `with "/f /g"`},
-		"a server's flag":   {"write-nvidia /f --web.listen-address=:1", 2, "", "unknown flag: --web.listen-address"},
+		"no file of users":  {"write-gpus", 2, "", "cannot run rocm-exporter write-gpus: want rocm-exporter write-gpus FILE [flags] [-- COMMAND]"},
+		"two files":         {"write-gpus /f /g", 2, "", `with "/f /g"`},
+		"a server's flag":   {"write-gpus /f --web.listen-address=:1", 2, "", "unknown flag: --web.listen-address"},
 		"no folder":         {"record-tasks", 2, "", "want rocm-exporter record-tasks FOLDER [flags]"},
 		"no size":           {"record-tasks /d --size=0", 2, "", "flags --size and --days need at least 1"},
 		"no days":           {"record-tasks /d --days=0", 2, "", "flags --size and --days need at least 1"},
@@ -125,7 +125,7 @@ func TestVendorsAreChosen(t *testing.T) {
 }
 
 func TestHelpShowsEveryFlagWithItsDefault(t *testing.T) {
-	for _, command := range []string{"", "serve", "write-usage", "write-nvidia", "record-tasks"} {
+	for _, command := range []string{"", "serve", "write-gpus", "record-tasks"} {
 		var out bytes.Buffer
 		require.Equal(t, 0, Run("v1.2.3", append(strings.Fields(command), "-h"), &out, io.Discard))
 		hosttest.Golden(t, "testdata/"+cmp.Or(command, "help")+".txt", out.String())

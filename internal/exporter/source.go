@@ -16,19 +16,9 @@ type Source struct {
 	Monitor *monitor.Monitor
 }
 
-// Report reads all GPUs and adds their histories.
+// Report reads all GPUs.
 func (s *Source) Report() api.Report {
-	name, err := s.Root.ReadText("/proc/sys/kernel/hostname")
-	if err != nil {
-		name, _ = s.Root.ReadText("/etc/hostname") // the root of no running machine; "" without this file, too
-	}
-	snapshot := s.Monitor.Snapshot()
-	r := api.Report{Unit: s.Unit, Host: name, Version: s.Version, Time: snapshot.At.UTC(), GPUs: monitor.StatusOf(snapshot)}
-	if u := snapshot.Users; u != nil {
-		r.UsersTime = new(u.At.UTC())
-	}
-	for i := range r.GPUs {
-		r.GPUs[i].History = s.Monitor.History(snapshot.GPUs[i].Device)
-	}
+	r := s.Monitor.Report()
+	r.Unit, r.Version = s.Unit, s.Version
 	return r
 }

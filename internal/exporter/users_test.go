@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"fmt"
+	"log"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -132,4 +134,25 @@ func FuzzUsersReport(f *testing.F) {
 		_, err := promlint.New(strings.NewReader(scrape(t, c))).Lint()
 		require.NoError(t, err)
 	})
+}
+
+// The owner of the GPUs needs no exporter: it writes their state, and then runs a command.
+func TestOwnerRunsItsCommandAfterEachReading(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	require.NoError(t, r.MkdirAll("/run", 0o755))
+	var out strings.Builder
+	then := follower{argv: []string{"/bin/sh", "-c", "echo a; echo b; echo why >&2; exit 3"}, logs: log.New(&out, "", 0)}
+	m := monitor.New(r, monitor.All(r), monitor.Options{})
+	require.NoError(t, m.WriteReport("/run/gpus.json"))
+	report, err := api.File("/run/gpus.json").Read(r)
+	require.NoError(t, err)
+	require.Len(t, report.GPUs, 4)
+	for range 2 {
+		then.run(t.Context())
+	}
+	require.Equal(t, "a\nb\n"+`cannot run "/bin/sh -c echo a; echo b; echo why >&2; exit 3": exit 3: why`+"\na\nb\n", out.String(), "the same failure is logged once")
+	then.argv = []string{"/bin/true"}
+	then.run(t.Context())
+	require.Empty(t, then.failed)
+	(&follower{}).run(t.Context())
 }

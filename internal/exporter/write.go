@@ -2,61 +2,112 @@ package exporter
 
 import (
 	"context"
+	"fmt"
+	"log"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 )
 
-// newWriteUsage returns the command that scans processes for serve, which may not.
-func newWriteUsage() *cobra.Command {
+// commandTime bounds the command of write-gpus. It ends before the next reading.
+const commandTime = 5 * time.Second
+
+// newWriteGPUs returns the owner of the GPUs. It reads and judges them for other programs,
+// and goes on without them.
+func newWriteGPUs() *cobra.Command {
 	var at place
 	var vendors []gpu.Vendor
-	collect := monitor.Options{Usage: true}
-	c := &cobra.Command{Use: "write-usage FILE [flags]", Short: "write the users of the GPUs to a file, as root",
-		Long: "Scans processes for users of the GPUs, as root, and writes FILE below path.root, which serve reads " +
-			"(--usage.report). It serves nothing.",
-		Example: "rocm-exporter write-usage /run/gpu-usage.json",
-		Args:    oneArg,
+	var collect monitor.Options
+	users := ""
+	c := &cobra.Command{Use: "write-gpus FILE [flags] [-- COMMAND]",
+		Short: "read and judge the GPUs, and write their state to a file, as root",
+		Long: fmt.Sprintf("Reads and judges the GPUs every %s as root, writes FILE below path.root, and runs COMMAND. With "+
+			"--usage.report and --nvidia.report it also writes their users and the output of nvidia-smi, for serve.",
+			api.ReadPeriod),
+		Example: "rocm-exporter write-gpus /run/gpus.json --usage.report=/run/gpu-usage.json",
+		Args: func(c *cobra.Command, args []string) error {
+			if dash := c.ArgsLenAtDash(); dash < 0 && len(args) == 1 || dash == 1 && len(args) > 1 {
+				return nil
+			}
+			return commandline.WrongArgs(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkUsage(collect); err != nil {
 				return commandline.Wrong(c, err)
 			}
-			every := collect.UsageInterval // each scan extends the watchdog
-			f := &metricsserver.Flags{Watchdog: metricsserver.DefaultWatchdog + every}
+			collect.Usage = users != ""
+			f := &metricsserver.Flags{Watchdog: metricsserver.DefaultWatchdog + api.ReadPeriod} // each reading extends it
 			return at.start(c, f, func(stop context.Context, s *metricsserver.Server, root host.Root) error {
 				m := monitor.New(root, monitor.Of(root, vendors...), collect)
-				return repeat(stop, every, s.Postpone, func() error { return m.ReportUsers(stop, args[0]) })
+				go m.FollowKernel(stop)
+				failed := make(chan error, 2)
+				beside := func(every time.Duration, write func() error) {
+					go func() { failed <- repeat(stop, every, func() error { return nil }, write) }()
+				}
+				if users != "" {
+					beside(collect.UsageInterval, func() error { return m.ReportUsers(stop, users) })
+				}
+				if smi := collect.NVIDIA; smi != "" {
+					w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
+					beside(nvidiagpu.Every, func() error { return w.Write(stop, smi) })
+				}
+				then := follower{argv: args[1:], logs: s.Logs}
+				return repeat(stop, api.ReadPeriod, s.Postpone, func() error {
+					if err := m.WriteReport(args[0]); err != nil {
+						return err
+					}
+					then.run(stop)
+					select {
+					case err := <-failed:
+						return err
+					default:
+						return nil
+					}
+				})
 			})
 		}}
 	at.declare(c.Flags())
 	declareVendor(c.Flags(), &vendors)
 	declareUsage(c.Flags(), &collect)
+	c.Flags().StringVar(&users, "usage.report", "", "`file` below path.root for the users of the GPUs; empty: none")
+	c.Flags().StringVar(&collect.NVIDIA, "nvidia.report", "",
+		"`file` below path.root for the output of nvidia-smi, which runs every 15s; empty: none")
 	return c
 }
 
-// newWriteNVIDIA returns the command that runs nvidia-smi for serve, which may not.
-func newWriteNVIDIA() *cobra.Command {
-	var at place
-	c := &cobra.Command{Use: "write-nvidia FILE [flags]", Short: "write the output of nvidia-smi to a file",
-		Long: "Runs nvidia-smi every 15s and writes FILE below path.root, which serve reads (--nvidia.report). It " +
-			"serves nothing.",
-		Example: "rocm-exporter write-nvidia /run/gpu-nvidia.json",
-		Args:    oneArg,
-		RunE: func(c *cobra.Command, args []string) error {
-			f := &metricsserver.Flags{Watchdog: metricsserver.DefaultWatchdog + nvidiagpu.Longest}
-			return at.start(c, f, func(stop context.Context, s *metricsserver.Server, root host.Root) error {
-				w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})
-				return repeat(stop, nvidiagpu.Every, s.Postpone, func() error { return w.Write(stop, args[0]) })
-			})
-		}}
-	at.declare(c.Flags())
-	return c
+// follower runs a command after each reading.
+type follower struct {
+	argv   []string
+	logs   *log.Logger
+	failed string // the last failure
+}
+
+// run runs the command and logs its output. It logs a failure that repeats once.
+func (f *follower) run(ctx context.Context) {
+	if len(f.argv) == 0 {
+		return
+	}
+	out, err := host.Exec{}.Run(ctx, host.Command{Argv: f.argv, Deadline: commandTime})
+	for line := range strings.Lines(string(out)) {
+		f.logs.Print(strings.TrimSpace(line))
+	}
+	failed := ""
+	if err != nil {
+		failed = err.Error()
+	}
+	if failed != f.failed && failed != "" {
+		f.logs.Print(failed)
+	}
+	f.failed = failed
 }
 
 // oneArg returns an error unless a command has its one argument.

@@ -8,13 +8,13 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 )
 
 // maxFile bounds the size of any file in sysfs or procfs. sysfs attributes end at a page (4
@@ -157,12 +157,9 @@ func ServeFiles(r host.Root, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(readFiles(r, paths))
 }
 
-// reading has a channel for each folder that this process reads. The channel is closed when
-// the reading ends. It is global, as are the threads that hang.
-var reading = struct {
-	sync.Mutex
-	folders map[string]chan struct{}
-}{folders: map[string]chan struct{}{}}
+// folders has the folders that this process reads. It is global, as are the threads that
+// hang.
+var folders deadline.Group[string, struct{}]
 
 // readFiles reads folders in parallel. A folder usually belongs to one device, so a hanging
 // device blocks one thread.
@@ -174,18 +171,13 @@ func readFiles(r host.Root, paths []string) map[string]attribute {
 	late := make(chan struct{})
 	timer := time.AfterFunc(readTime, func() { close(late) })
 	defer timer.Stop()
-	folders := map[string][]string{}
+	byFolder := map[string][]string{}
 	for _, p := range paths {
-		folders[path.Dir(p)] = append(folders[path.Dir(p)], p)
+		byFolder[path.Dir(p)] = append(byFolder[path.Dir(p)], p)
 	}
 	come := make(chan answer, len(paths))
-	for dir, of := range folders {
-		go func() {
-			end := beginFolder(r.Path(dir), late)
-			if end == nil {
-				return
-			}
-			defer end()
+	for dir, of := range byFolder {
+		read := func() (none struct{}) {
 			for _, p := range of {
 				a := answer{path: p}
 				text, err := readNow(r, p)
@@ -193,6 +185,17 @@ func readFiles(r host.Root, paths []string) map[string]attribute {
 					a.Errno = unix.EIO
 				}
 				come <- a
+			}
+			return none
+		}
+		go func() {
+			for ended := true; ended; {
+				other, run := folders.Join(r.Path(dir), read)
+				if run != nil {
+					run()
+					return
+				}
+				_, ended = deadline.Wait(other, late)
 			}
 		}()
 	}
@@ -209,30 +212,4 @@ func readFiles(r host.Root, paths []string) map[string]attribute {
 		}
 	}
 	return answers
-}
-
-// beginFolder waits until this process no longer reads a folder; it returns nil after the
-// deadline.
-func beginFolder(dir string, late <-chan struct{}) (end func()) {
-	for {
-		reading.Lock()
-		ended := reading.folders[dir]
-		if ended == nil {
-			ended = make(chan struct{})
-			reading.folders[dir] = ended
-			reading.Unlock()
-			return func() {
-				reading.Lock()
-				delete(reading.folders, dir)
-				reading.Unlock()
-				close(ended)
-			}
-		}
-		reading.Unlock()
-		select {
-		case <-ended:
-		case <-late:
-			return nil
-		}
-	}
 }

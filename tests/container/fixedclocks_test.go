@@ -47,13 +47,13 @@ func levelOf(name string) string {
 func (w *promised) measures(s setting) *bed {
 	w.t.Helper()
 	b := w.container(s, "GPU_FIXED_CLOCKS=1", "GPU_COUNT=2")
-	w.measures(b)
+	w.serveFixedClocks(b)
 	b.bundle()
 	return b
 }
 
-// measures serves a unit with gpu-fixed-clocks=true.
-func (w *promised) measures(b *bed) {
+// serveFixedClocks serves a unit with gpu-fixed-clocks=true.
+func (w *promised) serveFixedClocks(b *bed) {
 	w.serves(b)
 	c := b.unit
 	c.Leases.Clocks = w.c.Host.Path(fixedclocks.DefaultDir)
@@ -239,7 +239,7 @@ func TestNextTaskComesToClocksOfTheGPUsOwn(t *testing.T) {
 	require.Equal(t, fixed, w.levels())
 	b.delete()
 	next := w.container(settings[1], "GPU_COUNT=2")
-	w.measures(next)
+	w.serveFixedClocks(next)
 	next.bundle()
 	require.NoError(t, next.up())
 	require.Equal(t, own, w.levels())

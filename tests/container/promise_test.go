@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
@@ -67,16 +67,11 @@ func newPromised(t *testing.T) *promised {
 	require.NoError(t, h.MkdirAll("/run/concourse-charm", 0o755))
 	hosttest.Put(t, h.Root, "/sys/bus/pci/devices/0000:c3:00.0/ras/umc_err_count", "ue: 0\nce: 0\n") // the fixture's is sick
 	hosttest.Put(t, h.Root, "/sys/bus/pci/devices/0000:c3:00.0/ras/gpu_vram_bad_pages", "")
-	exporterOf := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		m := monitor.New(h.Root, monitor.All(h.Root), monitor.Options{})
-		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.MetricOptions{}).ServeHTTP(rw, r)
-	}))
-	t.Cleanup(exporterOf.Close)
 	worker := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(rw, `{"value":"%d"}`, w.exits[strings.Split(r.URL.Path, "/")[2]])
 	}))
 	t.Cleanup(worker.Close)
-	w.c = &watcher.Unit{Host: h, ExporterURL: exporterOf.URL + "/api/v1/gpus", WorkerURL: worker.URL}
+	w.c = &watcher.Unit{Host: h, WorkerURL: worker.URL}
 	b := w.container(settings[1])
 	w.serves(b)
 	return w
@@ -120,6 +115,9 @@ func (w *promised) serves(b *bed) {
 func (w *promised) looks() {
 	w.t.Helper()
 	w.c.Host.Clock = hosttest.Clock{T: w.c.Host.Now().Add(beat)}
+	r := w.c.Host.Root
+	m := monitor.New(r, monitor.All(r), monitor.Options{Now: w.c.Host.Now})
+	require.NoError(w.t, m.WriteReport(role.GPUReport))
 	var said bytes.Buffer
 	require.NoError(w.t, w.c.Look(w.t.Context(), &said), said.String())
 }

@@ -99,7 +99,7 @@ func TestNamedMetricsAreFromTheExporter(t *testing.T) {
 }
 
 func TestExportersFlagsAreInItsReadme(t *testing.T) {
-	for _, command := range []string{"serve", "write-usage", "write-nvidia", "record-tasks"} {
+	for _, command := range []string{"serve", "write-gpus", "record-tasks"} {
 		var flags []string
 		help := readFile(t, "internal/exporter/testdata/"+command+".txt")
 		for _, m := range regexp.MustCompile(`(?m)^  (--[a-z0-9.-]+(?:=[A-Z]+)?)`).FindAllStringSubmatch(help, -1) {

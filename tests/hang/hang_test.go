@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/tests/fusefs"
@@ -96,10 +97,18 @@ func (m *machine) command(ctx context.Context, argv ...string) *exec.Cmd {
 	return c
 }
 
-// startExporter starts the exporter, and waits until it answers.
-func (m *machine) startExporter() {
+// startOwner starts the owner of the GPUs, which starts the watcher, and waits for its first
+// decision.
+func (m *machine) startOwner() {
+	m.start("write-gpus", role.GPUReport, "--", "/bin/dispatch", "gpu", "watch")
+	m.eventually(func() bool { return m.root.Exists(quarantine.File) })
+	require.Equal(m, map[string]string{sickGPU: "in_service", wellGPU: "in_service"}, m.states())
+}
+
+// start starts a command of rocm-exporter.
+func (m *machine) start(args ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := m.command(ctx, "/bin/rocm-exporter", "serve", "--collect.usage=false", "--collect.pcie-bandwidth=false")
+	c := m.command(ctx, append([]string{"/bin/rocm-exporter"}, args...)...)
 	c.Stderr = os.Stderr
 	require.NoError(m, c.Start())
 	m.Cleanup(func() {
@@ -107,11 +116,21 @@ func (m *machine) startExporter() {
 		cancel()
 		_ = c.Wait()
 	})
-	require.Eventually(m, func() bool {
-		probe := m.command(ctx, "/bin/dispatch", "gpu", "health")
+}
+
+func (m *machine) eventually(condition func() bool) {
+	m.Helper()
+	require.Eventually(m, condition, commandTime, 100*time.Millisecond)
+}
+
+// startExporter starts the exporter, and waits until it answers.
+func (m *machine) startExporter() {
+	m.start("serve", "--collect.usage=false", "--collect.pcie-bandwidth=false")
+	m.eventually(func() bool {
+		probe := m.command(context.Background(), "/bin/dispatch", "gpu", "health")
 		out, _ := probe.CombinedOutput()
 		return strings.Contains(string(out), wellGPU) && !strings.Contains(string(out), "read once")
-	}, commandTime, 100*time.Millisecond)
+	})
 }
 
 // dispatch runs a command of dispatch, which must end, and returns its output.
@@ -170,15 +189,12 @@ func (m *machine) states() map[string]string {
 // it.
 func TestGPUThatHangsIsQuarantinedAndReadByNoProcess(t *testing.T) {
 	m := newMachine(t)
+	m.startOwner()
 	m.startExporter()
-	m.dispatch("gpu", "watch")
-	require.Equal(t, map[string]string{sickGPU: "in_service", wellGPU: "in_service"}, m.states())
 	before := m.dispatch("gpu", "list")
 	m.sick.Hang(true)
-	m.dispatch("gpu", "watch")
-	states := m.states()
-	require.Contains(t, states[sickGPU], "hangs or is in reset (timeout)")
-	require.Equal(t, "in_service", states[wellGPU])
+	m.eventually(func() bool { return strings.Contains(m.states()[sickGPU], "hangs or is in reset (timeout)") })
+	require.Equal(t, "in_service", m.states()[wellGPU])
 	for _, line := range strings.Split(before, "\n") {
 		if strings.Contains(line, "renderD") || strings.Contains(line, "MI300X") {
 			identity, _, _ := strings.Cut(line, "healthy") // and then its readings
@@ -189,18 +205,25 @@ func TestGPUThatHangsIsQuarantinedAndReadByNoProcess(t *testing.T) {
 	require.Zero(t, m.hung())
 }
 
+// Quarantine needs no exporter.
+func TestGPUThatHangsIsQuarantinedWithoutTheExporter(t *testing.T) {
+	m := newMachine(t)
+	m.startOwner()
+	m.sick.Hang(true)
+	m.eventually(func() bool { return strings.HasPrefix(m.states()[sickGPU], string(quarantine.Quarantined)) })
+	require.Equal(t, "in_service", m.states()[wellGPU])
+	m.sick.Hang(false)
+	m.eventually(func() bool { return strings.HasPrefix(m.states()[sickGPU], string(quarantine.OnProbation)) })
+	require.Zero(t, m.hung())
+}
+
 // A GPU of which some files answer is not healthy for that: what answered before counts.
 func TestGPUWithFailedReadingsIsQuarantinedThoughOneFileAnswers(t *testing.T) {
 	m := newMachine(t)
-	m.startExporter()
-	m.dispatch("gpu", "watch")
-	require.Equal(t, map[string]string{sickGPU: "in_service", wellGPU: "in_service"}, m.states())
+	m.startOwner()
 	m.sick.Fail(map[string]syscall.Errno{"gpu_busy_percent": syscall.EIO, "mem_busy_percent": syscall.EIO, "mem_info_vram_used": syscall.EIO, "mem_info_vram_total": syscall.EIO,
 		"temp2_input": syscall.EIO, "temp3_input": syscall.EIO, "power1_input": syscall.EIO})
-	require.Eventually(t, func() bool {
-		m.dispatch("gpu", "watch")
-		return strings.Contains(m.states()[sickGPU], "that did before")
-	}, commandTime, time.Second)
+	m.eventually(func() bool { return strings.Contains(m.states()[sickGPU], "that did before") })
 	states := m.states()
 	require.Contains(t, states[sickGPU], string(quarantine.Quarantined))
 	require.Equal(t, "in_service", states[wellGPU])

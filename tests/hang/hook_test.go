@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 	"github.com/fourdollars/concourse-ci-machine/tests/suite"
@@ -139,7 +140,7 @@ func TestHooksEndAndChangeNothingWhileAGPUHangs(t *testing.T) {
 	u.relateWeb()
 	u.hook("config-changed")
 	u.startExporter()
-	u.dispatch("gpu", "watch")
+	u.startOwner()
 	before := u.given()
 	for _, node := range []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129", "gpu-count=2"} {
 		require.Contains(t, before, node)
@@ -147,7 +148,7 @@ func TestHooksEndAndChangeNothingWhileAGPUHangs(t *testing.T) {
 	require.Contains(t, u.hook("update-status").Status().Message, "(GPU: 2x AMD)")
 
 	u.sick.Hang(true)
-	u.dispatch("gpu", "watch") // as Pebble runs it each few seconds
+	u.eventually(func() bool { return strings.HasPrefix(u.states()[sickGPU], string(quarantine.Quarantined)) })
 	for _, name := range []string{"update-status", "config-changed", "update-status"} {
 		r := u.hook(name)
 		require.Equal(t, "active", r.Status().Status, r.Status().Message)

@@ -46,7 +46,7 @@ func TestD49D52RuntimesComeAndGoAndLeaveTheOperatorsFiles(t *testing.T) {
 	require.Empty(t, u.hook("update-status").Plan())
 
 	const layer, told = "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml", "/run/concourse-gpu-nvidia.json"
-	require.Contains(t, u.read(layer), "write-nvidia "+told)
+	require.Contains(t, u.read(layer), "--nvidia.report="+told)
 	require.Contains(t, u.read(layer), "--vendor=nvidia")
 	require.True(t, u.Machine.Up("concourse-pebble.service"))
 	require.NoError(t, u.Root.WriteFile(told, []byte(`{"at":"2026-01-02T03:04:05Z","gpus":[]}`), 0o644))

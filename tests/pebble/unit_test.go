@@ -32,7 +32,7 @@ const (
 	program  = role.BinDir + "/" + service
 
 	layerPath  = role.ExporterLayer
-	helperFlag = "write-usage"
+	helperFlag = "write-gpus"
 )
 
 // unit is a machine's folder with what the charm writes for Pebble. Another

@@ -114,12 +114,12 @@ func TestExporterReportsWhoUsesTheGPUOfAnotherUsersProcess(t *testing.T) {
 // It has no check of Pebble's: it watches itself, and the exporter serves on.
 func TestHelperIsStartedAgainBesideTheExporter(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t, "write-usage", "write-usage --usage.interval=5s")
+	u := newUnit(t, "write-gpus", "write-gpus --usage.interval=5s", role.BinDir+"/dispatch", "/bin/true")
 	d := u.start(t)
 	pid, helper := d.serving(), 0
 	writes := func() bool {
 		now := u.helpers()
-		if again := len(now) == 1 && now[0] != helper && u.gpus.Exists(role.UsageReport); !again {
+		if again := len(now) == 1 && now[0] != helper && u.gpus.Exists(role.UsageReport) && u.gpus.Exists(role.GPUReport); !again {
 			return false
 		}
 		helper = now[0]
@@ -129,6 +129,7 @@ func TestHelperIsStartedAgainBesideTheExporter(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		require.NoError(t, syscall.Kill(helper, signal))
 		require.NoError(t, u.gpus.Remove(role.UsageReport))
+		require.NoError(t, u.gpus.Remove(role.GPUReport))
 		eventually(t, writes, "%s: it is not started again", signal)
 	}
 	require.Equal(t, []int{pid}, u.pids())

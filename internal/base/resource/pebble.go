@@ -22,11 +22,6 @@ type PebbleLayer struct {
 	Check   string // name of the check
 	URL     string // http URL that answers 2xx while the service is healthy
 
-	// Job is the name of a command that Pebble runs as root every JobPeriod, or "". It is a
-	// check without a consequence; pebble checks shows whether it works.
-	Job        string
-	JobCommand []string
-
 	// Helper is the name of a second service, run as Pebble's own user, root, or "". It has
 	// no check and must watch itself.
 	Helper        string
@@ -49,14 +44,6 @@ const (
 	pebbleCheckPeriod  = 10 * time.Second
 	pebbleCheckTimeout = 3 * time.Second
 	pebbleThreshold    = 3
-)
-
-// Times of a job. It starts every JobPeriod and is ended after JobTimeout, the longest
-// possible. The period is longer than the 5 s after which an idle GPU suspends, so that the
-// job does not keep GPUs awake.
-const (
-	JobPeriod  = 6 * time.Second
-	JobTimeout = 5 * time.Second
 )
 
 type layerFile struct {
@@ -87,15 +74,10 @@ type layerCheck struct {
 	Timeout   string     `yaml:"timeout"`
 	Threshold int        `yaml:"threshold"`
 	HTTP      *layerHTTP `yaml:"http,omitempty"`
-	Exec      *layerExec `yaml:"exec,omitempty"`
 }
 
 type layerHTTP struct {
 	URL string `yaml:"url"`
-}
-
-type layerExec struct {
-	Command string `yaml:"command"`
 }
 
 // File returns the layer as the file that Pebble reads when it starts. The service is
@@ -114,10 +96,6 @@ func (l PebbleLayer) File() (File, error) {
 	}
 	checks := map[string]layerCheck{l.Check: {Override: "replace", Level: "alive", Period: pebbleCheckPeriod.String(),
 		Timeout: pebbleCheckTimeout.String(), Threshold: pebbleThreshold, HTTP: &layerHTTP{l.URL}}}
-	if l.Job != "" {
-		checks[l.Job] = layerCheck{Override: "replace", Period: JobPeriod.String(), Timeout: JobTimeout.String(),
-			Threshold: pebbleThreshold, Exec: &layerExec{shellWords(l.JobCommand)}}
-	}
 	service := layerService{Override: "replace", Summary: l.Summary, Command: shellWords(l.Command), Startup: "enabled",
 		User: l.User, Group: l.Group, OnSuccess: "restart", OnFailure: "restart",
 		OnCheckFailure: map[string]string{l.Check: "restart"}, BackoffDelay: pebbleBackoff.String(),

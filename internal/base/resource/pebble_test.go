@@ -46,20 +46,6 @@ func TestPebbleLayerFile(t *testing.T) {
 	f, err := layer("127.0.0.1:9401").File()
 	require.NoError(t, err)
 	hosttest.Golden(t, "testdata/001-rocm-exporter.yaml", string(f.Data))
-
-	l := layer("127.0.0.1:9401")
-	l.Job, l.JobCommand = "gpu-leases", []string{"/bin/dispatch", "gpu", "leases"}
-	f, err = l.File()
-	require.NoError(t, err)
-	require.Contains(t, string(f.Data), `
-    gpu-leases:
-        override: replace
-        period: 6s
-        timeout: 5s
-        threshold: 3
-        exec:
-            command: /bin/dispatch gpu leases
-`)
 }
 
 func TestPebbleLayerThatWouldStopTheDaemonIsRefused(t *testing.T) {
@@ -125,7 +111,7 @@ func TestPebbleRunsTheLayer(t *testing.T) {
 	l.Command[0], err = os.Executable()
 	require.NoError(t, err)
 	h := host.Host{Root: host.Root(dir), Runner: hosttest.NewRunner(t)}
-	l.Job, l.JobCommand = "gpu-leases", []string{"/bin/sh", "-c", `id -u > "$0"`, h.Path("/job's file")}
+	l.Helper, l.HelperCommand = "gpu-reports", []string{"/bin/sh", "-c", `id -u > "$0"; exec sleep 3600`, h.Path("/helper's file")}
 	f, err := l.File()
 	require.NoError(t, err)
 	apply(t, h, f)
@@ -172,13 +158,11 @@ func TestPebbleRunsTheLayer(t *testing.T) {
 	checked, err := c.RefreshCheck(&client.RefreshCheckOptions{Name: l.Check})
 	require.NoError(t, err)
 	require.Empty(t, checked.Error, "the check reaches the service")
-	ran, err := c.RefreshCheck(&client.RefreshCheckOptions{Name: l.Job})
-	require.NoError(t, err)
-	require.Empty(t, ran.Error, "the job runs")
-	user, err := h.ReadText("/job's file")
-	require.NoError(t, err)
-	require.Equal(t, fmt.Sprint(os.Geteuid()), user, "as Pebble's own user")
-	want := PebbleState{Services: map[string]string{l.Service: "active"}, Checks: map[string]string{l.Check: "up", l.Job: "up"}}
+	require.Eventually(t, func() bool {
+		user, err := h.ReadText("/helper's file")
+		return err == nil && user == fmt.Sprint(os.Geteuid())
+	}, time.Minute, 20*time.Millisecond, "the helper runs as Pebble's own user")
+	want := PebbleState{Services: map[string]string{l.Service: "active", l.Helper: "active"}, Checks: map[string]string{l.Check: "up"}}
 	state, err := PebbleServices(context.Background(), h.Root, socket)
 	require.NoError(t, err)
 	require.Equal(t, want, state)

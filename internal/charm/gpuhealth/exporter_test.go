@@ -2,7 +2,6 @@ package gpuhealth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -69,59 +67,6 @@ func gpus(n int, change func(i int, s *api.Status)) (all []api.Status) {
 	return all
 }
 
-func TestAnswersAreAcceptedUpToTheirLimits(t *testing.T) {
-	faults := func(n, signals int) []api.Status {
-		return gpus(1, func(_ int, s *api.Status) {
-			for range n {
-				s.Health.Faults = append(s.Health.Faults, health.Fault{Kind: health.Hang, Signals: make([]string, signals)})
-			}
-		})
-	}
-	for name, c := range map[string]struct {
-		answer []api.Status
-		valid  bool
-	}{
-		"512 GPUs":               {gpus(512, nil), true},
-		"513 GPUs":               {gpus(513, nil), false},
-		"32 faults of a GPU":     {faults(32, 1), true},
-		"33 faults of a GPU":     {faults(33, 1), false},
-		"32 signals of a fault":  {faults(1, 32), true},
-		"33 signals of a fault":  {faults(1, 33), false},
-		"a negative number":      {gpus(1, func(_ int, s *api.Status) { s.Index = -1 }), false},
-		"a negative partition":   {gpus(1, func(_ int, s *api.Status) { s.Partition = -1 }), false},
-		"the same GPU twice":     {append(gpus(1, nil), gpus(1, nil)...), false},
-		"another vendor's twice": {gpus(2, func(_ int, s *api.Status) { s.Vendor, s.PCI = string(gpu.NVIDIA), "x" }), true},
-		"no address":             {gpus(1, func(_ int, s *api.Status) { s.PCI = "03:00.0" }), false},
-	} {
-		_, err := parseSeen(c.answer)
-		require.Equal(t, c.valid, err == nil, name)
-	}
-}
-
-// Only containers that have the GPU open now may read its memory. Partitions share theirs.
-func TestUsersOfAGPUAreContainers(t *testing.T) {
-	const build, other = "0badcafe-0000-4000-8000-000000000001", "0badcafe-0000-4000-8000-000000000002"
-	used := 5.
-	all := gpus(3, func(i int, s *api.Status) {
-		s.MemoryUsed, s.MemoryTotal, s.Partitions = &used, &used, i
-		s.Users = []api.User{{Container: build, Processes: 1}, {Container: other}, {Container: "../x", Processes: 1}}
-	})
-	all[2].Users = nil
-	seen, err := parseSeen(all)
-	require.NoError(t, err)
-	require.Equal(t, []string{build, other}, seen[0].Users)
-	require.Equal(t, []string{build}, seen[0].Open)
-	require.Nil(t, seen[2].Open, "its users are not known")
-	require.Equal(t, &used, seen[1].Memory)
-	require.Nil(t, seen[2].Memory)
-	many := make([]api.User, maxUsers+1)
-	for i := range many {
-		many[i] = api.User{Container: fmt.Sprintf("0badcafe-0000-4000-8000-%012d", i), Processes: 1}
-	}
-	require.Len(t, openIn(many), maxUsers)
-	require.NotNil(t, openIn([]api.User{}), "known to have none")
-}
-
 func TestStatusNamesFourGPUs(t *testing.T) {
 	critical := func(n int) (all []State) {
 		for i := range n {
@@ -167,15 +112,13 @@ func TestReaderThatDoesNotEndExplainsHangs(t *testing.T) {
 	require.ErrorContains(t, err, "does not end within 9s: one hangs; see ")
 	runner.Answer("read", "x")
 	_, err = NewReader(runner, wellknown.Commands{}, "read", "gpus")(t.Context())
-	require.ErrorContains(t, err, `cannot read the answer of "read gpus"`)
-	data, err := json.Marshal([]State{{Index: 1}})
+	require.EqualError(t, err, `cannot read the answer of "read gpus"`)
+	report, err := NewReader(runner.Answer("read", `{"gpus":[{"index":1}]}`), wellknown.Commands{}, "read")(t.Context())
 	require.NoError(t, err)
-	states, err := NewReader(runner.Answer("read", string(data)), wellknown.Commands{}, "read")(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, states[0].Index)
-	_, err = NewReportReader(runner.Answer("read", `{"gpus":[]}`), wellknown.Commands{}, "read")(t.Context())
+	require.Equal(t, 1, report.GPUs[0].Index)
+	_, err = NewReader(runner.Answer("read", `{"gpus":[]}`), wellknown.Commands{}, "read")(t.Context())
 	require.EqualError(t, err, "this machine has no GPU")
 	runner.On("read", func(host.Command) (string, error) { return "", errors.New("broken") })
-	_, err = NewReportReader(runner, wellknown.Commands{}, "read")(context.Background())
+	_, err = NewReader(runner, wellknown.Commands{}, "read")(context.Background())
 	require.EqualError(t, err, "broken")
 }

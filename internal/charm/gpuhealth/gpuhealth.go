@@ -8,16 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
@@ -44,15 +41,13 @@ func SeeCodes(c wellknown.Commands, codes []int) string {
 
 // Read reads the GPUs once. It returns even if a GPU hangs, but its process cannot end
 // before the kernel returns: see NewReader.
-func Read(r host.Root) []State {
-	return States(monitor.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot()))
-}
+func Read(r host.Root) api.Report { return monitor.New(r, monitor.All(r), monitor.Options{}).Report() }
 
 // scanPause is the time between the two scans of ReadReport. Busy shares need two.
 const scanPause = time.Second
 
 // ReadReport reads the GPUs and their users once, as the exporter would. It returns even if
-// a GPU hangs, but its process cannot end then: see NewReportReader. Without root, it sees
+// a GPU hangs, but its process cannot end then: see NewReader. Without root, it sees
 // only the caller's processes.
 func ReadReport(ctx context.Context, r host.Root) api.Report {
 	m := monitor.New(r, monitor.All(r), monitor.Options{Usage: true, UsageInterval: usageAge})
@@ -62,63 +57,35 @@ func ReadReport(ctx context.Context, r host.Root) api.Report {
 	case <-time.After(scanPause):
 	}
 	m.ScanUsers(ctx)
-	s := m.Snapshot()
-	name, _ := r.ReadText("/proc/sys/kernel/hostname") // "" is no reason to show nothing
-	report := api.Report{Host: name, Version: version.Version(), Time: s.At.UTC(), GPUs: monitor.StatusOf(s)}
-	if s.Users != nil {
-		report.UsersTime = new(s.Users.At.UTC())
-	}
-	return report
+	return m.Report()
 }
 
 // usageAge bounds the age of a scan in ReadReport.
 const usageAge = 15 * time.Second
 
-// NewReportReader returns ReadReport of argv, a process that writes the report as JSON.
-func NewReportReader(r host.Runner, c wellknown.Commands, argv ...string) func(context.Context) (api.Report, error) {
-	return func(ctx context.Context) (api.Report, error) {
-		out, err := runReader(ctx, r, c, argv)
-		if err != nil {
-			return api.Report{}, err
+// readTimeout is longer than ReadReport takes.
+const readTimeout = 3 * api.Deadline
+
+// NewReader returns a function that runs argv, a process that writes ReadReport as JSON. A
+// GPU that hangs blocks that process and not this one, which Juju waits for.
+func NewReader(r host.Runner, c wellknown.Commands, argv ...string) func(context.Context) (api.Report, error) {
+	return func(ctx context.Context) (report api.Report, err error) {
+		out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
+		if command, ok := errors.AsType[*host.CommandError](err); ok && command.Timeout > 0 {
+			err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see %s", command.Timeout, c.Explain(2))
 		}
-		report, err := ParseReport(out)
 		if err != nil {
+			return report, err
+		}
+		if json.Unmarshal(out, &report) != nil {
+			return report, fmt.Errorf("cannot read the answer of %q", strings.Join(argv, " "))
+		}
+		if len(report.GPUs) == 0 {
 			err = errors.New("this machine has no GPU")
 		}
 		return report, err
 	}
 }
-
-// readTimeout is longer than Read takes.
-const readTimeout = 3 * api.Deadline
-
-// NewReader runs argv, a process that writes the result of Read as JSON. A GPU that hangs
-// blocks that process and not this one, which Juju waits for.
-func NewReader(r host.Runner, c wellknown.Commands, argv ...string) func(context.Context) ([]State, error) {
-	return func(ctx context.Context) ([]State, error) {
-		out, err := runReader(ctx, r, c, argv)
-		if err != nil {
-			return nil, err
-		}
-		var states []State
-		if err := json.Unmarshal(out, &states); err != nil {
-			return nil, fmt.Errorf("cannot read the answer of %q: %w", strings.Join(argv, " "), err)
-		}
-		return states, nil
-	}
-}
-
-// runReader returns the output of a process that reads GPUs.
-func runReader(ctx context.Context, r host.Runner, c wellknown.Commands, argv []string) ([]byte, error) {
-	out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
-	if command, ok := errors.AsType[*host.CommandError](err); ok && command.Timeout > 0 {
-		err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see %s", command.Timeout, c.Explain(2))
-	}
-	return out, err
-}
-
-// Write writes the input of NewReader.
-func Write(w io.Writer, states []State) error { return term.JSON(w, states) }
 
 // States extracts the health from the exporter's list.
 func States(all []api.Status) (out []State) {

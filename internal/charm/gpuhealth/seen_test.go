@@ -1,11 +1,11 @@
 package gpuhealth
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
@@ -18,10 +18,7 @@ import (
 func TestGPUsOfEveryHostAreInService(t *testing.T) {
 	for name, sick := range map[string]string{"amd": "", "mi210x4": "0000:c3:00.0", "mi300x-cpx": "", "apu-gfx1103": "", "amd-nvidia": ""} {
 		r := hosttest.Host(t, name)
-		data, err := json.Marshal(map[string]any{"gpus": monitor.StatusOf(monitor.New(r, monitor.All(r), monitor.Options{}).Snapshot())})
-		require.NoError(t, err)
-		seen, err := parseLook(data)
-		require.NoError(t, err, name)
+		seen := seenOf(monitor.New(r, monitor.All(r), monitor.Options{}).Report().GPUs)
 		rec := quarantine.Decide(quarantine.Record{}, quarantine.Look{At: hosttest.Now, Policy: quarantine.Auto, GPUs: seen})
 		require.Len(t, rec.GPUs, len(seen))
 		out := ""
@@ -34,46 +31,25 @@ func TestGPUsOfEveryHostAreInService(t *testing.T) {
 
 // GPUs of other vendors are not quarantined.
 func TestOnlyAMDGPUsAreQuarantined(t *testing.T) {
-	seen, err := parseLook([]byte(`{"gpus":[{"vendor":"nvidia","pci_bus_id":"0000:0a:00.0","health":{"state":"critical","faults":[{"kind":"hang","signals":["lost"]}]}},
-		{"vendor":"amd","pci_bus_id":"0000:03:00.0","up":true}]}`))
-	require.NoError(t, err)
-	require.Equal(t, []quarantine.Reading{{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: "0000:03:00.0"}, Up: true}}, seen)
+	require.Equal(t, []quarantine.Reading{{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: "0000:03:00.0"}, Up: true}}, seenOf([]api.Status{
+		{Vendor: "nvidia", PCI: "0000:0a:00.0", Health: api.Health{State: health.Critical, Faults: []health.Fault{{Kind: health.Hang}}}},
+		{Vendor: "amd", PCI: "0000:03:00.0", Up: true}}))
 }
 
-func TestImplausibleAnswersAreRejected(t *testing.T) {
-	const one = `{"pci_bus_id":"0000:03:00.0","up":true,"health":{"state":"critical","faults":[{"kind":"hang","signals":["kernel\u001b[2Jlog"]}]}}`
-	seen, err := parseLook([]byte(`{"gpus":[` + one + `]}`))
-	require.NoError(t, err)
-	require.Equal(t, []quarantine.Reading{{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Up: true, State: health.Critical, Faults: []health.Fault{{Kind: health.Hang, Signals: []string{"kernel?[2Jlog"}}}}}, seen)
-	for text, want := range map[string]string{
-		`{"gpus":[` + one + `,` + one + `]}`:  "reports impossible GPUs",
-		`{"gpus":[{"pci_bus_id":"../../x"}]}`: "reports impossible GPUs",
-		`{"gpus":[{"pci_bus_id":""}]}`:        "reports impossible GPUs",
-		`{"gpus":[]}`:                         "knows of no GPU",
-		`<html>`:                              "does not answer with its list",
-	} {
-		_, err := parseLook([]byte(text))
-		require.ErrorContains(t, err, want, text)
-	}
-}
-
-func FuzzFetchSeen(f *testing.F) {
-	f.Add([]byte(`{"gpus":[{"pci_bus_id":"0000:03:00.0","partition":1,"health":{"faults":[{"kind":"hang","signals":["a"]}]}}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		seen, err := parseLook(data)
-		if err != nil {
-			return
-		}
-		rec := quarantine.Decide(quarantine.Record{}, quarantine.Look{At: hosttest.Now, Policy: quarantine.Auto, GPUs: seen})
-		require.Len(t, rec.GPUs, len(seen))
+// Only containers that have the GPU open now may read its memory. Partitions share theirs.
+func TestUsersOfAGPUAreContainers(t *testing.T) {
+	const build, other = "0badcafe-0000-4000-8000-000000000001", "0badcafe-0000-4000-8000-000000000002"
+	used := 5.
+	all := gpus(3, func(i int, s *api.Status) {
+		s.MemoryUsed, s.MemoryTotal, s.Partitions = &used, &used, i
+		s.Users = []api.User{{Container: build, Processes: 1}, {Container: other}, {Container: "../x", Processes: 1}}
 	})
-}
-
-// parseLook is FetchSeen without HTTP.
-func parseLook(data []byte) ([]quarantine.Reading, error) {
-	r, err := ParseReport(data)
-	if err != nil {
-		return nil, err
-	}
-	return parseSeen(r.GPUs)
+	all[2].Users = nil
+	seen := seenOf(all)
+	require.Equal(t, []string{build, other}, seen[0].Users)
+	require.Equal(t, []string{build}, seen[0].Open)
+	require.Nil(t, seen[2].Open, "its users are not known")
+	require.Equal(t, &used, seen[1].Memory)
+	require.Nil(t, seen[2].Memory)
+	require.NotNil(t, openIn([]api.User{}), "known to have none")
 }

@@ -10,21 +10,23 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // WorkerGPUs holds the GPUs that tasks of a worker can use, as the worker publishes them.
 // The zero value is a unit without GPUs.
 type WorkerGPUs struct {
-	Runtime   string         `json:"runtime,omitempty"` // rocm, cuda
-	Count     int            `json:"count,omitempty"`
-	Missing   int            `json:"missing,omitempty"`   // GPUs that the unit had
-	Archs     []ArchCount    `json:"archs,omitempty"`     // of AMD GPUs, in order, if the kernel reports them
-	Exclusive bool           `json:"exclusive,omitempty"` // no two tasks share a GPU
-	Limited   bool           `json:"limited,omitempty"`   // the worker runs at most one task per GPU
-	Each      []PublishedGPU `json:"each,omitempty"`      // nil if it publishes only their number
-	Since     time.Time      `json:"since,omitzero"`      // first time with this value of Each
+	Runtime   string          `json:"runtime,omitempty"` // rocm, cuda
+	Count     int             `json:"count,omitempty"`
+	Missing   int             `json:"missing,omitempty"`   // GPUs that the unit had
+	Archs     []ArchCount     `json:"archs,omitempty"`     // of AMD GPUs, in order, if the kernel reports them
+	Exclusive bool            `json:"exclusive,omitempty"` // no two tasks share a GPU
+	Limited   bool            `json:"limited,omitempty"`   // the worker runs at most one task per GPU
+	Each      []fleetfile.GPU `json:"each,omitempty"`      // nil if it publishes only their number
+	Since     time.Time       `json:"since,omitzero"`      // first time with this value of Each
 }
 
 // Total returns the number of GPUs that the worker has when none is missing.
@@ -159,18 +161,9 @@ func parseArchs(s string, most int) (counts []ArchCount, err error) {
 	return counts, nil
 }
 
-// PublishedGPU describes one GPU, or one partition, in the databag of its unit.
-type PublishedGPU struct {
-	Index   int    `json:"index"` // number in the option gpu-device-ids
-	GFX     string `json:"gfx,omitempty"`
-	Model   string `json:"model,omitempty"`
-	Service string `json:"service,omitempty"` // state of quarantine; "" if the GPU is not watched
-	Leased  *bool  `json:"leased,omitempty"`  // nil if tasks share the GPU, or if it is unknown
-}
-
 // NewPublishedGPU returns the part of a record for the databag.
-func NewPublishedGPU(r pool.Record, model string) PublishedGPU {
-	g, shown := PublishedGPU{Index: r.Index, GFX: r.GFX, Model: model}, r.View()
+func NewPublishedGPU(r pool.Record, model string) fleetfile.GPU {
+	g, shown := fleetfile.GPU{Index: r.Index, GFX: r.GFX, Model: model}, r.View()
 	if shown.Service != nil {
 		g.Service = string(shown.Service.State)
 	}
@@ -181,15 +174,7 @@ func NewPublishedGPU(r pool.Record, model string) PublishedGPU {
 }
 
 // services are the states of quarantine.
-var services = []string{"", inService, "quarantined", "on_probation"}
-
-const inService = "in_service"
-
-// Quarantined reports whether new tasks cannot use the GPU.
-func (g PublishedGPU) Quarantined() bool { return g.Service != "" && g.Service != inService }
-
-// Free reports whether a task can lease the GPU.
-func (g PublishedGPU) Free() bool { return !g.Quarantined() && g.Leased != nil && !*g.Leased }
+var services = []string{"", string(quarantine.InService), "quarantined", "on_probation"}
 
 // eachKey has publishedGPUs as JSON.
 const eachKey = "gpus"
@@ -198,8 +183,8 @@ const eachKey = "gpus"
 // time of the last look would change the databag in each hook, and each change triggers a
 // hook of the web.
 type publishedGPUs struct {
-	At   time.Time      `json:"at"`
-	GPUs []PublishedGPU `json:"gpus"`
+	At   time.Time       `json:"at"`
+	GPUs []fleetfile.GPU `json:"gpus"`
 }
 
 // leaseTime is the least time between two changes of the databag that only update leases.
@@ -211,8 +196,8 @@ func (g WorkerGPUs) After(own map[string]string, now time.Time) WorkerGPUs {
 	g.Each = named(g.Each) // like the databag, because otherwise they would always differ
 	before, _ := ParseWorkerGPUs(own)
 	since := now.Sub(before.Since)
-	leases := !slices.EqualFunc(before.Each, g.Each, func(a, b PublishedGPU) bool { return leased(a) == leased(b) })
-	same := len(before.Each) == len(g.Each) && slices.EqualFunc(before.Each, g.Each, func(a, b PublishedGPU) bool {
+	leases := !slices.EqualFunc(before.Each, g.Each, func(a, b fleetfile.GPU) bool { return leased(a) == leased(b) })
+	same := len(before.Each) == len(g.Each) && slices.EqualFunc(before.Each, g.Each, func(a, b fleetfile.GPU) bool {
 		a.Leased, b.Leased = nil, nil
 		return a == b
 	})
@@ -225,7 +210,7 @@ func (g WorkerGPUs) After(own map[string]string, now time.Time) WorkerGPUs {
 }
 
 // leased returns 1 for a leased GPU, 0 for a free one, and -1 if it is unknown.
-func leased(g PublishedGPU) int {
+func leased(g fleetfile.GPU) int {
 	switch {
 	case g.Leased == nil:
 		return -1
@@ -248,7 +233,7 @@ func (g WorkerGPUs) eachText() string {
 }
 
 // named returns a copy with model names of one line.
-func named(each []PublishedGPU) []PublishedGPU {
+func named(each []fleetfile.GPU) []fleetfile.GPU {
 	each = slices.Clone(each)
 	for i := range each {
 		each[i].Model = modelName(each[i].Model)

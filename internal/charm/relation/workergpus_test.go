@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
@@ -91,7 +92,7 @@ var publishedAt = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)
 
 // publishedTwo are two GPUs of a unit that leases them.
 func publishedTwo() WorkerGPUs {
-	return WorkerGPUs{Runtime: "rocm", Count: 2, Exclusive: true, Archs: CountArchs([]string{"gfx942", "gfx942"}), Since: publishedAt, Each: []PublishedGPU{
+	return WorkerGPUs{Runtime: "rocm", Count: 2, Exclusive: true, Archs: CountArchs([]string{"gfx942", "gfx942"}), Since: publishedAt, Each: []fleetfile.GPU{
 		{Index: 0, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "in_service", Leased: new(true)},
 		{Index: 3, GFX: "gfx942", Model: "AMD Instinct MI300X OAM", Service: "quarantined", Leased: new(false)}}}
 }
@@ -106,8 +107,8 @@ func TestPublishedGPUsAreReadBack(t *testing.T) {
 	require.Equal(t, g, got)
 	require.False(t, got.Each[0].Quarantined() || got.Each[0].Free() || got.Each[1].Free())
 	require.True(t, got.Each[1].Quarantined())
-	require.True(t, PublishedGPU{Leased: new(false)}.Free(), "nobody watches it, as it is not AMD's")
-	require.False(t, PublishedGPU{Service: "in_service"}.Free(), "nobody leases it, as it is shared")
+	require.True(t, fleetfile.GPU{Leased: new(false)}.Free(), "nobody watches it, as it is not AMD's")
+	require.False(t, fleetfile.GPU{Service: "in_service"}.Free(), "nobody leases it, as it is shared")
 
 	delete(bag, "gpus")
 	got, problems = ParseWorkerGPUs(bag)
@@ -179,7 +180,7 @@ func TestInvalidListsOfGPUsAreProblems(t *testing.T) {
 	}
 	g, problems := ParseWorkerGPUs(map[string]string{"gpu-count": "1", "gpus": at + `[{"index":7,"of another version":1}],"more":2}`})
 	require.Empty(t, problems)
-	require.Equal(t, []PublishedGPU{{Index: 7}}, g.Each)
+	require.Equal(t, []fleetfile.GPU{{Index: 7}}, g.Each)
 	_, problems = ParseWorkerGPUs(map[string]string{"gpu-count": "2", "gpus": at + `[{"index":7},{"index":7}]}`})
 	require.Equal(t, []string{"gpus: there can't be two GPUs 7, nor one beyond 1024"}, problems)
 }

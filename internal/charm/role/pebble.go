@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
@@ -29,11 +30,14 @@ const (
 	JobsLayer     = PebbleDir + "/layers/002-concourse-exporter.yaml"
 
 	ExporterService = "rocm-exporter"
-	UsageService    = "gpu-usage"
-	NVIDIAService   = "gpu-nvidia"
+	GPUService      = "gpu-reports"
 	ExporterURL     = "http://127.0.0.1:9401/-/healthy"
 	JobsService     = "concourse-exporter"
 )
+
+// GPUReport has the state of the GPUs, from their owner, which GPUService runs. The watcher
+// reads it.
+const GPUReport = "/run/concourse-gpus.json"
 
 // UsageReport has the processes that use GPUs, for the exporter, which is not root. A
 // process that can read the open files of other users (CAP_SYS_PTRACE) can also control
@@ -43,9 +47,6 @@ const UsageReport = "/run/concourse-gpu-usage.json"
 // NVIDIAReport has the output of nvidia-smi for the exporter. The exporter never starts
 // nvidia-smi, because it takes seconds, or hangs with the GPU.
 const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
-
-// reports has these files with the services that write them.
-var reports = []struct{ service, path string }{{UsageService, UsageReport}, {NVIDIAService, NVIDIAReport}}
 
 // PebbleService describes the exporter of a role.
 type PebbleService struct {
@@ -63,8 +64,7 @@ var layers = map[string]string{ExporterService: ExporterLayer, JobsService: Jobs
 func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error) {
 	var removed, written, all []plan.Resource
 	var inputs [][]byte
-	files, helpers, why := []string{pebbleUnitFile}, map[string]bool{}, ""
-	root := false // a service needs the rights of root
+	files, helpers, why := []string{pebbleUnitFile}, "", ""
 	for _, s := range services {
 		s.Layer.Path = layers[s.Layer.Service]
 		layer, err := s.Layer.File()
@@ -76,8 +76,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 			removed = append(removed, resource.Absent{Path: layer.Path, Why: why})
 			continue
 		}
-		helpers[s.Layer.Helper] = true
-		root = root || s.Layer.Helper == UsageService || s.Layer.Job != ""
+		helpers += strings.Join(s.Layer.HelperCommand, " ")
 		written, files = append(written, layer), append(files, layer.Path)
 		inputs = append(inputs, layer.Data, s.Programs)
 	}
@@ -86,9 +85,9 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 			all = append(all, resource.Absent{Path: layers[name], Why: "this unit's role has no " + name})
 		}
 	}
-	for _, r := range reports {
-		if !helpers[r.service] {
-			all = append(all, resource.Absent{Path: r.path, Why: "no service writes it on this unit"})
+	for _, path := range []string{GPUReport, UsageReport, NVIDIAReport} {
+		if !strings.Contains(helpers, path) {
+			all = append(all, resource.Absent{Path: path, Why: "no service writes it on this unit"})
 		}
 	}
 	state := o.Units[PebbleUnit]
@@ -96,7 +95,8 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 		all = append(all, resource.Service{Unit: PebbleUnit, State: state, Why: why})
 		return append(append(all, removed...), resource.Absent{Path: pebbleUnitFile, Why: why}), nil
 	}
-	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin, "Looks": root})
+	data, err := templates.Render(PebbleUnit, map[string]any{"Dir": PebbleDir, "Pebble": PebbleBin,
+		"Looks": strings.Contains(helpers, BinDir+"/dispatch")})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func StopPebble(o Observed, why string) []plan.Resource {
 // RemovePebble removes the files of DesirePebble, except its folder, which is a part of the
 // charm's state.
 func RemovePebble(why string) []plan.Resource {
-	return resource.AllAbsent(why, pebbleUnitFile, UsageReport, NVIDIAReport)
+	return resource.AllAbsent(why, pebbleUnitFile, GPUReport, UsageReport, NVIDIAReport)
 }
 
 // JobsURL answers while concourse-exporter runs.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
@@ -52,7 +52,7 @@ func sysfsDir(name string) string { return path.Join(fixedclocks.Devices, name) 
 const (
 	// ClockLooks is the number of looks at each GPU with fixed clocks between two looks at the unit,
 	// with a pause of clockPause.
-	ClockLooks = int(resource.JobPeriod / clockPause)
+	ClockLooks = int(api.ReadPeriod / clockPause)
 	clockPause = time.Second
 )
 

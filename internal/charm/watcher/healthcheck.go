@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
@@ -67,7 +66,7 @@ func notRunHealthCheck(name, command string, why error, at time.Time) quarantine
 	}
 }
 
-// startHealthCheck starts RecordHealthCheck in a separate service: Pebble limits a look to seconds, and
+// startHealthCheck starts RecordHealthCheck in a separate service: a look ends after seconds, and
 // its service has no rights to create a container.
 func (u *Unit) startHealthCheck(ctx context.Context, w io.Writer, name, command string) error {
 	fmt.Fprintf(w, "GPU %s: gpu-health-check begins\n", name)
@@ -175,8 +174,8 @@ func (u *Unit) RunHealthCheck(ctx context.Context, w io.Writer, which string) er
 	case command == "":
 		return fmt.Errorf("cannot check %s: the option gpu-health-check names no program", g)
 	}
-	// If the exporter does not answer, tasks are unknown, and the person decides.
-	seen, _ := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
+	// Without a current reading, tasks are unknown, and the person decides.
+	seen, _ := u.readSeen()
 	for _, s := range seen {
 		if s.Address() == g.Address() && len(s.Users) > 0 {
 			return fmt.Errorf(

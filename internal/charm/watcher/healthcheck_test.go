@@ -167,7 +167,7 @@ func TestHealthCheckThatCannotRunIsExplained(t *testing.T) {
 
 	run.Fail("systemd-run", 1, "no bus")
 	u.after(time.Minute)
-	err := u.Look(t.Context(), &bytes.Buffer{})
+	err := look(t, u, &bytes.Buffer{})
 	require.ErrorContains(t, err, "no bus")
 	u.after(15 * time.Second)
 	watched(t, u)

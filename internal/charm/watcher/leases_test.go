@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
@@ -25,22 +24,18 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// openIn makes the exporter report that containers have the first GPU open.
+// openIn makes the report one of containers that have the first GPU open.
 func openIn(t *testing.T, u *Unit, containers ...string) {
 	t.Helper()
 	watchedBy(t, u)
-	resp, err := http.Get(u.ExporterURL)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	var report api.Report
-	require.NoError(t, json.NewDecoder(resp.Body).Decode(&report))
+	report := monitor.New(u.Host.Root, monitor.All(u.Host.Root), monitor.Options{}).Report()
 	report.GPUs[0].Users = []api.User{}
 	for _, c := range containers {
 		report.GPUs[0].Users = append(report.GPUs[0].Users, api.User{Container: c, Processes: 1})
 	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(report) }))
-	t.Cleanup(s.Close)
-	u.ExporterURL = s.URL
+	data, err := json.Marshal(report)
+	require.NoError(t, err)
+	reported(t, u, string(data))
 }
 
 // A task can pass an open node to another process, which keeps it after the lease.

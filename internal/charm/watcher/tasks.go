@@ -51,8 +51,6 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 
 const (
 	// containersTimeout bounds the wait for the worker, because its containerd may be busy.
-	// It starts with the look, so that the exporter and the worker together delay a look no
-	// longer than the exporter alone may.
 	containersTimeout = api.Deadline
 	// maxExits bounds the requests of one look.
 	maxExits = 64

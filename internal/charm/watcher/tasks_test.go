@@ -11,12 +11,11 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
-	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 const build = "0badcafe-0000-4000-8000-000000000001"
 
-// faultyGPU returns the exporter's report on GPU 1, which hangs, with its users.
+// faultyGPU returns the report on GPU 1, which hangs, with its users.
 func faultyGPU(users string) string {
 	return `{"gpus":[{"index":0,"pci_bus_id":"0000:23:00.0","gfx":"gfx90a","up":true,"health":{"state":"healthy"},"users":[]},
 {"index":1,"pci_bus_id":"0000:43:00.0","gfx":"gfx90a","up":true,"health":{"state":"critical","faults":[{"kind":"hang","signals":["kernel_log"]}]},"users":` + users + `}]}`
@@ -42,7 +41,7 @@ func TestUsersOfASharedGPUAreNotified(t *testing.T) {
 		`[{"container":"` + build + `","processes":0}]`: "",
 	} {
 		u := served(t, "mi210x4")
-		u.ExporterURL = hosttest.NewServer(t, 200, faultyGPU(users))
+		reported(t, u, faultyGPU(users))
 		require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): quarantined: hangs or is in reset (kernel_log)\n")
 		require.Equal(t, want, notified(t, u), users)
 		st, err := u.Host.Stat(notice.File)
@@ -55,11 +54,11 @@ func TestUsersOfASharedGPUAreNotified(t *testing.T) {
 func TestPreviousUsersAreNotifiedIfUsersAreUnknown(t *testing.T) {
 	u := served(t, "mi210x4")
 	has := `[{"container":"` + build + `","processes":2}]`
-	u.ExporterURL = hosttest.NewServer(t, 200, strings.Replace(strings.Replace(faultyGPU(has), "critical", "healthy", 1), `"kind":"hang"`, `"kind":"throttled"`, 1))
+	reported(t, u, strings.Replace(strings.Replace(faultyGPU(has), "critical", "healthy", 1), `"kind":"hang"`, `"kind":"throttled"`, 1))
 	watched(t, u)
 	require.Empty(t, notified(t, u))
 	u.after(15 * time.Second)
-	u.ExporterURL = hosttest.NewServer(t, 200, faultyGPU("null"))
+	reported(t, u, faultyGPU("null"))
 	watched(t, u)
 	require.Equal(t, build+" 0000:43:00.0", notified(t, u))
 }
@@ -69,7 +68,7 @@ func TestHolderOfTheLeaseIsNotified(t *testing.T) {
 	runs(t, u.Host.Root, "4711")
 	taken(t, u, build, 4711, 0, lease.Want{Of: []int{1}, Count: 1})
 	another := strings.Replace(build, "1", "2", 1)
-	u.ExporterURL = hosttest.NewServer(t, 200, faultyGPU(fmt.Sprintf(`[{"container":%q,"processes":1}]`, another)))
+	reported(t, u, faultyGPU(fmt.Sprintf(`[{"container":%q,"processes":1}]`, another)))
 	watched(t, u)
 	require.Equal(t, build+" 0000:43:00.0", notified(t, u), "whoever has it open otherwise")
 }
@@ -77,10 +76,10 @@ func TestHolderOfTheLeaseIsNotified(t *testing.T) {
 // A failed notification does not stop the decisions on GPUs.
 func TestFailedNotificationDoesNotStopTheWatch(t *testing.T) {
 	u := served(t, "mi210x4")
-	u.ExporterURL = hosttest.NewServer(t, 200, faultyGPU(`[{"container":"`+build+`","processes":2}]`))
+	reported(t, u, faultyGPU(`[{"container":"`+build+`","processes":2}]`))
 	require.NoError(t, u.Host.MkdirAll(notice.File, 0o755)) // a folder in its place
 	var b bytes.Buffer
-	require.NoError(t, u.Look(t.Context(), &b))
+	require.NoError(t, look(t, u, &b))
 	require.Contains(t, b.String(), "GPU 1 (0000:43:00.0): quarantined")
 	require.Contains(t, b.String(), "cannot write notices to tasks: ")
 	require.NotEmpty(t, quarantinedNow(t, u.Host.Root))

@@ -19,15 +19,17 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Look runs every resource.JobPeriod from Pebble, as root and without Juju. It decides
-// which GPUs are quarantined, from the exporter's report, and writes the result for the
-// wrapper. Then it reports the leases to the exporter. Last it notifies tasks of failed
-// GPUs. An error in one part does not stop the others. GPUs with fixed clocks come first,
-// in separate processes, because a slow look must not delay the end of a setting.
+// Look runs after each reading of the GPUs by their owner, rocm-exporter write-gpus, as root
+// and without Juju. It decides which GPUs are quarantined, from the owner's report, and
+// writes the result for the wrapper. Then it reports the leases to the exporter. Last it
+// notifies tasks of failed GPUs. An error in one part does not stop the others. GPUs with
+// fixed clocks come first, in separate processes, because a slow look must not delay the end
+// of a setting.
 func (u *Unit) Look(ctx context.Context, w io.Writer) error {
 	began := u.startFixedClocks()
 	seen, err := u.decide(ctx, w)
@@ -47,16 +49,19 @@ func (u *Unit) reportIfLeased(ctx context.Context, w io.Writer) error {
 	return u.ReportLeases(ctx, w)
 }
 
+// readSeen returns the last reading of the GPUs.
+func (u *Unit) readSeen() ([]quarantine.Reading, error) {
+	return gpuhealth.ReadSeen(u.Host.Root, role.GPUReport, u.Host.Now())
+}
+
 // decide reads the state of the GPUs, changes the record, and starts what is due. It also
-// returns what the exporter reported.
+// returns the reading.
 func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, error) {
-	// The exporter can take seconds. It is read before the lock is taken, so that commands
-	// do not wait for it.
 	l := quarantine.Look{}
 	l.Boot, l.Driver = quarantine.CurrentLoad(u.Host.Root)
 	worker, cancel := context.WithTimeout(ctx, containersTimeout)
 	defer cancel()
-	seen, err := gpuhealth.FetchSeen(ctx, u.Host, u.ExporterURL)
+	seen, err := u.readSeen()
 	if l.GPUs = seen; err != nil {
 		l.Unknown = err.Error()
 	}
@@ -124,7 +129,6 @@ func (u *Unit) option(name string) (cfg config.Config, known bool) {
 // Unit holds the machine with the watched GPUs.
 type Unit struct {
 	Host           host.Host
-	ExporterURL    string   // the exporter's list of GPUs; "" for port 9401, on the machine's own root only
 	WorkerURL      string   // the worker's list of containers; "" for its port, on the machine's own root only
 	WebMetricsURLs []string // metrics of the webs' exporters; none for port 9358 of the webs, on the machine's own root only
 	Commands       wellknown.Commands

@@ -2,11 +2,12 @@ package watcher
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"io/fs"
-	"net/http"
 	"net/http/httptest"
 	"path"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
@@ -24,8 +27,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// served is a unit with a real exporter that restarts for each look. A running exporter
-// reads error counters only some time after its answers.
+// owners has the owner of the GPUs of each *Unit. It reads them before each look.
+var owners sync.Map
+
 func served(t *testing.T, hostName string) *Unit {
 	t.Helper()
 	u := &Unit{Host: hosttest.Quiet(t, hosttest.Host(t, hostName))}
@@ -33,19 +37,38 @@ func served(t *testing.T, hostName string) *Unit {
 	return u
 }
 
-// watchedBy gives the unit this exporter.
+// watchedBy gives the unit a real owner of its GPUs that restarts for each look. A running
+// one reads error counters only some time after its readings.
 func watchedBy(t *testing.T, u *Unit) {
 	t.Helper()
-	h := u.Host
+	r := u.Host.Root
 	const gpu3 = "/sys/bus/pci/devices/0000:c3:00.0/" // the fixture's is sick
-	hosttest.Put(t, h.Root, gpu3+"ras/umc_err_count", "ue: 0\nce: 0\n")
-	hosttest.Put(t, h.Root, gpu3+"ras/gpu_vram_bad_pages", "")
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m := monitor.New(h.Root, monitor.All(h.Root), monitor.Options{})
-		exporter.Handler(&exporter.Source{Root: h.Root, Monitor: m}, exporter.MetricOptions{}).ServeHTTP(w, r)
-	}))
-	t.Cleanup(s.Close)
-	u.ExporterURL = s.URL + "/api/v1/gpus"
+	hosttest.Put(t, r, gpu3+"ras/umc_err_count", "ue: 0\nce: 0\n")
+	hosttest.Put(t, r, gpu3+"ras/gpu_vram_bad_pages", "")
+	require.NoError(t, r.MkdirAll("/run", 0o755))
+	owners.Store(u, func() {
+		m := monitor.New(r, monitor.All(r), monitor.Options{Now: u.Host.Now})
+		require.NoError(t, m.WriteReport(role.GPUReport))
+	})
+}
+
+// reported makes a report of these GPUs the one before each look.
+func reported(t *testing.T, u *Unit, gpus string) {
+	t.Helper()
+	var report api.Report
+	require.NoError(t, json.Unmarshal([]byte(gpus), &report))
+	owners.Store(u, func() {
+		report.Time = u.Host.Now()
+		require.NoError(t, api.File(role.GPUReport).Write(u.Host.Root, report))
+	})
+}
+
+// look looks after its owner has read the GPUs.
+func look(t *testing.T, u *Unit, w io.Writer) error {
+	if read, ok := owners.Load(u); ok {
+		read.(func())()
+	}
+	return u.Look(t.Context(), w)
 }
 
 // after advances the unit's clock.
@@ -56,7 +79,7 @@ func (u *Unit) after(d time.Duration) {
 func watched(t *testing.T, u *Unit) string {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, u.Look(t.Context(), &b))
+	require.NoError(t, look(t, u, &b))
 	return b.String()
 }
 
@@ -110,13 +133,14 @@ func TestFaultyGPUIsQuarantinedAtTheFirstLook(t *testing.T) {
 }
 
 // An unknown state is not a fault, and does not end a quarantine.
-func TestSilentExporterChangesNothing(t *testing.T) {
+func TestGPUsThatNobodyReadsKeepTheirState(t *testing.T) {
 	u := served(t, "mi210x4")
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 1\nce: 0\n")
 	watched(t, u)
 	quarantined := quarantinedNow(t, u.Host.Root)
 	require.NotEmpty(t, quarantined)
-	u.ExporterURL = hosttest.NewServer(t, 500, "")
+	owners.Delete(u)
+	u.after(time.Minute)
 	for range 100 {
 		u.after(15 * time.Second)
 		require.Empty(t, watched(t, u))
@@ -124,7 +148,12 @@ func TestSilentExporterChangesNothing(t *testing.T) {
 	require.Equal(t, quarantined, quarantinedNow(t, u.Host.Root))
 	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	require.NoError(t, err)
-	require.Equal(t, "the exporter answers 500", r.Unknown)
+	require.Equal(t, "the GPUs were not read for 26m0s", r.Unknown)
+	require.NoError(t, u.Host.Remove(role.GPUReport))
+	watched(t, u)
+	r, err = quarantine.RecordFile.Read(u.Host.Root)
+	require.NoError(t, err)
+	require.Equal(t, "the GPUs were not read yet", r.Unknown)
 }
 
 func TestDamagedFilesAreRecreated(t *testing.T) {
@@ -222,7 +251,7 @@ func TestPipeInPlaceOfAStateFileDoesNotHangALook(t *testing.T) {
 			require.NoError(t, u.Host.Remove(file))
 			require.NoError(t, u.Host.MkdirAll(path.Dir(file), 0o755))
 			require.NoError(t, unix.Mkfifo(u.Host.Path(file), 0o600))
-			err := u.Look(t.Context(), io.Discard)
+			err := look(t, u, io.Discard)
 			if c.fails {
 				require.ErrorContains(t, err, "not a regular file")
 				return

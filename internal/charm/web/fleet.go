@@ -8,6 +8,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 )
 
 // Fleet holds all workers: workers of related units, and others that Concourse lists.
@@ -32,11 +33,11 @@ type FleetWorker struct {
 	Archs   []relation.ArchCount `json:"architectures"` // of AMD GPUs
 	Sharing string               `json:"sharing"`       // shared, exclusive; "" without GPUs
 
-	InService *int                    `json:"in_service"`
-	Free      *int                    `json:"free"`  // available for a lease; null also if tasks share GPUs
-	Each      []relation.PublishedGPU `json:"each"`  // null if the unit publishes only their number
-	Since     *time.Time              `json:"since"` // first time with this value of Each
-	Problem   string                  `json:"problem,omitempty"`
+	InService *int            `json:"in_service"`
+	Free      *int            `json:"free"`  // available for a lease; null also if tasks share GPUs
+	Each      []fleetfile.GPU `json:"each"`  // null if the unit publishes only their number
+	Since     *time.Time      `json:"since"` // first time with this value of Each
+	Problem   string          `json:"problem,omitempty"`
 }
 
 // FleetOf joins the workers of related units with the list of Concourse.

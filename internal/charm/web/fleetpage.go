@@ -56,7 +56,8 @@ func fleetWorkerOf(w model.Worker) fleetfile.Worker {
 		return out
 	}
 	for _, g := range w.GPUs.Each {
-		out.GPUs = append(out.GPUs, fleetfile.GPU{Index: g.Index, GFX: g.GFX, Model: g.Model, Service: g.Service})
+		g.Leased = nil
+		out.GPUs = append(out.GPUs, g)
 	}
 	if since := w.GPUs.Since; !since.IsZero() {
 		out.Published = &since

@@ -146,18 +146,18 @@ func (amdVendor) wrap(c *oci.Config, o Observed, g GPUs) (err error) {
 	return err
 }
 
-// watch adds the reports on AMD GPUs that programs of root write for the exporter.
+// watch adds the owner of AMD GPUs, which runs as root and starts the watcher after each
+// reading.
 func (amdVendor) watch(l *resource.PebbleLayer, o Observed, _ GPUs) {
 	l.Command = append(l.Command, "--service.report="+quarantine.File)
-	l.Job, l.JobCommand = "gpu-watch", []string{dispatchBin, "gpu", "watch"}
+	owner := []string{role.ExporterBin, "write-gpus", role.GPUReport, "--path.root=/", "--vendor=amd"}
 	if o.Config.GPU.Metrics.Usage {
 		l.Command = append(l.Command, "--usage.report="+role.UsageReport)
-		l.Helper, l.HelperCommand = role.UsageService, []string{
-			role.ExporterBin, "write-usage", role.UsageReport, "--path.root=/",
-		}
+		owner = append(owner, "--usage.report="+role.UsageReport)
 	} else {
 		l.Command = append(l.Command, "--collect.usage=false")
 	}
+	l.Helper, l.HelperCommand = role.GPUService, append(owner, "--", dispatchBin, "gpu", "watch")
 	if !o.Config.GPU.Metrics.PCIeBandwidth {
 		l.Command = append(l.Command, "--collect.pcie-bandwidth=false")
 	}

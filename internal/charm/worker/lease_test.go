@@ -84,7 +84,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 			} else {
 				require.False(t, absent(d, pool.ReportFile))
 				require.Contains(t, layer, " --leases.report=/run/concourse-gpu-leases.json ")
-				require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
+				require.Contains(t, layer, " -- /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
@@ -94,7 +95,7 @@ func publishedGPUs(o Observed, g GPUs) relation.WorkerGPUs {
 
 // eachGPU returns each GPU of the tasks for the web's table of all workers. Nothing is
 // decided from it.
-func eachGPU(o Observed, g GPUs) (each []relation.PublishedGPU) {
+func eachGPU(o Observed, g GPUs) (each []fleetfile.GPU) {
 	records := pool.Records{Leases: o.Leases, Service: &o.Quarantine}
 	for _, one := range g.All {
 		if !contains(g.Chosen, one) {

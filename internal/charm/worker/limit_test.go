@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -19,17 +19,17 @@ func TestEachGPUIsPublishedToTheWeb(t *testing.T) {
 		host string
 		set  map[string]any
 		age  time.Duration // of what is known of leases
-		want []relation.PublishedGPU
+		want []fleetfile.GPU
 	}{
-		"leased": {"mi210x4", exclusive("gpu-device-ids", "0,1,3"), time.Minute, []relation.PublishedGPU{
+		"leased": {"mi210x4", exclusive("gpu-device-ids", "0,1,3"), time.Minute, []fleetfile.GPU{
 			{Index: 0, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "in_service", Leased: &yes},
 			{Index: 1, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "quarantined", Leased: &no},
 			{Index: 3, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "in_service"}}},
-		"nothing recent is known of leases": {"mi210x4", exclusive("gpu-device-ids", "0"), 10 * time.Minute, []relation.PublishedGPU{
+		"nothing recent is known of leases": {"mi210x4", exclusive("gpu-device-ids", "0"), 10 * time.Minute, []fleetfile.GPU{
 			{Index: 0, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "in_service"}}},
-		"shared": {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-device-ids": "1"}, time.Minute, []relation.PublishedGPU{
+		"shared": {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-device-ids": "1"}, time.Minute, []fleetfile.GPU{
 			{Index: 1, GFX: "gfx90a", Model: "AMD INSTINCT MI210", Service: "quarantined"}}},
-		"NVIDIA's":       {"nvidia-only", map[string]any{"compute-runtime": "cuda"}, time.Minute, []relation.PublishedGPU{{Index: 0, Model: "NVIDIA GeForce RTX 4090"}}},
+		"NVIDIA's":       {"nvidia-only", map[string]any{"compute-runtime": "cuda"}, time.Minute, []fleetfile.GPU{{Index: 0, Model: "NVIDIA GeForce RTX 4090"}}},
 		"tasks get none": {"mi210x4", map[string]any{"compute-runtime": "none"}, time.Minute, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -127,15 +127,15 @@ func (nvidiaVendor) refresh(o Observed, r host.Root) (rs []plan.Resource, err er
 
 func (nvidiaVendor) wrap(*oci.Config, Observed, GPUs) error { return nil }
 
-// watch adds the report of nvidia-smi, which root runs. NVIDIA GPUs have no
-// quarantine, and the kernel has no file with their users.
+// watch adds the owner of NVIDIA GPUs, which runs nvidia-smi as root, and then reports the
+// leases. NVIDIA GPUs have no quarantine, and the kernel has no file with their users.
 func (nvidiaVendor) watch(l *resource.PebbleLayer, o Observed, g GPUs) {
 	l.Command = append(l.Command, "--collect.usage=false", "--nvidia.report="+role.NVIDIAReport)
-	l.Helper, l.HelperCommand = role.NVIDIAService, []string{
-		role.ExporterBin, "write-nvidia", role.NVIDIAReport, "--path.root=/",
+	l.Helper, l.HelperCommand = role.GPUService, []string{
+		role.ExporterBin, "write-gpus", role.GPUReport, "--path.root=/", "--vendor=nvidia", "--nvidia.report=" + role.NVIDIAReport,
 	}
 	if leases(o, g) {
-		l.Job, l.JobCommand = "gpu-leases", []string{dispatchBin, "gpu", "leases"}
+		l.HelperCommand = append(l.HelperCommand, "--", dispatchBin, "gpu", "leases")
 	}
 }
 

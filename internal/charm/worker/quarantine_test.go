@@ -141,7 +141,7 @@ func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {
 		d := Desire(o, nil)
 		layer, ok := resourcetest.File(d.Resources, "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml")
 		require.True(t, ok)
-		require.Contains(t, layer, "command: /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
+		require.Contains(t, layer, " -- /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-quarantine.json")
 		w := wrapperOf(t, d)
 		require.Equal(t, quarantine.AdmissionFile, w.Quarantine)

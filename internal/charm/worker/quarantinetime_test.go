@@ -1,18 +1,14 @@
 package worker
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
-	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
-	"github.com/fourdollars/concourse-ci-machine/internal/testutil/resourcetest"
 )
 
 // The sum of all delays from the kernel's first sign to the quarantine, as in
@@ -20,30 +16,21 @@ import (
 // reading.
 func TestFaultyGPUIsQuarantinedWithin20Seconds(t *testing.T) {
 	const most = 20 * time.Second
-	look, answer := resource.JobPeriod, api.Deadline // an answer waits for a GPU that hangs
+	look, answer := api.ReadPeriod, api.Deadline // an answer waits for a GPU that hangs
 	for sign, takes := range map[string]time.Duration{
 		"seen by each answer":  look + answer,
 		"all readings refused": amdgpu.ResetReadings*look + answer, // each look asks for one
-		"an error counter":     monitor.DefaultRAS + answer + look + answer,
+		"an error counter":     answer + look + answer,
 	} {
 		require.LessOrEqual(t, takes, most, sign)
 	}
-	require.Less(t, resource.JobTimeout, resource.JobPeriod, "a look that takes long is not in the way of the next")
-
-	// The exporter and Pebble use these times.
-	d := Desire(running(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm"})), nil)
-	layer, ok := resourcetest.File(d.Resources, "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml")
-	require.True(t, ok)
-	require.NotContains(t, layer, "ras.interval")
-	_, job, _ := strings.Cut(layer, "gpu-watch:")
-	require.Contains(t, job, "period: "+look.String()+"\n")
 }
 
 // A GPU falls asleep 5 s after a reading. Readings have longer intervals: counters follow
 // the interval of the history.
 func TestIdleGPUCanFallAsleep(t *testing.T) {
 	const asleep = 5 * time.Second
-	require.Greater(t, resource.JobPeriod, asleep)
+	require.Greater(t, api.ReadPeriod, asleep)
 	// With two intervals, one of them would lack a point of the other.
-	require.Greater(t, monitor.DefaultRAS, resource.JobPeriod)
+	require.Greater(t, monitor.DefaultRAS, api.ReadPeriod)
 }

@@ -154,7 +154,7 @@ func TestExporterWithoutGPUsServesVerdicts(t *testing.T) {
 			}
 			require.Contains(t, layer, "--collect.usage=false")
 			require.Contains(t, layer, "--tasks.report="+verdict.ReportPath)
-			for _, program := range []string{role.UsageService, "gpu-watch", "--service.report"} {
+			for _, program := range []string{role.GPUService, "write-gpus", "--service.report"} {
 				require.NotContains(t, layer, program)
 			}
 		})

@@ -156,7 +156,8 @@ func TestExporterOptionsAreFlags(t *testing.T) {
 		layer, ok := resourcetest.File(d.Resources, role.ExporterLayer)
 		require.True(t, ok)
 		require.Contains(t, layer, flags, metrics)
-		require.Equal(t, strings.Contains(metrics, "usage"), strings.Contains(layer, " write-usage "), "who uses the GPUs is looked up by root")
+		require.Equal(t, !strings.Contains(metrics, "usage"), absent(d, role.UsageReport), metrics)
+		require.Equal(t, strings.Contains(metrics, "usage"), strings.Contains(layer, " --vendor=amd --usage.report="+role.UsageReport), "who uses the GPUs is looked up by root")
 	}
 }
 
@@ -170,14 +171,15 @@ func TestUnitWithNVIDIAGPUsHasExporterAndHelper(t *testing.T) {
 		layer, ok := resourcetest.File(d.Resources, role.ExporterLayer)
 		require.True(t, ok)
 		require.Contains(t, layer, " --vendor=nvidia --collect.usage=false --nvidia.report="+role.NVIDIAReport+" --dcgm-aliases")
-		require.Contains(t, layer, "    gpu-nvidia:\n")
-		require.Contains(t, layer, role.ExporterBin+" write-nvidia "+role.NVIDIAReport+" --path.root=/\n")
-		require.NotRegexp(t, "gpu-usage|service.report|gpu watch", layer)
+		require.Contains(t, layer, "    gpu-reports:\n")
+		require.Contains(t, layer, role.ExporterBin+" write-gpus "+role.GPUReport+" --path.root=/ --vendor=nvidia --nvidia.report="+role.NVIDIAReport)
+		require.NotRegexp(t, "usage.report|service.report|gpu watch", layer)
 		require.Equal(t, sharing == "exclusive", strings.Contains(layer, "dispatch gpu leases\n"), layer)
 		unit, ok := resourcetest.File(d.Resources, "/etc/systemd/system/"+role.PebbleUnit)
 		require.True(t, ok)
 		require.Equal(t, sharing == "exclusive", strings.Contains(unit, "CAP_SYS_PTRACE"), "nvidia-smi looks at no process")
 		require.True(t, absent(d, role.UsageReport))
+		require.False(t, absent(d, role.GPUReport))
 		require.False(t, absent(d, role.NVIDIAReport))
 	}
 }

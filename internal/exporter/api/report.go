@@ -4,9 +4,14 @@
 package api
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
@@ -18,9 +23,33 @@ const (
 	Deadline = 2 * time.Second
 	// Timeout is the longest wait of a client: an answer waits for a GPU that hangs.
 	Timeout = Deadline + 2*time.Second
+	// ReadPeriod is the time between two records of a Report in a File. It is longer than the
+	// 5 s after which an idle GPU suspends, so that a reading does not keep GPUs awake.
+	ReadPeriod = 6 * time.Second
+	// Stale is the age at which the Report of a File is no longer current.
+	Stale = 30 * time.Second
 )
 
-// Report is the answer of /api/v1/gpus.
+// File declares the file that the owner of the GPUs, rocm-exporter write-gpus, writes every
+// ReadPeriod. Its texts are clean, and it has neither leases nor quarantine.
+func File(path string) statefile.File[Report] { return statefile.File[Report]{Path: path, Mode: 0o644} }
+
+// Read returns the report of a File. It fails if the report is missing, old or without GPUs.
+func Read(r host.Root, path string, now time.Time) (Report, error) {
+	report, err := File(path).Read(r)
+	switch age := now.Sub(report.Time).Abs(); {
+	case err != nil:
+	case report.Time.IsZero():
+		err = errors.New("the GPUs were not read yet")
+	case age > Stale:
+		err = fmt.Errorf("the GPUs were not read for %s", units.Duration(age))
+	case len(report.GPUs) == 0:
+		err = errors.New("no GPU was found")
+	}
+	return report, err
+}
+
+// Report is the answer of /api/v1/gpus, and the content of a File.
 type Report struct {
 	Unit    string    `json:"unit,omitempty"` // Juju's name, if the exporter has it
 	Host    string    `json:"host"`

@@ -2,8 +2,7 @@ package monitor
 
 import (
 	"errors"
-	"maps"
-	"slices"
+	"runtime"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
@@ -51,25 +51,24 @@ func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	s = m.Snapshot()
 	check(s)
 	require.Equal(t, map[string]float64{"1 gpu_busy_percent timeout": 2}, errorsOf(s))
-	open := outstanding(m)
-	require.Len(t, open, 1)
+	require.True(t, m.reads.Outstanding(key(hung.Device)))
+	open, run := m.reads.Join(key(hung.Device), nil)
+	require.Nil(t, run)
 
 	// When the driver answers at last, the GPU is back.
 	end("55\n")
-	<-open[0].done
+	for m.reads.Outstanding(key(hung.Device)) {
+		runtime.Gosched()
+	}
+	_, ok := deadline.Wait(open, never(""))
+	require.False(t, ok, "its answer is too old")
 	require.NoError(t, r.Remove(hung.Dir+"/gpu_busy_percent"))
 	hosttest.Put(t, r, hung.Dir+"/gpu_busy_percent", "56\n")
 	s = m.Snapshot()
 	require.Equal(t, []bool{true, true, true, true}, ups(s))
 	require.Equal(t, amdgpu.Known(.56), s.GPUs[1].State.Activity.Graphics)
 	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, s.GPUs[1].State.Hangs)
-	require.Empty(t, outstanding(m))
-}
-
-func outstanding(m *steered) []*flight[reading.State] {
-	m.reads.mu.Lock()
-	defer m.reads.mu.Unlock()
-	return slices.Collect(maps.Values(m.reads.open))
+	require.False(t, m.reads.Outstanding(key(hung.Device)))
 }
 
 // of is the deadline of one partition in a snapshot, the others of which have none: they

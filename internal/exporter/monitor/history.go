@@ -110,6 +110,3 @@ func (h *histories) find(d reading.Device) *api.History {
 
 // Record adds a reading to the histories of all GPUs.
 func (m *Monitor) Record() { m.histories.add(m.now(), m.Snapshot().GPUs) }
-
-// History returns the recent past of a GPU, nil if it has no known values.
-func (m *Monitor) History(d reading.Device) *api.History { return m.histories.find(d) }

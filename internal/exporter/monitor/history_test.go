@@ -93,5 +93,5 @@ func TestHistoryHasTheSensorNearestItsLimit(t *testing.T) {
 	m.Record()
 	g := m.gpu(t)
 	require.Equal(t, "junction", g.Temperature().Sensor)
-	require.Equal(t, []float64{90}, told(m.History(g.Device).Temperature))
+	require.Equal(t, []float64{90}, told(m.histories.find(g.Device).Temperature))
 }

@@ -81,6 +81,10 @@ func fromKernelItself(prefix string) bool {
 	return len(first) == 1 && first[0] >= '0' && first[0] <= '7'
 }
 
+// FollowKernel reads the kernel's log until the context is done, for a program that does
+// not Watch.
+func (m *Monitor) FollowKernel(ctx context.Context) { m.kernel.follow(ctx, m.root, m.now) }
+
 // follow reads new records until the context is done. Most containers may not read the log
 // of their machine: then this signal is missing.
 func (k *kernelLog) follow(ctx context.Context, root host.Root, now func() time.Time) {

@@ -17,6 +17,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
@@ -97,13 +98,13 @@ type Monitor struct {
 	now     func() time.Time
 	limit   *amdgpu.Limit
 
-	searches  *flights[search]
+	searches  deadline.Group[struct{}, search]
 	known     atomic.Pointer[search]
 	refresh   atomic.Bool // search even if the lists have not changed
 	watch     *watch      // used by searches only
 	dumpClass string
-	reads     *flights[reading.State]
-	polls     *flights[[]amdgpu.Failure]
+	reads     deadline.Group[deviceKey, reading.State]
+	polls     deadline.Group[deviceKey, []amdgpu.Failure]
 	traffic   traffic
 	users     *users // nil: disabled
 	nvidia    cachedReport[nvidiagpu.Report]
@@ -112,7 +113,7 @@ type Monitor struct {
 	histories histories
 
 	mu      sync.Mutex
-	readers map[flightKey]reader
+	readers map[deviceKey]reader
 	ids     map[reading.Device]amdgpu.Identity
 	errors  map[errorKey]float64
 }
@@ -123,8 +124,7 @@ type errorKey struct{ gpu, file, errno string }
 func New(root host.Root, source Source, o Options) *Monitor {
 	m := &Monitor{
 		root: root, source: source, options: o, now: o.Now, limit: amdgpu.NewLimit(),
-		searches: newFlights[search](), reads: newFlights[reading.State](), polls: newFlights[[]amdgpu.Failure](),
-		readers: map[flightKey]reader{}, ids: map[reading.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
+		readers: map[deviceKey]reader{}, ids: map[reading.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -138,11 +138,11 @@ func New(root host.Root, source Source, o Options) *Monitor {
 
 // Snapshot reads all GPUs. It returns after the deadlines at the latest, even if GPUs hang.
 func (m *Monitor) Snapshot() Snapshot {
-	deadline, stop := m.deadlines()
+	late, stop := m.deadlines()
 	defer stop()
-	found := m.search(deadline(""))
+	found := m.search(late(""))
 	s := Snapshot{Module: found.module, GPUs: make([]GPU, len(found.devices))}
-	reads := make([]*flight[reading.State], len(found.devices))
+	reads := make([]*deadline.Work[reading.State], len(found.devices))
 	work := batch{work: make([]func(), 0, len(reads))}
 	whole := map[string]*GPU{}        // Dir -> the partition that shows the sensors of the whole GPU
 	for i, d := range found.devices { // start all before waiting for the first
@@ -160,7 +160,7 @@ func (m *Monitor) Snapshot() Snapshot {
 	defer work.stop()
 	waits := make([]<-chan time.Time, len(reads))
 	for i, d := range found.devices {
-		waits[i] = deadline(d.Dir)
+		waits[i] = late(d.Dir)
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -178,7 +178,7 @@ func (m *Monitor) Snapshot() Snapshot {
 
 // deadlines returns the deadlines of one pass over all GPUs. All share one timer, which
 // closes the channel.
-func (m *Monitor) deadlines() (deadline func(dir string) <-chan time.Time, stop func() bool) {
+func (m *Monitor) deadlines() (late func(dir string) <-chan time.Time, stop func() bool) {
 	passed := make(chan time.Time)
 	timer := time.AfterFunc(api.Deadline, func() { close(passed) })
 	if m.options.Deadlines != nil {
@@ -188,8 +188,8 @@ func (m *Monitor) deadlines() (deadline func(dir string) <-chan time.Time, stop 
 }
 
 // await waits for a reading. The search has read compute.
-func (m *Monitor) await(g *GPU, compute reading.Compute, read *flight[reading.State], deadline <-chan time.Time) {
-	state, answered := read.wait(deadline)
+func (m *Monitor) await(g *GPU, compute reading.Compute, read *deadline.Work[reading.State], late <-chan time.Time) {
+	state, answered := deadline.Wait(read, late)
 	if answered {
 		state.Compute = compute
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)
@@ -240,8 +240,14 @@ type reader interface {
 	Close()
 }
 
+// deviceKey identifies a partition by its device's directory.
+type deviceKey struct {
+	dir       string
+	partition int
+}
+
 // key returns the key of a device among the readers.
-func key(d reading.Device) flightKey { return flightKey{d.Dir, d.Partition} }
+func key(d reading.Device) deviceKey { return deviceKey{d.Dir, d.Partition} }
 
 // reader returns the reader of the device, and replaces it if the device changed.
 func (m *Monitor) reader(d reading.Device) reader {
@@ -263,7 +269,7 @@ func (m *Monitor) reader(d reading.Device) reader {
 func (m *Monitor) dropReaders(devices []reading.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	here := map[flightKey]bool{}
+	here := map[deviceKey]bool{}
 	for _, d := range devices {
 		here[key(d)] = true
 	}
@@ -279,10 +285,10 @@ func (m *Monitor) dropReaders(devices []reading.Device) {
 // read returns the reading of a GPU, with the function to run unless the GPU is being read
 // already. Failures are counted inside, so that snapshots that share a reading count them
 // once.
-func (m *Monitor) read(g *GPU, found search) (*flight[reading.State], func()) {
+func (m *Monitor) read(g *GPU, found search) (*deadline.Work[reading.State], func()) {
 	d, shared := g.Device, g.Shared
 	r := m.reader(d)
-	return m.reads.join(key(d), func() reading.State {
+	return m.reads.Join(key(d), func() reading.State {
 		var s reading.State
 		if shared {
 			s = r.ReadPartition()

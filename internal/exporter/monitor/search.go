@@ -11,6 +11,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
@@ -31,8 +32,8 @@ const searchEvery = reading.LookEvery
 
 // search finds the GPUs, with a deadline and one search at a time. If it fails, it returns
 // the previous GPUs, because their own files still show the state of each.
-func (m *Monitor) search(deadline <-chan time.Time) search {
-	f := m.searches.start(flightKey{}, func() search {
+func (m *Monitor) search(late <-chan time.Time) search {
+	f := m.searches.Start(struct{}{}, func() search {
 		if last := m.known.Load(); last != nil && !m.refresh.Swap(false) && !m.watch.changed(m.now()) {
 			s := *last
 			s.dumps = m.dumps()
@@ -50,7 +51,7 @@ func (m *Monitor) search(deadline <-chan time.Time) search {
 		s.drivers = driverVersions(m.root, s.devices)
 		return s
 	})
-	s, ok := f.wait(deadline)
+	s, ok := deadline.Wait(f, late)
 	switch {
 	case !ok:
 		m.count("", amdgpu.Failure{File: "search", Errno: reading.SignalTimeout})

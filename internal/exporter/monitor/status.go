@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
@@ -15,9 +17,32 @@ import (
 // faultTime limits the age of a past fault that is shown.
 const faultTime = 24 * time.Hour
 
-// StatusOf returns the GPUs of a snapshot. A partition without sensors, which another
+// Report reads all GPUs and adds their histories.
+func (m *Monitor) Report() api.Report {
+	name, err := m.root.ReadText("/proc/sys/kernel/hostname")
+	if err != nil {
+		name, _ = m.root.ReadText("/etc/hostname") // the root of no running machine; "" without this file, too
+	}
+	s := m.Snapshot()
+	r := api.Report{Host: name, Version: version.Version(), Time: s.At.UTC(), GPUs: statusOf(s)}
+	if s.Users != nil {
+		r.UsersTime = new(s.Users.At.UTC())
+	}
+	for i := range r.GPUs {
+		r.GPUs[i].History = m.histories.find(s.GPUs[i].Device)
+	}
+	return r
+}
+
+// WriteReport reads all GPUs with their error counters, and writes the report.
+func (m *Monitor) WriteReport(path string) error {
+	m.Poll()
+	return api.File(path).Write(m.root, m.Report())
+}
+
+// statusOf returns the GPUs of a snapshot. A partition without sensors, which another
 // partition of its GPU shows, has the health of its GPU and only its own readings.
-func StatusOf(snapshot Snapshot) []api.Status {
+func statusOf(snapshot Snapshot) []api.Status {
 	out := make([]api.Status, 0, len(snapshot.GPUs))
 	whole, number := map[string]*GPU{}, map[string]int{} // by PCI address
 	for i := range snapshot.GPUs {
@@ -30,8 +55,8 @@ func StatusOf(snapshot Snapshot) []api.Status {
 		g := &snapshot.GPUs[i]
 		d, s, j := &g.Device, &g.State, &g.Health
 		st := api.Status{
-			Index: d.Index, Vendor: string(d.Vendor), Name: d.Name, UUID: s.Identity.UUID, PCI: d.PCI,
-			GFX: d.GFX, VBIOS: s.Identity.VBIOS, Driver: g.Driver,
+			Index: d.Index, Vendor: string(d.Vendor), Name: clean(d.Name), UUID: clean(s.Identity.UUID), PCI: d.PCI,
+			GFX: d.GFX, VBIOS: clean(s.Identity.VBIOS), Driver: clean(g.Driver),
 			Up: g.Up, Suspended: s.Suspended(), Power: s.Power.Now.Pointer(), PowerCap: s.Power.Cap.Pointer(),
 			MemoryUsed: s.Memory.VRAM.Used.Pointer(), MemoryTotal: s.Memory.VRAM.Total.Pointer(),
 			Activity: s.Activity.Graphics.Pointer(), MemoryActivity: s.Activity.Memory.Pointer(),
@@ -63,6 +88,10 @@ func StatusOf(snapshot Snapshot) []api.Status {
 	return out
 }
 
+// clean makes a text of a card or a container fit one line of a status or a terminal. All
+// that show a GPU rely on it.
+func clean(text string) string { return sanitize.Line(text, 300) }
+
 // usersOf returns nil without a scan, or if the driver did not answer.
 func usersOf(rows []usage.Row) []api.User {
 	if rows == nil {
@@ -70,7 +99,7 @@ func usersOf(rows []usage.Row) []api.User {
 	}
 	out := make([]api.User, 0, len(rows))
 	for _, r := range rows {
-		u := api.User{Container: r.Container, Processes: r.Processes, Memory: byName(r.Memory),
+		u := api.User{Container: clean(r.Container), Processes: r.Processes, Memory: byName(r.Memory),
 			Engines: byName(r.Engines), Busy: byName(r.Busy)}
 		for _, a := range r.Units {
 			u.Units = &a.Value

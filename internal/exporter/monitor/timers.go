@@ -8,6 +8,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 )
 
 // DefaultRAS is the time between two readings of error counters, which access the hardware.
@@ -24,18 +25,18 @@ func (m *Monitor) Poll() {
 		readers = append(readers, r)
 	}
 	m.mu.Unlock()
-	open := make([]*flight[[]amdgpu.Failure], len(readers))
+	open := make([]*deadline.Work[[]amdgpu.Failure], len(readers))
 	for i, r := range readers {
-		open[i] = m.polls.start(key(r.Device()), func() []amdgpu.Failure {
+		open[i] = m.polls.Start(key(r.Device()), func() []amdgpu.Failure {
 			failures := r.Poll()
 			m.countAll(r.Device(), failures)
 			return failures
 		})
 	}
-	deadline, stop := m.deadlines()
+	late, stop := m.deadlines()
 	defer stop()
-	for i, f := range open {
-		f.wait(deadline(readers[i].Device().Dir))
+	for i, w := range open {
+		deadline.Wait(w, late(readers[i].Device().Dir))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
@@ -23,7 +24,7 @@ type Traffic struct{ Received, Sent float64 }
 type traffic struct {
 	mu   sync.Mutex
 	last map[string]Traffic
-	busy map[string]bool
+	open deadline.Group[string, struct{}] // a reading of a GPU that hangs does not return
 }
 
 // find returns nil for an unknown value. Only the first partition of a GPU has a value.
@@ -37,28 +38,17 @@ func (t *traffic) find(d reading.Device) *Traffic {
 	return &b
 }
 
-// begin marks the GPU as being read. It returns false if a reading is still outstanding.
-func (t *traffic) begin(pci string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.last == nil {
-		t.last, t.busy = map[string]Traffic{}, map[string]bool{}
-	}
-	if t.busy[pci] {
-		return false
-	}
-	t.busy[pci] = true
-	return true
-}
-
 // end stores the result. Without a result the GPU has no series.
 func (t *traffic) end(pci string, b Traffic, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.busy, pci)
-	if delete(t.last, pci); ok {
-		t.last[pci] = b
+	if delete(t.last, pci); !ok {
+		return
 	}
+	if t.last == nil {
+		t.last = map[string]Traffic{}
+	}
+	t.last[pci] = b
 }
 
 // readTraffic reads pcie_bw of every GPU that has it, separately from scrapes. It skips a
@@ -70,13 +60,16 @@ func (m *Monitor) readTraffic() {
 	}
 	var all sync.WaitGroup
 	for _, d := range found.devices {
-		if d.Partition > 0 || m.reads.late(key(d)) || !m.traffic.begin(d.PCI) {
+		if d.Partition > 0 || m.reads.Late(key(d)) {
 			continue
 		}
-		all.Go(func() {
+		if _, run := m.traffic.open.Join(d.PCI, func() (none struct{}) {
 			b, ok := m.trafficOf(d)
 			m.traffic.end(d.PCI, b, ok)
-		})
+			return none
+		}); run != nil {
+			all.Go(run)
+		}
 	}
 	all.Wait()
 }

@@ -90,7 +90,7 @@ func TestHangingKFDLosesOnlyItsOwnNumbers(t *testing.T) {
 	s := m.scanner(Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		for !s.outstanding("kfd " + first.PCI + " 0") {
+		for !s.readings.Outstanding("kfd " + first.PCI + " 0") {
 			runtime.Gosched()
 		}
 		cancel()

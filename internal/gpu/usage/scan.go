@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -51,7 +52,7 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 			l = newLedger()
 		}
 		ledgers[d] = l
-		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.outstanding(d.PCI) {
+		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.readings.Outstanding(d.PCI) {
 			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers,
 				func(p place) bool { return p.removed(s.root) })
 			s.addPeaks(rows, l, d, devices)
@@ -128,59 +129,21 @@ func (s *Scanner) readKFDs(ctx context.Context, all map[Device][]kfdOf) map[Devi
 
 func readEach[K comparable, V, T any](ctx context.Context, s *Scanner, all map[K]V, name func(K) string,
 	read func(host.Root, V) T) map[K]T {
-	open := map[K]<-chan T{}
+	open := map[K]*deadline.Work[any]{}
 	for k, v := range all {
-		if c := start(s, name(k), func() T { return read(s.root, v) }); c != nil {
-			open[k] = c
+		// Of work that has not ended, the result would be too old.
+		if w, run := s.readings.Join(name(k), func() any { return read(s.root, v) }); run != nil {
+			open[k] = w
+			go run()
 		}
 	}
 	out := map[K]T{}
-	for k, c := range open {
-		if r, ok := wait(ctx, c); ok {
-			out[k] = r
+	for k, w := range open {
+		if r, ok := deadline.Wait(w, ctx.Done()); ok {
+			out[k] = r.(T)
 		}
 	}
 	return out
-}
-
-// start runs work that may hang in the kernel. It returns nil if the previous work of the
-// same name has not ended.
-func start[T any](s *Scanner, name string, work func() T) <-chan T {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[name] {
-		return nil
-	}
-	s.busy[name] = true
-	c := make(chan T, 1)
-	go func() {
-		v := work()
-		s.mu.Lock()
-		delete(s.busy, name)
-		s.mu.Unlock()
-		c <- v
-	}()
-	return c
-}
-
-func wait[T any](ctx context.Context, c <-chan T) (v T, ok bool) {
-	select {
-	case v = <-c:
-		return v, true
-	case <-ctx.Done():
-	}
-	select {
-	case v = <-c: // both at the same time
-		return v, true
-	default:
-		return v, false
-	}
-}
-
-func (s *Scanner) outstanding(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.busy[name]
 }
 
 // readInfos reads the fdinfo of each descriptor. It skips closed and unreadable ones, and

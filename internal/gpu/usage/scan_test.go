@@ -131,7 +131,7 @@ func TestHangingGPULosesItsOwnRowsAndIsQueriedOnce(t *testing.T) {
 	s := m.scanner(Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // the time is up once it hangs
-		for !s.outstanding(first.PCI) {
+		for !s.readings.Outstanding(first.PCI) {
 			runtime.Gosched()
 		}
 		cancel()
@@ -140,7 +140,7 @@ func TestHangingGPULosesItsOwnRowsAndIsQueriedOnce(t *testing.T) {
 	require.Empty(t, rows(s.Last(), first))
 	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns as there is a reader: the one that hangs
 	require.NoError(t, err)
-	for s.outstanding(second.PCI) {
+	for s.readings.Outstanding(second.PCI) {
 		runtime.Gosched()
 	}
 	s.Scan(context.Background(), []Device{first, second}) // does not wait for the GPU that is outstanding
@@ -149,7 +149,7 @@ func TestHangingGPULosesItsOwnRowsAndIsQueriedOnce(t *testing.T) {
 	_, err = w.WriteString(amdgpu(first.PCI, 7, 1024, 0))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	for s.outstanding(first.PCI) {
+	for s.readings.Outstanding(first.PCI) {
 		runtime.Gosched()
 	}
 	require.NoError(t, os.Remove(pipe))

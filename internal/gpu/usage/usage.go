@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 )
 
 // Device is a GPU, or a partition of a GPU, with usage counts.
@@ -107,8 +108,7 @@ type Scanner struct {
 	walk     walk
 	ledgers  map[Device]*ledger
 
-	mu   sync.Mutex
-	busy map[string]bool // readings that have not returned
+	readings deadline.Group[string, any] // by GPU and source
 }
 
 // New returns a scanner. now may be nil.
@@ -125,7 +125,7 @@ func New(root host.Root, o Options, now func() time.Time) *Scanner {
 	if now == nil {
 		now = time.Now
 	}
-	return &Scanner{root: root, options: o, now: now, ledgers: map[Device]*ledger{}, busy: map[string]bool{},
+	return &Scanner{root: root, options: o, now: now, ledgers: map[Device]*ledger{},
 		walk: newWalk(root, o.Links)}
 }
 

@@ -26,11 +26,11 @@ const (
 	// automatically.
 	maxStrikes = 4
 	// lookGap is the longest time between two looks for which the state of a GPU is assumed
-	// unchanged. Looks come every resource.JobPeriod.
+	// unchanged. Looks come every few seconds.
 	lookGap = time.Minute
 )
 
-// Reading describes one GPU as the exporter reports it.
+// Reading describes one GPU as its owner reports it.
 type Reading struct {
 	gpu.Slot
 	Name   string // such as AMD Instinct MI300X; "" if not known

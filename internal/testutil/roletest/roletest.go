@@ -23,6 +23,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/nvidia"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/wrapperfile"
@@ -78,7 +79,7 @@ func Reporting(w model.Worker, since time.Time, out, held []int) model.Worker {
 		archs = append(archs, slices.Repeat([]string{a.Arch}, a.GPUs)...)
 	}
 	for i := range w.GPUs.Count {
-		g := relation.PublishedGPU{Index: i, Model: "AMD Instinct", Service: "in_service"}
+		g := fleetfile.GPU{Index: i, Model: "AMD Instinct", Service: "in_service"}
 		if i < len(archs) {
 			g.GFX = archs[i]
 		}

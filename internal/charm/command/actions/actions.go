@@ -11,7 +11,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/preflight"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
@@ -27,9 +26,8 @@ type Actions struct {
 	Probe func(ctx context.Context, node string) (driver string, err error)
 	// Start starts this program with arguments in the background. nil disables it.
 	Start func(args ...string) error
-	// ReadStates reads the GPUs' health once. If nil, this process reads them.
-	ReadStates func(ctx context.Context) ([]gpuhealth.State, error)
-	// ReadReport reads the GPUs and their users once. If nil, GPUTop needs the exporter.
+	// ReadReport reads the GPUs and their users once. If nil, GPUHealth reads the GPUs itself,
+	// and GPUTop needs the exporter.
 	ReadReport func(ctx context.Context) (api.Report, error)
 	// FlakesURL is the JSON of flakes, "" for this machine's exporter.
 	FlakesURL string
@@ -37,7 +35,7 @@ type Actions struct {
 
 // GPUs returns the unit's GPUs with their leases and quarantine.
 func (c *Actions) GPUs() *watcher.Unit {
-	return &watcher.Unit{Host: c.Host, ExporterURL: c.ExporterURL, WorkerURL: c.WorkerURL, Start: c.Start,
+	return &watcher.Unit{Host: c.Host, WorkerURL: c.WorkerURL, Start: c.Start,
 		Commands: c.Commands().Of("")}
 }
 

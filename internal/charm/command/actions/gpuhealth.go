@@ -27,17 +27,18 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 		return errors.New("cannot judge GPU health: no GPU detected")
 	}
 	source, why := "exporter", ""
-	states, err := gpuhealth.FromExporter(ctx, c.Host, c.ExporterURL)
-	if err != nil {
+	report, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
+	switch {
+	case err == nil:
+	case c.ReadReport == nil:
+		source, why, report = "reading", err.Error(), gpuhealth.Read(c.Host.Root)
+	default:
 		source, why = "reading", err.Error()
-		read := c.ReadStates
-		if read == nil {
-			read = func(context.Context) ([]gpuhealth.State, error) { return gpuhealth.Read(c.Host.Root), nil }
-		}
-		if states, err = read(ctx); err != nil {
+		if report, err = c.ReadReport(ctx); err != nil {
 			return fmt.Errorf("cannot judge GPU health: %s, and %w", why, err)
 		}
 	}
+	states := gpuhealth.States(report.GPUs)
 	if err := writeHealth(w, f, states, source, why); err != nil {
 		return err
 	}

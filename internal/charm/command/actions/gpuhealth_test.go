@@ -158,23 +158,23 @@ func TestCriticalGPUsAreInTheStatus(t *testing.T) {
 
 // A GPU that hangs blocks the process that reads it.
 func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
-	argv := []string{"dispatch", "gpu", "read"}
-	runner := hosttest.NewRunner(t).On("dispatch gpu read", func(c host.Command) (string, error) {
+	argv := []string{"dispatch", "gpu", "snapshot"}
+	runner := hosttest.NewRunner(t).On("dispatch gpu snapshot", func(c host.Command) (string, error) {
 		require.True(t, c.ReadOnly)
 		return "", &host.CommandError{Argv: c.Argv, Code: -1, Timeout: c.Deadline}
 	})
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadStates: gpuhealth.NewReader(runner, wellknown.Commands{}, argv...)}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadReport: gpuhealth.NewReader(runner, wellknown.Commands{}, argv...)}
 	var b strings.Builder
 	require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}),
 		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see dispatch explain 2")
 	require.Empty(t, b.String())
 
-	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", "no JSON"), wellknown.Commands{}, argv...)
-	require.ErrorContains(t, c.GPUHealth(t.Context(), &b, term.Format{}), `cannot read the answer of "dispatch gpu read": `)
+	c.ReadReport = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu snapshot", "no JSON"), wellknown.Commands{}, argv...)
+	require.ErrorContains(t, c.GPUHealth(t.Context(), &b, term.Format{}), `cannot read the answer of "dispatch gpu snapshot"`)
 
-	var states strings.Builder
-	require.NoError(t, gpuhealth.Write(&states, gpuhealth.Read(c.Host.Root)))
-	c.ReadStates = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu read", states.String()), wellknown.Commands{}, argv...)
+	report, err := json.Marshal(gpuhealth.Read(c.Host.Root))
+	require.NoError(t, err)
+	c.ReadReport = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu snapshot", string(report)), wellknown.Commands{}, argv...)
 	require.NoError(t, c.GPUHealth(t.Context(), &b, term.Format{}))
 	require.Contains(t, b.String(), "GPU 0   healthy   100  AMD Radeon RX 7900 XT  0000:03:00.0\n")
 }

@@ -56,8 +56,7 @@ func run(h host.Host, program wellknown.Program, exe string, args []string, env 
 	if wellknown.ServesCommands(exe) {
 		c.Start = func(args ...string) error { return host.Detach(exe, args...) }
 		c.Probe = actions.NewProbe(c.Host, exe, "gpu", probe)
-		c.ReadStates = gpuhealth.NewReader(c.Host, c.Commands(), exe, "gpu", read)
-		c.ReadReport = gpuhealth.NewReportReader(c.Host, c.Commands(), exe, "gpu", snapshot)
+		c.ReadReport = gpuhealth.NewReader(c.Host, c.Commands(), exe, "gpu", snapshot)
 	}
 	if len(args) == 1 && program != wellknown.Dispatch {
 		args = append(args, "--help") // only dispatch runs hooks

@@ -63,8 +63,7 @@ func TestExitStatus(t *testing.T) {
 		"gpu probe /dev/dri/renderD128": {"amd", 1, "", "not a character device\n"},
 		"gpu probe /dev/kfd":            {"no-gpu", 1, "", "cannot open it for reading and writing: no such file or directory\n"},
 
-		"gpu read":        {"mi210x4", 0, `"state": "critical"`, ""},
-		"gpu read --json": {"amd", 2, "", "cannot run dispatch gpu read: unknown flag: --json"},
+		"gpu snapshot --json": {"amd", 2, "", "cannot run dispatch gpu snapshot: unknown flag: --json"},
 
 		"explain": {"amd", 2, "",
 			"cannot run dispatch explain: want dispatch explain N... [--json]; see dispatch explain --help\n"},

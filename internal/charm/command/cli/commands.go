@@ -25,9 +25,7 @@ import (
 // The hidden commands with which dispatch starts itself, to open one node and to read all
 // GPUs. See actions.NewProbe and gpuhealth.NewReader.
 const (
-	probe = "probe"
-	read  = "read"
-	// snapshot reads the users of the GPUs as well.
+	probe    = "probe"
 	snapshot = "snapshot"
 )
 
@@ -169,10 +167,6 @@ func (p *caller) ownCommands() []command {
 		{
 			words: "gpu " + wellknown.ReadGPUFiles,
 			run:   func([]string) error { return gpu.ServeFiles(c.Host.Root, os.Stdin, p.stdout) },
-		},
-		{
-			words: "gpu " + read,
-			run:   func([]string) error { return gpuhealth.Write(p.stdout, gpuhealth.Read(c.Host.Root)) },
 		},
 		{
 			words: "gpu " + snapshot,

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // File lists the workers of a web and the settings of the fleet page.
@@ -51,13 +53,22 @@ type Worker struct {
 // Watched reports whether the worker has GPUs to ask for.
 func (w Worker) Watched() bool { return w.URL != "" && w.Count > 0 }
 
-// GPU describes a GPU as its unit publishes it.
+// GPU describes one GPU, or one partition, as its unit publishes it.
 type GPU struct {
-	Index   int    `json:"index"`
+	Index   int    `json:"index"` // number in the option gpu-device-ids
 	GFX     string `json:"gfx,omitempty"`
 	Model   string `json:"model,omitempty"`
-	Service string `json:"service,omitempty"` // see quarantine.State
+	Service string `json:"service,omitempty"` // see quarantine.State; "" if the GPU is not watched
+	// Leased is nil in the File, because it changes with each task, if tasks share the GPU, or
+	// if it is unknown.
+	Leased *bool `json:"leased,omitempty"`
 }
+
+// Quarantined reports whether new tasks cannot use the GPU.
+func (g GPU) Quarantined() bool { return g.Service != "" && g.Service != string(quarantine.InService) }
+
+// Free reports whether a task can lease the GPU.
+func (g GPU) Free() bool { return !g.Quarantined() && g.Leased != nil && !*g.Leased }
 
 // Bounds of the file. A site of 1,000 workers with 64 partitions has about 6 MB.
 const (

@@ -11,18 +11,18 @@ func TestDemoStartsTheExporterAlone(t *testing.T) {
 	moved, err := moveLayer([]byte(`
 services:
   rocm-exporter: {override: replace, startup: enabled, command: /opt/bin/rocm-exporter serve --path.root=/}
-  gpu-usage: {override: replace, startup: enabled, command: /opt/bin/rocm-exporter write-usage /run/x}
+  gpu-reports: {override: replace, startup: enabled, command: /opt/bin/rocm-exporter write-gpus /run/x}
 checks:
   rocm-exporter: {override: replace, http: {url: "http://127.0.0.1:9401/-/healthy"}}
-  gpu-watch: {override: replace, exec: {command: /opt/bin/dispatch gpu watch}}
+  gpu-check: {override: replace, exec: {command: /opt/bin/check}}
 `), "/tmp/x", "127.0.0.1:1")
 	require.NoError(t, err)
 	var l struct {
 		Services, Checks map[string]struct{ Startup, Command string }
 	}
 	require.NoError(t, yaml.Unmarshal(moved, &l))
-	require.Equal(t, "disabled", l.Services["gpu-usage"].Startup)
-	require.Equal(t, "disabled", l.Checks["gpu-watch"].Startup)
+	require.Equal(t, "disabled", l.Services["gpu-reports"].Startup)
+	require.Equal(t, "disabled", l.Checks["gpu-check"].Startup)
 	require.Equal(t, "enabled", l.Services["rocm-exporter"].Startup)
 	require.Equal(t, "/tmp/x/opt/bin/rocm-exporter serve --web.listen-address=127.0.0.1:1 --path.root=/tmp/x", l.Services["rocm-exporter"].Command)
 }
