@@ -28,14 +28,18 @@ func TestAnswersOfAnotherServerAreNoSurprise(t *testing.T) {
 		kind           Kind
 		want           string
 	}{
-		"a page":         {nil, answer(200, "<html>"), Answer, "does not answer as Concourse does: it is not the expected JSON"},
-		"an error":       {nil, answer(503, "<html>no"), Failing, "answers 503 Service Unavailable"},
-		"without end":    {nil, answer(200, strings.Repeat("x", MaxAnswer+2)), Answer, "it has more than 67108864 bytes"},
-		"elsewhere":      {nil, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, Refused, "answers 307 Temporary Redirect to " + other.URL},
-		"breaking off":   {nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unreachable, "does not answer: EOF"},
-		"no login":       {answer(404, "no-such-password"), nil, Login, "answers 404 Not Found: it gave no token"},
-		"login by page":  {answer(200, "<html>"), nil, Answer, "it is not the expected JSON"},
-		"login by proxy": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, nil, Login, "answers 307 Temporary Redirect to " + other.URL},
+		"a page":      {nil, answer(200, "<html>"), Answer, "does not answer as Concourse does: it is not the expected JSON"},
+		"an error":    {nil, answer(503, "<html>no"), Failing, "answers 503 Service Unavailable"},
+		"without end": {nil, answer(200, strings.Repeat("x", MaxAnswer+2)), Answer, "it has more than 67108864 bytes"},
+		"elsewhere": {nil, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		}, Refused, "answers 307 Temporary Redirect to " + other.URL},
+		"breaking off":  {nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unreachable, "does not answer: EOF"},
+		"no login":      {answer(404, "no-such-password"), nil, Login, "answers 404 Not Found: it gave no token"},
+		"login by page": {answer(200, "<html>"), nil, Answer, "it is not the expected JSON"},
+		"login by proxy": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		}, nil, Login, "answers 307 Temporary Redirect to " + other.URL},
 	} {
 		if c.token == nil {
 			c.token = answer(200, `{"access_token":"x"}`)
