@@ -130,7 +130,7 @@ func fuzz(t *testing.T, usual string, targets [][2]string) {
 	for _, target := range targets {
 		t.Run(target[0], func(t *testing.T) {
 			t.Parallel()
-			p, err := packageOf(t, target[1])
+			p, err := packageOf(target[1])
 			require.NoError(t, err)
 			run := func(limit string) (string, error) {
 				c := exec.Command(p.program, "-test.run=^$", "-test.fuzz=^"+target[0]+"$", "-test.fuzztime="+limit, "-test.fuzzminimizetime=10x",
@@ -151,10 +151,10 @@ func fuzz(t *testing.T, usual string, targets [][2]string) {
 	}
 }
 
-// tested holds a package with fuzzers.
+// tested holds the program of a package's tests, its folder and that of its corpus.
 type tested struct{ program, dir, cache string }
 
-// programs are in a folder of TestMain's: each is linked once for all fuzzers of its package.
+// programs holds how to build each package's tests, once for all its fuzzers.
 var programs struct {
 	sync.Mutex
 	folder string
@@ -169,8 +169,7 @@ func TestMain(m *testing.M) {
 }
 
 // packageOf builds the tests of a package as `go test -fuzz` does.
-func packageOf(t *testing.T, path string) (tested, error) {
-	t.Helper()
+func packageOf(path string) (tested, error) {
 	programs.Lock()
 	build := programs.built[path]
 	if build == nil {

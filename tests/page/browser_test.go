@@ -20,7 +20,7 @@ import (
 )
 
 // stuck is when a test gives up on a program; no test waits for it otherwise.
-const stuck = 5 * time.Minute
+const stuck = 30 * time.Minute
 
 // need skips without a program, which its package is named for, but not under `make e2e`.
 func need(t *testing.T, program string) {
