@@ -126,7 +126,7 @@ func TestListsOfVersions(t *testing.T) {
 		"profile-x-0123abc.json":                 `cannot read f: line 1 is "profile-x-0123abc.json"; want`,
 		`[{"version": {"ref": "\u001b"}}]`:       `cannot read f: version 1 is "\x1b"; want`,
 		`[{"version": {"digest": "sha256:00"}}]`: `cannot read f: version 1 is ""; want`,
-		`[{"version"`:                            "cannot read f: it is no list of versions: ",
+		`[{"version"`:                            "cannot read f: it is not a list of versions: ",
 	} {
 		_, err := parseVersions("f", []byte(data))
 		require.ErrorContains(t, err, want, data)
