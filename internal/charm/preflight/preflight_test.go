@@ -185,7 +185,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		}, "runc", Warning, "1.3.4 does not list its features", "newer"},
 		"runc's nonsense":     {runc("x"), "runc", Warning, "features that can't be read", "newer"},
 		"runc without userns": {runc(features(`,"user"`, "")), "runc", Failure, "does not support user namespaces", "release"},
-		"runc without v2":     {runc(features(`"v2":true`, `"v2":false`)), "runc", Failure, "no cgroups of version 2", "newer"},
+		"runc without v2":     {runc(features(`"v2":true`, `"v2":false`)), "runc", Failure, "machine's cgroups of version 2", "newer"},
 		"runc without rro":    {runc(features(`,"rro"`, "")), "runc", Warning, "can't make mounts below folders of /srv read-only", "newer"},
 		"no seccomp":          {runc(features(`"enabled":true`, `"enabled":false`)), "runc", Warning, "without seccomp", "release"},
 		"no group render":     {file("/etc/group", "video:x:44:\n"), "groups", Warning, "no group render", "groupadd --system render"},

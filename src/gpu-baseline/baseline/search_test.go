@@ -244,7 +244,7 @@ func TestSkipOfACommandIsPermanent(t *testing.T) {
 	}
 	_, stdout, stderr := c.bisect(measuring...)
 	require.Empty(t, stderr)
-	require.Contains(t, stdout, skipped+" can't be measured: its command asked to skip it, and skip-"+skipped+".txt says so")
+	require.Contains(t, stdout, skipped+" can't be measured: its command asked to skip it, and skip-"+skipped+".txt records this")
 }
 
 // A run that its record reports is invalid is not a profile, and is made again, but not for

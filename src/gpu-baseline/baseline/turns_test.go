@@ -73,7 +73,7 @@ func TestABHasAnExitStatusForEachResult(t *testing.T) {
 		"no commit":     {[]string{"HEAD", "none", limit, "--", "true"}, 2, "", "cannot measure A: the command wrote no"},
 		"nor that":      {[]string{"none", "HEAD", limit, "--", "true"}, 2, "", `cannot measure A: cannot find the commit "none"`},
 		"too few":       {[]string{"--a", flat, "--b", flat, limit, "--max-runs=3"}, 2, "", "--max-runs must be 4 or more"},
-		"no limit":      {[]string{"--a", flat, "--b", flat}, 2, "", "cannot tell what is worse without a limit"},
+		"no limit":      {[]string{"--a", flat, "--b", flat}, 2, "", "cannot find what is worse without a limit"},
 		"not together?": {[]string{"--a", flat, "--b", flat, limit, "--together"}, 2, "", "unknown flag: --together"},
 	} {
 		code, stdout, stderr := c.run(append([]string{"ab"}, w.args...)...)
