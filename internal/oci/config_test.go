@@ -227,7 +227,7 @@ func TestLeaseIsOfTheGPUAndNotOfItsIndex(t *testing.T) {
 		want string
 	}{
 		"the config is older than the description": {[]GPU{gpuA.called("0000:03:00.0", "0"), gpuB.called("0000:c4:00.0", "1")},
-			"the CDI specs have of amd.com/gpu: "},
+			"the CDI specs list for amd.com/gpu: "},
 		"as if there had been one": {[]GPU{gpuA.called("0000:03:00.0", "0")}, "list different device nodes of it; " +
 			"the unit writes the spec again at its next hook; " + lease.RunAgain},
 		"the config is as new": {[]GPU{gpuB.called("0000:c4:00.0", "0")}, held},

@@ -153,7 +153,7 @@ func TestContainerOfAnEngineIsRefusedGPUsOfConcourse(t *testing.T) {
 		b.foreign = true
 		if err := b.create(); refused {
 			require.ErrorContains(t, err, "cannot give the container a GPU: "+b.path("wrapper.json")+" gives "+
-				"them to Concourse's tasks alone [container c1]")
+				"them only to Concourse's tasks [container c1]")
 		} else {
 			require.NoError(t, err, env)
 		}

@@ -148,8 +148,8 @@ func (w *wrapper) readConfig() (*settings, error) {
 		return w.engineConfig()
 	}
 	if w.foreign && errors.Is(err, unix.EACCES) {
-		return nil, fmt.Errorf("cannot read %s, which only root can read: %w; an engine without root gets no GPU "+
-			"by this runtime here", w.config, err)
+		return nil, fmt.Errorf("cannot read %s, which only root can read: %w; a rootless engine gets no GPU from "+
+			"this runtime", w.config, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", w.config, err)

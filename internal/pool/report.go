@@ -41,7 +41,8 @@ type Clocks struct {
 	Level     fixedclocks.Level `json:"level,omitempty"`
 	Container string            `json:"container,omitempty"` // that requested the clocks
 	Since     time.Time         `json:"since,omitzero"`
-	Why       string            `json:"why,omitempty"` // why the last measurement is partly invalid, or the clocks unknown
+	// Why is why the last measurement is partly invalid, or the clocks unknown.
+	Why string `json:"why,omitempty"`
 }
 
 // LeaseCounters holds counts since the boot.

@@ -51,7 +51,7 @@ func TestROCmPageHasEveryState(t *testing.T) {
 		states = append(states, spans(row[0])[0])
 	}
 	var want []string
-	for _, s := range []amd.State{amd.StateNone, amd.StateSupported, amd.StateUnsupported, amd.StateMixed, amd.StateContainer, amd.StateReboot} {
+	for _, s := range []amd.DriverState{amd.StateNone, amd.StateSupported, amd.StateUnsupported, amd.StateMixed, amd.StateContainer, amd.StateReboot} {
 		want = append(want, string(s))
 	}
 	require.ElementsMatch(t, want, states)

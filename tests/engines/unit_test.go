@@ -58,5 +58,5 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	write()
 	out, err = p.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=1")
 	require.Error(t, err)
-	require.Contains(t, out, "cannot give the container a GPU: /etc/concourse-ci-machine/wrapper.json gives them to Concourse's tasks alone [container ")
+	require.Contains(t, out, "cannot give the container a GPU: /etc/concourse-ci-machine/wrapper.json gives them only to Concourse's tasks [container ")
 }

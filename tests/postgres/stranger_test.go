@@ -52,7 +52,7 @@ func TestUserThatOwnsNothingNeedsTheFixInTheError(t *testing.T) {
 			err := postgres.Rights(deadline(t), l.db)
 			_, again := postgres.Repair(deadline(t), l.db)
 			require.ErrorContains(t, err, "cannot use Concourse's tables in the database "+l.name+" at 127.0.0.1:")
-			require.ErrorContains(t, err, "they belong to "+l.owner+", whose rights it does not have; as a superuser run there: ")
+			require.ErrorContains(t, err, "they belong to "+l.owner+", and it lacks that role's rights; as a superuser run there: ")
 			require.Equal(t, err.Error(), again.Error())
 			require.NotContains(t, err.Error(), password)
 			_, statement, _ := strings.Cut(err.Error(), "run there: ")

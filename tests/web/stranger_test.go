@@ -31,7 +31,7 @@ func TestWebOfAUserThatOwnsNothing(t *testing.T) {
 	db := database.Config{Host: pg.db.Host, Port: pg.db.Port, User: "relation-8", Password: pg.db.Password, Name: pg.db.Name, SSLMode: pg.db.SSLMode, CA: string(pg.ca)}
 	require.NoError(t, database.Ping(ctx, db))
 	_, err := database.Repair(ctx, db)
-	require.ErrorContains(t, err, "they belong to relation-7, whose rights it does not have")
+	require.ErrorContains(t, err, "they belong to relation-7, and it lacks that role's rights")
 	_, statement, _ := strings.Cut(err.Error(), "as a superuser run there: ")
 	pg.in(statement)
 	require.NoError(t, database.Rights(ctx, db))

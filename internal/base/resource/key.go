@@ -56,7 +56,7 @@ func parseKey(data []byte) (binaryKey []byte, fingerprint string, err error) {
 				return nil, "", errors.New("it does not begin with a public key")
 			}
 		default:
-			return nil, "", fmt.Errorf("it holds an OpenPGP packet of type %d, which is not part of a public key", p.Tag)
+			return nil, "", fmt.Errorf("it holds an OpenPGP packet of type %d, not a part of a public key", p.Tag)
 		}
 	}
 	if fingerprint == "" {

@@ -40,22 +40,22 @@ type Wanted struct {
 	MinDisk       uint64 // free bytes on / to install the driver; 0 disables the check
 }
 
-// State names the result of Decide.
-type State string
+// DriverState names the result of Decide.
+type DriverState string
 
 // The states of a machine's driver.
 const (
-	StateNone        State = "none"          // the GPUs have no driver, or there are no GPUs
-	StateSupported   State = "supported"     // the running driver needs no change
-	StateUnsupported State = "unsupported"   // a driver, kernel or release outside the table
-	StateMixed       State = "mixed"         // parts of different releases, or an unfinished installation
-	StateContainer   State = "container"     // the host owns the driver
-	StateReboot      State = "reboot-needed" // the module on disk differs from the running one
+	StateNone        DriverState = "none"          // the GPUs have no driver, or there are no GPUs
+	StateSupported   DriverState = "supported"     // the running driver needs no change
+	StateUnsupported DriverState = "unsupported"   // a driver, kernel or release outside the table
+	StateMixed       DriverState = "mixed"         // parts of different releases, or an unfinished installation
+	StateContainer   DriverState = "container"     // the host owns the driver
+	StateReboot      DriverState = "reboot-needed" // the module on disk differs from the running one
 )
 
 // Decision holds the result of Decide.
 type Decision struct {
-	State    State
+	State    DriverState
 	Reason   string   // one clause, for a status
 	Remedies []string // in order, each with a command; empty without a problem
 	Release  Release  // the row that applies; zero without one
@@ -282,7 +282,7 @@ func blacklisted(f DriverFacts, no string) Decision {
 // have the driver. An installation that is known to fail halfway is never started.
 func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 	r := d.Release
-	refuse := func(s State, reason string, remedies ...string) Decision {
+	refuse := func(s DriverState, reason string, remedies ...string) Decision {
 		return Decision{State: s, Release: r, Reason: fmt.Sprintf("amdgpu %s of ROCm %s can't be installed: %s",
 			r.DKMSVersion, r.ROCm, reason), Remedies: remedies}
 	}

@@ -90,7 +90,7 @@ var decisions = []struct {
 	name     string
 	facts    DriverFacts
 	wanted   Wanted
-	state    State
+	state    DriverState
 	reason   string // part of it
 	remedy   string // part of one of them, "" if none must be
 	installs string // ROCm release of the driver, "" if none is
@@ -184,7 +184,7 @@ func lxd(f *DriverFacts) { f.Kind, f.Container = LXD, "lxc" }
 var command = regexp.MustCompile(`sudo |juju |lxc |lspci |modprobe |boot a kernel|/etc/`)
 
 func TestDecide(t *testing.T) {
-	seen := map[State]bool{}
+	seen := map[DriverState]bool{}
 	for _, c := range decisions {
 		t.Run(c.name, func(t *testing.T) {
 			d := Decide(c.facts, c.wanted)
@@ -208,7 +208,7 @@ func TestDecide(t *testing.T) {
 			require.Equal(t, d, Decide(c.facts, c.wanted))
 		})
 	}
-	for _, s := range []State{StateNone, StateSupported, StateUnsupported, StateMixed, StateContainer, StateReboot} {
+	for _, s := range []DriverState{StateNone, StateSupported, StateUnsupported, StateMixed, StateContainer, StateReboot} {
 		require.True(t, seen[s], "no row for state %s", s)
 	}
 }

@@ -28,7 +28,7 @@ func TestFailuresOfTheExporterAreNamed(t *testing.T) {
 	}{
 		"another status":  {503, "busy", "the exporter answers 503"},
 		"another program": {200, "<html>", "does not answer with its list of GPUs"},
-		"no GPU":          {200, `{"gpus":[]}`, "knows of no GPU"},
+		"no GPU":          {200, `{"gpus":[]}`, "lists no GPU"},
 		"one":             {200, `{"gpus":[{"pci_bus_id":"0000:03:00.0"}]}`, ""},
 	} {
 		states, err := FromExporter(t.Context(), h, hosttest.NewServer(t, c.code, c.body))

@@ -61,14 +61,14 @@ type Toolkit struct {
 	Container string // name of this LXD container on its host, otherwise ""
 	Proxies   resource.Proxies
 	GPUs      []gpu.GPU // NVIDIA's GPUs of this unit
-	Seen      State
+	Seen      ToolkitState
 	Now       time.Time
 
 	fingerprint string // "" means KeyFingerprint; tests lack NVIDIA's key
 }
 
-// State holds the result of Observe.
-type State struct {
+// ToolkitState holds the result of Observe.
+type ToolkitState struct {
 	Package   resource.PackageState
 	Installed bool   // the charm installed the package
 	Tool      bool   // nvidia-ctk is installed, by anyone
@@ -79,7 +79,7 @@ type State struct {
 }
 
 // Observe reads the state of the machine.
-func Observe(r host.Root) (s State, err error) {
+func Observe(r host.Root) (s ToolkitState, err error) {
 	if s.Package, err = resource.ReadPackage(r, Package); err != nil {
 		return s, err
 	}

@@ -173,10 +173,10 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 			require.NoError(t, p.Host.MkdirAll("/srv/cache_rw", 0o755))
 			hosttest.Put(t, p.Host.Root, "/proc/self/mountinfo", "x\n")
 		}, "folders", Warning, "cannot read the mounts of this machine", "findmnt"},
-		"no user namespaces": {file("/proc/sys/user/max_user_namespaces", "0\n"), "user namespaces", Failure, "unprivileged tasks can't run", "sysctl -w"},
-		"userns not known":   {gone("/proc/sys/user"), "user namespaces", Warning, "can't be read", "unshare"},
-		"confined":           {file("/proc/self/attr/current", "snap.x (enforce)\n"), "apparmor", Warning, "confined by snap.x (enforce)", "security.nesting"},
-		"no release":         {gone(concourse.RealRunc), "runc", Warning, "no release of Concourse is installed yet", "juju status"},
+		"does not support user namespaces": {file("/proc/sys/user/max_user_namespaces", "0\n"), "user namespaces", Failure, "unprivileged tasks can't run", "sysctl -w"},
+		"userns not known":                 {gone("/proc/sys/user"), "user namespaces", Warning, "can't be read", "unshare"},
+		"confined":                         {file("/proc/self/attr/current", "snap.x (enforce)\n"), "apparmor", Warning, "confined by snap.x (enforce)", "security.nesting"},
+		"no release":                       {gone(concourse.RealRunc), "runc", Warning, "no release of Concourse is installed yet", "juju status"},
 		"runc that fails": {func(_ *testing.T, p *preflight, r *hosttest.Runner) {
 			r.Fail(p.Host.Path(concourse.RealRunc)+" features", 1, "x").Fail(p.Host.Path(concourse.RealRunc)+" --version", 126, "exec format error")
 		}, "runc", Failure, "does not run", "restart-services"},
@@ -184,8 +184,8 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 			r.Fail(p.Host.Path(concourse.RealRunc)+" features", 1, "No help topic for 'features'")
 		}, "runc", Warning, "1.3.4 does not list its features", "newer"},
 		"runc's nonsense":     {runc("x"), "runc", Warning, "features that can't be read", "newer"},
-		"runc without userns": {runc(features(`,"user"`, "")), "runc", Failure, "no user namespaces", "release"},
-		"runc without v2":     {runc(features(`"v2":true`, `"v2":false`)), "runc", Failure, "no cgroups of version 2", "newer"},
+		"runc without userns": {runc(features(`,"user"`, "")), "runc", Failure, "does not support user namespaces", "release"},
+		"runc without v2":     {runc(features(`"v2":true`, `"v2":false`)), "runc", Failure, "machine's cgroups of version 2", "newer"},
 		"runc without rro":    {runc(features(`,"rro"`, "")), "runc", Warning, "can't make mounts below folders of /srv read-only", "newer"},
 		"no seccomp":          {runc(features(`"enabled":true`, `"enabled":false`)), "runc", Warning, "without seccomp", "release"},
 		"no group render":     {file("/etc/group", "video:x:44:\n"), "groups", Warning, "no group render", "groupadd --system render"},
@@ -279,7 +279,7 @@ func TestHostsOfTasksAreChecked(t *testing.T) {
 	require.True(t, known)
 
 	hosttest.Put(t, p.Host.Root, "/opt/rocm/.info/version", "6.4.3-128\n")
-	require.Equal(t, "ROCm 6.4.3-128 in /opt/rocm of the machine; tasks have that of their images", named(t, p.run(context.Background()), "toolchain").Text)
+	require.Equal(t, "ROCm 6.4.3-128 in /opt/rocm of the machine; tasks use the ROCm of their images", named(t, p.run(context.Background()), "toolchain").Text)
 }
 
 func TestPreflightOfNVIDIA(t *testing.T) {
@@ -291,7 +291,7 @@ func TestPreflightOfNVIDIA(t *testing.T) {
 		"nothing": {nil, Warning, "nvidia-ctk is missing"},
 		"failed": {map[string]string{"/var/lib/concourse-charm/nvidia-attempt.json": `{"attempt":2,"error":"cannot reach nvidia.github.io"}`},
 			Failure, "NVIDIA GPUs not described: cannot reach nvidia.github.io (attempt 2)"},
-		"foreign": {map[string]string{nvidia.Path: `{"devices":[{"name":"0"}]}`}, OK, "is not the charm's, and is left as it is"},
+		"foreign": {map[string]string{nvidia.Path: `{"devices":[{"name":"0"}]}`}, OK, "is not the charm's, and is kept"},
 		"package": {map[string]string{"/var/lib/dpkg/status": "Package: " + nvidia.Package + "\nStatus: install ok installed\nVersion: 1.17.8-1\n\n"}, OK, nvidia.Package + " 1.17.8-1"},
 		"broken":  {map[string]string{"/var/lib/dpkg/status": "Package: " + nvidia.Package + "\nStatus: install ok unpacked\nVersion: 1\n\n"}, Warning, "unpacked"},
 		"by hand": {map[string]string{"/usr/local/bin/nvidia-ctk": ""}, OK, "not from a package"},

@@ -116,7 +116,7 @@ func (p *preflight) runc(ctx context.Context) Check {
 		return failure(name, "use a release of Concourse's own",
 			"%s does not support user namespaces; unprivileged tasks can't run", version)
 	case v1 == nil && no(f.Linux.Cgroup.V2):
-		return failure(name, "use a newer Concourse", "%s does not support cgroups of version 2, which this machine has",
+		return failure(name, "use a newer Concourse", "%s does not support this machine's cgroups of version 2",
 			version)
 	case !slices.Contains(f.MountOptions, "rro"):
 		return warn(name, "use a newer Concourse, or no mounts below folders of /srv",

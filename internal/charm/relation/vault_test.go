@@ -91,7 +91,7 @@ func TestInvalidVaultIsAProblemWithoutSecrets(t *testing.T) {
 		"URL with a zone":           {func(a, _ map[string]string) { a["vault_url"] = "https://[fe80::1%25eth0]:8200" }, "vault_url: "},
 		"mount with a line break":   {func(a, _ map[string]string) { a["mount"] = "a\nb" }, "mount: "},
 		"mount elsewhere":           {func(a, _ map[string]string) { a["mount"] = "a/../sys" }, "mount: "},
-		"CA that is a key":          {func(a, _ map[string]string) { a["ca_certificate"] = fixedKey(t) }, "ca_certificate: it holds something else than certificates"},
+		"CA that is a key":          {func(a, _ map[string]string) { a["ca_certificate"] = fixedKey(t) }, "ca_certificate: it holds more than certificates"},
 		"CA that is text":           {func(a, _ map[string]string) { a["ca_certificate"] = "x" }, "ca_certificate: it is not a certificate"},
 		"credentials that are text": {func(a, _ map[string]string) { a["credentials"] = "secret:x" }, "credentials: want a JSON object"},
 		"credentials in a list":     {func(a, _ map[string]string) { a["credentials"] = `["x"]` }, "credentials: want a JSON object"},

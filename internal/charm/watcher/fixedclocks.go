@@ -32,7 +32,8 @@ func (u *Unit) startFixedClocks() error {
 		return nil
 	}
 	for _, e := range entries {
-		if one, readErr := u.fixedClocks().Read(e.Name()); one != nil || readErr != nil && fixedclocks.IsWholeGPU(e.Name()) {
+		one, readErr := u.fixedClocks().Read(e.Name())
+		if one != nil || readErr != nil && fixedclocks.IsWholeGPU(e.Name()) {
 			err = errors.Join(err, u.Start("gpu", "fixed-clocks", e.Name()))
 		}
 	}

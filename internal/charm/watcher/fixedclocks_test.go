@@ -175,7 +175,7 @@ func TestClocksSetByOthersAreInTheVerdict(t *testing.T) {
 	hosttest.Put(t, b.Host.Root, levelFile(slots[1]), "auto\n")
 	b.see()
 	_, reason := b.verdict()
-	require.Equal(t, "its clocks were set meanwhile: power_dpm_force_performance_level is auto, not profile_standard", reason)
+	require.Equal(t, "another program changed its clocks: power_dpm_force_performance_level is auto, not profile_standard", reason)
 	require.NoError(t, b.Host.Remove(levelFile(slots[1])))
 	b.see()
 }
@@ -194,7 +194,7 @@ func TestClocksAreResetAfterTheTask(t *testing.T) {
 		b := newMeasuring(t, 1)
 		b.see()
 		end(b)
-		require.Equal(t, "GPU 0000:43:00.0: its clocks are its own again, container 4f1c had fixed them\n", b.see(), name)
+		require.Equal(t, "GPU 0000:43:00.0: clocks restored, container 4f1c had fixed them\n", b.see(), name)
 		require.Equal(t, "auto", b.level(1), name)
 		_, reason := b.verdict()
 		require.Equal(t, "its clocks were restored", reason)

@@ -160,7 +160,7 @@ func TestHealthCheckThatCannotRunIsExplained(t *testing.T) {
 	require.Contains(t, recorded(t, u), "gpu-health-check can't be run: /opt/check is missing; add it")
 	u.after(15 * time.Second)
 	require.Empty(t, watched(t, u))
-	require.Contains(t, gpuStatus(t, u, term.Format{}), "; on probation: gpu-health-check can't be run: /opt/check is missing; add it, or take it out of the option gpu-health-check\n")
+	require.Contains(t, gpuStatus(t, u, term.Format{}), "; on probation: gpu-health-check can't be run: /opt/check is missing; add it, or remove it from the option gpu-health-check\n")
 	u.after(time.Minute)
 	watched(t, u)
 	require.Len(t, run.Ran, 2, "it is tried again")

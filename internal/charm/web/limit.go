@@ -57,11 +57,11 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 		return unlimited("workers have %s of them, and the web has one limit for all; set "+
 			"--max-active-tasks-per-worker in extra-web-flags, or remove limit from gpu-tasks", numbers(gpus))
 	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
-		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or take "+
-			"limit out of gpu-tasks", concourse.LimitStrategy)
+		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or remove "+
+			"limit from gpu-tasks", concourse.LimitStrategy)
 	case !concourse.Limitable(strategy):
-		return unlimited("container-placement-strategy=%s excludes all others; set another, or take limit out "+
-			"of gpu-tasks", strategy)
+		return unlimited("container-placement-strategy=%s excludes all others; set another, or remove limit "+
+			"from gpu-tasks", strategy)
 	case !needed:
 		return concourse.HighLimit, nil
 	case others:

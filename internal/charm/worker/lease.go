@@ -145,8 +145,8 @@ func (b clockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if r, readErr := (fixedclocks.Store{Dir: h.Path(fixedclocks.DefaultDir)}).Read(name); r == nil && readErr == nil ||
-			!fixedclocks.IsWholeGPU(name) {
+		r, readErr := fixedclocks.Store{Dir: h.Path(fixedclocks.DefaultDir)}.Read(name)
+		if r == nil && readErr == nil || !fixedclocks.IsWholeGPU(name) {
 			continue
 		}
 		p = append(p, plan.Step{

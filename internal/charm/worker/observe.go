@@ -40,7 +40,7 @@ type Observed struct {
 	PluginDigest []byte       // changes with the device plugin
 	Toolkit      amd.ToolkitState
 
-	NVIDIAToolkit nvidia.State
+	NVIDIAToolkit nvidia.ToolkitState
 	Driver        *amd.DriverFacts // nil if the unit needs no AMD driver
 
 	CertsFolders []string // names in concourse.CertsFolders

@@ -40,7 +40,7 @@ func TestWrongCredentialsAreNamedAndNotQuoted(t *testing.T) {
 		`password=hunter2`:                                          "syntax error at byte 1",
 		`{"password":["hunter2"]}`:                                  "wrong type at byte 13",
 		`{"hunter2":"x"}`:                                           "an unknown key",
-		`{"url":"http://a"` + rest + ` {}`:                          "more after the first",
+		`{"url":"http://a"` + rest + ` {}`:                          "data follows the first",
 		`{"url":""` + rest:                                          "url is missing",
 		`{"url":"127.0.0.1:8080"` + rest:                            "url is not one like",
 		`{"url":"ftp://a"` + rest:                                   "url is not one like",

@@ -46,7 +46,7 @@ func TestRemedyGivesOnlyWhatIsMissing(t *testing.T) {
 
 func TestMostImportantObjectIsNamed(t *testing.T) {
 	all := []object{{kind: "schema"}, {kind: "sequence", owner: "o", name: "s"}, {kind: "table", owner: "o", name: "t"}, {kind: "owner", owner: "o"}}
-	for _, want := range []string{"they belong to o, whose rights it does not have", "it can't use t of o", "it can't use s of o",
+	for _, want := range []string{"they belong to o, and it lacks that role's rights", "it can't use t of o", "it can't use s of o",
 		"it can't make tables in the schema public"} {
 		require.Equal(t, want, slices.MinFunc(all, byImportance).why())
 		all = all[:len(all)-1]

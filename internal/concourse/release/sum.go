@@ -46,8 +46,8 @@ func (r Install) wantSum(ctx context.Context, h host.Host) (sum, source string, 
 		if missing := (*notThereError)(nil); r.Mirror == "" && errors.As(err, &missing) &&
 			strings.HasPrefix(missing.Status, "403") {
 			// GitHub reports an exceeded rate limit with 403.
-			return retryable{fmt.Errorf("the server returned %s (GitHub allows 60 questions an hour; github-token allows "+
-				"more, release-sha256 needs none)", missing.Status)}
+			return retryable{fmt.Errorf("the server returned %s (GitHub allows 60 requests an hour; github-token "+
+				"allows more, release-sha256 needs none)", missing.Status)}
 		}
 		return err
 	})

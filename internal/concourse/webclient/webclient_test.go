@@ -18,7 +18,7 @@ func clientOf(url string) *Client {
 	return New(login.Credentials{URL: url, Username: "admin", Password: "s3 cr&t"}, nil, time.Now)
 }
 
-// An answer of another server is no surprise: a page, a redirection, one without end.
+// An answer of another server is not a surprise: a page, a redirection, one without end.
 func TestAnswersOfAnotherServerAreNoSurprise(t *testing.T) {
 	elsewhere := 0
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))

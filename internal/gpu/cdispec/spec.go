@@ -115,7 +115,8 @@ func Find(specs []*Spec, names []string) (devices []Device, err error) {
 		kind, name, _ := strings.Cut(full, "=")
 		d, ok := lookUp(specs, kind, name)
 		if !ok {
-			return nil, fmt.Errorf("cannot find GPU %s: the CDI specs list for %s: %s", full, kind, namesOf(specs, kind))
+			return nil, fmt.Errorf("cannot find GPU %s: the CDI specs list for %s: %s",
+				full, kind, namesOf(specs, kind))
 		}
 		devices = append(devices, d)
 	}

@@ -45,9 +45,9 @@ func TestEditsHaveEachPathOnceAndTheSpecsFirst(t *testing.T) {
 
 func TestUnknownDeviceErrorListsTheDevices(t *testing.T) {
 	_, err := resolved(file(t, "../../oci/testdata/amd.json"), "amd.com/gpu=GPU-gone")
-	require.EqualError(t, err, "cannot find GPU amd.com/gpu=GPU-gone: the CDI specs have of amd.com/gpu: 0, 1, all, GPU-1a2b, GPU-3c4d")
+	require.EqualError(t, err, "cannot find GPU amd.com/gpu=GPU-gone: the CDI specs list for amd.com/gpu: 0, 1, all, GPU-1a2b, GPU-3c4d")
 	_, err = resolved(file(t, "../../oci/testdata/amd.json"), "nvidia.com/gpu=0")
-	require.ErrorContains(t, err, "have of nvidia.com/gpu: none")
+	require.ErrorContains(t, err, "list for nvidia.com/gpu: none")
 }
 
 func TestUnsupportedSpecsAreRejected(t *testing.T) {

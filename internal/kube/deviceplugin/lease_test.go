@@ -83,7 +83,7 @@ func TestLeasesOfPodsOutliveTheKubelet(t *testing.T) {
 		return strings.Contains(p.trouble(), "cannot register amd.com/gpu")
 	}, time.Minute, time.Millisecond)
 	require.Equal(t, []string{"ci/train/main", "ci/train/main"}, holders(t, p))
-	require.Contains(t, log.String(), "none gives its GPU back")
+	require.Contains(t, log.String(), "no lease of a pod ends")
 
 	k.start()
 	turn(t, p)

@@ -180,7 +180,7 @@ func TestEngineRefusalNamesTheRemedy(t *testing.T) {
 		"it was not written by dispatch (its first line is missing)":             {life{"podman", "", "/etc/containers/containers.conf.d/50-amd-gpu.conf", "[engine]\n"}, Request{}},
 		"it is not TOML: ":                                                       {life{"containerd", containerd16, "/etc/containerd/config.toml", "x"}, Request{}},
 		"containerd config migrate prints it in a newer one":                     {life{"containerd", containerd16, "/etc/containerd/config.toml", "oom_score = 1\n"}, Request{}},
-		"put this in by hand:\n# Begin of":                                       {life{"containerd", containerd16, "/etc/containerd/config.toml", "version = 2\nplugins = {}\n"}, Request{}},
+		"add this by hand:\n# Begin of":                                          {life{"containerd", containerd16, "/etc/containerd/config.toml", "version = 2\nplugins = {}\n"}, Request{}},
 		"it has a runtime amd already, from another program":                     {life{"containerd", containerd16, "/etc/containerd/config.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.amd]\nruntime_type = \"x\"\n"}, Request{}},
 	} {
 		h := machine(t, map[string]string{"docker": "dockerd"}[c.l.engine]+map[bool]string{true: c.l.engine}[c.l.engine != "docker"], c.l.version)

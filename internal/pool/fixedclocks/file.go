@@ -122,7 +122,8 @@ func (f *file) write(s Store, r *Measurement) error {
 		what, data = "write ", r.appendTo(nil)
 	}
 	if len(data) >= fileSize {
-		return fmt.Errorf("cannot fix the clocks of GPU %s: its record has %d bytes, more than %d", f.name, len(data), fileSize-1)
+		return fmt.Errorf("cannot fix the clocks of GPU %s: its record has %d bytes, more than %d",
+			f.name, len(data), fileSize-1)
 	}
 	data = append(data, strings.Repeat(" ", fileSize-1-len(data))+"\n"...)
 	s.before(what + f.name)

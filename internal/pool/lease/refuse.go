@@ -58,7 +58,8 @@ func (r *Refusal) Error() string {
 	}
 	switch {
 	case r.Reason == Impossible && r.Of != nil:
-		return fmt.Sprintf("cannot lease %s: the %s names %d; request fewer with GPU_COUNT", units.Count(r.Count, "GPU"),
+		return fmt.Sprintf("cannot lease %s: the %s names %d; request fewer with GPU_COUNT",
+			units.Count(r.Count, "GPU"),
 			r.asker(), len(r.Of))
 	case r.Reason == Impossible:
 		return fmt.Sprintf("cannot lease %s: this unit has %d; request fewer with GPU_COUNT",

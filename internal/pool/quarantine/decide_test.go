@@ -164,7 +164,7 @@ func play(t *testing.T, text string) string {
 					p = HealthCheck{Name: names[n], Command: check, Began: at}
 				}
 				p.Running, p.Ended, p.End = verb == "begin", at, map[string]HealthCheckEnd{"passed": Passed, "failed": Failed, "late": Failed, "not_run": NotRun}[verb]
-				p.Late, p.Reason = verb == "late", "there is no /opt/check"
+				p.Late, p.Reason = verb == "late", "/opt/check is missing"
 				fmt.Sscan(rest, &n, &p.Exit)
 				checks[names[n]] = p
 			case "quarantine":

@@ -82,7 +82,7 @@ func TestRenameIsSuggestedForOneMissingAndOneNew(t *testing.T) {
 	// What can't be typed is not shown as a command.
 	r, err := compare(profile("a\n"), profile("b"), Limits{}, nil)
 	require.NoError(t, err)
-	require.Contains(t, r.Text(), `if "b" is "a\n" under a new name, add`+"\n")
+	require.Contains(t, r.Text(), `"b" may be "a\n" under a new name`+"\n")
 }
 
 // As floating point 1.1-1.0 is more than 0.1, and 110 % of 1.0 more than 1.1.

@@ -60,7 +60,7 @@ func TestCompareHasAnExitStatusForEachResult(t *testing.T) {
 		"no new profile":   {[]string{"compare", base, "none.json"}, 2, "", "cannot read none.json: no such file or directory\n"},
 		"a folder":         {[]string{"compare", base, "testdata"}, 2, "", "cannot read testdata: is a directory\n"},
 		"too big":          {[]string{"compare", base, big}, 2, "", "it has more than 16 MiB\n"},
-		"no profile":       {[]string{"compare", base, "run_test.go"}, 2, "", "cannot read run_test.go: it is no JSON: line 1: "},
+		"no profile":       {[]string{"compare", base, "run_test.go"}, 2, "", "cannot read run_test.go: it is not JSON: line 1: "},
 		"nothing on stdin": {[]string{"compare", base, "-"}, 2, "", "cannot read standard input: it is empty\n"},
 	} {
 		code, stdout, stderr := call("", c.args...)

@@ -224,7 +224,7 @@ func TestDryRunOfBisectShowsTheNextRun(t *testing.T) {
 	require.Zero(t, code)
 	require.Empty(t, stderr)
 	require.Empty(t, c.kept("*"))
-	require.Regexp(t, `^would run sh measure.sh with [0-9a-f]{12} checked out: the good end has no profile; then for this example at most 4 more, and more where growth is near a limit\n$`, stdout)
+	require.Regexp(t, `^would run sh measure.sh with [0-9a-f]{12} checked out: the good end has no profile; then for this example at most 4 more, and more if growth is near a limit\n$`, stdout)
 	c.bisect(measuring...)
 	_, stdout, _ = c.bisect("--dry-run")
 	require.Equal(t, "nothing is left to run\n", stdout)
@@ -244,7 +244,7 @@ func TestSkipOfACommandIsPermanent(t *testing.T) {
 	}
 	_, stdout, stderr := c.bisect(measuring...)
 	require.Empty(t, stderr)
-	require.Contains(t, stdout, skipped+" can't be measured: its command asked to skip it, and skip-"+skipped+".txt says so")
+	require.Contains(t, stdout, skipped+" can't be measured: its command asked to skip it, and skip-"+skipped+".txt records this")
 }
 
 // A run that its record reports is invalid is not a profile, and is made again, but not for

@@ -194,9 +194,9 @@ func (r Report) lines(name, command func(string) string) (reasons, notes []strin
 		notes = append(notes, command("--rename "+spec)+" has no effect: the baseline has nothing under the old name")
 	}
 	if h := r.Probably; h != nil {
-		hint := fmt.Sprintf("if %s is %s under a new name, add", name(h.To), name(h.From))
+		hint := fmt.Sprintf("%s may be %s under a new name", name(h.To), name(h.From))
 		if word, ok := shellWord(h.From + "=" + h.To); ok {
-			hint += " " + command("--rename "+word)
+			hint += "; add " + command("--rename "+word)
 		}
 		notes = append(notes, hint)
 	}

@@ -73,7 +73,7 @@ func TestABHasAnExitStatusForEachResult(t *testing.T) {
 		"no commit":     {[]string{"HEAD", "none", limit, "--", "true"}, 2, "", "cannot measure A: the command wrote no"},
 		"nor that":      {[]string{"none", "HEAD", limit, "--", "true"}, 2, "", `cannot measure A: cannot find the commit "none"`},
 		"too few":       {[]string{"--a", flat, "--b", flat, limit, "--max-runs=3"}, 2, "", "--max-runs must be 4 or more"},
-		"no limit":      {[]string{"--a", flat, "--b", flat}, 2, "", "cannot tell what is worse without a limit"},
+		"no limit":      {[]string{"--a", flat, "--b", flat}, 2, "", "cannot find what is worse without a limit"},
 		"not together?": {[]string{"--a", flat, "--b", flat, limit, "--together"}, 2, "", "unknown flag: --together"},
 	} {
 		code, stdout, stderr := c.run(append([]string{"ab"}, w.args...)...)
@@ -126,7 +126,7 @@ func TestListsOfVersions(t *testing.T) {
 		"profile-x-0123abc.json":                 `cannot read f: line 1 is "profile-x-0123abc.json"; want`,
 		`[{"version": {"ref": "\u001b"}}]`:       `cannot read f: version 1 is "\x1b"; want`,
 		`[{"version": {"digest": "sha256:00"}}]`: `cannot read f: version 1 is ""; want`,
-		`[{"version"`:                            "cannot read f: it is no list of versions: ",
+		`[{"version"`:                            "cannot read f: it is not a list of versions: ",
 	} {
 		_, err := parseVersions("f", []byte(data))
 		require.ErrorContains(t, err, want, data)
