@@ -30,7 +30,8 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 	root := commandline.Group(&cobra.Command{Use: "rocm-exporter", Version: version,
 		Long: "Serves metrics of this machine's AMD and NVIDIA GPUs to Prometheus. It needs no ROCm.\n\n" +
 			"serve needs no privilege if other processes do what needs root: write-gpus reads the GPUs, scans " +
-			"processes and runs nvidia-smi, and record-tasks records tasks of Concourse. Each command ends with its parent process."})
+			"processes and runs nvidia-smi, and record-tasks records tasks of Concourse. Each command ends with its " +
+			"parent process."})
 	serve, _ := newServe(version)
 	root.AddCommand(serve, newWriteGPUs(), newRecordTasks())
 	return commandline.Run(context.Background(), root, args, stdout, stderr)

@@ -30,8 +30,8 @@ func newWriteGPUs() *cobra.Command {
 	users := ""
 	c := &cobra.Command{Use: "write-gpus FILE [flags] [-- COMMAND]",
 		Short: "read and judge the GPUs, and write their state to a file, as root",
-		Long: fmt.Sprintf("Reads and judges the GPUs every %s as root, writes FILE below path.root, and runs COMMAND. With "+
-			"--usage.report and --nvidia.report it also writes their users and the output of nvidia-smi, for serve.",
+		Long: fmt.Sprintf("Reads and judges the GPUs every %s as root, writes FILE below path.root, and runs COMMAND. "+
+			"With --usage.report and --nvidia.report it also writes their users and the output of nvidia-smi, for serve.",
 			api.ReadPeriod),
 		Example: "rocm-exporter write-gpus /run/gpus.json --usage.report=/run/gpu-usage.json",
 		Args: func(c *cobra.Command, args []string) error {
@@ -45,7 +45,8 @@ func newWriteGPUs() *cobra.Command {
 				return commandline.Wrong(c, err)
 			}
 			collect.Usage = users != ""
-			f := &metricsserver.Flags{Watchdog: metricsserver.DefaultWatchdog + api.ReadPeriod} // each reading extends it
+			// Each reading extends the watchdog.
+			f := &metricsserver.Flags{Watchdog: metricsserver.DefaultWatchdog + api.ReadPeriod}
 			return at.start(c, f, func(stop context.Context, s *metricsserver.Server, root host.Root) error {
 				m := monitor.New(root, monitor.Of(root, vendors...), collect)
 				go m.FollowKernel(stop)

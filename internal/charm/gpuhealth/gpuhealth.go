@@ -72,7 +72,8 @@ func NewReader(r host.Runner, c wellknown.Commands, argv ...string) func(context
 	return func(ctx context.Context) (report api.Report, err error) {
 		out, err := r.Run(ctx, host.Command{Argv: argv, ReadOnly: true, Deadline: readTimeout})
 		if command, ok := errors.AsType[*host.CommandError](err); ok && command.Timeout > 0 {
-			err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see %s", command.Timeout, c.Explain(2))
+			err = fmt.Errorf("reading the GPUs does not end within %s: one hangs; see %s", command.Timeout,
+				c.Explain(2))
 		}
 		if err != nil {
 			return report, err

@@ -132,7 +132,8 @@ func (nvidiaVendor) wrap(*oci.Config, Observed, GPUs) error { return nil }
 func (nvidiaVendor) watch(l *resource.PebbleLayer, o Observed, g GPUs) {
 	l.Command = append(l.Command, "--collect.usage=false", "--nvidia.report="+role.NVIDIAReport)
 	l.Helper, l.HelperCommand = role.GPUService, []string{
-		role.ExporterBin, "write-gpus", role.GPUReport, "--path.root=/", "--vendor=nvidia", "--nvidia.report=" + role.NVIDIAReport,
+		role.ExporterBin, "write-gpus", role.GPUReport, "--path.root=/", "--vendor=nvidia",
+		"--nvidia.report=" + role.NVIDIAReport,
 	}
 	if leases(o, g) {
 		l.HelperCommand = append(l.HelperCommand, "--", dispatchBin, "gpu", "leases")
