@@ -222,7 +222,7 @@ func TestFailedPartIsReported(t *testing.T) {
 	}{
 		"somebody else's source": {func(g *rig) {
 			g.f.Sources = []AptEntry{{File: "/etc/apt/sources.list.d/rocm.list", Line: 3, URI: g.w.BaseURL + g.d.Release.ROCmRepo() + "/"}}
-		}, "with a key of its own; on the unit run: sudo sed -i '3d' /etc/apt/sources.list.d/rocm.list"},
+		}, "with another key; on the unit run: sudo sed -i '3d' /etc/apt/sources.list.d/rocm.list"},
 		"a series without the driver": {func(g *rig) { g.f.Series = "focal" }, "no version of amdgpu-dkms is known for focal"},
 		"an unknown use case":         {func(g *rig) { g.d.Usecases = []string{"games"} }, `use case "games" is not one of hip, `},
 	} {
