@@ -48,7 +48,6 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzNotes", "github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"},
 		{"FuzzMeasurement", "github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"},
 		{"FuzzResult", "github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"},
-		{"FuzzFetchSeen", "github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"},
 		{"FuzzTeamOf", "github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"},
 		{"FuzzOptionValue", "github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"},
 		{"FuzzFacts", "github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"},

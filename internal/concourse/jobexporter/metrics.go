@@ -126,8 +126,8 @@ const (
 )
 
 // results are the values of the label result, in order; see Poller.Poll.
-var results = []result{resultOK, resultCredentials, webclient.Login, webclient.Refused, webclient.Failing, webclient.Unreachable,
-	webclient.Answer}
+var results = []result{resultOK, resultCredentials, webclient.Login, webclient.Refused, webclient.Failing,
+	webclient.Unreachable, webclient.Answer}
 
 // view collects the metrics of one answer.
 type view struct {

@@ -97,7 +97,8 @@ type tokenAnswer struct {
 // valid reports whether the token fits into a header and is for one.
 func (a tokenAnswer) valid() bool {
 	unfit := func(r rune) bool { return r <= ' ' || r > '~' }
-	return a.Token != "" && !strings.ContainsFunc(a.Token, unfit) && (a.Type == "" || strings.EqualFold(a.Type, "bearer"))
+	return a.Token != "" && !strings.ContainsFunc(a.Token, unfit) &&
+		(a.Type == "" || strings.EqualFold(a.Type, "bearer"))
 }
 
 // life returns the bounded life of the token, 0 if it is not given.

@@ -32,8 +32,8 @@ func (o *abOptions) cobra() *cobra.Command {
 			"otherwise in sh -ec.\n\n" +
 			"There are at least 4 rounds of A and B, until every example is clear.",
 		Example: "gpu-baseline ab v1 v2 --max-duration-pct=10 -- make profile",
-		Annotations: map[string]string{commandline.Exit: "0 B is not worse, 1 it is, 2 wrong command line or bad input, or a command failed, 3 not clear after " +
-			"all rounds."},
+		Annotations: map[string]string{commandline.Exit: "0 B is not worse, 1 it is, 2 wrong command line or bad " +
+			"input, or a command failed, 3 not clear after all rounds."},
 	}
 }
 

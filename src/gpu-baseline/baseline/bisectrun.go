@@ -72,8 +72,8 @@ func (o *bisectOptions) cobra() *cobra.Command {
 			"DIR/skip-<commit>.txt.\n\n" +
 			"If a growth is near its limit, a commit or OLD is run again.",
 		Example: "gpu-baseline bisect v1..v2 --profiles p --max-duration-pct=10 -- make profile",
-		Annotations: map[string]string{commandline.Exit: "0 each example that is worse has its commit, 1 none is worse in NEW, or an end can't be measured, 2 " +
-			"wrong command line or bad input, 3 not clear: one of several commits, or less sure than 95 %."},
+		Annotations: map[string]string{commandline.Exit: "0 each example that is worse has its commit, 1 none is " +
+			"worse in NEW, or an end can't be measured, 2 wrong command line or bad input, 3 not clear: one of several commits, or less sure than 95 %."},
 	}
 }
 

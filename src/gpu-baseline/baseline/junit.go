@@ -29,8 +29,9 @@ func (o *junitOptions) cobra() *cobra.Command {
 		Short: "print results of JUnit files in one line, for the page of flakes",
 		Long: "Prints the results of JUnit files in one line, for the page of flaky tests on the web. A folder means its " +
 			"files *.xml, at any depth. The line has the names of failed tests and hashes of the others, and no output.",
-		Example:     "gpu-baseline junit test-results",
-		Annotations: map[string]string{commandline.Exit: "0 printed, also if tests failed; 2 wrong command line, or a file that is not JUnit."},
+		Example: "gpu-baseline junit test-results",
+		Annotations: map[string]string{commandline.Exit: "0 printed, also if tests failed; 2 wrong command line, or a " +
+			"file that is not JUnit."},
 	}
 }
 

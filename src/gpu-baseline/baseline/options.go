@@ -31,8 +31,9 @@ func (o *options) cobra() *cobra.Command {
 			"standard input.\n\n" +
 			"An example is worse if it was ok in BASE and is failed, missing or skipped in NEW, or if it exceeds " +
 			"a limit. Without limits durations and memory are only shown.",
-		Example:     "gpu-baseline compare base.json new.json --max-duration-pct=10",
-		Annotations: map[string]string{commandline.Exit: "0 within the limits, 1 beyond them, 2 wrong command line or bad input."},
+		Example: "gpu-baseline compare base.json new.json --max-duration-pct=10",
+		Annotations: map[string]string{commandline.Exit: "0 within the limits, 1 beyond them, 2 wrong command line or bad " +
+			"input."},
 	}
 }
 

@@ -41,9 +41,11 @@ func (n *Node) Install(ctx context.Context, from string) (err error) {
 	arch, known := architecture[f.Machine]
 	switch {
 	case f.Charm:
-		return fmt.Errorf("cannot install %s on %s: a unit of the charm serves port 9401 there already", Package, n.Target)
+		return fmt.Errorf("cannot install %s on %s: a unit of the charm serves port 9401 there already", Package,
+			n.Target)
 	case !ok:
-		return fmt.Errorf("cannot install %s on %s: it has none of apt-get, dpkg, dnf, yum, zypper and rpm", Package, n.Target)
+		return fmt.Errorf("cannot install %s on %s: it has none of apt-get, dpkg, dnf, yum, zypper and rpm", Package,
+			n.Target)
 	case !known:
 		return fmt.Errorf("cannot install %s on %s: no package exists for %s", Package, n.Target, f.Machine)
 	}
@@ -72,7 +74,8 @@ func (n *Node) Install(ctx context.Context, from string) (err error) {
 		return err
 	}
 	if !f.Active {
-		return fmt.Errorf("%s %s is installed on %s and does not run; there: journalctl -u %[1]s", Package, f.Installed, n.Target)
+		return fmt.Errorf("%s %s is installed on %s and does not run; there: journalctl -u %[1]s", Package,
+			f.Installed, n.Target)
 	}
 	host := n.Target[strings.LastIndex(n.Target, "@")+1:]
 	fmt.Fprintf(n.Stdout, "%s %s runs on %s: http://%s:9401/\n", Package, f.Installed, n.Target, host)
@@ -91,7 +94,8 @@ func packageFile(from, name string) (string, error) {
 		return "", fmt.Errorf("cannot install %s: the machine needs %s", from, name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("cannot find %s: download it from the release, or name its folder with --package=PATH", from)
+		return "", fmt.Errorf("cannot find %s: download it from the release, or name its folder with --package=PATH",
+			from)
 	}
 	return from, err
 }
@@ -103,7 +107,8 @@ func (n *Node) copyFile(ctx context.Context, file, name string) (dir string, err
 		return "", err
 	}
 	defer f.Close()
-	out, err := n.run(ctx, nil, "d=$(mktemp -d /tmp/gpukit.XXXXXX) && chmod 755 \"$d\" && echo \"$d\"") // apt reads it as another user
+	// apt reads it as another user.
+	out, err := n.run(ctx, nil, "d=$(mktemp -d /tmp/gpukit.XXXXXX) && chmod 755 \"$d\" && echo \"$d\"")
 	if err != nil {
 		return "", fmt.Errorf("cannot copy to %s: %w", n.Target, err)
 	}
@@ -138,7 +143,8 @@ func (n *Node) AsRoot(ctx context.Context, f Facts, command string, out io.Write
 	var failed *host.CommandError
 	switch {
 	case errors.As(err, &failed) && !f.Root && !n.Terminal:
-		return fmt.Errorf("exit status %d; without a terminal sudo must need no password there, or connect as root", failed.Code)
+		return fmt.Errorf("exit status %d; without a terminal sudo must need no password there, or connect as root",
+			failed.Code)
 	case errors.As(err, &failed):
 		return fmt.Errorf("exit status %d, see above", failed.Code)
 	}

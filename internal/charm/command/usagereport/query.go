@@ -61,7 +61,8 @@ func query(ctx context.Context, prometheus, expr string, at time.Time) ([]sample
 	if err != nil {
 		return nil, fmt.Errorf("cannot ask %s: %w", prometheus, err)
 	}
-	client := httpclient.New(httpclient.Options{Proxy: http.ProxyFromEnvironment, Redirect: httpclient.Follow, Timeout: timeout})
+	client := httpclient.New(httpclient.Options{
+		Proxy: http.ProxyFromEnvironment, Redirect: httpclient.Follow, Timeout: timeout})
 	resp, err := client.Do(req)
 	if err != nil {
 		var u *url.Error
