@@ -30,7 +30,9 @@ type asker struct{ http *http.Client }
 // newAsker returns an asker that uses no proxy, follows no redirect and does not compress,
 // because workers are on the network of the web.
 func newAsker() *asker {
-	return &asker{httpclient.New(httpclient.Options{Connect: 2 * time.Second, Timeout: api.Timeout, Idle: 1000, Raw: true})}
+	return &asker{httpclient.New(httpclient.Options{
+		Connect: 2 * time.Second, Timeout: api.Timeout, Idle: 1000, Raw: true,
+	})}
 }
 
 // get passes the body of an answer to read. The error of an answer 404 wraps
