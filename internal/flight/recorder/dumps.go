@@ -158,7 +158,7 @@ func (r *Recorder) copyDump(handle, source string, event taskrecord.Event) {
 		ref, err = r.Store.KeepDump(handle, event.GPU, source, f)
 	}
 	if err != nil {
-		ref.Why = fmt.Sprintf("cannot store the dump, which the driver's machine has for five minutes: %v", err)
+		ref.Why = fmt.Sprintf("cannot store the dump, which the machine with the driver keeps for five minutes: %v", err)
 	}
 	r.dumps.ready <- copied{handle, ref, event}
 }

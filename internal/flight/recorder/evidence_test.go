@@ -134,7 +134,7 @@ func TestDumpOfTheTimeWithoutARecorderIsKept(t *testing.T) {
 		"unreadable, of a task older than any dump": {func(w *world) {
 			w.dump("devcd1", gpu1)
 			require.NoError(w.t, w.root.Remove(dumpDir+"devcd1/data"))
-		}, 6 * time.Minute, 1, "on the machine with the driver"},
+		}, 6 * time.Minute, 1, "which the machine with the driver keeps"},
 	} {
 		for _, ended := range []bool{false, true} { // with the container still there
 			t.Run(fmt.Sprintf("%s, the task ended %t", name, ended), func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestDumpOfTheGPUIsKept(t *testing.T) {
 			d := r.End.Dumps[0]
 			require.Equal(t, dir+"/data", d.Source)
 			if !readable {
-				require.Contains(t, d.Why, "on the machine with the driver")
+				require.Contains(t, d.Why, "which the machine with the driver keeps")
 				return
 			}
 			require.Equal(t, fmt.Sprintf("%x", sha256.Sum256([]byte(dumped))), d.Digest)
