@@ -221,7 +221,7 @@ func TestRotateKeysChangesOnlyTheNamedKeys(t *testing.T) {
 		require.Contains(t, leader.refused("rotate-keys", tt.params), tt.want)
 		require.Contains(t, gpu.units[0].refused("rotate-keys", tt.params), tt.want)
 	}
-	require.Contains(t, gpu.units[0].refused("rotate-keys", map[string]any{"keys": "session"}), "this unit is a worker, whose one key keys=all makes again")
+	require.Contains(t, gpu.units[0].refused("rotate-keys", map[string]any{"keys": "session"}), "this unit is a worker with one key; use keys=all, or run the action on a web")
 	require.Equal(t, before, content())
 	require.Contains(t, leader.refused("rotate-keys", map[string]any{"keys": "encryption"}), `cannot rotate "encryption": want one of admin-password, all, session, tsa-host`)
 }

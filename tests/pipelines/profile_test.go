@@ -79,7 +79,7 @@ func TestBenchmarkOfTheTutorialMeasures(t *testing.T) {
 
 // What the unit informed of the GPU's clocks is in the profile and in the build.
 func TestProfileShowsWhetherItsClocksWereFixed(t *testing.T) {
-	const unknown = "this worker does not tell whether the GPU was throttled"
+	const unknown = "this worker does not report whether the GPU was throttled"
 	for record, want := range map[string]string{
 		"": "this profile counts for little: " + unknown,
 		`{"valid": true, "reason": "", "level": "profile_standard", "looked": "2999-01-01T00:00:00Z"}`:                                                                                                                                      "the GPU's clocks were fixed (profile_standard), and it was not throttled",

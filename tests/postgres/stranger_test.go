@@ -78,7 +78,7 @@ func TestMemberOfTheOwnersRoleTakesItAtEachLogin(t *testing.T) {
 	l.must(t, l.name, l.text("set role {owner}; create table build_events (event_id int); create table migrations_history (version bigint)"))
 	_, err := l.as(l.user, password, l.name, starts)
 	require.ErrorContains(t, err, "permission denied")
-	require.ErrorContains(t, postgres.Rights(deadline(t), l.db), "whose rights it does not have")
+	require.ErrorContains(t, postgres.Rights(deadline(t), l.db), "and it lacks that role's rights")
 	granted, err := postgres.Repair(deadline(t), l.db)
 	require.NoError(t, err)
 	require.Len(t, granted, 1)
