@@ -134,7 +134,8 @@ func (p *preflight) disks() []Check {
 				"%s of %s are free; builds fail soon", units.FormatGB(free), units.FormatGB(total)))
 		case free < p.cfg.Driver.PreflightLimits.Disk:
 			checks = append(checks, warn(
-				name, remedy, "%s of %s are free; preflight-limits has disk=%d", units.FormatGB(free), units.FormatGB(total),
+				name, remedy, "%s of %s are free; preflight-limits has disk=%d",
+				units.FormatGB(free), units.FormatGB(total),
 				p.cfg.Driver.PreflightLimits.Disk/units.GB))
 		default:
 			checks = append(checks, ok(name, "%s of %s are free", units.FormatGB(free), units.FormatGB(total)))

@@ -48,7 +48,8 @@ func hostURLs(hosts string) (urls []string, err error) {
 // host.
 func (p *preflight) setHosts(hosts string) (err error) {
 	switch {
-	case hosts == "none", hosts == "" && (p.facts.Role == model.WebRole || p.cfg.GPU.ComputeRuntime == config.RuntimeNone):
+	case hosts == "none",
+		hosts == "" && (p.facts.Role == model.WebRole || p.cfg.GPU.ComputeRuntime == config.RuntimeNone):
 		return nil
 	case hosts == "":
 		hosts = defaultHosts

@@ -128,9 +128,11 @@ func (u *Unit) option(name string) (cfg config.Config, known bool) {
 
 // Unit holds the machine with the watched GPUs.
 type Unit struct {
-	Host           host.Host
-	WorkerURL      string   // the worker's list of containers; "" for its port, on the machine's own root only
-	WebMetricsURLs []string // metrics of the webs' exporters; none for port 9358 of the webs, on the machine's own root only
+	Host      host.Host
+	WorkerURL string // the worker's list of containers; "" for its port, on the machine's own root only
+	// WebMetricsURLs has the metrics of the webs' exporters. Without any it is port 9358 of
+	// the webs, on the machine's own root only.
+	WebMetricsURLs []string
 	Commands       wellknown.Commands
 	// Start starts this program with arguments in the background. nil disables it.
 	Start func(args ...string) error

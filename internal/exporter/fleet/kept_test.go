@@ -103,7 +103,7 @@ func TestHistoryOfALaterVersionStays(t *testing.T) {
 	b := again()
 	b.Round(context.Background())
 	b.saveHistories(b.time)
-	require.Equal(t, 1, strings.Count(b.logs.String(), "cannot keep the history"), "one line for equal failures")
+	require.Equal(t, 1, strings.Count(b.logs.String(), "cannot store the history"), "one line for equal failures")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, later, string(data))

@@ -39,7 +39,8 @@ func (amdVendor) captured(root host.Root, inv gpu.Inventory) ([]reading.Device, 
 	var out []reading.Device
 	for i, d := range devices {
 		slot := gpu.Slot{Vendor: gpu.AMD, Index: i, PCI: d.PCI, UniqueID: d.UniqueID}
-		out = append(out, reading.Device{Slot: slot, Name: cmp.Or(names[d.PCI], "AMD GPU "+d.IDs), Dir: d.Dir, Own: d.Own})
+		name := cmp.Or(names[d.PCI], "AMD GPU "+d.IDs)
+		out = append(out, reading.Device{Slot: slot, Name: name, Dir: d.Dir, Own: d.Own})
 	}
 	return out, err
 }

@@ -111,7 +111,7 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 			return r
 		}, []string{
 			"warn    service of " + one + ": has been quarantined since " + at +
-				" by hand: noisy fan; give it back: juju run w/0 return-gpu gpu=0",
+				" by hand: noisy fan; return it: juju run w/0 return-gpu gpu=0",
 			"FAILED  gpus in service: 0 of 1; tasks that request a GPU are refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
