@@ -21,7 +21,7 @@ func TestFileIsReadAsItWasWritten(t *testing.T) {
 func TestImpossibleFilesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "is not the JSON",
-		`{"workers":[]} {}`:              "there is more",
+		`{"workers":[]} {}`:              "data follows",
 		`{"odd":1}`:                      "unknown field",
 		`{"workers":[{}]}`:               "a worker has no unit",
 		`{"concourse":"javascript:x()"}`: "is not a URL",
