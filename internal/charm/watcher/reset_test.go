@@ -36,7 +36,9 @@ func resettable(t *testing.T, set map[string]any, name, used string) (u *Unit, s
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	const idle = "1073741824\n"
 	hosttest.Put(t, r, used, idle)
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits for the reader
 		if err == nil {
 			_ = os.WriteFile(r.Path(used), []byte(idle), 0o644)
@@ -44,8 +46,9 @@ func resettable(t *testing.T, set map[string]any, name, used string) (u *Unit, s
 			_ = f.Close()
 		}
 	}()
-	t.Cleanup(func() { // a driver that no one asked
+	t.Cleanup(func() { // a reset that did not begin
 		if fd, err := unix.Open(fifo, unix.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+			<-ended
 			unix.Close(fd)
 		}
 	})
