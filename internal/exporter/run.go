@@ -13,6 +13,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,15 +27,21 @@ import (
 )
 
 // Run runs a command of the program until SIGTERM or SIGINT and returns its exit status.
-// version appears in --version and rocm_exporter_build_info.
+// With flags alone it serves, as other exporters do. version appears in --version and
+// rocm_exporter_build_info.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
 	root := commandline.Group(&cobra.Command{Use: "rocm-exporter", Version: version,
-		Long: "Serves metrics of this machine's AMD and NVIDIA GPUs to Prometheus. It needs no ROCm.\n\n" +
+		Long: "Serves metrics of this machine's AMD and NVIDIA GPUs to Prometheus. It needs no ROCm. With flags alone it " +
+			"runs serve.\n\n" +
 			"serve needs no privilege if other processes do what needs root: write-gpus reads the GPUs, scans " +
 			"processes and runs nvidia-smi, and record-tasks records tasks of Concourse. Each command ends with its " +
 			"parent process."})
 	serve, _ := newServe(version)
 	root.AddCommand(serve, newWriteGPUs(), newRecordTasks())
+	about := []string{"-h", "--help", "--version"}
+	if len(args) > 0 && strings.HasPrefix(args[0], "-") && !slices.Contains(about, args[0]) {
+		args = append([]string{serve.Name()}, args...)
+	}
 	return commandline.Run(context.Background(), root, args, stdout, stderr)
 }
 

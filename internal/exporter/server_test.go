@@ -74,7 +74,7 @@ func TestCommandLine(t *testing.T) {
 		"help of a command": {"serve --help", 0, "--web.listen-address=ADDRESS", ""},
 		"version":           {"--version", 0, "rocm-exporter v1.2.3\n", ""},
 		"no command":        {"", 2, "", "want one of record-tasks, serve, write-gpus"},
-		"flags alone":       {"--web.listen-address=:9401", 2, "", "unknown flag: --web.listen-address"},
+		"flags alone":       {"--path.root=/ --vendor=intel", 2, "", "cannot run rocm-exporter serve"},
 		"unknown command":   {"server", 2, "", "no such command; did you mean serve?"},
 		"unknown flag":      {"serve --path.rot=/", 2, "", "unknown flag: --path.rot; did you mean --path.root?"},
 		"stray argument":    {"serve --path.root=/ now", 2, "", `cannot run rocm-exporter serve with "now": want rocm-exporter serve [flags]`},

@@ -180,7 +180,7 @@ func TestTaskGetsItsNoticeOnItsTerminal(t *testing.T) {
 			unit := newTeller(t, notice.Write)
 			unit.look(0, b)
 			awaits(t, master, unit.told())
-			require.Contains(t, unit.said.String(), "is told")
+			require.Contains(t, unit.said.String(), "gets the notice")
 		})
 	}
 }
@@ -231,7 +231,7 @@ func TestFullPipeGetsItsNoticeLater(t *testing.T) {
 	require.NoError(t, err)
 	unit.look(30*time.Second, b)
 	awaits(t, r, unit.told())
-	require.Equal(t, 1, strings.Count(unit.said.String(), "is told"))
+	require.Equal(t, 1, strings.Count(unit.said.String(), "gets the notice"))
 }
 
 // A task may put anything in the place of its output. Nothing of that is written to.

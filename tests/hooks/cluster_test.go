@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
@@ -41,7 +40,7 @@ func newApp(t *testing.T, app, network string, n int, set options) *cluster {
 	require.NoError(t, err)
 	t.Cleanup(func() { c.pg.Close() }) // a test may have done so
 	for i := range n {
-		w, err := sandbox.New(sandbox.Options{Host: fixture("no-gpu"), Charm: charmDir(), Main: cli.Run, Exe: tools(), Unit: fmt.Sprintf("%s/%d", app, i)})
+		w, err := sandbox.New(sandbox.Options{Host: fixture("no-gpu"), Charm: charmDir(), Main: runDispatch, Exe: tools(), Unit: fmt.Sprintf("%s/%d", app, i)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, w.Close()) })
 		w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}

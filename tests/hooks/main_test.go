@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,6 +22,8 @@ import (
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
@@ -105,9 +108,14 @@ func (u *unit) said() []string {
 // options of units here that differ from the charm's defaults.
 type options = map[string]any
 
+// runDispatch is the sandbox.Program of dispatch.
+func runDispatch(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	return cli.Run(h, wellknown.Dispatch, exe, args, env, stdout, stderr)
+}
+
 func newUnit(t *testing.T, hostDir string, set options) *unit {
 	t.Helper()
-	return unitOf(t, hostDir, set, sandbox.Options{Charm: charmDir(), Main: cli.Run})
+	return unitOf(t, hostDir, set, sandbox.Options{Charm: charmDir(), Main: runDispatch})
 }
 
 // processUnit returns a newUnit with hooks that are processes: the built dispatch, and commands.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
@@ -17,7 +16,7 @@ import (
 // oldUnit is a unit of the Python charm, with a service that runs.
 func oldUnit(t *testing.T, name, service string, set options) *unit {
 	t.Helper()
-	w, err := sandbox.New(sandbox.Options{Host: string(hosttest.Predecessor(t, name)), Charm: charmDir(), Main: cli.Run, Exe: tools(), Unit: unitName})
+	w, err := sandbox.New(sandbox.Options{Host: string(hosttest.Predecessor(t, name)), Charm: charmDir(), Main: runDispatch, Exe: tools(), Unit: unitName})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	w.Model.Resources = map[string]string{"concourse-release": releaseTarball("8.2.5")}

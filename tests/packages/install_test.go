@@ -185,7 +185,7 @@ func checkUse(t *testing.T, got map[string]string) {
 	require.Equal(t, "600 root\n", got["mode"])
 	require.Contains(t, got["info"], "runtime /usr/bin/runc\n")
 	require.Contains(t, got["info"], "leases in /run/concourse-gpu\n")
-	require.Equal(t, 4, strings.Count(got["info"], " for asked\n"), got["info"])
+	require.Equal(t, 4, strings.Count(got["info"], " for requested\n"), got["info"])
 	require.Contains(t, got["status"], "GPU 3", got["status"])
 }
 

@@ -30,6 +30,7 @@ func pageOf(gpus []api.Status) http.Handler {
 	report := api.Report{Unit: "rocm-worker/0", Host: "juju-4f2a10-0", Version: "v1.0.0", Time: now, GPUs: gpus}
 	return pages.Handler(func() api.Report { return report }, pages.Links{
 		Dashboard: "https://grafana.example.com/d/amd-gpu", Build: "https://ci.example.com/containers/" + pages.Handle,
+		Explain: "juju run rocm-worker/0 explain-error code=",
 	})
 }
 

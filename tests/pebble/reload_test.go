@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 )
 
@@ -40,7 +41,9 @@ func (u *unit) slow(t *testing.T) (reached chan struct{}, answer func()) {
 
 func TestSIGTERMLetsAScrapeEnd(t *testing.T) {
 	t.Parallel()
-	u := newUnit(t)
+	// The helper reads no GPU, so only a scrape reaches the slow one.
+	const helper = "write-gpus " + role.GPUReport + " --path.root="
+	u := newUnit(t, helper, helper+"/absent")
 	reached, answer := u.slow(t)
 	d := u.start(t)
 	eventually(t, func() bool { code, _ := u.get("/-/healthy"); return code == 200 }, "it does not answer")

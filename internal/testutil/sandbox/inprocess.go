@@ -18,7 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
 
-// Program runs dispatch as a function, such as cli.Run. It returns the exit status.
+// Program runs dispatch as a function, by cli.Run. It returns the exit status.
 type Program func(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int
 
 // Killed is the status of a run that Kill ended, and of a process that a signal ended.

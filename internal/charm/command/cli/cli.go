@@ -34,17 +34,13 @@ func Main(program wellknown.Program, args []string, env func(string) string, std
 	if err != nil {
 		return fail(stderr, fmt.Errorf("cannot find this program's file: %w", err))
 	}
-	return run(host.New(env("CHARM_ROOT")), program, exe, args, env, stdout, stderr)
+	return Run(host.New(env("CHARM_ROOT")), program, exe, args, env, stdout, stderr)
 }
 
-// Run runs dispatch on a machine. exe is the program's file. It returns the exit status: 0
-// if done or reported in the unit's status, 1 if failed (Juju retries the hook), 2 if the
-// command line is invalid.
-func Run(h host.Host, exe string, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	return run(h, wellknown.Dispatch, exe, args, env, stdout, stderr)
-}
-
-func run(h host.Host, program wellknown.Program, exe string, args []string, env func(string) string,
+// Run runs dispatch or gpukit on a machine. exe is the program's file. It returns the exit
+// status: 0 if done or reported in the unit's status, 1 if failed (Juju retries the hook), 2
+// if the command line is invalid.
+func Run(h host.Host, program wellknown.Program, exe string, args []string, env func(string) string,
 	stdout, stderr io.Writer) int {
 	ctx := context.Background()
 	machine := len(args) > 0 && filepath.Base(args[0]) == wellknown.MachineProgram
