@@ -277,7 +277,7 @@ func TestRealFullDisk(t *testing.T) {
 				require.NoError(t, unix.Mount(volumes+"/records", records, "", unix.MS_BIND, ""))
 				t.Cleanup(func() { _ = unix.Unmount(records, unix.MNT_DETACH) })
 			}
-			after := "0"
+			after := "3" // a reading has the full disk
 			if together {
 				after, w.rec.Every = "15", time.Millisecond // until the readings need more of the disk
 			}
