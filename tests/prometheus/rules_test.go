@@ -171,7 +171,10 @@ func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 	} {
 		t.Run(alert, func(t *testing.T) {
 			require.Equal(t, 1, strings.Count(rules, fault[0]), fault[0])
-			out, err := runTests(t, "amd-alerts", strings.Replace(rules, fault[0], fault[1], 1), testsOf(t, alert))
+			tests := testsOf(t, alert)
+			out, err := runTests(t, "amd-alerts", rules, tests)
+			require.NoError(t, err, out)
+			out, err = runTests(t, "amd-alerts", strings.Replace(rules, fault[0], fault[1], 1), tests)
 			require.Error(t, err)
 			require.Contains(t, out, alert)
 		})

@@ -105,6 +105,7 @@ type Monitor struct {
 	dumpClass string
 	reads     deadline.Group[deviceKey, reading.State]
 	polls     deadline.Group[deviceKey, []amdgpu.Failure]
+	polled    time.Time // by WriteReport
 	traffic   traffic
 	users     *users // nil: disabled
 	nvidia    cachedReport[nvidiagpu.Report]

@@ -34,9 +34,13 @@ func (m *Monitor) Report() api.Report {
 	return r
 }
 
-// WriteReport reads all GPUs with their error counters, and writes the report.
+// WriteReport reads all GPUs, with their error counters if DefaultRAS has passed since the
+// last time, and writes the report. It is for one goroutine.
 func (m *Monitor) WriteReport(path string) error {
-	m.Poll()
+	if now := m.now(); now.Sub(m.polled).Abs() >= DefaultRAS {
+		m.polled = now
+		m.Poll()
+	}
 	return api.File(path).Write(m.root, m.Report())
 }
 
