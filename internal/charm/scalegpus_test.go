@@ -20,7 +20,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// reports puts the GPUs of a worker into its databag.
+// tells puts the GPUs of a worker into its databag.
 func tells(r *jujutest.Relation, unit string, g relation.WorkerGPUs) {
 	for k, v := range g.Databag() {
 		delete(r.Units[unit], k)

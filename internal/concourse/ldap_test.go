@@ -36,7 +36,7 @@ func TestLDAPOfTheRelationWinsAndTheSearchIsTheOperatorsToChange(t *testing.T) {
 	}
 }
 
-// Whoever names a server with options writes into the file how it is spoken to: that stays,
+// If options name a server, the file has their way to speak to it. That stays,
 // and what the relation wrote there goes with it.
 func TestHowLDAPIsSpokenIsTheOperatorsWithoutTheRelation(t *testing.T) {
 	own := []byte("CONCOURSE_LDAP_CA_CERT=/etc/ldap.pem\nCONCOURSE_LDAP_START_TLS=true\n")

@@ -67,7 +67,7 @@ func TestEveryKeyIsTakenBackWhenCleared_D26(t *testing.T) {
 	require.Equal(t, string(clean.Data), string(least.Data))
 }
 
-// D35: the file is no other program's to read, at any moment: it is created 0600 and
+// D35: no other program can read the file, at any moment: it is created 0600 and
 // replaced in one step.
 func TestWorkerEnvironmentIsWrittenClosed_D35(t *testing.T) {
 	h := hosttest.Real(t)

@@ -62,7 +62,7 @@ func TestNamesExceptTheContractsPassLint(t *testing.T) {
 	require.Equal(t, acceptedLint, found)
 }
 
-// The exporter's own process is reported of among its GPUs, in whatever order the names
+// The exporter's own process is reported among its GPUs, in whatever order the names
 // are.
 func TestProcessMetricsAreOptional(t *testing.T) {
 	c := newTestCollector(exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"}), one)

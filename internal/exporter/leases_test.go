@@ -100,7 +100,7 @@ func TestDifferentClocksGiveNoNegativeAges(t *testing.T) {
 	require.NotContains(t, leaseLines(t, c), " -")
 }
 
-// Whatever a report reports, the scrape goes on, and Prometheus can read it.
+// Whatever a report has, the scrape goes on, and Prometheus can read it.
 func FuzzLeaseReport(f *testing.F) {
 	f.Add(`{"at":"2026-01-02T03:04:05Z","gpus":[{"name":"` + exportertest.PCI + `","held":true,"since":"2026-01-02T03:04:05Z","container":"` +
 		strings.Repeat("\u20ac", 40) + `"}],"waiting":[{}],"since_boot":{}}`) // 64 bytes end within a letter

@@ -121,7 +121,7 @@ func TestReportIsShownLikeAnOwnScan(t *testing.T) {
 	})
 }
 
-// Whatever a report reports, the scrape goes on, and Prometheus can read it.
+// Whatever a report has, the scrape goes on, and Prometheus can read it.
 func FuzzUsersReport(f *testing.F) {
 	at := hosttest.Now.Format(time.RFC3339)
 	f.Add(`{"at":"` + at + `","took_ns":1,"left_out":{},"devices":[{"pci":"` + exportertest.PCI +

@@ -73,7 +73,7 @@ func TestDamagedFileOfKnownGPUsIsIgnored(t *testing.T) {
 	require.Len(t, asReal(t, r).GPUs, 1)
 }
 
-// A process that can't be started is not reason to be without GPUs.
+// A process that can't be started is not a reason to be without GPUs.
 func TestFilesAreReadDirectlyIfNoReaderStarts(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 1)
 	require.Len(t, asReal(t, r, "/nonexistent").GPUs, 1)

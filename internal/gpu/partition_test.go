@@ -19,7 +19,7 @@ const (
 	single = "0000:1b:00.0" // the other GPU there, not partitioned
 )
 
-// line is a GPU in short: address, partition, render node, KFD node.
+// lines is a GPU in short: address, partition, render node, KFD node.
 func lines(inv gpu.Inventory) (out []string) {
 	for _, g := range inv.GPUs {
 		out = append(out, fmt.Sprintf("%s/%d %s %d", g.PCI, g.Partition, g.Render.Number(), g.KFDNode))

@@ -10,7 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
 
-// withCertificates is a unit whose tasks get nothing more.
+// withCertificates is a unit that gives its tasks nothing more.
 func withCertificates(t *testing.T) (b *testbed, mount edits.Mount) {
 	t.Helper()
 	b = newTestbed(t)

@@ -34,7 +34,7 @@ func annotated(pairs map[string]any) func(map[string]any) {
 	return func(spec map[string]any) { spec["annotations"] = pairs }
 }
 
-// Whoever calls: one that reports nothing of GPUs is not business of ours.
+// Whoever calls: a container that asks for no GPU is not changed.
 func TestContainersOfEnginesGetTheirRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		bundle string

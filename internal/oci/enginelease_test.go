@@ -104,7 +104,7 @@ func TestGPUsThatAnEngineGivesAreLeased(t *testing.T) {
 	require.NoError(t, b.create(), "Concourse puts none")
 }
 
-// What the kubelet's plugin has given a pod is not an other's.
+// What the kubelet's plugin has given to a pod, no one else gets.
 func TestContainerUsesTheGPUOfItsPod(t *testing.T) {
 	b := exclusiveEngine(t)
 	l := b.wrapper.leases(&settings{Config: Config{Leases: &Leases{Dir: b.path("leases")}}},

@@ -52,7 +52,7 @@ func (b *testbed) levelOf(t *testing.T, name string) string {
 	return word
 }
 
-// reported is what the task finds of its measurement; nothing if it has no such file.
+// told is what the task finds of its measurement; nothing if it has no such file.
 func (b *testbed) told(t *testing.T) (v struct {
 	Valid         bool
 	Reason, Level string
@@ -111,7 +111,7 @@ func TestNextTaskDoesNotInheritFixedClocks(t *testing.T) {
 	}
 }
 
-// If it can't be done the task runs and is reported, or is refused as it asks for.
+// If it can't be done, the task runs and its record has the reason, or it is refused, as it wants.
 func TestClocksThatCannotBeFixed(t *testing.T) {
 	type cause struct {
 		change func(*Config)

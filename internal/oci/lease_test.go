@@ -55,7 +55,7 @@ func (b *testbed) held(t *testing.T) (containers []string) {
 	return containers
 }
 
-// nodes are the GPU nodes that the edited config.json has, and rules for.
+// given are the GPU nodes that the edited config.json has, and rules for.
 func (b *testbed) given(t *testing.T) (nodes []string) {
 	t.Helper()
 	r := b.result(t)

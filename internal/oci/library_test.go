@@ -95,7 +95,7 @@ func copied(t *testing.T, b *testbed, name string) string {
 	return b.path("cdi")
 }
 
-// underPolicy turns what CDI reports of nodes into what the policy does: one that root
+// underPolicy turns CDI's text on nodes into that of the policy: a node that root
 // alone may use in the container is of no use to a task of another user.
 func underPolicy(s *specs.Spec) {
 	mode, root := os.FileMode(0o666), uint32(0)

@@ -127,7 +127,7 @@ func TestOnlyPrivilegedTasksWithAMDGPUsGetASpec(t *testing.T) {
 	}
 }
 
-// A spec need not report the numbers: then who reads the description looks at the nodes.
+// A spec may lack the numbers: then its reader looks at the nodes.
 func TestNestedSpecHasOnlyNumbersOfTheUnitsSpec(t *testing.T) {
 	b := newTestbed(t)
 	b.put(t, "amd.json", `{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD128"}]}}]}`)

@@ -99,7 +99,7 @@ func (a *app) relation(u *unit, endpoint, kind, remote string) {
 	a.share(u)
 }
 
-// gossip lets every unit hear of every other one until no one has news.
+// gossip lets every unit hear of every other one until none has news.
 func (a *app) gossip() {
 	a.t.Helper()
 	for range 2 {
@@ -145,7 +145,7 @@ func (a *app) leaves(gone *unit) {
 	}
 }
 
-// password reports by which the first user logs in.
+// password returns the password of the first user.
 func (a *app) password() string {
 	a.t.Helper()
 	password, _ := a.units[0].action("get-admin-password", nil)["password"].(string)

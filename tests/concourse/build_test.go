@@ -19,7 +19,7 @@ import (
 // TestMain.
 var built string
 
-// build makes the charm, and a program that is in for Concourse.
+// build makes the charm, and a program that replaces Concourse.
 func build(dir string) error {
 	built = dir
 	return suite.Charm(dir, "./tests/standin/concourse")

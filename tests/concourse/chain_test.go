@@ -51,7 +51,7 @@ func TestCIForROCm(t *testing.T) {
 	})
 }
 
-// report is the story's, with those outside.
+// tell is the story's, with those outside.
 func (c *chain) tell(t *testing.T, steps []step) {
 	for i, s := range steps {
 		steps[i].do = func(t *testing.T) {
@@ -103,13 +103,13 @@ func (s *story) isUp() {
 	s.logsIn()
 }
 
-// sees reports a worker's torch what its GPU is like; more is further JSON of it.
+// sees tells a worker's torch what its GPU is like; more is further JSON of it.
 func (c *chain) sees(arch, more string) {
 	c.t.Helper()
 	require.NoError(c.t, c.workerOf[arch].Root.WriteFile("/srv/torch/sees.json", fmt.Appendf(nil, seenOn, arch, more), 0o644))
 }
 
-// profile is what the project's benchmark measures from the next commit on.
+// measures is what the project's benchmark measures from the next commit on.
 func (c *chain) measures(seconds float64) {
 	c.project.write("measured.json", fmt.Sprintf(`{"examples": {"matmul": {"status": "ok", "duration_s": %g, "peak_memory_mb": 1000}}}`, seconds))
 }

@@ -158,7 +158,7 @@ func (s *changes) limit() string {
 	return concourse.EnvValues([]byte(read(s.web(), concourse.HomeWebFiles().Env())))[concourse.TaskLimitKey]
 }
 
-// deploy provides up the web and both workers.
+// deploy brings up the web and both workers.
 func (s *changes) deploy(tgz string) {
 	s.t.Helper()
 	db := startedWeb(s.story, tgz)

@@ -67,7 +67,7 @@ type step struct {
 	do   func(*testing.T)
 }
 
-// report runs steps until one fails.
+// tell runs steps until one fails.
 func (s *story) tell(t *testing.T, steps []step) {
 	for _, step := range steps {
 		s.last = time.Now()

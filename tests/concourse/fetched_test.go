@@ -16,7 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// TestImagesAreFetchedOnce is what docs/how-to/fetch-once.md reports of images, with a real
+// TestImagesAreFetchedOnce holds docs/how-to/fetch-once.md on images against a real
 // Concourse: how often workers ask a registry. That is the stand-in of resource.py, which
 // reports each request.
 func TestImagesAreFetchedOnce(t *testing.T) {
@@ -43,7 +43,7 @@ run: {path: sh, args: [-ec, "`+run+`"]}
 `)
 }
 
-// uses runs a task of an image on a worker with this tag, and reports what was asked of
+// uses runs a task of an image on a worker with this tag, and returns what was asked of
 // registries and what the build said.
 func (c *chain) uses(tag, image string) (asked []string, said string) {
 	c.t.Helper()

@@ -16,7 +16,7 @@ import (
 )
 
 // What the charm reads out of the release's help, without a terminal, is what the release
-// knows; the web knows the limit that is in for it.
+// knows; the web knows the limit that replaces it.
 func TestReleaseReportsWhetherItsWorkersLimitThemselves(t *testing.T) {
 	workers, web := known(t, "worker"), known(t, "web")
 	h := withRelease(t)

@@ -69,7 +69,7 @@ var groups string
 
 // ownGroups is a control group below which the machines have theirs, in the unified
 // hierarchy, and what takes all of it away. Before that it has the systems made if there
-// are none yet: inside there is not a network.
+// are none yet: inside there is no network.
 func ownGroups() (string, func() error, error) {
 	if _, err := debian.Base(context.Background()); err != nil { // it ends with this program
 		return "", nil, err

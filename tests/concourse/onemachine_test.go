@@ -80,7 +80,7 @@ func installsConfined(u *unit) {
 	u.must("rm -r " + dir + " && systemctl daemon-reload")
 }
 
-// This needs no release: a program that is in for Concourse answers the health checks.
+// This needs no release: a program that replaces Concourse answers the health checks.
 // Everything otherwise is real: systemd, apt, PostgreSQL, Pebble and the exporter.
 func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	need(t)

@@ -152,8 +152,8 @@ func (r *repository) write(name, text string) {
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.work, name), []byte(text), 0o644))
 }
 
-// ciImage is the tar of a Debian that is in for an image of ROCm: Python with pip and a
-// torch that sees what a worker's file reports. It is the image of all stand-ins for
+// ciImage is the tar of a Debian that replaces an image of ROCm: Python with pip and a
+// torch that sees what a worker's file has. It is the image of all stand-ins for
 // resource types, too.
 func ciImage() (string, error) {
 	tree, err := os.MkdirTemp("", "ci-image-")
@@ -202,7 +202,7 @@ func chainTarball(t *testing.T) string {
 	return made
 }
 
-// put is what another program stored.
+// put returns what another program stored.
 func (o *outside) put(name, text string) {
 	o.t.Helper()
 	file := filepath.Join(o.dir, name)

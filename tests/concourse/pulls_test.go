@@ -34,7 +34,7 @@ func (c *chain) pull(number, file, text string) string {
 	return head
 }
 
-// reported is what the forge was reported of a pull request.
+// told returns what the forge got of a pull request.
 func (c *chain) told(number, what string) string {
 	c.t.Helper()
 	data, err := os.ReadFile(filepath.Join(c.outside.dir, "releases/pulls", number, what))

@@ -37,7 +37,7 @@ func (b *oneBuild) soFar(t *testing.T) string {
 	return string(data)
 }
 
-// restarts: systemd does not must kill the worker, and its next process takes over the
+// restarts: systemd must not kill the worker, and its next process takes over the
 // tasks that run.
 func (s *story) restarts(t *testing.T) {
 	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "limit,rerun"})

@@ -88,7 +88,7 @@ func searchPipeline(t *testing.T, page, good string) string {
 	return string(resources) + job + told
 }
 
-// reported is a step after the page's, by which the report is in the build for sure.
+// told is a step after the page's, at which the report is in the build for sure.
 const told = `
       - task: told
         image: image
@@ -105,7 +105,7 @@ const told = `
                 cat report/report.md
 `
 
-// compares runs ab as the page reports, with the inputs of the job.
+// compares runs ab as the page has it, with the inputs of the job.
 func (c *chain) compares(a, b string) (report, said string, err error) {
 	c.t.Helper()
 	into := c.t.TempDir()

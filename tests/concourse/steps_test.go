@@ -16,7 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
-// lingers is the first line of a task: Concourse may lose what one reports that ends at
+// lingers is the first line of a task: Concourse may lose the output of one that ends at
 // once.
 const lingers = "trap 'sleep 1' EXIT"
 
@@ -106,7 +106,7 @@ func get(t *testing.T, url string) string {
 	return string(data)
 }
 
-// ready waits until a unit's own check reports it, as a model does: the hook is run from
+// ready waits until a unit's own check passes, as a model does: the hook is run from
 // time to time.
 func (s *story) ready(u *unit) {
 	s.t.Helper()

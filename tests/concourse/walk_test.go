@@ -29,7 +29,7 @@ const (
 )
 
 // One machine with real systemd, Pebble, PostgreSQL and apt takes random steps. After each,
-// the machine must be as its options report. Without a release of Concourse, a program that
+// the machine must be as its options want it. Without a release of Concourse, a program that
 // answers its health checks replaces it, and no step runs a build.
 func TestRandomWalkOfOneMachine(t *testing.T) {
 	need(t)

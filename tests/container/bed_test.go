@@ -32,7 +32,7 @@ type bed struct {
 	maps   []idMap
 	uid    int
 	env    []string // of the first process, apart from PATH
-	init   string   // a script that is in for Concourse's gdn-init; "": a probe is the first process
+	init   string   // a script that replaces Concourse's gdn-init; "": a probe is the first process
 	mounts []any    // apart from the usual ones
 	put    []any    // linux.devices, as an engine makes them
 	hook   string   // a program that runc runs while it creates
@@ -93,7 +93,7 @@ func (b *bed) use(runc string) {
 	b.configure(b.unit)
 }
 
-// spec reports that GPU 0 is renderD128 and GPU 1 renderD129.
+// spec names GPU 0 renderD128 and GPU 1 renderD129.
 func spec(t *testing.T) map[string]any {
 	nodes := map[string]any{}
 	numbers, err := suite.Minors()
@@ -153,7 +153,7 @@ func (b *bed) runc(out io.Writer, words ...string) error {
 }
 
 // output calls the wrapper with a pipe for the container's process and returns all that was
-// written until the last holder of the pipe no longer exists.
+// written until the last holder of the pipe has ended.
 func (b *bed) output(then func() error, words ...string) string {
 	b.t.Helper()
 	r, w, err := os.Pipe()

@@ -60,7 +60,7 @@ func (b *bed) config() map[string]any {
 	if len(b.put) > 0 {
 		linux["devices"] = b.put
 	}
-	if b.offset == 0 { // a nested machine has no its own cgroups here
+	if b.offset == 0 { // a nested machine has no cgroups of its own here
 		linux["cgroupsPath"] = "/" + dirOfTests + b.id
 	}
 	if len(b.maps) > 0 {

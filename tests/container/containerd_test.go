@@ -29,7 +29,7 @@ func (b *bed) containerd() func(words ...string) (string, error) {
 			b.t.Skip(why)
 		}
 	}
-	// Shims keep their sockets here, whatever the configuration reports.
+	// Shims keep their sockets here, whatever the configuration has.
 	require.NoError(b.t, os.MkdirAll("/run/containerd", 0o711))
 	require.NoError(b.t, syscall.Mount("tmpfs", "/run/containerd", "tmpfs", 0, "mode=711"))
 	b.t.Cleanup(func() { require.NoError(b.t, syscall.Unmount("/run/containerd", syscall.MNT_DETACH)) })

@@ -66,7 +66,7 @@ done; [ -z "$OF" ] || echo "of: $OF"
 	return found(b.output(nil, "exec", "--process", b.path("process"), "--detach", b.id))
 }
 
-// Whatever the task's image reports, and whatever more the machine has.
+// Whatever the task's image has, and whatever more the machine has.
 func TestPodmanInsideAPrivilegedTaskGivesTheTasksGPUsAlone(t *testing.T) {
 	need(t)
 	if lacks := suite.Lacks("podman", "podman"); lacks != "" {

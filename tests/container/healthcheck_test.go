@@ -120,7 +120,7 @@ func TestHealthCheckThatDoesNotEndIsEnded(t *testing.T) {
 	require.Empty(t, programs(t, "sleep\x00424"))
 }
 
-// What could not be run reports nothing of the GPU.
+// A check that could not run proves nothing about the GPU.
 func TestHealthCheckThatDoesNotStartDoesNotJudgeTheGPU(t *testing.T) {
 	p := newChecked(t, 0o660)
 	_, output := p.run(sh, time.Minute)
@@ -136,7 +136,7 @@ func TestHealthCheckThatDoesNotStartDoesNotJudgeTheGPU(t *testing.T) {
 	require.Contains(t, check.Reason, "/nowhere/runc")
 }
 
-// The program has this GPU and what everybody may read, and nothing more.
+// The program has this GPU and what all users may read, and nothing more.
 func TestHealthCheckSeesItsGPUOnly(t *testing.T) {
 	for name, node := range map[string]struct {
 		mode  os.FileMode
@@ -225,7 +225,7 @@ func programs(t *testing.T, text string) (lines []string) {
 }
 
 // inside runs commands as root of a nested machine, to whom the bundle belongs there. It
-// has no its own cgroups here, as LXD gives, so the container gets none.
+// has no cgroups of its own here, as LXD gives, so the container gets none.
 type inside struct{ *bed }
 
 func (i inside) Run(ctx context.Context, c host.Command) ([]byte, error) {

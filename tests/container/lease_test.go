@@ -122,7 +122,7 @@ func (u *unit) leases() lease.Leases {
 	return l
 }
 
-// refusal is what a task is reported now; "" when there is a GPU for it. The container that
+// refusal returns the refusal that a task gets now; "" if there is a GPU for it. The container that
 // asks never comes to be.
 func (u *unit) refusal() string {
 	u.t.Helper()

@@ -31,8 +31,8 @@ func privilegedTask(b *bed, script string) {
 	b.write("process", p)
 }
 
-// The GPU is still in use, so it is no other program's, wherever the task went: to
-// another control group, or into its own pid namespace making.
+// The GPU is still in use, so no other program gets it, wherever the task went: to
+// another control group, or into a pid namespace that it made.
 func TestTaskThatHidesKeepsItsLease(t *testing.T) {
 	onEachCgroup(t, func(t *testing.T, _ string) {
 		for said, script := range map[string]string{

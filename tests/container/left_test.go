@@ -58,7 +58,7 @@ exec 3<>/dev/dri/renderD128 && echo open > /events/said && exec busybox sleep 60
 	require.NoError(t, err, out)
 }
 
-// no one runs no command: a worker that is down needs none.
+// nobody runs no command: a worker that is down needs none.
 type nobody struct{ t *testing.T }
 
 func (n nobody) Run(_ context.Context, c host.Command) ([]byte, error) {

@@ -29,7 +29,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// A teller is a unit that reports tasks of their GPU, which hangs.
+// A teller is a unit that informs tasks of their GPU, which hangs.
 type teller struct {
 	t      *testing.T
 	host   host.Host
@@ -58,7 +58,7 @@ func (r *teller) look(after time.Duration, has ...*bed) {
 	require.NoError(r.t, notice.Tasks{}.Notify(r.host, &r.said, l))
 }
 
-// reported is the line that the build gets.
+// told returns the line that the build gets.
 func (r *teller) told() string {
 	return "concourse-ci-machine: GPU 3: hangs or is in reset (ring gfx timeout), seen at " + hosttest.Now.UTC().Format("15:04:05 UTC")
 }
@@ -208,7 +208,7 @@ func (b *bed) terminal(script string) *os.File {
 	return master
 }
 
-// A task that writes faster than is read waits for its reader. Who reports it does not.
+// A task that writes faster than is read waits for its reader. The unit with the notice does not.
 func TestFullPipeGetsItsNoticeLater(t *testing.T) {
 	b := handled(t, settings[1])
 	r, w := pipe(t)
@@ -332,7 +332,7 @@ func isRunning(pid int) bool {
 }
 
 // All of the task's processes end, wherever they are; its container's first one does not,
-// and no other program's.
+// and no process of another program.
 func TestOnlyTheTaskIsEnded(t *testing.T) {
 	onEachCgroup(t, func(t *testing.T, _ string) {
 		for _, s := range settings[:2] {

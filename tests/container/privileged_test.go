@@ -24,7 +24,7 @@ func (b *bed) givenHostile() {
 	require.NoError(b.t, os.WriteFile(b.path("bundle/rootfs/bin/hostile"), data, 0o755))
 }
 
-// A privileged task of a machine is root of it: as docs/explanation/security.md reports, no
+// A privileged task of a machine is root of it: as docs/explanation/security.md has it, no
 // rule of a control group holds it, with cgroup v2 no cgroup namespace would, and the
 // kernel takes its word for what to run outside of the container. What it does changes no
 // lease.

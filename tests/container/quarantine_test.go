@@ -20,7 +20,7 @@ func (b *bed) quarantines(names ...string) {
 	require.NoError(b.t, os.WriteFile(b.path("admission.json"), admission.Encode(admission.File{GPUs: gpus}), 0o644))
 }
 
-// knows is lend for a unit whose charm quarantines GPUs, leased or not.
+// knows is lend for a unit with quarantine, whether it leases GPUs or not.
 func (u *unit) knows(b *bed, leased bool) {
 	c := b.unit
 	c.Quarantine = b.path("admission.json")

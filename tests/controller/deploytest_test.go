@@ -48,7 +48,7 @@ func (s *site) deployTest(t *testing.T, m *mirror, mode string, steps []string, 
 }
 
 // noCharmhub is juju for deploy-test.sh: what that takes from Charmhub and from GitHub is
-// the tests' own, and it is reported of each.
+// the tests' own, with the path of each.
 func noCharmhub(folder string, argv []string) error {
 	juju := filepath.Join(folder, "bin/juju")
 	switch {
@@ -67,7 +67,7 @@ func noCharmhub(folder string, argv []string) error {
 }
 
 // noDRM runs verify-gpu, which must fail for one reason: the device behind the render node
-// is none of a GPU's.
+// is not one of a GPU.
 func noDRM(juju string, argv []string) error {
 	c := exec.Command(juju, argv...)
 	c.Stderr = os.Stderr

@@ -98,7 +98,7 @@ func (f *fly) task(script string) string {
 	return path
 }
 
-// where waits until the task of the current build runs, and reports the worker's name and
+// where waits until the task of the current build runs, and returns the worker's name and
 // its unit's.
 func (f *fly) where() (worker, unit string) {
 	f.s.T.Helper()

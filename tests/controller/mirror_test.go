@@ -102,7 +102,7 @@ func (m *mirror) add(t *testing.T, release, number, as string) version {
 	return version{as, fmt.Sprintf("%x", sha256.Sum256(data))}
 }
 
-// busybox is a root file system of this machine's, with what is in for registry-image and
+// busybox is a root file system of this machine's, with the stand-ins for registry-image and
 // for ROCm.
 func (b tarball) busybox() {
 	path, err := exec.LookPath("busybox")

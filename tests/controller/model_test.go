@@ -54,7 +54,7 @@ func (m model) unit(name string) unit {
 // container is the container of the unit's machine.
 func (m model) container(unit string) string { return m.Machines[m.unit(unit).Machine].Instance }
 
-// reports is its status as one line.
+// says returns its status as one line.
 func (u unit) says() string { return u.Workload.Current + ": " + u.Workload.Message }
 
 func (s *site) model(name string) (m model) {
@@ -108,7 +108,7 @@ func (s *site) warnings(name string) string {
 	return log
 }
 
-// comesTo waits until one unit reports something.
+// comesTo waits until one unit has a status.
 func (s *site) comesTo(name, unit, text string) {
 	s.T.Helper()
 	s.eventually(name, unit+" says: "+text, func(m model) bool { return strings.Contains(m.unit(unit).says(), text) })

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// noSource reports `juju bootstrap --build-agent`, which alone asks no streams, that the
+// noSource informs `juju bootstrap --build-agent`, which alone asks no streams, that the
 // folder is Juju's source.
 func noSource(folder string, argv []string) error {
 	if !slices.Contains(argv, "github.com/juju/juju") {

@@ -110,7 +110,7 @@ func (o *old) task(t *testing.T) (end func()) {
 	}
 }
 
-// goBack does what docs/how-to/migrate.md reports, command by command.
+// goBack runs the commands of docs/how-to/migrate.md, one by one.
 func (o *old) goBack(t *testing.T) {
 	for _, app := range webAndWorker {
 		o.juju("refresh", "--model", o.model, app, "--path", o.python)
@@ -192,7 +192,7 @@ func (o *old) hasWorker() (name string) {
 	return name
 }
 
-// peers is what the web's application reports to its own units.
+// peers returns the data that the web's application gives its own units.
 func (o *old) peers() string {
 	o.T.Helper()
 	return o.juju("exec", "--model", o.model, "--unit", "web/0", "--", "relation-get -r $(relation-ids peers) --app - web")

@@ -126,7 +126,7 @@ func TestSupportMatrixNamesTheVersionsInUse(t *testing.T) {
 	}
 }
 
-// A version that was tried and is not used is one that someone forgot.
+// A version that was tried and is not used was forgotten.
 func TestDefaultsAreTheNewestThatWereTried(t *testing.T) {
 	for _, p := range parts(t) {
 		current := slices.IndexFunc(p.versions, func(v version) bool { return v.number == p.current })

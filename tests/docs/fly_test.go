@@ -18,7 +18,7 @@ import (
 // flyFlag is a flag in the help of fly: -t, --target= or --json.
 var flyFlag = regexp.MustCompile(`(?m)^\s+(?:(-\w), |    )(--[a-z-]+)(=?)`)
 
-// flyProblem holds a command against its own help fly.
+// flyProblem holds a command against fly's own help.
 func flyProblem(t *testing.T, program string, argv []string) string {
 	t.Helper()
 	verb := ""

@@ -130,7 +130,7 @@ func newTexts(t *testing.T) *texts {
 const one = `(?:\d[\d.:]* (?:[MG]iB|UTC|\pL+)|\d{3} [A-Z]\w+ [A-Z]\w+|of \d+|this unit's \d+|(?:<[^<>]*>|[^\s<>])+)`
 
 var (
-	// value matches what one verb may are for.
+	// value matches what one verb may stand for.
 	value = regexp.MustCompile(`^(` + one + `(?:(?:, | and | or )` + one + `)*)?$`)
 	// distinct matches the part of a format that is a text by itself: others fit anything.
 	distinct = regexp.MustCompile(`\pL{5}|\pL{2}.* .*\pL{2}`)

@@ -62,7 +62,7 @@ func TestROCmPageHasEveryState(t *testing.T) {
 	}
 }
 
-// A key that changes without the page is one that no one compares.
+// A key that changes without the page is a key that nothing compares.
 func TestSecurityPageHasTheKeysOfTheRepositories(t *testing.T) {
 	page := readFile(t, "docs/explanation/security.md")
 	for _, key := range []string{amd.KeyFingerprint, nvidia.KeyFingerprint} {

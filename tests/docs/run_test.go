@@ -189,7 +189,7 @@ func TestURLsOfTheExportersAnswer(t *testing.T) {
 	require.Positive(t, n)
 }
 
-// The scripts report themselves which flags they take. deploy-test.sh shows what it would
+// The scripts print which flags they take. deploy-test.sh shows what it would
 // do; pass-gpu.sh asks Juju and LXD first, so tests/scripts runs it.
 func TestScriptsTakeTheirFlags(t *testing.T) {
 	flag := regexp.MustCompile(`(?m)^  (--[a-z-]+)`)

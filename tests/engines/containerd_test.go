@@ -29,7 +29,7 @@ func ctr(words ...string) (string, error) {
 	return run(append([]string{"ctr", "--address", containerdSocket}, words...)...)
 }
 
-// containerd reports how it reads what was put into its file, and starts with it.
+// containerd prints its reading of what was put into its file, and starts with it.
 func TestContainerdTakesTheRuntime(t *testing.T) {
 	needPackage(t, "containerd", "containerd", "ctr")
 	describe(t)

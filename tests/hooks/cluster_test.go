@@ -128,7 +128,7 @@ func unrelate(u *unit, endpoint string) {
 	u.Model.Relations = slices.DeleteFunc(u.Model.Relations, func(r *jujutest.Relation) bool { return r.Endpoint == endpoint })
 }
 
-// gossip lets every unit hear of every other one until no one has news.
+// gossip lets every unit hear of every other one until none has news.
 func (c *cluster) gossip() {
 	c.t.Helper()
 	for range 2 {

@@ -95,7 +95,7 @@ type unit struct {
 	processes bool // its hooks are processes
 }
 
-// reported are the hook tools' calls and the commands of all hooks that went well, by
+// told are the hook tools' calls and the commands of all hooks that went well, by
 // World.
 var told sync.Map
 

@@ -28,7 +28,7 @@ func (u *unit) done(name string, params map[string]any) map[string]any {
 	return a.Results
 }
 
-// D24: the password is the one that the web has, or there is not an answer.
+// D24: the password is the one that the web has, or there is no answer.
 func TestD24AdminPasswordIsTheWebsOwnOrNone(t *testing.T) {
 	t.Parallel()
 	c := newApp(t, "ci", "10.0.0", 2, options{"mode": "web", "initial-admin-username": "root"}).giveWebKeys()

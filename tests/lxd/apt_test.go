@@ -51,7 +51,7 @@ func newSigner(t *testing.T, home string) *signer {
 	return s
 }
 
-// toolkitControl is of a package that is in for AMD's container toolkit: its name, its
+// toolkitControl is of a package that replaces AMD's container toolkit: its name, its
 // version and what its preinst asks for.
 const (
 	toolkit        = "amd-container-toolkit"

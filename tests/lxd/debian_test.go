@@ -14,7 +14,7 @@ import (
 	distro "github.com/fourdollars/concourse-ci-machine/internal/testutil/debian"
 )
 
-// needless is what no unit needs: there is not a network in it, so no source of packages
+// needless is what no unit needs: there is no network in it, so no source of packages
 // either.
 var needless = []string{"etc/apt/sources.list", "etc/hostname", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*_*", "usr/share/locale/*", "usr/share/doc/*"}
 

@@ -166,7 +166,7 @@ func checkInstalled(t *testing.T, got map[string]string) {
 		require.Contains(t, added, want)
 	}
 	require.NotRegexp(t, `\+[a-z]\|[0-7]*[2367][0-7]?\|0:0\|\./usr`, added, "only root can write")
-	require.NotRegexp(t, "(?m)^-", added, "no other program's file changes")
+	require.NotRegexp(t, "(?m)^-", added, "no file of another program changes")
 	for _, line := range lines(got["analyze"], "gpu") {
 		require.NotRegexp(t, `(?i)unknown|failed|ignoring|not executable`, line)
 	}

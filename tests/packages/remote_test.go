@@ -10,7 +10,7 @@ import (
 )
 
 // node is an sshd on 127.0.0.1 that the names root@node and ann@node lead to. ann may use
-// sudo without a password. systemctl is in for systemd's, which does not run here: it has
+// sudo without a password. systemctl replaces systemd's, which does not run here: it has
 // one service, which is active once it is started.
 const node = `
 mkdir -p /run/sshd /root/.ssh && chmod 700 /root/.ssh

@@ -33,7 +33,7 @@ func need(t *testing.T, program string) {
 	}
 }
 
-// browser is a tab of a chromium that does what its pipe reports
+// browser is a tab of a chromium that does what its pipe orders
 // (chromedevtools.github.io/devtools-protocol): messages of JSON with a NUL after each.
 type browser struct {
 	t       *testing.T

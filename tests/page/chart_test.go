@@ -83,7 +83,7 @@ func TestBrowserFiltersALongTable(t *testing.T) {
 	}
 }
 
-// A page whose exporter no longer exists names the time of its values on the exporter's
+// A page without its exporter names the time of its values on the exporter's
 // clock.
 func TestBrowserNamesTheAgeOfPagesWithoutTheirExporter(t *testing.T) {
 	for name, page := range map[string]http.Handler{"GPUs": pageOf(gpus(1)), "fleet": fleetPages(sickFleet(8))} {

@@ -28,7 +28,7 @@ func TestHIPCheckShowsWhatThereIs(t *testing.T) {
 		"GPU 1: AMD Instinct MI300X, gfx942\n", pythonVersion.ReplaceAllString(s.passes(t, "hip-check"), "Python: VERSION\n"))
 }
 
-// tests/concourse reports the stand-in so what each worker has.
+// tests/concourse tells the stand-in that way what each worker has.
 func TestStandInForTorchReadsAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sees.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"hip": "6.3", "built": ["gfx90a"], "gpus": [{"name": "MI210", "arch": "gfx90a"}]}`), 0o644))

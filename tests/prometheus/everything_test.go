@@ -104,7 +104,7 @@ func serviceReport(t *testing.T, r host.Root) string {
 func move(t *testing.T, path string) {
 	t.Helper()
 	le := binary.LittleEndian
-	table := bytes.Repeat([]byte{0xff}, tableSize) // which means that there is not a value
+	table := bytes.Repeat([]byte{0xff}, tableSize) // which means that there is no value
 	le.PutUint16(table, tableSize)
 	table[2], table[3] = 1, 7
 	le.PutUint32(table[accumulationCounter:], 1000)

@@ -13,11 +13,11 @@ import (
 
 // life is a fault as series have it, a minute apart: an hour before it, two hours of it and
 // what is there afterwards. An alert fires soon after the hour, is at the end of the two,
-// and no longer exists in the end.
+// and is gone in the end.
 type life struct {
 	series map[string]string
 	stands string // when the alert must be there still; "" for the end of the fault
-	clears string // when it must be removed; "" for twenty minutes after the fault
+	clears string // when it must have cleared; "" for twenty minutes after the fault
 	last   string // and still is; "" for 6h
 	late   string // when it must be there first; "" for 25 minutes after the fault began
 }

@@ -33,7 +33,7 @@ func TestRulesOfThePackagePassPromtool(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
-// Two machines with GPUs of the same addresses are reported apart by their host alone, in a
+// Two machines with GPUs of the same addresses are distinguished by their host alone, in a
 // job that is named as the package.
 func TestPackageSeparatesHostsWithEqualGPUs(t *testing.T) {
 	need(t, "prometheus")

@@ -286,7 +286,7 @@ func TestUdevAcceptsTheRules(t *testing.T) {
 			}
 			return out
 		}
-		// Before version 254 there is not a verify; a test run reads all rules aloud.
+		// Before version 254 there is no verify; a test run reads all rules aloud.
 		var said []string
 		out, err := m.unit.run("udevadm", "test", "/sys/class/mem/null")
 		for line := range strings.Lines(out) {

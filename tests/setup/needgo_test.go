@@ -12,7 +12,7 @@ import (
 
 const script = "../../scripts/need-go.sh"
 
-// fakeGo is in for an installed Go: $1 and $2 report what is asked of it.
+// fakeGo replaces an installed Go: $1 and $2 have the questions to it.
 func fakeGo(version, list string) string {
 	return "#!/bin/sh\ncase \"$1 $2\" in\n" +
 		"'env GOVERSION') echo " + version + " ;;\n" +

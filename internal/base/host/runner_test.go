@@ -135,7 +135,7 @@ func TestDeadlineIsReportedWithItsLength(t *testing.T) {
 	require.Contains(t, e.Error(), "gave up after 300ms")
 }
 
-// B14: a GPU tool that hangs in the kernel does not even die of SIGKILL. What is in for it
+// B14: a GPU tool that hangs in the kernel does not even die of SIGKILL. The program that replaces it
 // here leaves the group that is killed, which comes to the same for Run: the command goes
 // on, and Run returns all the same.
 func TestChildThatCannotBeKilledIsAbandoned(t *testing.T) {

@@ -141,7 +141,7 @@ func TestInstallKilledAnywhereConverges(t *testing.T) {
 	}
 }
 
-// Removing a file that udev or the initial RAM disk read reports them, also if the run in
+// Removing a file that udev or the initial RAM disk read informs them, also if the run in
 // which it went died in between.
 func TestRemovalAppliesTheFilesAgain(t *testing.T) {
 	g := newRig(t)

@@ -63,7 +63,7 @@ type task struct {
 	lines   map[string]*line // by source
 }
 
-// log collects the tasks of a build from its events.
+// eventLog collects the tasks of a build from its events.
 type eventLog struct {
 	steps  steps
 	tasks  map[string]*task

@@ -68,7 +68,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// D7, D9: what another unit does is waited for by no hook; the error reports it and is one
+// D7, D9: no hook waits for another unit; the error names it and is one
 // that the next hook mends.
 func TestInstallNeverWaitsForAnotherProcess_D7_D9(t *testing.T) {
 	a, b := sharing(t)

@@ -173,7 +173,7 @@ func TestAttachedReleaseIsHashedOnceInARun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "file-"+sumOf([]byte("release"))[:12], id)
 
-	// No one can see by its size and date that it is another one.
+	// Its size and date don't show that it is another one.
 	require.NoError(t, os.WriteFile(want.Resource, []byte("another"), 0o644))
 	require.NoError(t, os.Chtimes(want.Resource, time.Time{}, seen.seen.Modified))
 	same, err := seen.ID(h.Root)

@@ -105,7 +105,7 @@ func (r Release) instead(root host.Root, t target) target {
 	return t // no release to roll back to
 }
 
-// forget returns the step that removes the record of a failed release once another one is
+// allowRetry returns the step that removes the record of a failed release once another one is
 // wanted.
 func (r Release) allowRetry(root host.Root, t target) plan.Plan {
 	if r.avoid.ID == "" || t.back || t.id == r.avoid.ID {

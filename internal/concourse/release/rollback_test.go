@@ -160,7 +160,7 @@ func TestSecondReleaseThatFailsGoesBackToTheSameOne(t *testing.T) {
 	require.False(t, h.Exists(Dir+"/8.2.5"))
 }
 
-// What runs is left alone, whatever the note reports was before it.
+// What runs is left alone, whatever the note has of the time before it.
 func TestCompletedRollbackStays(t *testing.T) {
 	m := newMirror(t)
 	h := upgraded(t, m)

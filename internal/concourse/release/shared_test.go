@@ -50,7 +50,7 @@ func tarballs(m *mirror) (n int) {
 	return n
 }
 
-// D6: every unit upgrades by itself, in any order and without telling another; what a unit
+// D6: every unit upgrades by itself, in any order and without a message to another; what a unit
 // still runs stays until it reports otherwise.
 func TestUnitsOfSharedStorageUpgradeInAnyOrder_D6_D50(t *testing.T) {
 	a, b := sharing(t)

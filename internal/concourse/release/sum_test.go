@@ -27,7 +27,7 @@ func TestReleaseWithoutChecksumIsRefused_D36(t *testing.T) {
 	require.Equal(t, []string{name825 + ".sha256"}, m.asked)
 }
 
-// D36: a tarball that is not what its sum reports is not unpacked, and thrown away with the
+// D36: a tarball with another sum is not unpacked, and is removed with the
 // sum, so that a corrected mirror is enough.
 func TestReleaseWithAWrongSumIsNotUnpacked_D36(t *testing.T) {
 	good := tarball(t, releaseEntries("8.2.5")...)
@@ -225,7 +225,7 @@ func TestUpstreamReleaseWithoutADigestIsRefused(t *testing.T) {
 	}
 }
 
-// GitHub's limit passes by itself, so it is not reason to ask the operator.
+// GitHub's limit passes by itself, so it is no reason to ask the operator.
 func TestTooManyQuestionsToGitHubAreTriedAgain(t *testing.T) {
 	h := machine(t)
 	limited := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

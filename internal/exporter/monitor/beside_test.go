@@ -122,7 +122,7 @@ func TestWatchScansOnItsTimer(t *testing.T) {
 	})
 }
 
-// Leases and processes are reported about in files that another process writes.
+// Leases and processes are in files that another process writes.
 func TestUnreadableReportIsCounted(t *testing.T) {
 	const file = "/run/report.json"
 	for name, c := range map[string]struct {

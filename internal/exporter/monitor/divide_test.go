@@ -10,7 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
-// divided is partition n of a GPU whose table reports two engines of each of its four
+// divided is partition n of a GPU. Its table reports two engines of each of its four
 // partitions.
 func divided(n int, shared bool) GPU {
 	g := GPU{Device: reading.Device{Slot: gpu.Slot{Partition: n}, Dir: "/gpu"}, Shared: shared}

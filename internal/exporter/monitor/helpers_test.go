@@ -63,7 +63,7 @@ func errorsOf(s Snapshot) map[string]float64 {
 	return out
 }
 
-// ups reports each GPU whether it is up.
+// ups returns whether each GPU is up.
 func ups(s Snapshot) (out []bool) {
 	for _, g := range s.GPUs {
 		out = append(out, g.Up)

@@ -20,7 +20,7 @@ func warm(name string, degrees float64) GPU {
 	return g
 }
 
-// reported are the values of a series, -1 for what was not known.
+// told are the values of a series, -1 for what was not known.
 func told(series []*float64) (out []float64) {
 	for _, v := range series {
 		if v == nil {

@@ -92,7 +92,7 @@ func TestSeriesAreUniqueOnEveryFixtureHost(t *testing.T) {
 	pedantic(t, New(monitor.New(r, monitor.Of(r, gpu.AMD), monitor.Options{}).Snapshot, Options{Version: "v1.2.3", Page: "http://10.0.0.11:9401/", DCGM: true}))
 }
 
-// What a reading has learned to report must not be forgotten here.
+// A new field of a reading must not be forgotten here.
 func TestEveryNumberOfAStateIsShown(t *testing.T) {
 	s, f := full(1)
 	s.GPUs[0].Socket = amdgpu.Number{}

@@ -224,7 +224,7 @@ func FuzzLabels(f *testing.F) {
 	})
 }
 
-// The numbers of a scrape are set in place: no other program's may be among them.
+// The numbers of a scrape are set in place: no number of another scrape may be among them.
 func TestScrapesAtTheSameTimeDoNotMix(t *testing.T) {
 	var turn atomic.Int64
 	g := New(func() monitor.Snapshot {

@@ -159,7 +159,7 @@ func (w *world) counts() map[string]uint64 {
 	return report.Counts
 }
 
-// report adds a line of the kernel.
+// say adds a line of the kernel.
 func (w *world) say(text string) {
 	w.log.records = append(w.log.records, fmt.Sprintf("4,1,%d,-;%s\n", w.now.Sub(start.Add(-time.Hour)).Microseconds(), text))
 }

@@ -52,7 +52,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// Whatever the kubelet and the records report: what a pod is listed with is not given back,
+// Whatever the kubelet and the records have: what a pod is listed with is not given back,
 // nothing of a task's is, and what was done need not be done again.
 func TestReconcileConverges(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)

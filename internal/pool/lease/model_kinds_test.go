@@ -51,7 +51,7 @@ func (m *model) stepPods() {
 	}
 }
 
-// allocate hands out GPUs of which the kubelet knows no one; the pod is not always listed.
+// allocate gives GPUs that the kubelet thinks free; the pod is not always listed.
 func (m *model) allocate() {
 	var free []int
 	for g := range m.owner {

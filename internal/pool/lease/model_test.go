@@ -111,7 +111,7 @@ func (m *model) note(format string, args ...any) {
 	}
 }
 
-// alive is what the model reports of a container's lease.
+// alive returns whether the container has its lease in the model.
 func (m *model) alive(c *container) bool { return m.running(c) || m.reserved(c) }
 
 // running: someone in it uses its GPUs, or is about to.

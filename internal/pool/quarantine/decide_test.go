@@ -24,7 +24,7 @@ var start = time.Date(2026, 8, 1, 14, 0, 0, 0, time.UTC)
 // names are the names of the GPUs of a test, a board each.
 var names = []string{"0000:03:00.0", "0000:43:00.0", "0000:83:00.0"}
 
-// sign is a GPU as one letter reports it.
+// sign is a GPU as one letter describes it.
 func sign(i int, letter byte) (s Reading, here bool) {
 	s = Reading{Slot: gpu.Slot{PCI: names[i], Index: i, GFX: "gfx90a"}, Up: true, State: health.Healthy}
 	critical := func(faults ...health.Fault) { s.State, s.Faults = health.Critical, faults }

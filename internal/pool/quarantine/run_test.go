@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// report goes through a tale, a line a look each 15 s, and reports what came of the tasks:
+// tell goes through a tale, a line a look each 15 s, and reports what came of the tasks:
 //
 //	4* h.. A:0 B:12 A=134
 //

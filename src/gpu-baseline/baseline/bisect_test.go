@@ -125,7 +125,7 @@ func TestEachCulpritIsFoundFromEachSetOfProfilesWithTheFewestRuns(t *testing.T) 
 	require.Greater(t, tried, 10000)
 }
 
-// What is left after each run is not more than was said before it.
+// What is left after each run is not more than was announced before it.
 func TestRemainingRunsAreNeverMoreThanAnnounced(t *testing.T) {
 	for n := 2; n <= 20; n++ {
 		for culprit := 1; culprit < n; culprit++ {

@@ -163,7 +163,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What the unit informed of the measurement is below the report, and gates nothing.
+// What the unit recorded of the measurement is below the report, and gates nothing.
 func TestInvalidProfileIsReported(t *testing.T) {
 	const example = `"examples": {"a": {"status": "ok", "duration_s": 1}}`
 	for clocks, want := range map[string]string{

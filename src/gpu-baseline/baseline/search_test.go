@@ -95,7 +95,7 @@ func example(name, seconds string, mb int) string {
 	return fmt.Sprintf(`%q: {"status": "ok", "duration_s": %s, "peak_memory_mb": %d}`, name, seconds, mb)
 }
 
-// slower are n commits, and the commit with this number made matmul slower.
+// slower returns n commits, of which the one with this number made matmul slower.
 func slower(n, culprit int) (scripts []string) {
 	for i := range n {
 		seconds := "1"
@@ -160,7 +160,7 @@ func TestReportsOfBisectAsTheyArePrinted(t *testing.T) {
 	}
 }
 
-// Each file reports what it is; none is written twice in the same second.
+// Each file names its kind; none is written twice in the same second.
 func TestBisectKeepsItsProfilesAsThePipelineDoes(t *testing.T) {
 	c := newClone(t, slower(5, 3)...)
 	code, stdout, stderr := c.bisect(measuring...)
@@ -247,7 +247,7 @@ func TestSkipOfACommandIsPermanent(t *testing.T) {
 	require.Contains(t, stdout, skipped+" can't be measured: its command asked to skip it, and skip-"+skipped+".txt records this")
 }
 
-// A run that its record reports is invalid is not a profile, and is made again, but not for
+// A run that its record calls invalid is not a profile, and is made again, but not for
 // ever.
 func TestInvalidRunsAreMadeAgain(t *testing.T) {
 	record := func(valid string) string {
@@ -293,7 +293,7 @@ func TestVersionsOfAPipelineAreSearchedAsARangeIs(t *testing.T) {
 	}
 }
 
-// A merge is for all that it provided, and the report reports how to look inside.
+// A merge counts for all that it brought, and the report shows how to look inside.
 func TestMergeIsOneCommitOfTheRange(t *testing.T) {
 	c := newClone(t, slower(3, 9)...)
 	c.git("checkout", "-q", "-b", "side", "HEAD~1")

@@ -30,7 +30,7 @@ func array(labels map[string]string, name string, offset, size int, times, per f
 	return field(offset+n*size, size, times, per)
 }
 
-// constant are the families that no reading of this scrape is behind: what the exporter
+// constant are the families that no reading of this scrape fills: what the exporter
 // read on its timer, or concluded.
 func constant(name string) bool {
 	for _, prefix := range []string{"rocm_exporter_", "rocm_gpu_ras_", "rocm_gpu_bad_", "rocm_gpu_can_compute", "rocm_gpu_health", "rocm_gpu_hang", "rocm_gpu_info",

@@ -1,5 +1,5 @@
 // Command tlsclient is what a task of the tests runs: it reports whether a TLS server, at a
-// socket and of a name, proves who it is to those who trust what the process is reported
+// socket and of a name, proves its identity to a process with the authorities that it got
 // to.
 package main
 

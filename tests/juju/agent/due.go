@@ -19,7 +19,7 @@ type due struct {
 	secrets            map[string]int // revision that a secret-changed informed of, by id
 }
 
-// reported is internal/worker/uniter/relation.State.
+// told is internal/worker/uniter/relation.State.
 type told struct {
 	units   map[string]int // versions of the bags
 	apps    map[string]int

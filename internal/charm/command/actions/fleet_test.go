@@ -122,7 +122,7 @@ func TestRequiredArchitectureWithoutGPUsInServiceIsQuarantined(t *testing.T) {
 	require.Empty(t, results(0, 1)["missing"])
 }
 
-// reported returns the result of the action coverage.
+// told returns the result of the action coverage.
 func told(t *testing.T, u charm.Decision, params map[string]any) (text, missing string) {
 	t.Helper()
 	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)

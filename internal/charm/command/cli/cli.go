@@ -99,10 +99,10 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// becomeProgram replaces this process with another program. Tests replace the variable.
+// execProgram replaces this process with another program. Tests replace the variable.
 var execProgram = syscall.Exec
 
-// becomeBaseline replaces dispatch with the charm's program gpu-baseline, which is not
+// execBaseline replaces dispatch with the charm's program gpu-baseline, which is not
 // linked into dispatch. It returns only if the program cannot be started.
 func (p *caller) execBaseline(args []string) error {
 	file := filepath.Join(p.charm.CharmDir, "bin", "gpu-baseline")

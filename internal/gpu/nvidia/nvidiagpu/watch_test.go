@@ -17,7 +17,7 @@ import (
 
 const file = "/run/nvidia.json"
 
-// reported is what a run of w leaves, nil for nothing.
+// told is what a run of w leaves, nil for nothing.
 func told(t *testing.T, w *Watcher) *Report {
 	t.Helper()
 	require.NoError(t, w.host.Remove(file))

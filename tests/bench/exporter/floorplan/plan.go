@@ -1,4 +1,4 @@
-// Package floorplan is what the benchmark reports its floor to serve. It has no part in the
+// Package floorplan describes what the benchmark has its floor serve. It has no part in the
 // charm.
 package floorplan
 

@@ -1,4 +1,4 @@
-// The command noop is in for the real runc if there is not a busybox.
+// The command noop replaces the real runc if there is no busybox.
 package main
 
 func main() {}
