@@ -21,8 +21,9 @@ const (
 	// Deadline is the longest wait of an answer for a GPU. A healthy GPU answers within
 	// milliseconds, and Prometheus gives up on the whole scrape after 10 s.
 	Deadline = 2 * time.Second
-	// Timeout is the longest wait of a client: an answer waits for a GPU that hangs.
-	Timeout = Deadline + 2*time.Second
+	// Timeout is the longest wait of a client: an answer waits for a search and for a GPU that
+	// hangs.
+	Timeout = 2*Deadline + 2*time.Second
 	// ReadPeriod is the time between two records of a Report in a File. It is longer than the
 	// 5 s after which an idle GPU suspends, so that a reading does not keep GPUs awake.
 	ReadPeriod = 6 * time.Second

@@ -191,3 +191,23 @@ func TestDescriptorsOfRemovedGPUsAreClosed(t *testing.T) {
 	})
 	require.LessOrEqual(t, open(), before+4)
 }
+
+// A search waits for a GPU that hangs and is not known yet, for all the time it has.
+func TestLateSearchLeavesTheOtherGPUsTheirTime(t *testing.T) {
+	r := hosttest.Host(t, "mi210x4")
+	list, err := All(r)()
+	require.NoError(t, err)
+	inBubble(t, func() { // its clock stands still while a file is read
+		hangs, searched := make(chan struct{}), 0
+		defer close(hangs)
+		m := New(r, func() ([]Found, error) {
+			if searched++; searched > 1 {
+				<-hangs
+			}
+			return list, nil
+		}, Options{})
+		require.Equal(t, []bool{true, true, true, true}, ups(m.Snapshot()))
+		m.refresh.Store(true)
+		require.Equal(t, []bool{true, true, true, true}, ups(m.Snapshot()))
+	})
+}

@@ -137,11 +137,12 @@ func New(root host.Root, source Source, o Options) *Monitor {
 	return m
 }
 
-// Snapshot reads all GPUs. It returns after the deadlines at the latest, even if GPUs hang.
+// Snapshot reads all GPUs. It returns after the two deadlines at the latest, even if GPUs
+// hang: the GPUs have their own, because one that hangs can use up that of the search.
 func (m *Monitor) Snapshot() Snapshot {
+	found := m.searchInTime()
 	late, stop := m.deadlines()
 	defer stop()
-	found := m.search(late(""))
 	s := Snapshot{Module: found.module, GPUs: make([]GPU, len(found.devices))}
 	reads := make([]*deadline.Work[reading.State], len(found.devices))
 	work := batch{work: make([]func(), 0, len(reads))}
@@ -175,6 +176,13 @@ func (m *Monitor) Snapshot() Snapshot {
 	divide(s.GPUs)
 	m.addContext(&s)
 	return s
+}
+
+// searchInTime finds the GPUs before the deadline of a search.
+func (m *Monitor) searchInTime() search {
+	late, stop := m.deadlines()
+	defer stop()
+	return m.search(late(""))
 }
 
 // deadlines returns the deadlines of one pass over all GPUs. All share one timer, which

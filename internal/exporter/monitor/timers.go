@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 )
 
@@ -45,7 +44,7 @@ func (m *Monitor) Watch(ctx context.Context) {
 	go m.kernel.follow(ctx, m.root, m.now)
 	ras, points := time.Tick(m.options.RASInterval), time.Tick(recordEvery)
 	var bandwidth, looks <-chan time.Time
-	m.search(time.After(api.Deadline))
+	m.searchInTime()
 	if m.options.PCIeBandwidth {
 		bandwidth = time.Tick(trafficEvery)
 		go m.readTraffic()

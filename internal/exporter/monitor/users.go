@@ -71,7 +71,7 @@ func (m *Monitor) lastUsers() *usage.Result {
 
 // ScanUsers scans the users of the GPUs once, for a program that does not Watch.
 func (m *Monitor) ScanUsers(ctx context.Context) {
-	m.search(time.After(api.Deadline))
+	m.searchInTime()
 	m.readUsers(ctx)
 }
 
