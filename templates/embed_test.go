@@ -1,9 +1,12 @@
 package templates
 
 import (
+	"path"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 func TestRenderRefusesAMissingValue(t *testing.T) {
@@ -20,4 +23,19 @@ func TestLauncherPutsTheWrapperFirst_D48_D51(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(out), "\nPATH=/opt/r:$PATH\n")
 	require.Contains(t, string(out), "\nexec /rel/bin/containerd \"$@\"\n")
+}
+
+// systemd would remove the reports and leases of others with the folder.
+func TestEndedServiceLeavesTheFolderInRun(t *testing.T) {
+	for name, state := range map[string]bool{"concourse-pebble": true, "concourse-task-recorder": true, "concourse-gpu-device-plugin": false} {
+		unit, err := files.ReadFile(name + ".service")
+		require.NoError(t, err)
+		require.Contains(t, string(unit), "\nRuntimeDirectory="+path.Base(wellknown.RunDir)+"\nRuntimeDirectoryPreserve=yes\n", name)
+		line := "\nStateDirectory=" + path.Base(wellknown.StateDir) + "\n"
+		if state {
+			require.Contains(t, string(unit), line, name)
+		} else {
+			require.NotContains(t, string(unit), line, name)
+		}
+	}
 }

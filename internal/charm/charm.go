@@ -51,7 +51,7 @@ func (c *Charm) Commands() wellknown.Commands {
 }
 
 // LockFile separates two runs. Juju runs one hook at a time, but people may start a command.
-const LockFile = resource.StampDir + "/lock"
+const LockFile = wellknown.LockDir + "/hook"
 
 // Hook runs the pipeline for a hook. It returns nil if the machine converged, or if the
 // status shows why it did not. It returns an error if another run of the hook can help: Juju

@@ -30,7 +30,7 @@ import (
 
 // LastRunFile has the results of the last run that no other run can observe. It is missing
 // if there are none.
-const LastRunFile = model.StateDir + "/attempts.json"
+const LastRunFile = wellknown.StateDir + "/attempts.json"
 
 // maxAttempts is the number of network failures after which the status asks the operator
 // for help. Every hook still tries the step again.
@@ -143,7 +143,7 @@ func lastLine(err error) string {
 
 // recordState is disposable: the count starts again, and causes are missing until the next
 // run.
-var recordState = statefile.File[runRecord]{Path: LastRunFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
+var recordState = statefile.File[runRecord]{Path: LastRunFile, Mode: 0o600, Disposable: true}
 
 // StepFailed reports whether a step of the last run failed, so that the next run repeats it.
 func (c *Charm) StepFailed() bool {

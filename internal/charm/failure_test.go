@@ -152,7 +152,7 @@ func TestFullDiskIsNamedInTheStatus(t *testing.T) {
 		err  error
 		want string
 	}{
-		"a write":           {at("/var/lib/concourse-charm/juju.json", syscall.ENOSPC), "disk full: no space for /var/lib/concourse-charm on /dev/sda1" + free},
+		"a write":           {at("/var/lib/concourse-ci-machine/juju.json", syscall.ENOSPC), "disk full: no space for /var/lib/concourse-ci-machine on /dev/sda1" + free},
 		"a disk of its own": {fmt.Errorf("x: %w", at("/var/lib/concourse/8.2.5/bin/concourse", syscall.ENOSPC)), "disk full: no space for /var/lib/concourse/8.2.5/bin on pool/releases" + free},
 		"a quota":           {at("/etc/default/concourse", syscall.EDQUOT), "disk full: no space for /etc/default on /dev/sda1" + free},
 		"a link":            {&os.LinkError{Op: "symlink", Old: "x", New: r.Path("/opt/a"), Err: syscall.ENOSPC}, "disk full: no space for /opt on /dev/sda1" + free},

@@ -9,6 +9,7 @@ import (
 	jujuerrors "github.com/juju/errors"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
@@ -19,7 +20,7 @@ import (
 
 // versionFile has the last published version, because no hook tool returns it. It is in
 // /run, because a reboot may lose it.
-const versionFile = "/run/concourse-charm/version"
+const versionFile = wellknown.RunDir + "/version"
 
 // Publish writes the relations, the open ports and the version: a worker's public key or a
 // web's address, the exporters, and requests. It writes differences only. Every hook calls

@@ -10,6 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -45,44 +46,46 @@ func desireRemoval(o role.Observed) role.Desired {
 // programs is the charm's own folder with the link to the release, the wrapper and dispatch.
 const programs = "/opt/concourse-ci-machine"
 
-// noState removes the charm's state. Files of other packages may still be stored there. If
-// they cannot be restored, the hook fails and Juju runs it again. The records of engines that
-// a person configured stay, because only they have the previous settings.
+// noState removes the state, except what outlives the unit. Files of other packages may still
+// be stored there. If they cannot be restored, the hook fails and Juju runs it again.
 type noState struct{ why string }
+
+// outlive has the records of engines that a person configured, because only they have the
+// previous settings, and the state of a machine without Juju.
+var outlive = []string{engines.Records, model.MachineFile}
 
 // Diff implements plan.Resource.
 func (s noState) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
-	entries, err := h.ReadDir(model.StateDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if all, err := removable(h.Root); err != nil || len(all) == 0 {
 		return nil, err
 	}
-	engine := func(e fs.DirEntry) bool { return path.Join(model.StateDir, e.Name()) == engines.Records }
-	if len(entries) == 1 && engine(entries[0]) {
-		return nil, nil
-	}
-	return plan.Plan{{Op: "remove " + model.StateDir, Why: s.why, Do: func(ctx context.Context) error {
+	return plan.Plan{{Op: "remove " + wellknown.StateDir, Why: s.why, Do: func(ctx context.Context) error {
 		if err := amd.ToolkitKept().Restore(ctx, h); err != nil {
 			return err
 		}
-		entries, err := h.ReadDir(model.StateDir)
-		if err != nil {
-			return err
-		}
-		all := []string{model.StateDir}
-		if slices.ContainsFunc(entries, engine) {
-			all = nil
-			for _, e := range slices.DeleteFunc(entries, engine) {
-				all = append(all, path.Join(model.StateDir, e.Name()))
-			}
-		}
+		all, err := removable(h.Root)
 		for _, one := range all {
 			err = errors.Join(err, removeTree(ctx, h, one))
 		}
 		return err
 	}}}, nil
+}
+
+// removable returns the folder of the state, or only parts of it if others outlive the unit.
+func removable(r host.Root) (all []string, err error) {
+	entries, err := r.ReadDir(wellknown.StateDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if p := path.Join(wellknown.StateDir, e.Name()); !slices.Contains(outlive, p) {
+			all = append(all, p)
+		}
+	}
+	if len(all) == len(entries) && err == nil {
+		all = []string{wellknown.StateDir}
+	}
+	return all, err
 }
 
 func removeTree(ctx context.Context, h host.Host, dir string) error {

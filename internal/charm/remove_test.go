@@ -12,6 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/nvidia"
@@ -47,11 +48,11 @@ func TestRemovedUnitDeletesItsFiles(t *testing.T) {
 	p := roletest.Changes(t, h, desireRemoval(role.Observed{Event: "remove", Config: roletest.Config(t, nil)}).Resources)
 	text := roletest.Ops(p)
 	last := strings.LastIndex(text, "remove package ")
-	require.Less(t, last, strings.Index(text, "remove "+model.StateDir), "the note of packages goes after them")
+	require.Less(t, last, strings.Index(text, "remove "+wellknown.StateDir), "the note of packages goes after them")
 	_, err := p.Apply(context.Background(), nil)
 	require.NoError(t, err)
 	require.Equal(t, 2, len(r.Ran), r.Ran)
-	for _, path := range slices.Concat(amd.ToolkitFiles(), nvidia.Files(), []string{cdi.Path, nvidia.Path, model.StateDir}) {
+	for _, path := range slices.Concat(amd.ToolkitFiles(), nvidia.Files(), []string{cdi.Path, nvidia.Path, wellknown.StateDir}) {
 		require.False(t, h.Exists(path), path)
 	}
 	for _, path := range roletest.Operators {
@@ -59,11 +60,13 @@ func TestRemovedUnitDeletesItsFiles(t *testing.T) {
 	}
 }
 
-// An operator configured Docker with another wrapper. Its removal needs the record.
-func TestRemovedUnitKeepsTheRecordsOfOtherWrappers(t *testing.T) {
+// An operator configured Docker with another wrapper. Its removal needs the record. A purge needs
+// the machine's state after the hook.
+func TestRemovedUnitKeepsWhatOutlivesIt(t *testing.T) {
 	h := host.Host{Root: hosttest.Root(t)}
 	record := engines.Records + "/docker.json"
 	hosttest.Put(t, h.Root, record, `{"file":"/etc/docker/daemon.json","parts":[{"name":"runtimes.amd","text":"/usr/bin/runc-amd-wrapper"}]}`)
+	hosttest.Put(t, h.Root, model.MachineFile, "{}")
 	hosttest.Put(t, h.Root, model.FactsFile, "{}")
 	for range 2 {
 		p := roletest.Changes(t, h, []plan.Resource{noState{"it is removed"}})
@@ -71,6 +74,7 @@ func TestRemovedUnitKeepsTheRecordsOfOtherWrappers(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.True(t, h.Exists(record))
+	require.True(t, h.Exists(model.MachineFile))
 	require.False(t, h.Exists(model.FactsFile))
 	require.Empty(t, roletest.Changes(t, h, []plan.Resource{noState{"it is removed"}}))
 }

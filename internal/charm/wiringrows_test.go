@@ -25,8 +25,8 @@ const (
 	webFile    = "/var/lib/concourse/config.env"
 	workerFile = "/var/lib/concourse-worker/worker-config.env"
 	wrapper    = "/etc/concourse-ci-machine/wrapper.json"
-	exporter   = "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml"
-	jobLayer   = "/var/lib/concourse-charm/pebble/layers/002-concourse-exporter.yaml"
+	exporter   = "/var/lib/concourse-ci-machine/pebble/layers/001-rocm-exporter.yaml"
+	jobLayer   = "/var/lib/concourse-ci-machine/pebble/layers/002-concourse-exporter.yaml"
 	fleet      = "/etc/concourse-ci-machine/fleet.json"
 	recorder   = "/etc/systemd/system/concourse-task-recorder.service"
 	keys       = "/var/lib/concourse/keys/"
@@ -178,7 +178,7 @@ func workerWires() []wire {
 		{"worker", "worker-drain-timeout", "1h", "worker", "Drain:1h0m0s ", nil},
 		{"alone", "worker-drain-timeout", "1h", "concourse.Drain", "Limit:1h0m0s ", nil},
 		{"running", "worker-drain-timeout", "1h", "release", "Limit:1h0m0s ", nil},
-		{"running", "worker-drain-timeout", "1h", "/var/lib/concourse-charm/tags-held", "T04:04:05Z", set{"tag": "new"}},
+		{"running", "worker-drain-timeout", "1h", "/var/lib/concourse-ci-machine/tags-held", "T04:04:05Z", set{"tag": "new"}},
 		{"worker", "task-record-size", 9, recorder, "--size=9 ", nil},
 		{"worker", "task-record-size", 0, "concourse-task-recorder.service", "task-record-size=0", nil},
 		{"worker", "task-record-size", 0, exporter, "!--tasks.report=", nil},

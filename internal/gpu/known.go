@@ -14,10 +14,11 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // knownFile stores the identity of the machine's GPUs until the next boot.
-const knownFile = "/run/concourse-gpu-attributes.json"
+const knownFile = wellknown.RunDir + "/gpu-attributes.json"
 
 // errHangs reports a file without a value, because the kernel does not return from reading
 // it.

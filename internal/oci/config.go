@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 )
 
@@ -10,7 +11,7 @@ const (
 	DefaultConfig = "/etc/concourse-ci-machine/wrapper.json"
 	// defaultState holds markers of containers with exec calls that need a group. It is
 	// below /run, so that a reboot removes it with the containers.
-	defaultState = "/run/concourse-ci-machine/wrapper"
+	defaultState = wellknown.RunDir + "/wrapper"
 	// DefaultNodes holds private device nodes. It is below /dev, because /run is mounted
 	// nodev and nodes on it cannot be opened.
 	DefaultNodes = "/dev/.runc-amd"

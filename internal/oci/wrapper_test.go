@@ -145,7 +145,7 @@ func TestInfoNamesTheConfig(t *testing.T) {
 	require.Empty(t, stderr.String())
 	b.configure(t, func(c *Config) { c.Leases = &Leases{} })
 	require.Zero(t, b.run([]string{"runc-amd-wrapper", "wrapper-info"}, &stdout, &stderr))
-	require.Contains(t, stdout.String(), "leases in /run/concourse-gpu\n")
+	require.Contains(t, stdout.String(), "leases in /run/concourse-ci-machine/gpu-leases\n")
 }
 
 // On the hot path of every container, so nothing more may come in.

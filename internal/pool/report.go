@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // ReportFile is the file with the Report. The exporter, which is not root, reads it.
-const ReportFile = "/run/concourse-gpu-leases.json"
+const ReportFile = wellknown.RunDir + "/gpu-leases.json"
 
 // LeaseFile declares ReportFile.
 var LeaseFile = statefile.File[Report]{Path: ReportFile, Mode: 0o644}

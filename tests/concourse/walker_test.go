@@ -142,7 +142,7 @@ func (m *walker) cut(words string, lines int) error {
 	m.killed(words, lines)
 	switch {
 	case words == "up", words == "down":
-		m.up = !strings.Contains(m.must("cat /var/lib/concourse-machine/machine.json"), `"down":true`)
+		m.up = !strings.Contains(m.must("cat /var/lib/concourse-ci-machine/machine.json"), `"down":true`)
 	default:
 		options := m.must("cat /etc/concourse-ci-machine/config.yaml")
 		name, value, _ := strings.Cut(strings.TrimPrefix(words, "set "), "=")

@@ -64,7 +64,7 @@ func newPromised(t *testing.T) *promised {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(w.root, dir)), 0o755))
 		require.NoError(t, os.Symlink("/"+dir, filepath.Join(w.root, dir)))
 	}
-	require.NoError(t, h.MkdirAll("/run/concourse-charm", 0o755))
+	require.NoError(t, h.MkdirAll("/run/concourse-ci-machine", 0o755))
 	hosttest.Put(t, h.Root, "/sys/bus/pci/devices/0000:c3:00.0/ras/umc_err_count", "ue: 0\nce: 0\n") // the fixture's is sick
 	hosttest.Put(t, h.Root, "/sys/bus/pci/devices/0000:c3:00.0/ras/gpu_vram_bad_pages", "")
 	worker := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -101,7 +101,7 @@ func (w *promised) serves(b *bed) {
 		config.GPUs[i].Name = gpusOfWorker[i]
 	}
 	config.Quarantine = filepath.Join(w.root, quarantine.AdmissionFile)
-	config.Leases.Dir = filepath.Join(w.root, "run/concourse-gpu")
+	config.Leases.Dir = filepath.Join(w.root, "run/concourse-ci-machine/gpu-leases")
 	b.configure(config)
 	own, leases := b.unit, *config.Leases // what the charm wrote has no prefix
 	leases.Dir = lease.DefaultDir
@@ -188,7 +188,7 @@ func (w *promised) end(p *promisedBuild, exit int) {
 	_, err = f.WriteString("\n")
 	require.NoError(w.t, err)
 	require.Equal(w.t, []string{"-", p.bed.id}, w.event())
-	l := lease.Leases{Dir: filepath.Join(w.root, "run/concourse-gpu"), GPUs: gpusOfWorker}
+	l := lease.Leases{Dir: filepath.Join(w.root, "run/concourse-ci-machine/gpu-leases"), GPUs: gpusOfWorker}
 	require.Eventually(w.t, func() bool {
 		states, _, err := l.Read()
 		require.NoError(w.t, err)

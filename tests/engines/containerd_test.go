@@ -37,7 +37,7 @@ func TestContainerdTakesTheRuntime(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	theirs := containerdFile() + "[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    sandbox_image = \"example.com/pause:1\"\n"
 	require.NoError(t, os.WriteFile(file, []byte(theirs), 0o644))
-	before := snapshot(t, "/etc/containerd", "/var/lib/concourse-charm")
+	before := snapshot(t, "/etc/containerd", "/var/lib/concourse-ci-machine")
 	dispatch(t, "runtime", "configure", "containerd", "--set-as-default")
 
 	var read struct {
@@ -81,5 +81,5 @@ func TestContainerdTakesTheRuntime(t *testing.T) {
 	isFree(t, l, 1)
 
 	dispatch(t, "runtime", "configure", "containerd", "--remove")
-	require.Equal(t, before, snapshot(t, "/etc/containerd", "/var/lib/concourse-charm"), "byte for byte as before")
+	require.Equal(t, before, snapshot(t, "/etc/containerd", "/var/lib/concourse-ci-machine"), "byte for byte as before")
 }

@@ -46,7 +46,7 @@ runtime_path = %q
 monitor_path = %q
 monitor_cgroup = "pod"
 `, p.root, p.runRoot, filepath.Join(dir, "crio-log"), socket, filepath.Join(dir, "pinns"), runc, conmon), 0o644))
-	before := snapshot(t, "/etc/crio", "/var/lib/concourse-charm")
+	before := snapshot(t, "/etc/crio", "/var/lib/concourse-ci-machine")
 	answers := func() bool {
 		c, err := net.Dial("unix", socket)
 		if err == nil {
@@ -80,7 +80,7 @@ monitor_cgroup = "pod"
 	stop()
 
 	dispatch(t, "runtime", "configure", "crio", "--remove")
-	require.Equal(t, before, snapshot(t, "/etc/crio", "/var/lib/concourse-charm"), "byte for byte as before")
+	require.Equal(t, before, snapshot(t, "/etc/crio", "/var/lib/concourse-ci-machine"), "byte for byte as before")
 	daemon(t, answers, program)
 	out, err = pod("amd", "1")
 	require.Error(t, err)

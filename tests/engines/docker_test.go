@@ -32,7 +32,7 @@ func TestDockerRunsContainersThroughTheWrapper(t *testing.T) {
 	describe(t)
 	require.NoError(t, os.MkdirAll("/etc/docker", 0o755))
 	require.NoError(t, os.WriteFile("/etc/docker/daemon.json", []byte("{\n  \"log-driver\": \"json-file\",\n  \"labels\": [\"a=b\"]\n}"), 0o640))
-	before := snapshot(t, "/etc/docker/daemon.json", "/var/lib/concourse-charm")
+	before := snapshot(t, "/etc/docker/daemon.json", "/var/lib/concourse-ci-machine")
 	require.Contains(t, dispatch(t, "runtime", "configure", "docker"), "docker goes by it from: systemctl reload docker\n")
 	daemon, stop := dockerd(t)
 	_, err := docker("import", tarball(), "gpu-test")
@@ -77,7 +77,7 @@ func TestDockerRunsContainersThroughTheWrapper(t *testing.T) {
 	}, time.Minute, 50*time.Millisecond)
 
 	require.Contains(t, dispatch(t, "runtime", "configure", "docker", "--remove"), "docker goes by it from: systemctl restart docker\n")
-	require.Equal(t, before, snapshot(t, "/etc/docker/daemon.json", "/var/lib/concourse-charm"), "byte for byte as before")
+	require.Equal(t, before, snapshot(t, "/etc/docker/daemon.json", "/var/lib/concourse-ci-machine"), "byte for byte as before")
 	stop()
 	dockerd(t)
 	out, err = in("-e", "AMD_VISIBLE_DEVICES=1")

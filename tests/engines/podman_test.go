@@ -50,7 +50,7 @@ func (p podman) load(t *testing.T) {
 func TestPodmanHasBothWays(t *testing.T) {
 	needPackage(t, "podman", "podman")
 	describe(t)
-	before := snapshot(t, "/etc/containers", "/var/lib/concourse-charm")
+	before := snapshot(t, "/etc/containers", "/var/lib/concourse-ci-machine")
 	p := podman{root: filepath.Join(dir, "podman"), runRoot: "/run/podman-test"}
 	p.load(t)
 	out, err := p.probe("", "--device amd.com/gpu=0")
@@ -78,7 +78,7 @@ func TestPodmanHasBothWays(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Equal(t, second, out)
 	dispatch(t, "runtime", "configure", "podman", "--remove")
-	require.Equal(t, before, snapshot(t, "/etc/containers", "/var/lib/concourse-charm"), "byte for byte as before")
+	require.Equal(t, before, snapshot(t, "/etc/containers", "/var/lib/concourse-ci-machine"), "byte for byte as before")
 	out, err = p.probe("--runtime amd", "")
 	require.Error(t, err)
 	require.Contains(t, out, "amd")

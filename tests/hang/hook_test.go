@@ -166,7 +166,7 @@ func TestHooksEndAndChangeNothingWhileAGPUHangs(t *testing.T) {
 	require.Zero(t, u.hung())
 
 	// As after a reboot, when nothing is known of it.
-	require.NoError(t, u.root.Remove("/run/concourse-gpu-attributes.json"))
+	require.NoError(t, u.root.Remove("/run/concourse-ci-machine/gpu-attributes.json"))
 	for range 2 {
 		r := u.hook("update-status")
 		require.Equal(t, "active", r.Status().Status, r.Status().Message)

@@ -69,8 +69,8 @@ func TestUnwritablePlaceIsAnErrorThatNamesIt(t *testing.T) {
 	for name, tt := range map[string]struct{ path, want string }{
 		"a file where a directory has to be": {"/var/lib/concourse/worker", "cannot use /var/lib/concourse/worker as a directory: a file has that name; move it away"},
 		"a file above a file":                {"/etc/systemd/system", "/etc/systemd/system/concourse-server.service"},
-		"a file where the charm keeps notes": {"/var/lib/concourse-charm", "/var/lib/concourse-charm"},
-		"a file where the lock has to be":    {"/run/concourse-charm", "cannot lock /run/concourse-charm/lock"},
+		"a file where the charm keeps notes": {"/var/lib/concourse-ci-machine", "/var/lib/concourse-ci-machine"},
+		"a file where the lock has to be":    {"/run/concourse-ci-machine", "cannot lock /run/concourse-ci-machine/locks/hook"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

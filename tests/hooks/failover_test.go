@@ -121,11 +121,11 @@ func TestModeCanBeChanged(t *testing.T) {
 		require.False(t, u.Root.Exists(path), path)
 	}
 	require.Empty(t, u.Model.Ports)
-	require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/landed", nil, 0o600))
+	require.NoError(t, u.Root.WriteFile("/var/lib/concourse-ci-machine/landed", nil, 0o600))
 	u.set(options{"mode": "web"})
 	r = c.hook(0, "config-changed")
 	require.Contains(t, r.Commands, "systemctl start concourse-server.service")
-	require.False(t, u.Root.Exists("/var/lib/concourse-charm/landed"), "a worker that comes later is another one")
+	require.False(t, u.Root.Exists("/var/lib/concourse-ci-machine/landed"), "a worker that comes later is another one")
 	require.Equal(t, "active: Web server ready (v8.2.5) "+url(u), c.status(0))
 	require.False(t, u.Root.Exists("/etc/systemd/system/concourse-worker.service"))
 	require.Equal(t, string(workerKey()), u.read("/var/lib/concourse/keys/tsa_host_key"), "the application's keys, from its secret")

@@ -33,8 +33,8 @@ func requireListed(t *testing.T, before, after map[string]string) {
 		if _, was := before[path]; was || inside.MatchString(path) {
 			continue
 		}
-		if strings.HasPrefix(path, "/run/concourse-charm/") && strings.HasSuffix(path, ".stamp") {
-			path = "/run/concourse-charm/<trigger>.stamp"
+		if strings.HasPrefix(path, "/run/concourse-ci-machine/") && strings.HasSuffix(path, ".stamp") {
+			path = "/run/concourse-ci-machine/<trigger>.stamp"
 		}
 		mode, ok := modes[path]
 		if !ok {

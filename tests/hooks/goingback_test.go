@@ -45,7 +45,7 @@ func TestD49D52RuntimesComeAndGoAndLeaveTheOperatorsFiles(t *testing.T) {
 	require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), "CONCOURSE_TAG=gpu,compute-runtime=cuda,cuda,gpu-count=1\n")
 	require.Empty(t, u.hook("update-status").Plan())
 
-	const layer, told = "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml", "/run/concourse-gpu-nvidia.json"
+	const layer, told = "/var/lib/concourse-ci-machine/pebble/layers/001-rocm-exporter.yaml", "/run/concourse-ci-machine/gpu-nvidia.json"
 	require.Contains(t, u.read(layer), "--nvidia.report="+told)
 	require.Contains(t, u.read(layer), "--vendor=nvidia")
 	require.True(t, u.Machine.Up("concourse-pebble.service"))
@@ -120,7 +120,7 @@ func TestPackagesGoWithTheirRuntime(t *testing.T) {
 			require.NoError(t, u.Root.WriteFile("/var/lib/dpkg/status", []byte("Package: amd-container-toolkit\nStatus: install ok installed\nVersion: 1.2.0\n\n"), 0o644))
 		} else { // as after the installation: AMD's repository is out of reach here
 			require.NoError(t, u.Root.WriteFile("/var/lib/dpkg/status", []byte("Package: amd-container-toolkit\nStatus: install ok installed\nVersion: 1.2.0\n\n"), 0o644))
-			require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/installed-packages.json", []byte(`{"packages":["amd-container-toolkit"]}`), 0o600))
+			require.NoError(t, u.Root.WriteFile("/var/lib/concourse-ci-machine/installed-packages.json", []byte(`{"packages":["amd-container-toolkit"]}`), 0o600))
 		}
 		u.giveKey()
 		u.hook("install")
@@ -139,7 +139,7 @@ func TestPackagesGoWithTheirRuntime(t *testing.T) {
 		}
 		require.Contains(t, text, "apt-get remove --yes -o DPkg::Lock::Timeout=600 amd-container-toolkit", c.name)
 		require.NotContains(t, u.read("/var/lib/dpkg/status"), "amd-container-toolkit", c.name)
-		require.False(t, u.Root.Exists("/var/lib/concourse-charm/installed-packages.json"), c.name)
+		require.False(t, u.Root.Exists("/var/lib/concourse-ci-machine/installed-packages.json"), c.name)
 	}
 }
 

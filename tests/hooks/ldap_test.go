@@ -61,7 +61,7 @@ func TestLDAPByRelation(t *testing.T) {
 			require.NotContains(t, env, gone)
 		}
 		require.Empty(t, u.holding("bind pass"))
-		require.False(t, u.Root.Exists("/var/lib/concourse-charm/web-limit"))
+		require.False(t, u.Root.Exists("/var/lib/concourse-ci-machine/web-limit"))
 	}
 	c.idle()
 }

@@ -16,7 +16,7 @@ import (
 func TestExclusiveGPUsAndBack(t *testing.T) {
 	t.Parallel()
 	const wrapper, environment = "/etc/concourse-ci-machine/wrapper.json", "/var/lib/concourse-worker/worker-config.env"
-	const layer, report = "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml", "/run/concourse-gpu-leases.json"
+	const layer, report = "/var/lib/concourse-ci-machine/pebble/layers/001-rocm-exporter.yaml", "/run/concourse-ci-machine/gpu-leases.json"
 	u := newUnit(t, fixture("mi210x4"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
 	u.giveKey()
 	u.web()
@@ -30,7 +30,7 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	u.set(options{"gpu-sharing": "exclusive"})
 	r := u.hook("config-changed")
 	require.Equal(t, ready, r.Status().Message, "the same text")
-	require.Contains(t, u.read(wrapper), `"leases":{"dir":"/run/concourse-gpu"`)
+	require.Contains(t, u.read(wrapper), `"leases":{"dir":"/run/concourse-ci-machine/gpu-leases"`)
 	require.Contains(t, u.read(wrapper), `"gpus":[{"name":"0000:23:00.0",`)
 	require.Equal(t, shared[environment], u.read(environment))
 	require.NotContains(t, strings.Join(r.Commands, "\n"), "restart concourse-worker")

@@ -13,9 +13,9 @@ import (
 func TestRemovedUnitLeavesNothingItInstalled(t *testing.T) {
 	t.Parallel()
 	stays := []string{
-		"/var/lib/concourse/",       // releases and volumes: other units may use them
-		"/run/concourse-charm/lock", // the run holds it
-		"/etc/passwd", "/etc/group", // users may own files that stay
+		"/var/lib/concourse/",                  // releases and volumes: other units may use them
+		"/run/concourse-ci-machine/locks/hook", // the run holds it
+		"/etc/passwd", "/etc/group",            // users may own files that stay
 	}
 	for name, bring := range map[string]func(t *testing.T) (*unit, map[string]string){
 		"worker with leases": func(t *testing.T) (*unit, map[string]string) {

@@ -52,7 +52,7 @@ func TestLifeOfAROCmWorker(t *testing.T) {
 	u.Model.Relations = nil
 	tell("stop", u.hook("stop"))
 	tell("remove", u.hook("remove"))
-	for _, path := range []string{"/var/lib/concourse-worker", "/opt/concourse-ci-machine", "/var/lib/concourse-charm", "/etc/cdi/amd.json",
+	for _, path := range []string{"/var/lib/concourse-worker", "/opt/concourse-ci-machine", "/var/lib/concourse-ci-machine", "/etc/cdi/amd.json",
 		"/etc/systemd/system/concourse-worker.service", "/etc/systemd/system/concourse-pebble.service"} {
 		require.False(t, u.Root.Exists(path), path)
 	}

@@ -161,7 +161,7 @@ func TestKilledDownIsShownAndCompleted(t *testing.T) {
 	t.Parallel()
 	m := newOneMachine(t, fixture("no-gpu"))
 	m.must("up --release=" + releaseTarball("8.2.5"))
-	const file = "/var/lib/concourse-machine/machine.json"
+	const file = "/var/lib/concourse-ci-machine/machine.json"
 	state := strings.Replace(m.read(file), "{", `{"down":true,`, 1)
 	require.NoError(t, m.Root.WriteFile(file, []byte(state), 0o600))
 

@@ -269,7 +269,7 @@ func lineOf(text, prefix string) string {
 func TestD55D57MetricsOfAWebComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := webs(t, 2, options{"enable-metrics": true, "initial-admin-username": "root"})
-	const layer, credentials = "/var/lib/concourse-charm/pebble/layers/002-concourse-exporter.yaml", "/etc/concourse-ci-machine/concourse-exporter.json"
+	const layer, credentials = "/var/lib/concourse-ci-machine/pebble/layers/002-concourse-exporter.yaml", "/etc/concourse-ci-machine/concourse-exporter.json"
 	const fleet = "/etc/concourse-ci-machine/fleet.json"
 	c.units[0].Model.Relate(9, "catalogue", "catalogue").Units = map[string]map[string]string{"catalogue/0": {}}
 	for k, u := range c.units {

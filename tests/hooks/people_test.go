@@ -96,12 +96,12 @@ func TestPlanOfAnotherUserNeedsSudo(t *testing.T) {
 	}
 	t.Parallel()
 	u := worker(t, fixture("amd"), nil)
-	dir := u.Root.Path("/var/lib/concourse-charm")
+	dir := u.Root.Path("/var/lib/concourse-ci-machine")
 	require.NoError(t, os.Chmod(dir, 0))
 	defer os.Chmod(dir, 0o700)
 	_, stderr, code := u.person("plan")
 	require.Equal(t, 1, code)
-	require.Equal(t, "cannot plan: /var/lib/concourse-charm/juju.json is readable by root only; run it with sudo\n", stderr)
+	require.Equal(t, "cannot plan: /var/lib/concourse-ci-machine/juju.json is readable by root only; run it with sudo\n", stderr)
 }
 
 func TestGPUListForPeopleAndAsAnAction(t *testing.T) {

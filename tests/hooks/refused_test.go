@@ -57,9 +57,9 @@ func TestRefusedTakeoverLeavesThePythonCharmsServiceRunning(t *testing.T) {
 				require.Empty(t, did.Plan())
 				require.True(t, u.Machine.Up(c.service))
 				require.Equal(t, bags, locals(u))
-				require.NotContains(t, u.read("/var/lib/concourse-charm/juju.json"), "dGhpcyBpcyBubyBrZXk", "a key that is of no use")
+				require.NotContains(t, u.read("/var/lib/concourse-ci-machine/juju.json"), "dGhpcyBpcyBubyBrZXk", "a key that is of no use")
 				for _, path := range differences(before, tree(u, "/etc", "/opt", "/usr", "/var")) {
-					require.Contains(t, path, "/var/lib/concourse-charm", "what is the Python charm's is left alone")
+					require.Contains(t, path, "/var/lib/concourse-ci-machine", "what is the Python charm's is left alone")
 				}
 			}
 			require.Contains(t, u.action("plan", nil).Results["plan"], "nothing is done before the unit can be taken over")

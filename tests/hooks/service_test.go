@@ -16,7 +16,7 @@ import (
 // status, the tags with one restart of the worker's process, and people's word.
 func TestQuarantinedGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	t.Parallel()
-	const environment, tags = "/var/lib/concourse-worker/worker-config.env", "/var/lib/concourse-charm/gpu-tags.json"
+	const environment, tags = "/var/lib/concourse-worker/worker-config.env", "/var/lib/concourse-ci-machine/gpu-tags.json"
 	u := worker(t, fixture("mi210x4"), options{"compute-runtime": "rocm", "amd-container-toolkit": "skip"})
 	before := u.read(environment)
 	require.Contains(t, before, "gpu-count=4")

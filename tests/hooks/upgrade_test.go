@@ -57,7 +57,7 @@ func TestD18UpgradeDrainsBeforeItSwitches(t *testing.T) {
 	require.Equal(t, "8.2.5", then, "it still had its own programs")
 	require.Equal(t, "active: Worker ready (v8.2.6)", r.Status().Status+": "+r.Status().Message)
 	idle(u, "again", func() sandbox.Result { return u.hook("update-status") })
-	require.False(t, u.Root.Exists("/var/lib/concourse-charm/failed-release.json"))
+	require.False(t, u.Root.Exists("/var/lib/concourse-ci-machine/failed-release.json"))
 }
 
 // D15: an attached release of another version than the web's is refused before
@@ -123,7 +123,7 @@ func TestOtherVersionForgetsTheOneThatFailed(t *testing.T) {
 	u.set(options{"version": "8.2.5"})
 	r := u.hook("upgrade-charm")
 	require.Equal(t, "active: Worker ready (v8.2.5)", r.Status().Status+": "+r.Status().Message)
-	require.False(t, u.Root.Exists("/var/lib/concourse-charm/failed-release.json"))
+	require.False(t, u.Root.Exists("/var/lib/concourse-ci-machine/failed-release.json"))
 	u.Machine.Ends = nil
 	r = u.upgraded("8.2.6")
 	require.Equal(t, "active: Worker ready (v8.2.6)", r.Status().Status+": "+r.Status().Message)

@@ -137,7 +137,7 @@ func TestDatabaseComesRotatesAndGoes(t *testing.T) {
 	require.Contains(t, u.read(webEnvFile), "second$(pass)")
 	require.Empty(t, u.holding("first%20pass/word"))
 	c.idle()
-	require.Equal(t, []string{"/var/lib/concourse-charm/juju.json", webEnvFile}, slices.Sorted(slices.Values(u.holding("second$(pass)"))))
+	require.Equal(t, []string{"/var/lib/concourse-ci-machine/juju.json", webEnvFile}, slices.Sorted(slices.Values(u.holding("second$(pass)"))))
 
 	r = relationOf(u, "postgresql")
 	c.relation(0, "postgresql", "departed", "postgresql/0")

@@ -278,18 +278,18 @@ func TestLandingWorkerGetsTheSignalAgainUntilItStops(t *testing.T) {
 		return ""
 	}
 	require.Contains(t, u.refused("land-worker", nil), "Connection timed out")
-	require.False(t, u.Root.Exists("/var/lib/concourse-charm/landed"))
+	require.False(t, u.Root.Exists("/var/lib/concourse-ci-machine/landed"))
 	u.hook("update-status")
 	require.Contains(t, u.show("concourse-worker.service"), "UnitFileState=enabled")
 
 	fails = "systemctl stop concourse-worker.service" // after the signal, which can't be taken back
 	require.Contains(t, u.refused("land-worker", nil), "Connection timed out")
-	require.True(t, u.Root.Exists("/var/lib/concourse-charm/landed"))
+	require.True(t, u.Root.Exists("/var/lib/concourse-ci-machine/landed"))
 	fails = ""
 	none(t, u.hook("update-status").Commands, "start concourse-worker")
 	u.done("restart-services", nil)
 
-	require.NoError(t, u.Root.WriteFile("/var/lib/concourse-charm/landed", nil, 0o600))
+	require.NoError(t, u.Root.WriteFile("/var/lib/concourse-ci-machine/landed", nil, 0o600))
 	r := u.hook("update-status")
 	require.Contains(t, r.Commands, signal)
 	require.Equal(t, "waiting: Worker is landing and stops when its tasks end", r.Status().Status+": "+r.Status().Message)

@@ -184,7 +184,7 @@ func checkUse(t *testing.T, got map[string]string) {
 	require.Contains(t, got["daemon.json"], `"default-runtime": "amd"`)
 	require.Equal(t, "600 root\n", got["mode"])
 	require.Contains(t, got["info"], "runtime /usr/bin/runc\n")
-	require.Contains(t, got["info"], "leases in /run/concourse-gpu\n")
+	require.Contains(t, got["info"], "leases in /run/concourse-ci-machine/gpu-leases\n")
 	require.Equal(t, 4, strings.Count(got["info"], " for requested\n"), got["info"])
 	require.Contains(t, got["status"], "GPU 3", got["status"])
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 )
 
 // notified is a socket as systemd gives one to a unit of Type=notify, and what
@@ -54,12 +54,12 @@ func TestUnitIsReadyAliveAndEndsCleanly(t *testing.T) {
 	eventually(t, func() bool { c := d.check(); return c.Status == "up" && c.Successes > 0 }, "the check did not succeed")
 	require.Equal(t, "active", d.state())
 
-	t.Run("as nobody, below a folder that is root's alone", func(t *testing.T) {
+	t.Run("as nobody, whom Pebble's folder is closed to", func(t *testing.T) {
 		status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 		require.NoError(t, err)
 		require.Contains(t, string(status), "\nUid:\t65534\t65534\t65534\t65534\n")
 		require.Contains(t, string(status), "\nGid:\t65534\t65534\t65534\t65534\n")
-		st, err := os.Stat(u.Path(model.StateDir))
+		st, err := os.Stat(u.Path(role.PebbleDir))
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
 	})

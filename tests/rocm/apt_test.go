@@ -17,7 +17,7 @@ const (
 	toolkit    = "amd-container-toolkit"
 	repository = "/amd-container-toolkit/apt/1.2.0"
 	ready      = "active: Worker ready (v8.2.5) (GPU: 1x AMD)"
-	attempt    = "/var/lib/concourse-charm/toolkit-attempt.json"
+	attempt    = "/var/lib/concourse-ci-machine/toolkit-attempt.json"
 )
 
 // toolkitUnit is a worker with one GPU and a site that has the toolkit.

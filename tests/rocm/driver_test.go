@@ -328,7 +328,7 @@ func TestDispatchInstallsTheDriver(t *testing.T) {
 	require.Empty(t, m.dpkg("amdgpu-dkms"))
 
 	m.publish(m.release.DriverRepo(), keys.good, time.Time{}, "amdgpu-dkms", "amdgpu-dkms-firmware")
-	m.unit.later("/var/lib/concourse-charm/rocm-attempt.json")
+	m.unit.later("/var/lib/concourse-ci-machine/rocm-attempt.json")
 	m.hook("update-status")
 	require.Equal(t, "ii "+m.release.Package("noble"), m.dpkg("amdgpu-dkms"), m.status())
 	require.True(t, strings.HasPrefix(m.dpkg("rocm-smi-lib"), "ii "))

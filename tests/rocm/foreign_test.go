@@ -157,5 +157,5 @@ func TestFilesOfOthersSurviveAMDsPackage(t *testing.T) {
 	require.Equal(t, want, u.others())
 	require.Empty(t, u.dpkg(toolkit))
 	require.False(t, u.Root.Exists(description))
-	require.False(t, u.Root.Exists("/var/lib/concourse-charm"))
+	require.False(t, u.Root.Exists("/var/lib/concourse-ci-machine"))
 }

@@ -89,8 +89,8 @@ func (r Root) Resolve(p string) (string, error) {
 	return Root(base).Rel(end), nil
 }
 
-// MkdirAll creates a directory and its missing parents, all with this mode, whatever the
-// umask.
+// MkdirAll creates a directory with this mode, and its missing parents with mode 0755,
+// whatever the umask.
 func (r Root) MkdirAll(p string, mode fs.FileMode) error { return mkdirAll(r.Path(p), mode) }
 
 func mkdirAll(dir string, mode fs.FileMode) error {
@@ -98,7 +98,7 @@ func mkdirAll(dir string, mode fs.FileMode) error {
 		return nil
 	}
 	if up := filepath.Dir(dir); up != dir {
-		if err := mkdirAll(up, mode); err != nil {
+		if err := mkdirAll(up, 0o755); err != nil {
 			return err
 		}
 	}

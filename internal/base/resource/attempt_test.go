@@ -16,7 +16,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-const attemptPath = "/var/lib/concourse-charm/toolkit-attempt.json"
+const attemptPath = "/var/lib/concourse-ci-machine/toolkit-attempt.json"
 
 func TestCauseIsWhatAnOperatorCanActOn(t *testing.T) {
 	apt := func(stderr string) error {

@@ -104,7 +104,7 @@ func TestFilesOfOthersOutliveAKilledRun(t *testing.T) {
 		require.Equal(t, want, have, name)
 		p, _, _ = done(t, h, toolKept)
 		require.Empty(t, p, name)
-		left, err := h.Glob("/var/lib/concourse-charm/kept-*")
+		left, err := h.Glob("/var/lib/concourse-ci-machine/kept-*")
 		require.NoError(t, err)
 		require.Empty(t, left)
 	}

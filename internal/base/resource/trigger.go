@@ -9,14 +9,12 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
-// StampDir has the stamps of triggers. It is in /run, because a reboot reloads everything
-// and so outdates the stamps.
-const StampDir = "/run/concourse-charm"
-
-// Stamp returns the file of the trigger with that name.
-func Stamp(name string) string { return StampDir + "/" + name + ".stamp" }
+// Stamp returns the file of the trigger with that name. It is in /run, because a reboot
+// reloads everything and so outdates the stamps.
+func Stamp(name string) string { return wellknown.RunDir + "/" + name + ".stamp" }
 
 // Trigger runs a command when its inputs have changed since its last success, such as a
 // daemon-reload or a restart. The stamp is written only after success. So a crash between

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -34,7 +35,7 @@ func TestTriggerRunsOncePerChangeOfItsInputs(t *testing.T) {
 		require.Equal(t, []string{"systemctl daemon-reload", "systemctl restart concourse-worker"}, r.Ran)
 		require.Empty(t, diff(t, h, restart(inputs...)), inputs)
 	}
-	st, err := h.Stat(StampDir + "/worker.stamp")
+	st, err := h.Stat(wellknown.RunDir + "/worker.stamp")
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), st.Mode())
 	require.NoError(t, os.RemoveAll(h.Path("/run")))
@@ -163,12 +164,12 @@ func TestRunKilledAfterAnyStepConverges(t *testing.T) {
 func TestTriggerKilledBeforeItsStampRunsAgain(t *testing.T) {
 	h, r := machine(t)
 	r.Answer("systemctl", "").On("systemctl restart", func(host.Command) (string, error) {
-		hosttest.Put(t, h.Root, StampDir, "a file where the stamps belong")
+		hosttest.Put(t, h.Root, wellknown.RunDir, "a file where the stamps belong")
 		return "", nil
 	})
 	_, err := diff(t, h, restart("a")).Apply(context.Background(), nil)
 	require.Error(t, err)
-	require.NoError(t, h.Remove(StampDir))
+	require.NoError(t, h.Remove(wellknown.RunDir))
 	r.Answer("systemctl restart", "")
 	r.Ran = nil
 	apply(t, h, restart("a"))

@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"regexp"
 	"strconv"
 
@@ -29,8 +28,7 @@ var ErrDamaged = errors.New("it is damaged")
 type File[T any] struct {
 	Path    string
 	Mode    fs.FileMode
-	DirMode fs.FileMode // of a missing folder; 0 means 0755
-	Version int         // newest version that this program reads; 0 means 1
+	Version int // newest version that this program reads; 0 means 1
 	// Valid returns an error for content that is damaged. nil accepts all.
 	Valid func(T) error
 	// Disposable reads a damaged file as the zero value, because its loss does little harm.
@@ -119,9 +117,6 @@ func (f File[T]) Write(r host.Root, content T) error {
 	data, err := f.Encode(content)
 	if err == nil {
 		err = f.check(r)
-	}
-	if err == nil && f.DirMode != 0 {
-		err = r.MkdirAll(path.Dir(f.Path), f.DirMode)
 	}
 	if err != nil {
 		return err

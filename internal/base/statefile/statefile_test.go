@@ -26,7 +26,7 @@ func named(c content) error {
 	return nil
 }
 
-var file = File[content]{Path: "/var/lib/x/state.json", Mode: 0o600, DirMode: 0o700, Valid: named}
+var file = File[content]{Path: "/var/lib/x/state.json", Mode: 0o600, Valid: named}
 
 func TestContentIsReadAsWritten(t *testing.T) {
 	r := host.Root(t.TempDir())
@@ -41,9 +41,9 @@ func TestContentIsReadAsWritten(t *testing.T) {
 	got, err = file.Read(r)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	st, err := r.Lstat("/var/lib/x")
+	st, err := r.Lstat(file.Path)
 	require.NoError(t, err)
-	require.Equal(t, fs.FileMode(0o700), st.Mode().Perm())
+	require.Equal(t, fs.FileMode(0o600), st.Mode())
 	require.NoError(t, file.Remove(r))
 	require.False(t, r.Exists(file.Path))
 }

@@ -34,8 +34,14 @@ func ServesCommands(file string) bool {
 	return name == Dispatch || name == GPUKit
 }
 
-// StateDir stores the charm's own records. Its mode is 0700.
-const StateDir = "/var/lib/concourse-charm"
+// The folders of this project's state: StateDir until it is removed, RunDir until the next
+// boot. Whoever writes first makes them. All users may read them, but not each file in them.
+// LockDir is root's alone, because every reader of a file can lock it.
+const (
+	StateDir = "/var/lib/concourse-ci-machine"
+	RunDir   = "/run/concourse-ci-machine"
+	LockDir  = RunDir + "/locks"
+)
 
 // PCIAnnotation is the annotation of a CDI device with the GPU's PCI address. The charm
 // used it before its descriptions named GPUs by their slots, see pci.OfSlot.

@@ -43,7 +43,7 @@ func TestUnrecordedRebootIsNotRequested(t *testing.T) {
 	require.ErrorContains(t, err, "look at "+RebootFile+" and remove it")
 
 	r = hosttest.Root(t)
-	hosttest.Put(t, r, "/var/lib/concourse-charm", "a file where the folder should be")
+	hosttest.Put(t, r, "/var/lib/concourse-ci-machine", "a file where the folder should be")
 	due, err = RebootDue(r, activate, "b1")
 	require.False(t, due)
 	require.Error(t, err)

@@ -11,10 +11,11 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // verifiedStamp records that the installation was verified since the machine started.
-const verifiedStamp = resource.StampDir + "/rocm-verified.stamp"
+const verifiedStamp = wellknown.RunDir + "/rocm-verified.stamp"
 
 // toolLimit bounds the answer of a tool. On a hanging GPU a killed tool may not even exit;
 // it is abandoned then (host.Exec).

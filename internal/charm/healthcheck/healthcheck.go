@@ -24,7 +24,7 @@ import (
 
 const (
 	// Dir has the locks, the results and the containers' bundles.
-	Dir = "/run/concourse-gpu-health-check"
+	Dir = wellknown.RunDir + "/gpu-health-check"
 	// OutputDir has the last output of each GPU's health check. It survives a reboot, which
 	// often follows a failed health check.
 	OutputDir = wellknown.StateDir + "/gpu-health-check"

@@ -48,7 +48,7 @@ func Read(r host.Root, name string) (p quarantine.HealthCheck, err error) {
 }
 
 func resultFile(name string) statefile.File[quarantine.HealthCheck] {
-	return statefile.File[quarantine.HealthCheck]{Path: path.Join(Dir, name+".json"), Mode: 0o600, DirMode: 0o700,
+	return statefile.File[quarantine.HealthCheck]{Path: path.Join(Dir, name+".json"), Mode: 0o600,
 		Disposable: true, Valid: func(p quarantine.HealthCheck) error {
 			if p.Name != name || p.End != quarantine.Passed && p.End != quarantine.Failed && p.End != quarantine.NotRun {
 				return fmt.Errorf("end %q of GPU %q", p.End, p.Name)

@@ -21,11 +21,12 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 )
 
-// StateDir has the state of the charm itself. Its mode is 0700.
-const StateDir = wellknown.StateDir
-
 // FactsFile has the Facts of the last hook. Only root can read it.
-const FactsFile = StateDir + "/juju.json"
+const FactsFile = wellknown.StateDir + "/juju.json"
+
+// MachineFile has the state of a machine without Juju. It outlives the hook remove, because a
+// purge ends later.
+const MachineFile = wellknown.StateDir + "/machine.json"
 
 // Facts holds the unit's part of the Juju model.
 type Facts struct {
@@ -113,7 +114,7 @@ func Observe(ctx context.Context, t juju.Model, e juju.Event, last Facts, instal
 // from Juju. Only workers that left in the meantime are lost.
 var ErrDamaged = errors.New("the file is damaged; the next hook writes it again")
 
-var factsFile = statefile.File[Facts]{Path: FactsFile, Mode: 0o600, DirMode: 0o700}
+var factsFile = statefile.File[Facts]{Path: FactsFile, Mode: 0o600}
 
 // Load reads FactsFile. It returns the zero Facts if no hook has run yet.
 func Load(r host.Root) (Facts, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // The PostgreSQL cluster of the machine. It is separate from clusters of other programs, and
@@ -24,7 +25,7 @@ const (
 	pgBinaries  = "/usr/lib/postgresql"
 
 	// clusterLock is held while the cluster is made. That goes on if this program is killed.
-	clusterLock = "/run/concourse-ci-machine-cluster.lock"
+	clusterLock = wellknown.LockDir + "/cluster"
 )
 
 // newClusterName returns a name that no other program uses. So a cluster of that name was

@@ -13,13 +13,12 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/engines"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // homeNames lists the files and folders of the CI in HomeDir. Others belong to the operator.
@@ -28,7 +27,7 @@ var homeNames = []string{path.Base(release.Dir), path.Base(concourse.WorkDir), "
 
 // wholeFolders belong to the CI alone: the hook remove deletes them with all content, except
 // gpukit's records.
-var wholeFolders = []string{path.Dir(role.BinDir), concourse.ConfigDir, quarantine.Dir, role.JobsFolder, model.StateDir}
+var wholeFolders = []string{path.Dir(role.BinDir), concourse.ConfigDir, wellknown.StateDir}
 
 // sharedFolders may belong to other programs, too. Purge removes those that Up made if they
 // are empty. Inner ones come first.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
@@ -41,7 +42,7 @@ func New(c *actions.Actions, out Progress) (*Machine, error) {
 const timer = "concourse-ci-machine.timer"
 
 // lockFile separates two commands that change the machine. The pipeline has its own lock.
-const lockFile = "/run/concourse-ci-machine.lock"
+const lockFile = wellknown.LockDir + "/machine"
 
 // Up sets the machine up, or repairs it. With an invitation it becomes a worker of another
 // machine's web.
@@ -183,10 +184,12 @@ func (m *Machine) stop(ctx context.Context) error {
 // CheckSetUp returns an error if there is nothing to purge. Up may have been refused, or a
 // purge killed at its end.
 func (m *Machine) CheckSetUp() error {
-	if !m.Model.Installed() && !m.Model.Host.Exists(OptionsFile) && !m.Model.Host.Exists(stateDir) {
-		return errNotUp
+	left, err := m.Model.Host.ReadDir(wellknown.StateDir)
+	empty := err == nil && len(left) == 0
+	if m.Model.Installed() || m.Model.Host.Exists(OptionsFile) || empty {
+		return nil
 	}
-	return nil
+	return errNotUp
 }
 
 var errNotUp = errors.New("this machine runs no CI; to set it up run: sudo concourse-ci-machine up")

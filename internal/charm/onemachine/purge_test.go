@@ -13,7 +13,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci/engines"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -224,7 +226,7 @@ func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 		"shared storage":       {"/var/lib/concourse/.lxc_shared_storage", ""},
 		"the source":           {"/opt/concourse-ci-machine/README.md", "/opt/concourse-ci-machine/README.md is in"},
 		"gpukit leases":        {"/etc/concourse-ci-machine/wrapper.json", "gpukit leases its GPUs"},
-		"gpukit's records":     {"/var/lib/concourse-charm/engines/docker.json", ""},
+		"gpukit's records":     {"/var/lib/concourse-ci-machine/engines/docker.json", ""},
 		"options before Up":    {"/etc/concourse-ci-machine/config.yaml", ""},
 		"state of a worker":    {"/var/lib/concourse-worker/keys/worker_key", "worker_key is in a folder of the CI"},
 		"state of the service": {"/var/lib/concourse-ci-machine/gpu-fixed-clocks/0", "move it away, because purge removes"},
@@ -342,8 +344,11 @@ func TestPurgeOfAMachineThatWasNotSetUpRemovesItsOptions(t *testing.T) {
 	require.True(t, r.Exists("/var/lib/concourse/worker/1"))
 	require.ErrorIs(t, machineOn(t, r).Purge(t.Context()), errNotUp)
 
-	require.NoError(t, r.MkdirAll(stateDir, 0o700))
+	require.NoError(t, r.MkdirAll(wellknown.StateDir, 0o755))
 	require.NoError(t, machineOn(t, r).CheckSetUp(), "a purge was killed at its end")
 	require.NoError(t, machineOn(t, r).Purge(t.Context()))
-	require.False(t, r.Exists(stateDir))
+	require.False(t, r.Exists(wellknown.StateDir))
+
+	hosttest.Put(t, r, engines.Records+"/docker.json", "{}")
+	require.ErrorIs(t, machineOn(t, r).CheckSetUp(), errNotUp, "gpukit has its records there")
 }

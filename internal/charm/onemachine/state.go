@@ -9,14 +9,11 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 )
 
-// stateDir is separate from the charm's own folder, which a purge removes before its last
-// steps. Only root can read it.
-const stateDir = "/var/lib/concourse-machine"
-
 // stateFile has what Juju would keep: databags, secrets and the status.
-var stateFile = statefile.File[state]{Path: stateDir + "/machine.json", Mode: 0o600, DirMode: 0o700,
+var stateFile = statefile.File[state]{Path: model.MachineFile, Mode: 0o600,
 	Valid: func(s state) error {
 		if s.Unit == "" {
 			return errors.New("it has no name of the machine")

@@ -129,7 +129,7 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 	noToolkit := func(attempt string) func(*testing.T, *preflight, *hosttest.Runner) {
 		return func(t *testing.T, p *preflight, _ *hosttest.Runner) {
 			hosttest.Put(t, p.Host.Root, "/var/lib/dpkg/status", "")
-			hosttest.Put(t, p.Host.Root, "/var/lib/concourse-charm/toolkit-attempt.json", attempt)
+			hosttest.Put(t, p.Host.Root, "/var/lib/concourse-ci-machine/toolkit-attempt.json", attempt)
 		}
 	}
 	features := func(old, new string) string { return strings.Replace(runcFull, old, new, 1) }
@@ -289,7 +289,7 @@ func TestPreflightOfNVIDIA(t *testing.T) {
 		text  string
 	}{
 		"nothing": {nil, Warning, "nvidia-ctk is missing"},
-		"failed": {map[string]string{"/var/lib/concourse-charm/nvidia-attempt.json": `{"attempt":2,"error":"cannot reach nvidia.github.io"}`},
+		"failed": {map[string]string{"/var/lib/concourse-ci-machine/nvidia-attempt.json": `{"attempt":2,"error":"cannot reach nvidia.github.io"}`},
 			Failure, "NVIDIA GPUs not described: cannot reach nvidia.github.io (attempt 2)"},
 		"foreign": {map[string]string{nvidia.Path: `{"devices":[{"name":"0"}]}`}, OK, "is not the charm's, and is kept"},
 		"package": {map[string]string{"/var/lib/dpkg/status": "Package: " + nvidia.Package + "\nStatus: install ok installed\nVersion: 1.17.8-1\n\n"}, OK, nvidia.Package + " 1.17.8-1"},

@@ -127,7 +127,7 @@ func TestTrustConvergesAfterAKilledRun(t *testing.T) {
 				trust(t, h, -1, a)
 				all := len(trust(t, h, k, to...))
 				if reboot {
-					require.NoError(t, os.RemoveAll(h.Path("/run/concourse-charm")))
+					require.NoError(t, os.RemoveAll(h.Path("/run/concourse-ci-machine")))
 				}
 				trust(t, h, -1, to...)
 				var want []string

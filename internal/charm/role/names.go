@@ -10,6 +10,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
@@ -35,7 +36,7 @@ func Attached(path string) bool {
 }
 
 // LandedFile exists if the operator landed this worker. Then hooks do not start it.
-const LandedFile = model.StateDir + "/landed"
+const LandedFile = wellknown.StateDir + "/landed"
 
 // ReadOptional returns a file as text, "" if it is missing.
 func ReadOptional(r host.Root, path string) (string, error) {

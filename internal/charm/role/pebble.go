@@ -22,7 +22,7 @@ import (
 const (
 	PebbleUnit     = "concourse-pebble.service"
 	pebbleUnitFile = "/etc/systemd/system/" + PebbleUnit
-	PebbleDir      = model.StateDir + "/pebble"
+	PebbleDir      = wellknown.StateDir + "/pebble"
 	PebbleSocket   = PebbleDir + "/.pebble.socket"
 
 	// Pebble requires a different number for each layer, or it does not start.
@@ -37,16 +37,16 @@ const (
 
 // GPUReport has the state of the GPUs, from their owner, which GPUService runs. The watcher
 // reads it.
-const GPUReport = "/run/concourse-gpus.json"
+const GPUReport = wellknown.RunDir + "/gpus.json"
 
 // UsageReport has the processes that use GPUs, for the exporter, which is not root. A
 // process that can read the open files of other users (CAP_SYS_PTRACE) can also control
 // their processes, and the exporter is open to the network.
-const UsageReport = "/run/concourse-gpu-usage.json"
+const UsageReport = wellknown.RunDir + "/gpu-usage.json"
 
 // NVIDIAReport has the output of nvidia-smi for the exporter. The exporter never starts
 // nvidia-smi, because it takes seconds, or hangs with the GPU.
-const NVIDIAReport = "/run/concourse-gpu-nvidia.json"
+const NVIDIAReport = wellknown.RunDir + "/gpu-nvidia.json"
 
 // PebbleService describes the exporter of a role.
 type PebbleService struct {
@@ -100,7 +100,7 @@ func desirePebble(o Observed, services []PebbleService) ([]plan.Resource, error)
 	if err != nil {
 		return nil, err
 	}
-	all = append(append(all, removed...), resource.Dir{Path: PebbleDir, Mode: 0o755})
+	all = append(append(all, removed...), resource.Dir{Path: PebbleDir, Mode: 0o700})
 	return append(append(all, written...),
 		resource.File{Path: pebbleUnitFile, Data: data, Mode: 0o644},
 		resource.Trigger{Name: ReloadPebble, Inputs: [][]byte{data}, Files: []string{pebbleUnitFile},
@@ -158,7 +158,7 @@ const FleetFile = "/etc/concourse-ci-machine/fleet.json"
 
 // JobsFolder has the files of concourse-exporter that survive a restart. Only its user may
 // read them.
-const JobsFolder = "/var/lib/concourse-exporter"
+const JobsFolder = wellknown.StateDir + "/concourse-exporter"
 
 // NoJobExporter removes the files of concourse-exporter.
 func NoJobExporter(why string) []plan.Resource {
@@ -184,7 +184,7 @@ func CharmFiles(o Observed) []plan.Resource {
 	copy := func(path, name string) resource.Copy {
 		return resource.Copy{Path: path, From: filepath.Join(o.CharmDir, "bin", name), Mode: 0o755}
 	}
-	files := []plan.Resource{resource.Dir{Path: model.StateDir, Mode: 0o700}, copy(PebbleBin, "pebble")}
+	files := []plan.Resource{resource.Dir{Path: wellknown.StateDir, Mode: 0o755}, copy(PebbleBin, "pebble")}
 	if o.Facts.Role.Web() {
 		files = append(files, copy(JobsBin, "concourse-exporter"))
 	}

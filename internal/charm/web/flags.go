@@ -12,13 +12,13 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // FlagsFile caches which flags of extra-web-flags a release refuses, because running the
 // release takes longer than the rest of a hook.
-const FlagsFile = model.StateDir + "/web-flags.json"
+const FlagsFile = wellknown.StateDir + "/web-flags.json"
 
 // checkedFlags holds the result of a check.
 type checkedFlags struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
@@ -27,7 +28,7 @@ import (
 
 // HoldFile has the time until which builds are held. It is written before the hold begins
 // and removed after it ends.
-const HoldFile = model.StateDir + "/builds-held"
+const HoldFile = wellknown.StateDir + "/builds-held"
 
 // HoldKey has the same time in the application's databag of the peers. If the unit that
 // holds builds is lost, a later leader lets builds start again.

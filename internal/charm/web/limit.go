@@ -8,13 +8,13 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
 // NoteFile lists the variables of the web's environment that the charm wrote and that the
 // operator may also write, such as limits. The charm never removes the operator's variables.
-const NoteFile = model.StateDir + "/web-limit"
+const NoteFile = wellknown.StateDir + "/web-limit"
 
 // taskLimit returns the web's limit of tasks per worker, 0 for none, and warnings about it.
 // Another limit restarts the web, so the last one stays while no worker has GPUs.

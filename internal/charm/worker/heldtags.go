@@ -8,6 +8,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -20,7 +21,7 @@ import (
 // its tasks until they have ended, at most for worker-drain-timeout.
 
 // heldFile has the time until which the worker keeps its tags.
-const heldFile = model.StateDir + "/tags-held"
+const heldFile = wellknown.StateDir + "/tags-held"
 
 // tagsKey is the variable with the worker's tags.
 const tagsKey = "CONCOURSE_TAG"

@@ -10,12 +10,11 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // GPUsFile has the GPUs that the unit had.
-const GPUsFile = model.StateDir + "/gpus.json"
+const GPUsFile = wellknown.StateDir + "/known-gpus.json"
 
 // KnownGPUs holds the most GPUs that the unit had since compute-runtime changed or the
 // action accept-gpus ran. Partitions of one GPU count as one.

@@ -53,14 +53,14 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 		timeout string // "" is Concourse's own
 	}{
 		"shared":          {"mi210x4", map[string]any{"compute-runtime": "rocm"}, nil, ""},
-		"one GPU":         {"amd", exclusive(), &oci.Leases{Dir: "/run/concourse-gpu"}, ""},
+		"one GPU":         {"amd", exclusive(), &oci.Leases{Dir: "/run/concourse-ci-machine/gpu-leases"}, ""},
 		"no GPU to lease": {"no-gpu", exclusive(), nil, ""},
-		"hives": {"mi210x4", exclusive(), &oci.Leases{Dir: "/run/concourse-gpu",
+		"hives": {"mi210x4", exclusive(), &oci.Leases{Dir: "/run/concourse-ci-machine/gpu-leases",
 			Links: [][]int{{0, 8, 0, 0}, {8, 0, 0, 0}, {0, 0, 0, 8}, {0, 0, 8, 0}}}, ""},
-		"some of the GPUs": {"mi210x4", exclusive("gpu-device-ids", "0,2,3"), &oci.Leases{Dir: "/run/concourse-gpu",
+		"some of the GPUs": {"mi210x4", exclusive("gpu-device-ids", "0,2,3"), &oci.Leases{Dir: "/run/concourse-ci-machine/gpu-leases",
 			Links: [][]int{{0, 0, 0}, {0, 0, 8}, {0, 8, 0}}}, ""},
-		"no two of a hive": {"mi210x4", exclusive("gpu-device-ids", "0,2"), &oci.Leases{Dir: "/run/concourse-gpu"}, ""},
-		"partitions": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1,8"), &oci.Leases{Dir: "/run/concourse-gpu",
+		"no two of a hive": {"mi210x4", exclusive("gpu-device-ids", "0,2"), &oci.Leases{Dir: "/run/concourse-ci-machine/gpu-leases"}, ""},
+		"partitions": {"mi300x-cpx", exclusive("gpu-device-ids", "0-1,8"), &oci.Leases{Dir: "/run/concourse-ci-machine/gpu-leases",
 			Links: [][]int{{0, 64, 0}, {64, 0, 0}, {0, 0, 0}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestExclusiveGPUsAreLeased(t *testing.T) {
 				require.NotContains(t, layer, "leases")
 			} else {
 				require.False(t, absent(d, pool.ReportFile))
-				require.Contains(t, layer, " --leases.report=/run/concourse-gpu-leases.json ")
+				require.Contains(t, layer, " --leases.report=/run/concourse-ci-machine/gpu-leases.json ")
 				require.Contains(t, layer, " -- /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 			}
 		})

@@ -8,8 +8,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
@@ -24,7 +24,7 @@ import (
 
 // WorkerLimitFile caches whether the installed release can limit its tasks, because running
 // the release takes longer than the rest of a hook.
-const WorkerLimitFile = model.StateDir + "/worker-limit.json"
+const WorkerLimitFile = wellknown.StateDir + "/worker-limit.json"
 
 // workerLimit records whether the workers of a release can limit their tasks.
 type workerLimit struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
@@ -143,7 +143,7 @@ func removeWatch(charmDir, why string) []plan.Resource {
 // the tags, so the tags follow late.
 
 // tagsFile has the GPUs that the tags exclude, and the time of the last change.
-const tagsFile = model.StateDir + "/gpu-tags.json"
+const tagsFile = wellknown.StateDir + "/gpu-tags.json"
 
 const (
 	// tagChangeInterval is the least time between two changes of the tags for quarantined

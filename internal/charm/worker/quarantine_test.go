@@ -139,7 +139,7 @@ func TestWatchRunsOnUnitsWithAMDGPUs(t *testing.T) {
 	for _, sharing := range []string{"shared", "exclusive"} {
 		o := running(observed(t, hosttest.Host(t, "mi210x4"), map[string]any{"compute-runtime": "rocm", "gpu-sharing": sharing}))
 		d := Desire(o, nil)
-		layer, ok := resourcetest.File(d.Resources, "/var/lib/concourse-charm/pebble/layers/001-rocm-exporter.yaml")
+		layer, ok := resourcetest.File(d.Resources, "/var/lib/concourse-ci-machine/pebble/layers/001-rocm-exporter.yaml")
 		require.True(t, ok)
 		require.Contains(t, layer, " -- /opt/concourse-ci-machine/bin/dispatch gpu watch\n")
 		require.Contains(t, layer, " --service.report=/var/lib/concourse-ci-machine/gpu-quarantine.json")

@@ -54,7 +54,7 @@ func RemoveAll(o role.Observed, why string) []plan.Resource {
 			nodelabels.File)...)
 	rs = append(append(rs, recorderFiles(why)...), removeGPUs(o, why)...)
 	rs = append(rs, removeEngines(why)...)
-	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir, quarantine.Dir} {
+	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir} {
 		rs = append(rs, resource.Absent{Path: dir, Why: why, Tree: true})
 	}
 	return rs

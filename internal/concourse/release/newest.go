@@ -76,7 +76,7 @@ func Newest(ctx context.Context, h host.Host, q NewestQuery) (version, remark st
 	return a.Version, ""
 }
 
-var newestState = statefile.File[newestAnswer]{Path: NewestFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
+var newestState = statefile.File[newestAnswer]{Path: NewestFile, Mode: 0o600, Disposable: true}
 
 // ask records the request before it sends it, so that a killed run counts as a request.
 func (q NewestQuery) ask(ctx context.Context, h host.Host, a newestAnswer) newestAnswer {

@@ -26,7 +26,7 @@ type Failed struct {
 	Previous string `json:"previous"` // id of the release to roll back to, or ""
 }
 
-var failedState = statefile.File[Failed]{Path: failedFile, Mode: 0o600, DirMode: 0o700, Disposable: true}
+var failedState = statefile.File[Failed]{Path: failedFile, Mode: 0o600, Disposable: true}
 
 // readFailed returns the failed release, or the zero value. An unreadable record is
 // ignored, because it must not prevent the unit from running a release.

@@ -14,11 +14,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // DefaultDir has the records. Its mode is 0700, because a record shows who works on what.
-const DefaultDir = "/var/lib/concourse-ci-machine/tasks"
+const DefaultDir = wellknown.StateDir + "/tasks"
 
 // The endings of file names. A record is renamed when it ends, so that the store is pruned
 // without reading it.
@@ -52,7 +53,7 @@ type Store struct{ Dir string }
 
 // open makes the directory. It must be root's alone.
 func (s Store) open() error {
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	if err := host.Root("").MkdirAll(s.Dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the store of task records: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
@@ -108,7 +109,7 @@ func (r *Report) beginCounts() {
 }
 
 // ReportPath is the file of the recorder for the exporter, which is not root.
-const ReportPath = "/run/concourse-task-verdicts.json"
+const ReportPath = wellknown.RunDir + "/task-verdicts.json"
 
 // ReportFile declares a report. Its loss does little harm: the recorder writes it again.
 func ReportFile(path string) statefile.File[Report] {

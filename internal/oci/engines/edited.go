@@ -260,9 +260,6 @@ func (e edited) saveRecord(h host.Host, rec record, why string) plan.Step {
 func (e edited) writeRecord(h host.Host, rec record) error { return writeRecord(h, e.engine, rec) }
 
 func writeRecord(h host.Host, engine string, rec record) error {
-	if err := h.MkdirAll(wellknown.StateDir, 0o700); err != nil {
-		return err
-	}
 	return recordFile(engine).Write(h.Root, rec)
 }
 

@@ -125,7 +125,7 @@ func TestLifeOfARuntimeInEachEngine(t *testing.T) {
 			story.WriteString("$ configure --remove\n" + do(t, h, Request{Engine: l.engine, Remove: true}))
 			require.Equal(t, before, files(t, h), "byte for byte as before")
 			require.Equal(t, "nothing to do\n", do(t, h, Request{Engine: l.engine, Remove: true}))
-			require.NoDirExists(t, h.Path("/var/lib/concourse-charm"))
+			require.NoDirExists(t, h.Path("/var/lib/concourse-ci-machine"))
 			hosttest.Golden(t, filepath.Join("testdata", name+".txt"), story.String())
 		})
 	}

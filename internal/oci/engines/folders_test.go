@@ -44,7 +44,7 @@ func TestFoldersThatWereMadeAreRemoved(t *testing.T) {
 			require.NoError(t, prepare(r.Path(folder)))
 			apply(Request{Engine: engine, Remove: true})
 			require.Equal(t, name != "new", r.Exists(folder), "%s, %s", engine, name)
-			require.False(t, r.Exists("/var/lib/concourse-charm"), "%s, %s", engine, name)
+			require.False(t, r.Exists("/var/lib/concourse-ci-machine"), "%s, %s", engine, name)
 		}
 	}
 }

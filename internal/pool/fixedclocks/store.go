@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ import (
 // DefaultDir is the directory with a file for each GPU with fixed clocks. It is on disk, because an LXD
 // container can be restarted while the kernel of its host keeps the setting. Each file
 // names its boot, and is void after another one.
-const DefaultDir = "/var/lib/concourse-ci-machine/gpu-fixed-clocks"
+const DefaultDir = wellknown.StateDir + "/gpu-fixed-clocks"
 
 // Devices is the directory of PCI devices in sysfs.
 const Devices = "/sys/bus/pci/devices"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -40,10 +41,10 @@ type History struct {
 const maxAttempts = 64
 
 // historyFile outlives reboots, so that no reboot allows more resets.
-var historyFile = statefile.File[History]{Path: quarantine.Dir + "/gpu-resets.json", Mode: 0o600}
+var historyFile = statefile.File[History]{Path: wellknown.StateDir + "/gpu-resets.json", Mode: 0o600}
 
 // lockFile is held during a reset.
-const lockFile = "/run/concourse-charm/gpu-reset.lock"
+const lockFile = wellknown.LockDir + "/gpu-reset"
 
 // Last returns the last attempt on a GPU, and nil for none.
 func (h History) Last(name string) *Attempt {

@@ -70,7 +70,7 @@ func standIn(r host.Root) Machine {
 	h := host.New(string(r))
 	h.Clock = hosttest.Clock{T: hosttest.Now}
 	return Machine{Host: h, Mode: Idle,
-		Leases: &lease.Leases{Dir: r.Path("/run/concourse-gpu"), GPUs: names, Proc: r.Path("/proc"),
+		Leases: &lease.Leases{Dir: r.Path("/run/concourse-ci-machine/gpu-leases"), GPUs: names, Proc: r.Path("/proc"),
 			Cgroup: r.Path("/sys/fs/cgroup"), Euid: uint32(os.Geteuid()), Now: h.Now},
 		reset: func(string) error {
 			f, err := os.OpenFile(r.Path(resetsFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)

@@ -3,6 +3,8 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,7 +29,10 @@ func (l Leases) createDir() (int, error) {
 	fd, err := unix.Open(l.Dir, dirFlags, 0)
 	if errors.Is(err, unix.ENOENT) {
 		l.before("mkdir", l.Dir)
-		if err = unix.Mkdir(l.Dir, 0o700); err == nil || errors.Is(err, unix.EEXIST) {
+		if err = os.MkdirAll(filepath.Dir(l.Dir), 0o755); err == nil {
+			err = unix.Mkdir(l.Dir, 0o700)
+		}
+		if err == nil || errors.Is(err, unix.EEXIST) {
 			fd, err = unix.Open(l.Dir, dirFlags, 0)
 		}
 	}

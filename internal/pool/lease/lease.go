@@ -15,10 +15,12 @@ package lease
 
 import (
 	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // DefaultDir is the directory of leases. It is below /run, so that a reboot ends them.
-const DefaultDir = "/run/concourse-gpu"
+const DefaultDir = wellknown.RunDir + "/gpu-leases"
 
 // Leases holds the leases of one unit.
 type Leases struct {

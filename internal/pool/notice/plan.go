@@ -176,7 +176,7 @@ func (m Memory) without(n Notice) Memory {
 }
 
 // File is the Memory. It is below /run, because no container outlives a reboot.
-const File = "/run/concourse-charm/gpu-notices.json"
+const File = wellknown.RunDir + "/gpu-notices.json"
 
 // file is disposable, because at worst a build gets a notice twice.
 var file = statefile.File[Memory]{Path: File, Mode: 0o600, Valid: Memory.valid, Disposable: true}

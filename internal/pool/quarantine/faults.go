@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
@@ -161,7 +162,7 @@ const (
 )
 
 // NodeDir has the answers, and the locks of processes that wait for one.
-const NodeDir = "/run/concourse-gpu-node"
+const NodeDir = wellknown.RunDir + "/gpu-node"
 
 // noNode is the fault. File is the Node.
 const noNode health.Kind = "node_fails"

@@ -8,17 +8,16 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 const (
-	// Dir is the folder of files that outlive a reboot and that all users may read.
-	Dir = "/var/lib/concourse-ci-machine"
 	// File is the Record. All users may read it, because the exporter does not run as root.
-	File = Dir + "/gpu-quarantine.json"
+	File = wellknown.StateDir + "/gpu-quarantine.json"
 	// AdmissionFile is the part of it that the wrapper reads for each container.
-	AdmissionFile = Dir + "/gpu-admission.json"
+	AdmissionFile = wellknown.StateDir + "/gpu-admission.json"
 	// LockFile locks the record against concurrent changes. A hook never holds it.
-	LockFile = "/run/concourse-charm/gpu-quarantine.lock"
+	LockFile = wellknown.LockDir + "/gpu-quarantine"
 )
 
 // RecordFile declares File. While the file is missing, all GPUs are in service.
@@ -49,7 +48,7 @@ func CurrentLoad(r host.Root) (boot, driver string) {
 
 // EvidenceFile has the last runs with faults and the kernel's log of them. Only root may
 // read it, because the kernel's log can contain texts of others.
-const EvidenceFile = Dir + "/gpu-evidence.json"
+const EvidenceFile = wellknown.StateDir + "/gpu-evidence.json"
 
 // maxEvidence bounds the file to about 400 KiB.
 const maxEvidence = 50

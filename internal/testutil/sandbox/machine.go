@@ -57,7 +57,7 @@ const (
 	machineSocket = "SANDBOX_MACHINE"
 	webUnit       = "concourse-server.service"
 	pebbleUnit    = "concourse-pebble.service"
-	pebbleLayers  = "/var/lib/concourse-charm/pebble/layers"
+	pebbleLayers  = "/var/lib/concourse-ci-machine/pebble/layers"
 )
 
 // nvidiaCDI is a short output of NVIDIA's tool on a machine with one GPU.

@@ -9,5 +9,5 @@ esac
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload || true
 # The new programs take over in the background. Running builds go on.
-[ -z "$upgrade" ] || [ ! -e /var/lib/concourse-machine/machine.json ] ||
+[ -z "$upgrade" ] || [ ! -e /var/lib/concourse-ci-machine/machine.json ] ||
 	systemctl start --no-block concourse-ci-machine.service || true

@@ -70,7 +70,7 @@ func TestTopWithoutTheExporterNamesTheRemedy(t *testing.T) {
 		hosttest.NewServer(t, 200, `{"gpus": []}`): "the exporter lists no GPU", hosttest.NewServer(t, 503, ""): "the exporter answers 503"} {
 		var b strings.Builder
 		err := topOf(t, url).GPUTop(t.Context(), &b, term.Format{}, Top{})
-		require.EqualError(t, err, "cannot show who uses the GPUs: "+why+"; rocm-exporter runs on workers with GPUs: sudo PEBBLE=/var/lib/concourse-charm/pebble /opt/concourse-ci-machine/bin/pebble services shows whether it does")
+		require.EqualError(t, err, "cannot show who uses the GPUs: "+why+"; rocm-exporter runs on workers with GPUs: sudo PEBBLE=/var/lib/concourse-ci-machine/pebble /opt/concourse-ci-machine/bin/pebble services shows whether it does")
 		require.Empty(t, b.String())
 	}
 }

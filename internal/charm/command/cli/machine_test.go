@@ -121,6 +121,6 @@ func TestFileOfAMachineWithoutJujuIsItsProgram(t *testing.T) {
 		return out.String()
 	}
 	require.Contains(t, help(), "Usage: dispatch gpu detect")
-	hosttest.Put(t, host.Root(dir), "/var/lib/concourse-machine/machine.json", "{}")
+	hosttest.Put(t, host.Root(dir), "/var/lib/concourse-ci-machine/machine.json", "{}")
 	require.Contains(t, help(), "Usage: concourse-ci-machine gpu detect")
 }

@@ -27,7 +27,7 @@ type pebble struct {
 }
 
 const (
-	pebbleDir = "/var/lib/concourse-charm/pebble"
+	pebbleDir = "/var/lib/concourse-ci-machine/pebble"
 	pebbleLog = "pebble.log" // in the world's folder
 )
 
