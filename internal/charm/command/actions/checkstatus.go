@@ -191,12 +191,11 @@ func (c *Actions) checkWall(ctx context.Context, r *report) {
 }
 
 func (c *Actions) checkGPUs(ctx context.Context, r *report) {
-	states, err := gpuhealth.FromExporter(ctx, c.Host, c.ExporterURL)
-	if err != nil {
-		r.add("gpu health", err, "")
-		return
+	all, unknown := c.ReadGPUs(ctx, charm.Unchanged)
+	if unknown != nil {
+		r.addCause("gpu health", unknown.As(status.Blocked))
 	}
-	for _, s := range states {
+	for _, s := range gpuhealth.States(all) {
 		name := fmt.Sprintf("gpu %d", s.Index)
 		switch s.State {
 		case health.Critical:

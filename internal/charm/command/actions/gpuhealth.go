@@ -15,9 +15,8 @@ import (
 )
 
 // GPUHealth writes the state of each GPU of this unit. Partitions of a GPU with equal health
-// share two lines. It fails if a GPU is critical. The
-// states come from the exporter, which watches the GPUs. If the exporter does not answer,
-// GPUHealth reads the GPUs once, and notes that the past is unknown.
+// share two lines. It fails if a GPU is critical. If the GPUs were read once, it notes that
+// the past is unknown.
 func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
@@ -26,20 +25,12 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 	if len(inv.GPUs) == 0 {
 		return errors.New("cannot judge GPU health: no GPU detected")
 	}
-	source, why := "exporter", ""
-	report, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
-	switch {
-	case err == nil:
-	case c.ReadReport == nil:
-		source, why, report = "reading", err.Error(), gpuhealth.Read(c.Host.Root)
-	default:
-		source, why = "reading", err.Error()
-		if report, err = c.ReadReport(ctx); err != nil {
-			return fmt.Errorf("cannot judge GPU health: %s, and %w", why, err)
-		}
+	report, once, err := c.report(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot judge GPU health: %w", err)
 	}
 	states := gpuhealth.States(report.GPUs)
-	if err := writeHealth(w, f, states, source, why); err != nil {
+	if err := writeHealth(w, f, states, once); err != nil {
 		return err
 	}
 	var critical []string
@@ -85,12 +76,13 @@ func healthLabel(alike []gpuhealth.State) string {
 	return fmt.Sprintf("%d-%d", first, last)
 }
 
-func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, why string) error {
+// writeHealth writes the states. once is why the GPUs were read once, or "".
+func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, once string) error {
 	if f.JSON {
 		return term.JSON(w, struct {
-			Source string            `json:"source"` // exporter, or reading: without a history
-			GPUs   []gpuhealth.State `json:"gpus"`
-		}{source, append([]gpuhealth.State{}, states...)})
+			GPUs []gpuhealth.State `json:"gpus"`
+			Once string            `json:"read_once,omitempty"`
+		}{append([]gpuhealth.State{}, states...), once})
 	}
 	var b strings.Builder
 	folded, width := foldHealth(states), 2
@@ -110,8 +102,8 @@ func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, w
 			f.Column(term.StateColour(s.State), string(s.State), 8), score,
 			s.Name, s.PCI, partitions, s.Reason, gpuhealth.SeeCodes(f.Commands, s.Codes))
 	}
-	if source == "reading" {
-		fmt.Fprintf(&b, "read once, without history: %s\n", why)
+	if once != "" {
+		fmt.Fprintf(&b, "read once, without history: %s\n", once)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -55,7 +55,7 @@ type ListedGPU struct {
 	Service     quarantine.State `json:"service,omitempty"`
 	quarantined string           // the reason; "" in service
 
-	// The readings of the exporter, or of a single look; null is unknown.
+	// The readings; null is unknown.
 	UUID          *string  `json:"uuid"` // the unique id, or the GPU's name in metrics
 	VBIOS         *string  `json:"vbios"`
 	DriverVersion *string  `json:"driver_version"`
@@ -69,8 +69,7 @@ type ListedGPU struct {
 	Health        *string  `json:"health"`
 }
 
-// describeGPU joins a discovered GPU with the exporter's readings. s is nil without
-// readings.
+// describeGPU joins a discovered GPU with its readings. s is nil without readings.
 func describeGPU(index int, g gpu.GPU, s *api.Status) ListedGPU {
 	text := func(t string) *string {
 		if t == "" {
@@ -96,7 +95,7 @@ func describeGPU(index int, g gpu.GPU, s *api.Status) ListedGPU {
 	return l
 }
 
-// readingsText formats the exporter's readings without those of the table.
+// readingsText formats the readings without those of the table.
 func (l ListedGPU) readingsText() string {
 	var parts []string
 	add := func(format string, v *float64, per float64) {
@@ -117,25 +116,21 @@ func (l ListedGPU) readingsText() string {
 	return strings.Join(parts, ", ")
 }
 
-// readings returns the report of the exporter. If the exporter does not answer, another
-// process reads the GPUs once, because a GPU that hangs would block this process; once is
-// then the reason. none is the reason why there are no readings at all.
-func (c *Actions) readings(ctx context.Context) (reported map[string]*api.Status, once, none string) {
-	reported = map[string]*api.Status{}
-	r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
-	if err != nil && c.ReadReport != nil {
-		once = err.Error()
-		if r, err = c.ReadReport(ctx); err != nil {
-			once, err = "", fmt.Errorf("%s, and %w", once, err)
-		}
+// report returns the state of the GPUs as their owner recorded it. Without a current record
+// another process reads the GPUs once, because a GPU that hangs would block this process.
+// once is then why there is no record.
+func (c *Actions) report(ctx context.Context) (r api.Report, once string, err error) {
+	r, missing := gpuhealth.Current(c.Host.Root, c.Host.Now())
+	switch {
+	case missing == nil:
+		return r, "", nil
+	case c.ReadReport == nil:
+		return gpuhealth.Read(c.Host.Root), missing.Error(), nil
 	}
-	if err != nil {
-		return reported, "", err.Error()
+	if r, err = c.ReadReport(ctx); err != nil {
+		return r, "", fmt.Errorf("%w, and %w", missing, err)
 	}
-	for i := range r.GPUs {
-		reported[r.GPUs[i].Slot().Address()] = &r.GPUs[i]
-	}
-	return reported, once, ""
+	return r, missing.Error(), nil
 }
 
 // ListGPUs writes the unit's GPUs, the unusable GPUs, and the state of /dev/kfd.
@@ -144,10 +139,16 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, f term.Format) erro
 	if err != nil {
 		return err
 	}
-	var reported map[string]*api.Status
+	reported := map[string]*api.Status{}
 	var once, none string
 	if len(inv.GPUs) > 0 {
-		reported, once, none = c.readings(ctx)
+		var r api.Report
+		if r, once, err = c.report(ctx); err != nil {
+			none = err.Error()
+		}
+		for i := range r.GPUs {
+			reported[r.GPUs[i].Slot().Address()] = &r.GPUs[i]
+		}
 	}
 	service, err := quarantine.RecordFile.Read(c.Host.Root)
 	if err != nil && !errors.Is(err, statefile.ErrDamaged) {
@@ -175,7 +176,7 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, f term.Format) erro
 		GPUs []ListedGPU    `json:"gpus"`
 		Left []gpu.Unusable `json:"not_counted"`
 		KFD  string         `json:"kfd"`
-		Once string         `json:"read_once,omitempty"`   // why the exporter's readings are missing
+		Once string         `json:"read_once,omitempty"`   // why the owner's record is missing
 		None string         `json:"no_readings,omitempty"` // why all readings are missing
 	}{all, append([]gpu.Unusable{}, inv.Unusable...), inv.KFD.Text(), once, none})
 }
@@ -225,7 +226,7 @@ func whyUnusable(c wellknown.Commands, l gpu.Unusable) string {
 	return l.Detail
 }
 
-// row returns the GPU's row of the table. reported is false without an exporter.
+// row returns the GPU's row of the table. reported is false without readings.
 func (l ListedGPU) row(divided, reported bool) []term.Cell {
 	part, state, load := "", term.Cell{}, ""
 	if divided || l.Partition > 0 {
