@@ -247,7 +247,7 @@ func (c *Charm) CheckJobs(ctx context.Context) *status.Cause {
 // ReadGPUs returns the state of the GPUs as their owner recorded it, or why it is not known.
 // Then no faulty GPU is quarantined. An owner that has just started may not have read them yet.
 func (c *Charm) ReadGPUs(ctx context.Context, services Services) (all []api.Status, unknown *status.Cause) {
-	report, err := gpuhealth.Current(c.Host.Root, c.Host.Now())
+	report, err := gpuhealth.Current(c.Host.Root, role.GPUReport, c.Host.Now())
 	if err == nil {
 		return report.GPUs, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
@@ -16,6 +17,7 @@ import (
 
 const (
 	exporterGPUs  = "http://127.0.0.1:9401/api/v1/gpus"
+	lastCode      = 8        // of explain-error
 	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
 )
 
@@ -75,7 +77,8 @@ func decodeSafe(data []byte, into any) error {
 }
 
 // ParseReport decodes an answer from the exporter's port, which may come from another
-// program. All texts in the result are printable, and all numbers are plausible.
+// program. All texts in the result are printable, all numbers are plausible, and each GPU
+// has one of api.States.
 func ParseReport(data []byte) (api.Report, error) {
 	var r api.Report
 	if decodeSafe(data, &r) != nil {
@@ -83,6 +86,11 @@ func ParseReport(data []byte) (api.Report, error) {
 	}
 	if len(r.GPUs) == 0 {
 		return api.Report{}, errors.New("the exporter lists no GPU")
+	}
+	for i := range r.GPUs {
+		h := &r.GPUs[i].Health
+		h.State = api.StateOf(r.GPUs[i])
+		h.Codes = slices.DeleteFunc(h.Codes, func(code int) bool { return code < 1 || code > lastCode })
 	}
 	return r, nil
 }

@@ -14,8 +14,8 @@ import (
 // ReadSeen returns the last report of the owner of the GPUs, for decisions on their service.
 // An empty list does not mean that the GPUs are missing: the owner also writes one if it
 // could not look for them.
-func ReadSeen(r host.Root, now time.Time) ([]quarantine.Reading, error) {
-	report, err := readRecord(r, now)
+func ReadSeen(r host.Root, path string, now time.Time) ([]quarantine.Reading, error) {
+	report, err := api.Read(r, path, now)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
@@ -50,7 +51,7 @@ func (u *Unit) reportIfLeased(ctx context.Context, w io.Writer) error {
 
 // readSeen returns the last reading of the GPUs.
 func (u *Unit) readSeen() ([]quarantine.Reading, error) {
-	return gpuhealth.ReadSeen(u.Host.Root, u.Host.Now())
+	return gpuhealth.ReadSeen(u.Host.Root, role.GPUReport, u.Host.Now())
 }
 
 // decide reads the state of the GPUs, changes the record, and starts what is due. It also

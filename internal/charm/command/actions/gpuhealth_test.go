@@ -57,10 +57,12 @@ func TestHealthComesFromTheOwnersRecord(t *testing.T) {
 
 	b.Reset()
 	require.Error(t, c.GPUHealth(t.Context(), &b, term.Format{JSON: true}))
-	require.JSONEq(t, `{"gpus": [
-		{"index": 0, "name": "AMD Instinct MI210", "pci": "0000:23:00.0", "partition": 0, "state": "healthy", "score": 97.4, "reason": "nothing wrong with errors", "codes": []},
-		{"index": 1, "name": "AMD Instinct MI210", "pci": "0000:43:00.0", "partition": 0, "state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]},
-		{"index": 2, "name": "AMD Instinct MI210", "pci": "0000:83:00.0", "partition": 0, "state": "unknown", "score": null, "reason": "suspended, and without error counters", "codes": []}]}`, b.String())
+	var got api.Report
+	require.NoError(t, json.Unmarshal([]byte(b.String()), &got))
+	want, err := gpuhealth.Current(c.Host.Root, role.GPUReport, hosttest.Now)
+	require.NoError(t, err)
+	require.Equal(t, want.GPUs, got.GPUs, "unchanged")
+	require.NotContains(t, b.String(), "read_once")
 }
 
 // The owner's record and the single reading are the same on a fixture host.
@@ -95,19 +97,20 @@ func TestHealthIsReadOnceWithoutACurrentRecord(t *testing.T) {
 }
 
 func TestEqualPartitionsAreFolded(t *testing.T) {
-	var states []gpuhealth.State
+	var all api.Report
 	for i := range 63 { // the last partition is lost
-		s := gpuhealth.State{Index: i, Name: "AMD Instinct MI300X", PCI: fmt.Sprintf("0000:%02x:00.0", i/8), Partition: i % 8, State: health.Healthy, Score: new(100.0), Reason: "nothing wrong"}
+		s := api.Status{Index: i, Name: "AMD Instinct MI300X", PCI: fmt.Sprintf("0000:%02x:00.0", i/8), Partition: i % 8,
+			Health: api.Health{State: health.Healthy, Score: new(100.0), Reason: "nothing wrong"}}
 		if i/8 == 1 {
-			s.State, s.Score, s.Reason, s.Codes = health.Critical, new(30.0), "1 bad memory page", []int{7}
+			s.Health = api.Health{State: health.Critical, Score: new(30.0), Reason: "1 bad memory page", Codes: []int{7}}
 		}
 		if i == 20 {
-			s.State, s.Score, s.Reason = health.Unknown, nil, "no answer"
+			s.Health = api.Health{State: health.Unknown, Reason: "no answer"}
 		}
-		states = append(states, s)
+		all.GPUs = append(all.GPUs, s)
 	}
 	var b strings.Builder
-	require.NoError(t, writeHealth(&b, term.Format{}, states, ""))
+	require.NoError(t, writeHealth(&b, term.Format{}, all, ""))
 	require.Equal(t, 2*10, strings.Count(b.String(), "\n"), b.String())
 	require.Contains(t, b.String(), "GPU 0-7    healthy   100  AMD Instinct MI300X  0000:00:00.0  8 partitions\n        nothing wrong\n"+
 		"GPU 8-15   critical   30  AMD Instinct MI300X  0000:01:00.0  8 partitions\n        1 bad memory page (see dispatch explain 7)\n"+
@@ -116,9 +119,9 @@ func TestEqualPartitionsAreFolded(t *testing.T) {
 		"GPU 21-23  healthy   100  ")
 	require.Contains(t, b.String(), "GPU 56-62  healthy   100  AMD Instinct MI300X  0000:07:00.0  7 partitions\n")
 
-	var whole []gpuhealth.State
-	for i := range 3 { // GPUs without partitions, even if an exporter repeats an address
-		whole = append(whole, gpuhealth.State{Index: i, State: health.Healthy})
+	var whole []api.Status
+	for i := range 3 { // GPUs without partitions, even if an address repeats
+		whole = append(whole, api.Status{Index: i})
 	}
 	require.Len(t, foldHealth(whole), 3)
 }
@@ -193,21 +196,18 @@ func FuzzParseReport(f *testing.F) {
 			require.Empty(t, report.GPUs)
 			return
 		}
-		states := gpuhealth.States(report.GPUs)
-		require.NotEmpty(t, states)
 		for _, line := range topLines(report, term.Format{}) {
 			require.False(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 2000)
 		}
-		for _, s := range states {
-			for _, text := range []string{s.Name, s.PCI, string(s.State), s.Reason} {
+		for _, s := range report.GPUs {
+			for _, text := range []string{s.Name, s.PCI, s.Health.Reason} {
 				require.LessOrEqual(t, utf8.RuneCountInString(text), 303)
 				require.False(t, strings.ContainsFunc(text, unicode.IsControl), "%q", text)
 			}
-			require.NotEmpty(t, s.State)
-			require.NotEmpty(t, s.Reason)
+			require.Contains(t, api.States, s.Health.State)
 		}
-		require.NoError(t, writeHealth(io.Discard, term.Format{JSON: true}, states, ""))
-		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, states, ""))
+		require.NoError(t, writeHealth(io.Discard, term.Format{JSON: true}, report, ""))
+		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, report, ""))
 	})
 }

@@ -42,12 +42,13 @@ func TestGPUListHasNullsAndTheReasonWithoutReadings(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(list.String()), &got))
 	require.Equal(t, "the GPUs were not read yet, and one hangs", got.Why)
-	for _, key := range []string{"vbios", "driver_version", "temperature_celsius", "power_watts", "memory_used_bytes", "memory_total_bytes", "utilization_ratio"} {
+	for _, key := range []string{"temperature_celsius", "power_watts", "memory_used_bytes", "memory_total_bytes", "activity_ratio"} {
 		value, there := got.GPUs[0][key]
 		require.True(t, there, key)
 		require.Nil(t, value, key)
 	}
 	require.Equal(t, "GPU-4be2f10c93d57a68", got.GPUs[0]["uuid"], "that is known without readings")
+	require.Equal(t, "unknown", got.GPUs[0]["health"].(map[string]any)["state"])
 }
 
 // Of a machine without an owner of the GPUs, another process reads them once.
@@ -65,7 +66,7 @@ func TestGPUListReadsTheGPUsOnceWithoutARecord(t *testing.T) {
 	require.Equal(t, "the GPUs were not read yet", got.Once)
 	require.Empty(t, got.None)
 	for _, key := range []string{"index", "name", "uuid", "vbios", "driver_version", "temperature_celsius", "power_watts",
-		"memory_used_bytes", "memory_total_bytes", "utilization_ratio"} {
+		"memory_used_bytes", "memory_total_bytes", "activity_ratio"} {
 		require.NotNil(t, got.GPUs[0][key], key)
 	}
 }

@@ -41,9 +41,7 @@ func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, how To
 	}
 	switch {
 	case f.JSON:
-		for i := range r.GPUs {
-			r.GPUs[i].History, r.GPUs[i].Explained = nil, nil
-		}
+		r.GPUs = withoutPage(r.GPUs)
 		return term.JSON(w, r)
 	case why == nil && how.Live != nil:
 		return how.Live.Run(ctx, r, fetch)
@@ -84,7 +82,7 @@ const (
 // topLines returns a table of any width, with a line for each user of each GPU.
 func topLines(r api.Report, f term.Format) []string {
 	head := []string{api.Heading(r) + ", " + r.Time.Format("15:04:05 UTC") + ": " + api.Summary(r)}
-	head = append(head, gpuhealth.Critical(f.Commands, gpuhealth.States(r.GPUs))...)
+	head = append(head, gpuhealth.Critical(f.Commands, r.GPUs)...)
 	head = append(head, gpuhealth.NotInService(r.GPUs)...)
 	divided, out := false, false
 	for i := range r.GPUs {
