@@ -19,6 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/postgres"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 )
 
 // Ready returns the status texts of a working unit, with and without the web's URL.
@@ -72,10 +73,12 @@ func (c *Charm) Check(ctx context.Context, want Desired, services Services) []st
 		add(c.CheckKubernetes(ctx))
 	}
 	if want.Worker.Watches {
-		if cause := c.CheckExporter(ctx); cause != nil {
-			return append(causes, *cause)
+		all, unknown := c.ReadGPUs(ctx, services)
+		add(unknown)
+		causes = append(causes, gpuhealth.CriticalCauses(all, c.Commands())...)
+		if unknown == nil { // otherwise Pebble may be the cause of both
+			add(c.CheckExporter(ctx))
 		}
-		return append(causes, gpuhealth.CriticalCauses(ctx, c.Host, c.ExporterURL, c.Commands())...)
 	}
 	return causes
 }
@@ -241,6 +244,21 @@ func (c *Charm) CheckJobs(ctx context.Context) *status.Cause {
 	return c.checkPebble(ctx, "no metrics of jobs: ", role.JobsService, role.JobsURL)
 }
 
+// ReadGPUs returns the state of the GPUs as their owner recorded it, or why it is not known.
+// Then no faulty GPU is quarantined. An owner that has just started may not have read them yet.
+func (c *Charm) ReadGPUs(ctx context.Context, services Services) (all []api.Status, unknown *status.Cause) {
+	report, err := gpuhealth.Current(c.Host.Root, role.GPUReport, c.Host.Now())
+	if err == nil {
+		return report.GPUs, nil
+	}
+	const lack = "GPUs not watched: "
+	unknown = c.checkPebble(ctx, lack, role.GPUService, "")
+	if unknown == nil && services == Unchanged {
+		unknown = new(status.Warn(lack+"%v", err).Run(c.logsOf(role.GPUService)))
+	}
+	return nil, unknown
+}
+
 // CheckExporter returns why the metrics of GPUs are missing, or nil.
 func (c *Charm) CheckExporter(ctx context.Context) *status.Cause {
 	return c.checkPebble(ctx, "no GPU metrics: ", role.ExporterService, role.ExporterURL)
@@ -267,6 +285,10 @@ func (c *Charm) checkPebble(ctx context.Context, lack, service, url string) *sta
 	default:
 		return nil
 	}
-	cause = cause.Run(c.Commands().OnUnit("sudo PEBBLE=" + role.PebbleDir + " " + role.PebbleBin + " logs " + service))
-	return &cause
+	return new(cause.Run(c.logsOf(service)))
+}
+
+// logsOf returns the command that shows the log of a service under Pebble.
+func (c *Charm) logsOf(service string) string {
+	return c.Commands().OnUnit("sudo PEBBLE=" + role.PebbleDir + " " + role.PebbleBin + " logs " + service)
 }

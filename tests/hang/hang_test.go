@@ -127,9 +127,8 @@ func (m *machine) eventually(condition func() bool) {
 func (m *machine) startExporter() {
 	m.start("serve", "--collect.usage=false", "--collect.pcie-bandwidth=false")
 	m.eventually(func() bool {
-		probe := m.command(context.Background(), "/bin/dispatch", "gpu", "health")
-		out, _ := probe.CombinedOutput()
-		return strings.Contains(string(out), wellGPU) && !strings.Contains(string(out), "read once")
+		out, err := m.command(context.Background(), "/bin/dispatch", "gpu", "top").CombinedOutput()
+		return err == nil && !strings.Contains(string(out), "not live")
 	})
 }
 

@@ -36,7 +36,7 @@ func TestD49D52RuntimesComeAndGoAndLeaveTheOperatorsFiles(t *testing.T) {
 	require.NoError(t, u.Root.WriteFile("/usr/bin/nvidia-ctk", nil, 0o755))
 	u.set(options{"compute-runtime": "cuda"})
 	r := u.hook("config-changed")
-	require.True(t, strings.HasPrefix(r.Status().Message, "Worker ready (v8.2.5) (GPU: 1x NVIDIA); no GPU met"), "described and handed out in one hook: "+r.Status().Message)
+	require.True(t, strings.HasPrefix(r.Status().Message, "Worker ready (v8.2.5) (GPU: 1x NVIDIA); GPUs not wat"), "described and handed out in one hook: "+r.Status().Message)
 	require.Contains(t, strings.Join(r.Commands, "\n"), "nvidia-ctk cdi generate --format=json")
 	require.NotContains(t, strings.Join(r.Commands, "\n"), "apt-get")
 	require.Contains(t, u.read("/etc/cdi/nvidia.json"), "concourse-ci-machine/from")

@@ -22,7 +22,7 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	u.web()
 	u.hook("install")
 	ready := u.flight("changed", "web/0").Status().Message // no Pebble runs here
-	require.True(t, strings.HasPrefix(ready, "Worker ready (v8.2.5) (GPU: 4x AMD); no GPU metrics: "), ready)
+	require.True(t, strings.HasPrefix(ready, "Worker ready (v8.2.5) (GPU: 4x AMD); GPUs not watched: "), ready)
 	shared := map[string]string{wrapper: u.read(wrapper), environment: u.read(environment), layer: u.read(layer)}
 	require.Contains(t, shared[layer], " --web.external-url=http://"+u.Model.Address+":9401/")
 	require.Equal(t, "gpu-sharing=shared: GPUs are not leased", u.action("gpu-status", nil).Results["leases"])

@@ -140,11 +140,11 @@ func (u *unit) must(argv ...string) string {
 	return out
 }
 
-// status returns the last status without the warning about metrics, because no Pebble runs
+// status returns the last status without the warning about the GPUs, because no Pebble runs
 // here. If causes do not fit, the answer of check-status follows.
 func (u *unit) status() string {
 	s := u.Model.Status()
-	text, _, alone := strings.Cut(s.Message, "; no GPU metrics: ")
+	text, _, alone := strings.Cut(s.Message, "; GPUs not watched: ")
 	if !alone && strings.HasSuffix(text, " check-status") {
 		require.NoError(u.t, u.inside(func() error {
 			r, err := u.Action("check-status", nil)

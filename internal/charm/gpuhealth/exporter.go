@@ -7,29 +7,19 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 const (
 	exporterGPUs  = "http://127.0.0.1:9401/api/v1/gpus"
+	lastCode      = 8        // of explain-error
 	ExporterLimit = 16 << 20 // bytes: 512 GPUs with their history and 64 containers each
-	MaxNamed      = 4        // GPUs that a status names
 )
-
-// FromExporter returns the health of the GPUs from the exporter at url, "" for this
-// machine's exporter. A hook reads GPUs only through the exporter: a process that reads a
-// GPU that hangs cannot end itself.
-func FromExporter(ctx context.Context, h host.Host, url string) ([]State, error) {
-	r, err := Fetch(ctx, h, url)
-	return States(r.GPUs), err
-}
 
 // Fetch fetches the exporter's report on all GPUs.
 func Fetch(ctx context.Context, h host.Host, url string) (api.Report, error) {
@@ -87,7 +77,8 @@ func decodeSafe(data []byte, into any) error {
 }
 
 // ParseReport decodes an answer from the exporter's port, which may come from another
-// program. All texts in the result are printable, and all numbers are plausible.
+// program. All texts in the result are printable, all numbers are plausible, and each GPU
+// has one of api.States.
 func ParseReport(data []byte) (api.Report, error) {
 	var r api.Report
 	if decodeSafe(data, &r) != nil {
@@ -95,6 +86,11 @@ func ParseReport(data []byte) (api.Report, error) {
 	}
 	if len(r.GPUs) == 0 {
 		return api.Report{}, errors.New("the exporter lists no GPU")
+	}
+	for i := range r.GPUs {
+		h := &r.GPUs[i].Health
+		h.State = api.StateOf(r.GPUs[i])
+		h.Codes = slices.DeleteFunc(h.Codes, func(code int) bool { return code < 1 || code > lastCode })
 	}
 	return r, nil
 }
@@ -127,58 +123,3 @@ const maxText = 300
 
 // Printable makes a foreign text fit one line of a status or a terminal.
 func Printable(text string) string { return sanitize.Line(text, maxText) }
-
-// CriticalCauses returns the critical GPUs for the unit's status.
-func CriticalCauses(ctx context.Context, h host.Host, url string, commands wellknown.Commands) (causes []status.Cause) {
-	states, err := FromExporter(ctx, h, url)
-	if err != nil {
-		return nil // another cause reports a failed exporter
-	}
-	for _, s := range states {
-		if s.State != health.Critical {
-			continue
-		}
-		c := status.Warn("GPU %d is critical: %s", s.Index, s.Reason)
-		for _, code := range s.Codes {
-			c = c.Run(commands.RunAction(fmt.Sprintf("explain-error code=%d", code)))
-		}
-		causes = append(causes, c)
-	}
-	return causes
-}
-
-// Critical names the critical GPUs, and the number beyond MaxNamed.
-func Critical(c wellknown.Commands, states []State) (seen []string) {
-	more := 0
-	for _, s := range states {
-		switch {
-		case s.State != health.Critical:
-		case len(seen) == MaxNamed:
-			more++
-		default:
-			seen = append(seen, fmt.Sprintf("GPU %d is critical: %s%s", s.Index, s.Reason, SeeCodes(c, s.Codes)))
-		}
-	}
-	if more > 0 {
-		seen = append(seen, fmt.Sprintf("%d more GPUs are critical", more))
-	}
-	return seen
-}
-
-// NotInService names the GPUs that no new task gets, and the number beyond MaxNamed.
-func NotInService(all []api.Status) (seen []string) {
-	more := 0
-	for _, s := range all {
-		switch {
-		case !s.Excluded():
-		case len(seen) == MaxNamed:
-			more++
-		default:
-			seen = append(seen, fmt.Sprintf("GPU %d has been %s %s", s.Index, s.Service.State, s.Service.Text()))
-		}
-	}
-	if more > 0 {
-		seen = append(seen, fmt.Sprintf("%d more GPUs are not given to tasks", more))
-	}
-	return seen
-}

@@ -29,20 +29,21 @@ func TestFailuresOfTheExporterAreNamed(t *testing.T) {
 		"another status":  {503, "busy", "the exporter answers 503"},
 		"another program": {200, "<html>", "does not answer with its list of GPUs"},
 		"no GPU":          {200, `{"gpus":[]}`, "lists no GPU"},
+		"too much":        {200, `{"gpus":[` + strings.Repeat(" ", ExporterLimit) + `]}`, "does not answer with its list of GPUs"},
 		"one":             {200, `{"gpus":[{"pci_bus_id":"0000:03:00.0"}]}`, ""},
 	} {
-		states, err := FromExporter(t.Context(), h, hosttest.NewServer(t, c.code, c.body))
+		r, err := Fetch(t.Context(), h, hosttest.NewServer(t, c.code, c.body))
 		if c.want == "" {
 			require.NoError(t, err, name)
-			require.Len(t, states, 1)
+			require.Len(t, r.GPUs, 1)
 			continue
 		}
 		require.ErrorContains(t, err, c.want, name)
-		require.Empty(t, states, name)
+		require.Empty(t, r.GPUs, name)
 	}
-	_, err := FromExporter(t.Context(), h, "http://127.0.0.1:1/")
+	_, err := Fetch(t.Context(), h, "http://127.0.0.1:1/")
 	require.EqualError(t, err, "the exporter does not answer")
-	_, err = FromExporter(t.Context(), h, "")
+	_, err = Fetch(t.Context(), h, "")
 	require.ErrorContains(t, err, "watches this machine, not CHARM_ROOT")
 }
 
@@ -68,11 +69,12 @@ func gpus(n int, change func(i int, s *api.Status)) (all []api.Status) {
 }
 
 func TestStatusNamesFourGPUs(t *testing.T) {
-	critical := func(n int) (all []State) {
-		for i := range n {
-			all = append(all, State{Index: i, State: health.Critical, Reason: "hangs", Codes: []int{2}})
-		}
-		return append(all, State{Index: n, State: health.Warning})
+	critical := func(n int) []api.Status {
+		return gpus(n+1, func(i int, s *api.Status) {
+			if s.Health.State = health.Warning; i < n {
+				s.Health = api.Health{State: health.Critical, Reason: "hangs", Codes: []int{2}}
+			}
+		})
 	}
 	require.Empty(t, Critical(wellknown.Commands{}, critical(0)))
 	require.Len(t, Critical(wellknown.Commands{}, critical(4)), 4)
@@ -87,20 +89,23 @@ func TestStatusNamesFourGPUs(t *testing.T) {
 	require.Empty(t, NotInService(gpus(2, nil)))
 }
 
-// A failed exporter is another cause of the status.
+// An action explains only some codes.
+func TestHealthOfAnotherProgramIsPlausible(t *testing.T) {
+	r, err := ParseReport([]byte(`{"gpus":[{"health":{"state":"tired","codes":[0,1,8,9]}},{"health":{"state":"warning"}},{}]}`))
+	require.NoError(t, err)
+	require.Equal(t, health.Unknown, r.GPUs[0].Health.State)
+	require.Equal(t, []int{1, 8}, r.GPUs[0].Health.Codes)
+	require.Equal(t, health.Warning, r.GPUs[1].Health.State)
+	require.Equal(t, health.Unknown, r.GPUs[2].Health.State)
+}
+
 func TestCriticalGPUsAreCauses(t *testing.T) {
-	h := hosttest.Quiet(t, hosttest.Root(t))
-	url := hosttest.NewServer(t, 200, `{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"critical","reason":"hangs","codes":[0,1,8,9]}},
-		{"index":1,"pci_bus_id":"0000:04:00.0","health":{"state":"warning","reason":"hot"}},{"index":2,"pci_bus_id":"0000:05:00.0"}]}`)
-	causes := CriticalCauses(t.Context(), h, url, wellknown.Commands{Unit: "gpu/0"})
+	causes := CriticalCauses(gpus(3, func(i int, s *api.Status) {
+		s.Health = []api.Health{{State: health.Critical, Reason: "hangs", Codes: []int{1, 8}}, {State: health.Warning, Reason: "hot"}, {}}[i]
+	}), wellknown.Commands{Unit: "gpu/0"})
 	require.Len(t, causes, 1)
 	require.Equal(t, "GPU 0 is critical: hangs", causes[0].Text)
-	require.Len(t, causes[0].Commands, 2, "explain-error has 1 to 8")
-	states, err := FromExporter(t.Context(), h, url)
-	require.NoError(t, err)
-	require.Equal(t, "nothing is known of it", states[2].Reason)
-	require.Equal(t, health.Unknown, states[2].State)
-	require.Empty(t, CriticalCauses(t.Context(), h, "http://127.0.0.1:1/", wellknown.Commands{Unit: "gpu/0"}))
+	require.Len(t, causes[0].Commands, 2)
 }
 
 func TestReaderThatDoesNotEndExplainsHangs(t *testing.T) {

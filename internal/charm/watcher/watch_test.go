@@ -148,7 +148,7 @@ func TestGPUsThatNobodyReadsKeepTheirState(t *testing.T) {
 	require.Equal(t, quarantined, quarantinedNow(t, u.Host.Root))
 	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	require.NoError(t, err)
-	require.Equal(t, "the GPUs were not read for 26m0s", r.Unknown)
+	require.Equal(t, "the last reading of the GPUs is of 2026-01-02 03:04:05 UTC", r.Unknown)
 	require.NoError(t, u.Host.Remove(role.GPUReport))
 	watched(t, u)
 	r, err = quarantine.RecordFile.Read(u.Host.Root)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 const (
@@ -38,12 +38,12 @@ func File(path string) statefile.File[Report] { return statefile.File[Report]{Pa
 // Read returns the report of a File. It fails if the report is missing, old or without GPUs.
 func Read(r host.Root, path string, now time.Time) (Report, error) {
 	report, err := File(path).Read(r)
-	switch age := now.Sub(report.Time).Abs(); {
+	switch {
 	case err != nil:
 	case report.Time.IsZero():
 		err = errors.New("the GPUs were not read yet")
-	case age > Stale:
-		err = fmt.Errorf("the GPUs were not read for %s", units.Duration(age))
+	case now.Sub(report.Time).Abs() > Stale:
+		err = fmt.Errorf("the last reading of the GPUs is of %s", quarantine.FormatTime(report.Time))
 	case len(report.GPUs) == 0:
 		err = errors.New("no GPU was found")
 	}

@@ -19,8 +19,8 @@ func TestReportThatIsMissingDamagedOrOldIsUnknown(t *testing.T) {
 		"damaged":  {"{", "it is damaged"},
 		"no GPU":   {`{"time":"` + hosttest.Now.Format(time.RFC3339) + `"}`, "no GPU was found"},
 		"fresh":    {`{"time":"` + hosttest.Now.Add(-Stale).Format(time.RFC3339) + `","gpus":[{"pci_bus_id":"0000:03:00.0"}]}`, ""},
-		"old":      {`{"time":"` + hosttest.Now.Add(-Stale-time.Second).Format(time.RFC3339) + `","gpus":[{}]}`, "the GPUs were not read for 31.0s"},
-		"tomorrow": {`{"time":"` + hosttest.Now.Add(24*time.Hour).Format(time.RFC3339) + `","gpus":[{}]}`, "the GPUs were not read for 24h0m0s"},
+		"old":      {`{"time":"` + hosttest.Now.Add(-Stale-time.Second).Format(time.RFC3339) + `","gpus":[{}]}`, "the last reading of the GPUs is of " + hosttest.Now.Add(-Stale-time.Second).UTC().Format(time.DateTime) + " UTC"},
+		"tomorrow": {`{"time":"` + hosttest.Now.Add(24*time.Hour).Format(time.RFC3339) + `","gpus":[{}]}`, "the last reading of the GPUs is of "},
 	} {
 		r := hosttest.Root(t)
 		if c.content != "" {

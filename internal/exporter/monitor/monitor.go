@@ -23,7 +23,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Options select what a monitor reads beyond the GPUs themselves.
@@ -74,13 +73,7 @@ type GPU struct {
 	Health  health.Judgement // of the whole GPU, for a partition too
 	Traffic *Traffic
 	Users   []usage.Row
-	Lease   *pool.ReportedLease // nil: not leased, or unknown
-	Service *quarantine.GPU     // nil: not in the record
-}
-
-// Record returns the records of the GPU.
-func (g *GPU) Record() pool.Record {
-	return pool.Record{Slot: g.Device.Slot, Lease: g.Lease, Service: g.Service}
+	pool.Record
 }
 
 // ReadErrors counts the readings of a GPU's file without a usable value since the start.
@@ -103,8 +96,8 @@ type Monitor struct {
 	refresh   atomic.Bool // search even if the lists have not changed
 	watch     *watch      // used by searches only
 	dumpClass string
-	reads     deadline.Group[deviceKey, reading.State]
-	polls     deadline.Group[deviceKey, []amdgpu.Failure]
+	reads     deadline.Group[string, reading.State] // by gpu.Slot.Address, as polls and readers
+	polls     deadline.Group[string, []amdgpu.Failure]
 	polled    time.Time // by WriteReport
 	traffic   traffic
 	users     *users // nil: disabled
@@ -114,7 +107,7 @@ type Monitor struct {
 	histories histories
 
 	mu      sync.Mutex
-	readers map[deviceKey]reader
+	readers map[string]reader
 	ids     map[reading.Device]amdgpu.Identity
 	errors  map[errorKey]float64
 }
@@ -125,7 +118,7 @@ type errorKey struct{ gpu, file, errno string }
 func New(root host.Root, source Source, o Options) *Monitor {
 	m := &Monitor{
 		root: root, source: source, options: o, now: o.Now, limit: amdgpu.NewLimit(),
-		readers: map[deviceKey]reader{}, ids: map[reading.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
+		readers: map[string]reader{}, ids: map[reading.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -220,8 +213,7 @@ func (m *Monitor) addContext(s *Snapshot) {
 	s.Disk, s.Tasks = readDisk(m.root, m.options.Disk), m.Tasks()
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		record := s.Records.Of(g.Device.Slot, s.At)
-		g.Traffic, g.Lease, g.Service = m.traffic.find(g.Device), record.Lease, record.Service
+		g.Traffic, g.Record = m.traffic.find(g.Device), s.Records.Of(g.Device.Slot, s.At)
 		if s.Users != nil {
 			g.Users = s.Users.Of(usageDevice(g.Device))
 		}
@@ -249,20 +241,11 @@ type reader interface {
 	Close()
 }
 
-// deviceKey identifies a partition by its device's directory.
-type deviceKey struct {
-	dir       string
-	partition int
-}
-
-// key returns the key of a device among the readers.
-func key(d reading.Device) deviceKey { return deviceKey{d.Dir, d.Partition} }
-
 // reader returns the reader of the device, and replaces it if the device changed.
 func (m *Monitor) reader(d reading.Device) reader {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	have := m.readers[key(d)]
+	have := m.readers[d.Address()]
 	if have != nil && have.Device() == d {
 		return have
 	}
@@ -270,7 +253,7 @@ func (m *Monitor) reader(d reading.Device) reader {
 		go have.Close() // waits until its reading has ended
 	}
 	fresh := vendors[d.Vendor].reader(m, d)
-	m.readers[key(d)] = fresh
+	m.readers[d.Address()] = fresh
 	return fresh
 }
 
@@ -278,9 +261,9 @@ func (m *Monitor) reader(d reading.Device) reader {
 func (m *Monitor) dropReaders(devices []reading.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	here := map[deviceKey]bool{}
+	here := map[string]bool{}
 	for _, d := range devices {
-		here[key(d)] = true
+		here[d.Address()] = true
 	}
 	for k, r := range m.readers {
 		if !here[k] {
@@ -288,7 +271,7 @@ func (m *Monitor) dropReaders(devices []reading.Device) {
 			delete(m.readers, k)
 		}
 	}
-	maps.DeleteFunc(m.ids, func(d reading.Device, _ amdgpu.Identity) bool { return !here[key(d)] })
+	maps.DeleteFunc(m.ids, func(d reading.Device, _ amdgpu.Identity) bool { return !here[d.Address()] })
 }
 
 // read returns the reading of a GPU, with the function to run unless the GPU is being read
@@ -297,7 +280,7 @@ func (m *Monitor) dropReaders(devices []reading.Device) {
 func (m *Monitor) read(g *GPU, found search) (*deadline.Work[reading.State], func()) {
 	d, shared := g.Device, g.Shared
 	r := m.reader(d)
-	return m.reads.Join(key(d), func() reading.State {
+	return m.reads.Join(d.Address(), func() reading.State {
 		var s reading.State
 		if shared {
 			s = r.ReadPartition()

@@ -14,9 +14,9 @@ import (
 // Kinds of faults in addition to those of package health, which judges a single reading of
 // an existing GPU.
 const (
-	missing  health.Kind = "gone"       // the exporter no longer lists it
+	missing  health.Kind = "gone"       // readings no longer find it
 	notInKFD health.Kind = "not_in_kfd" // KFD listed it and no longer does: no task can compute on it
-	lowScore health.Kind = "low_score"  // critical, and the exporter reports no reason
+	lowScore health.Kind = "low_score"  // critical, without a reported reason
 
 	healthCheckFailed health.Kind = "health_check_failed" // Value is the exit status of gpu-health-check
 	healthCheckLate   health.Kind = "health_check_late"   // Limit is its deadline, in seconds
@@ -47,7 +47,7 @@ func endangers(f health.Fault) bool {
 func describe(f health.Fault) string {
 	switch f.Kind {
 	case missing:
-		return "is missing: the exporter no longer lists it"
+		return "is missing: readings no longer find it"
 	case notInKFD:
 		return "the kernel's KFD no longer lists it"
 	case lowScore:

@@ -1,6 +1,6 @@
 // Package quarantine decides which GPUs of a unit tasks may use. GPUs are quarantined
 // because of faults or by an operator. Decide is a pure function of the previous record and
-// the exporter's readings. The package gives GPUs to no task, reads no hardware, and ends
+// the readings of the GPUs. The package gives GPUs to no task, reads no hardware, and ends
 // no task. Its decisions are in a file that outlives reboots, see Read.
 package quarantine
 
@@ -54,7 +54,7 @@ type Record struct {
 	Driver string `json:"driver"`
 	// Unknown is why the last look had no data; "" if it had.
 	Unknown string `json:"unknown,omitempty"`
-	GPUs    []GPU  `json:"gpus"` // in the exporter's order
+	GPUs    []GPU  `json:"gpus"` // in the order of the readings
 	// Runs are the tasks that have GPUs or had them a moment ago. FaultyRuns are those with
 	// faults, at most maxFaultyRuns, the newest last. Verdicts counts them since the first.
 	Runs       []Run           `json:"runs,omitempty"`

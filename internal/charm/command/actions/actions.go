@@ -26,8 +26,8 @@ type Actions struct {
 	Probe func(ctx context.Context, node string) (driver string, err error)
 	// Start starts this program with arguments in the background. nil disables it.
 	Start func(args ...string) error
-	// ReadReport reads the GPUs and their users once. If nil, GPUHealth reads the GPUs itself,
-	// and GPUTop needs the exporter.
+	// ReadReport reads the GPUs and their users once, if their owner has not. If nil, this
+	// process reads the GPUs.
 	ReadReport func(ctx context.Context) (api.Report, error)
 	// FlakesURL is the JSON of flakes, "" for this machine's exporter.
 	FlakesURL string

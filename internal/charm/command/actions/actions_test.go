@@ -18,6 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 )
@@ -138,14 +139,20 @@ func TestPreflightIsAnActionAndPartOfCheckStatus(t *testing.T) {
 }
 
 func TestCheckStatusShowsWarnings(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, `{"gpus": [
+	c := recorded(t, "mi210x4", `{"gpus": [
 		{"index": 0, "health": {"state": "healthy", "score": 97, "reason": "nothing wrong with errors"}},
 		{"index": 1, "health": {"state": "warning", "score": 70, "reason": "throttled by heat"}},
-		{"index": 2, "health": {"state": "critical", "score": 0, "reason": "hangs"}}]}`)}}
+		{"index": 2, "health": {"state": "critical", "score": 0, "reason": "hangs"}}]}`)
 	var r report
 	c.checkGPUs(t.Context(), &r)
 	require.Equal(t, "ok      gpu 0: healthy nothing wrong with errors\nwarn    gpu 1: throttled by heat\nFAILED  gpu 2: critical: hangs\n", r.text())
 	require.Equal(t, []string{"gpu 2: critical: hangs"}, r.failed())
+
+	require.NoError(t, c.Host.Remove(role.GPUReport))
+	r = report{}
+	c.checkGPUs(t.Context(), &r)
+	require.Equal(t, "FAILED  gpu health: GPUs not watched: Pebble is not running: /var/lib/concourse-ci-machine/pebble/.pebble.socket is missing\n"+
+		"        run: juju ssh <unit> sudo PEBBLE=/var/lib/concourse-ci-machine/pebble /opt/concourse-ci-machine/bin/pebble logs gpu-reports\n", r.text())
 }
 
 // actionsOf returns one run of the charm for an action in this process.

@@ -11,7 +11,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/preflight"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
@@ -191,20 +190,19 @@ func (c *Actions) checkWall(ctx context.Context, r *report) {
 }
 
 func (c *Actions) checkGPUs(ctx context.Context, r *report) {
-	states, err := gpuhealth.FromExporter(ctx, c.Host, c.ExporterURL)
-	if err != nil {
-		r.add("gpu health", err, "")
-		return
+	all, unknown := c.ReadGPUs(ctx, charm.Unchanged)
+	if unknown != nil {
+		r.addCause("gpu health", unknown.As(status.Blocked))
 	}
-	for _, s := range states {
-		name := fmt.Sprintf("gpu %d", s.Index)
-		switch s.State {
+	for _, s := range all {
+		name, h := fmt.Sprintf("gpu %d", s.Index), s.Health
+		switch h.State {
 		case health.Critical:
-			r.add(name, fmt.Errorf("%s: %s", s.State, s.Reason), "")
+			r.add(name, fmt.Errorf("%s: %s", h.State, h.Reason), "")
 		case health.Warning:
-			r.warn(name, s.Reason)
+			r.warn(name, h.Reason)
 		default:
-			r.add(name, nil, strings.TrimSpace(fmt.Sprintf("%s %s", s.State, s.Reason)))
+			r.add(name, nil, strings.TrimSpace(fmt.Sprintf("%s %s", h.State, h.Reason)))
 		}
 	}
 }

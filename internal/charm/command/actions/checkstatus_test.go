@@ -141,7 +141,7 @@ func TestListNamesQuarantinedGPUs(t *testing.T) {
 	require.Regexp(t, `\n {7}has been quarantined since .* UTC: hangs or is in reset \(kernel_log\)\n`, text.String())
 	text.Reset()
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{JSON: true}))
-	require.Contains(t, text.String(), `"service": "quarantined"`)
+	require.Contains(t, text.String(), "\"service\": {\n        \"state\": \"quarantined\"")
 }
 
 func TestCheckStatusShowsAnotherTextOnTheWall(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
@@ -52,7 +53,7 @@ func TestGPUThatCannotComputeIsCriticalEverywhere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, "amd")
-			m := monitor.New(r, monitor.All(r), monitor.Options{})
+			m := monitor.New(r, monitor.All(r), monitor.Options{Now: hosttest.Clock{T: hosttest.Now}.Now})
 			s := httptest.NewServer(exporter.Handler(&exporter.Source{Root: r, Version: "test", Monitor: m}, exporter.MetricOptions{}))
 			defer s.Close()
 			get := func(path string) string {
@@ -81,20 +82,18 @@ func TestGPUThatCannotComputeIsCriticalEverywhere(t *testing.T) {
 			require.Contains(t, page, "✕ critical <small>0 of 100</small>")
 			require.Contains(t, page, reason)
 
-			for _, url := range []string{s.URL + "/api/v1/gpus", ""} { // without the exporter too
-				a := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r), ExporterURL: url}}
+			a := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r), ExporterURL: s.URL + "/api/v1/gpus"}}
+			for range 2 { // without and with the owner's record
 				var text strings.Builder
 				require.ErrorContains(t, a.GPUHealth(t.Context(), &text, term.Format{}), "cannot rely on 1 of 1 GPUs: GPU 0: "+reason+c.why)
 				require.Contains(t, text.String(), "critical    0")
-				if url == "" {
-					continue
-				}
 				text.Reset()
 				require.NoError(t, a.ListGPUs(t.Context(), &text, term.Format{}))
 				require.Contains(t, text.String(), "critical")
 				text.Reset()
 				require.NoError(t, a.GPUTop(t.Context(), &text, term.Format{}, Top{}))
 				require.Contains(t, text.String(), "GPU 0 is critical: "+reason)
+				require.NoError(t, m.WriteReport(role.GPUReport))
 			}
 		})
 	}

@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"reflect"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
 // GPUHealth writes the state of each GPU of this unit. Partitions of a GPU with equal health
-// share two lines. It fails if a GPU is critical. The
-// states come from the exporter, which watches the GPUs. If the exporter does not answer,
-// GPUHealth reads the GPUs once, and notes that the past is unknown.
+// share two lines. It fails if a GPU is critical. If the GPUs were read once, it notes that
+// the past is unknown.
 func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) error {
 	inv, err := gpu.Discover(c.Host.Root)
 	if err != nil {
@@ -26,58 +26,47 @@ func (c *Actions) GPUHealth(ctx context.Context, w io.Writer, f term.Format) err
 	if len(inv.GPUs) == 0 {
 		return errors.New("cannot judge GPU health: no GPU detected")
 	}
-	source, why := "exporter", ""
-	report, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
-	switch {
-	case err == nil:
-	case c.ReadReport == nil:
-		source, why, report = "reading", err.Error(), gpuhealth.Read(c.Host.Root)
-	default:
-		source, why = "reading", err.Error()
-		if report, err = c.ReadReport(ctx); err != nil {
-			return fmt.Errorf("cannot judge GPU health: %s, and %w", why, err)
-		}
+	report, once, err := c.report(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot judge GPU health: %w", err)
 	}
-	states := gpuhealth.States(report.GPUs)
-	if err := writeHealth(w, f, states, source, why); err != nil {
+	if err := writeHealth(w, f, report, once); err != nil {
 		return err
 	}
 	var critical []string
 	number := 0
-	for _, alike := range foldHealth(states) {
+	for _, alike := range foldHealth(report.GPUs) {
 		s := alike[0]
-		if s.State == health.Critical {
+		if s.Health.State == health.Critical {
 			number += len(alike)
-			critical = append(critical, fmt.Sprintf("GPU %s: %s%s", healthLabel(alike), s.Reason,
-				gpuhealth.SeeCodes(f.Commands, s.Codes)))
+			critical = append(critical, fmt.Sprintf("GPU %s: %s%s", healthLabel(alike), s.Health.Reason,
+				gpuhealth.SeeCodes(f.Commands, s.Health.Codes)))
 		}
 	}
 	if len(critical) > 0 {
-		return fmt.Errorf("cannot rely on %d of %d GPUs: %s", number, len(states), strings.Join(critical, "; "))
+		return fmt.Errorf("cannot rely on %d of %d GPUs: %s", number, len(report.GPUs), strings.Join(critical, "; "))
 	}
 	return nil
 }
 
 // foldHealth groups adjacent partitions of one GPU with equal health.
-func foldHealth(states []gpuhealth.State) (out [][]gpuhealth.State) {
-	for i, s := range states {
-		if i > 0 && s.Partition > 0 && s.Index == states[i-1].Index+1 && equalHealth(s, states[i-1]) {
-			out[len(out)-1] = states[i-len(out[len(out)-1]) : i+1]
+func foldHealth(all []api.Status) (out [][]api.Status) {
+	for i, s := range all {
+		if i > 0 && s.Partition > 0 && s.Index == all[i-1].Index+1 && equalHealth(s, all[i-1]) {
+			out[len(out)-1] = all[i-len(out[len(out)-1]) : i+1]
 			continue
 		}
-		out = append(out, states[i:i+1])
+		out = append(out, all[i:i+1])
 	}
 	return out
 }
 
-func equalHealth(a, b gpuhealth.State) bool {
-	score := a.Score == b.Score || a.Score != nil && b.Score != nil && *a.Score == *b.Score
-	return score && a.PCI == b.PCI && a.Name == b.Name && a.State == b.State && a.Reason == b.Reason &&
-		slices.Equal(a.Codes, b.Codes)
+func equalHealth(a, b api.Status) bool {
+	return a.PCI == b.PCI && a.Name == b.Name && reflect.DeepEqual(a.Health, b.Health)
 }
 
 // healthLabel returns the index of a GPU, or the range of its partitions.
-func healthLabel(alike []gpuhealth.State) string {
+func healthLabel(alike []api.Status) string {
 	first, last := alike[0].Index, alike[len(alike)-1].Index
 	if first == last {
 		return fmt.Sprint(first)
@@ -85,15 +74,16 @@ func healthLabel(alike []gpuhealth.State) string {
 	return fmt.Sprintf("%d-%d", first, last)
 }
 
-func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, why string) error {
+// writeHealth writes a report. once is why the GPUs were read once, or "".
+func writeHealth(w io.Writer, f term.Format, report api.Report, once string) error {
 	if f.JSON {
 		return term.JSON(w, struct {
-			Source string            `json:"source"` // exporter, or reading: without a history
-			GPUs   []gpuhealth.State `json:"gpus"`
-		}{source, append([]gpuhealth.State{}, states...)})
+			GPUs []api.Status `json:"gpus"`
+			Once string       `json:"read_once,omitempty"`
+		}{withoutPage(report.GPUs), once})
 	}
 	var b strings.Builder
-	folded, width := foldHealth(states), 2
+	folded, width := foldHealth(report.GPUs), 2
 	for _, alike := range folded {
 		width = max(width, len(healthLabel(alike)))
 	}
@@ -103,16 +93,24 @@ func writeHealth(w io.Writer, f term.Format, states []gpuhealth.State, source, w
 			partitions = fmt.Sprintf("  %d partitions", len(alike))
 		}
 		score := "-"
-		if s.Score != nil {
-			score = fmt.Sprintf("%.0f", *s.Score)
+		if s.Health.Score != nil {
+			score = fmt.Sprintf("%.0f", *s.Health.Score)
 		}
 		fmt.Fprintf(&b, "GPU %-*s  %s  %3s  %s  %s%s\n        %s%s\n", width, healthLabel(alike),
-			f.Column(term.StateColour(s.State), string(s.State), 8), score,
-			s.Name, s.PCI, partitions, s.Reason, gpuhealth.SeeCodes(f.Commands, s.Codes))
+			f.Column(term.StateColour(s.Health.State), string(s.Health.State), 8), score,
+			s.Name, s.PCI, partitions, s.Health.Reason, gpuhealth.SeeCodes(f.Commands, s.Health.Codes))
 	}
-	if source == "reading" {
-		fmt.Fprintf(&b, "read once, without history: %s\n", why)
+	if once != "" {
+		fmt.Fprintf(&b, "read once, without history: %s\n", once)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// withoutPage removes what only the page shows.
+func withoutPage(all []api.Status) []api.Status {
+	for i := range all {
+		all[i].History, all[i].Explained = nil, nil
+	}
+	return all
 }

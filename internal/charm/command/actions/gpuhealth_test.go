@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -18,7 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
@@ -30,8 +30,19 @@ const threeGPUs = `{"gpus": [
  {"index": 1, "name": "AMD Instinct MI210", "pci_bus_id": "0000:43:00.0", "health": {"state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]}},
  {"index": 2, "name": "AMD Instinct MI210", "pci_bus_id": "0000:83:00.0", "health": {"state": "unknown", "score": null, "reason": "suspended, and without error counters"}}]}`
 
-func TestHealthComesFromTheExporter(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
+// recorded returns a machine on which the owner of the GPUs has just recorded a report.
+func recorded(t *testing.T, name, report string) *Actions {
+	t.Helper()
+	r := hosttest.Host(t, name)
+	var all api.Report
+	require.NoError(t, json.Unmarshal([]byte(report), &all))
+	all.Time = hosttest.Now
+	require.NoError(t, api.File(role.GPUReport).Write(r, all))
+	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r)}}
+}
+
+func TestHealthComesFromTheOwnersRecord(t *testing.T) {
+	c := recorded(t, "mi210x4", threeGPUs)
 	var b strings.Builder
 	err := c.GPUHealth(t.Context(), &b, term.Format{})
 	require.EqualError(t, err, "cannot rely on 1 of 3 GPUs: GPU 1: hangs or is in reset (kernel_log) (see dispatch explain 2)")
@@ -46,60 +57,60 @@ func TestHealthComesFromTheExporter(t *testing.T) {
 
 	b.Reset()
 	require.Error(t, c.GPUHealth(t.Context(), &b, term.Format{JSON: true}))
-	require.JSONEq(t, `{"source": "exporter", "gpus": [
-		{"index": 0, "name": "AMD Instinct MI210", "pci": "0000:23:00.0", "partition": 0, "state": "healthy", "score": 97.4, "reason": "nothing wrong with errors", "codes": []},
-		{"index": 1, "name": "AMD Instinct MI210", "pci": "0000:43:00.0", "partition": 0, "state": "critical", "score": 0, "reason": "hangs or is in reset (kernel_log)", "codes": [2]},
-		{"index": 2, "name": "AMD Instinct MI210", "pci": "0000:83:00.0", "partition": 0, "state": "unknown", "score": null, "reason": "suspended, and without error counters", "codes": []}]}`, b.String())
+	var got api.Report
+	require.NoError(t, json.Unmarshal([]byte(b.String()), &got))
+	want, err := gpuhealth.Current(c.Host.Root, role.GPUReport, hosttest.Now)
+	require.NoError(t, err)
+	require.Equal(t, want.GPUs, got.GPUs, "unchanged")
+	require.NotContains(t, b.String(), "read_once")
 }
 
-// The exporter over HTTP and the single reading return the same on a fixture host.
-func TestHealthIsTheSameWithAndWithoutTheExporter(t *testing.T) {
+// The owner's record and the single reading are the same on a fixture host.
+func TestHealthIsTheSameWithAndWithoutARecord(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	s := httptest.NewServer(exporter.Handler(&exporter.Source{Root: r, Version: "test", Monitor: monitor.New(r, monitor.All(r), monitor.Options{})}, exporter.MetricOptions{}))
-	defer s.Close()
+	require.NoError(t, monitor.New(r, monitor.All(r), monitor.Options{Now: hosttest.Clock{T: hosttest.Now}.Now}).WriteReport(role.GPUReport))
 	var with, without strings.Builder
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r), ExporterURL: s.URL + "/api/v1/gpus"}}
+	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, r)}}
 	require.ErrorContains(t, c.GPUHealth(t.Context(), &with, term.Format{}), "uncorrectable error")
-	c.ExporterURL = ""
+	require.NoError(t, r.Remove(role.GPUReport))
 	err := c.GPUHealth(t.Context(), &without, term.Format{})
 	require.EqualError(t, err, "cannot rely on 1 of 4 GPUs: GPU 3: 1 uncorrectable error; 1 bad memory page "+
 		"(see dispatch explain 1 7)")
-	require.Equal(t, with.String()+"read once, without history: the exporter watches this machine, not CHARM_ROOT\n", without.String())
+	require.Equal(t, with.String()+"read once, without history: the GPUs were not read yet\n", without.String())
 	require.Contains(t, with.String(), "GPU 3   critical   30  ")
 }
 
-func TestHealthIsReadWithoutTheExporter(t *testing.T) {
-	for name, c := range map[string]struct{ url, why string }{
-		"silent":     {"http://127.0.0.1:1/", "the exporter does not answer"},
-		"an error":   {hosttest.NewServer(t, 503, threeGPUs), "the exporter answers 503"},
-		"no JSON":    {hosttest.NewServer(t, 200, "<html>"), "the exporter does not answer with its list of GPUs"},
-		"no GPU":     {hosttest.NewServer(t, 200, `{"gpus": []}`), "the exporter lists no GPU"},
-		"other JSON": {hosttest.NewServer(t, 200, `{"error": "x"}`), "the exporter lists no GPU"},
-		"too much":   {hosttest.NewServer(t, 200, `{"gpus": [`+strings.Repeat(" ", gpuhealth.ExporterLimit)+`]}`), "the exporter does not answer with its list of GPUs"},
+func TestHealthIsReadOnceWithoutACurrentRecord(t *testing.T) {
+	for why, content := range map[string]string{
+		"the GPUs were not read yet":                                 `{}`,
+		"the last reading of the GPUs is of 2026-01-01 00:00:00 UTC": `{"time": "2026-01-01T00:00:00Z"}`,
+		"no GPU was found":                                           `{"time": "2026-01-02T03:04:05Z", "gpus": []}`,
+		"cannot read " + role.GPUReport + ": it is damaged":          `<html>`,
 	} {
+		c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}}
+		hosttest.Put(t, c.Host.Root, role.GPUReport, content)
 		var b strings.Builder
-		charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: c.url}}
-		require.NoError(t, charm.GPUHealth(t.Context(), &b, term.Format{}), name)
-		require.Contains(t, b.String(), "healthy", name)
-		require.Contains(t, b.String(), "read once, without history: "+c.why+"\n", name)
-		require.Empty(t, gpuhealth.CriticalCauses(t.Context(), charm.Host, c.url, wellknown.Commands{Unit: "w/0"}), "a status has it from the exporter alone")
+		require.NoError(t, c.GPUHealth(t.Context(), &b, term.Format{}), why)
+		require.Contains(t, b.String(), "healthy", why)
+		require.Contains(t, b.String(), "read once, without history: "+why)
 	}
 }
 
 func TestEqualPartitionsAreFolded(t *testing.T) {
-	var states []gpuhealth.State
+	var all api.Report
 	for i := range 63 { // the last partition is lost
-		s := gpuhealth.State{Index: i, Name: "AMD Instinct MI300X", PCI: fmt.Sprintf("0000:%02x:00.0", i/8), Partition: i % 8, State: health.Healthy, Score: new(100.0), Reason: "nothing wrong"}
+		s := api.Status{Index: i, Name: "AMD Instinct MI300X", PCI: fmt.Sprintf("0000:%02x:00.0", i/8), Partition: i % 8,
+			Health: api.Health{State: health.Healthy, Score: new(100.0), Reason: "nothing wrong"}}
 		if i/8 == 1 {
-			s.State, s.Score, s.Reason, s.Codes = health.Critical, new(30.0), "1 bad memory page", []int{7}
+			s.Health = api.Health{State: health.Critical, Score: new(30.0), Reason: "1 bad memory page", Codes: []int{7}}
 		}
 		if i == 20 {
-			s.State, s.Score, s.Reason = health.Unknown, nil, "no answer"
+			s.Health = api.Health{State: health.Unknown, Reason: "no answer"}
 		}
-		states = append(states, s)
+		all.GPUs = append(all.GPUs, s)
 	}
 	var b strings.Builder
-	require.NoError(t, writeHealth(&b, term.Format{}, states, "exporter", ""))
+	require.NoError(t, writeHealth(&b, term.Format{}, all, ""))
 	require.Equal(t, 2*10, strings.Count(b.String(), "\n"), b.String())
 	require.Contains(t, b.String(), "GPU 0-7    healthy   100  AMD Instinct MI300X  0000:00:00.0  8 partitions\n        nothing wrong\n"+
 		"GPU 8-15   critical   30  AMD Instinct MI300X  0000:01:00.0  8 partitions\n        1 bad memory page (see dispatch explain 7)\n"+
@@ -108,9 +119,9 @@ func TestEqualPartitionsAreFolded(t *testing.T) {
 		"GPU 21-23  healthy   100  ")
 	require.Contains(t, b.String(), "GPU 56-62  healthy   100  AMD Instinct MI300X  0000:07:00.0  7 partitions\n")
 
-	var whole []gpuhealth.State
-	for i := range 3 { // GPUs without partitions, even if an exporter repeats an address
-		whole = append(whole, gpuhealth.State{Index: i, State: health.Healthy})
+	var whole []api.Status
+	for i := range 3 { // GPUs without partitions, even if an address repeats
+		whole = append(whole, api.Status{Index: i})
 	}
 	require.Len(t, foldHealth(whole), 3)
 }
@@ -120,7 +131,7 @@ func TestErrorNamesPartitionsOnce(t *testing.T) {
 	for p := range 8 {
 		gpus = append(gpus, fmt.Sprintf(`{"index": %d, "pci_bus_id": "0000:0a:00.0", "partition": %[1]d, "health": {"state": "critical", "reason": "1 bad memory page"}}`, p))
 	}
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi300x-cpx")), ExporterURL: hosttest.NewServer(t, 200, `{"gpus": [`+strings.Join(gpus, ",")+`]}`)}}
+	c := recorded(t, "mi300x-cpx", `{"gpus": [`+strings.Join(gpus, ",")+`]}`)
 	require.EqualError(t, c.GPUHealth(t.Context(), io.Discard, term.Format{}), "cannot rely on 8 of 8 GPUs: GPU 0-7: 1 bad memory page")
 }
 
@@ -133,7 +144,7 @@ func TestHealthWithoutAGPU(t *testing.T) {
 	}
 }
 
-// Without the exporter nvidia-smi is not run, and the health is unknown.
+// Without a record nvidia-smi is not run, and the health is unknown.
 func TestHealthOfNVIDIAGPUFromOneReading(t *testing.T) {
 	var b strings.Builder
 	charm := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "nvidia-only"))}}
@@ -142,18 +153,12 @@ func TestHealthOfNVIDIAGPUFromOneReading(t *testing.T) {
 }
 
 func TestCriticalGPUsAreInTheStatus(t *testing.T) {
-	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "mi210x4")), ExporterURL: hosttest.NewServer(t, 200, threeGPUs)}}
+	c := recorded(t, "mi210x4", threeGPUs)
+	all, unknown := c.ReadGPUs(t.Context(), charm.Unchanged)
+	require.Nil(t, unknown)
 	require.Equal(t, []status.Cause{status.Warn("GPU 1 is critical: hangs or is in reset (kernel_log)").
-		Run("juju run w/0 explain-error code=2")}, gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL, wellknown.Commands{Unit: "w/0"}))
-
-	var many []api.Status
-	for i := range 64 {
-		many = append(many, api.Status{Index: i, Health: api.Health{State: health.Critical, Reason: "1 bad memory page", Codes: []int{1}}})
-	}
-	b, err := json.Marshal(map[string]any{"gpus": many})
-	require.NoError(t, err)
-	c.ExporterURL = hosttest.NewServer(t, 200, string(b))
-	require.Len(t, gpuhealth.CriticalCauses(t.Context(), c.Host, c.ExporterURL, wellknown.Commands{Unit: "w/0"}), 64, "check-status has all of them")
+		Run("juju run w/0 explain-error code=2")}, gpuhealth.CriticalCauses(all, wellknown.Commands{Unit: "w/0"}))
+	require.Len(t, gpuhealth.CriticalCauses(slices.Repeat(all, 64), wellknown.Commands{Unit: "w/0"}), 64, "check-status has all of them")
 }
 
 // A GPU that hangs blocks the process that reads it.
@@ -166,7 +171,7 @@ func TestHealthOfGPUsThatCannotBeRead(t *testing.T) {
 	c := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd"))}, ReadReport: gpuhealth.NewReader(runner, wellknown.Commands{}, argv...)}
 	var b strings.Builder
 	require.EqualError(t, c.GPUHealth(t.Context(), &b, term.Format{}),
-		"cannot judge GPU health: the exporter watches this machine, not CHARM_ROOT, and reading the GPUs does not end within 6s: one hangs; see dispatch explain 2")
+		"cannot judge GPU health: the GPUs were not read yet, and reading the GPUs does not end within 6s: one hangs; see dispatch explain 2")
 	require.Empty(t, b.String())
 
 	c.ReadReport = gpuhealth.NewReader(hosttest.NewRunner(t).Answer("dispatch gpu snapshot", "no JSON"), wellknown.Commands{}, argv...)
@@ -191,21 +196,18 @@ func FuzzParseReport(f *testing.F) {
 			require.Empty(t, report.GPUs)
 			return
 		}
-		states := gpuhealth.States(report.GPUs)
-		require.NotEmpty(t, states)
 		for _, line := range topLines(report, term.Format{}) {
 			require.False(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 2000)
 		}
-		for _, s := range states {
-			for _, text := range []string{s.Name, s.PCI, string(s.State), s.Reason} {
+		for _, s := range report.GPUs {
+			for _, text := range []string{s.Name, s.PCI, s.Health.Reason} {
 				require.LessOrEqual(t, utf8.RuneCountInString(text), 303)
 				require.False(t, strings.ContainsFunc(text, unicode.IsControl), "%q", text)
 			}
-			require.NotEmpty(t, s.State)
-			require.NotEmpty(t, s.Reason)
+			require.Contains(t, api.States, s.Health.State)
 		}
-		require.NoError(t, writeHealth(io.Discard, term.Format{JSON: true}, states, "exporter", ""))
-		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, states, "exporter", ""))
+		require.NoError(t, writeHealth(io.Discard, term.Format{JSON: true}, report, ""))
+		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, report, ""))
 	})
 }

@@ -3,22 +3,20 @@ package actions
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // DetectGPUs writes one line for each vendor with GPUs in this unit, and reports whether
@@ -38,66 +36,42 @@ func (c *Actions) DetectGPUs(w io.Writer) (found bool, err error) {
 	return text != "", err
 }
 
-// ListedGPU describes one GPU in the JSON list. Numbers are those of the machine.
-type ListedGPU struct {
-	Index    int      `json:"index"` // the number that gpu-device-ids takes
-	Vendor   string   `json:"vendor"`
-	Name     string   `json:"name"`
-	PCI      string   `json:"pci"`
-	UniqueID string   `json:"unique_id,omitempty"` // GPU-<16 hex digits>
-	GFX      string   `json:"gfx,omitempty"`
-	Nodes    []string `json:"nodes"`
+// listedGPU describes one GPU in the JSON list: its state, of which little is known without
+// readings, and its nodes.
+type listedGPU struct {
+	api.Status
+	Module string   `json:"driver"` // amdgpu, nvidia, nouveau
+	Nodes  []string `json:"nodes"`
 
-	Partition int    `json:"partition"` // its number; 0 for a whole GPU
-	Driver    string `json:"driver"`    // amdgpu, nvidia, nouveau
-
-	// Service holds in_service, quarantined or on probation; "" without a record.
-	Service     quarantine.State `json:"service,omitempty"`
-	quarantined string           // the reason; "" in service
-
-	// The readings of the exporter, or of a single look; null is unknown.
-	UUID          *string  `json:"uuid"` // the unique id, or the GPU's name in metrics
-	VBIOS         *string  `json:"vbios"`
-	DriverVersion *string  `json:"driver_version"`
-	Partitions    *int     `json:"partitions"` // that the GPU is divided into
-	SensorsOf     *int     `json:"sensors_of"` // index of another partition with this GPU's readings
-	Temperature   *float64 `json:"temperature_celsius"`
-	Power         *float64 `json:"power_watts"`
-	MemoryUsed    *float64 `json:"memory_used_bytes"`
-	MemoryTotal   *float64 `json:"memory_total_bytes"`
-	Utilization   *float64 `json:"utilization_ratio"` // 0 to 1
-	Health        *string  `json:"health"`
+	quarantined string // the reason; "" in service
 }
 
-// describeGPU joins a discovered GPU with the exporter's readings. s is nil without
-// readings.
-func describeGPU(index int, g gpu.GPU, s *api.Status) ListedGPU {
-	text := func(t string) *string {
-		if t == "" {
-			return nil
+// listGPUs joins the GPUs of a machine with a report. Some may lack in it, or all.
+func (c *Actions) listGPUs(inv gpu.Inventory, r api.Report) []listedGPU {
+	known, records := map[string]api.Status{}, gpuhealth.ReadRecords(c.Host.Root)
+	for _, s := range withoutPage(r.GPUs) {
+		known[s.Slot().Address()] = s
+	}
+	all := []listedGPU{}
+	for _, v := range gpu.Vendors() {
+		for _, g := range inv.GPUsOf(v) {
+			s, read := known[g.Address()]
+			if s.Index = g.Index; !read {
+				s = api.Status{Index: g.Index, Vendor: string(v), Name: g.Name, UUID: g.ID(), PCI: g.PCI, GFX: g.GFX,
+					Partition: g.Partition, Health: api.Health{State: health.Unknown}}
+			}
+			one, record := listedGPU{Status: s, Module: g.Driver, Nodes: nodePaths(g)}, records.Of(g.Slot, c.Host.Now())
+			if one.View = record.View(); record.Service != nil {
+				one.quarantined = record.Service.Text()
+			}
+			all = append(all, one)
 		}
-		return &t
 	}
-	l := ListedGPU{
-		Index: index, Vendor: string(g.Vendor), Name: g.Name, PCI: g.PCI, UniqueID: g.ID(), GFX: g.GFX,
-		Nodes:     nodePaths(g),
-		Partition: g.Partition, Driver: g.Driver, UUID: text(g.ID())}
-	if s == nil {
-		return l
-	}
-	l.UUID, l.VBIOS, l.DriverVersion, l.SensorsOf = text(cmp.Or(g.ID(), s.UUID)), text(s.VBIOS), text(s.Driver),
-		s.SensorsOf
-	if s.Partitions > 0 {
-		l.Partitions = &s.Partitions
-	}
-	l.Health = text(string(api.StateOf(*s)))
-	l.Temperature, l.Power, l.MemoryUsed, l.MemoryTotal, l.Utilization = s.Temperature, s.Power, s.MemoryUsed,
-		s.MemoryTotal, s.Activity
-	return l
+	return all
 }
 
-// readingsText formats the exporter's readings without those of the table.
-func (l ListedGPU) readingsText() string {
+// readingsText formats the readings without those of the table.
+func (l listedGPU) readingsText() string {
 	var parts []string
 	add := func(format string, v *float64, per float64) {
 		if v != nil {
@@ -108,34 +82,30 @@ func (l ListedGPU) readingsText() string {
 	add("%.0f W", l.Power, 1)
 	add("%.1f GiB in use", l.MemoryUsed, 1<<30)
 	add("%.1f GiB in all", l.MemoryTotal, 1<<30)
-	if l.VBIOS != nil {
-		parts = append(parts, "VBIOS "+*l.VBIOS)
+	if l.VBIOS != "" {
+		parts = append(parts, "VBIOS "+l.VBIOS)
 	}
-	if l.DriverVersion != nil {
-		parts = append(parts, l.Driver+" "+*l.DriverVersion)
+	if l.Driver != "" {
+		parts = append(parts, l.Module+" "+l.Driver)
 	}
 	return strings.Join(parts, ", ")
 }
 
-// readings returns the report of the exporter. If the exporter does not answer, another
-// process reads the GPUs once, because a GPU that hangs would block this process; once is
-// then the reason. none is the reason why there are no readings at all.
-func (c *Actions) readings(ctx context.Context) (reported map[string]*api.Status, once, none string) {
-	reported = map[string]*api.Status{}
-	r, err := gpuhealth.Fetch(ctx, c.Host, c.ExporterURL)
-	if err != nil && c.ReadReport != nil {
-		once = err.Error()
-		if r, err = c.ReadReport(ctx); err != nil {
-			once, err = "", fmt.Errorf("%s, and %w", once, err)
-		}
+// report returns the state of the GPUs as their owner recorded it. Without a current record
+// another process reads the GPUs once, because a GPU that hangs would block this process.
+// once is then why there is no record.
+func (c *Actions) report(ctx context.Context) (r api.Report, once string, err error) {
+	r, missing := gpuhealth.Current(c.Host.Root, role.GPUReport, c.Host.Now())
+	switch {
+	case missing == nil:
+		return r, "", nil
+	case c.ReadReport == nil:
+		return gpuhealth.Read(c.Host.Root), missing.Error(), nil
 	}
-	if err != nil {
-		return reported, "", err.Error()
+	if r, err = c.ReadReport(ctx); err != nil {
+		return r, "", fmt.Errorf("%w, and %w", missing, err)
 	}
-	for i := range r.GPUs {
-		reported[r.GPUs[i].Slot().Address()] = &r.GPUs[i]
-	}
-	return reported, once, ""
+	return r, missing.Error(), nil
 }
 
 // ListGPUs writes the unit's GPUs, the unusable GPUs, and the state of /dev/kfd.
@@ -144,49 +114,33 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, f term.Format) erro
 	if err != nil {
 		return err
 	}
-	var reported map[string]*api.Status
+	var r api.Report
 	var once, none string
 	if len(inv.GPUs) > 0 {
-		reported, once, none = c.readings(ctx)
-	}
-	service, err := quarantine.RecordFile.Read(c.Host.Root)
-	if err != nil && !errors.Is(err, statefile.ErrDamaged) {
-		return err
-	}
-	all := []ListedGPU{}
-	for _, v := range gpu.Vendors() {
-		for i, g := range inv.GPUsOf(v) {
-			slot := g.Address()
-			one := describeGPU(i, g, reported[slot])
-			if s := service.Find(slot); s != nil {
-				one.Service = s.State
-				if s.State != quarantine.InService {
-					one.quarantined = s.Text()
-				}
-			}
-			all = append(all, one)
+		if r, once, err = c.report(ctx); err != nil {
+			none = err.Error()
 		}
 	}
+	all := c.listGPUs(inv, r)
 	if !f.JSON {
 		_, err := io.WriteString(w, listText(f, all, inv))
 		return err
 	}
 	return term.JSON(w, struct {
-		GPUs []ListedGPU    `json:"gpus"`
+		GPUs []listedGPU    `json:"gpus"`
 		Left []gpu.Unusable `json:"not_counted"`
 		KFD  string         `json:"kfd"`
-		Once string         `json:"read_once,omitempty"`   // why the exporter's readings are missing
+		Once string         `json:"read_once,omitempty"`   // why the owner's record is missing
 		None string         `json:"no_readings,omitempty"` // why all readings are missing
 	}{all, append([]gpu.Unusable{}, inv.Unusable...), inv.KFD.Text(), once, none})
 }
 
 // listText returns a table for each vendor. Each GPU has further lines below its row.
-func listText(f term.Format, all []ListedGPU, inv gpu.Inventory) string {
+func listText(f term.Format, all []listedGPU, inv gpu.Inventory) string {
 	var b strings.Builder
-	divided, reported := map[string]int{}, false
+	divided := map[string]int{}
 	for _, l := range all {
 		divided[l.PCI]++
-		reported = reported || l.Health != nil
 	}
 	for len(all) > 0 {
 		n := 1
@@ -197,7 +151,7 @@ func listText(f term.Format, all []ListedGPU, inv gpu.Inventory) string {
 		fmt.Fprintf(&b, "Found %s\n", units.Count(len(inv.GPUsOf(v)), v.Label()+" GPU device"))
 		rows := [][]term.Cell{cells("GPU", "NAME", "GFX", "PCI", "PART", "HEALTH", "LOAD")}
 		for _, l := range all[:n] {
-			rows = append(rows, l.row(divided[l.PCI] > 1, reported))
+			rows = append(rows, l.row(divided[l.PCI] > 1))
 		}
 		for i, line := range f.Table(withoutEmpty(rows)) {
 			fmt.Fprintf(&b, "  %s\n", line)
@@ -225,23 +179,17 @@ func whyUnusable(c wellknown.Commands, l gpu.Unusable) string {
 	return l.Detail
 }
 
-// row returns the GPU's row of the table. reported is false without an exporter.
-func (l ListedGPU) row(divided, reported bool) []term.Cell {
-	part, state, load := "", term.Cell{}, ""
+// row returns the GPU's row of the table.
+func (l listedGPU) row(divided bool) []term.Cell {
+	part, load := "", "-"
 	if divided || l.Partition > 0 {
 		part = fmt.Sprint(l.Partition)
 	}
-	if reported {
-		state.Text, load = "-", "-"
-	}
-	if l.Health != nil {
-		state = term.Cell{Text: *l.Health, Colour: term.StateColour(health.State(*l.Health))}
-	}
-	if l.Utilization != nil {
-		load = fmt.Sprintf("%.0f %%", *l.Utilization*100)
+	if l.Activity != nil {
+		load = fmt.Sprintf("%.0f %%", *l.Activity*100)
 	}
 	row := cells(fmt.Sprintf("%3d", l.Index), l.Name, l.GFX, l.PCI, part, "", load)
-	row[len(row)-2] = state
+	row[len(row)-2] = term.Cell{Text: string(l.Health.State), Colour: term.StateColour(l.Health.State)}
 	return row
 }
 
@@ -262,8 +210,8 @@ func withoutEmpty(rows [][]term.Cell) [][]term.Cell {
 const margin = "       "
 
 // below returns the lines below the GPU's row.
-func (l ListedGPU) below() string {
-	lines := []string{strings.TrimPrefix(l.UniqueID+"  "+strings.Join(l.Nodes, " "), "  ")}
+func (l listedGPU) below() string {
+	lines := []string{strings.TrimPrefix(l.Slot().ID()+"  "+strings.Join(l.Nodes, " "), "  ")}
 	lines = append(lines, commandline.Wrap(l.readingsText(), commandline.Width-len(margin))...)
 	lines = append(lines, l.quarantined)
 	text := ""

@@ -17,21 +17,21 @@ import (
 )
 
 // One answer has all values of a card.
-func TestGPUListHasTheExportersReadings(t *testing.T) {
+func TestGPUListHasTheOwnersReadings(t *testing.T) {
 	var all strings.Builder
 	for _, name := range []string{"amd", "mi300x-cpx"} {
 		answer, err := os.ReadFile("../../../exporter/testdata/" + name + ".json")
 		require.NoError(t, err)
-		c := topOf(t, hosttest.NewServer(t, 200, string(answer)))
-		c.Host = hosttest.Quiet(t, hosttest.Host(t, name))
+		c := recorded(t, name, string(answer))
 		require.NoError(t, c.ListGPUs(t.Context(), &all, term.Format{}))
 		require.NoError(t, c.ListGPUs(t.Context(), &all, term.Format{JSON: true}))
 	}
 	hosttest.Golden(t, "testdata/list-told.golden", all.String())
 }
 
-func TestGPUListHasNullsAndTheReasonWithoutTheExporter(t *testing.T) {
-	c := topOf(t, hosttest.NewServer(t, 503, ""))
+func TestGPUListHasNullsAndTheReasonWithoutReadings(t *testing.T) {
+	c := topOf(t, "")
+	c.ReadReport = func(context.Context) (api.Report, error) { return api.Report{}, errors.New("one hangs") }
 	var text, list strings.Builder
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{}))
 	require.NotContains(t, text.String(), "°C")
@@ -41,18 +41,19 @@ func TestGPUListHasNullsAndTheReasonWithoutTheExporter(t *testing.T) {
 		Why  string `json:"no_readings"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(list.String()), &got))
-	require.Equal(t, "the exporter answers 503", got.Why)
-	for _, key := range []string{"vbios", "driver_version", "temperature_celsius", "power_watts", "memory_used_bytes", "memory_total_bytes", "utilization_ratio"} {
+	require.Equal(t, "the GPUs were not read yet, and one hangs", got.Why)
+	for _, key := range []string{"temperature_celsius", "power_watts", "memory_used_bytes", "memory_total_bytes", "activity_ratio"} {
 		value, there := got.GPUs[0][key]
 		require.True(t, there, key)
 		require.Nil(t, value, key)
 	}
-	require.Equal(t, "GPU-4be2f10c93d57a68", got.GPUs[0]["uuid"], "that is known without the exporter")
+	require.Equal(t, "GPU-4be2f10c93d57a68", got.GPUs[0]["uuid"], "that is known without readings")
+	require.Equal(t, "unknown", got.GPUs[0]["health"].(map[string]any)["state"])
 }
 
-// Of a machine without the exporter, another process reads the GPUs once.
-func TestGPUListReadsTheGPUsOnceWithoutTheExporter(t *testing.T) {
-	c := topOf(t, hosttest.NewServer(t, 503, ""))
+// Of a machine without an owner of the GPUs, another process reads them once.
+func TestGPUListReadsTheGPUsOnceWithoutARecord(t *testing.T) {
+	c := topOf(t, "")
 	c.ReadReport = func(ctx context.Context) (api.Report, error) { return gpuhealth.ReadReport(ctx, c.Host.Root), nil }
 	var list strings.Builder
 	require.NoError(t, c.ListGPUs(t.Context(), &list, term.Format{JSON: true}))
@@ -62,15 +63,10 @@ func TestGPUListReadsTheGPUsOnceWithoutTheExporter(t *testing.T) {
 		None string `json:"no_readings"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(list.String()), &got))
-	require.Equal(t, "the exporter answers 503", got.Once)
+	require.Equal(t, "the GPUs were not read yet", got.Once)
 	require.Empty(t, got.None)
 	for _, key := range []string{"index", "name", "uuid", "vbios", "driver_version", "temperature_celsius", "power_watts",
-		"memory_used_bytes", "memory_total_bytes", "utilization_ratio"} {
+		"memory_used_bytes", "memory_total_bytes", "activity_ratio"} {
 		require.NotNil(t, got.GPUs[0][key], key)
 	}
-
-	c.ReadReport = func(context.Context) (api.Report, error) { return api.Report{}, errors.New("one hangs") }
-	list.Reset()
-	require.NoError(t, c.ListGPUs(t.Context(), &list, term.Format{JSON: true}))
-	require.Contains(t, list.String(), `"no_readings": "the exporter answers 503, and one hangs"`)
 }

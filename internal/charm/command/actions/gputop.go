@@ -14,7 +14,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/top"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
@@ -25,31 +24,24 @@ type Top struct {
 	Live    *top.Live // repeats on the terminal; nil shows the GPUs once
 }
 
-// GPUTop shows the users of each GPU, as reported by the exporter. On a terminal the table
-// has its width.
+// GPUTop shows the users of each GPU, as the exporter reads them now. Without the exporter it
+// shows their last record. On a terminal the table has its width.
 func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, how Top) error {
 	fetch := func(ctx context.Context) (api.Report, error) { return gpuhealth.Fetch(ctx, c.Host, c.ExporterURL) }
 	r, why := fetch(ctx)
 	if ctx.Err() != nil {
 		return nil
 	}
+	once := ""
 	if why != nil {
-		if c.ReadReport == nil {
-			return fmt.Errorf(
-				"cannot show who uses the GPUs: %w; rocm-exporter runs on workers with GPUs: sudo PEBBLE=%s %s "+
-					"services shows whether it does",
-				why, role.PebbleDir, role.PebbleBin)
-		}
 		var err error
-		if r, err = c.ReadReport(ctx); err != nil {
-			return fmt.Errorf("cannot show who uses the GPUs: %w, and %w", why, err)
+		if r, once, err = c.report(ctx); err != nil {
+			return fmt.Errorf("cannot show who uses the GPUs: %w; %w", why, err)
 		}
 	}
 	switch {
 	case f.JSON:
-		for i := range r.GPUs {
-			r.GPUs[i].History, r.GPUs[i].Explained = nil, nil
-		}
+		r.GPUs = withoutPage(r.GPUs)
 		return term.JSON(w, r)
 	case why == nil && how.Live != nil:
 		return how.Live.Run(ctx, r, fetch)
@@ -59,10 +51,10 @@ func (c *Actions) GPUTop(ctx context.Context, w io.Writer, f term.Format, how To
 		lines = top.Table(f, r, how.Columns)
 	}
 	if why != nil {
-		lines = append(lines, fmt.Sprintf("read once, because %s", why))
-		if os.Geteuid() != 0 {
-			lines = append(lines, "processes of other users are not shown: run it with sudo")
-		}
+		lines = append(lines, fmt.Sprintf("not live: %s", why))
+	}
+	if once != "" && os.Geteuid() != 0 {
+		lines = append(lines, "processes of other users are not shown: run it with sudo")
 	}
 	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 	return err
@@ -90,7 +82,7 @@ const (
 // topLines returns a table of any width, with a line for each user of each GPU.
 func topLines(r api.Report, f term.Format) []string {
 	head := []string{api.Heading(r) + ", " + r.Time.Format("15:04:05 UTC") + ": " + api.Summary(r)}
-	head = append(head, gpuhealth.Critical(f.Commands, gpuhealth.States(r.GPUs))...)
+	head = append(head, gpuhealth.Critical(f.Commands, r.GPUs)...)
 	head = append(head, gpuhealth.NotInService(r.GPUs)...)
 	divided, out := false, false
 	for i := range r.GPUs {

@@ -1,7 +1,9 @@
 package actions
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +17,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -63,15 +67,25 @@ func TestTopAsJSONHasNoHistory(t *testing.T) {
 	require.Nil(t, got.GPUs[0].History)
 }
 
-func TestTopWithoutTheExporterNamesTheRemedy(t *testing.T) {
+func TestTopWithoutTheExporterShowsTheOwnersRecord(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for url, why := range map[string]string{gone.URL: "the exporter does not answer", hosttest.NewServer(t, 200, "<html>"): "the exporter does not answer with its list of GPUs",
-		hosttest.NewServer(t, 200, `{"gpus": []}`): "the exporter lists no GPU", hosttest.NewServer(t, 503, ""): "the exporter answers 503"} {
+		hosttest.NewServer(t, 200, `{"gpus": []}`): "the exporter lists no GPU", hosttest.NewServer(t, 503, ""): "the exporter answers 503",
+		hosttest.NewServer(t, 200, `{"error": "x"}`): "the exporter lists no GPU"} {
+		c := recorded(t, "mi210x4", threeGPUs)
+		hosttest.Put(t, c.Host.Root, quarantine.File, `{"gpus": [{"name": "0000:43:00.0", "state": "quarantined", "reason": "hangs", "quarantined_by": "health", "quarantined_since": "2026-01-02T03:00:00Z"}]}`)
+		c.ExporterURL = url
 		var b strings.Builder
-		err := topOf(t, url).GPUTop(t.Context(), &b, term.Format{}, Top{})
-		require.EqualError(t, err, "cannot show who uses the GPUs: "+why+"; rocm-exporter runs on workers with GPUs: sudo PEBBLE=/var/lib/concourse-ci-machine/pebble /opt/concourse-ci-machine/bin/pebble services shows whether it does")
-		require.Empty(t, b.String())
+		require.NoError(t, c.GPUTop(t.Context(), &b, term.Format{}, Top{}))
+		require.Contains(t, b.String(), "1 quarantined")
+		require.Contains(t, b.String(), "\nnot live: "+why+"\n")
+		require.NotContains(t, b.String(), "processes of other users")
+
+		require.NoError(t, c.Host.Remove(role.GPUReport))
+		c.ReadReport = func(context.Context) (api.Report, error) { return api.Report{}, errors.New("one hangs") }
+		err := c.GPUTop(t.Context(), &b, term.Format{}, Top{})
+		require.EqualError(t, err, "cannot show who uses the GPUs: "+why+"; the GPUs were not read yet, and one hangs")
 	}
 }
 

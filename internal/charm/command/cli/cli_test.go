@@ -97,9 +97,9 @@ func TestExitStatus(t *testing.T) {
 		"gpu probe":                     {"amd", 2, "", `cannot run dispatch gpu probe: want dispatch gpu probe NODE; see dispatch gpu probe --help` + "\n"},
 
 		"gpu top --help":           {"amd", 0, "Usage: dispatch gpu top [--interval=TIME] [--json] [--once]\n", ""},
-		"gpu top":                  {"amd", 1, "", "cannot show who uses the GPUs: the exporter watches this machine, not CHARM_ROOT; "},
-		"gpu top --once":           {"amd", 1, "", "cannot show who uses the GPUs: "},
-		"gpu top --interval=1h30m": {"amd", 1, "", "cannot show who uses the GPUs: "},
+		"gpu top":                  {"amd", 0, "not live: ", ""},
+		"gpu top --once":           {"amd", 0, "not live: the exporter watches this machine, not CHARM_ROOT", ""},
+		"gpu top --interval=1h30m": {"amd", 0, "not live: ", ""},
 		"gpu top 0":                {"amd", 2, "", `cannot run dispatch gpu top with "0": want `},
 		"gpu top --interval=999ms": {"amd", 2, "", "cannot show who uses the GPUs every 999ms: want 1s or more; see dispatch gpu top --help\n"},
 		"gpu top --interval soon":  {"amd", 2, "", `cannot run dispatch gpu top: invalid argument "soon" for "--interval" flag: `},
