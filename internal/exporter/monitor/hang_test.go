@@ -51,13 +51,13 @@ func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	s = m.Snapshot()
 	check(s)
 	require.Equal(t, map[string]float64{"1 gpu_busy_percent timeout": 2}, errorsOf(s))
-	require.True(t, m.reads.Outstanding(key(hung.Device)))
-	open, run := m.reads.Join(key(hung.Device), nil)
+	require.True(t, m.reads.Outstanding(hung.Device.Address()))
+	open, run := m.reads.Join(hung.Device.Address(), nil)
 	require.Nil(t, run)
 
 	// When the driver answers at last, the GPU is back.
 	end("55\n")
-	for m.reads.Outstanding(key(hung.Device)) {
+	for m.reads.Outstanding(hung.Device.Address()) {
 		runtime.Gosched()
 	}
 	_, ok := deadline.Wait(open, never(""))
@@ -68,7 +68,7 @@ func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	require.Equal(t, []bool{true, true, true, true}, ups(s))
 	require.Equal(t, amdgpu.Known(.56), s.GPUs[1].State.Activity.Graphics)
 	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, s.GPUs[1].State.Hangs)
-	require.False(t, m.reads.Outstanding(key(hung.Device)))
+	require.False(t, m.reads.Outstanding(hung.Device.Address()))
 }
 
 // of is the deadline of one partition in a snapshot, the others of which have none: they

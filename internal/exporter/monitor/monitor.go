@@ -103,8 +103,8 @@ type Monitor struct {
 	refresh   atomic.Bool // search even if the lists have not changed
 	watch     *watch      // used by searches only
 	dumpClass string
-	reads     deadline.Group[deviceKey, reading.State]
-	polls     deadline.Group[deviceKey, []amdgpu.Failure]
+	reads     deadline.Group[string, reading.State] // by gpu.Slot.Address, as polls and readers
+	polls     deadline.Group[string, []amdgpu.Failure]
 	polled    time.Time // by WriteReport
 	traffic   traffic
 	users     *users // nil: disabled
@@ -114,7 +114,7 @@ type Monitor struct {
 	histories histories
 
 	mu      sync.Mutex
-	readers map[deviceKey]reader
+	readers map[string]reader
 	ids     map[reading.Device]amdgpu.Identity
 	errors  map[errorKey]float64
 }
@@ -125,7 +125,7 @@ type errorKey struct{ gpu, file, errno string }
 func New(root host.Root, source Source, o Options) *Monitor {
 	m := &Monitor{
 		root: root, source: source, options: o, now: o.Now, limit: amdgpu.NewLimit(),
-		readers: map[deviceKey]reader{}, ids: map[reading.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
+		readers: map[string]reader{}, ids: map[reading.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
 	}
 	if m.now == nil {
 		m.now = time.Now
@@ -249,20 +249,11 @@ type reader interface {
 	Close()
 }
 
-// deviceKey identifies a partition by its device's directory.
-type deviceKey struct {
-	dir       string
-	partition int
-}
-
-// key returns the key of a device among the readers.
-func key(d reading.Device) deviceKey { return deviceKey{d.Dir, d.Partition} }
-
 // reader returns the reader of the device, and replaces it if the device changed.
 func (m *Monitor) reader(d reading.Device) reader {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	have := m.readers[key(d)]
+	have := m.readers[d.Address()]
 	if have != nil && have.Device() == d {
 		return have
 	}
@@ -270,7 +261,7 @@ func (m *Monitor) reader(d reading.Device) reader {
 		go have.Close() // waits until its reading has ended
 	}
 	fresh := vendors[d.Vendor].reader(m, d)
-	m.readers[key(d)] = fresh
+	m.readers[d.Address()] = fresh
 	return fresh
 }
 
@@ -278,9 +269,9 @@ func (m *Monitor) reader(d reading.Device) reader {
 func (m *Monitor) dropReaders(devices []reading.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	here := map[deviceKey]bool{}
+	here := map[string]bool{}
 	for _, d := range devices {
-		here[key(d)] = true
+		here[d.Address()] = true
 	}
 	for k, r := range m.readers {
 		if !here[k] {
@@ -288,7 +279,7 @@ func (m *Monitor) dropReaders(devices []reading.Device) {
 			delete(m.readers, k)
 		}
 	}
-	maps.DeleteFunc(m.ids, func(d reading.Device, _ amdgpu.Identity) bool { return !here[key(d)] })
+	maps.DeleteFunc(m.ids, func(d reading.Device, _ amdgpu.Identity) bool { return !here[d.Address()] })
 }
 
 // read returns the reading of a GPU, with the function to run unless the GPU is being read
@@ -297,7 +288,7 @@ func (m *Monitor) dropReaders(devices []reading.Device) {
 func (m *Monitor) read(g *GPU, found search) (*deadline.Work[reading.State], func()) {
 	d, shared := g.Device, g.Shared
 	r := m.reader(d)
-	return m.reads.Join(key(d), func() reading.State {
+	return m.reads.Join(d.Address(), func() reading.State {
 		var s reading.State
 		if shared {
 			s = r.ReadPartition()

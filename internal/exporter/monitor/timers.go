@@ -26,7 +26,7 @@ func (m *Monitor) Poll() {
 	m.mu.Unlock()
 	open := make([]*deadline.Work[[]amdgpu.Failure], len(readers))
 	for i, r := range readers {
-		open[i] = m.polls.Start(key(r.Device()), func() []amdgpu.Failure {
+		open[i] = m.polls.Start(r.Device().Address(), func() []amdgpu.Failure {
 			failures := r.Poll()
 			m.countAll(r.Device(), failures)
 			return failures

@@ -60,7 +60,7 @@ func (m *Monitor) readTraffic() {
 	}
 	var all sync.WaitGroup
 	for _, d := range found.devices {
-		if d.Partition > 0 || m.reads.Late(key(d)) {
+		if d.Partition > 0 || m.reads.Late(d.Address()) {
 			continue
 		}
 		if _, run := m.traffic.open.Join(d.PCI, func() (none struct{}) {
