@@ -27,7 +27,8 @@ type slowState struct {
 	compute, memory    string // partitioning of the GPU
 	inventory          Inventory
 	ras                RAS
-	fatal              int64 // events in ras/event_state; -1: no such file
+	pagesAt            time.Time // of the reading of the bad pages
+	fatal              int64     // events in ras/event_state; -1: no such file
 }
 
 // Poll reads the values of the timer. It skips a suspended GPU, because its counters cannot

@@ -233,3 +233,26 @@ func TestIdentityHasBoardAndPlace(t *testing.T) {
 	require.Equal(t, Identity{UUID: exportertest.PCI, ProductNumber: "102-G30211-00", NUMANode: "1"}, s.Identity)
 	require.Empty(t, first(t, map[string]string{"gpu_busy_percent": "5\n", "numa_node": "-1\n"}).Identity.NUMANode)
 }
+
+// Reading the bad pages of a damaged EEPROM floods the kernel's log.
+func TestBadPagesAreReadRarelyOrAfterErrors(t *testing.T) {
+	const page = "0x01 : 0x1000 : R\n"
+	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 0\nce: 0\n", "ras/gpu_vram_bad_pages": page})
+	now := hosttest.Now
+	r := NewReader(Device{PCI: exportertest.PCI, Dir: dev, Own: dev}, Options{Root: string(root), Now: func() time.Time { return now }})
+	t.Cleanup(r.Close)
+	pages := func() int {
+		r.Poll()
+		return r.Read().RAS.BadPages.Retired
+	}
+	r.Read()
+	hosttest.Put(t, root, dev+"/ras/gpu_vram_bad_pages", page+page)
+	hosttest.Put(t, root, dev+"/ras/umc_err_count", "ue: 0\nce: 7\n")
+	now = now.Add(59 * time.Minute)
+	require.Equal(t, 1, pages())
+	now = now.Add(time.Minute)
+	require.Equal(t, 2, pages())
+	hosttest.Put(t, root, dev+"/ras/gpu_vram_bad_pages", page+page+page)
+	hosttest.Put(t, root, dev+"/ras/umc_err_count", "ue: 1\nce: 7\n")
+	require.Equal(t, 3, pages())
+}
