@@ -116,12 +116,18 @@ func (r *Reader) readLimits(s *slowState) {
 
 // slot returns the directory of the device at the slot: the GPU, or the first port of a
 // switch on its own board, whose ports are AMD's too.
-func (r *Reader) slot() string {
+func (r *Reader) slot() (slot string) {
 	dir := r.device.Dir
-	for pci.IsFull(path.Base(path.Dir(dir))) && r.once(path.Join(path.Dir(dir), "vendor")) == "0x1002" {
-		dir = path.Dir(dir)
+	slot = dir
+	for range pci.Ports(dir) {
+		if dir = path.Dir(dir); r.once(path.Join(dir, "vendor")) != "0x1002" {
+			break
+		}
+		if r.root.Exists(path.Join(dir, "current_link_width")) {
+			slot = dir
+		}
 	}
-	return dir
+	return slot
 }
 
 // linkLimits returns the maximum of the link between the GPU and its slot: the lower

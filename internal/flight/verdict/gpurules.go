@@ -20,8 +20,8 @@ const (
 
 var gpuRules = []Rule{
 	{Code: "gpu-hang", Kind: GPU, find: gpuHang,
-		When: "the driver logged a [hang, reset or dead firmware](../reference/kernel-lines.md), wrote a dump, or " +
-			"rejected all readings; not a ring that was reset for another task",
+		When: "the driver logged [dead firmware or a reset](../reference/gpu-errors.md#2-gpu-hang), wrote a dump, " +
+			"or rejected all readings",
 		Source: "amdgpu_job.c, amdgpu_device.c, devcoredump.c",
 		Fix:    runAgain + " If the same step hangs on several GPUs, its own kernel is the cause; the dump shows it."},
 	{Code: "gpu-memory-error", Kind: GPU, find: gpuErrors,
@@ -29,7 +29,7 @@ var gpuRules = []Rule{
 		Source: "amdgpu_ras.c",
 		Fix:    runAgain + " The GPU is quarantined; gpu-status shows what it needs."},
 	{Code: "gpu-lost", Kind: GPU, find: gpuLost,
-		When:   "the card left the bus or its slot's link went down, or it was awake and gave no value for 5 s",
+		When:   "the card left the bus, or was awake and gave no value for 5 s",
 		Source: "amdgpu_device.c, pciehp_ctrl.c, amdgpu_pm.c",
 		Fix:    runAgain + " Look at gpu-health."},
 	{Code: "gpu-memory-leaked", Kind: GPU, find: gpuLeaked,
