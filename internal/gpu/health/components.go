@@ -51,8 +51,12 @@ func measure(s *reading.State) (parts []part) {
 	if share := s.Throttling.ThermalShare; share.Known && !s.Suspended() {
 		add(Throttling, throttled(share.Value), Fault{Kind: Throttled, Value: share.Value})
 	}
-	if n := s.Hangs.RingResets; n >= manyRingResets && s.Hangs.InDay == 0 {
-		add(Events, 70, Fault{Kind: RingResets, Value: float64(n)})
+	if n := s.Hangs.RingResets; n > 0 && s.Hangs.InDay == 0 {
+		score := 95.
+		if n >= manyRingResets {
+			score = 70
+		}
+		add(Events, score, Fault{Kind: RingResets, Value: float64(n)})
 	} else {
 		add(Events, events(s.Hangs.InDay), Fault{Kind: Reset, Value: float64(s.Hangs.InDay)})
 	}

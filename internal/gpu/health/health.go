@@ -21,7 +21,7 @@
 //	throttling   .15  share of time under a thermal limit: 0 100, falling to
 //	                  70 at .1, to 30 at .5, to 0 at 1
 //	events       .15  hangs and resets in a day: 0 100, 1 70, 2 55, 3 40, 4 25, more 0;
-//	                  ten rings that were reset alone: 70
+//	                  rings that were reset alone: 1 or more 95, 10 or more 70
 //	links        .15  XGMI links that are up: all 100, otherwise 70 times their share
 //	pcie         .10  100 times width over maximum, and speed over maximum while
 //	                  the GPU is busy (an idle link is slow to save power);

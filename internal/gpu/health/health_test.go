@@ -131,7 +131,8 @@ func TestAssess(t *testing.T) {
 		"some corrected errors": {func(s *reading.State) {
 			s.PCIe.AER = []amdgpu.AERCount{{Severity: "correctable", Errors: 999}, {Severity: "nonfatal", Errors: 99}}
 		}, 100, Healthy, "", nil, nil},
-		"nine rings reset": {func(s *reading.State) { s.Hangs.RingResets = 9 }, 100, Healthy, "", nil, nil},
+		"nine rings reset": {func(s *reading.State) { s.Hangs.RingResets = 9 }, 99.25, Healthy,
+			"rings reset in 24 h: 9, each with the work of one process", []Fault{{Kind: RingResets, Value: 9}}, nil},
 		"ten rings reset": {func(s *reading.State) { s.Hangs.RingResets = 10 }, 79, Warning,
 			"rings reset in 24 h: 10, each with the work of one process", []Fault{{Kind: RingResets, Value: 10}}, []int{2}},
 		// Events are known of every GPU, so errors never stand alone.

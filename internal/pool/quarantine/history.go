@@ -254,10 +254,10 @@ func (g *GPU) recentSuspicions(at time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(g.Suspicions), func(s time.Time) bool { return at.Sub(s).Abs() > endsTime })
 }
 
-// WarningText returns the warning about a GPU in service in words, and "" for none.
+// WarningText returns the warning about a GPU in words, and "" for none.
 func (g *GPU) WarningText() string {
 	if g.Warning == nil || g.State != InService {
-		return ""
+		return g.Rise
 	}
 	return describe(*g.Warning) + "; run a program on it with a result that you know"
 }
