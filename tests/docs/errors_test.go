@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestKernelLinesOfErrorsAreSigns(t *testing.T) {
 				if !ok {
 					f, ok = signs.Read("amdgpu 0000:03:00.0: 4 " + text[1])
 				}
-				require.True(t, ok && f.Is(want[e.Code]...), "%d: %s", e.Code, text[1])
+				require.True(t, ok && slices.Contains(want[e.Code], f.Meaning), "%d: %s", e.Code, text[1])
 				shown[f.Meaning] = true
 			}
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"
@@ -39,10 +38,7 @@ func (k *kernelLog) find(d reading.Device, only bool, now time.Time) (all readin
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	all = k.last[d.PCI]
-	addresses := []string{d.PCI}
-	if d.Vendor == gpu.AMD {
-		addresses = append(addresses, pci.Ports(d.Dir)...)
-	}
+	addresses := append([]string{d.PCI}, pci.Ports(d.Dir)...)
 	if only {
 		addresses = append(addresses, "")
 	}

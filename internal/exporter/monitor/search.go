@@ -70,20 +70,6 @@ func (m *Monitor) search(late <-chan time.Time) search {
 	return search{}
 }
 
-// onlyOf returns the directory of the only AMD GPU, or "".
-func onlyOf(devices []reading.Device) (dir string) {
-	for _, d := range devices {
-		switch {
-		case d.Vendor != gpu.AMD || d.Dir == dir:
-		case dir != "":
-			return ""
-		default:
-			dir = d.Dir
-		}
-	}
-	return dir
-}
-
 // dumps returns the devices with a dump (drivers/base/devcoredump.c). amdgpu writes a dump
 // when it resets a GPU. The dump is removed after five minutes or when it is read, so it is
 // not read here.

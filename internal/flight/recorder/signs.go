@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 type cards struct {
 	dirs  map[string]string   // of each card, by its PCI address
 	below map[string][]string // the cards below a port
-	now   int                 // cards that are there
 	named map[string]named    // by card: the process that the last line names
 }
 
@@ -34,9 +34,7 @@ func (k *cards) add(devices []reading.Device) {
 	if k.dirs == nil {
 		k.dirs, k.below, k.named = map[string]string{}, map[string][]string{}, map[string]named{}
 	}
-	there := map[string]bool{}
 	for _, d := range devices {
-		there[d.PCI] = true
 		k.dirs[d.PCI] = d.Dir
 		for _, port := range pci.Ports(d.Dir) {
 			if !slices.Contains(k.below[port], d.PCI) {
@@ -44,7 +42,6 @@ func (k *cards) add(devices []reading.Device) {
 			}
 		}
 	}
-	k.now = len(there)
 }
 
 // of returns the cards that a line is about. A line without an address belongs to the only
@@ -61,12 +58,8 @@ func (k *cards) of(m kernellog.Message, f signs.Found, sign bool) []string {
 		return below
 	case address != "":
 		return []string{address}
-	case sign && k.now == 1:
-		for card := range k.dirs {
-			if k.now == len(k.dirs) {
-				return []string{card}
-			}
-		}
+	case sign && len(k.dirs) == 1:
+		return slices.Collect(maps.Keys(k.dirs))
 	}
 	return nil
 }
@@ -90,10 +83,7 @@ func (r *Recorder) eventOf(c *container, f signs.Found, card string, at time.Tim
 	case f.Meaning == signs.RingReset:
 		e.Kind = taskrecord.RingReset
 		if n, ok := r.gpus.cards.named[card]; ok && at.Sub(n.at) <= namedTime {
-			e.Detail = taskrecord.ByOther
-			if r.owner(n.pid) == c {
-				e.Detail = taskrecord.ByTask
-			}
+			e.Detail = r.causerOf(c, n.pid)
 		}
 	case f.Meaning.Hang():
 		e.Kind = taskrecord.GPUReset
@@ -103,6 +93,20 @@ func (r *Recorder) eventOf(c *container, f signs.Found, card string, at time.Tim
 		e.Kind = taskrecord.GPUError
 	}
 	return e
+}
+
+// causerOf returns the detail of a RingReset. A number that no process has can be of a program that
+// ended, or of another namespace.
+func (r *Recorder) causerOf(c *container, pid int) string {
+	owner := r.owner(pid)
+	_, alive := r.process(pid)
+	switch {
+	case owner == c:
+		return taskrecord.ByTask
+	case owner != nil || alive:
+		return taskrecord.ByOther
+	}
+	return ""
 }
 
 // noteLost adds events for the GPUs of a task that left the bus.
@@ -164,14 +168,14 @@ func (r *Recorder) amend(c *container, l taskrecord.Line, e taskrecord.Event) er
 
 // readLine adds a line of the kernel to the records that it belongs to.
 func (r *Recorder) readLine(m kernellog.Message) (err error) {
-	f, owner := parse(m), (*container)(nil)
+	f := parse(m)
 	found, sign := signs.Read(m.Text)
 	on := r.gpus.cards.of(m, found, sign)
 	r.gpus.cards.name(on, found, m.At)
 	if f.pid == 0 {
 		f.pid = found.PID
 	}
-	owner = r.owner(f.pid)
+	owner := r.owner(f.pid)
 	used := map[string]bool{}
 	for _, c := range r.containers {
 		if !c.task || c.done {

@@ -113,6 +113,7 @@ func TestRingResetIsOfTheTaskThatItNames(t *testing.T) {
 		"the task":          {"own", "gpu-hang", "exit-status"},
 		"the neighbour":     {"next", "exit-status", "gpu-hang"},
 		"neither":           {"4242", "exit-status", "exit-status"},
+		"a lost process":    {"4243", "gpu-hang", "gpu-hang"},
 		"a line without it": {"", "gpu-hang", "gpu-hang"},
 	} {
 		w := signsWorld(t)
@@ -125,7 +126,10 @@ func TestRingResetIsOfTheTaskThatItNames(t *testing.T) {
 		case "next":
 			w.say(fmt.Sprintf(on+"Process information: process x pid %d thread x pid %[1]d", next.own))
 		case "4242":
+			w.process(4242)
 			w.say(on + " Process desktop pid 4242 thread desktop pid 4242")
+		case "4243":
+			w.say(on + " Process desktop pid 4243 thread desktop pid 4243")
 		}
 		w.sayAll(on+"Starting comp_1.0.0 ring reset", on+"Ring comp_1.0.0 reset succeeded")
 		w.dump("devcd1", gpu1) // the driver writes it at the timeout

@@ -120,13 +120,3 @@ func pidOf(text string) int {
 	}
 	return 0
 }
-
-// Is reports whether the line has one of the meanings.
-func (f Found) Is(meanings ...Meaning) bool {
-	for _, m := range meanings {
-		if f.Sign != nil && f.Meaning == m {
-			return true
-		}
-	}
-	return false
-}
