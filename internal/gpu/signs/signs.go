@@ -74,7 +74,7 @@ var (
 	prefix  = regexp.MustCompile(`^(amdgpu|pcieport|pciehp) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?::pcie\d+)?: `)
 	driver  = regexp.MustCompile(`^(?:(?:kfd kfd: )?amdgpu: |\[drm:[\w.]+ \[amdgpu\]\] |\[drm\] )`)
 	service = regexp.MustCompile(`^(?:AER|DPC|pciehp): `)
-	marks   = regexp.MustCompile(`^(?:amdgpu: |\[drm:[\w.]+(?: \[amdgpu\])?\] |\[drm\] |\*ERROR\* |\{\d+\})`)
+	marks   = regexp.MustCompile(`^(?:amdgpu: |\[drm:[\w.]+(?: \[amdgpu\])?\] |\[drm\] |\[powerplay\] |\*ERROR\* |\{\d+\})`)
 	process = []*regexp.Regexp{
 		regexp.MustCompile(`(?:^|[ ,])[Pp]rocess .{0,15} pid (\d+) thread `),
 		regexp.MustCompile(`(?:^|[ ,])[Pp]rocess .{0,15} pid (\d+)\)?$`),
