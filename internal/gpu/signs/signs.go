@@ -41,7 +41,8 @@ type Sign struct {
 	Meaning Meaning
 	Port    bool // the PCI core logs it for a GPU or a port above it
 
-	pattern *regexp.Regexp
+	begin, end string // of Text, which are compared first
+	pattern    *regexp.Regexp
 }
 
 // Found is the meaning of a line.
@@ -62,6 +63,8 @@ var Table = compile()
 func compile() []Sign {
 	all := append(append([]Sign{}, exceptions...), rows...)
 	for i := range all {
+		parts := strings.Split(all[i].Text, "...")
+		all[i].begin, all[i].end = parts[0], parts[len(parts)-1]
 		all[i].pattern = regexp.MustCompile("^" + all[i].Pattern())
 	}
 	return all
@@ -74,7 +77,8 @@ var (
 	prefix  = regexp.MustCompile(`^(amdgpu|pcieport|pciehp) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?::pcie\d+)?: `)
 	driver  = regexp.MustCompile(`^(?:(?:kfd kfd: )?amdgpu: |\[drm:[\w.]+ \[amdgpu\]\] |\[drm\] )`)
 	service = regexp.MustCompile(`^(?:AER|DPC|pciehp): `)
-	marks   = regexp.MustCompile(`^(?:amdgpu: |\[drm:[\w.]+(?: \[amdgpu\])?\] |\[drm\] |\[powerplay\] |\*ERROR\* |\{\d+\})`)
+	marks   = regexp.MustCompile(`^(?:amdgpu: |\[drm:[\w.]+(?: \[amdgpu\])?\] |\[drm\] |\[powerplay\] |` +
+		`\*ERROR\* |\{\d+\})`)
 	process = []*regexp.Regexp{
 		regexp.MustCompile(`(?:^|[ ,])[Pp]rocess .{0,15} pid (\d+) thread `),
 		regexp.MustCompile(`(?:^|[ ,])[Pp]rocess .{0,15} pid (\d+)\)?$`),
@@ -103,7 +107,8 @@ func Read(line string) (f Found, ok bool) {
 	text = strings.TrimPrefix(text, service.FindString(text))
 	for i := range Table {
 		s := &Table[i]
-		if (of == "amdgpu" && f.Device != "" || s.Port == (of != "amdgpu")) && s.pattern.MatchString(text) {
+		readable := of == "amdgpu" && f.Device != "" || s.Port == (of != "amdgpu")
+		if readable && strings.HasPrefix(text, s.begin) && strings.Contains(text, s.end) && s.pattern.MatchString(text) {
 			f.Sign = s
 			break
 		}
