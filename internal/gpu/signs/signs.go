@@ -74,7 +74,7 @@ func compile() []Sign {
 // at most 15 bytes. No line that begins with such a name has one of these prefixes and a text
 // of the table after it.
 var (
-	prefix  = regexp.MustCompile(`^(amdgpu|pcieport|pciehp) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?::pcie\d+)?: `)
+	prefix  = regexp.MustCompile(`^(amdgpu|pcieport|pciehp) ([0-9a-f:]{10,14}\.[0-7])(?::pcie\d+)?: `)
 	driver  = regexp.MustCompile(`^(?:(?:kfd kfd: )?amdgpu: |\[drm:[\w.]+ \[amdgpu\]\] |\[drm\] )`)
 	service = regexp.MustCompile(`^(?:AER|DPC|pciehp): `)
 	marks   = regexp.MustCompile(`^(?:amdgpu: |\[drm:[\w.]+(?: \[amdgpu\])?\] |\[drm\] |\[powerplay\] |` +
@@ -108,7 +108,8 @@ func Read(line string) (f Found, ok bool) {
 	for i := range Table {
 		s := &Table[i]
 		readable := of == "amdgpu" && f.Device != "" || s.Port == (of != "amdgpu")
-		if readable && strings.HasPrefix(text, s.begin) && strings.Contains(text, s.end) && s.pattern.MatchString(text) {
+		near := readable && strings.HasPrefix(text, s.begin) && strings.Contains(text, s.end)
+		if near && s.pattern.MatchString(text) {
 			f.Sign = s
 			break
 		}
