@@ -4,6 +4,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,7 +53,7 @@ func (r *Reader) readRAS(s, before *slowState) {
 	case before != nil:
 		s.ras.Errors = before.ras.Errors // no answer now: keep the previous counts
 	}
-	r.readBadPages(s, dir)
+	r.readBadPages(s, before, dir)
 	r.readFatal(s, before, dir)
 }
 
@@ -93,9 +94,19 @@ func parseCounts(text string) (n errorCounts, ok bool) {
 // maxPages exceeds the capacity of any board's EEPROM.
 const maxPages = 1 << 20
 
-// readBadPages counts the lines of a file that is longer than a page.
-func (r *Reader) readBadPages(s *slowState, dir string) {
+// pagesEvery is the longest time between readings of the bad pages without new errors. For a
+// damaged EEPROM, each reading logs a line for each record.
+const pagesEvery = time.Hour
+
+// readBadPages counts the lines of a file that is longer than a page. Pages become bad by
+// errors that are counted.
+func (r *Reader) readBadPages(s, before *slowState, dir string) {
 	const file = "gpu_vram_bad_pages"
+	if before != nil && before.ras.BadPages != nil && r.now().Sub(before.pagesAt).Abs() < pagesEvery &&
+		s.ras.Errors.lasting() == before.ras.Errors.lasting() {
+		s.ras.BadPages, s.pagesAt = before.ras.BadPages, before.pagesAt
+		return
+	}
 	name := file
 	r.at.Store(&name)
 	b, err := sysfile.ReadAll(r.root.Path(path.Join(dir, file)), maxPages)
@@ -105,7 +116,15 @@ func (r *Reader) readBadPages(s *slowState, dir string) {
 		}
 		return
 	}
-	s.ras.BadPages = countPages(string(b))
+	s.ras.BadPages, s.pagesAt = countPages(string(b)), r.now()
+}
+
+// lasting returns the number of errors that can make a page bad.
+func (e *Errors) lasting() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.Uncorrectable + e.Deferred
 }
 
 // countPages counts lines "0x00000001 : 0x00001000 : R" of gpu_vram_bad_pages by their

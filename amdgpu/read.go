@@ -17,7 +17,8 @@ type attributes struct {
 
 type poolFiles struct{ used, total *sysfile.File }
 
-func newAttributes(set *sysfile.Set, d Device) *attributes {
+// newAttributes opens the files. slot is the directory of the device at the GPU's slot.
+func newAttributes(set *sysfile.Set, d Device, slot string) *attributes {
 	file := func(name string) *sysfile.File { return set.File(path.Join(d.Dir, name)) }
 	pool := func(kind string) poolFiles {
 		return poolFiles{file("mem_info_" + kind + "_used"), file("mem_info_" + kind + "_total")}
@@ -26,8 +27,9 @@ func newAttributes(set *sysfile.Set, d Device) *attributes {
 		status: file("power/runtime_status"),
 		busy:   file("gpu_busy_percent"), memoryBusy: file("mem_busy_percent"), videoBusy: file("vcn_busy_percent"),
 		vram: pool("vram"), visible: pool("vis_vram"), gtt: pool("gtt"),
-		table: file("gpu_metrics"), linkSpeed: file("current_link_speed"), linkWidth: file("current_link_width"),
-		replays: file("pcie_replay_count"),
+		table: file("gpu_metrics"), replays: file("pcie_replay_count"),
+		linkSpeed: set.File(path.Join(slot, "current_link_speed")),
+		linkWidth: set.File(path.Join(slot, "current_link_width")),
 	}
 	if d.Own != "" {
 		a.partition = set.File(path.Join(d.Own, "xcp/xcp_metrics"))
@@ -150,8 +152,7 @@ func (r *Reader) hasValues() bool {
 	return len(s.Temperatures)+len(s.Clocks)+len(s.Rails) > 0 || s.Table.Revision != nil
 }
 
-// readLink reads the link from the PCI core if the driver's table lacks it. Behind a switch
-// on the board, the core shows only the link to the switch.
+// readLink reads the link from the PCI core if the driver's table lacks it.
 func (r *Reader) readLink() {
 	p := &r.s.PCIe
 	if !p.Speed.Known {

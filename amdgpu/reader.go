@@ -131,7 +131,7 @@ func (r *Reader) refresh() {
 		r.answers.reset()
 	}
 	r.lastCheck = r.now()
-	r.attrs = newAttributes(r.files, r.device)
+	r.attrs = newAttributes(r.files, r.device, r.slot())
 	r.opened, r.sensors = true, hwmon{}
 }
 

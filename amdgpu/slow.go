@@ -22,12 +22,13 @@ type slowState struct {
 	maxRPM             Number
 	clocks             []ClockRange
 	speedMax, lanesMax Number
-	aer                []AERCount
+	aer, portAER       []AERCount
 	board              Board
 	compute, memory    string // partitioning of the GPU
 	inventory          Inventory
 	ras                RAS
-	fatal              int64 // events in ras/event_state; -1: no such file
+	pagesAt            time.Time // of the reading of the bad pages
+	fatal              int64     // events in ras/event_state; -1: no such file
 }
 
 // Poll reads the values of the timer. It skips a suspended GPU, because its counters cannot
@@ -74,7 +75,7 @@ func (r *Reader) addSlow() {
 		}
 	}
 	s.Power.Cap, s.Power.CapMax, s.Fan.MaxRPM = slow.cap, slow.capMax, slow.maxRPM
-	s.ClockRanges, s.PCIe.AER = slow.clocks, slow.aer
+	s.ClockRanges, s.PCIe.AER, s.PCIe.PortAER = slow.clocks, slow.aer, slow.portAER
 	s.PCIe.SpeedMax, s.PCIe.LanesMax = slow.speedMax, slow.lanesMax
 	s.Division.Compute, s.Division.Memory = slow.compute, slow.memory
 	s.Inventory, s.RAS, s.Board = slow.inventory, slow.ras, slow.board
@@ -111,6 +112,22 @@ func (r *Reader) readLimits(s *slowState) {
 		s.capMax = r.slowNumber(path.Join(dir, "power1_cap_max"), maxWatts*1e6, 1, 1e6)
 		s.maxRPM = r.slowNumber(path.Join(dir, "fan1_max"), maxRPM, 1, 1)
 	}
+}
+
+// slot returns the directory of the device at the slot: the GPU, or the first port of a
+// switch on its own board, whose ports are AMD's too.
+func (r *Reader) slot() (slot string) {
+	dir := r.device.Dir
+	slot = dir
+	for range pci.Ports(dir) {
+		if dir = path.Dir(dir); r.once(path.Join(dir, "vendor")) != "0x1002" {
+			break
+		}
+		if r.root.Exists(path.Join(dir, "current_link_width")) {
+			slot = dir
+		}
+	}
+	return slot
 }
 
 // linkLimits returns the maximum of the link between the GPU and its slot: the lower
@@ -268,9 +285,20 @@ func (r *Reader) readInventory(s *slowState) {
 	}
 	s.inventory.MemoryVendor = r.once(path.Join(r.device.Dir, "mem_info_vram_vendor"))
 	s.inventory.PerformanceLevel = r.once(path.Join(r.device.Dir, "power_dpm_force_performance_level"))
+	s.aer = r.aerOf(r.device.Dir, "")
+	dir := r.device.Dir
+	for _, port := range pci.Ports(dir) {
+		dir = path.Dir(dir)
+		s.portAER = append(s.portAER, r.aerOf(dir, port)...)
+	}
+}
+
+// aerOf reads the counts of one end of a link.
+func (r *Reader) aerOf(dir, port string) (all []AERCount) {
 	for _, severity := range pci.AERSeverities {
-		if n, ok := pci.AERTotal(r.once(path.Join(r.device.Dir, "aer_dev_"+severity))); ok {
-			s.aer = append(s.aer, AERCount{Severity: severity, Errors: n})
+		if n, ok := pci.AERTotal(r.once(path.Join(dir, "aer_dev_"+severity))); ok {
+			all = append(all, AERCount{Port: port, Severity: severity, Errors: n})
 		}
 	}
+	return all
 }

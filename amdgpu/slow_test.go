@@ -42,6 +42,44 @@ func TestInventory(t *testing.T) {
 	require.Empty(t, s.Failures)
 }
 
+// The end of a link that counts its errors can be the port's.
+func TestErrorsOfThePortsAboveAreRead(t *testing.T) {
+	root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00/0000:00:1b.4/0000:04:01.0/0000:06:00.0"
+	for file, text := range map[string]string{
+		dir + "/gpu_busy_percent": "5\n", dir + "/aer_dev_correctable": "TOTAL_ERR_COR 0\n",
+		path.Dir(dir) + "/aer_dev_correctable":        "BadDLLP 48211\nTOTAL_ERR_COR 79572\n",
+		path.Dir(path.Dir(dir)) + "/aer_dev_nonfatal": "Undefined 3\nTOTAL_ERR_NONFATAL 3\n",
+	} {
+		hosttest.Put(t, root, file, text)
+	}
+	r := NewReader(Device{PCI: path.Base(dir), Dir: dir, Own: dir}, Options{Root: string(root), Now: func() time.Time { return hosttest.Now }})
+	t.Cleanup(r.Close)
+	s := r.Read()
+	require.Equal(t, []AERCount{{Severity: "correctable"}}, s.PCIe.AER)
+	require.Equal(t, []AERCount{{Port: "0000:04:01.0", Severity: "correctable", Errors: 79572},
+		{Port: "0000:00:1b.4", Severity: "nonfatal", Errors: 3}}, s.PCIe.PortAER)
+}
+
+// Without the driver's table, the present link is the one at the slot, too.
+func TestLinkBehindASwitchOnTheBoardIsTheSlots(t *testing.T) {
+	root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/0000:02:00.0/0000:03:00.0"
+	for of, link := range map[string][3]string{
+		dir: {"0x1002", "32.0 GT/s PCIe", "16"}, path.Dir(dir): {"0x1002", "32.0 GT/s PCIe", "16"},
+		path.Dir(path.Dir(dir)):           {"0x1002", "16.0 GT/s PCIe", "8"},
+		path.Dir(path.Dir(path.Dir(dir))): {"0x1022", "16.0 GT/s PCIe", "8"},
+	} {
+		hosttest.Put(t, root, of+"/vendor", link[0]+"\n")
+		hosttest.Put(t, root, of+"/current_link_speed", link[1]+"\n")
+		hosttest.Put(t, root, of+"/current_link_width", link[2]+"\n")
+	}
+	hosttest.Put(t, root, dir+"/gpu_busy_percent", "97\n")
+	r := NewReader(Device{PCI: path.Base(dir), Dir: dir, Own: dir}, Options{Root: string(root), Now: func() time.Time { return hosttest.Now }})
+	t.Cleanup(r.Close)
+	s := r.Read()
+	require.Equal(t, Known(16e9), s.PCIe.Speed)
+	require.Equal(t, Known(8), s.PCIe.Lanes)
+}
+
 func TestClockRange(t *testing.T) {
 	for text, want := range map[string][2]float64{
 		"0: 500Mhz \n1: 2310Mhz *\n2: 2525Mhz \n": {500, 2525},
@@ -194,4 +232,27 @@ func TestIdentityHasBoardAndPlace(t *testing.T) {
 	s := first(t, map[string]string{"gpu_busy_percent": "5\n", "product_number": "102-G30211-00\n", "numa_node": "1\n"})
 	require.Equal(t, Identity{UUID: exportertest.PCI, ProductNumber: "102-G30211-00", NUMANode: "1"}, s.Identity)
 	require.Empty(t, first(t, map[string]string{"gpu_busy_percent": "5\n", "numa_node": "-1\n"}).Identity.NUMANode)
+}
+
+// Reading the bad pages of a damaged EEPROM floods the kernel's log.
+func TestBadPagesAreReadRarelyOrAfterErrors(t *testing.T) {
+	const page = "0x01 : 0x1000 : R\n"
+	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 0\nce: 0\n", "ras/gpu_vram_bad_pages": page})
+	now := hosttest.Now
+	r := NewReader(Device{PCI: exportertest.PCI, Dir: dev, Own: dev}, Options{Root: string(root), Now: func() time.Time { return now }})
+	t.Cleanup(r.Close)
+	pages := func() int {
+		r.Poll()
+		return r.Read().RAS.BadPages.Retired
+	}
+	r.Read()
+	hosttest.Put(t, root, dev+"/ras/gpu_vram_bad_pages", page+page)
+	hosttest.Put(t, root, dev+"/ras/umc_err_count", "ue: 0\nce: 7\n")
+	now = now.Add(59 * time.Minute)
+	require.Equal(t, 1, pages())
+	now = now.Add(time.Minute)
+	require.Equal(t, 2, pages())
+	hosttest.Put(t, root, dev+"/ras/gpu_vram_bad_pages", page+page+page)
+	hosttest.Put(t, root, dev+"/ras/umc_err_count", "ue: 1\nce: 7\n")
+	require.Equal(t, 3, pages())
 }

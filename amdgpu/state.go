@@ -198,10 +198,12 @@ type PCIe struct {
 	NAKsSent        Number
 	NAKsReceived    Number
 	AER             []AERCount
+	PortAER         []AERCount // of the ports above the GPU, the nearest first
 }
 
 // AERCount counts the errors of one severity: correctable, nonfatal, fatal.
 type AERCount struct {
+	Port     string // PCI address; "" for the GPU's own end
 	Severity string
 	Errors   float64
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -45,6 +47,60 @@ func TestErrorsPageIsTheCharmsTable(t *testing.T) {
 	}
 	b.WriteString("\n")
 	hosttest.Golden(t, filepath.Join(root, name), withSection(t, readFile(t, name), "errors", b.String()))
+}
+
+// quoted matches a text of the kernel in a row of the table.
+var quoted = regexp.MustCompile(`"([^"]+)"`)
+
+// The kernel's lines of each error have its meaning for all that read them.
+func TestKernelLinesOfErrorsAreSigns(t *testing.T) {
+	want := map[int][]signs.Meaning{1: {signs.Memory}, 2: {signs.Stuck, signs.Hung, signs.Reset, signs.Recovered, signs.Dead},
+		3: {signs.Link, signs.Lost}, 7: {signs.Memory}, 8: {signs.Link}}
+	shown := map[signs.Meaning]bool{}
+	for _, e := range amd.ErrorCodes("dispatch") {
+		for _, s := range e.Detected {
+			if s.Source != amd.FromKernel || strings.HasPrefix(s.What, "NVIDIA") || want[e.Code] == nil {
+				continue
+			}
+			for _, text := range quoted.FindAllStringSubmatch(s.What, -1) {
+				f, ok := signs.Read("amdgpu 0000:03:00.0: amdgpu: " + strings.ReplaceAll(text[1], "...", "x"))
+				if !ok {
+					f, ok = signs.Read("amdgpu 0000:03:00.0: 4 " + text[1])
+				}
+				require.True(t, ok && slices.Contains(want[e.Code], f.Meaning), "%d: %s", e.Code, text[1])
+				shown[f.Meaning] = true
+			}
+		}
+	}
+	require.Len(t, shown, 8)
+}
+
+// The alerts on the kernel's lines are made from the table of signs.
+func TestAlertsOnKernelLinesAreTheTable(t *testing.T) {
+	const name = "src/loki_alert_rules/amd-logs.yaml"
+	rules := readFile(t, name)
+	for alert, of := range map[string]func(signs.Sign) bool{
+		"AMDGPUResetFailed": func(s signs.Sign) bool { return s.Meaning == signs.Dead },
+		"AMDGPUPageFault":   func(s signs.Sign) bool { return s.Meaning == signs.Fault && strings.Contains(s.Text, " fault ") },
+	} {
+		var texts []string
+		for _, s := range signs.Table {
+			if of(s) {
+				texts = append(texts, s.Pattern())
+			}
+		}
+		any := strings.Join(texts, "|")
+		from := strings.Index(rules, "- alert: "+alert)
+		require.Positive(t, from)
+		replace := func(operator, pattern string) {
+			at := from + strings.Index(rules[from:], operator+" `") + len(operator) + 2
+			rules = rules[:at] + pattern + rules[at+strings.Index(rules[at:], "`"):]
+		}
+		replace("|~", any)
+		replace("| regexp", `amdgpu (?P<pci_bus_id>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): `+
+			`(?:amdgpu: |\[drm\S*?(?: \[amdgpu\])?\] |\*ERROR\* )*(?:`+any+`)`)
+	}
+	hosttest.Golden(t, filepath.Join(root, name), rules)
 }
 
 // labelling matches the parts of an expression that only choose labels. The page omits them.

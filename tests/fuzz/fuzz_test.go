@@ -103,6 +103,7 @@ func TestFuzzersOfBuildsFindNothing(t *testing.T) {
 // Lines and files of the kernel, in which tasks choose names, and records of tasks.
 func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
 	fuzz(t, "2s", [][2]string{
+		{"FuzzRead", "github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"},
 		{"FuzzDump", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
 		{"FuzzKernelLine", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
 		{"FuzzTexts", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},

@@ -29,6 +29,8 @@ var cases = []struct {
 		"amdgpu 0000:03:00.0: amdgpu: GPU Recovery Failed: -110",
 		"amdgpu 0000:03:00.0: amdgpu: GPU reset end with ret = -62",
 		"amdgpu 0000:03:00.0: GPU reset end with ret = -62",
+		"amdgpu 0000:03:00.0: [drm] GPU recovery disabled.",
+		"amdgpu 0000:03:00.0: amdgpu: Mode2 reset failed!",
 	},
 	silent: []string{
 		"amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",
@@ -44,6 +46,7 @@ var cases = []struct {
 		"amdgpu 0000:03:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:3 pasid:32771)",
 		"amdgpu 0000:03:00.0: amdgpu: [mmhub0] retry page fault (src_id:0 ring:0 vmid:3 pasid:32771)",
 		"amdgpu 0000:03:00.0: [gfxhub] page fault (src_id:0 ring:88 vmid:6 pasid:32809)",
+		"amdgpu 0000:03:00.0: GPU fault detected: 146 0x0480880c",
 	},
 	silent: []string{
 		"amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f0000000000 from client 10",

@@ -4,6 +4,7 @@ package pci
 
 import (
 	"cmp"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -70,4 +71,13 @@ func OfSlot(slot string) string {
 		return ""
 	}
 	return address
+}
+
+// Ports returns the addresses of the ports above a device, the nearest first, by the device's
+// directory in sysfs: /sys/devices/pci0000:00/0000:00:01.1/0000:03:00.0.
+func Ports(dir string) (ports []string) {
+	for dir = path.Dir(dir); IsFull(path.Base(dir)); dir = path.Dir(dir) {
+		ports = append(ports, path.Base(dir))
+	}
+	return ports
 }

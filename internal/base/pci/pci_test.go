@@ -58,3 +58,11 @@ func TestFullAddressIsAsTheKernelWritesIt(t *testing.T) {
 	}
 	require.Equal(t, -1, Compare("0000:03:00.0", "0000:0a:00.0"))
 }
+
+func TestPortsAboveADevice(t *testing.T) {
+	require.Equal(t, []string{"0000:04:01.0", "0000:00:1b.4"},
+		Ports("/sys/devices/pci0000:00/0000:00:1b.4/0000:04:01.0/0000:06:00.0"))
+	for _, dir := range []string{"", "/", "/sys/devices/pci0000:00/0000:06:00.0", "0000:06:00.0"} {
+		require.Empty(t, Ports(dir), dir)
+	}
+}

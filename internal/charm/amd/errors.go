@@ -85,9 +85,8 @@ const (
 	docAER     = "https://docs.kernel.org/PCI/pcieaer-howto.html"
 )
 
-// ErrorCodes returns a copy of the whole table, by number. The kernel's messages are from
-// amdgpu_ras.c, amdgpu_job.c and amdgpu_device.c in drivers/gpu/drm/amd/amdgpu, the
-// throttle bits from amd/pm/swsmu/inc/amdgpu_smu.h.
+// ErrorCodes returns a copy of the whole table, by number. Package signs has all messages of
+// the kernel; the throttle bits are from amd/pm/swsmu/inc/amdgpu_smu.h.
 func ErrorCodes(program string) []ErrorCode {
 	metric := func(what string) Signal { return Signal{FromMetric, what} }
 	sysfs := func(what string) Signal { return Signal{FromSysfs, what} }
@@ -110,7 +109,7 @@ func ErrorCodes(program string) []ErrorCode {
 				kernel(`"uncorrectable hardware errors detected in umc block"`),
 				kernel(`NVIDIA: "NVRM: Xid" 63, 64`)}},
 		{2, wellknown.GPUError(2), SeverityCritical,
-			"A ring of the GPU hangs, or the driver resets the GPU. Its work is lost.",
+			"A ring or the firmware of the GPU hangs, or the driver resets the GPU. Its work is lost.",
 			[]string{"a GPU kernel that never ends or reads beyond its memory",
 				"a defect of driver or firmware, often with a new kernel or ROCm",
 				"hardware: heat, power, memory or the PCIe link (codes 1, 3, 4 and 7)"},
@@ -126,8 +125,8 @@ func ErrorCodes(program string) []ErrorCode {
 				metric("rocm_exporter_device_up is 0"),
 				sysfs("/sys/class/devcoredump has a dump of this device; all files fail though " +
 					"power/runtime_status is active"),
-				kernel(`"ring ... timeout, signaled seq=", "GPU reset begin!", "GPU reset(1) succeeded!", ` +
-					`"GPU Recovery Failed"`),
+				kernel(`"ring ... timeout, signaled seq=", "MES failed to respond to msg=REMOVE_QUEUE", "GPU reset begin!", ` +
+					`"GPU reset(1) succeeded!", "GPU Recovery Failed"`),
 				kernel(`NVIDIA: "NVRM: Xid" 8, 46, 61, 62, 79, 109, 119, 120`)}},
 		{3, wellknown.GPUError(3), SeverityWarning,
 			"PCIe packets were damaged and sent again, or the link is slower or narrower than possible. " +
@@ -144,7 +143,7 @@ func ErrorCodes(program string) []ErrorCode {
 				metric("rocm_pcie_link_lanes below rocm_pcie_link_max_lanes"),
 				sysfs("pcie_replay_count; aer_dev_correctable, aer_dev_nonfatal, aer_dev_fatal; " +
 					"current_link_speed, current_link_width"),
-				kernel(`"AER:" and "PCIe Bus Error" with the GPU's address`)}},
+				kernel(`"PCIe Bus Error: severity=", "Slot(...): Link Down", "device lost from bus!"`)}},
 		{4, wellknown.GPUError(4), SeverityWarning,
 			"The GPU is at a temperature limit and slows down. Results are right; long heat shortens its life.",
 			[]string{"too little air: dust, a failed fan, a blocked slot, an open air guide",
@@ -213,6 +212,6 @@ func ErrorCodes(program string) []ErrorCode {
 				metric(`rocm_gpu_ras_errors_total{block="xgmi_wafl"} rises`),
 				// Not xgmi_error, because reading that file clears it.
 				sysfs("ras/xgmi_wafl_err_count; gpu_metrics from v1_7 on: xgmi_link_status"),
-				kernel(`"hardware errors detected in xgmi_wafl block"`)}},
+				kernel(`"XGMI PCS ... detected", "socket: ... xgmi link training failed"`)}},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
@@ -36,11 +37,12 @@ func (u *Unit) kernelLines(run quarantine.Run) (lines []string, unread string) {
 	if !u.Host.Real() {
 		return nil, "the log is this machine's, not CHARM_ROOT's"
 	}
-	var devices []string
-	for _, u := range run.GPUs {
-		pci, _, _ := strings.Cut(u.Name, "-") // a partition has the log of its GPU
-		if !slices.Contains(devices, pci) {
-			devices = append(devices, pci)
+	var devices []string // with the ports above the GPUs
+	for _, g := range run.GPUs {
+		card, _, _ := strings.Cut(g.Name, "-") // a partition has the log of its GPU
+		if !slices.Contains(devices, card) {
+			dir, _ := u.Host.Root.Resolve("/sys/bus/pci/devices/" + card) // missing if the card left the bus
+			devices = append(append(devices, card), pci.Ports(dir)...)
 		}
 	}
 	end := u.Host.Now()

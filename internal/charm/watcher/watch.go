@@ -76,6 +76,7 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, e
 		l.At, l.Policy = u.Host.Now().UTC(), u.quarantinePolicy(r)
 		unread = u.addHealthChecks(&l, r)
 		open = u.addNodes(&l, r)
+		u.addSoftware(&l, r)
 		now := quarantine.Decide(r, l)
 		due = now.DueHealthChecks()
 		if err := u.saveEvidence(w, r, now); err != nil {
@@ -101,6 +102,18 @@ func (u *Unit) decide(ctx context.Context, w io.Writer) ([]quarantine.Reading, e
 		err = errors.Join(err, u.startHealthCheck(ctx, w, name, l.HealthCheck))
 	}
 	return seen, err
+}
+
+// addSoftware adds the versions with which the GPUs run. They change only with a load of the
+// driver.
+func (u *Unit) addSoftware(l *quarantine.Look, r quarantine.Record) {
+	for i := range l.GPUs {
+		g := &l.GPUs[i]
+		known := r.Find(g.Address())
+		if known == nil || known.Resets == nil || r.Boot != l.Boot || r.Driver != l.Driver {
+			g.Software = quarantine.SoftwareOf(u.Host.Root, g.PCI)
+		}
+	}
 }
 
 // quarantinePolicy returns gpu-quarantine as of the last hook. An invalid option keeps the

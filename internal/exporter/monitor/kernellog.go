@@ -13,72 +13,99 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"
 )
 
-// kernelLog holds the last reports in the kernel's log about GPUs, by PCI address.
+// kernelLog holds the last reports in the kernel's log, by the PCI address that they name: of
+// a GPU, of a port above it, or "".
 type kernelLog struct {
-	mu   sync.Mutex
-	last map[string]reading.Seen
+	mu    sync.Mutex
+	last  map[string]reading.Seen
+	rings map[string][]time.Time // resets of single rings
 }
 
-// hangTexts are amdgpu's messages about a hang (amdgpu_job.c, amdgpu_device.c).
-var hangTexts = [...]string{" timeout, signaled seq=", "GPU reset begin!", "GPU reset(", "GPU Recovery Failed",
-	"GPU reset end with ret ="}
+const (
+	maxAddresses  = 1024
+	maxRingResets = 100 // kept for an address
+	ringTime      = 24 * time.Hour
+)
 
-// find returns the reports about a GPU, the zero value if the log has none.
-func (k *kernelLog) find(address string) reading.Seen {
+// find returns the reports about a device, the zero value if the log has none. only reports
+// that it is the only GPU of the driver, to which lines without an address belong.
+func (k *kernelLog) find(d reading.Device, only bool, now time.Time) (all reading.Seen) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.last[address]
+	all = k.last[d.PCI]
+	addresses := append([]string{d.PCI}, pci.Ports(d.Dir)...)
+	if only {
+		addresses = append(addresses, "")
+	}
+	for _, a := range addresses {
+		s := k.last[a]
+		all.Logged, all.Lost = latest(all.Logged, s.Logged), latest(all.Lost, s.Lost)
+		all.Stuck, all.Spared = latest(all.Stuck, s.Stuck), latest(all.Spared, s.Spared)
+		for _, at := range k.rings[a] {
+			if now.Sub(at) < ringTime {
+				all.RingResets++
+			}
+		}
+	}
+	return all
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // record adds one record of /dev/kmsg.
-func (k *kernelLog) record(text string, now time.Time) {
-	note := func(s *reading.Seen) { s.Logged = now }
-	address, ok := hungDevice(text)
+func (k *kernelLog) record(record string, now time.Time) {
+	text, ok := kernellog.Text(record)
 	if !ok {
-		var number int
-		if address, number, ok = xidOf(text); !ok || xids[number] == nil {
-			return
-		}
-		note = func(s *reading.Seen) { xids[number](s, now) }
+		return
 	}
+	if f, sign := signs.Read(text); sign {
+		k.note(f.Device, func(s *reading.Seen) { k.apply(f, s, now) })
+		return
+	}
+	if address, number, xid := xidOf(text); xid && xids[number] != nil {
+		k.note(address, func(s *reading.Seen) { xids[number](s, now) })
+	}
+}
+
+// apply notes the meaning of a line.
+func (k *kernelLog) apply(f signs.Found, s *reading.Seen, now time.Time) {
+	switch {
+	case f.Sign == nil:
+	case f.Meaning == signs.Stuck:
+		if !reading.Recent(now, s.Stuck) {
+			s.Stuck = now
+		}
+	case f.Meaning == signs.RingReset:
+		s.Stuck, s.Spared = time.Time{}, now
+		times := append(k.rings[f.Device], now)
+		k.rings[f.Device] = times[max(0, len(times)-maxRingResets):]
+	case f.Meaning.Hang():
+		s.Stuck, s.Logged = time.Time{}, now
+	case f.Meaning == signs.Lost:
+		s.Lost = now
+	}
+}
+
+func (k *kernelLog) note(address string, change func(s *reading.Seen)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.last == nil {
-		k.last = map[string]reading.Seen{}
+		k.last, k.rings = map[string]reading.Seen{}, map[string][]time.Time{}
 	}
-	if s, known := k.last[address]; known || len(k.last) < 1024 {
-		note(&s)
+	if s, known := k.last[address]; known || len(k.last) < maxAddresses {
+		change(&s)
 		k.last[address] = s
 	}
-}
-
-// hungDevice finds the GPU in "4,812,93847562,-;amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0
-// timeout, signaled seq=17" (Documentation/ABI/testing/dev-kmsg). A record that a process
-// wrote has another prefix and is ignored.
-func hungDevice(record string) (address string, ok bool) {
-	prefix, text, found := strings.Cut(record, ";")
-	text, _, _ = strings.Cut(text, "\n")
-	rest, driver := strings.CutPrefix(text, "amdgpu ")
-	address, _, named := strings.Cut(rest, ": ")
-	if !found || !driver || !named || !pci.IsFull(address) || !fromKernelItself(prefix) {
-		return "", false
-	}
-	for _, t := range hangTexts {
-		if strings.Contains(rest, t) {
-			return address, true
-		}
-	}
-	return "", false
-}
-
-// fromKernelItself reports whether the record's facility is 0. The facility is above the
-// three bits of the level.
-func fromKernelItself(prefix string) bool {
-	first, _, _ := strings.Cut(prefix, ",")
-	return len(first) == 1 && first[0] >= '0' && first[0] <= '7'
 }
 
 // FollowKernel reads the kernel's log until the context is done, for a program that does
@@ -141,14 +168,13 @@ func hung(s *reading.Seen, now time.Time) { s.Logged = now }
 
 func uncorrectable(s *reading.Seen, _ time.Time) { s.Errors.Uncorrectable++ }
 
-// xidOf finds GPU and number in "3,1207,93847562,-;NVRM: Xid (PCI:0000:0a:00): 79,
-// pid=...". The address lacks the function, which is 0 for a GPU.
-func xidOf(record string) (address string, number int, ok bool) {
-	prefix, text, _ := strings.Cut(record, ";")
+// xidOf finds GPU and number in "NVRM: Xid (PCI:0000:0a:00): 79, pid=...". The address lacks
+// the function, which is 0 for a GPU.
+func xidOf(text string) (address string, number int, ok bool) {
 	rest, xid := strings.CutPrefix(text, "NVRM: Xid (PCI:")
 	slot, rest, closed := strings.Cut(rest, "): ")
 	digits, _, _ := strings.Cut(rest, ",")
 	n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 16)
 	address = strings.ToLower(slot) + ".0"
-	return address, int(n), xid && closed && err == nil && pci.IsFull(address) && fromKernelItself(prefix)
+	return address, int(n), xid && closed && err == nil && pci.IsFull(address)
 }

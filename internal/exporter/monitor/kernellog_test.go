@@ -9,9 +9,75 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
+
+const port = "0000:00:01.1"
+
+// behind is a source of a GPU behind a port, and alone of it beside another GPU.
+func behind() ([]Found, error) {
+	found, err := one()
+	found[0].Dir = "/sys/devices/pci0000:00/" + port + "/" + exportertest.PCI
+	found[0].Own = found[0].Dir
+	return found, err
+}
+
+func withOther() ([]Found, error) {
+	found, err := behind()
+	other := reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, Index: 1, PCI: "0000:43:00.0"}, Dir: "/sys/devices/pci0000:40/0000:43:00.0"}
+	return append(found, Found{Device: other}), err
+}
+
+// Each text alone, at the time of the line and after the time in which a ring is reset.
+func TestKernelLinesAreSignalsOfTheirGPU(t *testing.T) {
+	const of, drm = "amdgpu " + exportertest.PCI + ": ", "[drm:x [amdgpu]] *ERROR* "
+	hung, lost := []string{reading.SignalKernel}, []string{reading.SignalLost}
+	for name, c := range map[string]struct {
+		lines     []string
+		others    bool // the machine has another GPU
+		now, then []string
+		rings     int
+	}{
+		"another GPU's":                  {lines: []string{"amdgpu 0000:43:00.0: GPU reset begin!"}},
+		"another driver's":               {lines: []string{"nouveau " + exportertest.PCI + ": GPU reset begin!"}},
+		"MES":                            {lines: []string{of + "MES failed to respond to msg=REMOVE_QUEUE"}, now: hung, then: hung},
+		"no address, one GPU":            {lines: []string{drm + "MES failed to response msg=3"}, now: hung, then: hung},
+		"no address, several GPUs":       {lines: []string{drm + "MES failed to response msg=3"}, others: true},
+		"preemption":                     {lines: []string{"amdgpu: qcm fence wait loop timeout expired"}, then: hung},
+		"a queue reset after it":         {lines: []string{of + "qcm fence wait loop timeout expired", of + "queue id 0x1 at pasid 0x8005 is reset"}, rings: 1},
+		"a ring without a reset":         {lines: []string{of + "amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19"}, then: hung},
+		"a ring reset":                   {lines: []string{of + "ring gfx timeout, signaled seq=1", of + "Starting gfx ring reset", of + "Ring gfx reset succeeded"}, rings: 1},
+		"a ring reset that failed":       {lines: []string{of + "ring gfx timeout, signaled seq=1", of + "Starting gfx ring reset", of + "Ring gfx reset failed"}, now: hung, then: hung},
+		"a whole reset":                  {lines: []string{of + "amdgpu: GPU reset begin!. Source:  1", of + "amdgpu: GPU reset(2) succeeded!"}, now: hung, then: hung},
+		"off the bus":                    {lines: []string{of + "device lost from bus!"}, now: lost, then: lost},
+		"the slot above":                 {lines: []string{"pcieport " + port + ": pciehp: Slot(0): Link Down"}, others: true, now: lost, then: lost},
+		"another slot":                   {lines: []string{"pcieport 0000:40:01.1: pciehp: Slot(0): Link Down"}},
+		"a page fault, memory and links": {lines: []string{of + "[gfxhub] page fault (src_id:0", of + "2 uncorrectable hardware errors detected in umc block", "pcieport " + port + ": PCIe Bus Error: severity=Corrected"}},
+	} {
+		source := behind
+		if c.others {
+			source = withOther
+		}
+		m := newMonitor(exportertest.Put(t, nil), source, Options{})
+		hosttest.Put(t, m.root, "/sys/devices/pci0000:00/"+port+"/"+exportertest.PCI+"/gpu_busy_percent", "5\n")
+		for _, line := range c.lines {
+			m.kernel.record("12,813,93847563,-;"+line+"\n", hosttest.Now) // a process wrote it
+			m.kernel.record("4,813,93847563,-;"+line+"\n SUBSYSTEM=pci\n", hosttest.Now)
+		}
+		require.Equal(t, c.now, m.Snapshot().GPUs[0].State.Hangs.Signals, name)
+		m.now = func() time.Time { return hosttest.Now.Add(3 * time.Second) }
+		hangs := m.Snapshot().GPUs[0].State.Hangs
+		require.Equal(t, c.then, hangs.Signals, name)
+		require.Equal(t, c.rings, hangs.RingResets, name)
+		m.now = func() time.Time { return hosttest.Now.Add(6 * time.Minute) }
+		require.Empty(t, m.Snapshot().GPUs[0].State.Hangs.Signals, name)
+		m.now = func() time.Time { return hosttest.Now.Add(25 * time.Hour) }
+		require.Zero(t, m.Snapshot().GPUs[0].State.Hangs.RingResets, name)
+	}
+}
 
 func xidRecord(address, rest string) string {
 	return "3,1207,93847562,-;NVRM: Xid (PCI:" + address + "): " + rest + "\n"
@@ -70,7 +136,8 @@ func TestXidsAreNotCountedTwice(t *testing.T) {
 func FuzzXid(f *testing.F) {
 	f.Add(xidRecord("0000:0a:00", "79, pid=1122, GPU has fallen off the bus."))
 	f.Fuzz(func(t *testing.T, record string) {
-		if address, number, ok := xidOf(record); ok {
+		text, _ := kernellog.Text(record)
+		if address, number, ok := xidOf(text); ok {
 			require.True(t, pci.IsFull(address))
 			require.GreaterOrEqual(t, number, 0)
 		}

@@ -22,6 +22,7 @@ type search struct {
 	compute []reading.Compute     // of the devices
 	drivers map[gpu.Vendor]string // versions
 	dumps   map[string]bool       // Dir -> the driver wrote a dump of the device
+	only    string                // Dir of the only AMD GPU, "" if there are several
 	module  Module
 	err     error
 }
@@ -48,7 +49,7 @@ func (m *Monitor) search(late <-chan time.Time) search {
 		for _, f := range found {
 			s.devices, s.compute = append(s.devices, f.Device), append(s.compute, f.Compute)
 		}
-		s.drivers = driverVersions(m.root, s.devices)
+		s.drivers, s.only = driverVersions(m.root, s.devices), onlyOf(s.devices)
 		return s
 	})
 	s, ok := deadline.Wait(f, late)

@@ -127,6 +127,7 @@ var (
 	performanceLevel = gauge("rocm_gpu_performance_level_info",
 		"Performance level; auto unless a user set it.", "level")
 	aerErrors   = counter("rocm_pcie_aer_errors_total", "PCIe errors of the GPU.", "severity")
+	portErrors  = counter("rocm_pcie_port_aer_errors_total", "PCIe errors of a port above it.", "port", "severity")
 	suspended   = gauge("rocm_gpu_suspended", "1 while the GPU sleeps to save power.")
 	tableInfo   = gauge("rocm_gpu_metrics_info", "Revision of the driver's gpu_metrics table.", "revision")
 	hangInfo    = gauge("rocm_gpu_hang_info", "1 for each active signal of a hang or reset.", "signal")

@@ -118,7 +118,7 @@ func TestEveryNumberOfAStateIsShown(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		"gpu0.Hangs.InDay",                  // health's
+		"gpu0.Hangs.InDay", "gpu0.Hangs.RingResets", // health's
 		"gpu0.State.PCIe.ReplayRate",        // health's
 		"gpu0.State.RAS.Errors.Correctable", // by block
 		"gpu0.State.RAS.Errors.Deferred",

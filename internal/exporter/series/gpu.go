@@ -208,6 +208,9 @@ func putLinks(r *rows, g *monitor.GPU) {
 	for _, c := range p.AER {
 		r.put(aerErrors, c.Errors, c.Severity)
 	}
+	for _, c := range p.PortAER {
+		r.put(portErrors, c.Errors, c.Port, c.Severity)
+	}
 	for i := range x.Links {
 		l := &x.Links[i]
 		r.putKnown(xgmiBytes, l.Read, "read", itoa(i))

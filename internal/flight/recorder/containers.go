@@ -62,7 +62,8 @@ type container struct {
 	others  usage // growth of the neighbours since the begin
 	before  map[string]usage
 	copies  int // of dumps
-	crashes int
+	repeats map[taskrecord.EventKind]int
+	late    int // signs after the end
 	hanging map[string]bool
 	done    bool
 	// unstarted is set if no process of the task was seen in a record that ended, or in a
@@ -112,7 +113,8 @@ func (r *Recorder) find(now time.Time) error {
 
 func (r *Recorder) newContainer(handle string, now time.Time) *container {
 	return &container{handle: handle, began: now, pids: map[int]time.Time{},
-		bundle: r.Root.Path(filepath.Join(r.Bundles, handle)), hanging: map[string]bool{}}
+		repeats: map[taskrecord.EventKind]int{},
+		bundle:  r.Root.Path(filepath.Join(r.Bundles, handle)), hanging: map[string]bool{}}
 }
 
 // identify finds the container's first process and control group, and begins the record of

@@ -92,6 +92,7 @@ func (r *Recorder) end(c *container) error {
 	if c.writer == nil || c.done {
 		return nil
 	}
+	r.noteLost(c)
 	c.done = true
 	err := c.flush()
 	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
@@ -101,6 +102,7 @@ func (r *Recorder) end(c *container) error {
 	v := verdict.Decide(&whole)
 	r.report.Add(&whole, v)
 	c.uncounted, r.changed = &v, true
+	r.late.add(c)
 	if !c.unstarted {
 		r.count(c)
 	}

@@ -22,6 +22,7 @@ type gpus struct {
 	now      func() time.Time
 	limit    *amdgpu.Limit
 	devices  []reading.Device
+	cards    cards
 	dies     map[string]string // the other die of a package
 	searched time.Time
 	readers  map[string]*reader
@@ -65,6 +66,7 @@ func (g *gpus) search() {
 	for _, one := range found.GPUsOf(gpu.VendorWith(gpu.Quarantine)) {
 		g.devices = append(g.devices, reading.DeviceOf(one))
 	}
+	g.cards.add(g.devices)
 	g.dies = gpu.ReadDies(g.root, found.GPUs)
 }
 

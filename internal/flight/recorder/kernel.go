@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 )
@@ -23,12 +24,7 @@ var (
 		`EDAC MC\d+: \d+ UE \w.* on .*|critical (?:medium|target) error, dev .*)`)
 )
 
-// hangTexts are amdgpu's messages about a hang (amdgpu_job.c, amdgpu_device.c).
-var hangTexts = []string{" timeout, signaled seq=", "GPU reset begin!", "GPU reset(", "GPU Recovery Failed"}
-
-const errorText = "uncorrectable hardware errors" // amdgpu_ras.c
-
-// finding is the meaning of a line.
+// finding is the meaning of a line that is about no GPU.
 type finding struct {
 	kind    taskrecord.EventKind // "" for none
 	pid     int
@@ -37,7 +33,7 @@ type finding struct {
 	machine bool   // it concerns all tasks
 }
 
-// parse returns the meaning of a line of the kernel.
+// parse returns the meaning of a line of the kernel that is about no GPU.
 func parse(m kernellog.Message) (f finding) {
 	text := m.Text
 	if found := crashed.FindStringSubmatch(text); found != nil {
@@ -52,20 +48,7 @@ func parse(m kernellog.Message) (f finding) {
 	if rest, ok := strings.CutPrefix(text, "oom-kill:constraint="); ok {
 		return parseOOM(rest)
 	}
-	if m.Device != "" {
-		switch {
-		case strings.Contains(text, errorText):
-			f.kind = taskrecord.GPUError
-		default:
-			for _, t := range hangTexts {
-				if strings.Contains(text, t) {
-					f.kind = taskrecord.GPUReset
-				}
-			}
-		}
-		return f
-	}
-	if broken.MatchString(text) {
+	if m.Device == "" && broken.MatchString(text) {
 		f.kind, f.machine, f.detail = taskrecord.HardwareFail, true, partOf(text)
 	}
 	return f
@@ -138,21 +121,8 @@ func (r *Recorder) readKernel() {
 		if !ok {
 			return
 		}
-		f := parse(m)
-		owner := r.owner(f.pid)
-		for _, c := range r.containers {
-			if !c.task || c.done {
-				continue
-			}
-			gpu := c.gpuOf(m.Device)
-			if gpu == "" && !f.of(c, owner) {
-				continue
-			}
-			c.addLine(taskrecord.Line{At: m.At, GPU: gpu, PID: f.pid, Text: m.Text})
-			if f.kind == "" {
-				continue
-			}
-			r.note(c, taskrecord.Event{At: m.At, Kind: f.kind, GPU: gpu, Detail: f.detail})
+		if err := r.readLine(m); err != nil {
+			r.Log("%v", err)
 		}
 	}
 }
@@ -169,7 +139,7 @@ func (c *container) addLine(l taskrecord.Line) {
 // gpuOf returns the name of the task's GPU at a PCI address, or "".
 func (c *container) gpuOf(address string) string {
 	for _, g := range c.head.GPUs {
-		if address != "" && g.Card() == address {
+		if address != "" && pci.OfSlot(g.Name) == address {
 			return g.Name
 		}
 	}

@@ -77,6 +77,7 @@ type Recorder struct {
 	machine      machine
 	services     services
 	gpus         gpus
+	late         late
 	dumps        dumps
 	kernel       *kernellog.Log
 	unread       string // why the kernel's log is not read

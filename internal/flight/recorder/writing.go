@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
@@ -11,11 +12,8 @@ func (c *container) resume(before taskrecord.Record) {
 	c.head, c.began, c.record.Events = before.Head, before.Head.Started, before.Events
 	c.evidence, c.resumed = before.Evidence, true
 	for _, e := range before.Events {
-		switch e.Kind {
-		case taskrecord.Dump:
+		if c.repeats[e.Kind]++; e.Kind == taskrecord.Dump {
 			c.copies++
-		case taskrecord.Crash:
-			c.crashes++
 		}
 	}
 }
@@ -49,22 +47,25 @@ func (c *container) event(e taskrecord.Event) error {
 	if c.writer == nil || c.done || len(c.record.Events) >= maxEvents {
 		return nil
 	}
-	if e.Kind == taskrecord.Crash {
-		if c.crashes == maxCrashes {
+	if slices.Contains(repeated, e.Kind) {
+		if c.repeats[e.Kind] == maxRepeats {
 			return nil
 		}
-		c.crashes++
+		c.repeats[e.Kind]++
 	}
 	c.record.Events = append(c.record.Events, e)
 	return c.writer.Event(e)
 }
 
-// maxEvents bounds the events of a record. A task makes as many crashes as it likes: they
-// leave room for others.
+// maxEvents bounds the events of a record. A task makes as many crashes as it likes, and a
+// driver repeats itself: they leave room for others.
 const (
 	maxEvents  = 500
-	maxCrashes = 20
+	maxRepeats = 20
 )
+
+var repeated = []taskrecord.EventKind{taskrecord.Crash, taskrecord.GPUStuck, taskrecord.RingReset,
+	taskrecord.GPUReset, taskrecord.GPULost, taskrecord.GPUError}
 
 // maxUnwritten bounds the readings of the machine and of each GPU that wait for a disk that is
 // full. The last ones stay.

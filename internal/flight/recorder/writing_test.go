@@ -14,7 +14,8 @@ func unwritable(t *testing.T) *container {
 	w, err := taskrecord.Store{Dir: t.TempDir()}.Begin(taskrecord.Head{Handle: "0badcafe-0000-4000-8000-000000000001"})
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	return &container{writer: w, record: taskrecord.Record{GPUs: map[string][]taskrecord.Sample{}}}
+	return &container{writer: w, repeats: map[taskrecord.EventKind]int{},
+		record: taskrecord.Record{GPUs: map[string][]taskrecord.Sample{}}}
 }
 
 func samples(n, counters int) (all []taskrecord.Sample) {
@@ -60,7 +61,7 @@ func TestEventsAreBounded(t *testing.T) {
 	again.resume(taskrecord.Record{Events: c.record.Events})
 	c = again
 	add(taskrecord.Crash, 1)
-	require.Equal(t, 20, c.crashes, "an earlier recorder counted them")
+	require.Equal(t, 20, c.repeats[taskrecord.Crash], "an earlier recorder counted them")
 }
 
 func TestEvidenceIsWrittenAgainUntilItIsOnTheDisk(t *testing.T) {

@@ -89,7 +89,10 @@ const (
 	OOMKill      EventKind = "oom-kill"       // the kernel killed a process of the task; Detail is an OOM scope
 	Crash        EventKind = "crash"          // the kernel logged the crash of a process of the task
 	GPUHang      EventKind = "gpu-hang"       // Detail has the signals
-	GPUReset     EventKind = "gpu-reset"      // the kernel logged a hang or a reset
+	GPUStuck     EventKind = "gpu-stuck"      // the kernel logged a ring or queue that stopped
+	RingReset    EventKind = "ring-reset"     // the ring or queue was reset alone; Detail is ByTask, ByOther or ""
+	GPUReset     EventKind = "gpu-reset"      // the kernel logged a hang or a reset of the GPU
+	GPULost      EventKind = "gpu-lost"       // the card left the bus
 	GPUError     EventKind = "gpu-error"      // the kernel logged uncorrectable hardware errors
 	Dump         EventKind = "dump"           // the driver wrote a dump of the GPU; Detail is its name, see End.Dumps
 	WorkerEnded  EventKind = "worker-ended"   // Concourse's worker process ended
@@ -99,6 +102,12 @@ const (
 	Resumed      EventKind = "resumed"        // the recorder was restarted, and readings are missing before
 	Full         EventKind = "record-full"    // the record reached its largest size
 	HardwareFail EventKind = "hardware-error" // the kernel logged an error of memory, processor or disk
+)
+
+// The process of a RingReset.
+const (
+	ByTask  = "task"
+	ByOther = "other"
 )
 
 // Scopes of an OOM kill: the control group that ran out of memory.

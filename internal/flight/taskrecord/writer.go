@@ -125,5 +125,21 @@ func (w *Writer) End(e End) error {
 	return errors.Join(err, w.Close(), w.store.rename(w.handle, &e))
 }
 
+// Amend adds an event to a record that ended, and replaces its end.
+func (s Store) Amend(handle string, e Event, end End) error {
+	f, err := s.Find(handle)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(f.path, s.path(handle, running)); err != nil {
+		return fmt.Errorf("cannot amend the record of a task: %w", err)
+	}
+	w, _, err := s.Resume(handle)
+	if err != nil {
+		return errors.Join(err, s.rename(handle, &end))
+	}
+	return errors.Join(w.Event(e), w.End(end))
+}
+
 // Close closes the file of a record that is continued later.
 func (w *Writer) Close() error { return w.file.Close() }

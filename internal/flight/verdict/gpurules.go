@@ -20,7 +20,8 @@ const (
 
 var gpuRules = []Rule{
 	{Code: "gpu-hang", Kind: GPU, find: gpuHang,
-		When:   "the driver logged a hang or reset, wrote a dump, or rejected all readings",
+		When: "the driver logged [dead firmware or a reset](../reference/gpu-errors.md#2-gpu-hang), wrote a dump, " +
+			"or rejected all readings",
 		Source: "amdgpu_job.c, amdgpu_device.c, devcoredump.c",
 		Fix:    runAgain + " If the same step hangs on several GPUs, its own kernel is the cause; the dump shows it."},
 	{Code: "gpu-memory-error", Kind: GPU, find: gpuErrors,
@@ -28,8 +29,8 @@ var gpuRules = []Rule{
 		Source: "amdgpu_ras.c",
 		Fix:    runAgain + " The GPU is quarantined; gpu-status shows what it needs."},
 	{Code: "gpu-lost", Kind: GPU, find: gpuLost,
-		When:   "the GPU was awake and gave no value for 5 s",
-		Source: "amdgpu_pm.c",
+		When:   "the card left the bus, or was awake and gave no value for 5 s",
+		Source: "amdgpu_device.c, pciehp_ctrl.c, amdgpu_pm.c",
 		Fix:    runAgain + " Look at gpu-health."},
 	{Code: "gpu-memory-leaked", Kind: GPU, find: gpuLeaked,
 		When: "5 % and 512 MiB of memory were in use all the time, and no other task had the GPU; a cause if half was, " +
@@ -55,18 +56,69 @@ func (f *facts) eachGPU(rule func(name string, samples []taskrecord.Sample) (fin
 
 // eventOf returns the first event of these kinds on a GPU. The kernel names whole GPUs.
 func (f *facts) eventOf(gpu string, kinds ...taskrecord.EventKind) (taskrecord.Event, bool) {
-	for _, e := range f.Events {
-		if (e.GPU == gpu || e.GPU != "" && len(gpu) > len(e.GPU) && gpu[:len(e.GPU)+1] == e.GPU+"-") &&
-			slices.Contains(kinds, e.Kind) && !e.At.After(f.ended.Add(time.Minute)) {
+	for _, e := range f.eventsOf(gpu) {
+		if slices.Contains(kinds, e.Kind) {
 			return e, true
 		}
 	}
 	return taskrecord.Event{}, false
 }
 
+// late is the time after the end in which events are of the task. The firmware of a GPU that
+// hung while it worked for a stopped task can be silent until the driver gives up.
+func (f *facts) late() time.Duration {
+	if f.stopped() {
+		return 5 * time.Minute
+	}
+	return time.Minute
+}
+
+func (f *facts) eventsOf(gpu string) (all []taskrecord.Event) {
+	for _, e := range f.Events {
+		if (e.GPU == gpu || e.GPU != "" && len(gpu) > len(e.GPU) && gpu[:len(e.GPU)+1] == e.GPU+"-") &&
+			!e.At.After(f.ended.Add(f.late())) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// ringResetTime is the longest time from a ring that stops to the end of its reset.
+const ringResetTime = time.Minute
+
+// hangOf returns the first event of a hang. A ring that was reset alone hurt one process: it is
+// a hang for a task that may have had the process.
+func (f *facts) hangOf(gpu string) (e taskrecord.Event, ring, ok bool) {
+	events := f.eventsOf(gpu)
+	resetAfter := func(at time.Time) bool {
+		return slices.ContainsFunc(events, func(r taskrecord.Event) bool {
+			after := r.At.Sub(at)
+			return r.Kind == taskrecord.RingReset && after > -5*time.Second && after <= ringResetTime
+		})
+	}
+	for _, one := range events {
+		switch one.Kind {
+		case taskrecord.GPUHang, taskrecord.GPUReset:
+			return one, false, true
+		case taskrecord.GPUStuck, taskrecord.Dump:
+			if !resetAfter(one.At) && (!ok || ring) {
+				e, ring, ok = one, false, true
+			}
+		case taskrecord.RingReset:
+			if one.Detail != taskrecord.ByOther && !ok {
+				e, ring, ok = one, true, true
+			}
+		}
+	}
+	return e, ring, ok
+}
+
 func gpuHang(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		e, ok := f.eventOf(name, taskrecord.GPUHang, taskrecord.GPUReset, taskrecord.Dump)
+		if _, lost := f.eventOf(name, taskrecord.GPULost); lost {
+			return finding{}, false
+		}
+		e, ring, ok := f.hangOf(name)
 		hanging := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
 			v, _ := now.Get(taskrecord.Hanging)
 			return v == 1
@@ -75,6 +127,9 @@ func gpuHang(f *facts) []finding {
 			return finding{}, false
 		}
 		text := fmt.Sprintf("GPU %s hung or was reset", name)
+		if ring {
+			text = fmt.Sprintf("a ring of GPU %s hung and was reset", name)
+		}
 		numbers := map[string]float64{"seconds": hanging}
 		if ok {
 			numbers["seconds_before_end"] = f.ended.Sub(e.At).Seconds()
@@ -102,8 +157,13 @@ func gpuLost(f *facts) []finding {
 			v, ok := now.Get(taskrecord.Alive)
 			return ok && v == 0
 		})
-		return finding{cause: true, text: fmt.Sprintf("GPU %s gave no answer for %.0f s", name, lost),
-			numbers: map[string]float64{"seconds": lost}}, lost >= lostSeconds
+		text := fmt.Sprintf("GPU %s gave no answer for %.0f s", name, lost)
+		e, gone := f.eventOf(name, taskrecord.GPULost)
+		if gone {
+			text = fmt.Sprintf("GPU %s left the bus at %s", name, e.At.UTC().Format("15:04:05 UTC"))
+		}
+		return finding{cause: true, text: text, numbers: map[string]float64{"seconds": lost}},
+			gone || lost >= lostSeconds
 	})
 }
 

@@ -51,7 +51,15 @@ func measure(s *reading.State) (parts []part) {
 	if share := s.Throttling.ThermalShare; share.Known && !s.Suspended() {
 		add(Throttling, throttled(share.Value), Fault{Kind: Throttled, Value: share.Value})
 	}
-	add(Events, events(s.Hangs.InDay), Fault{Kind: Reset, Value: float64(s.Hangs.InDay)})
+	if n := s.Hangs.RingResets; n > 0 && s.Hangs.InDay == 0 {
+		score := 95.
+		if n >= manyRingResets {
+			score = 70
+		}
+		add(Events, score, Fault{Kind: RingResets, Value: float64(n)})
+	} else {
+		add(Events, events(s.Hangs.InDay), Fault{Kind: Reset, Value: float64(s.Hangs.InDay)})
+	}
 	up, all := 0, 0
 	for _, l := range s.XGMI.Links {
 		if l.WasUp && l.Up.Known {
@@ -69,8 +77,34 @@ func measure(s *reading.State) (parts []part) {
 	if p := &s.PCIe; p.Lanes.Known && p.LanesMax.Known {
 		score, fault := link(p, s.Activity.Graphics.Value >= .5)
 		add(PCIe, score, fault)
+	} else if f := linkErrors(p); f.Kind != "" {
+		add(PCIe, errorScore, f)
 	}
 	return parts
+}
+
+// manyRingResets is a day's number that one broken program hardly makes.
+const manyRingResets = 10
+
+// Limits of PCIe's errors since the boot. A good link has none for weeks. Links report some
+// while they are trained, and a device without an answer at the boot is not fatal.
+const (
+	manyLinkErrors = 1000 // corrected
+	errorScore     = 70
+)
+
+// linkErrors returns the worst count of errors at an end of the link, or of one above it. The
+// link of an external card or a riser shows them at the port alone.
+func linkErrors(p *amdgpu.PCIe) (f Fault) {
+	for _, counts := range [][]amdgpu.AERCount{p.AER, p.PortAER} {
+		for _, c := range counts {
+			many := c.Severity == "correctable" && c.Errors >= manyLinkErrors || c.Severity == "fatal" && c.Errors > 0
+			if many && c.Errors > f.Value {
+				f = Fault{Kind: LinkErrors, Component: c.Port, Value: c.Errors}
+			}
+		}
+	}
+	return f
 }
 
 // counted judges error counters. Uncorrectable errors have a gate.
@@ -149,6 +183,9 @@ func link(p *amdgpu.PCIe, busy bool) (score float64, f Fault) {
 	}
 	if replays < score {
 		score, f = replays, Fault{Kind: Replays, Value: p.ReplayRate}
+	}
+	if errors := linkErrors(p); errors.Kind != "" && errorScore < score {
+		score, f = errorScore, errors
 	}
 	return score, f
 }

@@ -26,13 +26,15 @@ const (
 	Narrow              Kind = "narrow_link"          // PCIe lanes
 	Slow                Kind = "slow_link"            // PCIe transfers/s of a lane, while the GPU is busy
 	Replays             Kind = "replays"              // PCIe packets sent again in a second
+	LinkErrors          Kind = "link_errors"          // PCIe errors at the port in Component; "": at the GPU
+	RingResets          Kind = "ring_resets"          // rings that were reset in 24 h
 	NoCompute           Kind = "no_compute"           // Detail has the cause and the fix
 )
 
 // Fault describes a defect of a GPU, or a deduction from its score.
 type Fault struct {
 	Kind      Kind     `json:"kind"`
-	Component string   `json:"component,omitempty"` // a sensor
+	Component string   `json:"component,omitempty"` // a sensor or port
 	Value     float64  `json:"value"`
 	Limit     float64  `json:"limit,omitempty"` // 0: none
 	Signals   []string `json:"signals,omitempty"`
@@ -47,9 +49,9 @@ func (f Fault) Code() int {
 		return 0
 	case BadPages:
 		return 1
-	case Hang, Unreadable, Reset:
+	case Hang, Unreadable, Reset, RingResets:
 		return 2
-	case Narrow, Slow, Replays:
+	case Narrow, Slow, Replays, LinkErrors:
 		return 3
 	case Hot, Throttled:
 		return 4
@@ -118,6 +120,13 @@ func (f Fault) Text() string {
 		return fmt.Sprintf("throttled by temperature %.0f %% of the time", f.Value*100)
 	case Reset:
 		return fmt.Sprintf("hangs and resets in 24 h: %.0f", f.Value)
+	case RingResets:
+		return fmt.Sprintf("rings reset in 24 h: %.0f, each with the work of one process", f.Value)
+	case LinkErrors:
+		if f.Component == "" {
+			return units.Count(int(f.Value), "PCIe error")
+		}
+		return units.Count(int(f.Value), "PCIe error") + " at the port " + f.Component
 	case LinksDown:
 		return fmt.Sprintf("%.0f of %.0f XGMI links up", f.Value, f.Limit)
 	case Narrow:

@@ -20,11 +20,13 @@
 //	                  up to .95 100, falling to 70 at 1 and to 30 at 1.05, and never less
 //	throttling   .15  share of time under a thermal limit: 0 100, falling to
 //	                  70 at .1, to 30 at .5, to 0 at 1
-//	events       .15  hangs and resets in a day: 0 100, 1 70, 2 55, 3 40, 4 25, more 0
+//	events       .15  hangs and resets in a day: 0 100, 1 70, 2 55, 3 40, 4 25, more 0;
+//	                  rings that were reset alone: 1 or more 95, 10 or more 70
 //	links        .15  XGMI links that are up: all 100, otherwise 70 times their share
 //	pcie         .10  100 times width over maximum, and speed over maximum while
 //	                  the GPU is busy (an idle link is slow to save power);
-//	                  replays: over .1 a second at most 70, over 1 at most 40
+//	                  replays: over .1 a second at most 70, over 1 at most 40;
+//	                  1000 corrected errors or a fatal one, also at a port above: at most 70
 //
 // The state is the worse of the score's state (healthy from 80, warning from 50) and the
 // worst component's state (healthy from 80, warning from 30). A score that contradicts the

@@ -117,6 +117,24 @@ func TestAssess(t *testing.T) {
 		"a slow link while there is little to do": {func(s *reading.State) { s.Activity.Graphics = known(.49) }, 100, Healthy, "", nil, nil},
 		"replays": {func(s *reading.State) { s.PCIe.ReplayRate = .2 }, 79, Warning,
 			"0.2 PCIe replays a second", []Fault{{Kind: Replays, Value: .2}}, []int{3}},
+		"corrected errors at the port above": {func(s *reading.State) {
+			s.PCIe.AER = []amdgpu.AERCount{{Severity: "correctable"}}
+			s.PCIe.PortAER = []amdgpu.AERCount{{Port: "0000:04:01.0", Severity: "correctable", Errors: 79572}, {Port: "0000:00:1b.4", Severity: "nonfatal", Errors: 3}}
+		}, 79, Warning, "79572 PCIe errors at the port 0000:04:01.0",
+			[]Fault{{Kind: LinkErrors, Component: "0000:04:01.0", Value: 79572}}, []int{3}},
+		"corrected errors, and no width": {func(s *reading.State) {
+			s.PCIe = amdgpu.PCIe{AER: []amdgpu.AERCount{{Severity: "correctable", Errors: 1000}}}
+		}, 79, Warning, "1000 PCIe errors", []Fault{{Kind: LinkErrors, Value: 1000}}, []int{3}},
+		"a fatal error": {func(s *reading.State) {
+			s.PCIe.AER = []amdgpu.AERCount{{Severity: "fatal", Errors: 1}}
+		}, 79, Warning, "1 PCIe error", []Fault{{Kind: LinkErrors, Value: 1}}, []int{3}},
+		"some corrected errors": {func(s *reading.State) {
+			s.PCIe.AER = []amdgpu.AERCount{{Severity: "correctable", Errors: 999}, {Severity: "nonfatal", Errors: 99}}
+		}, 100, Healthy, "", nil, nil},
+		"nine rings reset": {func(s *reading.State) { s.Hangs.RingResets = 9 }, 99.25, Healthy,
+			"rings reset in 24 h: 9, each with the work of one process", []Fault{{Kind: RingResets, Value: 9}}, nil},
+		"ten rings reset": {func(s *reading.State) { s.Hangs.RingResets = 10 }, 79, Warning,
+			"rings reset in 24 h: 10, each with the work of one process", []Fault{{Kind: RingResets, Value: 10}}, []int{2}},
 		// Events are known of every GPU, so errors never stand alone.
 		"weights go to what is there": {func(s *reading.State) {
 			*s = alive

@@ -129,6 +129,12 @@ func parse(record string) (after time.Duration, text string, ok bool) {
 	return time.Duration(us) * time.Microsecond, text, true
 }
 
+// Text returns the first line of a record. ok is false for records of processes.
+func Text(record string) (text string, ok bool) {
+	_, text, ok = parse(record)
+	return text, ok
+}
+
 // cutDevice splits "amdgpu 0000:03:00.0: text", the form of drivers' messages about a
 // device, into its address and the text (linux/dev_printk.h). An address elsewhere in a
 // line can be a process's name, which a task chooses. The kernel cuts such a name to 15

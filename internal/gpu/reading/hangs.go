@@ -15,7 +15,7 @@ const (
 	SignalDump       = "devcoredump" // the driver wrote a dump of the device, as in a reset
 	SignalFatal      = "ras_fatal"   // the driver counted another fatal error (ras/event_state)
 	SignalKernel     = "kernel_log"  // the kernel's log reports a hang or reset of this GPU, or such an Xid
-	SignalLost       = "lost"        // NVIDIA's driver reports that the GPU fell off the bus
+	SignalLost       = "lost"        // the kernel's log reports that the GPU fell off the bus
 	SignalNeedsReset = "needs_reset" // NVIDIA's driver reports that the GPU needs a reset
 )
 
@@ -26,8 +26,11 @@ const (
 	// afterEvent is the time that an event without an end is shown: long enough for every
 	// Prometheus to scrape it.
 	afterEvent = 5 * time.Minute
-	day        = 24 * time.Hour
-	maxEvents  = 100
+	// stuckTime is the time in which the driver resets a ring that stopped. Its first attempt
+	// waits for the firmware for two seconds.
+	stuckTime = 3 * time.Second
+	day       = 24 * time.Hour
+	maxEvents = 100
 )
 
 // Hangs holds the signals of a hang or a reset.
@@ -35,6 +38,8 @@ type Hangs struct {
 	Signals []string // current signals
 	Events  float64  // since the program was started
 	InDay   int      // number in the last 24 h
+	// RingResets counts the rings that were reset in the last 24 h. Each hurt one process.
+	RingResets int
 }
 
 // HangLog records the signals. It can be read while a reading hangs.
@@ -45,6 +50,7 @@ type HangLog struct {
 	now    []string
 	total  float64
 	events []time.Time // within a day
+	rings  int
 }
 
 // End records the current signals after a reading of an AMD GPU. A suspended GPU rejects
@@ -64,15 +70,20 @@ func (h *HangLog) End(now time.Time, s *amdgpu.State, seen Seen) {
 	if h.polls >= amdgpu.ResetReadings && now.Sub(h.since) >= amdgpu.ResetTime {
 		signals = append(signals, SignalReset)
 	}
-	if seen.Dumped {
+	hung := Recent(now, seen.Logged) || Recent(now, seen.Stuck) && now.Sub(seen.Stuck) >= stuckTime
+	if seen.Dumped && (hung || !Recent(now, seen.Spared)) {
 		signals = append(signals, SignalDump)
 	}
 	if Recent(now, s.Fatal) {
 		signals = append(signals, SignalFatal)
 	}
-	if Recent(now, seen.Logged) {
+	if hung {
 		signals = append(signals, SignalKernel)
 	}
+	if Recent(now, seen.Lost) {
+		signals = append(signals, SignalLost)
+	}
+	h.rings = seen.RingResets
 	h.record(now, signals)
 }
 
@@ -110,7 +121,7 @@ func (h *HangLog) record(now time.Time, signals []string) {
 func (h *HangLog) Now(now time.Time) Hangs {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := Hangs{Signals: h.now, Events: h.total}
+	out := Hangs{Signals: h.now, Events: h.total, RingResets: h.rings}
 	for _, t := range h.events {
 		if now.Sub(t) < day {
 			out.InDay++
@@ -124,7 +135,11 @@ type Seen struct {
 	Dumped bool      // the driver wrote a dump of the device
 	Logged time.Time // time of the last hang in the kernel's log, or zero
 	Lost   time.Time // time of the last message that the GPU fell off the bus
+	Stuck  time.Time // a ring of the GPU stopped then, and the log does not have its reset
+	Spared time.Time // time of the last reset of a ring alone
 	Errors LoggedErrors
+
+	RingResets int // in the last 24 h
 }
 
 // LoggedErrors counts memory errors of NVIDIA's GPUs in the kernel's log since the

@@ -62,3 +62,16 @@ func TestSignalsOfOtherSourcesAreReported(t *testing.T) {
 	now = now.Add(5 * time.Minute)
 	require.Equal(t, Hangs{Events: 1, InDay: 1}, look(), "a signal that follows another is the same hang")
 }
+
+// The driver writes a dump when a ring times out, also if the ring's reset succeeds.
+func TestDumpOfARingThatWasResetIsNoHang(t *testing.T) {
+	var h HangLog
+	now := hosttest.Now
+	look := func(seen Seen) []string {
+		h.End(now, &amdgpu.State{}, seen)
+		return h.Now(now).Signals
+	}
+	require.Empty(t, look(Seen{Dumped: true, Spared: now}))
+	require.Equal(t, []string{SignalDump, SignalKernel}, look(Seen{Dumped: true, Spared: now, Logged: now}))
+	require.Equal(t, []string{SignalDump}, look(Seen{Dumped: true, Spared: now.Add(-time.Hour)}))
+}

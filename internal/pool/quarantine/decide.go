@@ -40,9 +40,11 @@ type Reading struct {
 	// Memory and Total are bytes of the GPU's own memory, used and installed. They are nil
 	// if they are not known or shared by several partitions.
 	Memory, Total *float64
-	Node          Node     // the last answer of its node; "" if it was not opened
-	Users         []string // containers that have it open, or had
-	Open          []string // containers that have it open now; nil if not known
+	Node          Node // the last answer of its node; "" if it was not opened
+	// Software is from SoftwareOf. nil: as at the last look.
+	Software map[string]string
+	Users    []string // containers that have it open, or had
+	Open     []string // containers that have it open now; nil if not known
 }
 
 // Look holds the input of one decision.
@@ -127,6 +129,7 @@ func (r *Record) updateGPUs(l Look) {
 		if s.GFX != "" {
 			g.GFX = s.GFX
 		}
+		g.countResets(s, l.At)
 		g.step(l, s.State)
 		if !l.TasksUnknown {
 			g.OpenIn = s.openElsewhere(l)

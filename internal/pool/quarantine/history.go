@@ -179,7 +179,7 @@ func (g *GPU) severalTeams(all map[string]ends) bool {
 
 // signs lists the kinds of faults that programs cannot bring about, and that alone
 // quarantine no GPU.
-var signs = []health.Kind{health.CorrectableErrors, health.DeferredErrors, health.Replays, health.Narrow,
+var signs = []health.Kind{health.CorrectableErrors, health.DeferredErrors, health.Replays, health.LinkErrors, health.Narrow,
 	health.LinksDown}
 
 // hardwareSign returns a measured sign of a GPU's hardware.
@@ -254,10 +254,10 @@ func (g *GPU) recentSuspicions(at time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(g.Suspicions), func(s time.Time) bool { return at.Sub(s).Abs() > endsTime })
 }
 
-// WarningText returns the warning about a GPU in service in words, and "" for none.
+// WarningText returns the warning about a GPU in words, and "" for none.
 func (g *GPU) WarningText() string {
 	if g.Warning == nil || g.State != InService {
-		return ""
+		return g.Rise
 	}
 	return describe(*g.Warning) + "; run a program on it with a result that you know"
 }

@@ -96,6 +96,9 @@ type GPU struct {
 	Programs   []ProgramEnds `json:"programs,omitempty"`
 	Suspicions []time.Time   `json:"suspicions,omitempty"`
 	Warning    *health.Fault `json:"warning,omitempty"`
+	// Resets counts hangs and resets with this software. Rise is a warning about it.
+	Resets *Resets `json:"resets,omitempty"`
+	Rise   string  `json:"rise,omitempty"`
 	// Idle is the number of bytes of its memory in use when no task has it. Slack is how
 	// many more are allowed. DirtySince is when more were in use after a task's end. Busy
 	// and Holder are from the last look.
