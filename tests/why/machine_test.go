@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
@@ -65,7 +66,7 @@ type machine struct {
 	busy     float64            // seconds of CPU time
 	sums     map[string]float64
 	scanned  time.Time
-	services int // number of the next process of the service
+	services map[string]int // processes of the worker's programs
 }
 
 // container holds the values of a task. Rates are for a second.
@@ -76,10 +77,11 @@ type container struct {
 	engines   map[int]float64 // part of the time for which it works on a GPU; missing without a client
 }
 
-var machineDefaults = map[string]float64{"cpu": .1, "cpus": 8, "memory": 64 * gib, "free": 32 * gib, "web": 1}
+var machineDefaults = map[string]float64{"cpu": .1, "cpus": 8, "memory": 64 * gib, "free": 32 * gib, "web": 1,
+	"disksize": 500 * gib, "diskfree": 200 * gib, "inodes": 1 << 19}
 
 func newMachine(t *testing.T) *machine {
-	m := &machine{t: t, root: hosttest.Host(t, "mi210x4"), now: began, exits: map[string]int{}, services: 100,
+	m := &machine{t: t, root: hosttest.Host(t, "mi210x4"), now: began, exits: map[string]int{}, services: map[string]int{},
 		set: map[string]float64{}, sums: map[string]float64{}}
 	for k, v := range machineDefaults {
 		m.set[k] = v
@@ -95,7 +97,9 @@ func newMachine(t *testing.T) *machine {
 	t.Cleanup(m.server.Close)
 	m.put("/proc/sys/kernel/random/boot_id", "boot-1\n")
 	m.serve("concourse", "containerd")
-	m.put(m.gpuFile(0, "gpu_busy_percent"), "0\n")
+	for _, gpu := range []string{"gpu", "gpu1"} {
+		m.step(gpu + " busy=0 membusy=0 power=40 clock=1700 temp=45 vram=10M ue=0 ce=0")
+	}
 	m.record()
 	return m
 }
@@ -112,22 +116,40 @@ func (m *machine) put(path, text string) {
 func (m *machine) record() {
 	m.write()
 	var err error
-	m.rec, err = recorder.New(recorder.Options{Root: m.root, Worker: m.server.URL, Usage: usageReport,
+	m.rec, err = recorder.New(recorder.Options{Root: m.root, Worker: m.server.URL, Usage: usageReport, Volumes: "/", Disk: m.disk,
 		Limits: taskrecord.Limits{Bytes: 64 << 20, Age: 24 * time.Hour, FailedAge: 96 * time.Hour},
 		Now:    func() time.Time { return m.now }, Kernel: kernellog.Of(&m.log, booted),
 		Copy: func(work func()) { work() }})
 	require.NoError(m.t, err)
 }
 
-// serve starts the programs of the worker's service.
+// disk answers for the disk of the volumes.
+func (m *machine) disk(_ string, to *unix.Statfs_t) error {
+	to.Bsize, to.Blocks, to.Bavail = 4096, uint64(m.set["disksize"]/4096), uint64(m.set["diskfree"]/4096)
+	to.Files, to.Ffree = 1<<20, uint64(m.set["inodes"])
+	return nil
+}
+
+// serve lets the worker's service have these programs, and starts those that it lacks.
 func (m *machine) serve(names ...string) {
 	var pids string
+	next := map[string]int{}
 	for _, name := range names {
-		m.services++
-		pids += fmt.Sprintf("%d\n", m.services)
-		m.process(m.services)
-		hosttest.Link(m.t, m.root, fmt.Sprintf("/proc/%d/exe", m.services), "/opt/concourse/bin/"+name)
+		pid, running := m.services[name]
+		if !running {
+			pid = 10_000 + 2*int(m.uptime()) + len(next)
+			m.process(pid)
+			hosttest.Link(m.t, m.root, fmt.Sprintf("/proc/%d/exe", pid), "/opt/concourse/bin/"+name)
+		}
+		next[name] = pid
+		pids += fmt.Sprintf("%d\n", pid)
 	}
+	for name, pid := range m.services {
+		if next[name] != pid {
+			m.kill(pid)
+		}
+	}
+	m.services = next
 	m.put(worker, pids)
 }
 

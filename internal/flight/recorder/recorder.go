@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
@@ -25,9 +27,10 @@ type Options struct {
 	Root    host.Root
 	Store   taskrecord.Store
 	Limits  taskrecord.Limits
-	Volumes string // folder on the disk of the volumes
-	Report  string // file for the exporter; "" for none
-	Usage   string // file with the users of the GPUs; "": tasks have equal parts of a shared GPU's energy
+	Volumes string                                     // folder on the disk of the volumes
+	Disk    func(path string, to *unix.Statfs_t) error // reads its space; the kernel does if nil
+	Report  string                                     // file for the exporter; "" for none
+	Usage   string                                     // file with the users of the GPUs; "": tasks have equal parts of a shared GPU's energy
 	// CO2GramsPerKWh is the CO2 of the machine's electricity, 0 if unknown.
 	CO2GramsPerKWh float64
 	// Bundles has a folder for each container of Concourse, by its handle.
@@ -102,6 +105,9 @@ func New(o Options) (*Recorder, error) {
 	}
 	if o.GPUs <= 0 {
 		o.GPUs = DefaultGPUs
+	}
+	if o.Disk == nil {
+		o.Disk = unix.Statfs
 	}
 	if o.Now == nil {
 		o.Now = time.Now
