@@ -133,7 +133,7 @@ func (r *Recorder) readGPUs(now time.Time) {
 			s.Values = slices.Clone(s.Values)
 			s.Values[taskrecord.Tasks] = tasks[g.Card()]
 			if share != nil {
-				s.Values[taskrecord.Share] = share(c, g, tasks[g.Card()])
+				share(c, g, s)
 			}
 			if g.OtherDie != "" {
 				takePower(s, read[g.OtherDie])

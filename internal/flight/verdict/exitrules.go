@@ -26,8 +26,12 @@ var exitRules = []Rule{
 		When:   "stopped, without work for 5 s and 30 % of its time before",
 		Source: "exit status",
 		Fix:    "The task hung by itself: look at its last output. An abort is shown at the build."},
+	{Code: "killed", Kind: Task, find: killed,
+		When:   "exit status 137, at work to the end",
+		Source: "signal(7)",
+		Fix:    "Look in its script for a kill -9. If the build's page shows a timeout, the task ignored SIGTERM for 10 s."},
 	{Code: "stopped-busy", Kind: Task, find: stopped(false),
-		When:   "stopped, at work to the end",
+		When:   "143, 124 or removed, at work to the end",
 		Source: "exit status",
 		Fix:    "Raise the timeout of the step, or divide it. An abort is shown at the build."},
 	{Code: "exit-status", Kind: Task, find: exitStatus,
@@ -52,12 +56,25 @@ func crash(f *facts) []finding {
 	return one(ok, finding{text: text, numbers: map[string]float64{"exit": float64(f.exit())}})
 }
 
+// hung reports whether the task did nothing before it was stopped, and for how many seconds.
+func (f *facts) hung() (bool, float64) {
+	seconds := f.idle()
+	return seconds >= idleLeast && seconds >= idleShare*f.lasted, seconds
+}
+
+// killed is apart from stopped: a process that kills itself leaves the same status.
+func killed(f *facts) []finding {
+	hung, _ := f.hung()
+	oom, _ := f.oomKilled()
+	return one(f.exit() == byKill && !hung && !oom && len(f.spins) == 0, finding{numbers: map[string]float64{"seconds": f.lasted},
+		text: fmt.Sprintf("SIGKILL ended the task after %.0f s, while it worked: its own, or after a timeout", f.lasted)})
+}
+
 func stopped(idle bool) func(*facts) []finding {
 	return func(f *facts) []finding {
-		seconds := f.idle()
-		is := seconds >= idleLeast && seconds >= idleShare*f.lasted
-		killed, _ := f.oomKilled()
-		if !f.stopped() || is != idle || killed {
+		hung, seconds := f.hung()
+		oom, _ := f.oomKilled()
+		if !f.stopped() || hung != idle || oom || !idle && (f.exit() == byKill || len(f.spins) > 0) {
 			return nil
 		}
 		text := fmt.Sprintf("the task was stopped after %.0f s (abort or timeout), and it worked to the end", f.lasted)

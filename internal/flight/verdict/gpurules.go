@@ -40,6 +40,7 @@ var gpuRules = []Rule{
 		When:   "slow: under a thermal limit",
 		Source: "kgd_pp_interface.h",
 		Fix:    "Cool the GPU: look at its fan, its slot and the air of the room. " + runAgain},
+	spinRule,
 }
 
 // eachGPU calls a rule for the GPUs of the task, in the order of the record.
@@ -53,15 +54,21 @@ func (f *facts) eachGPU(rule func(name string, samples []taskrecord.Sample) (fin
 	return all
 }
 
-// eventOf returns the first event of these kinds on a GPU. The kernel names whole GPUs.
-func (f *facts) eventOf(gpu string, kinds ...taskrecord.EventKind) (taskrecord.Event, bool) {
+// eventOf returns the first recent event of these kinds on a GPU, or the first one. The kernel
+// names whole GPUs.
+func (f *facts) eventOf(gpu string, kinds ...taskrecord.EventKind) (event taskrecord.Event, found bool) {
 	for _, e := range f.Events {
 		if (e.GPU == gpu || e.GPU != "" && len(gpu) > len(e.GPU) && gpu[:len(e.GPU)+1] == e.GPU+"-") &&
 			slices.Contains(kinds, e.Kind) && !e.At.After(f.ended.Add(time.Minute)) {
-			return e, true
+			if f.recent(e.At) {
+				return e, true
+			}
+			if !found {
+				event, found = e, true
+			}
 		}
 	}
-	return taskrecord.Event{}, false
+	return event, found
 }
 
 func gpuHang(f *facts) []finding {
@@ -80,7 +87,7 @@ func gpuHang(f *facts) []finding {
 			numbers["seconds_before_end"] = f.ended.Sub(e.At).Seconds()
 			text += " at " + e.At.UTC().Format("15:04:05 UTC")
 		}
-		return finding{cause: true, text: text, numbers: numbers}, true
+		return finding{cause: !ok || f.recent(e.At), text: text, numbers: numbers}, true
 	})
 }
 
@@ -98,11 +105,12 @@ func gpuErrors(f *facts) []finding {
 
 func gpuLost(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		lost := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+		dead := func(_, now taskrecord.Sample, _ float64) bool {
 			v, ok := now.Get(taskrecord.Alive)
 			return ok && v == 0
-		})
-		return finding{cause: true, text: fmt.Sprintf("GPU %s gave no answer for %.0f s", name, lost),
+		}
+		lost := timeWith(samples, dead)
+		return finding{cause: timeWith(f.last(samples), dead) > 0, text: fmt.Sprintf("GPU %s gave no answer for %.0f s", name, lost),
 			numbers: map[string]float64{"seconds": lost}}, lost >= lostSeconds
 	})
 }
@@ -139,19 +147,19 @@ func (f *facts) unusedBefore(samples []taskrecord.Sample) bool {
 
 func gpuThrottled(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		under := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+		hot := func(_, now taskrecord.Sample, _ float64) bool {
 			v, _ := now.Get(taskrecord.Thermal)
 			return float64(v) >= throttledShare
-		})
+		}
+		under, lately := timeWith(samples, hot), timeWith(f.last(samples), hot)
 		share := 0.
 		if t := span(samples); t > 0 {
 			share = under / t
 		}
 		hottest, _ := most(samples, taskrecord.Temperature)
-		return finding{cause: share >= severe,
-				text: fmt.Sprintf("GPU %s was slowed down by heat for %.0f s, %.0f %% of the time, at up to %.0f °C",
-					name, under, share*100, hottest/10),
+		return finding{text: fmt.Sprintf("GPU %s was slowed down by heat for %.0f s, %.0f %% of the time, at up to %.0f °C",
+				name, under, share*100, hottest/10),
 				numbers: map[string]float64{"seconds": under, "share": share, "celsius": hottest / 10}},
-			share >= moderate && under >= leastStall
+			share >= moderate && under >= leastStall && (lately > 0 || f.stopped())
 	})
 }
