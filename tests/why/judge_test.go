@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,32 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 )
+
+// TestVerdictsOfJudgedCases fails if infrastructure or a GPU is blamed for a task's own failure,
+// a task for a GPU's, or less than 90 % have their right kind.
+func TestVerdictsOfJudgedCases(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	var cases []judged
+	for _, file := range files {
+		if filepath.Base(file) != heldBack {
+			cases = append(cases, readCases(t, file)...)
+		}
+	}
+	all := judge(t, cases)
+	text, sum := table(all)
+	t.Log(text)
+	require.Zero(t, sum.blamesWrongly, "infrastructure or a GPU is blamed for the task's own failure")
+	require.Zero(t, sum.blamesTask, "the task is blamed with a sign of the GPU in its record")
+	require.GreaterOrEqual(t, sum.named*10, sum.known*9, "right kinds")
+	for _, r := range all {
+		if strings.HasPrefix(r.kind, "spins") && slices.Contains(r.right, verdict.GPU) {
+			for _, reason := range r.got.Reasons {
+				require.NotContains(t, reason.Fix, "Raise the timeout", r.name)
+			}
+		}
+	}
+}
 
 // result is a judged case: the verdict and its place in the table.
 type result struct {

@@ -66,7 +66,8 @@ type machine struct {
 	busy     float64            // seconds of CPU time
 	sums     map[string]float64
 	scanned  time.Time
-	services map[string]int // processes of the worker's programs
+	services map[string]int    // processes of the worker's programs
+	written  map[string]string // texts of files
 }
 
 // container holds the values of a task. Rates are for a second.
@@ -81,7 +82,7 @@ var machineDefaults = map[string]float64{"cpu": .1, "cpus": 8, "memory": 64 * gi
 	"disksize": 500 * gib, "diskfree": 200 * gib, "inodes": 1 << 19}
 
 func newMachine(t *testing.T) *machine {
-	m := &machine{t: t, root: hosttest.Host(t, "mi210x4"), now: began, exits: map[string]int{}, services: map[string]int{},
+	m := &machine{t: t, root: hosttest.Host(t, "mi210x4"), now: began, exits: map[string]int{}, services: map[string]int{}, written: map[string]string{},
 		set: map[string]float64{}, sums: map[string]float64{}}
 	for k, v := range machineDefaults {
 		m.set[k] = v
@@ -104,7 +105,12 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
+// put writes a file that has another text.
 func (m *machine) put(path, text string) {
+	if m.written[path] == text {
+		return
+	}
+	m.written[path] = text
 	path = m.root.Path(path)
 	if os.WriteFile(path, []byte(text), 0o644) != nil {
 		require.NoError(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -160,8 +166,11 @@ func (m *machine) process(pid int) {
 		pid, m.uptime()*100))
 }
 
-func (m *machine) kill(pid int) {
-	require.NoError(m.t, os.RemoveAll(m.root.Path(fmt.Sprintf("/proc/%d", pid))))
+func (m *machine) kill(pid int) { m.removeAll(fmt.Sprintf("/proc/%d", pid)) }
+
+func (m *machine) removeAll(path string) {
+	require.NoError(m.t, os.RemoveAll(m.root.Path(path)))
+	clear(m.written)
 }
 
 func (m *machine) gpuFile(gpu int, file string) string {
@@ -202,15 +211,15 @@ func (m *machine) end(c *container, status int) {
 func (m *machine) remove(c *container) {
 	m.kill(c.own)
 	m.kill(c.pid)
-	require.NoError(m.t, os.RemoveAll(m.root.Path(recorder.DefaultBundles+"/"+c.handle)))
+	m.removeAll(recorder.DefaultBundles + "/" + c.handle)
 }
 
-// run lets time pass. The recorder looks each second near changes, and each 5 s between.
+// run lets time pass. The recorder looks each second near changes, and each 10 s between.
 func (m *machine) run(d time.Duration) {
 	for end := m.now.Add(d); m.now.Before(end); {
 		step := time.Second
-		if left := end.Sub(m.now); left < d-10*time.Second && left > 15*time.Second {
-			step = 5 * time.Second
+		if left := end.Sub(m.now); left < d-10*time.Second && left > 20*time.Second {
+			step = 10 * time.Second
 		}
 		m.now = m.now.Add(step)
 		m.pass(step.Seconds())

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,34 +24,29 @@ type judged struct {
 	steps      []string
 }
 
-// readCases reads files of cases. A file is a kind:
+// readCases reads a file of cases, which are of one kind:
 //
 //	== name of a case: task unknown
 //	run 80s; gpu busy=100 power=42
 //	exit 143
 //
 // testdata/README.md describes the steps.
-func readCases(t *testing.T, pattern string) (all []judged) {
-	files, err := filepath.Glob(filepath.Join("testdata", pattern))
+func readCases(t *testing.T, file string) (all []judged) {
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		kind := strings.TrimSuffix(filepath.Base(file), ".txt")
-		for line := range strings.Lines(string(text)) {
-			line = strings.TrimSpace(line)
-			if head, ok := strings.CutPrefix(line, "== "); ok {
-				name, right, ok := strings.Cut(head, ": ")
-				require.True(t, ok, line)
-				one := judged{kind: kind, name: name}
-				for _, k := range strings.Fields(right) {
-					one.right = append(one.right, verdict.Kind(k))
-				}
-				all = append(all, one)
-			} else if line != "" && !strings.HasPrefix(line, "#") {
-				last := &all[len(all)-1]
-				last.steps = append(last.steps, line)
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if head, ok := strings.CutPrefix(line, "== "); ok {
+			i := strings.LastIndex(head, ": ")
+			require.Positive(t, i, line)
+			one := judged{kind: strings.TrimSuffix(filepath.Base(file), ".txt"), name: head[:i]}
+			for _, k := range strings.Fields(head[i+1:]) {
+				one.right = append(one.right, verdict.Kind(k))
 			}
+			all = append(all, one)
+		} else if line != "" && !strings.HasPrefix(line, "#") {
+			last := &all[len(all)-1]
+			last.steps = append(last.steps, line)
 		}
 	}
 	return all
@@ -80,7 +76,7 @@ func (c judged) play(t *testing.T) taskrecord.Record {
 // step takes one step. A script without "start" begins with a task on GPU 0.
 func (m *machine) step(text string) {
 	verb, rest, _ := strings.Cut(text, " ")
-	if len(m.tasks) == 0 && verb != "start" && verb != "gpu" && verb != "machine" {
+	if len(m.tasks) == 0 && verb != "start" && !strings.HasPrefix(verb, "gpu") && verb != "machine" {
 		m.start(0)
 	}
 	switch verb {
@@ -170,7 +166,7 @@ func (m *machine) values(text string, to map[string]float64) {
 }
 
 // writeGPU writes values of a GPU: busy, membusy, power (W), clock (MHz), temp (junction),
-// vram, ue, ce (sums), pages (bad ones), and gone=1 for a GPU that left the bus.
+// hot=1 for its thermal limit, vram, ue, ce (sums), pages (bad ones), and gone=1 for a GPU that left the bus.
 func (m *machine) writeGPU(gpu int, text string) {
 	values := map[string]float64{}
 	m.values(text, values)
@@ -189,7 +185,9 @@ func (m *machine) writeGPU(gpu int, text string) {
 		case "power":
 			m.put(sensor("power1_average"), fmt.Sprintf("%.0f\n", v*1e6))
 		case "clock":
-			m.put(sensor("freq1_input"), fmt.Sprintf("%.0f\n", v*1e6))
+			m.patchTable(gpu, func(table []byte) { binary.LittleEndian.PutUint16(table[54:], uint16(v)) })
+		case "hot":
+			m.patchTable(gpu, func(table []byte) { table[116] = byte(v) << 4 })
 		case "temp":
 			m.put(sensor("temp2_input"), fmt.Sprintf("%.0f\n", v*1e3))
 		case "vram":
@@ -204,11 +202,21 @@ func (m *machine) writeGPU(gpu int, text string) {
 			}
 			m.put(m.gpuFile(gpu, "ras/gpu_vram_bad_pages"), list)
 		case "gone":
-			require.NoError(m.t, os.RemoveAll(m.root.Path(m.gpuFile(gpu, ""))))
+			m.removeAll(m.gpuFile(gpu, ""))
 		default:
 			m.t.Fatalf("unknown value %q", name)
 		}
 	}
+}
+
+// patchTable changes the table gpu_metrics v1.3: the current clock at 54, and the limits that
+// slow the GPU down at 112, of which bit 36 is the hotspot.
+func (m *machine) patchTable(gpu int, change func(table []byte)) {
+	path := m.gpuFile(gpu, "gpu_metrics")
+	table, err := m.root.ReadFile(path)
+	require.NoError(m.t, err)
+	change(table)
+	m.put(path, string(table))
 }
 
 // kernel adds a line of the kernel. {gpu}, {gpu1}, {port}, {pid} and {group} are of the first

@@ -64,6 +64,7 @@ type container struct {
 	copies  int // of dumps
 	crashes int
 	hanging map[string]bool
+	counted bool // the counters of its GPUs were read after its end
 	done    bool
 	// unstarted is set if no process of the task was seen in a record that ended, or in a
 	// container that has none. The task can still start.
@@ -211,7 +212,7 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	if c.ended.IsZero() {
 		r.lookForEnd(ctx, c, now)
 		if due || !c.ended.IsZero() {
-			if !due {
+			if !c.ended.IsZero() { // the reading before is older
 				r.machine.readDisk(r)
 			}
 			r.sample(c, now)

@@ -238,16 +238,16 @@ func (f *facts) oomKilled() (killed bool, scope string) {
 
 // idle returns the seconds at the end in which the task did nothing: no CPU, disk or
 // network, and no work on a GPU.
-func (f *facts) idle() float64 { return f.quiet(idleCPU, true) }
+func (f *facts) idle() float64 { return f.quiet(idleCPU, f.gpusWork) }
 
-// quiet returns these seconds for a limit of the CPU time, without GPUs or with them. The end
-// itself takes CPU time.
-func (f *facts) quiet(limit float64, gpus bool) float64 {
+// quiet returns these seconds for a limit of the CPU time and a condition of work elsewhere.
+// The end itself takes CPU time.
+func (f *facts) quiet(limit float64, work func(before, now taskrecord.Sample) bool) float64 {
 	idle, spare := 0., endCPU
 	for i := len(f.Machine) - 1; i > 0; i-- {
 		now, before := f.Machine[i], f.Machine[i-1]
 		t := float64(now.At-before.At) / 1000
-		if t <= 0 || f.works(before, now, t, limit+spare/t) || gpus && (f.gpusEnded(before.At) || f.gpusWork(before, now)) {
+		if t <= 0 || f.works(before, now, t, limit+spare/t) || work(before, now) {
 			break
 		}
 		idle, spare = idle+t, 0
@@ -284,6 +284,9 @@ func (f *facts) works(before, now taskrecord.Sample, seconds, limit float64) boo
 // gpusWork reports whether a GPU worked for the task between two samples. The last scan of the
 // users before counts: it can show that the task had no part of it.
 func (f *facts) gpusWork(before, now taskrecord.Sample) bool {
+	if f.gpusEnded(before.At) {
+		return true
+	}
 	for name, samples := range f.GPUs {
 		s, spins := f.spins[name]
 		if spins && now.At > s.since.UnixMilli() {

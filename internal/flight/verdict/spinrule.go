@@ -59,7 +59,7 @@ func (f *facts) findSpins() map[string]spin {
 	if !f.stopped() && f.exit() != aborted {
 		return all
 	}
-	quiet := f.quiet(quietCPU, false)
+	quiet := f.quiet(quietCPU, func(_, _ taskrecord.Sample) bool { return false })
 	for _, g := range f.Head.GPUs {
 		busy := busyToTheEnd(f.GPUs[g.Name])
 		if tasks, _ := most(busy, taskrecord.Tasks); tasks > 1 || span(busy) < spinUnused {
