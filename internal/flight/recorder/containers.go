@@ -226,7 +226,7 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 		c.exit, _ = r.fetchExit(ctx, c.handle)
 	}
 	waited := now.Sub(c.ended).Abs() // also of a clock that was set back
-	complete := c.exit != nil && waited >= settle || waited >= exitWait || c.unstarted
+	complete := c.exit != nil && waited >= settle && !r.awaitsFaults(c) || waited >= exitWait || c.unstarted
 	if !c.ended.IsZero() && complete {
 		return errors.Join(err, r.end(c))
 	}

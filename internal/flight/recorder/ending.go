@@ -9,6 +9,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // lookForEnd notes the end of the task's process. A task can end before it is seen: then
@@ -87,10 +88,28 @@ func (r *Recorder) readEnded(c *container) error {
 	return nil
 }
 
+// faults returns quarantine's record, which is empty without GPUs.
+func (r *Recorder) faults() quarantine.Record {
+	q, _ := quarantine.RecordFile.Read(r.Root)
+	return q
+}
+
+// awaitsFaults reports whether quarantine has not looked since a task with GPUs failed.
+func (r *Recorder) awaitsFaults(c *container) bool {
+	if len(c.head.GPUs) == 0 || *c.exit == 0 {
+		return false
+	}
+	q := r.faults()
+	return q.At.After(c.began) && !q.At.After(c.ended)
+}
+
 // end writes the end of a record and the verdict.
 func (r *Recorder) end(c *container) error {
 	if c.writer == nil || c.done {
 		return nil
+	}
+	for _, e := range verdict.FaultsOf(&taskrecord.Record{Head: c.head, Events: c.record.Events}, r.faults()) {
+		r.note(c, e)
 	}
 	c.done = true
 	err := c.flush()

@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
@@ -61,6 +62,13 @@ func (f *facts) stopped() bool {
 const recently = 2 * time.Minute
 
 func (f *facts) recent(at time.Time) bool { return !at.Before(f.turned.Add(-recently)) }
+
+// eventRecently reports whether anything happened to a GPU or its card recently.
+func (f *facts) eventRecently(gpu string) bool {
+	return slices.ContainsFunc(f.Events, func(e taskrecord.Event) bool {
+		return e.GPU != "" && strings.HasPrefix(gpu, e.GPU) && f.recent(e.At)
+	})
+}
 
 // last returns the recent samples.
 func (f *facts) last(samples []taskrecord.Sample) []taskrecord.Sample {

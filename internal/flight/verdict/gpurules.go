@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -54,21 +55,15 @@ func (f *facts) eachGPU(rule func(name string, samples []taskrecord.Sample) (fin
 	return all
 }
 
-// eventOf returns the first recent event of these kinds on a GPU, or the first one. The kernel
-// names whole GPUs.
-func (f *facts) eventOf(gpu string, kinds ...taskrecord.EventKind) (event taskrecord.Event, found bool) {
+// eventOf returns the first event of these kinds on a GPU. The kernel names whole GPUs.
+func (f *facts) eventOf(gpu string, kinds ...taskrecord.EventKind) (taskrecord.Event, bool) {
 	for _, e := range f.Events {
 		if (e.GPU == gpu || e.GPU != "" && len(gpu) > len(e.GPU) && gpu[:len(e.GPU)+1] == e.GPU+"-") &&
 			slices.Contains(kinds, e.Kind) && !e.At.After(f.ended.Add(time.Minute)) {
-			if f.recent(e.At) {
-				return e, true
-			}
-			if !found {
-				event, found = e, true
-			}
+			return e, true
 		}
 	}
-	return event, found
+	return taskrecord.Event{}, false
 }
 
 func gpuHang(f *facts) []finding {
@@ -87,7 +82,7 @@ func gpuHang(f *facts) []finding {
 			numbers["seconds_before_end"] = f.ended.Sub(e.At).Seconds()
 			text += " at " + e.At.UTC().Format("15:04:05 UTC")
 		}
-		return finding{cause: !ok || f.recent(e.At), text: text, numbers: numbers}, true
+		return finding{cause: !ok || f.eventRecently(name), text: text, numbers: numbers}, true
 	})
 }
 
@@ -95,9 +90,12 @@ func gpuErrors(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
 		errors := growth(samples, taskrecord.Uncorrectable)
 		pages := growth(samples, taskrecord.BadPages)
-		_, logged := f.eventOf(name, taskrecord.GPUError)
-		return finding{cause: true, text: fmt.Sprintf("GPU %s had %.0f uncorrectable errors and %.0f new bad pages",
-				name, errors, pages),
+		e, logged := f.eventOf(name, taskrecord.GPUError)
+		text := fmt.Sprintf("GPU %s had %.0f uncorrectable errors and %.0f new bad pages", name, errors, pages)
+		if errors+pages == 0 {
+			text = fmt.Sprintf("GPU %s had %s", name, cmp.Or(e.Detail, "uncorrectable errors, which the kernel logged"))
+		}
+		return finding{cause: true, text: text,
 				numbers: map[string]float64{"uncorrectable_errors": errors, "bad_pages": pages}},
 			errors > 0 || pages > 0 || logged
 	})
