@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
@@ -94,6 +95,33 @@ func (r *Recorder) faults() quarantine.Record {
 	return q
 }
 
+// programOf returns the program of a task that has GPUs, or "".
+func programOf(q quarantine.Record, handle string) string {
+	for _, run := range q.Runs {
+		if run.Container == handle {
+			return run.Program
+		}
+	}
+	return ""
+}
+
+// maxPaces bounds the programs of a machine.
+const maxPaces = 500
+
+// addPace keeps the pace of a good run for later runs of its program.
+func (r *Recorder) addPace(one *taskrecord.Record) {
+	if one.End == nil || one.End.Program == "" || one.Failed() {
+		return
+	}
+	all := append(slices.Clone(r.paces[one.End.Program]), taskrecord.PaceOf(one))
+	r.paces[one.End.Program] = all[max(0, len(all)-taskrecord.MaxEarlier):]
+	for program := range r.paces {
+		if len(r.paces) > maxPaces && program != one.End.Program {
+			delete(r.paces, program)
+		}
+	}
+}
+
 // awaitsFaults reports whether quarantine has not looked since a task with GPUs failed.
 func (r *Recorder) awaitsFaults(c *container) bool {
 	if len(c.head.GPUs) == 0 || *c.exit == 0 {
@@ -108,17 +136,20 @@ func (r *Recorder) end(c *container) error {
 	if c.writer == nil || c.done {
 		return nil
 	}
-	for _, e := range verdict.FaultsOf(&taskrecord.Record{Head: c.head, Events: c.record.Events}, r.faults()) {
+	q := r.faults()
+	for _, e := range verdict.FaultsOf(&taskrecord.Record{Head: c.head, Events: c.record.Events}, q) {
 		r.note(c, e)
 	}
 	c.done = true
 	err := c.flush()
 	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
+	e.Program, e.Earlier = programOf(q, c.handle), r.paces[programOf(q, c.handle)]
 	err = errors.Join(err, c.writer.End(e))
 	whole, failed := r.whole(c)
 	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
 	v := verdict.Decide(&whole)
 	r.report.Add(&whole, v)
+	r.addPace(&whole)
 	c.uncounted, r.changed = &v, true
 	if !c.unstarted {
 		r.count(c)

@@ -85,7 +85,8 @@ type Recorder struct {
 	unread       string // why the kernel's log is not read
 	boot         string
 	report       verdict.Report
-	changed      bool // the report has another entry than its file
+	paces        map[string][]taskrecord.Pace // of the last good runs of each program
+	changed      bool                         // the report has another entry than its file
 	read, pruned time.Time
 	page         []byte
 }
@@ -122,7 +123,7 @@ func New(o Options) (*Recorder, error) {
 		o.Copy = func(work func()) { go work() }
 	}
 	r := &Recorder{Options: o, proc: o.Root.Path("/proc"), cgroup: o.Root.Path("/sys/fs/cgroup"),
-		containers: map[string]*container{}, page: make([]byte, maxPage)}
+		containers: map[string]*container{}, paces: map[string][]taskrecord.Pace{}, page: make([]byte, maxPage)}
 	boot, err := o.Root.ReadText("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, fmt.Errorf("cannot record tasks: %w", err)
@@ -172,6 +173,7 @@ func (r *Recorder) loadReport() error {
 			continue
 		}
 		r.report.Add(&one, verdict.Decide(&one))
+		r.addPace(&one)
 	}
 	r.changed = true
 	return err

@@ -30,6 +30,7 @@ var exitRules = []Rule{
 		When:   "exit status 137, at work to the end",
 		Source: "signal(7)",
 		Fix:    "Look in its script for a kill -9. If the build's page shows a timeout, the task ignored SIGTERM for 10 s."},
+	slowerRule,
 	{Code: "stopped-busy", Kind: Task, find: stopped(false),
 		When:   "143, 124 or removed, at work to the end",
 		Source: "exit status",
@@ -70,17 +71,28 @@ func killed(f *facts) []finding {
 		text: fmt.Sprintf("SIGKILL ended the task after %.0f s, while it worked: its own, or after a timeout", f.lasted)})
 }
 
+// stoppedBusy reports whether the task worked until it was stopped.
+func (f *facts) stoppedBusy() bool {
+	hung, _ := f.hung()
+	oom, _ := f.oomKilled()
+	return f.stopped() && !hung && !oom && f.exit() != byKill && len(f.spins) == 0
+}
+
 func stopped(idle bool) func(*facts) []finding {
 	return func(f *facts) []finding {
 		hung, seconds := f.hung()
 		oom, _ := f.oomKilled()
-		if !f.stopped() || hung != idle || oom || !idle && (f.exit() == byKill || len(f.spins) > 0) {
+		p, known := f.pace()
+		if idle && (!f.stopped() || !hung || oom) || !idle && (!f.stoppedBusy() || known && p.longer) {
 			return nil
 		}
 		text := fmt.Sprintf("the task was stopped after %.0f s (abort or timeout), and it worked to the end", f.lasted)
 		if idle {
 			text = fmt.Sprintf("the task was stopped after %.0f s (abort or timeout), and did nothing for the last "+
 				"%.0f s", f.lasted, seconds)
+		}
+		if known {
+			text += p.text()
 		}
 		busy := 0.
 		for _, samples := range f.GPUs {

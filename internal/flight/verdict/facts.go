@@ -99,30 +99,12 @@ func grows(counter int) func(before, now taskrecord.Sample, seconds float64) boo
 // neverStarted reports whether no process of the task began.
 func (f *facts) neverStarted() bool { return f.End != nil && f.End.Ending == taskrecord.NotStarted }
 
-// growth returns the increase of a sum. A sum that restarted counts from 0.
-func growth(samples []taskrecord.Sample, counter int) (sum float64) {
-	last, begun := int64(0), false
-	for _, s := range samples {
-		v, known := s.Get(counter)
-		switch {
-		case !known:
-			continue
-		case begun && v >= last:
-			sum += float64(v - last)
-		case begun:
-			sum += float64(v)
-		}
-		last, begun = v, true
-	}
-	return sum
-}
-
-func (f *facts) grown(counter int) float64 { return growth(f.Machine, counter) }
+func (f *facts) grown(counter int) float64 { return taskrecord.Growth(f.Machine, counter) }
 
 // shareOf returns the part of the time in which a sum of microseconds grew, 0 to 1, and the
 // seconds.
 func shareOf(samples []taskrecord.Sample, counter int) (share, seconds float64) {
-	seconds = growth(samples, counter) / 1e6
+	seconds = taskrecord.Growth(samples, counter) / 1e6
 	if t := span(samples); t > 0 {
 		share = min(1, seconds/t)
 	}

@@ -88,8 +88,8 @@ func gpuHang(f *facts) []finding {
 
 func gpuErrors(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		errors := growth(samples, taskrecord.Uncorrectable)
-		pages := growth(samples, taskrecord.BadPages)
+		errors := taskrecord.Growth(samples, taskrecord.Uncorrectable)
+		pages := taskrecord.Growth(samples, taskrecord.BadPages)
 		e, logged := f.eventOf(name, taskrecord.GPUError)
 		text := fmt.Sprintf("GPU %s had %.0f uncorrectable errors and %.0f new bad pages", name, errors, pages)
 		if errors+pages == 0 {

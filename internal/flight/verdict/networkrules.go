@@ -46,7 +46,7 @@ func dnsAway(f *facts) []finding {
 	}
 	window := f.window(waits)
 	waiting := timeWith(window, waits)
-	sent, received := growth(window, taskrecord.UDPSent), growth(window, taskrecord.UDPReceived)
+	sent, received := taskrecord.Growth(window, taskrecord.UDPSent), taskrecord.Growth(window, taskrecord.UDPReceived)
 	return one(waiting >= dnsSeconds && received <= sent/2, finding{cause: true,
 		text: fmt.Sprintf("name servers gave no answer for %.0f s: %.0f packets sent, %.0f received", waiting, sent,
 			received),
@@ -57,7 +57,7 @@ func dnsAway(f *facts) []finding {
 // test what an address without an answer does. Short connections are known from their
 // segments: without one, there are only requests.
 func noConnection(f *facts) []finding {
-	n := growth(f.window(grows(taskrecord.TCPSynResent)), taskrecord.TCPSynResent)
+	n := taskrecord.Growth(f.window(grows(taskrecord.TCPSynResent)), taskrecord.TCPSynResent)
 	open, _ := most(f.Machine, taskrecord.TCPOpen)
 	segments := f.grown(taskrecord.TCPSegments) - f.grown(taskrecord.TCPResent)
 	return one(n >= synLeast, finding{cause: n >= synSevere && open == 0 && segments <= n,
@@ -67,8 +67,8 @@ func noConnection(f *facts) []finding {
 
 func packetsLost(f *facts) []finding {
 	window := f.window(grows(taskrecord.TCPResent))
-	sent := growth(window, taskrecord.TCPSegments)
-	again := growth(window, taskrecord.TCPResent) - growth(window, taskrecord.TCPSynResent)
+	sent := taskrecord.Growth(window, taskrecord.TCPSegments)
+	again := taskrecord.Growth(window, taskrecord.TCPResent) - taskrecord.Growth(window, taskrecord.TCPSynResent)
 	if sent == 0 {
 		return nil
 	}
