@@ -15,7 +15,7 @@ const (
 
 var exitRules = []Rule{
 	{Code: "not-started", Kind: Task, find: notStarted,
-		When:   "no process of the task ran a minute after its container, and it has no exit status",
+		When:   "no process ran a minute after its container, and no exit status",
 		Source: "execve(2)",
 		Fix:    "Look at the end of the build's output: usually its image lacks the command."},
 	{Code: "crash", Kind: Task, find: crash,
@@ -23,7 +23,7 @@ var exitRules = []Rule{
 		Source: "signal(7)",
 		Fix:    "Look at the output of the task: its program crashed."},
 	{Code: "stopped-idle", Kind: Task, find: stopped(true),
-		When:   "stopped, without work for 5 s and 30 % of its time before",
+		When:   "stopped, without work for 5 s and 30 % of its time",
 		Source: "exit status",
 		Fix:    "The task hung by itself: look at its last output. An abort is shown at the build."},
 	{Code: "killed", Kind: Task, find: killed,
@@ -40,7 +40,7 @@ var exitRules = []Rule{
 		Source: "exit status",
 		Fix:    "Look at the output of the task."},
 	{Code: "no-record", Kind: Unknown, find: noRecord,
-		When:   "no exit status and no sign, or the recorder did not run at the end",
+		When:   "no exit status and no sign",
 		Source: "record",
 		Fix:    "Look at the build's page, and at the log of the worker's service."},
 }

@@ -38,7 +38,7 @@ var gpuRules = []Rule{
 		Source: "amdgpu_vram_mgr.c",
 		Fix:    runAgain + " gpu-status shows the GPU; see the page on quarantined GPUs."},
 	{Code: "gpu-throttled", Kind: GPU, find: gpuThrottled, slows: true,
-		When:   "slow: under a thermal limit",
+		When:   "slow: under a thermal limit; a cause only if stopped",
 		Source: "kgd_pp_interface.h",
 		Fix:    "Cool the GPU: look at its fan, its slot and the air of the room. " + runAgain},
 	spinRule,

@@ -16,7 +16,7 @@ const (
 )
 
 var slowerRule = Rule{Code: "stopped-slow", Kind: Unknown, find: stoppedSlow,
-	When:   "stopped at work, after 1.5 times the longest of the last good runs of its program on this worker, at least two",
+	When:   "stopped at work, after 1.5 times the longest of 2 to 5 good runs of its program on this worker",
 	Source: "record",
 	Fix:    "Look for what differs from these runs. A longer timeout alone hides it."}
 

@@ -18,8 +18,8 @@ import (
 //
 // No reading shows whether the GPU or its program is the reason, so it is a sign.
 var spinRule = Rule{Code: "gpu-spins", Kind: GPU, find: gpuSpins,
-	When: "stopped or aborted, the GPU 90 % busy to the end, and for 60 s at 40 % of its power before and an equal clock, " +
-		"for 45 s without work of a client, or for 120 s while the task did nothing",
+	When: "stopped or aborted, its GPU 90 % busy to the end: 60 s at 40 % of the power before and an equal clock, " +
+		"45 s without work of a client, or 120 s in which the task did nothing",
 	Source: "amdgpu_pm.c, drm-usage-stats.rst, kfd_process.c",
 	Fix:    runAgain + " If the step spins on several GPUs, its own kernel waits for itself."}
 
