@@ -65,6 +65,7 @@ type container struct {
 	repeats map[taskrecord.EventKind]int
 	late    int // signs after the end
 	hanging map[string]bool
+	counted bool // the counters of its GPUs were read after its end
 	done    bool
 	// unstarted is set if no process of the task was seen in a record that ended, or in a
 	// container that has none. The task can still start.
@@ -213,7 +214,7 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	if c.ended.IsZero() {
 		r.lookForEnd(ctx, c, now)
 		if due || !c.ended.IsZero() {
-			if !due {
+			if !c.ended.IsZero() { // the reading before is older
 				r.machine.readDisk(r)
 			}
 			r.sample(c, now)
@@ -227,7 +228,7 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 		c.exit, _ = r.fetchExit(ctx, c.handle)
 	}
 	waited := now.Sub(c.ended).Abs() // also of a clock that was set back
-	complete := c.exit != nil && waited >= settle || waited >= exitWait || c.unstarted
+	complete := c.exit != nil && waited >= settle && !r.awaitsFaults(c) || waited >= exitWait || c.unstarted
 	if !c.ended.IsZero() && complete {
 		return errors.Join(err, r.end(c))
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // lookForEnd notes the end of the task's process. A task can end before it is seen: then
@@ -87,20 +89,68 @@ func (r *Recorder) readEnded(c *container) error {
 	return nil
 }
 
+// faults returns quarantine's record, which is empty without GPUs.
+func (r *Recorder) faults() quarantine.Record {
+	q, _ := quarantine.RecordFile.Read(r.Root)
+	return q
+}
+
+// programOf returns the program of a task that has GPUs, or "".
+func programOf(q quarantine.Record, handle string) string {
+	for _, run := range q.Runs {
+		if run.Container == handle {
+			return run.Program
+		}
+	}
+	return ""
+}
+
+// maxPaces bounds the programs of a machine.
+const maxPaces = 500
+
+// addPace keeps the pace of a good run for later runs of its program.
+func (r *Recorder) addPace(one *taskrecord.Record) {
+	if one.End == nil || one.End.Program == "" || one.Failed() {
+		return
+	}
+	all := append(slices.Clone(r.paces[one.End.Program]), taskrecord.PaceOf(one))
+	r.paces[one.End.Program] = all[max(0, len(all)-taskrecord.MaxEarlier):]
+	for program := range r.paces {
+		if len(r.paces) > maxPaces && program != one.End.Program {
+			delete(r.paces, program)
+		}
+	}
+}
+
+// awaitsFaults reports whether quarantine has not looked since a task with GPUs failed.
+func (r *Recorder) awaitsFaults(c *container) bool {
+	if len(c.head.GPUs) == 0 || *c.exit == 0 {
+		return false
+	}
+	q := r.faults()
+	return q.At.After(c.began) && !q.At.After(c.ended)
+}
+
 // end writes the end of a record and the verdict.
 func (r *Recorder) end(c *container) error {
 	if c.writer == nil || c.done {
 		return nil
 	}
 	r.noteLost(c)
+	q := r.faults()
+	for _, e := range verdict.FaultsOf(&taskrecord.Record{Head: c.head, Events: c.record.Events}, q) {
+		r.note(c, e)
+	}
 	c.done = true
 	err := c.flush()
 	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
+	e.Program, e.Earlier = programOf(q, c.handle), r.paces[programOf(q, c.handle)]
 	err = errors.Join(err, c.writer.End(e))
 	whole, failed := r.whole(c)
 	err, whole.End = errors.Join(err, failed), &e // also if it could not be written
 	v := verdict.Decide(&whole)
 	r.report.Add(&whole, v)
+	r.addPace(&whole)
 	c.uncounted, r.changed = &v, true
 	r.late.add(c)
 	if !c.unstarted {

@@ -80,7 +80,7 @@ func FuzzTexts(f *testing.F) {
 		}
 		devices(data)
 		snmp(data, "Tcp:", "RetransSegs")
-		require.GreaterOrEqual(t, sockets(data, 2222, "01"), int64(0))
+		require.GreaterOrEqual(t, sockets(data, 2222, "01", elsewhere), int64(0))
 		busy(data)
 		kilobytes(data, "MemTotal:")
 		keyed(data, "anon")

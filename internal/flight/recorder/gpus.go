@@ -107,16 +107,23 @@ func (r *Recorder) readGPUs(now time.Time) {
 		}
 	}
 	for _, c := range r.sorted() {
-		if !c.task || c.done || !c.ended.IsZero() {
+		if !c.task || c.done || c.counted {
 			continue
 		}
 		cards := map[string]bool{}
 		for _, g := range c.head.GPUs {
+			if !c.ended.IsZero() { // its error counters once more
+				if reader := r.gpus.readers[g.Name]; reader != nil {
+					reader.slow = time.Time{}
+				}
+				use(g.Name)
+				continue
+			}
+			use(g.Name)
 			if card := g.Card(); !cards[card] {
 				cards[card] = true
 				tasks[card]++
 			}
-			use(g.Name)
 			if g.OtherDie != "" {
 				use(g.OtherDie)
 			}
@@ -127,28 +134,48 @@ func (r *Recorder) readGPUs(now time.Time) {
 	}
 	share := r.newShares(now, len(used) > 0)
 	for _, c := range r.containers {
-		if !c.task || c.done || !c.ended.IsZero() {
+		if !c.task || c.done || c.counted {
 			continue
 		}
+		c.counted = !c.ended.IsZero()
 		for _, g := range c.head.GPUs {
 			s := read[g.Name]
+			if c.counted {
+				r.noteHang(c, g.Name, signals[g.Name], now)
+				c.addCounters(g.Name, s)
+				continue
+			}
 			s.Values = slices.Clone(s.Values)
 			s.Values[taskrecord.Tasks] = tasks[g.Card()]
 			if share != nil {
-				s.Values[taskrecord.Share] = share(c, g, tasks[g.Card()])
+				share(c, g, s)
 			}
 			if g.OtherDie != "" {
 				takePower(s, read[g.OtherDie])
 			}
 			c.record.GPUs[g.Name] = append(c.record.GPUs[g.Name], s)
-			hanging := len(signals[g.Name]) > 0
-			if hanging && !c.hanging[g.Name] {
-				r.note(c, taskrecord.Event{At: now, Kind: taskrecord.GPUHang, GPU: g.Name,
-					Detail: strings.Join(signals[g.Name], ", ")})
-			}
-			c.hanging[g.Name] = hanging
+			r.noteHang(c, g.Name, signals[g.Name], now)
 		}
 	}
+}
+
+// noteHang notes the begin of a hang.
+func (r *Recorder) noteHang(c *container, gpu string, signals []string, now time.Time) {
+	hanging := len(signals) > 0
+	if hanging && !c.hanging[gpu] {
+		r.note(c, taskrecord.Event{At: now, Kind: taskrecord.GPUHang, GPU: gpu, Detail: strings.Join(signals, ", ")})
+	}
+	c.hanging[gpu] = hanging
+}
+
+// addCounters adds the error counters of a reading after the end. The others are of a GPU that
+// the task no longer has.
+func (c *container) addCounters(gpu string, read taskrecord.Sample) {
+	s := taskrecord.NewSample(c.ended, taskrecord.NumGPUCounters)
+	for _, counter := range []int{taskrecord.Uncorrectable, taskrecord.Correctable, taskrecord.BadPages} {
+		s.Values[counter] = read.Value(counter)
+	}
+	c.record.GPUs[gpu] = append(c.record.GPUs[gpu], s)
 }
 
 // takePower takes the power of a package from its other die, if this one reports none.

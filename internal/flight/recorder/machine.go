@@ -79,7 +79,7 @@ func (m *machine) read(r *Recorder) {
 // a task that fills the disk fails at once.
 func (m *machine) readDisk(r *Recorder) {
 	var fs unix.Statfs_t
-	if r.Volumes == "" || len(m.sample.Values) == 0 || unix.Statfs(r.Root.Path(r.Volumes), &fs) != nil {
+	if r.Volumes == "" || len(m.sample.Values) == 0 || r.Disk(r.Root.Path(r.Volumes), &fs) != nil {
 		return
 	}
 	m.sample.Values[taskrecord.DiskFree] = int64(fs.Bavail) * fs.Bsize

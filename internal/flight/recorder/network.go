@@ -49,7 +49,7 @@ func (r *Recorder) addNetwork(c *container, s *taskrecord.Sample) {
 	waiting, known := int64(0), false
 	for _, name := range []string{"udp", "udp6"} {
 		if data, ok := r.netFile(c, name); ok {
-			waiting, known = waiting+sockets(data, 53, ""), true
+			waiting, known = waiting+sockets(data, 53, "", elsewhere), true
 		}
 	}
 	if known {
@@ -95,16 +95,29 @@ func snmp(data []byte, protocol, field string) (int64, bool) {
 	return 0, false
 }
 
-// sockets counts the sockets of a table with this remote port, and this state unless "".
-func sockets(data []byte, port int, state string) (n int64) {
+// elsewhere reports whether a socket's remote address is not the container's own: 127.0.0.0/8
+// and ::1 are in the byte order of the machine, and a server of the task has its local address.
+func elsewhere(local, remote []byte) bool {
+	v4 := len(remote) == 8 && bytes.HasSuffix(remote, []byte("7F"))
+	mapped := len(remote) == 32 && bytes.HasPrefix(remote, []byte("0000000000000000FFFF0000")) && bytes.HasSuffix(remote, []byte("7F"))
+	return !v4 && !mapped && string(remote) != "00000000000000000000000001000000" && !bytes.Equal(local, remote)
+}
+
+// anywhere accepts all sockets.
+func anywhere(_, _ []byte) bool { return true }
+
+// sockets counts the sockets of a table with this remote port, and this state unless "", with
+// accepted addresses.
+func sockets(data []byte, port int, state string, accept func(local, remote []byte) bool) (n int64) {
 	for line := range bytes.Lines(data) {
 		f := bytes.Fields(line)
 		if len(f) < 4 || state != "" && string(f[3]) != state {
 			continue
 		}
-		_, hex, ok := bytes.Cut(f[2], []byte(":"))
+		local, _, _ := bytes.Cut(f[1], []byte(":"))
+		remote, hex, ok := bytes.Cut(f[2], []byte(":"))
 		v, err := strconv.ParseUint(string(hex), 16, 16)
-		if ok && err == nil && int(v) == port {
+		if ok && err == nil && int(v) == port && accept(local, remote) {
 			n++
 		}
 	}
@@ -116,7 +129,7 @@ func (r *Recorder) webConnections() (n int64, ok bool) {
 	const established = "01"
 	for _, name := range []string{"net/tcp", "net/tcp6"} {
 		if data, read := r.file(name); read {
-			n, ok = n+sockets(data, wellknown.TSAPort, established), true
+			n, ok = n+sockets(data, wellknown.TSAPort, established, anywhere), true
 		}
 	}
 	return n, ok

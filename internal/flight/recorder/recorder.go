@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
@@ -25,9 +27,10 @@ type Options struct {
 	Root    host.Root
 	Store   taskrecord.Store
 	Limits  taskrecord.Limits
-	Volumes string // folder on the disk of the volumes
-	Report  string // file for the exporter; "" for none
-	Usage   string // file with the users of the GPUs; "": tasks have equal parts of a shared GPU's energy
+	Volumes string                                     // folder on the disk of the volumes
+	Disk    func(path string, to *unix.Statfs_t) error // reads its space; the kernel does if nil
+	Report  string                                     // file for the exporter; "" for none
+	Usage   string                                     // file with the users of the GPUs; "": tasks have equal parts of a shared GPU's energy
 	// CO2GramsPerKWh is the CO2 of the machine's electricity, 0 if unknown.
 	CO2GramsPerKWh float64
 	// Bundles has a folder for each container of Concourse, by its handle.
@@ -83,7 +86,8 @@ type Recorder struct {
 	unread       string // why the kernel's log is not read
 	boot         string
 	report       verdict.Report
-	changed      bool // the report has another entry than its file
+	paces        map[string][]taskrecord.Pace // of the last good runs of each program
+	changed      bool                         // the report has another entry than its file
 	read, pruned time.Time
 	page         []byte
 }
@@ -104,6 +108,9 @@ func New(o Options) (*Recorder, error) {
 	if o.GPUs <= 0 {
 		o.GPUs = DefaultGPUs
 	}
+	if o.Disk == nil {
+		o.Disk = unix.Statfs
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -117,7 +124,7 @@ func New(o Options) (*Recorder, error) {
 		o.Copy = func(work func()) { go work() }
 	}
 	r := &Recorder{Options: o, proc: o.Root.Path("/proc"), cgroup: o.Root.Path("/sys/fs/cgroup"),
-		containers: map[string]*container{}, page: make([]byte, maxPage)}
+		containers: map[string]*container{}, paces: map[string][]taskrecord.Pace{}, page: make([]byte, maxPage)}
 	boot, err := o.Root.ReadText("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, fmt.Errorf("cannot record tasks: %w", err)
@@ -167,6 +174,7 @@ func (r *Recorder) loadReport() error {
 			continue
 		}
 		r.report.Add(&one, verdict.Decide(&one))
+		r.addPace(&one)
 	}
 	r.changed = true
 	return err

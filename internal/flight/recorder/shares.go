@@ -14,10 +14,10 @@ const (
 )
 
 // newShares reads the last scan of the GPUs' users, which another process makes each 15 s.
-// It returns nil, unless the scan is newer than the previous one. The function returns a
-// container's part of the work of a GPU's card, in millionths. All tasks have equal parts if
-// the work is unknown.
-func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g taskrecord.GPU, tasks int64) int64 {
+// It returns nil, unless the scan is newer than the previous one. The function sets a
+// container's part of the work of a GPU's card, in millionths, and who worked. All tasks have
+// equal parts if the work is unknown.
+func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g taskrecord.GPU, s taskrecord.Sample) {
 	if r.Usage == "" || !used || now.Sub(r.gpus.looked).Abs() < scanEvery {
 		return nil
 	}
@@ -28,15 +28,37 @@ func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g task
 	}
 	r.gpus.scanned = scan.At
 	shares := map[string]map[string]float64{}
-	return func(c *container, g taskrecord.GPU, tasks int64) int64 {
+	return func(c *container, g taskrecord.GPU, s taskrecord.Sample) {
+		s.Values[taskrecord.Users] = users(&scan, c.handle, g)
 		of, known := shares[g.Card()]
 		if !known {
 			of = scan.Shares(g.Dies()...)
 			shares[g.Card()] = of
 		}
+		s.Values[taskrecord.Share] = int64(of[c.handle]*1e6 + .5)
 		if of == nil {
-			return 1_000_000 / max(1, tasks)
+			s.Values[taskrecord.Share] = 1_000_000 / max(1, s.Value(taskrecord.Tasks))
 		}
-		return int64(of[c.handle]*1e6 + .5)
 	}
+}
+
+// users returns who worked on a GPU.
+func users(scan *gpuusage.Result, handle string, g taskrecord.GPU) int64 {
+	workers, known := scan.Workers(g.Dies()...)
+	works, open := workers[handle]
+	switch {
+	case !known:
+		return taskrecord.Missing
+	case works:
+		return taskrecord.TaskWorks
+	}
+	for _, other := range workers {
+		if other {
+			return taskrecord.OthersWork
+		}
+	}
+	if open {
+		return taskrecord.TaskWaits
+	}
+	return taskrecord.NoUser
 }

@@ -88,7 +88,16 @@ const (
 	Hanging // 1 while there is a sign of a hang
 	Tasks   // with this GPU or another partition of its card
 	Share   // millionths of the card's work that the task did since the previous Share
+	Users   // who worked on the GPU up to a scan of its users: NoUser to TaskWaits
 	NumGPUCounters
+)
+
+// Values of Users. Missing is a scan that cannot show it.
+const (
+	NoUser     = iota // no client worked, and the task had not opened it
+	TaskWorks         // the task, perhaps with others
+	OthersWork        // only others
+	TaskWaits         // no client worked, and the task had opened it
 )
 
 // GPUCounters names the counters of a GPU in files and in JSON.
@@ -98,5 +107,5 @@ var GPUCounters = [NumGPUCounters]string{
 	Power: "power_milliwatts", EnergySum: "energy_millijoules", VideoUsed: "video_memory_bytes",
 	VideoSize: "video_memory_size_bytes", Thermal: "thermal_permille", Alive: "alive", Asleep: "asleep",
 	Uncorrectable: "uncorrectable_errors", Correctable: "correctable_errors", BadPages: "bad_pages",
-	Hanging: "hanging", Tasks: "tasks", Share: "work_share_ppm",
+	Hanging: "hanging", Tasks: "tasks", Share: "work_share_ppm", Users: "users",
 }

@@ -144,6 +144,10 @@ type End struct {
 	Ending Ending    `json:"ending"`
 	Exit   *int      `json:"exit,omitempty"`          // nil if it is not known
 	Unread string    `json:"kernel_unread,omitempty"` // why the kernel's log was not read
+	// Program is equal for tasks that run the same, as in quarantine's record; "" if not known.
+	// Earlier has its last good runs on this machine, the newest last.
+	Program string `json:"program,omitempty"`
+	Earlier []Pace `json:"earlier,omitempty"`
 	Evidence
 }
 

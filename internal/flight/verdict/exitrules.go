@@ -15,7 +15,7 @@ const (
 
 var exitRules = []Rule{
 	{Code: "not-started", Kind: Task, find: notStarted,
-		When:   "no process of the task ran a minute after its container, and it has no exit status",
+		When:   "no process ran a minute after its container, and no exit status",
 		Source: "execve(2)",
 		Fix:    "Look at the end of the build's output: usually its image lacks the command."},
 	{Code: "crash", Kind: Task, find: crash,
@@ -23,11 +23,16 @@ var exitRules = []Rule{
 		Source: "signal(7)",
 		Fix:    "Look at the output of the task: its program crashed."},
 	{Code: "stopped-idle", Kind: Task, find: stopped(true),
-		When:   "stopped, without work for 5 s and 30 % of its time before",
+		When:   "stopped, without work for 5 s and 30 % of its time",
 		Source: "exit status",
 		Fix:    "The task hung by itself: look at its last output. An abort is shown at the build."},
+	{Code: "killed", Kind: Task, find: killed,
+		When:   "exit status 137, at work to the end",
+		Source: "signal(7)",
+		Fix:    "Look in its script for a kill -9. If the build's page shows a timeout, the task ignored SIGTERM for 10 s."},
+	slowerRule,
 	{Code: "stopped-busy", Kind: Task, find: stopped(false),
-		When:   "stopped, at work to the end",
+		When:   "143, 124 or removed, at work to the end",
 		Source: "exit status",
 		Fix:    "Raise the timeout of the step, or divide it. An abort is shown at the build."},
 	{Code: "exit-status", Kind: Task, find: exitStatus,
@@ -35,7 +40,7 @@ var exitRules = []Rule{
 		Source: "exit status",
 		Fix:    "Look at the output of the task."},
 	{Code: "no-record", Kind: Unknown, find: noRecord,
-		When:   "no exit status and no sign, or the recorder did not run at the end",
+		When:   "no exit status and no sign",
 		Source: "record",
 		Fix:    "Look at the build's page, and at the log of the worker's service."},
 }
@@ -52,18 +57,42 @@ func crash(f *facts) []finding {
 	return one(ok, finding{text: text, numbers: map[string]float64{"exit": float64(f.exit())}})
 }
 
+// hung reports whether the task did nothing before it was stopped, and for how many seconds.
+func (f *facts) hung() (bool, float64) {
+	seconds := f.idle()
+	return seconds >= idleLeast && seconds >= idleShare*f.lasted, seconds
+}
+
+// killed is apart from stopped: a process that kills itself leaves the same status.
+func killed(f *facts) []finding {
+	hung, _ := f.hung()
+	oom, _ := f.oomKilled()
+	return one(f.exit() == byKill && !hung && !oom && len(f.spins) == 0, finding{numbers: map[string]float64{"seconds": f.lasted},
+		text: fmt.Sprintf("SIGKILL ended the task after %.0f s, while it worked: its own, or after a timeout", f.lasted)})
+}
+
+// stoppedBusy reports whether the task worked until it was stopped.
+func (f *facts) stoppedBusy() bool {
+	hung, _ := f.hung()
+	oom, _ := f.oomKilled()
+	return f.stopped() && !hung && !oom && f.exit() != byKill && len(f.spins) == 0
+}
+
 func stopped(idle bool) func(*facts) []finding {
 	return func(f *facts) []finding {
-		seconds := f.idle()
-		is := seconds >= idleLeast && seconds >= idleShare*f.lasted
-		killed, _ := f.oomKilled()
-		if !f.stopped() || is != idle || killed {
+		hung, seconds := f.hung()
+		oom, _ := f.oomKilled()
+		p, known := f.pace()
+		if idle && (!f.stopped() || !hung || oom) || !idle && (!f.stoppedBusy() || known && p.longer) {
 			return nil
 		}
 		text := fmt.Sprintf("the task was stopped after %.0f s (abort or timeout), and it worked to the end", f.lasted)
 		if idle {
 			text = fmt.Sprintf("the task was stopped after %.0f s (abort or timeout), and did nothing for the last "+
 				"%.0f s", f.lasted, seconds)
+		}
+		if known {
+			text += p.text()
 		}
 		busy := 0.
 		for _, samples := range f.GPUs {

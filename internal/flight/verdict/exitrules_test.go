@@ -77,7 +77,7 @@ func TestExitStatusesHaveTheirReasons(t *testing.T) {
 	for status, code := range map[int]string{
 		1: "exit-status", 2: "exit-status", 125: "exit-status", 126: "exit-status", 133: "exit-status", 255: "exit-status",
 		132: "crash", 134: "crash", 135: "crash", 136: "crash", 139: "crash",
-		124: "stopped-busy", 137: "stopped-busy", 143: "stopped-busy",
+		124: "stopped-busy", 137: "killed", 143: "stopped-busy",
 	} {
 		v := verdict.Decide(task{exit: status}.record())
 		require.Len(t, v.Reasons, 1, status)

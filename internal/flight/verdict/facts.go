@@ -2,6 +2,8 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
@@ -12,12 +14,24 @@ import (
 type facts struct {
 	*taskrecord.Record
 	began, ended time.Time
-	lasted       float64 // seconds
+	lasted       float64         // seconds
+	turned       time.Time       // the end, or the last work of a task that then waited until it was stopped
+	spins        map[string]spin // GPUs that were busy without work at the end
 }
 
 func newFacts(r *taskrecord.Record) *facts {
 	f := &facts{Record: r, began: r.Head.Started, ended: r.Ended()}
 	f.lasted = max(0, f.ended.Sub(f.began).Seconds())
+	f.turned = f.ended
+	f.spins = f.findSpins()
+	if f.stopped() {
+		f.turned = f.ended.Add(-time.Duration(f.idle() * float64(time.Second)))
+	}
+	for _, s := range f.spins {
+		if s.since.Before(f.turned) {
+			f.turned = s.since
+		}
+	}
 	return f
 }
 
@@ -43,34 +57,55 @@ func (f *facts) stopped() bool {
 	return e == byTerm || e == byKill || e == byHand || f.End != nil && f.End.Ending == taskrecord.Removed
 }
 
+// recently is the time before the end, or before the last work, in which a sign can have made
+// the task fail. A task gets over older ones.
+const recently = 2 * time.Minute
+
+func (f *facts) recent(at time.Time) bool { return !at.Before(f.turned.Add(-recently)) }
+
+// eventRecently reports whether anything happened to a GPU or its card recently.
+func (f *facts) eventRecently(gpu string) bool {
+	return slices.ContainsFunc(f.Events, func(e taskrecord.Event) bool {
+		return e.GPU != "" && strings.HasPrefix(gpu, e.GPU) && f.recent(e.At)
+	})
+}
+
+// last returns the recent samples.
+func (f *facts) last(samples []taskrecord.Sample) []taskrecord.Sample {
+	i := slices.IndexFunc(samples, func(s taskrecord.Sample) bool { return f.recent(time.UnixMilli(s.At)) })
+	if i < 0 {
+		return nil
+	}
+	return samples[max(0, i-1):]
+}
+
+// window returns the samples of the machine in which a trouble explains the failure, or nil: the
+// recent ones, or all if the task was stopped and the trouble had slowed it down.
+func (f *facts) window(met func(before, now taskrecord.Sample, seconds float64) bool) []taskrecord.Sample {
+	if f.stopped() && timeWith(f.Machine, met) >= moderate*f.lasted {
+		return f.Machine
+	}
+	return f.last(f.Machine)
+}
+
+// grows returns a condition on adjacent samples: a sum grew.
+func grows(counter int) func(before, now taskrecord.Sample, seconds float64) bool {
+	return func(before, now taskrecord.Sample, seconds float64) bool {
+		v, _ := rate(before, now, counter, seconds)
+		return v > 0
+	}
+}
+
 // neverStarted reports whether no process of the task began.
 func (f *facts) neverStarted() bool { return f.End != nil && f.End.Ending == taskrecord.NotStarted }
 
-// growth returns the increase of a sum. A sum that restarted counts from 0.
-func growth(samples []taskrecord.Sample, counter int) (sum float64) {
-	last, begun := int64(0), false
-	for _, s := range samples {
-		v, known := s.Get(counter)
-		switch {
-		case !known:
-			continue
-		case begun && v >= last:
-			sum += float64(v - last)
-		case begun:
-			sum += float64(v)
-		}
-		last, begun = v, true
-	}
-	return sum
-}
+func (f *facts) grown(counter int) float64 { return taskrecord.Growth(f.Machine, counter) }
 
-func (f *facts) grown(counter int) float64 { return growth(f.Machine, counter) }
-
-// share returns the part of the time in which a sum of microseconds grew, 0 to 1, and the
+// shareOf returns the part of the time in which a sum of microseconds grew, 0 to 1, and the
 // seconds.
-func (f *facts) share(counter int) (share, seconds float64) {
-	seconds = f.grown(counter) / 1e6
-	if t := span(f.Machine); t > 0 {
+func shareOf(samples []taskrecord.Sample, counter int) (share, seconds float64) {
+	seconds = taskrecord.Growth(samples, counter) / 1e6
+	if t := span(samples); t > 0 {
 		share = min(1, seconds/t)
 	}
 	return share, seconds
@@ -170,24 +205,39 @@ func (f *facts) ownLimit() bool {
 	return f.Head.Memory > 0 && hits > 0 && (!known || max(used, peak) >= .9*float64(f.Head.Memory))
 }
 
-// oomKilled reports whether the kernel killed a process of the task to free memory, and
-// the scope if the kernel logged it.
+// oomKilled reports whether the kernel recently killed a process of the task to free memory,
+// and the scope if the kernel logged it.
 func (f *facts) oomKilled() (killed bool, scope string) {
-	if e, ok := f.event(time.Minute, taskrecord.OOMKill); ok {
-		return true, e.Detail
+	logged := false
+	for _, e := range f.Events {
+		if e.Kind == taskrecord.OOMKill && !e.At.After(f.ended.Add(time.Minute)) {
+			if f.recent(e.At) {
+				return true, e.Detail
+			}
+			logged = true
+		}
 	}
-	kills, _ := most(f.Machine, taskrecord.OOMKills) // the container's group began with 0
-	return kills > 0, ""
+	last := f.last(f.Machine)
+	kills, _ := most(last, taskrecord.OOMKills)
+	before, known := first(last, taskrecord.OOMKills)
+	if len(last) == len(f.Machine) && !logged { // the container's group began with 0
+		return kills > 0, ""
+	}
+	return known && kills > before, ""
 }
 
 // idle returns the seconds at the end in which the task did nothing: no CPU, disk or
-// network, and no work on a GPU. The end itself takes CPU time.
-func (f *facts) idle() float64 {
+// network, and no work on a GPU.
+func (f *facts) idle() float64 { return f.quiet(idleCPU, f.gpusWork) }
+
+// quiet returns these seconds for a limit of the CPU time and a condition of work elsewhere.
+// The end itself takes CPU time.
+func (f *facts) quiet(limit float64, work func(before, now taskrecord.Sample) bool) float64 {
 	idle, spare := 0., endCPU
 	for i := len(f.Machine) - 1; i > 0; i-- {
 		now, before := f.Machine[i], f.Machine[i-1]
 		t := float64(now.At-before.At) / 1000
-		if t <= 0 || f.gpusEnded(before.At) || f.works(before, now, t, spare) {
+		if t <= 0 || f.works(before, now, t, limit+spare/t) || work(before, now) {
 			break
 		}
 		idle, spare = idle+t, 0
@@ -206,11 +256,11 @@ func (f *facts) gpusEnded(at int64) bool {
 	return false
 }
 
-// works reports whether the task did something between two samples. spare is the CPU time
-// in microseconds that is no work.
-func (f *facts) works(before, now taskrecord.Sample, seconds, spare float64) bool {
+// works reports whether the task did something between two samples. limit is the CPU time in
+// microseconds a second that is no work.
+func (f *facts) works(before, now taskrecord.Sample, seconds, limit float64) bool {
 	cpu, known := rate(before, now, taskrecord.CPUUsage, seconds)
-	if !known || cpu > idleCPU+spare/seconds {
+	if !known || cpu > limit {
 		return true
 	}
 	for _, c := range []int{taskrecord.DiskRead, taskrecord.DiskWritten, taskrecord.NetReceived, taskrecord.NetSent} {
@@ -218,9 +268,27 @@ func (f *facts) works(before, now taskrecord.Sample, seconds, spare float64) boo
 			return true
 		}
 	}
-	for _, samples := range f.GPUs {
+	return false
+}
+
+// gpusWork reports whether a GPU worked for the task between two samples. The last scan of the
+// users before counts: it can show that the task had no part of it.
+func (f *facts) gpusWork(before, now taskrecord.Sample) bool {
+	if f.gpusEnded(before.At) {
+		return true
+	}
+	for name, samples := range f.GPUs {
+		s, spins := f.spins[name]
+		if spins && now.At > s.since.UnixMilli() {
+			continue
+		}
+		users := int64(taskrecord.TaskWorks)
 		for _, s := range samples {
-			if busy, ok := s.Get(taskrecord.Busy); ok && s.At > before.At && s.At <= now.At && busy > idleGPU {
+			if v, ok := s.Get(taskrecord.Users); ok {
+				users = v
+			}
+			if busy, ok := s.Get(taskrecord.Busy); ok && s.At > before.At && s.At <= now.At && busy > idleGPU &&
+				users == taskrecord.TaskWorks {
 				return true
 			}
 		}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -38,9 +39,10 @@ var gpuRules = []Rule{
 		Source: "amdgpu_vram_mgr.c",
 		Fix:    runAgain + " gpu-status shows the GPU; see the page on quarantined GPUs."},
 	{Code: "gpu-throttled", Kind: GPU, find: gpuThrottled, slows: true,
-		When:   "slow: under a thermal limit",
+		When:   "slow: under a thermal limit; a cause only if stopped",
 		Source: "kgd_pp_interface.h",
 		Fix:    "Cool the GPU: look at its fan, its slot and the air of the room. " + runAgain},
+	spinRule,
 }
 
 // eachGPU calls a rule for the GPUs of the task, in the order of the record.
@@ -135,17 +137,20 @@ func gpuHang(f *facts) []finding {
 			numbers["seconds_before_end"] = f.ended.Sub(e.At).Seconds()
 			text += " at " + e.At.UTC().Format("15:04:05 UTC")
 		}
-		return finding{cause: true, text: text, numbers: numbers}, true
+		return finding{cause: !ok || f.eventRecently(name), text: text, numbers: numbers}, true
 	})
 }
 
 func gpuErrors(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		errors := growth(samples, taskrecord.Uncorrectable)
-		pages := growth(samples, taskrecord.BadPages)
-		_, logged := f.eventOf(name, taskrecord.GPUError)
-		return finding{cause: true, text: fmt.Sprintf("GPU %s had %.0f uncorrectable errors and %.0f new bad pages",
-				name, errors, pages),
+		errors := taskrecord.Growth(samples, taskrecord.Uncorrectable)
+		pages := taskrecord.Growth(samples, taskrecord.BadPages)
+		e, logged := f.eventOf(name, taskrecord.GPUError)
+		text := fmt.Sprintf("GPU %s had %.0f uncorrectable errors and %.0f new bad pages", name, errors, pages)
+		if errors+pages == 0 {
+			text = fmt.Sprintf("GPU %s had %s", name, cmp.Or(e.Detail, "uncorrectable errors, which the kernel logged"))
+		}
+		return finding{cause: true, text: text,
 				numbers: map[string]float64{"uncorrectable_errors": errors, "bad_pages": pages}},
 			errors > 0 || pages > 0 || logged
 	})
@@ -153,17 +158,18 @@ func gpuErrors(f *facts) []finding {
 
 func gpuLost(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		lost := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+		dead := func(_, now taskrecord.Sample, _ float64) bool {
 			v, ok := now.Get(taskrecord.Alive)
 			return ok && v == 0
-		})
+		}
+		lost := timeWith(samples, dead)
 		text := fmt.Sprintf("GPU %s gave no answer for %.0f s", name, lost)
 		e, gone := f.eventOf(name, taskrecord.GPULost)
 		if gone {
 			text = fmt.Sprintf("GPU %s left the bus at %s", name, e.At.UTC().Format("15:04:05 UTC"))
 		}
-		return finding{cause: true, text: text, numbers: map[string]float64{"seconds": lost}},
-			gone || lost >= lostSeconds
+		cause := gone || timeWith(f.last(samples), dead) > 0
+		return finding{cause: cause, text: text, numbers: map[string]float64{"seconds": lost}}, gone || lost >= lostSeconds
 	})
 }
 
@@ -199,19 +205,19 @@ func (f *facts) unusedBefore(samples []taskrecord.Sample) bool {
 
 func gpuThrottled(f *facts) []finding {
 	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		under := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+		hot := func(_, now taskrecord.Sample, _ float64) bool {
 			v, _ := now.Get(taskrecord.Thermal)
 			return float64(v) >= throttledShare
-		})
+		}
+		under, lately := timeWith(samples, hot), timeWith(f.last(samples), hot)
 		share := 0.
 		if t := span(samples); t > 0 {
 			share = under / t
 		}
 		hottest, _ := most(samples, taskrecord.Temperature)
-		return finding{cause: share >= severe,
-				text: fmt.Sprintf("GPU %s was slowed down by heat for %.0f s, %.0f %% of the time, at up to %.0f °C",
-					name, under, share*100, hottest/10),
+		return finding{text: fmt.Sprintf("GPU %s was slowed down by heat for %.0f s, %.0f %% of the time, at up to %.0f °C",
+				name, under, share*100, hottest/10),
 				numbers: map[string]float64{"seconds": under, "share": share, "celsius": hottest / 10}},
-			share >= moderate && under >= leastStall
+			share >= moderate && under >= leastStall && (lately > 0 || f.stopped())
 	})
 }

@@ -24,7 +24,7 @@ func leaked(used, peak float64, change func(second float64, v values)) task {
 
 // hot returns a task with a GPU that was under a thermal limit in its last seconds.
 func hot(lasted, seconds, permille float64) task {
-	return task{seconds: lasted, gpu: func(second float64, v values) {
+	return task{seconds: lasted, exit: 143, gpu: func(second float64, v values) {
 		if second > lasted-seconds {
 			v.set(taskrecord.Thermal, permille)
 		}
@@ -68,8 +68,12 @@ func TestLimitsOfRulesOnGPUs(t *testing.T) {
 				}
 			})
 		}, 1, 2, none, cause},
-		{"gpu-throttled", "share of the time", func(v float64) task { return hot(100, v*100, 1000) }, .19, .2, none, sign},
-		{"gpu-throttled", "share that is a cause", func(v float64) task { return hot(100, v*100, 1000) }, .49, .5, sign, cause},
+		{"gpu-throttled", "share of the time", func(v float64) task { return hot(100, v*100, 1000) }, .19, .2, none, cause},
+		{"gpu-throttled", "status of a task that was not stopped", func(v float64) task {
+			one := hot(100, 60, 1000)
+			one.exit = int(v)
+			return one
+		}, 1, 143, sign, cause},
 		{"gpu-throttled", "seconds", func(v float64) task { return hot(8, v, 1000) }, 4, 5, none, cause},
 		{"gpu-throttled", "thousandths of a second", func(v float64) task { return hot(100, 60, v) }, 199, 200, none, cause},
 		{"gpu-memory-error", "uncorrectable errors", func(v float64) task {

@@ -15,6 +15,9 @@ const (
 	severe     = .5  // that makes a cause
 	leastStall = 5.  // seconds
 	atEnd      = 60. // seconds before the end
+
+	diskShare  = .02    // of the disk or of its inodes: this much space went away in the task
+	diskInodes = 10_000 // free at the begin
 )
 
 var machineRules = []Rule{
@@ -27,7 +30,8 @@ var machineRules = []Rule{
 		Source: "mce, edac, blk-core.c",
 		Fix:    "Replace the part that the kernel's line names. " + runAgain},
 	{Code: "disk-full", Kind: Machine, find: diskFull,
-		When:   "less than 0.5 %, 64 MiB (5 % of a small disk) or 16 inodes were free in the last minute",
+		When: "less than 0.5 %, 64 MiB (5 % of a small disk) or 16 inodes were free in the last minute; `task` or " +
+			"`neighbour` if it had 2 % free before and they wrote most",
 		Source: "statfs(2)",
 		Fix:    "Free space on the worker, or give it a larger disk. " + runAgain},
 }
@@ -72,7 +76,7 @@ func powerLoss(f *facts) []finding {
 
 func hardwareError(f *facts) []finding {
 	e, ok := f.event(0, taskrecord.HardwareFail)
-	return one(ok, finding{cause: true, text: "the kernel logged: " + e.Detail})
+	return one(ok, finding{cause: f.recent(e.At), text: "the kernel logged: " + e.Detail})
 }
 
 func diskFull(f *facts) []finding {
@@ -87,11 +91,33 @@ func diskFull(f *facts) []finding {
 	if known {
 		space.InodesFree = uint64(inodes)
 	}
-	return one(space.Full(), finding{cause: true,
+	return one(space.Full(), finding{kind: f.diskFiller(), cause: true,
 		text: fmt.Sprintf("the disk of the volumes was full: %s of %s free, %.0f inodes", size(free), size(whole),
 			inodes),
 		numbers: map[string]float64{"bytes_free": free, "bytes": whole, "inodes_free": inodes,
 			"bytes_written": f.grown(taskrecord.DiskWritten)}})
+}
+
+// diskFiller returns who filled the disk, or "" if it had little space before the task: a share
+// of the space that went away. The kernel counts bytes when it writes them, up to half a minute
+// late, so a task without a neighbour that used the disk has filled it.
+func (f *facts) diskFiller() Kind {
+	free, _ := first(f.Machine, taskrecord.DiskFree)
+	left, _ := least(f.Machine, taskrecord.DiskFree)
+	size, _ := most(f.Machine, taskrecord.DiskSize)
+	inodes, _ := first(f.Machine, taskrecord.InodesFree)
+	rest, _ := least(f.Machine, taskrecord.InodesFree)
+	own, others := f.grown(taskrecord.DiskWritten), f.grown(taskrecord.NeighboursIO)
+	fell := free - left
+	switch {
+	case fell < diskShare*size && (inodes < diskInodes || rest > diskShare*inodes):
+		return ""
+	case own > others || others < fell/2 && fell >= diskShare*size || others < 1<<20:
+		return Task
+	case others > own:
+		return Neighbour
+	}
+	return ""
 }
 
 func (f *facts) memoryNumbers() map[string]float64 {
@@ -133,7 +159,10 @@ func oomOutside(f *facts) []finding {
 
 // stall returns a finding for a share of the time.
 func (f *facts) stall(kind Kind, counter int, text string, numbers map[string]float64) []finding {
-	share, seconds := f.share(counter)
+	share, seconds := shareOf(f.Machine, counter)
+	if lately, _ := shareOf(f.last(f.Machine), counter); !f.stopped() && lately < moderate {
+		return nil
+	}
 	all := map[string]float64{"seconds": seconds, "share": share}
 	for k, v := range numbers {
 		all[k] = v

@@ -39,12 +39,14 @@ var networkRules = []Rule{
 }
 
 func dnsAway(f *facts) []finding {
-	waiting := timeWith(f.Machine, func(before, now taskrecord.Sample, _ float64) bool {
+	waits := func(before, now taskrecord.Sample, _ float64) bool {
 		a, _ := before.Get(taskrecord.DNSWaiting)
 		b, _ := now.Get(taskrecord.DNSWaiting)
 		return a > 0 && b > 0
-	})
-	sent, received := f.grown(taskrecord.UDPSent), f.grown(taskrecord.UDPReceived)
+	}
+	window := f.window(waits)
+	waiting := timeWith(window, waits)
+	sent, received := taskrecord.Growth(window, taskrecord.UDPSent), taskrecord.Growth(window, taskrecord.UDPReceived)
 	return one(waiting >= dnsSeconds && received <= sent/2, finding{cause: true,
 		text: fmt.Sprintf("name servers gave no answer for %.0f s: %.0f packets sent, %.0f received", waiting, sent,
 			received),
@@ -55,7 +57,7 @@ func dnsAway(f *facts) []finding {
 // test what an address without an answer does. Short connections are known from their
 // segments: without one, there are only requests.
 func noConnection(f *facts) []finding {
-	n := f.grown(taskrecord.TCPSynResent)
+	n := taskrecord.Growth(f.window(grows(taskrecord.TCPSynResent)), taskrecord.TCPSynResent)
 	open, _ := most(f.Machine, taskrecord.TCPOpen)
 	segments := f.grown(taskrecord.TCPSegments) - f.grown(taskrecord.TCPResent)
 	return one(n >= synLeast, finding{cause: n >= synSevere && open == 0 && segments <= n,
@@ -64,7 +66,9 @@ func noConnection(f *facts) []finding {
 }
 
 func packetsLost(f *facts) []finding {
-	sent, again := f.grown(taskrecord.TCPSegments), f.grown(taskrecord.TCPResent)-f.grown(taskrecord.TCPSynResent)
+	window := f.window(grows(taskrecord.TCPResent))
+	sent := taskrecord.Growth(window, taskrecord.TCPSegments)
+	again := taskrecord.Growth(window, taskrecord.TCPResent) - taskrecord.Growth(window, taskrecord.TCPSynResent)
 	if sent == 0 {
 		return nil
 	}
@@ -76,7 +80,7 @@ func packetsLost(f *facts) []finding {
 
 func downloadSlow(f *facts) []finding {
 	bytes := 0.
-	slow := timeWith(f.Machine, func(before, now taskrecord.Sample, t float64) bool {
+	met := func(before, now taskrecord.Sample, t float64) bool {
 		in, known := rate(before, now, taskrecord.NetReceived, t)
 		cpu, ok := rate(before, now, taskrecord.CPUUsage, t)
 		open, _ := now.Get(taskrecord.TCPOpen)
@@ -85,12 +89,15 @@ func downloadSlow(f *facts) []finding {
 		}
 		bytes += in * t
 		return true
-	})
+	}
+	lately := timeWith(f.last(f.Machine), met)
+	bytes = 0
+	slow := timeWith(f.Machine, met)
 	share := 0.
 	if f.lasted > 0 {
 		share = min(1, slow/f.lasted)
 	}
-	return one(slow >= slowLeast && share >= moderate, finding{cause: share >= severe,
+	return one(slow >= slowLeast && share >= moderate && (lately > 0 || f.stopped()), finding{cause: share >= severe,
 		text: fmt.Sprintf("the task waited %.0f s for a download of %.1f KiB/s, %.0f %% of the time", slow,
 			bytes/slow/1024, share*100),
 		numbers: map[string]float64{"seconds": slow, "share": share, "bytes": bytes}})

@@ -64,6 +64,8 @@ func describe(f health.Fault) string {
 	case failures:
 		text := fmt.Sprintf("%g different tasks crash only on it", f.Value)
 		return strings.Join(append([]string{text}, f.Signals...), ", and ")
+	case hangs:
+		return fmt.Sprintf("%g runs in a row hung on it, and their programs run well on others", f.Value)
 	case healthCheckFailed:
 		return fmt.Sprintf("gpu-health-check ended with %.0f", f.Value)
 	case healthCheckLate:
@@ -76,7 +78,7 @@ func describe(f health.Fault) string {
 // GPU, 1 to 8, and 0 if it has none.
 func (g *GPU) Code() int {
 	if g.State == InService || g.QuarantinedBy != ByHealth || g.Fault == nil ||
-		slices.Contains([]health.Kind{missing, notInKFD, lowScore, leaked, noNode, blamed, failures,
+		slices.Contains([]health.Kind{missing, notInKFD, lowScore, leaked, noNode, blamed, failures, hangs,
 			healthCheckFailed, healthCheckLate}, g.Fault.Kind) {
 		return 0
 	}

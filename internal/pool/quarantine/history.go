@@ -54,9 +54,16 @@ type ProgramEnds struct {
 	Ends    string    `json:"ends"`            // a letter for each run, the last one last
 	Teams   []string  `json:"teams,omitempty"` // of crashes, at most maxTeams, see Exit
 	Last    time.Time `json:"last"`
+	// Longest is the time of the longest good run, in seconds, LastGood the end of the last one,
+	// and Stopped are the runs since that were stopped.
+	Longest  float64   `json:"longest,omitempty"`
+	LastGood time.Time `json:"last_good,omitzero"`
+	Stopped  []Stop    `json:"stopped,omitempty"`
 }
 
-func (p *ProgramEnds) crashedLast() bool { return strings.HasSuffix(p.Ends, string(crashed)) }
+func (p *ProgramEnds) crashedLast() bool {
+	return strings.HasSuffix(strings.TrimRight(p.Ends, string(hung)), string(crashed))
+}
 
 // lastCrashes counts the programs that crashed at their last run on the GPU.
 func (g *GPU) lastCrashes() (n int) {
@@ -69,27 +76,29 @@ func (g *GPU) lastCrashes() (n int) {
 }
 
 // countOutcome adds a run's end to its GPUs that are in service. It ignores a run of an
-// unknown program, a run that was killed from outside, and a run on all GPUs, which allows
-// no comparison.
+// unknown program, a run on all GPUs, which allows no comparison, and a GPU that a program
+// outside of tasks uses.
 func (r *Record) countOutcome(run Run) {
-	if run.Exit == nil || run.Program == "" || len(run.GPUs) == len(r.GPUs) ||
-		isBadExit(*run.Exit) && !IsCrash(*run.Exit) {
+	if run.Exit == nil || run.Program == "" || len(run.GPUs) == len(r.GPUs) {
 		return
 	}
-	letter := string(endedWell)
-	if IsCrash(*run.Exit) {
-		letter = string(crashed)
-	}
+	longest := r.longest(run.Program)
 	for _, u := range run.GPUs {
 		g := r.Find(u.Name)
-		if g == nil || g.State != InService {
+		if g == nil || g.State != InService || u.MemoryBefore != nil && *u.MemoryBefore >= ownersMemory {
 			continue
 		}
 		p := g.takeProgram(run.Program, r.At)
-		p.Ends += letter
-		p.Ends = p.Ends[max(0, len(p.Ends)-maxEnds):]
-		if letter == string(crashed) && len(p.Teams) < maxTeams && !slices.Contains(p.Teams, run.Team) {
-			p.Teams = append(slices.Clone(p.Teams), run.Team)
+		switch {
+		case isStop(*run.Exit):
+			p.addStop(run)
+		case IsCrash(*run.Exit):
+			p.add(crashed)
+			if len(p.Teams) < maxTeams && !slices.Contains(p.Teams, run.Team) {
+				p.Teams = append(slices.Clone(p.Teams), run.Team)
+			}
+		default:
+			p.addGood(run, longest, r.At)
 		}
 		p.Last = r.At
 		g.Programs = append(g.Programs, p)
@@ -122,7 +131,7 @@ func (b blame) significant(least int, greatest float64) bool {
 type ends struct{ crashes, runs int }
 
 func countEnds(letters string) ends {
-	return ends{strings.Count(letters, string(crashed)), len(letters)}
+	return ends{strings.Count(letters, string(crashed)), len(letters) - strings.Count(letters, string(hung))}
 }
 
 // programEnds sums up the runs of each program on all GPUs.
@@ -204,6 +213,7 @@ func (l Look) hardwareSign(name string) (f health.Fault, found bool) {
 //
 // At most one GPU is quarantined for these numbers alone.
 func (r *Record) compareOutcomes(l Look) {
+	defer r.compareHangs(l)
 	if !slices.ContainsFunc(r.GPUs, func(g GPU) bool { return g.Warning != nil || g.lastCrashes() >= leastPrograms }) {
 		return // as nearly always, and without a sum
 	}
@@ -246,7 +256,7 @@ const suspectTime = time.Hour
 // suspected reports whether the GPU is quarantined for crashes without a sign of its
 // hardware.
 func (g *GPU) suspected() bool {
-	return g.Fault != nil && g.Fault.Kind == failures && len(g.Fault.Signals) == 0
+	return g.Fault != nil && (g.Fault.Kind == failures || g.Fault.Kind == hangs) && len(g.Fault.Signals) == 0
 }
 
 // recentSuspicions returns the suspicions within endsTime.

@@ -12,6 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // why holds the answer in JSON.
@@ -47,6 +48,9 @@ func (c *Actions) Why(w io.Writer, which string, f term.Format) error {
 	r, err := file.Read()
 	if err != nil {
 		return err
+	}
+	if faults, err := quarantine.RecordFile.Read(c.Host.Root); err == nil { // without GPUs it is missing
+		r.Events = append(r.Events, verdict.FaultsOf(&r, faults)...)
 	}
 	v := verdict.Decide(&r)
 	a := why{Entry: verdict.EntryOf(&r, v), Reasons: v.Reasons, Running: r.End == nil,
