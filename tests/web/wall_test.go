@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
-	credentials "github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	credentials "github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
 )
 
 // The job exporter writes on the wall of a real Concourse. Users see it without a login. A

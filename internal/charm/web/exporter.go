@@ -10,7 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
 )
 
 // desireJobExporter runs the exporter of Concourse's jobs under Pebble, on a web with

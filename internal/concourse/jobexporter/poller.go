@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 

@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
