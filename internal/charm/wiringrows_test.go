@@ -89,7 +89,6 @@ func webWires(t *testing.T) []wire {
 		{"web", "enable-metrics", true, jobLayer, "command: ", nil},
 		{"web", "fleet-page", "off", jobLayer, "!--fleet.file=", metrics},
 		{"web", "fleet-page", "anonymous", fleet, `"hide-names": true`, metrics},
-		{"web", "fleet-wall", true, fleet, `"wall": true`, metrics},
 		{"worker", "dashboard-url", grafana, exporter, "--link.dashboard=" + grafana, nil},
 		{"web", "dashboard-url", grafana, fleet, grafana, metrics},
 		{"web", "encryption-key", "0123456789abcdef", webFile, "CONCOURSE_ENCRYPTION_KEY=0123456789abcdef\n", nil},

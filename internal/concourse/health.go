@@ -56,20 +56,6 @@ func ask(ctx context.Context, url string) (status int, body []byte, err error) {
 	return status, body, err
 }
 
-// CheckWall returns the state of Concourse's wall from concourse-exporter, with a deadline
-// of 5 seconds. The error is the reason why the wall lacks the quarantined GPUs.
-func CheckWall(ctx context.Context, url string) (string, error) {
-	code, body, err := ask(ctx, url)
-	text := strings.TrimSuffix(oneLine(string(body)), ".")
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("cannot check Concourse's wall: %w", err)
-	case code != http.StatusOK:
-		return "", errors.New(text)
-	}
-	return text, nil
-}
-
 // parseHealth reads the answer: an object of parts with "healthy" and perhaps
 // "reason" or "error".
 func parseHealth(status int, body []byte) Health {
