@@ -222,6 +222,5 @@ func elsewhere() map[string]string {
 	const watch = "dispatch gpu watch reads it from the facts of the last hook"
 	return map[string]string{
 		"gpu-health-check": watch, "gpu-hang-action": watch, "gpu-reset": watch, "gpu-leftovers": watch,
-		"prometheus-url": "the action gpu-usage",
 	}
 }

@@ -54,7 +54,6 @@ type Web struct {
 	concourse.WebOptions
 	Port            int
 	ExternalURL     string // "" or without a trailing slash
-	PrometheusURL   string // Prometheus server for gpu-usage; "" for none
 	TLSEnabled      bool
 	TLSPort         int
 	EncryptionKey   string // a secret: "" or 16 or 32 bytes

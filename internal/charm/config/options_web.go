@@ -38,10 +38,6 @@ func webOptions() []Option {
 			c.GPU.DashboardURL, err = baseURL(s, "https://grafana.example.com/d/amd-gpu")
 			return err
 		}),
-		text("prometheus-url", "", func(c *Config, s string) (err error) {
-			c.Web.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
-			return err
-		}),
 		secret(text("encryption-key", "", func(c *Config, s string) error {
 			c.Web.EncryptionKey = s
 			if n := len(s); n != 0 && n != 16 && n != 32 {
