@@ -41,7 +41,6 @@ type Charm struct {
 	Stderr     io.Writer // ends in the unit's log
 
 	WorkerURL   string // list of the worker's containers; "" for the worker's port, on the machine's own root only
-	WallURL     string // state of the wall at concourse-exporter; "" for port 9358
 	ExporterURL string // list of the exporter's GPUs; "" for port 9401, on the machine's own root only
 }
 

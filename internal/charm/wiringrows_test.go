@@ -89,7 +89,6 @@ func webWires(t *testing.T) []wire {
 		{"web", "enable-metrics", true, jobLayer, "command: ", nil},
 		{"web", "fleet-page", "off", jobLayer, "!--fleet.file=", metrics},
 		{"web", "fleet-page", "anonymous", fleet, `"hide-names": true`, metrics},
-		{"web", "fleet-wall", true, fleet, `"wall": true`, metrics},
 		{"worker", "dashboard-url", grafana, exporter, "--link.dashboard=" + grafana, nil},
 		{"web", "dashboard-url", grafana, fleet, grafana, metrics},
 		{"web", "encryption-key", "0123456789abcdef", webFile, "CONCOURSE_ENCRYPTION_KEY=0123456789abcdef\n", nil},
@@ -223,6 +222,5 @@ func elsewhere() map[string]string {
 	const watch = "dispatch gpu watch reads it from the facts of the last hook"
 	return map[string]string{
 		"gpu-health-check": watch, "gpu-hang-action": watch, "gpu-reset": watch, "gpu-leftovers": watch,
-		"prometheus-url": "the action gpu-usage",
 	}
 }

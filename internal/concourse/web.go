@@ -1,6 +1,7 @@
 package concourse
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -8,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
@@ -115,4 +117,26 @@ func quoteUnitWord(s string) (string, error) {
 		return "", errors.New("it holds a line end, another control character or bytes that are not UTF-8")
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(s) + `"`, nil
+}
+
+// RefusedFlag describes a flag that concourse web of a release refuses.
+type RefusedFlag struct {
+	Flag string `json:"flag"` // --flag or --flag=value
+	Why  string `json:"why"`  // the release's error, one line
+}
+
+// RefusedFlags returns the flags that the installed release refuses: unknown ones, and ones
+// with a value of a wrong form. With --help as the last argument, concourse web parses all
+// flags before it and then prints its help. It starts nothing.
+func RefusedFlags(ctx context.Context, h host.Host, flags []string) (refused []RefusedFlag, err error) {
+	for _, flag := range flags {
+		_, err := h.Run(ctx, host.Command{Argv: []string{h.Path(release.BinDir + "/concourse"), "web", flag, "--help"},
+			ReadOnly: true, Deadline: helpDeadline})
+		if failed, is := errors.AsType[*host.CommandError](err); is && failed.Code == 1 {
+			refused = append(refused, RefusedFlag{flag, oneLine(strings.TrimPrefix(failed.LastLine(), startError))})
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return refused, nil
 }

@@ -28,7 +28,7 @@ var optionGroups = map[string]string{
 	"worker":     "tag srv- containerd- worker- task-",
 	"gpu":        "compute-runtime enable-gpu gpu- container-engines kubernetes required-archs limit-gpu- amd-container- nvidia-",
 	"driver":     "rocm- install-driver allow- amdgpu- gpu-device-mode preflight-limits",
-	"exporter":   "enable-metrics fleet- dashboard-url prometheus-url co2- gpu-metrics",
+	"exporter":   "enable-metrics fleet- dashboard-url co2- gpu-metrics",
 }
 
 // groupOf returns the section of an option, "" if no word fits.

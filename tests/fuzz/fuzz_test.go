@@ -53,7 +53,6 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzFacts", "github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"},
 		{"FuzzWorkerLine", "github.com/fourdollars/concourse-ci-machine/internal/charm/onemachine"},
 		{"FuzzParseReport", "github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"},
-		{"FuzzAnswer", "github.com/fourdollars/concourse-ci-machine/internal/charm/command/usagereport"},
 		{"FuzzDecode", "github.com/fourdollars/concourse-ci-machine/internal/base/statefile"},
 		{"FuzzPrintable", "github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"},
 		{"FuzzParse", "github.com/fourdollars/concourse-ci-machine/src/gpu-baseline/baseline"},

@@ -88,8 +88,8 @@ func TestTheProxyLeadsToAllWebsUntilThereAreNone(t *testing.T) {
 	require.Empty(t, r.LocalApp)
 }
 
-// The page's URL is the proxy's in the catalogue, in alerts, on the wall and for workers, as
-// long as the proxy serves it.
+// The page's URL is the proxy's in the catalogue, in alerts and for workers, as long as the
+// proxy serves it.
 func TestFleetPageIsBehindItsProxy(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, options{"mode": "web", "enable-metrics": true, "external-url": "https://ci.example.com"})

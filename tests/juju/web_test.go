@@ -161,13 +161,13 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 		"list-gpus": {{"format": "xml"}, {"format": 1}}, "verify-gpu": {{"format": true}}, "gpu-health": {{"format": "html"}}, "list-errors": {{"format": nil}},
 		"explain-error": {nil, {"code": "two"}, {"code": 1.5}}, "check-status": {{"verbose": "yes"}}, "restart-services": {{"force": 1}},
 		"run-migrations": {{"target-version": 7}}, "rotate-keys": {nil, {"keys": "some"}, {"key": "tsa-host"}, {"keys": "all", "key": "tsa-host"}}, "prune-worker": {nil, {"worker": 1}},
-		"gpu-status": {{"format": "xml"}}, "gpu-evidence": {{"format": "xml"}}, "release-gpu": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}}, "gpu-usage": {{"format": "xml"}, {"since": 7}}, "fleet": {{"format": "xml"}, {"format": 1}}, "flakes": {{"format": "xml"}},
+		"gpu-status": {{"format": "xml"}}, "gpu-evidence": {{"format": "xml"}}, "release-gpu": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}}, "fleet": {{"format": "xml"}, {"format": 1}}, "flakes": {{"format": "xml"}},
 		"quarantine-gpu": {nil, {"gpu": 0}, {"gpu": 0, "reason": 7}}, "return-gpu": {nil, {"gpu": 0, "reason": "well"}},
 		"get-pipelines": {{"name": 1}, {"name": nil}},
 	}
 	// What a worker without a web's API and without real GPU nodes can't do, it reports.
 	fails := map[string]string{"get-admin-password": "this unit is a worker", "run-migrations": "worker", "prune-worker": "worker",
-		"coverage": "worker", "gpu-usage": "worker", "fleet": "worker", "flakes": "worker", "release-gpu": "GPUs are not leased", "quarantine-gpu": "is watched yet", "return-gpu": "is watched yet",
+		"coverage": "worker", "fleet": "worker", "flakes": "worker", "release-gpu": "GPUs are not leased", "quarantine-gpu": "is watched yet", "return-gpu": "is watched yet",
 		"verify-gpu": "", "gpu-health": "", "check-status": ""}
 	for name := range u.Actions() {
 		a, ran := u.Act(name, good[name])

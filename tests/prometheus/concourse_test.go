@@ -18,9 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/usagereport"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/atctest"
 )
 
@@ -87,25 +86,6 @@ func TestDashboardOfConcourseOnARealPrometheus(t *testing.T) {
 		seconds, err := strconv.ParseFloat(held[0].Value[1].(string), 64)
 		require.NoError(t, err)
 		require.Greater(t, seconds, 3600.0, "it was leased an hour ago")
-	})
-	t.Run("gpu-usage tells it", func(t *testing.T) {
-		var r usagereport.Report
-		s.until(func() bool {
-			var err error
-			r, err = usagereport.Fetch(t.Context(), "http://"+s.address, usagereport.Request{Web: usagereport.Web{ModelUUID: "f47ac10b", App: "ci"}, Since: "1h"}, time.Now())
-			require.NoError(t, err)
-			return len(r.Teams) > 0 && r.Teams[0].WaitHours > 0 // a rate needs two scrapes
-		}, "no usage")
-		main := r.Teams[0]
-		require.Equal(t, "main", main.Name)
-		require.Positive(t, main.WaitHours)
-		require.Len(t, main.Pipelines, 1)
-		require.Equal(t, 1, main.Builds, "of several GPUs, one build")
-		require.Greater(t, main.GPUHours, 2.0, "it has had each GPU for an hour")
-		require.NotNil(t, main.Memory)
-		other, err := usagereport.Fetch(t.Context(), "http://"+s.address, usagereport.Request{Web: usagereport.Web{ModelUUID: "f47ac10b", App: "other"}, Since: "1h"}, time.Now())
-		require.NoError(t, err)
-		require.Empty(t, other.Teams, "of another web")
 	})
 	t.Run("a job that fails for the third time fires", func(t *testing.T) {
 		s.until(func() bool {

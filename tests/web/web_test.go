@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
-	credentials "github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	credentials "github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 

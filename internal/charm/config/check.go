@@ -43,9 +43,6 @@ func check(c *Config, options []Option, set settings) []Problem {
 	if c.Release.AutoUpgrade && c.Release.Version != "" {
 		c.Notes = append(c.Notes, "auto-upgrade has no effect while version names one")
 	}
-	if c.Web.FleetWall && (!c.Web.EnableMetrics || c.Web.FleetPage == FleetOff) {
-		c.Notes = append(c.Notes, "fleet-wall has no effect without enable-metrics and fleet-page")
-	}
 	return problems
 }
 

@@ -54,12 +54,10 @@ type Web struct {
 	concourse.WebOptions
 	Port            int
 	ExternalURL     string // "" or without a trailing slash
-	PrometheusURL   string // Prometheus server for gpu-usage; "" for none
 	TLSEnabled      bool
 	TLSPort         int
 	EncryptionKey   string // a secret: "" or 16 or 32 bytes
 	FleetPage       FleetPage
-	FleetWall       bool        // show quarantined GPUs on Concourse's wall
 	ExtraWorkerKeys []WorkerKey // of workers without this charm
 	ExtraWebFlags   []string    // each --flag or --flag=value, without quotes
 	RequiredArchs   []string    // such as gfx942: each once, in order

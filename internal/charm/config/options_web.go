@@ -34,13 +34,8 @@ func webOptions() []Option {
 		boolean("enable-metrics", false, func(c *Config, on bool) { c.Web.EnableMetrics = on }),
 		choice("fleet-page", func(c *Config) *FleetPage { return &c.Web.FleetPage }, FleetNames, FleetAnonymous,
 			FleetOff),
-		boolean("fleet-wall", false, func(c *Config, on bool) { c.Web.FleetWall = on }),
 		text("dashboard-url", "", func(c *Config, s string) (err error) {
 			c.GPU.DashboardURL, err = baseURL(s, "https://grafana.example.com/d/amd-gpu")
-			return err
-		}),
-		text("prometheus-url", "", func(c *Config, s string) (err error) {
-			c.Web.PrometheusURL, err = baseURL(s, "http://10.0.0.9:9090")
 			return err
 		}),
 		secret(text("encryption-key", "", func(c *Config, s string) error {

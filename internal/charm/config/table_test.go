@@ -125,9 +125,6 @@ func TestD29EveryOptionHasAnEffect(t *testing.T) {
 		case string:
 			raw[o.Name] = another(t, o, raw)
 		}
-		if o.Name == "fleet-wall" {
-			raw["enable-metrics"] = true
-		}
 		c, problems := Parse(raw, nil)
 		require.Empty(t, problems, o.Name)
 		require.NotEqual(t, base, c, o.Name)

@@ -141,9 +141,6 @@ func RemovePebble(why string) []plan.Resource {
 // JobsURL answers while concourse-exporter runs.
 var JobsURL = "http://127.0.0.1:" + strconv.Itoa(wellknown.JobsPort) + "/-/healthy"
 
-// WallURL has the state of Concourse's wall, see jobexporter.
-var WallURL = "http://127.0.0.1:" + strconv.Itoa(wellknown.JobsPort) + "/-/wall"
-
 // Names of the triggers and of their stamps.
 const (
 	ReloadPebble  = "daemon-reload-pebble"

@@ -61,14 +61,9 @@ func TestFleetPageHidesNamesOrIsOff(t *testing.T) {
 	}
 }
 
-// Units of one Concourse have one wall, so only the leader writes on it.
-func TestOnlyTheLeaderWritesOnTheWall(t *testing.T) {
-	for _, tc := range []struct{ on, leader, want bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
-		o := observedWeb(t, map[string]any{"enable-metrics": true, "fleet-wall": tc.on})
-		o.Facts.Leader, o.Facts.Web.Address = tc.leader, "10.0.0.10"
-		f := fleetFileOf(t, o)
-		require.Equal(t, []any{tc.want, "http://10.0.0.10:9358/"}, []any{f.Wall, f.Page})
-		require.Contains(t, Desire(o, nil).Resources, resource.Dir{Path: role.JobsFolder, Mode: 0o700, Owner: "concourse"})
-	}
-	require.Contains(t, observedWeb(t, map[string]any{"fleet-wall": true}).Config.Notes, "fleet-wall has no effect without enable-metrics and fleet-page")
+func TestFileOfWorkersHasTheURLOfThePage(t *testing.T) {
+	o := observedWeb(t, map[string]any{"enable-metrics": true})
+	o.Facts.Web.Address = "10.0.0.10"
+	require.Equal(t, "http://10.0.0.10:9358/", fleetFileOf(t, o).Page)
+	require.Contains(t, Desire(o, nil).Resources, resource.Dir{Path: role.JobsFolder, Mode: 0o700, Owner: "concourse"})
 }

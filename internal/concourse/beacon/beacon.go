@@ -5,6 +5,7 @@ package beacon
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 )
 
 // hostName leaves the length to maxHostName, because compiling a counted repetition costs
@@ -49,4 +52,56 @@ func KeyLine(s string) (string, error) {
 		return "", fmt.Errorf("%.40q is not an OpenSSH public key (ssh-rsa AAAA...)", s)
 	}
 	return string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key))), nil
+}
+
+// maxWhy bounds the reason of a lost registration.
+const maxWhy = 200
+
+// RegistrationState names the worker's registration according to its log.
+type RegistrationState string
+
+// The states. Unknown also results for a registered worker with a log level above info,
+// because the worker logs its registration at info.
+const (
+	Registered RegistrationState = "registered"
+	Lost       RegistrationState = "lost"
+	Unknown    RegistrationState = "unknown"
+)
+
+// Registration has a state and, if it is Lost, the worker's reason.
+type Registration struct {
+	State RegistrationState `json:"state"`
+	Why   string            `json:"why,omitempty"`
+}
+
+const (
+	registeredMessage = "worker.beacon-runner.beacon.registered"
+	failedMessage     = "worker.beacon-runner.failed"
+)
+
+// ParseRegistration reads log lines of the worker, which are JSON objects with a dotted
+// path as message. The last relevant line decides.
+func ParseRegistration(out []byte) Registration {
+	reg := Registration{State: Unknown}
+	for line := range bytes.Lines(out) {
+		var entry struct {
+			Message string `json:"message"`
+			Data    struct {
+				Error any `json:"error"`
+			} `json:"data"`
+		}
+		if json.Unmarshal(line, &entry) != nil {
+			continue
+		}
+		switch entry.Message {
+		case registeredMessage:
+			reg = Registration{State: Registered}
+		case failedMessage:
+			reg = Registration{State: Lost}
+			if text, ok := entry.Data.Error.(string); ok {
+				reg.Why = sanitize.Line(strings.Join(strings.Fields(text), " "), maxWhy)
+			}
+		}
+	}
+	return reg
 }

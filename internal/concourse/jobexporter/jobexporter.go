@@ -5,9 +5,9 @@
 // It polls Concourse's HTTP API on a separate timer, never because of a scrape, and shows
 // the last answer. Its user's password is in a file that only the owner may read. The
 // password is never in argv, the environment, a log or an answer. The package starts no
-// program, and writes files only to the folder of --state.folder. An object that Concourse
-// removes disappears from the metrics with the next answer. Without an answer, the last one
-// is shown for a limited time only, because an old state must not look current.
+// program and writes no file. An object that Concourse removes disappears from the metrics
+// with the next answer. Without an answer, the last one is shown for a limited time only,
+// because an old state must not look current.
 package jobexporter
 
 import (
@@ -56,19 +56,13 @@ func run(stop context.Context, s *metricsserver.Server, version string, o option
 	if err := s.Listen(); err != nil {
 		return err
 	}
-	options := Options{
-		CredentialsFile: o.credentials, Timeout: o.timeout, Keep: o.keepFor, RequiredArchs: o.archs,
-		Version: version, Logs: s.Logs, Now: time.Now, Site: pages != nil,
-		StateFolder: o.folder, WallLife: max(wallLife, 4*o.interval),
-	}
-	if pages != nil {
-		options.Wall, s.URLs = pages.Wall, pages.URLs
-	}
-	p := NewPoller(options)
+	p := NewPoller(Options{CredentialsFile: o.credentials, Timeout: o.timeout, Keep: o.keepFor, RequiredArchs: o.archs,
+		Version: version, Logs: s.Logs, Now: time.Now, Site: pages != nil})
 	handler := Handler(p, o.process)
 	stop, cancel := context.WithCancel(stop)
 	var ended <-chan struct{}
 	if pages != nil {
+		s.URLs = pages.URLs
 		ended = pages.Start(stop, Surroundings{Site: p.Site, Get: NewGet(o.credentials, time.Now), Show: p.Show,
 			Every: o.interval, Version: version, Folder: o.folder, Logs: s.Logs}, handler)
 	}
@@ -197,8 +191,8 @@ func parseArchs(s string) (archs []string, err error) {
 // atOnce bounds the memory: a scrape of 10,000 jobs takes 20 MB while it runs.
 const atOnce = 4
 
-// Handler serves /metrics, including this process's own if process is set, /-/healthy,
-// /-/ready and /-/wall. Healthy depends only on the exporter, because a restart of it would not fix
+// Handler serves /metrics, including this process's own if process is set, /-/healthy and
+// /-/ready. Healthy depends only on the exporter, because a restart of it would not fix
 // Concourse.
 func Handler(p *Poller, process bool) *http.ServeMux {
 	mux := metricsserver.NewMux("concourse-exporter")
@@ -210,6 +204,5 @@ func Handler(p *Poller, process bool) *http.ServeMux {
 		}
 		metricsserver.WriteText(w, http.StatusOK, "Concourse answers.\n")
 	})
-	mux.HandleFunc("GET /-/wall", p.writeWall)
 	return mux
 }

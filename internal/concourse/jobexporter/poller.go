@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 )
 
@@ -21,14 +21,9 @@ type Options struct {
 	RequiredArchs   []string      // architectures for which workers are counted
 	Keep            time.Duration // maximum age of a shown answer
 	Site            bool          // keep the answer for Poller.Site
-	StateFolder     string        // of files that survive a restart; "": none
-	// Wall returns the text for Concourse's wall, "" for none. known is false if it must
-	// stay as it is. nil never touches the wall.
-	Wall     func() (text string, known bool)
-	WallLife time.Duration // of a text that is not renewed
-	Version  string
-	Logs     *log.Logger
-	Now      func() time.Time
+	Version         string
+	Logs            *log.Logger
+	Now             func() time.Time
 }
 
 // Poller polls Concourse and exports its last answer as a Prometheus collector. Poll is for
@@ -48,9 +43,6 @@ type Poller struct {
 	err     error // of the last poll
 	polled  bool
 	count   map[result]int
-
-	wallText string // for people
-	wallErr  error
 }
 
 // NewPoller returns a Poller. It sends no request.
@@ -66,9 +58,6 @@ func (p *Poller) Poll(stop context.Context) error {
 	ctx, cancel := context.WithTimeout(stop, p.o.Timeout)
 	defer cancel()
 	answer, site, err := p.ask(ctx)
-	if err == nil {
-		p.noteWall(p.keepWall(ctx))
-	}
 	if err != nil && stop.Err() != nil {
 		return err // the end of the program is not an outage
 	}

@@ -16,8 +16,6 @@ import (
 type Pages interface {
 	// Flags declares the flags of the pages.
 	Flags(*pflag.FlagSet)
-	// Wall returns the text for Concourse's wall, see Options.Wall.
-	Wall() (text string, known bool)
 	// URLs returns the URLs that lead to the pages.
 	URLs() []string
 	// Start adds the pages to mux and starts their work, which ends with stop. It returns a

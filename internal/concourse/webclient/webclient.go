@@ -18,7 +18,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/jsonlist"
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
 )
 
 // Bounds on an answer. A site of 10,000 jobs answers with about 15 MB.

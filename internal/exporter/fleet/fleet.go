@@ -52,11 +52,9 @@ type Fleet struct {
 	keptAt      time.Time
 	keepProblem string
 
-	mu        sync.Mutex
-	report    *Report // never changed, only replaced
-	wall      string
-	wallKnown bool
-	urls      []string // of the last file
+	mu     sync.Mutex
+	report *Report  // never changed, only replaced
+	urls   []string // of the last file
 }
 
 // New returns the page, which asks nothing before Start.
@@ -151,7 +149,6 @@ func (f *Fleet) Round(stop context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.report = &r
-	f.wall, f.wallKnown = wallText(r, f.file), f.problem == ""
 	f.urls = []string{f.file.Page, f.file.Concourse}
 }
 

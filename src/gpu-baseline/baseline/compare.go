@@ -32,8 +32,7 @@ const (
 // Row holds the comparison of one example. Deltas are new minus base. They are nil if one
 // value was not measured, or if the example is not ok in both.
 type Row struct {
-	Name        string    `json:"name"` // from the new profile, or from base if missing there
-	RenamedFrom *string   `json:"renamed_from"`
+	Name        string    `json:"name"`
 	Result      Result    `json:"result"`
 	Gates       bool      `json:"gates"` // makes the comparison fail
 	Base        *Measured `json:"base"`
@@ -61,11 +60,7 @@ func (l Limits) row(base, now *Example) Row {
 		r.Name, r.Base = base.Name, &base.Measured
 	}
 	if now != nil {
-		r.New = &now.Measured
-		if base != nil && now.Name != base.Name {
-			r.RenamedFrom = &base.Name
-		}
-		r.Name = now.Name
+		r.Name, r.New = now.Name, &now.Measured
 	}
 	switch {
 	case now == nil:

@@ -17,72 +17,21 @@ func profile(names ...string) Profile {
 	return p
 }
 
-// results are a report's rows in their order, with what was renamed.
-func results(r Report) (out []string) {
-	for _, row := range r.Rows {
-		s := row.Name + " " + string(row.Result)
-		if row.RenamedFrom != nil {
-			s = *row.RenamedFrom + " -> " + s
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-func TestRenamesPairExamples(t *testing.T) {
+func TestExamplesArePairedByName(t *testing.T) {
 	for name, c := range map[string]struct {
 		base, now Profile
-		renames   []string
 		want      []string
-		stale     int
-		err       string
 	}{
-		"none":                      {profile("a", "b"), profile("b", "c"), nil, []string{"a missing", "b within", "c new"}, 0, ""},
-		"one":                       {profile("a", "b"), profile("b", "c"), []string{"a=c"}, []string{"a -> c within", "b within"}, 0, ""},
-		"to a name of another":      {profile("a", "b"), profile("b"), []string{"a=b"}, []string{"a -> b within", "b missing"}, 0, ""},
-		"exchanged":                 {profile("a", "b"), profile("a", "b"), []string{"a=b", "b=a"}, []string{"a -> b within", "b -> a within"}, 0, ""},
-		"the old name came back":    {profile("a"), profile("a", "b"), []string{"a=b"}, []string{"a -> b within", "a new"}, 0, ""},
-		"done already":              {profile("b"), profile("b"), []string{"a=b"}, []string{"b within"}, 1, ""},
-		"no baseline":               {profile(), profile("b"), []string{"a=b"}, []string{"b new"}, 1, ""},
-		"equals signs":              {profile("n=1"), profile("n=2"), []string{"n=1=n=2"}, []string{"n=1 -> n=2 within"}, 0, ""},
-		"equals signs, two ways":    {profile("a", "a=b"), profile("b=c", "c"), []string{"a=b=c"}, nil, 0, "more than one of its equals signs"},
-		"no equals sign":            {profile("a"), profile("a"), []string{"a"}, nil, 0, `cannot rename with "a": want OLD=NEW`},
-		"half of one":               {profile("a"), profile("a"), []string{"a="}, nil, 0, `cannot rename with "a=": want OLD=NEW`},
-		"not in new":                {profile("a"), profile("a"), []string{"a=c"}, nil, 0, `no example "c" in p`},
-		"not in the baseline":       {profile("a"), profile("a", "c"), []string{"b=c"}, nil, 0, `no example "b" in p`},
-		"two to one":                {profile("a", "b"), profile("c"), []string{"a=c", "b=c"}, nil, 0, "another --rename has the same new name"},
-		"one to two":                {profile("a"), profile("b", "c"), []string{"a=b", "a=c"}, nil, 0, `another --rename makes it "b"`},
-		"one that is the same name": {profile("a"), profile("a"), []string{"a=a"}, []string{"a within"}, 0, ""},
+		"in another order": {profile("a", "b"), profile("b", "c", "a"), []string{"a within", "b within", "c new"}},
+		"one is missing":   {profile("a", "b"), profile("b", "c"), []string{"a missing", "b within", "c new"}},
+		"no baseline":      {profile(), profile("b"), []string{"b new"}},
 	} {
-		r, err := compare(c.base, c.now, Limits{}, c.renames)
-		if c.err != "" {
-			require.ErrorContains(t, err, c.err, name)
-			continue
+		var got []string
+		for _, row := range compare(c.base, c.now, Limits{}).Rows {
+			got = append(got, row.Name+" "+string(row.Result))
 		}
-		require.NoError(t, err, name)
-		require.Equal(t, c.want, results(r), name)
-		require.Len(t, r.Stale, c.stale, name)
+		require.Equal(t, c.want, got, name)
 	}
-}
-
-func TestRenameIsSuggestedForOneMissingAndOneNew(t *testing.T) {
-	for name, c := range map[string]struct {
-		base, now Profile
-		want      *Hint
-	}{
-		"one each":    {profile("a", "b"), profile("a", "c"), &Hint{"b", "c"}},
-		"two new":     {profile("a", "b"), profile("a", "c", "d"), nil},
-		"two missing": {profile("a", "b", "c"), profile("a", "d"), nil},
-		"none":        {profile("a"), profile("a"), nil},
-	} {
-		r, err := compare(c.base, c.now, Limits{}, nil)
-		require.NoError(t, err)
-		require.Equal(t, c.want, r.Probably, name)
-	}
-	// What can't be typed is not shown as a command.
-	r, err := compare(profile("a\n"), profile("b"), Limits{}, nil)
-	require.NoError(t, err)
-	require.Contains(t, r.Text(), `"b" may be "a\n" under a new name`+"\n")
 }
 
 // As floating point 1.1-1.0 is more than 0.1, and 110 % of 1.0 more than 1.1.
@@ -180,8 +129,7 @@ func TestErrorOfAFailedExampleIsShown(t *testing.T) {
 	base := parse("base", `{"examples": {"a": {"status": "ok"}, "b": {"status": "ok"}, "c": {"status": "ok"}}}`)
 	now := parse("new", `{"examples": {"a": {"status": "failed", "error": "Traceback\n  line 3\nRuntimeError: @all | out of memory"},
 		"b": {"status": "failed", "error": {"code": 1}}, "c": {"status": "ok", "error": ""}}}`)
-	r, err := compare(base, now, Limits{}, nil)
-	require.NoError(t, err)
+	r := compare(base, now, Limits{})
 	require.Contains(t, r.Text(), "\"a\": its error: \"RuntimeError: @all | out of memory\"\n")
 	require.Contains(t, r.Markdown(), "- `a`: its error: <code>RuntimeError&#58; &#64;all &#124; out of memory</code>\n")
 	require.Equal(t, 1, strings.Count(r.Text(), "its error"))

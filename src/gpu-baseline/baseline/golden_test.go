@@ -43,9 +43,7 @@ func TestReportsOfEachKindAsTheyArePrinted(t *testing.T) {
 		"statuses-allowed":    {"statuses", 1, []string{"--max-memory-mb=100", "--allow-missing"}},
 		"zero-baseline":       {"zero", 0, []string{"--max-duration-pct=10", "--max-memory-mb=600"}},
 		"zero-baseline-limit": {"zero", 1, []string{"--max-duration-pct=10", "--max-duration-s=1"}},
-		"names-hint":          {"names", 1, []string{"--max-duration-pct=10", "--rename=size=4096=size=8192"}},
-		"names-renamed": {"names", 0, []string{"--rename=size=4096=size=8192", "--rename", "the old one's name=the new one",
-			"--rename=gone=resnet50/train_fp16"}},
+		"names":               {"names", 1, []string{"--max-duration-pct=10"}},
 	} {
 		for format, ending := range map[string]string{"text": "txt", "json": "golden.json", "markdown": "md"} {
 			args := append([]string{"compare", in(c.dir, "base"), in(c.dir, "new"), "--format", format}, c.args...)
@@ -69,7 +67,7 @@ func TestFirstRunHasNoBaseline(t *testing.T) {
 	require.Equal(t, "gpu-baseline: cannot read testdata/none.json: no such file or directory; "+
 		"on a first run give --allow-no-base, and keep testdata/limits/new.json as the baseline\n", stderr)
 
-	code, stdout, _ = call("", "compare", "--allow-no-base", "testdata/none.json", in("limits", "new"), "--rename=matrix=matmul")
+	code, stdout, _ = call("", "compare", "--allow-no-base", "testdata/none.json", in("limits", "new"))
 	require.Zero(t, code)
 	hosttest.Golden(t, "testdata/first-run.txt", stdout)
 

@@ -18,7 +18,6 @@ import (
 type options struct {
 	base, now   string // files; "-" is standard input
 	limits      Limits
-	renames     []string
 	allowNoBase bool
 	printing
 }
@@ -40,10 +39,6 @@ func (o *options) cobra() *cobra.Command {
 func (o *options) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.allowNoBase, "allow-no-base", false, "BASE may be missing: everything is new then")
 	fs.BoolVar(&o.limits.AllowMissing, "allow-missing", false, "examples of BASE may be missing or skipped in NEW")
-	fs.Func("rename", "new name of an example, `old=new`; may be repeated", func(s string) error {
-		o.renames = append(o.renames, s)
-		return nil
-	})
 	o.limits.flags(fs)
 	o.limits.together(fs)
 	o.printing.flags(fs)
@@ -123,9 +118,9 @@ func (o *options) compare(s Streams) (Report, error) {
 		return Report{}, fmt.Errorf("cannot compare with %s: it has no examples, so nothing could fail",
 			visible(o.base))
 	}
-	r, err := compare(base, now, o.limits, o.renames)
+	r := compare(base, now, o.limits)
 	if none {
 		r.Notes = append(r.Notes, "no baseline yet: nothing was compared")
 	}
-	return r, err
+	return r, nil
 }

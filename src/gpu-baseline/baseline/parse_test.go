@@ -135,16 +135,13 @@ func FuzzParse(f *testing.F) {
 		check(t, p)
 		var zero Amount
 		var none Percent
-		same, err := compare(p, p, Limits{DurationPct: &none, Duration: &zero, Memory: &zero}, nil)
-		require.NoError(t, err)
+		same := compare(p, p, Limits{DurationPct: &none, Duration: &zero, Memory: &zero})
 		require.Zero(t, same.Counts.Gating)
 		require.Equal(t, len(p.Examples), same.Counts.Examples)
 
-		all, err := compare(Profile{File: "n"}, p, Limits{}, nil)
-		require.NoError(t, err)
+		all := compare(Profile{File: "n"}, p, Limits{})
 		require.True(t, all.OK)
-		gone, err := compare(p, Profile{File: "n"}, Limits{}, nil)
-		require.NoError(t, err)
+		gone := compare(p, Profile{File: "n"}, Limits{})
 		require.Equal(t, len(p.Examples) == 0, gone.OK)
 		for _, r := range []Report{same, all, gone} {
 			require.True(t, json.Valid([]byte(r.JSON())))
@@ -179,8 +176,7 @@ func TestInvalidProfileIsReported(t *testing.T) {
 		require.NoError(t, err)
 		now, err := Parse("new.json", []byte(`{`+example+`, "fixed_clocks": `+clocks+`}`))
 		require.NoError(t, err)
-		r, err := compare(old, now, Limits{}, nil)
-		require.NoError(t, err)
+		r := compare(old, now, Limits{})
 		require.True(t, r.OK)
 		require.Equal(t, want, strings.Join(r.Notes, " "), clocks)
 	}

@@ -52,7 +52,6 @@ func TestCompareHasAnExitStatusForEachResult(t *testing.T) {
 		"limit infinite":     {[]string{"compare", base, now, "--max-duration-s=Inf"}, 2, "", "want 1000000000 or less"},
 		"limit negative":     {[]string{"compare", base, now, "--max-duration-pct", "-1"}, 2, "", "it is -1; want 0 or more"},
 		"limit missing":      {[]string{"compare", base, now, "--max-duration-pct"}, 2, "", "flag needs an argument"},
-		"rename of nothing":  {[]string{"compare", base, now, "--rename=a=b"}, 2, "", `cannot rename with "a=b": no example "b" in testdata/limits/new.json`},
 		"escapes":            {[]string{"compare", "\x1b[31m.json", now}, 2, "", `cannot read \x1b[31m.json: no such file`},
 
 		"no baseline":      {[]string{"compare", "none.json", now}, 2, "", "on a first run give --allow-no-base"},
@@ -140,7 +139,7 @@ func TestReportThatCannotBeWrittenIsAFailure(t *testing.T) {
 
 func TestHelpNamesEveryFlagAndFitsATerminal(t *testing.T) {
 	for command, flags := range map[string][]string{
-		"compare": {"--allow-missing ", "--allow-no-base ", "--format=FORMAT", "--max-duration-pct=N", "--max-duration-s=N", "--max-memory-mb=N", "--max-memory-pct=N", "-o=FILE", "--rename=OLD=NEW", "--together "},
+		"compare": {"--allow-missing ", "--allow-no-base ", "--format=FORMAT", "--max-duration-pct=N", "--max-duration-s=N", "--max-memory-mb=N", "--max-memory-pct=N", "-o=FILE", "--together "},
 		"bisect":  {"--profiles=FOLDER", "--versions=FILE", "--example=NAME", "--min-runs=N", "--max-runs=N", "--noise-pct=N", "--timeout=LONG", "--dry-run ", "--max-duration-pct=N", "-o=FILE", "--together "},
 		"ab":      {"-a=COMMAND", "-b=COMMAND", "--example=NAME", "--max-runs=N", "--noise-pct=N", "--timeout=LONG", "--max-duration-pct=N", "-o=FILE", "--allow-missing "},
 	} {

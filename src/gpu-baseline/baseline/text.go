@@ -158,7 +158,7 @@ func (r Report) Text() string {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", visible(row.Name), row.Result, strings.Join(cells, "\t"))
 	}
 	w.Flush()
-	reasons, notes := r.lines(quoted, visible)
+	reasons, notes := r.lines(quoted)
 	section(&b, "Why it failed", reasons)
 	section(&b, "Notes", notes)
 	fmt.Fprintf(&b, "\n%s\n", r.Verdict())
@@ -171,14 +171,10 @@ func section(b *strings.Builder, title string, lines []string) {
 	}
 }
 
-// lines returns the reasons and notes for people. name formats a name from outside, and
-// command a text to type.
-func (r Report) lines(name, command func(string) string) (reasons, notes []string) {
+// lines returns the reasons and notes for people. name formats a name from outside.
+func (r Report) lines(name func(string) string) (reasons, notes []string) {
 	reasons = append(reasons, r.Reasons...)
 	for _, row := range r.Rows {
-		if row.RenamedFrom != nil {
-			notes = append(notes, name(row.Name)+": in the baseline it is "+name(*row.RenamedFrom))
-		}
 		for _, s := range row.Reasons {
 			reasons = append(reasons, name(row.Name)+": "+s)
 		}
@@ -190,16 +186,6 @@ func (r Report) lines(name, command func(string) string) (reasons, notes []strin
 		}
 	}
 	notes = append(notes, r.Notes...)
-	for _, spec := range r.Stale {
-		notes = append(notes, command("--rename "+spec)+" has no effect: the baseline has nothing under the old name")
-	}
-	if h := r.Probably; h != nil {
-		hint := fmt.Sprintf("%s may be %s under a new name", name(h.To), name(h.From))
-		if word, ok := shellWord(h.From + "=" + h.To); ok {
-			hint += "; add " + command("--rename "+word)
-		}
-		notes = append(notes, hint)
-	}
 	return reasons, notes
 }
 
@@ -226,7 +212,7 @@ func (r Report) Markdown() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(row.Name), result, strings.Join(cells, " | "))
 	}
-	reasons, notes := r.lines(code, code)
+	reasons, notes := r.lines(code)
 	for _, list := range []struct {
 		title string
 		lines []string
@@ -292,16 +278,4 @@ func code(s string) string {
 		}
 	}
 	return b.String() + "</code>"
-}
-
-// shellWord quotes s as one word of a shell's command line. It returns false if s can't be
-// typed.
-func shellWord(s string) (string, bool) {
-	if s != visible(s) {
-		return "", false
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !isPlain(r) || r == ' ' }) < 0 {
-		return s, true
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", true
 }

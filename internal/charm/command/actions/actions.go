@@ -48,7 +48,6 @@ func (c *Actions) table() map[string]action {
 		"flakes":             c.lockedAction(c.flakes),
 		"fleet":              c.lockedAction(c.fleet),
 		"get-admin-password": c.lockedAction(c.adminPassword),
-		"gpu-usage":          c.lockedAction(c.gpuUsage),
 		"land-worker":        c.lockedAction(c.landWorker),
 		"plan":               c.lockedAction(c.planAction),
 		"prune-worker":       c.lockedAction(c.pruneWorker),

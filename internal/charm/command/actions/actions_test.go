@@ -112,11 +112,7 @@ func TestActionsYAMLListsAllActions(t *testing.T) {
 	require.Equal(t, []string{"code"}, declared["explain-error"].Required)
 	for name, a := range declared {
 		if f, ok := a.Params["format"]; ok {
-			formats := []string{"text", "json"}
-			if name == "gpu-usage" {
-				formats = append(formats, "csv") // for chargeback
-			}
-			require.Equal(t, formats, f.Enum, name)
+			require.Equal(t, []string{"text", "json"}, f.Enum, name)
 		}
 	}
 }

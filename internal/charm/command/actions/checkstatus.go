@@ -1,7 +1,6 @@
 package actions
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,9 +159,6 @@ func (c *Actions) checkServices(ctx context.Context, u charm.Decision, r *report
 	}
 	if u.Want.Web.Jobs {
 		r.addService(role.JobsService, c.CheckJobs(ctx), "running and healthy")
-		if u.Config.Web.FleetWall && u.Facts.Leader {
-			c.checkWall(ctx, r)
-		}
 	}
 	if u.Want.Worker.Kubernetes {
 		r.addService("kubernetes", c.CheckKubernetes(ctx), "the kubelet has the GPUs")
@@ -176,17 +172,6 @@ func (c *Actions) checkServices(ctx context.Context, u charm.Decision, r *report
 	}
 	c.checkLeases(r)
 	c.checkService(u.Facts.Unit, r)
-}
-
-// checkWall adds the state of Concourse's wall. A text of another author is a warning: it
-// stays, and hides the quarantined GPUs.
-func (c *Actions) checkWall(ctx context.Context, r *report) {
-	text, err := concourse.CheckWall(ctx, cmp.Or(c.WallURL, role.WallURL))
-	if err != nil {
-		r.warn("wall", err.Error())
-		return
-	}
-	r.add("wall", nil, text)
 }
 
 func (c *Actions) checkGPUs(ctx context.Context, r *report) {

@@ -143,21 +143,3 @@ func TestListNamesQuarantinedGPUs(t *testing.T) {
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{JSON: true}))
 	require.Contains(t, text.String(), "\"service\": {\n        \"state\": \"quarantined\"")
 }
-
-func TestCheckStatusShowsAnotherTextOnTheWall(t *testing.T) {
-	for _, tc := range []struct {
-		code       int
-		text, want string
-	}{
-		{200, "Concourse's wall has: 1 of 4 GPUs quarantined.\n",
-			"ok      wall: Concourse's wall has: 1 of 4 GPUs quarantined\n"},
-		{503, "another text is on Concourse's wall and stays: Maintenance; remove it: fly clear-wall.\n",
-			"warn    wall: another text is on Concourse's wall and stays: Maintenance; remove it: fly clear-wall\n"},
-	} {
-		var r report
-		c := &Actions{Charm: &charm.Charm{WallURL: hosttest.NewServer(t, tc.code, tc.text)}}
-		c.checkWall(t.Context(), &r)
-		require.Equal(t, tc.want, r.text())
-		require.Empty(t, r.failed(), "a text of a person is no failure of the unit")
-	}
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/top"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
@@ -196,7 +197,7 @@ func FuzzParseReport(f *testing.F) {
 			require.Empty(t, report.GPUs)
 			return
 		}
-		for _, line := range topLines(report, term.Format{}) {
+		for _, line := range new(top.View).Lines(term.Format{}, top.Frame{Report: report}) {
 			require.False(t, strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 2000)
 		}
@@ -211,3 +212,10 @@ func FuzzParseReport(f *testing.F) {
 		require.NoError(t, writeHealth(io.Discard, term.Format{Colour: true}, report, ""))
 	})
 }
+
+// hostileTop returns an answer that would move the cursor, change colours, reverse text or
+// fill the screen.
+const hostileTop = `{"unit": "\u001b]0;x\u0007", "time": "2026-01-02T03:04:05Z", "gpus": [
+ {"index": 0, "pci_bus_id": "\u009b2J", "health": {"state": "critical\u001b[31m", "reason": "a\nb"}, "service": {"state": "\u001b[2Jout", "why": "\u202e\n", "by": "\u0007"}, "lease": {"held": true, "container": "\u001b[2Jheld", "doubt": "\r"},
+  "users": [{"container": "\u001b[2Jheld", "processes": 1, "memory_bytes": {"vram": 1e300, "\u001b": 1}, "engine_seconds": {"\u0000gfx": 1e300, "dma": -1e17}, "engine_busy_ratio": {"dma": 1e12}, "compute_units": 1e300},
+            {"container": "\u202egnp.exe\u2066\n\tx", "processes": 1}, {"container": "` + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + `", "processes": 2}]}]}`

@@ -230,3 +230,10 @@ func nodePaths(g gpu.GPU) []string {
 	}
 	return append(paths, g.Render.Path)
 }
+
+func cells(texts ...string) (row []term.Cell) {
+	for _, text := range texts {
+		row = append(row, term.Cell{Text: text})
+	}
+	return row
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,36 +22,10 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// hostileTop returns an answer that would move the cursor, change colours, reverse text or
-// fill the screen.
-const hostileTop = `{"unit": "\u001b]0;x\u0007", "time": "2026-01-02T03:04:05Z", "gpus": [
- {"index": 0, "pci_bus_id": "\u009b2J", "health": {"state": "critical\u001b[31m", "reason": "a\nb"}, "service": {"state": "\u001b[2Jout", "why": "\u202e\n", "by": "\u0007"}, "lease": {"held": true, "container": "\u001b[2Jheld", "doubt": "\r"},
-  "users": [{"container": "\u001b[2Jheld", "processes": 1, "memory_bytes": {"vram": 1e300, "\u001b": 1}, "engine_seconds": {"\u0000gfx": 1e300, "dma": -1e17}, "engine_busy_ratio": {"dma": 1e12}, "compute_units": 1e300},
-            {"container": "\u202egnp.exe\u2066\n\tx", "processes": 1}, {"container": "` + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + `", "processes": 2}]}]}`
-
 // topOf runs GPUTop with a fake exporter.
 func topOf(t *testing.T, url string) *Actions {
 	t.Helper()
 	return &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Host(t, "amd")), ExporterURL: url}}
-}
-
-func TestTopShowsTheExportersAnswer(t *testing.T) {
-	var all strings.Builder
-	add := func(name, answer string) {
-		r, err := gpuhealth.ParseReport([]byte(answer))
-		require.NoError(t, err)
-		lines := topLines(r, term.Format{})
-		fmt.Fprintf(&all, "== %s\n%s\n", name, strings.Join(lines, "\n"))
-		coloured := strings.Join(topLines(r, term.Format{Colour: true}), "\n")
-		require.Equal(t, strings.Join(lines, "\n"), escapes.ReplaceAllString(coloured, ""), "colours add to the text")
-	}
-	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "mi210x4-service", "mi300x-cpx-service"} {
-		answer, err := os.ReadFile("../../../exporter/testdata/" + name + ".json")
-		require.NoError(t, err)
-		add(name, string(answer))
-	}
-	add("hostile", hostileTop)
-	hosttest.Golden(t, "testdata/top.golden", all.String())
 }
 
 func TestTopAsJSONHasNoHistory(t *testing.T) {
@@ -89,7 +62,7 @@ func TestTopWithoutTheExporterShowsTheOwnersRecord(t *testing.T) {
 	}
 }
 
-// The table of a terminal is tested in package top.
+// The table is tested in package top.
 func TestTopOnATerminalHasItsWidth(t *testing.T) {
 	answer, err := os.ReadFile("../../../exporter/testdata/mi300x-cpx.json")
 	require.NoError(t, err)

@@ -34,18 +34,17 @@ func TestMain(m *testing.M) {
 // console holds a terminal with the programs that run on it. It draws what they write, and
 // fails at sequences that it does not have.
 type console struct {
-	t              *testing.T
-	ctx            context.Context // ends with the programs
-	person         *os.File        // reads what programs write, and types
-	columns, rows  int
-	pages          [2][][]rune // normal and alternate
-	alternate      int
-	row, column    int
-	saved          [2]int // cursor of the normal page
-	hidden, noWrap bool
-	colours        int // sequences
-	rest           []byte
-	command        *exec.Cmd
+	t             *testing.T
+	ctx           context.Context // ends with the programs
+	person        *os.File        // reads what programs write, and types
+	columns, rows int
+	pages         [2][][]rune // normal and alternate
+	alternate     int
+	row, column   int
+	saved         [2]int // cursor of the normal page
+	colours       int    // sequences
+	rest          []byte
+	command       *exec.Cmd
 }
 
 // startConsole runs a shell script as the leader of a session on a new terminal.
@@ -161,8 +160,7 @@ func (c *console) write(output []byte) {
 
 func (c *console) put(r rune) {
 	if c.column == c.columns {
-		require.True(c.t, c.noWrap, "a line is wider than the terminal")
-		c.column--
+		require.Fail(c.t, "a line is wider than the terminal")
 	}
 	c.pages[c.alternate][c.row][c.column] = r
 	c.column++
@@ -188,10 +186,12 @@ func (c *console) sequence(text string) int {
 		}
 	case "[?1049l":
 		c.alternate, c.row, c.column = 0, c.saved[0], c.saved[1]
-	case "[?25l", "[?25h":
-		c.hidden = s == "[?25l"
-	case "[?7l", "[?7h":
-		c.noWrap = s == "[?7l"
+	case "[J":
+		for _, line := range c.pages[c.alternate][c.row:] {
+			for i := range line {
+				line[i] = ' '
+			}
+		}
 	default:
 		require.Regexp(c.t, `^\[[0-9;]*m$`, s, "the terminal does not know the sequence")
 		c.colours++
@@ -210,7 +210,5 @@ func (c *console) cooked() bool {
 func (c *console) requireRestored() {
 	c.t.Helper()
 	require.Zero(c.t, c.alternate, c.text())
-	require.False(c.t, c.hidden, "the cursor is hidden")
-	require.False(c.t, c.noWrap, "lines do not wrap")
 	require.True(c.t, c.cooked(), "keys are not shown")
 }

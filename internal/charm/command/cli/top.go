@@ -19,12 +19,12 @@ func (p *caller) topCommand() command {
 	interval, once := 2*time.Second, false
 	return command{words: "gpu top", json: true, text: "show live who uses each GPU",
 		long: "Shows temperature, power, memory, load, state and users of each GPU, as rocm-exporter reports. " +
-			"A wider terminal also gets leases, memory and engine time of the users. The display repeats until q; " +
-			"h lists the keys. Engine time is the busy share between the exporter's last two looks at the " +
-			"processes. If no exporter answers, the command reads the GPUs once itself.",
+			"A wider terminal also gets leases, memory and engine time of the users. The display repeats until " +
+			"Ctrl-C. Engine time is the busy share between the exporter's last two looks at the processes. If no " +
+			"exporter answers, the command reads the GPUs once itself.",
 		flags: func(fs *pflag.FlagSet) {
 			fs.DurationVar(&interval, "interval", interval, "`TIME` between two requests to the exporter, 1s or more")
-			fs.BoolVar(&once, "once", false, "show all GPUs once, without keys")
+			fs.BoolVar(&once, "once", false, "show all GPUs once, with idle partitions")
 		},
 		run: func([]string) error {
 			if interval < time.Second {
@@ -41,7 +41,7 @@ func (p *caller) topCommand() command {
 			// With a handler, the terminal is restored after these signals.
 			ctx, stop := signal.NotifyContext(p.ctx, os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 			defer stop()
-			how.Live = &top.Live{Screen: top.NewScreen(os.Stdin, p.screen), Format: p.format, Every: interval}
+			how.Live = &top.Live{Screen: p.screen, Format: p.format, Every: interval}
 			return p.charm.GPUTop(ctx, p.stdout, p.format, how)
 		}}
 }

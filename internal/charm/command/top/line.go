@@ -15,32 +15,9 @@ import (
 // line holds a line of the table. A GPU has a line for each user. A divided GPU also has a
 // line for each partition in use.
 type line struct {
-	key       string // of the GPU or the partition; "" for further users
 	cells     [columns]term.Cell
 	shares    [columns]*float64 // lengths of bars, 0 to 1
 	longState string            // replaces the state in a wide column; "" without one
-}
-
-// block holds the lines of one GPU, which stay together.
-type block struct {
-	gpu   []api.Status // its partitions; one for a whole GPU
-	lines []line
-}
-
-func (b block) divided() bool { return b.gpu[0].Partitions > 1 }
-
-// load returns the load of the whole GPU, nil if it is unknown.
-func (b block) load() *float64 {
-	if b.divided() {
-		return b.gpu[0].SocketActivity
-	}
-	return b.gpu[0].Activity
-}
-
-// gpuOf returns the part of a key that all lines of one GPU share.
-func gpuOf(key string) string {
-	gpu, _, _ := strings.Cut(key, "/")
-	return gpu
 }
 
 // share returns value divided by limit, nil if one is unknown.
@@ -51,33 +28,31 @@ func share(value, limit *float64) *float64 {
 	return new(*value / *limit)
 }
 
-// blocksOf returns the GPUs of a report in the report's order.
-func (v *View) blocksOf(r api.Report) (out []block) {
+// linesOf returns the lines of the GPUs of a report. Idle partitions are folded, unless idle is
+// set.
+func linesOf(r api.Report, idle bool) (out []line) {
 	vendors := map[string]bool{}
 	for i := range r.GPUs {
 		vendors[r.GPUs[i].Vendor] = true
 	}
 	for _, partitions := range api.GroupByGPU(r.GPUs) {
-		b := block{gpu: partitions}
 		prefix := ""
 		if vendor := partitions[0].Vendor; len(vendors) > 1 && vendor != "" {
 			prefix = gpu.Vendor(vendor).Label() + " " // each vendor has a GPU 0
 		}
-		if b.divided() {
-			b.lines = v.dividedLines(b, prefix, r)
+		if partitions[0].Partitions > 1 {
+			out = append(out, dividedLines(partitions, prefix, r, idle)...)
 		} else {
-			b.lines = usersOf(gpuLine(b, prefix), &partitions[0], r)
+			out = append(out, usersOf(gpuLine(partitions, prefix), &partitions[0], r)...)
 		}
-		out = append(out, b)
 	}
 	return out
 }
 
 // gpuLine returns the line with the values of a GPU, without a user.
-func gpuLine(b block, prefix string) line {
-	s := &b.gpu[0]
-	l := line{key: fmt.Sprintf("%s %d", s.PCI, s.Index)}
-	l.cells[gpuColumn].Text = prefix + indexes(b.gpu)
+func gpuLine(partitions []api.Status, prefix string) (l line) {
+	s := &partitions[0]
+	l.cells[gpuColumn].Text = prefix + indexes(partitions)
 	l.cells[nameColumn].Text = s.Name
 	l.cells[addressColumn].Text = s.PCI
 	l.cells[temperatureColumn] = ofLimit(s.Temperature, s.TemperatureLimit, hotFrom, hottestFrom)
@@ -94,8 +69,12 @@ func gpuLine(b block, prefix string) line {
 	if full := l.shares[memoryColumn]; full != nil {
 		l.cells[memoryColumn].Colour = levelColour(*full, fullFrom, fullestFrom, term.Green)
 	}
-	l.setLoad(b.load())
-	l.setState(b.gpu)
+	load := s.Activity
+	if s.Partitions > 1 {
+		load = s.SocketActivity // of the whole GPU
+	}
+	l.setLoad(load)
+	l.setState(partitions)
 	return l
 }
 
@@ -106,29 +85,28 @@ func (l *line) setLoad(load *float64) {
 	}
 }
 
-// dividedLines returns the line of a divided GPU and the lines of its partitions. Idle
-// partitions are folded, unless all are shown.
-func (v *View) dividedLines(b block, prefix string, r api.Report) []line {
-	head := gpuLine(b, prefix)
+// dividedLines returns the line of a divided GPU and the lines of its partitions.
+func dividedLines(partitions []api.Status, prefix string, r api.Report, idle bool) []line {
+	head := gpuLine(partitions, prefix)
 	var parts []line
 	used := 0
-	for i := range b.gpu {
-		s := &b.gpu[i]
+	for i := range partitions {
+		s := &partitions[i]
 		uses := len(api.UsesOf(*s, r.Time)) > 0
 		if uses {
 			used++
 		}
-		if !uses && !s.Excluded() && !v.AllPartitions {
+		if !uses && !s.Excluded() && !idle {
 			continue
 		}
-		p := line{key: fmt.Sprintf("%s/%d", head.key, s.Partition)}
+		var p line
 		p.cells[gpuColumn].Text = prefix + fmt.Sprint(s.Index)
 		p.cells[nameColumn].Text = fmt.Sprintf("- part %d", s.Partition)
 		p.setLoad(s.Activity)
-		p.setState(b.gpu[i : i+1])
+		p.setState(partitions[i : i+1])
 		parts = append(parts, usersOf(p, s, r)...)
 	}
-	head.cells[userColumn].Text = fmt.Sprintf("%d of %d used", used, len(b.gpu))
+	head.cells[userColumn].Text = fmt.Sprintf("%d of %d used", used, len(partitions))
 	return append([]line{head}, parts...)
 }
 

@@ -18,7 +18,7 @@ func TestColoursBeginAtTheirShares(t *testing.T) {
 	cell := func(column int, change func(*api.Status)) term.Cell {
 		s := api.Status{Temperature: new(1.), TemperatureLimit: limit, Power: new(1.), PowerCap: limit, MemoryUsed: new(1.), MemoryTotal: limit}
 		change(&s)
-		return gpuLine(block{gpu: []api.Status{s}}, "").cells[column]
+		return gpuLine([]api.Status{s}, "").cells[column]
 	}
 	for v, want := range map[float64]string{89.9: "", 90: term.Yellow, 99.9: term.Yellow, 100: term.Red} {
 		require.Equal(t, want, cell(temperatureColumn, func(s *api.Status) { s.Temperature = &v }).Colour, v)
@@ -76,11 +76,7 @@ func TestNamesAreCutToTheirModel(t *testing.T) {
 	require.Equal(t, "5.8", gib(new(5.84*(1<<30)), nil))
 }
 
-func TestHistoryIsDrawnFromItsLeastToItsMost(t *testing.T) {
-	require.Equal(t, "▁█ ▄", pastOf([]*float64{new(1.), new(8.), nil, new(4.9)}, 4))
-	require.Equal(t, "█ ▁", pastOf([]*float64{new(1.), new(8.), nil, new(4.9)}, 3), "of those that are shown")
-	require.Equal(t, "▁▁", pastOf([]*float64{new(5.), new(5.)}, 9))
-	require.Empty(t, pastOf(nil, 9))
+func TestSharesAreBars(t *testing.T) {
 	for share, want := range map[float64]string{-1: "░░░░", 0: "░░░░", .12: "░░░░", .13: "█░░░", 1: "████", 2: "████"} {
 		require.Equal(t, want, barOf(&share, 4), share)
 	}

@@ -2,120 +2,73 @@ package top
 
 import (
 	"context"
+	"io"
 	"os"
-	"os/signal"
+	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 )
 
-// Live shows the GPUs until the person quits.
+// Live shows the GPUs on a terminal, whose previous content returns at the end.
 type Live struct {
-	Screen *Screen
+	Screen *os.File
 	Format term.Format
 	Every  time.Duration // between two requests
 }
 
-// Fetch requests a report from the exporter.
+// Fetch requests a report from the exporter. It has a deadline.
 type Fetch func(context.Context) (api.Report, error)
 
-// answer holds the result of a request.
-type answer struct {
-	report api.Report
-	err    error
-}
+const (
+	alternate, normal = "\x1b[?1049h", "\x1b[?1049l"
+	home, erase       = "\x1b[H", "\x1b[K"
+	eraseBelow        = "\x1b[J"
+)
 
-// Run shows first, and then the exporter's further answers, until ctx is done, a key quits
-// or the terminal is closed. A request that does not end never delays a key: the age of the
-// shown values is displayed instead.
+// Run shows first, and then the exporter's further answers, until ctx is done.
 func (l Live) Run(ctx context.Context, first api.Report, fetch Fetch) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, unix.SIGWINCH, unix.SIGCONT)
-	defer signal.Stop(signals)
-	if err := l.Screen.enter(); err != nil {
+	if _, err := l.Screen.WriteString(alternate); err != nil {
 		return err
 	}
 	defer func() {
-		if e := l.Screen.restore(); err == nil {
+		if _, e := l.Screen.WriteString(normal); err == nil {
 			err = e
 		}
 	}()
-	var keys chan key // nil without keys
-	if l.Screen.in != nil {
-		keys = make(chan key)
-		go l.Screen.readKeys(keys)
-	}
-	tick := time.Tick(l.Every)
-	answers, pending := make(chan answer, 1), false
-	v := View{}
-	last := answer{report: first}
-	shown := shownReport{first, time.Now()}
-	newest := shown
-	for {
-		if !v.frozen {
-			shown = newest
-		}
-		if err := l.draw(&v, shown, last.err); err != nil {
+	var v View
+	f, at := Frame{Report: first}, time.Now()
+	for tick := time.Tick(l.Every); ; {
+		if err := l.draw(&v, f); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case s := <-signals:
-			if s == unix.SIGCONT { // the shell may have changed the terminal
-				if err := l.Screen.enter(); err != nil {
-					return err
-				}
-			}
-		case k, open := <-keys:
-			if !open || v.Press(k) {
-				return nil
-			}
-			if k == keySuspend {
-				if err := l.Screen.suspend(); err != nil {
-					return err
-				}
-			}
-		case last = <-answers:
-			if pending = false; last.err == nil {
-				newest = shownReport{last.report, time.Now()}
-			}
 		case <-tick:
-			if !pending {
-				pending = true
-				go func() {
-					r, err := fetch(ctx)
-					answers <- answer{r, err}
-				}()
-			}
+		}
+		switch r, err := fetch(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			f.Late, f.Age = err.Error(), time.Since(at)
+		default:
+			f, at = Frame{Report: r}, time.Now()
 		}
 	}
 }
 
-// shownReport holds a report and the time of its arrival.
-type shownReport struct {
-	report api.Report
-	at     time.Time
-}
-
-func (l Live) draw(v *View, r shownReport, failed error) error {
-	f := Frame{Report: r.report, Age: time.Since(r.at), NoKeys: l.Screen.in == nil}
-	f.Width, f.Height = l.Screen.size()
-	switch {
-	case v.frozen:
-	case failed != nil:
-		f.Late = failed.Error()
-	case f.Age > lateAfter*l.Every:
-		f.Late = "the exporter has not answered yet"
+// draw replaces the content of the screen. A line is erased before it is written: after a
+// full line the cursor is on its last character, which would be erased. The last row stays
+// empty for the cursor.
+func (l Live) draw(v *View, f Frame) error {
+	columns, rows := term.Size(l.Screen)
+	if columns == 0 || rows == 0 {
+		columns, rows = 80, 24
 	}
-	lines := v.Lines(l.Format, f)
-	return l.Screen.draw(lines[:min(len(lines), f.Height)])
+	f.Width, f.Height = columns, max(rows-1, 1)
+	text := home + erase + strings.Join(v.Lines(l.Format, f), "\n"+erase) + "\n" + eraseBelow
+	_, err := io.WriteString(l.Screen, text)
+	return err
 }
-
-// lateAfter counts the intervals after which values are no longer live.
-const lateAfter = 2

@@ -113,8 +113,8 @@ func layoutOf(width int, natural, short [columns]int) *layout {
 // table returns the title and the lines as text of at most width characters. The widest
 // texts since the last change of the width decide the columns, so that they do not jump.
 func (v *View) table(f term.Format, lines []line, width int) []string {
-	if v.tableWidth != width {
-		v.tableWidth, v.natural, v.short = width, [columns]int{}, [columns]int{}
+	if v.width != width {
+		*v = View{width: width}
 	}
 	for i, t := range titles {
 		if !hasBar[i] && (i <= userColumn || hasText(lines, i)) {

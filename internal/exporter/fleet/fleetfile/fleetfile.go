@@ -32,10 +32,8 @@ type File struct {
 	// Dashboard is the URL of the GPUs' dashboard, "" for none.
 	Dashboard string `json:"dashboard,omitempty"`
 	// CO2GramsPerKWh is the option co2-grams-per-kwh, 0 without it.
-	CO2GramsPerKWh float64 `json:"co2-grams-per-kwh,omitempty"`
-	// Wall puts the quarantined GPUs on Concourse's wall.
-	Wall    bool     `json:"wall,omitempty"`
-	Workers []Worker `json:"workers"`
+	CO2GramsPerKWh float64  `json:"co2-grams-per-kwh,omitempty"`
+	Workers        []Worker `json:"workers"`
 }
 
 // Worker describes a worker as its unit publishes it.
