@@ -56,7 +56,7 @@ func TestLinesOfTheDriverDecide(t *testing.T) {
 		w.run(20 * time.Second)
 		w.sayAll(c.lines...)
 		fails(time.Second, c.exit)(w, one)
-		w.run(40 * time.Second)
+		w.run(14 * time.Second)
 		_, v := w.verdict(handle)
 		require.Equal(t, c.code, v.Reasons[0].Code, "%s: %+v", name, v)
 		require.Equal(t, c.kind, v.Kind, name)
@@ -81,18 +81,21 @@ func TestSignAfterTheEndIsOfTheLastTask(t *testing.T) {
 		w := signsWorld(t)
 		one := w.task(handle, gpu1)
 		if c.exit < 0 {
-			w.run(time.Minute)
+			w.run(20 * time.Second)
 			one.removed()
 		} else {
-			fails(time.Minute, c.exit)(w, one)
+			fails(20*time.Second, c.exit)(w, one)
 		}
 		w.run(2 * time.Second)
 		if c.again {
 			w.task(neighbour, gpu1)
 		}
-		w.run(c.after - 2*time.Second)
+		if c.after > time.Minute {
+			w.run(14 * time.Second)
+			w.now = w.now.Add(c.after - 16*time.Second)
+		}
 		w.sayAll(mes...)
-		w.run(40 * time.Second)
+		w.run(14 * time.Second)
 		r, v := w.verdict(handle)
 		require.Equal(t, c.hang, v.Reasons[0].Code == "gpu-hang", "%s: %+v", name, v)
 		if c.hang {
@@ -136,7 +139,7 @@ func TestRingResetIsOfTheTaskThatItNames(t *testing.T) {
 		w.run(2 * time.Second)
 		own.ends(1)
 		next.ends(1)
-		w.run(40 * time.Second)
+		w.run(14 * time.Second)
 		_, v := w.verdict(handle)
 		require.Equal(t, c.own, v.Reasons[0].Code, "%s: %+v", name, v)
 		_, v = w.verdict(neighbour)
@@ -151,7 +154,7 @@ func TestGPUThatIsGoneAtTheEndIsLost(t *testing.T) {
 	w.run(20 * time.Second)
 	require.NoError(t, os.RemoveAll(w.root.Path(device(gpu1, ""))))
 	fails(time.Second, 139)(w, one)
-	w.run(40 * time.Second)
+	w.run(14 * time.Second)
 	_, v := w.verdict(handle)
 	require.Equal(t, "gpu-lost", v.Reasons[0].Code, "%+v", v)
 	require.Contains(t, v.Reasons[0].Text, "left the bus at 12:00:2")
@@ -166,7 +169,7 @@ func TestRepeatedSignsLeaveRoomForOthers(t *testing.T) {
 	w.run(2 * time.Second)
 	w.say("pcieport 0000:40:01.1: pciehp: Slot(0): Link Down")
 	fails(time.Second, 1)(w, one)
-	w.run(40 * time.Second)
+	w.run(14 * time.Second)
 	r, v := w.verdict(handle)
 	require.Equal(t, "gpu-lost", v.Reasons[0].Code, "%+v", v)
 	count := map[taskrecord.EventKind]int{}
