@@ -283,7 +283,7 @@ func TestRealFullDisk(t *testing.T) {
 			}
 			c := w.create("garden", 0)
 			is(t, c.task("sleep 1; dd if=/dev/zero of=/tmp/build/1c633350/x bs=1M; yes >/tmp/build/1c633350/y; "+
-				"sleep "+after+"; exit 1"), verdict.Machine, "disk-full")
+				"sleep "+after+"; exit 1"), verdict.Task, "disk-full")
 		})
 	}
 }

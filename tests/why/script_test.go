@@ -30,7 +30,7 @@ type judged struct {
 //	run 80s; gpu busy=100 power=42
 //	exit 143
 //
-// testdata/README.md describes the steps.
+// A line has one or more steps, see machine.step.
 func readCases(t *testing.T, file string) (all []judged) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

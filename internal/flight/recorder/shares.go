@@ -28,13 +28,15 @@ func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g task
 	}
 	r.gpus.scanned = scan.At
 	shares := map[string]map[string]float64{}
+	workers := map[string]map[string]bool{} // nil if it is not known who works
 	return func(c *container, g taskrecord.GPU, s taskrecord.Sample) {
-		s.Values[taskrecord.Users] = users(&scan, c.handle, g)
 		of, known := shares[g.Card()]
 		if !known {
+			workers[g.Card()] = scan.Workers(g.Dies()...)
 			of = scan.Shares(g.Dies()...)
 			shares[g.Card()] = of
 		}
+		s.Values[taskrecord.Users] = users(workers[g.Card()], c.handle)
 		s.Values[taskrecord.Share] = int64(of[c.handle]*1e6 + .5)
 		if of == nil {
 			s.Values[taskrecord.Share] = 1_000_000 / max(1, s.Value(taskrecord.Tasks))
@@ -42,12 +44,11 @@ func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g task
 	}
 }
 
-// users returns who worked on a GPU.
-func users(scan *gpuusage.Result, handle string, g taskrecord.GPU) int64 {
-	workers, known := scan.Workers(g.Dies()...)
+// users returns who worked on a card, for a task.
+func users(workers map[string]bool, handle string) int64 {
 	works, open := workers[handle]
 	switch {
-	case !known:
+	case workers == nil:
 		return taskrecord.Missing
 	case works:
 		return taskrecord.TaskWorks

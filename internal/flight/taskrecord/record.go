@@ -94,6 +94,7 @@ const (
 	GPUReset     EventKind = "gpu-reset"      // the kernel logged a hang or a reset of the GPU
 	GPULost      EventKind = "gpu-lost"       // the card left the bus
 	GPUError     EventKind = "gpu-error"      // the kernel logged uncorrectable hardware errors
+	OwnFault     EventKind = "own-fault"      // quarantine found that the task itself made the GPU hang; Detail is why
 	Dump         EventKind = "dump"           // the driver wrote a dump of the GPU; Detail is its name, see End.Dumps
 	WorkerEnded  EventKind = "worker-ended"   // Concourse's worker process ended
 	DaemonEnded  EventKind = "daemon-ended"   // containerd ended

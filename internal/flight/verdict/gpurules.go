@@ -137,7 +137,11 @@ func gpuHang(f *facts) []finding {
 			numbers["seconds_before_end"] = f.ended.Sub(e.At).Seconds()
 			text += " at " + e.At.UTC().Format("15:04:05 UTC")
 		}
-		return finding{cause: !ok || f.eventRecently(name), text: text, numbers: numbers}, true
+		kind := Kind("")
+		if own, found := f.eventOf(name, taskrecord.OwnFault); found {
+			kind, text = Task, text+"; "+own.Detail
+		}
+		return finding{kind: kind, cause: !ok || f.eventRecently(name), text: text, numbers: numbers}, true
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // leaked returns a task that begins with used bytes of the GPU's memory and has at most peak.
@@ -118,4 +120,17 @@ func TestReasonNamesItsGPU(t *testing.T) {
 	require.Equal(t, gpu0, v.Reasons[0].GPU)
 	require.Equal(t, "GPU "+gpu0+" hung or was reset at 12:00:30 UTC", v.Reasons[0].Text)
 	require.Equal(t, 30., v.Reasons[0].Numbers["seconds_before_end"])
+}
+
+// gpu-evidence shows the same verdict: a step that hangs one GPU after the other does it itself.
+func TestHangThatTheTaskCausedIsTheTasks(t *testing.T) {
+	r := task{exit: 134, events: []taskrecord.Event{{At: at(59), Kind: taskrecord.GPUReset, GPU: gpu0}}}.record()
+	hang := quarantine.Use{Ref: quarantine.Ref{Name: gpu0}, NewFaults: []health.Fault{{Kind: health.Hang}}}
+	q := quarantine.Record{FaultyRuns: []quarantine.Run{{Container: r.Head.Handle, Began: began, GPUs: []quarantine.Use{hang},
+		Verdict: quarantine.TaskCaused, Reason: "a task like it had a fault on GPU 1"}}}
+	require.Equal(t, verdict.GPU, verdict.Decide(r).Kind)
+	r.Events = append(r.Events, verdict.FaultsOf(r, q)...)
+	v := verdict.Decide(r)
+	require.Equal(t, verdict.Task, v.Kind)
+	require.Contains(t, v.Reasons[0].Text, "; a task like it had a fault on GPU 1")
 }

@@ -60,28 +60,29 @@ func (r *Result) Shares(dies ...string) map[string]float64 {
 }
 
 // Workers returns the containers that have a card open, and whether each worked since the
-// previous scan. known is false if a driver did not answer, or counts no work of a client.
-func (r *Result) Workers(dies ...string) (workers map[string]bool, known bool) {
-	workers = map[string]bool{}
+// previous scan. It returns nil if a driver did not answer, or counts no work of a client.
+func (r *Result) Workers(dies ...string) (workers map[string]bool) {
 	for _, d := range r.Devices {
 		if !slices.Contains(dies, d.PCI) {
 			continue
 		}
-		known = true
+		if workers == nil {
+			workers = map[string]bool{}
+		}
 		for _, row := range d.Rows {
 			if row.Processes == 0 {
 				continue
 			}
-			works, counted := false, len(row.Busy)+len(row.Units) > 0
+			works := false
 			for _, n := range slices.Concat(row.Busy, row.Units) {
 				works = works || n.Value > littleWork
 			}
 			rocm := slices.ContainsFunc(row.Memory, func(m Amount) bool { return m.Name == kinds[kindKFD] && m.Value > 0 })
-			if !works && (!counted || rocm && len(row.Units) == 0) {
-				return nil, false
+			if !works && (len(row.Busy)+len(row.Units) == 0 || rocm && len(row.Units) == 0) {
+				return nil
 			}
 			workers[row.Container] = workers[row.Container] || works
 		}
 	}
-	return workers, known
+	return workers
 }

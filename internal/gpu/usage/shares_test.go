@@ -49,3 +49,25 @@ func TestShareIsThePartOfTheWork(t *testing.T) {
 		})
 	}
 }
+
+func TestWorkersAreKnownIfTheDriverCountsTheirWork(t *testing.T) {
+	busy := func(v float64) []Amount { return []Amount{{"gfx", v}} }
+	rocm := []Amount{{"kfd", 1 << 30}}
+	for name, c := range map[string]struct {
+		rows []Row
+		want map[string]bool
+	}{
+		"nobody":                       {nil, map[string]bool{}},
+		"one works and one waits":      {[]Row{{Container: "a", Processes: 1, Busy: busy(.9)}, {Container: "b", Processes: 2, Busy: busy(0)}}, map[string]bool{"a": true, "b": false}},
+		"before the second scan":       {[]Row{{Container: "a", Processes: 1}}, nil},
+		"one that ended":               {[]Row{{Container: "a"}}, map[string]bool{}},
+		"ROCm with compute units":      {[]Row{{Container: "a", Processes: 1, Memory: rocm, Units: []Amount{{"cu", 40}}}}, map[string]bool{"a": true}},
+		"ROCm without a busy one":      {[]Row{{Container: "a", Processes: 1, Memory: rocm, Busy: busy(0), Units: []Amount{{"cu", 0}}}}, map[string]bool{"a": false}},
+		"ROCm without compute units":   {[]Row{{Container: "a", Processes: 1, Memory: rocm, Busy: busy(0)}}, nil},
+		"little work of ROCm's engine": {[]Row{{Container: "a", Processes: 1, Busy: busy(.005)}}, map[string]bool{"a": false}},
+	} {
+		r := Result{Devices: []Used{{Device: first, Rows: c.rows}}}
+		require.Equal(t, c.want, r.Workers(first.PCI), name)
+		require.Nil(t, r.Workers("0000:ff:00.0"), "its driver did not answer")
+	}
+}
