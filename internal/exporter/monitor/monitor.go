@@ -23,6 +23,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Options select what a monitor reads beyond the GPUs themselves.
@@ -73,7 +74,13 @@ type GPU struct {
 	Health  health.Judgement // of the whole GPU, for a partition too
 	Traffic *Traffic
 	Users   []usage.Row
-	pool.Record
+	Lease   *pool.ReportedLease // nil: not leased, or unknown
+	Service *quarantine.GPU     // nil: not in the record
+}
+
+// Record returns the records of the GPU.
+func (g *GPU) Record() pool.Record {
+	return pool.Record{Slot: g.Device.Slot, Lease: g.Lease, Service: g.Service}
 }
 
 // ReadErrors counts the readings of a GPU's file without a usable value since the start.
@@ -213,7 +220,8 @@ func (m *Monitor) addContext(s *Snapshot) {
 	s.Disk, s.Tasks = readDisk(m.root, m.options.Disk), m.Tasks()
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		g.Traffic, g.Record = m.traffic.find(g.Device), s.Records.Of(g.Device.Slot, s.At)
+		record := s.Records.Of(g.Device.Slot, s.At)
+		g.Traffic, g.Lease, g.Service = m.traffic.find(g.Device), record.Lease, record.Service
 		if s.Users != nil {
 			g.Users = s.Users.Of(usageDevice(g.Device))
 		}

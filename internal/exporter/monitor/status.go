@@ -68,7 +68,7 @@ func statusOf(snapshot Snapshot) []api.Status {
 				Hang: j.Signals()},
 			Explained:      health.Explain(j.Codes()),
 			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI],
-			Users: usersOf(g.Users), View: g.Record.View(), PastFaults: pastFaults(&snapshot, g),
+			Users: usersOf(g.Users), View: g.Record().View(), PastFaults: pastFaults(&snapshot, g),
 		}
 		if !g.Shared && !g.Silent {
 			st.Hardware = hardwareOf(s)
