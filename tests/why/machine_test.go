@@ -61,7 +61,7 @@ type machine struct {
 	rec      *recorder.Recorder
 	exits    map[string]int
 	server   *httptest.Server
-	tasks    []*container
+	tasks    []*played
 	set      map[string]float64 // values of the machine, see machineDefaults
 	busy     float64            // seconds of CPU time
 	sums     map[string]float64
@@ -70,8 +70,8 @@ type machine struct {
 	written  map[string]string // texts of files
 }
 
-// container holds the values of a task. Rates are for a second.
-type container struct {
+// played holds the values of a task. Rates are for a second.
+type played struct {
 	handle    string
 	pid, own  int
 	set, sums map[string]float64
@@ -179,9 +179,9 @@ func (m *machine) gpuFile(gpu int, file string) string {
 }
 
 // start starts a task on GPUs.
-func (m *machine) start(gpus ...int) *container {
+func (m *machine) start(gpus ...int) *played {
 	n := len(m.tasks)
-	c := &container{handle: fmt.Sprintf("0badcafe-0000-4000-8000-%012d", n+1), pid: 1000 + 100*n, own: 1001 + 100*n,
+	c := &played{handle: fmt.Sprintf("0badcafe-0000-4000-8000-%012d", n+1), pid: 1000 + 100*n, own: 1001 + 100*n,
 		set: map[string]float64{"cpu": 1, "memory": gib}, sums: map[string]float64{}, engines: map[int]float64{}}
 	m.tasks = append(m.tasks, c)
 	m.process(c.pid)
@@ -200,7 +200,7 @@ func (m *machine) start(gpus ...int) *container {
 }
 
 // end ends the process of a task. status is the worker's answer, or -1 for none.
-func (m *machine) end(c *container, status int) {
+func (m *machine) end(c *played, status int) {
 	if status >= 0 {
 		m.exits[c.handle] = status
 	}
@@ -208,7 +208,7 @@ func (m *machine) end(c *container, status int) {
 	_ = m.root.Remove(recorder.DefaultBundles + "/" + c.handle + "/task.pid")
 }
 
-func (m *machine) remove(c *container) {
+func (m *machine) remove(c *played) {
 	m.kill(c.own)
 	m.kill(c.pid)
 	m.removeAll(recorder.DefaultBundles + "/" + c.handle)
@@ -301,7 +301,7 @@ func (m *machine) write() {
 	}
 }
 
-func (m *machine) writeGroup(c *container) {
+func (m *machine) writeGroup(c *played) {
 	dir := "/sys/fs/cgroup/garden/" + c.handle
 	m.put(dir+"/cgroup.procs", fmt.Sprintf("%d\n%d\n", c.pid, c.own))
 	m.put(dir+"/cpu.stat", fmt.Sprintf("usage_usec %.0f\nnr_periods %.0f\nnr_throttled %.0f\n", c.sums["cpu"],
@@ -322,7 +322,7 @@ func (m *machine) writeGroup(c *container) {
 	m.put(dir+"/io.stat", fmt.Sprintf("8:0 rbytes=%.0f wbytes=%.0f rios=1 wios=1\n", c.sums["read"], c.sums["write"]))
 }
 
-func (m *machine) writeNet(c *container) {
+func (m *machine) writeNet(c *played) {
 	net := fmt.Sprintf("/proc/%d/net/", c.pid)
 	if !m.root.Exists(fmt.Sprintf("/proc/%d/stat", c.pid)) {
 		return

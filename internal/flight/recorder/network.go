@@ -99,7 +99,8 @@ func snmp(data []byte, protocol, field string) (int64, bool) {
 // and ::1 are in the byte order of the machine, and a server of the task has its local address.
 func elsewhere(local, remote []byte) bool {
 	v4 := len(remote) == 8 && bytes.HasSuffix(remote, []byte("7F"))
-	mapped := len(remote) == 32 && bytes.HasPrefix(remote, []byte("0000000000000000FFFF0000")) && bytes.HasSuffix(remote, []byte("7F"))
+	mapped := len(remote) == 32 && bytes.HasPrefix(remote, []byte("0000000000000000FFFF0000")) &&
+		bytes.HasSuffix(remote, []byte("7F"))
 	return !v4 && !mapped && string(remote) != "00000000000000000000000001000000" && !bytes.Equal(local, remote)
 }
 

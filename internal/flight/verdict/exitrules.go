@@ -67,7 +67,8 @@ func (f *facts) hung() (bool, float64) {
 func killed(f *facts) []finding {
 	hung, _ := f.hung()
 	oom, _ := f.oomKilled()
-	return one(f.exit() == byKill && !hung && !oom && len(f.spins) == 0, finding{numbers: map[string]float64{"seconds": f.lasted},
+	return one(f.exit() == byKill && !hung && !oom && len(f.spins) == 0, finding{
+		numbers: map[string]float64{"seconds": f.lasted},
 		text: fmt.Sprintf("SIGKILL ended the task after %.0f s, while it worked: its own, or after a timeout", f.lasted)})
 }
 

@@ -17,10 +17,12 @@ func FaultsOf(r *taskrecord.Record, q quarantine.Record) (events []taskrecord.Ev
 		}
 		for _, u := range run.GPUs {
 			if run.Verdict == quarantine.TaskCaused && len(u.NewFaults) > 0 {
-				events = append(events, taskrecord.Event{At: run.FaultTime(u).UTC(), Kind: taskrecord.OwnFault, GPU: u.Name, Detail: run.Reason})
+				events = append(events, taskrecord.Event{At: run.FaultTime(u).UTC(), Kind: taskrecord.OwnFault, GPU: u.Name,
+					Detail: run.Reason})
 			}
 			for _, f := range u.NewFaults {
-				e := taskrecord.Event{At: run.FaultTime(u).UTC(), GPU: u.Name, Detail: quarantine.DescribeFaults([]health.Fault{f})}
+				e := taskrecord.Event{At: run.FaultTime(u).UTC(), GPU: u.Name,
+					Detail: quarantine.DescribeFaults([]health.Fault{f})}
 				switch f.Kind {
 				case health.UncorrectableErrors, health.BadPages:
 					e.Kind = taskrecord.GPUError

@@ -42,7 +42,8 @@ func (f *facts) pace() (p pace, ok bool) {
 		name string
 		of   func(taskrecord.Pace) float64
 	}{
-		{"GPU time", func(e taskrecord.Pace) float64 { return e.GPU }}, {"CPU time", func(e taskrecord.Pace) float64 { return e.CPU }},
+		{"GPU time", func(e taskrecord.Pace) float64 { return e.GPU }},
+		{"CPU time", func(e taskrecord.Pace) float64 { return e.CPU }},
 		{"energy", func(e taskrecord.Pace) float64 { return e.Joules / 100 }},
 		{"output to disk", func(e taskrecord.Pace) float64 { return e.Written / (1 << 20) }},
 	} {

@@ -69,7 +69,8 @@ func (f *facts) findSpins() map[string]spin {
 			all[g.Name] = s
 		} else if s, ok := unused(busy, quiet > 0); ok && f.stopped() {
 			all[g.Name] = s
-		} else if _, scanned := first(busy, taskrecord.Users); !scanned && f.stopped() && min(quiet, span(busy)) >= spinQuiet {
+		} else if _, scanned := first(busy, taskrecord.Users); !scanned && f.stopped() &&
+			min(quiet, span(busy)) >= spinQuiet {
 			since := f.ended.Add(-time.Duration(min(quiet, span(busy)) * float64(time.Second)))
 			all[g.Name] = spin{since: since, sign: "and the task did nothing"}
 		}
@@ -96,7 +97,9 @@ func powerFell(all, busy []taskrecord.Sample) (spin, bool) {
 			before = append(before, s)
 		}
 	}
-	slices.SortFunc(before, func(a, b taskrecord.Sample) int { return int(b.Value(taskrecord.Power) - a.Value(taskrecord.Power)) })
+	slices.SortFunc(before, func(a, b taskrecord.Sample) int {
+		return int(b.Value(taskrecord.Power) - a.Value(taskrecord.Power))
+	})
 	n := min(len(before), 1+int(powerBefore*float64(len(all))/max(1, span(all))))
 	if n == 0 {
 		return spin{}, false
@@ -114,7 +117,8 @@ func powerFell(all, busy []taskrecord.Sample) (spin, bool) {
 		clock, known := mean(low, taskrecord.Clock)
 		was, also := mean(before, taskrecord.Clock)
 		return spin{since: time.UnixMilli(low[0].At), watts: [2]float64{high / 1000, watts / 1000},
-			sign: fmt.Sprintf("with %.0f W at the clock of %.0f W before", watts/1000, high/1000)}, !known || !also || clock >= spinClock*was
+			sign: fmt.Sprintf("with %.0f W at the clock of %.0f W before", watts/1000, high/1000)},
+			!known || !also || clock >= spinClock*was
 	}
 	return spin{}, false
 }

@@ -70,7 +70,9 @@ func (run Run) seconds() float64 {
 
 // hungOf returns the runs that were stopped late. Without a good run none was.
 func hungOf(stopped []Stop, longest float64) []Stop {
-	return slices.DeleteFunc(slices.Clone(stopped), func(s Stop) bool { return longest == 0 || s.Seconds <= lateFactor*longest })
+	return slices.DeleteFunc(slices.Clone(stopped), func(s Stop) bool {
+		return longest == 0 || s.Seconds <= lateFactor*longest
+	})
 }
 
 // longest returns the time of the longest good run of a program on any GPU.
