@@ -69,7 +69,7 @@ func killed(f *facts) []finding {
 	oom, _ := f.oomKilled()
 	return one(f.exit() == byKill && !hung && !oom && len(f.spins) == 0, finding{
 		numbers: map[string]float64{"seconds": f.lasted},
-		text: fmt.Sprintf("SIGKILL ended the task after %.0f s, while it worked: its own, or after a timeout", f.lasted)})
+		text:    fmt.Sprintf("SIGKILL ended the task after %.0f s, while it worked: its own, or after a timeout", f.lasted)})
 }
 
 // stoppedBusy reports whether the task worked until it was stopped.

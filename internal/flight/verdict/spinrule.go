@@ -117,7 +117,7 @@ func powerFell(all, busy []taskrecord.Sample) (spin, bool) {
 		clock, known := mean(low, taskrecord.Clock)
 		was, also := mean(before, taskrecord.Clock)
 		return spin{since: time.UnixMilli(low[0].At), watts: [2]float64{high / 1000, watts / 1000},
-			sign: fmt.Sprintf("with %.0f W at the clock of %.0f W before", watts/1000, high/1000)},
+				sign: fmt.Sprintf("with %.0f W at the clock of %.0f W before", watts/1000, high/1000)},
 			!known || !also || clock >= spinClock*was
 	}
 	return spin{}, false
