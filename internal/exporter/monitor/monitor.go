@@ -73,6 +73,8 @@ type GPU struct {
 	Health  health.Judgement // of the whole GPU, for a partition too
 	Traffic *Traffic
 	Users   []usage.Row
+	// Processes have memory of the GPU, the largest first.
+	Processes []usage.Process
 	pool.Record
 }
 
@@ -215,7 +217,9 @@ func (m *Monitor) addContext(s *Snapshot) {
 		g := &s.GPUs[i]
 		g.Traffic, g.Record = m.traffic.find(g.Device), s.Records.Of(g.Device.Slot, s.At)
 		if s.Users != nil {
-			g.Users = s.Users.Of(usageDevice(g.Device))
+			if u := s.Users.Find(usageDevice(g.Device)); u != nil {
+				g.Users, g.Processes = u.Rows, u.Processes
+			}
 		}
 	}
 	m.mu.Lock()

@@ -21,6 +21,7 @@ type use struct {
 	client  clientKey
 	place   place
 	pid     int
+	screen  bool            // through a node of the GPU's screens
 	memory  [numKinds]int64 // bytes; -1 is unknown
 	engines []engine
 	units   int64 // busy compute units; -1 is unknown
