@@ -18,6 +18,10 @@ type Process struct {
 	// Screen reports that it draws screens: it has the GPU's card node open. Programs that
 	// compute open the render node.
 	Screen bool `json:"screen,omitempty"`
+	// Host is set for a process outside of the container that this program runs in. PID is
+	// then its number on the host. It can be one of this machine if the kernel does not
+	// identify these, so its memory can be in the list twice.
+	Host bool `json:"host,omitempty"`
 	// Memory is in bytes; on an APU with the part that is in the machine's memory.
 	Memory float64 `json:"memory_bytes"`
 }
@@ -26,28 +30,34 @@ type Process struct {
 const maxProcesses = 8
 
 // processesOf returns the processes with memory of a GPU, the largest first. KFD's count of a
-// process is part of the counts of its DRM clients, except in old kernels. The uses are
-// sorted as ledger.update sorts them.
+// process is part of the counts of its DRM clients, except in old kernels.
 func processesOf(root host.Root, uses []use, integrated bool) (all []Process) {
 	type sums struct {
 		use
 		drm, kfd int64
 	}
-	byPID := map[int]*sums{}
-	for _, u := range oncePerClient(uses) {
-		s := byPID[u.pid]
+	type process struct {
+		pid  int
+		host bool
+	}
+	sorted := slices.Clone(uses)
+	slices.SortStableFunc(sorted, compareUses)
+	byPID := map[process]*sums{}
+	for _, u := range oncePerClient(sorted) {
+		s := byPID[process{u.pid, u.outside}]
 		if s == nil {
 			s = &sums{use: u}
-			byPID[u.pid] = s
+			byPID[process{u.pid, u.outside}] = s
 		}
 		s.drm, s.kfd, s.screen = s.drm+max(0, u.memory[kindVRAM]), s.kfd+max(0, u.memory[kindKFD]), s.screen || u.screen
 		if integrated {
 			s.drm += max(0, u.memory[kindGTT])
 		}
 	}
-	for pid, s := range byPID {
+	for p, s := range byPID {
 		if memory := max(s.drm, s.kfd); memory > 0 {
-			all = append(all, Process{PID: pid, Container: s.place.container, Screen: s.screen, Memory: float64(memory)})
+			all = append(all, Process{PID: p.pid, Container: s.place.container, Screen: s.screen, Host: p.host,
+				Memory: float64(memory)})
 		}
 	}
 	slices.SortFunc(all, func(a, b Process) int {
@@ -61,7 +71,7 @@ func processesOf(root host.Root, uses []use, integrated bool) (all []Process) {
 		all = append(all[:maxProcesses], rest)
 	}
 	for i := range all {
-		if p := &all[i]; p.PID > 0 {
+		if p := &all[i]; p.PID > 0 && !p.Host {
 			p.Name = readText(root, path.Join("/proc", strconv.Itoa(p.PID), "comm"))
 		}
 	}

@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +54,8 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 		}
 		ledgers[d] = l
 		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.readings.Outstanding(d.PCI) {
-			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers,
+			here := slices.DeleteFunc(slices.Clone(uses[d]), func(u use) bool { return u.outside })
+			rows := l.update(r.At, s.walk.turn, here, s.options.Containers,
 				func(p place) bool { return p.removed(s.root) })
 			s.addPeaks(rows, l, d, devices)
 			r.Devices = append(r.Devices, Used{d, rows, processesOf(s.root, uses[d], d.Integrated)})

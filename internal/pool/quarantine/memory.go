@@ -1,6 +1,7 @@
 package quarantine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -51,10 +52,7 @@ func (g *GPU) updateMemory(s Reading, l Look) {
 	leased := slices.Contains(l.EngineLeases, s.Address())
 	busy := checked || leased ||
 		slices.ContainsFunc(l.Tasks, func(t Task) bool { return slices.Contains(t.GPUs, s.Address()) })
-	owned := 0.
-	for _, p := range s.Processes {
-		owned += p.Memory
-	}
+	processes, owned := ownersOf(s.Processes, *s.Memory)
 	unowned := max(0, *s.Memory-owned)
 	m := Memory{}
 	if g.Memory != nil {
@@ -62,7 +60,7 @@ func (g *GPU) updateMemory(s Reading, l Look) {
 	}
 	m.Total, m.Integrated = *s.Total, s.Integrated
 	if !checked {
-		m.Processes = slices.DeleteFunc(slices.Clone(s.Processes), func(p usage.Process) bool {
+		m.Processes = slices.DeleteFunc(processes, func(p usage.Process) bool {
 			return wellknown.IsHandle(p.Container) || leased && p.Container != ""
 		})
 	}
@@ -90,6 +88,23 @@ func (g *GPU) updateMemory(s Reading, l Look) {
 	if g.Idle == nil || unowned > *g.Idle+g.Slack/4 || unowned < *g.Idle-g.Slack/4 {
 		g.Idle = &unowned
 	}
+}
+
+// ownersOf returns the processes and the sum of their memory. Processes of the host have at most
+// what the others leave, see usage.Process.
+func ownersOf(all []usage.Process, used float64) (processes []usage.Process, sum float64) {
+	for _, p := range all {
+		if !p.Host {
+			processes, sum = append(processes, p), sum+p.Memory
+		}
+	}
+	for _, p := range all {
+		if p.Memory = min(p.Memory, used-sum); p.Host && p.Memory > 0 {
+			processes, sum = append(processes, p), sum+p.Memory
+		}
+	}
+	slices.SortStableFunc(processes, func(a, b usage.Process) int { return cmp.Compare(b.Memory, a.Memory) })
+	return processes, sum
 }
 
 // leak returns the fault of memory that was not freed in time.

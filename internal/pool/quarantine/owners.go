@@ -78,6 +78,8 @@ func ownerText(p usage.Process) string {
 	switch {
 	case p.PID == 0:
 		return p.Name + " of this machine"
+	case p.Host:
+		return fmt.Sprintf("process %d of the host", p.PID)
 	case p.Container != "":
 		return fmt.Sprintf("%s, pid %d, in container %s", p.Name, p.PID, p.Container)
 	case p.Screen:

@@ -92,7 +92,11 @@ func TestOwnersOfMemoryAreNamed(t *testing.T) {
 		"62 of 64 GiB are used: 58 GiB by llama-server, pid 4242, of this machine; 2 GiB by Xorg, pid 812, of the desktop; " +
 			"2 GiB by other processes of this machine": {62, []usage.Process{server, xorg, {Name: "other processes", Memory: 2 * gibi}}, false},
 		"30 of 64 GiB are used by vllm, pid 7, in container 4c01db0b339c": {30, []usage.Process{docker}, false},
-		"46 of 64 GiB are used, and no known process has them":            {46, nil, false},
+		"46 of 64 GiB are used by process 4711 of the host": {
+			46, []usage.Process{{PID: 4711, Host: true, Memory: 60 * gibi}}, false}, // it has no more than is in use
+		"30 of 64 GiB are used by x, pid 7, of this machine": { // and is the process that is known
+			30, []usage.Process{{PID: 4711, Host: true, Memory: 30 * gibi}, {PID: 7, Name: "x", Memory: 29.9 * gibi}}, false},
+		"46 of 64 GiB are used, and no known process has them": {46, nil, false},
 		"46 of 64 GiB are used: 30 GiB by vllm, pid 7, in container 4c01db0b339c; 16 GiB by no known process": {
 			46, []usage.Process{docker}, false},
 		"": {6.3, []usage.Process{{PID: 7, Name: "Xorg", Memory: 6.3 * gibi}}, false},
