@@ -46,6 +46,7 @@ type Identity struct {
 	UUID   string // see Device.UUID
 	Serial string // "" if the board has none
 	VBIOS  string
+	GFX    string // see Device.GFX
 	// ProductNumber is the board's, if its memory has one (Instinct).
 	ProductNumber string
 	NUMANode      string // "0", "" if unknown
@@ -62,7 +63,7 @@ func readIdentity(root host.Root, at func(string), d Device) Identity {
 		return sysfile.Clean(b)
 	}
 	serial := read("serial_number")
-	id := Identity{UUID: d.UUID(serial), Serial: serial, VBIOS: read("vbios_version"),
+	id := Identity{UUID: d.UUID(serial), Serial: serial, GFX: d.GFX, VBIOS: read("vbios_version"),
 		ProductNumber: read("product_number"), NUMANode: read("numa_node")}
 	if id.NUMANode == "-1" {
 		id.NUMANode = ""

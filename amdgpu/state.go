@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -100,9 +101,27 @@ func (s *State) Nearest() (nearest Temperature, ok bool) {
 	return nearest, ok
 }
 
-// APU reports whether the GPU is part of a processor: only APUs have gpu_metrics v2 and v3.
+// APU reports whether the GPU is part of a processor: by its architecture, or because only
+// APUs have gpu_metrics v2 and v3.
 func (s *State) APU() bool {
-	return s.Table.Revision != nil && (s.Table.Revision.Format == 2 || s.Table.Revision.Format == 3)
+	return IsIntegrated(s.Identity.GFX) ||
+		s.Table.Revision != nil && (s.Table.Revision.Format == 2 || s.Table.Revision.Format == 3)
+}
+
+// IsIntegrated reports whether an architecture is only in processors (amdkfd/kfd_device.c).
+// MI300A is not: its memory is its own.
+func IsIntegrated(gfx string) bool {
+	return slices.Contains([]string{"gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1037",
+		"gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153"}, gfx)
+}
+
+// ProgramMemory returns the memory for programs: VRAM, and on an APU GTT too.
+func (s *State) ProgramMemory() Pool {
+	p, gtt := s.Memory.VRAM, s.Memory.GTT
+	if s.APU() && p.Used.Known && p.Total.Known && gtt.Used.Known && gtt.Total.Known {
+		p.Used.Value, p.Total.Value = p.Used.Value+gtt.Used.Value, p.Total.Value+gtt.Total.Value
+	}
+	return p
 }
 
 // Power holds watts, and energy in joules.

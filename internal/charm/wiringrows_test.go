@@ -222,5 +222,6 @@ func elsewhere() map[string]string {
 	const watch = "dispatch gpu watch reads it from the facts of the last hook"
 	return map[string]string{
 		"gpu-health-check": watch, "gpu-hang-action": watch, "gpu-reset": watch, "gpu-leftovers": watch,
+		"gpu-free-memory": watch,
 	}
 }

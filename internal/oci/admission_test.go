@@ -25,7 +25,7 @@ func handedOver(t *testing.T, f admission.File) *testbed {
 	})
 	f.Memory = slices.Clone(f.Memory)
 	for i, m := range f.Memory {
-		f.Memory[i].File = b.path(m.File)
+		f.Memory[i].Files = []string{b.path(m.Files[0])}
 	}
 	b.put(t, "admission.json", string(admission.Encode(f)))
 	b.sleep = func(time.Duration) { t.Fatal("a task waits though a GPU is there for it") }
@@ -68,8 +68,8 @@ func TestRerunAfterAFaultGetsAnotherGPU(t *testing.T) {
 }
 
 func TestGPUWithUsedMemoryIsNotLeased(t *testing.T) {
-	memory := []admission.IdleMemory{{Name: "GPU-3c4d", File: "used0", Most: 1000 << 20},
-		{Name: "GPU-1a2b", File: "used1", Most: 1000 << 20}, {Name: "GPU-1a2b", File: "none", Most: 0}}
+	memory := []admission.IdleMemory{{Name: "GPU-3c4d", Files: []string{"used0"}, Most: 1000 << 20},
+		{Name: "GPU-1a2b", Files: []string{"used1"}, Most: 1000 << 20}, {Name: "GPU-1a2b", Files: []string{"none"}, Most: 0}}
 	for name, c := range map[string]struct {
 		used0, used1 string
 		free         int // the pause after which GPU-3c4d is empty, 0: never
@@ -121,4 +121,24 @@ func TestLeaseHasTheStepHashOfItsTask(t *testing.T) {
 	var record struct{ Like string }
 	require.NoError(t, json.Unmarshal(data, &record))
 	require.Regexp(t, "^[0-9a-f]{12,16}$", record.Like)
+}
+
+// Tasks get the GPU with the most free memory, and the one that others use only if no other is free.
+func TestGPUThatOthersUseIsLeasedLast(t *testing.T) {
+	b := handedOver(t, admission.File{Taken: []admission.Taken{{Name: "GPU-3c4d", Percent: 90}, {Name: "GPU of nobody", Percent: 1}}})
+	require.NoError(t, b.task(t, "c1"))
+	require.Equal(t, []string{second}, b.given(t))
+	require.NoError(t, b.task(t, "c2"))
+	require.Equal(t, []string{first}, b.given(t))
+}
+
+// An APU's memory is in two files.
+func TestMemoryInUseIsTheSumOfItsFiles(t *testing.T) {
+	b := newTestbed(t)
+	b.put(t, "vram", "500\n")
+	b.put(t, "gtt", "600\n")
+	memory := []admission.IdleMemory{{Name: "a", Files: []string{b.path("vram"), b.path("gtt")}, Most: 1100}}
+	require.Empty(t, checkMemory(memory, "a"))
+	memory[0].Most--
+	require.NotEmpty(t, checkMemory(memory, "a"))
 }

@@ -154,7 +154,7 @@ func checkMemory(memory []admission.IdleMemory, gpu string) string {
 		if m.Name != gpu {
 			continue
 		}
-		if used, ok := readUsedMemory(m.File); ok && used > m.Most {
+		if used, ok := readUsedMemory(m.Files); ok && used > m.Most {
 			return fmt.Sprintf("has %s of its memory in use, though its last task has ended",
 				units.Bytes(float64(used)))
 		}
@@ -162,13 +162,19 @@ func checkMemory(memory []admission.IdleMemory, gpu string) string {
 	return ""
 }
 
-func readUsedMemory(file string) (uint64, bool) {
-	data, _, err := readRegular(file)
-	if err != nil {
-		return 0, false
+func readUsedMemory(files []string) (sum uint64, ok bool) {
+	for _, file := range files {
+		data, _, err := readRegular(file)
+		if err != nil {
+			return 0, false
+		}
+		used, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 62)
+		if err != nil {
+			return 0, false
+		}
+		sum += used
 	}
-	used, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
-	return used, err == nil
+	return sum, true
 }
 
 // readAdmission reads the file of s.Quarantine: which GPUs are excluded, to avoid or not
@@ -187,6 +193,14 @@ func (w *wrapper) readAdmission(s *settings) (want lease.Want) {
 		if at >= 0 {
 			reason := strings.ToValidUTF8(f.GPUs[at].Reason, "?")
 			want.Excluded = append(want.Excluded, lease.Excluded{GPU: i, Reason: reason})
+		}
+		for _, t := range f.Taken {
+			if t.Name == g.Name {
+				if want.Taken == nil {
+					want.Taken = map[int]uint64{}
+				}
+				want.Taken[i] = t.Percent
+			}
 		}
 		for _, a := range f.Avoid {
 			if a.Name == g.Name {

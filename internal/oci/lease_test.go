@@ -251,8 +251,8 @@ func TestRefusalOfATaskIsInItsLog(t *testing.T) {
 // end is not refused at all.
 func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
 	sick := admission.File{GPUs: []admission.Quarantined{{Name: "GPU-3c4d", Reason: hung}}}
-	full := admission.File{Memory: []admission.IdleMemory{{Name: "GPU-1a2b", File: "used", Most: 1},
-		{Name: "GPU-3c4d", File: "used", Most: 1}}}
+	full := admission.File{Memory: []admission.IdleMemory{{Name: "GPU-1a2b", Files: []string{"used"}, Most: 1},
+		{Name: "GPU-3c4d", Files: []string{"used"}, Most: 1}}}
 	for name, c := range map[string]struct {
 		file   admission.File
 		env    []any

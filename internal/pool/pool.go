@@ -48,6 +48,7 @@ func (r Record) View() (v View) {
 	}
 	if g := r.Service; g != nil {
 		v.Service = &Service{g.State, g.Since.UTC(), g.Reason, g.QuarantinedBy}
+		v.MemoryTaken = g.Memory.Text()
 	}
 	return v
 }
@@ -57,6 +58,8 @@ type View struct {
 	Lease *Lease `json:"lease"` // null: not leased, or unknown
 	// Service shows whether tasks get the GPU; null: no decision, or unknown.
 	Service *Service `json:"service"`
+	// MemoryTaken is who else uses much of the GPU's memory, in words.
+	MemoryTaken string `json:"memory_taken,omitempty"`
 }
 
 // Excluded reports whether the GPU is excluded from new tasks.

@@ -63,9 +63,9 @@ var rows = []row{
 	{flags: "--showmemuse", key: "GPU memory use (%)", series: "rocm_memory_utilization"},
 	{flags: "--showmemuse", key: "GPU memory use (%)", series: "rocm_gpu_activity_ratio engine=memory", times: 0.01},
 	{flags: "--showmemuse", key: "Memory Activity", series: "rocm_gpu_activity_sum_total engine=memory"},
-	{flags: "--showmeminfo vram", key: "VRAM Total Memory (B)", series: "rocm_memory_total"},
+	{flags: "--showmeminfo vram", key: "VRAM Total Memory (B)", series: "rocm_memory_total", except: withGTT},
 	{flags: "--showmeminfo vram", key: "VRAM Total Memory (B)", series: "rocm_gpu_vram_bytes kind=vram state=total"},
-	{flags: "--showmeminfo vram", key: "VRAM Total Used Memory (B)", series: "rocm_memory_used"},
+	{flags: "--showmeminfo vram", key: "VRAM Total Used Memory (B)", series: "rocm_memory_used", except: withGTT},
 	{flags: "--showmeminfo vram", key: "VRAM Total Used Memory (B)", series: "rocm_gpu_vram_bytes kind=vram state=used"},
 	{flags: "--showmeminfo vis_vram", key: "VIS_VRAM Total Memory (B)", series: "rocm_gpu_vram_bytes kind=vis_vram state=total"},
 	{flags: "--showmeminfo vis_vram", key: "VIS_VRAM Total Used Memory (B)", series: "rocm_gpu_vram_bytes kind=vis_vram state=used"},
@@ -97,6 +97,8 @@ var rows = []row{
 
 // These flags have no JSON.
 const ras, pages = "--showrasinfo", "--showpagesinfo"
+
+var withGTT = map[string]string{"APU": "programs get GTT too; rocm-smi has the carve-out alone"}
 
 var notEnergy = map[string]string{
 	"RX 7900 XT": "its table has all ones, which means that there is no energy counter; rocm-smi takes them for a value",

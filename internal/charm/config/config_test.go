@@ -34,7 +34,7 @@ func TestEachModeIsAccepted(t *testing.T) {
 
 func TestNumbersAreAcceptedUpToTheirLimits(t *testing.T) {
 	for option, numbers := range map[string][]int{"web-port": {1, 65535}, "tls-port": {1, 65535},
-		"task-record-days": {1, 365}, "task-record-size": {0, 1 << 20}} {
+		"task-record-days": {1, 365}, "task-record-size": {0, 1 << 20}, "gpu-free-memory": {0, 100}} {
 		for _, n := range numbers {
 			_, problems := Parse(map[string]any{option: n}, nil)
 			require.Empty(t, problems, "%s=%d", option, n)

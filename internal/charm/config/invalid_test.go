@@ -51,6 +51,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"tls-port", 65536, `65536 is not a whole number between 1 and 65535`},
 		{"task-record-days", 0, `0 is not a whole number between 1 and 365`},
 		{"task-record-days", 366, `366 is not a whole number between 1 and 365`},
+		{"gpu-free-memory", 101, `101 is not a whole number between 0 and 100`},
 		{"task-record-size", -1, `-1 is not a whole number between 0 and 1048576`},
 		{"task-record-size", 1048577, `1048577 is not a whole number between 0 and 1048576`},
 		{"tls-port", 2222, `2222 is the port for workers (TSA)` + port},

@@ -19,7 +19,17 @@ func ReadSeen(r host.Root, path string, now time.Time) ([]quarantine.Reading, er
 	if err != nil {
 		return nil, err
 	}
-	return seenOf(report.GPUs), nil
+	seen := seenOf(report.GPUs)
+	for i := range seen {
+		if report.UsersTime == nil {
+			continue // gpu-metrics has no usage
+		}
+		seen[i].UsersAt = *report.UsersTime
+		if seen[i].Open == nil { // the driver did not answer, so the owners of memory are not known
+			seen[i].Memory, seen[i].Total = nil, nil
+		}
+	}
+	return seen, nil
 }
 
 func seenOf(all []api.Status) (seen []quarantine.Reading) {
@@ -28,7 +38,7 @@ func seenOf(all []api.Status) (seen []quarantine.Reading) {
 			continue
 		}
 		one := quarantine.Reading{Slot: s.Slot(), Name: s.Name, Up: s.Up, State: s.Health.State,
-			Faults: s.Health.Faults, Open: openIn(s.Users)}
+			Faults: s.Health.Faults, Open: openIn(s.Users), Processes: s.Processes, Integrated: s.Integrated}
 		if s.Partitions <= 1 {
 			one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal
 		}

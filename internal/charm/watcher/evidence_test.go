@@ -81,7 +81,7 @@ func TestWrapperGetsTheIdleMemoryOfAGPU(t *testing.T) {
 	watchedBy(t, u)
 	watched(t, u)
 	const used = "/sys/bus/pci/devices/0000:43:00.0/mem_info_vram_used"
-	require.Contains(t, quarantinedNow(t, u.Host.Root), `{"name":"0000:43:00.0","file":"`+used+`","most":`)
+	require.Contains(t, quarantinedNow(t, u.Host.Root), `{"name":"0000:43:00.0","files":["`+used+`"],"most":`)
 	file := quarantinedNow(t, u.Host.Root)
 	text, err := u.Host.ReadText(used)
 	require.NoError(t, err)

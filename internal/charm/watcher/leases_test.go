@@ -182,10 +182,10 @@ func TestOnlyTasksAreJudged(t *testing.T) {
 	u := kindsUnit(t)
 	address := leasedName(t, u, 2)
 	seen := []quarantine.Reading{{Slot: gpu.Slot{Index: 2, PCI: address, GFX: "gfx90a"}, State: health.Healthy}}
-	users, leased, err := u.users(seen)
+	users, leased, err := u.users(seen, quarantine.Record{})
 	require.NoError(t, err)
 	require.Equal(t, map[string][]string{"4f1c": {"GPU 2: gfx90a, " + address + ", healthy"}}, leased)
-	_, leased, err = u.users(nil)
+	_, leased, err = u.users(nil, quarantine.Record{})
 	require.NoError(t, err)
 	require.Equal(t, map[string][]string{"4f1c": {"GPU " + address}}, leased)
 	var l quarantine.Look

@@ -148,6 +148,10 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 				Reason: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows " +
 					"its build)",
 			})
+			continue
+		}
+		if text := u.keptText(g); text != "" && g.State == quarantine.InService {
+			f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: "is kept from tasks: " + text})
 		}
 	}
 	for _, a := range r.Avoid() {
@@ -156,14 +160,14 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 	if l, err := u.readLeases(); err == nil && l != nil {
 		for _, g := range r.GPUs {
 			if most, ok := g.MaxIdleMemory(); ok && g.State == quarantine.InService {
-				f.Memory = append(f.Memory, admission.IdleMemory{
-					Name: g.Name, File: "/sys/bus/pci/devices/" + g.Name + "/mem_info_vram_used",
-					Most: most,
-				})
+				f.Memory = append(f.Memory, admission.IdleMemory{Name: g.Name, Files: memoryFiles(g), Most: most})
+			}
+			if share := g.Memory.FreeShare(); share < 1 {
+				f.Taken = append(f.Taken, admission.Taken{Name: g.Name, Percent: uint64(100 - 100*share)})
 			}
 		}
 	}
-	if len(f.GPUs)+len(f.Avoid)+len(f.Memory) == 0 {
+	if len(f.GPUs)+len(f.Avoid)+len(f.Memory)+len(f.Taken) == 0 {
 		return u.Host.Remove(quarantine.AdmissionFile)
 	}
 	want := admission.Encode(f)
@@ -173,6 +177,25 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 		}
 	}
 	return u.Host.WriteFile(quarantine.AdmissionFile, want, 0o644)
+}
+
+// keptText returns why gpu-free-memory keeps a GPU from tasks, and "" if it does not.
+func (u *Unit) keptText(g quarantine.GPU) string {
+	cfg, known := u.option("gpu-free-memory")
+	if !known || 100*g.Memory.FreeShare() >= float64(cfg.GPU.FreeMemory) {
+		return ""
+	}
+	return fmt.Sprintf("%s (gpu-free-memory=%d)", g.Memory.Text(), cfg.GPU.FreeMemory)
+}
+
+// memoryFiles returns the files with the memory in use of a GPU.
+func memoryFiles(g quarantine.GPU) []string {
+	dir := "/sys/bus/pci/devices/" + g.Name
+	files := []string{dir + "/mem_info_vram_used"}
+	if g.Memory.Integrated {
+		files = append(files, dir+"/mem_info_gtt_used")
+	}
+	return files
 }
 
 // Quarantine keeps a GPU from new containers until a person returns it.

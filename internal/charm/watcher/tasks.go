@@ -34,7 +34,10 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 		err = readErr
 		for _, s := range states {
 			l.Holders[s.GPU] = s.Container
-			if s.Held && s.Kind == lease.Task {
+			switch {
+			case s.Held && s.Kind != lease.Task:
+				l.EngineLeases = append(l.EngineLeases, s.GPU)
+			case s.Held:
 				add(quarantine.Task{
 					Container: s.Container, StepHash: s.StepHash, Program: s.Program, Since: s.Since.UTC(),
 				}, s.GPU)
@@ -98,7 +101,13 @@ func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 	if cfg, ok := u.option("gpu-hang-action"); ok {
 		l.Action = cfg.GPU.HangAction
 	}
-	if l.Users, l.Leased, err = u.users(seen); err != nil {
+	l.Taken = map[string]string{}
+	for _, g := range r.GPUs {
+		if text := g.Memory.Text(); text != "" {
+			l.Taken[g.Name] = fmt.Sprintf("GPU %d: %s", g.Index, text)
+		}
+	}
+	if l.Users, l.Leased, err = u.users(seen, r); err != nil {
 		return fmt.Errorf("cannot write notices to tasks: %w", err)
 	}
 	tasks := notice.Tasks{Leases: lease.Leases{Proc: u.Host.Path("/proc"), Cgroup: u.Host.Path("/sys/fs/cgroup")}}
@@ -111,7 +120,9 @@ func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 // users returns the containers that have each GPU: the holder of the lease if GPUs are
 // leased, otherwise the containers that have the GPU open. leased describes the leased GPUs
 // of each task.
-func (u *Unit) users(seen []quarantine.Reading) (users map[string][]string, leased map[string][]string, err error) {
+func (u *Unit) users(
+	seen []quarantine.Reading, r quarantine.Record,
+) (users map[string][]string, leased map[string][]string, err error) {
 	users, leased = map[string][]string{}, map[string][]string{}
 	for _, s := range seen {
 		if s.Open != nil {
@@ -125,7 +136,7 @@ func (u *Unit) users(seen []quarantine.Reading) (users map[string][]string, leas
 	states, _, err := l.Read()
 	for _, s := range states {
 		if s.Held && s.Kind == lease.Task {
-			leased[s.Container] = append(leased[s.Container], describeGPU(s.GPU, seen))
+			leased[s.Container] = append(leased[s.Container], describeGPU(s.GPU, seen, r))
 		}
 		if users[s.GPU] = nil; s.Held && s.Kind == lease.Task { // only the output of tasks may be written
 			users[s.GPU] = []string{s.Container}
@@ -135,14 +146,17 @@ func (u *Unit) users(seen []quarantine.Reading) (users map[string][]string, leas
 }
 
 // describeGPU returns a GPU as a build shows it: "GPU 3: AMD Instinct MI300X gfx942,
-// 0000:65:00.0, healthy".
-func describeGPU(address string, seen []quarantine.Reading) string {
+// 0000:65:00.0, healthy", and who else uses its memory.
+func describeGPU(address string, seen []quarantine.Reading, r quarantine.Record) string {
 	at := slices.IndexFunc(seen, func(s quarantine.Reading) bool { return s.Address() == address })
 	if at < 0 {
 		return "GPU " + address
 	}
 	s := seen[at]
 	words := []string{strings.TrimSpace(s.Name + " " + s.GFX), address, string(s.State)}
+	if g := r.Find(address); g != nil {
+		words = append(words, g.Memory.Text())
+	}
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
 	return fmt.Sprintf("GPU %d: %s", s.Index, strings.Join(words, ", "))
 }

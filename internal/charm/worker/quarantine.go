@@ -38,6 +38,11 @@ func (o *Observed) observeQuarantine(r host.Root) (err error) {
 // record of the tags.
 func (g *GPUs) applyQuarantine(o Observed) (p part) {
 	g.Tagged = g.Chosen
+	for _, chosen := range g.Chosen {
+		if one := o.Quarantine.Find(chosen.Address()); one != nil && one.WarningText() != "" {
+			g.Warnings = append(g.Warnings, status.Warn("GPU %d: %s", one.Index, one.WarningText()))
+		}
+	}
 	if !g.Vendor.Has(gpu.Quarantine) || o.Config.GPU.Quarantine == quarantine.Off {
 		p.add(resource.Absent{Path: tagsFile, Why: "no GPU is quarantined"})
 		return p
@@ -46,9 +51,6 @@ func (g *GPUs) applyQuarantine(o Observed) (p part) {
 		one := o.Quarantine.Find(chosen.Address())
 		if one == nil {
 			continue
-		}
-		if warning := one.WarningText(); warning != "" {
-			g.Warnings = append(g.Warnings, status.Warn("GPU %d: %s", one.Index, warning))
 		}
 		if one.State != quarantine.InService {
 			g.Quarantined = append(g.Quarantined, *one)

@@ -13,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
@@ -94,9 +95,15 @@ type Status struct {
 	MemoryActivity   *float64 `json:"memory_activity_ratio"`
 	SocketActivity   *float64 `json:"socket_activity_ratio,omitempty"` // of the whole GPU, if it is divided
 
+	// Integrated is set for an APU: its memory is the carve-out and the part of the machine's
+	// memory that it may use (GTT).
+	Integrated bool `json:"integrated,omitempty"`
+
 	Hardware
 
 	Users []User `json:"users"` // null: unknown
+	// Processes have memory of the GPU, the largest first.
+	Processes []usage.Process `json:"processes,omitempty"`
 	pool.View
 	PastFaults []PastFault `json:"past_faults,omitempty"` // the newest first
 

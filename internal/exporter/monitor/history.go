@@ -24,7 +24,7 @@ type point [4]float64
 
 func pointOf(g *GPU) (p point) {
 	s := &g.State
-	for i, n := range [len(p)]amdgpu.Number{g.Temperature().Now, s.Power.Now, s.Memory.VRAM.Used,
+	for i, n := range [len(p)]amdgpu.Number{g.Temperature().Now, s.Power.Now, s.ProgramMemory().Used,
 		s.Activity.Graphics} {
 		if p[i] = math.NaN(); n.Known {
 			p[i] = n.Value

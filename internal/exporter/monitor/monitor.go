@@ -74,6 +74,8 @@ type GPU struct {
 	Health  health.Judgement // of the whole GPU, for a partition too
 	Traffic *Traffic
 	Users   []usage.Row
+	// Processes have memory of the GPU, the largest first.
+	Processes []usage.Process
 	Lease   *pool.ReportedLease // nil: not leased, or unknown
 	Service *quarantine.GPU     // nil: not in the record
 }
@@ -223,7 +225,9 @@ func (m *Monitor) addContext(s *Snapshot) {
 		record := s.Records.Of(g.Device.Slot, s.At)
 		g.Traffic, g.Lease, g.Service = m.traffic.find(g.Device), record.Lease, record.Service
 		if s.Users != nil {
-			g.Users = s.Users.Of(usageDevice(g.Device))
+			if u := s.Users.Find(usageDevice(g.Device)); u != nil {
+				g.Users, g.Processes = u.Rows, u.Processes
+			}
 		}
 	}
 	m.mu.Lock()

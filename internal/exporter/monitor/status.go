@@ -62,7 +62,8 @@ func statusOf(snapshot Snapshot) []api.Status {
 			Index: d.Index, Vendor: string(d.Vendor), Name: clean(d.Name), UUID: clean(s.Identity.UUID), PCI: d.PCI,
 			GFX: d.GFX, VBIOS: clean(s.Identity.VBIOS), Driver: clean(g.Driver),
 			Up: g.Up, Suspended: s.Suspended(), Power: s.Power.Now.Pointer(), PowerCap: s.Power.Cap.Pointer(),
-			MemoryUsed: s.Memory.VRAM.Used.Pointer(), MemoryTotal: s.Memory.VRAM.Total.Pointer(),
+			MemoryUsed: s.ProgramMemory().Used.Pointer(), MemoryTotal: s.ProgramMemory().Total.Pointer(),
+			Integrated: s.APU(), Processes: processesOf(g.Processes),
 			Activity: s.Activity.Graphics.Pointer(), MemoryActivity: s.Activity.Memory.Pointer(),
 			Health: api.Health{State: j.State, Reason: j.Reason(), Faults: j.Faults, Codes: j.Codes(),
 				Hang: j.Signals()},
@@ -95,6 +96,15 @@ func statusOf(snapshot Snapshot) []api.Status {
 // clean makes a text of a card or a container fit one line of a status or a terminal. All
 // that show a GPU rely on it.
 func clean(text string) string { return sanitize.Line(text, 300) }
+
+// processesOf returns the processes with clean texts.
+func processesOf(all []usage.Process) (out []usage.Process) {
+	for _, p := range all {
+		p.Name, p.Container = clean(p.Name), clean(p.Container)
+		out = append(out, p)
+	}
+	return out
+}
 
 // usersOf returns nil without a scan, or if the driver did not answer.
 func usersOf(rows []usage.Row) []api.User {

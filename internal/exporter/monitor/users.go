@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
@@ -51,7 +52,7 @@ func (m *Monitor) readUsers(ctx context.Context) {
 }
 
 func usageDevice(d reading.Device) usage.Device {
-	return usage.Device{PCI: d.PCI, Partition: d.Partition, Own: d.Own}
+	return usage.Device{PCI: d.PCI, Partition: d.Partition, Own: d.Own, Integrated: amdgpu.IsIntegrated(d.GFX)}
 }
 
 // lastUsers returns the last scan, by this process or from a report; nil if it is too old.

@@ -48,6 +48,9 @@ func factsOf(s *api.Status) (out []fact) {
 	if s.BadPages != nil && *s.BadPages > 0 {
 		out = append(out, fact{Label: "Bad pages", Text: fmt.Sprint(*s.BadPages), Fault: true})
 	}
+	if s.MemoryTaken != "" {
+		out = append(out, fact{Label: "Memory", Text: s.MemoryTaken, Fault: true})
+	}
 	if s.Energy != nil {
 		out = append(out, fact{Label: "Energy", Text: fmt.Sprintf("%.1f kWh", *s.Energy/3.6e6)})
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
 
 func TestFactsShowOnlyWhatTheGPUReports(t *testing.T) {
@@ -33,6 +34,8 @@ func TestFactsShowOnlyWhatTheGPUReports(t *testing.T) {
 		Throttling: &api.Throttling{Reasons: []string{}}, ECC: &api.ECC{}, BadPages: new(0)}
 	require.Equal(t, []fact{{Label: "Fan", Text: "0 rpm"}, {Label: "PCIe", Text: "x16"}, {Label: "Throttled", Text: "no"},
 		{Label: "ECC errors", Text: "0"}}, factsOf(&s))
+	s = api.Status{View: pool.View{MemoryTaken: "58 of 64 GiB are used, and no known process has them"}}
+	require.Equal(t, []fact{{Label: "Memory", Text: s.MemoryTaken, Fault: true}}, factsOf(&s))
 }
 
 func TestMetersHaveThresholdsOfTheLimit(t *testing.T) {

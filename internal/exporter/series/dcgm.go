@@ -9,7 +9,7 @@ import (
 func putDCGM(r *rows, g *monitor.GPU) {
 	s, uuid, model := &g.State, g.State.Identity.UUID, g.Device.Name
 	const mib = 1 << 20
-	vram := s.Memory.VRAM
+	vram := s.ProgramMemory()
 	for _, v := range []struct {
 		to     *Family
 		number amdgpu.Number

@@ -45,8 +45,8 @@ var (
 	utilization       = gauge("rocm_gpu_utilization", "Busy time of the compute engine in percent.")
 	socketUtilization = gauge("rocm_gpu_socket_utilization", "Busy time of a whole partitioned GPU in percent.")
 	memoryUtilization = gauge("rocm_memory_utilization", "Busy time of the memory controller in percent.")
-	memoryUsed        = gauge("rocm_memory_used", "Used video memory in bytes.")
-	memoryTotal       = gauge("rocm_memory_total", "Video memory in bytes; on an APU the carve-out.")
+	memoryUsed        = gauge("rocm_memory_used", "Used video memory in bytes; on an APU with GTT.")
+	memoryTotal       = gauge("rocm_memory_total", "Video memory in bytes; on an APU with GTT.")
 	power             = gauge("rocm_power_usage",
 		"Power draw in watts, averaged if possible; of an APU with the processor.")
 	pcieTx = gauge("rocm_pcie_tx", "Bytes per second sent over PCIe, upper estimate (MI100, MI200, Vega).")

@@ -179,8 +179,8 @@ func putBoard(r *rows, b *amdgpu.Board) {
 
 func putMemory(r *rows, g *monitor.GPU) {
 	m := &g.State.Memory
-	r.putKnown(memoryUsed, m.VRAM.Used)
-	r.putKnown(memoryTotal, m.VRAM.Total)
+	r.putKnown(memoryUsed, g.State.ProgramMemory().Used)
+	r.putKnown(memoryTotal, g.State.ProgramMemory().Total)
 	r.putKnown(vramBytes, m.VRAM.Used, "vram", "used")
 	r.putKnown(vramBytes, m.VRAM.Total, "vram", "total")
 	r.putKnown(vramBytes, m.Visible.Used, "vis_vram", "used")

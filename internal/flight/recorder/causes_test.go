@@ -78,9 +78,12 @@ var causes = []cause{
 		fails(20*time.Second, 1)(w, c)
 	}},
 	{"leaked memory of the GPU", "gpu-memory-leaked", verdict.GPU, func(w *world, c *task) {
+		w.decide(10<<20, "")
 		w.run(time.Minute) // the container is removed, and another one gets the GPU
+		w.decide(10<<20, c.handle)
 		c.removed()
 		full(w)
+		w.decide(62*gib, "")
 		again := w.task(leaked, gpu1)
 		fails(20*time.Second, 1)(w, again)
 	}},

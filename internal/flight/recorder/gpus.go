@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // gpus reads the GPUs of tasks. GPUs without a task are not read.
@@ -83,7 +84,25 @@ func (g *gpus) of(c *container) (all []taskrecord.GPU) {
 			all = append(all, taskrecord.GPU{Name: d.Address(), Index: d.Index, OtherDie: g.dies[d.Address()]})
 		}
 	}
+	if len(all) > 0 {
+		g.addMemory(all)
+	}
 	return all
+}
+
+// addMemory adds the owners of the GPUs' memory, from the record of quarantine, so that a
+// verdict on a task and the decision on its GPU are never of different opinions.
+func (g *gpus) addMemory(all []taskrecord.GPU) {
+	r, err := quarantine.RecordFile.Read(g.root)
+	if err != nil {
+		return
+	}
+	for i := range all {
+		if one := r.Find(all[i].Name); one != nil && one.Memory != nil {
+			m := one.Memory
+			all[i].Memory = &taskrecord.MemoryBefore{Total: m.Total, Ended: m.Ended, Others: m.Taken(), Text: m.Text()}
+		}
+	}
 }
 
 // reader reads one GPU beside the looks, because a reading can hang in the kernel.
@@ -280,8 +299,8 @@ func fill(s *taskrecord.Sample, state *reading.State, hanging bool) {
 	set(taskrecord.TemperatureLimit, t.Critical, 10)
 	set(taskrecord.Power, state.Power.Now, 1000)
 	set(taskrecord.EnergySum, state.Power.Energy, 1000)
-	set(taskrecord.VideoUsed, state.Memory.VRAM.Used, 1)
-	set(taskrecord.VideoSize, state.Memory.VRAM.Total, 1)
+	set(taskrecord.VideoUsed, state.ProgramMemory().Used, 1)
+	set(taskrecord.VideoSize, state.ProgramMemory().Total, 1)
 	set(taskrecord.Thermal, state.Throttling.ThermalShare, 1000)
 	if e := state.RAS.Errors; e != nil {
 		s.Values[taskrecord.Uncorrectable] = int64(e.Uncorrectable)

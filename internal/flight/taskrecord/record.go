@@ -31,6 +31,17 @@ type GPU struct {
 	// OtherDie is the address of the other die in the package, one of which reports the power
 	// of both; see gpu.ReadDies.
 	OtherDie string `json:"other_die,omitempty"`
+	// Memory is nil if the owners of the GPU's memory were not known.
+	Memory *MemoryBefore `json:"memory_before,omitempty"`
+}
+
+// MemoryBefore describes a GPU's memory when the task began, in bytes, as package quarantine
+// knew it.
+type MemoryBefore struct {
+	Total  float64 `json:"total_bytes"`
+	Ended  float64 `json:"ended_bytes,omitempty"`  // left by an ended task
+	Others float64 `json:"others_bytes,omitempty"` // of programs that are no task's
+	Text   string  `json:"text,omitempty"`         // who has Others
 }
 
 // Dies returns the PCI addresses of the card: one, or two of a package.

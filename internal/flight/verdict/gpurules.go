@@ -11,12 +11,8 @@ import (
 
 // Limits of the rules on GPUs.
 const (
-	lostSeconds    = 5.        // without an answer
-	throttledShare = 200.      // thousandths of the time under a thermal limit
-	leakedLeast    = 512 << 20 // bytes at the start
-	leakedShare    = .05
-	leakedSeconds  = 3.      // after the start, in which a task has not used a GPU much
-	smallMemory    = 2 << 30 // an APU's carve-out is always nearly full
+	lostSeconds    = 5.   // without an answer
+	throttledShare = 200. // thousandths of the time under a thermal limit
 )
 
 var gpuRules = []Rule{
@@ -33,11 +29,6 @@ var gpuRules = []Rule{
 		When:   "the card left the bus, or was awake and gave no value for 5 s",
 		Source: "amdgpu_device.c, pciehp_ctrl.c, amdgpu_pm.c",
 		Fix:    runAgain + " Look at gpu-health."},
-	{Code: "gpu-memory-leaked", Kind: GPU, find: gpuLeaked,
-		When: "5 % and 512 MiB of memory were in use all the time, and no other task had the GPU; a cause if half was, " +
-			"or the task alone then had 90 %",
-		Source: "amdgpu_vram_mgr.c",
-		Fix:    runAgain + " gpu-status shows the GPU; see the page on quarantined GPUs."},
 	{Code: "gpu-throttled", Kind: GPU, find: gpuThrottled, slows: true,
 		When:   "slow: under a thermal limit; a cause only if stopped",
 		Source: "kgd_pp_interface.h",
@@ -175,36 +166,6 @@ func gpuLost(f *facts) []finding {
 		cause := gone || timeWith(f.last(samples), dead) > 0
 		return finding{cause: cause, text: text, numbers: map[string]float64{"seconds": lost}}, gone || lost >= lostSeconds
 	})
-}
-
-// gpuLeaked takes the least use as leaked, because leaked memory stays in use until a reset.
-func gpuLeaked(f *facts) []finding {
-	return f.eachGPU(func(name string, samples []taskrecord.Sample) (finding, bool) {
-		used, ok := least(samples, taskrecord.VideoUsed)
-		whole, known := first(samples, taskrecord.VideoSize)
-		if !ok || !known || whole < smallMemory || used < leakedLeast || used < leakedShare*whole ||
-			!f.unusedBefore(samples) {
-			return finding{}, false
-		}
-		peak, _ := most(samples, taskrecord.VideoUsed)
-		tasks, _ := most(samples, taskrecord.Tasks)
-		return finding{cause: used >= .5*whole || tasks <= 1 && peak >= .9*whole,
-			text: fmt.Sprintf("%s of %s video memory of GPU %s were in use before the task worked, and at most %s",
-				size(used), size(whole), name, size(peak)),
-			numbers: map[string]float64{"bytes_before": used, "bytes": whole, "bytes_peak": peak}}, true
-	})
-}
-
-// unusedBefore reports whether the first known use of a GPU's memory is neither the task's
-// nor another task's: a record can begin in the midst of its task, and tasks share GPUs.
-func (f *facts) unusedBefore(samples []taskrecord.Sample) bool {
-	for _, s := range samples {
-		if _, ok := s.Get(taskrecord.VideoUsed); ok {
-			tasks, known := s.Get(taskrecord.Tasks)
-			return known && tasks <= 1 && float64(s.At-f.began.UnixMilli())/1000 <= leakedSeconds
-		}
-	}
-	return false
 }
 
 func gpuThrottled(f *facts) []finding {

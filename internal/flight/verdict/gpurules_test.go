@@ -11,19 +11,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// leaked returns a task that begins with used bytes of the GPU's memory and has at most peak.
-func leaked(used, peak float64, change func(second float64, v values)) task {
-	return task{gpu: func(second float64, v values) {
-		v.set(taskrecord.VideoUsed, used)
-		if second == 30 {
-			v.set(taskrecord.VideoUsed, max(used, peak))
-		}
-		if change != nil {
-			change(second, v)
-		}
-	}}
-}
-
 // hot returns a task with a GPU that was under a thermal limit in its last seconds.
 func hot(lasted, seconds, permille float64) task {
 	return task{seconds: lasted, exit: 143, gpu: func(second float64, v values) {
@@ -34,7 +21,6 @@ func hot(lasted, seconds, permille float64) task {
 }
 
 func TestLimitsOfRulesOnGPUs(t *testing.T) {
-	const code = "gpu-memory-leaked"
 	checkLimits(t, []limit{
 		{"gpu-lost", "seconds without an answer", func(v float64) task {
 			return task{gpu: func(second float64, g values) {
@@ -43,33 +29,6 @@ func TestLimitsOfRulesOnGPUs(t *testing.T) {
 				}
 			}}
 		}, 4, 5, none, cause},
-		{code, "share of the memory", func(v float64) task { return leaked(v*whole, 0, nil) }, .049, .051, none, sign},
-		{code, "bytes of a small memory", func(v float64) task {
-			return leaked(v, 0, func(_ float64, g values) { g.set(taskrecord.VideoSize, 4*gibi) })
-		}, 511 * mebi, 512 * mebi, none, sign},
-		{code, "size of the memory, which an APU shares", func(v float64) task {
-			return leaked(gibi, 0, func(_ float64, g values) { g.set(taskrecord.VideoSize, v) })
-		}, 2*gibi - 1, 2 * gibi, none, cause},
-		{code, "share that is a cause", func(v float64) task { return leaked(v*whole, 0, nil) }, .49, .5, sign, cause},
-		{code, "share with the task's own memory", func(v float64) task { return leaked(.1*whole, v*whole, nil) },
-			.89, .91, sign, cause},
-		{code, "tasks with the GPU at the start", func(v float64) task {
-			return leaked(.5*whole, 0, func(_ float64, g values) { g.set(taskrecord.Tasks, 3-v) })
-		}, 1, 2, none, cause},
-		{code, "tasks with the GPU later", func(v float64) task {
-			return leaked(.1*whole, .9*whole+1, func(second float64, g values) {
-				if second > 10 {
-					g.set(taskrecord.Tasks, 3-v)
-				}
-			})
-		}, 1, 2, sign, cause},
-		{code, "seconds without a reading at the start", func(v float64) task {
-			return leaked(.5*whole, 0, func(second float64, g values) {
-				if second < 5-v {
-					g.set(taskrecord.VideoUsed, taskrecord.Missing)
-				}
-			})
-		}, 1, 2, none, cause},
 		{"gpu-throttled", "share of the time", func(v float64) task { return hot(100, v*100, 1000) }, .19, .2, none, cause},
 		{"gpu-throttled", "status of a task that was not stopped", func(v float64) task {
 			one := hot(100, 60, 1000)

@@ -16,7 +16,7 @@ type Rule struct {
 
 // Rules has the surest sign first. A rule of the kind task comes before the weaker signs
 // that the same cause makes, such as a limit of memory before the stall of memory.
-var Rules = slices.Concat(machineRules, gpuRules, memoryRules, concourseRules, slowRules, networkRules, exitRules)
+var Rules = slices.Concat(machineRules, gpuRules, gpuMemoryRules, memoryRules, concourseRules, slowRules, networkRules, exitRules)
 
 // one returns a finding if a condition is met.
 func one(met bool, f finding) []finding {

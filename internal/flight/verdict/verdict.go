@@ -67,6 +67,8 @@ func (v *Verdict) order() {
 			return 0
 		case r.Kind.Infrastructure():
 			return 1
+		case r.Kind == Unknown: // it only adds to the others
+			return 3
 		}
 		return 2
 	}

@@ -119,6 +119,7 @@ type kfdOf struct {
 	parts      []string
 	owner      owner
 	drm        bool // the owner has a DRM client of the device
+	outside    bool // it runs outside of this container
 }
 
 // join finds the processes that run on this machine: through a DRM client with the same
@@ -140,9 +141,11 @@ func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, 
 			o, ok := p.ownerOf(id, clients[d])
 			switch {
 			case ok:
-				out[d] = append(out[d], kfdOf{p.number, id, p.parts, o, true})
+				out[d] = append(out[d], kfdOf{p.number, id, p.parts, o, true, false})
 			case byNumber != nil:
-				out[d] = append(out[d], kfdOf{p.number, id, p.parts, *byNumber, false})
+				out[d] = append(out[d], kfdOf{p.number, id, p.parts, *byNumber, false, false})
+			case !numbers:
+				out[d] = append(out[d], kfdOf{p.number, id, p.parts, owner{}, false, true})
 			}
 			joined = joined || ok || byNumber != nil
 		}
@@ -167,6 +170,9 @@ func readKFD(root host.Root, all []kfdOf) []use {
 		u := use{client: clientKey{true, n}, place: k.owner.place, pid: k.owner.pid,
 			memory: [numKinds]int64{-1, -1, -1, -1}, units: -1}
 		u.memory[kindKFD] = k.sum(root, "vram_"+k.id)
+		if u.outside = k.outside; k.outside {
+			u.pid = int(n)
+		}
 		if v := k.sum(root, "sdma_"+k.id); v > 0 {
 			u.engines = []engine{{sdmaTime, uint64(v) * 1000}}
 		}

@@ -46,6 +46,8 @@ func TestInANamespaceKFDProcessIsJoinedByItsMemorySpace(t *testing.T) {
 			require.Equal(t, `"`+handle+`": 1 vram=4.194304e+06 gtt=2.097152e+06 cpu=0 kfd=4e+06
 `, scan(t, s, first))
 			require.Equal(t, LeftOut{Namespace: 2}, s.Last().Left)
+			require.Equal(t, []Process{{PID: 100, Host: true, Memory: 6e6}, {PID: 70200, Host: true, Memory: 5e6},
+				{PID: 100, Container: handle, Memory: 4096 << 10}}, s.Last().Find(first).Processes)
 		})
 	}
 }

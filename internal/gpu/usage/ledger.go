@@ -21,6 +21,8 @@ type use struct {
 	client  clientKey
 	place   place
 	pid     int
+	screen  bool            // through a node of the GPU's screens
+	outside bool            // of this container; pid is the host's
 	memory  [numKinds]int64 // bytes; -1 is unknown
 	engines []engine
 	units   int64 // busy compute units; -1 is unknown
@@ -67,6 +69,17 @@ func less(a place, apid int, b place, bpid int) bool {
 	return apid < bpid
 }
 
+// compareUses sorts uses by their holders, see less.
+func compareUses(a, b use) int {
+	switch {
+	case less(a.place, a.pid, b.place, b.pid):
+		return -1
+	case less(b.place, b.pid, a.place, a.pid):
+		return 1
+	}
+	return 0
+}
+
 // oncePerClient returns the first use of each client. The uses must be sorted.
 func oncePerClient(sorted []use) []use {
 	var out []use
@@ -84,15 +97,7 @@ func oncePerClient(sorted []use) []use {
 // client's current container. So totals never fall, even if clients end or containers share
 // the row Other.
 func (l *ledger) update(now time.Time, turn uint64, uses []use, limit int, gone func(place) bool) []Row {
-	slices.SortStableFunc(uses, func(a, b use) int {
-		switch {
-		case less(a.place, a.pid, b.place, b.pid):
-			return -1
-		case less(b.place, b.pid, a.place, a.pid):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(uses, compareUses)
 	passed := time.Duration(0)
 	if !l.last.IsZero() {
 		passed = max(0, now.Sub(l.last))

@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,10 +54,11 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 		}
 		ledgers[d] = l
 		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.readings.Outstanding(d.PCI) {
-			rows := l.update(r.At, s.walk.turn, uses[d], s.options.Containers,
+			here := slices.DeleteFunc(slices.Clone(uses[d]), func(u use) bool { return u.outside })
+			rows := l.update(r.At, s.walk.turn, here, s.options.Containers,
 				func(p place) bool { return p.removed(s.root) })
 			s.addPeaks(rows, l, d, devices)
-			r.Devices = append(r.Devices, Used{d, rows})
+			r.Devices = append(r.Devices, Used{d, rows, processesOf(s.root, uses[d], d.Integrated)})
 		}
 	}
 	s.ledgers = ledgers
@@ -73,7 +75,7 @@ func byDevice(answers map[string][]reading, n nodes) (map[Device][]use, map[Devi
 				continue
 			}
 			uses[d] = append(uses[d], use{client: clientKey{id: a.info.client}, place: a.place, pid: a.pid,
-				memory: a.info.memory, engines: a.info.engines, units: -1})
+				screen: drawsScreens(a.node), memory: a.info.memory, engines: a.info.engines, units: -1})
 			if spaces[d] == nil {
 				spaces[d] = map[uint64]owner{}
 			}

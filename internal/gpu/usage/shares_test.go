@@ -37,9 +37,9 @@ func TestShareIsThePartOfTheWork(t *testing.T) {
 		"no container has the GPU open": {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Result{Devices: []Used{{Device{PCI: "0000:43:00.0"}, []Row{row("c", -1, -1, Amount{"gfx", 1})}}}}
+			r := Result{Devices: []Used{{Device{PCI: "0000:43:00.0"}, []Row{row("c", -1, -1, Amount{"gfx", 1})}, nil}}}
 			for i, rows := range tt.rows {
-				r.Devices = append(r.Devices, Used{Device{PCI: card, Partition: i}, rows})
+				r.Devices = append(r.Devices, Used{Device{PCI: card, Partition: i}, rows, nil})
 			}
 			got := r.Shares(card)
 			for container, part := range tt.want {

@@ -28,7 +28,9 @@ type Device struct {
 	PCI       string `json:"pci"` // "0000:03:00.0"; partitions have their parent's address
 	Partition int    `json:"partition"`
 	Own       string `json:"-"` // machine path of the folder in sysfs that has its DRM nodes, in drm/
-	Node      string `json:"-"` // "nvidia0": the name in /dev of an NVIDIA GPU, which has no usage data
+	// Integrated is set for an APU, with memory that is mostly in the machine's.
+	Integrated bool   `json:"-"`
+	Node       string `json:"-"` // "nvidia0": the name in /dev of an NVIDIA GPU, which has no usage data
 }
 
 // Amount is a number with the name of its unit or kind.
@@ -60,10 +62,12 @@ type Result struct {
 	Devices []Used        `json:"devices"` // without those whose driver did not answer
 }
 
-// Used holds the users of a device, by container name.
+// Used holds the users of a device, by container name, and its processes with memory, the
+// largest first.
 type Used struct {
 	Device
-	Rows []Row `json:"rows"`
+	Rows      []Row     `json:"rows"`
+	Processes []Process `json:"processes,omitempty"`
 }
 
 // LeftOut counts the gaps of a scan.
@@ -73,12 +77,20 @@ type LeftOut struct {
 	Limit      int `json:"limit"`      // processes and clients beyond the limits of a scan
 }
 
+// Find returns the users of a device, nil if its driver did not answer.
+func (r *Result) Find(d Device) *Used {
+	for i, u := range r.Devices {
+		if u.PCI == d.PCI && u.Partition == d.Partition {
+			return &r.Devices[i]
+		}
+	}
+	return nil
+}
+
 // Of returns the rows of a device, nil if its driver did not answer.
 func (r *Result) Of(d Device) []Row {
-	for _, u := range r.Devices {
-		if u.PCI == d.PCI && u.Partition == d.Partition {
-			return u.Rows
-		}
+	if u := r.Find(d); u != nil {
+		return u.Rows
 	}
 	return nil
 }

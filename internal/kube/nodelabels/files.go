@@ -12,6 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
@@ -49,8 +50,16 @@ func read(r host.Root, g gpu.GPU) GPU {
 		}
 		vram = properties(text(r, path.Join(node, "mem_banks/0/properties")))["size_in_bytes"]
 	}
+	number := func(file string) (n uint64) {
+		n, _ = strconv.ParseUint(text(r, path.Join(g.Sysfs, file)), 10, 64)
+		return n
+	}
+	// Since Linux 6.10 KFD's bank of an APU is GTT, if that is larger than the carve-out.
+	if gtt := number("mem_info_gtt_total"); amdgpu.IsIntegrated(g.GFX) && gtt > vram {
+		vram = number("mem_info_vram_total") + gtt
+	}
 	if vram == 0 && g.Partition == 0 && of.Style == "" { // otherwise it is the memory of all partitions
-		vram, _ = strconv.ParseUint(text(r, path.Join(g.Sysfs, "mem_info_vram_total")), 10, 64)
+		vram = number("mem_info_vram_total")
 	}
 	if vram > 0 {
 		const mib = 1 << 20

@@ -1,6 +1,6 @@
 // Package admission encodes the file in which a unit lists, for its wrapper, the GPUs that
-// no new container gets, the GPUs that a task should not get again, and the memory that a
-// free GPU may use.
+// no new container gets, the GPUs that a task should not get again, the memory that a free GPU
+// may use, and the memory that others use.
 package admission
 
 import (
@@ -16,6 +16,8 @@ type File struct {
 	Avoid []Avoided
 	// Memory lists leased GPUs, which must be empty before the next task gets them.
 	Memory []IdleMemory
+	// Taken lists GPUs with memory that others use. Tasks get GPUs with less of it first.
+	Taken []Taken
 }
 
 // Quarantined names a GPU that no new container gets.
@@ -31,8 +33,16 @@ type Avoided struct{ Name, StepHash string }
 // IdleMemory bounds the memory in use of a GPU that no task has.
 type IdleMemory struct {
 	Name string
-	File string // absolute, of sysfs: bytes in use now; reading it does not access the hardware
-	Most uint64 // bytes
+	// Files are absolute, of sysfs: their sum is the bytes in use now. Reading them does not
+	// access the hardware.
+	Files []string
+	Most  uint64 // bytes
+}
+
+// Taken holds the part of a GPU's memory that others use.
+type Taken struct {
+	Name    string
+	Percent uint64
 }
 
 // members declares the format of the file.
@@ -48,8 +58,12 @@ func (f *File) members(c *rawjson.Codec) {
 	})
 	rawjson.OptionalList(c, "memory", &f.Memory, func(c *rawjson.Codec, m *IdleMemory) {
 		c.String("name", &m.Name)
-		c.String("file", &m.File)
+		c.Strings("files", &m.Files)
 		c.Number("most", &m.Most, 1<<63-1)
+	})
+	rawjson.OptionalList(c, "taken", &f.Taken, func(c *rawjson.Codec, t *Taken) {
+		c.String("name", &t.Name)
+		c.Number("percent", &t.Percent, 100)
 	})
 }
 
@@ -77,10 +91,11 @@ func Decode(data []byte) (f File, ok bool) {
 
 // valid reports whether all texts are set.
 func (f *File) valid() bool {
-	return max(len(f.GPUs), len(f.Avoid), len(f.Memory)) <= maxGPUs &&
+	return max(len(f.GPUs), len(f.Avoid), len(f.Memory), len(f.Taken)) <= maxGPUs &&
 		!slices.ContainsFunc(f.GPUs, func(g Quarantined) bool { return g.Name == "" || g.Reason == "" }) &&
 		!slices.ContainsFunc(f.Avoid, func(a Avoided) bool { return a.Name == "" || a.StepHash == "" }) &&
 		!slices.ContainsFunc(f.Memory, func(m IdleMemory) bool {
-			return m.Name == "" || !strings.HasPrefix(m.File, "/")
-		})
+			return m.Name == "" || len(m.Files) == 0 ||
+				slices.ContainsFunc(m.Files, func(file string) bool { return !strings.HasPrefix(file, "/") })
+		}) && !slices.ContainsFunc(f.Taken, func(t Taken) bool { return t.Name == "" })
 }

@@ -107,6 +107,9 @@ type Want struct {
 	Excluded []Excluded
 	// Avoid lists GPUs that a rerun of a step gets only if no others are free.
 	Avoid []Avoid
+	// Taken has the percent of a GPU's memory that others use, by index. GPUs with the most
+	// are leased last.
+	Taken map[int]uint64
 	// Unready returns why a free GPU cannot be leased yet, as a text that follows its name,
 	// and "" if it can. nil means that all can.
 	Unready func(gpu int) string

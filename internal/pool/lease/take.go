@@ -120,11 +120,23 @@ func (t *takeCall) try() ([]int, error) {
 		return nil, &Refusal{Reason: Unready, Kind: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of),
 			Total: len(t.GPUs), Unready: unready}
 	}
+	candidates = t.emptiest(candidates)
 	if other := slices.DeleteFunc(slices.Clone(candidates), t.avoids); len(other) >= t.want.Count {
 		candidates = other
 	}
 	given := s.given(len(t.GPUs))
 	return t.grant(s, t.choose(t.spread(s, candidates, given), free, t.want.Count, given), now)
+}
+
+// emptiest leaves out the GPUs of which others use the most memory, as far as enough remain.
+func (t *takeCall) emptiest(candidates []int) []int {
+	taken := func(gpu int) uint64 { return t.want.Taken[gpu] }
+	levels := make([]uint64, len(candidates))
+	for i, g := range candidates {
+		levels[i] = taken(g)
+	}
+	slices.Sort(levels)
+	return slices.DeleteFunc(candidates, func(g int) bool { return taken(g) > levels[t.want.Count-1] })
 }
 
 // given returns the start of each GPU's last lease, by index, and 0 for none.

@@ -355,3 +355,22 @@ func benchmarkTake(b *testing.B, count int) {
 	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "take-ns")
 	b.ReportMetric(float64(floor.Nanoseconds())/float64(b.N), "floor-ns")
 }
+
+func TestGPUsWithTheMostFreeMemoryAreLeasedFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		taken map[int]uint64
+		count int
+		want  []int
+	}{
+		"none is used by others": {nil, 1, []int{0}},
+		"the first is":           {map[int]uint64{0: 90}, 1, []int{1}},
+		"the least used of all":  {map[int]uint64{0: 90, 1: 20, 2: 19, 3: 50}, 1, []int{2}},
+		"two of the least used":  {map[int]uint64{0: 90, 1: 20, 3: 19}, 2, []int{2, 3}},
+		"all are needed":         {map[int]uint64{0: 90}, 4, []int{0, 1, 2, 3}},
+	} {
+		w := newWorld(t, true)
+		got, err := w.leases("a", "b", "c", "d").Take(w.call("c1", w.spawn("")), Want{Count: c.count, Taken: c.taken})
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, name)
+	}
+}

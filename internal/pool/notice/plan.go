@@ -1,5 +1,5 @@
 // Package notice informs a build about its GPUs: it writes a line into the task's output
-// when it has leased them and when one has a fault and, if configured, ends the task then.
+// when it has leased them, when others use their memory and when one has a fault and, if configured, ends the task then.
 // Plan is a pure function that turns leases and the decisions of quarantine into notices,
 // each only once. Tasks delivers them to processes of
 // Concourse's containers, with root's rights, and to no others. The package waits for no
@@ -51,6 +51,8 @@ type Look struct {
 	Users map[string][]string
 	// Leased describes the GPUs of each task that leases some, by its container.
 	Leased map[string][]string
+	// Taken describes who else uses the memory of a GPU, by the GPU's name.
+	Taken map[string]string
 }
 
 // Memory is kept from look to look, until a reboot.
@@ -62,6 +64,8 @@ type Memory struct {
 	Ending   []Ending                        `json:"ending,omitempty"`
 	// Leased lists the containers that have got the line about their leased GPUs.
 	Leased []string `json:"leased,omitempty"`
+	// Taken lists the containers without a lease that have got the line about a GPU's memory.
+	Taken []Notified `json:"taken,omitempty"`
 }
 
 // Notified names a container that has got the notice of a fault.
@@ -89,7 +93,7 @@ type Notice struct {
 // Plan returns the notices, and the memory after they are delivered.
 func (m Memory) Plan(l Look) (Memory, []Notice) {
 	m.LastUses = m.lastUses(l)
-	all := m.leased(l)
+	all := append(m.leased(l), m.taken(l)...)
 	m.Notified = slices.DeleteFunc(slices.Clone(m.Notified), func(t Notified) bool {
 		g := l.Record.Find(t.GPU)
 		return g == nil || g.State != quarantine.Quarantined || !g.Since.Equal(t.Since)
@@ -137,6 +141,26 @@ func (m *Memory) leased(l Look) (all []Notice) {
 	return all
 }
 
+// taken returns the notices for tasks that share a GPU with programs outside tasks. The line on
+// a lease names these programs itself.
+func (m *Memory) taken(l Look) (all []Notice) {
+	m.Taken = slices.DeleteFunc(slices.Clone(m.Taken), func(t Notified) bool {
+		_, uses := m.LastUses[t.GPU][t.Container]
+		return !uses
+	})
+	for _, gpu := range slices.Sorted(maps.Keys(l.Taken)) {
+		for _, c := range l.Users[gpu] {
+			t := Notified{Container: c, GPU: gpu}
+			if wellknown.IsHandle(c) && len(l.Leased[c]) == 0 && !slices.ContainsFunc(m.Taken, t.same) {
+				m.Taken = append(m.Taken, t)
+				text := "concourse-ci-machine: " + l.Taken[gpu]
+				all = append(all, Notice{Container: c, Text: sanitize.Line(text, maxText)})
+			}
+		}
+	}
+	return all
+}
+
 // lastUses returns LastUses with this look and without old entries.
 func (m Memory) lastUses(l Look) map[string]map[string]time.Time {
 	all := map[string]map[string]time.Time{}
@@ -169,6 +193,7 @@ func (t Notified) same(o Notified) bool {
 func (m Memory) without(n Notice) Memory {
 	if len(n.About) == 0 {
 		m.Leased = slices.DeleteFunc(slices.Clone(m.Leased), func(c string) bool { return c == n.Container })
+		m.Taken = slices.DeleteFunc(slices.Clone(m.Taken), func(t Notified) bool { return t.Container == n.Container })
 	}
 	m.Notified = slices.DeleteFunc(slices.Clone(m.Notified),
 		func(t Notified) bool { return slices.ContainsFunc(n.About, t.same) })

@@ -35,6 +35,7 @@ type unit struct {
 	memory Memory
 	action Action
 	leased map[string][]string
+	taken  map[string]string
 	t      *testing.T
 }
 
@@ -57,7 +58,7 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 	}
 	u.record = quarantine.Decide(u.record, l)
 	var notices []Notice
-	u.memory, notices = u.memory.Plan(Look{At: u.at, Action: u.action, Record: u.record, Users: users, Leased: u.leased})
+	u.memory, notices = u.memory.Plan(Look{At: u.at, Action: u.action, Record: u.record, Users: users, Leased: u.leased, Taken: u.taken})
 	data, err := json.Marshal(u.memory)
 	require.NoError(u.t, err)
 	u.memory, err = file.Decode(data)
@@ -108,6 +109,25 @@ func TestTaskThatLeasesGPUsIsInformedOnce(t *testing.T) {
 	u.leased = nil
 	require.Empty(t, u.look(nil, nil))
 	require.Empty(t, u.memory.Leased)
+}
+
+// Without leases a task is told of other users of its GPU's memory once it has the GPU open.
+func TestTaskBesideAProgramIsInformedOnce(t *testing.T) {
+	const line = "GPU 0: 58 of 64 GiB are used by llama-server, pid 4242, of this machine"
+	u := newUnit(t, Write)
+	u.taken = map[string]string{gpu0: line}
+	has := users{gpu0: {build, "docker"}, gpu1: {another}}
+	notices := u.look(nil, has)
+	require.Equal(t, []string{"1 concourse-ci-machine: " + line}, texts(notices))
+	require.Empty(t, u.look(nil, has))
+	u.memory = u.memory.without(notices[0])
+	require.Len(t, u.look(nil, has), 1)
+	u.leased = map[string][]string{another: {"GPU 1"}}
+	u.taken[gpu1] = line
+	require.Equal(t, []string{"2 concourse-ci-machine: GPU 1, lease of this task"}, texts(u.look(nil, has)), "the lease's line has it")
+	u.at = u.at.Add(time.Hour)
+	require.Empty(t, u.look(nil, nil))
+	require.Empty(t, u.memory.Taken)
 }
 
 // A task gets a notice if it had the GPU within the last minute. A clock that was set back

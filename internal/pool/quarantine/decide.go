@@ -8,6 +8,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 )
 
 // Times of decisions, which docs/explanation/gpu-health.md lists. Heat mostly passes, and a
@@ -37,10 +38,14 @@ type Reading struct {
 	Up     bool   // it answered, or sleeps
 	State  health.State
 	Faults []health.Fault
-	// Memory and Total are bytes of the GPU's own memory, used and installed. They are nil
-	// if they are not known or shared by several partitions.
+	// Memory and Total are bytes of the GPU's memory, used and installed. They are nil if they
+	// or their owners are not known, or if several partitions share them.
 	Memory, Total *float64
-	Node          Node // the last answer of its node; "" if it was not opened
+	// Processes have memory of the GPU, as of UsersAt.
+	Processes  []usage.Process
+	UsersAt    time.Time
+	Integrated bool // an APU
+	Node       Node // the last answer of its node; "" if it was not opened
 	// Software is from SoftwareOf. nil: as at the last look.
 	Software map[string]string
 	Users    []string // containers that have it open, or had
@@ -60,6 +65,7 @@ type Look struct {
 	TasksUnknown bool
 	Exits        map[string]Exit
 	Holders      map[string]string // by GPU: the current or last holder of its lease
+	EngineLeases []string          // GPUs that containers of other engines and pods lease now
 	HealthCheck  string            // the option gpu-health-check; "" for none
 	HealthChecks []HealthCheck     // of this unit's GPUs: the last ended one of each, and those that run
 }
@@ -77,7 +83,7 @@ func Decide(before Record, l Look) Record {
 		g.PendingHealthCheck = nil
 		if reloaded {
 			g.Acknowledged = nil
-			g.Idle, g.DirtySince = nil, nil
+			g.Idle, g.DirtySince, g.Memory = nil, nil, nil
 			g.Programs = nil // the digests have another key after a boot
 		}
 		if broken || reloaded { // the time between was not observed

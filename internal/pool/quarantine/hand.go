@@ -60,6 +60,6 @@ func (r Record) Return(name string, at time.Time) (Record, []health.Fault, error
 	}
 	g.move(InService, "returned by hand", at)
 	g.Acknowledged, g.Strikes = slices.Clone(standing), nil
-	g.Idle, g.DirtySince = nil, nil // the memory in use now is its idle level
+	g.Idle, g.DirtySince, g.Memory = nil, nil, nil // the memory in use now is its idle level
 	return r, standing, nil
 }

@@ -264,12 +264,16 @@ func (g *GPU) recentSuspicions(at time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(g.Suspicions), func(s time.Time) bool { return at.Sub(s).Abs() > endsTime })
 }
 
-// WarningText returns the warning about a GPU in words, and "" for none.
+// WarningText returns the warnings about a GPU in words, and "" for none.
 func (g *GPU) WarningText() string {
-	if g.Warning == nil || g.State != InService {
-		return g.Rise
+	texts := []string{g.Rise}
+	if g.State == InService {
+		if g.Warning != nil {
+			texts[0] = describe(*g.Warning) + "; run a program on it with a result that you know"
+		}
+		texts = append(texts, g.Memory.Text())
 	}
-	return describe(*g.Warning) + "; run a program on it with a result that you know"
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "; ")
 }
 
 // binomialTail returns the probability of at least k successes in n attempts.

@@ -99,13 +99,16 @@ type GPU struct {
 	// Resets counts hangs and resets with this software. Rise is a warning about it.
 	Resets *Resets `json:"resets,omitempty"`
 	Rise   string  `json:"rise,omitempty"`
-	// Idle is the number of bytes of its memory in use when no task has it. Slack is how
-	// many more are allowed. DirtySince is when more were in use after a task's end. Busy
-	// and Holder are from the last look.
+	// Memory has the owners of its memory; nil if they are not known.
+	Memory *Memory `json:"memory,omitempty"`
+	// Idle is the number of bytes in use that no process has when no task has the GPU. Slack
+	// is how many more are allowed. DirtySince is when more were in use after a task's end.
+	// BusyAt is the last look at which a task had it, until a later scan of the processes.
+	// Holder is from the last look.
 	Idle       *float64   `json:"idle,omitempty"`
 	Slack      float64    `json:"slack,omitempty"`
 	DirtySince *time.Time `json:"dirty_since,omitempty"`
-	Busy       bool       `json:"busy,omitempty"`
+	BusyAt     *time.Time `json:"busy_at,omitempty"`
 	Holder     string     `json:"holder,omitempty"`
 	// OpenIn is a container of Concourse that had it open at the last look without a lease;
 	// "" for none.

@@ -3,6 +3,7 @@ package actions
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -142,4 +144,21 @@ func TestListNamesQuarantinedGPUs(t *testing.T) {
 	text.Reset()
 	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{JSON: true}))
 	require.Contains(t, text.String(), "\"service\": {\n        \"state\": \"quarantined\"")
+}
+
+func TestListAndCheckNameOthersOfTheMemory(t *testing.T) {
+	c := onHost(t, "mi210x4")
+	const want = "58 of 64 GiB are used by llama-server, pid 4242, of this machine"
+	record := faultyRecord(c, nil, "0000:23:00.0", "0000:43:00.0")
+	record.GPUs[1].Memory = &quarantine.Memory{Total: 64 << 30, Processes: []usage.Process{{PID: 4242, Name: "llama-server", Memory: 58 << 30}}}
+	require.NoError(t, quarantine.RecordFile.Write(c.Host.Root, record))
+	var text bytes.Buffer
+	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{}))
+	require.Equal(t, 1, strings.Count(text.String(), "\n       "+want+"\n"))
+	text.Reset()
+	require.NoError(t, c.ListGPUs(t.Context(), &text, term.Format{JSON: true}))
+	require.Contains(t, text.String(), `"memory_taken": "`+want+`"`)
+	var r report
+	c.checkService("w/0", &r)
+	require.Contains(t, r.text(), ": "+want+"\n")
 }

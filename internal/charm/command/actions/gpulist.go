@@ -213,6 +213,7 @@ const margin = "       "
 func (l listedGPU) below() string {
 	lines := []string{strings.TrimPrefix(l.Slot().ID()+"  "+strings.Join(l.Nodes, " "), "  ")}
 	lines = append(lines, commandline.Wrap(l.readingsText(), commandline.Width-len(margin))...)
+	lines = append(lines, commandline.Wrap(l.MemoryTaken, commandline.Width-len(margin))...)
 	lines = append(lines, l.quarantined)
 	text := ""
 	for _, line := range lines {
