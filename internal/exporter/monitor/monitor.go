@@ -76,8 +76,8 @@ type GPU struct {
 	Users   []usage.Row
 	// Processes have memory of the GPU, the largest first.
 	Processes []usage.Process
-	Lease   *pool.ReportedLease // nil: not leased, or unknown
-	Service *quarantine.GPU     // nil: not in the record
+	Lease     *pool.ReportedLease // nil: not leased, or unknown
+	Service   *quarantine.GPU     // nil: not in the record
 }
 
 // Record returns the records of the GPU.
