@@ -14,7 +14,8 @@ import (
 const (
 	// hangs is the fault of a GPU on which Value runs of a program in a row hung.
 	hangs health.Kind = "hung_tasks"
-	hung              = 'h'
+
+	hung = 'h'
 	// maxStopped bounds the stopped runs that are kept since the last good end.
 	maxStopped = 8
 	// lateFactor is the shortest time of a run that hung, in times of the longest good run.
