@@ -18,7 +18,7 @@ func (w *world) decide(used float64, holder string, processes ...usage.Process) 
 	before, err := quarantine.RecordFile.Read(w.root)
 	require.NoError(w.t, err)
 	l := quarantine.Look{At: w.now, Policy: quarantine.Auto, GPUs: []quarantine.Reading{
-		{Slot: gpu.Slot{PCI: gpu1, Index: 1}, Up: true, Memory: &used, Total: &total, Processes: processes}}}
+		{Slot: gpu.Slot{PCI: gpu1, Index: 1}, Up: true, Memory: &used, Total: &total, Processes: processes, UsersAt: w.now}}}
 	if holder != "" {
 		l.Tasks = []quarantine.Task{{Container: holder, GPUs: []string{gpu1}}}
 	}
