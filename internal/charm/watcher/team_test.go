@@ -61,7 +61,7 @@ func TestCrashIsRecordedWithProgramAndTeam(t *testing.T) {
 	u.WebMetricsURLs = []string{hosttest.NewServer(t, 200, webMetrics)}
 	watched(t, u)
 	runs(t, u.Host.Root, "4711")
-	taken(t, u, handle, 4711, 5*time.Second, lease.Want{Count: 1, Of: []int{0}})
+	taken(t, u, handle, 4711, 5*time.Second, lease.Want{Count: 1, Of: []int{2}})
 	l, err := u.readLeases()
 	require.NoError(t, err)
 	look := func() { u.after(15 * time.Second); watched(t, u) }
@@ -75,7 +75,7 @@ func TestCrashIsRecordedWithProgramAndTeam(t *testing.T) {
 	require.NoError(t, err)
 	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	require.NoError(t, err)
-	ends := r.Find(l.GPUs[0]).Programs
+	ends := r.Find(l.GPUs[2]).Programs
 	require.Len(t, ends, 1)
 	require.Equal(t, []string{team}, ends[0].Teams)
 	require.Equal(t, "x", ends[0].Ends)

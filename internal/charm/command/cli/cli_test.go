@@ -46,7 +46,7 @@ func TestExitStatus(t *testing.T) {
 		"gpu verify --json": {"amd", 1, `"ok": false`, "cannot use every GPU node: 2 of 2 failed: "},
 		"gpu health":        {"amd", 0, "GPU 0   healthy", ""},
 		"gpu health --json": {"mi210x4", 1, `"state": "critical"`, "cannot rely on 1 of 4 GPUs: GPU 3: "},
-		"errors":            {"no-gpu", 0, "   2  GPU Hang                   Critical  A ring of the GPU", ""},
+		"errors":            {"no-gpu", 0, "   2  GPU Hang                   Critical  A ring or the firmware of the GPU", ""},
 		"errors --json":     {"no-gpu", 0, `"name": "GPU Hang"`, ""},
 		"explain 2":         {"no-gpu", 0, "ROCm Error 2: GPU Hang\n", ""},
 		"explain 1 7":       {"no-gpu", 0, "ROCm Error 7: ", ""}, // as gpu health prints it

@@ -15,10 +15,11 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// pebble runs the real Pebble with the real exporter. The demo starts it instead of systemd.
+// pebble runs the real Pebble with the real owner of the GPUs and exporter. The demo starts it instead of systemd.
 type pebble struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when Pebble ended
@@ -84,14 +85,15 @@ func (p *pebble) start(ctx context.Context, w *sandbox.World) error {
 	return p.ready(ctx, w)
 }
 
-// ready waits as systemd does for a unit of Type=notify, and then for the exporter.
+// ready waits as systemd does for a unit of Type=notify, and then for the exporter and the
+// first reading of the GPUs.
 func (p *pebble) ready(ctx context.Context, w *sandbox.World) error {
 	for range 200 {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		state, err := resource.PebbleServices(ctx, w.Root, pebbleDir+"/.pebble.socket")
-		if err == nil && state.Services["rocm-exporter"] == "active" {
+		if err == nil && state.Services[role.ExporterService] == "active" && w.Root.Exists(role.GPUReport) {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -109,11 +111,12 @@ func (p *pebble) ready(ctx context.Context, w *sandbox.World) error {
 			break
 		}
 	}
-	return fmt.Errorf("Pebble did not start its service within 10 s; it wrote:\n%s", strings.TrimSpace(wrote.String()))
+	return fmt.Errorf("Pebble did not start its services within 10 s; it wrote:\n%s", strings.TrimSpace(wrote.String()))
 }
 
-// moveLayer returns the same service with its paths below root and another port. The other
-// services read processes and watch GPUs, so they stay off on this machine.
+// moveLayer returns the services that read GPUs, with their paths below root and another
+// port. The owner of the GPUs runs no watcher: that one and the other services read
+// processes, so they stay off on this machine.
 func moveLayer(layer []byte, root, addr string) ([]byte, error) {
 	var l struct {
 		Summary  string                    `yaml:"summary"`
@@ -123,23 +126,30 @@ func moveLayer(layer []byte, root, addr string) ([]byte, error) {
 	if err := yaml.Unmarshal(layer, &l); err != nil {
 		return nil, err
 	}
-	s, c := l.Services["rocm-exporter"], l.Checks["rocm-exporter"]
-	command, ok := s["command"].(string)
-	if !ok || c == nil {
-		return nil, errors.New("cannot read the charm's Pebble layer: no service or check rocm-exporter")
+	commands := map[string]string{
+		role.ExporterService: fmt.Sprintf("serve --web.listen-address=%s --path.root=%s", addr, root),
+		role.GPUService:      fmt.Sprintf("write-gpus %s --path.root=%s", role.GPUReport, root),
 	}
-	for _, all := range []map[string]map[string]any{l.Services, l.Checks} {
-		for name, other := range all {
-			if name != "rocm-exporter" {
-				other["startup"] = "disabled"
-			}
+	for name, other := range l.Services {
+		command, ok := other["command"].(string)
+		if !ok || commands[name] == "" {
+			other["startup"] = "disabled"
+			continue
+		}
+		other["command"] = root + strings.Fields(command)[0] + " " + commands[name]
+		if os.Geteuid() != 0 {
+			delete(other, "user")
+			delete(other, "group")
 		}
 	}
-	words := strings.Fields(command)
-	s["command"] = fmt.Sprintf("%s%s serve --web.listen-address=%s --path.root=%s", root, words[0], addr, root)
-	if os.Geteuid() != 0 {
-		delete(s, "user")
-		delete(s, "group")
+	for name, other := range l.Checks {
+		if name != role.ExporterService {
+			other["startup"] = "disabled"
+		}
+	}
+	c := l.Checks[role.ExporterService]
+	if l.Services[role.ExporterService] == nil || c == nil {
+		return nil, errors.New("cannot read the charm's Pebble layer: no service or check rocm-exporter")
 	}
 	c["http"] = map[string]string{"url": "http://" + addr + "/-/healthy"}
 	c["period"], c["timeout"] = "200ms", "150ms"
