@@ -14,8 +14,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -66,27 +64,6 @@ func gpus(n int, change func(i int, s *api.Status)) (all []api.Status) {
 		all = append(all, s)
 	}
 	return all
-}
-
-func TestStatusNamesFourGPUs(t *testing.T) {
-	critical := func(n int) []api.Status {
-		return gpus(n+1, func(i int, s *api.Status) {
-			if s.Health.State = health.Warning; i < n {
-				s.Health = api.Health{State: health.Critical, Reason: "hangs", Codes: []int{2}}
-			}
-		})
-	}
-	require.Empty(t, Critical(wellknown.Commands{}, critical(0)))
-	require.Len(t, Critical(wellknown.Commands{}, critical(4)), 4)
-	six := Critical(wellknown.Commands{}, critical(6))
-	require.Len(t, six, 5)
-	require.Contains(t, six[0], "GPU 0 is critical: hangs (see ")
-	require.Equal(t, "2 more GPUs are critical", six[4])
-
-	out := gpus(6, func(_ int, s *api.Status) { s.Service = &pool.Service{State: quarantine.Quarantined, Why: "hangs"} })
-	require.Len(t, NotInService(out[:4]), 4)
-	require.Equal(t, "2 more GPUs are not given to tasks", NotInService(out)[4])
-	require.Empty(t, NotInService(gpus(2, nil)))
 }
 
 // An action explains only some codes.
