@@ -31,6 +31,8 @@ var cases = []struct {
 		"amdgpu 0000:03:00.0: GPU reset end with ret = -62",
 		"amdgpu 0000:03:00.0: [drm] GPU recovery disabled.",
 		"amdgpu 0000:03:00.0: amdgpu: Mode2 reset failed!",
+		"amdgpu 0000:03:00.0: amdgpu: GPU reset(2) failed",
+		"amdgpu 0000:03:00.0: [drm] *ERROR* PSP resume failed",
 	},
 	silent: []string{
 		"amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",
@@ -193,9 +195,9 @@ func TestRuleThatNamesItsApplicationNeverFires(t *testing.T) {
 func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 	text := shipped(t)
 	for fault, with := range map[string]string{
-		`[0-7]): (?:amdgpu: )?GPU (?:Recovery`:    `[0-7]): amdgpu: GPU (?:Recovery`,
-		`GPU Recovery Failed|GPU reset end with`:  `GPU reset end with`,
-		`(?:no-retry |retry )?page fault`:         `page fault`,
+		`\*ERROR\* )*(?:PSP resume failed`:        `\*ERROR\* )+(?:PSP resume failed`,
+		`(?:PSP resume failed|`:                   `(?:`,
+		`\[.*?\] no-retry page fault \(src_id:|`:  ``,
 		` != " are free"`:                         ``,
 		`"message":"[^"]*\.panic-in-[a-z-]+"`:     `panic-in-`,
 		`>= 3`:                                    `> 0`,
