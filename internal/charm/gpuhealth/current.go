@@ -9,8 +9,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// packageReport is the owner's record on a machine with the package rocm-gpu-exporter, where
-// the charm does not run.
+// packageReport is the record of the owner that the package rocm-gpu-exporter runs on a machine
+// without the charm.
 const packageReport = "/run/rocm-gpu-exporter/gpus.json"
 
 // Current returns the state of the GPUs as their owner recorded it in the file path, with
@@ -20,15 +20,18 @@ func Current(r host.Root, path string, now time.Time) (api.Report, error) {
 		path = packageReport
 	}
 	report, err := api.Read(r, path, now)
-	if err != nil {
-		return report, err
+	if err == nil {
+		AddRecords(r, report.GPUs, now)
 	}
+	return report, err
+}
+
+// AddRecords adds leases and quarantine to GPUs that were read.
+func AddRecords(r host.Root, all []api.Status, now time.Time) {
 	records := ReadRecords(r)
-	for i := range report.GPUs {
-		s := &report.GPUs[i]
-		s.View = records.Of(s.Slot(), now).View()
+	for i := range all {
+		all[i].View = records.Of(all[i].Slot(), now).View()
 	}
-	return report, nil
 }
 
 // ReadRecords returns what the unit recorded of its GPUs. A damaged record is as unknown as a

@@ -46,7 +46,7 @@ type listedGPU struct {
 	quarantined string // the reason; "" in service
 }
 
-// listGPUs joins the GPUs of a machine with a report. Some may lack in it, or all.
+// listGPUs joins the GPUs of a machine with a report, which may lack some or all of them.
 func (c *Actions) listGPUs(inv gpu.Inventory, r api.Report) []listedGPU {
 	known, records := map[string]api.Status{}, gpuhealth.ReadRecords(c.Host.Root)
 	for _, s := range withoutPage(r.GPUs) {
@@ -93,18 +93,18 @@ func (l listedGPU) readingsText() string {
 
 // report returns the state of the GPUs as their owner recorded it. Without a current record
 // another process reads the GPUs once, because a GPU that hangs would block this process.
-// once is then why there is no record.
+// Then once is why the record is missing.
 func (c *Actions) report(ctx context.Context) (r api.Report, once string, err error) {
 	r, missing := gpuhealth.Current(c.Host.Root, role.GPUReport, c.Host.Now())
-	switch {
-	case missing == nil:
+	if missing == nil {
 		return r, "", nil
-	case c.ReadReport == nil:
-		return gpuhealth.Read(c.Host.Root), missing.Error(), nil
 	}
-	if r, err = c.ReadReport(ctx); err != nil {
+	if c.ReadReport == nil {
+		r = gpuhealth.Read(c.Host.Root)
+	} else if r, err = c.ReadReport(ctx); err != nil {
 		return r, "", fmt.Errorf("%w, and %w", missing, err)
 	}
+	gpuhealth.AddRecords(c.Host.Root, r.GPUs, c.Host.Now())
 	return r, missing.Error(), nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -58,6 +59,21 @@ func TestTopWithoutTheExporterShowsTheOwnersRecord(t *testing.T) {
 		c.ReadReport = func(context.Context) (api.Report, error) { return api.Report{}, errors.New("one hangs") }
 		err := c.GPUTop(t.Context(), &b, term.Format{}, Top{})
 		require.EqualError(t, err, "cannot show who uses the GPUs: "+why+"; the GPUs were not read yet, and one hangs")
+	}
+}
+
+func TestGPUsThatAreReadOnceHaveTheirQuarantine(t *testing.T) {
+	c := topOf(t, "")
+	hosttest.Put(t, c.Host.Root, quarantine.File, `{"gpus": [{"name": "0000:03:00.0", "state": "quarantined",
+		"reason": "hangs", "quarantined_by": "health", "quarantined_since": "2026-01-02T03:00:00Z"}]}`)
+	for _, read := range []func(context.Context) (api.Report, error){nil,
+		func(ctx context.Context) (api.Report, error) { return gpuhealth.ReadReport(ctx, c.Host.Root), nil }} {
+		c.ReadReport = read
+		var top, list strings.Builder
+		require.NoError(t, c.GPUTop(t.Context(), &top, term.Format{}, Top{}))
+		require.Contains(t, top.String(), "1 quarantined")
+		require.NoError(t, c.GPUHealth(t.Context(), &list, term.Format{JSON: true}))
+		require.Contains(t, list.String(), `"state": "quarantined"`)
 	}
 }
 

@@ -21,7 +21,7 @@ func (p *caller) topCommand() command {
 		long: "Shows temperature, power, memory, load, state and users of each GPU, as rocm-exporter reports. " +
 			"A wider terminal also gets leases, memory and engine time of the users. The display repeats until " +
 			"Ctrl-C. Engine time is the busy share between the exporter's last two looks at the processes. If no " +
-			"exporter answers, the command reads the GPUs once itself.",
+			"exporter answers, the command shows the last record of the GPUs once, or reads them itself.",
 		flags: func(fs *pflag.FlagSet) {
 			fs.DurationVar(&interval, "interval", interval, "`TIME` between two requests to the exporter, 1s or more")
 			fs.BoolVar(&once, "once", false, "show all GPUs once, with idle partitions")
