@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"os"
 	"path"
 	"testing"
 
@@ -27,8 +28,9 @@ func TestLauncherPutsTheWrapperFirst_D48_D51(t *testing.T) {
 
 // systemd would remove the reports and leases of others with the folder.
 func TestEndedServiceLeavesTheFolderInRun(t *testing.T) {
-	for name, state := range map[string]bool{"concourse-pebble": true, "concourse-task-recorder": true, "concourse-gpu-device-plugin": false} {
-		unit, err := files.ReadFile(name + ".service")
+	for name, state := range map[string]bool{"concourse-pebble": true, "concourse-task-recorder": true,
+		"concourse-gpu-device-plugin": false, "../tools/packages/gpukit/gpukit-cdi": false} {
+		unit, err := os.ReadFile(name + ".service")
 		require.NoError(t, err)
 		require.Contains(t, string(unit), "\nRuntimeDirectory="+path.Base(wellknown.RunDir)+"\nRuntimeDirectoryPreserve=yes\n", name)
 		line := "\nStateDirectory=" + path.Base(wellknown.StateDir) + "\n"
