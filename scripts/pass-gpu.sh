@@ -111,7 +111,8 @@ choose() { # sets pci, id and vendor
 		cards=$(awk -F '\t' -v p="$pci" '$1 == p' <<<"$all")
 		[[ -n $cards ]] || die "this host has no ${vendor:-AMD or NVIDIA} GPU at $pci; it has:"$'\n'"${all:-none}"
 	fi
-	: "${vendor:=$([[ -n $pci ]] && cut -f 4 <<<"$cards" || echo amd)}"
+	[[ -n $vendor || -z $pci ]] || vendor=$(cut -f 4 <<<"$cards")
+	: "${vendor:=amd}"
 	[[ -n $cards ]] || die "this host has no $vendor GPU; LXD lists its GPUs with: lxc query /1.0/resources"
 	count=$(wc -l <<<"$cards")
 	((count == 1)) || die "this host has $count $vendor GPUs; choose one with --pci:"$'\n'"$cards"
