@@ -20,8 +20,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
 
-// tells puts the GPUs of a worker into its databag.
-func tells(r *jujutest.Relation, unit string, g relation.WorkerGPUs) {
+// publishGPUs puts the GPUs of a worker into its databag.
+func publishGPUs(r *jujutest.Relation, unit string, g relation.WorkerGPUs) {
 	for k, v := range g.Databag() {
 		delete(r.Units[unit], k)
 		if v != "" {
@@ -44,7 +44,7 @@ func TestManyJoiningGPUWorkersRestartTheWebOnce(t *testing.T) {
 	var tools map[string]int
 	for i := range 20 {
 		unit := w.joins(tsa, i, fakeKey(t, i))
-		tells(tsa, unit, mi300)
+		publishGPUs(tsa, unit, mi300)
 		got := w.related(tsa, "changed", unit)
 		require.Equal(t, []string{unit}, got.read(tsa))
 		if i == 0 {
@@ -67,7 +67,7 @@ func TestManyJoiningGPUWorkersRestartTheWebOnce(t *testing.T) {
 	t.Run("and again when the number is no longer one", func(t *testing.T) {
 		mi250 := relation.WorkerGPUs{Runtime: "rocm", Count: 4, Exclusive: true, Archs: []relation.ArchCount{{Arch: "gfx90a", GPUs: 4}}}
 		unit := w.joins(tsa, 20, fakeKey(t, 20))
-		tells(tsa, unit, mi250)
+		publishGPUs(tsa, unit, mi250)
 		require.Contains(t, w.related(tsa, "changed", unit).commands, restart)
 		require.NotContains(t, w.model.Status().Message, "required-archs", "the remark is gone with its reason")
 		require.Contains(t, w.model.Status().Message, "tasks are not limited to the GPUs")

@@ -67,7 +67,7 @@ func newWeb(t *testing.T) fixture {
 		Granted: true, Revisions: []map[string]string{{"username": "relation_4", "password": "pw"}}})
 	tsa := b.model.Relate(7, "tsa", "gpu")
 	tsa.Units["gpu/0"] = relation.WorkerDatabag(fakeKey(t, 1), "worker-1", "8.2.5")
-	tells(tsa, "gpu/0", relation.WorkerGPUs{Runtime: "rocm", Count: 8, Exclusive: true,
+	publishGPUs(tsa, "gpu/0", relation.WorkerGPUs{Runtime: "rocm", Count: 8, Exclusive: true,
 		Archs: []relation.ArchCount{{Arch: "gfx942", GPUs: 8}}})
 	return b
 }

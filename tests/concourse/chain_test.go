@@ -103,7 +103,7 @@ func (s *story) isUp() {
 	s.logsIn()
 }
 
-// sees tells a worker's torch what its GPU is like; more is further JSON of it.
+// sees sets the GPU that a worker's torch finds; more is further JSON of it.
 func (c *chain) sees(arch, more string) {
 	c.t.Helper()
 	require.NoError(c.t, c.workerOf[arch].Root.WriteFile("/srv/torch/sees.json", fmt.Appendf(nil, seenOn, arch, more), 0o644))

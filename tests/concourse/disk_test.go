@@ -50,13 +50,13 @@ func TestStepsWaitForAFullDisk(t *testing.T) {
 	u.fine("check-status", r, err)
 	require.Equal(t, "failed", r.Action.Status)
 	require.Contains(t, r.Action.Message, "disk: disk full: no space for "+volumes+" on scarce: new steps wait 45 s; with gpu-tasks=rerun")
-	says := func(b *oneBuild, text string) bool {
+	logs := func(b *oneBuild, text string) bool {
 		data, err := os.ReadFile(b.log)
 		require.NoError(t, err)
 		return strings.Contains(string(data), text)
 	}
 	for _, b := range builds {
-		until(t, func() bool { return says(b, "free space has disappeared") }, b.name)
+		until(t, func() bool { return logs(b, "free space has disappeared") }, b.name)
 	}
 
 	u.must("rm " + volumes + "/fill")

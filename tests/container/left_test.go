@@ -44,7 +44,7 @@ exec 3<>/dev/dri/renderD128 && echo open > /events/said && exec busybox sleep 60
 	require.NoError(t, err, out)
 	require.NotEmpty(t, holders(t), "nothing has the GPU open: the test shows nothing")
 
-	h := host.Host{Root: "/", Runner: nobody{t}, Clock: host.WallClock{}}
+	h := host.Host{Root: "/", Runner: noRunner{t}, Clock: host.WallClock{}}
 	p, err := plan.Diff(context.Background(), h, worker.Drain{Why: "the unit is removed"})
 	require.NoError(t, err)
 	require.Len(t, p, 1)
@@ -58,10 +58,10 @@ exec 3<>/dev/dri/renderD128 && echo open > /events/said && exec busybox sleep 60
 	require.NoError(t, err, out)
 }
 
-// nobody runs no command: a worker that is down needs none.
-type nobody struct{ t *testing.T }
+// noRunner fails at each command: a worker that is down needs none.
+type noRunner struct{ t *testing.T }
 
-func (n nobody) Run(_ context.Context, c host.Command) ([]byte, error) {
+func (n noRunner) Run(_ context.Context, c host.Command) ([]byte, error) {
 	n.t.Fatal("unexpected: ", c)
 	return nil, nil
 }

@@ -20,11 +20,11 @@ func (s *site) leader(t *testing.T) {
 	// roles reports whether of so many units that are there one is the web, and it leads.
 	roles := func(m model, workers int) bool {
 		leads := m.leader(app)
-		if !strings.Contains(m.unit(leads).says(), isWeb) {
+		if !strings.Contains(m.unit(leads).statusLine(), isWeb) {
 			return false
 		}
 		for _, u := range m.units(app) {
-			if u != leads && strings.Contains(m.unit(u).says(), isWorker) {
+			if u != leads && strings.Contains(m.unit(u).statusLine(), isWorker) {
 				workers--
 			}
 		}
@@ -41,11 +41,11 @@ func (s *site) leader(t *testing.T) {
 		container := s.model(name).container(lost)
 		s.Run("", "lxc", "stop", "--force", container)
 		s.eventually(name, "another unit leads and is the web", func(m model) bool {
-			return m.leader(app) != lost && strings.Contains(m.unit(m.leader(app)).says(), isWeb)
+			return m.leader(app) != lost && strings.Contains(m.unit(m.leader(app)).statusLine(), isWeb)
 		})
 		s.juju("add-unit", "--model", name, app)
 		s.eventually(name, "a unit more is a worker", func(m model) bool {
-			return len(m.units(app)) == 3 && strings.Contains(m.unit(app+"/2").says(), isWorker)
+			return len(m.units(app)) == 3 && strings.Contains(m.unit(app+"/2").statusLine(), isWorker)
 		})
 		s.Run("", "lxc", "start", container)
 		m := s.eventually(name, "the former leader comes back as a worker", func(m model) bool {

@@ -75,7 +75,7 @@ func ready(m model, app, but string) bool {
 		if u == m.leader(app) {
 			want = webReady
 		}
-		if u != but && !strings.HasPrefix(m.unit(u).says(), want) {
+		if u != but && !strings.HasPrefix(m.unit(u).statusLine(), want) {
 			return false
 		}
 	}

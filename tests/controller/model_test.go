@@ -54,8 +54,8 @@ func (m model) unit(name string) unit {
 // container is the container of the unit's machine.
 func (m model) container(unit string) string { return m.Machines[m.unit(unit).Machine].Instance }
 
-// says returns its status as one line.
-func (u unit) says() string { return u.Workload.Current + ": " + u.Workload.Message }
+// statusLine returns its status as one line.
+func (u unit) statusLine() string { return u.Workload.Current + ": " + u.Workload.Message }
 
 func (s *site) model(name string) (m model) {
 	s.T.Helper()
@@ -69,7 +69,7 @@ func (m model) text() string {
 	for _, app := range slices.Sorted(maps.Keys(m.Applications)) {
 		for _, name := range m.units(app) {
 			leads := map[bool]string{true: "*"}[m.unit(name).Leader]
-			fmt.Fprintf(&b, "%s%s %s\n", name, leads, m.unit(name).says())
+			fmt.Fprintf(&b, "%s%s %s\n", name, leads, m.unit(name).statusLine())
 		}
 	}
 	return b.String()
@@ -111,7 +111,7 @@ func (s *site) warnings(name string) string {
 // comesTo waits until one unit has a status.
 func (s *site) comesTo(name, unit, text string) {
 	s.T.Helper()
-	s.eventually(name, unit+" says: "+text, func(m model) bool { return strings.Contains(m.unit(unit).says(), text) })
+	s.eventually(name, unit+" has the status "+text, func(m model) bool { return strings.Contains(m.unit(unit).statusLine(), text) })
 }
 
 // until waits for what is not the model's. It asks in the test's own goroutine.

@@ -90,7 +90,7 @@ sudo -u postgres sh -c "umask 077 && pg_dump --format=custom --no-owner --port=$
 			"--config", "release-sha256="+m.new.sum)
 		s.juju("integrate", "--model", model, app+":postgresql", "postgresql:database")
 		s.comesTo(model, unit, "active: Web server and worker ready (v")
-		require.Contains(t, s.model(model).unit(unit).says(), "http://"+address+":8080", "not the bridge of the tasks")
+		require.Contains(t, s.model(model).unit(unit).statusLine(), "http://"+address+":8080", "not the bridge of the tasks")
 		require.Equal(t, before, keys())
 	})
 	s.Sub(t, "its history comes along", func(t *testing.T) {

@@ -137,7 +137,7 @@ func (o *old) until(app, what, line string) {
 	ready := map[string]string{"web": webReady, "worker": workerReady}[app]
 	o.eventually(o.model, app+": "+what, func(m model) bool {
 		u := m.unit(app + "/0")
-		if u.Agent.Current != "idle" || !strings.HasPrefix(u.says(), ready) {
+		if u.Agent.Current != "idle" || !strings.HasPrefix(u.statusLine(), ready) {
 			return false
 		}
 		_, err := o.try("exec", "--model", o.model, "--unit", app+"/0", "--", line)

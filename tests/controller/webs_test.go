@@ -15,7 +15,7 @@ func (s *site) webs(t *testing.T, m *mirror) {
 	isReady := func(m model, units int, but string) bool {
 		n := 0
 		for _, u := range m.units(web) {
-			if u != but && strings.HasPrefix(m.unit(u).says(), webReady) {
+			if u != but && strings.HasPrefix(m.unit(u).statusLine(), webReady) {
 				n++
 			}
 		}

@@ -44,7 +44,7 @@ func (s *site) worker(t *testing.T) {
 		s.comesTo(name, unit, "waiting: Waiting for a web")
 	})
 	s.Sub(t, "an action takes no parameter that it does not name", func(t *testing.T) {
-		for _, c := range []struct{ action, param, says string }{
+		for _, c := range []struct{ action, param, want string }{
 			{"restart-services", "key=tsa-host", `additional property "key" is not allowed`},
 			{"rotate-keys", "keys=tsa", "keys : must match one of the enum values"},
 		} {
@@ -52,7 +52,7 @@ func (s *site) worker(t *testing.T) {
 			out, err := s.operator(t.Context(), nil, "juju", "run", "--model", name, unit, c.action, c.param).CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), `cannot run "`+c.action+`" action: validation failed`)
-			require.Contains(t, string(out), c.says)
+			require.Contains(t, string(out), c.want)
 		}
 		require.Contains(t, s.juju("run", "--model", name, unit, "list-gpus"), lxdhost.AMDPCI)
 	})
@@ -106,7 +106,7 @@ func (s *site) worker(t *testing.T) {
 		s.juju("add-unit", "--model", name, "rocm-worker")
 		s.comesTo(name, more, "blocked: no AMD GPU passed through")
 		require.Equal(t, id, s.release(name, more))
-		require.Contains(t, s.model(name).unit(unit).says(), "waiting: Waiting for a web")
+		require.Contains(t, s.model(name).unit(unit).statusLine(), "waiting: Waiting for a web")
 		s.juju("remove-unit", "--model", name, "--no-prompt", "--destroy-storage", more)
 		s.eventually(name, more+" is gone", func(m model) bool { return len(m.units("rocm-worker")) == 1 })
 		s.comesTo(name, unit, "waiting: Waiting for a web")

@@ -95,12 +95,12 @@ type unit struct {
 	processes bool // its hooks are processes
 }
 
-// told are the hook tools' calls and the commands of all hooks that went well, by
+// traces has the hook tools' calls and the commands of all hooks that succeeded, by
 // World.
-var told sync.Map
+var traces sync.Map
 
-func (u *unit) said() []string {
-	all, _ := told.Load(u.World)
+func (u *unit) trace() []string {
+	all, _ := traces.Load(u.World)
 	lines, _ := all.([]string)
 	return lines
 }
@@ -172,7 +172,7 @@ func (u *unit) fine(name string, r sandbox.Result, err error) sandbox.Result {
 	require.NoError(u.t, err, name)
 	require.Zero(u.t, r.Code, "%s: %s", name, r.Output)
 	require.Empty(u.t, r.Output, name)
-	told.Store(u.World, slices.Concat(u.said(), r.Calls, r.Commands))
+	traces.Store(u.World, slices.Concat(u.trace(), r.Calls, r.Commands))
 	return r
 }
 

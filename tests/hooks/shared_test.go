@@ -25,7 +25,8 @@ func mount(t *testing.T, units ...*unit) (folder string) {
 	return folder
 }
 
-func (u *unit) says() string {
+// statusLine returns the status of a unit.
+func (u *unit) statusLine() string {
 	s := u.Model.Status()
 	return s.Status + ": " + s.Message
 }
@@ -44,7 +45,7 @@ func TestD7D8D10D12D50UnitsShareReleasesOnly(t *testing.T) {
 	}
 	a, b := gpu.units[0], gpu.units[1]
 	folder := mount(t, a, b)
-	require.Equal(t, notMounted, func() string { gpu.hook(0, "update-status"); return a.says() }())
+	require.Equal(t, notMounted, func() string { gpu.hook(0, "update-status"); return a.statusLine() }())
 	require.NoError(t, os.WriteFile(filepath.Join(folder, ".lxc_shared_storage"), []byte("shared-storage-ready\n"), 0o644))
 	// D8: what the predecessor's units left is stale, however new it looks.
 	require.NoError(t, os.MkdirAll(filepath.Join(folder, "bin"), 0o755))
@@ -55,15 +56,15 @@ func TestD7D8D10D12D50UnitsShareReleasesOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
 	gpu.hook(1, "update-status")
-	require.Equal(t, "waiting: Another unit downloading, waiting...", b.says())
+	require.Equal(t, "waiting: Another unit downloading, waiting...", b.statusLine())
 	require.NoError(t, lock.Close())
 
 	r := gpu.hook(0, "update-status")
 	require.Contains(t, r.Plan(), "into the shared storage")
-	require.Equal(t, "active: Worker ready (v8.2.5)", a.says())
+	require.Equal(t, "active: Worker ready (v8.2.5)", a.statusLine())
 	r = gpu.hook(1, "update-status")
 	require.NotContains(t, r.Plan(), "into the shared storage", "it is there")
-	require.Equal(t, "active: Worker ready (v8.2.5)", b.says())
+	require.Equal(t, "active: Worker ready (v8.2.5)", b.statusLine())
 	gpu.idle()
 	for _, u := range gpu.units {
 		require.Equal(t, "8.2.5", u.running())
@@ -74,12 +75,12 @@ func TestD7D8D10D12D50UnitsShareReleasesOnly(t *testing.T) {
 
 	// One goes ahead; the other keeps its own.
 	r = a.upgraded("8.2.6")
-	require.Equal(t, "active: Worker ready (v8.2.6)", a.says())
+	require.Equal(t, "active: Worker ready (v8.2.6)", a.statusLine())
 	require.Equal(t, []string{retire, restart}, r.Commands)
 	require.Equal(t, "8.2.6", a.running())
 	require.Equal(t, "8.2.5", b.running())
 	gpu.hook(1, "update-status")
-	require.Equal(t, "active: Worker ready (v8.2.5)", b.says())
+	require.Equal(t, "active: Worker ready (v8.2.5)", b.statusLine())
 	gpu.idle()
 	probes, err := filepath.Glob(filepath.Join(folder, ".write*"))
 	require.NoError(t, err)
@@ -89,11 +90,11 @@ func TestD7D8D10D12D50UnitsShareReleasesOnly(t *testing.T) {
 	require.NoError(t, os.Remove(a.Root.Path("/var/lib/concourse")))
 	require.NoError(t, os.Mkdir(a.Root.Path("/var/lib/concourse"), 0o755))
 	gpu.hook(0, "update-status")
-	require.True(t, strings.HasPrefix(a.says(), "blocked: Shared storage unavailable - mount may have been removed; more: "), a.says())
+	require.True(t, strings.HasPrefix(a.statusLine(), "blocked: Shared storage unavailable - mount may have been removed; more: "), a.statusLine())
 	require.NoError(t, os.Remove(a.Root.Path("/var/lib/concourse")))
 	require.NoError(t, os.Symlink(folder, a.Root.Path("/var/lib/concourse")))
 	gpu.hook(0, "update-status")
-	require.Equal(t, "active: Worker ready (v8.2.6)", a.says())
+	require.Equal(t, "active: Worker ready (v8.2.6)", a.statusLine())
 }
 
 // A web on shared storage has its keys and its environment to itself.

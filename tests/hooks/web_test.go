@@ -22,7 +22,7 @@ const webEnvFile = "/var/lib/concourse/config.env"
 // secrets in it.
 func (u *unit) keeps(secrets ...string) {
 	u.t.Helper()
-	said := slices.Clone(u.said())
+	said := slices.Clone(u.trace())
 	for _, s := range u.Model.Statuses {
 		said = append(said, s.Message)
 	}

@@ -21,7 +21,7 @@ import (
 func (u *unit) givesBack(t *testing.T) {
 	const file = fixedclocks.DefaultDir + "/" + lxdhost.AMDPCI
 	service := "concourse-gpu-fixed-clocks-" + strings.ReplaceAll(lxdhost.AMDPCI, ":", "-")
-	says := func(text string) func() bool {
+	logs := func(text string) func() bool {
 		return func() bool { return strings.Contains(u.must("journalctl --no-pager --unit "+service), text) }
 	}
 	host := func(level string) { require.NoError(t, os.WriteFile(u.level, []byte(level+"\n"), 0o644)) }
@@ -29,10 +29,10 @@ func (u *unit) givesBack(t *testing.T) {
 		host(string(fixedclocks.Standard))
 		u.must(fmt.Sprintf(`mkdir -p -m 700 %s && echo "{\"container\":\"4f1c\",\"bundle\":\"/run/gone\",\"boot\":\"$(cat /proc/sys/kernel/random/boot_id)\",\"level\":\"%s\",\"since\":1}" >%s`,
 			fixedclocks.DefaultDir, fixedclocks.Standard, file))
-		u.eventually(says("cannot restore the clocks of GPU "+lxdhost.AMDPCI+": cannot write power_dpm_force_performance_level"), "it was not tried")
+		u.eventually(logs("cannot restore the clocks of GPU "+lxdhost.AMDPCI+": cannot write power_dpm_force_performance_level"), "it was not tried")
 		require.Contains(t, u.must("cat "+file), `"container":"4f1c"`, "so it is tried again")
 		host("auto")
-		u.eventually(says("GPU "+lxdhost.AMDPCI+": clocks restored, container 4f1c had fixed them"), "it is not given back")
+		u.eventually(logs("GPU "+lxdhost.AMDPCI+": clocks restored, container 4f1c had fixed them"), "it is not given back")
 		require.Empty(t, u.must("tr -d ' \\n' <"+file))
 		require.Empty(t, u.failed())
 	})

@@ -168,7 +168,7 @@ func tree(t *testing.T, r host.Root) (files []string) {
 func TestFailedDriverShowsWhyAndHeals(t *testing.T) {
 	for name, c := range map[string]struct {
 		breaks func(m *metal)
-		says   string
+		want   string
 		mends  func(m *metal)
 	}{
 		"no headers in the archive": {
@@ -218,7 +218,7 @@ func TestFailedDriverShowsWhyAndHeals(t *testing.T) {
 				require.NoError(t, m.h.WriteFile("/sys/module/amdgpu/version", []byte(m.release.DKMSVersion+"\n"), 0o644))
 			}
 			m.run()
-			require.Contains(t, m.failed(), c.says)
+			require.Contains(t, m.failed(), c.want)
 			c.mends(m)
 			m.healed()
 		})

@@ -134,7 +134,7 @@ func (w *world) status() any {
 				container = w.Instance
 			}
 			machines[machine] = map[string]any{"instance-id": container, "juju-status": map[string]any{"current": "started"}}
-			state, text := w.says(name, n, container)
+			state, text := w.workload(name, n, container)
 			units[fmt.Sprintf("%s/%d", name, n)] = map[string]any{"leader": n == 0, "machine": machine, "public-address": "10.0.0." + machine,
 				"workload-status": map[string]any{"current": state, "message": text}}
 		}
@@ -143,7 +143,8 @@ func (w *world) status() any {
 	return map[string]any{"applications": apps, "machines": machines}
 }
 
-func (w *world) says(app string, n int, container string) (state, text string) {
+// workload returns the status of a unit.
+func (w *world) workload(app string, n int, container string) (state, text string) {
 	c := w.Apps[app].Config
 	switch {
 	case c["mode"] == "":

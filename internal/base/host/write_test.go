@@ -213,7 +213,8 @@ func TestDirectoriesHaveTheirModeWhateverTheUmask(t *testing.T) {
 	require.NoError(t, r.MkdirAll("/link/below", 0o755))
 	require.NoError(t, r.MkdirAll("/var/shared/private", 0o700))
 	for path, want := range map[string]os.FileMode{"/var/shared": 0o755, "/var/shared/private": 0o700,
-		"/opt": 0o700, "/opt/concourse": 0o755, "/opt/concourse/bin": 0o755, "/srv": 0o755, "/srv/a/b": 0o755, "/opt/below": 0o755} {
+		"/opt": 0o700, "/opt/concourse": 0o755, "/opt/concourse/bin": 0o755, "/opt/below": 0o755,
+		"/srv": 0o755, "/srv/a/b": 0o755} {
 		st, err := r.Stat(path)
 		require.NoError(t, err)
 		require.Equal(t, want, st.Mode().Perm(), path)

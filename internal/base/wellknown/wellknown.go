@@ -35,8 +35,8 @@ func ServesCommands(file string) bool {
 }
 
 // The folders of this project's state: StateDir until it is removed, RunDir until the next
-// boot. Whoever writes first makes them. All users may read them, but not each file in them.
-// LockDir is root's alone, because every reader of a file can lock it.
+// boot. The first writer makes them. All users may read them, but not each file in them. Only
+// root may read LockDir, because every reader of a file can lock it.
 const (
 	StateDir = "/var/lib/concourse-ci-machine"
 	RunDir   = "/run/concourse-ci-machine"

@@ -122,8 +122,8 @@ func TestRequiredArchitectureWithoutGPUsInServiceIsQuarantined(t *testing.T) {
 	require.Empty(t, results(0, 1)["missing"])
 }
 
-// told returns the result of the action coverage.
-func told(t *testing.T, u charm.Decision, params map[string]any) (text, missing string) {
+// coverageOf returns the result of the action coverage.
+func coverageOf(t *testing.T, u charm.Decision, params map[string]any) (text, missing string) {
 	t.Helper()
 	results, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, params)
 	require.NoError(t, err)
@@ -140,10 +140,10 @@ func coveredBy(workers []model.Worker, required ...string) charm.Decision {
 
 func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
 	u := coveredBy(fleet(), "gfx1201", "gfx950", "gfx942")
-	text, missing := told(t, u, nil)
+	text, missing := coverageOf(t, u, nil)
 	hosttest.Golden(t, "testdata/coverage.golden", text+"\n")
 	require.Equal(t, "gfx1201", missing)
-	asJSON, _ := told(t, u, map[string]any{"format": "json"})
+	asJSON, _ := coverageOf(t, u, map[string]any{"format": "json"})
 	hosttest.Golden(t, "testdata/coverage-json.golden", asJSON+"\n")
 	var a, b any
 	require.NoError(t, yaml.Unmarshal([]byte(text), &a))
@@ -154,7 +154,7 @@ func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, string(two), string(one), "both say the same")
 
-	text, missing = told(t, coveredBy(nil), nil)
+	text, missing = coverageOf(t, coveredBy(nil), nil)
 	require.Equal(t, "architectures: []\nmissing: []\nquarantined: []\nunknown: []\nothers: []\nworkers:\n  all: 0\n  with_gpus: 0", text)
 	require.Empty(t, missing)
 }
@@ -162,9 +162,9 @@ func TestCoverageIsAMatrixOfArchitecturesAndWorkers(t *testing.T) {
 // Every web has the same relations, so a follower returns the same. A worker cannot.
 func TestCoverageRunsOnWebsOnly(t *testing.T) {
 	u := coveredBy(fleet(), "gfx942")
-	leader, _ := told(t, u, nil)
+	leader, _ := coverageOf(t, u, nil)
 	u.Facts.Leader = true
-	follower, _ := told(t, u, nil)
+	follower, _ := coverageOf(t, u, nil)
 	require.Equal(t, leader, follower)
 	u.Facts.Role = model.WorkerRole
 	_, err := (&Actions{Charm: &charm.Charm{}}).coverage(t.Context(), u, nil)

@@ -99,7 +99,7 @@ const ofAMD = `{"cdiVersion":"0.6.0","kind":"amd.com/gpu","containerEdits":{},"d
   {"path":"/dev/kfd","type":"c","major":235,"fileMode":432,"permissions":"rwm","uid":0,"gid":44}]}}]}`
 
 func TestFileOfAMDsToolIsComparedByContent(t *testing.T) {
-	for name, c := range map[string]struct{ old, new, says string }{
+	for name, c := range map[string]struct{ old, new, want string }{
 		"as the machine":   {"", "", ""},
 		"another number":   {`"minor":128`, `"minor":129`, "amd.com/gpu=0: /dev/dri/renderD128 is 226:129, on the machine 226:128\n"},
 		"a dead node":      {`"major":235`, `"major":0`, "amd.com/gpu=all: /dev/kfd is 0:0, on the machine 235:0\n"},
@@ -114,8 +114,8 @@ func TestFileOfAMDsToolIsComparedByContent(t *testing.T) {
 		root := hosttest.Host(t, "amd")
 		hosttest.Put(t, root, cdi.Path, strings.ReplaceAll(ofAMD, c.old, c.new))
 		code, out, errs := at(root, "cdi", "validate")
-		require.Contains(t, out, c.says, name)
-		if c.says == "" {
+		require.Contains(t, out, c.want, name)
+		if c.want == "" {
 			require.Zero(t, code, errs)
 			continue
 		}
@@ -129,7 +129,7 @@ func TestFileOfAMDsToolIsComparedByContent(t *testing.T) {
 }
 
 func TestUnreadableDescriptionIsNamed(t *testing.T) {
-	for content, says := range map[string]string{
+	for content, want := range map[string]string{
 		"":                       "cannot decode /etc/cdi/amd.json: ",
 		"[]":                     "cannot decode /etc/cdi/amd.json: ",
 		"null":                   "cannot decode /etc/cdi/amd.json: it is empty\n",
@@ -141,7 +141,7 @@ func TestUnreadableDescriptionIsNamed(t *testing.T) {
 		code, out, errs := at(root, "cdi", "validate", "--json")
 		require.Equal(t, 1, code, content)
 		require.Empty(t, out)
-		require.Contains(t, errs, says)
+		require.Contains(t, errs, want)
 	}
 	code, _, errs := at(hosttest.Host(t, "amd"), "cdi", "validate", "/nowhere/x.json")
 	require.Equal(t, 1, code)

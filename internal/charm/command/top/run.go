@@ -11,7 +11,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 )
 
-// Live shows the GPUs on a terminal, whose previous content returns at the end.
+// Live shows the GPUs on a terminal. Its previous content returns at the end.
 type Live struct {
 	Screen *os.File
 	Format term.Format
