@@ -31,7 +31,7 @@ func (u *unit) statusLine() string {
 	return s.Status + ": " + s.Message
 }
 
-// D7, D8, D10, D12, D50: one unpacks, the others use what is there; no one waits in a hook,
+// D7, D8, D10, D12, D50: one unpacks, the others use what is there; no hook waits,
 // and each has its own link.
 func TestD7D8D10D12D50UnitsShareReleasesOnly(t *testing.T) {
 	t.Parallel()
