@@ -118,3 +118,14 @@ func TestReplacedConfigIsAsOpenAsBeforeWhateverTheUmask(t *testing.T) {
 		require.Equal(t, mode, st.Mode().Perm())
 	}
 }
+
+func TestFolderAbovePrivateOnesIsOpenToAllWhateverTheUmask(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077))
+	dir := t.TempDir()
+	require.NoError(t, privateDir(dir+"/run/wrapper", uint32(os.Geteuid())))
+	for path, want := range map[string]os.FileMode{"/run": 0o755, "/run/wrapper": 0o700} {
+		st, err := os.Stat(dir + path)
+		require.NoError(t, err)
+		require.Equal(t, want, st.Mode().Perm(), path)
+	}
+}

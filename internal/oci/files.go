@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/folder"
 )
 
 // maxFile bounds every file that is read. It is 16 MiB, and the largest config.json of
@@ -152,7 +154,7 @@ func privateDir(dir string, euid uint32) error {
 	var st unix.Stat_t
 	err := unix.Lstat(dir, &st)
 	if errors.Is(err, unix.ENOENT) {
-		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		if err := folder.MakeAll(filepath.Dir(dir), 0o755); err != nil {
 			return err
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {

@@ -173,7 +173,7 @@ func TestWrapperNeedsTwoSmallLibraries(t *testing.T) {
 		"github.com/fourdollars/concourse-ci-machine/internal/base/version": true, "github.com/fourdollars/concourse-ci-machine/internal/oci/deadmount": true,
 		"github.com/fourdollars/concourse-ci-machine/internal/oci/nested": true,
 		"github.com/fourdollars/concourse-ci-machine/internal/pool/lease": true, "github.com/fourdollars/concourse-ci-machine/internal/base/wellknown": true, "github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks": true,
-		"github.com/fourdollars/concourse-ci-machine/internal/base/procfile": true,
+		"github.com/fourdollars/concourse-ci-machine/internal/base/procfile": true, "github.com/fourdollars/concourse-ci-machine/internal/base/folder": true,
 		"golang.org/x/sys/unix": true, "github.com/moby/sys/mountinfo": true,
 	}, found)
 }

@@ -161,7 +161,7 @@ func TestLeasesNeedNothingButTheWrappersJSON(t *testing.T) {
 	require.NotEqual(t, -1, at)
 	for _, d := range all[at].Deps {
 		if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") || strings.HasPrefix(d, module) {
-			known := []string{module + "internal/base/procfile", module + "internal/base/rawjson", module + "internal/base/units",
+			known := []string{module + "internal/base/folder", module + "internal/base/procfile", module + "internal/base/rawjson", module + "internal/base/units",
 				module + "internal/base/wellknown", "github.com/moby/sys/mountinfo", "golang.org/x/sys/unix"}
 			require.Contains(t, known, d, "internal/pool/lease")
 		}
@@ -216,7 +216,7 @@ func TestPublicPackagesNeedLittle(t *testing.T) {
 		found++
 		for _, d := range p.Deps {
 			if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") {
-				require.True(t, d == "golang.org/x/sys/unix" || in(d, "amdgpu", "internal/base/host", "internal/base/pci", "internal/gpu/sysfile"),
+				require.True(t, d == "golang.org/x/sys/unix" || in(d, "amdgpu", "internal/base/folder", "internal/base/host", "internal/base/pci", "internal/gpu/sysfile"),
 					"%s needs %s", p.ImportPath, d)
 			}
 		}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/folder"
 )
 
 // Root names the directory that replaces "/". Its methods take absolute paths of the
@@ -91,34 +93,7 @@ func (r Root) Resolve(p string) (string, error) {
 
 // MkdirAll creates a directory with this mode, and its missing parents with mode 0755,
 // whatever the umask.
-func (r Root) MkdirAll(p string, mode fs.FileMode) error { return mkdirAll(r.Path(p), mode) }
-
-func mkdirAll(dir string, mode fs.FileMode) error {
-	if st, err := os.Stat(dir); err == nil && st.IsDir() {
-		return nil
-	}
-	if up := filepath.Dir(dir); up != dir {
-		if err := mkdirAll(up, 0o755); err != nil {
-			return err
-		}
-	}
-	err := os.Mkdir(dir, mode)
-	if errors.Is(err, fs.ErrExist) {
-		if st, serr := os.Stat(dir); serr == nil && st.IsDir() {
-			return nil // another process was faster
-		}
-	}
-	if err != nil {
-		return err
-	}
-	// Not by its name, because the owner of the parent may have put a link there.
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Chmod(mode)
-}
+func (r Root) MkdirAll(p string, mode fs.FileMode) error { return folder.MakeAll(r.Path(p), mode) }
 
 // Remove removes one file or empty directory, and temporary files of killed writes. A
 // missing file is not an error.

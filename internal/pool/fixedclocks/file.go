@@ -3,6 +3,7 @@ package fixedclocks
 import (
 	"errors"
 	"fmt"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/folder"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 	"os"
 	"path/filepath"
@@ -36,10 +37,7 @@ func (s Store) create(name string) (*file, error) {
 	if !IsWholeGPU(name) {
 		return nil, notWholeGPU(name)
 	}
-	if err := os.MkdirAll(filepath.Dir(s.Dir), 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	if err := folder.MakeAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	return s.lockWith(name, unix.O_CREAT)

@@ -3,12 +3,13 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/folder"
 )
 
 const countersName = "counters"
@@ -29,7 +30,7 @@ func (l Leases) createDir() (int, error) {
 	fd, err := unix.Open(l.Dir, dirFlags, 0)
 	if errors.Is(err, unix.ENOENT) {
 		l.before("mkdir", l.Dir)
-		if err = os.MkdirAll(filepath.Dir(l.Dir), 0o755); err == nil {
+		if err = folder.MakeAll(filepath.Dir(l.Dir), 0o755); err == nil {
 			err = unix.Mkdir(l.Dir, 0o700)
 		}
 		if err == nil || errors.Is(err, unix.EEXIST) {

@@ -356,6 +356,21 @@ func benchmarkTake(b *testing.B, count int) {
 	b.ReportMetric(float64(floor.Nanoseconds())/float64(b.N), "floor-ns")
 }
 
+// The exporter, which is not root, reads another file of the folder above.
+func TestFolderAboveTheLeasesIsOpenToAllWhateverTheUmask(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077))
+	w := newWorld(t, true)
+	l := w.leases("a")
+	l.Dir = w.path("run/leases")
+	_, err := l.Take(w.call("c1", w.spawn("")), Want{Count: 1})
+	require.NoError(t, err)
+	for dir, want := range map[string]os.FileMode{"run": 0o755, "run/leases": 0o700} {
+		st, err := os.Stat(w.path(dir))
+		require.NoError(t, err)
+		require.Equal(t, want, st.Mode().Perm(), dir)
+	}
+}
+
 func TestGPUsWithTheMostFreeMemoryAreLeasedFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		taken map[int]uint64

@@ -266,12 +266,12 @@ func (g *GPU) recentSuspicions(at time.Time) []time.Time {
 
 // WarningText returns the warnings about a GPU in words, and "" for none.
 func (g *GPU) WarningText() string {
-	texts := []string{g.Rise}
+	texts := []string{"", g.Rise, ""}
 	if g.State == InService {
 		if g.Warning != nil {
 			texts[0] = describe(*g.Warning) + "; run a program on it with a result that you know"
 		}
-		texts = append(texts, g.Memory.Text())
+		texts[2] = g.Memory.Text()
 	}
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "; ")
 }

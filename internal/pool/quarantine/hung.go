@@ -18,8 +18,9 @@ const (
 	hung = 'h'
 	// maxStopped bounds the stopped runs that are kept since the last good end.
 	maxStopped = 8
-	// lateFactor is the shortest time of a run that hung, in times of the longest good run.
-	lateFactor = 1.5
+	// lateFactor is the shortest time of a run that hung, in times of the longest good run. It is
+	// lateLeast seconds longer at least, because a look sees an end some time later.
+	lateFactor, lateLeast = 1.5, 60
 	// A warning and a quarantine need so many hung runs in a row, and at most this probability
 	// that all were there if the runs that hung are spread over the GPUs by chance. elsewhere is
 	// the probability for programs that hang on other GPUs as well.
@@ -32,8 +33,9 @@ const (
 
 // Stop is a run that was stopped from outside.
 type Stop struct {
-	Began   time.Time `json:"began"`
-	Seconds float64   `json:"seconds"`
+	Began    time.Time `json:"began"`
+	Seconds  float64   `json:"seconds"`
+	StepHash string    `json:"step_hash,omitempty"`
 }
 
 func (s Stop) ended() time.Time { return s.Began.Add(time.Duration(s.Seconds * float64(time.Second))) }
@@ -43,7 +45,7 @@ func isStop(status int) bool { return slices.Contains([]int{124, 137, 143}, stat
 
 // addStop adds a stopped run.
 func (p *ProgramEnds) addStop(run Run) {
-	p.Stopped = append(slices.Clone(p.Stopped), Stop{run.Began, run.seconds()})
+	p.Stopped = append(slices.Clone(p.Stopped), Stop{run.Began, run.seconds(), run.StepHash})
 	p.Stopped = p.Stopped[max(0, len(p.Stopped)-maxStopped):]
 }
 
@@ -69,11 +71,39 @@ func (run Run) seconds() float64 {
 	return max(0, run.Ended.Sub(run.Began).Seconds())
 }
 
+// avoidHung adds the GPUs on which a step hung, or seems to hang now: the next attempt can begin
+// before its end is seen.
+func (r *Record) avoidHung(add func(a Avoided, ended time.Time)) {
+	for _, run := range r.Runs {
+		if run.Ended == nil {
+			run.Ended = &r.At
+		}
+		if (run.Exit == nil || isStop(*run.Exit)) && isLate(run.seconds(), r.longest(run.Program)) {
+			for _, u := range run.GPUs {
+				add(Avoided{u.Name, run.StepHash}, *run.Ended)
+			}
+		}
+	}
+	for _, g := range r.GPUs {
+		for _, p := range g.Programs {
+			if len(p.Stopped) == 0 {
+				continue
+			}
+			for _, s := range hungOf(p.Stopped, r.longest(p.Program)) {
+				add(Avoided{g.Name, s.StepHash}, s.ended())
+			}
+		}
+	}
+}
+
 // hungOf returns the runs that were stopped late. Without a good run none was.
 func hungOf(stopped []Stop, longest float64) []Stop {
-	return slices.DeleteFunc(slices.Clone(stopped), func(s Stop) bool {
-		return longest == 0 || s.Seconds <= lateFactor*longest
-	})
+	return slices.DeleteFunc(slices.Clone(stopped), func(s Stop) bool { return !isLate(s.Seconds, longest) })
+}
+
+// isLate reports whether a run of a program took longer than its good ones.
+func isLate(seconds, longest float64) bool {
+	return longest > 0 && seconds > max(lateFactor*longest, longest+lateLeast)
 }
 
 // longest returns the time of the longest good run of a program on any GPU.

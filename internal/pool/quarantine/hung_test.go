@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func newShift(gpus int) *shift {
 func (s *shift) end(gpu int, program string, status int, lasted time.Duration, used float64) {
 	ended := s.at
 	s.r.At = s.at
-	s.r.countOutcome(Run{Container: "c", Program: program, Began: s.at.Add(-lasted), Ended: &ended, Exit: &status,
+	s.r.countOutcome(Run{Container: "c", StepHash: "step", Program: program, Began: s.at.Add(-lasted), Ended: &ended, Exit: &status,
 		GPUs: []Use{{Ref: s.r.GPUs[gpu].Ref, MemoryBefore: &used}}})
 	s.r.compareOutcomes(Look{At: s.at, Policy: Auto})
 }
@@ -86,6 +87,78 @@ func TestNewCodeThatHangsBlamesNoGPU(t *testing.T) {
 	}
 	require.Equal(t, InService, s.r.GPUs[0].State)
 	require.Empty(t, s.r.GPUs[0].WarningText())
+}
+
+// A look sees the end of a run some time later, so the times of short runs are not compared.
+func TestShortRunsThatAUserAbortsBlameNoGPU(t *testing.T) {
+	s := newShift(3)
+	for i := range 40 {
+		s.at = s.at.Add(time.Minute)
+		s.end(1+i%2, "test", 0, 2*time.Second, 0)
+		s.end(0, "test", 143, 20*time.Second, 0)
+	}
+	require.Equal(t, InService, s.r.GPUs[0].State)
+	require.Empty(t, s.r.GPUs[0].WarningText())
+}
+
+// One branch of a job hangs, and its builds are run again. Leases take the GPU that was leased
+// least recently, and that is the one on which the build hung.
+func TestBranchThatHangsBlamesNoGPU(t *testing.T) {
+	s := newShift(3)
+	begun := []time.Time{start, start.Add(1), start.Add(2)}
+	take := func(other int) (best int) {
+		best = -1
+		avoid := s.r.Avoid()
+		avoided := func(g int) bool { return slices.Contains(avoid, Avoided{gpuName(g), "step"}) }
+		for g := range begun {
+			if g == other {
+				continue
+			}
+			if best < 0 || avoided(best) && !avoided(g) || avoided(best) == avoided(g) && begun[g].Before(begun[best]) {
+				best = g
+			}
+		}
+		begun[best] = s.at
+		return best
+	}
+	for range 12 {
+		hangs := take(-1)
+		for range 9 {
+			s.at = s.at.Add(5 * time.Minute)
+			s.end(take(hangs), "test", 0, time.Minute, 0)
+		}
+		s.end(hangs, "test", 143, 45*time.Minute, 0)
+		for _, g := range s.r.GPUs {
+			require.Equal(t, InService, g.State)
+		}
+	}
+}
+
+// The next attempt of a step can begin a second after its timeout.
+func TestNextAttemptOfAStepThatHangsGetsAnotherGPU(t *testing.T) {
+	s := newShift(3)
+	s.end(1, "test", 0, time.Minute, 0)
+	run := Run{Container: "c", StepHash: "step", Program: "test", Began: s.at, GPUs: []Use{{Ref: s.r.GPUs[0].Ref}}}
+	status := func(n int) *int { return &n }
+	ended := s.at.Add(45 * time.Minute)
+	hung := []Avoided{{gpuName(0), "step"}}
+	for name, c := range map[string]struct {
+		at   time.Duration
+		exit *int
+		want []Avoided
+	}{
+		"it runs as usual":    {2 * time.Minute, nil, nil},
+		"it runs for long":    {3 * time.Minute, nil, hung},
+		"it was stopped":      {46 * time.Minute, status(143), hung},
+		"it ended by itself":  {46 * time.Minute, status(0), nil},
+		"its end is not read": {46 * time.Minute, nil, hung},
+	} {
+		if s.r.At, run.Ended, run.Exit = s.at.Add(c.at), nil, c.exit; !s.r.At.Before(ended) {
+			run.Ended = &ended
+		}
+		s.r.Runs = []Run{run}
+		require.Equal(t, c.want, s.r.Avoid(), name)
+	}
 }
 
 func TestHungRunsOfSeveralProgramsAddUp(t *testing.T) {
@@ -180,6 +253,6 @@ func TestNoHealthyGPUIsQuarantinedInYearsOfAbortsAndBadCode(t *testing.T) {
 		falsely, builds := years(uint64(seed), 28, 14)
 		require.Zero(t, falsely)
 		t.Logf("a GPU that spins had %d builds", builds)
-		require.LessOrEqual(t, builds, 20, "of 20 programs, some of which hang anywhere")
+		require.LessOrEqual(t, builds, 16, "of 20 programs, some of which hang anywhere")
 	}
 }

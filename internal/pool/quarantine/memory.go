@@ -90,6 +90,14 @@ func (g *GPU) updateMemory(s Reading, l Look) {
 	}
 }
 
+// usedBefore returns the bytes in use when no task had the GPU, and nil if no look saw it then.
+func (m *Memory) usedBefore() *float64 {
+	if m == nil || m.At.IsZero() {
+		return nil
+	}
+	return new(m.Used)
+}
+
 // ownersOf returns the processes and the sum of their memory. Processes of the host have at most
 // what the others leave, see usage.Process.
 func ownersOf(all []usage.Process, used float64) (processes []usage.Process, sum float64) {

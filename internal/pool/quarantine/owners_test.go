@@ -25,9 +25,14 @@ type memoryLook struct {
 	task      bool
 }
 
-// lookAt decides on one look after the other, 15 s apart. Scans are scanAge older than looks.
+// lookAt returns GPU 0 after recordAt.
 func lookAt(scanAge time.Duration, all ...memoryLook) *GPU {
-	var r Record
+	r := recordAt(scanAge, all...)
+	return r.Find(names[0])
+}
+
+// recordAt decides on one look after the other, 15 s apart. Scans are scanAge older than looks.
+func recordAt(scanAge time.Duration, all ...memoryLook) (r Record) {
 	total := 64. * gibi
 	for i, one := range all {
 		s, _ := sign(0, '.')
@@ -41,7 +46,7 @@ func lookAt(scanAge time.Duration, all ...memoryLook) *GPU {
 		}
 		r = Decide(r, l)
 	}
-	return r.Find(names[0])
+	return r
 }
 
 func repeat(n int, one memoryLook) (all []memoryLook) {
@@ -104,6 +109,15 @@ func TestOwnersOfMemoryAreNamed(t *testing.T) {
 	} {
 		require.Equal(t, want, lookAt(0, c).Memory.Text())
 	}
+}
+
+// Ends beside a program of the machine are no evidence against the GPU, so a run has its memory.
+func TestRunRecordsTheMemoryThatOthersHadBefore(t *testing.T) {
+	both := []usage.Process{server, build}
+	r := recordAt(0, memoryLook{58, both[:1], false}, memoryLook{63, both, true})
+	require.InDelta(t, 58, *r.Runs[0].GPUs[0].MemoryBefore/gibi, .01)
+	r = recordAt(0, memoryLook{5, both[1:], true})
+	require.Nil(t, r.Runs[0].GPUs[0].MemoryBefore, "no look saw the GPU without a task")
 }
 
 // Memory without an owner is shown as long as it is in use, and tasks change nothing of it.

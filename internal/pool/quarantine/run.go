@@ -129,7 +129,7 @@ func (r *Record) begin(t Task, l Look) {
 			continue
 		}
 		// New faults since the last look are blamed on this task.
-		run.GPUs = append(run.GPUs, Use{Ref: g.Ref, Before: g.KnownFaults, MemoryBefore: g.Idle})
+		run.GPUs = append(run.GPUs, Use{Ref: g.Ref, Before: g.KnownFaults, MemoryBefore: g.Memory.usedBefore()})
 	}
 }
 

@@ -53,6 +53,12 @@ func (r *Resets) days(to time.Time) float64 { return to.Sub(r.Since).Hours() / 2
 
 // countResets counts the resets of a look. A change of the software begins another count.
 func (g *GPU) countResets(s Reading, at time.Time) {
+	inDay := 0.
+	for _, f := range s.Faults {
+		if f.Kind == health.Reset || f.Kind == health.RingResets {
+			inDay += f.Value
+		}
+	}
 	var now Resets
 	if g.Resets != nil {
 		now = *g.Resets
@@ -60,19 +66,13 @@ func (g *GPU) countResets(s Reading, at time.Time) {
 	if len(s.Software) > 0 && !maps.Equal(s.Software, now.Software) {
 		before := now
 		before.Before = nil
-		now = Resets{Software: s.Software, Since: at, Before: &before}
+		now = Resets{Software: s.Software, Since: at, InDay: inDay, Before: &before}
 		if before.Software == nil {
 			now.Before = nil
 		}
 	}
 	if now.Software == nil {
 		return
-	}
-	inDay := 0.
-	for _, f := range s.Faults {
-		if f.Kind == health.Reset || f.Kind == health.RingResets {
-			inDay += f.Value
-		}
 	}
 	now.Count += max(0, inDay-now.InDay)
 	now.InDay = inDay

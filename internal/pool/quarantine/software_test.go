@@ -62,3 +62,23 @@ func TestRiseAfterAChangeOfTheSoftwareIsAWarning(t *testing.T) {
 		require.Equal(t, c.want, r.GPUs[0].WarningText(), name)
 	}
 }
+
+// A driver that is loaded again leaves the log of the day.
+func TestResetsBeforeAChangeOfTheSoftwareAreNotOfTheNext(t *testing.T) {
+	s := Reading{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Up: true, State: health.Healthy, Software: map[string]string{"driver": "6.16"}}
+	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	r := Decide(Record{}, Look{At: at, Policy: Auto, Driver: "1", GPUs: []Reading{s}})
+	s.Faults = []health.Fault{{Kind: health.RingResets, Value: 4}}
+	r = Decide(r, Look{At: at.AddDate(0, 0, 10), Policy: Auto, Driver: "1", GPUs: []Reading{s}})
+	s.Software = map[string]string{"driver": "6.17"}
+	for range 3 {
+		at = at.Add(time.Minute)
+		r = Decide(r, Look{At: at.AddDate(0, 0, 10), Policy: Auto, Driver: "2", GPUs: []Reading{s}})
+	}
+	require.Empty(t, r.GPUs[0].WarningText())
+}
+
+func TestAllWarningsAboutAGPUAreShown(t *testing.T) {
+	g := GPU{State: InService, Rise: "3 hangs", Warning: &health.Fault{Kind: hangs, Value: 2}}
+	require.Equal(t, "2 runs in a row hung on it, and their programs run well on others; run a program on it with a result that you know; 3 hangs", g.WarningText())
+}

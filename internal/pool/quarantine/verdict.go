@@ -160,23 +160,32 @@ func (r *Record) withdrawStrikes(run Run) {
 }
 
 // Avoided names a GPU that a rerun of a step gets only if no other is free, because the step
-// had a fault there and the GPU may be the cause.
+// had a fault or hung there and the GPU may be the cause. If it is not, the step hangs on the
+// other GPU too.
 type Avoided struct{ GPU, StepHash string }
 
-// avoidTime is how long reruns of a step avoid the GPU.
-const avoidTime = time.Hour
+// avoidTime is how long reruns of a step avoid the GPU. maxAvoided bounds the list: a task can
+// have any step's hash.
+const (
+	avoidTime  = time.Hour
+	maxAvoided = 256
+)
 
 // Avoid returns the GPUs of the last runs.
 func (r *Record) Avoid() (list []Avoided) {
+	add := func(a Avoided, ended time.Time) {
+		if a.StepHash != "" && r.At.Sub(ended).Abs() <= avoidTime && len(list) < maxAvoided && !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
 	for _, m := range r.FaultyRuns {
-		if m.StepHash == "" || m.Cleared || m.Ended == nil || r.At.Sub(*m.Ended).Abs() > avoidTime {
+		if m.Cleared || m.Ended == nil {
 			continue
 		}
 		for _, u := range m.faulty() {
-			if a := (Avoided{u.Name, m.StepHash}); !slices.Contains(list, a) {
-				list = append(list, a)
-			}
+			add(Avoided{u.Name, m.StepHash}, *m.Ended)
 		}
 	}
+	r.avoidHung(add)
 	return list
 }
