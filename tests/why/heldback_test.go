@@ -4,9 +4,8 @@ import "testing"
 
 const heldBack = "heldback.txt"
 
-// TestHeldBackCases reports the cases that were written before the rules were read. No rule is
-// tuned to them, so the table is the result, whatever it is.
+// TestHeldBackCases holds the goals against the cases that were written before the rules were
+// read. No rule is tuned to them.
 func TestHeldBackCases(t *testing.T) {
-	text, _ := table(judge(t, readCases(t, "testdata/"+heldBack)))
-	t.Log(text)
+	requireGoals(t, readCases(t, "testdata/"+heldBack))
 }

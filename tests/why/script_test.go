@@ -57,7 +57,7 @@ func (c judged) play(t *testing.T) taskrecord.Record {
 	m := newMachine(t)
 	for _, line := range c.steps {
 		steps := []string{line}
-		if !strings.HasPrefix(line, "log ") {
+		if !strings.HasPrefix(line, "log ") && !strings.HasPrefix(line, "flood ") {
 			steps = strings.Split(line, "; ")
 		}
 		for _, step := range steps {
@@ -93,16 +93,9 @@ func (m *machine) step(text string) {
 		require.NoError(m.t, err, text)
 		m.run(d)
 	case "task", "neighbour":
-		c := m.tasks[0]
-		if verb == "neighbour" {
-			if len(m.tasks) == 1 {
-				m.start()
-			}
-			c = m.tasks[1]
-		}
-		m.values(rest, c.set)
-	case "client": // client 0=.9: works on GPU 0 for 90 % of the time
-		c := m.tasks[0]
+		m.values(rest, m.of(verb).set)
+	case "client", "others": // client 0=.9: works on GPU 0 for 90 % of the time; others are the neighbour
+		c := m.of(verb)
 		c.set["scanned"] = 1
 		parts := map[string]float64{}
 		m.values(rest, parts)
@@ -119,6 +112,13 @@ func (m *machine) step(text string) {
 		m.writeGPU(len(verb)-len("gpu"), rest)
 	case "log":
 		m.kernel(rest)
+	case "flood": // flood 2000 amdgpu ...: so many lines
+		times, line, _ := strings.Cut(rest, " ")
+		n, err := strconv.Atoi(times)
+		require.NoError(m.t, err, text)
+		for range n {
+			m.kernel(line)
+		}
 	case "exit":
 		n, err := strconv.Atoi(rest)
 		require.NoError(m.t, err, text)
@@ -147,6 +147,17 @@ func (m *machine) step(text string) {
 	default:
 		m.t.Fatalf("unknown step %q", text)
 	}
+}
+
+// of returns the task of a step's verb. The neighbour starts with its first step.
+func (m *machine) of(verb string) *played {
+	if verb == "task" || verb == "client" {
+		return m.tasks[0]
+	}
+	if len(m.tasks) == 1 {
+		m.start()
+	}
+	return m.tasks[1]
 }
 
 // values reads "name=value ...", with K, M and G for 1024 and its powers.

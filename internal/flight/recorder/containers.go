@@ -63,6 +63,7 @@ type container struct {
 	before  map[string]usage
 	copies  int // of dumps
 	repeats map[taskrecord.EventKind]int
+	end     taskrecord.End
 	late    int // signs after the end
 	hanging map[string]bool
 	counted bool // the counters of its GPUs were read after its end

@@ -145,6 +145,7 @@ func (r *Recorder) end(c *container) error {
 	err := c.flush()
 	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
 	e.Program, e.Earlier = programOf(q, c.handle), r.paces[programOf(q, c.handle)]
+	c.end = e
 	err = errors.Join(err, c.writer.End(e))
 	whole, failed := r.whole(c)
 	err, whole.End = errors.Join(err, failed), &e // also if it could not be written

@@ -132,7 +132,7 @@ func (r *Recorder) readGPUs(now time.Time) {
 		cards := map[string]bool{}
 		for _, g := range c.head.GPUs {
 			if !c.ended.IsZero() { // its error counters once more
-				if reader := r.gpus.readers[g.Name]; reader != nil {
+				if reader := r.gpus.readers[g.Name]; reader != nil && !reader.slow.After(c.ended) {
 					reader.slow = time.Time{}
 				}
 				use(g.Name)
@@ -156,12 +156,14 @@ func (r *Recorder) readGPUs(now time.Time) {
 		if !c.task || c.done || c.counted {
 			continue
 		}
-		c.counted = !c.ended.IsZero()
+		c.counted = !c.ended.IsZero() && r.gpus.answered(c, read)
 		for _, g := range c.head.GPUs {
 			s := read[g.Name]
-			if c.counted {
+			if !c.ended.IsZero() {
 				r.noteHang(c, g.Name, signals[g.Name], now)
-				c.addCounters(g.Name, s)
+				if c.counted {
+					c.addCounters(g.Name, s)
+				}
 				continue
 			}
 			s.Values = slices.Clone(s.Values)
@@ -176,6 +178,15 @@ func (r *Recorder) readGPUs(now time.Time) {
 			r.noteHang(c, g.Name, signals[g.Name], now)
 		}
 	}
+}
+
+// answered reports whether each GPU of an ended task was read since with its counters, or hangs.
+func (g *gpus) answered(c *container, read map[string]taskrecord.Sample) bool {
+	return !slices.ContainsFunc(c.head.GPUs, func(one taskrecord.GPU) bool {
+		_, known := read[one.Name].Get(taskrecord.Alive)
+		reader := g.readers[one.Name]
+		return !known || reader != nil && reader.busy.IsZero() && !reader.slow.After(c.ended)
+	})
 }
 
 // noteHang notes the begin of a hang.

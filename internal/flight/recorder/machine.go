@@ -119,15 +119,17 @@ func busy(data []byte) (sum int64, ok bool) {
 }
 
 // usage holds what neighbours of a container see.
-type usage struct{ cpu, memory, io int64 }
+type usage struct{ cpu, memory, io, written int64 }
 
 func (g group) usage(page []byte) (u usage) {
 	u.cpu, _ = g.cpu(page)
 	u.memory, _ = g.memory(page)
 	if data, ok := g.read("io.stat", page); ok {
-		u.io = sumOf(data, "rbytes=") + sumOf(data, "wbytes=")
+		u.written = sumOf(data, "wbytes=")
+		u.io = sumOf(data, "rbytes=") + u.written
 	} else if data, ok := g.read("blkio.throttle.io_service_bytes", page); ok {
-		u.io = sumAfter(data, "Read") + sumAfter(data, "Write")
+		u.written = sumAfter(data, "Write")
+		u.io = sumAfter(data, "Read") + u.written
 	}
 	return u
 }
@@ -145,6 +147,7 @@ func (r *Recorder) addNeighbours(c *container, s *taskrecord.Sample) {
 		if was, known := c.before[o.handle]; known {
 			c.others.cpu += max(0, o.usage.cpu-was.cpu)
 			c.others.io += max(0, o.usage.io-was.io)
+			c.others.written += max(0, o.usage.written-was.written)
 		}
 		if c.before == nil {
 			c.before = map[string]usage{}
@@ -154,6 +157,7 @@ func (r *Recorder) addNeighbours(c *container, s *taskrecord.Sample) {
 	s.Values[taskrecord.Neighbours], s.Values[taskrecord.NeighboursMemory] = n, memory
 	s.Values[taskrecord.NeighbourMemory] = most
 	s.Values[taskrecord.NeighboursCPU], s.Values[taskrecord.NeighboursIO] = c.others.cpu, c.others.io
+	s.Values[taskrecord.NeighboursWritten] = c.others.written
 }
 
 // sample reads a task.

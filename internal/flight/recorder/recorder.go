@@ -81,6 +81,7 @@ type Recorder struct {
 	services     services
 	gpus         gpus
 	late         late
+	faultsAt     time.Time // of quarantine's record when late faults were read
 	dumps        dumps
 	kernel       *kernellog.Log
 	unread       string // why the kernel's log is not read
@@ -219,7 +220,7 @@ func (r *Recorder) Look(ctx context.Context) error {
 		errs = errors.Join(errs, r.lookAt(ctx, c, now, due))
 	}
 	if due {
-		errs = errors.Join(errs, r.writeReport(now))
+		errs = errors.Join(errs, r.readLateFaults(now), r.writeReport(now))
 	}
 	return errors.Join(err, errs)
 }

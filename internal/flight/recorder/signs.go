@@ -147,14 +147,35 @@ func (l late) last(card string, at time.Time) *container {
 	return nil
 }
 
+// readLateFaults adds the faults of ended tasks that quarantine found, or judged, since.
+func (r *Recorder) readLateFaults(now time.Time) (err error) {
+	if len(r.late) == 0 || now.Sub(r.late[0].ended).Abs() > lateTime {
+		return nil
+	}
+	q := r.faults()
+	if q.At.Equal(r.faultsAt) {
+		return nil
+	}
+	r.faultsAt = q.At
+	for _, c := range r.late {
+		if c.exit != nil && *c.exit == 0 {
+			continue
+		}
+		for _, e := range verdict.FaultsOf(&taskrecord.Record{Head: c.head, Events: c.record.Events}, q) {
+			err = errors.Join(err, r.amend(c, e))
+		}
+	}
+	return err
+}
+
 // amend adds a sign to the record of an ended task, and judges the task again.
-func (r *Recorder) amend(c *container, l taskrecord.Line, e taskrecord.Event) error {
-	c.addLine(l)
+func (r *Recorder) amend(c *container, e taskrecord.Event) error {
 	if c.late++; c.late > maxRepeats {
 		return nil
 	}
-	end := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
-	if err := r.Store.Amend(c.handle, e, end); err != nil {
+	c.record.Events = append(c.record.Events, e)
+	c.end.Evidence = c.evidence
+	if err := r.Store.Amend(c.handle, e, c.end); err != nil {
 		return err
 	}
 	whole, err := r.whole(c)
@@ -205,7 +226,8 @@ func (r *Recorder) readLine(m kernellog.Message) (err error) {
 			continue
 		}
 		if e := r.eventOf(c, found, card, m.At); e.Kind != "" {
-			err = errors.Join(err, r.amend(c, taskrecord.Line{At: m.At, GPU: e.GPU, PID: f.pid, Text: m.Text}, e))
+			c.addLine(taskrecord.Line{At: m.At, GPU: e.GPU, PID: f.pid, Text: m.Text})
+			err = errors.Join(err, r.amend(c, e))
 		}
 	}
 	return err

@@ -43,7 +43,8 @@ const (
 	NeighboursCPU
 	NeighboursMemory
 	NeighbourMemory // of the largest one
-	NeighboursIO
+	NeighboursIO    // read and written
+	NeighboursWritten
 	WebConnections // of the worker to webs
 	NumCounters
 )
@@ -64,7 +65,8 @@ var Counters = [NumCounters]string{
 	MachineMemory: "machine_memory_bytes", MachineCPUBusy: "machine_cpu_busy_us", Neighbours: "neighbours",
 	NeighboursCPU: "neighbours_cpu_us", NeighboursMemory: "neighbours_memory_bytes",
 	NeighbourMemory: "largest_neighbour_bytes", NeighboursIO: "neighbours_io_bytes",
-	WebConnections: "web_connections",
+	NeighboursWritten: "neighbours_written_bytes",
+	WebConnections:    "web_connections",
 }
 
 // Counters of a GPU's samples.

@@ -3,7 +3,6 @@ package verdict
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
@@ -65,9 +64,7 @@ func (f *facts) recent(at time.Time) bool { return !at.Before(f.turned.Add(-rece
 
 // eventRecently reports whether anything happened to a GPU or its card recently.
 func (f *facts) eventRecently(gpu string) bool {
-	return slices.ContainsFunc(f.Events, func(e taskrecord.Event) bool {
-		return e.GPU != "" && strings.HasPrefix(gpu, e.GPU) && f.recent(e.At)
-	})
+	return slices.ContainsFunc(f.eventsOf(gpu), func(e taskrecord.Event) bool { return f.recent(e.At) })
 }
 
 // last returns the recent samples.

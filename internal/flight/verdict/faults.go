@@ -15,10 +15,15 @@ func FaultsOf(r *taskrecord.Record, q quarantine.Record) (events []taskrecord.Ev
 		if run.Container != r.Head.Handle {
 			continue
 		}
+		add := func(e taskrecord.Event) {
+			same := func(o taskrecord.Event) bool { return o.Kind == e.Kind && o.GPU == e.GPU }
+			if e.Kind != "" && !slices.ContainsFunc(r.Events, same) && !slices.ContainsFunc(events, same) {
+				events = append(events, e)
+			}
+		}
 		for _, u := range run.GPUs {
 			if run.Verdict == quarantine.TaskCaused && len(u.NewFaults) > 0 {
-				events = append(events, taskrecord.Event{At: run.FaultTime(u).UTC(), Kind: taskrecord.OwnFault, GPU: u.Name,
-					Detail: run.Reason})
+				add(taskrecord.Event{At: run.FaultTime(u).UTC(), Kind: taskrecord.OwnFault, GPU: u.Name, Detail: run.Reason})
 			}
 			for _, f := range u.NewFaults {
 				e := taskrecord.Event{At: run.FaultTime(u).UTC(), GPU: u.Name,
@@ -29,10 +34,7 @@ func FaultsOf(r *taskrecord.Record, q quarantine.Record) (events []taskrecord.Ev
 				case health.Hang, health.Reset, health.Unreadable:
 					e.Kind = taskrecord.GPUHang
 				}
-				same := func(o taskrecord.Event) bool { return o.Kind == e.Kind && o.GPU == e.GPU }
-				if e.Kind != "" && !slices.ContainsFunc(r.Events, same) && !slices.ContainsFunc(events, same) {
-					events = append(events, e)
-				}
+				add(e)
 			}
 		}
 	}

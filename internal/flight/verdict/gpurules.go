@@ -112,10 +112,11 @@ func gpuHang(f *facts) []finding {
 			return finding{}, false
 		}
 		e, ring, ok := f.hangOf(name)
-		hanging := timeWith(samples, func(_, now taskrecord.Sample, _ float64) bool {
+		hangs := func(_, now taskrecord.Sample, _ float64) bool {
 			v, _ := now.Get(taskrecord.Hanging)
 			return v == 1
-		})
+		}
+		hanging := timeWith(samples, hangs)
 		if !ok && hanging == 0 {
 			return finding{}, false
 		}
@@ -132,7 +133,8 @@ func gpuHang(f *facts) []finding {
 		if own, found := f.eventOf(name, taskrecord.OwnFault); found {
 			kind, text = Task, text+"; "+own.Detail
 		}
-		return finding{kind: kind, cause: !ok || f.eventRecently(name), text: text, numbers: numbers}, true
+		cause := !ok || f.eventRecently(name) || timeWith(f.last(samples), hangs) > 0 // it may last to the end
+		return finding{kind: kind, cause: cause, text: text, numbers: numbers}, true
 	})
 }
 

@@ -52,6 +52,26 @@ func TestLimitsOfRulesOnGPUs(t *testing.T) {
 	})
 }
 
+// The record has the begin of a hang. One that lasts to the end explains the failure.
+func TestHangThatLastsToTheEndIsACause(t *testing.T) {
+	for name, c := range map[string]struct {
+		until float64
+		want  string
+	}{
+		"to the end":              {600, cause},
+		"for its first half":      {300, sign},
+		"to three minutes before": {420, sign},
+	} {
+		one := task{seconds: 600, events: []taskrecord.Event{{At: at(30), Kind: taskrecord.GPUHang, GPU: gpu0}},
+			gpu: func(second float64, g values) {
+				if second >= 30 && second <= c.until {
+					g.set(taskrecord.Hanging, 1)
+				}
+			}}
+		require.Equal(t, c.want, strength(one, "gpu-hang"), name)
+	}
+}
+
 // The kernel names a whole GPU, and tasks can have a partition.
 func TestEventsOfAGPUAreOfItsPartitionsToo(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -18,6 +18,8 @@ const (
 
 	diskShare  = .02    // of the disk or of its inodes: this much space went away in the task
 	diskInodes = 10_000 // free at the begin
+
+	writtenLate = 30. // seconds: dirty_expire_centisecs
 )
 
 var machineRules = []Rule{
@@ -74,8 +76,14 @@ func powerLoss(f *facts) []finding {
 		numbers: map[string]float64{"seconds": f.lasted}})
 }
 
+// hardwareError prefers an error that can have made the task fail to an older one.
 func hardwareError(f *facts) []finding {
 	e, ok := f.event(0, taskrecord.HardwareFail)
+	for _, later := range f.Events {
+		if later.Kind == taskrecord.HardwareFail && !f.recent(e.At) && !later.At.After(f.ended) {
+			e = later
+		}
+	}
 	return one(ok, finding{cause: f.recent(e.At), text: "the kernel logged: " + e.Detail})
 }
 
@@ -98,26 +106,29 @@ func diskFull(f *facts) []finding {
 			"bytes_written": f.grown(taskrecord.DiskWritten)}})
 }
 
-// diskFiller returns who filled the disk, or "" if it had little space before the task: a share
-// of the space that went away. The kernel counts bytes when it writes them, up to half a minute
-// late, so a task without a neighbour that used the disk has filled it.
+// diskFiller returns who filled the disk, or "" if it had little space before the task, or if
+// programs outside containers filled it. The kernel counts bytes when it writes them, up to
+// writtenLate later, so a task whose neighbours wrote little has filled it in that time.
 func (f *facts) diskFiller() Kind {
 	free, _ := first(f.Machine, taskrecord.DiskFree)
 	left, _ := least(f.Machine, taskrecord.DiskFree)
 	size, _ := most(f.Machine, taskrecord.DiskSize)
 	inodes, _ := first(f.Machine, taskrecord.InodesFree)
 	rest, _ := least(f.Machine, taskrecord.InodesFree)
-	own, others := f.grown(taskrecord.DiskWritten), f.grown(taskrecord.NeighboursIO)
-	fell := free - left
+	own, others := f.grown(taskrecord.DiskWritten), f.grown(taskrecord.NeighboursWritten)
+	fell, counted := free-left, 0.
+	if before, ok := least(f.Machine[:len(f.Machine)-len(tail(f.Machine, writtenLate))], taskrecord.DiskFree); ok {
+		counted = free - before
+	}
 	switch {
 	case fell < diskShare*size && (inodes < diskInodes || rest > diskShare*inodes):
 		return ""
+	case own+others < counted/2:
+		return ""
 	case own > others || others < fell/2 && fell >= diskShare*size || others < 1<<20:
 		return Task
-	case others > own:
-		return Neighbour
 	}
-	return ""
+	return Neighbour
 }
 
 func (f *facts) memoryNumbers() map[string]float64 {

@@ -78,12 +78,22 @@ func (f *facts) findSpins() map[string]spin {
 	return all
 }
 
-// busyToTheEnd returns the samples at the end in which a GPU was busy.
+// busyToTheEnd returns the samples at the end in which a GPU was busy, or nil if most of them do
+// not show it: a GPU that is suspended has no value.
 func busyToTheEnd(samples []taskrecord.Sample) []taskrecord.Sample {
+	shown := 0
 	for i := range slices.Backward(samples) {
-		if v, known := samples[i].Get(taskrecord.Busy); known && v < spinBusy {
-			return samples[i+1:]
+		v, known := samples[i].Get(taskrecord.Busy)
+		if known && v < spinBusy {
+			samples = samples[i+1:]
+			break
 		}
+		if known {
+			shown++
+		}
+	}
+	if 2*shown < len(samples) {
+		return nil
 	}
 	return samples
 }
