@@ -94,7 +94,7 @@ func srcversion(name string) (string, bool) {
 }
 
 // modinfo returns the section .modinfo of a module, nil for another file. elf.Open would add
-// the code for compressed sections to the program, which is 180 KB.
+// the code for compressed sections to the program, 130 KB.
 func modinfo(f io.ReaderAt) []byte {
 	var h elf.Header64
 	if !readELF(f, 0, &h) || !bytes.HasPrefix(h.Ident[:], []byte(elf.ELFMAG)) {

@@ -65,6 +65,11 @@ func (k *kernelLog) find(d reading.Device, now time.Time) (all reading.Seen) {
 			}
 		}
 	}
+	// The line of the reset can be without the address of the line before. A reset that fails
+	// has a line of the whole GPU.
+	if !all.Stuck.After(latest(all.Spared, k.last[""].Spared)) {
+		all.Stuck = time.Time{}
+	}
 	return all
 }
 

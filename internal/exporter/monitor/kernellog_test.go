@@ -61,14 +61,17 @@ func TestKernelLinesAreSignalsOfTheirGPU(t *testing.T) {
 		"no address, several of the host": {lines: []string{drm + "MES failed to response msg=3"}, hidden: true},
 		"preemption":                      {lines: []string{"amdgpu: qcm fence wait loop timeout expired"}, then: hung},
 		"a queue reset after it":          {lines: []string{of + "qcm fence wait loop timeout expired", of + "queue id 0x1 at pasid 0x8005 is reset"}, rings: 1},
-		"a ring without a reset":          {lines: []string{of + "amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19"}, then: hung},
-		"a ring reset":                    {lines: []string{of + "ring gfx timeout, signaled seq=1", of + "Starting gfx ring reset", of + "Ring gfx reset succeeded"}, rings: 1},
-		"a ring reset that failed":        {lines: []string{of + "ring gfx timeout, signaled seq=1", of + "Starting gfx ring reset", of + "Ring gfx reset failed"}, now: hung, then: hung},
-		"a whole reset":                   {lines: []string{of + "amdgpu: GPU reset begin!. Source:  1", of + "amdgpu: GPU reset(2) succeeded!"}, now: hung, then: hung},
-		"off the bus":                     {lines: []string{of + "device lost from bus!"}, now: lost, then: lost},
-		"the slot above":                  {lines: []string{"pcieport " + port + ": pciehp: Slot(0): Link Down"}, others: true, now: lost, then: lost},
-		"another slot":                    {lines: []string{"pcieport 0000:40:01.1: pciehp: Slot(0): Link Down"}},
-		"a page fault, memory and links":  {lines: []string{of + "[gfxhub] page fault (src_id:0", of + "2 uncorrectable hardware errors detected in umc block", "pcieport " + port + ": PCIe Bus Error: severity=Corrected"}},
+		// Linux 6.12 names the GPU only in the first line.
+		"a queue reset without address":  {lines: []string{of + "qcm fence wait loop timeout expired", "amdgpu: queue id 0x1 at pasid 0x8005 is reset"}, rings: 1},
+		"the same, with several GPUs":    {lines: []string{of + "qcm fence wait loop timeout expired", "amdgpu: queue id 0x1 at pasid 0x8005 is reset"}, others: true},
+		"a ring without a reset":         {lines: []string{of + "amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19"}, then: hung},
+		"a ring reset":                   {lines: []string{of + "ring gfx timeout, signaled seq=1", of + "Starting gfx ring reset", of + "Ring gfx reset succeeded"}, rings: 1},
+		"a ring reset that failed":       {lines: []string{of + "ring gfx timeout, signaled seq=1", of + "Starting gfx ring reset", of + "Ring gfx reset failed"}, now: hung, then: hung},
+		"a whole reset":                  {lines: []string{of + "amdgpu: GPU reset begin!. Source:  1", of + "amdgpu: GPU reset(2) succeeded!"}, now: hung, then: hung},
+		"off the bus":                    {lines: []string{of + "device lost from bus!"}, now: lost, then: lost},
+		"the slot above":                 {lines: []string{"pcieport " + port + ": pciehp: Slot(0): Link Down"}, others: true, now: lost, then: lost},
+		"another slot":                   {lines: []string{"pcieport 0000:40:01.1: pciehp: Slot(0): Link Down"}},
+		"a page fault, memory and links": {lines: []string{of + "[gfxhub] page fault (src_id:0", of + "2 uncorrectable hardware errors detected in umc block", "pcieport " + port + ": PCIe Bus Error: severity=Corrected"}},
 	} {
 		source := behind
 		if c.others {
