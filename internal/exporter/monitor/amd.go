@@ -44,17 +44,3 @@ func (amdVendor) captured(root host.Root, inv gpu.Inventory) ([]reading.Device, 
 	}
 	return out, err
 }
-
-// onlyOf returns the directory of the only AMD GPU, or "".
-func onlyOf(devices []reading.Device) (dir string) {
-	for _, d := range devices {
-		switch {
-		case d.Vendor != gpu.AMD || d.Dir == dir:
-		case dir != "":
-			return ""
-		default:
-			dir = d.Dir
-		}
-	}
-	return dir
-}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -78,23 +80,45 @@ func selectedModule(root host.Root, file string) (string, bool) {
 
 // srcversion reads the checksum of a module's sources. It fails on a compressed file.
 func srcversion(name string) (string, bool) {
-	f, err := elf.Open(name)
+	f, err := os.Open(name)
 	if err != nil {
 		return "", false
 	}
 	defer f.Close()
-	section := f.Section(".modinfo")
-	if section == nil || section.Size > 1<<20 {
-		return "", false
-	}
-	b, err := section.Data()
-	if err != nil {
-		return "", false
-	}
-	for entry := range bytes.SplitSeq(b, []byte{0}) {
+	for entry := range bytes.SplitSeq(modinfo(f), []byte{0}) {
 		if v, ok := bytes.CutPrefix(entry, []byte("srcversion=")); ok {
 			return string(v), true
 		}
 	}
 	return "", false
+}
+
+// modinfo returns the section .modinfo of a module, nil for another file. elf.Open would add
+// the code for compressed sections to the program, 130 KB.
+func modinfo(f io.ReaderAt) []byte {
+	var h elf.Header64
+	if !readELF(f, 0, &h) || !bytes.HasPrefix(h.Ident[:], []byte(elf.ELFMAG)) {
+		return nil
+	}
+	sections := make([]elf.Section64, h.Shnum)
+	if !readELF(f, h.Shoff, sections) || int(h.Shstrndx) >= len(sections) {
+		return nil
+	}
+	names := readSection(f, sections[h.Shstrndx])
+	for _, s := range sections {
+		if int(s.Name) < len(names) && bytes.HasPrefix(names[s.Name:], []byte(".modinfo\x00")) {
+			return readSection(f, s)
+		}
+	}
+	return nil
+}
+
+func readELF(f io.ReaderAt, offset uint64, to any) bool {
+	return binary.Read(io.NewSectionReader(f, int64(offset), 1<<22), binary.LittleEndian, to) == nil
+}
+
+func readSection(f io.ReaderAt, s elf.Section64) []byte {
+	b := make([]byte, min(s.Size, 1<<20))
+	n, _ := f.ReadAt(b, int64(s.Off))
+	return b[:n]
 }

@@ -24,6 +24,7 @@ type kernelLog struct {
 	mu    sync.Mutex
 	last  map[string]reading.Seen
 	rings map[string][]time.Time // resets of single rings
+	cards map[string]bool        // of AMD's driver, also those that are gone
 }
 
 const (
@@ -32,14 +33,26 @@ const (
 	ringTime      = 24 * time.Hour
 )
 
-// find returns the reports about a device, the zero value if the log has none. only reports
-// that it is the only GPU of the driver, to which lines without an address belong.
-func (k *kernelLog) find(d reading.Device, only bool, now time.Time) (all reading.Seen) {
+// addCards notes the cards of AMD's driver.
+func (k *kernelLog) addCards(cards []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cards == nil {
+		k.cards = map[string]bool{}
+	}
+	for _, address := range cards {
+		k.cards[address] = true
+	}
+}
+
+// find returns the reports about a device, the zero value if the log has none. Lines without
+// an address belong to the only card.
+func (k *kernelLog) find(d reading.Device, now time.Time) (all reading.Seen) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	all = k.last[d.PCI]
 	addresses := append([]string{d.PCI}, pci.Ports(d.Dir)...)
-	if only {
+	if len(k.cards) == 1 && k.cards[d.PCI] {
 		addresses = append(addresses, "")
 	}
 	for _, a := range addresses {
@@ -51,6 +64,11 @@ func (k *kernelLog) find(d reading.Device, only bool, now time.Time) (all readin
 				all.RingResets++
 			}
 		}
+	}
+	// The line of the reset can be without the address of the line before. A reset that fails
+	// has a line of the whole GPU.
+	if !all.Stuck.After(latest(all.Spared, k.last[""].Spared)) {
+		all.Stuck = time.Time{}
 	}
 	return all
 }

@@ -1,12 +1,14 @@
 package monitor
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
@@ -16,6 +18,15 @@ import (
 )
 
 const port = "0000:00:01.1"
+
+const (
+	drivers = "/sys/bus/pci/drivers/amdgpu/"
+	other   = "0000:43:00.0"
+)
+
+func bind(t *testing.T, r host.Root, address string) {
+	hosttest.Put(t, r, drivers+address+"/uevent", "")
+}
 
 // behind is a source of a GPU behind a port, and alone of it beside another GPU.
 func behind() ([]Found, error) {
@@ -27,8 +38,8 @@ func behind() ([]Found, error) {
 
 func withOther() ([]Found, error) {
 	found, err := behind()
-	other := reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, Index: 1, PCI: "0000:43:00.0"}, Dir: "/sys/devices/pci0000:40/0000:43:00.0"}
-	return append(found, Found{Device: other}), err
+	d := reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, Index: 1, PCI: other}, Dir: "/sys/devices/pci0000:40/" + other}
+	return append(found, Found{Device: d}), err
 }
 
 // Each text alone, at the time of the line and after the time in which a ring is reset.
@@ -38,16 +49,21 @@ func TestKernelLinesAreSignalsOfTheirGPU(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines     []string
 		others    bool // the machine has another GPU
+		hidden    bool // the container's host has another GPU
 		now, then []string
 		rings     int
 	}{
-		"another GPU's":                  {lines: []string{"amdgpu 0000:43:00.0: GPU reset begin!"}},
-		"another driver's":               {lines: []string{"nouveau " + exportertest.PCI + ": GPU reset begin!"}},
-		"MES":                            {lines: []string{of + "MES failed to respond to msg=REMOVE_QUEUE"}, now: hung, then: hung},
-		"no address, one GPU":            {lines: []string{drm + "MES failed to response msg=3"}, now: hung, then: hung},
-		"no address, several GPUs":       {lines: []string{drm + "MES failed to response msg=3"}, others: true},
-		"preemption":                     {lines: []string{"amdgpu: qcm fence wait loop timeout expired"}, then: hung},
-		"a queue reset after it":         {lines: []string{of + "qcm fence wait loop timeout expired", of + "queue id 0x1 at pasid 0x8005 is reset"}, rings: 1},
+		"another GPU's":                   {lines: []string{"amdgpu 0000:43:00.0: GPU reset begin!"}},
+		"another driver's":                {lines: []string{"nouveau " + exportertest.PCI + ": GPU reset begin!"}},
+		"MES":                             {lines: []string{of + "MES failed to respond to msg=REMOVE_QUEUE"}, now: hung, then: hung},
+		"no address, one GPU":             {lines: []string{drm + "MES failed to response msg=3"}, now: hung, then: hung},
+		"no address, several GPUs":        {lines: []string{drm + "MES failed to response msg=3"}, others: true},
+		"no address, several of the host": {lines: []string{drm + "MES failed to response msg=3"}, hidden: true},
+		"preemption":                      {lines: []string{"amdgpu: qcm fence wait loop timeout expired"}, then: hung},
+		"a queue reset after it":          {lines: []string{of + "qcm fence wait loop timeout expired", of + "queue id 0x1 at pasid 0x8005 is reset"}, rings: 1},
+		// Linux 6.12 names the GPU only in the first line.
+		"a queue reset without address":  {lines: []string{of + "qcm fence wait loop timeout expired", "amdgpu: queue id 0x1 at pasid 0x8005 is reset"}, rings: 1},
+		"the same, with several GPUs":    {lines: []string{of + "qcm fence wait loop timeout expired", "amdgpu: queue id 0x1 at pasid 0x8005 is reset"}, others: true},
 		"a ring without a reset":         {lines: []string{of + "amdgpu: ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19"}, then: hung},
 		"a ring reset":                   {lines: []string{of + "ring gfx timeout, signaled seq=1", of + "Starting gfx ring reset", of + "Ring gfx reset succeeded"}, rings: 1},
 		"a ring reset that failed":       {lines: []string{of + "ring gfx timeout, signaled seq=1", of + "Starting gfx ring reset", of + "Ring gfx reset failed"}, now: hung, then: hung},
@@ -63,6 +79,10 @@ func TestKernelLinesAreSignalsOfTheirGPU(t *testing.T) {
 		}
 		m := newMonitor(exportertest.Put(t, nil), source, Options{})
 		hosttest.Put(t, m.root, "/sys/devices/pci0000:00/"+port+"/"+exportertest.PCI+"/gpu_busy_percent", "5\n")
+		bind(t, m.root, exportertest.PCI)
+		if c.others || c.hidden {
+			bind(t, m.root, other)
+		}
 		for _, line := range c.lines {
 			m.kernel.record("12,813,93847563,-;"+line+"\n", hosttest.Now) // a process wrote it
 			m.kernel.record("4,813,93847563,-;"+line+"\n SUBSYSTEM=pci\n", hosttest.Now)
@@ -77,6 +97,22 @@ func TestKernelLinesAreSignalsOfTheirGPU(t *testing.T) {
 		m.now = func() time.Time { return hosttest.Now.Add(25 * time.Hour) }
 		require.Zero(t, m.Snapshot().GPUs[0].State.Hangs.RingResets, name)
 	}
+}
+
+// A card that left the bus has no files, and the driver still logs lines about it.
+func TestLinesAboutACardThatIsGoneAreNotOfTheLastOne(t *testing.T) {
+	source := withOther
+	m := newMonitor(exportertest.Put(t, nil), func() ([]Found, error) { return source() }, Options{})
+	hosttest.Put(t, m.root, "/sys/devices/pci0000:00/"+port+"/"+exportertest.PCI+"/gpu_busy_percent", "5\n")
+	bind(t, m.root, exportertest.PCI)
+	bind(t, m.root, other)
+	m.Snapshot()
+	source = behind
+	require.NoError(t, os.RemoveAll(m.root.Path(drivers+other)))
+	m.refresh.Store(true)
+	require.Len(t, m.Snapshot().GPUs, 1)
+	m.kernel.record("4,813,93847563,-;[drm:x [amdgpu]] *ERROR* MES failed to response msg=3\n", hosttest.Now)
+	require.Empty(t, m.gpu(t).State.Hangs.Signals)
 }
 
 func xidRecord(address, rest string) string {

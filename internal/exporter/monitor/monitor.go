@@ -297,7 +297,7 @@ func (m *Monitor) read(g *GPU, found search) (*deadline.Work[reading.State], fun
 		if shared {
 			s = r.ReadPartition()
 		} else {
-			seen := m.kernel.find(d, found.only == d.Dir, m.now())
+			seen := m.kernel.find(d, m.now())
 			seen.Dumped = found.dumps[d.Dir]
 			s = r.Read(seen)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -22,7 +23,6 @@ type search struct {
 	compute []reading.Compute     // of the devices
 	drivers map[gpu.Vendor]string // versions
 	dumps   map[string]bool       // Dir -> the driver wrote a dump of the device
-	only    string                // Dir of the only AMD GPU, "" if there are several
 	module  Module
 	err     error
 }
@@ -49,7 +49,8 @@ func (m *Monitor) search(late <-chan time.Time) search {
 		for _, f := range found {
 			s.devices, s.compute = append(s.devices, f.Device), append(s.compute, f.Compute)
 		}
-		s.drivers, s.only = driverVersions(m.root, s.devices), onlyOf(s.devices)
+		s.drivers = driverVersions(m.root, s.devices)
+		m.kernel.addCards(signs.Cards(m.root))
 		return s
 	})
 	s, ok := deadline.Wait(f, late)

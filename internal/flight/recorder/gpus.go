@@ -13,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/amdreader"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
@@ -67,7 +68,7 @@ func (g *gpus) search() {
 	for _, one := range found.GPUsOf(gpu.VendorWith(gpu.Quarantine)) {
 		g.devices = append(g.devices, reading.DeviceOf(one))
 	}
-	g.cards.add(g.devices)
+	g.cards.add(g.devices, signs.Cards(g.root))
 	g.dies = gpu.ReadDies(g.root, found.GPUs)
 }
 

@@ -17,7 +17,7 @@ import (
 // cards holds the GPUs of the machine as the kernel names them. It keeps those that are gone,
 // because the kernel's lines about a card that left the bus come after its files.
 type cards struct {
-	dirs  map[string]string   // of each card, by its PCI address
+	dirs  map[string]string   // of each card, by its PCI address; "" of one that others use
 	below map[string][]string // the cards below a port
 	named map[string]named    // by card: the process that the last line names
 }
@@ -30,9 +30,15 @@ type named struct {
 // namedTime is the longest time from the line that names a process to the reset of its ring.
 const namedTime = time.Minute
 
-func (k *cards) add(devices []reading.Device) {
+// add notes the GPUs of this machine, and the addresses of all cards of the driver.
+func (k *cards) add(devices []reading.Device, all []string) {
 	if k.dirs == nil {
 		k.dirs, k.below, k.named = map[string]string{}, map[string][]string{}, map[string]named{}
+	}
+	for _, card := range all {
+		if _, known := k.dirs[card]; !known {
+			k.dirs[card] = ""
+		}
 	}
 	for _, d := range devices {
 		k.dirs[d.PCI] = d.Dir

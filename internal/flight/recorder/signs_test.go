@@ -63,6 +63,29 @@ func TestLinesOfTheDriverDecide(t *testing.T) {
 	}
 }
 
+// A container has the log of its host, and not all cards of it.
+func TestLineWithoutAnAddressIsOfTheOnlyCardOfTheHost(t *testing.T) {
+	for others, code := range map[bool]string{false: "gpu-hang", true: "exit-status"} {
+		w := signsWorld(t)
+		for _, node := range []string{"renderD128", "renderD130", "renderD131"} {
+			require.NoError(t, w.root.Remove("/dev/dri/"+node))
+		}
+		for _, card := range []string{gpu0, "0000:83:00.0", "0000:c3:00.0"} {
+			if !others {
+				require.NoError(t, w.root.Remove("/sys/bus/pci/drivers/amdgpu/"+card))
+			}
+		}
+		w.restart()
+		one := w.task(handle, gpu1)
+		w.run(20 * time.Second)
+		w.say("amdgpu: qcm fence wait loop timeout expired")
+		fails(time.Second, 1)(w, one)
+		w.run(14 * time.Second)
+		_, v := w.verdict(handle)
+		require.Equal(t, code, v.Reasons[0].Code, "%+v", v)
+	}
+}
+
 // The driver gives up the queues of a killed program after its end.
 func TestSignAfterTheEndIsOfTheLastTask(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -1,6 +1,6 @@
 // Package signs reads the meaning of the kernel's lines about AMD GPUs and the PCIe ports
-// above them. Table has one row for each text. The package reads no log, and never decides
-// what follows from a sign.
+// above them, and knows the cards that lines without an address can be about. Table has one
+// row for each text. The package reads no log, and never decides what follows from a sign.
 package signs
 
 import (
@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 )
 
@@ -125,4 +126,16 @@ func pidOf(text string) int {
 		}
 	}
 	return 0
+}
+
+// Cards returns the addresses of all cards of the driver amdgpu. A container has the log of
+// its host, so these include cards that other containers use.
+func Cards(root host.Root) (cards []string) {
+	entries, _ := root.ReadDir("/sys/bus/pci/drivers/amdgpu")
+	for _, e := range entries {
+		if pci.IsFull(e.Name()) {
+			cards = append(cards, e.Name())
+		}
+	}
+	return cards
 }

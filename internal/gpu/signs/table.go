@@ -145,7 +145,6 @@ var rows = []Sign{
 
 	// The PCIe link, at either end.
 	{Text: "device lost from bus!", Source: amd + "amdgpu_device.c", Meaning: Lost},
-	{Text: "GPU lost from bus!", Source: amd + "amdgpu_device.c", Meaning: Lost},
 	{Text: "GCVM_L2_PROTECTION_FAULT_STATUS:0xFFFFFFFF", Source: amd + "gmc_v11_0.c", Meaning: Lost},
 	{Text: "Unable to change power state from ... device inaccessible", Source: "pci/pci.c", Meaning: Lost, Port: true},
 	{Text: "can't change power state from ... inaccessible)", Source: "pci/pci.c", Meaning: Lost, Port: true},
