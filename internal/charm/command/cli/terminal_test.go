@@ -40,6 +40,7 @@ type console struct {
 	columns, rows int
 	pages         [2][][]rune // normal and alternate
 	alternate     int
+	drawing       bool // between the beginning and the end of a frame
 	row, column   int
 	saved         [2]int // cursor of the normal page
 	colours       int    // sequences
@@ -105,7 +106,7 @@ func (c *console) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// until reads what the program writes until the screen has all texts.
+// until reads what the program writes until a whole frame has all texts.
 func (c *console) until(texts ...string) string {
 	c.t.Helper()
 	buffer := make([]byte, 4096)
@@ -116,7 +117,7 @@ func (c *console) until(texts ...string) string {
 				missing = text
 			}
 		}
-		if missing == "" {
+		if missing == "" && !c.drawing {
 			return c.text()
 		}
 		n, err := c.person.Read(buffer)
@@ -175,7 +176,7 @@ func (c *console) sequence(text string) int {
 	n := end + 2
 	switch s := text[1:n]; s {
 	case "[H":
-		c.row, c.column = 0, 0
+		c.row, c.column, c.drawing = 0, 0, true
 	case "[K": // a full line has its cursor on the last character
 		for i := min(c.column, c.columns-1); i < c.columns; i++ {
 			c.pages[c.alternate][c.row][i] = ' '
@@ -187,6 +188,7 @@ func (c *console) sequence(text string) int {
 	case "[?1049l":
 		c.alternate, c.row, c.column = 0, c.saved[0], c.saved[1]
 	case "[J":
+		c.drawing = false
 		for _, line := range c.pages[c.alternate][c.row:] {
 			for i := range line {
 				line[i] = ' '
