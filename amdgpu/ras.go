@@ -94,8 +94,8 @@ func parseCounts(text string) (n errorCounts, ok bool) {
 // maxPages exceeds the capacity of any board's EEPROM.
 const maxPages = 1 << 20
 
-// pagesEvery is the longest time between readings of the bad pages without new errors. For a
-// damaged EEPROM, each reading logs a line for each record.
+// pagesEvery bounds the time between readings of the bad pages without new errors. Each
+// reading of a damaged EEPROM logs a line for each record.
 const pagesEvery = time.Hour
 
 // readBadPages counts the lines of a file that is longer than a page. Pages become bad by

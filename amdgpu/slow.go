@@ -115,7 +115,7 @@ func (r *Reader) readLimits(s *slowState) {
 }
 
 // slot returns the directory of the device at the slot: the GPU, or the first port of a
-// switch on its own board, whose ports are AMD's too.
+// switch on its own board. The ports of such a switch are AMD's too.
 func (r *Reader) slot() (slot string) {
 	dir := r.device.Dir
 	slot = dir

@@ -42,6 +42,14 @@ func TestInventory(t *testing.T) {
 	require.Empty(t, s.Failures)
 }
 
+// readOnce reads the GPU of a directory.
+func readOnce(t *testing.T, root host.Root, dir string) State {
+	now := func() time.Time { return hosttest.Now }
+	r := NewReader(Device{PCI: path.Base(dir), Dir: dir, Own: dir}, Options{Root: string(root), Now: now})
+	t.Cleanup(r.Close)
+	return r.Read()
+}
+
 // The end of a link that counts its errors can be the port's.
 func TestErrorsOfThePortsAboveAreRead(t *testing.T) {
 	root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00/0000:00:1b.4/0000:04:01.0/0000:06:00.0"
@@ -52,9 +60,7 @@ func TestErrorsOfThePortsAboveAreRead(t *testing.T) {
 	} {
 		hosttest.Put(t, root, file, text)
 	}
-	r := NewReader(Device{PCI: path.Base(dir), Dir: dir, Own: dir}, Options{Root: string(root), Now: func() time.Time { return hosttest.Now }})
-	t.Cleanup(r.Close)
-	s := r.Read()
+	s := readOnce(t, root, dir)
 	require.Equal(t, []AERCount{{Severity: "correctable"}}, s.PCIe.AER)
 	require.Equal(t, []AERCount{{Port: "0000:04:01.0", Severity: "correctable", Errors: 79572},
 		{Port: "0000:00:1b.4", Severity: "nonfatal", Errors: 3}}, s.PCIe.PortAER)
@@ -73,9 +79,7 @@ func TestLinkBehindASwitchOnTheBoardIsTheSlots(t *testing.T) {
 		hosttest.Put(t, root, of+"/current_link_width", link[2]+"\n")
 	}
 	hosttest.Put(t, root, dir+"/gpu_busy_percent", "97\n")
-	r := NewReader(Device{PCI: path.Base(dir), Dir: dir, Own: dir}, Options{Root: string(root), Now: func() time.Time { return hosttest.Now }})
-	t.Cleanup(r.Close)
-	s := r.Read()
+	s := readOnce(t, root, dir)
 	require.Equal(t, Known(16e9), s.PCIe.Speed)
 	require.Equal(t, Known(8), s.PCIe.Lanes)
 }
@@ -237,9 +241,11 @@ func TestIdentityHasBoardAndPlace(t *testing.T) {
 // Reading the bad pages of a damaged EEPROM floods the kernel's log.
 func TestBadPagesAreReadRarelyOrAfterErrors(t *testing.T) {
 	const page = "0x01 : 0x1000 : R\n"
-	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n", "ras/umc_err_count": "ue: 0\nce: 0\n", "ras/gpu_vram_bad_pages": page})
+	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n",
+		"ras/umc_err_count": "ue: 0\nce: 0\n", "ras/gpu_vram_bad_pages": page})
 	now := hosttest.Now
-	r := NewReader(Device{PCI: exportertest.PCI, Dir: dev, Own: dev}, Options{Root: string(root), Now: func() time.Time { return now }})
+	r := NewReader(Device{PCI: exportertest.PCI, Dir: dev, Own: dev},
+		Options{Root: string(root), Now: func() time.Time { return now }})
 	t.Cleanup(r.Close)
 	pages := func() int {
 		r.Poll()

@@ -108,8 +108,8 @@ func (s *State) APU() bool {
 		s.Table.Revision != nil && (s.Table.Revision.Format == 2 || s.Table.Revision.Format == 3)
 }
 
-// IsIntegrated reports whether an architecture is only in processors (amdkfd/kfd_device.c).
-// MI300A is not: its memory is its own.
+// IsIntegrated reports whether only processors have an architecture (amdkfd/kfd_device.c).
+// MI300A has that of a card, and its own memory.
 func IsIntegrated(gfx string) bool {
 	return slices.Contains([]string{"gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1037",
 		"gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153"}, gfx)
