@@ -55,7 +55,14 @@ func newWriteGPUs() *cobra.Command {
 					go func() { failed <- repeat(stop, every, func() error { return nil }, write) }()
 				}
 				if users != "" {
-					beside(collect.UsageInterval, func() error { return m.ReportUsers(stop, users) })
+					// A first report without users would free the GPUs that gpu-free-memory keeps. A
+					// scan that hangs must not hide the GPUs' state.
+					first, scanned := context.WithTimeout(stop, api.Timeout)
+					beside(collect.UsageInterval, func() error {
+						defer scanned()
+						return m.ReportUsers(stop, users)
+					})
+					<-first.Done()
 				}
 				if smi := collect.NVIDIA; smi != "" {
 					w := nvidiagpu.NewWatcher(host.Host{Root: root, Runner: host.Exec{}, Clock: host.WallClock{}})

@@ -3,6 +3,7 @@ package watcher
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,4 +65,16 @@ func TestLineOnALeaseNamesOthers(t *testing.T) {
 	_, leased, err := u.users(seen, r)
 	require.NoError(t, err)
 	require.Equal(t, map[string][]string{"4f1c": {"GPU 1: 0000:43:00.0, healthy, " + serverText}}, leased)
+}
+
+func TestGPUIsKeptFromTasksAsLongAsTheOptionIsSet(t *testing.T) {
+	u := leaseUnit(t, leasing())
+	for _, free := range []int{0, 50, 0} {
+		set := leasing()
+		set["gpu-free-memory"] = free
+		describe(t, u, set)
+		reported(t, u, server)
+		watched(t, u)
+		require.Equal(t, free == 50, strings.Contains(quarantinedNow(t, u.Host.Root), "is kept from tasks: "+serverText+" (gpu-free-memory=50)"))
+	}
 }

@@ -3,14 +3,15 @@ package fixedclocks
 import (
 	"errors"
 	"fmt"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/folder"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/folder"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
 // fileSize is the size of each file: one write within a page, which no kill can tear.
