@@ -49,8 +49,9 @@ func TestCountersOfASlowGPUAreReadAtTheEnd(t *testing.T) {
 	c.ends(134)
 	w.run(2 * time.Second)
 	<-reached
-	answer("ue: 2\nce: 0\n")
+	require.NoError(t, w.root.Remove(counters)) // an open FIFO without a reader hangs
 	w.put(counters, "ue: 2\nce: 0\n")
+	answer("ue: 2\nce: 0\n")
 	w.run(14 * time.Second)
 	_, v := w.verdict(handle)
 	require.Equal(t, "gpu-memory-error", v.Reasons[0].Code, "%+v", v)
