@@ -15,7 +15,7 @@ import (
 
 const (
 	toolkit    = "amd-container-toolkit"
-	repository = "/amd-container-toolkit/apt/1.2.0"
+	repository = "/amd-container-toolkit/apt"
 	ready      = "active: Worker ready (v8.2.5) (GPU: 1x AMD)"
 	attempt    = "/var/lib/concourse-ci-machine/toolkit-attempt.json"
 )
@@ -55,7 +55,7 @@ func (u *unit) heals() {
 
 func (u *unit) installed() {
 	u.t.Helper()
-	require.Equal(u.t, "ii 1.2.0", u.dpkg(toolkit))
+	require.Equal(u.t, "ii 1.3.0~24.04", u.dpkg(toolkit))
 	require.Equal(u.t, ready, u.status())
 	require.False(u.t, u.Root.Exists(attempt))
 	require.NotContains(u.t, u.hook("update-status").Plan(), toolkit)
@@ -95,14 +95,14 @@ func TestFailedInstallationShowsWhyAndHeals(t *testing.T) {
 		},
 		"signed by somebody else": {
 			func(u *unit, s *site) { s.publish(repository, keys.other, time.Time{}, toolkit) },
-			"The repository 'http://SITE/amd-container-toolkit/apt/1.2.0 noble InRelease' is not signed.",
+			"The repository 'http://SITE/amd-container-toolkit/apt noble InRelease' is not signed.",
 			func(u *unit, s *site) { s.publish(repository, keys.good, time.Time{}, toolkit) },
 		},
 		"expired": {
 			func(u *unit, s *site) {
 				s.publish(repository, keys.good, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), toolkit)
 			},
-			"Release file for http://SITE/amd-container-toolkit/apt/1.2.0/dists/noble/InRelease is expired",
+			"Release file for http://SITE/amd-container-toolkit/apt/dists/noble/InRelease is expired",
 			func(u *unit, s *site) { s.publish(repository, keys.good, time.Time{}, toolkit) },
 		},
 		"empty": {
@@ -114,7 +114,7 @@ func TestFailedInstallationShowsWhyAndHeals(t *testing.T) {
 			func(u *unit, s *site) { u.put(broken(toolkit), "") },
 			"installed amd-container-toolkit package post-installation script subprocess returned error exit status 1",
 			func(u *unit, s *site) {
-				require.Equal(u.t, "iF 1.2.0", u.dpkg(toolkit))
+				require.Equal(u.t, "iF 1.3.0~24.04", u.dpkg(toolkit))
 				u.remove(broken(toolkit))
 			},
 		},

@@ -67,7 +67,7 @@ func gpuOptions() []Option {
 				return nil
 			}
 			if oneOf(c.Driver.AMDContainerToolkit, amd.ToolkitAuto, amd.ToolkitRequired, amd.ToolkitSkip) != nil {
-				return fmt.Errorf("%q is not auto, required, skip or a version such as 1.2.0", s)
+				return fmt.Errorf("%q is not auto, required, skip or a version such as 1.3.0", s)
 			}
 			return nil
 		}),
