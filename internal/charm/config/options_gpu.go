@@ -53,6 +53,7 @@ func gpuOptions() []Option {
 			notice.EndTask),
 		choice("gpu-reset", func(c *Config) *gpureset.Mode { return &c.GPU.Reset }, gpureset.Off, gpureset.Idle),
 		integer("gpu-free-memory", 0, 0, 100, func(c *Config, n int) error { c.GPU.FreeMemory = n; return nil }),
+		boolean("gpu-near-memory", false, func(c *Config, on bool) { c.GPU.NearMemory = on }),
 		choice("gpu-leftovers", func(c *Config) *Leftovers { return &c.GPU.Leftovers }, LeftoversEnd, LeftoversKeep),
 		text("task-env", "", func(c *Config, s string) (err error) {
 			if c.GPU.TaskEnv, err = environment(s); err == nil {
