@@ -192,6 +192,7 @@ func workerWires() []wire {
 		{"worker", "gpu-sharing", "exclusive", exporter, "--leases.report=", nil},
 		{"worker", "gpu-sharing", "exclusive", "published", "Exclusive:true", nil},
 		{"worker", "gpu-fixed-clocks", true, wrapper, string(fixedclocks.Standard), set{"gpu-sharing": "exclusive"}},
+		{"worker", "gpu-near-memory", true, wrapper, `"memory":"near"`, set{"gpu-sharing": "exclusive"}},
 		{"worker", "container-engines", "docker,podman", "engines.Unit", "Engines:[docker podman]", nil},
 		{"worker", "container-engines", "docker", wrapper, `"containers":"requested"`, nil},
 		{"worker", "kubernetes", "off", "concourse-gpu-device-plugin.service", "kubernetes=off", nil},

@@ -50,6 +50,7 @@ var walkOptions = map[string][]string{
 	"gpu-sharing":                  {"shared", "exclusive"},
 	"gpu-quarantine":               {"auto", "off"},
 	"gpu-leftovers":                {"end", "keep"},
+	"gpu-near-memory":              {"false", "true"},
 	"gpu-free-memory":              {"0", "50"},
 	"gpu-hang-action":              {"write", "end-task"},
 	"gpu-metrics":                  {"usage,pcie-bandwidth", "usage", "pcie-bandwidth"},

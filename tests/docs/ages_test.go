@@ -31,7 +31,7 @@ type version struct {
 // passedOver holds the versions that were tried and do not become the default, with the
 // reason.
 var passedOver = map[string]string{
-	"Ubuntu, the default base 26.04": "not the default: no packages of ROCm or of AMD's toolkit are known to work on it",
+	"Ubuntu, the default base 26.04": "not the default: no packages of ROCm are known to work on it",
 }
 
 // notes holds what a reader of the page needs to know of a version, next to what tried it.
@@ -57,20 +57,17 @@ func parts(t *testing.T) []part {
 		}
 		rocms.versions = append(rocms.versions, v)
 	}
-	toolkit := part{name: "AMD's container toolkit", current: amd.DefaultToolkit()}
-	for _, r := range amd.ToolkitReleases() {
-		v := version{r.Version, r.Date, r.Source, ""}
-		if r.Unknown == "" {
-			v.tried = "tests/rocm and tests/lxd, with stand-ins of its package"
-		}
-		toolkit.versions = append(toolkit.versions, v)
-	}
 	return []part{
 		{"Concourse", release.TestedVersion, []version{
 			{"8.2.5", "", "the release itself", "tests/concourse and tests/web, whole"},
 			{"8.3.0", "2026-08", "Concourse's release notes", ""},
 		}},
-		rocms, toolkit,
+		rocms,
+		{"AMD's container toolkit", "1.3.0", []version{
+			{"1.2.0", "2025-11", "AMD's release notes", ""},
+			{"1.3.0", "2026-05", "AMD's release notes; ROCm/container-toolkit#137 for Ubuntu 26.04",
+				"tests/rocm and tests/lxd, with stand-ins of its package"},
+		}},
 		{"Ubuntu, the default base", one("charmcraft.yaml", `(?m)^platforms:\n  ubuntu@([0-9.]+):`), []version{
 			{"22.04", "2022-04", "its number", "tests/lxd with TEST_BASE"},
 			{"24.04", "2024-04", "its number", "tests/lxd; tests/controller"},
@@ -84,6 +81,7 @@ func parts(t *testing.T) []part {
 			{"3.6.11", "", "the module proxy", "tests/juju"},
 		}},
 		{"Juju, its controller", one("tests/controller/juju/go.mod", `programs of Juju (\S+) for`), []version{
+			{"4.0.15", "2026-09", "Juju's release notes; no source of its tag is on the module proxy", ""},
 			{"4.1-beta2", "", "the module proxy", "tests/controller"},
 		}},
 	}
@@ -91,7 +89,7 @@ func parts(t *testing.T) []part {
 
 func TestWhatAgesIsOnItsPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("\n| part | version | date | tried with |\n|---|---|---|---|\n")
+	b.WriteString("\n| part | version | date | found in | tried with |\n|---|---|---|---|---|\n")
 	for _, p := range parts(t) {
 		for _, v := range p.versions {
 			number := v.number
@@ -106,7 +104,8 @@ func TestWhatAgesIsOnItsPage(t *testing.T) {
 					tried += "; " + why
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.name, number, cmp.Or(v.date, "not known"), tried)
+			require.NotEmpty(t, v.source, "%s %s", p.name, v.number)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p.name, number, cmp.Or(v.date, "not known"), v.source, tried)
 		}
 	}
 	const name = "tests/README.md"

@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -34,10 +33,6 @@ func releases() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.ROCm, r.Date, r.Driver, r.ModuleVersion(),
 			strings.Join(versions, "<br>"), strings.Join(kernels, "<br>"))
-	}
-	b.WriteString("\n## AMD's container toolkit\n\n| version | date | `amd-container-toolkit=auto` |\n|---|---|---|\n")
-	for _, r := range amd.ToolkitReleases() {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.Version, r.Date, cmp.Or(r.Unknown, "chosen if it is the newest"))
 	}
 	return b.String()
 }

@@ -55,7 +55,7 @@ func newSigner(t *testing.T, home string) *signer {
 // version and what its preinst asks for.
 const (
 	toolkit        = "amd-container-toolkit"
-	toolkitControl = "Package: " + toolkit + "\nVersion: 1.2.0\nArchitecture: all\nMaintainer: Test <test@example.com>\nDescription: stands in for AMD's\n"
+	toolkitControl = "Package: " + toolkit + "\nVersion: 1.3.0\nArchitecture: all\nMaintainer: Test <test@example.com>\nDescription: stands in for AMD's\n"
 	toolkitPreinst = "#!/bin/sh -e\ntest -d /sys/module/amdgpu/drivers\n"
 )
 
@@ -86,7 +86,7 @@ func repository(t *testing.T, dir string, s *signer) map[string][]byte {
 	require.NoError(t, err)
 	release := "Origin: repo.radeon.com\nSuite: " + codename + "\nCodename: " + codename + "\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nArchitectures: amd64\nComponents: main\n" +
 		fmt.Sprintf("SHA256:\n %x %d main/binary-amd64/Packages\n", sha256.Sum256([]byte(list)), len(list))
-	const at = "/amd-container-toolkit/apt/1.2.0/"
+	const at = "/amd-container-toolkit/apt/"
 	dist := at + "dists/" + codename
 	return map[string][]byte{
 		"/rocm/rocm.gpg.key":                 s.public,

@@ -137,7 +137,7 @@ func TestCharmOnRealLXD(t *testing.T) {
 			"flight-relation-joined web/0", "flight-relation-changed web/0"}, u.settle(nil))
 		u.settled()
 		if u.hasToolkit() {
-			require.Equal(t, "install ok installed 1.2.0", u.must("dpkg-query -W -f '${Status} ${Version}' "+toolkit))
+			require.Equal(t, "install ok installed 1.3.0", u.must("dpkg-query -W -f '${Status} ${Version}' "+toolkit))
 		} else {
 			require.NotContains(t, u.must("dpkg-query -W"), toolkit)
 		}

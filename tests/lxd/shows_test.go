@@ -30,7 +30,7 @@ func (u *unit) shows(t *testing.T) {
 		require.Contains(t, u.act("plan"), `"steps":"0"`)
 	})
 	u.d.Sub(t, "preflight and verify-gpu open the unit's nodes, and see that no amdgpu is behind them", func(t *testing.T) {
-		checks, toolkit := u.act("preflight"), "toolkit: amd-container-toolkit 1.2.0"
+		checks, toolkit := u.act("preflight"), "toolkit: amd-container-toolkit 1.3.0"
 		if !u.hasToolkit() {
 			toolkit = "toolkit: amd-container-toolkit not installed: AMD has no packages for resolute"
 		}

@@ -15,7 +15,7 @@ import (
 
 const (
 	toolkit    = "amd-container-toolkit"
-	repository = "/amd-container-toolkit/apt/1.2.0"
+	repository = "/amd-container-toolkit/apt"
 	ready      = "active: Worker ready (v8.2.5) (GPU: 1x AMD)"
 	attempt    = "/var/lib/concourse-ci-machine/toolkit-attempt.json"
 )
@@ -55,7 +55,7 @@ func (u *unit) heals() {
 
 func (u *unit) installed() {
 	u.t.Helper()
-	require.Equal(u.t, "ii 1.2.0", u.dpkg(toolkit))
+	require.Equal(u.t, "ii 1.3.0~24.04", u.dpkg(toolkit))
 	require.Equal(u.t, ready, u.status())
 	require.False(u.t, u.Root.Exists(attempt))
 	require.NotContains(u.t, u.hook("update-status").Plan(), toolkit)
@@ -95,14 +95,14 @@ func TestFailedInstallationShowsWhyAndHeals(t *testing.T) {
 		},
 		"signed by somebody else": {
 			func(u *unit, s *site) { s.publish(repository, keys.other, time.Time{}, toolkit) },
-			"The repository 'http://SITE/amd-container-toolkit/apt/1.2.0 noble InRelease' is not signed.",
+			"The repository 'http://SITE/amd-container-toolkit/apt noble InRelease' is not signed.",
 			func(u *unit, s *site) { s.publish(repository, keys.good, time.Time{}, toolkit) },
 		},
 		"expired": {
 			func(u *unit, s *site) {
 				s.publish(repository, keys.good, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), toolkit)
 			},
-			"Release file for http://SITE/amd-container-toolkit/apt/1.2.0/dists/noble/InRelease is expired",
+			"Release file for http://SITE/amd-container-toolkit/apt/dists/noble/InRelease is expired",
 			func(u *unit, s *site) { s.publish(repository, keys.good, time.Time{}, toolkit) },
 		},
 		"empty": {
@@ -114,12 +114,13 @@ func TestFailedInstallationShowsWhyAndHeals(t *testing.T) {
 			func(u *unit, s *site) { u.put(broken(toolkit), "") },
 			"installed amd-container-toolkit package post-installation script subprocess returned error exit status 1",
 			func(u *unit, s *site) {
-				require.Equal(u.t, "iF 1.2.0", u.dpkg(toolkit))
+				require.Equal(u.t, "iF 1.3.0~24.04", u.dpkg(toolkit))
 				u.remove(broken(toolkit))
 			},
 		},
-		"held": {
+		"held": { // auto is content with any version
 			func(u *unit, s *site) {
+				require.NoError(u.t, u.Model.SetConfig("amd-container-toolkit", "1.3.0"))
 				require.NoError(u.t, u.Root.WriteFile("/srv/old.deb", stock[toolkit+" 1.1.0"].data, 0o644))
 				u.must("dpkg", "--install", "/srv/old.deb")
 				u.must("apt-mark", "hold", toolkit)

@@ -120,11 +120,11 @@ func TestFilesOfOthersSurviveAMDsPackage(t *testing.T) {
 
 	option("amd-container-toolkit", "1.1.0")
 	plan := u.hook("config-changed").Plan()
-	require.Contains(t, plan, "install amd-container-toolkit (version 1.2.0, want 1.1.0; /etc/cdi and /etc/docker/daemon.json are kept as they are)")
+	require.Contains(t, plan, "install amd-container-toolkit (version 1.3.0~24.04, want 1.1.0; /etc/cdi and /etc/docker/daemon.json are kept as they are)")
 	require.True(t, u.Root.Exists(description), "the charm's own has to wait for another hook")
 	kept("ii 1.1.0")
 
-	option("amd-container-toolkit", "1.2.0")
+	option("amd-container-toolkit", "1.3.0")
 	u.killed("config-changed", "apt-get", "dpkg")
 	require.NotEqual(t, want, u.others())
 	plan = u.hook("update-status").Plan()
@@ -136,7 +136,7 @@ func TestFilesOfOthersSurviveAMDsPackage(t *testing.T) {
 	require.Error(t, err)
 	u.later(attempt)
 	u.hook("update-status")
-	kept("ii 1.2.0")
+	kept("ii 1.3.0~24.04")
 
 	option("compute-runtime", "none")
 	u.killed("config-changed") // apt goes on for as long as it can
@@ -149,7 +149,7 @@ func TestFilesOfOthersSurviveAMDsPackage(t *testing.T) {
 	option("compute-runtime", "rocm")
 	u.hook("config-changed")
 	u.installed()
-	kept("ii 1.2.0")
+	kept("ii 1.3.0~24.04")
 	u.hook("stop")
 	u.killed("remove")
 	u.hook("remove")

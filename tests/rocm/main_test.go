@@ -54,7 +54,7 @@ func folder() (string, func() error, error) {
 var (
 	top   string // the tmpfs
 	keys  struct{ good, other *signer }
-	stock map[string]*deb // by name and version, "amd-container-toolkit 1.2.0"
+	stock map[string]*deb // by name and version, "amd-container-toolkit 1.1.0"
 )
 
 func baseDir() string  { return filepath.Join(top, "base") }

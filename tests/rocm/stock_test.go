@@ -59,7 +59,7 @@ func makeStock() (map[string]*deb, error) {
 	all := map[string]*deb{}
 	for _, r := range []recipe{
 		{name: "amd-container-toolkit", version: "1.1.0", preinst: needsDriver, prerm: cleanup},
-		{name: "amd-container-toolkit", version: "1.2.0", preinst: needsDriver, prerm: cleanup, files: map[string]string{"usr/bin/amd-ctk": "#!/bin/sh\n"}},
+		{name: "amd-container-toolkit", version: "1.3.0~24.04", preinst: needsDriver, prerm: cleanup, files: map[string]string{"usr/bin/amd-ctk": "#!/bin/sh\n"}},
 		{name: "amdgpu-dkms", version: driver, depends: "amdgpu-dkms-firmware", postinst: dkms},
 		{name: "amdgpu-dkms", version: "1:6.8.5.60200-2009582.24.04", postinst: dkms},
 		{name: "amdgpu-dkms-firmware", version: driver},
@@ -75,7 +75,7 @@ func makeStock() (map[string]*deb, error) {
 			return nil, err
 		}
 		all[r.name+" "+r.version] = d
-		if _, ok := all[r.name]; !ok || r.version == driver || r.version == "1.2.0" {
+		if _, ok := all[r.name]; !ok || r.version == driver || r.version == "1.3.0~24.04" {
 			all[r.name] = d
 		}
 	}

@@ -78,32 +78,3 @@ func Releases() []Release {
 				"stable.repo.amd.com since then"},
 	}
 }
-
-// ToolkitRelease is one row of the table of AMD's container toolkit.
-type ToolkitRelease struct {
-	Version string
-	Date    string // publication by AMD
-	Source  string
-	Unknown string // why the charm does not choose it; "" for a row that it chooses
-}
-
-// ToolkitReleases returns the table of AMD's container toolkit, oldest first. Without
-// a version in amd-container-toolkit the newest row without Unknown is installed.
-func ToolkitReleases() []ToolkitRelease {
-	return []ToolkitRelease{
-		{Version: "1.2.0", Date: "2025-11", Source: "AMD's installation page and its release notes"},
-		{Version: "1.3.0", Date: "2026-05", Source: "AMD's release notes",
-			Unknown: "whether the repository has a folder for it was not seen: AMD's pages name the folder " +
-				"without a version since then"},
-	}
-}
-
-// DefaultToolkit returns the version that an empty option selects.
-func DefaultToolkit() (version string) {
-	for _, t := range ToolkitReleases() {
-		if t.Unknown == "" {
-			version = t.Version
-		}
-	}
-	return version
-}

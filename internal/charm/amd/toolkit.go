@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
@@ -28,7 +30,7 @@ const (
 
 	keyURL     = "/rocm/rocm.gpg.key"
 	keyRemedy  = "set rocm-base-url to AMD's repository or a faithful mirror of it, or amd-container-toolkit=skip"
-	repoURL    = "/amd-container-toolkit/apt/"
+	repoURL    = "/amd-container-toolkit/apt"
 	keyPath    = "/etc/apt/keyrings/concourse-ci-amd.gpg"
 	sourceName = "concourse-ci-amd-container-toolkit"
 
@@ -42,9 +44,9 @@ const (
 )
 
 // The Ubuntu series and architectures in AMD's repository. Packages are never installed on
-// others.
+// others. Ubuntu 26.04 has some since July 2026 (ROCm/container-toolkit#137).
 var (
-	toolkitSeries = []string{"jammy", "noble"}
+	toolkitSeries = []string{"jammy", "noble", "resolute"}
 	toolkitArches = []string{"amd64"}
 )
 
@@ -61,7 +63,7 @@ const (
 // Toolkit holds the options of AMD's container toolkit and the state of the unit.
 type Toolkit struct {
 	Mode    ToolkitMode
-	Version string // x.y.z; also the repository's last path element; "" is the newest row
+	Version string // x.y.z; "" is the newest in the repository, or the one that is installed
 	BaseURL string // "" means BaseURL; no password
 	Series  string // VERSION_CODENAME of os-release
 	Arch    string // as dpkg and Go call it
@@ -132,7 +134,6 @@ func ObserveToolkit(r host.Root) (ToolkitState, error) {
 type ToolkitDesired struct {
 	Resources []plan.Resource
 	Note      string // the unit works without the toolkit
-	Missing   string // why auto continues without the toolkit on this base, only for check-status
 	Blocked   string // the operator must change this first
 }
 
@@ -144,7 +145,6 @@ func (t Toolkit) Desire() ToolkitDesired {
 	if t.Mode == ToolkitSkip {
 		return forget
 	}
-	t.Version = cmp.Or(t.Version, DefaultToolkit())
 	if problem := t.malformed(); problem != "" {
 		return ToolkitDesired{Blocked: problem}
 	}
@@ -152,12 +152,6 @@ func (t Toolkit) Desire() ToolkitDesired {
 		text := notInstalled + ": " + problem
 		if t.Mode == ToolkitRequired {
 			return ToolkitDesired{Blocked: text + ", or set amd-container-toolkit=auto"}
-		}
-		if why := MissingToolkit(t.Series); why != "" {
-			if !t.Seen.Package.Installed() {
-				forget.Missing = why
-			}
-			return forget
 		}
 		forget.Note = text
 		return forget
@@ -169,7 +163,7 @@ func (t Toolkit) Desire() ToolkitDesired {
 	if t.Mode == ToolkitAuto && last != nil && last.Pausing(t.Now) {
 		return ToolkitDesired{Note: ToolkitNote(last)}
 	}
-	source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.Version},
+	source := resource.AptSource{Name: sourceName, URIs: []string{t.base() + repoURL + t.folder()},
 		Suites: []string{t.Series}, Components: []string{"main"}, Architectures: []string{t.Arch}, SignedBy: keyPath}
 	number := 1
 	if last != nil {
@@ -193,9 +187,8 @@ var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 
 // malformed describes invalid values that would become part of a URL.
 func (t Toolkit) malformed() string {
-	if !versionForm.MatchString(t.Version) {
-		return fmt.Sprintf("amd-container-toolkit: %q is not auto, required, skip or a version such as %s", t.Version,
-			DefaultToolkit())
+	if t.Version != "" && !versionForm.MatchString(t.Version) {
+		return fmt.Sprintf("amd-container-toolkit: %q is not auto, required, skip or a version such as 1.3.0", t.Version)
 	}
 	u, err := url.Parse(t.base())
 	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" &&
@@ -205,14 +198,21 @@ func (t Toolkit) malformed() string {
 	return ""
 }
 
-// MissingToolkit returns why a base of the charm has no toolkit, "" if AMD's repository
-// has packages for the base. An operator can change nothing there, and tasks get their
-// GPUs without the toolkit.
-func MissingToolkit(series string) string {
-	if seriesNumbers[series] == "" || slices.Contains(toolkitSeries, series) {
-		return ""
+// firstShared is the first version in the folder that all newer ones share, as AMD's quick
+// start has it since then. An older version has a folder of its own, without packages for
+// Ubuntu 26.04.
+const firstShared = "1.3.0"
+
+func (t Toolkit) hasFolder() bool {
+	return t.Version != "" && semver.Compare("v"+t.Version, "v"+firstShared) < 0
+}
+
+// folder returns the end of the repository's path.
+func (t Toolkit) folder() string {
+	if t.hasFolder() {
+		return "/" + t.Version
 	}
-	return fmt.Sprintf("%s: AMD has no packages for %s; tasks get their GPUs without it", notInstalled, series)
+	return ""
 }
 
 // impossible describes why this machine cannot have the package.
@@ -222,7 +222,9 @@ func (t Toolkit) impossible() string {
 		series := t.Series
 		series = cmp.Or(series, "an unknown series")
 		return fmt.Sprintf("AMD has no packages for %s, only for %s; use such a base", series,
-			strings.Join(toolkitSeries, " and "))
+			strings.Join(toolkitSeries, ", "))
+	case t.hasFolder() && t.Series == "resolute":
+		return fmt.Sprintf("AMD has no %s for %s; set amd-container-toolkit=%s", t.Version, t.Series, firstShared)
 	case !slices.Contains(toolkitArches, t.Arch):
 		return fmt.Sprintf("AMD has no packages for %s, only for %s", t.Arch, strings.Join(toolkitArches, " and "))
 	case !t.Seen.Driver && !t.Seen.Package.Installed():

@@ -29,7 +29,7 @@ func unit(t *testing.T, base string) (host.Host, *hosttest.Runner, Toolkit) {
 	r := hosttest.NewRunner(t)
 	h := host.Host{Root: hosttest.Root(t), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}
 	require.NoError(t, h.MkdirAll(driverDir, 0o755))
-	return h, r, Toolkit{Mode: ToolkitAuto, Version: DefaultToolkit(), BaseURL: base, Series: "noble", Arch: "amd64",
+	return h, r, Toolkit{Mode: ToolkitAuto, BaseURL: base, Series: "noble", Arch: "amd64",
 		Now: hosttest.Now, fingerprint: fmt.Sprintf("%x", sha1.Sum(keyFile))}
 }
 
@@ -63,12 +63,12 @@ func dpkg(t *testing.T, h host.Host, status, version string) {
 		fmt.Sprintf("Package: %s\nStatus: %s\nVersion: %s\n\n", ToolkitPackage, status, version))
 }
 
-// V4: pinned repository, one keyring, key verified, apt that asks nothing.
-func TestToolkitIsInstalledFromThePinnedRepository(t *testing.T) {
+// One keyring, key verified, apt that asks nothing.
+func TestToolkitIsInstalledFromAMDsRepository(t *testing.T) {
 	base := mirror(t)
 	h, r, k := unit(t, base+"/")
 	r.Answer("apt-get update", "").On("apt-get install", func(host.Command) (string, error) {
-		dpkg(t, h, "install ok installed", "1.2.0-24.04")
+		dpkg(t, h, "install ok installed", "1.3.0~24.04")
 		return "", nil
 	})
 	w, p, notes, err := hook(t, h, k)
@@ -88,13 +88,13 @@ func TestToolkitIsInstalledFromThePinnedRepository(t *testing.T) {
 	text, err := h.ReadText("/etc/apt/sources.list.d/concourse-ci-amd-container-toolkit.sources")
 	require.NoError(t, err)
 	require.Equal(t, `Types: deb
-URIs: `+base+`/amd-container-toolkit/apt/1.2.0
+URIs: `+base+`/amd-container-toolkit/apt
 Suites: noble
 Components: main
 Architectures: amd64
 Signed-By: /etc/apt/keyrings/concourse-ci-amd.gpg`, text)
 	require.Len(t, r.Ran, 2)
-	require.True(t, strings.HasSuffix(r.Ran[1], " amd-container-toolkit=1.2.0*"), r.Ran[1])
+	require.True(t, strings.HasSuffix(r.Ran[1], " amd-container-toolkit"), r.Ran[1])
 
 	_, p, _, err = hook(t, h, k)
 	require.NoError(t, err)
@@ -116,9 +116,9 @@ func TestToolkitNeedsAKnownSeriesArchitectureAndDriver(t *testing.T) {
 		want   string
 	}{
 		"series": {func(_ *testing.T, _ host.Host, k *Toolkit) { k.Series = "plucky" },
-			"amd-container-toolkit not installed: AMD has no packages for plucky, only for jammy and noble; use such a base"},
+			"amd-container-toolkit not installed: AMD has no packages for plucky, only for jammy, noble, resolute; use such a base"},
 		"no series": {func(_ *testing.T, _ host.Host, k *Toolkit) { k.Series = "" },
-			"amd-container-toolkit not installed: AMD has no packages for an unknown series, only for jammy and noble; use such a base"},
+			"amd-container-toolkit not installed: AMD has no packages for an unknown series, only for jammy, noble, resolute; use such a base"},
 		"architecture": {func(_ *testing.T, _ host.Host, k *Toolkit) { k.Arch = "arm64" },
 			"amd-container-toolkit not installed: AMD has no packages for arm64, only for amd64"},
 		"driver": {func(t *testing.T, h host.Host, _ *Toolkit) { require.NoError(t, h.Remove(driverDir)) },
@@ -148,31 +148,28 @@ func TestToolkitNeedsAKnownSeriesArchitectureAndDriver(t *testing.T) {
 	}
 }
 
-// The charm is built for Ubuntu 26.04, which AMD has no toolkit for: with auto no one can
-// change that, so the status does not show it.
-func TestBaseWithoutToolkitIsForCheckStatusAlone(t *testing.T) {
-	h, r, k := unit(t, "")
-	k.Series = "resolute"
-	const why = "amd-container-toolkit not installed: AMD has no packages for resolute; tasks get their GPUs without it"
-	w, p, _, err := hook(t, h, k)
-	require.NoError(t, err)
-	require.Equal(t, why, w.Missing)
-	require.Empty(t, w.Note+w.Blocked)
-	require.Empty(t, p)
-	require.Empty(t, r.Ran)
-
-	dpkg(t, h, "install ok installed", "1.2.0")
-	w, _, _, err = hook(t, h, k)
-	require.NoError(t, err)
-	require.Empty(t, w.Missing+w.Note+w.Blocked, "a person installed it")
-
-	k.Mode = ToolkitRequired
-	w, _, _, err = hook(t, h, k)
-	require.NoError(t, err)
-	require.Equal(t, "amd-container-toolkit not installed: AMD has no packages for resolute, only for jammy and noble; use such a base, or set amd-container-toolkit=auto", w.Blocked)
-
-	for _, series := range []string{"jammy", "noble", "plucky", ""} {
-		require.Empty(t, MissingToolkit(series), series)
+// Versions before 1.3.0 have a folder of their own, and no package for Ubuntu 26.04.
+func TestVersionDecidesTheFolderOfTheRepository(t *testing.T) {
+	for name, c := range map[string]struct{ version, series, folder, note string }{
+		"the newest":           {"", "noble", "/apt", ""},
+		"the newest for 26.04": {"", "resolute", "/apt", ""},
+		"1.3.0":                {"1.3.0", "resolute", "/apt", ""},
+		"a later one":          {"1.10.0", "noble", "/apt", ""},
+		"an earlier one":       {"1.2.0", "noble", "/apt/1.2.0", ""},
+		"an earlier one for 26.04": {"1.2.0", "resolute", "",
+			"amd-container-toolkit not installed: AMD has no 1.2.0 for resolute; set amd-container-toolkit=1.3.0"},
+	} {
+		h, _, k := unit(t, "https://mirror.example")
+		k.Version, k.Series = c.version, c.series
+		var err error
+		k.Seen, err = ObserveToolkit(h.Root)
+		require.NoError(t, err)
+		w := k.Desire()
+		require.Equal(t, c.note, w.Note, name)
+		if c.folder != "" {
+			source := w.Resources[0].(resource.Chain).Links[1].(resource.AptSource)
+			require.Equal(t, []string{"https://mirror.example/amd-container-toolkit" + c.folder}, source.URIs, name)
+		}
 	}
 }
 
@@ -184,14 +181,6 @@ func TestInstalledToolkitStaysWithoutItsDriver(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, notes)
 	require.Empty(t, w.Note+w.Blocked)
-}
-
-func TestEmptyToolkitVersionIsTheNewestThatIsKnown(t *testing.T) {
-	require.Equal(t, "1.2.0", DefaultToolkit())
-	_, _, k := unit(t, "")
-	want := k.Desire()
-	k.Version = ""
-	require.Equal(t, want, k.Desire())
 }
 
 func TestToolkitRefusesValuesThatWouldEndUpInAURL(t *testing.T) {

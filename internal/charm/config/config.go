@@ -102,6 +102,7 @@ type GPU struct {
 	Reset            gpureset.Mode // of quarantined GPUs that nothing uses
 	Leftovers        Leftovers
 	FreeMemory       int // percent that others must leave of a GPU's memory; 0 for any
+	NearMemory       bool
 	TaskEnv          map[string]string
 	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not
 	Metrics          Metrics

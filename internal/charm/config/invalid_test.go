@@ -138,7 +138,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"task-env", "HSA_OVERRIDE_GFX_VERSION=11", `HSA_OVERRIDE_GFX_VERSION: "11" is not auto or a version such as 11.0.0`},
 		{"srv-folders", "../etc", `"../etc" is not the name of a folder in /srv`},
 		{"srv-folders-containers", "some", `"some" is not one of tasks, all`},
-		{"amd-container-toolkit", "maybe", `"maybe" is not auto, required, skip or a version such as 1.2.0`},
+		{"amd-container-toolkit", "maybe", `"maybe" is not auto, required, skip or a version such as 1.3.0`},
 		{"nvidia-container-toolkit", "latest", `"latest" is not auto or a version such as 1.17.8`},
 		{"rocm-base-url", "ftp://x", `"ftp://x" is not an http or https URL`},
 		{"containerd-dns-server", "1.1.1.1,dns", `"dns" is not an IP address; want addresses with commas between them`},

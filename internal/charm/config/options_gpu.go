@@ -53,6 +53,7 @@ func gpuOptions() []Option {
 			notice.EndTask),
 		choice("gpu-reset", func(c *Config) *gpureset.Mode { return &c.GPU.Reset }, gpureset.Off, gpureset.Idle),
 		integer("gpu-free-memory", 0, 0, 100, func(c *Config, n int) error { c.GPU.FreeMemory = n; return nil }),
+		boolean("gpu-near-memory", false, func(c *Config, on bool) { c.GPU.NearMemory = on }),
 		choice("gpu-leftovers", func(c *Config) *Leftovers { return &c.GPU.Leftovers }, LeftoversEnd, LeftoversKeep),
 		text("task-env", "", func(c *Config, s string) (err error) {
 			if c.GPU.TaskEnv, err = environment(s); err == nil {
@@ -67,7 +68,7 @@ func gpuOptions() []Option {
 				return nil
 			}
 			if oneOf(c.Driver.AMDContainerToolkit, amd.ToolkitAuto, amd.ToolkitRequired, amd.ToolkitSkip) != nil {
-				return fmt.Errorf("%q is not auto, required, skip or a version such as 1.2.0", s)
+				return fmt.Errorf("%q is not auto, required, skip or a version such as 1.3.0", s)
 			}
 			return nil
 		}),

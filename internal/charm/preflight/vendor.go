@@ -51,8 +51,6 @@ func (p *preflight) toolkitAMD() Check {
 	case s.Package.Broken():
 		return warn(name, "run: sudo dpkg --configure -a", "%s is %s: an installation did not finish",
 			amd.ToolkitPackage, s.Package.Status)
-	case p.cfg.Driver.AMDContainerToolkit == amd.ToolkitAuto && amd.MissingToolkit(p.machine.Series) != "":
-		return ok(name, "%s", amd.MissingToolkit(p.machine.Series))
 	case s.Attempt != nil && s.Attempt.Unreachable && p.cfg.Driver.AMDContainerToolkit == amd.ToolkitAuto:
 		return ok(name, "%s; tasks get their GPUs without it", s.Attempt.Text())
 	case s.Attempt != nil:

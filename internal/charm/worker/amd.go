@@ -87,7 +87,7 @@ func closedNode(node, why, command string) status.Cause {
 	return status.Block("tasks can't open %s", node).Explain("%s", why).Fix("on the LXD host run: " + command)
 }
 
-// desire returns the driver, and the toolkit or why this base has none.
+// desire returns the driver and the toolkit.
 func (amdVendor) desire(o Observed, g GPUs, w *Worker) part {
 	var driver, toolkit part
 	driver, w.Driver = desireDriver(o, g)
@@ -102,7 +102,7 @@ func (amdVendor) desire(o Observed, g GPUs, w *Worker) part {
 	toolkit.add(want.Resources...)
 	toolkit.cause(rankToolkit, status.Warn("%s", want.Note))
 	toolkit.cause(rankToolkit, status.Block("%s", want.Blocked))
-	w.Toolkit, w.missingToolkit = gpu.AMD, want.Missing
+	w.Toolkit = gpu.AMD
 	driver.join(toolkit)
 	return driver
 }
@@ -171,9 +171,9 @@ func (amdVendor) uninstall(o role.Observed, why string) []plan.Resource {
 		amd.UninstallToolkit(why))
 }
 
-// notes returns the last attempts. A repository that is unreachable, and a base without a
-// toolkit, are only in check-status: tasks get their GPUs without the toolkit.
-func (amdVendor) notes(r host.Root, w Worker, failed bool) (texts, details []string) {
+// notes returns the last attempts. A repository that is unreachable is only in check-status:
+// tasks get their GPUs without the toolkit.
+func (amdVendor) notes(r host.Root, _ Worker, failed bool) (texts, details []string) {
 	last := amd.ReadAttempt(r)
 	if text := amd.ToolkitNote(last); text != "" {
 		texts = append(texts, text)
@@ -183,9 +183,6 @@ func (amdVendor) notes(r host.Root, w Worker, failed bool) (texts, details []str
 	}
 	if last != nil && last.Unreachable {
 		details = append(details, last.Text()+"; tasks get their GPUs without it")
-	}
-	if w.missingToolkit != "" {
-		details = append(details, w.missingToolkit)
 	}
 	return texts, details
 }
