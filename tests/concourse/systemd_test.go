@@ -25,7 +25,7 @@ func TestTheUnitsOnSystemd(t *testing.T) {
 	need(t)
 	tgz := filepath.Join(built, "stand-in.tgz") // if the machine sees it
 	require.NoError(t, standin.Release(tgz, filepath.Join(built, "bin", "concourse")))
-	u := newUnit(t, 0, "amd", tgz, false)
+	u := newUnit(t, 0, "amd", tgz, false, (*unit).freeMemory)
 	a := &app{t: t}
 	a.add(u, map[string]any{"mode": "worker", "compute-runtime": "rocm", "amd-container-toolkit": "skip", "worker-drain-timeout": "10s"})
 	r := u.Model.Relate(7, "flight", "web")

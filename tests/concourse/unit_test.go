@@ -111,6 +111,17 @@ func (u *unit) makeRoot() {
 // fake has the files of the fixture host that a kernel would show.
 func (u *unit) fake() host.Root { return u.guest.Fake() }
 
+// freeMemory frees the memory of the GPUs, which the status otherwise names from some look on.
+func (u *unit) freeMemory() {
+	u.t.Helper()
+	files, err := u.fake().Glob("/sys/class/drm/renderD*/device/mem_info_vram_used")
+	require.NoError(u.t, err)
+	require.NotEmpty(u.t, files)
+	for _, file := range files {
+		require.NoError(u.t, os.WriteFile(u.fake().Path(file), []byte("0\n"), 0o644))
+	}
+}
+
 // mount mounts a file system until the unit's test ends.
 func (u *unit) mount(source, target, kind string, flags uintptr, data string) {
 	u.t.Helper()
