@@ -72,6 +72,8 @@ func FakeGPUs(t *testing.T, dir string) {
 		require.NoError(t, os.WriteFile(filepath.Join(device, "numa_node"), []byte("-1\n"), 0o644))
 		require.NoError(t, os.Symlink("/sys/bus/pci", filepath.Join(device, "subsystem")))
 	}
+	// The status names used memory without a process from the second look on.
+	require.NoError(t, os.WriteFile(filepath.Join(sys, "bus/pci/devices", AMDPCI, "mem_info_vram_used"), []byte("0\n"), 0o644))
 	for _, card := range []string{"card0", "renderD128", "card1", "renderD129"} {
 		device := filepath.Join(sys, "class/drm", card, "device")
 		if _, err := os.Lstat(device); os.IsNotExist(err) {
