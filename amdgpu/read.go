@@ -62,6 +62,8 @@ func (r *Reader) Read() State {
 	}
 	r.addSlow()
 	r.judgeThrottle()
+	r.dropBusy()
+	s.Power.Energy = r.energy.follow(r.now(), s.Power.Energy, s.Power.Now)
 	if s.PCIe.Replays.Known {
 		s.PCIe.ReplayRate = r.replays.update(r.now(), s.PCIe.Replays.Value)
 	}
@@ -135,6 +137,14 @@ func (r *Reader) readLive() bool {
 	}
 	r.readLink()
 	return r.hasValues()
+}
+
+// dropBusy removes a busy time of 100 % that the chip shows at any load (BC-250).
+func (r *Reader) dropBusy() {
+	if busy := &r.s.Activity.Graphics; r.device.GFX == "gfx1013" && busy.Value == 1 {
+		*busy = Number{}
+		r.fail(r.attrs.busy.Base(), "implausible")
+	}
 }
 
 // hasValues reports whether the reading found any value.

@@ -55,6 +55,7 @@ type Reader struct {
 	answered       bool       // the driver answered in this reading
 	slow           *slowState // nil: not read yet
 	replays        rate
+	energy         energyState
 	linksSeen      map[int]bool // XGMI links that were up
 	answers        answers
 	lastInode      uint64 // last inode of the device's directory
@@ -124,6 +125,7 @@ func (r *Reader) refresh() {
 	r.id = readIdentity(r.root, func(name string) { r.at.Store(&name) }, r.device)
 	r.slow, r.throttle, r.table, r.linksSeen = nil, throttleState{}, tableState{unknown: r.table.unknown},
 		map[int]bool{}
+	r.energy = energyState{}
 	r.sensorDir.close()
 	was := r.lastInode
 	r.dir.open(r.root.Path(r.device.Dir))

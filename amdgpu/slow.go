@@ -22,6 +22,7 @@ type slowState struct {
 	maxRPM             Number
 	clocks             []ClockRange
 	speedMax, lanesMax Number
+	hidden             bool // see PCIe
 	aer, portAER       []AERCount
 	board              Board
 	compute, memory    string // partitioning of the GPU
@@ -76,7 +77,7 @@ func (r *Reader) addSlow() {
 	}
 	s.Power.Cap, s.Power.CapMax, s.Fan.MaxRPM = slow.cap, slow.capMax, slow.maxRPM
 	s.ClockRanges, s.PCIe.AER, s.PCIe.PortAER = slow.clocks, slow.aer, slow.portAER
-	s.PCIe.SpeedMax, s.PCIe.LanesMax = slow.speedMax, slow.lanesMax
+	s.PCIe.limit(slow)
 	s.Division.Compute, s.Division.Memory = slow.compute, slow.memory
 	s.Inventory, s.RAS, s.Board = slow.inventory, slow.ras, slow.board
 }
@@ -106,7 +107,7 @@ func (r *Reader) readLimits(s *slowState) {
 			s.limits = append(s.limits, t)
 		}
 	}
-	s.speedMax, s.lanesMax = r.linkLimits()
+	s.speedMax, s.lanesMax, s.hidden = r.linkLimits()
 	if dir := r.sensors.dir; dir != "" {
 		s.cap = r.slowNumber(path.Join(dir, "power1_cap"), maxWatts*1e6, 1, 1e6)
 		s.capMax = r.slowNumber(path.Join(dir, "power1_cap_max"), maxWatts*1e6, 1, 1e6)
@@ -132,16 +133,33 @@ func (r *Reader) slot() (slot string) {
 
 // linkLimits returns the maximum of the link between the GPU and its slot: the lower
 // maximum of the GPU and of the port above it. The driver's table has the speed of that
-// link. A switch on the GPU's own board, whose ports are AMD's too, is skipped.
-func (r *Reader) linkLimits() (speed, lanes Number) {
+// link. A switch on the GPU's own board, whose ports are AMD's too, is skipped. hidden means
+// that no port shows its maximum.
+func (r *Reader) linkLimits() (speed, lanes Number, hidden bool) {
+	hidden = true
 	for dir := r.device.Dir; strings.Count(path.Base(dir), ":") == 2; dir = path.Dir(dir) {
 		speed.lower(r.slowNumber(path.Join(dir, "max_link_speed"), 1000, 1e9, 1))
-		lanes.lower(r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1))
-		if dir != r.device.Dir && r.once(path.Join(dir, "vendor")) != "0x1002" {
+		most := r.slowNumber(path.Join(dir, "max_link_width"), 64, 1, 1)
+		lanes.lower(most)
+		if dir == r.device.Dir {
+			continue
+		}
+		if hidden = !most.Known; r.once(path.Join(dir, "vendor")) != "0x1002" {
 			break
 		}
 	}
-	return speed, lanes
+	return speed, lanes, hidden
+}
+
+// limit adds the maximum. A link above it is another one, such as the one inside of the card.
+func (p *PCIe) limit(slow *slowState) {
+	p.SpeedMax, p.LanesMax, p.Hidden = slow.speedMax, slow.lanesMax, slow.hidden
+	if p.SpeedMax.Known && p.Speed.Value > p.SpeedMax.Value {
+		p.Speed = Number{}
+	}
+	if p.LanesMax.Known && p.Lanes.Value > p.LanesMax.Value {
+		p.Lanes = Number{}
+	}
 }
 
 // clockFiles maps domains to their clock tables.

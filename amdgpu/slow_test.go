@@ -84,6 +84,18 @@ func TestLinkBehindASwitchOnTheBoardIsTheSlots(t *testing.T) {
 	require.Equal(t, Known(8), s.PCIe.Lanes)
 }
 
+// A card's own function can show the link to a switch on its board.
+func TestLinkAboveItsMaximumIsNotShown(t *testing.T) {
+	root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0"
+	for file, text := range map[string]string{
+		dir + "/current_link_width": "16\n", dir + "/current_link_speed": "32.0 GT/s PCIe\n", dir + "/gpu_busy_percent": "97\n",
+		path.Dir(dir) + "/max_link_width": "8\n", path.Dir(dir) + "/max_link_speed": "16.0 GT/s PCIe\n",
+	} {
+		hosttest.Put(t, root, file, text)
+	}
+	require.Equal(t, PCIe{SpeedMax: Known(16e9), LanesMax: Known(8)}, readOnce(t, root, dir).PCIe)
+}
+
 func TestClockRange(t *testing.T) {
 	for text, want := range map[string][2]float64{
 		"0: 500Mhz \n1: 2310Mhz *\n2: 2525Mhz \n": {500, 2525},
@@ -151,15 +163,16 @@ func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
 		ports        []map[string]string // from the root on
 		card         map[string]string
 		speed, lanes Number
+		hidden       bool
 	}{
 		"RX 9070 in a slot of PCIe 4": {[]map[string]string{link(other, "16.0 GT/s PCIe", "16"), link(amd, "32.0 GT/s PCIe", "16"),
-			link(amd, "32.0 GT/s PCIe", "16")}, link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16)},
-		"R7 240 in a slot of 4 lanes": {[]map[string]string{link(other, "8.0 GT/s PCIe", "4")}, link(amd, "8.0 GT/s PCIe", "8"), Known(8e9), Known(4)},
+			link(amd, "32.0 GT/s PCIe", "16")}, link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16), false},
+		"R7 240 in a slot of 4 lanes": {[]map[string]string{link(other, "8.0 GT/s PCIe", "4")}, link(amd, "8.0 GT/s PCIe", "8"), Known(8e9), Known(4), false},
 		"a switch of a server": {[]map[string]string{link(other, "8.0 GT/s PCIe", "8"), link("0x1000", "16.0 GT/s PCIe", "16")},
-			link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16)},
+			link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16), false},
 		"a guest": {[]map[string]string{{"vendor": "0x1b36\n", "max_link_speed": "Unknown\n", "max_link_width": "255\n"}},
-			link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16)},
-		"no port": {nil, link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16)},
+			link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16), true},
+		"no port": {nil, link(amd, "32.0 GT/s PCIe", "16"), Known(32e9), Known(16), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00"
@@ -175,6 +188,7 @@ func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
 			s := r.Read()
 			require.Equal(t, tt.speed, s.PCIe.SpeedMax)
 			require.Equal(t, tt.lanes, s.PCIe.LanesMax)
+			require.Equal(t, tt.hidden, s.PCIe.Hidden)
 			require.Empty(t, s.Failures)
 		})
 	}

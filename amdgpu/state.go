@@ -209,6 +209,7 @@ type Pool struct{ Used, Total Number }
 type PCIe struct {
 	Speed, SpeedMax Number // transfers/s of a lane
 	Lanes, LanesMax Number
+	Hidden          bool    // no port above the GPU shows its link, as in a guest
 	Replays         Number  // packets sent again
 	ReplayRate      float64 // a second, over a minute or more
 	Rollovers       Number  // replays that had to retrain the link

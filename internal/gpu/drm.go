@@ -137,8 +137,10 @@ func (d *drmDevice) join(o *drmDevice) {
 const (
 	driDir        = "/dev/dri"
 	containerFile = "/run/systemd/container" // systemd: "lxc" in an LXD unit
-	overflowID    = 65534                    // shown for an id without a mapping, user_namespaces(7)
 )
+
+// OverflowID is shown for an id without a mapping, see user_namespaces(7).
+const OverflowID = 65534
 
 // verdict explains why a node cannot be used.
 type verdict struct {
@@ -183,7 +185,7 @@ func (d *discovery) node(dev *drmDevice, name string) (host.Node, *verdict) {
 // CAP_DAC_OVERRIDE (privileged_wrt_inode_uidgid) and the permission bits decide.
 func reachable(r host.Root, n host.Node) bool {
 	const read, write = 0o4, 0o2
-	if n.Any || n.UID != overflowID && n.GID != overflowID {
+	if n.Any || n.UID != OverflowID && n.GID != OverflowID {
 		return true // an empty stand-in has no meaningful owner
 	}
 	bits := n.Mode & 0o7

@@ -73,6 +73,17 @@ func TestReasonsOfUnusableGPUs(t *testing.T) {
 	}
 }
 
+// Windows gives WSL2 a device of its own on a PCI bus.
+func TestGPUOfWSL2IsNamed(t *testing.T) {
+	r := hosttest.Host(t, "no-gpu")
+	hosttest.Put(t, r, "/sys/bus/pci/devices/5d2b:00:00.0/uevent",
+		"DRIVER=dxgkrnl\nPCI_CLASS=30200\nPCI_ID=1414:008E\nPCI_SLOT_NAME=5d2b:00:00.0\n")
+	inv := discover(t, r)
+	require.Len(t, inv.Unusable, 1)
+	require.Equal(t, gpu.WSL, inv.Unusable[0].Reason)
+	require.Contains(t, inv.Unusable[0].Detail, "/dev/dxg")
+}
+
 // TestNodesThatRootMayOpen: an unmapped owner matters only in a container, and only if the
 // permission bits do not let root in.
 func TestNodesThatRootMayOpen(t *testing.T) {

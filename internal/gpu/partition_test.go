@@ -176,3 +176,45 @@ func TestPartitionWithoutADeviceIsListedWithTheReason(t *testing.T) {
 	require.Equal(t, gpu.NoRenderNode, inv.Unusable[0].Reason)
 	require.Regexp(t, `^partition \d: KFD gives it renderD1\d\d, and no DRM device has that$`, inv.Unusable[0].Detail)
 }
+
+// The mode of a GPU names more partitions than the driver made.
+func TestPartitionThatTheDriverDidNotMakeIsNamed(t *testing.T) {
+	for mode, want := range map[string][]string{
+		"SPX": nil, "": nil,
+		"DPX": {"partition 1 of 2 in DPX"},
+		"TPX": {"partition 1 of 3 in TPX", "partition 2 of 3 in TPX"},
+		"CPX": {"partition 1 of 8 in CPX", "partition 2 of 8 in CPX", "partition 3 of 8 in CPX", "partition 4 of 8 in CPX",
+			"partition 5 of 8 in CPX", "partition 6 of 8 in CPX", "partition 7 of 8 in CPX"},
+	} {
+		r := hosttest.Host(t, "mi300x-cpx")
+		hosttest.Put(t, r, "/sys/devices/pci0000:19/0000:19:01.1/"+single+"/current_compute_partition", mode+"\n")
+		inv := discover(t, r)
+		require.Len(t, inv.GPUs, 9)
+		var got []string
+		for _, u := range inv.Unusable {
+			require.Equal(t, gpu.NoRenderNode, u.Reason)
+			require.Equal(t, single, u.PCI)
+			text, why, _ := strings.Cut(u.Detail, ": its driver made no device for it; ")
+			require.Equal(t, "see: sudo dmesg | grep amdgpu", why)
+			got = append(got, text)
+		}
+		require.Equal(t, want, got, mode)
+	}
+
+	r := hosttest.Host(t, "mi300x-cpx")
+	hosttest.Put(t, r, "/sys/devices/pci0000:19/0000:19:01.1/"+single+"/current_compute_partition", "DPX\n")
+	refuse(t, r, 9)
+	require.Empty(t, discover(t, r).Unusable, "a container sees only its own")
+}
+
+// A kernel with numbers for 64 cards gives none to the last partition if the server has a display.
+func TestPartitionWithoutANumberIsNamedWithTheCause(t *testing.T) {
+	r := hosttest.Host(t, "mi300x-cpx")
+	hosttest.Put(t, r, "/sys/devices/pci0000:19/0000:19:01.1/"+single+"/current_compute_partition", "DPX\n")
+	for n := range 64 {
+		if card := fmt.Sprintf("/sys/class/drm/card%d", n); !r.Exists(card) {
+			hosttest.Put(t, r, card+"/dev", fmt.Sprintf("226:%d\n", n))
+		}
+	}
+	require.Contains(t, discover(t, r).Unusable[0].Detail, "this kernel has numbers for 64 cards")
+}

@@ -186,22 +186,8 @@ func (d *discovery) fromTopology(t topology) {
 		}
 	}
 	d.addMissingPartitions(nodes, found)
-}
-
-// addMissingPartitions adds the partitions in KFD without a DRM device to the unusable
-// GPUs. found holds the render minors of the partitions' devices.
-func (d *discovery) addMissingPartitions(nodes []topologyNode, found map[uint32]bool) {
-	for _, g := range d.inv.GPUs {
-		found[g.Render.Minor] = true
-	}
-	for _, n := range nodes {
-		f, ok := d.functions[n.address()]
-		if !ok || f.driver != amdDriver || found[n.render] || rank(nodes, n) == 0 {
-			continue // the first partition belongs to the GPU, which was judged
-		}
-		d.addUnusable(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that",
-			rank(nodes, n),
-			n.render)
+	if t.whole() {
+		d.addAbsentPartitions(nodes)
 	}
 }
 

@@ -24,6 +24,7 @@ type Reason string
 // The reasons, from the outside in. The first that applies is given.
 const (
 	BMC              Reason = "bmc"                // display of a server's management controller
+	WSL              Reason = "wsl"                // GPU of Windows in WSL2
 	OtherVendor      Reason = "other-vendor"       // display of a vendor without usable GPUs
 	NoDriver         Reason = "no-driver"          // no driver is bound
 	VFIO             Reason = "vfio"               // reserved for a virtual machine
@@ -39,14 +40,17 @@ const (
 )
 
 // Reasons lists all reasons.
-var Reasons = []Reason{BMC, OtherVendor, NoDriver, VFIO, OtherDriver, NoRenderNode, NoCompute, Hangs, SysfsUnreadable,
-	NotPassedThrough, NotADevice, WrongNumber, Unreadable}
+var Reasons = []Reason{BMC, WSL, OtherVendor, NoDriver, VFIO, OtherDriver, NoRenderNode, NoCompute, Hangs,
+	SysfsUnreadable, NotPassedThrough, NotADevice, WrongNumber, Unreadable}
 
 // Text returns the reason as one line for people.
 func (r Reason) Text() string {
 	switch r {
 	case BMC:
 		return "the display of a management controller, not a GPU for computing"
+	case WSL:
+		return "a GPU of Windows: WSL2 has it at /dev/dxg, which is not supported here; see " +
+			"docs/how-to/windows-worker.md"
 	case OtherVendor:
 		labels := make([]string, len(vendors))
 		for i, v := range vendors {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 )
@@ -109,24 +111,6 @@ func bind(e *edits.Edits, n liveNode, source string) {
 		Options: []string{"bind", "rw", "nosuid", "noexec"}})
 }
 
-// lxdNodeOptions lets the tasks of a container open a node through the group video, which
-// has this number on every Debian and Ubuntu and in each task.
-const lxdNodeOptions = " gid=44 mode=0660 "
-
-// OpenGPU returns the command on the LXD host that lets tasks open a GPU's nodes. The
-// status of a unit and a refusal show the same command.
-func OpenGPU(container string) string {
-	return "lxc config device set " + container + " gpu0" + lxdNodeOptions +
-		"(gpu0: the device's name in lxc config device show " + container + ")"
-}
-
-// OpenKFD returns the command for /dev/kfd. verb is set, or override if a profile has the
-// device, which only the host can see.
-func OpenKFD(container, verb string) string {
-	return "lxc config device " + verb + " " + container + " kfd" + lxdNodeOptions +
-		"(set if the container has the device, override if a profile has it)"
-}
-
 // bindWithGroup binds the host's node and adds its group to each process. It is for LXD,
 // where neither the wrapper nor runc can make nodes.
 func bindWithGroup(e *edits.Edits, f facts, n liveNode, why error) error {
@@ -141,20 +125,28 @@ func bindWithGroup(e *edits.Edits, f facts, n liveNode, why error) error {
 		problem = fmt.Sprintf("its group %d has no number in the container's user namespace", n.gid)
 	}
 	if problem != "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "<container>"
-		}
-		open := OpenGPU(host)
+		m := thisManager()
+		open := m.OpenGPU()
 		if n.Path == "/dev/kfd" {
-			open = OpenKFD(host, "override")
+			open = m.OpenKFD("override")
 		}
-		return fmt.Errorf("cannot give the task %s: %s, and no private node can be made (%w) — on the LXD host run: %s",
-			n.Path, problem, why, open)
+		return fmt.Errorf("cannot give the task %s: %s, and no private node can be made (%w) — %s", n.Path, problem,
+			why, m.On(open))
 	}
 	bind(e, n, n.HostPath)
 	e.Process.AddGroup(inside)
 	return nil
+}
+
+// thisManager returns the manager of this container, for a text.
+func thisManager() wellknown.Manager {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "<container>"
+	}
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return wellknown.ManagerOf(string(mounts), strings.TrimSpace(string(kernel)), name)
 }
 
 // bindAsUser binds the host's node for an engine without root, which cannot make nodes. The

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
 
 	"github.com/stretchr/testify/require"
@@ -145,7 +146,7 @@ func TestWithoutMknodUnusableGroupsAreRefused(t *testing.T) {
 		before := b.text(t)
 		err := b.create()
 		require.ErrorContains(t, err, "cannot give the task /dev/kfd: "+want)
-		require.ErrorContains(t, err, "— on the LXD host run: "+OpenKFD(host, "override"))
+		require.ErrorContains(t, err, "— on the LXD host run: "+wellknown.Manager{Name: host}.OpenKFD("override"))
 		require.NotContains(t, err.Error(), "0666", "the status and the docs say gid=44")
 		require.Nil(t, b.argv, "runc must not start")
 		require.Equal(t, before, b.text(t))

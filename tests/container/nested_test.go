@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // nestedRoot is what a nested machine's root is on this one.
@@ -79,5 +79,5 @@ func TestGroupThatATaskInsideLXDCannotHaveIsRefused(t *testing.T) {
 	require.Contains(t, out.String(), "cannot give the task /dev/kfd: its group 0 has no number in the container's user namespace")
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	require.Contains(t, out.String(), "— on the LXD host run: "+oci.OpenKFD(host, "override"))
+	require.Contains(t, out.String(), "— on the LXD host run: "+wellknown.Manager{Name: host}.OpenKFD("override"))
 }

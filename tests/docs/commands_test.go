@@ -13,9 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
-	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -130,14 +128,16 @@ var example = regexp.MustCompile(`juju-[0-9a-f]+-\d+|<container>|pci=\S+| \(only
 func TestLXCCommandsAreFromTheStatuses(t *testing.T) {
 	const container = "juju-4f2a10-0"
 	commands, s := column(readFile(t, statusPage), "status"), newTexts(t)
-	real := []string{oci.OpenGPU(container), oci.OpenKFD(container, "override"), oci.OpenKFD(container, "set")}
+	m := wellknown.Manager{Name: container}
+	real := []string{m.OpenGPU(), m.OpenKFD("override"), m.OpenKFD("set"), m.PassKFD(), m.PassGPU("id=ID"), m.PassGPU("pci=0000:03:00.0"),
+		m.Restart()}
 	for _, row := range table(readFile(t, statusPage), "status") {
 		for _, command := range spans(row[1]) {
 			if strings.HasPrefix(command, "lxc ") {
 				commands = append(commands, command)
-				shown := s.has(command) || s.has("on the LXD host run: "+command+" (") || s.has("on the LXD host run: "+command) ||
+				shown := s.has(command) || s.has("on the LXD host run: "+command) ||
 					s.has("ID is the id of a card of vendor 1002 in: "+command) ||
-					slices.ContainsFunc(real, func(r string) bool { return strings.HasPrefix(r, command+" (") })
+					slices.ContainsFunc(real, func(r string) bool { return r == command || strings.HasPrefix(r, command+" (") })
 				assert.True(t, shown, "%s: no status has: %s", statusPage, command)
 			}
 		}
@@ -189,7 +189,7 @@ func TestEveryPagePassesKFDAsTheCharmDoes(t *testing.T) {
 	for name, text := range pages(t) {
 		for _, m := range added.FindAllStringSubmatch(text, -1) {
 			n++
-			assert.Contains(t, m[0], "lxc config device add "+m[1]+" "+amd.KFDDevice, name)
+			assert.Contains(t, m[0], wellknown.Manager{Name: m[1]}.PassKFD(), name)
 		}
 	}
 	require.Positive(t, n)

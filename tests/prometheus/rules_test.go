@@ -159,7 +159,7 @@ func TestFaultsInTheRulesAreNoticed(t *testing.T) {
 		"AMDGPULinkDown":          {" and max_over_time(rocm_xgmi_link_up[1d]) == 1", ""},
 		"AMDGPUHighTemperature":   {`sensor!="edge"} > 0.95 * rocm_gpu_temperature_crit_celsius`, `sensor!="edge"} > 85`},
 		"AMDGPUThermalThrottling": {"rocm_gpu_throttle_status > 0", "rocm_gpu_throttle_status > 2"},
-		"AMDGPUMemoryUsageHigh":   {` unless ignoring (revision) rocm_gpu_metrics_info{revision=~"v[23]_.+"}`, ""},
+		"AMDGPUMemoryUsageHigh":   {"rocm_memory_used / rocm_memory_total > 0.95", "rocm_memory_used / rocm_memory_total > 0.94"},
 		"AMDGPUMissing":           {"max_over_time(rocm_exporter_gpus[1d])", "max_over_time(rocm_exporter_gpus[1h])"},
 		"AMDGPUCorrectableErrors": {`sum without (block) (increase(rocm_gpu_ras_errors_total{severity="ce"}[1h])) > 100`, `rocm_gpu_ras_errors_total{severity="ce"} > 100`},
 		"AMDGPUBadPagesPending":   {`rocm_gpu_bad_pages{state="pending"}`, "rocm_gpu_bad_pages"},

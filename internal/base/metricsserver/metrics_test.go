@@ -26,6 +26,13 @@ func TestMetricsAreInTheFormatThatIsAskedFor(t *testing.T) {
 	require.Contains(t, get("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited").Header().Get("Content-Type"), "protobuf")
 }
 
+func TestScrapeOfNamesReturnsOnlyThese(t *testing.T) {
+	one, other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "one", Help: "1"}), prometheus.NewGauge(prometheus.GaugeOpts{Name: "other", Help: "2"})
+	w := httptest.NewRecorder()
+	Metrics(false, one, other).ServeHTTP(w, httptest.NewRequest("GET", "/metrics?name[]=one&name[]=absent", nil))
+	require.Equal(t, "# HELP one 1\n# TYPE one gauge\none 0\n", w.Body.String())
+}
+
 func TestMetricsOfTheProgramNeedTheFlag(t *testing.T) {
 	for _, process := range []bool{false, true} {
 		w := httptest.NewRecorder()

@@ -86,13 +86,16 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	if !r.Installs(f.Series) || w.Version != "" && r.ROCm != w.Version { // prefer the row of the running driver
 		found, err := FindRelease(w.Version, f.Series, f.Kernel)
 		if err != nil {
-			return refuseUserSpace(d, err.Error(), w.Commands.SetOption("rocm-version=<one of them>"), w)
+			remedies := []string{}
+			if rows := installed(f.Series); len(rows) > 0 {
+				remedies = append(remedies, w.Commands.SetOption("rocm-version="+rows[len(rows)-1]))
+			}
+			return refuseUserSpace(d, err.Error(), w, remedies...)
 		}
 		r = found
 	}
 	if f.Arch != "amd64" {
-		return refuseUserSpace(d, "AMD has no packages for "+f.Arch,
-			w.Commands.OtherMachine("amd64"), w)
+		return refuseUserSpace(d, "AMD has no packages for "+f.Arch, w, w.Commands.OtherMachine("amd64"))
 	}
 	if d.Driver && d.Release.ROCm != r.ROCm {
 		r = d.Release
@@ -102,9 +105,9 @@ func decideUserSpace(d Decision, f DriverFacts, w Wanted) Decision {
 	return d
 }
 
-func refuseUserSpace(d Decision, reason, remedy string, w Wanted) Decision {
+func refuseUserSpace(d Decision, reason string, w Wanted, remedies ...string) Decision {
 	d.Reason += "; rocm-usecases are not installed: " + reason
-	d.Remedies = append(d.Remedies, remedy, "or do without: "+w.Commands.SetOption("rocm-usecases="))
+	d.Remedies = append(append(d.Remedies, remedies...), "or do without: "+w.Commands.SetOption("rocm-usecases="))
 	return d
 }
 
@@ -115,6 +118,11 @@ func decideDriver(f DriverFacts, w Wanted) Decision {
 	}
 	free, bound, foreign := f.split()
 	switch {
+	case len(f.GPUs) == 0 && strings.HasSuffix(f.Kernel, wsl2):
+		return Decision{State: StateNone,
+			Reason: "this is WSL2: Windows has the GPUs, and /dev/dxg is not supported here",
+			Remedies: []string{"run the worker for Windows: docs/how-to/windows-worker.md",
+				"or use no GPU here: " + w.Commands.SetOption("compute-runtime=none")}}
 	case len(f.GPUs) == 0:
 		return Decision{State: StateNone, Reason: "the PCI bus has no AMD GPU", Remedies: []string{
 			"check that the GPU is seen: lspci -nn -d 1002:",
@@ -165,16 +173,11 @@ func describe(gpus []PCIGPU) string {
 	return strings.Join(names, ", ")
 }
 
-// KFDDevice is the LXD device of the compute interface of AMD GPUs. It belongs to the group
-// video, which has this number on every Debian and Ubuntu. It is not required, because a
-// container with a required device does not start while the host has no kfd.
-const KFDDevice = "kfd unix-char source=/dev/kfd path=/dev/kfd gid=44 required=false"
-
 // decideContainer never changes the driver, because the kernel belongs to the host.
 func decideContainer(f DriverFacts, w Wanted) Decision {
 	host := "the host"
 	if f.Kind == LXD {
-		host = "the LXD host"
+		host = f.Manager.Host()
 	}
 	d := Decision{State: StateContainer}
 	switch {
@@ -185,13 +188,13 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 		}
 		d.Reason = fmt.Sprintf("%s has the driver amdgpu%s loaded, and it alone controls it", host, version)
 	case f.Kind == LXD:
-		d.Reason = "the driver is the LXD host's, and it has none loaded"
-		d.Remedies = []string{
-			"on the LXD host: sudo modprobe amdgpu",
-			"if the module is missing, on the LXD host: sudo apt-get install " +
-				"linux-modules-extra-$(uname -r)",
-			"then on the LXD host: lxc config device add " + f.Hostname + " " + KFDDevice,
+		d.Reason = "the driver is " + host + "'s, and it has none loaded"
+		d.Remedies = []string{"on " + host + ": sudo modprobe amdgpu"}
+		if k := f.Manager.Kind; k != wellknown.Proxmox { // its kernel has all modules
+			d.Remedies = append(d.Remedies, "if Ubuntu's module is missing, on "+host+": sudo apt-get install "+
+				"linux-modules-extra-$(uname -r)")
 		}
+		d.Remedies = append(d.Remedies, "then "+f.Manager.On(f.Manager.PassKFD()))
 	default:
 		d.Reason = "the driver is the host's, and it has none loaded"
 		d.Remedies = []string{"on the host: sudo modprobe amdgpu"}
@@ -220,25 +223,28 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 		d := Decision{State: StateNone, Reason: no, Remedies: []string{"let the charm install AMD's driver: " +
 			w.Commands.SetOption("install-driver=auto")}}
 		if on.Path == "" {
-			d.Remedies = append(d.Remedies, "or install the kernel's own: sudo apt-get install linux-modules-extra-"+
-				f.Kernel+" && sudo modprobe amdgpu")
+			d.Remedies = append(d.Remedies, "or use the kernel's own: "+f.loadOwn())
 		}
 		return d
 	}
 	r, err := FindRelease(w.Version, f.Series, f.Kernel)
 	if err != nil {
-		return unknownRelease(err, w)
+		return unknownRelease(err, f, w)
 	}
 	has, installed := f.Package(driverPackage)
 	switch {
 	case f.Module.Stale():
 		return addReboot(Decision{Release: r, Driver: f.OwnsDriver()}, f, w)
 	case installed && has.Version == r.Package(f.Series) && f.Module.Loaded:
-		return Decision{State: StateUnsupported, Release: r, Driver: f.OwnsDriver(),
-			Reason: no + ", though amdgpu " + r.DKMSVersion + " of ROCm " + r.ROCm + " is loaded", Remedies: []string{
-				"see why: sudo dmesg | grep -i amdgpu", "try another release: " +
-					w.Commands.RunAction("rocm-matrix") + ", then " +
-					w.Commands.SetOption("rocm-version=<one of them>")}}
+		d := Decision{State: StateUnsupported, Release: r, Driver: f.OwnsDriver(),
+			Reason:   no + ", though amdgpu " + r.DKMSVersion + " of ROCm " + r.ROCm + " is loaded",
+			Remedies: []string{"see why: sudo dmesg | grep -i amdgpu"}}
+		for _, other := range releasesFor(f.Series, f.Kernel) {
+			if other != r.ROCm {
+				d.Remedies = append(d.Remedies, "or try another release: "+w.Commands.SetOption("rocm-version="+other))
+			}
+		}
+		return d
 	case installed && has.Version != r.Package(f.Series) && !f.OwnsDriver() && w.InstallDriver != DriverReplace:
 		return Decision{State: StateUnsupported, Reason: no + ", and amdgpu-dkms " + has.Version +
 			" is not the charm's to replace",
@@ -248,7 +254,7 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 	case w.InstallDriver == DriverAuto && !slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != chips.APU }):
 		return Decision{State: StateUnsupported, Reason: no +
 			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
-			"use the kernel's own: sudo apt-get install linux-modules-extra-" + f.Kernel + " && sudo modprobe amdgpu",
+			"use the kernel's own: " + f.loadOwn(),
 			"or try AMD's driver anyway: " + w.Commands.SetOption("install-driver=always")}}
 	}
 	return planInstall(Decision{State: StateNone, Release: r}, f, w,
@@ -298,13 +304,11 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 		}
 		return refuse(StateUnsupported, fmt.Sprintf("AMD does not name kernel %s for it on %s, only %s", f.Kernel,
 			f.Series, strings.Join(r.KernelsOn(f.Series), " and ")),
-			append(remedies, "or use the kernel's own: sudo apt-get install linux-modules-extra-"+f.Kernel+
-				" && sudo modprobe amdgpu")...)
+			append(remedies, "or use the kernel's own: "+f.loadOwn())...)
 	case f.SecureBoot:
 		return refuse(StateUnsupported,
 			"Secure Boot is on, and a driver built here is signed with a key that the firmware does not trust",
-			"use the kernel's own, which is signed: sudo apt-get install linux-modules-extra-"+f.Kernel+
-				" && sudo modprobe amdgpu",
+			"use the kernel's own, which is signed: "+f.loadOwn(),
 			"or enrol this machine's key at its console: sudo mokutil --import "+
 				"/var/lib/shim-signed/mok/MOK.der, reboot, and install amdgpu-dkms by hand",
 			"or switch Secure Boot off in the firmware: sudo systemctl reboot --firmware-setup")

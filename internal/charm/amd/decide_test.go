@@ -97,6 +97,7 @@ var decisions = []struct {
 	reboot   bool
 }{
 	{"no GPU", with(fresh(), func(f *DriverFacts) { f.GPUs = nil }), defaults(), StateNone, "no AMD GPU", "compute-runtime=none", "", false},
+	{"WSL2", with(fresh(), func(f *DriverFacts) { f.GPUs, f.Kernel = nil, "6.6.87.2-microsoft-standard-WSL2" }), defaults(), StateNone, "this is WSL2", "windows-worker.md", "", false},
 	{"all GPUs are a VM's", with(fresh(), func(f *DriverFacts) { f.GPUs[0].Driver = "vfio-pci" }), defaults(), StateNone, "0000:03:00.0 (vfio-pci)", "/drivers/amdgpu/bind", "", false},
 	{"fresh", fresh(), defaults(), StateNone, "no driver serves 0000:03:00.0: amdgpu 6.16.13 of ROCm 7.2.4 will be installed", "install-driver=never", "7.2.4", false},
 	{"fresh VM", with(fresh(), func(f *DriverFacts) { f.Kind = VM }), defaults(), StateNone, "will be installed", "", "7.2.4", false},
@@ -105,7 +106,7 @@ var decisions = []struct {
 	{"fresh, unknown release", fresh(), wanting(func(w *Wanted) { w.Version = "9.9.9" }), StateUnsupported, "ROCm 9.9.9 is not in the table of releases: it has 6.3.2,", "rocm-matrix", "", false},
 	{"fresh, a release without the series", with(fresh(), func(f *DriverFacts) { f.Series, f.Kernel = "jammy", "5.15.0-131-generic" }), wanting(func(w *Wanted) { w.Version = "7.1.1" }), StateUnsupported, "ROCm 7.1.1 is not known to work on jammy, only on noble; on jammy it is 6.3.2, 6.4.3, 7.2.3", "rocm-matrix", "", false},
 	{"fresh jammy", with(fresh(), func(f *DriverFacts) { f.Series, f.Kernel = "jammy", "5.15.0-131-generic" }), defaults(), StateNone, "7.2.3", "", "7.2.3", false},
-	{"a series that no row has", with(fresh(), func(f *DriverFacts) { f.Series = "plucky" }), defaults(), StateUnsupported, "no release is known to work on plucky", "rocm-matrix", "", false},
+	{"a series that no row has", with(fresh(), func(f *DriverFacts) { f.Series = "plucky" }), defaults(), StateUnsupported, "no release is known to work on plucky", "linux-modules-extra-6.8.0-52-generic && sudo modprobe amdgpu", "", false},
 	{"a kernel that the row does not name", with(fresh(), func(f *DriverFacts) { f.Kernel = "6.14.0-24-generic" }), wanting(func(w *Wanted) { w.Version = "6.3.2" }), StateUnsupported, "AMD does not name kernel 6.14.0-24-generic for it on noble, only 6.8 and 6.11", "rocm-version=7.1.1", "", false},
 	{"a kernel that no row names", with(fresh(), func(f *DriverFacts) { f.Kernel = "7.0.0-31-generic" }), defaults(), StateUnsupported, "7.0.0-31", "boot a kernel 6.8 or 6.17", "", false},
 	{"not amd64", with(fresh(), func(f *DriverFacts) { f.Arch = "arm64" }), defaults(), StateUnsupported, "no packages for arm64", "arch=amd64", "", false},
@@ -168,6 +169,9 @@ var decisions = []struct {
 
 	{"half a package", with(fresh(), pkg("rocm-core", "6.3.2.60302-66~24.04", "half-installed")), defaults(), StateMixed, "rocm-core 6.3.2.60302-66~24.04 is half-installed", "dpkg --configure -a", "", false},
 	{"half a driver of somebody else", with(fresh(), pkg(driverPackage, v632, "half-configured")), defaults(), StateMixed, "half-configured", "reset-rocm", "", false},
+	{"a driver that kernel 7.0 can't build, beside the kernel's own", with(fresh(), on("/lib/modules/7.0.0-15-generic/kernel/amdgpu.ko.zst", "", "K"), halfOn70, runs("", "K")), defaults(), StateMixed, "it can't be built for kernel 7.0.0-15-generic, only for 6.8 or 6.17; the kernel's own driver serves the GPUs", "sudo apt-get purge amdgpu-dkms", "", false},
+	{"a driver that kernel 7.0 can't build, and none runs", with(fresh(), halfOn70), defaults(), StateMixed, "can't be built for kernel 7.0", "purge amdgpu-dkms && sudo apt-get install linux-modules-extra-7.0.0-15-generic && sudo modprobe amdgpu", "", false},
+	{"a driver of the charm's that kernel 7.0 can't build", with(fresh(), byCharm("30.30.4"), halfOn70), defaults(), StateMixed, "can't be built for kernel 7.0", "or boot a kernel 6.8 or 6.17 of Ubuntu noble, then: sudo dpkg --configure -a", "", false},
 	{"firmware of another build", with(fresh(), on(dkmsFile, "6.10.5", "D"), driver(v632), pkg("amdgpu-dkms-firmware", v643, "installed"), runs("6.10.5", "D")), defaults(), StateMixed, "firmware of another release", "amdgpu-dkms-firmware='*2109964*'", "", false},
 	{"firmware of the same build with numbers of its own", with(fresh(), on(dkmsFile, "6.16.6", "D"), driver("1:6.16.6.30200100-2255209.24.04"), pkg("amdgpu-dkms-firmware", "30.20.1.0.30200100-2255209.24.04", "installed"), runs("6.16.6", "D")), defaults(), StateSupported, "ROCm 7.1.1 serves", "", "", false},
 	{"two releases in apt", with(fresh(), src("/etc/apt/sources.list.d/a.list", "https://repo.radeon.com/amdgpu/6.3.2/ubuntu"), src("/etc/apt/sources.list.d/b.list", "https://repo.radeon.com/amdgpu/6.4.3/ubuntu")), defaults(), StateMixed, "several releases: 6.3.2, 6.4.3", "/etc/apt/sources.list.d/b.list", "", false},
@@ -179,9 +183,15 @@ var decisions = []struct {
 	{"another container", with(fresh(), func(f *DriverFacts) { f.Kind, f.Container = OtherContainer, "docker" }), defaults(), StateContainer, "the host's, and it has none loaded", "on the host: sudo modprobe amdgpu", "", false},
 }
 
+// halfOn70 has a driver of no row, of a version that the table has, on Ubuntu 24.04.5.
+func halfOn70(f *DriverFacts) {
+	f.Kernel = "7.0.0-15-generic"
+	pkg(driverPackage, "1:6.16.13.30300100-2303411.24.04", "half-configured")(f)
+}
+
 func lxd(f *DriverFacts) { f.Kind, f.Container = LXD, "lxc" }
 
-var command = regexp.MustCompile(`sudo |juju |lxc |lspci |modprobe |boot a kernel|/etc/`)
+var command = regexp.MustCompile(`sudo |juju |lxc |docs/|lspci |modprobe |boot a kernel|/etc/`)
 
 func TestDecide(t *testing.T) {
 	seen := map[DriverState]bool{}

@@ -10,6 +10,9 @@ import (
 // installed on top of them.
 func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 	driver, installed := f.Package(driverPackage)
+	if names := f.otherKernels(); driver.Broken() && len(names) > 0 {
+		return unbuildable(f, driver, names), true
+	}
 	for _, p := range f.Packages {
 		if p.Broken() && !(f.OwnsDriver() &&
 			strings.HasPrefix(p.Name, driverPackage)) { // the charm finishes its own installation
@@ -46,6 +49,50 @@ func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 				"or go back to the kernel's own: sudo apt-get purge amdgpu-dkms"}}, true
 	}
 	return Decision{}, false
+}
+
+// otherKernels returns the kernels of the installed driver in the table, if this one is not of them.
+// Builds of one driver have the same kernels.
+func (f DriverFacts) otherKernels() (names []string) {
+	driver, _ := f.Package(driverPackage)
+	for _, r := range Releases() {
+		if r.Unknown == "" && strings.HasPrefix(driver.Version, "1:"+r.DKMSVersion+".") {
+			for _, k := range r.KernelsOn(f.Series) {
+				if !slices.Contains(names, k) {
+					names = append(names, k)
+				}
+			}
+		}
+	}
+	if slices.Contains(names, majorMinor(f.Kernel)) {
+		return nil
+	}
+	return names
+}
+
+// unbuildable returns the decision on a driver that cannot be built for this kernel.
+func unbuildable(f DriverFacts, driver Installed, kernels []string) Decision {
+	names := strings.Join(kernels, " or ")
+	d := Decision{State: StateMixed, Reason: fmt.Sprintf("%s %s is %s, because it can't be built for kernel %s, only "+
+		"for %s", driver.Name, driver.Version, driver.Status, f.Kernel, names)}
+	remove := "remove it: sudo apt-get purge amdgpu-dkms"
+	if _, bound, _ := f.split(); len(bound) > 0 && f.Module.Version == "" {
+		d.Reason += "; the kernel's own driver serves the GPUs"
+	} else {
+		remove += " && " + f.loadOwn()
+	}
+	d.Remedies = []string{remove, fmt.Sprintf("or boot a kernel %s of Ubuntu %s, then: sudo dpkg --configure -a", names,
+		f.Series)}
+	return d
+}
+
+// loadOwn returns the command that loads the kernel's own driver.
+func (f DriverFacts) loadOwn() string {
+	here := slices.ContainsFunc(f.Module.Files, func(m ModuleFile) bool { return !m.DKMS })
+	if here || f.Distro != "ubuntu" {
+		return "sudo modprobe amdgpu"
+	}
+	return "sudo apt-get install linux-modules-extra-" + f.Kernel + " && sudo modprobe amdgpu"
 }
 
 // build returns the build number at the end of one of AMD's package versions, which all
@@ -115,7 +162,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 			return keptDriver(f, row, known, want)
 		}
 		if want.ROCm == "" {
-			return unknownRelease(werr, w)
+			return unknownRelease(werr, f, w)
 		}
 		d := Decision{State: StateSupported, Release: want, Driver: true, Reason: "amdgpu " + want.DKMSVersion +
 			" of ROCm " + want.ROCm + " is the charm's own"}
@@ -129,7 +176,7 @@ func decideRunning(f DriverFacts, w Wanted) Decision {
 	case newer:
 		return keptDriver(f, row, known, want)
 	case asked && werr != nil:
-		return unknownRelease(werr, w)
+		return unknownRelease(werr, f, w)
 	case w.InstallDriver == DriverReplace && !(installed && has.Version == want.Package(f.Series)):
 		return planInstall(Decision{State: StateSupported, Release: want}, f, w,
 			fmt.Sprintf("%s will be changed to amdgpu %s of ROCm %s", f.driverName(), want.DKMSVersion, want.ROCm))
@@ -205,9 +252,18 @@ func needsApproval(d Decision, w Wanted, want Release) Decision {
 	return d
 }
 
-func unknownRelease(err error, w Wanted) Decision {
-	return Decision{State: StateUnsupported, Reason: err.Error(), Remedies: []string{
-		"see the table: " + w.Commands.RunAction("rocm-matrix"), w.Commands.SetOption("rocm-version=<one of them>")}}
+func unknownRelease(err error, f DriverFacts, w Wanted) Decision {
+	d := Decision{State: StateUnsupported, Reason: err.Error()}
+	if rows := releasesFor(f.Series, f.Kernel); len(rows) > 0 {
+		d.Remedies = []string{"see the table: " + w.Commands.RunAction("rocm-matrix"),
+			w.Commands.SetOption("rocm-version=" + rows[len(rows)-1])}
+		return d
+	}
+	d.Remedies = []string{"use the kernel's own driver: " + f.loadOwn()}
+	if w.Version != "" {
+		d.Remedies = append(d.Remedies, "and choose none of AMD's: "+w.Commands.SetOption("rocm-version="))
+	}
+	return d
 }
 
 // addReboot turns d into a pending reboot if the module on disk differs from the running

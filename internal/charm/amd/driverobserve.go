@@ -30,8 +30,11 @@ const readLimit = time.Minute
 // file is an error.
 func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, error) {
 	f := DriverFacts{Machine: m}
-	f.Kind, f.Hypervisor = machineKind(h.Root, m.Container)
 	f.Kernel, _ = h.ReadText("/proc/sys/kernel/osrelease")
+	f.Kind, f.Hypervisor = machineKind(h.Root, m.Container)
+	if !f.Kind.Contained() && strings.HasSuffix(f.Kernel, wsl2) {
+		f.Kind, f.Hypervisor = VM, wsl2
+	}
 	f.BootID, _ = h.ReadText("/proc/sys/kernel/random/boot_id")
 	f.Memory, f.CPUs = memory(h.Root), cpus(h.Root)
 	var st unix.Statfs_t
@@ -65,6 +68,9 @@ func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, er
 	observeHeaders(ctx, h, &f)
 	return f, nil
 }
+
+// wsl2 ends the release of the kernel that Windows runs beside its own.
+const wsl2 = "WSL2"
 
 // machineKind detects the kind of machine. A VM has the processor flag hypervisor or a
 // known vendor in DMI.

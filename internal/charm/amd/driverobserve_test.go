@@ -11,11 +11,12 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func noble(container string) Machine {
-	return Machine{Hostname: "juju-4f2a10-0", Container: container, Distro: "ubuntu", Series: "noble", Arch: "amd64"}
+	return Machine{Manager: wellknown.Manager{Name: "juju-4f2a10-0"}, Container: container, Distro: "ubuntu", Series: "noble", Arch: "amd64"}
 }
 
 // Each fixture's facts and what is decided on them with default options.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 	"io"
 	"strings"
@@ -12,11 +13,11 @@ import (
 
 // Machine holds facts that the caller has already.
 type Machine struct {
-	Hostname  string // for an LXD unit also the container's name on its host
-	Container string // systemd's name of the container manager: "lxc", "docker"; "" for metal or a VM
-	Distro    string // ID of os-release: ubuntu
-	Series    string // VERSION_CODENAME of os-release: noble, jammy
-	Arch      string // as dpkg and Go call it: amd64
+	Manager   wellknown.Manager // of a system container
+	Container string            // systemd's name of the container manager: "lxc", "docker"; "" for metal or a VM
+	Distro    string            // ID of os-release: ubuntu
+	Series    string            // VERSION_CODENAME of os-release: noble, jammy
+	Arch      string            // as dpkg and Go call it: amd64
 }
 
 // MachineKind is the kind of a unit's machine.

@@ -114,9 +114,8 @@ func wantsModule(f DriverFacts, d Decision) bool {
 func containerRemarks(f DriverFacts, w Wanted) (remarks []status.Cause) {
 	if cmp.Or(w.DeviceMode, ModeGroup) != ModeGroup {
 		c := status.Warn("gpu-device-mode does nothing: the host owns the GPU nodes")
-		if f.Kind == LXD {
-			c = c.Fix("on the LXD host run: lxc config device set " + cmp.Or(f.Hostname, "<container>") +
-				" <gpu device> mode=" + string(w.DeviceMode))
+		if set := f.Manager.SetDevice("<gpu device>", "mode="+string(w.DeviceMode)); f.Kind == LXD && set != "" {
+			c = c.Fix(f.Manager.On(set))
 		}
 		remarks = append(remarks, c)
 	}

@@ -171,7 +171,7 @@ func TestContainerGetsUserSpaceOnly(t *testing.T) {
 		OtherContainer: "gpu-device-mode does nothing: the host owns the GPU nodes",
 	} {
 		g := newRig(t)
-		g.f.Kind, g.f.Hostname, g.w.DeviceMode, g.w.ModuleParams = where, "juju-1", ModeAll, "noretry=0"
+		g.f.Kind, g.f.Manager.Name, g.w.DeviceMode, g.w.ModuleParams = where, "juju-1", ModeAll, "noretry=0"
 		p, want := g.plan()
 		require.Equal(t, remark, want.Remarks[0].String())
 		require.Contains(t, want.Remarks[1].Text, "amdgpu-module-params does nothing")

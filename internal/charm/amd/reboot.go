@@ -63,7 +63,7 @@ func RebootPending(r host.Root, reason string, f DriverFacts, w Wanted) status.C
 	need := status.Block("reboot needed: %s", strings.TrimSuffix(reason, "."))
 	switch {
 	case f.Kind == LXD:
-		return need.Explain("reboot the LXD host of this container: its kernel has the driver")
+		return need.Explain("reboot %s of this container: its kernel has the driver", f.Manager.Host())
 	case f.Kind.Contained():
 		return need.Explain("reboot the host of this container: its kernel has the driver")
 	}

@@ -180,7 +180,10 @@ type Problem struct{ What, Fix string }
 func Leftovers(f DriverFacts) (all []Problem) {
 	add := func(what, fix string) { all = append(all, Problem{what, fix}) }
 	for _, p := range f.Packages {
-		switch {
+		switch names := f.otherKernels(); {
+		case p.Broken() && p.Name == driverPackage && len(names) > 0:
+			d := unbuildable(f, p, names)
+			add(d.Reason, strings.TrimPrefix(d.Remedies[0], "remove it: "))
 		case p.Broken():
 			add(fmt.Sprintf("%s %s is %s: an earlier installation did not finish", p.Name, p.Version, p.Status),
 				"sudo dpkg --configure -a && sudo apt-get install --fix-broken")

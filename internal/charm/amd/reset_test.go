@@ -22,6 +22,8 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 			Pins:    []Pin{{File: pinFile, Line: 1}}}, "", ""},
 		"a half": {DriverFacts{Packages: []Installed{{Name: "rocm-core", Version: "6.3.2", Status: "half-configured"}}},
 			"rocm-core 6.3.2 is half-configured: an earlier installation did not finish", "sudo dpkg --configure -a && sudo apt-get install --fix-broken"},
+		"a half that this kernel can't build": {with(fresh(), halfOn70), "it can't be built for kernel 7.0.0-15-generic",
+			"sudo apt-get purge amdgpu-dkms && sudo apt-get install linux-modules-extra-7.0.0-15-generic && sudo modprobe amdgpu"},
 		"a hold": {DriverFacts{Packages: []Installed{{Name: "rocm-core", Version: "6.2.0", Status: "installed", Held: true}}},
 			"rocm-core is held at 6.2.0", "sudo apt-mark unhold rocm-core"},
 		"two releases": {DriverFacts{Sources: []AptEntry{{File: list, Line: 1, URI: radeon + "/rocm/apt/6.2"}, {File: list, Line: 4, URI: radeon + "/rocm/apt/6.3.2"}}},

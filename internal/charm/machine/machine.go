@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Machine holds the properties, which are read from files.
@@ -18,6 +19,8 @@ type Machine struct {
 	Container string // kind of the container: "lxc", "docker"; "" for metal or a VM
 	Distro    string // ID of os-release: ubuntu
 	Series    string // VERSION_CODENAME of os-release: noble, jammy
+	// Manager runs the container, and has the commands of its host. The zero value is LXD.
+	Manager wellknown.Manager
 	// MakesNodes reports that root may create device nodes. That is not possible in a user
 	// namespace, such as an unprivileged LXD container.
 	MakesNodes bool
@@ -47,7 +50,7 @@ func (m Machine) KFDVerb() string {
 	return "override"
 }
 
-// LXD reports whether an LXD host assigns the devices.
+// LXD reports whether LXD or another manager of system containers assigns the devices.
 func (m Machine) LXD() bool { return m.Container == "lxc" }
 
 // Observe reads the properties. An unreadable file leaves its property empty.
@@ -77,9 +80,14 @@ func Observe(r host.Root) Machine {
 	if data, err := r.ReadFile("/etc/os-release"); err == nil {
 		m.Distro, m.Series = osRelease(data)
 	}
-	if text, err := r.ReadText("/proc/sys/kernel/osrelease"); err == nil {
+	kernel, err := r.ReadText("/proc/sys/kernel/osrelease")
+	if m.LXD() {
+		mounts, _ := r.ReadFile("/proc/self/mountinfo") // without it, LXD is assumed
+		m.Manager = wellknown.ManagerOf(string(mounts), kernel, m.Hostname)
+	}
+	if err == nil {
 		var major, minor int
-		if n, _ := fmt.Sscanf(text, "%d.%d", &major, &minor); n == 2 {
+		if n, _ := fmt.Sscanf(kernel, "%d.%d", &major, &minor); n == 2 {
 			m.RecursiveReadonly = major > 5 || major == 5 && minor >= 12
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -16,9 +17,12 @@ func TestMachineIsReadFromItsFiles(t *testing.T) {
 		"nothing": {nil, Machine{Hostname: "this-container"}},
 		"LXD unit": {map[string]string{"/etc/hostname": "juju-1-2\n", "/run/systemd/container": "lxc\n",
 			"/etc/os-release": "# a comment\nNAME='Ubuntu'\nID=ubuntu\nVERSION_CODENAME=\"noble\"\nbroken\n", "/proc/self/uid_map": " 0 1000000 65536\n"},
-			Machine{Hostname: "juju-1-2", Container: "lxc", Distro: "ubuntu", Series: "noble"}},
+			Machine{Hostname: "juju-1-2", Container: "lxc", Distro: "ubuntu", Series: "noble", Manager: wellknown.Manager{Kind: wellknown.LXD, Name: "juju-1-2"}}},
+		"container of Proxmox VE": {map[string]string{"/etc/hostname": "ci\n", "/run/systemd/container": "lxc\n", "/proc/sys/kernel/osrelease": "6.14.8-2-pve\n",
+			"/proc/self/mountinfo": "1 2 0:5 / / rw - zfs rpool/data/subvol-101-disk-0 rw\n"},
+			Machine{Hostname: "ci", Container: "lxc", RecursiveReadonly: true, Manager: wellknown.Manager{Kind: wellknown.Proxmox, Name: "101"}}},
 		"container without systemd": {map[string]string{"/proc/1/environ": "TERM=x\x00container=lxc\x00A=b"},
-			Machine{Hostname: "this-container", Container: "lxc"}},
+			Machine{Hostname: "this-container", Container: "lxc", Manager: wellknown.Manager{Kind: wellknown.LXD, Name: "this-container"}}},
 		"metal": {map[string]string{"/etc/hostname": "gpu1", "/proc/1/environ": "TERM=x\x00", "/proc/self/uid_map": "         0          0 4294967295\n"},
 			Machine{Hostname: "gpu1", MakesNodes: true}},
 	} {

@@ -50,16 +50,16 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 			Run("sudo modprobe amdgpu"))
 	case kfd.State == gpu.KFDAbsent:
 		c := status.Block("no /dev/kfd").
-			Fix("on the LXD host run: lxc config device add " + m.Hostname + " " + amd.KFDDevice)
+			Fix(m.Manager.On(m.Manager.PassKFD()))
 		if m.NoProfiles {
 			c = c.Explain("Juju 4 has no LXD profiles of charms; scripts/pass-gpu.sh of the charm's project passes it " +
 				"with the GPU")
 		}
 		g.cause(c)
 	case kfd.State == gpu.KFDWrongMajor:
-		g.cause(status.Block("%s", kfd.Text()).Fix("on the LXD host run: lxc restart " + m.Hostname))
+		g.cause(status.Block("%s", kfd.Text()).Fix(m.Manager.On(m.Manager.Restart())))
 	default:
-		g.cause(closedNode("/dev/kfd", kfd.Text(), oci.OpenKFD(m.Hostname, m.KFDVerb())))
+		g.cause(closedNode("/dev/kfd", kfd.Text(), m.Manager.On(m.Manager.OpenKFD(m.KFDVerb()))))
 	}
 }
 
@@ -71,20 +71,29 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	if !m.LXD() || m.MakesNodes {
 		return
 	}
-	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
+	closed := func(n host.Node) string {
+		switch {
+		case n.Any || n.Mode&0o006 == 0o006:
+		case n.GID == 0:
+			return "its group is root"
+		case n.GID == gpu.OverflowID:
+			return "its group has no number in this container"
+		}
+		return ""
+	}
 	for _, one := range g.Chosen {
-		if closed(one.Render) {
-			g.cause(closedNode(one.Render.Path, "its group is root", oci.OpenGPU(m.Hostname)))
+		if why := closed(one.Render); why != "" {
+			g.cause(closedNode(one.Render.Path, why, m.Manager.On(m.Manager.OpenGPU())))
 		}
 	}
-	if closed(kfd.Node) {
-		g.cause(closedNode("/dev/kfd", "its group is root", oci.OpenKFD(m.Hostname, m.KFDVerb())))
+	if why := closed(kfd.Node); why != "" {
+		g.cause(closedNode("/dev/kfd", why, m.Manager.On(m.Manager.OpenKFD(m.KFDVerb()))))
 	}
 }
 
 // closedNode returns the cause for a node that tasks cannot open.
-func closedNode(node, why, command string) status.Cause {
-	return status.Block("tasks can't open %s", node).Explain("%s", why).Fix("on the LXD host run: " + command)
+func closedNode(node, why, remedy string) status.Cause {
+	return status.Block("tasks can't open %s", node).Explain("%s", why).Fix(remedy)
 }
 
 // desire returns the driver and the toolkit.
@@ -211,7 +220,7 @@ func (o *Observed) observeDriver(ctx context.Context, h host.Host) error {
 
 // AMDMachine returns the machine in the form of package amd.
 func AMDMachine(m machine.Machine, arch string) amd.Machine {
-	return amd.Machine{Hostname: m.Hostname, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
+	return amd.Machine{Manager: m.Manager, Container: m.Container, Distro: m.Distro, Series: m.Series, Arch: arch}
 }
 
 // DriverOptions returns the options for AMD's driver and user space.

@@ -7,15 +7,11 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
-
-// videoGID is the group video, which has this number on every Debian and Ubuntu. The number
-// of the group render differs between machines.
-const videoGID = 44
 
 // GPUs holds the decision on the unit's GPUs.
 type GPUs struct {
@@ -154,10 +150,10 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, o Observed) {
 		switch l.Reason {
 		case gpu.Unreadable:
 			g.cause(status.Block("tasks can't open %s GPU %s", name, l.PCI).Explain("%s", l.Detail).
-				Fix("on the LXD host run: " + oci.OpenGPU(m.Hostname)))
+				Fix(m.Manager.On(m.Manager.OpenGPU())))
 		case gpu.WrongNumber, gpu.NotADevice:
 			g.cause(status.Block("the device node of %s GPU %s is wrong", name, l.PCI).Explain("%s", l.Detail).
-				Fix("on the LXD host run: lxc restart " + m.Hostname))
+				Fix(m.Manager.On(m.Manager.Restart())))
 		case gpu.Hangs:
 			g.cause(status.Block("%s GPU %s does not count: it hangs", name, l.PCI).
 				Run(explainHang(o.Facts.Commands())))
@@ -179,13 +175,12 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, o Observed) {
 	i := slices.IndexFunc(left, func(l gpu.Unusable) bool { return l.Reason == gpu.NotPassedThrough })
 	c := status.Block("no %s GPU passed through%s", name, only)
 	card := "id=ID"
-	if i < 0 {
+	if i < 0 && slices.Contains([]wellknown.ManagerKind{"", wellknown.LXD}, m.Manager.Kind) {
 		c = c.Explain("ID is the id of a card of vendor %04x in: lxc query /1.0/resources", g.Vendor.Traits().PCI)
-	} else {
+	} else if i >= 0 {
 		card = "pci=" + left[i].PCI
 	}
-	g.cause(c.Fix(fmt.Sprintf("on the LXD host run: lxc config device add %s gpu0 gpu %s gid=%d",
-		m.Hostname, card, videoGID)))
+	g.cause(c.Fix(m.Manager.On(m.Manager.PassGPU(card))))
 }
 
 // explainNoGPUWithoutLXD adds the causes for a missing GPU on a machine that is not an LXD

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
@@ -107,14 +107,17 @@ func TestKFDTextDependsOnJujuVersion(t *testing.T) {
 		"4.1-beta2": {"no /dev/kfd: Juju 4 has no LXD profiles of charms; ", "lxc config device set "},
 		"10.0":      {"no /dev/kfd: Juju 4 has no ", "lxc config device set "},
 	} {
-		m := machine.Machine{Hostname: "c", Container: "lxc"}.Under(juju)
+		m := machine.Machine{Manager: wellknown.Manager{Name: "c"}, Container: "lxc"}.Under(juju)
 		var missing, closed, foreign GPUs
 		explainKFD(&missing, gpu.KFD{State: gpu.KFDAbsent}, m)
 		require.Len(t, missing.Causes, 1)
 		require.True(t, strings.HasPrefix(missing.Causes[0].String(), c.missing), juju)
-		require.Contains(t, missing.Causes[0].String(), "run: lxc config device add c "+amd.KFDDevice, juju)
+		require.Contains(t, missing.Causes[0].String(), "run: "+m.Manager.PassKFD(), juju)
 		explainGroups(&closed, gpu.KFD{State: gpu.KFDPresent, Node: host.Node{Path: "/dev/kfd", Mode: 0o660}}, m)
 		require.Contains(t, closed.Causes[0].String(), c.closed+"c kfd gid=44 mode=0660 (", juju)
+		nobody := GPUs{}
+		explainGroups(&nobody, gpu.KFD{State: gpu.KFDPresent, Node: host.Node{Path: "/dev/kfd", Mode: 0o660, GID: gpu.OverflowID}}, m)
+		require.Contains(t, nobody.Causes[0].String(), "tasks can't open /dev/kfd: its group has no number in this container — ")
 		explainKFD(&foreign, gpu.KFD{State: gpu.KFDUnreadable}, m)
 		require.Contains(t, foreign.Causes[0].String(), c.closed+"c kfd gid=44 mode=0660", juju)
 	}

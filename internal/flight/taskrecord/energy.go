@@ -28,7 +28,7 @@ const (
 )
 
 // EnergyOf returns the energy of a task, or nil if nothing was measured. It adds what the
-// GPU's own counter grew by. Without a counter, or where it started again, it adds the mean
+// GPU's own counter grew by. Without a counter, or if it fell or stood still, it adds the mean
 // power of two readings for the time between them.
 func EnergyOf(r *Record) *Energy {
 	var e Energy
@@ -74,6 +74,7 @@ func energyOf(all []Sample, from, to time.Time) (joules float64, estimate, ok bo
 		slept, _ := s.Get(Asleep)
 		return !power && !sum && slept != 1
 	})
+	dropDoubtful(samples)
 	steps := make([]step, 1, len(samples)+2)
 	var watts float64
 	for i := 1; i < len(samples); i++ {
@@ -102,6 +103,29 @@ func energyOf(all []Sample, from, to time.Time) (joules float64, estimate, ok bo
 	steps = append(steps, step{to.UnixMilli(), end, last.Value(Tasks), Missing})
 	joules, shared := ownPart(steps)
 	return joules, estimate || shared, true
+}
+
+// dropDoubtful removes the counter from samples in which it had stepped back, and from those in
+// which it stood still for longestStep or in the whole record. Below half it has begun again.
+func dropDoubtful(samples []Sample) {
+	for i := 0; i < len(samples); {
+		sum, known := samples[i].Get(EnergySum)
+		next := i + 1
+		for known && next < len(samples) {
+			if v, ok := samples[next].Get(EnergySum); ok && (v > sum || v < sum/2) {
+				break
+			}
+			next++
+		}
+		still := samples[next-1].At-samples[i].At >= longestStep.Milliseconds() || i == 0 && next == len(samples)
+		for j := i + 1; j < next; j++ {
+			if v, ok := samples[j].Get(EnergySum); ok && (still || v < sum) {
+				samples[j].Values = slices.Clone(samples[j].Values)
+				samples[j].Values[EnergySum] = Missing
+			}
+		}
+		i = next
+	}
 }
 
 // edge returns the energy of a time without a reading at one of its ends.

@@ -46,6 +46,21 @@ func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 				s.Values[EnergySum] -= 5e6 + int64(sum(300)*1000)
 			}
 		}, 1, false},
+		"the counter stands still": {func(_ int, s *Sample) { s.Values[EnergySum] = 8_152_136 }, 1, false},
+		"the counter stands still for a while": {func(i int, s *Sample) {
+			if i >= 100 && i < 300 {
+				s.Values[EnergySum] = 8_152_136
+			}
+		}, 1, false},
+		"the counter grows each 2 s": {func(i int, s *Sample) {
+			at := float64(i-i%2) + .4
+			s.Values[EnergySum] = int64(5e6 + sum(at)*1000)
+		}, 1, false},
+		"the counter steps back": {func(i int, s *Sample) {
+			if i%60 == 30 {
+				s.Values[EnergySum] -= 400_000
+			}
+		}, 1, false},
 		"four tasks share the GPU, and their work is not known": {func(_ int, s *Sample) { s.Values[Tasks] = 4 }, .25, true},
 		"two share it, and one does a fifth of the work": {func(i int, s *Sample) {
 			s.Values[Tasks] = 2

@@ -75,8 +75,10 @@ func measure(s *reading.State) (parts []part) {
 		add(Links, score, Fault{Kind: LinksDown, Value: float64(up), Limit: float64(all)})
 	}
 	if p := &s.PCIe; p.Lanes.Known && p.LanesMax.Known {
-		score, fault := link(p, s.Activity.Graphics.Value >= .5)
-		add(PCIe, score, fault)
+		// Without the other end, only a fault is certain.
+		if score, fault := link(p, s.Activity.Graphics.Value >= .5); score < 100 || !p.Hidden {
+			add(PCIe, score, fault)
+		}
 	} else if f := linkErrors(p); f.Kind != "" {
 		add(PCIe, errorScore, f)
 	}

@@ -26,7 +26,8 @@
 //	pcie         .10  100 times width over maximum, and speed over maximum while
 //	                  the GPU is busy (an idle link is slow to save power);
 //	                  replays: over .1 a second at most 70, over 1 at most 40;
-//	                  1000 corrected errors or a fatal one, also at a port above: at most 70
+//	                  1000 corrected errors or a fatal one, also at a port above: at most 70;
+//	                  a guest, which sees no port above the GPU, has only faults
 //
 // The state is the worse of the score's state (healthy from 80, warning from 50) and the
 // worst component's state (healthy from 80, warning from 30). A score that contradicts the

@@ -196,6 +196,14 @@ func gpuRows(gpus []GPU) (rows []Row) {
 	return rows
 }
 
+// rows has a row for GPUs that tasks do not get.
+func (s sight) rows() []Row {
+	if s.problem == "" {
+		return nil
+	}
+	return []Row{{Name: "GPU", Level: Failed, Text: s.problem, Fix: s.fix}}
+}
+
 func hipRows(f Facts) []Row {
 	runtime := Row{Name: "HIP runtime", Level: OK, Text: f.Runtime.Path + " " + f.Runtime.Version}
 	if f.Runtime.Path == "" {

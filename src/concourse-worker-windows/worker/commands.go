@@ -290,7 +290,12 @@ func check(p program, asJSON, offline bool) error {
 	if err != nil {
 		return fmt.Errorf("cannot list the GPUs: %w", err)
 	}
-	rows := slices.Concat(machineRows(p.m.Facts(workDir), gpus), workerRows(st, loginAt(at)))
+	facts := p.m.Facts(workDir)
+	seen, err := look(p.m, at, hipInfoOf(facts))
+	if err != nil {
+		return fmt.Errorf("cannot check: %w", err)
+	}
+	rows := slices.Concat(machineRows(facts, gpus), seen.rows(), workerRows(st, loginAt(at)))
 	if !offline {
 		rows = slices.Concat(rows, hostRows(requiredHosts(), request))
 	}

@@ -3,49 +3,11 @@ package worker
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
-
-// GPU describes a GPU of AMD that is present.
-type GPU struct {
-	Device  uint16 `json:"device"`
-	Name    string `json:"name"`
-	Driver  string `json:"driver,omitempty"`  // version of AMD's driver, "" without one
-	Release string `json:"release,omitempty"` // of AMD Software, such as 25.Q3
-}
-
-// Chip returns the chip of the GPU.
-func (g GPU) Chip() chips.Chip { return chips.Of(g.Device) }
-
-var hardwareID = regexp.MustCompile(`(?i)^PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4})(&|$)`)
-
-// deviceOf returns the PCI device of a hardware id such as
-// PCI\VEN_1002&DEV_7551&SUBSYS_04611DA2&REV_C0. ok is false for devices of others than AMD.
-func deviceOf(id string) (device uint16, ok bool) {
-	m := hardwareID.FindStringSubmatch(id)
-	if m == nil {
-		return 0, false
-	}
-	vendor, _ := strconv.ParseUint(m[1], 16, 16) // the expression has checked the digits
-	n, _ := strconv.ParseUint(m[2], 16, 16)
-	return uint16(n), vendor == chips.Vendor
-}
-
-// forTasks returns the GPUs to count for tasks. An integrated GPU beside a card is left out,
-// because HIP for Windows prefers the card.
-func forTasks(all []GPU) []GPU {
-	integrated := func(g GPU) bool { return g.Chip().Family == chips.APU }
-	if cards := slices.DeleteFunc(slices.Clone(all), integrated); len(cards) > 0 {
-		return cards
-	}
-	return all
-}
 
 // tags returns the tags of the worker: windows, the settings' tags, and those of the GPUs as
 // workers on Linux have them.

@@ -79,7 +79,8 @@ func (i installation) steps() []step {
 	}
 	var steps []step
 	if !i.first {
-		steps = append(steps, i.stop())
+		forget := func() error { return removeAll(p.known()) }
+		steps = append(steps, i.stop(), step{op: "forget missing GPUs", do: forget})
 	}
 	settings, err := json.MarshalIndent(i.settings, "", "  ")
 	steps = append(steps, folder(p.programs, ServiceReads),

@@ -33,6 +33,8 @@ type fakeMachine struct {
 	denied   error
 	notAdmin error
 	output   error
+	events   []string
+	env      []string // of Concourse's worker
 }
 
 func (m *fakeMachine) fail(change string) error {

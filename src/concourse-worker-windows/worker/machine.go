@@ -29,6 +29,9 @@ const (
 // errNotAdmin reports missing rights, with the fix.
 var errNotAdmin = errors.New("open PowerShell with \"Run as administrator\"")
 
+// errNoEnd reports a program that hangs.
+var errNoEnd = errors.New("it does not end")
+
 // explain adds the fix to an error of missing rights.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
@@ -83,7 +86,9 @@ type Machine interface {
 	// RunService calls run as the process of the service. ctx ends when the service must stop.
 	RunService(run func(ctx context.Context) error) error
 	StartChild(c Command) (Child, error)
+	// Output runs a program. It fails with errNoEnd if the program does not end in a minute.
 	Output(c Command) (string, error)
+	LogEvent(text string) error // a warning in the event log of Windows
 
 	GPUs() ([]GPU, error)
 	Facts(workDir string) Facts

@@ -31,6 +31,7 @@ func (notWindows) SetLinkRight(string, bool) error                   { return er
 func (notWindows) RunService(func(context.Context) error) error      { return errNotWindows }
 func (notWindows) StartChild(Command) (Child, error)                 { return nil, errNotWindows }
 func (notWindows) Output(Command) (string, error)                    { return "", errNotWindows }
+func (notWindows) LogEvent(string) error                             { return errNotWindows }
 func (notWindows) GPUs() ([]GPU, error)                              { return nil, errNotWindows }
 func (notWindows) Facts(string) Facts                                { return Facts{} }
 

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc/eventlog"
 )
 
 // ThisMachine returns the machine of this process.
@@ -200,15 +201,32 @@ func (machine) WriteFile(path string, from io.Reader, a Access, account string) 
 	return nil
 }
 
-// Output implements Machine.
+// Output implements Machine. A process that hangs in a driver does not end when it is killed.
 func (machine) Output(c Command) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), outputTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
+	cmd := exec.Command(c.Path, c.Args...)
 	var out bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = filepath.Dir(c.Path), c.Env, &out, &out
-	err := cmd.Run()
-	return out.String(), err
+	cmd.WaitDelay = time.Second // for processes that hold its output
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return out.String(), err
+	case <-time.After(outputTimeout):
+		return "", errors.Join(errNoEnd, cmd.Process.Kill())
+	}
+}
+
+// LogEvent implements Machine.
+func (machine) LogEvent(text string) error {
+	log, err := eventlog.Open(ServiceName)
+	if err != nil {
+		return err
+	}
+	return errors.Join(log.Warning(eventNumber, text), log.Close())
 }
 
 // StartChild implements Machine. The process is in two nested jobs. Concourse starts each

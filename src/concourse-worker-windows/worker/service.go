@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
@@ -34,6 +38,7 @@ type State struct {
 	Account     string    `json:"account"`
 	LinkProblem string    `json:"link-problem,omitempty"` // why it cannot make symbolic links
 	HIPProblem  string    `json:"hip-problem,omitempty"`  // why it cannot read the HIP SDK
+	GPUProblem  string    `json:"gpu-problem,omitempty"`  // why tasks do not get all GPUs
 	WorkBytes   int64     `json:"work-bytes"`
 	Removed     int64     `json:"removed-bytes"` // by all cleanings of this process
 	OverLimit   bool      `json:"over-limit"`
@@ -54,7 +59,7 @@ func parseState(data []byte) (s State, err error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return State{}, errors.New("it is not the JSON of the service's state")
 	}
-	for _, text := range []*string{&s.Problem, &s.Account, &s.LinkProblem, &s.HIPProblem} {
+	for _, text := range []*string{&s.Problem, &s.Account, &s.LinkProblem, &s.HIPProblem, &s.GPUProblem} {
 		*text = sanitize.Line(*text, 300)
 	}
 	s.Tags = s.Tags[:min(len(s.Tags), 2*maxTags)]
@@ -71,6 +76,12 @@ type serving struct {
 	settings Settings
 	log      *logFile
 	state    State
+	hipInfo  string
+
+	watching atomic.Bool
+
+	mu   sync.Mutex
+	seen sight // at the last start of Concourse's worker
 }
 
 // serve runs Concourse's worker until ctx ends.
@@ -90,13 +101,12 @@ func serve(ctx context.Context, m Machine) error {
 		return err
 	}
 	s.probe()
-	changes := make(chan func(), 1)
+	changes, changed := make(chan func(), 1), make(chan string, 1)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		supervisor{start: s.start, after: time.After, now: time.Now, report: func(pid int, problem string) {
-			changes <- func() { s.report(pid, problem) }
-		}}.run(ctx)
+		report := func(pid int, problem string) { changes <- func() { s.report(pid, problem) } }
+		supervisor{start: s.start, after: time.After, now: time.Now, changed: changed, report: report}.run(ctx)
 	}()
 	tick := time.Tick(cleanEvery)
 	s.clean()
@@ -106,6 +116,7 @@ func serve(ctx context.Context, m Machine) error {
 			change()
 		case <-tick:
 			s.clean()
+			go s.watch(changed)
 		case <-ended:
 			for len(changes) > 0 {
 				(<-changes)()
@@ -139,7 +150,9 @@ func (s *serving) probe() {
 		s.state.LinkProblem = err.Error()
 	}
 	_, _ = os.Remove(link), os.Remove(target)
-	for _, h := range s.m.Facts(s.settings.WorkDir).HIP {
+	facts := s.m.Facts(s.settings.WorkDir)
+	s.hipInfo = hipInfoOf(facts)
+	for _, h := range facts.HIP {
 		if _, err := os.ReadDir(filepath.Join(h.Path, "bin")); err != nil {
 			s.state.HIPProblem = err.Error()
 		}
@@ -148,10 +161,11 @@ func (s *serving) probe() {
 
 // start removes leftovers and starts Concourse's worker.
 func (s *serving) start() (Child, error) {
-	gpus, err := s.m.GPUs()
+	seen, err := look(s.m, s.p, s.hipInfo)
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the GPUs: %w", err)
+		return nil, err
 	}
+	s.remember(seen)
 	work := s.settings.WorkDir
 	if err := cleanLeftovers(work); err != nil {
 		s.note("cannot remove leftovers of tasks: %v", err)
@@ -162,7 +176,49 @@ func (s *serving) start() (Child, error) {
 		}
 	}
 	return s.m.StartChild(Command{Path: s.p.concourse(), Args: []string{"worker"}, Dir: work, Out: s.log,
-		Env: environment(s.p, s.settings, gpus, os.Environ())})
+		Env: environment(s.p, s.settings, seen.gpus, os.Environ())})
+}
+
+// remember keeps what was seen for the next start, and writes a new problem into the event log.
+func (s *serving) remember(seen sight) {
+	s.mu.Lock()
+	before := s.seen
+	s.seen = seen
+	s.mu.Unlock()
+	if known, err := json.Marshal(seen.known); err != nil || replaceFile(s.p.known(), known) != nil {
+		s.note("cannot write %s", s.p.known())
+	}
+	if seen.problem == "" || seen.problem == before.problem {
+		return
+	}
+	s.note("%s", seen.problem)
+	if err := s.m.LogEvent(seen.problem + "; " + seen.fix); err != nil {
+		s.note("cannot write the event log: %v", err)
+	}
+}
+
+// watch looks at the GPUs while the worker runs, and restarts it if tasks get others now. Its
+// tasks would wait for a GPU that is missing or hangs.
+func (s *serving) watch(changed chan<- string) {
+	if !s.watching.CompareAndSwap(false, true) {
+		return // the last look hangs
+	}
+	defer s.watching.Store(false)
+	s.mu.Lock()
+	before := s.seen
+	s.mu.Unlock()
+	if before.hung {
+		return // each further look may leave a process that cannot end
+	}
+	now, err := look(s.m, s.p, s.hipInfo)
+	if err != nil || now.problem == before.problem &&
+		slices.Equal(tags(s.settings, now.gpus), tags(s.settings, before.gpus)) {
+		return
+	}
+	select {
+	case changed <- cmp.Or(now.problem, "the GPUs have changed"):
+	default: // the last reason waits
+	}
 }
 
 // report writes the new state.
@@ -170,9 +226,9 @@ func (s *serving) report(pid int, problem string) {
 	s.state.PID, s.state.Problem, s.state.Since = pid, problem, time.Now().UTC()
 	if pid > 0 {
 		s.state.Starts++
-		if gpus, err := s.m.GPUs(); err == nil {
-			s.state.Tags = tags(s.settings, gpus)
-		}
+		s.mu.Lock()
+		s.state.Tags, s.state.GPUProblem = tags(s.settings, s.seen.gpus), s.seen.problem
+		s.mu.Unlock()
 	}
 	if problem != "" {
 		s.note("%s", problem)
@@ -263,6 +319,8 @@ func statusOf(m Machine) (st Status, err error) {
 		st.Problem = "the service does not run; run: sc.exe start " + ServiceName
 	case st.State != nil && st.State.Problem != "":
 		st.Problem = st.State.Problem
+	case st.State != nil && st.State.GPUProblem != "":
+		st.Problem = st.State.GPUProblem
 	case st.Registration.State == beacon.Lost:
 		st.Problem = "the worker is not registered: " + st.Registration.Why
 	}

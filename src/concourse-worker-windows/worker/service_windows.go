@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/eventlog"
 	"golang.org/x/sys/windows/svc/mgr"
 )
 
@@ -18,6 +19,8 @@ const (
 	killedExit    = 1
 	serviceFailed = 1
 	resetFailures = 24 * 60 * 60 // seconds
+
+	eventNumber = 1 // of an event with one text
 
 	maxServiceConfig = 8 << 10 // the system allows no more
 )
@@ -101,6 +104,8 @@ func (machine) SetService(spec ServiceSpec) error {
 				return err
 			}
 			defer s.Close()
+			// Without it Windows writes a line of its own before each event.
+			_ = eventlog.InstallAsEventCreate(ServiceName, eventlog.Warning)
 		} else {
 			old, err := configOf(s)
 			if err != nil {
@@ -177,6 +182,7 @@ func (machine) RemoveService() error {
 		if s == nil {
 			return nil
 		}
+		_ = eventlog.Remove(ServiceName) // it may be missing
 		return s.Delete()
 	})
 }

@@ -147,3 +147,4 @@ func (p paths) hostKey() string   { return filepath.Join(p.keys(), "tsa_host_key
 func (p paths) logs() string      { return filepath.Join(p.data, "log") }
 func (p paths) log() string       { return filepath.Join(p.logs(), "worker.log") }
 func (p paths) state() string     { return filepath.Join(p.logs(), "state.json") }
+func (p paths) known() string     { return filepath.Join(p.logs(), "gpus.json") }

@@ -108,12 +108,14 @@ func TestTagsAreFromWorkersOnLinux(t *testing.T) {
 		gpus []GPU
 		want string
 	}{
-		"no GPU":               {nil, "windows,studio,gpu-count=0"},
-		"one card":             {[]GPU{card}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1201"},
-		"card beside the APU":  {[]GPU{integrated, card}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1201"},
-		"APU alone":            {[]GPU{integrated}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1036"},
-		"two architectures":    {[]GPU{card, old}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=2,gfx=gfx1201,gfx=gfx1100"},
-		"unknown to the table": {[]GPU{{Device: 0xffff}}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1"},
+		"no GPU":                 {nil, "windows,studio,gpu-count=0"},
+		"one card":               {[]GPU{card}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1201"},
+		"card beside the APU":    {[]GPU{integrated, card}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1201"},
+		"APU alone":              {[]GPU{integrated}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1036"},
+		"two architectures":      {[]GPU{card, old}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=2,gfx=gfx1201,gfx=gfx1100"},
+		"card beside an unknown": {[]GPU{{Device: 0xffff}, card}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1,gfx=gfx1201"},
+		"unknown beside the APU": {[]GPU{{Device: 0xffff}, integrated}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1"},
+		"unknown to the table":   {[]GPU{{Device: 0xffff}}, "windows,studio,gpu,compute-runtime=rocm,rocm,gpu-count=1"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, strings.Join(tags(s, tc.gpus), ",")) })
 	}

@@ -18,6 +18,8 @@ type supervisor struct {
 	start func() (Child, error)
 	after func(time.Duration) <-chan time.Time // time.After
 	now   func() time.Time
+	// changed gets the reason to restart the worker with other tags.
+	changed <-chan string
 	// report gets every change: the process that runs, or why none does.
 	report func(pid int, problem string)
 }
@@ -71,6 +73,12 @@ func (s supervisor) once(ctx context.Context) (problem string, released bool) {
 		}
 		<-ended
 		return "", false
+	case why := <-s.changed:
+		if err := child.Kill(); err != nil {
+			return fmt.Sprintf("cannot end Concourse's worker: %v", err), false
+		}
+		<-ended
+		return why, false
 	case e := <-ended:
 		if err := child.Kill(); err != nil {
 			return fmt.Sprintf("cannot end the tasks of Concourse's worker: %v", err), false
