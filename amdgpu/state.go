@@ -1,11 +1,11 @@
 package amdgpu
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	gm "github.com/fourdollars/concourse-ci-machine/amdgpu/gpumetrics"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
 
 // Number holds a value that may be unknown.
@@ -110,10 +110,7 @@ func (s *State) APU() bool {
 
 // IsIntegrated reports whether only processors have an architecture (amdkfd/kfd_device.c).
 // MI300A has that of a card, and its own memory.
-func IsIntegrated(gfx string) bool {
-	return slices.Contains([]string{"gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1037",
-		"gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153"}, gfx)
-}
+func IsIntegrated(gfx string) bool { return chips.Integrated(gfx) }
 
 // ProgramMemory returns the memory for programs: VRAM, and on an APU GTT too.
 func (s *State) ProgramMemory() Pool {

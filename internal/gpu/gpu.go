@@ -34,11 +34,20 @@ type GPU struct {
 	KFDNode  int  // number of the KFD topology node, or -1
 	NotInKFD bool // KFD gives this machine no node of it; false if that is unknown
 
+	// BesideCard is set for an integrated GPU of a machine with a card. Tasks and containers
+	// get it only by name: programs that were built for the card fail on it.
+	BesideCard bool
+	// Unsupported is the reason why programs cannot compute on a GPU that works, "" if they can.
+	Unsupported string
+
 	Sysfs string // directory of the PCI device below /sys/devices
 	// DRM is the directory of the nodes: /sys/class/drm/cardN (or renderDN), for a
 	// partition /sys/devices/platform/amdgpu_xcp_N (or .N).
 	DRM string
 }
+
+// BesideCardText is the reason for GPU.BesideCard.
+const BesideCardText = "integrated into the processor, beside a card"
 
 // Inventory holds the result of Discover.
 type Inventory struct {

@@ -74,13 +74,14 @@ func fillNames(r host.Root, inv *Inventory) {
 	}
 }
 
-// find returns the name found, otherwise the name in knownName, otherwise a name made of
-// the id.
+// find returns the name found, otherwise the name in the vendor's table, otherwise a name
+// made of the id.
 func (n names) find(m model) string {
-	if name := n[m]; name != "" {
-		return name
+	name := n[m]
+	if maker, ok := makers[m.vendor]; ok && name == "" {
+		name = maker.model(m.device, m.revision)
 	}
-	if name := knownName(m); name != "" {
+	if name != "" {
 		return name
 	}
 	return fmt.Sprintf("%s GPU %04x:%04x", m.vendor.Label(), m.vendor.Traits().PCI, m.device)
@@ -176,29 +177,4 @@ func marketing(v Vendor, text string) string {
 		return text
 	}
 	return v.Label() + " " + text
-}
-
-// knownModel names a model that is common, for units without amdgpu.ids and pci.ids and for
-// GPUs newer than those files. The ids are from libdrm's amdgpu.ids and from pci.ids. A row
-// with anyRevision applies to every revision without a row above it.
-type knownModel struct {
-	device   uint16
-	revision int
-	name     string
-}
-
-const anyRevision = -1
-
-// knownName returns the name in the vendor's table, "" without a row.
-func knownName(m model) string {
-	maker, ok := makers[m.vendor]
-	if !ok {
-		return ""
-	}
-	for _, row := range maker.models() {
-		if row.device == m.device && (row.revision == anyRevision || row.revision == int(m.revision)) {
-			return row.name
-		}
-	}
-	return ""
 }

@@ -28,13 +28,14 @@ func (nvidia) complete(*discovery) {}
 // readNames reads nothing: pci.ids has the names of NVIDIA's models.
 func (nvidia) readNames(host.Root, names) {}
 
-func (nvidia) models() []knownModel { return nvidiaModels }
-
-var nvidiaModels = []knownModel{
-	{0x1eb8, anyRevision, "NVIDIA Tesla T4"},
-	{0x20b0, anyRevision, "NVIDIA A100 SXM4 40GB"},
-	{0x2204, anyRevision, "NVIDIA GeForce RTX 3090"},
-	{0x2330, anyRevision, "NVIDIA H100 SXM5 80GB"},
-	{0x2684, anyRevision, "NVIDIA GeForce RTX 4090"},
-	{0x2704, anyRevision, "NVIDIA GeForce RTX 4080"},
+// model returns the name of a common model.
+func (nvidia) model(device uint16, _ uint8) string {
+	return map[uint16]string{
+		0x1eb8: "NVIDIA Tesla T4",
+		0x20b0: "NVIDIA A100 SXM4 40GB",
+		0x2204: "NVIDIA GeForce RTX 3090",
+		0x2330: "NVIDIA H100 SXM5 80GB",
+		0x2684: "NVIDIA GeForce RTX 4090",
+		0x2704: "NVIDIA GeForce RTX 4080",
+	}[device]
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Select returns the GPUs that an operator selected with the option gpu-device-ids. Its
-// value is "all" (or empty), or a list of entries with commas, in any case:
+// value is "all" (or empty) for the GPUs of ForTasks, or a list of entries with commas, in any case:
 //
 //   - indexes ("0") and ranges ("2-3")
 //   - PCI addresses ("0000:03:00.0", "03:00.0"), which select all partitions of a GPU
@@ -21,7 +21,7 @@ import (
 func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 	spec = strings.TrimSpace(spec)
 	if spec == "" || strings.EqualFold(spec, "all") {
-		return slices.Clone(gpus), nil
+		return ForTasks(gpus), nil
 	}
 	s := selection{gpus: gpus, chosenBy: make([]string, len(gpus))}
 	for part := range strings.SplitSeq(spec, ",") {
@@ -36,6 +36,11 @@ func Select(gpus []GPU, spec string) (chosen []GPU, problems []string) {
 		}
 	}
 	return chosen, nil
+}
+
+// ForTasks returns the GPUs for those who name none: all but integrated ones beside a card.
+func ForTasks(gpus []GPU) []GPU {
+	return slices.DeleteFunc(slices.Clone(gpus), func(g GPU) bool { return g.BesideCard })
 }
 
 type selection struct {

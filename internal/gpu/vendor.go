@@ -19,8 +19,8 @@ type maker interface {
 	complete(d *discovery)
 	// readNames reads the vendor's own list of models.
 	readNames(r host.Root, want names)
-	// models returns the names of common models.
-	models() []knownModel
+	// model returns the name of a common model, "" for others.
+	model(device uint16, revision uint8) string
 }
 
 // makers registers the vendors. A vendor is also registered in internal/charm/worker,

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // A worker's way to leased GPUs and back, with the built program: the wrapper's
@@ -77,4 +78,25 @@ func TestExclusiveGPUsAndBack(t *testing.T) {
 	u.set(options{"gpu-sharing": "alone"})
 	require.Equal(t, `gpu-sharing: "alone" is not one of shared, exclusive`,
 		u.hook("config-changed").Status().Message)
+}
+
+// A Ryzen desktop with a card: its tasks, tags and leases have the card alone.
+func TestIntegratedGPUBesideACardGetsNoTasks(t *testing.T) {
+	t.Parallel()
+	r := hosttest.Host(t, "mi210x4")
+	hosttest.AddIntegrated(t, r)
+	u := worker(t, string(r), options{"compute-runtime": "rocm", "gpu-sharing": "exclusive", "amd-container-toolkit": "skip"})
+	status := u.hook("update-status").Status().Message
+	require.True(t, strings.HasPrefix(status, "Worker ready (v8.2.5) (GPU: 4x AMD)"), status)
+	require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), ",gpu-count=4,gfx=gfx90a\n")
+	require.NotContains(t, u.read("/etc/concourse-ci-machine/wrapper.json"), hosttest.IntegratedPCI)
+	stdout, stderr, code := u.person("gpu", "list")
+	require.Zero(t, code, stderr)
+	require.Contains(t, strings.Join(strings.Fields(stdout), " "), "gpu-device-ids=0,1,2,3,4")
+
+	u.set(options{"gpu-device-ids": "0-4"})
+	status = u.hook("config-changed").Status().Message
+	require.Contains(t, status, "(GPU: 5x AMD)")
+	require.Contains(t, u.read("/var/lib/concourse-worker/worker-config.env"), "gfx=gfx1036")
+	require.Contains(t, u.read("/etc/concourse-ci-machine/wrapper.json"), hosttest.IntegratedPCI)
 }

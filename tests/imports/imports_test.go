@@ -216,7 +216,7 @@ func TestPublicPackagesNeedLittle(t *testing.T) {
 		found++
 		for _, d := range p.Deps {
 			if first, _, _ := strings.Cut(d, "/"); strings.Contains(first, ".") {
-				require.True(t, d == "golang.org/x/sys/unix" || in(d, "amdgpu", "internal/base/folder", "internal/base/host", "internal/base/pci", "internal/gpu/sysfile"),
+				require.True(t, d == "golang.org/x/sys/unix" || in(d, "amdgpu", "internal/base/folder", "internal/base/host", "internal/base/pci", "internal/gpu/amd/chips", "internal/gpu/sysfile"),
 					"%s needs %s", p.ImportPath, d)
 			}
 		}

@@ -139,6 +139,11 @@ var decisions = []struct {
 		w.InstallDriver, w.Version = DriverNever, "7.2.3"
 	}), StateSupported, "serves the GPUs", "", "", false},
 	{"the kernel's own serves one of two", with(fresh(), on(kernelFile, "", "K"), runs("", "K"), func(f *DriverFacts) { f.GPUs = append(f.GPUs, PCIGPU{PCI: "0000:83:00.0", Family: chips.Radeon}) }), defaults(), StateUnsupported, "does not serve 0000:83:00.0, only 0000:03:00.0", "dmesg", "", false},
+	{"KFD refuses the only card", with(fresh(), on(kernelFile, "", "K"), runs("", "K"), refused(0)), defaults(), StateUnsupported, "the amdgpu of kernel 6.8.0-52-generic runs, but no GPU computes: KFD refuses 0000:03:00.0", "dmesg | grep kfd", "", false},
+	{"KFD refuses one of two", with(fresh(), on(kernelFile, "", "K"), two, runs("", "K"), refused(1)), defaults(), StateUnsupported, "serves 0000:03:00.0: KFD refuses 0000:83:00.0", "dmesg | grep kfd", "", false},
+	{"an old chip alone", with(fresh(), on(dkmsFile, "6.12.12", "D"), driver(v643), runs("6.12.12", "D"), func(f *DriverFacts) { f.GPUs[0].GFX = "gfx803" }), defaults(), StateUnsupported, "runs, but no GPU computes: no ROCm of the table supports 0000:03:00.0", "compute-runtime=none", "", false},
+	{"an old chip beside a card", with(fresh(), on(kernelFile, "", "K"), two, runs("", "K"), func(f *DriverFacts) { f.GPUs[1].GFX = "gfx701" }), defaults(), StateSupported, "serves 0000:03:00.0: no ROCm of the table supports 0000:83:00.0", "", "", false},
+	{"KFD refuses the card of the charm's driver", with(fresh(), byCharm("6.3.2"), on(dkmsFile, "6.10.5", "D"), driver(v632), runs("6.10.5", "D"), refused(0)), defaults(), StateUnsupported, "no GPU computes: KFD refuses 0000:03:00.0", "dmesg | grep kfd", "6.3.2", false},
 	{"an operator's driver of a row", with(fresh(), on(dkmsFile, "6.12.12", "D"), driver(v643), runs("6.12.12", "D")), defaults(), StateSupported, "amdgpu 6.12.12 of ROCm 6.4.3 serves", "", "", false},
 	{"an operator's driver of a row, another release", with(fresh(), on(dkmsFile, "6.12.12", "D"), driver(v643), runs("6.12.12", "D")), wanting(func(w *Wanted) { w.Version = "7.2.3" }), StateSupported, "ROCm 7.2.3 is not put in its place", "install-driver=replace", "", false},
 	{"an operator's driver of a row, another release that replaces it", with(fresh(), on(dkmsFile, "6.12.12", "D"), driver(v643), runs("6.12.12", "D")), wanting(func(w *Wanted) { w.Version, w.InstallDriver = "7.2.3", DriverReplace }), StateSupported, "will be changed to amdgpu 6.16.13 of ROCm 7.2.3", "", "7.2.3", false},
@@ -188,6 +193,12 @@ func halfOn70(f *DriverFacts) {
 	f.Kernel = "7.0.0-15-generic"
 	pkg(driverPackage, "1:6.16.13.30300100-2303411.24.04", "half-configured")(f)
 }
+
+func two(f *DriverFacts) {
+	f.GPUs = append(f.GPUs, PCIGPU{PCI: "0000:83:00.0", Family: chips.Radeon})
+}
+
+func refused(i int) func(*DriverFacts) { return func(f *DriverFacts) { f.GPUs[i].NotInKFD = true } }
 
 func lxd(f *DriverFacts) { f.Kind, f.Container = LXD, "lxc" }
 

@@ -133,7 +133,7 @@ func driverRelease(uri string) string {
 
 // decideBound decides for a machine with at least one GPU of amdgpu.
 func decideBound(f DriverFacts, w Wanted, free, bound []PCIGPU) Decision {
-	d := decideRunning(f, w)
+	d := withoutCompute(decideRunning(f, w), f, w, bound)
 	if d.State != StateReboot && d.State != StateUnsupported && len(free) > 0 && !d.Driver {
 		d.State = StateUnsupported
 		d.Reason = fmt.Sprintf("the running driver does not serve %s, only %s", describe(free), describe(bound))

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
 
 // What other programs wrote is read line by line: whatever it is, every line number is one
@@ -33,8 +31,7 @@ func FuzzDriverFiles(f *testing.F) {
 		for _, b := range blacklistLines("f", []byte(text)) {
 			check(b.Line, b.Text)
 		}
-		if g, ok := parseGPU("0000:03:00.0", text); ok {
-			require.Equal(t, chips.Of(g.Device).Family, g.Family)
+		if _, ok := parseGPU("0000:03:00.0", text); ok {
 			require.Contains(t, text, "1002:")
 		}
 		if s := selectedModule([]byte(text)); s != "" {

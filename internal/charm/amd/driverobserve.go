@@ -17,7 +17,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
 
 // readLimit bounds each read-only command. modinfo and apt-cache answer in less than a
@@ -53,6 +52,9 @@ func ObserveDriver(ctx context.Context, h host.Host, m Machine) (DriverFacts, er
 		return f, err
 	}
 	if f.GPUs, err = pciGPUs(h.Root); err != nil {
+		return f, err
+	}
+	if err := describeGPUs(h.Root, f.GPUs); err != nil {
 		return f, err
 	}
 	f.Module = loadedModule(h.Root)
@@ -197,7 +199,7 @@ func parseGPU(pci, uevent string) (g PCIGPU, ok bool) {
 			vendor, device, _ := strings.Cut(value, ":")
 			id, err := strconv.ParseUint(device, 16, 16)
 			amd = vendor == "1002" && err == nil
-			g.Device, g.Family = uint16(id), chips.Of(uint16(id)).Family
+			g.Device = uint16(id)
 		}
 	}
 	return g, amd && (class>>16 == 0x03 || class>>16 == 0x12)

@@ -12,6 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -67,6 +68,23 @@ func TestUnreadableGPUIsListed(t *testing.T) {
 	got, err := pciGPUs(r)
 	require.NoError(t, err)
 	require.Equal(t, []PCIGPU{{PCI: want[0].PCI, Driver: "amdgpu"}, want[1]}, got)
+}
+
+// Names, chips and KFD are those of list-gpus.
+func TestFactsAgreeWithTheListOfGPUs(t *testing.T) {
+	r := hosttest.ManyGPUs(t, 2)
+	require.NoError(t, r.Remove("/sys/class/kfd/kfd/topology/nodes/2/properties"))
+	hosttest.Put(t, r, "/sys/class/kfd/kfd/topology/nodes/2/properties", "cpu_cores_count 96\n")
+	hosttest.Put(t, r, "/usr/share/misc/pci.ids", "1002  AMD\n\t6610  Oland XT [Radeon HD 8670]\n")
+	hosttest.Put(t, r, "/sys/bus/pci/devices/0000:81:00.0/uevent", "PCI_CLASS=30000\nPCI_ID=1002:6610\nPCI_SLOT_NAME=0000:81:00.0\n")
+	gpus, err := pciGPUs(r)
+	require.NoError(t, err)
+	require.NoError(t, describeGPUs(r, gpus))
+	require.Equal(t, []PCIGPU{
+		{PCI: "0000:04:00.0", Device: 0x74a1, Name: "AMD Instinct MI300X OAM", Family: chips.Instinct, GFX: "gfx942", Driver: "amdgpu"},
+		{PCI: "0000:0b:00.0", Device: 0x74a1, Name: "AMD Instinct MI300X", Family: chips.Instinct, GFX: "gfx942", Driver: "amdgpu", NotInKFD: true},
+		{PCI: "0000:81:00.0", Device: 0x6610, Name: "AMD Radeon HD 8670"},
+	}, gpus)
 }
 
 // modinfoOf is what modinfo reports of the module on disk.

@@ -69,8 +69,12 @@ type Headers struct {
 type PCIGPU struct {
 	PCI    string // 0000:03:00.0
 	Device uint16 // PCI device id
+	Name   string // as list-gpus shows it
 	Family chips.Family
+	GFX    string // architecture, as KFD or the table of chips has it; "" if unknown
 	Driver string // bound kernel driver: amdgpu, vfio-pci, or ""
+
+	NotInKFD bool // its driver runs, and KFD does not list it
 }
 
 // Module describes the amdgpu kernel module, on disk and running.
@@ -190,12 +194,12 @@ func (f DriverFacts) Print(w io.Writer) error {
 	line("machine", "%s, %s %s on %s, kernel %s", what, f.Distro, f.Series, f.Arch, f.Kernel)
 	line("resources", "%d CPUs, %s memory, %s free on /", f.CPUs, units.FormatGB(f.Memory), units.FormatGB(f.Disk))
 	for _, g := range f.GPUs {
-		family, driver := g.Family, g.Driver
-		if family == chips.Unknown {
-			family = "of a family that is not known"
+		chip := strings.Join(strings.Fields(fmt.Sprintf("1002:%04x %s %s", g.Device, g.Family, g.GFX)), " ")
+		driver := cmp.Or(g.Driver, "no driver")
+		if g.NotInKFD {
+			driver += ", not in KFD"
 		}
-		driver = cmp.Or(driver, "no driver")
-		line("GPU", "%s 1002:%04x %s, %s", g.PCI, g.Device, family, driver)
+		line("GPU", "%s %s (%s), %s", g.PCI, g.Name, chip, driver)
 	}
 	if f.Module.Loaded {
 		line("running", "amdgpu %s", version(f.Module.Version, f.Module.SrcVersion))

@@ -77,7 +77,7 @@ func DecideGPUs(o Observed) GPUs {
 	for _, p := range problems {
 		g.cause(status.Block("%s", p))
 	}
-	chosen := g.choose()
+	chosen := g.choose(inv, o)
 	if len(g.Causes) > 0 {
 		return g
 	}
@@ -90,16 +90,21 @@ func DecideGPUs(o Observed) GPUs {
 }
 
 // choose returns the present GPUs of those that gpu-device-ids names. A missing GPU does not
-// make the option invalid: reportMissing reports it, and tasks get the other GPUs.
-func (g *GPUs) choose() (chosen []gpu.GPU) {
+// make the option invalid: reportMissing reports it, and tasks get the other GPUs. Without any
+// the unit has only integrated GPUs beside a card that fails.
+func (g *GPUs) choose(inv gpu.Inventory, o Observed) (chosen []gpu.GPU) {
 	for _, one := range g.named {
 		if contains(g.All, one) {
 			chosen = append(chosen, one)
 		}
 	}
-	if len(chosen) == 0 && len(g.Missing) > 0 {
+	switch {
+	case len(chosen) > 0:
+	case len(g.Missing) > 0:
 		g.cause(status.Block("gpu-device-ids: its GPUs are missing: %s", strings.Join(addressesOf(g.Missing), ", ")).
 			Explain("give them back, or name others"))
+	case len(g.Causes) == 0:
+		explainNoGPU(g, inv, o)
 	}
 	return chosen
 }
@@ -157,6 +162,8 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, o Observed) {
 		case gpu.Hangs:
 			g.cause(status.Block("%s GPU %s does not count: it hangs", name, l.PCI).
 				Run(explainHang(o.Facts.Commands())))
+		case gpu.NoCompute:
+			g.cause(status.Block("%s GPU %s does not count: %s", name, l.PCI, l.Detail))
 		}
 	}
 	if len(g.Causes) > 0 {

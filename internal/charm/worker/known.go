@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -22,6 +23,9 @@ type KnownGPUs struct {
 	Runtime config.ComputeRuntime `json:"compute-runtime"`
 	PCI     []string              `json:"gpus"`
 	Each    []gpu.Slot            `json:"each,omitempty"` // with partitions, in the order of their numbers
+	// BesideCard has the integrated GPUs beside a card. They stay so while the card is missing:
+	// the worker must not become a worker with the tags of the integrated GPU.
+	BesideCard []string `json:"beside_card,omitempty"`
 }
 
 // knownState is disposable: the only loss is a warning.
@@ -39,7 +43,7 @@ func (o *Observed) ObserveKnown(r host.Root) (err error) {
 // Write writes GPUsFile if its content changed.
 func (k KnownGPUs) Write(r host.Root) error {
 	have, err := ReadKnown(r)
-	if err != nil || have.Runtime == k.Runtime && slices.Equal(have.PCI, k.PCI) && slices.Equal(have.Each, k.Each) {
+	if err != nil || reflect.DeepEqual(have, k) {
 		return err
 	}
 	if k.Runtime == "" {
@@ -60,6 +64,9 @@ func (k KnownGPUs) update(runtime config.ComputeRuntime, all []gpu.GPU) (now Kno
 	now = KnownGPUs{Runtime: runtime, PCI: pci}
 	for _, g := range all {
 		now.Each = append(now.Each, g.Stored())
+		if g.BesideCard {
+			now.BesideCard = append(now.BesideCard, g.PCI)
+		}
 	}
 	return now, nil
 }
@@ -92,6 +99,9 @@ func (k KnownGPUs) numbered(runtime config.ComputeRuntime, all []gpu.GPU) (list 
 		if !slices.Contains(now.PCI, pci) {
 			add(pci)
 		}
+	}
+	for i := range list {
+		list[i].BesideCard = list[i].BesideCard || slices.Contains(now.BesideCard, list[i].PCI)
 	}
 	return list
 }

@@ -320,3 +320,46 @@ func TestMissingPartitionsKeepTheirNumbers(t *testing.T) {
 		strings.Join(numbers(KnownGPUs{Runtime: k.Runtime, PCI: append(slices.Clone(k.PCI), "0000:a3:00.0"), Each: k.Each}.numbered("rocm", whole)), " "),
 		"one board is whole now, and another is new")
 }
+
+// Programs for the card fail on the integrated GPU: it must not get their tags.
+func TestIntegratedGPUGetsNoTasksWhileTheCardIsMissing(t *testing.T) {
+	r := hosttest.Host(t, "amd")
+	hosttest.AddIntegrated(t, r)
+	desire := func(ids string, change func(*Observed)) Desired {
+		o := running(observed(t, r, map[string]any{"compute-runtime": "rocm", "gpu-sharing": "exclusive", "gpu-device-ids": ids}))
+		change(&o)
+		return Desire(o, nil)
+	}
+	first := desire("all", func(*Observed) {})
+	require.Equal(t, " (GPU: 1x AMD)", first.Suffix)
+	require.Contains(t, env(t, first)["CONCOURSE_TAG"], "gpu-count=1,gfx=gfx1100")
+	require.NotContains(t, env(t, first)["CONCOURSE_TAG"], "gfx1036")
+	require.Equal(t, "0000:03:00.0", wrapperOf(t, first).GPUs[0].Name)
+	require.Equal(t, 1, first.GPUs.Count)
+	known := remembered(t, first.Known)
+	require.Len(t, known.PCI, 2)
+
+	both := desire("0,1", func(*Observed) {})
+	require.Equal(t, " (GPU: 2x AMD)", both.Suffix)
+
+	gone := func(o *Observed) { // as Discover finds a machine without the card
+		o.Known = known
+		o.GPUs.GPUs = o.GPUs.GPUs[1:]
+		o.GPUs.GPUs[0].BesideCard = false
+	}
+	lost := desire("all", gone)
+	require.Contains(t, text("Ready"+lost.Suffix, lost.Causes), "blocked: gpu-device-ids: its GPUs are missing: 0000:03:00.0")
+	require.NotContains(t, env(t, lost)["CONCOURSE_TAG"], "gfx1036")
+	require.Equal(t, known, remembered(t, lost.Known))
+	require.Empty(t, wrapperOf(t, lost).GPUs)
+
+	accepted := desire("all", func(o *Observed) { gone(o); o.Known = KnownGPUs{} })
+	require.Contains(t, env(t, accepted)["CONCOURSE_TAG"], "gfx=gfx1036")
+
+	refused := desire("all", func(o *Observed) { // it is listed, and fails
+		o.GPUs.Unusable = append(o.GPUs.Unusable, gpu.Unusable{PCI: "0000:03:00.0", Vendor: gpu.AMD, Reason: gpu.NoCompute, Detail: "KFD does not list it"})
+		o.GPUs.GPUs = o.GPUs.GPUs[1:]
+	})
+	require.Contains(t, text("Ready"+refused.Suffix, refused.Causes), "blocked: AMD GPU 0000:03:00.0 does not count: KFD does not list it")
+	require.NotContains(t, env(t, refused)["CONCOURSE_TAG"], "gfx1036")
+}

@@ -157,11 +157,18 @@ func Share(r host.Root) (want []plan.Resource, err error) {
 }
 
 // leaseSettings returns the wrapper's settings with a lease for each AMD GPU of a
-// description.
+// description. An integrated GPU beside a card is leased if its user named it, so that it is in
+// the device all of the own description.
 func leaseSettings(r host.Root, inv gpu.Inventory, spec *specs.Spec) (f resource.File, err error) {
+	foreign, err := cdi.Foreign(r)
+	if err != nil {
+		return f, err
+	}
 	var chosen []gpu.GPU
 	for _, g := range inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec)) {
-		if slices.ContainsFunc(cdi.List(spec), func(l cdi.Listed) bool { return slices.Contains(l.Nodes, g.Render.Path) }) {
+		described := slices.ContainsFunc(cdi.List(spec),
+			func(l cdi.Listed) bool { return slices.Contains(l.Nodes, g.Render.Path) })
+		if described && (!g.BesideCard || !foreign && cdi.InAll(spec, g.Render.Path)) {
 			chosen = append(chosen, g)
 		}
 	}

@@ -134,3 +134,22 @@ func TestUnitKeepsItsOwnDescription(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, want)
 }
+
+func TestIntegratedGPUBesideACardIsLeasedOnlyByName(t *testing.T) {
+	h := machineOf(t, "mi210x4")
+	hosttest.AddIntegrated(t, h.Root)
+	leased := func() (names []string) {
+		for _, g := range settings(t, h).GPUs {
+			names = append(names, g.Name)
+		}
+		return names
+	}
+	refresh(t, h, Selection{})
+	want, err := Lease(h.Root)
+	require.NoError(t, err)
+	apply(t, h, want)
+	require.Len(t, leased(), 4)
+	require.NotContains(t, leased(), hosttest.IntegratedPCI)
+	refresh(t, h, Selection{Devices: []string{"0000:23:00.0", hosttest.IntegratedPCI}})
+	require.Equal(t, []string{hosttest.IntegratedPCI, "0000:23:00.0"}, leased())
+}

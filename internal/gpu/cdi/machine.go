@@ -18,7 +18,7 @@ import (
 // Machine holds the AMD GPUs of a machine for containers.
 type Machine struct {
 	Spec *specs.Spec // nil if there is no GPU to describe
-	Left []string    // GPUs left out, with the reason
+	Left []string    // GPUs left out, also of the device all alone, with the reason
 	KFD  gpu.KFD
 }
 
@@ -37,6 +37,11 @@ func OfMachine(r host.Root) (m Machine, err error) {
 	if len(gpus) == 0 {
 		return m, nil
 	}
+	for _, g := range gpus {
+		if g.BesideCard {
+			m.Left = append(m.Left, g.PCI+" of "+Kind+"="+All+": "+gpu.BesideCardText)
+		}
+	}
 	spec, undescribed, err := Spec(gpus, inv.KFD)
 	m.Spec, m.Left = spec, append(m.Left, undescribed...)
 	return m, err
@@ -44,7 +49,7 @@ func OfMachine(r host.Root) (m Machine, err error) {
 
 // Select returns the description of some GPUs, all for no names. A name is a number, a
 // unique id as GPU-<id>, or a PCI address, with or without amd.com/gpu=. Numbers stay with
-// their GPUs. With noAll the device with all GPUs is left out.
+// their GPUs. The device all has the named GPUs; with noAll it is left out.
 func Select(s *specs.Spec, names []string, noAll bool) (*specs.Spec, error) {
 	if len(names) == 0 && !noAll {
 		return s, nil
@@ -66,24 +71,28 @@ func Select(s *specs.Spec, names []string, noAll bool) (*specs.Spec, error) {
 	}
 	selected := *s
 	selected.Devices = nil
+	named := specs.Device{Name: All}
 	for _, d := range s.Devices {
-		if d.Name == All {
-			if noAll {
-				continue
-			}
-			d.ContainerEdits.DeviceNodes = keepNodes(d.ContainerEdits.DeviceNodes, nodes)
+		of := d.ContainerEdits.DeviceNodes
+		if d.Name == All || len(nodes) > 0 && !slices.Contains(nodes, of[0].Path) {
+			continue
 		}
-		if len(nodes) == 0 || len(keepNodes(d.ContainerEdits.DeviceNodes, nodes)) > 0 {
-			selected.Devices = append(selected.Devices, d)
+		selected.Devices = append(selected.Devices, d)
+		if !slices.Contains(named.ContainerEdits.DeviceNodes, of[0]) { // a GPU has several names
+			named.ContainerEdits.DeviceNodes = append(named.ContainerEdits.DeviceNodes, of...)
 		}
+	}
+	if !noAll {
+		selected.Devices = append(selected.Devices, named)
 	}
 	return &selected, nil
 }
 
-// keepNodes returns the nodes with these paths, all for no paths.
-func keepNodes(all []*specs.DeviceNode, paths []string) []*specs.DeviceNode {
-	return slices.DeleteFunc(slices.Clone(all), func(n *specs.DeviceNode) bool {
-		return len(paths) > 0 && !slices.Contains(paths, n.Path)
+// InAll reports whether the device all of a description has a node.
+func InAll(s *specs.Spec, node string) bool {
+	return slices.ContainsFunc(s.Devices, func(d specs.Device) bool {
+		return d.Name == All && slices.ContainsFunc(d.ContainerEdits.DeviceNodes,
+			func(n *specs.DeviceNode) bool { return n.Path == node })
 	})
 }
 

@@ -27,7 +27,7 @@ const (
 	Path = wellknown.AMDSpec
 	// Kind is the vendor and class of every device in it.
 	Kind = wellknown.AMDKind
-	// All is the name of the device with all GPUs.
+	// All is the name of the device with all GPUs but integrated ones beside a card.
 	All = "all"
 )
 
@@ -82,13 +82,17 @@ func Spec(gpus []gpu.GPU, kfd gpu.KFD) (spec *specs.Spec, left []string, err err
 		if slot := g.Address(); g.PCI != "" && named[slot] == 1 {
 			bySlot = append(bySlot, specs.Device{Name: slot, ContainerEdits: edits})
 		}
-		all = append(all, nodes...)
+		if !g.BesideCard {
+			all = append(all, nodes...)
+		}
 	}
 	if len(spec.Devices) == 0 {
 		return nil, left, nil
 	}
 	spec.Devices = slices.Concat(spec.Devices, byID, bySlot)
-	spec.Devices = append(spec.Devices, specs.Device{Name: All, ContainerEdits: specs.ContainerEdits{DeviceNodes: all}})
+	if len(all) > 0 {
+		spec.Devices = append(spec.Devices, specs.Device{Name: All, ContainerEdits: specs.ContainerEdits{DeviceNodes: all}})
+	}
 	// /dev/kfd belongs to no single GPU. At the top level it is part of every device, and a
 	// container gets it only once.
 	switch n, ok := node(kfd.Node); {

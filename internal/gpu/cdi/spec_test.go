@@ -247,3 +247,25 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// The integrated GPU has its names, and only who names it gets it.
+func TestAllLeavesOutAnIntegratedGPUBesideACard(t *testing.T) {
+	beside := card(1)
+	beside.BesideCard = true
+	spec, left, err := Spec([]gpu.GPU{card(0), beside}, kfd())
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Len(t, List(spec), 2)
+	require.True(t, InAll(spec, "/dev/dri/renderD128"))
+	require.False(t, InAll(spec, "/dev/dri/renderD129"))
+
+	named, err := Select(spec, []string{"0", "1"}, false)
+	require.NoError(t, err)
+	require.True(t, InAll(named, "/dev/dri/renderD129"))
+	require.NoError(t, validate(named))
+
+	alone, _, err := Spec([]gpu.GPU{beside}, kfd()) // its card fails
+	require.NoError(t, err)
+	require.Len(t, List(alone), 1)
+	require.False(t, InAll(alone, "/dev/dri/renderD129"))
+}

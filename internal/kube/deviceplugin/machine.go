@@ -24,11 +24,12 @@ type machine struct {
 	devices []device     // in the order of leases
 	leases  lease.Leases // without Dir if GPUs are shared; GPUs are always the devices
 	states  []lease.State
+	leftOut []string // integrated GPUs beside a card, which stay so if the card goes missing
 }
 
 // look reads the GPUs that pods may have: those of the unit if the wrapper's config lists
-// them, and otherwise all. It opens no GPU.
-func look(r host.Root, config string, now func() time.Time) (m machine, err error) {
+// them, and otherwise all but integrated ones beside a card. It opens no GPU.
+func look(r host.Root, config string, now func() time.Time, before machine) (m machine, err error) {
 	inv, err := gpu.Discover(r)
 	if err != nil {
 		return m, err
@@ -39,6 +40,14 @@ func look(r host.Root, config string, now func() time.Time) (m machine, err erro
 	}
 	vendor := gpu.VendorWith(gpu.Kubernetes)
 	all := inv.GPUsOf(vendor)
+	m.leftOut = before.leftOut
+	for i := range all {
+		name := all[i].Address()
+		if all[i].BesideCard && !slices.Contains(m.leftOut, name) {
+			m.leftOut = append(m.leftOut, name)
+		}
+		all[i].BesideCard = slices.Contains(m.leftOut, name)
+	}
 	gpus := offered(all, unit)
 	out := map[string]string{}
 	if unit == nil || unit.Quarantine != "" {
@@ -84,7 +93,7 @@ func readConfig(r host.Root, file string) (*oci.Config, error) {
 // offered returns the GPUs of the unit, in the order of its leases.
 func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 	if unit == nil {
-		return all
+		return gpu.ForTasks(all)
 	}
 	for _, g := range all {
 		if slices.ContainsFunc(unit.GPUs, func(of oci.GPU) bool { return of.Name == g.Address() }) {

@@ -98,7 +98,7 @@ func (p *plugin) turn(ctx context.Context) error {
 func (p *plugin) look() []device {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m, err := look(p.root, p.config, p.now)
+	m, err := look(p.root, p.config, p.now, p.seen)
 	if err == nil {
 		p.seen = m
 	}

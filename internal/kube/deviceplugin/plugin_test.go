@@ -75,3 +75,18 @@ func TestSystemdStatusShowsWhetherGPUsAreRegistered(t *testing.T) {
 		require.Equal(t, want, string(text[:n]))
 	}
 }
+
+// A kubelet must not send pods to the integrated GPU while the card is missing.
+func TestIntegratedGPUBesideACardIsNotOffered(t *testing.T) {
+	r := hosttest.ManyGPUs(t, 1)
+	hosttest.AddIntegrated(t, r)
+	p, _, _ := started(t, r, nil)
+	turn(t, p)
+	require.Len(t, p.seen.devices, 1)
+	require.Equal(t, gpu0, p.seen.devices[0].PCI)
+	for _, gone := range []string{"/sys/bus/pci/devices/" + gpu0, "/sys/class/drm/card1", "/sys/class/drm/renderD128"} {
+		require.NoError(t, os.Remove(r.Path(gone)))
+	}
+	turn(t, p)
+	require.Empty(t, p.seen.devices)
+}

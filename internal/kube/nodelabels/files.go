@@ -15,6 +15,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
 
 const (
@@ -36,7 +37,7 @@ func Read(r host.Root, gpus []gpu.GPU) Machine {
 }
 
 func read(r host.Root, g gpu.GPU) GPU {
-	of := GPU{Slot: g.Slot, Family: family(g.GFX, g.DeviceID),
+	of := GPU{Slot: g.Slot, Family: chips.Find(g.DeviceID, g.GFX).Labeller,
 		DeviceID: fmt.Sprintf("%04x", g.DeviceID), ProductName: g.Name, Style: gpu.Style(r, g)}
 	var vram uint64
 	if g.KFDNode >= 0 {

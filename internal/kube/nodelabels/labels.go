@@ -25,7 +25,7 @@ type Machine struct {
 // GPU describes one GPU. Unknown values are "".
 type GPU struct {
 	gpu.Slot
-	Family      string // as AMD's labeller abbreviates it, "AI"
+	Family      string // of the kernel (AMDGPU_FAMILY), as AMD's labeller abbreviates it, "AI"
 	DeviceID    string // "74a1"
 	ProductName string // "AMD Instinct MI300X OAM"
 	VRAM        string // "192G", in GiB
@@ -118,42 +118,4 @@ func toValue(text string) string {
 	text = strings.NewReplacer(" ", "_", "(", "", ")", "").Replace(text)
 	text = invalidChar.ReplaceAllString(text, "_")
 	return strings.Trim(text[:min(len(text), maxLength)], "-_.")
-}
-
-// family returns the name in AMD's labeller for the kernel's AMDGPU_FAMILY of a GPU, from
-// its instruction set. The kernel derives both from the version of the graphics block
-// (amdgpu_discovery.c, kfd_device.c), and reading the family would open the GPU. It returns
-// "" for a GPU that is not in the table.
-func family(gfx string, device uint16) string {
-	const mendocino = 0x1506 // KFD has one name for its 10.3.7 and Raphael's 10.3.6
-	switch strings.TrimPrefix(gfx, "gfx") {
-	case "900", "904", "906", "908", "90a", "940", "941", "942", "950":
-		return "AI"
-	case "902", "909", "90c":
-		return "RV"
-	case "1010", "1011", "1012", "1013", "1030", "1031", "1032", "1034":
-		return "NV"
-	case "1033":
-		return "VGH"
-	case "1035":
-		return "YC"
-	case "1036":
-		if device == mendocino {
-			return "GC_10_3_7"
-		}
-		return "GC_10_3_6"
-	case "1100", "1101", "1102":
-		return "GC_11_0_0"
-	case "1103":
-		return "GC_11_0_1"
-	case "1150", "1151", "1152", "1153":
-		return "GC_11_5_0"
-	case "1200", "1201":
-		return "GC_12_0_0"
-	case "802", "803":
-		return "VI"
-	case "801":
-		return "CZ"
-	}
-	return ""
 }

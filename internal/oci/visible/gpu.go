@@ -19,6 +19,9 @@ import (
 type GPU struct {
 	cdispec.Device
 	Nodes []cdispec.Node // its own device nodes
+	// byName is set for a GPU that only containers get that name it, such as an integrated one
+	// beside a card: the device all of its spec lacks it.
+	byName bool
 	// Set by Describe.
 	names []string // all its names in the spec: its index, GPU-<id>, its PCI slot
 	pci   string   // "" if not known
@@ -34,7 +37,7 @@ func Find(specs []*cdispec.Spec, names []string) ([]GPU, error) {
 	gpus := make([]GPU, 0, len(devices))
 	for _, d := range devices {
 		if d.Name == cdispec.All {
-			each, err := allOf(d.Spec)
+			each, err := allOf(d)
 			if err != nil {
 				return nil, err
 			}
@@ -50,8 +53,13 @@ func Find(specs []*cdispec.Spec, names []string) ([]GPU, error) {
 	return gpus, nil
 }
 
-// allOf returns the GPUs of a spec, each under the first of its names.
-func allOf(s *cdispec.Spec) (gpus []GPU, err error) {
+// allOf returns the GPUs of the spec with the device all, each under the first of its names.
+func allOf(all cdispec.Device) (gpus []GPU, err error) {
+	s := all.Spec
+	has, err := all.Nodes()
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range s.Devices {
 		nodes, err := d.Nodes()
 		if err != nil {
@@ -59,13 +67,22 @@ func allOf(s *cdispec.Spec) (gpus []GPU, err error) {
 		}
 		if d.Name != cdispec.All && len(nodes) > 0 &&
 			!slices.ContainsFunc(gpus, func(g GPU) bool { return sameNodes(g.Nodes, nodes) }) {
-			gpus = append(gpus, GPU{Device: d, Nodes: nodes})
+			gpus = append(gpus, GPU{Device: d, Nodes: nodes, byName: !hasPath(has, nodes[0].Path)})
 		}
 	}
 	if len(gpus) == 0 {
 		return nil, fmt.Errorf("cannot give the task a GPU: CDI spec %s describes no single GPU", s.File)
 	}
+	if !slices.ContainsFunc(gpus, func(g GPU) bool { return !g.byName }) { // all has other nodes than the GPUs
+		for i := range gpus {
+			gpus[i].byName = false
+		}
+	}
 	return gpus, nil
+}
+
+func hasPath(nodes []cdispec.Node, path string) bool {
+	return slices.ContainsFunc(nodes, func(n cdispec.Node) bool { return n.Path == path })
 }
 
 // sameNodes reports whether two devices of a spec are the same GPU.

@@ -32,7 +32,7 @@ func pickList(gpus []GPU, value string) (picked []bool, err error) {
 	switch strings.ToLower(strings.TrimSpace(value)) {
 	case "all":
 		for i := range picked {
-			picked[i] = true
+			picked[i] = !gpus[i].byName
 		}
 		return picked, nil
 	case "", "none", "void":
@@ -162,7 +162,7 @@ func pickRange(gpus []GPU, picked []bool, from, to string) error {
 
 // narrow returns, as indexes, the GPUs that all of the variables allow, and never nil if
 // narrowed. narrowed is false if the task sets none of them, or all of them to all: then own
-// has all GPUs.
+// has all GPUs but those that a container must name.
 func narrow(gpus []GPU, variables, env []string) (own []int, narrowed bool, err error) {
 	own = make([]int, len(gpus))
 	for i := range own {
@@ -186,6 +186,9 @@ func narrow(gpus []GPU, variables, env []string) (own []int, narrowed bool, err 
 				shorten(value), err, joinGPUs(gpus))
 		}
 		own, narrowed = slices.DeleteFunc(own, func(i int) bool { return !picked[i] }), true
+	}
+	if !narrowed {
+		own = slices.DeleteFunc(own, func(i int) bool { return gpus[i].byName })
 	}
 	return own, narrowed, nil
 }

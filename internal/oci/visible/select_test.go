@@ -62,3 +62,22 @@ func TestRefusalNamesTheQuotesThatAreMissing(t *testing.T) {
 		require.NoError(t, err, fine)
 	}
 }
+
+// The device all lacks an integrated GPU beside a card: only a container that names it gets it.
+func TestGPUThatTheDeviceAllLacksIsGivenByName(t *testing.T) {
+	const spec = `{"cdiVersion":"0.6.0","kind":"amd.com/gpu","devices":[
+		{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD128"}]}},
+		{"name":"1","containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD129"}]}},
+		{"name":"0000:12:00.0","containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD129"}]}},
+		{"name":"all","containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD128"}]}}]}`
+	for in, want := range map[string]string{
+		"": "0", "AMD_VISIBLE_DEVICES=all": "0", "GPU_COUNT=1": "0", "GPU_COUNT=all": "0", "AMD_VISIBLE_DEVICES=1": "1",
+		"AMD_VISIBLE_DEVICES=0-1": "0 1", "AMD_VISIBLE_DEVICES=0000:12:00.0": "1",
+	} {
+		got, err := asked(t, spec, unitAll, strings.Fields(in)...)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+	_, err := asked(t, spec, unitAll, "GPU_COUNT=2")
+	require.ErrorContains(t, err, "this unit gives 1")
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
@@ -42,6 +43,7 @@ type listedGPU struct {
 	api.Status
 	Module string   `json:"driver"` // amdgpu, nvidia, nouveau
 	Nodes  []string `json:"nodes"`
+	Notes  []string `json:"notes,omitempty"` // limits of its use
 
 	quarantined string // the reason; "" in service
 }
@@ -60,7 +62,8 @@ func (c *Actions) listGPUs(inv gpu.Inventory, r api.Report) []listedGPU {
 				s = api.Status{Index: g.Index, Vendor: string(v), Name: g.Name, UUID: g.ID(), PCI: g.PCI, GFX: g.GFX,
 					Partition: g.Partition, Health: api.Health{State: health.Unknown}}
 			}
-			one, record := listedGPU{Status: s, Module: g.Driver, Nodes: nodePaths(g)}, records.Of(g.Slot, c.Host.Now())
+			one, record := listedGPU{Status: s, Module: g.Driver, Nodes: nodePaths(g), Notes: c.notes(inv, g)},
+				records.Of(g.Slot, c.Host.Now())
 			if one.View = record.View(); record.Service != nil {
 				one.quarantined = record.Service.Text()
 			}
@@ -68,6 +71,32 @@ func (c *Actions) listGPUs(inv gpu.Inventory, r api.Report) []listedGPU {
 		}
 	}
 	return all
+}
+
+// notes returns why tasks do not get a GPU, or cannot compute on it, although it works.
+func (c *Actions) notes(inv gpu.Inventory, g gpu.GPU) (notes []string) {
+	if g.Unsupported != "" {
+		notes = append(notes, g.Unsupported)
+	}
+	if !g.BesideCard {
+		return notes
+	}
+	facts, err := model.Load(c.Host.Root)
+	if err == nil && facts.Unit == "" {
+		return append(notes, fmt.Sprintf("%s; containers get it only by its name, such as %s=%d", gpu.BesideCardText,
+			g.Vendor.Traits().Kind, g.Index))
+	}
+	all := inv.GPUsOf(g.Vendor)
+	cfg, _ := facts.Options()
+	if named, _ := gpu.Select(all, cfg.GPU.DeviceIDs); slices.Contains(named, g) {
+		return notes
+	}
+	indexes := "0"
+	for i := range all[1:] {
+		indexes += fmt.Sprintf(",%d", i+1)
+	}
+	return append(notes, fmt.Sprintf("%s; tasks get it only if gpu-device-ids names it: %s", gpu.BesideCardText,
+		c.Commands().Of(facts.Unit).SetOption("gpu-device-ids="+indexes)))
 }
 
 // readingsText formats the readings without those of the table.
@@ -214,6 +243,9 @@ func (l listedGPU) below() string {
 	lines := []string{strings.TrimPrefix(l.Slot().ID()+"  "+strings.Join(l.Nodes, " "), "  ")}
 	lines = append(lines, commandline.Wrap(l.readingsText(), commandline.Width-len(margin))...)
 	lines = append(lines, commandline.Wrap(l.MemoryTaken, commandline.Width-len(margin))...)
+	for _, note := range l.Notes {
+		lines = append(lines, commandline.Wrap(note, commandline.Width-len(margin))...)
+	}
 	lines = append(lines, l.quarantined)
 	text := ""
 	for _, line := range lines {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -146,4 +147,29 @@ func TestUnreadableDescriptionIsNamed(t *testing.T) {
 	code, _, errs := at(hosttest.Host(t, "amd"), "cdi", "validate", "/nowhere/x.json")
 	require.Equal(t, 1, code)
 	require.Equal(t, "cannot read /nowhere/x.json: the file is missing; dispatch cdi generate --output /nowhere/x.json makes it\n", errs)
+}
+
+// All programs leave the GPU of the processor beside a card to those who name it.
+func TestIntegratedGPUBesideACardIsNamedWithItsReason(t *testing.T) {
+	root := hosttest.Host(t, "mi210x4")
+	hosttest.AddIntegrated(t, root)
+	var all strings.Builder
+	for _, line := range []string{"gpu list", "kubernetes labels", "cdi list", "cdi generate"} {
+		code, out, errs := at(root, strings.Fields(line)...)
+		require.Zero(t, code, line+errs)
+		all.WriteString("$ dispatch " + line + "\n" + out)
+		if errs != "" {
+			all.WriteString("on stderr: " + errs)
+		}
+	}
+	require.NotContains(t, all.String(), "amd.com/gpu.device-id.164e")
+	hosttest.Golden(t, filepath.Join("testdata", "integrated.txt"), all.String())
+
+	hosttest.Put(t, root, model.FactsFile, `{"unit": "rocm-worker/0", "role": "worker", "config": {"compute-runtime": "rocm"}}`)
+	_, out, _ := at(root, "gpu", "list")
+	require.Contains(t, strings.Join(strings.Fields(out), " "), "tasks get it only if gpu-device-ids names it: "+
+		"juju config rocm-worker gpu-device-ids=0,1,2,3,4")
+	hosttest.Put(t, root, model.FactsFile, `{"unit": "rocm-worker/0", "role": "worker", "config": {"compute-runtime": "rocm", "gpu-device-ids": "0-1"}}`)
+	_, out, _ = at(root, "gpu", "list")
+	require.NotContains(t, out, "gpu-device-ids")
 }
