@@ -142,10 +142,16 @@ func dispatch(t *testing.T, words ...string) string {
 // to all but root and group 44.
 func describe(t *testing.T) {
 	t.Helper()
+	describeOf(t, 44)
+}
+
+// describeOf has the nodes belong to another group.
+func describeOf(t *testing.T, group int) {
+	t.Helper()
 	numbers, err := suite.Minors()
 	require.NoError(t, err)
 	node := func(path string) host.Node {
-		return host.Node{Path: path, Major: 10, Minor: uint32(numbers[path]), Mode: 0o660, GID: 44}
+		return host.Node{Path: path, Major: 10, Minor: uint32(numbers[path]), Mode: 0o660, GID: uint32(group)}
 	}
 	r, left, err := cdi.Resource([]gpu.GPU{
 		{Slot: gpu.Slot{PCI: "0000:03:00.0", UniqueID: "a1b2c3d4e5f60000"}, Render: node(suite.StandIns[1])},
@@ -157,7 +163,7 @@ func describe(t *testing.T) {
 	require.NoError(t, err)
 	_, err = p.Apply(t.Context(), nil)
 	require.NoError(t, err)
-	nodes(t, 0, 44, 0o660)
+	nodes(t, 0, group, 0o660)
 }
 
 func nodes(t *testing.T, uid, gid int, mode os.FileMode) {

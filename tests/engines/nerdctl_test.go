@@ -46,6 +46,7 @@ func TestNerdctlHasBothWays(t *testing.T) {
 		"-e AMD_VISIBLE_DEVICES=0":                                           nothing,
 		"--device amd.com/gpu=1":                                             second,
 		"--device amd.com/gpu=all":                                           both,
+		"--device amd.com/gpu=1 --user 1000:1000":                            second,
 	} {
 		out, err := in(words)
 		require.NoError(t, err, "%s: %s", words, out)

@@ -12,7 +12,7 @@ import (
 )
 
 // makeFiles makes the files of a resource type registry-image in the folder $1. Every image
-// that it gets is busybox with stand-ins for two programs of ROCm.
+// that it gets is busybox with stand-ins for two programs of ROCm. rocminfo opens /dev/kfd.
 const makeFiles = `set -u
 image=$1/image
 mkdir -p "$image/bin" "$image/tmp" "$image/etc" "$1/opt/resource"
@@ -20,6 +20,7 @@ cp "$(command -v busybox)" "$image/bin/busybox"
 for name in $("$image/bin/busybox" --list); do [ "$name" = busybox ] || ln -s busybox "$image/bin/$name"; done
 cat >"$image/bin/rocminfo" <<'EOF'
 #!/bin/sh
+exec 3<>/dev/kfd
 for n in /dev/dri/renderD*; do echo '  Name:                    gfx90a'; done
 EOF
 cat >"$image/bin/rocm-smi" <<'EOF'

@@ -105,10 +105,12 @@ chown me exporter.key`
 	// pipelines saves two pipelines and their variables.
 	pipelines = `cd /home/me/concourse-ci-machine && mkdir vars
 for name in warm-images.yml vars/warm-images.yml fill-models.yml vars/fill-models.yml; do concourse-ci-machine get-pipelines name=$name >$name; done`
-	// images gives both engines the image of the page, because there is no registry.
+	// images gives root's and the user's engines the image of the page, because there is no
+	// registry.
 	images = `ln -s busybox /bin/kill # docker's service needs one
 mkdir -p /etc/containers
 printf '[containers]\ncgroups = "disabled"\npids_limit = 0\n' >/etc/containers/containers.conf # it has no controllers
 docker import BUILT/image.tar rocm/rocm-terminal
+podman import BUILT/image.tar docker.io/rocm/rocm-terminal:latest
 runuser -l me -c 'podman import BUILT/image.tar docker.io/rocm/rocm-terminal:latest'`
 )

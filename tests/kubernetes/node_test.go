@@ -16,6 +16,7 @@ func TestPodsOnANodeWithDeviceNodes(t *testing.T) {
 	plugin := startPlugin(t)
 	t.Run("the page's pod runs", runsThePage)
 	t.Run("a pod opens its GPUs only", opensItsOwn)
+	t.Run("a pod of another user opens its GPU by its group", func(t *testing.T) { opensAs(t, "runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [0]") })
 	t.Run("a pod that finds too few waits", waits)
 	t.Run("a quarantined GPU leaves and comes back", quarantinedGPU)
 	t.Run("pods get GPUs that are joined best", joinedBest)
@@ -32,6 +33,7 @@ func TestPodsOnANodeWithCDI(t *testing.T) {
 	newCluster(t, program("containerd", "containerd"))
 	startPlugin(t, "--devices=cdi")
 	t.Run("a pod opens its GPUs only", opensItsOwn)
+	t.Run("a pod of another user opens its GPU", func(t *testing.T) { opensAs(t, "runAsUser: 1000, runAsGroup: 1000") })
 	t.Run("a pod has a GPU", podHasOne)
 }
 
@@ -41,6 +43,16 @@ func opensItsOwn(t *testing.T) {
 	require.Equal(t, []string{}, opened(t, "none"), "who asks for no GPU has none")
 	running(t, "first", 0)
 	running(t, "second", 1)
+}
+
+// opensAs runs a pod with a securityContext. The machine's nodes are open to root and its
+// group alone.
+func opensAs(t *testing.T, context string) {
+	unit(t, 2)
+	t.Cleanup(func() { end(t, "another") })
+	apply(t, "{apiVersion: v1, kind: Pod, metadata: {name: another}, spec: {securityContext: {"+context+"}, "+
+		"containers: [{name: work, image: busybox, resources: {limits: {amd.com/gpu: 1}}}]}}")
+	require.Equal(t, nodes(0), opened(t, "another"))
 }
 
 const insufficient = "Insufficient " + resource

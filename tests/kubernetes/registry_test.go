@@ -37,7 +37,8 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar"
 )
 
-// serveImages is a registry where every name is an image of busybox that runs the probe.
+// serveImages is a registry where every name is an image of busybox, and its rocminfo is the
+// probe.
 func serveImages(t *testing.T) {
 	t.Helper()
 	blobs := map[string][]byte{}
@@ -54,7 +55,7 @@ func serveImages(t *testing.T) {
 	layer := add(typeLayer, layerOf(t))
 	config := add(typeConfig, encode(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Cmd": []string{"/bin/sh", "-c", probe}},
+		"config": map[string]any{"Cmd": []string{"rocminfo"}, "Env": []string{"PATH=/bin"}},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []any{layer["digest"]}},
 	}))
 	manifest := add(typeManifest, encode(map[string]any{"schemaVersion": 2, "mediaType": typeManifest, "config": config, "layers": []any{layer}}))
@@ -92,6 +93,10 @@ func layerOf(t *testing.T) []byte {
 	_, err = w.Write(data)
 	require.NoError(t, err)
 	require.NoError(t, w.WriteHeader(&tar.Header{Name: "bin/sh", Linkname: "busybox", Typeflag: tar.TypeSymlink}))
+	rocminfo := "#!/bin/sh\n" + probe
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "bin/rocminfo", Mode: 0o755, Size: int64(len(rocminfo)), Typeflag: tar.TypeReg}))
+	_, err = w.Write([]byte(rocminfo))
+	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	return layer.Bytes()
 }

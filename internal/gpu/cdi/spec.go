@@ -138,13 +138,17 @@ func noNumber(n host.Node) string {
 
 // node describes a character device. No driver has major 0: the number of such a node was
 // not read, and a container would get a dead device.
+//
+// Each user of the container may open it, as with the wrapper. An image has no group with the
+// number of the machine's group render. additionalGids would require CDI 0.7.0, and Podman
+// 4.3 does not read that.
 func node(n host.Node) (*specs.DeviceNode, bool) {
 	if n.Path == "" || n.Major == 0 {
 		return nil, false
 	}
-	mode, uid, gid := n.Mode&fs.ModePerm, n.UID, n.GID
+	mode := fs.FileMode(0o666)
 	return &specs.DeviceNode{Path: n.Path, Type: "c", Major: int64(n.Major), Minor: int64(n.Minor),
-		FileMode: &mode, UID: &uid, GID: &gid, Permissions: "rw"}, true
+		FileMode: &mode, Permissions: "rw"}, true
 }
 
 // validate applies the CDI library's own rules, as container tools do when they read the
@@ -173,8 +177,8 @@ func validate(spec *specs.Spec) error {
 }
 
 // Nodes returns the device nodes of a task that gets only this GPU, which has this index,
-// according to Path: /dev/kfd first. It fails if the description is older than the GPU's
-// place.
+// according to Path: /dev/kfd first. They have the machine's modes and groups, which count
+// if runc can't make nodes. It fails if the description is older than the GPU's place.
 func Nodes(r host.Root, index int, g gpu.GPU) ([]*specs.DeviceNode, error) {
 	data, err := r.ReadFile(Path)
 	if err != nil {
@@ -191,9 +195,25 @@ func Nodes(r host.Root, index int, g gpu.GPU) ([]*specs.DeviceNode, error) {
 				n.Minor == int64(g.Render.Minor)
 		}
 		if d.Name == strconv.Itoa(index) && slices.ContainsFunc(nodes, is) {
-			return append(slices.Clone(spec.ContainerEdits.DeviceNodes), nodes...), nil
+			all := append(slices.Clone(spec.ContainerEdits.DeviceNodes), nodes...)
+			return all, setOwners(r, all)
 		}
 	}
 	return nil, fmt.Errorf("cannot find GPU %d with its node %s in %s: it is described again within a minute", index,
 		g.Render.Path, Path)
+}
+
+// setOwners sets the modes and owners that nodes have on the machine.
+func setOwners(r host.Root, nodes []*specs.DeviceNode) error {
+	for _, n := range nodes {
+		if n == nil {
+			return fmt.Errorf("cannot use %s: a device node is null", Path)
+		}
+		live, err := r.Node(n.Path)
+		if err != nil {
+			return fmt.Errorf("cannot use %s: %w", Path, err)
+		}
+		n.FileMode, n.UID, n.GID = &live.Mode, &live.UID, &live.GID
+	}
+	return nil
 }

@@ -90,12 +90,13 @@ func TestInjectedDevicesAreTheNodes(t *testing.T) {
 		for _, a := range c.ask {
 			names = append(names, Kind+"="+a)
 		}
-		got := &oci.Spec{}
+		got := &oci.Spec{Process: &oci.Process{User: oci.User{UID: 1000, GID: 1000}}}
 		_, err := cache.InjectDevices(got, names...)
 		require.NoError(t, err, c.ask)
 		var paths []string
 		for _, d := range got.Linux.Devices {
 			paths = append(paths, d.Path)
+			require.EqualValues(t, 0o666, *d.FileMode, "each user of an image may open it")
 		}
 		require.ElementsMatch(t, c.want, paths, c.ask)
 		for _, rule := range got.Linux.Resources.Devices {

@@ -80,7 +80,9 @@ const (
 //
 // The plugin cannot see whether the kubelet (1.28) and its runtime (containerd 1.7) support
 // CDI, and both silently ignore it otherwise. So auto gives both: a runtime with CDI
-// replaces a node by the same node of the spec. A device without a CDI name has only nodes.
+// replaces a node by the same node of the spec, which each user of the pod may open. A node
+// alone has the machine's mode and group, and the API has no field for them. A device
+// without a CDI name has only nodes.
 func answer(how string, devices []device) (*v1beta1.ContainerAllocateResponse, error) {
 	r := &v1beta1.ContainerAllocateResponse{}
 	given := map[string]bool{}

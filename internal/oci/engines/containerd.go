@@ -24,7 +24,7 @@ type containerdFacts struct {
 	major, minor int // 0 if not known
 	version      int64
 	plugin       []string // the table of the CRI's runtimes
-	imports      bool     // config.toml imports our file
+	dropIn       string   // path of our file that config.toml imports; "" for none
 	tree         map[string]any
 }
 
@@ -63,14 +63,24 @@ func readContainerd(data []byte, file string, major, minor int) (f containerdFac
 		if !path.IsAbs(text) {
 			text = path.Join(path.Dir(file), text)
 		}
-		matches, _ := path.Match(text, ownImport(file))
-		f.imports = f.imports || matches && major >= 2
+		for _, own := range dropIns(file) {
+			if matches, _ := path.Match(text, own); matches && f.dropIn == "" && (major >= 2 || f.version >= 3) {
+				f.dropIn = own
+			}
+		}
 	}
 	return f, nil
 }
 
-// ownImport returns the path of our file, for containerd versions that import it.
-func ownImport(file string) string { return path.Join(path.Dir(file), "conf.d", "50-amd-gpu.toml") }
+// dropIns returns the paths that our file has beside a file that imports it.
+func dropIns(file string) (paths []string) {
+	for _, folder := range []string{"conf.d", "config.d", "config-v3.toml.d", "config.toml.d", "containerd.d"} {
+		paths = append(paths, path.Join(path.Dir(file), folder, dropInName))
+	}
+	return paths
+}
+
+const dropInName = "50-amd-gpu.toml"
 
 // at returns the value at a path of keys in a tree.
 func at(tree map[string]any, keys ...string) any {
@@ -99,7 +109,7 @@ func table(keys ...string) string {
 func (f containerdFacts) runtimeText(wrapper string) string {
 	of := func(name string) string { return table(append(slices.Clone(f.plugin), "runtimes", name)...) }
 	text := ""
-	if f.major < 2 && at(f.tree, append(slices.Clone(f.plugin), "runtimes", "runc")...) == nil {
+	if f.major < 2 && f.dropIn == "" && at(f.tree, append(slices.Clone(f.plugin), "runtimes", "runc")...) == nil {
 		text = fmt.Sprintf("[%s]\n  runtime_type = \"io.containerd.runc.v2\"\n", of("runc"))
 	}
 	text += fmt.Sprintf("[%s]\n  runtime_type = \"io.containerd.runc.v2\"\n[%s.options]\n  BinaryName = "+
@@ -116,10 +126,14 @@ func (f containerdFacts) runtimeText(wrapper string) string {
 func (f containerdFacts) needsCDI() bool { return f.major == 1 && f.minor >= 7 }
 
 func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
-	major, minor := version(ctx, h, "containerd")
-	data, _, err := readEngineFile(h.Root, r.File)
+	o, _ := ownerOf(h.Root, r.File)
+	major, minor := version(ctx, h, o.program)
+	data, there, err := readEngineFile(h.Root, r.File)
 	if err != nil {
 		return nil, err
+	}
+	if !there && o.mark != "" {
+		return nil, fmt.Errorf("%s is missing: %s writes it at its first start, so start that first", r.File, o.name)
 	}
 	f, err := readContainerd(data, r.File, major, minor)
 	if err != nil {
@@ -129,8 +143,15 @@ func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource,
 	if err != nil {
 		return nil, err
 	}
-	if f.imports && rec == nil {
-		return dropIn{path: ownImport(r.File), first: fmt.Sprintf("version = %d\n", f.version),
+	overwritten := o.overwrites(data)
+	if overwritten && o.folder != "" {
+		f.dropIn = path.Join(path.Dir(r.File), o.folder, dropInName)
+	}
+	if overwritten && f.dropIn == "" {
+		return nil, o.refuse(r.File, f, r.Wrapper)
+	}
+	if f.dropIn != "" && (overwritten || rec == nil) {
+		return dropIn{path: f.dropIn, first: fmt.Sprintf("version = %d\n", f.version),
 			runtime: f.runtimeText(r.Wrapper),
 			asDefault: fmt.Sprintf("[%s]\n  default_runtime_name = \"%s\"\n", table(f.plugin...),
 				Name), byDefault: r.Default}, nil
@@ -161,15 +182,30 @@ func wantContainerd(ctx context.Context, h host.Host, r Request) (plan.Resource,
 
 func (f containerdFacts) defaultName() string { return table(f.plugin...) + ": default_runtime_name" }
 
-// removeContainerd removes both forms, because containerd may have been another version
-// then.
+// removeContainerd removes all forms, because the file may have been another one then.
 func removeContainerd(r Request) plan.Resource {
-	return both{asBefore{engine: "containerd", file: r.File, editor: configTOML{}}, noDropIn{path: ownImport(r.File)}}
+	all := several{asBefore{engine: "containerd", file: r.File, editor: configTOML{}}}
+	for _, path := range containerdDropIns(r) {
+		all = append(all, noDropIn{path: path})
+	}
+	return all
 }
 
-type both [2]plan.Resource
+// containerdDropIns returns the paths that our file has beside the given file, and otherwise
+// beside the file of each owner.
+func containerdDropIns(r Request) (paths []string) {
+	if r.File != "" {
+		return dropIns(r.File)
+	}
+	for _, o := range append(owners(), machines()) {
+		paths = append(paths, dropIns(o.file)...)
+	}
+	return paths
+}
+
+type several []plan.Resource
 
 // Diff implements plan.Resource.
-func (b both) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
-	return plan.Diff(ctx, h, b[0], b[1])
+func (s several) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
+	return plan.Diff(ctx, h, s...)
 }

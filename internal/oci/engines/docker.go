@@ -24,7 +24,13 @@ const (
 type daemonJSON struct{}
 
 func wantDocker(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
-	cdi := dockerNeedsCDI(version(ctx, h, "dockerd"))
+	major, minor := version(ctx, h, "dockerd")
+	const snap = "/var/snap/docker"
+	if strings.HasPrefix(r.File, snap+"/") || major == 0 && h.Exists(snap) {
+		return nil, errors.New("Docker of the snap starts no program of the machine, and reads " + snap +
+			"/current/config/daemon.json; install docker.io or Docker's own package instead")
+	}
+	cdi := dockerNeedsCDI(major, minor)
 	runtime, err := json.Marshal(map[string]string{"path": r.Wrapper})
 	if err != nil {
 		return nil, err

@@ -307,14 +307,19 @@ func (e edited) writeFile(h host.Host, data []byte) error {
 	return h.WriteFileAs(e.file, data, st.Mode().Perm(), int(sys.Uid), int(sys.Gid))
 }
 
-// asBefore undoes the edits of edited.
+// asBefore undoes the edits of edited, without a file those of the recorded one.
 type asBefore edited
 
 // Diff implements plan.Resource.
 func (a asBefore) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 	e := edited(a)
+	if rec, err := readRecord(h.Root, e.engine); err != nil || rec == nil {
+		return nil, err
+	} else if e.file == "" {
+		e.file = rec.File
+	}
 	f, err := e.read(h.Root)
-	if err != nil || f.rec == nil {
+	if err != nil {
 		return nil, err
 	}
 	o, err := e.without(f)

@@ -37,7 +37,7 @@ type Request struct {
 	Engine  string
 	Wrapper string // absolute path of runc-amd-wrapper; not needed to remove
 	// File is the engine's configuration, or our file for an engine that reads a folder.
-	// Empty means the usual path.
+	// Empty means the usual path, or the recorded one to remove.
 	File    string
 	Default Default
 	Remove  bool
@@ -50,7 +50,8 @@ type Request struct {
 type engine struct {
 	name    string
 	file    string
-	reload  []string // command that reloads the configuration; nil if it is read at each start
+	reload  []string // command that reloads the configuration; nil for none
+	starts  string   // program that reads it at its next start, without such a command
 	want    func(ctx context.Context, h host.Host, r Request) (plan.Resource, error)
 	remove  func(r Request) plan.Resource
 	example string
@@ -58,15 +59,15 @@ type engine struct {
 
 func all() []engine {
 	return []engine{
-		{"docker", "/etc/docker/daemon.json", []string{"systemctl", "reload", "docker"}, wantDocker, removeDocker,
+		{"docker", "/etc/docker/daemon.json", []string{"systemctl", "reload", "docker"}, "", wantDocker, removeDocker,
 			"docker run --rm --runtime amd -e AMD_VISIBLE_DEVICES=0 IMAGE"},
-		{"podman", "/etc/containers/containers.conf.d/50-amd-gpu.conf", nil, wantPodman, removeDropIn,
+		{"podman", "/etc/containers/containers.conf.d/50-amd-gpu.conf", nil, "", wantPodman, removeDropIn,
 			"podman run --rm --device amd.com/gpu=0 IMAGE, or --runtime amd -e AMD_VISIBLE_DEVICES=0"},
-		{"containerd", "/etc/containerd/config.toml", []string{"systemctl", "restart", "containerd"},
+		{"containerd", machines().file, []string{"systemctl", "restart", "containerd"}, "",
 			wantContainerd, removeContainerd,
 			"a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0"},
-		{"crio", "/etc/crio/crio.conf.d/50-amd-gpu.conf", []string{"systemctl", "restart", "crio"}, wantCRIO,
-			removeDropIn,
+		{"crio", "/etc/crio/crio.conf.d/50-amd-gpu.conf", []string{"systemctl", "restart", "crio"}, "",
+			wantCRIO, removeDropIn,
 			"a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0"},
 	}
 }
@@ -91,12 +92,7 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 	if e.name == "" {
 		return nil, nil, fmt.Errorf("cannot configure %q: want one of %s", r.Engine, strings.Join(Names(), ", "))
 	}
-	if r.File == "" {
-		r.File = e.file
-		if r.UserConfig != "" {
-			r.File = path.Join(r.UserConfig, strings.TrimPrefix(e.file, "/etc/"))
-		}
-	}
+	e, r = e.locate(h.Root, r)
 	if e.name == "docker" && (r.Remove || r.Default == Unset) {
 		e.reload = []string{"systemctl", "restart", "docker"} // dockerd keeps a removed key until it restarts
 	}
@@ -112,6 +108,8 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 	}
 	want = []plan.Resource{resource}
 	switch {
+	case e.starts != "":
+		advice = append(advice, e.name+" goes by it from the next start of "+e.starts)
 	case e.reload == nil:
 	case r.Restart:
 		awaits := e.name == "docker" && !r.Remove && r.File == e.file
@@ -123,6 +121,35 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 		advice = append(advice, "then: "+e.example)
 	}
 	return want, advice, nil
+}
+
+// locate returns a request with the file that the engine reads, and the engine with the
+// command that makes it read that. A removal without a file is from the recorded one.
+func (e engine) locate(r host.Root, request Request) (engine, Request) {
+	file := request.File
+	switch {
+	case file != "":
+	case request.UserConfig != "":
+		file = path.Join(request.UserConfig, strings.TrimPrefix(e.file, "/etc/"))
+	case e.name == "containerd":
+		file = onlyFile(r)
+	default:
+		file = e.file
+	}
+	if e.name == "containerd" {
+		var o owner
+		o, file = ownerOf(r, file)
+		switch unit := o.enabled(r); {
+		case unit != "":
+			e.reload = []string{"systemctl", "restart", unit}
+		case file != e.file:
+			e.reload, e.starts = nil, o.name
+		}
+	}
+	if recorded := e.name == "docker" || e.name == "containerd"; request.File != "" || !request.Remove || !recorded {
+		request.File = file
+	}
+	return e, request
 }
 
 func (e engine) resource(ctx context.Context, h host.Host, r Request) (plan.Resource, error) {
@@ -215,10 +242,11 @@ type Unit struct {
 // Diff implements plan.Resource.
 func (u Unit) Diff(ctx context.Context, h host.Host) (p plan.Plan, err error) {
 	for _, e := range all() {
-		r := Request{Engine: e.name, Wrapper: u.Wrapper, File: e.file, Remove: !slices.Contains(u.Engines, e.name)}
+		r := Request{Engine: e.name, Wrapper: u.Wrapper, Remove: !slices.Contains(u.Engines, e.name)}
 		if r.Remove && !u.has(h.Root, e) {
 			continue
 		}
+		e, r = e.locate(h.Root, r)
 		var steps plan.Plan
 		of, err := e.resource(ctx, h, r)
 		if err == nil {
@@ -233,15 +261,10 @@ func (u Unit) Diff(ctx context.Context, h host.Host) (p plan.Plan, err error) {
 	return p, nil
 }
 
-// RemoveAll returns the resources that remove a wrapper from all engines that use it, with
-// the files that were named when it was added.
+// RemoveAll returns the resources that remove a wrapper from all engines that use it.
 func RemoveAll(ctx context.Context, h host.Host, wrapper string) (want []plan.Resource, err error) {
 	for _, name := range Configured(h.Root, wrapper) {
-		r := Request{Engine: name, Wrapper: wrapper, Remove: true}
-		if rec, err := readRecord(h.Root, name); err == nil && rec != nil {
-			r.File = rec.File
-		}
-		one, _, err := Want(ctx, h, r)
+		one, _, err := Want(ctx, h, Request{Engine: name, Wrapper: wrapper, Remove: true})
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +285,11 @@ func Configured(r host.Root, wrapper string) (names []string) {
 
 // has reports whether an engine uses this unit's wrapper.
 func (u Unit) has(r host.Root, e engine) bool {
-	for _, file := range []string{e.file, ownImport(e.file)} {
+	files := []string{e.file}
+	if e.name == "containerd" {
+		files = containerdDropIns(Request{})
+	}
+	for _, file := range files {
 		if text, err := readOwn(r, file); err == nil && strings.Contains(text, u.Wrapper) {
 			return true
 		}

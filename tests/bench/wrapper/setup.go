@@ -106,7 +106,7 @@ func (b *bench) makeNodes() error {
 // node is described with all that internal/gpu/cdi writes.
 func (b *bench) node(path string, i int) map[string]any {
 	n := map[string]any{"path": b.path("node" + strconv.Itoa(i)), "type": "c", "major": 226, "minor": i + 1,
-		"fileMode": 432, "permissions": "rw", "uid": 0, "gid": 992}
+		"fileMode": 438, "permissions": "rw"}
 	if b.nodeKind != "0660" {
 		n["path"], n["hostPath"], n["major"], n["minor"] = path, "/dev/null", 1, 3
 	}

@@ -1,10 +1,12 @@
 // The command cri runs one container by the Container Runtime Interface, as a kubelet
-// does, and prints what it wrote: cri SOCKET HANDLER IMAGE FOLDER [NAME=VALUE ...] -- COMMAND ...
-// Its pod has the machine's network. FOLDER is for its log.
+// does, and prints what it wrote: cri [FLAG ...] SOCKET HANDLER IMAGE FOLDER [NAME=VALUE ...] -- COMMAND ...
+// Its pod has the machine's network. FOLDER is for its log. Flags are what a device plugin and
+// a pod's securityContext give.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,8 +19,15 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+var (
+	device = flag.String("device", "", "CDI name of a device")
+	nodes  = flag.String("nodes", "", "paths of device nodes, with commas")
+	user   = flag.Int64("user", 0, "runAsUser and runAsGroup")
+)
+
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	flag.Parse()
+	if err := run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -27,7 +36,7 @@ func main() {
 func run(args []string) error {
 	at := slices.Index(args, "--")
 	if at < 4 {
-		return fmt.Errorf("want SOCKET HANDLER IMAGE FOLDER [NAME=VALUE ...] -- COMMAND ..., got %q", args)
+		return fmt.Errorf("want [FLAG ...] SOCKET HANDLER IMAGE FOLDER [NAME=VALUE ...] -- COMMAND ..., got %q", args)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -63,6 +72,7 @@ func container(ctx context.Context, c cri.RuntimeServiceClient, sandbox string, 
 		name, value, _ := strings.Cut(e, "=")
 		config.Envs = append(config.Envs, &cri.KeyValue{Key: name, Value: value})
 	}
+	give(config)
 	made, err := c.CreateContainer(ctx, &cri.CreateContainerRequest{PodSandboxId: sandbox, Config: config, SandboxConfig: pod})
 	if err != nil {
 		return "", err
@@ -88,4 +98,16 @@ func container(ctx context.Context, c cri.RuntimeServiceClient, sandbox string, 
 		}
 	}
 	return out, err
+}
+
+// give applies the flags.
+func give(config *cri.ContainerConfig) {
+	if *device != "" {
+		config.CDIDevices = []*cri.CDIDevice{{Name: *device}}
+	}
+	for path := range strings.FieldsFuncSeq(*nodes, func(r rune) bool { return r == ',' }) {
+		config.Devices = append(config.Devices, &cri.Device{HostPath: path, ContainerPath: path, Permissions: "rw"})
+	}
+	of := config.Linux.SecurityContext
+	of.RunAsUser, of.RunAsGroup = &cri.Int64Value{Value: *user}, &cri.Int64Value{Value: *user}
 }
