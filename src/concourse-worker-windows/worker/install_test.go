@@ -33,6 +33,7 @@ type fakeMachine struct {
 	denied   error
 	notAdmin error
 	output   error
+	started  []Command
 }
 
 func (m *fakeMachine) fail(change string) error {
