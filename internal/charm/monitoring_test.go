@@ -12,6 +12,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/web"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
@@ -20,13 +21,19 @@ import (
 // monitoringHook publishes as in one hook, commits it like Juju, and returns the calls.
 func monitoringHook(t *testing.T, m *jujutest.Model, e juju.Event, exporter bool) *jujutest.Context {
 	t.Helper()
+	return publishedFor(t, m, e, Desired{Worker: worker.Worker{Exporter: exporter}})
+}
+
+// publishedFor works like monitoringHook for a desired state.
+func publishedFor(t *testing.T, m *jujutest.Model, e juju.Event, want Desired) *jujutest.Context {
+	t.Helper()
 	ctx := m.Begin(e)
 	c := charmOf(t, hosttest.Root(t), m, ctx, nil)
 	facts, err := model.Observe(t.Context(), c.Tools, c.Event, model.Facts{Unit: m.Unit}, true, hosttest.Now)
 	require.NoError(t, err)
 	cfg, _ := facts.Options()
 	require.NoError(t, c.publishMonitoring(t.Context(),
-		Decision{Facts: facts, Config: cfg, Want: Desired{Worker: worker.Worker{Exporter: exporter}}}))
+		Decision{Facts: facts, Config: cfg, Want: want}))
 	require.NoError(t, ctx.Commit())
 	return ctx
 }
@@ -188,6 +195,35 @@ func TestOnlyMonitoringNeedsALeader(t *testing.T) {
 	ctx := monitoringHook(t, m, update, true)
 	require.Empty(t, ctx.Called("is-leader"))
 	require.Len(t, jobs(t, agent), 1)
+}
+
+// In mode web each unit is a web. In mode auto only the leader is one.
+func TestJobsOfWebsHaveTheWebsAsTargets(t *testing.T) {
+	const own, ofLeader = `["*:9391"]`, `["10.0.0.5:9391"]`
+	for name, c := range map[string]struct {
+		config  map[string]any
+		jobs    bool
+		address string
+		want    []string
+	}{
+		"web":                    {map[string]any{"mode": "web", "enable-metrics": true}, true, "10.0.0.5", []string{own}},
+		"web, not ready":         {map[string]any{"mode": "web", "enable-metrics": true}, false, "10.0.0.5", []string{own}},
+		"auto":                   {map[string]any{"mode": "auto", "enable-metrics": true}, true, "10.0.0.5", []string{ofLeader}},
+		"auto, not ready":        {map[string]any{"mode": "auto", "enable-metrics": true}, false, "10.0.0.5", nil},
+		"auto without a network": {map[string]any{"mode": "auto", "enable-metrics": true}, true, "", nil},
+		"auto without metrics":   {map[string]any{"mode": "auto", "enable-metrics": false}, false, "10.0.0.5", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, scrape, _ := watched(t)
+			m.Config, m.Address = c.config, c.address
+			publishedFor(t, m, update, Desired{Web: web.Web{Jobs: c.jobs}})
+			got := scrape.LocalApp["scrape_jobs"]
+			require.Equal(t, len(c.want), strings.Count(got, `"job_name":"concourse"`), got)
+			for _, targets := range c.want {
+				require.Contains(t, got, `"targets":`+targets)
+			}
+		})
+	}
 }
 
 func TestUnitWithoutNetworkIsNotATarget(t *testing.T) {

@@ -43,6 +43,16 @@ func TestD18StopAndRemoveDrainFirst(t *testing.T) {
 	}
 }
 
+func TestLeavingUnitDrainsWhateverItsRole(t *testing.T) {
+	for _, r := range []model.Role{model.WebRole, model.WorkerRole, model.AllRole} {
+		want, err := (&Charm{}).decideRole(t.Context(), role.Observed{Event: "stop", Facts: model.Facts{Role: r}, Config: roletest.Config(t, nil)})
+		require.NoError(t, err)
+		require.True(t, want.Remove)
+		require.False(t, want.HasWorker)
+		require.True(t, slices.ContainsFunc(want.Resources, func(r plan.Resource) bool { _, is := r.(concourse.Drain); return is }))
+	}
+}
+
 func TestRemovedUnitDeletesItsFiles(t *testing.T) {
 	h, r := roletest.FullUnit(t)
 	p := roletest.Changes(t, h, desireRemoval(role.Observed{Event: "remove", Config: roletest.Config(t, nil)}).Resources)

@@ -45,6 +45,9 @@ func TestWorkerThatDoesNotAnswerIsDown(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
 	require.Equal(t, Health{Down, "no answer in 5 s"}, CheckHealth(ctx, s.URL))
+	got = CheckHealth(context.Background(), "http://"+strings.Repeat("x", 1000)+":none")
+	require.Equal(t, Down, got.State)
+	require.Less(t, len(got.Why), maxWhy+10, "it fits a status")
 }
 
 func FuzzParseHealth(f *testing.F) {

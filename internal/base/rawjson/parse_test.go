@@ -15,6 +15,10 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                "it ends too early, at byte 0: want a value",
 		`{"a":`:           "it ends too early, at byte 5: want a value",
+		`{`:               "it ends too early, at byte 1: want a key",
+		`{"a":1,`:         "it ends too early, at byte 7: want a key",
+		`[`:               "it ends too early, at byte 1: want a value",
+		`[1,`:             "it ends too early, at byte 3: want a value",
 		`{"a"`:            "it ends too early, at byte 4: want a colon",
 		`{"a":1`:          "it ends too early, at byte 6: want a comma or }",
 		`[1`:              "it ends too early, at byte 2: want a comma or ]",

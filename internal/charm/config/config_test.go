@@ -42,6 +42,14 @@ func TestNumbersAreAcceptedUpToTheirLimits(t *testing.T) {
 	}
 }
 
+func TestCarbonIsANumberOfGrams(t *testing.T) {
+	for text, want := range map[string]float64{"": 0, "0.5": .5, "380": 380, "10000": 10_000} {
+		c, problems := Parse(map[string]any{"co2-grams-per-kwh": text}, nil)
+		require.Empty(t, problems, text)
+		require.Equal(t, want, c.CO2GramsPerKWh)
+	}
+}
+
 // The documented deploy line has enable-gpu=true and names no runtime.
 func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
 	for runtime, want := range map[ComputeRuntime]ComputeRuntime{RuntimeNone: RuntimeAuto, "rocm": "rocm",

@@ -63,6 +63,7 @@ func TestD27EachInvalidValueIsNamed(t *testing.T) {
 		{"co2-grams-per-kwh", "-1", `"-1" is not a number of grams above 0 and up to 10000, such as 380`},
 		{"co2-grams-per-kwh", "0", `"0" is not a number of grams above 0 and up to 10000, such as 380`},
 		{"co2-grams-per-kwh", "NaN", `"NaN" is not a number of grams above 0 and up to 10000, such as 380`},
+		{"co2-grams-per-kwh", "10000.1", `"10000.1" is not a number of grams above 0 and up to 10000, such as 380`},
 		{"co2-grams-per-kwh", "1e9", `"1e9" is not a number of grams above 0 and up to 10000, such as 380`},
 		{"co2-grams-per-kwh", "380g", `"380g" is not a number of grams above 0 and up to 10000, such as 380`},
 		{"external-url", "http://me:secret-9@10.0.0.9:9090", `"xxxxx@10.0.0.9:9090" has more than a host, a port and a path; write a URL like https://ci.example.com`},

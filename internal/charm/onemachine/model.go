@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 
@@ -266,12 +265,8 @@ func (m *Model) ActionLog(_ context.Context, message string) error {
 
 // unitName returns the name of the machine's unit: its host name with the characters that
 // Juju allows in a name, and 0.
-func unitName() string {
-	name, err := os.Hostname()
-	if err != nil {
-		name = "machine"
-	}
-	name, _, _ = strings.Cut(strings.ToLower(name), ".")
+func unitName(host string) string {
+	name, _, _ := strings.Cut(strings.ToLower(host), ".")
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r

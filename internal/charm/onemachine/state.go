@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
@@ -52,7 +53,8 @@ func Load(h host.Host) (*Model, error) {
 
 // reload reads the files again.
 func (m *Model) reload() (err error) {
-	m.state = state{Unit: unitName()}
+	name, _ := os.Hostname() // without one it is any machine
+	m.state = state{Unit: unitName(name)}
 	if m.Installed() {
 		m.state, err = stateFile.Read(m.Host.Root)
 	}

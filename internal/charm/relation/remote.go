@@ -47,7 +47,7 @@ func hostPort(s string, fallback int) (host string, port int, err error) {
 	if err != nil {
 		at := strings.LastIndexByte(s, ':')
 		switch {
-		case at > 0 && strings.Count(s, ":") > 1 && isHost(s[:at]):
+		case isHost(s[:max(0, at)]):
 			host, number = s[:at], s[at+1:]
 		case fallback != 0 && isHost(strings.Trim(s, "[]")):
 			host, number = strings.Trim(s, "[]"), strconv.Itoa(fallback)

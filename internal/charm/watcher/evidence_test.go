@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -73,6 +74,17 @@ func TestEvidenceNamesTheTaskWithAFault(t *testing.T) {
 
 	hosttest.Put(t, u.Host.Root, quarantine.EvidenceFile, "{")
 	require.ErrorContains(t, u.Evidence(&bytes.Buffer{}, term.Format{}), "remove the file, it is begun again")
+}
+
+// A task with several GPUs may have a fault on one of them.
+func TestEvidenceShowsEachGPUOfTheTask(t *testing.T) {
+	var b bytes.Buffer
+	fault := []health.Fault{{Kind: health.UncorrectableErrors, Value: 2}}
+	showEvidence(&b, quarantine.Evidence{Run: quarantine.Run{Container: "4f1c", Began: hosttest.Now, Verdict: "infrastructure", Reason: "x",
+		GPUs: []quarantine.Use{{Ref: quarantine.Ref{Index: 0, Name: "a"}, NewFaults: fault, MemoryBefore: new(1024.)},
+			{Ref: quarantine.Ref{Index: 1, Name: "b"}, Before: fault}}}})
+	require.Equal(t, "container 4f1c from 2026-01-02 03:04:05 UTC\n  verdict: infrastructure: x\n"+
+		"  GPU 0 (a): 2 uncorrectable errors\n  GPU 1 (b): nothing new\n    before: 2 uncorrectable errors\n", b.String())
 }
 
 // The wrapper requires this memory before it leases the GPU again.

@@ -56,6 +56,24 @@ func TestFleetHasWorkersOnWindows(t *testing.T) {
 	require.Equal(t, FleetWorker{Worker: "mac", State: "running", Tasks: &tasks}, got["mac"])
 }
 
+// A unit publishes each GPU, or only their number.
+func TestFleetHasTheGPUsOfUnits(t *testing.T) {
+	one := func(w model.Worker) FleetWorker { return FleetOf([]model.Worker{w}, nil, hosttest.Now).Workers[0] }
+	got := one(roletest.Reporting(roletest.GPUWorker("gpu/0", 4, roletest.Exclusive), hosttest.Now, []int{0}, []int{1}))
+	require.Len(t, got.Each, 4)
+	require.Equal(t, &hosttest.Now, got.Since)
+	require.Equal(t, []int{3, 2}, []int{*got.InService, *got.Free})
+	require.Equal(t, "exclusive", got.Sharing)
+	got = one(roletest.Reporting(roletest.GPUWorker("gpu/0", 4), hosttest.Now, nil, nil))
+	require.Equal(t, 4, *got.InService)
+	require.Nil(t, got.Free, "tasks share them")
+	got = one(roletest.GPUWorker("gpu/0", 4))
+	require.Nil(t, got.Each)
+	require.Nil(t, got.Since)
+	require.Nil(t, got.InService)
+	require.Empty(t, one(roletest.GPUWorker("gpu/0", 0)).Sharing)
+}
+
 // A unit's own databag has precedence over tags.
 func TestWorkerOfAUnitIsNotAWorkerOnWindows(t *testing.T) {
 	require.Empty(t, RunningOnWindows([]model.Worker{{Unit: "gpu/0", Name: "box"}}, []concourse.WorkerInfo{windowsBox("box", "running", "gfx1201")}))

@@ -119,6 +119,45 @@ func TestTasksOfFinishedBuildsAreReadOnce(t *testing.T) {
 	require.NotEqual(t, all[0].Inputs, b.Runs()[2].Inputs)
 }
 
+// A build without a job, such as one of fly execute, is never run again. Names are bounded, and
+// an old build shows nothing about today.
+func TestBuildsThatCannotBeComparedAreLeftOut(t *testing.T) {
+	now := hosttest.Now.Unix()
+	month := int64(maxAge / time.Second)
+	good := answer{ID: 7, Team: "main", Pipeline: "p", Job: "j", Name: "1"}
+	for name, c := range map[string]struct {
+		change func(*answer)
+		kept   bool
+	}{
+		"running":            {func(*answer) {}, true},
+		"a month old":        {func(a *answer) { a.End = now - month }, true},
+		"older":              {func(a *answer) { a.End = now - month - 1 }, false},
+		"without a job":      {func(a *answer) { a.Job = "" }, false},
+		"without a number":   {func(a *answer) { a.ID = 0 }, false},
+		"long names":         {func(a *answer) { a.Team, a.Job, a.Name = long(maxName), long(maxName), long(maxName) }, true},
+		"too long a team":    {func(a *answer) { a.Team = long(maxName + 1) }, false},
+		"too long a job":     {func(a *answer) { a.Job = long(maxName + 1) }, false},
+		"too long a name":    {func(a *answer) { a.Name = long(maxName + 1) }, false},
+		"too long variables": {func(a *answer) { a.Pipeline = "without a reference" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, 60)
+			b.o.Reference = func(name string, _ map[string]any) string { return map[string]string{"p": "p/x:1"}[name] }
+			a := good
+			c.change(&a)
+			b.add([]answer{a})
+			require.Equal(t, c.kept, len(b.builds) == 1)
+			if c.kept {
+				require.Equal(t, flake.Key{Team: a.Team, Pipeline: "p/x:1", Job: a.Job}, b.builds[7].key)
+			}
+		})
+	}
+	oldest, newest := newBed(t, 60).add([]answer{{ID: 9}, {ID: -1}, {ID: 4}, {ID: 6}})
+	require.Equal(t, []int{4, 9}, []int{oldest, newest})
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
 // A job that never fails has no flakes.
 func TestJobsThatNeverFailAreNotRead(t *testing.T) {
 	b := newBed(t, 60)

@@ -185,6 +185,34 @@ func TestVerdictsOfInfrastructureAreNoFlakes(t *testing.T) {
 	require.Empty(t, Find(runs("Ea Pa Eb Pb Ec Pc")).Lost, "an error without a sign may be the pipeline's")
 }
 
+// Without both results, on the place and elsewhere, a comparison cannot show anything.
+func TestTablesWithoutBothSidesDoNotInform(t *testing.T) {
+	for c, want := range map[table]bool{
+		{1, 0, 0, 1}: true, {0, 1, 1, 0}: true, {2, 3, 4, 5}: true,
+		{0, 0, 1, 1}: false, {1, 1, 0, 0}: false, {0, 1, 0, 1}: false, {1, 0, 1, 0}: false, {}: false,
+	} {
+		require.Equal(t, want, c.informs(), "%+v", c)
+	}
+}
+
+// Several tasks fail on one GPU, each too rarely to blame it alone.
+func TestGPUOnWhichSeveralTasksFailIsNamed(t *testing.T) {
+	var all []Run
+	for task := range 4 {
+		for n, r := range runs("Fa@w2/3 Pa@w1/0 Pa@w2/1 Fb@w2/3 Pb@w1/1 Pb@w2/2 Fc@w2/3 Pc@w1/0 Pc@w2/1 Pd@w1/1 Pd@w2/2") {
+			r.Step, r.Build = fmt.Sprint("step", task), 100*task+n
+			r.Time = r.Time.Add(time.Duration(task) * 40 * time.Hour)
+			all = append(all, r)
+		}
+	}
+	r := Find(all)
+	require.Len(t, r.Places, 1)
+	p := r.Places[0]
+	require.Equal(t, []any{"w2", "3", 12, 12, 0, 32, 4},
+		[]any{p.Worker, p.GPU, p.Failures, p.Runs, p.OthersFail, p.OthersRuns, p.Tasks})
+	require.Empty(t, Find(all[:11]).Places, "one task shows nothing about the others")
+}
+
 // The values come from exact sums of binomial coefficients.
 func TestExactTestIsFishers(t *testing.T) {
 	for _, c := range []struct {

@@ -2,6 +2,7 @@ package webclient
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -122,4 +123,26 @@ func TestFailureOfANetworkOrAServerIsTemporary(t *testing.T) {
 		}
 	}
 	require.True(t, errors.Is(clientOf("").unreachable(Request{}, http.ErrServerClosed), http.ErrServerClosed))
+}
+
+func TestTokenIsReplacedBeforeItsEnd(t *testing.T) {
+	for life, renew := range map[int]time.Duration{600: 540 * time.Second, 86_400: 86_100 * time.Second} {
+		logins := 0
+		mux := http.NewServeMux()
+		mux.HandleFunc("/sky/issuer/token", func(w http.ResponseWriter, r *http.Request) {
+			logins++
+			answer(200, fmt.Sprintf(`{"access_token":"x","expires_in":%d}`, life))(w, r)
+		})
+		mux.Handle("/api/", answer(200, "{}"))
+		s := httptest.NewServer(mux)
+		start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		now := start
+		c := New(login.Credentials{URL: s.URL}, nil, func() time.Time { return now })
+		for after, want := range []int{1, 1, 2} {
+			now = start.Add([]time.Duration{0, renew - 1, renew}[after])
+			require.NoError(t, c.Call(t.Context(), Request{Path: "/api/v1/info"}, nil))
+			require.Equal(t, want, logins, "%d s, at %s", life, now.Sub(start))
+		}
+		s.Close()
+	}
 }

@@ -137,14 +137,13 @@ func (k *kernelLog) follow(ctx context.Context, root host.Root, now func() time.
 	if err != nil {
 		return
 	}
+	defer f.Close()
 	stop := context.AfterFunc(ctx, func() { f.Close() })
 	defer stop()
 	if st, err := f.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
-		f.Close()
 		return
 	}
 	if _, err := f.Seek(0, io.SeekEnd); err != nil {
-		f.Close()
 		return
 	}
 	record := make([]byte, 8<<10) // more than the longest record (CONSOLE_EXT_LOG_MAX)
@@ -153,7 +152,6 @@ func (k *kernelLog) follow(ctx context.Context, root host.Root, now func() time.
 		switch {
 		case errors.Is(err, syscall.EPIPE): // records were lost, the next can be read
 		case err != nil:
-			f.Close()
 			return
 		default:
 			k.record(string(record[:n]), now())

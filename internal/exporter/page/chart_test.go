@@ -31,6 +31,20 @@ func TestChartNeedsTwoKnownValues(t *testing.T) {
 	require.Regexp(t, `^M0 1h0l1 0( 1 0){88}$`, c.Line)
 }
 
+func TestRangeOfAChartNamesItsTime(t *testing.T) {
+	values := func(n int) []*float64 {
+		all := make([]*float64, n)
+		all[0], all[n-1] = new(1.), new(2.)
+		return all
+	}
+	for n, want := range map[int]string{8: "minute", 9: "2 minutes", 90: "15 minutes"} {
+		require.Equal(t, "1 W to 2 W in the last "+want, chartOf(watts, values(n), 10, nil).Range)
+	}
+	require.Nil(t, chartOf(watts, values(91), 10, nil), "it is of another exporter")
+	require.Equal(t, 5, chartOf(watts, values(2), 10, new(5.)).Top)
+	require.Equal(t, 2, chartOf(watts, values(2), 10, new(1.)).Top, "a value above its limit is shown")
+}
+
 func TestAxisIsInUTC(t *testing.T) {
 	last := time.Date(2026, 8, 1, 14, 15, 8, 0, time.FixedZone("", 2*3600))
 	got := axisOf([]api.Status{{}, {History: &api.History{Interval: 10, Last: last}}})

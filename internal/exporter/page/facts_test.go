@@ -38,6 +38,32 @@ func TestFactsShowOnlyWhatTheGPUReports(t *testing.T) {
 	require.Equal(t, []fact{{Label: "Memory", Text: s.MemoryTaken, Fault: true}}, factsOf(&s))
 }
 
+// A value at its limit is as it should be.
+func TestFactsAtTheirLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		hardware api.Hardware
+		want     fact
+	}{
+		"a clock without a maximum": {api.Hardware{Clocks: []api.Clock{{Domain: "gfx", Hertz: 1e9, Max: new(0.)}}}, fact{Label: "Core clock", Text: "1000", Unit: " MHz"}},
+		"a full link": {api.Hardware{PCIeLink: &api.PCIeLink{Lanes: new(16.), LanesMax: new(16.), Speed: new(16e9), SpeedMax: new(16e9), Replays: new(0.)}},
+			fact{Label: "PCIe", Text: "x16, 16 GT/s"}},
+		"one replay":            {api.Hardware{PCIeLink: &api.PCIeLink{Lanes: new(16.), Replays: new(1.)}}, fact{Label: "PCIe", Text: "x16, 1 replays"}},
+		"a slow link":           {api.Hardware{PCIeLink: &api.PCIeLink{Speed: new(8e9), SpeedMax: new(16e9)}}, fact{Label: "PCIe", Text: "8 GT/s of 16 GT/s"}},
+		"little heat":           {api.Hardware{Throttling: &api.Throttling{Share: new(.0049)}}, fact{Label: "Throttled", Text: "no"}},
+		"heat":                  {api.Hardware{Throttling: &api.Throttling{Share: new(.01)}}, fact{Label: "Throttled", Text: "no, by heat 1 %", Fault: true}},
+		"corrected errors":      {api.Hardware{ECC: &api.ECC{Correctable: 1}}, fact{Label: "ECC errors", Text: "1 corrected"}},
+		"a deferred error":      {api.Hardware{ECC: &api.ECC{Deferred: 1}}, fact{Label: "ECC errors", Text: "1 deferred", Fault: true}},
+		"an uncorrected error":  {api.Hardware{ECC: &api.ECC{Uncorrectable: 1}}, fact{Label: "ECC errors", Text: "1 uncorrected", Fault: true}},
+		"a bad page":            {api.Hardware{BadPages: new(1)}, fact{Label: "Bad pages", Text: "1", Fault: true}},
+		"a fan with both parts": {api.Hardware{Fan: &api.Fan{RPM: new(900.), Drive: new(.3)}}, fact{Label: "Fan", Text: "900 rpm, 30 %"}},
+	} {
+		require.Equal(t, []fact{c.want}, factsOf(&api.Status{Hardware: c.hardware}), name)
+	}
+	require.True(t, hot(&api.Throttling{Share: new(.005)}))
+	require.False(t, fact{Label: "123456789012", Text: "123456", Unit: " MHzz"}.Wide())
+	require.True(t, fact{Label: "123456789012", Text: "1234567", Unit: " MHzz"}.Wide())
+}
+
 func TestMetersHaveThresholdsOfTheLimit(t *testing.T) {
 	s := api.Status{Partitions: 1, Temperature: new(99.), TemperatureLimit: new(105.), Sensor: "mem", Power: new(9.),
 		Suspended: true, Activity: new(.5)}

@@ -82,3 +82,43 @@ func TestQuarantinedCardHasNoHealthyEdge(t *testing.T) {
 	require.Equal(t, "critical", newCard(api.Report{}, s, Links{}).Edge(), "a fault is worse")
 	require.Equal(t, "healthy", newCard(api.Report{}, three()[0], Links{}).Edge())
 }
+
+func TestSummaryOfOneGPUHasNoLinks(t *testing.T) {
+	divided := three()[0][0]
+	divided.Partitions, divided.SocketActivity, divided.PowerCap = 2, new(.4), nil
+	all := [][]api.Status{{divided, divided}}
+	got := totalsOf(all, "")
+	require.Equal(t, []string{"2 partitions of 1 GPU", "✓ 1 healthy", "2 free", "0 leased", "⊘ 0 quarantined", "total power 100 W",
+		"mean load 40 %"}, texts(got))
+	for _, one := range got {
+		require.False(t, one.Link || one.Current, one.Text)
+	}
+	two := three()[:2]
+	two[1][0].Service.State = quarantine.OnProbation
+	got = totalsOf(two, "")
+	require.Equal(t, []string{"2 GPUs", "✓ 2 healthy", "1 free", "1 leased", "⊘ 0 quarantined", "↻ 1 on probation",
+		"total power 150 W of 600 W", "mean load 50 %"}, texts(got))
+	var links []bool
+	for _, one := range got {
+		links = append(links, one.Link)
+	}
+	require.Equal(t, []bool{true, true, true, true, false, true, false, false}, links, "a link needs a GPU to show")
+}
+
+// The worst come first, and GPUs that no task gets before others of the same health.
+func TestPageBeginsWithTheWorstGPU(t *testing.T) {
+	r := api.Report{}
+	for _, g := range three() {
+		r.GPUs = append(r.GPUs, g[0])
+	}
+	r.GPUs[1].Health.State = health.Critical
+	v := newView(r, Links{}, "")
+	require.Equal(t, []string{"b", "c", "a"}, []string{v.GPUs[0].PCI, v.GPUs[1].PCI, v.GPUs[2].PCI})
+	require.Regexp(t, `^\(1 critical\) `, v.Title)
+	require.Empty(t, v.None)
+	require.False(t, v.Unfolded() || v.Whole() || v.Dense())
+	two := newView(api.Report{GPUs: r.GPUs[:2]}, Links{}, "")
+	require.True(t, two.Unfolded())
+	require.NotContains(t, newView(api.Report{GPUs: r.GPUs[:1]}, Links{}, "").Title, "critical")
+	require.Equal(t, "The exporter finds no GPU that it can read.", newView(api.Report{}, Links{}, "").None)
+}

@@ -70,13 +70,13 @@ const ahead = 64
 
 // put adds a series with the values of its family's labels.
 func (r *rows) put(f *Family, v float64, labels ...string) {
-	at := r.next
-	for ; at < len(r.memo) && at < r.next+ahead; at++ {
+	at, end := r.next, min(len(r.memo), r.next+ahead)
+	for ; at < end; at++ {
 		if w := r.memo[at]; w.family == f && slices.Equal(w.labels, labels) {
 			break
 		}
 	}
-	if at < len(r.memo) && at < r.next+ahead {
+	if at < end {
 		r.memo = slices.Delete(r.memo, r.next, at)
 	} else {
 		r.memo = slices.Insert(r.memo, r.next, r.make(f, slices.Clone(labels)))

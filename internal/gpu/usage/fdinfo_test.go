@@ -35,6 +35,7 @@ func TestInfoOfEveryKernel(t *testing.T) {
 		"bytes":                         {"drm-memory-vram: 4096\n", info{memory: [numKinds]int64{4096, -1, -1, -1}}},
 		"numbers that are none":         {"drm-client-id:\t-1\npasid:\t99999999999\ndrm-memory-vram:\t-1 KiB\ndrm-memory-gtt:\t18446744073709551615 KiB\ndrm-engine-gfx:\t1e9 ns\n", info{memory: none}},
 		"an engine's name is no label":  {"drm-engine-a\"b:\t1 ns\ndrm-engine-:\t1 ns\ndrm-engine-" + strings.Repeat("x", 33) + ":\t1 ns\n", info{memory: none}},
+		"names of engines":              {"drm-engine-az-09_:\t1 ns\ndrm-engine-" + strings.Repeat("x", 32) + ":\t2 ns\ndrm-engine-A:\t3 ns\ndrm-engine-{:\t4 ns\ndrm-engine-`:\t5 ns\n", info{memory: none, engines: []engine{{"az-09_", 1}, {strings.Repeat("x", 32), 2}}}},
 		"an engine twice":               {"drm-engine-gfx:\t1 ns\ndrm-engine-gfx:\t2 ns\n", info{memory: none, engines: []engine{{"gfx", 1}}}},
 		"a line without a colon, empty": {"drm-driver\n\n\n:\n", info{memory: none}},
 	} {

@@ -57,6 +57,23 @@ func TestPluginRegistersWhatTheMachineHas(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+func TestPluginWaitsForTheKubeletsFolder(t *testing.T) {
+	for name, prepare := range map[string]func(folder string) error{
+		"missing":           func(string) error { return nil },
+		"a file instead":    func(folder string) error { return os.WriteFile(folder, nil, 0o600) },
+		"a link to nowhere": func(folder string) error { return os.Symlink("nowhere", folder) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, k, _ := started(t, hosttest.ManyGPUs(t, 1), nil)
+			folder := filepath.Join(k.dir, "device-plugins")
+			require.NoError(t, os.Remove(folder))
+			require.NoError(t, prepare(folder))
+			turn(t, p)
+			require.Equal(t, "no kubelet has run here: missing "+folder, p.trouble())
+		})
+	}
+}
+
 // Of what systemd takes line by line, a reason has one.
 func TestSystemdStatusShowsWhetherGPUsAreRegistered(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")

@@ -81,11 +81,6 @@ func Probe(path string, limit time.Duration) string {
 // error's number.
 func AnswerProbe(path string) int {
 	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		if errno, ok := errors.AsType[unix.Errno](err); ok {
-			return int(errno) & 0xff
-		}
-		return 1
-	}
-	return 0
+	errno, _ := errors.AsType[unix.Errno](unix.Stat(path, &st)) // it has no other errors
+	return int(errno)
 }

@@ -80,7 +80,7 @@ func Decode(data []byte) (f File, ok bool) {
 	if err != nil || doc.Root().Kind() != rawjson.Object {
 		return f, false
 	}
-	if v, err := doc.Root().Get("gpus"); err != nil || v.None() {
+	if v, _ := doc.Root().Get("gpus"); v.None() {
 		return f, false
 	}
 	if err := rawjson.Decode(doc.Root(), f.members); err != nil || !f.valid() {

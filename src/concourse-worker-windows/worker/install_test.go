@@ -35,6 +35,7 @@ type fakeMachine struct {
 	output   error
 	events   []string
 	env      []string // of Concourse's worker
+	started  []Command
 }
 
 func (m *fakeMachine) fail(change string) error {

@@ -32,7 +32,8 @@ func TestInvalidSettingsNameTheirFlag(t *testing.T) {
 		"--work-dir":                     func(s *Settings) { s.WorkDir = `C:\` },
 		`--work-dir "C:\\..\\Windows"`:   func(s *Settings) { s.WorkDir = `C:\..\Windows` },
 		`--work-dir "\\\\server\\share"`: func(s *Settings) { s.WorkDir = `\\server\share` },
-		"--work-limit-gb":                func(s *Settings) { s.LimitGB = 1 },
+		"--work-limit-gb":                func(s *Settings) { s.LimitGB = 9 },
+		"--tag: more than 50 tags":       func(s *Settings) { s.Tags = make([]string, maxTags+1) },
 		"--tag":                          func(s *Settings) { s.Tags = []string{"a,b"} },
 		"--account":                      func(s *Settings) { s.Account = `.\somebody` },
 	} {
@@ -40,9 +41,37 @@ func TestInvalidSettingsNameTheirFlag(t *testing.T) {
 		change(&s)
 		require.ErrorContains(t, s.check(), want)
 	}
-	s := validSettings()
-	s.Account = `CORP\ci$`
-	require.NoError(t, s.check())
+	for _, change := range []func(s *Settings){
+		func(s *Settings) { s.Account = `CORP\ci$` },
+		func(s *Settings) { s.Account = LocalSystem },
+		func(s *Settings) { s.WorkDir = `D:\w` },
+		func(s *Settings) { s.LimitGB = 10 },
+		func(s *Settings) { s.Tags = strings.Split(strings.Repeat("a,", maxTags-1)+"b", ",") },
+		func(s *Settings) { s.Name, s.Team = strings.Repeat("a", 100), "ci" },
+	} {
+		s := validSettings()
+		change(&s)
+		require.NoError(t, s.check())
+	}
+}
+
+// An administrator may edit the file.
+func TestFileOfSettingsIsReadAsAWhole(t *testing.T) {
+	data, err := json.Marshal(validSettings())
+	require.NoError(t, err)
+	space := func(n int) string { return strings.Repeat(" ", n) }
+	for text, want := range map[string]string{
+		string(data): "", string(data) + space(maxSettings-len(data)): "", string(data) + space(maxSettings-len(data)+1): "it has more than 65536 bytes",
+		string(data) + "{}": "data follows the first JSON value", `{"nmae":"x"}`: "it is not the JSON of the settings", "{}": "--name",
+	} {
+		s, err := parseSettings([]byte(text))
+		if want == "" {
+			require.NoError(t, err)
+			require.Equal(t, validSettings(), s)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
 }
 
 func FuzzParseSettings(f *testing.F) {

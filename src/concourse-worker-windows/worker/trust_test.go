@@ -64,6 +64,7 @@ func TestKeptKeyIsUsedAgain(t *testing.T) {
 	require.NoError(t, err)
 	exit, _, errs = m.run("uninstall", "--keep-key", "--drain", "0s")
 	require.Zero(t, exit, errs)
+	require.Contains(t, errs, "builds still run after 0s and are ended")
 	exit, _, errs = m.install()
 	require.Zero(t, exit, errs)
 	again, err := os.ReadFile(m.at("keys/worker_key"))

@@ -11,6 +11,8 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
@@ -131,6 +133,25 @@ func TestCheckStatusNamesQuarantinedGPUsWithTheRemedy(t *testing.T) {
 	var r report
 	c.checkService("w/0", &r)
 	require.Empty(t, r.checks, "it is made again within seconds")
+}
+
+// Versions and the kernel's view of the GPUs help to find the cause of a failure.
+func TestDetailsOfAWorkerHaveItsRuntimeAndKFD(t *testing.T) {
+	for _, role := range []model.Role{model.WorkerRole, model.WebRole} {
+		for name, kfd := range map[string]string{"amd": "/dev/kfd is there (", "no-gpu": "no /dev/kfd"} {
+			c := onHost(t, name)
+			hosttest.Put(t, c.Host.Root, model.FactsFile, "{") // without preflight checks, which ask servers
+			c.Host.Runner = hosttest.NewRunner(t).Answer("systemctl show", "").Answer(c.Host.Path(release.BinDir)+"/runc", "runc 1.3.4\nx\n").
+				Fail(c.Host.Path(release.BinDir)+"/containerd", 127, "")
+			var r report
+			c.checkDetails(t.Context(), charm.Decision{Facts: model.Facts{Role: role}}, &r)
+			worker := role == model.WorkerRole
+			require.Equal(t, worker, strings.Contains(r.text(), "\nok      kfd: "+kfd), r.text())
+			require.Equal(t, worker, strings.Contains(r.text(), "\nok      runc: runc 1.3.4\n"))
+			require.NotContains(t, r.text(), "containerd")
+			require.Contains(t, r.text(), "FAILED  preflight: ")
+		}
+	}
 }
 
 func TestListNamesQuarantinedGPUs(t *testing.T) {

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 func FuzzVerdicts(f *testing.F) {
@@ -121,4 +123,30 @@ func TestImpossibleVerdictsAreRefused(t *testing.T) {
 	all, err := decode(strings.NewReader(`[{"handle":"../x","kind":"gpu"},{"handle":"` + handle(1) + `","kind":"odd"},{"handle":"` + handle(2) + `","kind":"task"}]`))
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+}
+
+// The end of a container identifies a run only if no other container is as near.
+func TestContainerOfARunIsFoundByItsEnd(t *testing.T) {
+	at := hosttest.Now
+	ended := func(after time.Duration) *container { return &container{verdict: &entry{Ended: at.Add(after)}} }
+	running := &container{}
+	exact, after, before := ended(0), ended(time.Second), ended(-time.Second)
+	last, late := ended(near), ended(near+1)
+	for name, c := range map[string]struct {
+		all  []*container
+		want *container
+	}{
+		"none":                             {nil, nil},
+		"the only one has not ended":       {[]*container{running}, running},
+		"one of two has not ended":         {[]*container{running, after}, after},
+		"two have not ended":               {[]*container{running, {}}, nil},
+		"the only one ended":               {[]*container{last}, last},
+		"the only one ended too late":      {[]*container{late}, nil},
+		"the nearest":                      {[]*container{last, after, late}, after},
+		"two are as near":                  {[]*container{after, before}, nil},
+		"a third one is nearer":            {[]*container{after, before, exact}, exact},
+		"two are as near, but not nearest": {[]*container{exact, after, before}, exact},
+	} {
+		t.Run(name, func(t *testing.T) { require.Same(t, c.want, nearest(c.all, at, near)) })
+	}
 }
