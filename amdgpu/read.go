@@ -100,6 +100,10 @@ func (r *Reader) status() string {
 	return string(b)
 }
 
+// noActivity is an architecture without a sensor for its activity (cyan_skillfish_ppt.c).
+// Patched drivers read a register that it lacks, so it seems busy for ever.
+const noActivity = "gfx1013"
+
 // readLive reads the changing values, and reports whether it found any. Each value has an
 // order of sources.
 func (r *Reader) readLive() bool {
@@ -108,7 +112,7 @@ func (r *Reader) readLive() bool {
 	}
 	s, a := &r.s, r.attrs
 	settled := r.readTemperatures()
-	if r.into(&s.Activity.Graphics, a.busy, 100, 100) {
+	if r.device.GFX != noActivity && r.into(&s.Activity.Graphics, a.busy, 100, 100) {
 		r.answered = true
 	}
 	if r.into(&s.Activity.Memory, a.memoryBusy, 100, 100) {

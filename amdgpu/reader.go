@@ -55,6 +55,7 @@ type Reader struct {
 	answered       bool       // the driver answered in this reading
 	slow           *slowState // nil: not read yet
 	replays        rate
+	energy         float64      // last counter
 	linksSeen      map[int]bool // XGMI links that were up
 	answers        answers
 	lastInode      uint64 // last inode of the device's directory

@@ -50,6 +50,7 @@ func (r *Reader) readTable() (t tableValues) {
 			to.set(&r.s, v)
 		}
 	}
+	r.keepEnergy()
 	for i := range r.s.XGMI.Links {
 		l := &r.s.XGMI.Links[i]
 		r.linksSeen[i] = r.linksSeen[i] || l.Up.Value == 1
@@ -57,6 +58,19 @@ func (r *Reader) readTable() (t tableValues) {
 	}
 	r.readThrottle(values, revision)
 	return t
+}
+
+// keepEnergy keeps a counter from falling by a little, as firmware may answer. A counter that
+// was reset is near 0.
+func (r *Reader) keepEnergy() {
+	e := &r.s.Power.Energy
+	if !e.Known {
+		return
+	}
+	if e.Value < r.energy && e.Value > r.energy/2 {
+		e.Value = r.energy
+	}
+	r.energy = e.Value
 }
 
 func (t *tableValues) set(v gm.Value) {

@@ -75,12 +75,16 @@ func energyOf(all []Sample, from, to time.Time) (joules float64, estimate, ok bo
 		return !power && !sum && slept != 1
 	})
 	steps := make([]step, 1, len(samples)+2)
+	between := stepEnergy
+	if isFrozen(samples) {
+		between, estimate = powerEnergy, true
+	}
 	var watts float64
 	for i := 1; i < len(samples); i++ {
 		a, b := samples[i-1], samples[i]
 		millis := b.At - a.At
 		next := step{end: b.At, tasks: a.Value(Tasks), share: b.Value(Share)}
-		j, known := stepEnergy(a, b)
+		j, known := between(a, b)
 		if !known || millis <= 0 {
 			estimate = true
 			steps = append(steps, next)
@@ -139,6 +143,19 @@ func ownPart(steps []step) (joules float64, shared bool) {
 	return joules + equal, shared
 }
 
+// isFrozen reports whether the counter of a GPU that draws power never changes.
+func isFrozen(samples []Sample) bool {
+	var sums []int64
+	drawn := false
+	for _, s := range samples {
+		if e, ok := s.Get(EnergySum); ok {
+			sums = append(sums, e)
+		}
+		drawn = drawn || s.Value(Power) > 0
+	}
+	return drawn && len(sums) > 1 && len(slices.Compact(sums)) == 1
+}
+
 // stepEnergy returns the joules between two readings of a GPU.
 func stepEnergy(a, b Sample) (joules float64, ok bool) {
 	if e, ok := a.Get(EnergySum); ok {
@@ -146,6 +163,11 @@ func stepEnergy(a, b Sample) (joules float64, ok bool) {
 			return float64(f-e) / 1000, true
 		}
 	}
+	return powerEnergy(a, b)
+}
+
+// powerEnergy works like stepEnergy without the GPU's counter.
+func powerEnergy(a, b Sample) (joules float64, ok bool) {
 	if slept, _ := a.Get(Asleep); slept == 1 {
 		if sleeps, _ := b.Get(Asleep); sleeps == 1 {
 			return 0, true

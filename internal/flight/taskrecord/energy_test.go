@@ -46,6 +46,7 @@ func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 				s.Values[EnergySum] -= 5e6 + int64(sum(300)*1000)
 			}
 		}, 1, false},
+		"the counter is frozen":                                 {func(_ int, s *Sample) { s.Values[EnergySum] = 8_152_136 }, 1, true},
 		"four tasks share the GPU, and their work is not known": {func(_ int, s *Sample) { s.Values[Tasks] = 4 }, .25, true},
 		"two share it, and one does a fifth of the work": {func(i int, s *Sample) {
 			s.Values[Tasks] = 2
@@ -74,6 +75,13 @@ func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 	}))
 	require.True(t, gap.Estimate)
 	require.InEpsilon(t, sum(seconds)-sum(200)+sum(100), gap.Joules, .01)
+	late := EnergyOf(record(func(i int, s *Sample) {
+		if noSum(s); i < 20 { // the firmware's first answers are 0 W
+			s.Values[Power] = Missing
+		}
+	}))
+	require.True(t, late.Estimate)
+	require.InEpsilon(t, sum(seconds)-sum(20), late.Joules, .01)
 	require.Nil(t, EnergyOf(record(func(_ int, s *Sample) { *s = NewSample(time.UnixMilli(s.At), NumGPUCounters) })))
 	require.Nil(t, EnergyOf(&Record{Head: Head{Started: start}}), "a task without a GPU")
 
