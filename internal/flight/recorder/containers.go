@@ -71,7 +71,7 @@ type container struct {
 	// unstarted is set if no process of the task was seen in a record that ended, or in a
 	// container that has none. The task can still start.
 	unstarted bool
-	uncounted *verdict.Verdict // of an unstarted task, until its container is removed
+	uncounted *verdict.Verdict // of an ended task, as long as its verdict can change
 	resumed   bool
 
 	evidence taskrecord.Evidence
@@ -102,7 +102,9 @@ func (r *Recorder) find(now time.Time) error {
 				c.ended, c.ending = now, taskrecord.Removed
 			}
 			failed = errors.Join(failed, r.end(c))
-			r.count(c)
+			if c.unstarted {
+				r.count(c)
+			}
 			delete(r.containers, handle)
 			continue
 		}
