@@ -71,15 +71,29 @@ func explainGroups(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 	if !m.LXD() || m.MakesNodes {
 		return
 	}
-	closed := func(n host.Node) bool { return n.GID == 0 && n.Mode&0o006 != 0o006 }
 	for _, one := range g.Chosen {
-		if closed(one.Render) {
-			g.cause(closedNode(one.Render.Path, "its group is root", oci.OpenGPU(m.Hostname)))
+		if why := closedGroup(one.Render); why != "" {
+			g.cause(closedNode(one.Render.Path, why, oci.OpenGPU(m.Hostname)))
 		}
 	}
-	if closed(kfd.Node) {
-		g.cause(closedNode("/dev/kfd", "its group is root", oci.OpenKFD(m.Hostname, m.KFDVerb())))
+	if why := closedGroup(kfd.Node); why != "" {
+		g.cause(closedNode("/dev/kfd", why, oci.OpenKFD(m.Hostname, m.KFDVerb())))
 	}
+}
+
+// overflow is the number of a group that a container has no number for (kernel.overflowgid).
+const overflow = 65534
+
+// closedGroup returns why no group lets tasks open a node, or "".
+func closedGroup(n host.Node) string {
+	switch {
+	case n.Mode&0o006 == 0o006:
+	case n.GID == 0:
+		return "its group is root"
+	case n.GID == overflow:
+		return "its group has no number in this container"
+	}
+	return ""
 }
 
 // closedNode returns the cause for a node that tasks cannot open.
