@@ -133,6 +133,12 @@ func (w *real) create(parent string, memory int64) *container {
 				"options": []string{"rbind", "ro"}})
 		}
 	}
+	if _, err := os.Stat("/etc/resolv.conf"); err == nil {
+		resolver := filepath.Join(w.t.TempDir(), "resolv.conf")
+		require.NoError(w.t, os.WriteFile(resolver, []byte("nameserver "+c.address(77)+"\n"), 0o644))
+		mounts = append(mounts, map[string]any{"destination": "/etc/resolv.conf", "type": "bind", "source": resolver,
+			"options": []string{"bind", "ro"}})
+	}
 	resources := map[string]any{}
 	if memory > 0 {
 		resources["memory"] = map[string]any{"limit": memory, "swap": memory}

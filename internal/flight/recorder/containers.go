@@ -47,6 +47,8 @@ type container struct {
 	checked        bool // task is known
 	node           map[string]bool
 	own            process // of the task; zero until it is seen
+	reading        chan []string
+	servers        []string // see givenServers
 	ended          time.Time
 	ending         taskrecord.Ending
 	exit           *int
@@ -146,6 +148,7 @@ func (r *Recorder) identify(c *container) error {
 	if !c.task {
 		return nil
 	}
+	r.readServers(c)
 	return r.begin(c)
 }
 
