@@ -327,13 +327,14 @@ func (w *real) serve(script string) {
 
 func TestRealNetwork(t *testing.T) {
 	t.Parallel()
-	t.Run("name server away", func(t *testing.T) {
+	asks := func(t *testing.T, host int) verdict.Verdict {
 		c := newReal(t).create("garden", 0)
 		c.wire()
-		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"+
-			" s.settimeout(4); s.connect(('"+c.address(77)+"',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2"),
-			verdict.Machine, "dns-away")
-	})
+		return c.task("python3 -c \"\nimport socket\nfor i in range(3):\n s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n" +
+			" s.settimeout(4); s.connect(('" + c.address(host) + "',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2")
+	}
+	t.Run("name server away", func(t *testing.T) { is(t, asks(t, 77), verdict.Machine, "dns-away") })
+	t.Run("name server of its choice away", func(t *testing.T) { is(t, asks(t, 78), verdict.Task, "exit-status") })
 	t.Run("registry away", func(t *testing.T) { // its queue is full, so it answers no request
 		c := newReal(t).create("garden", 0)
 		c.wire()
