@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // basics are the values that every dashboard asks for.
@@ -135,6 +136,15 @@ func TestGPUWithoutRuntimePowerManagementIsRead(t *testing.T) {
 	}
 }
 
+func TestActivityWithoutASensorIsUnknown(t *testing.T) {
+	for gfx, want := range map[string]Number{"gfx1013": {}, "gfx1103": Known(1)} {
+		root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "100\n", "mem_info_vram_used": "7\n"})
+		r := NewReader(Device{PCI: exportertest.PCI, Dir: dev, Own: dev, GFX: gfx}, Options{Root: string(root)})
+		t.Cleanup(r.Close)
+		require.Equal(t, want, r.Read().Activity.Graphics, gfx)
+	}
+}
+
 func TestFilesThatClearOrSleepAreNotRead(t *testing.T) {
 	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "3\n"})
 	trap(t, root, "xgmi_error", "pcie_bw", "ras/xgmi_error")
@@ -178,6 +188,15 @@ func FuzzLabelFile(f *testing.F) {
 			require.Equal(t, name, fmt.Sprintf("%s%d_label", kind, n))
 		}
 	})
+}
+
+// Some firmware answers 0 for its first seconds.
+func TestPowerBecomesKnown(t *testing.T) {
+	root := exportertest.Put(t, map[string]string{"hwmon/hwmon3/name": "amdgpu\n", "hwmon/hwmon3/power1_average": "0\n"})
+	r, _ := readerOf(t, root)
+	require.Equal(t, Power{}, r.Read().Power)
+	hosttest.Put(t, root, dev+"/hwmon/hwmon3/power1_average", "700000000\n")
+	require.Equal(t, Power{Now: Known(700), Average: Known(700)}, r.Read().Power)
 }
 
 // All ones is what firmware answers that has no sensor.

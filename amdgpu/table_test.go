@@ -52,12 +52,25 @@ func TestEnergyIsReportedIfItsUnitIsKnown(t *testing.T) {
 	}{
 		"MI200":                     {"gfx90a", gm.Revision{Format: 1, Content: 3}, true},
 		"MI300":                     {"gfx942", gm.Revision{Format: 1, Content: 4}, true},
+		"MI100":                     {"gfx908", gm.Revision{Format: 1, Content: 1}, false},
 		"RDNA 3, of the same table": {"gfx1100", gm.Revision{Format: 1, Content: 3}, false},
 		"an APU of another format":  {"gfx1103", gm.Revision{Format: 2, Content: 4}, false},
 	} {
 		r := &Reader{device: Device{GFX: tt.gfx}}
 		require.Equal(t, tt.want, r.energyKnown(gm.Value{Raw: 1}, tt.revision), name)
 		require.False(t, r.energyKnown(gm.Value{}, tt.revision), "of a second die")
+	}
+}
+
+func TestEnergyFallsOnlyWithANewCounter(t *testing.T) {
+	root := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
+	r := NewReader(Device{PCI: exportertest.PCI, Dir: dev, Own: dev, GFX: "gfx90a"}, Options{Root: string(root)})
+	t.Cleanup(r.Close)
+	for _, c := range []struct{ counter, want uint64 }{{5e6, 5e6}, {5e6 - 1, 5e6}, {5e6 + 1, 5e6 + 1}, {3, 3}, {9, 9}} {
+		table := []byte(numbers(120, 1, 3, nil))
+		binary.LittleEndian.PutUint64(table[24:], c.counter<<16)
+		hosttest.Put(t, root, dev+"/gpu_metrics", string(table))
+		require.Equal(t, Known(float64(c.want)), r.Read().Power.Energy)
 	}
 }
 

@@ -146,5 +146,8 @@ func is(t *testing.T, s *story, u *unit, b *oneBuild, job, code string, kinds ..
 	page := get(t, at+"/tasks")
 	require.Contains(t, page, handle)
 	require.Contains(t, page, fmt.Sprintf("Verdict: %s", entry.Kind))
+	if len(entry.GPUs) > 0 { // it is counted when no late sign of the GPU can change the verdict
+		return
+	}
 	require.Regexp(t, fmt.Sprintf(`concourse_worker_tasks_total\{[^}]*verdict="%s"\} [1-9]`, entry.Kind), get(t, at+"/metrics"))
 }

@@ -93,6 +93,7 @@ func TestFuzzersOfEnginesFindNothing(t *testing.T) {
 func TestFuzzersOfBuildsFindNothing(t *testing.T) {
 	fuzz(t, "2s", [][2]string{
 		{"FuzzEvents", "github.com/fourdollars/concourse-ci-machine/internal/concourse/builds"},
+		{"FuzzErrors", "github.com/fourdollars/concourse-ci-machine/internal/concourse/builds"},
 		{"FuzzJUnit", "github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"},
 		{"FuzzLine", "github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"},
 		{"FuzzVerdicts", "github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"},
@@ -105,6 +106,7 @@ func TestFuzzersOfTaskRecordsFindNothing(t *testing.T) {
 		{"FuzzRead", "github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"},
 		{"FuzzDump", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
 		{"FuzzKernelLine", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
+		{"FuzzNameServers", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
 		{"FuzzTexts", "github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"},
 		{"FuzzDecode", "github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"},
 		{"FuzzParts", "github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"},

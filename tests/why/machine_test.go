@@ -192,6 +192,7 @@ func (m *machine) start(gpus ...int) *played {
 		mounts += "38 35 0:5 /x /dev/dri/" + cards[g].node + " rw - devtmpfs x rw\n"
 	}
 	m.put(fmt.Sprintf("/proc/%d/mountinfo", c.pid), mounts)
+	m.put(fmt.Sprintf("/proc/%d/root/etc/resolv.conf", c.pid), "search x\nnameserver 10.0.0.1\n")
 	m.write()
 	bundle := recorder.DefaultBundles + "/" + c.handle
 	m.put(bundle+"/init.pid", fmt.Sprint(c.pid))
@@ -332,8 +333,11 @@ func (m *machine) writeNet(c *played) {
 		"Udp: %.0f %.0f\n", c.set["tcp_open"], c.sums["segments"], c.sums["resent"], c.sums["udp_in"], c.sums["udp_out"]))
 	m.put(net+"netstat", fmt.Sprintf("TcpExt: TCPSynRetrans\nTcpExt: %.0f\n", c.sums["syn"]))
 	remote := "0100000A"
-	if c.set["dns_own"] > 0 { // a name server of the task itself
+	switch {
+	case c.set["dns_own"] > 0: // a name server of the task itself
 		remote = "0100007F"
+	case c.set["dns_foreign"] > 0: // one that Concourse did not give
+		remote = "09090909"
 	}
 	m.put(net+"udp", "  sl  local_address rem_address   st\n"+
 		strings.Repeat("  1: 0200000A:D431 "+remote+":0035 01 0\n", int(c.set["dns"])))

@@ -133,6 +133,12 @@ func (w *real) create(parent string, memory int64) *container {
 				"options": []string{"rbind", "ro"}})
 		}
 	}
+	if _, err := os.Stat("/etc/resolv.conf"); err == nil {
+		resolver := filepath.Join(w.t.TempDir(), "resolv.conf")
+		require.NoError(w.t, os.WriteFile(resolver, []byte("nameserver "+c.address(77)+"\n"), 0o644))
+		mounts = append(mounts, map[string]any{"destination": "/etc/resolv.conf", "type": "bind", "source": resolver,
+			"options": []string{"bind", "ro"}})
+	}
 	resources := map[string]any{}
 	if memory > 0 {
 		resources["memory"] = map[string]any{"limit": memory, "swap": memory}
@@ -321,13 +327,14 @@ func (w *real) serve(script string) {
 
 func TestRealNetwork(t *testing.T) {
 	t.Parallel()
-	t.Run("name server away", func(t *testing.T) {
+	asks := func(t *testing.T, host int) verdict.Verdict {
 		c := newReal(t).create("garden", 0)
 		c.wire()
-		is(t, c.task("python3 -c \"\nimport socket\nfor i in range(3):\n s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"+
-			" s.settimeout(4); s.connect(('"+c.address(77)+"',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2"),
-			verdict.Machine, "dns-away")
-	})
+		return c.task("python3 -c \"\nimport socket\nfor i in range(3):\n s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n" +
+			" s.settimeout(4); s.connect(('" + c.address(host) + "',53)); s.send(b'x'*30)\n try: s.recv(9)\n except OSError: pass\n\"; exit 2")
+	}
+	t.Run("name server away", func(t *testing.T) { is(t, asks(t, 77), verdict.Machine, "dns-away") })
+	t.Run("name server of its choice away", func(t *testing.T) { is(t, asks(t, 78), verdict.Task, "exit-status") })
 	t.Run("registry away", func(t *testing.T) { // its queue is full, so it answers no request
 		c := newReal(t).create("garden", 0)
 		c.wire()

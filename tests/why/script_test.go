@@ -125,6 +125,10 @@ func (m *machine) step(text string) {
 		m.end(m.tasks[0], n)
 	case "exits-unseen":
 		m.end(m.tasks[0], -1)
+	case "resolver": // resolver 10.0.0.1: the task writes its own resolv.conf
+		path := fmt.Sprintf("/proc/%d/root/etc/resolv.conf", m.tasks[0].pid)
+		m.put(path, "nameserver "+rest+"\n# its own\n")
+		require.NoError(m.t, os.Chtimes(m.root.Path(path), time.Time{}, time.Now().Add(time.Second)))
 	case "remove":
 		m.remove(m.tasks[0])
 	case "never-starts":

@@ -70,13 +70,16 @@ func TestEveryInvalidDeviceIDIsNamed(t *testing.T) {
 }
 
 // LXD creates passed-through nodes as root:root by default.
-func TestNodesOfGroupRootAreExplained(t *testing.T) {
+func TestNodesWithoutAGroupForTasksAreExplained(t *testing.T) {
+	const inside, root = "0 1000000 1000000000\n", "its group is root"
 	for name, tt := range map[string]struct {
-		uidMap string
-		want   int
+		uidMap, owner, why string
+		want               int
 	}{
-		"unprivileged container": {"0 1000000 1000000000\n", 2},
-		"privileged container":   {"         0          0 4294967295\n", 0},
+		"unprivileged container": {inside, "0660 0 0", root, 2},
+		"a group of the host":    {inside, "0660 0 65534", "its group has no number in this container", 2},
+		"open for all":           {inside, "0666 0 65534", "", 0},
+		"privileged container":   {"         0          0 4294967295\n", "0660 0 0", root, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hosttest.Host(t, "amd")
@@ -85,14 +88,15 @@ func TestNodesOfGroupRootAreExplained(t *testing.T) {
 				text, err := r.ReadText(node)
 				require.NoError(t, err)
 				number, _, _ := strings.Cut(text, " ")
-				hosttest.Put(t, r, node, number+" 0660 0 0\n")
+				hosttest.Put(t, r, node, number+" "+tt.owner+"\n")
 			}
 			o := observed(t, r, map[string]any{"compute-runtime": "rocm"})
 			g := DecideGPUs(o)
 			require.Len(t, g.Causes, tt.want, "%v", g.Causes)
 			require.Equal(t, tt.want == 0, len(g.Chosen) == 1)
 			for _, c := range g.Causes {
-				require.Regexp(t, `tasks can't open \S+: its group is root — on the LXD host run: lxc config device (set|override) `+o.Machine.Hostname, c.String())
+				require.Regexp(t, `tasks can't open \S+: `+tt.why+` — on the LXD host run: lxc config device (set|override) `+
+					o.Machine.Hostname, c.String())
 			}
 		})
 	}

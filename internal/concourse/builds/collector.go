@@ -1,9 +1,9 @@
 // Package builds reads the finished builds of jobs from Concourse's API: their inputs, and
 // from their events the tasks with worker, result and results of tests.
 //
-// It asks for each finished build once, with a bounded number of requests a minute, and only
-// for builds of jobs that ever fail. It never keeps the output of a task, and it writes no
-// file. After a restart it reads the builds again, the newest first.
+// A Collector asks for each finished build once, with a bounded number of requests a minute,
+// and only for builds of jobs that ever fail. It never keeps the output of a task, and it
+// writes no file. After a restart it reads the builds again, the newest first.
 package builds
 
 import (
@@ -48,7 +48,7 @@ const MinPerMinute = 2 + perBuild
 
 // Options holds the settings of a Collector.
 type Options struct {
-	Get       func(ctx context.Context, path string) (io.ReadCloser, error)
+	Get       Get
 	Reference func(pipeline string, vars map[string]any) string // name of a pipeline as fly has it
 	PerMinute int                                               // requests, at most; MinPerMinute or more
 	Logs      *log.Logger
@@ -165,7 +165,7 @@ func (c *Collector) round(ctx context.Context) (changed bool, err error) {
 	return changed, c.fill(ctx)
 }
 
-// ask sends a request with a deadline and passes the bounded body to decode.
+// ask sends a request with a deadline, if one is left.
 func (c *Collector) ask(ctx context.Context, path string, most int64, decode func(io.Reader) error) error {
 	if c.tokens < 1 {
 		return errSpent
@@ -173,7 +173,12 @@ func (c *Collector) ask(ctx context.Context, path string, most int64, decode fun
 	c.tokens--
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	body, err := c.o.Get(ctx, path)
+	return request(ctx, c.o.Get, path, most, decode)
+}
+
+// request passes the bounded body of an answer to decode.
+func request(ctx context.Context, get Get, path string, most int64, decode func(io.Reader) error) error {
+	body, err := get(ctx, path)
 	if err != nil {
 		return err
 	}

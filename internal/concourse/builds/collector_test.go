@@ -426,7 +426,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add("event: event\ndata: " + strings.Join(made(1, "failed", "a").Events, "\n\nevent: event\ndata: ") + "\n\nevent: end\ndata\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		l := newEventLog(steps{"c": "unit"})
-		if l.read(strings.NewReader(text)) != nil {
+		if readEvents(strings.NewReader(text), l.add) != nil {
 			return
 		}
 		for _, r := range l.runs(&build{}, "x") {

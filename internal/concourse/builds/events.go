@@ -76,10 +76,10 @@ func newEventLog(s steps) *eventLog {
 	return &eventLog{steps: s, tasks: map[string]*task{}, images: map[string]string{}}
 }
 
-// read reads the stream of events up to its end. Concourse sends the event "end" and keeps
-// the connection, so the reader must not wait for the end of the stream. A stream without
-// that event is incomplete.
-func (l *eventLog) read(r io.Reader) error {
+// readEvents reads the stream of events up to its end. Concourse sends the event "end" and
+// keeps the connection, so the reader must not wait for the end of the stream. A stream
+// without that event is incomplete.
+func readEvents(r io.Reader, each func(event)) error {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	kind := ""
 	for {
@@ -100,7 +100,7 @@ func (l *eventLog) read(r io.Reader) error {
 		case "data":
 			var e event
 			if kind == "event" && json.Unmarshal(value, &e) == nil {
-				l.add(e)
+				each(e)
 			}
 		}
 	}

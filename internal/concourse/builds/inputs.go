@@ -42,7 +42,7 @@ func (c *Collector) tasks(ctx context.Context, b *build) ([]flake.Run, error) {
 	s.add(plan, "")
 	l := newEventLog(s)
 	if len(s) > 0 || hasAcross(plan) {
-		if err := c.ask(ctx, path+"events", maxEvents, func(r io.Reader) error { return l.read(r) }); err != nil {
+		if err := c.ask(ctx, path+"events", maxEvents, func(r io.Reader) error { return readEvents(r, l.add) }); err != nil {
 			return nil, err
 		}
 	}

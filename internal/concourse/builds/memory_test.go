@@ -29,7 +29,7 @@ func TestLinesOfResultsAreBounded(t *testing.T) {
 	empty := testreport.Report{}.Line() + "\n"
 	l := newEventLog(steps{"c": "unit", "d": "other"})
 	text := logged("c", strings.Repeat(empty, (1<<19)/len(empty)))
-	require.NoError(t, l.read(strings.NewReader(text+text+logged("d", empty)+"event: end\ndata\n\n")))
+	require.NoError(t, readEvents(strings.NewReader(text+text+logged("d", empty)+"event: end\ndata\n\n"), l.add))
 	require.Equal(t, maxResults+1, l.parsed)
 	require.NotNil(t, l.tasks["d"].results, "other tasks keep theirs")
 	l = newEventLog(steps{})

@@ -126,6 +126,42 @@ func TestFlakeNamesTheGPUOnWhichItFails(t *testing.T) {
 	require.Empty(t, r.Places, "one task shows nothing about the others")
 }
 
+// A suite passes 22 of 23 times on two GPUs, and times out at each run on a third one.
+func TestGPUWithThreeTimeoutsIsNamed(t *testing.T) {
+	words := ""
+	for n := range 17 {
+		result := 'P'
+		if n == 5 {
+			result = 'F'
+		}
+		words += fmt.Sprintf("%c%d@w/83 ", result, n)
+		if n < 6 {
+			words += fmt.Sprintf("P%d@w/43 ", n)
+		}
+		if n%6 == 3 {
+			words += fmt.Sprintf("F%d@w/03 ", n)
+		}
+	}
+	r := Find(runs(words))
+	require.Len(t, r.Flakes, 1)
+	require.Equal(t, KindGPU, r.Flakes[0].Kind)
+	p := r.Flakes[0].Place
+	require.Equal(t, []any{"03", 3, 3}, []any{p.GPU, p.Failures, p.Runs})
+}
+
+// One of four workers returns wrong numbers.
+func TestWorkerOnWhichAllRunsFailIsNamed(t *testing.T) {
+	words := ""
+	for n := range 40 {
+		words += fmt.Sprintf("%c%d@w%d/c6 ", "FPPP"[n%4], n/2, n%4)
+	}
+	r := Find(runs(words))
+	require.Len(t, r.Flakes, 1)
+	require.Equal(t, KindWorker, r.Flakes[0].Kind)
+	p := r.Flakes[0].Place
+	require.Equal(t, []any{"w0", 10, 10, 0, 30}, []any{p.Worker, p.Failures, p.Runs, p.OthersFail, p.OthersRuns})
+}
+
 // Jobs that always ran on one worker fail there with all their changes. That is not a sign
 // of the worker.
 func TestPlaceOfAllRunsIsNotBlamed(t *testing.T) {

@@ -47,6 +47,8 @@ type container struct {
 	checked        bool // task is known
 	node           map[string]bool
 	own            process // of the task; zero until it is seen
+	reading        chan []string
+	servers        []string // see givenServers
 	ended          time.Time
 	ending         taskrecord.Ending
 	exit           *int
@@ -71,7 +73,7 @@ type container struct {
 	// unstarted is set if no process of the task was seen in a record that ended, or in a
 	// container that has none. The task can still start.
 	unstarted bool
-	uncounted *verdict.Verdict // of an unstarted task, until its container is removed
+	uncounted *verdict.Verdict // of an ended task, as long as its verdict can change
 	resumed   bool
 
 	evidence taskrecord.Evidence
@@ -102,7 +104,9 @@ func (r *Recorder) find(now time.Time) error {
 				c.ended, c.ending = now, taskrecord.Removed
 			}
 			failed = errors.Join(failed, r.end(c))
-			r.count(c)
+			if c.unstarted {
+				r.count(c)
+			}
 			delete(r.containers, handle)
 			continue
 		}
@@ -144,6 +148,7 @@ func (r *Recorder) identify(c *container) error {
 	if !c.task {
 		return nil
 	}
+	r.readServers(c)
 	return r.begin(c)
 }
 

@@ -154,7 +154,7 @@ func (r *Recorder) end(c *container) error {
 	r.addPace(&whole)
 	c.uncounted, r.changed = &v, true
 	r.late.add(c)
-	if !c.unstarted {
+	if v.Kind == "" || len(c.head.GPUs) == 0 && !c.unstarted {
 		r.count(c)
 	}
 	if v.Kind != "" {
@@ -167,8 +167,8 @@ func (r *Recorder) end(c *container) error {
 	return err
 }
 
-// count counts an ended task once. A task that can still start is counted when its container
-// is removed.
+// count counts an ended task once, because a counter never falls. A task that can still start
+// is counted when its container is removed, and a failed one with GPUs by countLate.
 func (r *Recorder) count(c *container) {
 	if c.uncounted != nil {
 		r.report.Count(*c.uncounted)

@@ -25,6 +25,16 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
+// FuzzNameServers tries texts of a container's resolv.conf.
+func FuzzNameServers(f *testing.F) {
+	f.Add("search x\nnameserver 10.0.0.1 # a\nnameserver fe80::1%eth0\nnameserver\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, s := range nameServers(text) {
+			require.Contains(t, []int{8, 32}, len(s))
+		}
+	})
+}
+
 // FuzzKernelLine tries names of processes, which tasks choose, and whole lines.
 func FuzzKernelLine(f *testing.F) {
 	f.Add("python3", "amdgpu: ring gfx timeout, signaled seq=1, emitted seq=2")

@@ -102,6 +102,10 @@ func TestLateDecisionOfQuarantineIsInTheReport(t *testing.T) {
 	look(quarantine.TaskCaused)
 	w.run(10 * time.Second)
 	require.Equal(t, verdict.Task, kind())
+	require.Empty(t, w.counts(), "the verdict can still change")
+	w.now = w.now.Add(5 * time.Minute)
+	w.run(10 * time.Second)
+	require.Equal(t, map[string]uint64{string(verdict.Task): 1}, w.counts())
 	r, _ := w.verdict(handle)
 	own := 0
 	for _, e := range append(r.Events, verdict.FaultsOf(&r, quarantine.Record{})...) {

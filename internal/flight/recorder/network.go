@@ -2,8 +2,17 @@ package recorder
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
@@ -46,10 +55,14 @@ func (r *Recorder) addNetwork(c *container, s *taskrecord.Sample) {
 			s.Values[taskrecord.TCPSynResent] = v
 		}
 	}
+	select {
+	case c.servers = <-c.reading:
+	default:
+	}
 	waiting, known := int64(0), false
 	for _, name := range []string{"udp", "udp6"} {
 		if data, ok := r.netFile(c, name); ok {
-			waiting, known = waiting+sockets(data, 53, "", elsewhere), true
+			waiting, known = waiting+sockets(data, 53, "", c.asksGiven), true
 		}
 	}
 	if known {
@@ -102,6 +115,76 @@ func elsewhere(local, remote []byte) bool {
 	mapped := len(remote) == 32 && bytes.HasPrefix(remote, []byte("0000000000000000FFFF0000")) &&
 		bytes.HasSuffix(remote, []byte("7F"))
 	return !v4 && !mapped && string(remote) != "00000000000000000000000001000000" && !bytes.Equal(local, remote)
+}
+
+// asksGiven reports whether a socket's remote address is a name server that Concourse gave, or
+// any one elsewhere if those are unknown.
+func (c *container) asksGiven(local, remote []byte) bool {
+	return elsewhere(local, remote) && (c.servers == nil ||
+		slices.ContainsFunc(c.servers, func(s string) bool { return bytes.HasSuffix(remote, []byte(s)) }))
+}
+
+// readServers reads the name servers of a container.
+func (r *Recorder) readServers(c *container) {
+	result := make(chan []string, 1)
+	c.reading = result
+	root, made := filepath.Join(r.proc, strconv.Itoa(c.init.pid), "root"), filepath.Join(c.bundle, "init.pid")
+	r.Copy(func() { result <- givenServers(root, made) })
+}
+
+// givenServers returns the name servers that Concourse gave a container, as the kernel's tables
+// have them, or nil if they are unknown. A file that is newer than the container is the
+// task's own, and has none of them.
+func givenServers(root, made string) []string {
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat2(dir, "etc/resolv.conf", &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), "resolv.conf")
+	defer f.Close()
+	st, err := f.Stat()
+	began, failed := os.Stat(made)
+	switch {
+	case err != nil || failed != nil || !st.Mode().IsRegular():
+		return nil
+	case st.ModTime().After(began.ModTime()):
+		return []string{}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxResolver))
+	if err != nil {
+		return nil
+	}
+	return nameServers(string(data))
+}
+
+// maxResolver bounds the bytes of a resolv.conf.
+const maxResolver = 4 << 10
+
+// nameServers returns the addresses of resolv.conf, in hexadecimal words of this machine.
+func nameServers(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] != "nameserver" {
+			continue
+		}
+		a, err := netip.ParseAddr(f[1])
+		if err != nil {
+			continue
+		}
+		words := ""
+		for b := a.AsSlice(); len(b) > 0; b = b[4:] {
+			words += fmt.Sprintf("%08X", binary.NativeEndian.Uint32(b))
+		}
+		all = append(all, words)
+	}
+	return all
 }
 
 // anywhere accepts all sockets.

@@ -48,7 +48,8 @@ type Options struct {
 	Now   func() time.Time
 	// Kernel replaces the kernel's log.
 	Kernel *kernellog.Log
-	// Copy runs the copy of a dump. nil runs it beside the looks, because a dump has megabytes.
+	// Copy runs the copy of a dump, or reads a container's file. nil runs it beside the looks,
+	// because a dump has megabytes, and a file may not answer.
 	Copy func(work func())
 }
 

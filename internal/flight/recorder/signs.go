@@ -137,7 +137,17 @@ func (l *late) add(c *container) {
 	if len(c.head.GPUs) > 0 && !c.unstarted {
 		*l = append(late{c}, *l...)
 	}
-	*l = slices.DeleteFunc(*l, func(old *container) bool { return c.ended.Sub(old.ended).Abs() > lateTime })
+}
+
+// countLate forgets and counts the tasks that no late sign can change.
+func (r *Recorder) countLate(now time.Time) {
+	r.late = slices.DeleteFunc(r.late, func(c *container) bool {
+		over := now.Sub(c.ended).Abs() > lateTime
+		if over {
+			r.count(c)
+		}
+		return over
+	})
 }
 
 // last returns the last task on a card, or nil if it ended too long before.
@@ -155,7 +165,7 @@ func (l late) last(card string, at time.Time) *container {
 
 // readLateFaults adds the faults of ended tasks that quarantine found, or judged, since.
 func (r *Recorder) readLateFaults(now time.Time) (err error) {
-	if len(r.late) == 0 || now.Sub(r.late[0].ended).Abs() > lateTime {
+	if r.countLate(now); len(r.late) == 0 {
 		return nil
 	}
 	q := r.faults()
@@ -188,7 +198,11 @@ func (r *Recorder) amend(c *container, e taskrecord.Event) error {
 	if err != nil {
 		return err
 	}
-	r.report.Add(&whole, verdict.Decide(&whole))
+	v := verdict.Decide(&whole)
+	if c.uncounted != nil {
+		c.uncounted = &v
+	}
+	r.report.Add(&whole, v)
 	r.changed = true
 	return nil
 }

@@ -89,6 +89,13 @@ func TestEnergyIsTheIntegralOfThePower(t *testing.T) {
 	}))
 	require.True(t, gap.Estimate)
 	require.InEpsilon(t, sum(seconds)-sum(200)+sum(100), gap.Joules, .01)
+	late := EnergyOf(record(func(i int, s *Sample) {
+		if noSum(s); i < 20 { // the firmware's first answers are 0 W
+			s.Values[Power] = Missing
+		}
+	}))
+	require.True(t, late.Estimate)
+	require.InEpsilon(t, sum(seconds)-sum(20), late.Joules, .01)
 	require.Nil(t, EnergyOf(record(func(_ int, s *Sample) { *s = NewSample(time.UnixMilli(s.At), NumGPUCounters) })))
 	require.Nil(t, EnergyOf(&Record{Head: Head{Started: start}}), "a task without a GPU")
 

@@ -21,7 +21,7 @@ const (
 
 var networkRules = []Rule{
 	{Code: "dns-away", Kind: Machine, find: dnsAway,
-		When:   "a socket waited 4 s for a name server, and most queries had no answer",
+		When:   "a socket waited 4 s for a name server of the worker, and most queries had no answer",
 		Source: "proc_pid_net_udp(5), resolver(3)",
 		Fix:    "Look at the name servers of the worker (CONCOURSE_CONTAINERD_DNS_SERVER). " + runAgain},
 	{Code: "no-connection", Kind: Machine, find: noConnection, slows: true,

@@ -2,7 +2,9 @@ package deviceplugin
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/wrapperfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
@@ -49,15 +52,9 @@ func look(r host.Root, config string, now func() time.Time, before machine) (m m
 		all[i].BesideCard = slices.Contains(m.leftOut, name)
 	}
 	gpus := offered(all, unit)
-	out := map[string]string{}
-	if unit == nil || unit.Quarantine != "" {
-		record, err := quarantine.RecordFile.Read(r)
-		if err != nil {
-			return m, err
-		}
-		for _, g := range record.NotInService() {
-			out[g.Name] = g.Text()
-		}
+	out, err := excluded(r, unit)
+	if err != nil {
+		return m, err
 	}
 	described := cdiNames(r, vendor.Traits().Spec)
 	for _, g := range gpus {
@@ -77,6 +74,39 @@ func look(r host.Root, config string, now func() time.Time, before machine) (m m
 	m.leases.Label = func(i int) string { return m.devices[i].label() }
 	return m, m.readLeases()
 }
+
+// excluded returns why pods do not get GPUs, as texts that follow their names. If GPUs are
+// leased, they are those that no task gets either: quarantined, or with too much memory in
+// use. The memory of a pod without a lease would count as such.
+func excluded(r host.Root, unit *oci.Config) (map[string]string, error) {
+	out := map[string]string{}
+	switch {
+	case unit != nil && unit.Quarantine == "":
+	case unit != nil && unit.Leases != nil:
+		data, err := r.ReadFile(unit.Quarantine)
+		if errors.Is(err, fs.ErrNotExist) { // tasks get all GPUs
+			return out, nil
+		}
+		f, ok := admission.Decode(data)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("cannot read which GPUs are quarantined: %w", cmp.Or(err, errDamaged))
+		}
+		for _, g := range f.GPUs {
+			out[g.Name] = g.Reason
+		}
+	default:
+		record, err := quarantine.RecordFile.Read(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range record.NotInService() {
+			out[g.Name] = g.Text()
+		}
+	}
+	return out, nil
+}
+
+var errDamaged = errors.New("the file is damaged, and is written again within a minute")
 
 // readConfig returns the wrapper's config, and nil if this machine has none.
 func readConfig(r host.Root, file string) (*oci.Config, error) {

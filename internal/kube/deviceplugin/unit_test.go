@@ -15,6 +15,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -50,6 +51,13 @@ func taskTakes(t *testing.T, p *plugin, gpu int) (end func()) {
 	_, err := p.seen.leases.Take(lease.Call{Container: "task-1", Bundle: "/b", PidFile: "/b/pid", Cgroup: "task-1", PID: 4711}, lease.Want{Of: []int{gpu}, Count: 1})
 	require.NoError(t, err)
 	return func() { require.NoError(t, os.Remove(stat)) }
+}
+
+// keep writes that tasks do not get a GPU.
+func keep(t *testing.T, r host.Root, name, reason string) {
+	t.Helper()
+	f := admission.File{GPUs: []admission.Quarantined{{Name: name, Reason: reason}}}
+	hosttest.Put(t, r, "/admission.json", string(admission.Encode(f)))
 }
 
 // quarantineGPU writes that a GPU is quarantined by hand.

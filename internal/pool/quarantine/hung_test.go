@@ -74,6 +74,37 @@ func TestStoppedRunsAreComparedWithRunsOnSiblings(t *testing.T) {
 	}
 }
 
+// One suite ends 22 of 23 times on two GPUs, and never on a third one.
+func TestGPUThatHangsEachOfThreeRunsIsWarnedAbout(t *testing.T) {
+	for _, status := range []int{124, 137, 143} {
+		s, hung := newShift(3), 0
+		for k := range 17 {
+			exit := 0
+			if k == 5 {
+				exit = 1
+			}
+			s.at = s.at.Add(2 * time.Minute)
+			s.end(2, "suite", exit, 65*time.Second, 0)
+			if k < 6 {
+				s.end(1, "suite", 0, 68*time.Second, 0)
+			}
+			if k%6 != 3 {
+				continue
+			}
+			lasted := []time.Duration{30 * time.Minute, 89 * time.Minute, 350 * time.Minute}[hung]
+			s.at = s.at.Add(lasted)
+			s.end(0, "suite", status, lasted, 0)
+			hung++
+		}
+		g := s.r.GPUs[0]
+		require.True(t, g.State == Quarantined || g.WarningText() != "", "%d: %+v", status, g)
+		for _, g := range s.r.GPUs[1:] {
+			require.Equal(t, InService, g.State)
+			require.Empty(t, g.WarningText())
+		}
+	}
+}
+
 // A step's new code hangs everywhere, and only one GPU got it so far.
 func TestNewCodeThatHangsBlamesNoGPU(t *testing.T) {
 	s := newShift(3)

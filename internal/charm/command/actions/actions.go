@@ -76,8 +76,8 @@ func (c *Actions) table() map[string]action {
 		"preflight": c.textAction("checks", func(ctx context.Context, w io.Writer, p params, f term.Format) error {
 			return preflight.Show(ctx, c.Host, c.Program, w, p.text("hosts"), f)
 		}),
-		"why": c.textAction("why", func(_ context.Context, w io.Writer, p params, f term.Format) error {
-			return c.Why(w, p.text("task"), f)
+		"why": c.textAction("why", func(ctx context.Context, w io.Writer, p params, f term.Format) error {
+			return c.Why(ctx, w, p.text("task"), f)
 		}),
 		"get-pipelines": c.textAction("pipelines", func(_ context.Context, w io.Writer, p params, _ term.Format) error {
 			return pipelines.Write(w, p.text("name"))

@@ -2,6 +2,7 @@ package actions
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,10 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/builds"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/login"
+	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -23,6 +28,7 @@ type why struct {
 	Kernel   []taskrecord.Line    `json:"kernel"`
 	Unread   string               `json:"kernel_unread,omitempty"`
 	Dumps    []taskrecord.DumpRef `json:"dumps"`
+	Output   []string             `json:"output"` // its last lines about an error
 	Timeline taskrecord.Timeline  `json:"timeline"`
 }
 
@@ -32,7 +38,7 @@ const timelineWidth = 60
 // Why shows why a task failed: its verdict, the reasons with their numbers and fixes, and
 // the timeline of its readings. which is a container's handle or its beginning; with "" it
 // is the last task that failed on this unit, if one did.
-func (c *Actions) Why(w io.Writer, which string, f term.Format) error {
+func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.Format) error {
 	file, err := taskrecord.Store{Dir: c.Host.Path(taskrecord.DefaultDir)}.Find(which)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -54,17 +60,39 @@ func (c *Actions) Why(w io.Writer, which string, f term.Format) error {
 	}
 	v := verdict.Decide(&r)
 	a := why{Entry: verdict.EntryOf(&r, v), Reasons: v.Reasons, Running: r.End == nil,
-		Kernel: []taskrecord.Line{}, Dumps: []taskrecord.DumpRef{},
+		Kernel: []taskrecord.Line{}, Dumps: []taskrecord.DumpRef{}, Output: []string{},
 		Timeline: taskrecord.TimelineOf(&r, timelineWidth)}
 	if r.End != nil {
 		a.Kernel, a.Dumps = append(a.Kernel, r.End.Kernel...), append(a.Dumps, r.End.Dumps...)
 		a.Unread = r.End.Unread
+	}
+	if v.Kind == verdict.Task {
+		a.Output = append(a.Output, c.errorsOf(ctx, a.Handle)...)
 	}
 	if f.JSON {
 		return term.JSON(w, a)
 	}
 	_, err = io.WriteString(w, a.text())
 	return err
+}
+
+// errorsOf returns the last lines that a task printed about an error. Only a machine with the
+// login of concourse-exporter can read them.
+func (c *Actions) errorsOf(ctx context.Context, handle string) []string {
+	data, err := c.Host.ReadFile(role.JobsCredentials)
+	if err != nil {
+		return nil
+	}
+	credentials, err := login.Parse(data)
+	if err != nil {
+		return nil
+	}
+	client := webclient.New(credentials, nil, c.Host.Now)
+	defer client.Close()
+	lines, _ := builds.ErrorsOf(ctx, func(ctx context.Context, path string) (io.ReadCloser, error) {
+		return client.Open(ctx, webclient.Request{Path: path})
+	}, handle)
+	return lines
 }
 
 func (a why) text() string {
@@ -93,6 +121,9 @@ func (a why) text() string {
 			sign = "because"
 		}
 		fmt.Fprintf(&b, "  %s: %s (%s)\n    fix: %s\n", sign, reason.Text, reason.Code, reason.Fix)
+	}
+	for _, line := range a.Output {
+		fmt.Fprintf(&b, "output: %s\n", line)
 	}
 	writeTimeline(&b, a.Timeline)
 	for _, line := range a.Kernel {

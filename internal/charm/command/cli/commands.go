@@ -102,7 +102,7 @@ func (p *caller) unitCommands() []command {
 		{words: "why", only: unit, args: "[TASK]", max: 1, json: true,
 			text:    "show why a task failed: verdict, reasons, fixes and the timeline; without TASK, the last failed one",
 			example: p.name() + " why 4f1c0000",
-			run:     func(a []string) error { return c.Why(p.stdout, strings.Join(a, ""), p.format) }},
+			run:     func(a []string) error { return c.Why(p.ctx, p.stdout, strings.Join(a, ""), p.format) }},
 		{words: "gpu quarantine", only: unit, action: "quarantine-gpu", args: "GPU REASON", min: 2, max: -1,
 			values: p.gpuNames, text: "give a GPU to no new task until it is returned",
 			example: p.name() + " gpu quarantine 0 noisy fan",
