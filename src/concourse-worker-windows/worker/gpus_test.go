@@ -31,13 +31,8 @@ func (m *fakeMachine) LogEvent(text string) error {
 	return nil
 }
 
-func (m *fakeMachine) StartChild(c Command) (Child, error) {
-	m.env = c.Env
-	return newChild(9), nil
-}
-
 func (m *fakeMachine) tags() string {
-	for _, v := range m.env {
+	for _, v := range m.started[len(m.started)-1].Env {
 		if list, ok := strings.CutPrefix(v, "CONCOURSE_TAG="); ok {
 			return list
 		}

@@ -34,7 +34,6 @@ type fakeMachine struct {
 	notAdmin error
 	output   error
 	events   []string
-	env      []string // of Concourse's worker
 	started  []Command
 }
 

@@ -236,6 +236,8 @@ func TestServiceWritesItsStateAfterEachChange(t *testing.T) {
 		require.NoError(t, err)
 		return state
 	}
+	_, err := s.start() // which looks for GPUs
+	require.NoError(t, err)
 	s.probe()
 	s.report(101, "")
 	got := written()
