@@ -207,6 +207,21 @@ func (r *Recorder) amend(c *container, e taskrecord.Event) error {
 	return nil
 }
 
+// passedOn reports whether a task ended by itself, and another began on a card of it since: the
+// card's trouble is of the other.
+func (r *Recorder) passedOn(c *container, card string) bool {
+	const byTimeout, bySignal = 124, 128 // of timeout(1), and the lowest
+	if c.exit == nil || *c.exit > bySignal || *c.exit == byTimeout {
+		return false
+	}
+	for _, next := range r.containers {
+		if next.task && next.gpuOf(card) != "" && next.began.After(c.ended) {
+			return true
+		}
+	}
+	return false
+}
+
 // readLine adds a line of the kernel to the records that it belongs to.
 func (r *Recorder) readLine(m kernellog.Message) (err error) {
 	f := parse(m)
@@ -224,7 +239,7 @@ func (r *Recorder) readLine(m kernellog.Message) (err error) {
 		}
 		gpu := ""
 		for _, card := range on {
-			if name := c.gpuOf(card); name != "" {
+			if name := c.gpuOf(card); name != "" && !r.passedOn(c, card) {
 				gpu, used[card] = name, true
 				e := r.eventOf(c, found, card, m.At)
 				if e.Kind != "" {
