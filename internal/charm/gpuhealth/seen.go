@@ -33,14 +33,23 @@ func ReadSeen(r host.Root, path string, now time.Time) ([]quarantine.Reading, er
 }
 
 func seenOf(all []api.Status) (seen []quarantine.Reading) {
+	card := map[string]*float64{} // the memory of each, which one of its partitions reports
+	for _, s := range all {
+		if s.MemoryTotal != nil {
+			card[s.PCI] = s.MemoryTotal
+		}
+	}
 	for _, s := range all {
 		if s.Vendor != "" && !gpu.Vendor(s.Vendor).Has(gpu.Quarantine) {
 			continue
 		}
 		one := quarantine.Reading{Slot: s.Slot(), Name: s.Name, Up: s.Up, State: s.Health.State,
 			Faults: s.Health.Faults, Open: openIn(s.Users), Processes: s.Processes, Integrated: s.Integrated}
-		if s.Partitions <= 1 {
-			one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal
+		if one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal; s.Partitions > 1 {
+			one.Partition, one.Memory, one.Total = true, nil, nil
+			if total := card[s.PCI]; total != nil && s.Users != nil {
+				one.Memory, one.Total = new(memoryOf(s.Processes)), new(*total/float64(s.Partitions))
+			}
 		}
 		for _, u := range s.Users {
 			if wellknown.IsHandle(u.Container) && u.Container != usage.Other {
@@ -50,6 +59,20 @@ func seenOf(all []api.Status) (seen []quarantine.Reading) {
 		seen = append(seen, one)
 	}
 	return seen
+}
+
+// memoryOf returns the memory of processes. Those of the host can be in the list twice, see
+// usage.Process.
+func memoryOf(all []usage.Process) float64 {
+	here, host := 0., 0.
+	for _, p := range all {
+		if p.Host {
+			host += p.Memory
+		} else {
+			here += p.Memory
+		}
+	}
+	return max(here, host)
 }
 
 // openIn returns the containers that have a GPU open now. It returns nil if that is

@@ -9,6 +9,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -52,4 +53,21 @@ func TestUsersOfAGPUAreContainers(t *testing.T) {
 	require.Equal(t, &used, seen[1].Memory)
 	require.Nil(t, seen[2].Memory)
 	require.NotNil(t, openIn([]api.User{}), "known to have none")
+}
+
+// The driver counts the memory in use for the whole card, and a partition has an equal part of it.
+func TestMemoryOfAPartitionIsThatOfItsProcesses(t *testing.T) {
+	total := 192.
+	all := gpus(2, func(i int, s *api.Status) {
+		s.PCI, s.Partition, s.Partitions, s.Users = "0000:03:00.0", i, 8, []api.User{}
+	})
+	all[0].MemoryUsed, all[0].MemoryTotal = &total, &total
+	all[1].Processes = []usage.Process{{PID: 7, Memory: 9}, {PID: 8, Memory: 2}, {PID: 4711, Host: true, Memory: 9}}
+	seen := seenOf(all)
+	for i, used := range []float64{0, 11} {
+		require.True(t, seen[i].Partition)
+		require.Equal(t, []float64{used, 24}, []float64{*seen[i].Memory, *seen[i].Total})
+	}
+	all[1].Users = nil
+	require.Nil(t, seenOf(all)[1].Memory, "its processes are unknown")
 }

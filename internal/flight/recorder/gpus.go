@@ -92,14 +92,15 @@ func (g *gpus) of(c *container) (all []taskrecord.GPU) {
 }
 
 // addMemory adds the owners of the GPUs' memory, from the record of quarantine, so that a
-// verdict on a task and the decision on its GPU are never of different opinions.
+// verdict on a task and the decision on its GPU are never of different opinions. Samples of a
+// partition have the memory of its card, so they are not compared.
 func (g *gpus) addMemory(all []taskrecord.GPU) {
 	r, err := quarantine.RecordFile.Read(g.root)
 	if err != nil {
 		return
 	}
 	for i := range all {
-		if one := r.Find(all[i].Name); one != nil && one.Memory != nil {
+		if one := r.Find(all[i].Name); one != nil && one.Memory != nil && !one.Memory.Partition {
 			m := one.Memory
 			all[i].Memory = &taskrecord.MemoryBefore{Total: m.Total, Ended: m.Ended, Others: m.Taken(), Text: m.Text()}
 		}

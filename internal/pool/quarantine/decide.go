@@ -39,8 +39,11 @@ type Reading struct {
 	State  health.State
 	Faults []health.Fault
 	// Memory and Total are bytes of the GPU's memory, used and installed. They are nil if they
-	// or their owners are not known, or if several partitions share them.
+	// or their owners are not known.
 	Memory, Total *float64
+	// Partition is set for a part of a card. Its Memory is only that of Processes, because the
+	// driver counts the rest for the whole card.
+	Partition bool
 	// Processes have memory of the GPU, as of UsersAt.
 	Processes  []usage.Process
 	UsersAt    time.Time

@@ -38,6 +38,7 @@ type Memory struct {
 	Ended      float64 `json:"ended,omitempty"`
 	Unowned    float64 `json:"unowned,omitempty"`
 	Integrated bool    `json:"integrated,omitempty"` // an APU, see usage.Process
+	Partition  bool    `json:"partition,omitempty"`  // see Reading.Partition
 }
 
 // updateMemory tracks the owners of the GPU's memory. Only memory without a process that
@@ -58,7 +59,7 @@ func (g *GPU) updateMemory(s Reading, l Look) {
 	if g.Memory != nil {
 		m = *g.Memory
 	}
-	m.Total, m.Integrated = *s.Total, s.Integrated
+	m.Total, m.Integrated, m.Partition = *s.Total, s.Integrated, s.Partition
 	if !checked {
 		m.Processes = slices.DeleteFunc(processes, func(p usage.Process) bool {
 			return wellknown.IsHandle(p.Container) || leased && p.Container != ""
@@ -126,7 +127,7 @@ func (g *GPU) leak(s Reading, l Look) (health.Fault, bool) {
 // MaxIdleMemory returns how many bytes may be in use when the next task gets the GPU, and
 // false if that is not known.
 func (g *GPU) MaxIdleMemory() (uint64, bool) {
-	if g.Idle == nil || g.Memory == nil {
+	if g.Idle == nil || g.Memory == nil || g.Memory.Partition {
 		return 0, false
 	}
 	most := *g.Idle + g.Slack

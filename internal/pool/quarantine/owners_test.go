@@ -133,6 +133,19 @@ func TestMemoryWithoutAnOwnerStaysShown(t *testing.T) {
 	require.Empty(t, lookAt(0, append(all, memoryLook{.2, nil, false})...).Memory.Text())
 }
 
+func TestOwnersOfAPartitionsMemoryAreNamed(t *testing.T) {
+	used, total := 20.*gibi, 24.*gibi
+	s, _ := sign(0, '.')
+	s.Memory, s.Total, s.Partition, s.UsersAt = &used, &total, true, start
+	s.Processes = []usage.Process{{PID: 7, Name: "vllm", Memory: used}}
+	r := Decide(Record{}, Look{At: start, Policy: Auto, GPUs: []Reading{s}})
+	g := r.Find(names[0])
+	require.Equal(t, "20 of 24 GiB are used by vllm, pid 7, of this machine", g.Memory.Text())
+	require.InDelta(t, 4./24, g.Memory.FreeShare(), .001)
+	_, known := g.MaxIdleMemory()
+	require.False(t, known, "the driver counts it for the whole card")
+}
+
 func TestNextTaskMayFindTheMemoryOfOthers(t *testing.T) {
 	limit, known := lookAt(0, memoryLook{58, []usage.Process{server}, false}).MaxIdleMemory()
 	require.True(t, known)
