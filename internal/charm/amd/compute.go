@@ -2,7 +2,6 @@ package amd
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -61,16 +60,16 @@ func withoutCompute(d Decision, f DriverFacts, w Wanted, bound []PCIGPU) Decisio
 	if len(old) > 0 {
 		reasons = append(reasons, "no ROCm of the table supports "+describe(old))
 	}
-	serves := "serves " + describe(computing)
+	serves := "serves " + describe(computing) + ", and "
 	if len(computing) == 0 {
-		serves = "runs, but no GPU computes"
+		serves = "runs, but no GPU computes: "
 		remedies = append(remedies, "list the releases of ROCm: "+w.Commands.RunAction("rocm-matrix"),
 			"or use no GPU here: "+w.Commands.SetOption("compute-runtime=none"))
 	}
 	if len(remedies) > 0 {
 		d.State = StateUnsupported
 	}
-	d.Reason = fmt.Sprintf("%s %s: %s", f.driverName(), serves, strings.Join(reasons, ", and "))
+	d.Reason = f.driverName() + " " + serves + strings.Join(reasons, ", and ")
 	d.Remedies = append(remedies, d.Remedies...)
 	return d
 }

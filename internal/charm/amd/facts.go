@@ -194,12 +194,14 @@ func (f DriverFacts) Print(w io.Writer) error {
 	line("machine", "%s, %s %s on %s, kernel %s", what, f.Distro, f.Series, f.Arch, f.Kernel)
 	line("resources", "%d CPUs, %s memory, %s free on /", f.CPUs, units.FormatGB(f.Memory), units.FormatGB(f.Disk))
 	for _, g := range f.GPUs {
-		chip := strings.Join(strings.Fields(fmt.Sprintf("1002:%04x %s %s", g.Device, g.Family, g.GFX)), " ")
+		id := fmt.Sprintf("1002:%04x", g.Device)
+		name := strings.TrimSuffix(g.Name, " "+id) // a GPU without a name has its id
+		chip := strings.Join(strings.Fields(fmt.Sprint(id, " ", g.Family, " ", g.GFX)), " ")
 		driver := cmp.Or(g.Driver, "no driver")
 		if g.NotInKFD {
 			driver += ", not in KFD"
 		}
-		line("GPU", "%s %s (%s), %s", g.PCI, g.Name, chip, driver)
+		line("GPU", "%s %s (%s), %s", g.PCI, name, chip, driver)
 	}
 	if f.Module.Loaded {
 		line("running", "amdgpu %s", version(f.Module.Version, f.Module.SrcVersion))
