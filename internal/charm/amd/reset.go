@@ -194,7 +194,11 @@ func Leftovers(f DriverFacts) (all []Problem) {
 	}
 	all = append(all, sourceProblems(f.Sources)...)
 	for _, p := range f.Pins {
-		if p.File != pinFile {
+		switch {
+		case p.File == pinFile:
+		case strings.Contains(p.Package, `\n`):
+			add(fmt.Sprintf(`%s:%d has \n instead of line ends, so that apt ignores it`, p.File, p.Line), "sudo rm "+p.File)
+		default:
 			add(fmt.Sprintf("%s:%d pins %s to %q with priority %s", p.File, p.Line, p.Package, p.Pin, p.Priority),
 				"sudo rm "+p.File)
 		}

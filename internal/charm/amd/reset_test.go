@@ -34,6 +34,8 @@ func TestLeftoversAreNamedWithTheirFix(t *testing.T) {
 			"name the same repository", "sudo rm /etc/apt/sources.list.d/a.sources"},
 		"a pin": {DriverFacts{Pins: []Pin{{File: "/etc/apt/preferences.d/rocm", Line: 3, Package: "*", Pin: "release o=repo.radeon.com", Priority: "100"}}},
 			`/etc/apt/preferences.d/rocm:3 pins * to "release o=repo.radeon.com" with priority 100`, "sudo rm /etc/apt/preferences.d/rocm"},
+		"a pin in one line": {DriverFacts{Pins: []Pin{{File: "/etc/apt/preferences.d/rocm", Line: 1, Package: `*\nPin: release o=repo.radeon.com`}}},
+			`/etc/apt/preferences.d/rocm:1 has \n instead of line ends`, "sudo rm /etc/apt/preferences.d/rocm"},
 		"a blacklist": {DriverFacts{Blacklists: []Blacklist{{"/etc/modprobe.d/b.conf", 2, "blacklist amdgpu"}}},
 			"/etc/modprobe.d/b.conf:2 keeps amdgpu from being loaded: blacklist amdgpu", "sudo sed -i '2d' /etc/modprobe.d/b.conf && sudo update-initramfs -u"},
 		"a blacklist of the boot loader": {DriverFacts{Blacklists: []Blacklist{{"/proc/cmdline", 1, "modprobe.blacklist=amdgpu"}}},
