@@ -60,7 +60,7 @@ func TestOddBundlesAreRefused(t *testing.T) {
 		"it is null, not an object":           func(t *testing.T, b *testbed) { b.put(t, config, "null") },
 		"nests deeper than 100 levels":        func(t *testing.T, b *testbed) { b.put(t, config, strings.Repeat(`{"a":`, 20000)) },
 		"mounts: it is an object, not a list": func(t *testing.T, b *testbed) { b.put(t, config, `{"mounts":{}}`) },
-		"cannot use bundle":                   func(t *testing.T, b *testbed) { b.euid = 4242 },
+		"cannot use bundle":                   func(t *testing.T, b *testbed) { needsRoot(t); b.euid = 4242 },
 	} {
 		t.Run(want, func(t *testing.T) {
 			b := newTestbed(t)

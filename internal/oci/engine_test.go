@@ -130,6 +130,7 @@ func TestNoContainerOfAnotherEnginePassesAsATask(t *testing.T) {
 }
 
 func TestUnitsEnvironmentIsItsTasksAlone(t *testing.T) {
+	needsRoot(t)
 	b := withEnv(t)
 	b.foreign = true
 	b.configure(t, func(c *Config) {
@@ -235,6 +236,7 @@ func acl(rows ...[3]uint32) []byte {
 }
 
 func TestWithoutRootTheUsersRightsDecide(t *testing.T) {
+	needsRoot(t) // of a user namespace
 	owner, group := [3]uint32{1, 6, 1<<32 - 1}, [3]uint32{4, 6, 1<<32 - 1}
 	var mine [3]uint32
 	for name, c := range map[string]struct {

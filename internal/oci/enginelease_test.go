@@ -2,6 +2,7 @@ package oci
 
 import (
 	"encoding/json"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,9 +13,18 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
+// needsRoot skips the test of a wrapper that runs as root, because its files must be root's.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("the files of the test belong to another user")
+	}
+}
+
 // exclusiveEngine is a testbed with GPUs that other engines lease, too.
 func exclusiveEngine(t *testing.T, change ...func(*Config)) *testbed {
 	t.Helper()
+	needsRoot(t)
 	b := exclusive(t, append([]func(*Config){func(c *Config) { c.Containers = Requested }}, change...)...)
 	b.foreign = true
 	return b

@@ -81,8 +81,17 @@ func TestUsersPodmanIsRemovedWithoutTheLeases(t *testing.T) {
 	require.Empty(t, want)
 }
 
+// ofAllUsers skips a test of Podman's settings for all users. Another user than root has own ones.
+func ofAllUsers(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root configures Podman for all users")
+	}
+}
+
 // The command names the wrapper that the next hook names.
 func TestRuntimeConfigureNamesTheUnitsWrapper(t *testing.T) {
+	ofAllUsers(t)
 	root := hosttest.Host(t, "amd")
 	wrapper := role.EnginesDir + "/runc-amd-wrapper"
 	for _, path := range []string{wrapper, "/usr/bin/runc-amd-wrapper"} {

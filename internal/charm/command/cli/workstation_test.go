@@ -88,6 +88,7 @@ func TestFlagsHaveVariables(t *testing.T) {
 
 // The engine's file and the settings of leases come and go together.
 func TestLeasesEndWithTheLastEngine(t *testing.T) {
+	ofAllUsers(t)
 	root := hosttest.Host(t, "mi210x4")
 	for _, program := range []string{"/usr/bin/runc", "/usr/bin/runc-amd-wrapper"} {
 		hosttest.Put(t, root, program, "")
