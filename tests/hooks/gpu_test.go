@@ -104,15 +104,3 @@ func TestToolkitOutOfReachIsForCheckStatusAlone(t *testing.T) {
 	checks := u.action("check-status", nil).Results["checks"]
 	require.Contains(t, checks, "ok      toolkit: amd-container-toolkit not installed: cannot reach 127.0.0.1:9 (attempt 1); tasks get their GPUs without it")
 }
-
-// AMD has no toolkit for Ubuntu 26.04.
-func TestBaseWithoutToolkitIsForCheckStatusAlone(t *testing.T) {
-	t.Parallel()
-	u := worker(t, fixture("amd"), options{"compute-runtime": "rocm"})
-	require.NoError(t, u.Root.WriteFile("/etc/os-release", []byte("ID=ubuntu\nVERSION_ID=\"26.04\"\nVERSION_CODENAME=resolute\n"), 0o644))
-	s := u.hook("update-status").Status()
-	require.Contains(t, s.Message, "(GPU: 1x AMD)")
-	require.NotContains(t, s.Message, "toolkit")
-	checks := u.action("check-status", nil).Results["checks"]
-	require.Contains(t, checks, "ok      toolkit: amd-container-toolkit not installed: AMD has no packages for resolute; tasks get their GPUs without it")
-}

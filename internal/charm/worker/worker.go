@@ -295,13 +295,12 @@ type Worker struct {
 	Known        KnownGPUs           // to record
 	LimitRelease string              // release in WorkerLimitFile
 
-	Kubernetes     bool       // the kubelet is offered the GPUs after applying
-	Exporter       bool       // rocm-exporter should be running after applying
-	Watches        bool       // rocm-exporter has GPUs to watch, so that a status depends on it
-	Toolkit        gpu.Vendor // whose container toolkit is required, "" for none
-	missingToolkit string     // why this base has no toolkit, for check-status
-	generatesSpec  bool       // applying can describe GPUs that tasks do not get yet
-	Driver         *Driver
+	Kubernetes    bool       // the kubelet is offered the GPUs after applying
+	Exporter      bool       // rocm-exporter should be running after applying
+	Watches       bool       // rocm-exporter has GPUs to watch, so that a status depends on it
+	Toolkit       gpu.Vendor // whose container toolkit is required, "" for none
+	generatesSpec bool       // applying can describe GPUs that tasks do not get yet
+	Driver        *Driver
 }
 
 // Driver holds the decision on the driver of AMD GPUs, with its input.
