@@ -203,6 +203,21 @@ func containerdDropIns(r Request) (paths []string) {
 	return paths
 }
 
+// configuredFile returns the file to which the runtime was added, or otherwise onlyFile.
+func configuredFile(r host.Root) string {
+	for _, o := range owners() {
+		for _, path := range dropIns(o.file) {
+			if text, err := readOwn(r, path); err == nil && text != "" {
+				return o.file
+			}
+		}
+	}
+	if rec, err := readRecord(r, "containerd"); err == nil && rec != nil {
+		return rec.File
+	}
+	return onlyFile(r)
+}
+
 type several []plan.Resource
 
 // Diff implements plan.Resource.

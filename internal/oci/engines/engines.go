@@ -131,6 +131,8 @@ func (e engine) locate(r host.Root, request Request) (engine, Request) {
 	case file != "":
 	case request.UserConfig != "":
 		file = path.Join(request.UserConfig, strings.TrimPrefix(e.file, "/etc/"))
+	case e.name == "containerd" && request.Remove:
+		file = configuredFile(r)
 	case e.name == "containerd":
 		file = onlyFile(r)
 	default:

@@ -93,6 +93,19 @@ func TestRuntimeOutlivesTheOwnersNextStart(t *testing.T) {
 	}
 }
 
+// What is removed names the unit of the containerd that had it.
+func TestRemovalNamesTheOwnersUnit(t *testing.T) {
+	h := ownersMachine(t, owners()[0].program, "", k3sFile, made("k3s", "version = 3\nimports = [\"config-v3.toml.d/*.toml\"]\n", runc3), "containerd", "k3s")
+	hosttest.Put(t, h.Root, "/etc/containerd/config.toml", "version = 2\n")
+	before := files(t, h)
+	do(t, h, Request{Engine: "containerd", Wrapper: wrapper, File: k3sFile})
+	_, advice, err := Want(t.Context(), h, Request{Engine: "containerd", Remove: true})
+	require.NoError(t, err)
+	require.Equal(t, []string{"containerd goes by it from: systemctl restart k3s"}, advice)
+	do(t, h, Request{Engine: "containerd", Remove: true})
+	require.Equal(t, before, files(t, h))
+}
+
 // A k3s or RKE2 that imports no folder makes its file of a template, which is the user's.
 func TestFileThatItsOwnerWritesAgainIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ program, file, text, want string }{
