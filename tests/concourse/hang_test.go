@@ -29,15 +29,21 @@ const (
 // hanging puts the first GPU's files on a file system that can hang or fail.
 func hanging(u *unit) *fusefs.Mirror {
 	u.t.Helper()
-	dirs, err := u.fake().Glob("/sys/devices/*/*/" + hangingGPU)
+	return mirrorGPU(u, hangingGPU)
+}
+
+// mirrorGPU puts a GPU's files on a file system of their own.
+func mirrorGPU(u *unit, gpu string) *fusefs.Mirror {
+	u.t.Helper()
+	dirs, err := u.fake().Glob("/sys/devices/*/*/" + gpu)
 	require.NoError(u.t, err)
 	require.Len(u.t, dirs, 1)
 	// A copy: what is mounted in an overlay's lower folder doesn't show.
-	at := filepath.Join(u.Dir, "hanging")
+	at := filepath.Join(u.Dir, "mirrored-"+gpu)
 	require.NoError(u.t, os.CopyFS(at, os.DirFS(u.fake().Path(dirs[0]))))
-	gpu := fusefs.New(u.t, at)
+	m := fusefs.New(u.t, at)
 	u.mount(at, filepath.Join(u.Dir, "fake", "over", strings.TrimPrefix(dirs[0], "/sys/")), "", unix.MS_BIND, "")
-	return gpu
+	return m
 }
 
 // onNode begins a build that has the GPU of a node, and runs until its end is written.
@@ -75,10 +81,11 @@ func (s *story) finish(u *unit, b *oneBuild) {
 func TestGPUWithFilesThatHangOrFailErrorsNoBuild(t *testing.T) {
 	tgz := releaseTarball(t)
 	suite.Need(t, fusefs.Missing())
-	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir(), tags: []string{"gpu"}, app: &app{t: t}}
+	s := &story{t: t, begun: time.Now(), pg: startPostgres(t), home: t.TempDir(), tags: []string{"gpu"},
+		app: &app{t: t}}
 	var gpu *fusefs.Mirror
-	options := map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip", "gpu-device-ids": "0,1",
-		"gpu-sharing": "exclusive", "enable-metrics": true}
+	options := map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip",
+		"gpu-device-ids": "0,1", "gpu-sharing": "exclusive", "enable-metrics": true}
 	s.app.add(newUnit(t, 0, "no-gpu", tgz, false), options)
 	u := newUnit(t, 1, "mi210x4", tgz, false, func(u *unit) { gpu = hanging(u) })
 	s.app.add(u, options)
@@ -117,7 +124,8 @@ func TestGPUWithFilesThatHangOrFailErrorsNoBuild(t *testing.T) {
 		on := s.onNode(u, hangingNode)
 		begin := time.Now()
 		c.falls()
-		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.Quarantined }, "it is not quarantined: "+c.name)
+		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.Quarantined },
+			"it is not quarantined: "+c.name)
 		s.since(begin, c.name+": quarantined")
 		until(t, func() bool {
 			require.False(t, on.ended(), on.out)
@@ -148,6 +156,7 @@ func TestGPUWithFilesThatHangOrFailErrorsNoBuild(t *testing.T) {
 		s.finish(u, on)
 		until(t, func() bool { return !strings.Contains(u.leases(), "by the ") }, "a GPU stays held")
 		u.action("return-gpu", map[string]any{"gpu": "0"})
-		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.InService }, "it does not come back: "+c.name)
+		within(t, patience, func() bool { return u.service(hangingGPU) == quarantine.InService },
+			"it does not come back: "+c.name)
 	}
 }

@@ -83,6 +83,9 @@ func New(t *testing.T, dir string) *Mirror {
 	return m
 }
 
+// Folder returns the folder with the files themselves, in which a test changes them.
+func (m *Mirror) Folder() string { return m.from }
+
 // Hang has all readings hang, or lets those go that do.
 func (m *Mirror) Hang(hangs bool) {
 	m.mu.Lock()
