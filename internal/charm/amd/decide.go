@@ -251,7 +251,8 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 			Remedies: []string{"see why it does not: sudo dmesg | grep -i amdgpu",
 				"let the charm change it to amdgpu " + r.DKMSVersion + ": " +
 					w.Commands.SetOption("install-driver=replace")}}
-	case w.InstallDriver == DriverAuto && !slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != chips.APU }):
+	case w.InstallDriver == DriverAuto &&
+		!slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != chips.APU }):
 		return Decision{State: StateUnsupported, Reason: no +
 			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
 			"use the kernel's own: " + f.loadOwn(),

@@ -151,7 +151,8 @@ func pins(r host.Root) (found []Pin, err error) {
 		number := 0
 		end := func() {
 			if p.Package != "" &&
-				(strings.Contains(p.Package+p.Pin, "radeon") || slices.ContainsFunc(strings.Fields(p.Package), amdPackage)) {
+				(strings.Contains(p.Package+p.Pin, "radeon") ||
+					slices.ContainsFunc(strings.Fields(p.Package), amdPackage)) {
 				found = append(found, p)
 			}
 			p = Pin{}

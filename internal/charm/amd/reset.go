@@ -197,7 +197,8 @@ func Leftovers(f DriverFacts) (all []Problem) {
 		switch {
 		case p.File == pinFile:
 		case strings.Contains(p.Package, `\n`):
-			add(fmt.Sprintf(`%s:%d has \n instead of line ends, so that apt ignores it`, p.File, p.Line), "sudo rm "+p.File)
+			add(fmt.Sprintf(`%s:%d has \n instead of line ends, so that apt ignores it`, p.File, p.Line),
+				"sudo rm "+p.File)
 		default:
 			add(fmt.Sprintf("%s:%d pins %s to %q with priority %s", p.File, p.Line, p.Package, p.Pin, p.Priority),
 				"sudo rm "+p.File)

@@ -55,7 +55,7 @@ type ToolkitMode string
 
 // Values of ToolkitMode.
 const (
-	ToolkitAuto     ToolkitMode = "auto"     // install it if its repository is reachable, continue without it on failure
+	ToolkitAuto     ToolkitMode = "auto"     // install it if its repository is reachable
 	ToolkitRequired ToolkitMode = "required" // install it or be blocked
 	ToolkitSkip     ToolkitMode = "skip"
 )

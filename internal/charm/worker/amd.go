@@ -52,8 +52,8 @@ func explainKFD(g *GPUs, kfd gpu.KFD, m machine.Machine) {
 		c := status.Block("no /dev/kfd").
 			Fix(m.Manager.On(m.Manager.PassKFD()))
 		if m.NoProfiles {
-			c = c.Explain("Juju 4 has no LXD profiles of charms; scripts/pass-gpu.sh of the charm's project passes it " +
-				"with the GPU")
+			c = c.Explain("Juju 4 has no LXD profiles of charms; scripts/pass-gpu.sh of the charm's project passes " +
+				"it with the GPU")
 		}
 		g.cause(c)
 	case kfd.State == gpu.KFDWrongMajor:

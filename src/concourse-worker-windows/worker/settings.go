@@ -120,8 +120,8 @@ func checkWorkDir(dir string) error {
 	kept := slices.ContainsFunc(found, func(f fs.DirEntry) bool { return f.Name() == "volumes" })
 	for _, f := range found {
 		if !kept || !f.IsDir() || !slices.Contains(own, f.Name()) {
-			return fmt.Errorf("--work-dir %s has other files, such as %s; name a new or empty folder, because uninstall "+
-				"removes it", dir, f.Name())
+			return fmt.Errorf("--work-dir %s has other files, such as %s; name a new or empty folder, because "+
+				"uninstall removes it", dir, f.Name())
 		}
 	}
 	return nil

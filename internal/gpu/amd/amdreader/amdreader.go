@@ -21,7 +21,8 @@ type Reader struct {
 
 // New returns a reader of the device below root, with descriptors within the limit.
 func New(root host.Root, d reading.Device, limit *amdgpu.Limit, now func() time.Time) *Reader {
-	return &Reader{Reader: amdgpu.NewReader(d.AMD(), amdgpu.Options{Root: string(root), Limit: limit, Now: now}), device: d, now: now}
+	with := amdgpu.Options{Root: string(root), Limit: limit, Now: now}
+	return &Reader{Reader: amdgpu.NewReader(d.AMD(), with), device: d, now: now}
 }
 
 // Device returns the device that is read.
