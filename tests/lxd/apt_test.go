@@ -59,14 +59,6 @@ const (
 	toolkitPreinst = "#!/bin/sh -e\ntest -d /sys/module/amdgpu/drivers\n"
 )
 
-// hasToolkit reports whether AMD's repository has the toolkit for the unit's base.
-func (u *unit) hasToolkit() bool {
-	u.d.T.Helper()
-	codename, _, err := series()
-	require.NoError(u.d.T, err)
-	return codename != "resolute"
-}
-
 // repository is a mirror of repo.radeon.com with the toolkit for the units,
 // as files by their path.
 func repository(t *testing.T, dir string, s *signer) map[string][]byte {
