@@ -20,6 +20,7 @@ func TestAllProblemsOfOptionsAreNamed(t *testing.T) {
 		"  web-prt: no such option; did you mean web-port?\n"+
 		"  database-url: want postgresql://user:password@host:port/database\n"+
 		"  gpu-sharing: \"many\" is not one of ")
+	require.ErrorContains(t, m.checkOptions(map[string]any{"mode": "all", "web-prt": 80}), "did you mean web-port?")
 	require.NoError(t, m.checkOptions(map[string]any{"mode": "all", "compute-runtime": "auto",
 		"database-url": "postgresql://ci:pw@db:5432/ci?sslmode=require"}))
 }

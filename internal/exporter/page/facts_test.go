@@ -49,6 +49,7 @@ func TestFactsAtTheirLimits(t *testing.T) {
 			fact{Label: "PCIe", Text: "x16, 16 GT/s"}},
 		"one replay":            {api.Hardware{PCIeLink: &api.PCIeLink{Lanes: new(16.), Replays: new(1.)}}, fact{Label: "PCIe", Text: "x16, 1 replays"}},
 		"a slow link":           {api.Hardware{PCIeLink: &api.PCIeLink{Speed: new(8e9), SpeedMax: new(16e9)}}, fact{Label: "PCIe", Text: "8 GT/s of 16 GT/s"}},
+		"one reason":            {api.Hardware{Throttling: &api.Throttling{Reasons: []string{"ppt0"}}}, fact{Label: "Throttled", Text: "ppt0"}},
 		"little heat":           {api.Hardware{Throttling: &api.Throttling{Share: new(.0049)}}, fact{Label: "Throttled", Text: "no"}},
 		"heat":                  {api.Hardware{Throttling: &api.Throttling{Share: new(.01)}}, fact{Label: "Throttled", Text: "no, by heat 1 %", Fault: true}},
 		"corrected errors":      {api.Hardware{ECC: &api.ECC{Correctable: 1}}, fact{Label: "ECC errors", Text: "1 corrected"}},
