@@ -59,6 +59,18 @@ func TestLDAPWithoutAnAccountIsNotReady(t *testing.T) {
 		require.False(t, ok, which)
 		require.Zero(t, got, which)
 	}
+	// The provider writes its keys one after another.
+	for _, keys := range [][]string{{"base_dn"}, {"bind_dn"}, {"bind_password_secret"}, {"urls", "ldaps_urls"}} {
+		app, secrets := recordedLDAP(t, "ldaps")
+		_, ok, _ := ParseLDAP(app, secrets)
+		require.True(t, ok)
+		for _, key := range keys {
+			delete(app, key)
+		}
+		_, ok, problems := ParseLDAP(app, secrets)
+		require.False(t, ok, keys)
+		require.Empty(t, problems, keys)
+	}
 }
 
 func TestLDAPProblemsNameTheKeyAndNoSecret(t *testing.T) {
