@@ -148,9 +148,6 @@ func shortGPUFailures() []gpuFailure {
 			"log amdgpu {gpu}: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8 pasid:32773)"}},
 		{failure{name: "ras-line", right: byGPU, script: untilEnd + "exit 135"},
 			[]string{"log amdgpu {gpu}: amdgpu: 1 uncorrectable hardware errors detected in umc block"}},
-		{failure{name: "errors-at-the-end", right: byGPU, script: untilEnd + "exit 1"},
-			[]string{"wait 5s", "gpu ue=2"}},
-		{failure{name: "older-errors", right: justTask, script: untilEnd + "exit 1"}, []string{"wait 5s"}},
 		{failure{name: "card-lost", right: byGPU, script: untilEnd + "exit 139"},
 			[]string{"log pcieport {port}: pciehp: Slot(0): Link Down",
 				"log pcieport {port}: pciehp: Slot(0): Card not present"}},
@@ -160,11 +157,16 @@ func shortGPUFailures() []gpuFailure {
 	}
 }
 
-// lastGPUFailures concern all tasks of the machine.
+// lastGPUFailures concern other tasks too: all of the machine, or those that had the GPU within
+// half a minute, because quarantine reads its counters each twelve seconds.
 func lastGPUFailures() []gpuFailure {
 	byMachine := []verdict.Kind{verdict.Machine}
-	return []gpuFailure{{failure{name: "machine-check", right: byMachine, script: untilEnd + "exit 135"},
-		[]string{"log mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 5: bea0000000000108"}}}
+	return []gpuFailure{
+		{failure{name: "machine-check", right: byMachine, script: untilEnd + "exit 135"},
+			[]string{"log mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 5: bea0000000000108"}},
+		{failure{name: "errors-at-the-end", right: byGPU, script: untilEnd + "exit 1"},
+			[]string{"wait 5s", "gpu ue=2"}},
+	}
 }
 
 // memoryFailures are on GPUs with 48 of 64 GiB in use by others. Memory that an ended task left is
