@@ -207,11 +207,12 @@ func (r *Recorder) amend(c *container, e taskrecord.Event) error {
 	return nil
 }
 
-// passedOn reports whether a task ended by itself, and another began on a card of it since: the
-// card's trouble is of the other.
-func (r *Recorder) passedOn(c *container, card string) bool {
+// passedOn reports whether another task began on a card of an ended one since, which has the
+// card's trouble. A hang can be of the task before if that did not end by itself.
+func (r *Recorder) passedOn(c *container, card string, f signs.Found) bool {
 	const byTimeout, bySignal = 124, 128 // of timeout(1), and the lowest
-	if c.exit == nil || *c.exit > bySignal || *c.exit == byTimeout {
+	late := f.Sign != nil && (f.Meaning.Hang() || f.Meaning == signs.Stuck)
+	if c.ended.IsZero() || late && (c.exit == nil || *c.exit > bySignal || *c.exit == byTimeout) {
 		return false
 	}
 	for _, next := range r.containers {
@@ -239,7 +240,7 @@ func (r *Recorder) readLine(m kernellog.Message) (err error) {
 		}
 		gpu := ""
 		for _, card := range on {
-			if name := c.gpuOf(card); name != "" && !r.passedOn(c, card) {
+			if name := c.gpuOf(card); name != "" && !r.passedOn(c, card, found) {
 				gpu, used[card] = name, true
 				e := r.eventOf(c, found, card, m.At)
 				if e.Kind != "" {
