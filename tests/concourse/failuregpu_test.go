@@ -165,7 +165,7 @@ func lastGPUFailures() []gpuFailure {
 		{failure{name: "machine-check", right: byMachine, script: untilEnd + "exit 135"},
 			[]string{"log mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 5: bea0000000000108"}},
 		{failure{name: "errors-at-the-end", right: byGPU, script: untilEnd + "exit 1"},
-			[]string{"wait 5s", "gpu ue=2"}},
+			[]string{"wait 45s", "gpu ue=2"}}, // so long after another task
 	}
 }
 
