@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/semver"
-
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
@@ -204,7 +202,8 @@ func (t Toolkit) malformed() string {
 const firstShared = "1.3.0"
 
 func (t Toolkit) hasFolder() bool {
-	return t.Version != "" && semver.Compare("v"+t.Version, "v"+firstShared) < 0
+	old := []string{"1.0.", "1.1.", "1.2."}
+	return slices.ContainsFunc(old, func(minor string) bool { return strings.HasPrefix(t.Version, minor) })
 }
 
 // folder returns the end of the repository's path.

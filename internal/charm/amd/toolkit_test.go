@@ -155,6 +155,7 @@ func TestVersionDecidesTheFolderOfTheRepository(t *testing.T) {
 		"the newest for 26.04": {"", "resolute", "/apt", ""},
 		"1.3.0":                {"1.3.0", "resolute", "/apt", ""},
 		"a later one":          {"1.10.0", "noble", "/apt", ""},
+		"a later major one":    {"2.0.0", "noble", "/apt", ""},
 		"an earlier one":       {"1.2.0", "noble", "/apt/1.2.0", ""},
 		"an earlier one for 26.04": {"1.2.0", "resolute", "",
 			"amd-container-toolkit not installed: AMD has no 1.2.0 for resolute; set amd-container-toolkit=1.3.0"},
