@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -16,7 +17,9 @@ import (
 // k3s, and keeps runc.
 func TestContainerdMergesTheFileBesideTheOneOfK3s(t *testing.T) {
 	need(t)
-	const folder = "/var/lib/rancher/k3s/agent/etc/containerd"
+	const folder, bin = "/var/lib/rancher/k3s/agent/etc/containerd", "/var/lib/rancher/k3s/data/current/bin"
+	require.NoError(t, os.MkdirAll(bin, 0o755)) // the version of the containerd of k3s decides
+	require.NoError(t, os.Symlink(program("containerd", "containerd"), filepath.Join(bin, "containerd")))
 	for version, c := range map[int]struct{ imported, plugin string }{
 		2: {"config.toml.d", "io.containerd.grpc.v1.cri"}, 3: {"config-v3.toml.d", "io.containerd.cri.v1.runtime"},
 	} {
