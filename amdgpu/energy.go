@@ -2,18 +2,18 @@ package amdgpu
 
 import "time"
 
-// frozenTime is the time after which a counter of energy that stands still has stopped. A GPU
-// that is awake draws power.
+// frozenTime bounds the time in which a counter of energy does not change. A GPU that is awake
+// draws power.
 const frozenTime = 10 * time.Second
 
-// energyState follows the counter of energy, which stands still or steps back on some boards.
+// energyState follows the counter of energy, which stops or steps back on some boards.
 type energyState struct {
 	joules float64
 	grew   time.Time // zero: not read yet
 }
 
 // follow returns the counter as one that never falls, because a fall means a new start to
-// Prometheus. A new start is near 0. It returns no value while the counter stands still and the
+// Prometheus. A new start is near 0. It returns no value while the counter has stopped and the
 // GPU draws watts.
 func (e *energyState) follow(now time.Time, read, watts Number) Number {
 	switch {

@@ -133,8 +133,8 @@ func (r *Reader) slot() (slot string) {
 
 // linkLimits returns the maximum of the link between the GPU and its slot: the lower
 // maximum of the GPU and of the port above it. The driver's table has the speed of that
-// link. A switch on the GPU's own board, whose ports are AMD's too, is skipped. hidden means
-// that no port shows its maximum.
+// link. A switch of AMD's on the GPU's own board is skipped. hidden means that no port
+// shows its maximum.
 func (r *Reader) linkLimits() (speed, lanes Number, hidden bool) {
 	hidden = true
 	for dir := r.device.Dir; strings.Count(path.Base(dir), ":") == 2; dir = path.Dir(dir) {

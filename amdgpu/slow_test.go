@@ -88,7 +88,8 @@ func TestLinkBehindASwitchOnTheBoardIsTheSlots(t *testing.T) {
 func TestLinkAboveItsMaximumIsNotShown(t *testing.T) {
 	root, dir := host.Root(t.TempDir()), "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0"
 	for file, text := range map[string]string{
-		dir + "/current_link_width": "16\n", dir + "/current_link_speed": "32.0 GT/s PCIe\n", dir + "/gpu_busy_percent": "97\n",
+		dir + "/current_link_width": "16\n", dir + "/current_link_speed": "32.0 GT/s PCIe\n",
+		dir + "/gpu_busy_percent":         "97\n",
 		path.Dir(dir) + "/max_link_width": "8\n", path.Dir(dir) + "/max_link_speed": "16.0 GT/s PCIe\n",
 	} {
 		hosttest.Put(t, root, file, text)
@@ -167,7 +168,8 @@ func TestLinkLimitIsTheLowerOfGPUAndSlot(t *testing.T) {
 	}{
 		"RX 9070 in a slot of PCIe 4": {[]map[string]string{link(other, "16.0 GT/s PCIe", "16"), link(amd, "32.0 GT/s PCIe", "16"),
 			link(amd, "32.0 GT/s PCIe", "16")}, link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16), false},
-		"R7 240 in a slot of 4 lanes": {[]map[string]string{link(other, "8.0 GT/s PCIe", "4")}, link(amd, "8.0 GT/s PCIe", "8"), Known(8e9), Known(4), false},
+		"R7 240 in a slot of 4 lanes": {[]map[string]string{link(other, "8.0 GT/s PCIe", "4")},
+			link(amd, "8.0 GT/s PCIe", "8"), Known(8e9), Known(4), false},
 		"a switch of a server": {[]map[string]string{link(other, "8.0 GT/s PCIe", "8"), link("0x1000", "16.0 GT/s PCIe", "16")},
 			link(amd, "32.0 GT/s PCIe", "16"), Known(16e9), Known(16), false},
 		"a guest": {[]map[string]string{{"vendor": "0x1b36\n", "max_link_speed": "Unknown\n", "max_link_width": "255\n"}},

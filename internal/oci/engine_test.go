@@ -194,7 +194,7 @@ func TestMissingGPURefusesContainersOfAnEngine(t *testing.T) {
 	}
 }
 
-// Without a file an engine's wrapper goes by its defaults, Concourse's refuses.
+// Without a file an engine's wrapper uses its defaults, Concourse's refuses.
 func TestConfigFileIsNeededBeforeConcoursesRuncOnly(t *testing.T) {
 	for name, engine := range map[string]bool{"runc": false, "/opt/runtime/runc": false,
 		"runc-amd-wrapper": true, "/usr/local/bin/runc-amd-wrapper": true} {

@@ -33,7 +33,7 @@ func TestDockerRunsContainersThroughTheWrapper(t *testing.T) {
 	require.NoError(t, os.MkdirAll("/etc/docker", 0o755))
 	require.NoError(t, os.WriteFile("/etc/docker/daemon.json", []byte("{\n  \"log-driver\": \"json-file\",\n  \"labels\": [\"a=b\"]\n}"), 0o640))
 	before := snapshot(t, "/etc/docker/daemon.json", "/var/lib/concourse-ci-machine")
-	require.Contains(t, dispatch(t, "runtime", "configure", "docker"), "docker goes by it from: systemctl reload docker\n")
+	require.Contains(t, dispatch(t, "runtime", "configure", "docker"), "docker reads it from: systemctl reload docker\n")
 	daemon, stop := dockerd(t)
 	_, err := docker("import", tarball(), "gpu-test")
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestDockerRunsContainersThroughTheWrapper(t *testing.T) {
 		return err == nil && out == second
 	}, time.Minute, 50*time.Millisecond)
 
-	require.Contains(t, dispatch(t, "runtime", "configure", "docker", "--remove"), "docker goes by it from: systemctl restart docker\n")
+	require.Contains(t, dispatch(t, "runtime", "configure", "docker", "--remove"), "docker reads it from: systemctl restart docker\n")
 	require.Equal(t, before, snapshot(t, "/etc/docker/daemon.json", "/var/lib/concourse-ci-machine"), "byte for byte as before")
 	stop()
 	dockerd(t)

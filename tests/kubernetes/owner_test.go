@@ -34,7 +34,7 @@ imports = ["%s/%s/*.toml"]
 `, version, folder, c.imported, c.plugin))
 		write(t, "/etc/systemd/system/multi-user.target.wants/k3s-agent.service", "")
 		out := dispatch(t, "runtime", "configure", "containerd", "--config-path="+file)
-		require.Contains(t, out, "containerd goes by it from: systemctl restart k3s-agent\n")
+		require.Contains(t, out, "containerd reads it from: systemctl restart k3s-agent\n")
 		var read struct {
 			Plugins map[string]struct {
 				Containerd struct {

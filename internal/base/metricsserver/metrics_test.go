@@ -27,7 +27,8 @@ func TestMetricsAreInTheFormatThatIsAskedFor(t *testing.T) {
 }
 
 func TestScrapeOfNamesReturnsOnlyThese(t *testing.T) {
-	one, other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "one", Help: "1"}), prometheus.NewGauge(prometheus.GaugeOpts{Name: "other", Help: "2"})
+	one := prometheus.NewGauge(prometheus.GaugeOpts{Name: "one", Help: "1"})
+	other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "other", Help: "2"})
 	w := httptest.NewRecorder()
 	Metrics(false, one, other).ServeHTTP(w, httptest.NewRequest("GET", "/metrics?name[]=one&name[]=absent", nil))
 	require.Equal(t, "# HELP one 1\n# TYPE one gauge\none 0\n", w.Body.String())

@@ -196,9 +196,8 @@ func (t Toolkit) malformed() string {
 	return ""
 }
 
-// firstShared is the first version in the folder that all newer ones share, as AMD's quick
-// start has it since then. An older version has a folder of its own, without packages for
-// Ubuntu 26.04.
+// firstShared names the first version in the folder that newer ones share, as AMD's quick
+// start has it. An older version has a folder of its own, without packages for Ubuntu 26.04.
 const firstShared = "1.3.0"
 
 func (t Toolkit) hasFolder() bool {

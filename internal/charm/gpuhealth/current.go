@@ -9,8 +9,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// packageReport is the record of the owner that the package rocm-gpu-exporter runs on a machine
-// without the charm.
+// packageReport names the record of the GPUs' owner on a machine with the package
+// rocm-gpu-exporter and without the charm.
 const packageReport = "/run/rocm-gpu-exporter/gpus.json"
 
 // Current returns the state of the GPUs as their owner recorded it in the file path, with

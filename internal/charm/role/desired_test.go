@@ -18,7 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// badKey is an obstacle that only the operator removes.
+// badKey blocks a plan until the operator removes it.
 type badKey struct{}
 
 func (badKey) Error() string                          { return "bad key" }

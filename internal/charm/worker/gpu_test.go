@@ -119,9 +119,9 @@ func TestKFDTextDependsOnJujuVersion(t *testing.T) {
 		require.Contains(t, missing.Causes[0].String(), "run: "+m.Manager.PassKFD(), juju)
 		explainGroups(&closed, gpu.KFD{State: gpu.KFDPresent, Node: host.Node{Path: "/dev/kfd", Mode: 0o660}}, m)
 		require.Contains(t, closed.Causes[0].String(), c.closed+"c kfd gid=44 mode=0660 (", juju)
-		nobody := GPUs{}
-		explainGroups(&nobody, gpu.KFD{State: gpu.KFDPresent, Node: host.Node{Path: "/dev/kfd", Mode: 0o660, GID: gpu.OverflowID}}, m)
-		require.Contains(t, nobody.Causes[0].String(), "tasks can't open /dev/kfd: its group has no number in this container — ")
+		unmapped := GPUs{}
+		explainGroups(&unmapped, gpu.KFD{State: gpu.KFDPresent, Node: host.Node{Path: "/dev/kfd", Mode: 0o660, GID: gpu.OverflowID}}, m)
+		require.Contains(t, unmapped.Causes[0].String(), "tasks can't open /dev/kfd: its group has no number in this container — ")
 		explainKFD(&foreign, gpu.KFD{State: gpu.KFDUnreadable}, m)
 		require.Contains(t, foreign.Causes[0].String(), c.closed+"c kfd gid=44 mode=0660", juju)
 	}

@@ -108,7 +108,7 @@ func diskFull(f *facts) []finding {
 
 // diskFiller returns who filled the disk, or "" if it had little space before the task, or if
 // programs outside containers filled it. The kernel counts bytes when it writes them, up to
-// writtenLate later, so a task whose neighbours wrote little has filled it in that time.
+// writtenLate later, so a task beside neighbours that wrote little has filled it in that time.
 func (f *facts) diskFiller() Kind {
 	free, _ := first(f.Machine, taskrecord.DiskFree)
 	left, _ := least(f.Machine, taskrecord.DiskFree)

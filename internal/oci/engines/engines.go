@@ -109,13 +109,13 @@ func Want(ctx context.Context, h host.Host, r Request) (want []plan.Resource, ad
 	want = []plan.Resource{resource}
 	switch {
 	case e.starts != "":
-		advice = append(advice, e.name+" goes by it from the next start of "+e.starts)
+		advice = append(advice, e.name+" reads it from the next start of "+e.starts)
 	case e.reload == nil:
 	case r.Restart:
 		awaits := e.name == "docker" && !r.Remove && r.File == e.file
 		want = []plan.Resource{andThen{resource, e.reload, awaits}}
 	default:
-		advice = append(advice, e.name+" goes by it from: "+strings.Join(e.reload, " "))
+		advice = append(advice, e.name+" reads it from: "+strings.Join(e.reload, " "))
 	}
 	if !r.Remove {
 		advice = append(advice, "then: "+e.example)

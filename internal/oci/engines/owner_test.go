@@ -74,7 +74,7 @@ func TestRuntimeOutlivesTheOwnersNextStart(t *testing.T) {
 			r := Request{Engine: "containerd", Wrapper: wrapper, File: c.configPath}
 			_, advice, err := Want(t.Context(), h, r)
 			require.NoError(t, err)
-			require.Contains(t, advice, "containerd goes by it from: systemctl restart "+c.unit)
+			require.Contains(t, advice, "containerd reads it from: systemctl restart "+c.unit)
 			do(t, h, r)
 			added, err := h.ReadFile(c.want)
 			require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestRemovalNamesTheOwnersUnit(t *testing.T) {
 	do(t, h, Request{Engine: "containerd", Wrapper: wrapper, File: k3sFile})
 	_, advice, err := Want(t.Context(), h, Request{Engine: "containerd", Remove: true})
 	require.NoError(t, err)
-	require.Equal(t, []string{"containerd goes by it from: systemctl restart k3s"}, advice)
+	require.Equal(t, []string{"containerd reads it from: systemctl restart k3s"}, advice)
 	do(t, h, Request{Engine: "containerd", Remove: true})
 	require.Equal(t, before, files(t, h))
 }
@@ -141,7 +141,7 @@ func TestFileThatItsUserTookOverIsEdited(t *testing.T) {
 	h := ownersMachine(t, owners()[2].program, containerd21, k0sFile, "version = 3\n"+runc3)
 	want, advice, err := Want(t.Context(), h, Request{Engine: "containerd", Wrapper: wrapper, File: k0sFile, Restart: true})
 	require.NoError(t, err)
-	require.Contains(t, advice, "containerd goes by it from the next start of k0s")
+	require.Contains(t, advice, "containerd reads it from the next start of k0s")
 	p, err := plan.Diff(t.Context(), h, want...)
 	require.NoError(t, err)
 	_, err = p.Apply(t.Context(), nil)

@@ -64,7 +64,7 @@ type sight struct {
 
 // look lists the GPUs for tasks. If a GPU of the last time is missing, no other replaces it: tasks
 // for the card would run on the GPU in the processor. hipInfo is the program that shows whether
-// HIP answers; "" asks nobody.
+// HIP answers; with "" that is not checked.
 func look(m Machine, p paths, hipInfo string) (s sight, err error) {
 	present, err := m.GPUs()
 	if err != nil {

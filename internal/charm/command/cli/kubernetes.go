@@ -65,7 +65,8 @@ func (p *caller) nodeLabels() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, gpu.ForTasks(inv.GPUsOf(gpu.VendorWith(gpu.Kubernetes)))))
+	gpus := gpu.ForTasks(inv.GPUsOf(gpu.VendorWith(gpu.Kubernetes)))
+	labels := nodelabels.Labels(nodelabels.Read(p.charm.Host.Root, gpus))
 	if len(labels) == 0 {
 		return nil, fmt.Errorf("%w; %s gpu list shows its GPUs", errNoLabels, p.name())
 	}

@@ -20,7 +20,7 @@ func TestRuntimeConfigurePrintsStepsAndAdvice(t *testing.T) {
 	hosttest.Put(t, root, "/usr/local/bin/runc-amd-wrapper", "#!/bin/sh\n")
 	require.NoError(t, os.Chmod(root.Path("/usr/local/bin/runc-amd-wrapper"), 0o755))
 	const file = "/etc/crio/crio.conf.d/50-amd-gpu.conf"
-	const next = "crio goes by it from: systemctl restart crio\nthen: a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0\n"
+	const next = "crio reads it from: systemctl restart crio\nthen: a pod with the RuntimeClass of the handler amd, and AMD_VISIBLE_DEVICES=0\n"
 
 	code, out, errs := at(root, "runtime", "configure", "crio", "--dry-run")
 	require.Zero(t, code, errs)
@@ -38,7 +38,7 @@ func TestRuntimeConfigurePrintsStepsAndAdvice(t *testing.T) {
 
 	code, out, errs = at(root, "runtime", "configure", "crio", "--remove")
 	require.Zero(t, code, errs)
-	require.Equal(t, "1/1 remove "+file+" (--remove)\ncrio goes by it from: systemctl restart crio\n", out)
+	require.Equal(t, "1/1 remove "+file+" (--remove)\ncrio reads it from: systemctl restart crio\n", out)
 	require.False(t, root.Exists(file))
 }
 

@@ -53,8 +53,8 @@ func first(is func(Chip) bool) Chip {
 	return Chip{}
 }
 
-// Integrated reports whether only processors have an architecture. The architecture of
-// MI300A is also in cards, and MI300A has its own memory.
+// Integrated reports whether only processors have an architecture. That of MI300A, which has
+// its own memory, is also in cards.
 func Integrated(gfx string) bool {
 	return first(func(c Chip) bool { return c.GFX == gfx }).Family == APU
 }
