@@ -128,7 +128,7 @@ func (d *discovery) judge(f function, dev *drmDevice) {
 		return
 	case isBMC(f.vendor):
 		d.addUnusable(f, BMC, "%s", BMC.Text())
-	case f.vendor == 0x1414 && f.device == 0x008e:
+	case f.vendor == 0x1414 && f.device == 0x008e: // Microsoft's virtual GPU
 		d.addUnusable(f, WSL, "%s", WSL.Text())
 	case vendor == "":
 		d.addUnusable(f, OtherVendor, "PCI vendor %#04x is %s", f.vendor, OtherVendor.Text())

@@ -14,8 +14,7 @@ func (d *discovery) addMissingPartitions(nodes []topologyNode, found map[uint32]
 			continue // the first partition belongs to the GPU, which was judged
 		}
 		d.addUnusable(f, NoRenderNode, "partition %d: KFD gives it renderD%d, and no DRM device has that",
-			rank(nodes, n),
-			n.render)
+			rank(nodes, n), n.render)
 	}
 }
 

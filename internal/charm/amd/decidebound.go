@@ -11,7 +11,10 @@ import (
 func decideBroken(f DriverFacts, w Wanted) (Decision, bool) {
 	driver, installed := f.Package(driverPackage)
 	if names := f.otherKernels(); driver.Broken() && len(names) > 0 {
-		return unbuildable(f, driver, names), true
+		p := unbuildable(f, driver, names)
+		return Decision{State: StateMixed, Reason: p.What, Remedies: []string{"remove it: " + p.Fix,
+			fmt.Sprintf("or boot a kernel %s of Ubuntu %s, then: sudo dpkg --configure -a", strings.Join(names, " or "),
+				f.Series)}}, true
 	}
 	for _, p := range f.Packages {
 		if p.Broken() && !(f.OwnsDriver() &&
@@ -70,20 +73,17 @@ func (f DriverFacts) otherKernels() (names []string) {
 	return names
 }
 
-// unbuildable returns the decision on a driver that cannot be built for this kernel.
-func unbuildable(f DriverFacts, driver Installed, kernels []string) Decision {
-	names := strings.Join(kernels, " or ")
-	d := Decision{State: StateMixed, Reason: fmt.Sprintf("%s %s is %s, because it can't be built for kernel %s, only "+
-		"for %s", driver.Name, driver.Version, driver.Status, f.Kernel, names)}
-	remove := "remove it: sudo apt-get purge amdgpu-dkms"
+// unbuildable describes a driver that cannot be built for this kernel, and returns the command
+// that removes it.
+func unbuildable(f DriverFacts, driver Installed, kernels []string) Problem {
+	p := Problem{fmt.Sprintf("%s %s is %s, because it can't be built for kernel %s, only for %s", driver.Name,
+		driver.Version, driver.Status, f.Kernel, strings.Join(kernels, " or ")), "sudo apt-get purge amdgpu-dkms"}
 	if _, bound, _ := f.split(); len(bound) > 0 && f.Module.Version == "" {
-		d.Reason += "; the kernel's own driver serves the GPUs"
+		p.What += "; the kernel's own driver serves the GPUs"
 	} else {
-		remove += " && " + f.loadOwn()
+		p.Fix += " && " + f.loadOwn()
 	}
-	d.Remedies = []string{remove, fmt.Sprintf("or boot a kernel %s of Ubuntu %s, then: sudo dpkg --configure -a", names,
-		f.Series)}
-	return d
+	return p
 }
 
 // loadOwn returns the command that loads the kernel's own driver.

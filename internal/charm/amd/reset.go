@@ -182,8 +182,7 @@ func Leftovers(f DriverFacts) (all []Problem) {
 	for _, p := range f.Packages {
 		switch names := f.otherKernels(); {
 		case p.Broken() && p.Name == driverPackage && len(names) > 0:
-			d := unbuildable(f, p, names)
-			add(d.Reason, strings.TrimPrefix(d.Remedies[0], "remove it: "))
+			all = append(all, unbuildable(f, p, names))
 		case p.Broken():
 			add(fmt.Sprintf("%s %s is %s: an earlier installation did not finish", p.Name, p.Version, p.Status),
 				"sudo dpkg --configure -a && sudo apt-get install --fix-broken")
