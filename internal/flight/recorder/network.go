@@ -136,15 +136,24 @@ func (r *Recorder) readServers(c *container) {
 // have them, or nil if they are unknown. A file that is newer than the container is the
 // task's own, and has none of them.
 func givenServers(root, made string) []string {
-	dir, err := os.OpenRoot(root) // the service may not call openat2 (RestrictSUIDSGID)
+	// A link could lead out of the container, and the service may not call openat2
+	// (RestrictSUIDSGID).
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	defer dir.Close()
-	f, err := dir.OpenFile("etc/resolv.conf", os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0) // a FIFO would wait
+	defer unix.Close(dir)
+	etc, err := unix.Openat(dir, "etc", unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
+	defer unix.Close(etc)
+	fd, err := unix.Openat(etc, "resolv.conf",
+		unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), "resolv.conf")
 	defer f.Close()
 	st, err := f.Stat()
 	began, failed := os.Stat(made)
