@@ -46,8 +46,8 @@ func (l Leases) Enter(c Call, gpus []int) error {
 	if err := l.read(s, boot, now); err != nil {
 		return err
 	}
-	r := c.record(boot, self, now)
-	r.gpus = len(gpus)
+	r := c.record(self)
+	r.boot, r.since, r.called, r.gpus = boot, now, now, len(gpus)
 	if r.kind == Task {
 		r.phase = entered
 	}

@@ -1,4 +1,4 @@
-// Package lease gives each GPU to one task, container of another engine or pod. A GPU never
+// Package lease gives each GPU to one task, container of another engine, pod or run. A GPU never
 // has two holders, and no GPU stays leased after its holder has ended. The state is files
 // below /run and the kernel's process tables. No daemon is needed, and no end of a task or
 // container must be reported.
@@ -63,6 +63,7 @@ const (
 	Task      Kind = "task"
 	Container Kind = "container" // of another engine: until its first process ends, which does the work
 	Pod       Kind = "pod"       // until ReleasePod
+	Run       Kind = "run"       // of gpukit run: until its process and those of its control group have ended
 )
 
 // Call describes the wrapper's call that leases. It becomes runc by execve, with the same
@@ -81,10 +82,11 @@ type Call struct {
 	PID        int
 }
 
-func (c Call) record(boot string, self process, now time.Time) record {
+// record returns the content of a lease by this process, without boot and times.
+func (c Call) record(self process) record {
 	r := record{
-		kind: c.kind(), boot: boot, container: c.Container, bundle: c.Bundle, pidFile: c.PidFile, cgroup: c.Cgroup,
-		calls: []process{self}, phase: created, since: now, called: now, stepHash: c.StepHash, program: c.Program,
+		kind: c.kind(), container: c.Container, bundle: c.Bundle, pidFile: c.PidFile, cgroup: c.Cgroup,
+		calls: []process{self}, phase: created, stepHash: c.StepHash, program: c.Program,
 	}
 	if c.OwnProcess {
 		r.phase = holding
@@ -134,10 +136,11 @@ type State struct {
 	Kind      Kind      // of the current or last holder; "" if none is known
 	Container string    // the holder's name: runc's id, or for a pod namespace/pod/container or StartingPod
 	Engine    string    // of a container: docker, podman, containerd/<namespace>; "" if not known
-	StepHash  string    // of its task, see Call
+	Title     string    // of a run, for people
+	StepHash  string    // of its task or run, see Call
 	Program   string    // of its task, see Call
 	Since     time.Time // of the lease
-	PID       int       // of the container's init, 0 if it has none
+	PID       int       // of the container's init or of the run, 0 if it has ended
 	TaskEnded bool      // the task's own process has ended, and others of its container hold the GPU
 	Doubt     string    // why the GPU is treated as held although this cannot be verified; usually ""
 }

@@ -34,6 +34,8 @@ func (l Leases) judge(r *record, boot string, now time.Time) verdict {
 		return verdict{}
 	case r.kind == Pod: // until ReleasePod
 		return verdict{live: true}
+	case r.kind == Run:
+		return l.judgeRun(r)
 	}
 	// Calls first: before a call ends, it has put its process into the cgroup and its pid
 	// into the file.

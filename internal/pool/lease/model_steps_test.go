@@ -262,7 +262,10 @@ func (m *model) reboot() {
 	for _, c := range m.containers {
 		m.removeGroup("garden/" + c.Container)
 	}
-	m.containers, m.pods, m.noKeeper = nil, nil, false
+	for _, r := range m.runs {
+		m.removeGroup("gpukit/" + r.ID)
+	}
+	m.containers, m.pods, m.noKeeper, m.runs = nil, nil, false, nil
 	clear(m.owner)
 	clear(m.kept)
 	if m.boots++; m.boots%3 == 0 {

@@ -33,6 +33,7 @@ func TestNoGPUIsHeldTwiceOrLost(t *testing.T) {
 			m.finish()
 			t.Logf("%d steps did %v", *steps, m.did)
 			for _, what := range []string{
+				"run taken", "run refused", "run ended", "run killed", "run left others", "run's others ended",
 				"taken", "refused", "call killed", "entered", "entered again",
 				"exec refused", "create killed", "exec killed", "task left others", "created expired", "deleted", "rebooted", "released", "damaged", "moved", "escaped",
 				"container taken", "container ended", "container escaped", "pod kept", "pod refused", "pod ended", "reconciled", "keeper killed",
@@ -61,6 +62,7 @@ type model struct {
 	pods       []pod    // that the kubelet lists
 	kept       []string // by which name a pod has each GPU, until its keeper gives it back
 	noKeeper   bool
+	runs       []*run
 	did        map[string]int
 }
 
@@ -124,7 +126,9 @@ func (m *model) reserved(c *container) bool {
 	return c != nil && !c.OwnProcess && !c.entered && c.init != 0 && !c.noFile && m.clock.Sub(c.called).Abs() < time.Minute
 }
 
-func (m *model) held(g int) bool { return m.damaged[g] || m.kept[g] != "" || m.alive(m.owner[g]) }
+func (m *model) held(g int) bool {
+	return m.damaged[g] || m.kept[g] != "" || m.runOf(g) != nil || m.alive(m.owner[g])
+}
 
 // unsure: a killed Enter may or may not have come to this GPU.
 func (m *model) unsure(g int) bool {
@@ -140,6 +144,8 @@ func (m *model) step() {
 		m.endContainer()
 	case roll < 14:
 		m.stepPods()
+	case roll < 20:
+		m.stepRuns()
 	case roll < 44:
 		m.proceed()
 	case roll < 60:
@@ -180,6 +186,11 @@ func (m *model) check() []bool {
 			users[g]++
 		}
 	}
+	for g := range m.owner {
+		if m.runOf(g) != nil {
+			users[g]++
+		}
+	}
 	for _, c := range m.containers {
 		if m.running(c) {
 			for _, g := range c.gpus {
@@ -202,6 +213,10 @@ func (m *model) check() []bool {
 		case !s.Held || m.damaged[g]:
 		case m.kept[g] != "":
 			require.Equal(m.t, State{Kind: Pod, Container: m.kept[g]}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
+		case m.runOf(g) != nil:
+			r := m.runOf(g)
+			require.Equal(m.t, State{Kind: Run, Container: r.ID, TaskEnded: r.ended()},
+				State{Kind: s.Kind, Container: s.Container, TaskEnded: s.TaskEnded}, "step %d", m.n)
 		default:
 			require.Equal(m.t, State{Kind: m.owner[g].kind(), Container: m.owner[g].Container}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
 		}

@@ -53,6 +53,7 @@ type record struct {
 	gpus           int       // number of GPUs in the lease
 	stepHash       string    // see Call
 	program        string    // see Call
+	title          string    // of a run, see RunCall
 	remainingSince int64     // when EndRemaining first saw remaining processes, in milliseconds; 0 for never
 }
 
@@ -83,6 +84,7 @@ func (r *record) members(c *rawjson.Codec) {
 	c.OptionalString("kind", (*string)(&kind))
 	c.OptionalString("like", &r.stepHash)
 	c.OptionalString("program", &r.program)
+	c.OptionalString("title", &r.title)
 	c.OptionalNumber("left", &remaining, 1<<48)
 	r.gpus, r.remainingSince, r.kind = int(gpus), int64(remaining), cmp.Or(kind, Task)
 }
@@ -178,12 +180,12 @@ func decodeRecord(data []byte) (*record, error) {
 	err = rawjson.Decode(doc.Root(), r.members)
 	switch {
 	case err != nil:
-	case r.kind != Task && r.kind != Container && r.kind != Pod:
+	case r.kind != Task && r.kind != Container && r.kind != Pod && r.kind != Run:
 		err = fmt.Errorf("kind is %q", r.kind)
 	case r.phase != ended && (r.kind == Task && r.phase != created && r.phase != entered || r.kind != Task &&
 		r.phase != holding):
 		err = fmt.Errorf("phase is %q", r.phase)
-	case r.container == "" || r.boot == "" || r.kind != Pod && (r.pidFile == "" || r.cgroup == ""):
+	case r.container == "" || r.boot == "" || r.kind != Pod && r.kind != Run && (r.pidFile == "" || r.cgroup == ""):
 		err = errors.New("it lacks container, boot, pid_file or cgroup")
 	}
 	if err != nil {

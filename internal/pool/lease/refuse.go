@@ -58,14 +58,13 @@ func (r *Refusal) Error() string {
 	}
 	switch {
 	case r.Reason == Impossible && r.Of != nil:
-		return fmt.Sprintf("cannot lease %s: the %s names %d; request fewer with GPU_COUNT",
-			units.Count(r.Count, "GPU"),
-			r.asker(), len(r.Of))
+		return fmt.Sprintf("cannot lease %s: the %s names %d; request fewer with %s", units.Count(r.Count, "GPU"),
+			r.asker(), len(r.Of), r.countOption())
 	case r.Reason == Impossible:
-		return fmt.Sprintf("cannot lease %s: this unit has %d; request fewer with GPU_COUNT",
-			units.Count(r.Count, "GPU"), r.Total)
+		return fmt.Sprintf("cannot lease %s: this %s has %d; request fewer with %s", units.Count(r.Count, "GPU"),
+			r.place(), r.Total, r.countOption())
 	case r.Reason == NotInService:
-		of := "this unit's " + strconv.Itoa(r.Total)
+		of := "this " + r.place() + "'s " + strconv.Itoa(r.Total)
 		if r.Of != nil {
 			of = "the " + strconv.Itoa(len(r.Of)) + " that the " + r.asker() + " names"
 		}
@@ -105,7 +104,7 @@ func (r *Refusal) Error() string {
 		return text + r.runAgain()
 	}
 	switch r.Kind {
-	case Pod: // the pod's controller makes another pod
+	case Pod, Run: // the pod's controller makes another pod, and gpukit run waits
 		return text
 	case Container:
 		text += "; " + again + " later"
@@ -137,10 +136,26 @@ func (r *Refusal) asker() string {
 	return string(r.Kind)
 }
 
+// countOption returns what the holder requests a number of GPUs with.
+func (r *Refusal) countOption() string {
+	if r.Kind == Run {
+		return "--gpus"
+	}
+	return "GPU_COUNT"
+}
+
+// place returns what has the GPUs.
+func (r *Refusal) place() string {
+	if r.Kind == Run {
+		return "machine"
+	}
+	return "unit"
+}
+
 // runAgain ends a refusal for GPUs that exist and cannot be leased now.
 func (r *Refusal) runAgain() string {
 	switch r.Kind {
-	case Pod:
+	case Pod, Run:
 		return ""
 	case Container:
 		return "; start the container again when one is back"
@@ -227,6 +242,16 @@ func (s State) Holder() string {
 	case s.Kind == Container:
 		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
 		return "container " + s.ShortName() + " of " + name
+	}
+	if s.Kind == Run {
+		text := s.Container
+		if s.Title != "" {
+			text += " (" + s.Title + ")"
+		}
+		if s.TaskEnded {
+			return "processes that remain of " + text
+		}
+		return text
 	}
 	if s.TaskEnded {
 		return "the ended task of container " + s.Container

@@ -39,7 +39,10 @@ type Remnant struct {
 // task as ended, even if other processes of its container still hold the GPU. If the
 // process cannot be read, the task is reported as running.
 func (l Leases) taskEnded(r *record) bool {
-	if r == nil || r.kind != Task || r.phase != entered {
+	switch {
+	case r != nil && r.kind == Run:
+		return l.runEnded(r)
+	case r == nil || r.kind != Task || r.phase != entered:
 		return false
 	}
 	for _, c := range r.calls { // one may be about to start the task's process
@@ -182,11 +185,11 @@ func (l Leases) endRemaining(all slots, o slot, now time.Time,
 			gpus, ended.GPUs = append(gpus, other.gpu), append(ended.GPUs, other.name)
 		}
 	}
-	in, err := l.searchOf(o.init)
+	remaining, err := l.remainingOf(o)
 	if err != nil {
 		return ended, err
 	}
-	left, err := in.remaining()
+	left, err := remaining()
 	if len(left) == 0 || err != nil {
 		return ended, err
 	}
@@ -216,11 +219,23 @@ func (l Leases) endRemaining(all slots, o slot, now time.Time,
 		if err != nil || rounds == 1 {
 			break
 		}
-		if left, err = in.remaining(); vanished(err) {
+		if left, err = remaining(); vanished(err) {
 			return ended, nil
 		}
 	}
 	return ended, err
+}
+
+// remainingOf returns a function that finds the processes that remain of a holder.
+func (l Leases) remainingOf(o slot) (func() ([]Process, error), error) {
+	if o.record.kind == Run {
+		return func() ([]Process, error) {
+			left, err := l.inGroup(o.record.cgroup, maxMembers)
+			return slices.DeleteFunc(left, func(p Process) bool { return p.PID == 0 }), err
+		}, nil
+	}
+	in, err := l.searchOf(o.init)
+	return in.remaining, err
 }
 
 // Signal sends a signal to a process, and not to a later one with the same number.

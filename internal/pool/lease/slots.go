@@ -120,6 +120,7 @@ func (s slot) state(name string) State {
 	st := State{GPU: name, Held: s.live, PID: s.init, Doubt: s.doubt}
 	if r := s.record; r != nil {
 		st.Kind, st.Container, st.Since, st.StepHash, st.Program = r.kind, r.container, r.since, r.stepHash, r.program
+		st.Title = r.title
 		if st.Kind == Container {
 			st.Engine = engineOf(s.record.bundle)
 		}

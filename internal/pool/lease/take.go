@@ -50,6 +50,21 @@ func (l Leases) Try(c Call, w Want) ([]int, error) {
 	if c.PidFile == "" {
 		return nil, missingPidFile(c)
 	}
+	boot, err := l.boot()
+	if err != nil {
+		return nil, err
+	}
+	self, err := l.callingProcess(c.PID)
+	if err != nil {
+		return nil, err
+	}
+	r := c.record(self)
+	r.boot = boot
+	return l.try(r, w)
+}
+
+// try leases the wanted GPUs to the holder of a record, see Try.
+func (l Leases) try(holder record, w Want) ([]int, error) {
 	of, err := l.candidates(w)
 	if err != nil {
 		return nil, err
@@ -67,24 +82,16 @@ func (l Leases) Try(c Call, w Want) ([]int, error) {
 		possible += len(l.Missing)
 	}
 	if w.Count > possible {
-		return nil, &Refusal{Reason: Impossible, Kind: c.kind(), Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
+		return nil, &Refusal{Reason: Impossible, Kind: holder.kind, Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
 	}
 	if len(w.Excluded) > 0 {
 		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.exclusion(g) != "" })
 	}
 	if w.Count > len(of) {
-		return nil, &Refusal{Reason: NotInService, Kind: c.kind(), Count: w.Count, Of: l.named(w.Of),
+		return nil, &Refusal{Reason: NotInService, Kind: holder.kind, Count: w.Count, Of: l.named(w.Of),
 			Total: len(l.GPUs) + len(l.Missing), InService: len(of), Excluded: l.excludedText(w)}
 	}
-	boot, err := l.boot()
-	if err != nil {
-		return nil, err
-	}
-	self, err := l.callingProcess(c.PID)
-	if err != nil {
-		return nil, err
-	}
-	t := &takeCall{Leases: l, dir: dir, call: c, self: self, boot: boot, want: w, allowed: of}
+	t := &takeCall{Leases: l, dir: dir, holder: holder, want: w, allowed: of}
 	return t.try()
 }
 
@@ -92,9 +99,7 @@ func (l Leases) Try(c Call, w Want) ([]int, error) {
 type takeCall struct {
 	Leases
 	dir     int
-	call    Call
-	self    process
-	boot    string
+	holder  record
 	want    Want
 	allowed []int
 }
@@ -107,7 +112,7 @@ func (t *takeCall) try() ([]int, error) {
 	}
 	defer s.close()
 	now := t.now()
-	if err := t.read(s, t.boot, now); err != nil {
+	if err := t.read(s, t.holder.boot, now); err != nil {
 		return nil, err
 	}
 	free := s.free()
@@ -117,7 +122,7 @@ func (t *takeCall) try() ([]int, error) {
 	}
 	candidates, unready := t.splitReady(candidates)
 	if len(candidates) < t.want.Count {
-		return nil, &Refusal{Reason: Unready, Kind: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of),
+		return nil, &Refusal{Reason: Unready, Kind: t.holder.kind, Count: t.want.Count, Of: t.named(t.want.Of),
 			Total: len(t.GPUs), Unready: unready}
 	}
 	candidates = t.emptiest(candidates)
@@ -161,8 +166,8 @@ func (t *takeCall) spread(s slots, candidates []int, given []int64) []int {
 	newest := slices.Max(given)
 	others := without(candidates, func(g int) bool { return given[g] > 0 && given[g] == newest })
 	return without(others, func(g int) bool {
-		return t.call.StepHash != "" && slices.ContainsFunc(s, func(o slot) bool {
-			return o.gpu == g && o.record != nil && o.record.stepHash == t.call.StepHash
+		return t.holder.stepHash != "" && slices.ContainsFunc(s, func(o slot) bool {
+			return o.gpu == g && o.record != nil && o.record.stepHash == t.holder.stepHash
 		})
 	})
 }
@@ -177,13 +182,13 @@ func without(gpus []int, leaveOut func(gpu int) bool) []int {
 
 // avoids reports whether a run of the same step had a fault on the GPU.
 func (t *takeCall) avoids(gpu int) bool {
-	return t.call.StepHash != "" && slices.Contains(t.want.Avoid, Avoid{gpu, t.call.StepHash})
+	return t.holder.stepHash != "" && slices.Contains(t.want.Avoid, Avoid{gpu, t.holder.stepHash})
 }
 
 // grant writes the lease first, and then data that may be lost.
 func (t *takeCall) grant(s slots, gpus []int, now time.Time) ([]int, error) {
-	r := t.call.record(t.boot, t.self, now)
-	r.gpus = len(gpus)
+	r := t.holder
+	r.since, r.called, r.gpus = now, now, len(gpus)
 	held, err := t.write(s, r, gpus, now)
 	if err != nil {
 		return nil, err
@@ -198,7 +203,7 @@ func (t *takeCall) giveUp(s slots, now time.Time) error {
 	if held > 0 {
 		t.count(t.dir, func(n *Counters) { n.HeldMS += held })
 	}
-	why := &Refusal{Reason: Busy, Kind: t.call.kind(), Count: t.want.Count, Of: t.named(t.want.Of),
+	why := &Refusal{Reason: Busy, Kind: t.holder.kind, Count: t.want.Count, Of: t.named(t.want.Of),
 		Total: len(t.GPUs), At: now, Excluded: t.excludedText(t.want), label: t.Label}
 	states := t.states(s)
 	for _, g := range t.allowed {
