@@ -23,6 +23,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/engines"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // mark is in the wrapper's settings if this package wrote them. The wrapper shows it only
@@ -94,7 +95,11 @@ func Refresh(h host.Host, program string, s Selection) (want []plan.Resource, no
 	if err != nil || !on {
 		return want, notes, err
 	}
-	settings, err := leaseSettings(h.Root, inv, spec)
+	c, err := poolOf(h.Root, inv, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	settings, err := leaseSettings(h.Root, c)
 	return append(want, settings), notes, err
 }
 
@@ -131,19 +136,11 @@ func Lease(r host.Root) (want []plan.Resource, err error) {
 	if err != nil {
 		return nil, err
 	}
-	inv, err := gpu.Discover(r)
+	c, err := Pool(r)
 	if err != nil {
 		return nil, err
 	}
-	// Without a description, as in a dry run, all GPUs will be in it.
-	spec, _, err := cdi.Spec(inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec)), inv.KFD)
-	if err == nil && r.Exists(cdi.Path) {
-		spec, err = cdi.ReadSpec(r, cdi.Path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	settings, err := leaseSettings(r, inv, spec)
+	settings, err := leaseSettings(r, c)
 	return []plan.Resource{settings}, err
 }
 
@@ -156,13 +153,31 @@ func Share(r host.Root) (want []plan.Resource, err error) {
 	return want, err
 }
 
-// leaseSettings returns the wrapper's settings with a lease for each AMD GPU of a
-// description. An integrated GPU beside a card is leased if its user named it, so that it is in
-// the device all of the own description.
-func leaseSettings(r host.Root, inv gpu.Inventory, spec *specs.Spec) (f resource.File, err error) {
+// Pool returns the AMD GPUs of this machine that can be leased, in the order of their leases:
+// names, CDI names, device nodes, links and the file of the quarantine. It has no runtime,
+// and needs no configured engine. The wrapper leases the same GPUs after Lease.
+func Pool(r host.Root) (oci.Config, error) {
+	inv, err := gpu.Discover(r)
+	if err != nil {
+		return oci.Config{}, err
+	}
+	// Without a description, as in a dry run, all GPUs will be in it.
+	spec, _, err := cdi.Spec(inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec)), inv.KFD)
+	if err == nil && r.Exists(cdi.Path) {
+		spec, err = cdi.ReadSpec(r, cdi.Path)
+	}
+	if err != nil {
+		return oci.Config{}, err
+	}
+	return poolOf(r, inv, spec)
+}
+
+// poolOf returns a lease for each AMD GPU of a description. An integrated GPU beside a card
+// is leased if its user named it, so that it is in the device all of the own description.
+func poolOf(r host.Root, inv gpu.Inventory, spec *specs.Spec) (c oci.Config, err error) {
 	foreign, err := cdi.Foreign(r)
 	if err != nil {
-		return f, err
+		return c, err
 	}
 	var chosen []gpu.GPU
 	for _, g := range inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec)) {
@@ -172,7 +187,13 @@ func leaseSettings(r host.Root, inv gpu.Inventory, spec *specs.Spec) (f resource
 			chosen = append(chosen, g)
 		}
 	}
-	c := worker.LeasesForEngines(inv, chosen, gpu.ReadLinks(r, inv.GPUs))
+	c = worker.LeasesForEngines(inv, chosen, gpu.ReadLinks(r, inv.GPUs))
+	c.Quarantine = quarantine.AdmissionFile
+	return c, nil
+}
+
+// leaseSettings returns the file with the wrapper's settings for the GPUs of Pool.
+func leaseSettings(r host.Root, c oci.Config) (f resource.File, err error) {
 	c.Missing = mark
 	if c.Runtime, err = findRuntime(r); err != nil {
 		return f, err

@@ -106,6 +106,30 @@ func TestLeasesAreFromTheDescription(t *testing.T) {
 	require.Equal(t, []string{"remove " + oci.DefaultConfig, "remove " + cdi.Path}, apply(t, h, want))
 }
 
+// Programs on the machine itself lease GPUs too, also on one without a container engine.
+func TestPoolNeedsNoEngine(t *testing.T) {
+	h := hosttest.Quiet(t, hosttest.Host(t, "mi210x4"))
+	pool, err := Pool(h.Root)
+	require.NoError(t, err)
+	require.Len(t, pool.GPUs, 4, "without a description, too")
+	refresh(t, h, Selection{Devices: []string{"1", "2"}})
+	pool, err = Pool(h.Root)
+	require.NoError(t, err)
+	require.Len(t, pool.GPUs, 2)
+	require.Equal(t, []string{"/dev/dri/renderD129", "/dev/dri/card2"}, pool.GPUs[0].Nodes)
+	require.Equal(t, "amd.com/gpu=GPU-2f90ab16c8e7431d", pool.GPUs[0].CDI)
+
+	hosttest.Put(t, h.Root, "/usr/bin/runc", "")
+	require.NoError(t, os.Chmod(h.Path("/usr/bin/runc"), 0o755))
+	want, err := Lease(h.Root)
+	require.NoError(t, err)
+	apply(t, h, want)
+	c := settings(t, h)
+	require.Equal(t, "/var/lib/concourse-ci-machine/gpu-admission.json", c.Quarantine, "no container gets a quarantined GPU")
+	c.Runtime, c.Missing = "", ""
+	require.Equal(t, pool, c)
+}
+
 func TestLeasesAreRefused(t *testing.T) {
 	h := machineOf(t, "amd")
 	hosttest.Put(t, h.Root, oci.DefaultConfig, `{"runtime": "/usr/bin/runc"}`)
