@@ -19,7 +19,7 @@ func describeGPUs(r host.Root, gpus []PCIGPU) error {
 	}
 	for i := range gpus {
 		g := &gpus[i]
-		unusable := slices.IndexFunc(inv.Unusable, func(l gpu.Unusable) bool { return l.PCI == g.PCI })
+		unusable := slices.IndexFunc(inv.Unusable, func(l gpu.GPU) bool { return l.PCI == g.PCI })
 		if unusable >= 0 {
 			g.Name, g.NotInKFD = inv.Unusable[unusable].Name, inv.Unusable[unusable].Reason == gpu.NoCompute
 		}
