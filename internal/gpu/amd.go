@@ -61,7 +61,7 @@ func judgeChips(inv *Inventory) {
 
 // isFailingCard reports whether an unusable GPU is a card that could compute here. Cards of
 // virtual machines, of other containers, and those that no ROCm supports do not count.
-func isFailingCard(l Unusable) bool {
+func isFailingCard(l GPU) bool {
 	c := chips.Of(l.DeviceID)
 	switch l.Reason {
 	case VFIO, OtherDriver, NotPassedThrough:

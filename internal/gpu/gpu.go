@@ -19,31 +19,37 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 )
 
-// GPU describes a usable GPU, or one of its partitions.
+// GPU describes a GPU, or one of its partitions. JSON has the members that identify one and
+// the reason of an unusable one.
 type GPU struct {
-	Slot
-	DeviceID uint16 // PCI device id, 0x744c
-	Revision uint8  // PCI revision, 0xcc; distinguishes models with one device id
-	Class    uint32 // PCI class with subclass and interface, 0x030000
-	Driver   string // amdgpu, nvidia or nouveau
-	Name     string // never empty; see names.go for its sources
+	Slot            // of an unusable GPU Vendor and PCI only; no Vendor for one without usable GPUs
+	DeviceID uint16 `json:"-"`    // PCI device id, 0x744c
+	Revision uint8  `json:"-"`    // PCI revision, 0xcc; distinguishes models with one device id
+	Class    uint32 `json:"-"`    // PCI class with subclass and interface, 0x030000
+	Driver   string `json:"-"`    // amdgpu, nvidia or nouveau
+	Name     string `json:"name"` // never empty; see names.go for its sources
 
-	Card   *host.Node // /dev/dri/cardN if it was passed through too, otherwise nil
-	Render host.Node  // /dev/dri/renderDN
+	// Reason and Detail are why the machine cannot use the GPU, "" if it can. An unusable GPU has
+	// none of the members below.
+	Reason Reason `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"` // exact cause, one line for people
 
-	KFDNode  int  // number of the KFD topology node, or -1
-	NotInKFD bool // KFD gives this machine no node of it; false if that is unknown
+	Card   *host.Node `json:"-"` // /dev/dri/cardN if it was passed through too, otherwise nil
+	Render host.Node  `json:"-"` // /dev/dri/renderDN
+
+	KFDNode  int  `json:"-"` // number of the KFD topology node, or -1
+	NotInKFD bool `json:"-"` // KFD gives this machine no node of it; false if that is unknown
 
 	// BesideCard is set for an integrated GPU of a machine with a card. Tasks and containers
 	// get it only by name: programs that were built for the card fail on it.
-	BesideCard bool
+	BesideCard bool `json:"-"`
 	// Unsupported is the reason why programs cannot compute on a GPU that works, "" if they can.
-	Unsupported string
+	Unsupported string `json:"-"`
 
-	Sysfs string // directory of the PCI device below /sys/devices
+	Sysfs string `json:"-"` // directory of the PCI device below /sys/devices
 	// DRM is the directory of the nodes: /sys/class/drm/cardN (or renderDN), for a
 	// partition /sys/devices/platform/amdgpu_xcp_N (or .N).
-	DRM string
+	DRM string `json:"-"`
 }
 
 // BesideCardText is the reason for GPU.BesideCard.
@@ -51,29 +57,22 @@ const BesideCardText = "integrated into the processor, beside a card"
 
 // Inventory holds the result of Discover.
 type Inventory struct {
-	GPUs     []GPU      // by PCI address, then render minor
-	Unusable []Unusable // by PCI address
-	KFD      KFD        // /dev/kfd
+	GPUs     []GPU // by PCI address, then render minor
+	Unusable []GPU // that sysfs shows and that this machine cannot use, by PCI address
+	KFD      KFD   // /dev/kfd
 }
 
 // GPUsOf returns the vendor's GPUs in their stable order. An operator writes the index of this
 // list into gpu-device-ids.
-func (i Inventory) GPUsOf(v Vendor) []GPU {
-	var of []GPU
-	for _, g := range i.GPUs {
-		if g.Vendor == v {
-			of = append(of, g)
-		}
-	}
-	return of
-}
+func (i Inventory) GPUsOf(v Vendor) []GPU { return selectVendor(i.GPUs, v) }
 
 // UnusableOf returns the vendor's unusable GPUs.
-func (i Inventory) UnusableOf(v Vendor) []Unusable {
-	var of []Unusable
-	for _, l := range i.Unusable {
-		if l.Vendor == v {
-			of = append(of, l)
+func (i Inventory) UnusableOf(v Vendor) []GPU { return selectVendor(i.Unusable, v) }
+
+func selectVendor(gpus []GPU, v Vendor) (of []GPU) {
+	for _, g := range gpus {
+		if g.Vendor == v {
+			of = append(of, g)
 		}
 	}
 	return of
@@ -105,7 +104,7 @@ func (i *Inventory) sort() {
 		return cmp.Or(pci.Compare(a.PCI, b.PCI), cmp.Compare(a.Render.Minor, b.Render.Minor),
 			cmp.Compare(a.Partition, b.Partition))
 	})
-	slices.SortStableFunc(i.Unusable, func(a, b Unusable) int {
+	slices.SortStableFunc(i.Unusable, func(a, b GPU) int {
 		return cmp.Or(pci.Compare(a.PCI, b.PCI), cmp.Compare(a.Detail, b.Detail))
 	})
 }

@@ -43,14 +43,9 @@ func (n names) missing(v Vendor) bool {
 // each at most once, and pci.ids (1.5 MB) only up to the last required vendor.
 func fillNames(r host.Root, inv *Inventory) {
 	want := names{}
-	for _, g := range inv.GPUs {
+	for _, g := range slices.Concat(inv.GPUs, inv.Unusable) {
 		if g.Name == "" {
 			want[model{g.Vendor, g.DeviceID, g.Revision}] = ""
-		}
-	}
-	for _, l := range inv.Unusable {
-		if l.Name == "" {
-			want[model{l.Vendor, l.DeviceID, l.Revision}] = ""
 		}
 	}
 	for _, v := range Vendors() {
@@ -62,14 +57,11 @@ func fillNames(r host.Root, inv *Inventory) {
 		}
 		want.fromFile(r, file, want.scanPCI())
 	}
-	for i := range inv.GPUs {
-		if g := &inv.GPUs[i]; g.Name == "" {
-			g.Name = want.find(model{g.Vendor, g.DeviceID, g.Revision})
-		}
-	}
-	for i := range inv.Unusable {
-		if l := &inv.Unusable[i]; l.Name == "" {
-			l.Name = want.find(model{l.Vendor, l.DeviceID, l.Revision})
+	for _, gpus := range [][]GPU{inv.GPUs, inv.Unusable} {
+		for i := range gpus {
+			if g := &gpus[i]; g.Name == "" {
+				g.Name = want.find(model{g.Vendor, g.DeviceID, g.Revision})
+			}
 		}
 	}
 }

@@ -5,19 +5,6 @@ import (
 	"strings"
 )
 
-// Unusable describes a GPU that sysfs shows and that this machine cannot use. The list of
-// GPUs shows it in JSON.
-type Unusable struct {
-	PCI    string `json:"pci"`
-	Vendor Vendor `json:"-"` // "" for a vendor without usable GPUs
-	Name   string `json:"name"`
-	Reason Reason `json:"reason"`
-	Detail string `json:"detail"` // exact cause, one line for people
-
-	DeviceID uint16 `json:"-"`
-	Revision uint8  `json:"-"` // 0 without a Vendor
-}
-
 // Reason classifies why a GPU is unusable.
 type Reason string
 
@@ -84,8 +71,8 @@ func (r Reason) Text() string {
 	return string(r)
 }
 
-func newUnusable(f function, why Reason, format string, args ...any) Unusable {
-	l := Unusable{PCI: f.addr, Vendor: vendorOf(f.vendor), DeviceID: f.device, Reason: why,
+func newUnusable(f function, why Reason, format string, args ...any) GPU {
+	l := GPU{Slot: Slot{PCI: f.addr, Vendor: vendorOf(f.vendor)}, DeviceID: f.device, Reason: why,
 		Detail: fmt.Sprintf(format, args...)}
 	switch {
 	case f.hangs:

@@ -18,6 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -71,7 +72,7 @@ func newMetal(t *testing.T) *metal {
 	return &metal{unit: u, site: s, release: release, commands: c, h: host.Host{Root: root, Runner: c, Clock: hosttest.Clock{T: hosttest.Now}},
 		now: hosttest.Now,
 		facts: amd.DriverFacts{Machine: amd.Machine{Series: "noble", Arch: "amd64"}, Kind: amd.Metal, Kernel: kernel, BootID: "b1",
-			GPUs: []amd.PCIGPU{{PCI: "0000:03:00.0", Driver: "amdgpu"}}},
+			GPUs: []gpu.GPU{{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Driver: "amdgpu"}}},
 		wanted:  amd.Wanted{BaseURL: s.url(), DeviceMode: amd.ModeAll, ModuleParams: "noretry=0"},
 		decided: amd.Decision{Install: true, Driver: true, Tools: true, Release: release}}
 }

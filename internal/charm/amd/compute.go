@@ -10,36 +10,37 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
 
-// describeGPUs adds the values that list-gpus shows, so that both agree on names and on the
-// GPUs that KFD lists.
-func describeGPUs(r host.Root, gpus []PCIGPU) error {
+// describeGPUs adds the name, the architecture and NotInKFD, as list-gpus shows them. The table
+// of chips has the architecture of a GPU without a driver.
+func describeGPUs(r host.Root, gpus []gpu.GPU) error {
 	inv, err := gpu.Discover(r)
 	if err != nil {
 		return err
 	}
 	for i := range gpus {
 		g := &gpus[i]
-		unusable := slices.IndexFunc(inv.Unusable, func(l gpu.Unusable) bool { return l.PCI == g.PCI })
+		unusable := slices.IndexFunc(inv.Unusable, func(l gpu.GPU) bool { return l.PCI == g.PCI })
 		if unusable >= 0 {
 			g.Name, g.NotInKFD = inv.Unusable[unusable].Name, inv.Unusable[unusable].Reason == gpu.NoCompute
 		}
 		if found := inv.Find(g.PCI); found != nil {
 			g.Name, g.GFX, g.NotInKFD = found.Name, found.GFX, found.NotInKFD
 		}
-		chip := chips.Find(g.Device, g.GFX)
-		g.Family, g.GFX = chip.Family, chip.GFX
+		g.GFX = chips.Find(g.DeviceID, g.GFX).GFX
 		g.Name = cmp.Or(g.Name, "AMD GPU")
 	}
 	return nil
 }
 
+func family(g gpu.GPU) chips.Family { return chips.Find(g.DeviceID, g.GFX).Family }
+
 // withoutCompute changes the decision on a running driver if some of its GPUs cannot compute.
 // A GPU that no ROCm supports is no problem beside one that computes.
-func withoutCompute(d Decision, f DriverFacts, w Wanted, bound []PCIGPU) Decision {
-	var computing, refused, old []PCIGPU
+func withoutCompute(d Decision, f DriverFacts, w Wanted, bound []gpu.GPU) Decision {
+	var computing, refused, old []gpu.GPU
 	for _, g := range bound {
 		switch {
-		case chips.WithoutROCm(g.GFX), g.NotInKFD && g.Family == chips.Unknown: // the table lacks GCN 1
+		case chips.WithoutROCm(g.GFX), g.NotInKFD && family(g) == chips.Unknown: // the table lacks GCN 1
 			old = append(old, g)
 		case g.NotInKFD:
 			refused = append(refused, g)

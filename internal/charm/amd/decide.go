@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 	"slices"
 	"strings"
@@ -146,7 +147,7 @@ func decideDriver(f DriverFacts, w Wanted) Decision {
 
 // split groups GPUs into those without a driver, those of amdgpu, and those of other
 // drivers, such as vfio-pci for a VM.
-func (f DriverFacts) split() (free, bound, foreign []PCIGPU) {
+func (f DriverFacts) split() (free, bound, foreign []gpu.GPU) {
 	for _, g := range f.GPUs {
 		switch g.Driver {
 		case "":
@@ -161,7 +162,7 @@ func (f DriverFacts) split() (free, bound, foreign []PCIGPU) {
 }
 
 // describe lists GPUs by address, with the driver if it is not amdgpu.
-func describe(gpus []PCIGPU) string {
+func describe(gpus []gpu.GPU) string {
 	var names []string
 	for _, g := range gpus {
 		name := g.PCI
@@ -207,7 +208,7 @@ func decideContainer(f DriverFacts, w Wanted) Decision {
 }
 
 // decideFree decides for a machine with GPUs without a driver.
-func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
+func decideFree(f DriverFacts, w Wanted, free []gpu.GPU) Decision {
 	no := "no driver serves " + describe(free)
 	if len(f.Blacklists) > 0 {
 		return blacklisted(f, no)
@@ -252,7 +253,7 @@ func decideFree(f DriverFacts, w Wanted, free []PCIGPU) Decision {
 				"let the charm change it to amdgpu " + r.DKMSVersion + ": " +
 					w.Commands.SetOption("install-driver=replace")}}
 	case w.InstallDriver == DriverAuto &&
-		!slices.ContainsFunc(free, func(g PCIGPU) bool { return g.Family != chips.APU }):
+		!slices.ContainsFunc(free, func(g gpu.GPU) bool { return family(g) != chips.APU }):
 		return Decision{State: StateUnsupported, Reason: no +
 			", and AMD's packages are not documented for integrated GPUs", Remedies: []string{
 			"use the kernel's own: " + f.loadOwn(),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,13 +17,16 @@ func defaults() Wanted {
 	return Wanted{Commands: wellknown.Commands{Unit: "rocm-worker/0"}, InstallDriver: DriverAuto, DeviceMode: ModeGroup, MinDisk: 20 * units.GB}
 }
 
-const testKernel = "6.8.0-52-generic"
+const (
+	testKernel = "6.8.0-52-generic"
+	integrated = 0x15bf // PCI device id of an APU
+)
 
 // fresh is a noble machine with one GPU without a driver, and with what a build needs.
 func fresh() DriverFacts {
 	return DriverFacts{Machine: noble(""), Kind: Metal, Kernel: testKernel, BootID: "b1",
 		Headers: Headers{Present: true, Package: "linux-headers-" + testKernel},
-		GPUs:    []PCIGPU{{PCI: "0000:03:00.0", Device: 0x744c, Family: chips.Radeon}}, Disk: 100 * units.GB, Memory: 64 * units.GB, CPUs: 8}
+		GPUs:    []gpu.GPU{{Slot: gpu.Slot{PCI: "0000:03:00.0"}, DeviceID: 0x744c}}, Disk: 100 * units.GB, Memory: 64 * units.GB, CPUs: 8}
 }
 
 const (
@@ -118,9 +121,11 @@ var decisions = []struct {
 	{"too little disk", with(fresh(), func(f *DriverFacts) { f.Disk = 12_340_000_000 }), defaults(), StateNone, "12.3 GB are free on /, and preflight-limits has disk=20", "preflight-limits=disk=", "", false},
 	{"too little disk, unchecked", with(fresh(), func(f *DriverFacts) { f.Disk = 1 }), wanting(func(w *Wanted) { w.MinDisk = 0 }), StateNone, "will be installed", "", "7.2.4", false},
 	{"the driver's package is on hold", with(fresh(), driver(other), func(f *DriverFacts) { f.Packages[0].Held = true }), wanting(func(w *Wanted) { w.InstallDriver = DriverReplace }), StateMixed, "on hold", "apt-mark unhold amdgpu-dkms", "", false},
-	{"an APU alone", with(fresh(), func(f *DriverFacts) { f.GPUs[0].Family = chips.APU }), defaults(), StateUnsupported, "integrated GPUs", "linux-modules-extra-" + testKernel, "", false},
-	{"an APU alone, always", with(fresh(), func(f *DriverFacts) { f.GPUs[0].Family = chips.APU }), wanting(func(w *Wanted) { w.InstallDriver = DriverAlways }), StateNone, "will be installed", "", "7.2.4", false},
-	{"an APU beside a card", with(fresh(), func(f *DriverFacts) { f.GPUs = append(f.GPUs, PCIGPU{PCI: "0000:0c:00.0", Family: chips.APU}) }), defaults(), StateNone, "will be installed", "", "7.2.4", false},
+	{"an APU alone", with(fresh(), func(f *DriverFacts) { f.GPUs[0].DeviceID = integrated }), defaults(), StateUnsupported, "integrated GPUs", "linux-modules-extra-" + testKernel, "", false},
+	{"an APU alone, always", with(fresh(), func(f *DriverFacts) { f.GPUs[0].DeviceID = integrated }), wanting(func(w *Wanted) { w.InstallDriver = DriverAlways }), StateNone, "will be installed", "", "7.2.4", false},
+	{"an APU beside a card", with(fresh(), func(f *DriverFacts) {
+		f.GPUs = append(f.GPUs, gpu.GPU{Slot: gpu.Slot{PCI: "0000:0c:00.0"}, DeviceID: integrated})
+	}), defaults(), StateNone, "will be installed", "", "7.2.4", false},
 	{"blacklisted", with(fresh(), func(f *DriverFacts) {
 		f.Blacklists = []Blacklist{{"/etc/modprobe.d/gpu.conf", 3, "blacklist amdgpu"}}
 	}), defaults(), StateNone, "blacklisted in /etc/modprobe.d/gpu.conf:3", "sed -i '3s/^/# /' /etc/modprobe.d/gpu.conf", "", false},
@@ -138,7 +143,9 @@ var decisions = []struct {
 	{"the kernel's own, never", with(fresh(), on(kernelFile, "", "K"), runs("", "K")), wanting(func(w *Wanted) {
 		w.InstallDriver, w.Version = DriverNever, "7.2.3"
 	}), StateSupported, "serves the GPUs", "", "", false},
-	{"the kernel's own serves one of two", with(fresh(), on(kernelFile, "", "K"), runs("", "K"), func(f *DriverFacts) { f.GPUs = append(f.GPUs, PCIGPU{PCI: "0000:83:00.0", Family: chips.Radeon}) }), defaults(), StateUnsupported, "does not serve 0000:83:00.0, only 0000:03:00.0", "dmesg", "", false},
+	{"the kernel's own serves one of two", with(fresh(), on(kernelFile, "", "K"), runs("", "K"), func(f *DriverFacts) {
+		f.GPUs = append(f.GPUs, gpu.GPU{Slot: gpu.Slot{PCI: "0000:83:00.0"}, DeviceID: 0x744c})
+	}), defaults(), StateUnsupported, "does not serve 0000:83:00.0, only 0000:03:00.0", "dmesg", "", false},
 	{"KFD refuses the only card", with(fresh(), on(kernelFile, "", "K"), runs("", "K"), refused(0)), defaults(), StateUnsupported, "the amdgpu of kernel 6.8.0-52-generic runs, but no GPU computes: KFD refuses 0000:03:00.0", "dmesg | grep kfd", "", false},
 	{"KFD refuses one of two", with(fresh(), on(kernelFile, "", "K"), two, runs("", "K"), refused(1)), defaults(), StateUnsupported, "serves 0000:03:00.0, and KFD refuses 0000:83:00.0", "dmesg | grep kfd", "", false},
 	{"an old chip alone", with(fresh(), on(dkmsFile, "6.12.12", "D"), driver(v643), runs("6.12.12", "D"), func(f *DriverFacts) { f.GPUs[0].GFX = "gfx803" }), defaults(), StateUnsupported, "runs, but no GPU computes: no ROCm of the table supports 0000:03:00.0", "compute-runtime=none", "", false},
@@ -167,7 +174,9 @@ var decisions = []struct {
 	{"a driver newer than the row, an older release by name", with(fresh(), on(dkmsFile, "6.19.18.31400200", "D"), driver(later), runs("6.19.18.31400200", "D")), wanting(func(w *Wanted) { w.Version, w.InstallDriver = "6.4.3", DriverReplace }), StateSupported, "will be changed to amdgpu 6.12.12 of ROCm 6.4.3", "", "6.4.3", false},
 	{"the charm's own, newer than the row", with(fresh(), byCharm("31.40.2"), on(dkmsFile, "6.19.18.31400200", "D"), driver(later), runs("6.19.18.31400200", "D")), defaults(), StateSupported, "is newer than", "", "", false},
 	{"a driver newer than the table", with(fresh(), on(dkmsFile, "7.3.1.31700000", "D"), runs("7.3.1.31700000", "D"), func(f *DriverFacts) { f.Series = "resolute" }), defaults(), StateSupported, "newer than the table of releases", "", "", false},
-	{"a newer driver that serves one of two", with(fresh(), on(dkmsFile, "6.19.18.31400200", "D"), driver(later), runs("6.19.18.31400200", "D"), func(f *DriverFacts) { f.GPUs = append(f.GPUs, PCIGPU{PCI: "0000:83:00.0", Family: chips.Radeon}) }), defaults(), StateUnsupported, "does not serve 0000:83:00.0", "dmesg", "", false},
+	{"a newer driver that serves one of two", with(fresh(), on(dkmsFile, "6.19.18.31400200", "D"), driver(later), runs("6.19.18.31400200", "D"), func(f *DriverFacts) {
+		f.GPUs = append(f.GPUs, gpu.GPU{Slot: gpu.Slot{PCI: "0000:83:00.0"}, DeviceID: 0x744c})
+	}), defaults(), StateUnsupported, "does not serve 0000:83:00.0", "dmesg", "", false},
 
 	{"a new driver waits for a reboot", with(fresh(), byCharm("6.3.2"), on(kernelFile, "", "K"), on(dkmsFile, "6.10.5", "D"), driver(v632), runs("", "K")), defaults(), StateReboot, "amdgpu 6.10.5 is on disk and of the kernel (K) runs", "allow-reboot=true", "6.3.2", true},
 	{"an operator's new driver waits for a reboot", with(fresh(), on(dkmsFile, "6.7.0", "D"), driver(other), runs("", "K")), defaults(), StateReboot, "6.7.0 is on disk", "sudo reboot", "", true},
@@ -195,7 +204,7 @@ func halfOn70(f *DriverFacts) {
 }
 
 func two(f *DriverFacts) {
-	f.GPUs = append(f.GPUs, PCIGPU{PCI: "0000:83:00.0", Family: chips.Radeon})
+	f.GPUs = append(f.GPUs, gpu.GPU{Slot: gpu.Slot{PCI: "0000:83:00.0"}, DeviceID: 0x744c})
 }
 
 func refused(i int) func(*DriverFacts) { return func(f *DriverFacts) { f.GPUs[i].NotInKFD = true } }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // decideBroken finds unfinished installations and parts of different releases. Nothing is
@@ -132,7 +134,7 @@ func driverRelease(uri string) string {
 }
 
 // decideBound decides for a machine with at least one GPU of amdgpu.
-func decideBound(f DriverFacts, w Wanted, free, bound []PCIGPU) Decision {
+func decideBound(f DriverFacts, w Wanted, free, bound []gpu.GPU) Decision {
 	d := withoutCompute(decideRunning(f, w), f, w, bound)
 	if d.State != StateReboot && d.State != StateUnsupported && len(free) > 0 && !d.Driver {
 		d.State = StateUnsupported

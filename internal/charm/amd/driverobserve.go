@@ -159,8 +159,8 @@ func rebootFor(r host.Root) (names []string) {
 }
 
 // pciGPUs returns AMD's display controllers and accelerators on the bus with their drivers.
-// A container sees the GPUs of its host.
-func pciGPUs(r host.Root) (gpus []PCIGPU, err error) {
+// A container sees the GPUs of its host. Only address, device id and driver are set.
+func pciGPUs(r host.Root) (gpus []gpu.GPU, err error) {
 	dirs, err := r.Glob("/sys/bus/pci/devices/*")
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func pciGPUs(r host.Root) (gpus []PCIGPU, err error) {
 
 // parseGPU reads a PCI device's uevent (pci_uevent in drivers/pci/pci-driver.c):
 // "DRIVER=amdgpu", "PCI_CLASS=30000", "PCI_ID=1002:744C".
-func parseGPU(pci, uevent string) (g PCIGPU, ok bool) {
+func parseGPU(pci, uevent string) (g gpu.GPU, ok bool) {
 	g.PCI = pci
 	var class uint64
 	amd := false
@@ -199,7 +199,7 @@ func parseGPU(pci, uevent string) (g PCIGPU, ok bool) {
 			vendor, device, _ := strings.Cut(value, ":")
 			id, err := strconv.ParseUint(device, 16, 16)
 			amd = vendor == "1002" && err == nil
-			g.Device = uint16(id)
+			g.DeviceID = uint16(id)
 		}
 	}
 	return g, amd && (class>>16 == 0x03 || class>>16 == 0x12)

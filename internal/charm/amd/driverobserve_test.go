@@ -12,7 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -67,7 +67,7 @@ func TestUnreadableGPUIsListed(t *testing.T) {
 	require.NoError(t, r.Remove("/sys/bus/pci/devices/"+want[0].PCI+"/uevent"))
 	got, err := pciGPUs(r)
 	require.NoError(t, err)
-	require.Equal(t, []PCIGPU{{PCI: want[0].PCI, Driver: "amdgpu"}, want[1]}, got)
+	require.Equal(t, []gpu.GPU{{Slot: want[0].Slot, Driver: "amdgpu"}, want[1]}, got)
 }
 
 // Names, chips and KFD are those of list-gpus.
@@ -80,10 +80,10 @@ func TestFactsAgreeWithTheListOfGPUs(t *testing.T) {
 	gpus, err := pciGPUs(r)
 	require.NoError(t, err)
 	require.NoError(t, describeGPUs(r, gpus))
-	require.Equal(t, []PCIGPU{
-		{PCI: "0000:04:00.0", Device: 0x74a1, Name: "AMD Instinct MI300X OAM", Family: chips.Instinct, GFX: "gfx942", Driver: "amdgpu"},
-		{PCI: "0000:0b:00.0", Device: 0x74a1, Name: "AMD Instinct MI300X", Family: chips.Instinct, GFX: "gfx942", Driver: "amdgpu", NotInKFD: true},
-		{PCI: "0000:81:00.0", Device: 0x6610, Name: "AMD Radeon HD 8670"},
+	require.Equal(t, []gpu.GPU{
+		{Slot: gpu.Slot{PCI: "0000:04:00.0", GFX: "gfx942"}, DeviceID: 0x74a1, Name: "AMD Instinct MI300X OAM", Driver: "amdgpu"},
+		{Slot: gpu.Slot{PCI: "0000:0b:00.0", GFX: "gfx942"}, DeviceID: 0x74a1, Name: "AMD Instinct MI300X", Driver: "amdgpu", NotInKFD: true},
+		{Slot: gpu.Slot{PCI: "0000:81:00.0"}, DeviceID: 0x6610, Name: "AMD Radeon HD 8670"},
 	}, gpus)
 }
 

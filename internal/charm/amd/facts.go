@@ -3,12 +3,13 @@ package amd
 import (
 	"cmp"
 	"fmt"
+	"io"
+	"strings"
+
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
-	"io"
-	"strings"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // Machine holds facts that the caller has already.
@@ -44,7 +45,7 @@ type DriverFacts struct {
 	BootID     string // of this boot
 
 	Headers    Headers
-	GPUs       []PCIGPU // AMD's GPUs on the PCI bus, by address
+	GPUs       []gpu.GPU // AMD's on the PCI bus, by address; see pciGPUs and describeGPUs
 	Module     Module
 	Blacklists []Blacklist
 	SecureBoot bool
@@ -63,18 +64,6 @@ type Headers struct {
 	Package   string // "linux-headers-6.8.0-31-generic"
 	Queried   bool   // apt was queried: only if headers are missing and a GPU has no driver
 	Candidate string // version that apt can install, or ""
-}
-
-// PCIGPU describes one AMD GPU on the PCI bus.
-type PCIGPU struct {
-	PCI    string // 0000:03:00.0
-	Device uint16 // PCI device id
-	Name   string // as list-gpus shows it
-	Family chips.Family
-	GFX    string // architecture, as KFD or the table of chips has it; "" if unknown
-	Driver string // bound kernel driver: amdgpu, vfio-pci, or ""
-
-	NotInKFD bool // its driver runs, and KFD does not list it
 }
 
 // Module describes the amdgpu kernel module, on disk and running.
@@ -169,8 +158,6 @@ func (f DriverFacts) OwnsDriver() bool {
 	return false
 }
 
-const ()
-
 // The apt sources that the charm creates for AMD's driver and user space.
 const (
 	driverSource     = "concourse-ci-amdgpu"
@@ -194,9 +181,9 @@ func (f DriverFacts) Print(w io.Writer) error {
 	line("machine", "%s, %s %s on %s, kernel %s", what, f.Distro, f.Series, f.Arch, f.Kernel)
 	line("resources", "%d CPUs, %s memory, %s free on /", f.CPUs, units.FormatGB(f.Memory), units.FormatGB(f.Disk))
 	for _, g := range f.GPUs {
-		id := fmt.Sprintf("1002:%04x", g.Device)
+		id := fmt.Sprintf("1002:%04x", g.DeviceID)
 		name := strings.TrimSuffix(g.Name, " "+id) // a GPU without a name has its id
-		chip := strings.Join(strings.Fields(fmt.Sprint(id, " ", g.Family, " ", g.GFX)), " ")
+		chip := strings.Join(strings.Fields(fmt.Sprint(id, " ", family(g), " ", g.GFX)), " ")
 		driver := cmp.Or(g.Driver, "no driver")
 		if g.NotInKFD {
 			driver += ", not in KFD"

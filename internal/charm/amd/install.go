@@ -17,6 +17,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // All packages come from AMD's signed repositories of the driver and ROCm through apt, as
@@ -107,7 +108,7 @@ func Install(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, e
 // blacklisted, and at least one GPU belongs to no other driver.
 func wantsModule(f DriverFacts, d Decision) bool {
 	return len(f.Blacklists) == 0 && (d.Driver || f.Module.Selected != "" || f.Module.Loaded) &&
-		slices.ContainsFunc(f.GPUs, func(g PCIGPU) bool { return g.Driver == "" || g.Driver == "amdgpu" })
+		slices.ContainsFunc(f.GPUs, func(g gpu.GPU) bool { return g.Driver == "" || g.Driver == "amdgpu" })
 }
 
 // containerRemarks lists the options that only a container's host can apply.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -35,7 +36,7 @@ func newRig(t *testing.T) *rig {
 	g := &rig{t: t, r: r, h: host.Host{Root: hosttest.Root(t), Runner: r, Clock: hosttest.Clock{T: hosttest.Now}}}
 	release, err := FindRelease("6.3.2", "noble", "")
 	require.NoError(t, err)
-	g.f = DriverFacts{Kind: Metal, Kernel: rigKernel, BootID: "b1", GPUs: []PCIGPU{{PCI: "0000:03:00.0"}}}
+	g.f = DriverFacts{Kind: Metal, Kernel: rigKernel, BootID: "b1", GPUs: []gpu.GPU{{Slot: gpu.Slot{PCI: "0000:03:00.0"}}}}
 	g.f.Series, g.f.Arch = "noble", "amd64"
 	g.w = Wanted{BaseURL: mirror(t), Usecases: []string{UsecaseSMI}}
 	g.d = Decision{State: StateNone, Install: true, Driver: true, Tools: true, Usecases: []string{"hip"}, Release: release}

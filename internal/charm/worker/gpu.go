@@ -142,7 +142,7 @@ func (g *GPUs) chooseVendor(inv gpu.Inventory) {
 
 // Unusable reports whether a GPU was passed through to this unit but its node cannot be
 // used.
-func Unusable(l gpu.Unusable) bool {
+func Unusable(l gpu.GPU) bool {
 	return l.Reason == gpu.Unreadable || l.Reason == gpu.WrongNumber || l.Reason == gpu.NotADevice
 }
 
@@ -179,7 +179,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, o Observed) {
 			only = fmt.Sprintf(" (only %d %s)", n, other.Label())
 		}
 	}
-	i := slices.IndexFunc(left, func(l gpu.Unusable) bool { return l.Reason == gpu.NotPassedThrough })
+	i := slices.IndexFunc(left, func(l gpu.GPU) bool { return l.Reason == gpu.NotPassedThrough })
 	c := status.Block("no %s GPU passed through%s", name, only)
 	card := "id=ID"
 	if i < 0 && slices.Contains([]wellknown.ManagerKind{"", wellknown.LXD}, m.Manager.Kind) {
@@ -192,7 +192,7 @@ func explainNoGPU(g *GPUs, inv gpu.Inventory, o Observed) {
 
 // explainNoGPUWithoutLXD adds the causes for a missing GPU on a machine that is not an LXD
 // container.
-func explainNoGPUWithoutLXD(g *GPUs, left []gpu.Unusable) {
+func explainNoGPUWithoutLXD(g *GPUs, left []gpu.GPU) {
 	if len(left) == 0 {
 		g.cause(status.Block("no %s GPU in this machine; set compute-runtime=none or move the unit",
 			g.Vendor.Label()))

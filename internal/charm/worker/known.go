@@ -132,7 +132,7 @@ func (g *GPUs) reportMissing(o Observed) KnownGPUs {
 		strings.Join(missing[:min(named, len(missing))], ", "))
 	hangs := false
 	for i, pci := range missing {
-		hanging := func(l gpu.Unusable) bool { return l.PCI == pci && l.Reason == gpu.Hangs }
+		hanging := func(l gpu.GPU) bool { return l.PCI == pci && l.Reason == gpu.Hangs }
 		if slices.ContainsFunc(o.GPUs.Unusable, hanging) {
 			missing[i], hangs = pci+" (it hangs)", true
 		}

@@ -75,11 +75,11 @@ func TestAcceptedGPUsAreNotReported(t *testing.T) {
 
 // A GPU that hangs is named as such, because passing it through again does not help.
 func TestHangingGPUIsNamedAmongMissingGPUs(t *testing.T) {
-	hangs := gpu.Unusable{PCI: "0000:04:00.0", Vendor: gpu.AMD, Reason: gpu.Hangs, Detail: gpu.Hangs.Text()}
+	hangs := gpu.GPU{Slot: gpu.Slot{PCI: "0000:04:00.0", Vendor: gpu.AMD}, Reason: gpu.Hangs, Detail: gpu.Hangs.Text()}
 	for _, container := range []string{"", "lxc"} {
 		o := running(observed(t, hosttest.Host(t, "amd"), map[string]any{"compute-runtime": "rocm"}))
 		o.Machine.Container = container
-		o.GPUs.Unusable = []gpu.Unusable{hangs}
+		o.GPUs.Unusable = []gpu.GPU{hangs}
 		o.Known = KnownGPUs{Runtime: "rocm", PCI: []string{hangs.PCI, o.GPUs.GPUs[0].PCI},
 			Each: []gpu.Slot{{PCI: hangs.PCI}, o.GPUs.GPUs[0].Stored()}}
 		d := Desire(o, nil)
@@ -357,7 +357,7 @@ func TestIntegratedGPUGetsNoTasksWhileTheCardIsMissing(t *testing.T) {
 	require.Contains(t, env(t, accepted)["CONCOURSE_TAG"], "gfx=gfx1036")
 
 	refused := desire("all", func(o *Observed) { // it is listed, and fails
-		o.GPUs.Unusable = append(o.GPUs.Unusable, gpu.Unusable{PCI: "0000:03:00.0", Vendor: gpu.AMD, Reason: gpu.NoCompute, Detail: "KFD does not list it"})
+		o.GPUs.Unusable = append(o.GPUs.Unusable, gpu.GPU{Slot: gpu.Slot{PCI: "0000:03:00.0", Vendor: gpu.AMD}, Reason: gpu.NoCompute, Detail: "KFD does not list it"})
 		o.GPUs.GPUs = o.GPUs.GPUs[1:]
 	})
 	require.Contains(t, text("Ready"+refused.Suffix, refused.Causes), "blocked: AMD GPU 0000:03:00.0 does not count: KFD does not list it")

@@ -156,12 +156,12 @@ func (c *Actions) ListGPUs(ctx context.Context, w io.Writer, f term.Format) erro
 		return err
 	}
 	return term.JSON(w, struct {
-		GPUs []listedGPU    `json:"gpus"`
-		Left []gpu.Unusable `json:"not_counted"`
-		KFD  string         `json:"kfd"`
-		Once string         `json:"read_once,omitempty"`   // why the owner's record is missing
-		None string         `json:"no_readings,omitempty"` // why all readings are missing
-	}{all, append([]gpu.Unusable{}, inv.Unusable...), inv.KFD.Text(), once, none})
+		GPUs []listedGPU `json:"gpus"`
+		Left []gpu.GPU   `json:"not_counted"`
+		KFD  string      `json:"kfd"`
+		Once string      `json:"read_once,omitempty"`   // why the owner's record is missing
+		None string      `json:"no_readings,omitempty"` // why all readings are missing
+	}{all, append([]gpu.GPU{}, inv.Unusable...), inv.KFD.Text(), once, none})
 }
 
 // listText returns a table for each vendor. Each GPU has further lines below its row.
@@ -201,7 +201,7 @@ func listText(f term.Format, all []listedGPU, inv gpu.Inventory) string {
 }
 
 // whyUnusable returns the reason of an unusable GPU, with the command that explains a hang.
-func whyUnusable(c wellknown.Commands, l gpu.Unusable) string {
+func whyUnusable(c wellknown.Commands, l gpu.GPU) string {
 	if l.Reason == gpu.Hangs {
 		return l.Detail + "; see " + c.Explain(2)
 	}
