@@ -20,6 +20,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // taskPID is the file of a bundle with the process of the task. Concourse names that
@@ -38,13 +39,15 @@ type process struct {
 	start uint64
 }
 
-// container is one container of Concourse.
+// container is one container of Concourse, or the holder of GPUs: a container of another engine,
+// or a run with its control group.
 type container struct {
-	handle, bundle string
+	holder
+	bundle         string // of Concourse's
 	init           process
 	group          group
-	task           bool // not one of a get, put or check
-	checked        bool // task is known
+	recorded       bool // not one of a get, put or check
+	checked        bool // recorded is known
 	node           map[string]bool
 	own            process // of the task; zero until it is seen
 	reading        chan []string
@@ -52,6 +55,8 @@ type container struct {
 	ended          time.Time
 	ending         taskrecord.Ending
 	exit           *int
+	answered       bool      // exit is known, or it is known that it cannot be
+	shown          bool      // the report has the verdict before its end
 	asked          time.Time // for the exit status
 	began, flushed time.Time
 
@@ -59,7 +64,9 @@ type container struct {
 	head    taskrecord.Head
 	record  taskrecord.Record // samples that are not written yet, and the last of each
 	pids    map[int]time.Time // when a process was seen last
-	count   int64             // of processes now
+	members []int             // processes now
+	count   int64             // of them
+	spent   int64             // CPU time in microseconds of a run without a control group
 	usage   usage
 	others  usage // growth of the neighbours since the begin
 	before  map[string]usage
@@ -94,11 +101,20 @@ func (r *Recorder) find(now time.Time) error {
 		}
 		there[handle] = true
 		if r.containers[handle] == nil {
-			r.containers[handle] = r.newContainer(handle, now)
+			r.containers[handle] = r.newContainer(holder{kind: lease.Task, handle: handle}, now)
 		}
 	}
-	var failed error
+	failed := r.findHolders(there, now)
 	for handle, c := range r.containers {
+		if !there[handle] && c.kind != lease.Task {
+			if c.ended.IsZero() {
+				c.ended, c.ending = now, taskrecord.Exited
+			}
+			if c.done || !c.checked {
+				delete(r.containers, handle)
+			}
+			continue
+		}
 		if !there[handle] {
 			if c.ended.IsZero() {
 				c.ended, c.ending = now, taskrecord.Removed
@@ -110,17 +126,22 @@ func (r *Recorder) find(now time.Time) error {
 			delete(r.containers, handle)
 			continue
 		}
-		if !c.checked {
+		if c.checked {
+			continue
+		}
+		if c.kind == lease.Task {
 			failed = errors.Join(failed, r.identify(c))
+		} else {
+			failed = errors.Join(failed, r.identifyHolder(c))
 		}
 	}
 	return failed
 }
 
-func (r *Recorder) newContainer(handle string, now time.Time) *container {
-	return &container{handle: handle, began: now, pids: map[int]time.Time{},
+func (r *Recorder) newContainer(h holder, now time.Time) *container {
+	return &container{holder: h, began: now, pids: map[int]time.Time{},
 		repeats: map[taskrecord.EventKind]int{},
-		bundle:  r.Root.Path(filepath.Join(r.Bundles, handle)), hanging: map[string]bool{}}
+		bundle:  r.Root.Path(filepath.Join(r.Bundles, h.handle)), hanging: map[string]bool{}}
 }
 
 // identify finds the container's first process and control group, and begins the record of
@@ -139,13 +160,13 @@ func (r *Recorder) identify(c *container) error {
 	if err != nil {
 		return nil
 	}
-	group, ok := r.groupOf(text, c.handle)
+	group, ok := r.groupOf(text, c.inGroup)
 	if !ok {
 		return nil // another process has its number
 	}
 	c.checked, c.init, c.group = true, init, group
-	c.task, c.node = readMounts(mounts)
-	if !c.task {
+	c.recorded, c.node = readMounts(mounts)
+	if !c.recorded {
 		return nil
 	}
 	r.readServers(c)
@@ -156,9 +177,8 @@ func (r *Recorder) identify(c *container) error {
 // before this recorder began.
 const old = 10 * time.Second
 
-// begin begins or continues the record of a task.
-func (r *Recorder) begin(c *container) (err error) {
-	c.record.GPUs = map[string][]taskrecord.Sample{}
+// begin begins or continues the record of a task of Concourse.
+func (r *Recorder) begin(c *container) error {
 	first, late := c.init, c.own.pid != 0
 	if late {
 		first = c.own
@@ -174,8 +194,15 @@ func (r *Recorder) begin(c *container) (err error) {
 	if c.done = c.unstarted; c.done {
 		return nil
 	}
-	c.head = taskrecord.Head{Handle: c.handle, Boot: r.boot, Started: c.began.UTC(), CPUs: r.machine.count(r),
-		Memory: c.group.memoryLimit(r.page), GPUs: r.gpus.of(c), CO2GramsPerKWh: r.CO2GramsPerKWh}
+	return r.beginRecord(c)
+}
+
+// beginRecord begins or continues a record.
+func (r *Recorder) beginRecord(c *container) (err error) {
+	c.record.GPUs = map[string][]taskrecord.Sample{}
+	c.head = taskrecord.Head{Handle: c.handle, Kind: c.kind, Title: c.title, Engine: c.engine, Boot: r.boot,
+		Started: c.began.UTC(), CPUs: r.machine.count(r), Memory: c.group.memoryLimit(r.page), GPUs: r.gpus.of(c),
+		CO2GramsPerKWh: r.CO2GramsPerKWh}
 	c.writer, err = r.Store.Begin(c.head)
 	if errors.Is(err, fs.ErrExist) {
 		var before taskrecord.Record
@@ -188,7 +215,9 @@ func (r *Recorder) begin(c *container) (err error) {
 		c.done = true
 		return err
 	}
-	r.sample(c, r.Now().UTC())
+	if c.ended.IsZero() {
+		r.sample(c, r.Now().UTC())
+	}
 	return nil
 }
 
@@ -213,10 +242,10 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	if c.unstarted && c.done {
 		return r.startLate(c, now)
 	}
-	if !c.task || c.done {
+	if !c.recorded || c.done {
 		return nil
 	}
-	c.addPIDs(r.page, r.Now())
+	r.addPIDs(c)
 	if c.ended.IsZero() {
 		r.lookForEnd(ctx, c, now)
 		if due || !c.ended.IsZero() {
@@ -231,10 +260,13 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 	}
 	if !c.ended.IsZero() && c.exit == nil && now.Sub(c.asked).Abs() >= r.Every/5 {
 		c.asked = now
-		c.exit, _ = r.fetchExit(ctx, c.handle)
+		r.readExit(ctx, c)
+	}
+	if !c.ended.IsZero() && c.kind == lease.Run && c.answered && !c.shown {
+		err = errors.Join(err, r.show(c))
 	}
 	waited := now.Sub(c.ended).Abs() // also of a clock that was set back
-	complete := c.exit != nil && waited >= settle && !r.awaitsFaults(c) || waited >= exitWait || c.unstarted
+	complete := c.answered && waited >= settle && !r.awaitsFaults(c) || waited >= exitWait || c.unstarted
 	if !c.ended.IsZero() && complete {
 		return errors.Join(err, r.end(c))
 	}
@@ -248,18 +280,24 @@ func (r *Recorder) lookAt(ctx context.Context, c *container, now time.Time, due 
 // addPIDs notes the processes of the container, which the kernel's lines name. A number stays
 // the container's for a time after the end of its process: the kernel's lines may come so late.
 // Then another process has the number.
-func (c *container) addPIDs(page []byte, now time.Time) {
-	data, ok := c.group.read("cgroup.procs", page)
-	if !ok {
+func (r *Recorder) addPIDs(c *container) {
+	now := r.Now()
+	c.members = c.members[:0]
+	if data, ok := c.group.read("cgroup.procs", r.page); ok {
+		for field := range bytes.FieldsSeq(data) {
+			if n, err := strconv.Atoi(string(field)); err == nil && n > 0 {
+				c.members = append(c.members, n)
+			}
+		}
+	} else if c.kind == lease.Run {
+		c.members = r.tree(c.members, c.init)
+	} else {
 		return
 	}
-	c.count = 0
-	for field := range bytes.FieldsSeq(data) {
-		c.count++
-		if n, err := strconv.Atoi(string(field)); err == nil && n > 0 {
-			if _, known := c.pids[n]; known || len(c.pids) < maxPIDs {
-				c.pids[n] = now
-			}
+	c.count = int64(len(c.members))
+	for _, n := range c.members {
+		if _, known := c.pids[n]; known || len(c.pids) < maxPIDs {
+			c.pids[n] = now
 		}
 	}
 	maps.DeleteFunc(c.pids, func(_ int, seen time.Time) bool { return now.Sub(seen).Abs() > settle })

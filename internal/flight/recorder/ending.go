@@ -10,12 +10,17 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // lookForEnd notes the end of the task's process. A task can end before it is seen: then
 // the worker has its exit status.
 func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) {
+	if c.kind != lease.Task {
+		r.lookForHoldersEnd(c, now)
+		return
+	}
 	end := func() { c.ended, c.ending = now, taskrecord.Exited }
 	if c.own.pid == 0 {
 		pid := readPID(filepath.Join(c.bundle, taskPID))
@@ -29,8 +34,7 @@ func (r *Recorder) lookForEnd(ctx context.Context, c *container, now time.Time) 
 		}
 		if now.Sub(c.asked).Abs() >= r.Every {
 			c.asked = now
-			var err error
-			switch c.exit, err = r.fetchExit(ctx, c.handle); {
+			switch err := r.readExit(ctx, c); {
 			case c.exit != nil:
 				end()
 			case errors.Is(err, garden.ErrNoExit) && now.Sub(c.began).Abs() >= startWait:
@@ -63,7 +67,7 @@ func (r *Recorder) startLate(c *container, now time.Time) (err error) {
 	if !alive {
 		return nil
 	}
-	*c = *r.newContainer(c.handle, now)
+	*c = *r.newContainer(c.holder, now)
 	c.own = own
 	if r.Store.Ended(c.handle) {
 		err = r.Store.Remove(c.handle)
@@ -124,7 +128,7 @@ func (r *Recorder) addPace(one *taskrecord.Record) {
 
 // awaitsFaults reports whether quarantine has not looked since a task with GPUs failed.
 func (r *Recorder) awaitsFaults(c *container) bool {
-	if len(c.head.GPUs) == 0 || *c.exit == 0 {
+	if len(c.head.GPUs) == 0 || c.exit != nil && *c.exit == 0 {
 		return false
 	}
 	q := r.faults()
@@ -143,8 +147,14 @@ func (r *Recorder) end(c *container) error {
 	}
 	c.done = true
 	err := c.flush()
-	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
-	e.Program, e.Earlier = programOf(q, c.handle), r.paces[programOf(q, c.handle)]
+	e := r.endOf(c, q)
+	if e.Ending == taskrecord.NoStatus {
+		so, failed := r.whole(c)
+		so.End = &e
+		if err = errors.Join(err, failed); verdict.Decide(&so).Kind != "" { // it failed
+			e.Ending = taskrecord.Exited
+		}
+	}
 	c.end = e
 	err = errors.Join(err, c.writer.End(e))
 	whole, failed := r.whole(c)
@@ -154,6 +164,9 @@ func (r *Recorder) end(c *container) error {
 	r.addPace(&whole)
 	c.uncounted, r.changed = &v, true
 	r.late.add(c)
+	if e.Ending == taskrecord.NoStatus {
+		c.uncounted = nil
+	}
 	if v.Kind == "" || len(c.head.GPUs) == 0 && !c.unstarted {
 		r.count(c)
 	}
@@ -165,6 +178,16 @@ func (r *Recorder) end(c *container) error {
 		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
 	}
 	return err
+}
+
+// endOf returns the end of a record.
+func (r *Recorder) endOf(c *container, q quarantine.Record) taskrecord.End {
+	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
+	e.Program, e.Earlier = programOf(q, c.handle), r.paces[programOf(q, c.handle)]
+	if c.kind != lease.Task && c.exit == nil {
+		e.Ending = taskrecord.NoStatus
+	}
+	return e
 }
 
 // count counts an ended task once, because a counter never falls. A task that can still start

@@ -46,8 +46,8 @@ func FuzzKernelLine(f *testing.F) {
 			require.GreaterOrEqual(t, parse(kernellog.Message{Device: device, Text: line}).pid, 0)
 		}
 		name = name[:min(len(name), 15)] // TASK_COMM_LEN without its end
-		c := &container{handle: ownHandle, pids: map[int]time.Time{7: time.Unix(1, 0)}}
-		other := &container{handle: otherHandle, pids: map[int]time.Time{9: time.Unix(1, 0)}}
+		c := &container{holder: holder{handle: ownHandle}, pids: map[int]time.Time{7: time.Unix(1, 0)}}
+		other := &container{holder: holder{handle: otherHandle}, pids: map[int]time.Time{9: time.Unix(1, 0)}}
 		r := &Recorder{containers: map[string]*container{ownHandle: c, otherHandle: other}}
 		if name == "" || strings.ContainsAny(name, "\n\x00") || !isText(name) {
 			return // the kernel escapes these
@@ -82,7 +82,7 @@ func FuzzTexts(f *testing.F) {
 	r := &Recorder{Options: Options{Root: host.Root(f.TempDir())}}
 	f.Fuzz(func(t *testing.T, text string) {
 		data := []byte(text)
-		g, ok := r.groupOf(text, ownHandle)
+		g, ok := r.groupOf(text, holder{handle: ownHandle}.inGroup)
 		require.True(t, ok || len(g.dirs) == 0)
 		_, nodes := readMounts(text)
 		for node := range nodes {
@@ -97,5 +97,9 @@ func FuzzTexts(f *testing.F) {
 		stall(data, "some")
 		sumOf(data, "rbytes=")
 		sumAfter(data, "Read")
+		_, err := dockerExit(data)
+		require.False(t, err == nil && !strings.Contains(text, "{"), text)
+		pages, ticks := usageOf(text)
+		require.False(t, !strings.ContainsAny(text, "123456789") && pages|ticks != 0, text)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -81,7 +82,8 @@ func (g *gpus) of(c *container) (all []taskrecord.GPU) {
 	}
 	for _, d := range g.devices {
 		l := g.leases.Find(d.Address())
-		if c.node[d.Nodes.Render] && d.Nodes.Render != "" || l != nil && l.Held && l.Container == c.handle {
+		if c.node[d.Nodes.Render] && d.Nodes.Render != "" || slices.Contains(c.gpus, d.Address()) ||
+			c.kind == lease.Task && l != nil && l.Held && l.Container == c.handle {
 			all = append(all, taskrecord.GPU{Name: d.Address(), Index: d.Index, OtherDie: g.dies[d.Address()]})
 		}
 	}
@@ -128,7 +130,7 @@ func (r *Recorder) readGPUs(now time.Time) {
 		}
 	}
 	for _, c := range r.sorted() {
-		if !c.task || c.done || c.counted {
+		if !c.recorded || c.done || c.counted {
 			continue
 		}
 		cards := map[string]bool{}
@@ -155,7 +157,7 @@ func (r *Recorder) readGPUs(now time.Time) {
 	}
 	share := r.newShares(now, len(used) > 0)
 	for _, c := range r.containers {
-		if !c.task || c.done || c.counted {
+		if !c.recorded || c.done || c.counted {
 			continue
 		}
 		c.counted = !c.ended.IsZero() && r.gpus.answered(c, read)

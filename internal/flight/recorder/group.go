@@ -15,14 +15,13 @@ import (
 // cgroup v1 each controller has another one.
 type group struct{ dirs []string }
 
-// groupOf finds the container's group in /proc/PID/cgroup. The handle must be a whole
-// element of the path.
-func (r *Recorder) groupOf(text, handle string) (g group, ok bool) {
+// groupOf finds the container's group in /proc/PID/cgroup, by an element of its path.
+func (r *Recorder) groupOf(text string, element func(string) bool) (g group, ok bool) {
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, path, found := strings.Cut(rest, ":")
 		parts := strings.Split(path, "/")
-		at := slices.Index(parts, handle)
+		at := slices.IndexFunc(parts, element)
 		if !found || at < 0 || slices.Contains(parts, "..") {
 			continue
 		}

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // A line belongs to a task by the device, the control group or the process that the kernel
@@ -31,6 +33,7 @@ type finding struct {
 	group   string // path of the control group of a killed process
 	detail  string // the scope of an OOM kill, or the part of the machine
 	machine bool   // it concerns all tasks
+	killed  bool   // to free memory
 }
 
 // parse returns the meaning of a line of the kernel that is about no GPU.
@@ -43,6 +46,7 @@ func parse(m kernellog.Message) (f finding) {
 	}
 	if found := killed.FindStringSubmatch(text); found != nil {
 		f.pid, _ = strconv.Atoi(found[1])
+		f.killed = true
 		return f
 	}
 	if rest, ok := strings.CutPrefix(text, "oom-kill:constraint="); ok {
@@ -90,14 +94,24 @@ func parseOOM(text string) (f finding) {
 // of its process.
 func (f finding) of(c, owner *container) bool {
 	if f.group != "" {
-		for element := range strings.SplitSeq(f.group, "/") {
-			if element == c.handle {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(strings.Split(f.group, "/"), c.inGroup)
 	}
 	return f.machine || c == owner
+}
+
+// addOOM makes an OOM kill of a line about a killed process of a run. The line before has a
+// group above the run's, because the run's own group has no limit.
+func (r *Recorder) addOOM(f finding, owner *container) finding {
+	if f.kind == taskrecord.OOMKill {
+		r.oom = f
+	}
+	if f.killed && owner != nil && owner.kind == lease.Run && !r.oom.of(owner, nil) {
+		f.kind, f.detail = taskrecord.OOMKill, r.oom.detail
+		if f.detail == taskrecord.ScopeTask {
+			f.detail = taskrecord.ScopeParent
+		}
+	}
+	return f
 }
 
 // owner returns the container that had a process last, or nil.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // machine holds the readings that all tasks share.
@@ -168,7 +169,13 @@ func (r *Recorder) sample(c *container, now time.Time) {
 	}
 	copy(s.Values, r.machine.sample.Values)
 	c.group.addTo(&s, r.page)
-	r.addNetwork(c, &s)
+	r.addProcesses(c, &s)
+	if c.kind != lease.Task {
+		s.Values[taskrecord.WebConnections] = taskrecord.Missing
+	}
+	if !r.sharesNetwork(c) {
+		r.addNetwork(c, &s)
+	}
 	r.addNeighbours(c, &s)
 	s.Values[taskrecord.Processes] = c.count
 	c.record.Machine = append(c.record.Machine, s)

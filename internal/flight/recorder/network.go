@@ -17,12 +17,24 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // netFile reads a file of the container's network namespace.
 func (r *Recorder) netFile(c *container, name string) ([]byte, bool) {
 	n, err := sysfile.Fill(filepath.Join(r.proc, strconv.Itoa(c.init.pid), "net", name), r.page)
 	return r.page[:max(n, 0)], err == nil
+}
+
+// sharesNetwork reports whether a run or container has the network of the machine, whose
+// counters are of all programs.
+func (r *Recorder) sharesNetwork(c *container) bool {
+	if c.kind == lease.Task {
+		return false
+	}
+	own, err := os.Readlink(filepath.Join(r.proc, strconv.Itoa(c.init.pid), "ns/net"))
+	first, failed := os.Readlink(filepath.Join(r.proc, "1/ns/net"))
+	return err != nil || failed != nil || own == first
 }
 
 // addNetwork reads the counters of the container's network. It reads them through the

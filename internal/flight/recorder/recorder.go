@@ -1,6 +1,6 @@
-// Package recorder writes the flight records of task containers: it finds the containers
-// of Concourse on this machine, reads their control groups, networks and GPUs, the machine
-// and the kernel's log, and judges each task that failed. It needs root. It never reads an
+// Package recorder writes flight records of the tasks of Concourse on this machine, and of the
+// runs and containers of other engines that lease its GPUs. It reads their control groups,
+// networks and GPUs, the machine and the kernel's log, and judges each that failed. It needs root. It never reads an
 // environment, a command line, a file or the output of a container, and takes no part in
 // the create of a container.
 package recorder
@@ -17,9 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // Options configures a recorder. The zero value of a field selects the default.
@@ -83,6 +85,8 @@ type Recorder struct {
 	gpus         gpus
 	late         late
 	faultsAt     time.Time // of quarantine's record when late faults were read
+	holders      holders
+	oom          finding // the last OOM kill
 	dumps        dumps
 	kernel       *kernellog.Log
 	unread       string // why the kernel's log is not read
@@ -90,6 +94,7 @@ type Recorder struct {
 	report       verdict.Report
 	paces        map[string][]taskrecord.Pace // of the last good runs of each program
 	changed      bool                         // the report has another entry than its file
+	urgent       bool                         // it is written at this look
 	read, pruned time.Time
 	page         []byte
 }
@@ -135,7 +140,8 @@ func New(o Options) (*Recorder, error) {
 	r.gpus = newGPUs(o.Root, o.Now)
 	r.services.proc = r.proc
 	r.openKernel()
-	if err := r.Store.Settle(r.boot, r.exists); err != nil {
+	exists, err := r.newExists()
+	if err := errors.Join(err, r.Store.Settle(r.boot, exists)); err != nil {
 		r.Log("%v", err) // one damaged record does not stop the others
 	}
 	return r, r.loadReport()
@@ -156,9 +162,16 @@ func (r *Recorder) openKernel() {
 	}
 }
 
-// exists reports whether a container is on the machine.
-func (r *Recorder) exists(handle string) bool {
-	return r.Root.Exists(filepath.Join(r.Bundles, handle))
+// newExists returns a function that reports whether the record of a task, run or container will
+// be continued: it is on the machine, or the end of a run is known.
+func (r *Recorder) newExists() (func(handle string) bool, error) {
+	states, err := r.leases()
+	ends, failed := runend.File.Read(r.Root)
+	return func(handle string) bool {
+		return r.Root.Exists(filepath.Join(r.Bundles, handle)) ||
+			slices.ContainsFunc(states, func(s lease.State) bool { return s.Held && s.Container == handle }) ||
+			slices.ContainsFunc(ends.Ends, func(e runend.End) bool { return e.ID == handle })
+	}, errors.Join(err, failed)
 }
 
 // loadReport judges the last records of the store, the oldest first.
@@ -221,7 +234,10 @@ func (r *Recorder) Look(ctx context.Context) error {
 		errs = errors.Join(errs, r.lookAt(ctx, c, now, due))
 	}
 	if due {
-		errs = errors.Join(errs, r.readLateFaults(now), r.writeReport(now))
+		errs = errors.Join(errs, r.readLateFaults(now))
+	}
+	if due || r.urgent {
+		errs = errors.Join(errs, r.writeReport(now))
 	}
 	return errors.Join(err, errs)
 }
@@ -235,7 +251,7 @@ func (r *Recorder) writeReport(now time.Time) (err error) {
 	if r.Report == "" || !r.changed && now.Sub(r.report.At).Abs() < reportEvery {
 		return err
 	}
-	r.report.At = now
+	r.report.At, r.urgent = now, false
 	failed := verdict.ReportFile(r.Report).Write(r.Root, r.report)
 	r.changed = failed != nil
 	return errors.Join(err, failed)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // services follows the processes of Concourse on the worker, by the programs that run in
@@ -87,7 +88,7 @@ func (r *Recorder) noteServices(now time.Time) {
 	for _, e := range r.services.events {
 		e.At = now
 		for _, c := range r.containers {
-			if c.task {
+			if c.recorded && c.kind == lease.Task {
 				r.note(c, e)
 			}
 		}

@@ -216,7 +216,7 @@ func (r *Recorder) passedOn(c *container, card string, f signs.Found) bool {
 		return false
 	}
 	for _, next := range r.containers {
-		if next.task && next.gpuOf(card) != "" && next.began.After(c.ended) {
+		if next.recorded && next.gpuOf(card) != "" && next.began.After(c.ended) {
 			return true
 		}
 	}
@@ -233,9 +233,10 @@ func (r *Recorder) readLine(m kernellog.Message) (err error) {
 		f.pid = found.PID
 	}
 	owner := r.owner(f.pid)
+	f = r.addOOM(f, owner)
 	used := map[string]bool{}
 	for _, c := range r.containers {
-		if !c.task || c.done {
+		if !c.recorded || c.done {
 			continue
 		}
 		gpu := ""

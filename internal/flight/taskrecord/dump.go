@@ -42,7 +42,7 @@ func (s Store) newDump(handle string) (f *os.File, err error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW
 	err = fs.ErrExist
 	for n := 1; errors.Is(err, fs.ErrExist); n++ {
-		f, err = os.OpenFile(s.path(handle, fmt.Sprintf("-%d%s", n, dump)), flags, 0o600)
+		f, err = os.OpenFile(s.path(handle, fmt.Sprintf(".%d%s", n, dump)), flags, 0o600)
 	}
 	return f, err
 }

@@ -1,5 +1,6 @@
-// Package taskrecord holds the flight record of a task container: readings of its control
-// group, its network, the machine and its GPUs, with its events and its end. Store keeps a
+// Package taskrecord holds the flight record of a task of Concourse, of a run of gpukit, or
+// of a container of another engine: readings of its control group, its network, the machine
+// and its GPUs, with its events and its end. "Task" stands for each of them. Store keeps a
 // file for each task within limits of size and age. A record has no environment, no output
 // and no command line, and the package never reads them.
 package taskrecord
@@ -8,20 +9,28 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-// Head identifies a task. It is written once, when the recorder first sees the container.
+// Head identifies a task. It is written once, when the recorder first sees it.
 type Head struct {
-	Handle  string    `json:"handle"` // of the container
-	Boot    string    `json:"boot"`   // /proc/sys/kernel/random/boot_id
-	Started time.Time `json:"started"`
-	GPUs    []GPU     `json:"gpus,omitempty"`
+	Handle  string     `json:"handle"`           // of a task, or the id of a run or container
+	Kind    lease.Kind `json:"kind,omitempty"`   // "" for a task
+	Title   string     `json:"title,omitempty"`  // of a run, for people
+	Engine  string     `json:"engine,omitempty"` // of a container, see lease.State
+	Boot    string     `json:"boot"`             // /proc/sys/kernel/random/boot_id
+	Started time.Time  `json:"started"`
+	GPUs    []GPU      `json:"gpus,omitempty"`
 	// Memory is the container's own limit in bytes, 0 for none.
 	Memory int64 `json:"memory_limit,omitempty"`
 	CPUs   int   `json:"cpus,omitempty"` // of the machine
 	// CO2GramsPerKWh is the CO2 of the machine's electricity, 0 if unknown.
 	CO2GramsPerKWh float64 `json:"co2_grams_per_kwh,omitempty"`
 }
+
+// OfConcourse reports whether it is a task of Concourse.
+func (h Head) OfConcourse() bool { return h.Kind == "" || h.Kind == lease.Task }
 
 // GPU identifies a GPU of the task.
 type GPU struct {
@@ -148,6 +157,7 @@ const (
 	Unseen  Ending = "unseen"  // the end was not seen, mostly because no recorder ran
 
 	NotStarted Ending = "not-started" // no process of the task began, such as for a missing command
+	NoStatus   Ending = "no-status"   // a run or container ended, and its exit status cannot be known
 )
 
 // End is written once, as the last part of a record.
@@ -211,7 +221,9 @@ type Record struct {
 }
 
 // Failed reports whether the task ended without success.
-func (r *Record) Failed() bool { return r.End != nil && (r.End.Exit == nil || *r.End.Exit != 0) }
+func (r *Record) Failed() bool { return r.End != nil && r.End.failed() }
+
+func (e *End) failed() bool { return e.Ending != NoStatus && (e.Exit == nil || *e.Exit != 0) }
 
 // Last returns the time of the last reading, or the start.
 func (r *Record) Last() time.Time {

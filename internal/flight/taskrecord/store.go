@@ -62,9 +62,9 @@ func (s Store) open() error {
 func (s Store) path(handle, ending string) string { return filepath.Join(s.Dir, handle+ending) }
 
 func (s Store) rename(handle string, e *End) error {
-	ending := failed
-	if e.Exit != nil && *e.Exit == 0 {
-		ending = succeeded
+	ending := succeeded
+	if e.failed() {
+		ending = failed
 	}
 	return os.Rename(s.path(handle, running), s.path(handle, ending))
 }
@@ -107,14 +107,14 @@ func (s Store) List() ([]File, error) {
 	var all []File
 	dumps := map[string]int64{}
 	for _, e := range entries {
-		if len(e.Name()) <= handleSize || !wellknown.IsHandle(e.Name()[:handleSize]) {
+		handle, ending := split(e.Name())
+		if !IsName(handle) {
 			continue
 		}
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		handle, ending := e.Name()[:handleSize], e.Name()[handleSize:]
 		switch ending {
 		case running, succeeded, failed:
 			all = append(all, File{Handle: handle, Running: ending == running, Failed: ending == failed,
@@ -132,7 +132,19 @@ func (s Store) List() ([]File, error) {
 	return all, nil
 }
 
-const handleSize = 36
+// IsName reports whether a record can have this handle: one of Concourse, the id of a
+// container with 64 hex digits, or the id of a run.
+func IsName(handle string) bool {
+	rest, run := strings.CutPrefix(handle, "run-")
+	hex := strings.Trim(rest, "0123456789abcdef") == ""
+	return wellknown.IsHandle(handle) || hex && (len(handle) == 64 || run && rest != "" && len(rest) <= 32)
+}
+
+// split returns the handle in a file's name, and the rest.
+func split(name string) (handle, ending string) {
+	handle, _, _ = strings.Cut(name, ".")
+	return handle, name[len(handle):]
+}
 
 // Read reads a record of the list. A record that ended without room for its end has the
 // result that its file's name shows.
@@ -189,8 +201,11 @@ func (s Store) Settle(boot string, alive func(handle string) bool) error {
 			err = errors.Join(err, w.Close(), s.rename(f.Handle, r.End))
 		default:
 			e := End{Ended: r.Last(), Ending: Unseen, Evidence: r.Evidence}
-			if r.Head.Boot != boot {
+			switch {
+			case r.Head.Boot != boot:
 				e.Ending = Reboot
+			case !r.Head.OfConcourse():
+				e.Ending = NoStatus
 			}
 			err = errors.Join(err, w.End(e))
 		}
@@ -241,7 +256,7 @@ func (s Store) remove(f File) error {
 	if err := os.Remove(f.path); err != nil {
 		return err
 	}
-	files, err := filepath.Glob(s.path(f.Handle, "-*"+dump))
+	files, err := filepath.Glob(s.path(f.Handle, ".*"+dump))
 	for _, d := range files {
 		err = errors.Join(err, os.Remove(d))
 	}
@@ -251,8 +266,7 @@ func (s Store) remove(f File) error {
 func (s Store) removeOrphans(all []File) error {
 	files, err := filepath.Glob(s.path("*", dump))
 	for _, d := range files {
-		handle := filepath.Base(d)
-		handle = handle[:min(len(handle), handleSize)]
+		handle, _ := split(filepath.Base(d))
 		if !slices.ContainsFunc(all, func(f File) bool { return f.Handle == handle }) {
 			err = errors.Join(err, os.Remove(d))
 		}
@@ -261,7 +275,7 @@ func (s Store) removeOrphans(all []File) error {
 }
 
 // ErrNoneFailed reports that no record is of a failed task.
-var ErrNoneFailed = errors.New("no task failed on this worker in the time that is kept")
+var ErrNoneFailed = errors.New("nothing failed on this machine in the time that is kept")
 
 // Find returns the record of a handle or of the beginning of one. With "" it returns the
 // last failed one, or ErrNoneFailed.
@@ -283,8 +297,8 @@ func (s Store) Find(which string) (File, error) {
 	case which == "":
 		return File{}, ErrNoneFailed
 	case len(found) == 0:
-		return File{}, fmt.Errorf("cannot find a record of %q: want a container's handle or its beginning, as "+
-			"fly containers shows it", which)
+		return File{}, fmt.Errorf("cannot find a record of %q: want the beginning of a task's handle, as fly "+
+			"containers shows it, of a run's name or of a container's id", which)
 	case len(found) > 1 && found[0].Handle != found[1].Handle:
 		return File{}, fmt.Errorf("cannot choose between %s and %s: give more of the handle", found[0].Handle,
 			found[1].Handle)

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Writer appends to the record of a task that runs. It is not safe for concurrent use.
@@ -24,8 +22,8 @@ type Writer struct {
 
 // Begin begins a record.
 func (s Store) Begin(h Head) (*Writer, error) {
-	if !wellknown.IsHandle(h.Handle) {
-		return nil, fmt.Errorf("cannot record container %q: its name is not a handle", h.Handle)
+	if !IsName(h.Handle) {
+		return nil, fmt.Errorf("cannot record %q: it is not the name of a task, run or container", h.Handle)
 	}
 	if err := s.open(); err != nil {
 		return nil, err

@@ -21,28 +21,32 @@ var exitRules = []Rule{
 	{Code: "crash", Kind: Task, find: crash,
 		When:   "exit status 132, 134, 135, 136 or 139",
 		Source: "signal(7)",
-		Fix:    "Look at the output of the task: its program crashed."},
+		Fix:    "Look at its output: its program crashed."},
 	{Code: "stopped-idle", Kind: Task, find: stopped(true),
-		When:   "stopped, without work for 5 s and 30 % of its time",
-		Source: "exit status",
-		Fix:    "The task hung by itself: look at its last output. An abort is shown at the build."},
+		When:       "stopped, without work for 5 s and 30 % of its time",
+		Source:     "exit status",
+		Fix:        "The task hung by itself: look at its last output. An abort is shown at the build.",
+		FixOutside: "It hung by itself: look at its last output. An abort or timeout is shown by who started it."},
 	{Code: "killed", Kind: Task, find: killed,
-		When:   "exit status 137, at work to the end",
-		Source: "signal(7)",
-		Fix:    "Look in its script for a kill -9. If the build's page shows a timeout, the task ignored SIGTERM for 10 s."},
+		When:       "exit status 137, at work to the end",
+		Source:     "signal(7)",
+		Fix:        "Look in its script for a kill -9. If the build's page shows a timeout, the task ignored SIGTERM for 10 s.",
+		FixOutside: "Look in its script for a kill -9. If it was stopped by who started it, it ignored SIGTERM."},
 	slowerRule,
 	{Code: "stopped-busy", Kind: Task, find: stopped(false),
-		When:   "143, 124 or removed, at work to the end",
-		Source: "exit status",
-		Fix:    "Raise the timeout of the step, or divide it. An abort is shown at the build."},
+		When:       "143, 124 or removed, at work to the end",
+		Source:     "exit status",
+		Fix:        "Raise the timeout of the step, or divide it. An abort is shown at the build.",
+		FixOutside: "Raise the timeout, or divide the work. An abort is shown by who started it."},
 	{Code: "exit-status", Kind: Task, find: exitStatus,
 		When:   "any other exit status, without a sign above",
 		Source: "exit status",
-		Fix:    "Look at the output of the task."},
+		Fix:    "Look at its output."},
 	{Code: "no-record", Kind: Unknown, find: noRecord,
-		When:   "no exit status and no sign",
-		Source: "record",
-		Fix:    "Look at the build's page, and at the log of the worker's service."},
+		When:       "no exit status and no sign",
+		Source:     "record",
+		Fix:        "Look at the build's page, and at the log of the worker's service.",
+		FixOutside: "Look at its output and at the log of the machine: the recorder did not run to its end."},
 }
 
 var crashes = map[int]string{132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 139: "SIGSEGV"}
@@ -50,7 +54,7 @@ var crashes = map[int]string{132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: 
 func crash(f *facts) []finding {
 	name, ok := crashes[f.exit()]
 	_, logged := f.event(0, taskrecord.Crash)
-	text := fmt.Sprintf("the task's program crashed: %s, exit status %d", name, f.exit())
+	text := fmt.Sprintf("%s's program crashed: %s, exit status %d", f.name(), name, f.exit())
 	if logged {
 		text += ", and the kernel logged it"
 	}
@@ -69,7 +73,7 @@ func killed(f *facts) []finding {
 	oom, _ := f.oomKilled()
 	return one(f.exit() == byKill && !hung && !oom && len(f.spins) == 0, finding{
 		numbers: map[string]float64{"seconds": f.lasted},
-		text:    fmt.Sprintf("SIGKILL ended the task after %.0f s, while it worked: its own, or after a timeout", f.lasted)})
+		text:    fmt.Sprintf("SIGKILL ended %s after %.0f s, while it worked: its own, or after a timeout", f.name(), f.lasted)})
 }
 
 // stoppedBusy reports whether the task worked until it was stopped.
@@ -87,10 +91,10 @@ func stopped(idle bool) func(*facts) []finding {
 		if idle && (!f.stopped() || !hung || oom) || !idle && (!f.stoppedBusy() || known && p.longer) {
 			return nil
 		}
-		text := fmt.Sprintf("the task was stopped after %.0f s (abort or timeout), and it worked to the end", f.lasted)
+		text := fmt.Sprintf("%s was stopped after %.0f s (abort or timeout), and it worked to the end", f.name(), f.lasted)
 		if idle {
-			text = fmt.Sprintf("the task was stopped after %.0f s (abort or timeout), and did nothing for the last "+
-				"%.0f s", f.lasted, seconds)
+			text = fmt.Sprintf("%s was stopped after %.0f s (abort or timeout), and did nothing for the last "+
+				"%.0f s", f.name(), f.lasted, seconds)
 		}
 		if known {
 			text += p.text()
@@ -111,14 +115,14 @@ func exitStatus(f *facts) []finding {
 	e := f.exit()
 	_, crashed := crashes[e]
 	return one(e > 0 && !crashed && !f.stopped(), finding{
-		text:    fmt.Sprintf("the task itself failed with exit status %d", e),
+		text:    fmt.Sprintf("%s itself failed with exit status %d", f.name(), e),
 		numbers: map[string]float64{"exit": float64(e)}})
 }
 
 func notStarted(f *facts) []finding {
-	return one(f.neverStarted(), finding{text: "the command of the task did not start"})
+	return one(f.neverStarted(), finding{text: "the command of " + f.name() + " did not start"})
 }
 
 func noRecord(f *facts) []finding {
-	return one(f.exit() < 0 && !f.stopped() && !f.neverStarted(), finding{text: "how the task ended was not seen"})
+	return one(f.exit() < 0 && !f.stopped() && !f.neverStarted(), finding{text: "how " + f.name() + " ended was not seen"})
 }

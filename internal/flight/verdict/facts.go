@@ -1,12 +1,14 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // facts answers questions about a record for the rules.
@@ -33,6 +35,12 @@ func newFacts(r *taskrecord.Record) *facts {
 	}
 	return f
 }
+
+// name returns the words for the task, run or container.
+func (f *facts) name() string { return "the " + string(f.own()) }
+
+// own returns the kind of a failure of the task, run or container itself.
+func (f *facts) own() Kind { return Kind(cmp.Or(f.Head.Kind, lease.Task)) }
 
 // exit returns the exit status, -1 if it is not known.
 func (f *facts) exit() int {

@@ -35,43 +35,49 @@ var machineRules = []Rule{
 		When: "less than 0.5 %, 64 MiB (5 % of a small disk) or 16 inodes were free in the last minute; `task` or " +
 			"`neighbour` if it had 2 % free before and they wrote most",
 		Source: "statfs(2)",
-		Fix:    "Free space on the worker, or give it a larger disk. " + runAgain},
+		Fix:    "Free space on the machine, or give it a larger disk. " + runAgain},
 }
 
 var memoryRules = []Rule{
 	{Code: "oom-limit", Kind: Task, find: oomLimit,
-		When:   "the kernel killed a process of the task, which had reached its own memory limit",
-		Source: "cgroup-v2.rst",
-		Fix:    "Raise container_limits.memory of the task, or use less memory."},
+		When:       "the kernel killed a process of the task, which had reached its own memory limit",
+		Source:     "cgroup-v2.rst",
+		Fix:        "Raise container_limits.memory of the task, or use less memory.",
+		FixOutside: "Raise the memory limit of the container or service, or use less memory."},
 	{Code: "oom-outside", Kind: Machine, find: oomOutside,
-		When:   "the same below its limit; `neighbour` if one had more memory, `task` if it had half of the machine's",
-		Source: "cgroup-v2.rst",
-		Fix:    "Limit the memory of tasks (container_limits), send fewer to a worker, or add memory. " + runAgain},
+		When:       "the same below its limit; `neighbour` if one had more memory, `task` if it had half of the machine's",
+		Source:     "cgroup-v2.rst",
+		Fix:        "Limit the memory of tasks (container_limits), send fewer to a worker, or add memory. " + runAgain,
+		FixOutside: "Run less at once, raise the limit of the service that starts it, or add memory. " + runAgain},
 }
 
 var slowRules = []Rule{
 	{Code: "memory-stalled", Kind: Machine, find: memoryStalled, slows: true,
-		When:   "slow: all processes waited for memory, below the task's limit; `neighbour` if the others had more",
-		Source: "psi.rst",
-		Fix:    "Send fewer tasks to the worker, or add memory. " + runAgain},
+		When:       "slow: all processes waited for memory, below the task's limit; `neighbour` if the others had more",
+		Source:     "psi.rst",
+		Fix:        "Send fewer tasks to the worker, or add memory. " + runAgain,
+		FixOutside: "Run less at once, or add memory. " + runAgain},
 	{Code: "cpu-throttled", Kind: Machine, find: cpuThrottled, slows: true,
-		When:   "slow: the CPU quota of its group was used up",
-		Source: "cgroup-v2.rst",
-		Fix:    "Raise the CPU quota of the worker's machine or service. " + runAgain},
+		When:       "slow: the CPU quota of its group was used up",
+		Source:     "cgroup-v2.rst",
+		Fix:        "Raise the CPU quota of the worker's machine or service. " + runAgain,
+		FixOutside: "Raise the CPU quota of the machine, the container or the service. " + runAgain},
 	{Code: "cpu-starved", Kind: Machine, find: cpuStarved, slows: true,
-		When:   "slow: it waited for a CPU, and others used more CPU time; `neighbour` if containers used half of that",
-		Source: "psi.rst",
-		Fix:    "Send fewer tasks to the worker (max-tasks). " + runAgain},
+		When:       "slow: it waited for a CPU, and others used more CPU time; `neighbour` if containers used half of that",
+		Source:     "psi.rst",
+		Fix:        "Send fewer tasks to the worker (max-tasks). " + runAgain,
+		FixOutside: "Run less at once. " + runAgain},
 	{Code: "io-stalled", Kind: Machine, find: ioStalled, slows: true,
 		When: "slow: all processes waited for the disk; a cause only as `neighbour`, if the others moved three " +
 			"times as many bytes",
-		Source: "psi.rst",
-		Fix:    "Use a faster disk for the work folder, or send fewer tasks to the worker. " + runAgain},
+		Source:     "psi.rst",
+		Fix:        "Use a faster disk for the work folder, or send fewer tasks to the worker. " + runAgain,
+		FixOutside: "Use a faster disk, or run less at once. " + runAgain},
 }
 
 func powerLoss(f *facts) []finding {
 	return one(f.End.Ending == taskrecord.Reboot, finding{cause: true,
-		text: fmt.Sprintf("the machine restarted while the task ran; the last reading is of %s",
+		text: fmt.Sprintf("the machine restarted while %s ran; the last reading is of %s", f.name(),
 			f.ended.UTC().Format("2006-01-02 15:04:05 UTC")),
 		numbers: map[string]float64{"seconds": f.lasted}})
 }
@@ -100,7 +106,7 @@ func diskFull(f *facts) []finding {
 		space.InodesFree = uint64(inodes)
 	}
 	return one(space.Full(), finding{kind: f.diskFiller(), cause: true,
-		text: fmt.Sprintf("the disk of the volumes was full: %s of %s free, %.0f inodes", size(free), size(whole),
+		text: fmt.Sprintf("the disk was full: %s of %s free, %.0f inodes", size(free), size(whole),
 			inodes),
 		numbers: map[string]float64{"bytes_free": free, "bytes": whole, "inodes_free": inodes,
 			"bytes_written": f.grown(taskrecord.DiskWritten)}})
@@ -145,7 +151,7 @@ func oomLimit(f *facts) []finding {
 	n := f.memoryNumbers()
 	own := scope == taskrecord.ScopeTask || scope == "" && f.ownLimit()
 	return one(killed && own, finding{cause: true, numbers: n,
-		text: fmt.Sprintf("the task reached its own memory limit of %s, and the kernel killed a process",
+		text: fmt.Sprintf("%s reached its own memory limit of %s, and the kernel killed a process", f.name(),
 			size(float64(f.Head.Memory)))})
 }
 
@@ -162,10 +168,13 @@ func oomOutside(f *facts) []finding {
 	case n["machine_bytes"] > 0 && n["bytes"] >= .5*n["machine_bytes"]:
 		kind = Task
 	}
+	short := "the machine"
+	if scope == taskrecord.ScopeParent && !f.Head.OfConcourse() {
+		short = "the service or group that " + f.name() + " is in"
+	}
 	return []finding{{kind: kind, cause: true, numbers: n,
-		text: fmt.Sprintf("the machine ran out of memory and the kernel killed a process of the task, which had %s "+
-			"at most; the largest neighbour had %s", size(n["bytes"]),
-			size(n["largest_neighbour_bytes"]))}}
+		text: fmt.Sprintf("%s ran out of memory and the kernel killed a process of %s, which had %s at most; the "+
+			"largest neighbour had %s", short, f.name(), size(n["bytes"]), size(n["largest_neighbour_bytes"]))}}
 }
 
 // stall returns a finding for a share of the time.
@@ -179,7 +188,7 @@ func (f *facts) stall(kind Kind, counter int, text string, numbers map[string]fl
 		all[k] = v
 	}
 	return one(share >= moderate && seconds >= leastStall, finding{kind: kind, cause: share >= severe, numbers: all,
-		text: fmt.Sprintf(text, seconds, share*100)})
+		text: f.name() + fmt.Sprintf(text, seconds, share*100)})
 }
 
 func memoryStalled(f *facts) []finding {
@@ -191,7 +200,7 @@ func memoryStalled(f *facts) []finding {
 	if others, _ := most(f.Machine, taskrecord.NeighboursMemory); others > n["bytes"] {
 		kind = Neighbour
 	}
-	return f.stall(kind, taskrecord.MemoryStallFull, "the task waited %.0f s for memory, %.0f %% of the time", n)
+	return f.stall(kind, taskrecord.MemoryStallFull, " waited %.0f s for memory, %.0f %% of the time", n)
 }
 
 func cpuThrottled(f *facts) []finding {
@@ -203,7 +212,7 @@ func cpuThrottled(f *facts) []finding {
 	seconds := share * span(f.Machine)
 	return one(share >= moderate && seconds >= leastStall, finding{cause: share >= severe,
 		numbers: map[string]float64{"share": share, "seconds": seconds, "periods": periods},
-		text:    fmt.Sprintf("a CPU quota held the task back in %.0f %% of the periods", share*100)})
+		text:    fmt.Sprintf("a CPU quota held %s back in %.0f %% of the periods", f.name(), share*100)})
 }
 
 func cpuStarved(f *facts) []finding {
@@ -219,7 +228,7 @@ func cpuStarved(f *facts) []finding {
 	if f.grown(counter) == 0 {
 		counter = taskrecord.CPUStall
 	}
-	return f.stall(kind, counter, "the task waited %.0f s for a CPU that others used, %.0f %% of the time",
+	return f.stall(kind, counter, " waited %.0f s for a CPU that others used, %.0f %% of the time",
 		map[string]float64{"cpu_seconds": own / 1e6, "machine_cpu_seconds": busy / 1e6})
 }
 
@@ -235,7 +244,7 @@ func ioStalled(f *facts) []finding {
 	if others > 3*own && others > 1<<20 {
 		kind = Neighbour
 	}
-	found := f.stall(kind, taskrecord.IOStallFull, "the task waited %.0f s for the disk, %.0f %% of the time",
+	found := f.stall(kind, taskrecord.IOStallFull, " waited %.0f s for the disk, %.0f %% of the time",
 		map[string]float64{"bytes": own, "neighbours_bytes": others})
 	for i := range found {
 		found[i].cause = found[i].cause && kind == Neighbour

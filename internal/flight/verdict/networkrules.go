@@ -21,21 +21,22 @@ const (
 
 var networkRules = []Rule{
 	{Code: "dns-away", Kind: Machine, find: dnsAway,
-		When:   "a socket waited 4 s for a name server of the worker, and most queries had no answer",
-		Source: "proc_pid_net_udp(5), resolver(3)",
-		Fix:    "Look at the name servers of the worker (CONCOURSE_CONTAINERD_DNS_SERVER). " + runAgain},
+		When:       "a socket waited 4 s for a name server of the worker, and most queries had no answer",
+		Source:     "proc_pid_net_udp(5), resolver(3)",
+		Fix:        "Look at the name servers of the worker (CONCOURSE_CONTAINERD_DNS_SERVER). " + runAgain,
+		FixOutside: "Look at the name servers of the container and of the machine. " + runAgain},
 	{Code: "no-connection", Kind: Machine, find: noConnection, slows: true,
 		When:   "3 requests for a connection were sent again; a cause from 6 if no connection succeeded",
 		Source: "snmp_counter.rst",
-		Fix:    "Look at the route and the firewall to the servers of the task. " + runAgain},
+		Fix:    "Look at the route and the firewall to the servers that it needs. " + runAgain},
 	{Code: "packets-lost", Kind: Machine, find: packetsLost, slows: true,
 		When:   "10 TCP segments and 3 % were sent again; a cause from 8 %",
 		Source: "snmp_counter.rst",
-		Fix:    "Look at the network of the worker: cable, MTU, load. " + runAgain},
+		Fix:    "Look at the network of the machine: cable, MTU, load. " + runAgain},
 	{Code: "download-slow", Kind: Machine, find: downloadSlow, slows: true,
 		When:   "slow: for 20 s it only received less than 64 KiB/s",
 		Source: "proc_pid_net_dev(5)",
-		Fix:    "Look at the registry or server that the task loads from, or use a mirror nearby. " + runAgain},
+		Fix:    "Look at the registry or server that it loads from, or use a mirror nearby. " + runAgain},
 }
 
 func dnsAway(f *facts) []finding {
@@ -98,7 +99,7 @@ func downloadSlow(f *facts) []finding {
 		share = min(1, slow/f.lasted)
 	}
 	return one(slow >= slowLeast && share >= moderate && (lately > 0 || f.stopped()), finding{cause: share >= severe,
-		text: fmt.Sprintf("the task waited %.0f s for a download of %.1f KiB/s, %.0f %% of the time", slow,
+		text: fmt.Sprintf("%s waited %.0f s for a download of %.1f KiB/s, %.0f %% of the time", f.name(), slow,
 			bytes/slow/1024, share*100),
 		numbers: map[string]float64{"seconds": slow, "share": share, "bytes": bytes}})
 }

@@ -77,6 +77,6 @@ func (p pace) text() string {
 func stoppedSlow(f *facts) []finding {
 	p, known := f.pace()
 	return one(known && p.longer && f.stoppedBusy(), finding{
-		text:    fmt.Sprintf("the task was stopped after %.0f s while it worked", f.lasted) + p.text(),
+		text:    fmt.Sprintf("%s was stopped after %.0f s while it worked", f.name(), f.lasted) + p.text(),
 		numbers: map[string]float64{"seconds": f.lasted, "seconds_before": p.longest, "pace": p.rate}})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // Kind names the party that made a task fail.
@@ -19,34 +20,38 @@ const (
 	Machine   Kind = "machine"   // the worker: memory, disk, network or kernel
 	Neighbour Kind = "neighbour" // another container on the worker
 	Concourse Kind = "concourse" // Concourse's programs, or the network between worker and web
-	Task      Kind = "task"      // the task itself
+	Task      Kind = "task"      // the task of Concourse itself
+	Run       Kind = "run"       // the command of gpukit run itself
+	Container Kind = "container" // the program of a container of another engine
 	Unknown   Kind = "unknown"   // no sign, or signs that contradict each other
 )
 
 // Kinds lists all kinds, infrastructure first.
-var Kinds = []Kind{GPU, Machine, Neighbour, Concourse, Task, Unknown}
+var Kinds = []Kind{GPU, Machine, Neighbour, Concourse, Task, Run, Container, Unknown}
 
 // Infrastructure reports whether running the build again can help.
 func (k Kind) Infrastructure() bool {
 	return k == GPU || k == Machine || k == Neighbour || k == Concourse
 }
 
-// Entry is one ended task in the answer of /api/v1/verdicts, which is a list of entries.
+// Entry is one ended task, run or container in the answer of /api/v1/verdicts, which is a list.
 // A worker has no names of builds: the web adds Team to Build by the handle. They are
 // empty until then.
 type Entry struct {
-	Handle   string    `json:"handle"` // name of the container
-	Team     string    `json:"team"`
-	Pipeline string    `json:"pipeline"`
-	Job      string    `json:"job"`
-	Build    string    `json:"build"`
-	Started  time.Time `json:"started"`
-	Ended    time.Time `json:"ended"`
-	Exit     *int      `json:"exit"` // null if it is not known
-	Kind     Kind      `json:"kind"`
-	Reason   string    `json:"reason"` // code of the first reason, such as "oom-limit"
-	Text     string    `json:"text"`   // the first reason for people
-	GPUs     []string  `json:"gpus"`   // PCI addresses
+	Handle   string     `json:"handle"`          // of a task, or the id of a run or container
+	Holder   lease.Kind `json:"holder"`          // task, run or container
+	Title    string     `json:"title,omitempty"` // of a run
+	Team     string     `json:"team"`
+	Pipeline string     `json:"pipeline"`
+	Job      string     `json:"job"`
+	Build    string     `json:"build"`
+	Started  time.Time  `json:"started"`
+	Ended    time.Time  `json:"ended"`
+	Exit     *int       `json:"exit"` // null if it is not known
+	Kind     Kind       `json:"kind"`
+	Reason   string     `json:"reason"` // code of the first reason, such as "oom-limit"
+	Text     string     `json:"text"`   // the first reason for people
+	GPUs     []string   `json:"gpus"`   // PCI addresses
 	// Energy is that of the GPUs, null if it was not measured.
 	Energy *taskrecord.Energy `json:"energy"`
 }

@@ -10,8 +10,11 @@ type Rule struct {
 	When   string // the condition, in the terms that the page explains
 	Source string // why the sign means that: a page or file of Linux, without its folder
 	Fix    string
-	slows  bool // it slows a task down: it decides if the task was stopped
-	find   func(*facts) []finding
+	// FixOutside replaces Fix for a run or container, which has no build and no worker; "" if
+	// Fix fits.
+	FixOutside string
+	slows      bool // it slows a task down: it decides if the task was stopped
+	find       func(*facts) []finding
 }
 
 // Rules has the surest sign first. A rule of the kind task comes before the weaker signs
@@ -26,4 +29,4 @@ func one(met bool, f finding) []finding {
 	return []finding{f}
 }
 
-const runAgain = "Run the build again."
+const runAgain = "Run it again."

@@ -21,7 +21,7 @@ var spinRule = Rule{Code: "gpu-spins", Kind: GPU, find: gpuSpins,
 	When: "stopped or aborted, its GPU 90 % busy to the end: 60 s at 40 % of the power before and an equal clock, " +
 		"45 s without work of a client, or 120 s in which the task did nothing",
 	Source: "amdgpu_pm.c, drm-usage-stats.rst, kfd_process.c",
-	Fix:    runAgain + " If the step spins on several GPUs, its own kernel waits for itself."}
+	Fix:    runAgain + " If it spins on several GPUs, its own kernel waits for itself."}
 
 // Limits of the rule.
 const (
@@ -72,7 +72,7 @@ func (f *facts) findSpins() map[string]spin {
 		} else if _, scanned := first(busy, taskrecord.Users); !scanned && f.stopped() &&
 			min(quiet, span(busy)) >= spinQuiet {
 			since := f.ended.Add(-time.Duration(min(quiet, span(busy)) * float64(time.Second)))
-			all[g.Name] = spin{since: since, sign: "and the task did nothing"}
+			all[g.Name] = spin{since: since, sign: "and " + f.name() + " did nothing"}
 		}
 	}
 	return all

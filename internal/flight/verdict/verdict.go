@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // Verdict is the result for one task.
@@ -42,6 +43,7 @@ type finding struct {
 //   - A weaker sign of infrastructure makes the verdict unknown, and is shown. It decides if
 //     the task was stopped from outside, as a timeout does, because it slowed the task down.
 //   - Without a sign the exit status decides, and the verdict is the task.
+//   - Without an exit status only a cause decides.
 func Decide(r *taskrecord.Record) Verdict {
 	f := newFacts(r)
 	if f.End == nil || f.exit() == 0 {
@@ -50,12 +52,21 @@ func Decide(r *taskrecord.Record) Verdict {
 	var v Verdict
 	for _, rule := range Rules {
 		for _, found := range rule.find(f) {
-			cause := found.cause || rule.slows && f.stopped()
-			v.Reasons = append(v.Reasons, Reason{Code: rule.Code, Kind: cmp.Or(found.kind, rule.Kind), Cause: cause,
-				Text: found.text, Numbers: found.numbers, GPU: found.gpu, Fix: rule.Fix})
+			one := Reason{Code: rule.Code, Kind: cmp.Or(found.kind, rule.Kind), Cause: found.cause || rule.slows && f.stopped(),
+				Text: found.text, Numbers: found.numbers, GPU: found.gpu, Fix: rule.Fix}
+			if one.Kind == Task {
+				one.Kind = f.own()
+			}
+			if !f.Head.OfConcourse() {
+				one.Fix = cmp.Or(rule.FixOutside, rule.Fix)
+			}
+			v.Reasons = append(v.Reasons, one)
 		}
 	}
 	v.order()
+	if f.End.Ending == taskrecord.NoStatus && !v.Reasons[0].Cause { // it may have succeeded
+		return Verdict{Reasons: []Reason{}}
+	}
 	return v
 }
 
@@ -85,7 +96,7 @@ func (v *Verdict) order() {
 
 // EntryOf returns the entry of an ended task.
 func EntryOf(r *taskrecord.Record, v Verdict) Entry {
-	e := Entry{Handle: r.Head.Handle, Started: r.Head.Started.UTC(), Ended: r.Ended().UTC(), Kind: v.Kind,
+	e := Entry{Handle: r.Head.Handle, Holder: cmp.Or(r.Head.Kind, lease.Task), Title: r.Head.Title, Started: r.Head.Started.UTC(), Ended: r.Ended().UTC(), Kind: v.Kind,
 		GPUs: []string{}, Energy: taskrecord.EnergyOf(r)}
 	if r.End != nil {
 		e.Exit = r.End.Exit

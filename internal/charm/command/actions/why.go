@@ -35,14 +35,14 @@ type why struct {
 // timelineWidth limits the intervals of a timeline.
 const timelineWidth = 60
 
-// Why shows why a task failed: its verdict, the reasons with their numbers and fixes, and
-// the timeline of its readings. which is a container's handle or its beginning; with "" it
-// is the last task that failed on this unit, if one did.
+// Why shows why a task, run or container failed: its verdict, the reasons with their numbers and
+// fixes, and the timeline of its readings. which is its handle or the beginning; with "" it is the
+// last that failed on this machine, if one did.
 func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.Format) error {
 	file, err := taskrecord.Store{Dir: c.Host.Path(taskrecord.DefaultDir)}.Find(which)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return errors.New("cannot read the records of tasks: they are readable by root only; run it with sudo")
+		return c.whyWithoutRoot(w, which, f)
 	case errors.Is(err, taskrecord.ErrNoneFailed) && f.JSON:
 		return term.JSON(w, nil)
 	case errors.Is(err, taskrecord.ErrNoneFailed):
@@ -69,11 +69,32 @@ func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.For
 	if v.Kind == verdict.Task {
 		a.Output = append(a.Output, c.errorsOf(ctx, a.Handle)...)
 	}
+	return a.write(w, f)
+}
+
+func (a why) write(w io.Writer, f term.Format) error {
 	if f.JSON {
 		return term.JSON(w, a)
 	}
-	_, err = io.WriteString(w, a.text())
+	_, err := io.WriteString(w, a.text())
 	return err
+}
+
+// whyWithoutRoot shows what all users may read: the last failures, without the kernel's lines.
+func (c *Actions) whyWithoutRoot(w io.Writer, which string, f term.Format) error {
+	report, err := verdict.ReportFile(verdict.ReportPath).Read(c.Host.Root)
+	if err != nil {
+		return err
+	}
+	for _, d := range report.Details {
+		if strings.HasPrefix(d.Handle, strings.ToLower(which)) {
+			a := why{Entry: d.Entry, Reasons: d.Reasons, Kernel: []taskrecord.Line{}, Unread: "run it with sudo to see its lines",
+				Dumps: []taskrecord.DumpRef{}, Output: []string{}, Timeline: d.Timeline}
+			return a.write(w, f)
+		}
+	}
+	return fmt.Errorf("cannot find a failure %q among the last %d: only root can read the records; run it with sudo",
+		which, len(report.Details))
 }
 
 // errorsOf returns the last lines that a task printed about an error. Only a machine with the
@@ -97,7 +118,11 @@ func (c *Actions) errorsOf(ctx context.Context, handle string) []string {
 
 func (a why) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "task %s from %s to %s (%s)", a.Handle, a.Started.Format("2006-01-02 15:04:05"),
+	fmt.Fprintf(&b, "%s %s", a.Holder, a.Handle)
+	if a.Title != "" {
+		fmt.Fprintf(&b, " (%s)", a.Title)
+	}
+	fmt.Fprintf(&b, " from %s to %s (%s)", a.Started.Format("2006-01-02 15:04:05"),
 		a.Ended.Format("15:04:05 UTC"), units.Duration(a.Ended.Sub(a.Started)))
 	switch {
 	case a.Running:
@@ -107,10 +132,12 @@ func (a why) text() string {
 	default:
 		fmt.Fprintf(&b, ", exit status %d\n", *a.Exit)
 	}
-	if !a.Running {
-		kind := string(a.Kind)
-		kind = cmp.Or(kind, "succeeded")
-		fmt.Fprintf(&b, "verdict: %s\n", kind)
+	switch {
+	case a.Running:
+	case a.Kind == "" && a.Exit == nil:
+		b.WriteString("verdict: none, as no sign shows a failure\n")
+	default:
+		fmt.Fprintf(&b, "verdict: %s\n", cmp.Or(string(a.Kind), verdict.Succeeded))
 	}
 	if a.Energy != nil {
 		fmt.Fprintf(&b, "energy of its GPUs: %s\n", a.Energy)
@@ -171,9 +198,13 @@ func writeTimeline(b *strings.Builder, t taskrecord.Timeline) {
 	if len(t.Marks) == 0 {
 		return
 	}
-	line := []rune(strings.Repeat(" ", timelineWidth))
+	width := timelineWidth
+	for _, c := range t.Charts {
+		width = max(width, len(c.Values))
+	}
+	line := []rune(strings.Repeat(" ", width))
 	for _, m := range t.Marks {
-		line[min(max(m.At, 0), timelineWidth-1)] = '^'
+		line[min(max(m.At, 0), width-1)] = '^'
 	}
 	fmt.Fprintf(b, "  %-18s %s\n", "events", strings.TrimRight(string(line), " "))
 	for _, m := range t.Marks {
