@@ -62,8 +62,6 @@ func (r *gpuRun) ends(exit int) {
 	require.NoError(r.t, (&runend.Writer{Root: r.root}).Add(e))
 }
 
-
-
 func (r *gpuRun) counts(cpu, memory int) {
 	r.put(group+"/cgroup.procs", fmt.Sprintf("%d\n", runPID))
 	r.put(group+"/cpu.stat", fmt.Sprintf("usage_usec %d\n", cpu))

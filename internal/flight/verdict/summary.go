@@ -1,0 +1,96 @@
+package verdict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+)
+
+// Summary describes a run that ended, for its user. All users can read it.
+type Summary struct {
+	Entry
+	Reasons []Reason // none of a run that succeeded
+}
+
+const (
+	// SummaryTime is the longest wait for a summary: the recorder looks each second.
+	SummaryTime = 4 * time.Second
+	summaryStep = 50 * time.Millisecond
+	// silent is the age of a report of a recorder that does not run.
+	silent = 2 * time.Minute
+)
+
+// ErrNoSummary reports that the recorder has no record of a run, or does not run.
+var ErrNoSummary = errors.New("the recorder of runs has not reported it")
+
+// WaitForSummary returns the summary of a run that just ended, by its id. It waits for the
+// recorder, at most SummaryTime, and then returns ErrNoSummary. The kernel's last lines and
+// quarantine can still change the verdict for half a minute; see gpukit why.
+func WaitForSummary(ctx context.Context, root host.Root, id string) (Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, SummaryTime)
+	defer cancel()
+	for {
+		report, err := ReportFile(ReportPath).Read(root)
+		if err != nil {
+			return Summary{}, err
+		}
+		if s, ok := report.summary(id); ok {
+			return s, nil
+		}
+		if time.Since(report.At) > silent {
+			return Summary{}, ErrNoSummary
+		}
+		select {
+		case <-ctx.Done():
+			return Summary{}, ErrNoSummary
+		case <-time.After(summaryStep):
+		}
+	}
+}
+
+func (r *Report) summary(id string) (s Summary, ok bool) {
+	at := slices.IndexFunc(r.Entries, func(e Entry) bool { return e.Handle == id })
+	if at < 0 {
+		return s, false
+	}
+	s.Entry = r.Entries[at]
+	for _, d := range r.Details {
+		if d.Handle == id {
+			s.Reasons = d.Reasons
+		}
+	}
+	return s, true
+}
+
+// GPUMinutes returns the minutes of all GPUs together.
+func (s Summary) GPUMinutes() float64 {
+	return float64(len(s.GPUs)) * max(0, s.Ended.Sub(s.Started).Minutes())
+}
+
+// Usage returns what the run had of GPUs: "0000:03:00.0, 2.5 GPU minutes, 3.2 Wh (12 kJ)".
+func (s Summary) Usage() string {
+	text := fmt.Sprintf("%s, %.1f GPU minutes", strings.Join(s.GPUs, ", "), s.GPUMinutes())
+	if s.Energy != nil {
+		text += ", " + s.Energy.String()
+	}
+	return text
+}
+
+// Why returns the verdict in one paragraph, "" for a run without a failure.
+func (s Summary) Why() string {
+	if s.Kind == "" || len(s.Reasons) == 0 {
+		return ""
+	}
+	first := s.Reasons[0]
+	text := fmt.Sprintf("verdict %s: %s (%s). %s", s.Kind, first.Text, first.Code, first.Fix)
+	if more := len(s.Reasons) - 1; more > 0 {
+		text += fmt.Sprintf(" gpukit why %s shows %s.", s.Handle, units.Count(more, "more sign"))
+	}
+	return text
+}
