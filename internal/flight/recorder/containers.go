@@ -289,10 +289,11 @@ func (r *Recorder) addPIDs(c *container) {
 				c.members = append(c.members, n)
 			}
 		}
-	} else if c.kind == lease.Run {
-		c.members = r.tree(c.members, c.init)
-	} else {
+	} else if c.kind == lease.Task {
 		return
+	}
+	if len(c.members) == 0 && c.kind != lease.Task { // Podman's are in a group below
+		c.members = r.tree(c.members, c.init)
 	}
 	c.count = int64(len(c.members))
 	for _, n := range c.members {

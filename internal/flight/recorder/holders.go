@@ -35,6 +35,9 @@ func (h holder) inGroup(element string) bool {
 	return element == h.handle
 }
 
+// scanned returns its name in the scan of the GPUs' users, which has short ids of containers.
+func (h holder) scanned() string { return lease.State{Container: h.handle}.ShortName() }
+
 // groupOfRun begins the name of a run's control group.
 const groupOfRun = "gpukit-"
 

@@ -36,8 +36,8 @@ func (r *Recorder) newShares(now time.Time, used bool) func(c *container, g task
 			of = scan.Shares(g.Dies()...)
 			shares[g.Card()] = of
 		}
-		s.Values[taskrecord.Users] = users(workers[g.Card()], c.handle)
-		s.Values[taskrecord.Share] = int64(of[c.handle]*1e6 + .5)
+		s.Values[taskrecord.Users] = users(workers[g.Card()], c.scanned())
+		s.Values[taskrecord.Share] = int64(of[c.scanned()]*1e6 + .5)
 		if of == nil {
 			s.Values[taskrecord.Share] = 1_000_000 / max(1, s.Value(taskrecord.Tasks))
 		}

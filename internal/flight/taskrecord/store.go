@@ -16,6 +16,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // DefaultDir has the records. Its mode is 0700, because a record shows who works on what.
@@ -135,9 +136,8 @@ func (s Store) List() ([]File, error) {
 // IsName reports whether a record can have this handle: one of Concourse, the id of a
 // container with 64 hex digits, or the id of a run.
 func IsName(handle string) bool {
-	rest, run := strings.CutPrefix(handle, "run-")
-	hex := strings.Trim(rest, "0123456789abcdef") == ""
-	return wellknown.IsHandle(handle) || hex && (len(handle) == 64 || run && rest != "" && len(rest) <= 32)
+	id := len(handle) == 64 && strings.Trim(handle, "0123456789abcdef") == ""
+	return id || wellknown.IsHandle(handle) || rungroup.IsRun(handle)
 }
 
 // split returns the handle in a file's name, and the rest.

@@ -58,8 +58,9 @@ func containersOf(text string) []string {
 
 // containerID returns the container with the control group of the i-th part of a path.
 // Concourse's containers are garden/<handle>, privileged ones only <handle>, which is a
-// UUID (OciCgroupsPath in worker/runtime/spec). LXC's are lxc.payload.<name>. Others have
-// 64 hex digits, bare or as docker-<id>.scope.
+// UUID (OciCgroupsPath in worker/runtime/spec). LXC's are lxc.payload.<name>. A run of gpukit
+// has gpukit-run-<hex digits>, and is a container here. Others have 64 hex digits, bare or as
+// docker-<id>.scope.
 func containerID(parts []string, i int) string {
 	part := strings.TrimSuffix(parts[i], ".scope")
 	name, lxc := strings.CutPrefix(part, "lxc.payload.")
@@ -71,6 +72,8 @@ func containerID(parts []string, i int) string {
 		name = part
 	case wellknown.IsHandle(part):
 		name = part
+	case strings.HasPrefix(part, "gpukit-run-"):
+		name = strings.TrimPrefix(part, "gpukit-")
 	default:
 		name = part[strings.LastIndexByte(part, '-')+1:]
 		if len(name) != hexID || !isHex(name) {

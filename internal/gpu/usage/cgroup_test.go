@@ -26,6 +26,8 @@ func TestContainerOfAControlGroup(t *testing.T) {
 		"Docker without":           {"0::/docker/" + hex + "/init.scope\n", "", "4c01db0b339c", "/sys/fs/cgroup/docker/" + hex},
 		"Podman":                   {"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + hex + ".scope/container\n", "", "4c01db0b339c", "-"},
 		"Kubernetes":               {"0::/kubepods.slice/kubepods-pod1b2c_3d.slice/cri-containerd-" + hex + ".scope\n", "", "4c01db0b339c", "-"},
+		"a run":                    {"0::/system.slice/runner.service/gpukit-run-4f1c0a2b91d3/x\n", "", "run-4f1c0a2b91d3", "/sys/fs/cgroup/system.slice/runner.service/gpukit-run-4f1c0a2b91d3"},
+		"a service of gpukit":      {"0::/system.slice/gpukit-run.service\n", "", "", ""},
 		"LXD, seen from its host":  {"0::/lxc.payload.juju-4f2a10-0/system.slice/garden/" + handle + "\n", "", "juju-4f2a10-0", "/sys/fs/cgroup/lxc.payload.juju-4f2a10-0"},
 		"in the exporter's own":    {"0::/docker/" + hex + "/garden/" + handle + "\n", "0::/docker/" + hex + "/system.slice\n", handle, "-"},
 		"the exporter's own alone": {"0::/docker/" + hex + "/x.service\n", "0::/docker/" + hex + "\n", "", ""},
