@@ -170,11 +170,10 @@ func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") =
 // index converts digits to a number. Numbers of more than nine digits become an index
 // beyond every list.
 func index(digits string) int {
-	digits = strings.TrimLeft(digits, "0")
 	if len(digits) > 9 {
 		return 1 << 30
 	}
-	n, _ := strconv.Atoi("0" + digits)
+	n, _ := strconv.Atoi(digits)
 	return n
 }
 

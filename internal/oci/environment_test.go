@@ -130,4 +130,7 @@ func TestRootfsEnvIsChecked(t *testing.T) {
 	} {
 		require.ErrorContains(t, CheckConfig([]byte(config)), want, config)
 	}
+	s, err := decodeConfig([]byte(`{"rootfs_env":{"/opt/rocm":{"ROCM_PATH":"/opt/rocm"}}}`))
+	require.NoError(t, err)
+	require.Equal(t, []rootfsEnv{{"/opt/rocm", []string{"ROCM_PATH=/opt/rocm"}}}, s.rootfsEnv)
 }

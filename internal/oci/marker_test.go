@@ -117,6 +117,8 @@ func TestMarkersOfAllSizesAreReadBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, k, got)
 	}
+	require.NoError(t, os.MkdirAll(filepath.Join(m.dir, "blocked", "file"), 0o700))
+	require.ErrorContains(t, m.save("blocked", marker{bundle: "/bundle"}), "cannot write marker of container blocked: ")
 }
 
 func TestWaitWhenAllGPUsAreHeld(t *testing.T) {

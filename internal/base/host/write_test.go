@@ -80,6 +80,15 @@ func TestCancelledFileLeavesTheOldOne(t *testing.T) {
 	require.Equal(t, "old", text)
 }
 
+func TestFileThatCannotReplaceAFolderIsRemoved(t *testing.T) {
+	r := hosttest.Root(t)
+	hosttest.Put(t, r, "/etc/key/file", "")
+	w, err := r.Create("/etc/key", 0o600)
+	require.NoError(t, err)
+	require.Error(t, w.Commit())
+	require.Equal(t, []string{"key"}, names(t, r, "/etc"))
+}
+
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -24,7 +24,7 @@ func TestOnlyNamesOfTheMachineAreServed(t *testing.T) {
 	f := Declare(fs, 0)
 	require.NoError(t, fs.Parse([]string{"--web.hosts=metrics.example.com, Alias.example.net"}))
 	s := &Server{flags: f, URLs: func() []string { return []string{"https://ci.example.com/fleet/", "", "http://10.0.0.1:9401/", ":"} }}
-	f.hosts = append(f.hosts, machineNames("gpu-3", etcHosts, resolv)...)
+	f.hosts = append(f.hosts, machineNames("GPU-3", etcHosts, resolv)...)
 	mux := NewMux("test")
 	mux.HandleFunc("GET /", func(http.ResponseWriter, *http.Request) {})
 	h := s.guarded(mux)

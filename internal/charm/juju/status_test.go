@@ -48,6 +48,7 @@ func TestLongLogIsSplitBetweenLinesAndCharacters(t *testing.T) {
 		"dash":       "-l looks like an option",
 		"lines":      strings.TrimSpace(strings.Repeat(line+"\n", 1000)),
 		"one line":   strings.Repeat("x", 200_000),
+		"one part":   strings.Repeat("x", 32<<10),
 		"characters": strings.Repeat("ß🦀", 20_000),
 	} {
 		t.Run(name, func(t *testing.T) {

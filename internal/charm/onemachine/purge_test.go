@@ -110,6 +110,7 @@ func TestPurgeOfPackages(t *testing.T) {
 			purged := ""
 			runner := hosttest.NewRunner(t).Answer("apt-mark showmanual", tt.manual)
 			runner.On(purge, func(c host.Command) (string, error) {
+				require.Greater(t, len(c.Argv), 5, "apt would purge nothing")
 				purged = strings.Join(c.Argv[5:], " ")
 				gone := func(name string) bool { return slices.Contains(c.Argv, name) }
 				dpkg(t, r, slices.DeleteFunc(slices.Clone(all), gone)...)

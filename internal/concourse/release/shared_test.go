@@ -232,13 +232,18 @@ func TestRemovedSharedStorageHasARemedy(t *testing.T) {
 // what a killed run left is removed.
 func TestProbesOfUnitsDoNotMeet_D12(t *testing.T) {
 	a, b := sharing(t)
-	old, young := a.Path(HomeDir+"/.write-probe-1"), a.Path(HomeDir+"/.write-probe-2")
-	for _, p := range []string{old, young} {
+	old, older, young := a.Path(HomeDir+"/.write-probe-1"), a.Path(HomeDir+"/.write-probe-3"), a.Path(HomeDir+"/.write-probe-2")
+	for _, p := range []string{old, older, young} {
 		require.NoError(t, os.WriteFile(p, nil, 0o600))
 	}
 	st, err := os.Stat(young)
 	require.NoError(t, err)
-	require.NoError(t, os.Chtimes(old, time.Time{}, st.ModTime().Add(-2*probeAge)))
+	for _, p := range []string{old, older} {
+		require.NoError(t, os.Chtimes(p, time.Time{}, st.ModTime().Add(-2*probeAge)))
+	}
+	require.NoError(t, SharedStorage(a.Root))
+	require.NoFileExists(t, old)
+	require.NoFileExists(t, older)
 	errs := make(chan error)
 	for _, h := range []host.Host{a, b, a, b} {
 		go func() {

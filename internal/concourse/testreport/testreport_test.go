@@ -19,6 +19,7 @@ func read(t testing.TB, files ...string) Report {
 
 const pytest = `<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">
+<properties><property name="seed" value="7"/></properties>
 <testcase classname="tests.test_ops" name="test_add[cuda]" time="0.01" />
 <testcase classname="tests.test_ops" name="test_mul"><failure message="password=hunter2">E  assert 1 == 2</failure></testcase>
 <testcase classname="tests.test_ops" name="test_div"><error message="x">y</error><system-out><![CDATA[<failure/>]]></system-out></testcase>
@@ -43,7 +44,11 @@ func TestLineIsReadAsItWasWritten(t *testing.T) {
 	got, err := Parse(want.Line() + "\r\n")
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	require.Equal(t, Prefix+`{"tests":0,"failed":[],"passed":""}`, Report{}.Line())
+	const none = Prefix + `{"tests":0,"failed":[],"passed":""}`
+	require.Equal(t, none, Report{}.Line())
+	got, err = Parse(none)
+	require.NoError(t, err)
+	require.Equal(t, Report{}, got)
 }
 
 // A line of a huge suite stays bounded, and two runs keep the same tests.

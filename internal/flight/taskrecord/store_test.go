@@ -331,3 +331,19 @@ func FuzzParts(f *testing.F) {
 		}
 	})
 }
+
+// A recorder that starts again ends the records of tasks that it did not see end.
+func TestTaskOfAnEarlierBootWasEndedByTheReboot(t *testing.T) {
+	for boot, want := range map[string]Ending{"b": Unseen, "later": Reboot} {
+		s := Store{t.TempDir()}
+		w, err := s.Begin(Head{Handle: handleOf(1), Boot: "b", Started: began})
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		require.NoError(t, s.Settle(boot, func(string) bool { return false }))
+		f, err := s.Find(handleOf(1))
+		require.NoError(t, err)
+		r, err := f.Read()
+		require.NoError(t, err)
+		require.Equal(t, want, r.End.Ending)
+	}
+}

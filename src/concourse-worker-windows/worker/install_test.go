@@ -390,3 +390,19 @@ func FuzzParseInstance(f *testing.F) {
 		}
 	})
 }
+
+// A service that does not run has no worker at the web, and its removal needs no web.
+func TestOnlyARunningWorkerIsRetired(t *testing.T) {
+	for name, c := range map[string]struct {
+		worker  string
+		running bool
+		retired bool
+	}{
+		"running":              {"box", true, true},
+		"stopped":              {"box", false, false},
+		"running without name": {"", true, false},
+	} {
+		r := removal{m: &fakeMachine{}, settings: Settings{Name: c.worker}}
+		require.Equal(t, c.retired, strings.HasPrefix(r.steps(true, c.running)[0].op, "retire worker "), name)
+	}
+}

@@ -332,3 +332,19 @@ func TestAssumedNoiseAppliesBelowFiveRepeatedRuns(t *testing.T) {
 		require.InDelta(t, want, w.scatter("a").duration, 1e-12, runs)
 	}
 }
+
+// A commit without a number that the first one has, and that a limit needs, is not judged.
+func TestCommitWithoutAMeasurementIsNotJudged(t *testing.T) {
+	pct := Percent(10)
+	of := func(duration, memory *Amount) []Profile {
+		return []Profile{{Examples: []Example{{"a", Measured{Status: StatusOK, Duration: duration, Memory: memory}}}}}
+	}
+	one := amount(t, "1")
+	for want, second := range map[string][]Profile{"": of(one, one), "duration_s is missing": of(nil, one), "peak_memory_mb is missing": of(one, nil)} {
+		b := bisection{commits: make([]Commit, 2), runs: [][]Profile{of(one, one), second}, broken: make([]string, 2),
+			limits: Limits{DurationPct: &pct, MemoryPct: &pct}}
+		verdicts, why := b.look("a", noise{})
+		require.Equal(t, want, why[1])
+		require.Equal(t, want != "", verdicts[1] == nil, want)
+	}
+}

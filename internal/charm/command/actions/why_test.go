@@ -28,6 +28,13 @@ func TestTimelineHasABarForEachReading(t *testing.T) {
 	require.Contains(t, b.String(), "none               ▁▁ max 0 \n")
 }
 
+func TestUnitWithoutAFailedTaskIsNoError(t *testing.T) {
+	a := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, hosttest.Root(t))}}
+	var text strings.Builder
+	require.NoError(t, a.Why(t.Context(), &text, "", term.Format{}))
+	require.Equal(t, taskrecord.ErrNoneFailed.Error()+"\n", text.String())
+}
+
 // A machine with the web has a login with which it reads what its tasks printed.
 func TestErrorsThatATaskPrintedAreShown(t *testing.T) {
 	const handle = "0badcafe-0000-4000-8000-000000000001"

@@ -39,6 +39,11 @@ func TestFactsAreShownWithoutControlCharacters(t *testing.T) {
 	require.NoError(t, f.Write(&b, "node"))
 	require.Equal(t, "node: Debian ?[2J, x86_64\n2 AMD GPUs\n  0000:03:00.0  0x744c  driver amdgpu\n"+
 		"  0000:04:00.0  0x744c  no driver\nrocm-gpu-exporter is not installed\n", b.String())
+	for text, missing := range map[string]bool{"": false, "gpu 0000:03:00.0 0x744c amdgpu\n": true} {
+		b.Reset()
+		require.NoError(t, parseFacts("machine x86_64\nmanager apt-get\n"+text).Write(&b, "node"))
+		require.Equal(t, missing, strings.Contains(b.String(), "/dev/kfd is missing"), text)
+	}
 }
 
 func TestPackageIsTheOneForTheMachine(t *testing.T) {

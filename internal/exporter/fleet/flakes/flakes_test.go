@@ -218,6 +218,11 @@ func TestInfrastructureIsNotAFlakeAndIsNamed(t *testing.T) {
 	require.Len(t, r.Lost, 3)
 	require.Equal(t, "failed by infrastructure, run again (neighbour: OOM?[2J of a neighbour)", r.Lost[0].Sentence)
 	require.Contains(t, b.get(t, "/flakes").Body.String(), "failed by infrastructure, run again")
+	for lost, kind := range map[int]string{0: "", 1: "warning"} {
+		few := *r
+		few.Lost = r.Lost[:lost]
+		require.Equal(t, kind, viewOf(few, filter{}, "", b.now).Numbers[1].Kind, lost)
+	}
 }
 
 // The answer to a later task of the build has no names, and never blames infrastructure if a
