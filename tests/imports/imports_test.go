@@ -80,7 +80,8 @@ var folders = map[string][]string{
 // charmLayers lists the packages of internal/charm from the lowest to the highest. A
 // package imports its own layer and those below it.
 var charmLayers = [][]string{
-	{"amd", "nvidia", "juju", "config", "machine", "status", "predecessor", "command/term", "command/remote"},
+	{"amd", "nvidia", "juju", "config", "machine", "status", "predecessor", "command/term", "command/remote",
+		"runners"},
 	{"healthcheck", "relation"},
 	{"model", "gpuhealth"},
 	{"role", "command/top"},

@@ -57,6 +57,7 @@ var groups = map[string]string{
 	"cdi":        "descriptions of AMD GPUs for container tools (CDI)",
 	"runtime":    "other container engines",
 	"kubernetes": "labels of a Kubernetes node with AMD GPUs",
+	"runners":    "GPUs for CI runners: GitHub Actions, GitLab and others",
 }
 
 // commands returns all commands in the order of the help text.
@@ -150,7 +151,7 @@ func (p *caller) unitCommands() []command {
 			return err
 		}},
 	}
-	return append(all, p.remoteCommands()...)
+	return slices.Concat(all, p.remoteCommands(), p.runnersCommands())
 }
 
 // ownCommands returns the commands that dispatch and Pebble start.
