@@ -131,14 +131,3 @@ func TestGPUThatOthersUseIsLeasedLast(t *testing.T) {
 	require.NoError(t, b.task(t, "c2"))
 	require.Equal(t, []string{first}, b.given(t))
 }
-
-// An APU's memory is in two files.
-func TestMemoryInUseIsTheSumOfItsFiles(t *testing.T) {
-	b := newTestbed(t)
-	b.put(t, "vram", "500\n")
-	b.put(t, "gtt", "600\n")
-	memory := []admission.IdleMemory{{Name: "a", Files: []string{b.path("vram"), b.path("gtt")}, Most: 1100}}
-	require.Empty(t, checkMemory(memory, "a"))
-	memory[0].Most--
-	require.NotEmpty(t, checkMemory(memory, "a"))
-}

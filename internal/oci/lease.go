@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/cmdline"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/visible"
@@ -147,36 +144,6 @@ func (w *wrapper) leaseWithRetry(s *settings, try func() ([]int, error)) (got []
 	}
 }
 
-// checkMemory returns why a free GPU is not empty, as read from the driver now. It returns
-// "" for a GPU that is empty or cannot be read.
-func checkMemory(memory []admission.IdleMemory, gpu string) string {
-	for _, m := range memory {
-		if m.Name != gpu {
-			continue
-		}
-		if used, ok := readUsedMemory(m.Files); ok && used > m.Most {
-			return fmt.Sprintf("has %s of its memory in use, though its last task has ended",
-				units.Bytes(float64(used)))
-		}
-	}
-	return ""
-}
-
-func readUsedMemory(files []string) (sum uint64, ok bool) {
-	for _, file := range files {
-		data, _, err := readRegular(file)
-		if err != nil {
-			return 0, false
-		}
-		used, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 62)
-		if err != nil {
-			return 0, false
-		}
-		sum += used
-	}
-	return sum, true
-}
-
 // readAdmission reads the file of s.Quarantine: which GPUs are excluded, to avoid or not
 // ready. It finds none if the file is missing or unusable, see Config.Quarantine.
 func (w *wrapper) readAdmission(s *settings) (want lease.Want) {
@@ -188,30 +155,10 @@ func (w *wrapper) readAdmission(s *settings) (want lease.Want) {
 		return want
 	}
 	f, _ := admission.Decode(data)
-	for i, g := range s.GPUs {
-		at := slices.IndexFunc(f.GPUs, func(q admission.Quarantined) bool { return q.Name == g.Name })
-		if at >= 0 {
-			reason := strings.ToValidUTF8(f.GPUs[at].Reason, "?")
-			want.Excluded = append(want.Excluded, lease.Excluded{GPU: i, Reason: reason})
-		}
-		for _, t := range f.Taken {
-			if t.Name == g.Name {
-				if want.Taken == nil {
-					want.Taken = map[int]uint64{}
-				}
-				want.Taken[i] = t.Percent
-			}
-		}
-		for _, a := range f.Avoid {
-			if a.Name == g.Name {
-				want.Avoid = append(want.Avoid, lease.Avoid{GPU: i, StepHash: a.StepHash})
-			}
-		}
-	}
-	if len(f.Memory) > 0 {
-		want.Unready = func(gpu int) string { return checkMemory(f.Memory, s.GPUs[gpu].Name) }
-	}
-	return want
+	return f.Want(s.GPUNames(), func(file string) ([]byte, error) {
+		data, _, err := readRegular(file)
+		return data, err
+	})
 }
 
 // addMissing adds GPUs with a node that is missing, until the unit has described its GPUs

@@ -32,7 +32,7 @@ func process(t *testing.T, pid int) lease.Process {
 
 // Numbers of DRM nodes. No driver has the second one, so that an open that the kernel allows
 // fails with ENXIO.
-var null, missing = rungroup.Device{Major: 1, Minor: 3}, rungroup.Device{Major: 226, Minor: 250}
+var null, driverless = rungroup.Device{Major: 1, Minor: 3}, rungroup.Device{Major: 226, Minor: 250}
 
 // node makes a node in a folder that no program uses.
 func node(t *testing.T, d rungroup.Device) string {
@@ -49,11 +49,11 @@ func TestFilterOfAGroupRefusesOnlyItsNodes(t *testing.T) {
 	dir, err := rungroup.Make(groups.Mount, "run-0123456789ab")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rungroup.Remove(dir)) })
-	require.NoError(t, rungroup.Deny(dir, []rungroup.Device{null, missing}))
+	require.NoError(t, rungroup.Deny(dir, []rungroup.Device{null, driverless}))
 
 	// The script ends its answer with an empty line. The shell waits for a line before it opens the nodes.
 	script := `read line; for n in "$@"; do if (exec <"$n"); then echo opened; fi; done; echo; exec sleep 1000`
-	c := exec.Command("sh", "-c", script, "sh", node(t, null), node(t, rungroup.Device{Major: 1, Minor: 5}), node(t, missing))
+	c := exec.Command("sh", "-c", script, "sh", node(t, null), node(t, rungroup.Device{Major: 1, Minor: 5}), node(t, driverless))
 	stdin, err := c.StdinPipe()
 	require.NoError(t, err)
 	out, err := c.StdoutPipe()
@@ -64,7 +64,7 @@ func TestFilterOfAGroupRefusesOnlyItsNodes(t *testing.T) {
 
 	wrong := process(t, c.Process.Pid)
 	wrong.Start++
-	require.ErrorContains(t, groups.Move(dir, wrong), "another process has its number")
+	require.ErrorContains(t, groups.Move(dir, wrong), "it has ended")
 	require.NoError(t, groups.Move(dir, process(t, c.Process.Pid)))
 	run, err := groups.RunOf(c.Process.Pid)
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestFilterOfAGroupRefusesOnlyItsNodes(t *testing.T) {
 	require.Contains(t, pids, c.Process.Pid)
 	require.Error(t, rungroup.Remove(dir), "it has processes")
 
-	fd, err := unix.Open(node(t, missing), unix.O_RDONLY, 0)
+	fd, err := unix.Open(node(t, driverless), unix.O_RDONLY, 0)
 	require.True(t, errors.Is(err, unix.ENXIO), "outside of the group the kernel allows it: %d, %v", fd, err)
 
 	for _, pid := range pids {

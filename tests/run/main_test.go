@@ -3,7 +3,10 @@
 package run
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,13 +19,37 @@ const (
 	tick       = 20 * time.Millisecond
 )
 
+// gpukit is the built program.
+var gpukit string
+
+func TestMain(m *testing.M) {
+	switch why := missing(); {
+	case why != "" && os.Getenv("E2E") == "1":
+		fmt.Fprintln(os.Stderr, "cannot run the tests of gpukit run:", why)
+		os.Exit(1)
+	case why != "":
+		os.Exit(m.Run())
+	}
+	os.Exit(suite.InFolder(m, func(dir string) error {
+		gpukit = filepath.Join(dir, "gpukit")
+		return suite.Build(dir, "./src/gpukit")
+	}))
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// missing returns why the tests can't run here, "" if they can.
+func missing() string {
+	if os.Geteuid() != 0 {
+		return "root is needed for control groups"
+	}
+	if _, err := rungroup.Find(); err != nil {
+		return err.Error()
+	}
+	return suite.Lacks("util-linux", "setpriv")
+}
+
 func need(t *testing.T) {
 	t.Helper()
-	why := suite.Lacks("util-linux", "setpriv")
-	if os.Geteuid() != 0 {
-		why = "root is needed for control groups"
-	} else if _, err := rungroup.Find(); err != nil {
-		why = err.Error()
-	}
-	suite.Need(t, why)
+	suite.Need(t, missing())
 }

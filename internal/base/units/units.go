@@ -4,6 +4,7 @@ package units
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -87,4 +88,18 @@ func FormatCO2(kg float64) string {
 		return fmt.Sprintf("%.3f kg of CO2", kg)
 	}
 	return fmt.Sprintf("%.1f kg of CO2", kg)
+}
+
+// ParseBytes reads a size of memory: bytes, or a number with KiB, MiB, GiB or TiB. K, KB and
+// so on mean the same, because memory has no decimal sizes.
+func ParseBytes(text string) (uint64, error) {
+	digits := strings.TrimRight(text, "KMGTiBkmgtb ")
+	unit := strings.ToUpper(strings.TrimSpace(text[len(digits):]))
+	unit = strings.TrimSuffix(strings.TrimSuffix(unit, "B"), "I")
+	shift, known := map[string]int{"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[unit]
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !known || !(n > 0 && n < 1<<20) && unit != "" || !(n > 0 && n < 1<<60) {
+		return 0, fmt.Errorf("%q is not a size such as 40GiB", text)
+	}
+	return uint64(n * float64(uint64(1)<<shift)), nil
 }

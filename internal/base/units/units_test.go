@@ -51,3 +51,24 @@ func TestCO2IsShownWithAFactorOnly(t *testing.T) {
 	require.Equal(t, "1.0 kg of CO2", FormatCO2(1))
 	require.Equal(t, "1234.5 kg of CO2", FormatCO2(1234.5))
 }
+
+func TestSizesAreParsed(t *testing.T) {
+	for text, want := range map[string]uint64{"40GiB": 40 << 30, "40G": 40 << 30, "40gb": 40 << 30, "1.5 GiB": 3 << 29, "512MiB": 512 << 20,
+		"4096": 4096, "2t": 2 << 40, "1k": 1024} {
+		got, err := ParseBytes(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "GiB", "-1G", "0", "40GG", "40 parsecs", "1e30G", "NaN", "Inf G"} {
+		_, err := ParseBytes(text)
+		require.Error(t, err, text)
+	}
+}
+
+func FuzzParseBytes(f *testing.F) {
+	f.Add("40GiB")
+	f.Fuzz(func(t *testing.T, text string) {
+		n, err := ParseBytes(text)
+		require.True(t, err == nil || n == 0)
+	})
+}

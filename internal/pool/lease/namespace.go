@@ -253,3 +253,12 @@ func (l Leases) Members(init Process) (others []Process, there bool, err error) 
 
 // Alive reports whether a process still exists.
 func (l Leases) Alive(p Process) (bool, error) { return l.alive(process{p.PID, p.Start}) }
+
+// ProcessOf returns the process that has this id now.
+func (l Leases) ProcessOf(pid int) (Process, error) {
+	p, alive, err := l.process(pid)
+	if err == nil && !alive {
+		err = fmt.Errorf("process %d has ended", pid)
+	}
+	return Process{p.pid, p.start}, err
+}

@@ -89,7 +89,9 @@ func Deny(dir string, denied []Device) error {
 		return fmt.Errorf("cannot load a filter of devices: %w", err)
 	}
 	defer unix.Close(filter)
-	attach := struct{ target, program, kind, flags uint32 }{uint32(group.Fd()), uint32(filter), attachTypeDevice, allowMulti}
+	attach := struct{ target, program, kind, flags uint32 }{
+		uint32(group.Fd()), uint32(filter), attachTypeDevice, allowMulti,
+	}
 	if _, err := bpf(progAttach, unsafe.Pointer(&attach), unsafe.Sizeof(attach)); err != nil {
 		return fmt.Errorf("cannot limit devices of %s: %w", dir, err)
 	}

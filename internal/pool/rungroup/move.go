@@ -21,9 +21,9 @@ func (t Tree) Move(dir string, p lease.Process) error {
 		return fmt.Errorf("cannot move process %d: %w", p.PID, err)
 	}
 	defer unix.Close(fd)
-	is, err := t.process(p.PID)
-	if err == nil && is != p {
-		err = errors.New("another process has its number")
+	there, err := lease.Leases{Proc: t.Proc}.Alive(p)
+	if err == nil && !there {
+		err = errors.New("it has ended")
 	}
 	if err == nil {
 		err = write(dir, p.PID)

@@ -16,9 +16,6 @@ import (
 	"syscall"
 
 	"github.com/moby/sys/mountinfo"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/base/procfile"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // prefix begins the name of each group. The name of the run follows, see IsRun.
@@ -191,17 +188,4 @@ func walk(dir string, visit func(dir string) error) error {
 		}
 		return visit(path)
 	})
-}
-
-// process returns the process that has this id now.
-func (t Tree) process(pid int) (lease.Process, error) {
-	text, err := os.ReadFile(filepath.Join(t.Proc, strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return lease.Process{}, err
-	}
-	s, err := procfile.ParseStat(string(text))
-	if err == nil && !s.Alive {
-		err = fs.ErrNotExist
-	}
-	return lease.Process{PID: pid, Start: s.Start}, err
 }

@@ -51,7 +51,8 @@ func TestFilterRefusesOnlyItsDevices(t *testing.T) {
 				for _, d := range denied[:n] {
 					refused = refused || d == Device{major, minor}
 				}
-				require.Equal(t, !refused, execute(t, code, typeChar, Device{major, minor}), "%d:%d of %d", major, minor, n)
+				allowed := execute(t, code, typeChar, Device{major, minor})
+				require.Equal(t, !refused, allowed, "%d:%d of %d", major, minor, n)
 				require.True(t, execute(t, code, 1, Device{major, minor}), "a block device")
 			}
 		}
@@ -90,7 +91,8 @@ func TestRunIsNamedByItsGroup(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "", "/system.slice/x.service": "", "/gpukit.slice": "",
 		"/system.slice/x.service/gpukit-run-0123456789ab": "run-0123456789ab",
-		"/gpukit-run-0123456789abc":                       "", "/gpukit-run-0123456789aB": "", "/gpukit-run-0123456789ab.service": "",
+		"/gpukit-run-0123456789abc":                       "", "/gpukit-run-0123456789aB": "",
+		"/gpukit-run-0123456789ab.service":                   "",
 		"/gpukit.slice/gpukit-run-0123456789ac/of/the/job":   "run-0123456789ac",
 		"/system.slice/my-gpukit-run-0123456789ab/x.service": "",
 		"/system.slice/gpukit-run.service/x.service":         "",
@@ -105,7 +107,7 @@ func TestOnlyGroupsOfRunsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	unit := filepath.Join(dir, "gpukit-run.service")
 	other, own := filepath.Join(dir, "other"), filepath.Join(dir, "gpukit-run-0123456789ab")
-	for _, d := range []string{other, unit, own, filepath.Join(own, "a/b"), filepath.Join(dir, slice)} {
+	for _, d := range []string{other, unit, filepath.Join(own, "a/b"), filepath.Join(dir, slice)} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 	}
 	require.ErrorContains(t, Remove(other), "not the group of a run")

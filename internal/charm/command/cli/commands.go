@@ -76,7 +76,7 @@ func (p *caller) unitCommands() []command {
 	all := []command{
 		{words: "plan", only: unit, text: "show what the charm would change now, and why; changes nothing",
 			run: func([]string) error { return c.ShowPlan(p.ctx, p.stdout) }},
-		p.topCommand(),
+		p.runCommand(), p.leaseCommand(), p.topCommand(),
 		{words: "gpu list", action: "list-gpus", json: true,
 			text: "list the GPUs with health and load, and why others are not used",
 			run:  func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format) }},
@@ -124,7 +124,7 @@ func (p *caller) unitCommands() []command {
 		{words: "preflight", only: unit, json: true, text: "check this machine, and name the fix of each problem",
 			run: func([]string) error { return preflight.Show(p.ctx, c.Host, c.Program, p.stdout, "", p.format) }},
 		p.cdiRefreshCommand(), p.cdiListCommand(), p.cdiGenerateCommand(), p.cdiValidateCommand(), p.runtimeCommand(),
-		p.labelsCommand(), p.manifestCommand(), p.undoCommand(),
+		p.labelsCommand(), p.manifestCommand(), p.undoCommand(), p.serveRunsCommand(),
 		{words: "fleet", only: unit, json: true, text: "show all workers of this web node, their GPUs and free leases",
 			run: func([]string) error { return c.ShowFleet(p.ctx, p.stdout, p.format) }},
 		{words: "flakes", only: unit, json: true,

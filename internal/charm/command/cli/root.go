@@ -47,6 +47,12 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 	if err == nil {
 		return 0
 	}
+	if ended, ok := errors.AsType[*commandline.ExitError](err); ok {
+		if ended.Err != nil {
+			fmt.Fprintln(stderr, ended.Err)
+		}
+		return ended.Status
+	}
 	fmt.Fprintln(stderr, err)
 	if _, ok := errors.AsType[*commandline.UsageError](err); ok {
 		return commandline.ExitUsage

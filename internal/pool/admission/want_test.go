@@ -1,0 +1,38 @@
+package admission
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+)
+
+// An APU's memory is in two files.
+func TestMemoryInUseIsTheSumOfItsFiles(t *testing.T) {
+	files := map[string]string{"/vram": "500\n", "/gtt": "600\n", "/damaged": "x"}
+	read := func(file string) ([]byte, error) {
+		text, ok := files[file]
+		if !ok {
+			return nil, os.ErrNotExist
+		}
+		return []byte(text), nil
+	}
+	f := File{Memory: []IdleMemory{{Name: "a", Files: []string{"/vram", "/gtt"}, Most: 1100},
+		{Name: "b", Files: []string{"/vram", "/damaged"}}, {Name: "c", Files: []string{"/missing"}}}}
+	names := []string{"c", "b", "a"}
+	for gpu := range names {
+		require.Empty(t, f.Want(names, read).Unready(gpu), names[gpu])
+	}
+	f.Memory[0].Most--
+	require.Equal(t, "has 1 KiB of its memory in use, though its last task has ended", f.Want(names, read).Unready(2))
+}
+
+// Names decide, because the file can list GPUs that this request does not have.
+func TestWantHasTheIndexesOfItsOwnGPUs(t *testing.T) {
+	f := File{GPUs: []Quarantined{{"b", "is quarantined\xff"}, {"x", "is missing"}}, Avoid: []Avoided{{"a", "hash"}, {"x", "hash"}},
+		Taken: []Taken{{"b", 40}, {"x", 90}}}
+	require.Equal(t, lease.Want{Excluded: []lease.Excluded{{GPU: 1, Reason: "is quarantined?"}},
+		Avoid: []lease.Avoid{{GPU: 0, StepHash: "hash"}}, Taken: map[int]uint64{1: 40}}, f.Want([]string{"a", "b"}, os.ReadFile))
+}

@@ -1,0 +1,149 @@
+package gpurun
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
+)
+
+// newID returns the name of a run.
+func newID() string {
+	var b [6]byte
+	rand.Read(b[:]) // never fails
+	return "run-" + hex.EncodeToString(b[:])
+}
+
+// admitted returns the part of a request that the owner of the GPUs decides: quarantined
+// GPUs, and memory that others use. As in the wrapper, a file that is missing or that
+// others may write excludes none.
+func (s *Server) admitted(m Machine) (want lease.Want) {
+	if s.Root.OnlyRoot(quarantine.AdmissionFile) != nil {
+		return want
+	}
+	data, err := s.Root.ReadFile(quarantine.AdmissionFile)
+	if err != nil {
+		return want
+	}
+	f, _ := admission.Decode(data)
+	return f.Want(m.Leases.GPUs, s.Root.ReadFile)
+}
+
+// grant leases GPUs to a request and makes the group of the run, the best one that the
+// kernel allows. Without a group, the lease is bound to the process alone.
+func (s *Server) grant(m Machine, w *waiter, of []int, count int) (*Grant, error) {
+	want := s.admitted(m)
+	want.Of, want.Count = of, count
+	if len(of) == len(m.GPUs) {
+		want.Of = nil
+	}
+	unready := want.Unready
+	want.Unready = func(gpu int) string {
+		if unready != nil {
+			if why := unready(gpu); why != "" {
+				return why
+			}
+		}
+		return m.GPUs[gpu].freeMemory(w.request.Memory)
+	}
+	call := lease.RunCall{ID: newID(), Title: w.title, PID: w.process.PID, Start: w.process.Start, StepHash: w.job}
+	parents, unlimited := s.parents(w.process.PID)
+	for _, parent := range append(parents, "") {
+		got, err := s.grantIn(m, parent, call, want)
+		var failed *groupError
+		if errors.As(err, &failed) { // the next place may do
+			unlimited = failed
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		limited := parent != ""
+		g := &Grant{Run: call.ID, Variables: m.variables(call.ID, got, limited)}
+		if !limited {
+			g.Unlimited = unlimited.Error()
+		}
+		for _, i := range got {
+			g.GPU = append(g.GPU, Leased{Number: m.GPUs[i].Index, Address: m.GPUs[i].Address(),
+				Text: m.GPUs[i].text() + s.health(m.GPUs[i].Address()), Taken: want.Taken[i]})
+		}
+		return g, nil
+	}
+	return nil, unlimited // not reached: a place without a group has no groupError
+}
+
+// parents returns the places for the group of a run, and why there is none.
+func (s *Server) parents(pid int) ([]string, error) {
+	groups, err := s.Groups()
+	if err != nil {
+		return nil, err
+	}
+	return groups.Parents(pid)
+}
+
+// groupError reports that the group of a run cannot be made in a place.
+type groupError struct{ error }
+
+func (e *groupError) Unwrap() error { return e.error }
+
+// grantIn leases GPUs with a group in parent, or without one for "". After an error nothing
+// is leased and no group remains.
+func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want lease.Want) (got []int, err error) {
+	if parent != "" {
+		if call.Group, err = rungroup.Make(parent, call.ID); err != nil {
+			return nil, &groupError{err}
+		}
+	}
+	if got, err = m.Leases.TryForRun(call, want); err == nil && call.Group != "" {
+		if err = s.enclose(call, m.denied(got)); err != nil {
+			err = errors.Join(&groupError{err}, m.Leases.EndRun(call.ID))
+		}
+	}
+	if err != nil && call.Group != "" {
+		_ = rungroup.Remove(call.Group) // one that remains is removed by a later service
+	}
+	if err == nil {
+		s.watch(&run{call: call})
+	}
+	return got, err
+}
+
+// enclose limits the group of a run and moves its process into it.
+func (s *Server) enclose(call lease.RunCall, denied []rungroup.Device) error {
+	groups, err := s.Groups()
+	if err == nil {
+		err = rungroup.Deny(call.Group, denied)
+	}
+	if err == nil {
+		err = groups.Move(call.Group, lease.Process{PID: call.PID, Start: call.Start})
+	}
+	return err
+}
+
+// health returns ", healthy" if the owner of the GPUs sees no fault of the GPU.
+func (s *Server) health(address string) string {
+	record, err := quarantine.RecordFile.Read(s.Root)
+	g := record.Find(address)
+	if err == nil && g != nil && g.State == quarantine.InService && len(g.ActiveFaults) == 0 {
+		return ", healthy"
+	}
+	return ""
+}
+
+// runOf returns the run with this group.
+func runOf(dir string) string {
+	_, id, _ := strings.Cut(filepath.Base(dir), "-")
+	return id
+}
+
+// remove returns a list without one of its elements.
+func remove[T comparable](list []T, one T) []T {
+	return slices.DeleteFunc(list, func(o T) bool { return o == one })
+}

@@ -1,0 +1,83 @@
+package gpurun
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+)
+
+// waiter is one request in the queue.
+type waiter struct {
+	request Request
+	peer    peer
+	process lease.Process // that leases
+	job     string        // digest of the job
+	title   string
+	since   time.Time
+	why     string // it waits
+	outcome chan Reply
+}
+
+// before orders requests by the start of the client, so that a service that was restarted
+// has the same order.
+func (w *waiter) before(o *waiter) int {
+	return cmp.Or(cmp.Compare(w.peer.process.Start, o.peer.process.Start),
+		cmp.Compare(w.peer.process.PID, o.peer.process.PID))
+}
+
+// grantor leases GPUs among these to a waiting request, or returns a *lease.Refusal.
+type grantor func(w *waiter, of []int, count int) (*Grant, error)
+
+// serveQueue tries each waiting request in order and returns those that still wait. A
+// request gets no GPU that an earlier one could use, so a large one is not starved by small
+// ones. One that waits for quarantined GPUs holds no other one back.
+func serveQueue(waiting []*waiter, m Machine, grant grantor) (left []*waiter) {
+	claimed := map[int]int{} // GPUs, with the number of requests that wait for them
+	for _, w := range waiting {
+		of, count, err := m.candidates(w.request)
+		if err != nil {
+			w.outcome <- Reply{Refused: err.Error()}
+			continue
+		}
+		open := slices.DeleteFunc(slices.Clone(of), func(g int) bool { return claimed[g] > 0 })
+		var refused *lease.Refusal
+		if len(open) < count {
+			earlier := 0
+			for _, g := range of {
+				earlier = max(earlier, claimed[g])
+			}
+			w.why = "cannot lease " + units.Count(count, "GPU") + ": " + units.Count(earlier, "earlier run") +
+				" of the queue waits for the same GPUs"
+			if earlier > 1 {
+				w.why = strings.Replace(w.why, "waits", "wait", 1)
+			}
+		} else {
+			got, err := grant(w, open, count)
+			switch {
+			case err == nil:
+				w.outcome <- Reply{Granted: got}
+				continue
+			case !errors.As(err, &refused) || refused.Reason == lease.Impossible:
+				w.outcome <- Reply{Refused: err.Error()}
+				continue
+			}
+			w.why = err.Error()
+		}
+		if w.request.NoWait {
+			w.outcome <- Reply{Refused: w.why}
+			continue
+		}
+		left = append(left, w)
+		if refused == nil || refused.Reason != lease.NotInService {
+			for _, g := range of {
+				claimed[g]++
+			}
+		}
+	}
+	return left
+}

@@ -1,0 +1,169 @@
+package gpurun
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
+)
+
+// run is a lease that this service has granted, or that it found.
+type run struct {
+	call lease.RunCall // without a process if it was found
+	over bool          // its process has ended
+	// found is set for a group without a lease here, of which only the empty directory is
+	// removed.
+	found bool
+}
+
+// watch adds a run, and looks at it as soon as its process has ended. The caller holds the
+// lock.
+func (s *Server) watch(r *run) {
+	s.runs = append(s.runs, r)
+	fd, err := unix.PidfdOpen(r.call.PID, 0)
+	if err == nil {
+		// The number may be another process's by now.
+		is := lease.Process{PID: r.call.PID, Start: r.call.Start}
+		if there, failed := (lease.Leases{}).Alive(is); !there || failed != nil {
+			unix.Close(fd)
+			err = unix.ESRCH
+		}
+	}
+	if err != nil {
+		r.over = true
+		s.poke()
+		return
+	}
+	go func() {
+		defer unix.Close(fd)
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+			if n > 0 || err != nil && err != unix.EINTR {
+				break
+			}
+		}
+		s.mu.Lock()
+		r.over = true
+		s.mu.Unlock()
+		s.poke()
+	}()
+}
+
+// abandoned is the age after which an empty group without a lease is removed. A younger one
+// may belong to the service of a container, which is making it.
+const abandoned = time.Minute
+
+// findRuns finds the groups of runs that an earlier service has granted.
+func (s *Server) findRuns() {
+	groups, err := s.Groups()
+	if err != nil {
+		return
+	}
+	dirs, err := groups.All()
+	var m Machine
+	if err == nil {
+		m, err = s.Machine()
+	}
+	var states []lease.State
+	if err == nil {
+		states, _, err = m.Leases.Read()
+	}
+	if err != nil {
+		s.log("cannot find earlier runs: %v", err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, dir := range dirs {
+		id := runOf(dir)
+		own := slices.ContainsFunc(states, func(s lease.State) bool { return s.Kind == lease.Run && s.Container == id })
+		if st, err := os.Stat(dir); own || err == nil && time.Since(st.ModTime()) > abandoned {
+			s.runs = append(s.runs, &run{call: lease.RunCall{ID: id, Group: dir}, over: true, found: !own})
+		}
+	}
+}
+
+// endRuns ends what remains of ended runs, and frees the GPUs and groups of those of which
+// nothing remains.
+func (s *Server) endRuns() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var over []*run
+	for _, r := range s.runs {
+		if r.over {
+			over = append(over, r)
+		}
+	}
+	if len(over) == 0 {
+		return
+	}
+	m, err := s.Machine()
+	if err != nil {
+		s.log("cannot end runs: %v", err)
+		return
+	}
+	for _, r := range over {
+		pids, err := rungroup.Processes(r.call.Group)
+		switch {
+		case r.call.Group == "":
+		case r.found && (len(pids) > 0 || err != nil):
+			s.runs = remove(s.runs, r)
+			continue
+		case err != nil:
+			s.log("cannot see the processes of %s: %v", r.call.ID, err)
+			continue
+		case len(pids) > 0:
+			continue
+		}
+		if err := m.Leases.EndRun(r.call.ID); err != nil {
+			s.log("cannot free the GPUs of %s: %v", r.call.ID, err)
+			continue
+		}
+		if r.call.Group != "" {
+			if err := rungroup.Remove(r.call.Group); err != nil {
+				continue // its last process is just ending
+			}
+		}
+		s.runs = remove(s.runs, r)
+		s.log("%s has ended", r.call.ID)
+	}
+	ended, err := m.Leases.EndRemaining(m.Leases.Signal)
+	if err != nil {
+		s.log("cannot end what remains of runs: %v", err)
+	}
+	for _, e := range ended {
+		s.log("sent %s to %s that remained of %s", unix.SignalName(e.Signal), units.Count(e.Processes, "process"),
+			e.Container)
+	}
+}
+
+// numbersOf lists GPUs: "GPU 0, 2".
+func numbersOf(gpus []Leased) string {
+	var all []string
+	for _, g := range gpus {
+		all = append(all, strconv.Itoa(g.Number))
+	}
+	return "GPU " + strings.Join(all, ", ")
+}
+
+// Text describes a grant for people: which GPUs a run has, and how long it waited.
+func (g Grant) Text(waited time.Duration) string {
+	text := g.Run + " has "
+	for i, one := range g.GPU {
+		if i > 0 {
+			text += ", "
+		}
+		text += "GPU " + strconv.Itoa(one.Number) + " (" + one.Text + ")"
+	}
+	if waited >= time.Second {
+		text += " after " + units.Duration(waited)
+	}
+	return text
+}
