@@ -53,7 +53,7 @@ state >/out/before
 dpkg --install /in/gpukit_*.deb /in/rocm-gpu-exporter_*.deb >/out/install 2>&1
 dpkg --verify gpukit rocm-gpu-exporter >/out/verify
 state >/out/installed
-systemd-analyze verify --man=no gpukit-cdi.path gpukit-cdi.service gpukit-cdi.timer rocm-gpu-exporter.service rocm-gpu-exporter-users.service >/out/analyze 2>&1 || true
+systemd-analyze verify --man=no gpukit-run.socket gpukit-run.service gpukit-cdi.path gpukit-cdi.service gpukit-cdi.timer rocm-gpu-exporter.service rocm-gpu-exporter-users.service >/out/analyze 2>&1 || true
 udevadm verify /usr/lib/udev/rules.d/70-gpukit.rules >/out/udev 2>&1 || udevadm --version >>/out/udev
 `+use+`
 dpkg --install /in/gpukit_*.deb >/out/again 2>&1
@@ -162,6 +162,8 @@ func checkInstalled(t *testing.T, got map[string]string) {
 		"+l|777|0:0|./etc/systemd/system/multi-user.target.wants/gpukit-cdi.path|",
 		"+l|777|0:0|./etc/systemd/system/multi-user.target.wants/gpukit-cdi.service|",
 		"+l|777|0:0|./etc/systemd/system/multi-user.target.wants/rocm-gpu-exporter.service|",
+		"+l|777|0:0|./etc/systemd/system/sockets.target.wants/gpukit-run.socket|",
+		"+f|644|0:0|./usr/lib/systemd/system/gpukit-run.service|", "+f|644|0:0|./usr/lib/systemd/system/gpukit-run.socket|",
 	} {
 		require.Contains(t, added, want)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
@@ -31,6 +32,11 @@ ROCR_VISIBLE_DEVICES=0,1
 $`, r.out)
 	require.Regexp(t, `^gpukit: run-[0-9a-f]{12} has GPU 1 \(AMD INSTINCT MI210 gfx90a, 0000:43:00.0\), GPU 3 \(.*\)\n$`, r.stderr)
 	m.until("free GPUs", func() bool { return m.held() == 0 })
+	m.until("a recorded end", func() bool {
+		ends, err := runend.File.Read(m.root)
+		return err == nil && len(ends.Ends) == 1 && ends.Ends[0].Exit != nil && *ends.Ends[0].Exit == 7 &&
+			ends.Ends[0].Title == "a test" && len(ends.Ends[0].GPUs) == 2
+	})
 	groups, err := rungroup.Find()
 	require.NoError(t, err)
 	m.until("no group", func() bool {

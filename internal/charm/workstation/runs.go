@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpurun"
@@ -31,7 +32,15 @@ func NewRunServer(r host.Root, log io.Writer) (*gpurun.Server, error) {
 		return nil, err
 	}
 	m := &machineReader{root: r}
-	return &gpurun.Server{Root: r, Machine: m.read, Groups: rungroup.Find, Log: log, Idle: idleService}, nil
+	ends := &runend.Writer{Root: r}
+	ended := func(e gpurun.End) {
+		err := ends.Add(runend.End{ID: e.Run, Title: e.Title, GPUs: e.GPUs, Started: e.Started, Ended: e.Ended,
+			Exit: e.Exit})
+		if err != nil {
+			fmt.Fprintf(log, "cannot record the end of %s: %v\n", e.Run, err)
+		}
+	}
+	return &gpurun.Server{Root: r, Machine: m.read, Groups: rungroup.Find, Log: log, Idle: idleService, Ended: ended}, nil
 }
 
 // OwnedError returns the error of a run on a unit.

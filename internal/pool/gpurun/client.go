@@ -21,6 +21,14 @@ type Client struct {
 	Waits  func(text string) // called with why the request waits, every minute
 }
 
+// End reports the exit status of the command and closes the connection.
+func (h *Held) End(status int) {
+	if data, err := json.Marshal(Status{&status}); err == nil {
+		_, _ = h.Write(append(data, '\n')) // a service that ended does not need it
+	}
+	h.Close()
+}
+
 // restart is how long a client of a service that ended waits for the next one.
 const restart = 10 * time.Second
 

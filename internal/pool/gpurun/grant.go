@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
@@ -56,7 +57,7 @@ func (s *Server) grant(m Machine, w *waiter, of []int, count int) (*Grant, error
 	call := lease.RunCall{ID: newID(), Title: w.title, PID: w.process.PID, Start: w.process.Start, StepHash: w.job}
 	parents, unlimited := s.parents(w.process.PID)
 	for _, parent := range append(parents, "") {
-		got, err := s.grantIn(m, parent, call, want)
+		got, err := s.grantIn(m, parent, call, want, w.status)
 		var failed *groupError
 		if errors.As(err, &failed) { // the next place may do
 			unlimited = failed
@@ -95,7 +96,8 @@ func (e *groupError) Unwrap() error { return e.error }
 
 // grantIn leases GPUs with a group in parent, or without one for "". After an error nothing
 // is leased and no group remains.
-func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want lease.Want) (got []int, err error) {
+func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want lease.Want,
+	status <-chan Status) (got []int, err error) {
 	if parent != "" {
 		if call.Group, err = rungroup.Make(parent, call.ID); err != nil {
 			return nil, &groupError{err}
@@ -110,7 +112,11 @@ func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want leas
 		_ = rungroup.Remove(call.Group) // one that remains is removed by a later service
 	}
 	if err == nil {
-		s.watch(&run{call: call})
+		r := &run{call: call, started: time.Now()}
+		for _, i := range got {
+			r.gpus = append(r.gpus, m.Leases.GPUs[i])
+		}
+		s.watch(r, status)
 	}
 	return got, err
 }

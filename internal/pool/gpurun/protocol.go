@@ -13,6 +13,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
@@ -80,6 +81,22 @@ type Grant struct {
 	Variables []string `json:"variables"`
 	// Unlimited is why the command can also open other GPUs, "" if it cannot.
 	Unlimited string `json:"unlimited,omitempty"`
+}
+
+// Status is the last message of a client, after the end of its command.
+type Status struct {
+	Exit *int `json:"exit"` // exit status, or 128 and the number of the signal
+}
+
+// maxStatus bounds a Status, in bytes.
+const maxStatus = 64
+
+// End describes a run of which nothing remains.
+type End struct {
+	Run, Title     string
+	GPUs           []string // names of their leases
+	Started, Ended time.Time
+	Exit           *int // nil if the client did not report it
 }
 
 // Leased describes one GPU of a run.

@@ -21,6 +21,7 @@ type waiter struct {
 	since   time.Time
 	why     string // it waits
 	outcome chan Reply
+	status  chan Status // of the command; receives one
 }
 
 // before orders requests by the start of the client, so that a service that was restarted

@@ -18,14 +18,23 @@ import (
 type run struct {
 	call lease.RunCall // without a process if it was found
 	over bool          // its process has ended
+
+	gpus    []string // names of their leases
+	started time.Time
+	exit    *int // of its command; nil if it is not known
+
 	// found is set for a group without a lease here, of which only the empty directory is
 	// removed.
 	found bool
 }
 
+// statusLimit bounds the wait for the status of a run with a process that has ended. A child
+// can have inherited the connection.
+const statusLimit = time.Second
+
 // watch adds a run, and looks at it as soon as its process has ended. The caller holds the
 // lock.
-func (s *Server) watch(r *run) {
+func (s *Server) watch(r *run, status <-chan Status) {
 	s.runs = append(s.runs, r)
 	fd, err := unix.PidfdOpen(r.call.PID, 0)
 	if err == nil {
@@ -49,8 +58,13 @@ func (s *Server) watch(r *run) {
 				break
 			}
 		}
+		var last Status
+		select {
+		case last = <-status:
+		case <-time.After(statusLimit):
+		}
 		s.mu.Lock()
-		r.over = true
+		r.over, r.exit = true, last.Exit
 		s.mu.Unlock()
 		s.poke()
 	}()
@@ -133,6 +147,9 @@ func (s *Server) endRuns() {
 		}
 		s.runs = remove(s.runs, r)
 		s.log("%s has ended", r.call.ID)
+		if !r.started.IsZero() && s.Ended != nil {
+			s.Ended(End{r.call.ID, r.call.Title, r.gpus, r.started, time.Now(), r.exit})
+		}
 	}
 	ended, err := m.Leases.EndRemaining(m.Leases.Signal)
 	if err != nil {

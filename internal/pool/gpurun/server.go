@@ -39,6 +39,8 @@ type Server struct {
 	Groups  func() (rungroup.Tree, error) // of this machine
 	Log     io.Writer                     // a line for each grant, end and problem
 	Idle    time.Duration                 // without work, after which Serve returns
+	Ended   func(End)                     // called for each run of which nothing remains
+
 	mu      sync.Mutex
 	waiting []*waiter
 	runs    []*run
@@ -158,8 +160,12 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn) {
 		return
 	}
 	gone := make(chan struct{})
-	go func() { // a client says nothing more, so this ends with the connection
-		_, _ = c.Read(make([]byte, 1))
+	go func() { // a client sends nothing more but its status, so this ends with the run
+		var status Status
+		if line, err := readLine(c, maxStatus); err == nil {
+			_ = json.Unmarshal(line, &status) // without one it is not known
+		}
+		w.status <- status
 		close(gone)
 	}()
 	s.enqueue(w)
@@ -236,7 +242,8 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read a request: %w", err)
 	}
-	w := &waiter{request: r, peer: p, process: p.process, since: time.Now(), outcome: make(chan Reply, 1)}
+	w := &waiter{request: r, peer: p, process: p.process, since: time.Now(), outcome: make(chan Reply, 1),
+		status: make(chan Status, 1)}
 	if r.Process != nil {
 		w.process = *r.Process
 		if !p.seesNumbers() {

@@ -151,6 +151,9 @@ func Remove(dir string) error {
 			return fmt.Errorf("cannot remove control group: %w", err)
 		}
 	}
+	if parent := filepath.Dir(dir); filepath.Base(parent) == slice {
+		_ = os.Remove(parent) // other runs may be in it
+	}
 	return nil
 }
 

@@ -166,9 +166,9 @@ func (p *caller) run(r gpurun.Request, limit time.Duration, argv []string) error
 	if err != nil {
 		return err
 	}
-	defer h.Close()
 	began := p.charm.Host.Now()
 	status, err := host.Foreground(argv, append(os.Environ(), h.Variables...))
+	h.End(status)
 	switch {
 	case err != nil:
 		return &commandline.ExitError{Status: status, Err: fmt.Errorf("%s: %w", p.name(), err)}
