@@ -49,6 +49,7 @@ func TestFilterOfAGroupRefusesOnlyItsNodes(t *testing.T) {
 	dir, err := rungroup.Make(groups.Mount, "run-0123456789ab")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rungroup.Remove(dir)) })
+	require.NoError(t, rungroup.Deny(dir, nil), "a run with all GPUs")
 	require.NoError(t, rungroup.Deny(dir, []rungroup.Device{null, driverless}))
 
 	// The script ends its answer with an empty line. The shell waits for a line before it opens the nodes.

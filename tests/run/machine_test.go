@@ -157,6 +157,7 @@ func (m *machine) background(uid int, args ...string) (c *exec.Cmd, end func()) 
 	end = func() { _ = c.Process.Signal(unix.SIGTERM); _ = c.Wait() }
 	m.t.Cleanup(end)
 	m.until("a run that begins", func() bool { return strings.Contains(started.String(), "started\n") })
+	require.NotContains(m.t, started.String(), "not hidden")
 	return c, end
 }
 
