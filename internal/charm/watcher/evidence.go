@@ -76,7 +76,7 @@ func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 		return term.JSON(w, list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no task of this unit had a GPU fault")
+		_, err := fmt.Fprintf(w, "no task of this %s had a GPU fault\n", u.place())
 		return err
 	}
 	for i, e := range list {
