@@ -27,6 +27,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/engines"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -237,5 +238,5 @@ func Remove(ctx context.Context, h host.Host, wrapper string) (want []plan.Resou
 	want = append(append(want, shared...), cdi.Absent{Why: why}, resource.Absent{Path: healthcheck.OutputDir, Why: why,
 		Tree: true})
 	return append(want, resource.AllAbsent(why, quarantine.AdmissionFile, quarantine.File, quarantine.EvidenceFile,
-		gpureset.HistoryFile, pool.ReportFile, role.GPUReport, role.UsageReport)...), err
+		gpureset.HistoryFile, notice.File, pool.ReportFile, role.GPUReport, role.UsageReport)...), err
 }

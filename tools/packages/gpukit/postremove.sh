@@ -1,5 +1,10 @@
 #!/bin/sh
 set -e
+rmdir --ignore-fail-on-non-empty /var/lib/concourse-ci-machine 2>/dev/null || true
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload || true
 udevadm control --reload 2>/dev/null || true
+# rocm-gpu-exporter reads the GPUs again.
+case "$1" in
+remove | 0) ! systemctl --quiet is-active rocm-gpu-exporter.service || systemctl start rocm-gpu-exporter-users.service || true ;;
+esac
