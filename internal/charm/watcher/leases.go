@@ -22,6 +22,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/wrapperfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // sharingState returns gpu-sharing as of the last hook, and why the wrapper leases no GPU.
@@ -141,13 +142,16 @@ func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 		return nil
 	})
 	for _, d := range done {
-		hold := "it holds"
+		whose, hold := "task", "it holds"
+		if rungroup.IsRun(d.Container) {
+			whose = "command"
+		}
 		if d.Processes > 1 {
 			hold = "they hold"
 		}
-		fmt.Fprintf(w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container,
-			unix.SignalName(d.Signal), units.Count(max(1, d.Processes), "process"), hold, strings.Join(d.GPUs, ", "),
-		)
+		fmt.Fprintf(w, "%s: sent %s to %s that its %s left behind, as %s GPU %s\n", holderName(d.Container),
+			unix.SignalName(d.Signal), units.Count(max(1, d.Processes), "process"), whose, hold,
+			strings.Join(d.GPUs, ", "))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot end what tasks left behind: %w", err)
@@ -236,6 +240,8 @@ func endHint(s lease.State) string {
 		return "; delete the pod" + see
 	case lease.Container:
 		return "; stop the container" + see
+	case lease.Run:
+		return fmt.Sprintf("; end its process %d", s.PID)
 	}
 	return ", and it runs or left processes behind; end the build: fly -t <target> containers shows which one " +
 		"has that handle, fly -t <target> abort-build ends it, as does the web page"

@@ -11,6 +11,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -81,4 +83,24 @@ func TestUnitsOptionsHavePriority(t *testing.T) {
 	watched(t, u)
 	require.Contains(t, quarantinedNow(t, u.Host.Root), `"name":"0000:43:00.0","reason"`)
 	require.Contains(t, statusOf(t, u), "gpu-sharing=shared: GPUs are not leased\n")
+}
+
+// The memory of a run is not that of a stranger, and its faults are its evidence.
+func TestRunIsAHolderWithEvidence(t *testing.T) {
+	u := onWorkstation(t)
+	watched(t, u)
+	l, err := u.readLeases()
+	require.NoError(t, err)
+	runs(t, u.Host.Root, "4711")
+	_, err = l.TryForRun(lease.RunCall{ID: "run-4f1c0a2b91d3", Title: "ada: pytest", PID: 4711, Start: 4242},
+		lease.Want{Of: []int{1}, Count: 1})
+	require.NoError(t, err)
+	watched(t, u)
+	require.Contains(t, statusOf(t, u), "by run-4f1c0a2b91d3 (ada: pytest) since ")
+	hosttest.Put(t, u.Host.Root, ueFile, "ue: 2\nce: 0\n")
+	require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): quarantined: ")
+	r, err := quarantine.RecordFile.Read(u.Host.Root)
+	require.NoError(t, err)
+	require.Equal(t, "run-4f1c0a2b91d3", r.Runs[0].Container)
+	require.Len(t, r.Runs[0].GPUs[0].NewFaults, 1)
 }
