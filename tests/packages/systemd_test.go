@@ -43,7 +43,7 @@ ls -1 /etc/systemd/system /etc /usr/share /var/lib >/out/before
 dpkg --install /in/gpukit_*.deb /in/rocm-gpu-exporter_*.deb >/out/install 2>&1
 until_ok test -s /etc/cdi/amd.json
 gpukit cdi validate >/out/described || true
-systemctl is-active gpukit-cdi.path rocm-gpu-exporter gpukit-gpus >/out/active
+systemctl is-active gpukit-cdi.path rocm-gpu-exporter gpukit-gpus gpukit-records >/out/active
 until_ok sh -c 'test -s /run/concourse-ci-machine/gpu-usage.json'
 until_ok get /-/healthy >/dev/null
 get /metrics >/out/metrics
@@ -71,7 +71,7 @@ ls -1 /etc/systemd/system /etc /usr/share /var/lib >/out/after
 rm -f /run/concourse-ci-machine/gpu-attributes.json # a cache
 ls /var/lib/concourse-ci-machine /run/concourse-ci-machine/*.json /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit >/out/left 2>/dev/null || true
 `)
-	require.Equal(t, "active\nactive\nactive\n", got["active"], got["journal"])
+	require.Equal(t, "active\nactive\nactive\nactive\n", got["active"], got["journal"])
 	require.Contains(t, got["described"], "CDI spec is valid")
 	require.Equal(t, 4, strings.Count(got["metrics"], "\nrocm_exporter_device_up{"), got["metrics"])
 	var report struct {

@@ -92,6 +92,7 @@ func TestRunIsAHolderWithEvidence(t *testing.T) {
 	l, err := u.readLeases()
 	require.NoError(t, err)
 	runs(t, u.Host.Root, "4711")
+	hosttest.Put(t, u.Host.Root, "/proc/sys/kernel/random/boot_id", "5f0c-boot\n")
 	_, err = l.TryForRun(lease.RunCall{ID: "run-4f1c0a2b91d3", Title: "ada: pytest", PID: 4711, Start: 4242},
 		lease.Want{Of: []int{1}, Count: 1})
 	require.NoError(t, err)

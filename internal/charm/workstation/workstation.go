@@ -21,6 +21,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
@@ -235,8 +238,10 @@ func Remove(ctx context.Context, h host.Host, wrapper string) (want []plan.Resou
 	}
 	shared, err := Share(h.Root)
 	const why = "the package is being removed"
-	want = append(append(want, shared...), cdi.Absent{Why: why}, resource.Absent{Path: healthcheck.OutputDir, Why: why,
-		Tree: true})
-	return append(want, resource.AllAbsent(why, quarantine.AdmissionFile, quarantine.File, quarantine.EvidenceFile,
+	want = append(append(want, shared...), cdi.Absent{Why: why})
+	for _, dir := range []string{healthcheck.OutputDir, taskrecord.DefaultDir} {
+		want = append(want, resource.Absent{Path: dir, Why: why, Tree: true})
+	}
+	return append(want, resource.AllAbsent(why, verdict.ReportPath, runend.Path, quarantine.AdmissionFile, quarantine.File, quarantine.EvidenceFile,
 		gpureset.HistoryFile, notice.File, pool.ReportFile, role.GPUReport, role.UsageReport)...), err
 }
