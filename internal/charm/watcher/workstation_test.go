@@ -41,20 +41,22 @@ func TestMachineWithoutAUnitQuarantinesAndReturnsGPUs(t *testing.T) {
 
 	status := statusOf(t, u)
 	require.Contains(t, status, "quarantined: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0) has been quarantined since ")
-	require.Contains(t, status, "containers share the GPUs; to lease them: sudo gpukit runtime configure <engine> --exclusive\n")
+	require.Contains(t, status, "containers share the GPUs; to lease them: "+
+		"sudo gpukit runtime configure <engine> --exclusive\n")
 	var returned, byHand, evidence bytes.Buffer
 	require.NoError(t, u.Return(&returned, "1"))
-	require.Contains(t, returned.String(), "GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0) is in service again; its present fault (")
+	require.Contains(t, returned.String(), "0000:43:00.0) is in service again; its present fault (")
 	require.NoError(t, u.Quarantine(&byHand, "0", "noisy fan"))
-	require.Equal(t, "GPU 0 (GPU-7c1e55a90b34d2f6, 0000:23:00.0) is quarantined: no new container gets it; one that has it "+
-		"keeps it. Give it back: sudo gpukit gpu return 0\n", byHand.String())
+	require.Equal(t, "GPU 0 (GPU-7c1e55a90b34d2f6, 0000:23:00.0) is quarantined: no new container gets it; one that "+
+		"has it keeps it. Give it back: sudo gpukit gpu return 0\n", byHand.String())
 	require.NoError(t, u.Evidence(&evidence, term.Format{}))
 	require.NotRegexp(t, "unit|hook|juju|dispatch|[Tt]ags", status+returned.String()+byHand.String()+evidence.String())
 }
 
 func TestAdministratorsOptionsAreUsedAndChecked(t *testing.T) {
 	u := onWorkstation(t)
-	hosttest.Put(t, u.Host.Root, workstation.OptionsFile, "# a comment\nGPUKIT_GPU_QUARANTINE=\"manual\"\nGPUKIT_CDI_REFRESH_DEVICE=0\n")
+	hosttest.Put(t, u.Host.Root, workstation.OptionsFile,
+		"# a comment\nGPUKIT_GPU_QUARANTINE=\"manual\"\nGPUKIT_CDI_REFRESH_DEVICE=0\n")
 	watched(t, u)
 	hosttest.Put(t, u.Host.Root, ueFile, "ue: 2\nce: 0\n")
 	watched(t, u)
@@ -64,7 +66,8 @@ func TestAdministratorsOptionsAreUsedAndChecked(t *testing.T) {
 	u.after(6 * time.Second)
 	err := look(t, u, &bytes.Buffer{})
 	require.ErrorContains(t, err, `cannot use GPUKIT_GPU_QUARANTINE in /etc/default/gpukit: "never" is not one of `)
-	require.ErrorContains(t, err, `cannot use GPUKIT_GPU_FREE_MEMORY in /etc/default/gpukit: 200 is not a whole number between 0 and 100`)
+	require.ErrorContains(t, err, "cannot use GPUKIT_GPU_FREE_MEMORY in /etc/default/gpukit: "+
+		"200 is not a whole number between 0 and 100")
 	require.Contains(t, statusOf(t, u), "warning: cannot use GPUKIT_GPU_QUARANTINE")
 	require.NotContains(t, quarantinedNow(t, u.Host.Root), "reason", "the last valid policy stays")
 

@@ -242,6 +242,7 @@ func Remove(ctx context.Context, h host.Host, wrapper string) (want []plan.Resou
 	for _, dir := range []string{healthcheck.OutputDir, taskrecord.DefaultDir} {
 		want = append(want, resource.Absent{Path: dir, Why: why, Tree: true})
 	}
-	return append(want, resource.AllAbsent(why, verdict.ReportPath, runend.Path, quarantine.AdmissionFile, quarantine.File, quarantine.EvidenceFile,
-		gpureset.HistoryFile, notice.File, pool.ReportFile, role.GPUReport, role.UsageReport)...), err
+	return append(want, resource.AllAbsent(why, verdict.ReportPath, runend.Path, quarantine.AdmissionFile, quarantine.File,
+		quarantine.EvidenceFile, gpureset.HistoryFile, notice.File, pool.ReportFile, role.GPUReport,
+		role.UsageReport)...), err
 }
