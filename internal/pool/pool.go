@@ -67,11 +67,13 @@ func (v View) Excluded() bool { return v.Service != nil && v.Service.State != qu
 
 // Lease describes the holder of a GPU.
 type Lease struct {
-	Held      bool       `json:"held"`
-	Kind      lease.Kind `json:"kind,omitempty"`      // of the holder
-	Container string     `json:"container,omitempty"` // holder: task handle, short id of an engine, container of a pod
+	Held bool       `json:"held"`
+	Kind lease.Kind `json:"kind,omitempty"` // of the holder
+	// Container is the holder: task handle, short id of an engine, container of a pod, id of a run.
+	Container string     `json:"container,omitempty"`
 	Namespace string     `json:"namespace,omitempty"` // of the pod
 	Pod       string     `json:"pod,omitempty"`
+	Title     string     `json:"title,omitempty"` // of a run
 	Since     *time.Time `json:"since,omitempty"`
 	Doubt     string     `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
 	// Clocks is the level of clocks that are fixed for a benchmark, "" without one.
@@ -85,11 +87,28 @@ type Holder struct {
 	Container string     `json:"container"`
 	Namespace string     `json:"namespace,omitempty"` // of the pod
 	Pod       string     `json:"pod,omitempty"`
+	Title     string     `json:"title,omitempty"` // of a run
 	Since     *time.Time `json:"since,omitempty"` // start of its lease
 }
 
+// Name names the holder for people.
+func (h Holder) Name() string {
+	switch {
+	case h.Pod != "":
+		return "pod " + h.Namespace + "/" + h.Pod + ", container " + h.Container
+	case h.Title != "":
+		return h.Container + " (" + h.Title + ")"
+	}
+	return h.Container
+}
+
+// Holder returns the current holder.
+func (l Lease) Holder() Holder {
+	return Holder{l.Kind, l.Container, l.Namespace, l.Pod, l.Title, l.Since}
+}
+
 func holderOf(s lease.State) Holder {
-	h := Holder{Kind: s.Kind, Container: s.ShortName()}
+	h := Holder{Kind: s.Kind, Container: s.ShortName(), Title: s.Title}
 	if namespace, pod, container := s.Pod(); pod != "" {
 		h.Namespace, h.Pod, h.Container = namespace, pod, container
 	}
@@ -104,6 +123,7 @@ func leaseOf(s lease.State) Lease {
 	l, h := Lease{Held: s.Held, Doubt: s.Doubt}, holderOf(s)
 	if s.Held {
 		l.Kind, l.Container, l.Namespace, l.Pod, l.Since = h.Kind, h.Container, h.Namespace, h.Pod, h.Since
+		l.Title = h.Title
 	} else if h.Container != "" {
 		l.Last = &h
 	}

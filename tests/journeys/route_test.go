@@ -22,7 +22,7 @@ type journey struct {
 // route lists the pages in the order in which one machine runs them.
 var route = []journey{
 	{page: "docs/how-to/docker-podman.md", percent: 80, to: besideConcourse, prepare: map[string]string{
-		"": images, "## Podman without root": rootless}},
+		"": images, "## Podman without root": rootless, "sudo gpukit gpu return 0": refusesQuarantined}},
 	{page: "docs/tutorial/own-machine.md", percent: 80},
 	{page: "docs/tutorial/first-rocm-task.md", percent: 50},
 	{page: "docs/how-to/share-gpus.md", percent: 100, prepare: map[string]string{"## See and end leases": train},
@@ -92,6 +92,10 @@ timeout 60 sh -c 'until concourse-ci-machine why "$(cat /tmp/task)" | grep -q "^
 	// rootless opens the GPUs to the user. A runtime that podman has no record of needs cgroups.
 	rootless = `chown me /dev/kfd /dev/dri/*
 sed -i /cgroups/d /etc/containers/containers.conf`
+	// refusesQuarantined checks that a container does not get a quarantined GPU, and gets another one.
+	refusesQuarantined = `! docker run --rm --runtime amd -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal true 2>/tmp/refused
+grep -q 'has been quarantined since .* by hand: noisy fan' /tmp/refused
+! podman run --rm --runtime /usr/bin/runc-amd-wrapper -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal true`
 	// certificate makes the private certificate of a mirror.
 	certificate = `openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=mirror -days 9 -keyout /dev/null \
 	-out /home/me/concourse-ci-machine/ca.pem 2>/dev/null`

@@ -43,12 +43,12 @@ ls -1 /etc/systemd/system /etc /usr/share /var/lib >/out/before
 dpkg --install /in/gpukit_*.deb /in/rocm-gpu-exporter_*.deb >/out/install 2>&1
 until_ok test -s /etc/cdi/amd.json
 gpukit cdi validate >/out/described || true
-systemctl is-active gpukit-cdi.path rocm-gpu-exporter rocm-gpu-exporter-users >/out/active
-until_ok sh -c 'test -s /run/rocm-gpu-exporter/users.json'
+systemctl is-active gpukit-cdi.path rocm-gpu-exporter gpukit-gpus gpukit-records >/out/active
+until_ok sh -c 'test -s /run/concourse-ci-machine/gpu-usage.json'
 until_ok get /-/healthy >/dev/null
 get /metrics >/out/metrics
 get /api/v1/gpus | sed '1,/^.$/d' >/out/api
-for s in rocm-gpu-exporter rocm-gpu-exporter-users; do
+for s in rocm-gpu-exporter gpukit-gpus; do
 	p=$(of $s MainPID)
 	grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/$p/status >/out/$s
 	readlink /proc/$p/ns/net >/out/$s.net
@@ -68,9 +68,10 @@ journalctl -b --no-pager -u 'gpukit*' -u 'rocm-gpu*' >/out/journal
 dpkg --purge gpukit rocm-gpu-exporter >/out/purge 2>&1
 systemctl list-units --all --plain --no-legend 'gpukit*' 'rocm-gpu*' >/out/units
 ls -1 /etc/systemd/system /etc /usr/share /var/lib >/out/after
-ls /run/rocm-gpu-exporter /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit >/out/left 2>/dev/null || true
+rm -f /run/concourse-ci-machine/gpu-attributes.json # a cache
+ls /var/lib/concourse-ci-machine /run/concourse-ci-machine/*.json /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit >/out/left 2>/dev/null || true
 `)
-	require.Equal(t, "active\nactive\nactive\n", got["active"], got["journal"])
+	require.Equal(t, "active\nactive\nactive\nactive\n", got["active"], got["journal"])
 	require.Contains(t, got["described"], "CDI spec is valid")
 	require.Equal(t, 4, strings.Count(got["metrics"], "\nrocm_exporter_device_up{"), got["metrics"])
 	var report struct {
@@ -82,13 +83,13 @@ ls /run/rocm-gpu-exporter /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit
 	require.NotContains(t, got["top"], "read once")
 	require.Contains(t, got["top"], "4 GPUs")
 
-	serves, reads := got["rocm-gpu-exporter"], got["rocm-gpu-exporter-users"]
+	serves, reads := got["rocm-gpu-exporter"], got["gpukit-gpus"]
 	require.NotRegexp(t, `Uid:\s+0\s`, serves, "who serves is not root")
 	require.Regexp(t, `CapEff:\s+0000000000000000\nCapBnd:\s+0000000000000000\nNoNewPrivs:\s+1\nSeccomp:\s+2`, serves)
 	require.Equal(t, got["net"], got["rocm-gpu-exporter.net"])
 	require.Regexp(t, `Uid:\s+0\s`, reads)
-	require.Regexp(t, `CapBnd:\s+0000000000080004\nNoNewPrivs:\s+1\nSeccomp:\s+2`, reads, "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH alone")
-	require.NotEqual(t, got["net"], got["rocm-gpu-exporter-users.net"], "who reads has no network")
+	require.Regexp(t, `CapBnd:\s+0000000400080026\nNoNewPrivs:\s+1\nSeccomp:\s+2`, reads, "ptrace, kill, syslog, and files of others")
+	require.NotEqual(t, got["net"], got["gpukit-gpus.net"], "who reads has no network")
 
 	require.Equal(t, "yes\n", got["followed"], got["journal"])
 	require.Equal(t, "\"name\":\"2\"\n", got["selected"])

@@ -2,6 +2,7 @@ package wellknown
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -42,7 +43,30 @@ func (c Commands) onMachine(machine, withJuju string) string {
 
 // RunAction returns the command that runs an action, with its parameters.
 func (c Commands) RunAction(action string) string {
+	if c.Program == GPUKit {
+		return "sudo " + GPUKit + " " + gpukitCommand(action)
+	}
 	return c.onMachine("sudo "+MachineProgram+" "+action, "juju run "+c.unit()+" "+action)
+}
+
+// gpukitCommand returns the command of gpukit that does the same as an action on GPUs. The
+// action's parameters are its arguments.
+func gpukitCommand(action string) string {
+	words := strings.Fields(action)
+	switch verb, isVerb := strings.CutSuffix(words[0], "-gpu"); {
+	case isVerb: // return-gpu
+		words[0] = "gpu " + verb
+	case words[0] == "explain-error":
+		words[0] = "explain"
+	default: // gpu-status
+		words[0] = strings.Replace(words[0], "-", " ", 1)
+	}
+	for i, w := range words[1:] {
+		if _, value, found := strings.Cut(w, "="); found {
+			words[i+1] = value
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // ReleaseGPU returns the command that frees a GPU with a lease that cannot be judged.
@@ -66,8 +90,14 @@ func (c Commands) Integrate(up, endpoint, other string) string {
 		"juju integrate "+c.app()+":"+endpoint+" "+other)
 }
 
-// SetOption returns the command that changes an option: name=value.
+// SetOption returns the command that changes an option: name=value. gpukit reads options from
+// a file.
 func (c Commands) SetOption(setting string) string {
+	if c.Program == GPUKit {
+		name, value, _ := strings.Cut(setting, "=")
+		return fmt.Sprintf("echo GPUKIT_%s=%s | sudo tee -a /etc/default/gpukit",
+			strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
+	}
 	return c.onMachine("sudo "+MachineProgram+" set "+setting, "juju config "+c.app()+" "+setting)
 }
 
@@ -89,6 +119,9 @@ func (c Commands) ResetOption(name string) string {
 
 // ShowStatus returns the command that shows the status of the unit, or of all units.
 func (c Commands) ShowStatus() string {
+	if c.Program == GPUKit {
+		return "sudo " + GPUKit + " gpu status"
+	}
 	return c.onMachine(MachineProgram+" status", strings.TrimSpace("juju status "+c.Unit))
 }
 

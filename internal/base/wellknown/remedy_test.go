@@ -28,4 +28,11 @@ func TestRemediesNameTheProgramThatRuns(t *testing.T) {
 		"sudo concourse-ci-machine set a=b", "sudo concourse-ci-machine plan"}, remedies(MachineProgram))
 	require.Contains(t, remedies(GPUKit), "sudo gpukit gpu release 0 --force")
 	require.Contains(t, remedies(GPUKit), "gpukit explain 2 7")
+	c := Commands{Program: GPUKit}
+	require.Equal(t, "sudo gpukit gpu return 0", c.RunAction("return-gpu gpu=0"))
+	require.Equal(t, "sudo gpukit explain 2", c.RunAction("explain-error code=2"))
+	require.Equal(t, "sudo gpukit gpu status", c.RunAction("gpu-status"))
+	require.Equal(t, "sudo gpukit gpu status", c.ShowStatus())
+	require.Equal(t, "echo GPUKIT_GPU_QUARANTINE=auto | sudo tee -a /etc/default/gpukit",
+		c.SetOption("gpu-quarantine=auto"))
 }

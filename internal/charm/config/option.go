@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 )
 
 // Option describes one row of the table. A test compares the table with config.yaml.
@@ -174,4 +176,22 @@ func envSwitch(where in, name string, standard bool) Option {
 			o.write(c, strconv.FormatBool(on))
 		}
 	}))
+}
+
+// FromText returns the value of an option for a text of a command line or a file. A text
+// option keeps values such as 10 and true as text.
+func FromText(name, text string) any {
+	for _, o := range Options() {
+		if _, isText := o.Default.(string); o.Name == name && !isText {
+			var v any
+			if yaml.Unmarshal([]byte(text), &v) != nil {
+				return text // the check of its type has the message
+			}
+			switch v.(type) {
+			case int, bool, float64:
+				return v
+			}
+		}
+	}
+	return text
 }

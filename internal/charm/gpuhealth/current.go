@@ -9,16 +9,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// packageReport names the record of the GPUs' owner on a machine with the package
-// rocm-gpu-exporter and without the charm.
-const packageReport = "/run/rocm-gpu-exporter/gpus.json"
-
 // Current returns the state of the GPUs as their owner recorded it in the file path, with
 // their leases and quarantine. It reads no GPU, and needs no exporter.
 func Current(r host.Root, path string, now time.Time) (api.Report, error) {
-	if !r.Exists(path) && r.Exists(packageReport) {
-		path = packageReport
-	}
 	report, err := api.Read(r, path, now)
 	if err == nil {
 		AddRecords(r, report.GPUs, now)

@@ -14,24 +14,18 @@ import (
 
 const own = "/run/gpus.json"
 
-// The package rocm-gpu-exporter has an owner of the GPUs too. The charm's has priority, even
-// if it stopped.
 func TestCurrentStateIsTheOwnersRecord(t *testing.T) {
 	r := hosttest.Root(t)
-	write := func(path string, at time.Time, n int) {
-		require.NoError(t, api.File(path).Write(r, api.Report{Time: at, GPUs: gpus(n, nil)}))
+	write := func(at time.Time, n int) {
+		require.NoError(t, api.File(own).Write(r, api.Report{Time: at, GPUs: gpus(n, nil)}))
 	}
 	_, err := Current(r, own, hosttest.Now)
 	require.EqualError(t, err, "the GPUs were not read yet")
-	write(packageReport, hosttest.Now, 1)
+	write(hosttest.Now, 2)
 	report, err := Current(r, own, hosttest.Now)
 	require.NoError(t, err)
-	require.Len(t, report.GPUs, 1)
-	write(own, hosttest.Now, 2)
-	report, err = Current(r, own, hosttest.Now)
-	require.NoError(t, err)
 	require.Len(t, report.GPUs, 2)
-	write(own, hosttest.Now.Add(-api.Stale-time.Second), 2)
+	write(hosttest.Now.Add(-api.Stale-time.Second), 2)
 	_, err = Current(r, own, hosttest.Now)
 	require.EqualError(t, err, "the last reading of the GPUs is of 2026-01-02 03:03:34 UTC")
 	_, err = ReadSeen(r, own, hosttest.Now)

@@ -34,39 +34,44 @@ const (
 type Job struct {
 	gpu.Slot
 	Command string
-	Runc    string              // the release's own
+	Runc    string              // runc or crun
 	Devices []*specs.DeviceNode // the nodes of this GPU, see cdi.Nodes
 	// Recursive is machine.Machine.RecursiveReadonly.
 	Recursive bool
 }
 
-// Prepare finds what a health check needs on the machine. The error is the reason why it
-// cannot run now, and not a fault of the GPU.
-func Prepare(r host.Root, name, command string) (j Job, err error) {
-	if err := checkProgram(r, command); err != nil {
-		return j, err
-	}
+// Runtime returns the release's own runc on a unit.
+func Runtime(r host.Root) (string, error) {
 	wrapper, err := wrapperfile.File.Read(r)
 	switch {
 	case errors.Is(err, statefile.ErrDamaged):
-		return j, fmt.Errorf("cannot decode %s; the next hook writes it again", oci.DefaultConfig)
+		return "", fmt.Errorf("cannot decode %s; the next hook writes it again", oci.DefaultConfig)
 	case err != nil:
-		return j, err
+		return "", err
 	case !r.Exists(oci.DefaultConfig):
-		return j, fmt.Errorf("%s is missing: tasks get no GPU on this unit yet; see its status", oci.DefaultConfig)
+		return "", fmt.Errorf("%s is missing: tasks get no GPU on this unit yet; see its status", oci.DefaultConfig)
 	case !r.Exists(wrapper.Runtime):
-		return j, fmt.Errorf("%s is missing: Concourse is not installed yet; see the unit's status", wrapper.Runtime)
+		return "", fmt.Errorf("%s is missing: Concourse is not installed yet; see the unit's status", wrapper.Runtime)
+	}
+	return wrapper.Runtime, nil
+}
+
+// Prepare finds what a health check needs on the machine, beside the path of runc. The error is
+// the reason why it cannot run now, and not a fault of the GPU.
+func Prepare(r host.Root, runtime, name, command string) (j Job, err error) {
+	if err := checkProgram(r, command); err != nil {
+		return j, err
 	}
 	inv, err := gpu.Discover(r)
 	if err != nil {
 		return j, err
 	}
 	if g := inv.Find(name); g != nil && g.Vendor.Has(gpu.Quarantine) {
-		j = Job{Slot: g.Slot, Command: command, Runc: r.Path(wrapper.Runtime)}
+		j = Job{Slot: g.Slot, Command: command, Runc: r.Path(runtime)}
 		j.Devices, err = cdi.Nodes(r, g.Index, *g)
 		return j, err
 	}
-	return j, fmt.Errorf("GPU %s has no node that this unit may use; dispatch gpu list shows why", name)
+	return j, fmt.Errorf("GPU %s has no node that can be used; the command gpu list shows why", name)
 }
 
 // checkProgram checks the program before root starts it as another user. The file and its

@@ -49,7 +49,7 @@ func ready(t *testing.T) host.Root {
 
 func TestContainerHasSystemProgramsAndOneGPU(t *testing.T) {
 	r := ready(t)
-	j, err := Prepare(r, slot, command)
+	j, err := prepared(r, slot, command)
 	require.NoError(t, err)
 	require.Equal(t, r.Path(runc), j.Runc)
 	j.Recursive = true
@@ -91,7 +91,7 @@ func TestMissingRequirementIsNamed(t *testing.T) {
 		"no description":        {func(r host.Root) error { return r.Remove(cdi.Path) }, "cannot read which nodes GPU 1 has: "},
 		"an old one":            {func(r host.Root) error { return r.WriteFile(cdi.Path, []byte(`{"devices":[{"name":"1"}]}`), 0o644) }, "cannot find GPU 1 with its node /dev/dri/renderD129 in /etc/cdi/amd.json: it is described again within a minute"},
 		"a damaged description": {func(r host.Root) error { return r.WriteFile(cdi.Path, []byte("{"), 0o644) }, "cannot decode /etc/cdi/amd.json: "},
-		"a GPU without a node":  {func(r host.Root) error { return r.Remove("/dev/dri/renderD129") }, "GPU 0000:43:00.0 has no node that this unit may use; dispatch gpu list shows why"},
+		"a GPU without a node":  {func(r host.Root) error { return r.Remove("/dev/dri/renderD129") }, "GPU 0000:43:00.0 has no node that can be used; the command gpu list shows why"},
 		"a link": {func(r host.Root) error {
 			_ = r.Remove(command)
 			return os.Symlink("other", r.Path(command))
@@ -99,7 +99,7 @@ func TestMissingRequirementIsNamed(t *testing.T) {
 	} {
 		r := ready(t)
 		require.NoError(t, c.change(r), name)
-		_, err := Prepare(r, slot, command)
+		_, err := prepared(r, slot, command)
 		require.ErrorContains(t, err, c.want, name)
 	}
 }
@@ -167,4 +167,13 @@ func FuzzPrintable(f *testing.F) {
 			t.Errorf("%q became %q", s, got)
 		}
 	})
+}
+
+// prepared prepares a health check on a unit.
+func prepared(r host.Root, name, command string) (j Job, err error) {
+	runtime, err := Runtime(r)
+	if err != nil {
+		return j, err
+	}
+	return Prepare(r, runtime, name, command)
 }

@@ -46,7 +46,7 @@ func TestEndOfAHealthCheckIsItsResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := ready(t)
-			j, err := Prepare(r, slot, command)
+			j, err := prepared(r, slot, command)
 			require.NoError(t, err)
 			const bundle = Dir + "/concourse-gpu-health-check-0000-43-00.0"
 			if c.left {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/juju"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
@@ -71,7 +72,7 @@ func (m *Model) changed(set map[string]string, reset []string) (text string, opt
 		return "", nil, &OptionsError{unknown}
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if text, err = setOption(text, name, optionValue(name, set[name])); err != nil {
+		if text, err = setOption(text, name, config.FromText(name, set[name])); err != nil {
 			return "", nil, err
 		}
 	}

@@ -71,7 +71,7 @@ func parseOptions(data []byte) (map[string]any, error) {
 	for name, v := range set {
 		switch v := v.(type) {
 		case string:
-			set[name] = optionValue(name, v)
+			set[name] = config.FromText(name, v)
 		case int, bool, float64:
 		case nil:
 			delete(set, name)

@@ -8,27 +8,7 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 )
-
-// optionValue returns the value of an option for a text of a command line or in quotes. A
-// text option keeps values such as 10 and true as text.
-func optionValue(name, text string) any {
-	for _, o := range config.Options() {
-		if _, isText := o.Default.(string); o.Name == name && !isText {
-			var v any
-			if yaml.Unmarshal([]byte(text), &v) != nil {
-				return text // the check of its type has the message
-			}
-			switch v.(type) {
-			case int, bool, float64:
-				return v
-			}
-		}
-	}
-	return text
-}
 
 // setOption returns the text of OptionsFile with a value of an option, in the place of its
 // previous value, below its comment or at the end. Other lines stay as they are.

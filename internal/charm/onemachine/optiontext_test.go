@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 )
 
 func TestOptionIsReplacedInPlace(t *testing.T) {
@@ -68,7 +70,7 @@ func FuzzOptionValue(f *testing.F) {
 	f.Add("ca-cert: \"a\n\n# b\"\n\n# tag: \"\"\n", "ca-cert", "-----BEGIN CERTIFICATE-----\n\n b\n")
 	f.Add("web-port: 80\r\n", "web-port", "8080")
 	f.Fuzz(func(t *testing.T, text, name, value string) {
-		changed, err := setOption(text, name, optionValue(name, value))
+		changed, err := setOption(text, name, config.FromText(name, value))
 		if err != nil {
 			return // refused: the file stays as it is
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // saveEvidence stores the evidence on the tasks that were judged at this look, before the
@@ -25,7 +26,7 @@ func (u *Unit) saveEvidence(w io.Writer, before, now quarantine.Record) error {
 		e := quarantine.Evidence{Run: run}
 		e.Kernel, e.Unread = u.kernelLines(run)
 		more = append(more, e)
-		fmt.Fprintf(w, "container %s: %s: %s\n", run.Container, run.Verdict, run.Reason)
+		fmt.Fprintf(w, "%s: %s: %s\n", holderName(run.Container), run.Verdict, run.Reason)
 	}
 	if len(more) == 0 {
 		return nil
@@ -76,7 +77,7 @@ func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 		return term.JSON(w, list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no task of this unit had a GPU fault")
+		_, err := fmt.Fprintf(w, "no task of this %s had a GPU fault\n", u.place())
 		return err
 	}
 	for i, e := range list {
@@ -88,8 +89,16 @@ func (u *Unit) Evidence(w io.Writer, f term.Format) error {
 	return nil
 }
 
+// holderName names a container or a run.
+func holderName(name string) string {
+	if rungroup.IsRun(name) {
+		return name
+	}
+	return "container " + name
+}
+
 func showEvidence(w io.Writer, e quarantine.Evidence) {
-	fmt.Fprintf(w, "container %s from %s", e.Container, quarantine.FormatTime(e.Began))
+	fmt.Fprintf(w, "%s from %s", holderName(e.Container), quarantine.FormatTime(e.Began))
 	if e.Ended != nil {
 		fmt.Fprintf(w, " to %s", quarantine.FormatTime(*e.Ended))
 	}

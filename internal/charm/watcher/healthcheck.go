@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -24,14 +25,13 @@ const (
 	healthCheckTimeout = quarantine.HealthCheckDeadline + 5*time.Minute
 )
 
-// healthCheckOption returns gpu-health-check as of the last hook. An invalid value is an error: a health
-// check is required then, and no GPU returns without one.
+// healthCheckOption returns gpu-health-check. An invalid value is an error: a health check is
+// required then, and no GPU returns without one.
 func (u *Unit) healthCheckOption() (command string, invalid error) {
-	facts, err := model.Load(u.Host.Root)
+	cfg, problems, err := u.options()
 	if err != nil {
 		return "", nil // no hook has run
 	}
-	cfg, problems := facts.Options()
 	for _, p := range problems {
 		if p.Option == "gpu-health-check" {
 			invalid = errors.New(p.String())
@@ -60,6 +60,14 @@ func (u *Unit) addHealthChecks(l *quarantine.Look, r quarantine.Record) error {
 	return errors.Join(failed...)
 }
 
+// program returns the file of this program after its installation.
+func (u *Unit) program() string {
+	if u.onWorkstation() {
+		return "/usr/bin/" + wellknown.GPUKit
+	}
+	return role.BinDir + "/" + wellknown.Dispatch
+}
+
 func notRunHealthCheck(name, command string, why error, at time.Time) quarantine.HealthCheck {
 	return quarantine.HealthCheck{
 		Name: name, Command: command, Began: at, Ended: at, End: quarantine.NotRun, Reason: why.Error(),
@@ -75,8 +83,7 @@ func (u *Unit) startHealthCheck(ctx context.Context, w io.Writer, name, command 
 			"--unit=concourse-gpu-health-check-" + strings.ReplaceAll(name, ":", "-") + ".service",
 			"--description=gpu-health-check on GPU " + name,
 			fmt.Sprintf("--property=RuntimeMaxSec=%.0f", healthCheckTimeout.Seconds()), "--",
-			role.BinDir + "/dispatch", "gpu",
-			"record-check", name}})
+			u.program(), "gpu", "record-check", name}})
 	if err != nil {
 		return errors.Join(err,
 			healthcheck.Write(u.Host.Root, notRunHealthCheck(name, command, err, u.Host.Now().UTC())))
@@ -86,7 +93,15 @@ func (u *Unit) startHealthCheck(ctx context.Context, w io.Writer, name, command 
 
 // runHealthCheck runs the health check of a GPU. The caller holds the GPU's lock.
 func (u *Unit) runHealthCheck(ctx context.Context, name, command string) (quarantine.HealthCheck, string) {
-	job, err := healthcheck.Prepare(u.Host.Root, name, command)
+	find := healthcheck.Runtime
+	if u.onWorkstation() {
+		find = workstation.Runtime
+	}
+	var job healthcheck.Job
+	runtime, err := find(u.Host.Root)
+	if err == nil {
+		job, err = healthcheck.Prepare(u.Host.Root, runtime, name, command)
+	}
 	if err != nil {
 		return notRunHealthCheck(name, command, err, u.Host.Now().UTC()), ""
 	}
@@ -163,24 +178,25 @@ func (u *Unit) RunHealthCheck(ctx context.Context, w io.Writer, which string) er
 	}
 	if g.Service.State == quarantine.InService {
 		return fmt.Errorf(
-			"cannot check %s: it is in service, so a task can get it at any moment; quarantine it first: dispatch "+
+			"cannot check %s: it is in service, so a task can get it at any moment; quarantine it first: %s "+
 				"gpu quarantine %d REASON",
-			g, g.Service.Index)
+			g, u.Commands.Name(), g.Service.Index)
 	}
 	command, invalid := u.healthCheckOption()
 	switch {
 	case invalid != nil:
 		return fmt.Errorf("cannot check %s: %w", g, invalid)
 	case command == "":
-		return fmt.Errorf("cannot check %s: the option gpu-health-check names no program", g)
+		return fmt.Errorf("cannot check %s: no program is set; run: %s", g,
+			u.Commands.SetOption("gpu-health-check=<program>"))
 	}
 	// Without a current reading, tasks are unknown, and the person decides.
 	seen, _ := u.readSeen()
 	for _, s := range seen {
 		if s.Address() == g.Address() && len(s.Users) > 0 {
 			return fmt.Errorf(
-				"cannot check %s: a task that had it before still has it open; dispatch gpu top shows which",
-				g)
+				"cannot check %s: a task that had it before still has it open; %s gpu top shows which",
+				g, u.Commands.Name())
 		}
 	}
 	unlock, err := lockHealthCheck(u.Host.Root, g.String(), g.Address())

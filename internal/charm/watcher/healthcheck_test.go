@@ -194,7 +194,7 @@ func TestProveRunsOnlyOnQuarantinedGPUs(t *testing.T) {
 	require.ErrorContains(t, err, "it is in service, so a task can get it at any moment; quarantine it first: dispatch gpu quarantine 1 REASON")
 	require.NoError(t, u.Quarantine(&bytes.Buffer{}, "1", "new fan"))
 	_, err = check("1")
-	require.ErrorContains(t, err, "the option gpu-health-check names no program")
+	require.ErrorContains(t, err, "no program is set; run: juju config <application> gpu-health-check=<program>")
 	u.setHealthCheck(t, "/home/me/check")
 	_, err = check("1")
 	require.ErrorContains(t, err, `gpu-health-check: "/home/me/check" is not in`)

@@ -14,16 +14,22 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/wrapperfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // sharingState returns gpu-sharing as of the last hook, and why the wrapper leases no GPU.
 func (u *Unit) sharingState() (sharing, why string) {
+	if u.onWorkstation() {
+		return "shared", "this machine has no AMD GPU that can be leased; see " + u.Commands.Name() + " gpu list"
+	}
 	if cfg, known := u.option("gpu-sharing"); known && cfg.GPU.Sharing == config.Exclusive {
 		return "exclusive", "gpu-sharing=exclusive: no GPU is leased, as this unit has none that tasks can use; " +
 			"see " + u.Commands.ShowStatus()
@@ -34,24 +40,31 @@ func (u *Unit) sharingState() (sharing, why string) {
 // unitLeases holds the unit's leases with the names of their GPUs.
 type unitLeases struct {
 	lease.Leases
-	gpus []gpu.Slot // in the order of Leases.GPUs
+	gpus   []gpu.Slot // in the order of Leases.GPUs
+	shared bool       // containers lease none of them, only runs do
 }
 
 // readLeases returns the leases in the wrapper's config, because options have no effect on
-// tasks before a hook applies them. It returns nil if the wrapper leases no GPU, see
-// sharingState.
+// tasks before a hook applies them. On a machine without a unit, runs lease GPUs without the
+// wrapper. It returns nil if no GPU is leased, see sharingState.
 func (u *Unit) readLeases() (*unitLeases, error) {
 	config, err := wrapperfile.File.Read(u.Host.Root)
 	switch {
 	case errors.Is(err, statefile.ErrDamaged):
-		return nil, fmt.Errorf("%w; the next hook writes it again", err)
+		return nil, fmt.Errorf("%w; %s writes it again", err, u.writer())
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("cannot read who leases the GPUs: %s is readable by root only; run it with sudo",
 			oci.DefaultConfig)
 	case err != nil:
 		return nil, err
 	}
-	if config.Leases == nil {
+	shared := config.Leases == nil
+	if shared && u.onWorkstation() {
+		if config, err = workstation.Pool(u.Host.Root); err != nil {
+			return nil, err
+		}
+	}
+	if config.Leases == nil || len(config.GPUs) == 0 {
 		return nil, nil
 	}
 	inv, err := gpu.Discover(u.Host.Root)
@@ -61,11 +74,19 @@ func (u *Unit) readLeases() (*unitLeases, error) {
 	l := &unitLeases{Leases: lease.Leases{
 		GPUs: config.GPUNames(), Dir: u.Host.Path(config.Leases.Dir), Proc: u.Host.Path("/proc"),
 		Cgroup: u.Host.Path("/sys/fs/cgroup"), Euid: uint32(os.Geteuid()), Now: u.Host.Now,
-	}}
+	}, shared: shared}
 	for _, name := range l.GPUs {
 		l.gpus = append(l.gpus, findSlot(inv, name))
 	}
 	return l, nil
+}
+
+// writer returns who writes the wrapper's config again.
+func (u *Unit) writer() string {
+	if u.onWorkstation() {
+		return "sudo " + wellknown.GPUKit + " cdi refresh"
+	}
+	return "the next hook"
 }
 
 // findSlot returns the GPU with this address, with the index gpu.Missing if the unit lacks it.
@@ -121,13 +142,16 @@ func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
 		return nil
 	})
 	for _, d := range done {
-		hold := "it holds"
+		whose, hold := "task", "it holds"
+		if rungroup.IsRun(d.Container) {
+			whose = "command"
+		}
 		if d.Processes > 1 {
 			hold = "they hold"
 		}
-		fmt.Fprintf(w, "container %s: sent %s to %s that its task left behind, as %s GPU %s\n", d.Container,
-			unix.SignalName(d.Signal), units.Count(max(1, d.Processes), "process"), hold, strings.Join(d.GPUs, ", "),
-		)
+		fmt.Fprintf(w, "%s: sent %s to %s that its %s left behind, as %s GPU %s\n", holderName(d.Container),
+			unix.SignalName(d.Signal), units.Count(max(1, d.Processes), "process"), whose, hold,
+			strings.Join(d.GPUs, ", "))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot end what tasks left behind: %w", err)
@@ -176,7 +200,7 @@ func (u *Unit) Release(w io.Writer, which string, force bool) error {
 		_, why := u.sharingState()
 		return fmt.Errorf("cannot release GPU %q: %s", which, why)
 	}
-	i, err := findGPU(l.gpus, "release", "leases", which)
+	i, err := u.findGPU(l.gpus, "release", "leases", which)
 	if err != nil {
 		return err
 	}
@@ -216,6 +240,8 @@ func endHint(s lease.State) string {
 		return "; delete the pod" + see
 	case lease.Container:
 		return "; stop the container" + see
+	case lease.Run:
+		return fmt.Sprintf("; end its process %d", s.PID)
 	}
 	return ", and it runs or left processes behind; end the build: fly -t <target> containers shows which one " +
 		"has that handle, fly -t <target> abort-build ends it, as does the web page"
@@ -231,7 +257,7 @@ func sinceText(s lease.State, now time.Time) string {
 // findGPU finds a GPU by the number that gpu-device-ids uses, the slot, the unique id, or
 // the PCI address of a GPU without partitions. verb is the action on the GPU, and has the
 // unit's relation to GPUs, for messages.
-func findGPU(gpus []gpu.Slot, verb, has, which string) (int, error) {
+func (u *Unit) findGPU(gpus []gpu.Slot, verb, has, which string) (int, error) {
 	which = strings.TrimSpace(which)
 	var found, known []string
 	at := -1
@@ -247,7 +273,8 @@ func findGPU(gpus []gpu.Slot, verb, has, which string) (int, error) {
 	case 1:
 		return at, nil
 	case 0:
-		return -1, fmt.Errorf("cannot %s GPU %q: this unit %s %s", verb, which, has, strings.Join(known, ", "))
+		return -1, fmt.Errorf("cannot %s GPU %q: this %s %s %s", verb, which, u.place(), has,
+			strings.Join(known, ", "))
 	}
 	return -1, fmt.Errorf("cannot %s GPU %q: that is %s; name one of them", verb, which, strings.Join(found, " and "))
 }

@@ -40,14 +40,17 @@ func (u *Unit) findRecorded(r quarantine.Record, verb, which string) (g pool.Rec
 			"run it on a worker's unit", verb, which)
 	}
 	if len(all) == 0 {
-		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this unit is watched yet; see %s", verb, which,
-			u.Commands.ShowStatus())
+		see := u.Commands.ShowStatus()
+		if u.onWorkstation() {
+			see = "systemctl status gpukit-gpus"
+		}
+		return g, fmt.Errorf("cannot %s GPU %q: no AMD GPU of this %s is watched yet; see %s", verb, which, u.place(), see)
 	}
 	var gpus []gpu.Slot
 	for _, s := range all {
 		gpus = append(gpus, s.Slot)
 	}
-	i, err := findGPU(gpus, verb, "has", which)
+	i, err := u.findGPU(gpus, verb, "has", which)
 	if err != nil {
 		return g, err
 	}
@@ -203,10 +206,12 @@ func (u *Unit) Quarantine(w io.Writer, which, reason string) error {
 	return u.changeByHand(
 		w, "quarantine", which, func(r quarantine.Record, g pool.Record) (quarantine.Record, string, error) {
 			now, err := r.Quarantine(g.Address(), reason, u.Host.Now().UTC())
-			return now, fmt.Sprintf(
-				"%s is quarantined: no new container gets it; one that has it keeps it. return-gpu gives it back. The "+
-					"status follows at the next hook, tags once it was out for 10 minutes",
-				g), err
+			text := fmt.Sprintf("%s is quarantined: no new container gets it; one that has it keeps it", g)
+			if u.onWorkstation() {
+				return now, text + ". Give it back: " + u.Commands.RunAction("return-gpu gpu="+which), err
+			}
+			return now, text + ". return-gpu gives it back. The status follows at the next hook, tags once it was out " +
+				"for 10 minutes", err
 		})
 }
 
@@ -222,6 +227,9 @@ func (u *Unit) Return(w io.Writer, which string) error {
 			case len(standing) > 0:
 				text += "; its present fault (" + quarantine.DescribeFaults(standing) +
 					") is now ignored, a new one is not"
+			}
+			if u.onWorkstation() {
+				return now, text, err
 			}
 			return now, text + ". Tags and status follow by the next hooks, within 10 minutes", err
 		})

@@ -14,6 +14,11 @@ import (
 
 // Status shows who leases each GPU, the counters since the boot, and the quarantined GPUs.
 func (u *Unit) Status(w io.Writer, f term.Format) error {
+	if !f.JSON {
+		if err := u.checkOptions(); err != nil {
+			fmt.Fprintln(w, "warning:", err)
+		}
+	}
 	l, err := u.readLeases()
 	if err != nil {
 		return err
@@ -42,10 +47,23 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 			Sharing string `json:"sharing"` // shared, exclusive
 			pool.Report
 			Service []ServiceStatus `json:"service,omitempty"`
-		}{"exclusive", r, u.serviceJSON(served)})
+		}{l.sharing(), r, u.serviceJSON(served)})
 	}
-	_, err = io.WriteString(w, u.leaseText(r, states, l.gpus, f)+u.serviceText(served))
+	text := u.leaseText(r, states, l.gpus, f)
+	if l.shared {
+		text += "containers share the GPUs; to lease them: sudo " + u.Commands.Name() +
+			" runtime configure <engine> --exclusive\n"
+	}
+	_, err = io.WriteString(w, text+u.serviceText(served))
 	return err
+}
+
+// sharing returns how containers use the GPUs.
+func (l *unitLeases) sharing() string {
+	if l.shared {
+		return "shared"
+	}
+	return "exclusive"
 }
 
 func (u *Unit) leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f term.Format) string {
@@ -77,8 +95,8 @@ func (u *Unit) leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f
 		b.WriteByte('\n')
 	}
 	n := r.Counters
-	fmt.Fprintf(&b, "since the boot: %d got GPUs; refused: %d as too few were free, %d as the unit has fewer\n",
-		n.Granted, n.Busy, n.Impossible)
+	fmt.Fprintf(&b, "since the boot: %d got GPUs; refused: %d as too few were free, %d as the %s has fewer\n",
+		n.Granted, n.Busy, n.Impossible, u.place())
 	return b.String()
 }
 

@@ -179,7 +179,7 @@ func TestGPUsAreFoundByTheNamesInTheStatus(t *testing.T) {
 	gpus := []gpu.Slot{{PCI: "0000:0a:00.0", UniqueID: "00000000000000a1"}, {Index: 1, PCI: "0000:0a:00.0", Partition: 1},
 		{Index: 3, PCI: "0000:1b:00.0", UniqueID: "ff"}, gpu.MissingSlot("0000:2c:00.0")}
 	for which, want := range map[string]int{"0": 0, " 1 ": 1, "3": 2, "gpu-FF": 2, "0000:1B:00.0": 2, "0000:0A:00.0-1": 1, "0000:2c:00.0": 3} {
-		i, err := findGPU(gpus, "release", "leases", which)
+		i, err := (&Unit{}).findGPU(gpus, "release", "leases", which)
 		require.NoError(t, err, which)
 		require.Equal(t, want, i, which)
 	}
@@ -188,7 +188,7 @@ func TestGPUsAreFoundByTheNamesInTheStatus(t *testing.T) {
 		"":  `cannot release GPU "": this unit leases `, "-1": "this unit leases", "all": "this unit leases",
 		"0000:0a:00.0": `cannot release GPU "0000:0a:00.0": that is GPU 0 (GPU-00000000000000a1, 0000:0a:00.0) and GPU 1 (0000:0a:00.0, partition 1); name one of them`,
 	} {
-		_, err := findGPU(gpus, "release", "leases", which)
+		_, err := (&Unit{}).findGPU(gpus, "release", "leases", which)
 		require.ErrorContains(t, err, want, which)
 	}
 }

@@ -34,10 +34,10 @@ func (u *Unit) addTasks(l *quarantine.Look) {
 		err = readErr
 		for _, s := range states {
 			l.Holders[s.GPU] = s.Container
-			switch {
-			case s.Held && s.Kind != lease.Task:
+			if s.Held && s.Kind != lease.Task {
 				l.EngineLeases = append(l.EngineLeases, s.GPU)
-			case s.Held:
+			}
+			if s.Held && (s.Kind == lease.Task || s.Kind == lease.Run) {
 				add(quarantine.Task{
 					Container: s.Container, StepHash: s.StepHash, Program: s.Program, Since: s.Since.UTC(),
 				}, s.GPU)

@@ -20,6 +20,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
@@ -37,7 +38,16 @@ func (u *Unit) Look(ctx context.Context, w io.Writer) error {
 	if failed := u.notifyTasks(w, seen); failed != nil {
 		fmt.Fprintln(w, failed)
 	}
-	return err
+	return errors.Join(err, u.checkOptions())
+}
+
+// checkOptions returns an error for invalid options of a machine without a unit. A unit shows
+// its own in its status.
+func (u *Unit) checkOptions() error {
+	if !u.onWorkstation() {
+		return nil
+	}
+	return workstation.CheckOptions(u.Host.Root)
 }
 
 // reportIfLeased omits the remark on shared GPUs, which is for people.
@@ -128,15 +138,43 @@ func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	return cfg.GPU.Quarantine
 }
 
-// option returns the configuration of the last hook. known is false if the option name is
-// invalid, or without a configuration.
+// option returns the configuration. known is false if the option name is invalid, or without
+// a configuration.
 func (u *Unit) option(name string) (cfg config.Config, known bool) {
+	cfg, problems, err := u.options()
+	known = err == nil && !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Option == name })
+	return cfg, known
+}
+
+// options returns the configuration of the last hook, on a machine without a unit that of
+// its administrator.
+func (u *Unit) options() (config.Config, []config.Problem, error) {
 	facts, err := model.Load(u.Host.Root)
+	if err == nil && u.onWorkstation() {
+		facts.Config, err = workstation.Options(u.Host.Root)
+	}
 	if err != nil {
-		return cfg, false
+		return config.Config{}, nil, err
 	}
 	cfg, problems := facts.Options()
-	return cfg, !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Option == name })
+	return cfg, problems, nil
+}
+
+// onWorkstation reports whether the machine has no unit and gpukit owns its GPUs.
+func (u *Unit) onWorkstation() bool {
+	if u.Commands.Program != wellknown.GPUKit {
+		return false
+	}
+	unit, err := workstation.UnitOf(u.Host.Root)
+	return err == nil && unit == ""
+}
+
+// place returns the word for the machine in texts.
+func (u *Unit) place() string {
+	if u.onWorkstation() {
+		return "machine"
+	}
+	return "unit"
 }
 
 // Unit holds the machine with the watched GPUs.

@@ -17,12 +17,20 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/worker"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/engines"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -195,8 +203,8 @@ func poolOf(r host.Root, inv gpu.Inventory, spec *specs.Spec) (c oci.Config, err
 // leaseSettings returns the file with the wrapper's settings for the GPUs of Pool.
 func leaseSettings(r host.Root, c oci.Config) (f resource.File, err error) {
 	c.Missing = mark
-	if c.Runtime, err = findRuntime(r); err != nil {
-		return f, err
+	if c.Runtime, err = Runtime(r); err != nil {
+		return f, fmt.Errorf("cannot lease GPUs to containers: %w", err)
 	}
 	data, err := json.Marshal(c)
 	if err == nil {
@@ -208,17 +216,18 @@ func leaseSettings(r host.Root, c oci.Config) (f resource.File, err error) {
 	return resource.File{Path: oci.DefaultConfig, Data: append(data, '\n'), Mode: 0o600, Owner: "root"}, nil
 }
 
-func findRuntime(r host.Root) (string, error) {
+// Runtime returns the path of the machine's own runc or crun.
+func Runtime(r host.Root) (string, error) {
 	for _, path := range oci.Runtimes() {
 		if st, err := r.Stat(path); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
 			return path, nil
 		}
 	}
-	return "", errors.New("cannot lease GPUs to containers: neither runc nor crun is installed; install the engine first")
+	return "", errors.New("neither runc nor crun is installed; install the engine first")
 }
 
 // Remove returns the resources that undo all changes for a wrapper outside its package:
-// engines, leases and description. On a unit, the description and leases stay.
+// engines, leases, description and the state of the GPUs. On a unit, only engines change.
 func Remove(ctx context.Context, h host.Host, wrapper string) (want []plan.Resource, err error) {
 	unit, err := UnitOf(h.Root)
 	if err != nil {
@@ -228,5 +237,12 @@ func Remove(ctx context.Context, h host.Host, wrapper string) (want []plan.Resou
 		return want, err
 	}
 	shared, err := Share(h.Root)
-	return append(append(want, shared...), cdi.Absent{Why: "the package is being removed"}), err
+	const why = "the package is being removed"
+	want = append(append(want, shared...), cdi.Absent{Why: why})
+	for _, dir := range []string{healthcheck.OutputDir, taskrecord.DefaultDir} {
+		want = append(want, resource.Absent{Path: dir, Why: why, Tree: true})
+	}
+	return append(want, resource.AllAbsent(why, verdict.ReportPath, runend.Path, quarantine.AdmissionFile, quarantine.File,
+		quarantine.EvidenceFile, gpureset.HistoryFile, notice.File, pool.ReportFile, role.GPUReport,
+		role.UsageReport)...), err
 }

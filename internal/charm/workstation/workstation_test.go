@@ -125,7 +125,7 @@ func TestPoolNeedsNoEngine(t *testing.T) {
 	require.NoError(t, err)
 	apply(t, h, want)
 	c := settings(t, h)
-	require.Equal(t, "/var/lib/concourse-ci-machine/gpu-admission.json", c.Quarantine, "no container gets a quarantined GPU")
+	require.Equal(t, "/var/lib/concourse-ci-machine/gpu-admission.json", c.Quarantine)
 	c.Runtime, c.Missing = "", ""
 	require.Equal(t, pool, c)
 }

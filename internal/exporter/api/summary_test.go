@@ -9,6 +9,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -69,8 +70,9 @@ func TestHolderIsTheFirstUser(t *testing.T) {
 	require.Equal(t, Use{Name: "no container", Processes: 1, Memory: "1.0 GiB vram, 1 MiB gtt"}, uses[1])
 	require.Equal(t, Use{Name: "other containers", Processes: 2, Engines: "gfx 2m3s"}, uses[2])
 
-	for want, lease := range map[string]pool.Lease{"unknown": {Held: true}, "pod ns/p, container c": {Held: true, Namespace: "ns", Pod: "p", Container: "c"}} {
-		uses = UsesOf(Status{View: pool.View{Lease: &lease}}, now)
+	for want, one := range map[string]pool.Lease{"unknown": {Held: true}, "pod ns/p, container c": {Held: true, Namespace: "ns", Pod: "p", Container: "c"},
+		"run-4f1c0a2b91d3 (ada: pytest)": {Held: true, Kind: lease.Run, Container: "run-4f1c0a2b91d3", Title: "ada: pytest"}} {
+		uses = UsesOf(Status{View: pool.View{Lease: &one}}, now)
 		require.Equal(t, []Use{{Name: want, Lease: "held"}}, uses)
 	}
 	require.Empty(t, UsesOf(Status{View: pool.View{Lease: &pool.Lease{Container: "c"}}}, now), "it was returned")

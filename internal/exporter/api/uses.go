@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,13 +40,7 @@ func UsesOf(s Status, at time.Time) []Use {
 	var out []Use
 	holder := ""
 	if l := s.Lease; l != nil && l.Held {
-		use := Use{Name: l.Container, Lease: "held"}
-		switch {
-		case l.Pod != "":
-			use.Name = "pod " + l.Namespace + "/" + l.Pod + ", container " + l.Container
-		case use.Name == "":
-			use.Name = "unknown"
-		}
+		use := Use{Name: cmp.Or(l.Holder().Name(), "unknown"), Lease: "held"}
 		if l.Since != nil {
 			use.Lease = units.Age(at.Sub(*l.Since))
 		}
@@ -70,7 +65,7 @@ func UsesOf(s Status, at time.Time) []Use {
 		}
 		switch {
 		case u.Container != "" && u.Container == holder:
-			use.Lease = out[0].Lease
+			use.Name, use.Lease = out[0].Name, out[0].Lease
 			out[0] = use
 		case u.Processes > 0:
 			out = append(out, use)

@@ -135,7 +135,7 @@ func (g *gpu) clean() error {
 		if l.Since != nil && !plausible(*l.Since) {
 			return errors.New("a lease of an impossible time")
 		}
-		l.Kind, l.Clocks, l.Last = "", "", nil // not shown
+		l.Kind, l.Clocks, l.Title, l.Last = "", "", "", nil // not shown
 	}
 	if s := g.Service; s != nil {
 		known := []quarantine.State{quarantine.InService, quarantine.Quarantined, quarantine.OnProbation}

@@ -197,10 +197,7 @@ func newPart(s *api.Status, at time.Time, links Links) part {
 }
 
 func lastHolder(h *pool.Holder, links Links) *use {
-	u := &use{Name: h.Container, Build: links.buildURL(h.Container)}
-	if h.Pod != "" {
-		u.Name = "pod " + h.Namespace + "/" + h.Pod + ", container " + h.Container
-	}
+	u := &use{Name: h.Name(), Build: links.buildURL(h.Container)}
 	if h.Since != nil {
 		u.Brief = "since " + quarantine.FormatTime(*h.Since)
 	}

@@ -158,7 +158,7 @@ var (
 	leaseHeld = gauge("rocm_gpu_lease_held", "1 if the GPU is leased, 0 if it is free.")
 	leaseAge  = gauge("rocm_gpu_lease_age_seconds",
 		"Age of the lease, with its holder.",
-		"container", "kind", "namespace", "pod")
+		"container", "kind", "namespace", "pod", "title")
 	leaseDoubtful = gauge("rocm_gpu_lease_doubtful",
 		"1 if the holder of the lease cannot be checked; see gpu-status.")
 	leaseGranted = ownCounter("rocm_gpu_leases_granted_total", "Leases since boot.")

@@ -49,7 +49,7 @@ func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
 		r.put(leaseHeld, oneIf(l.Held))
 		if l.Held && l.Since != nil {
 			r.put(leaseAge, max(s.At.Sub(*l.Since).Seconds(), 0), l.Container[:min(len(l.Container), 64)],
-				string(cmp.Or(l.Kind, lease.Task)), l.Namespace, l.Pod)
+				string(cmp.Or(l.Kind, lease.Task)), l.Namespace, l.Pod, l.Title)
 		}
 		r.put(leaseDoubtful, oneIf(l.Doubt != ""))
 	}

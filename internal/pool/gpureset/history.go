@@ -41,7 +41,10 @@ type History struct {
 const maxAttempts = 64
 
 // historyFile outlives reboots, so that no reboot allows more resets.
-var historyFile = statefile.File[History]{Path: wellknown.StateDir + "/gpu-resets.json", Mode: 0o600}
+// HistoryFile has the History.
+const HistoryFile = wellknown.StateDir + "/gpu-resets.json"
+
+var historyFile = statefile.File[History]{Path: HistoryFile, Mode: 0o600}
 
 // lockFile is held during a reset.
 const lockFile = wellknown.LockDir + "/gpu-reset"

@@ -68,7 +68,7 @@ type Look struct {
 	TasksUnknown bool
 	Exits        map[string]Exit
 	Holders      map[string]string // by GPU: the current or last holder of its lease
-	EngineLeases []string          // GPUs that containers of other engines and pods lease now
+	EngineLeases []string          // GPUs that runs, pods and containers of other engines lease now
 	HealthCheck  string            // the option gpu-health-check; "" for none
 	HealthChecks []HealthCheck     // of this unit's GPUs: the last ended one of each, and those that run
 }

@@ -7,9 +7,11 @@ remove | 0) ;;
 esac
 if command -v systemctl >/dev/null; then
 	if [ -d /run/systemd/system ]; then
-		systemctl stop gpukit-cdi.path gpukit-cdi.timer gpukit-cdi.service gpukit-run.socket gpukit-run.service || true
+		systemctl stop gpukit-cdi.path gpukit-cdi.timer gpukit-cdi.service gpukit-run.socket gpukit-run.service \
+			gpukit-gpus.service gpukit-records.service || true
 	fi
-	systemctl --quiet disable gpukit-cdi.path gpukit-cdi.service gpukit-run.socket || true
+	systemctl --quiet disable gpukit-cdi.path gpukit-cdi.service gpukit-run.socket gpukit-gpus.service \
+		gpukit-records.service || true
 fi
 # Engines must not name a runtime that does not exist. A failure must not keep the package.
 /usr/bin/gpukit undo-all || echo "gpukit: see above for what is left" >&2
