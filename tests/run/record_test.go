@@ -28,8 +28,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// gpu is one of the fixture's.
-const gpu = "0000:43:00.0"
+// leasedGPU is one of the fixture's.
+const leasedGPU = "0000:43:00.0"
 
 // recorded is a machine with the kernel's own processes and control groups, and the fixture's GPUs.
 type recorded struct {
@@ -60,7 +60,7 @@ func newRecorded(t *testing.T) *recorded {
 		require.NoError(t, os.Symlink(dir, m.root.Path(dir)))
 	}
 	require.NoError(t, os.MkdirAll(m.root.Path(wellknown.RunDir), 0o755))
-	m.leases = lease.Leases{Dir: m.root.Path(lease.DefaultDir), GPUs: []string{gpu}}
+	m.leases = lease.Leases{Dir: m.root.Path(lease.DefaultDir), GPUs: []string{leasedGPU}}
 	var err error
 	m.rec, err = recorder.New(recorder.Options{Root: m.root, Report: verdict.ReportPath, Kernel: kernellog.Of(m, time.Now()),
 		Limits: taskrecord.Limits{Bytes: 64 << 20, Age: time.Hour, FailedAge: time.Hour},
@@ -145,7 +145,7 @@ func (m *recorded) run(script string, memory int, during func(*recorded)) (taskr
 		select {
 		case exit := <-done:
 			require.NoError(m.t, m.leases.EndRun(id))
-			require.NoError(m.t, (&runend.Writer{Root: m.root}).Add(runend.End{ID: id, Title: "ada: test", GPUs: []string{gpu},
+			require.NoError(m.t, (&runend.Writer{Root: m.root}).Add(runend.End{ID: id, Title: "ada: test", GPUs: []string{leasedGPU},
 				Started: began, Ended: time.Now(), Exit: &exit}))
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -172,10 +172,10 @@ func TestRunsHaveVerdicts(t *testing.T) {
 		"killed at its limit of memory": {script: `x=$(head -c 200000000 /dev/zero | tr '\0' x); echo ${#x}`, memory: 64 << 20,
 			kind: verdict.Run, code: "oom-limit"},
 		"ends with a fault of its GPU": {script: "sleep 2; exit 1", during: func(m *recorded) {
-			m.say("amdgpu " + gpu + ": amdgpu: GPU reset(1) succeeded!")
+			m.say("amdgpu " + leasedGPU + ": amdgpu: GPU reset(1) succeeded!")
 		}, kind: verdict.GPU, code: "gpu-hang"},
 		"ended by its user": {script: "timeout -s TERM 7 sleep 100; kill -TERM $$", during: func(m *recorded) {
-			require.NoError(m.t, os.WriteFile(m.root.Path("/sys/bus/pci/devices/"+gpu+"/gpu_busy_percent"), []byte("0\n"), 0))
+			require.NoError(m.t, os.WriteFile(m.root.Path("/sys/bus/pci/devices/"+leasedGPU+"/gpu_busy_percent"), []byte("0\n"), 0))
 		}, kind: verdict.Run, code: "stopped-idle"},
 		"succeeds": {script: "true"},
 		"without a control group": {script: `sh -c 'i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done'; exit 3`, memory: -1,
@@ -186,9 +186,9 @@ func TestRunsHaveVerdicts(t *testing.T) {
 			r, s := m.run(c.script, c.memory, c.during)
 			t.Logf("%s; %s; last %v", s.Usage(), s.Why(), r.Machine[len(r.Machine)-1])
 			require.Equal(t, c.kind, s.Kind)
-			require.Equal(t, []string{gpu}, s.GPUs)
+			require.Equal(t, []string{leasedGPU}, s.GPUs)
 			require.Equal(t, "ada: test", s.Title)
-			require.NotEmpty(t, r.GPUs[gpu])
+			require.NotEmpty(t, r.GPUs[leasedGPU])
 			if c.kind != "" {
 				require.Equal(t, c.code, s.Reasons[0].Code)
 			}
