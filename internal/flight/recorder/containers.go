@@ -57,6 +57,7 @@ type container struct {
 	exit           *int
 	answered       bool      // exit is known, or it is known that it cannot be
 	shown          bool      // the report has the verdict before its end
+	released       bool      // the lease of its GPUs has ended
 	asked          time.Time // for the exit status
 	began, flushed time.Time
 
@@ -107,10 +108,7 @@ func (r *Recorder) find(now time.Time) error {
 	failed := r.findHolders(there, now)
 	for handle, c := range r.containers {
 		if !there[handle] && c.kind != lease.Task {
-			if c.ended.IsZero() {
-				c.ended, c.ending = now, taskrecord.Exited
-			}
-			if c.done || !c.checked {
+			if c.released = true; c.done || !c.checked {
 				delete(r.containers, handle)
 			}
 			continue

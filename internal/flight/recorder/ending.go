@@ -175,7 +175,7 @@ func (r *Recorder) end(c *container) error {
 		if len(v.Reasons) > 0 {
 			text = v.Reasons[0].Text
 		}
-		r.Log("container %s: %s: %s", c.handle, v.Kind, text)
+		r.Log("%s %s: %s: %s", c.kind, c.handle, v.Kind, text)
 	}
 	return err
 }

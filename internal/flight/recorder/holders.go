@@ -150,7 +150,7 @@ func (r *Recorder) lookForHoldersEnd(c *container, now time.Time) {
 		c.finish(e.Ended)
 		return
 	}
-	if p, alive := r.process(c.init.pid); !alive || p != c.init {
+	if p, alive := r.process(c.init.pid); c.released || !alive || p != c.init {
 		c.finish(now)
 	}
 }

@@ -178,5 +178,8 @@ func (r *Recorder) sample(c *container, now time.Time) {
 	}
 	r.addNeighbours(c, &s)
 	s.Values[taskrecord.Processes] = c.count
+	if _, known := s.Get(taskrecord.CPUUsage); !known && !c.ended.IsZero() {
+		return // its group is removed
+	}
 	c.record.Machine = append(c.record.Machine, s)
 }

@@ -23,30 +23,30 @@ var exitRules = []Rule{
 		Source: "signal(7)",
 		Fix:    "Look at its output: its program crashed."},
 	{Code: "stopped-idle", Kind: Task, find: stopped(true),
-		When:       "stopped, without work for 5 s and 30 % of its time",
-		Source:     "exit status",
-		Fix:        "The task hung by itself: look at its last output. An abort is shown at the build.",
-		FixOutside: "It hung by itself: look at its last output. An abort or timeout is shown by who started it."},
+		When:   "stopped, without work for 5 s and 30 % of its time",
+		Source: "exit status",
+		Fix:    "The task hung by itself: look at its last output. An abort is shown at the build.",
+		FixRun: "It hung by itself: look at its last output. An abort or timeout is shown by who started it."},
 	{Code: "killed", Kind: Task, find: killed,
-		When:       "exit status 137, at work to the end",
-		Source:     "signal(7)",
-		Fix:        "Look in its script for a kill -9. If the build's page shows a timeout, the task ignored SIGTERM for 10 s.",
-		FixOutside: "Look in its script for a kill -9. If it was stopped by who started it, it ignored SIGTERM."},
+		When:   "exit status 137, at work to the end",
+		Source: "signal(7)",
+		Fix:    "Look in its script for a kill -9. If the build's page shows a timeout, the task ignored SIGTERM for 10 s.",
+		FixRun: "Look in its script for a kill -9. If it was stopped by who started it, it ignored SIGTERM."},
 	slowerRule,
 	{Code: "stopped-busy", Kind: Task, find: stopped(false),
-		When:       "143, 124 or removed, at work to the end",
-		Source:     "exit status",
-		Fix:        "Raise the timeout of the step, or divide it. An abort is shown at the build.",
-		FixOutside: "Raise the timeout, or divide the work. An abort is shown by who started it."},
+		When:   "143, 124 or removed, at work to the end",
+		Source: "exit status",
+		Fix:    "Raise the timeout of the step, or divide it. An abort is shown at the build.",
+		FixRun: "Raise the timeout, or divide the work. An abort is shown by who started it."},
 	{Code: "exit-status", Kind: Task, find: exitStatus,
 		When:   "any other exit status, without a sign above",
 		Source: "exit status",
 		Fix:    "Look at its output."},
 	{Code: "no-record", Kind: Unknown, find: noRecord,
-		When:       "no exit status and no sign",
-		Source:     "record",
-		Fix:        "Look at the build's page, and at the log of the worker's service.",
-		FixOutside: "Look at its output and at the log of the machine: the recorder did not run to its end."},
+		When:   "no exit status and no sign",
+		Source: "record",
+		Fix:    "Look at the build's page, and at the log of the worker's service.",
+		FixRun: "Look at its output and at the log of the machine: the recorder did not run to its end."},
 }
 
 var crashes = map[int]string{132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 139: "SIGSEGV"}
@@ -73,7 +73,8 @@ func killed(f *facts) []finding {
 	oom, _ := f.oomKilled()
 	return one(f.exit() == byKill && !hung && !oom && len(f.spins) == 0, finding{
 		numbers: map[string]float64{"seconds": f.lasted},
-		text:    fmt.Sprintf("SIGKILL ended %s after %.0f s, while it worked: its own, or after a timeout", f.name(), f.lasted)})
+		text: fmt.Sprintf("SIGKILL ended %s after %.0f s, while it worked: its own, or after a timeout", f.name(),
+			f.lasted)})
 }
 
 // stoppedBusy reports whether the task worked until it was stopped.
@@ -91,7 +92,8 @@ func stopped(idle bool) func(*facts) []finding {
 		if idle && (!f.stopped() || !hung || oom) || !idle && (!f.stoppedBusy() || known && p.longer) {
 			return nil
 		}
-		text := fmt.Sprintf("%s was stopped after %.0f s (abort or timeout), and it worked to the end", f.name(), f.lasted)
+		text := fmt.Sprintf("%s was stopped after %.0f s (abort or timeout), and it worked to the end", f.name(),
+			f.lasted)
 		if idle {
 			text = fmt.Sprintf("%s was stopped after %.0f s (abort or timeout), and did nothing for the last "+
 				"%.0f s", f.name(), f.lasted, seconds)
@@ -124,5 +126,6 @@ func notStarted(f *facts) []finding {
 }
 
 func noRecord(f *facts) []finding {
-	return one(f.exit() < 0 && !f.stopped() && !f.neverStarted(), finding{text: "how " + f.name() + " ended was not seen"})
+	return one(f.exit() < 0 && !f.stopped() && !f.neverStarted(),
+		finding{text: "how " + f.name() + " ended was not seen"})
 }

@@ -20,15 +20,15 @@ var gpuMemoryRules = []Rule{
 	{Code: "gpu-memory-leaked", Kind: GPU, find: gpuLeaked,
 		When: "an ended task had left 5 % and 512 MiB of memory; a cause if it was half, or the task alone then " +
 			"had 90 %",
-		Source:     "amdgpu_vram_mgr.c",
-		Fix:        runAgain + " gpu-status shows the GPU; see the page on quarantined GPUs.",
-		FixOutside: runAgain + " The command gpu status shows the GPU; see the page on quarantined GPUs."},
+		Source: "amdgpu_vram_mgr.c",
+		Fix:    runAgain + " gpu-status shows the GPU; see the page on quarantined GPUs.",
+		FixRun: runAgain + " The command gpu status shows the GPU; see the page on quarantined GPUs."},
 	{Code: "gpu-memory-taken", Kind: Machine, find: gpuTaken,
 		When: "programs outside tasks had 10 % and 512 MiB of memory, and the task used the GPU; a cause if " +
 			"the task filled the rest in its last 10 s",
-		Source:     "drm-usage-stats.rst",
-		Fix:        "Stop the program, or keep such GPUs from tasks with gpu-free-memory. " + runAgain,
-		FixOutside: "Stop the program: the command gpu top shows it. " + runAgain},
+		Source: "drm-usage-stats.rst",
+		Fix:    "Stop the program, or keep such GPUs from tasks with gpu-free-memory. " + runAgain,
+		FixRun: "Stop the program: the command gpu top shows it. " + runAgain},
 }
 
 // eachMemory calls a rule for the GPUs with known owners of their memory.
@@ -53,8 +53,8 @@ func gpuLeaked(f *facts) []finding {
 		peak, _ := most(samples, taskrecord.VideoUsed)
 		tasks, _ := most(samples, taskrecord.Tasks)
 		return finding{cause: left >= .5*whole || tasks <= 1 && peak >= .9*whole,
-				text: fmt.Sprintf("%s of %s video memory of GPU %s were left by a program that ended, and at most %s were in use",
-					size(left), size(whole), g.Name, size(peak)),
+				text: fmt.Sprintf("%s of %s video memory of GPU %s were left by a program that ended, and at most %s were "+
+					"in use", size(left), size(whole), g.Name, size(peak)),
 				numbers: map[string]float64{"bytes_before": left, "bytes": whole, "bytes_peak": peak}},
 			left >= leakedLeast && left >= leakedShare*whole
 	})

@@ -21,10 +21,10 @@ const (
 
 var networkRules = []Rule{
 	{Code: "dns-away", Kind: Machine, find: dnsAway,
-		When:       "a socket waited 4 s for a name server of the worker, and most queries had no answer",
-		Source:     "proc_pid_net_udp(5), resolver(3)",
-		Fix:        "Look at the name servers of the worker (CONCOURSE_CONTAINERD_DNS_SERVER). " + runAgain,
-		FixOutside: "Look at the name servers of the container and of the machine. " + runAgain},
+		When:   "a socket waited 4 s for a name server of the worker, and most queries had no answer",
+		Source: "proc_pid_net_udp(5), resolver(3)",
+		Fix:    "Look at the name servers of the worker (CONCOURSE_CONTAINERD_DNS_SERVER). " + runAgain,
+		FixRun: "Look at the name servers of the container and of the machine. " + runAgain},
 	{Code: "no-connection", Kind: Machine, find: noConnection, slows: true,
 		When:   "3 requests for a connection were sent again; a cause from 6 if no connection succeeded",
 		Source: "snmp_counter.rst",

@@ -10,16 +10,17 @@ type Rule struct {
 	When   string // the condition, in the terms that the page explains
 	Source string // why the sign means that: a page or file of Linux, without its folder
 	Fix    string
-	// FixOutside replaces Fix for a run or container, which has no build and no worker; "" if
+	// FixRun replaces Fix for a run or container, which has no build and no worker; "" if
 	// Fix fits.
-	FixOutside string
-	slows      bool // it slows a task down: it decides if the task was stopped
-	find       func(*facts) []finding
+	FixRun string
+	slows  bool // it slows a task down: it decides if the task was stopped
+	find   func(*facts) []finding
 }
 
 // Rules has the surest sign first. A rule of the kind task comes before the weaker signs
 // that the same cause makes, such as a limit of memory before the stall of memory.
-var Rules = slices.Concat(machineRules, gpuRules, gpuMemoryRules, memoryRules, concourseRules, slowRules, networkRules, exitRules)
+var Rules = slices.Concat(machineRules, gpuRules, gpuMemoryRules, memoryRules, concourseRules, slowRules,
+	networkRules, exitRules)
 
 // one returns a finding if a condition is met.
 func one(met bool, f finding) []finding {

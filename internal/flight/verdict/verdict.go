@@ -52,13 +52,14 @@ func Decide(r *taskrecord.Record) Verdict {
 	var v Verdict
 	for _, rule := range Rules {
 		for _, found := range rule.find(f) {
-			one := Reason{Code: rule.Code, Kind: cmp.Or(found.kind, rule.Kind), Cause: found.cause || rule.slows && f.stopped(),
-				Text: found.text, Numbers: found.numbers, GPU: found.gpu, Fix: rule.Fix}
+			one := Reason{Code: rule.Code, Kind: cmp.Or(found.kind, rule.Kind),
+				Cause: found.cause || rule.slows && f.stopped(), Text: found.text, Numbers: found.numbers,
+				GPU: found.gpu, Fix: rule.Fix}
 			if one.Kind == Task {
 				one.Kind = f.own()
 			}
 			if !f.Head.OfConcourse() {
-				one.Fix = cmp.Or(rule.FixOutside, rule.Fix)
+				one.Fix = cmp.Or(rule.FixRun, rule.Fix)
 			}
 			v.Reasons = append(v.Reasons, one)
 		}
@@ -96,8 +97,9 @@ func (v *Verdict) order() {
 
 // EntryOf returns the entry of an ended task.
 func EntryOf(r *taskrecord.Record, v Verdict) Entry {
-	e := Entry{Handle: r.Head.Handle, Holder: cmp.Or(r.Head.Kind, lease.Task), Title: r.Head.Title, Started: r.Head.Started.UTC(), Ended: r.Ended().UTC(), Kind: v.Kind,
-		GPUs: []string{}, Energy: taskrecord.EnergyOf(r)}
+	e := Entry{Handle: r.Head.Handle, Holder: cmp.Or(r.Head.Kind, lease.Task), Title: r.Head.Title,
+		Started: r.Head.Started.UTC(), Ended: r.Ended().UTC(), Kind: v.Kind, GPUs: []string{},
+		Energy: taskrecord.EnergyOf(r)}
 	if r.End != nil {
 		e.Exit = r.End.Exit
 	}

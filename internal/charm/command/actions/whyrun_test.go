@@ -1,0 +1,74 @@
+package actions
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+)
+
+// ended writes the record of a run.
+func ended(t *testing.T, root host.Root, e taskrecord.End) taskrecord.Record {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(root.Path(taskrecord.DefaultDir), 0o700))
+	head := taskrecord.Head{Handle: "run-4f1c0a2b91d3", Kind: lease.Run, Title: "ada: pytest", Started: hosttest.Now,
+		GPUs: []taskrecord.GPU{{Name: "0000:03:00.0"}}}
+	w, err := taskrecord.Store{Dir: root.Path(taskrecord.DefaultDir)}.Begin(head)
+	require.NoError(t, err)
+	e.Ended = hosttest.Now.Add(time.Minute)
+	require.NoError(t, w.End(e))
+	return taskrecord.Record{Head: head, End: &e}
+}
+
+func TestWhyShowsARun(t *testing.T) {
+	exit := 3
+	for name, c := range map[string]struct {
+		end  taskrecord.End
+		want []string
+	}{
+		"that failed": {taskrecord.End{Ending: taskrecord.Exited, Exit: &exit}, []string{"run run-4f1c0a2b91d3 (ada: pytest) from ",
+			", exit status 3\nverdict: run\n  because: the run itself failed with exit status 3 (exit-status)\n    fix: Look at its output.\n"}},
+		"without a status": {taskrecord.End{Ending: taskrecord.NoStatus}, []string{
+			", exit status not known\nverdict: none, as no sign shows a failure\n"}},
+	} {
+		root := hosttest.Root(t)
+		ended(t, root, c.end)
+		a := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, root)}}
+		var text strings.Builder
+		require.NoError(t, a.Why(t.Context(), &text, "run-4f1c", term.Format{}), name)
+		for _, want := range c.want {
+			require.Contains(t, text.String(), want, name)
+		}
+	}
+}
+
+// A user cannot read the records, but the report of the last failures.
+func TestWhyWithoutRootShowsTheLastFailures(t *testing.T) {
+	exit, root := 3, hosttest.Root(t)
+	r := ended(t, root, taskrecord.End{Ending: taskrecord.Exited, Exit: &exit})
+	a := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, root)}}
+	var text strings.Builder
+	require.ErrorContains(t, a.whyWithoutRoot(&text, "", term.Format{}), "run it with sudo")
+	var report verdict.Report
+	report.Add(&r, verdict.Decide(&r))
+	require.NoError(t, os.MkdirAll(root.Path("/run/concourse-ci-machine"), 0o755))
+	require.NoError(t, verdict.ReportFile(verdict.ReportPath).Write(root, report))
+	for _, which := range []string{"", "run-4f1c"} {
+		text.Reset()
+		require.NoError(t, a.whyWithoutRoot(&text, which, term.Format{}))
+		require.Contains(t, text.String(), "run run-4f1c0a2b91d3 (ada: pytest) from ")
+		require.Contains(t, text.String(), "verdict: run\n")
+		require.Contains(t, text.String(), "kernel's log: run it with sudo to see its lines\n")
+	}
+	require.ErrorContains(t, a.whyWithoutRoot(&text, "4f1c", term.Format{}), `cannot find a failure "4f1c" among the last 1`)
+}
