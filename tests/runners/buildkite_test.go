@@ -55,6 +55,8 @@ func TestJobOfBuildkiteHasGPUs(t *testing.T) {
 	out, status := m.run(append(env, "GPUKIT_GPUS=2"), program, "bootstrap")
 	require.Equal(t, 3, status, out)
 	require.Regexp(t, `has GPU \d .*\ncommand: 1 0,1 of run-[0-9a-f]{12}\n1\n`, out)
+	require.Regexp(t, `annotate --style info --context gpukit-44\n    GPU 0   healthy `, out)
+	require.Regexp(t, `    After the job, on \S+: sudo gpukit why run-[0-9a-f]{12}\n$`, out)
 	m.free()
 
 	m.write("command", `echo "command: ${GPUKIT_RUN-none}"`)
