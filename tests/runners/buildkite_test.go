@@ -16,7 +16,8 @@ import (
 // case.
 const bootstrap = `
 hook() {
-    printf '%s\n' ". \"$1\"" 'export BUILDKITE_HOOK_EXIT_STATUS=$?' 'env -0 >after' 'exit $BUILDKITE_HOOK_EXIT_STATUS' >wrapper
+    printf '%s\n' ". \"$1\"" 'export BUILDKITE_HOOK_EXIT_STATUS=$?' 'env -0 >after' \
+        'exit $BUILDKITE_HOOK_EXIT_STATUS' >wrapper
     : >after
     bash wrapper
     status=$?
@@ -51,7 +52,8 @@ func newBuildkite(t *testing.T) (m *machine, env []string, program string) {
 
 func TestJobOfBuildkiteHasGPUs(t *testing.T) {
 	m, env, program := newBuildkite(t)
-	m.write("command", `echo "command: $BEFORE $HIP_VISIBLE_DEVICES of $GPUKIT_RUN"; grep -c gpukit-run- /proc/self/cgroup; exit 3`)
+	m.write("command", `echo "command: $BEFORE $HIP_VISIBLE_DEVICES of $GPUKIT_RUN"
+		grep -c gpukit-run- /proc/self/cgroup; exit 3`)
 	out, status := m.run(append(env, "GPUKIT_GPUS=2"), program, "bootstrap")
 	require.Equal(t, 3, status, out)
 	require.Regexp(t, `has GPU \d .*\ncommand: 1 0,1 of run-[0-9a-f]{12}\n1\n`, out)

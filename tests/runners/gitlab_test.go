@@ -31,7 +31,8 @@ func gitlabShell(t *testing.T, m *machine, pipe bool, env, script string) string
 	if pipe {
 		eval = ": | eval " + quoted
 	}
-	return "#!/usr/bin/env bash\n\ntrap exit 1 TERM\n\nset -o pipefail\nset -o errexit\nset +o noclobber\n" + eval + "\nexit 0\n"
+	return "#!/usr/bin/env bash\n\ntrap exit 1 TERM\n\nset -o pipefail\nset -o errexit\nset +o noclobber\n" +
+		eval + "\nexit 0\n"
 }
 
 func newGitLab(t *testing.T) *machine {
@@ -56,7 +57,8 @@ func TestJobOfGitLabsShellHasGPUs(t *testing.T) {
 		require.Contains(t, out, "gpukit: cannot lease 5 GPUs: this machine has 4")
 		require.NotContains(t, out, "a script")
 
-		out, status = m.run(nil, "bash", m.write("script", gitlabShell(t, m, pipe, "GPUKIT_GPUS=0", `echo "script: ${GPUKIT_RUN-none}"; exit 3`)))
+		out, status = m.run(nil, "bash", m.write("script", gitlabShell(t, m, pipe, "GPUKIT_GPUS=0",
+			`echo "script: ${GPUKIT_RUN-none}"; exit 3`)))
 		require.Equal(t, "script: none\n", out)
 		require.Equal(t, 3, status)
 	}
@@ -68,7 +70,8 @@ func TestJobOfGitLabsShellHasGPUs(t *testing.T) {
 func TestStagesOfGitLabsCustomExecutor(t *testing.T) {
 	m := newMachine(t)
 	run := m.root.Path("/usr/share/gpukit/runners/gitlab/run.sh")
-	env := []string{"BUILD_FAILURE_EXIT_CODE=81", "SYSTEM_FAILURE_EXIT_CODE=82", "BUILD_EXIT_CODE_FILE=" + m.home + "/code",
+	env := []string{"BUILD_FAILURE_EXIT_CODE=81", "SYSTEM_FAILURE_EXIT_CODE=82",
+		"BUILD_EXIT_CODE_FILE=" + m.home + "/code",
 		"CUSTOM_ENV_CI_PROJECT_PATH=team/project", "CUSTOM_ENV_CI_JOB_NAME=unit"}
 	m.write("x", "")
 	for _, c := range []struct {
@@ -77,15 +80,19 @@ func TestStagesOfGitLabsCustomExecutor(t *testing.T) {
 		out                       string
 	}{
 		{"other stages have no GPU", "get_sources", `echo "${GPUKIT_RUN-none}"`, "", 0, `^none\n$`},
-		{"the script has one", "build_script", `echo "$HIP_VISIBLE_DEVICES"`, "", 0, `^gpukit: .* has GPU \d .*\n0\n$`},
-		{"the job wants two", "build_script", `echo "$HIP_VISIBLE_DEVICES"`, "2", 0, `has GPU \d .*, GPU \d .*\n0,1\n$`},
+		{"the script has one", "build_script", `echo "$HIP_VISIBLE_DEVICES"`, "", 0,
+			`^gpukit: .* has GPU \d .*\n0\n$`},
+		{"the job wants two", "build_script", `echo "$HIP_VISIBLE_DEVICES"`, "2", 0,
+			`has GPU \d .*, GPU \d .*\n0,1\n$`},
 		{"the job wants none", "build_script", `echo "${GPUKIT_RUN-none}"`, "0", 0, `^none\n$`},
 		{"the job fails", "build_script", "exit 3", "", 81, `has GPU \d`},
 		{"another stage fails", "after_script", "exit 3", "", 81, "^$"},
-		{"too many GPUs", "build_script", "echo a script", "5", 82, `^gpukit: cannot lease 5 GPUs: this machine has 4`},
+		{"too many GPUs", "build_script", "echo a script", "5", 82,
+			`^gpukit: cannot lease 5 GPUs: this machine has 4`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, status := m.run(append(env, "CUSTOM_ENV_GPUKIT_GPUS="+c.gpus), run, m.write("script", c.script+"\n"), c.stage)
+			out, status := m.run(append(env, "CUSTOM_ENV_GPUKIT_GPUS="+c.gpus), run, m.write("script", c.script+"\n"),
+				c.stage)
 			require.Equal(t, c.status, status, out)
 			require.Regexp(t, c.out, out)
 			m.free()

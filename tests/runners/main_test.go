@@ -128,7 +128,8 @@ func (m *machine) shellAs(name string) string {
 // command returns a command of the user who runs the jobs. Its hooks are those of the machine.
 func (m *machine) command(env []string, argv ...string) *exec.Cmd {
 	c := exec.Command(argv[0], argv[1:]...)
-	c.Env = append([]string{"PATH=" + bin + ":" + m.home + "/tools:/usr/bin:/bin", "CHARM_ROOT=" + string(m.root), "LANG=C.UTF-8"}, env...)
+	c.Env = append([]string{"PATH=" + bin + ":" + m.home + "/tools:/usr/bin:/bin", "CHARM_ROOT=" + string(m.root),
+		"LANG=C.UTF-8"}, env...)
 	c.Dir = m.home
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	return c

@@ -26,7 +26,8 @@ func TestStepsOfGiteaLeaseGPUs(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".github/workflows"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".github/workflows/gpu.yml"), data, 0o600))
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@t.example", "commit", "-q", "-m", "all"},
+		{"init", "-q", "-b", "main"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@t.example", "commit",
+			"-q", "-m", "all"},
 		{"remote", "add", "origin", "https://github.com/team/project"},
 	} {
 		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput()
@@ -42,7 +43,8 @@ func TestStepsOfGiteaLeaseGPUs(t *testing.T) {
 }
 
 func TestExampleWorkflowsAreValid(t *testing.T) {
-	c := exec.Command("go", "tool", "-modfile=tools/pinned/go.mod", "actionlint", "-config-file", "tests/runners/testdata/actionlint.yaml",
+	c := exec.Command("go", "tool", "-modfile=tools/pinned/go.mod", "actionlint", "-config-file",
+		"tests/runners/testdata/actionlint.yaml",
 		"tools/packages/gpukit/runners/github/workflow.yml", "tools/packages/gpukit/runners/gitea/workflow.yml")
 	c.Dir = "../.."
 	out, err := c.CombinedOutput()
