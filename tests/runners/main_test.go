@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -187,7 +186,5 @@ func kill(t *testing.T, c *exec.Cmd) {
 	require.NoError(t, unix.Kill(c.Process.Pid, unix.SIGKILL))
 	_ = c.Wait()
 }
-
-func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
 func itoa(n int) string { return strconv.Itoa(n) }
