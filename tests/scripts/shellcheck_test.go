@@ -16,7 +16,9 @@ func TestShellCheckFindsNothing(t *testing.T) {
 		t.Skip("needs shellcheck: sudo apt-get install -y shellcheck")
 	}
 	args := []string{"--external-sources"}
-	for _, pattern := range []string{"scripts/*.sh", "scripts/*/*.sh", "tests/lxdhost/*.sh", "pipelines/tasks/*/*.sh", "tools/packages/*/*.sh", "tools/packages/gpukit/runners/*/*.sh", "tools/packages/gpukit/runners/buildkite/*",
+	for _, pattern := range []string{"scripts/*.sh", "scripts/*/*.sh", "tests/lxdhost/*.sh",
+		"pipelines/tasks/*/*.sh", "tools/packages/*/*.sh", "tools/packages/gpukit/runners/*.sh",
+		"tools/packages/gpukit/runners/*/*.sh", "tools/packages/gpukit/runners/buildkite/*",
 		"tests/packages/*.sh"} {
 		found, err := filepath.Glob("../../" + pattern)
 		require.NoError(t, err)

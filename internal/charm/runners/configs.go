@@ -26,7 +26,8 @@ func githubEnv(text string, _ host.Root) (after string, put []part, err error) {
 	for _, hook := range []string{"started", "completed"} {
 		name, file := "ACTIONS_RUNNER_HOOK_JOB_"+strings.ToUpper(hook), path.Join(Dir, "github", "job-"+hook+".sh")
 		if assigns(text, name) {
-			return "", nil, fmt.Errorf(".env sets %s to another script; add this line to the script: bash %s", name, file)
+			return "", nil, fmt.Errorf(".env sets %s to another script; add this line to the script: bash %s", name,
+				file)
 		}
 		lines += name + "=" + file + "\n"
 	}
@@ -92,7 +93,8 @@ func gitlabConfig(text string, _ host.Root) (after string, put []part, err error
 	}
 	var is map[string]any
 	if err := toml.Unmarshal([]byte(after), &is); err != nil || !reflect.DeepEqual(is, want) || len(put) != n {
-		return "", nil, errors.New("the format of config.toml is unknown; add by hand what " + Dir + "/gitlab/config.toml shows")
+		return "", nil, errors.New("the format of config.toml is unknown; add by hand what " + Dir +
+			"/gitlab/config.toml shows")
 	}
 	return after, put, nil
 }
@@ -110,7 +112,8 @@ func gitlabValues(text string) (want map[string]any, n int, err error) {
 		docker, _ := r["docker"].(map[string]any)
 		switch {
 		case r["executor"] == "shell" && r["pre_build_script"] != nil:
-			return nil, 0, fmt.Errorf("runner %q has a pre_build_script; add this line to it: %s", r["name"], gitlabLease)
+			return nil, 0, fmt.Errorf("runner %q has a pre_build_script; add this line to it: %s", r["name"],
+				gitlabLease)
 		case docker != nil && docker["runtime"] != nil:
 			return nil, 0, fmt.Errorf("runner %q has the runtime %q; with runtime = \"amd\" its containers get GPUs",
 				r["name"], docker["runtime"])

@@ -93,26 +93,33 @@ ACTIONS_RUNNER_HOOK_JOB_COMPLETED=/usr/share/gpukit/runners/github/job-completed
 ACTIONS_RUNNER_HOOK_JOB_STARTED=/usr/share/gpukit/runners/github/job-started.sh
 ACTIONS_RUNNER_HOOK_JOB_COMPLETED=/usr/share/gpukit/runners/github/job-completed.sh
 `},
-	{"github with an empty .env", "github", map[string]string{"config.sh": "", ".env": ""}, ".env", `# gpukit runners install github
+	{"github with an empty .env", "github", map[string]string{"config.sh": "", ".env": ""}, ".env",
+		`# gpukit runners install github
 ACTIONS_RUNNER_HOOK_JOB_STARTED=/usr/share/gpukit/runners/github/job-started.sh
 ACTIONS_RUNNER_HOOK_JOB_COMPLETED=/usr/share/gpukit/runners/github/job-completed.sh
 `},
 	{"buildkite", "buildkite",
-		map[string]string{"buildkite-agent.cfg": "", "hooks/pre-exit": "#!/usr/bin/env bash\necho bye"}, "hooks/pre-exit",
-		"#!/usr/bin/env bash\necho bye\n. /usr/share/gpukit/runners/buildkite/pre-exit || return 1 # gpukit runners install buildkite\n"},
+		map[string]string{"buildkite-agent.cfg": "", "hooks/pre-exit": "#!/usr/bin/env bash\necho bye"},
+		"hooks/pre-exit",
+		"#!/usr/bin/env bash\necho bye\n" +
+			". /usr/share/gpukit/runners/buildkite/pre-exit || return 1 # gpukit runners install buildkite\n"},
 	{"buildkite without hooks", "buildkite",
 		map[string]string{"buildkite-agent.cfg": "", "hooks/command.sample": ""}, "hooks/environment",
 		"#!/bin/bash\n. /usr/share/gpukit/runners/buildkite/environment || return 1 # gpukit runners install buildkite\n"},
-	{"woodpecker", "woodpecker", map[string]string{"woodpecker-agent.env": "WOODPECKER_SERVER=ci\n"}, "woodpecker-agent.env",
-		"WOODPECKER_SERVER=ci\n# gpukit runners install woodpecker\nWOODPECKER_AGENT_LABELS=rocm=true,gfx1100=true,gpu-1=true\n"},
+	{"woodpecker", "woodpecker", map[string]string{"woodpecker-agent.env": "WOODPECKER_SERVER=ci\n"},
+		"woodpecker-agent.env",
+		"WOODPECKER_SERVER=ci\n" +
+			"# gpukit runners install woodpecker\nWOODPECKER_AGENT_LABELS=rocm=true,gfx1100=true,gpu-1=true\n"},
 	{"gitea with empty options", "gitea",
-		map[string]string{"config.yaml": "runner:\n  capacity: 2\ncontainer:\n  network: \"\"\n  # of docker run\n  options:\n  privileged: false\n"},
+		map[string]string{"config.yaml": "runner:\n  capacity: 2\ncontainer:\n  network: \"\"\n  # of docker run\n" +
+			"  options:\n  privileged: false\n"},
 		"config.yaml", "runner:\n  capacity: 2\ncontainer:\n  network: \"\"\n  # of docker run\n" +
 			"  options: --runtime=amd # gpukit runners install gitea\n  privileged: false\n"},
 	{"gitea without options", "gitea", map[string]string{"config.yaml": "container:\n    network: x"}, "config.yaml",
 		"container:\n    options: --runtime=amd # gpukit runners install gitea\n    network: x"},
 	{"gitea without containers", "gitea", map[string]string{"config.yaml": "log:\n  level: info"}, "config.yaml",
-		"log:\n  level: info\ncontainer: # gpukit runners install gitea\n  options: --runtime=amd # gpukit runners install gitea\n"},
+		"log:\n  level: info\n" +
+			"container: # gpukit runners install gitea\n  options: --runtime=amd # gpukit runners install gitea\n"},
 	{"gitlab", "gitlab", map[string]string{"config.toml": gitlabFile}, "config.toml", `concurrent = 4
 [[runners]]
   name = "one"
@@ -160,7 +167,8 @@ func TestRemoveLeavesEveryByteAsBeforeInstall(t *testing.T) {
 }
 
 func TestLinesOfTheOperatorStay(t *testing.T) {
-	for before, want := range map[string]string{"": "GPUKIT_GPUS=2\n", "A=1": "A=1\nGPUKIT_GPUS=2\n", "A=1\n": "A=1\nGPUKIT_GPUS=2\n"} {
+	for before, want := range map[string]string{"": "GPUKIT_GPUS=2\n", "A=1": "A=1\nGPUKIT_GPUS=2\n",
+		"A=1\n": "A=1\nGPUKIT_GPUS=2\n"} {
 		root := machine(t, map[string]string{"config.sh": "", ".env": before})
 		_, err := change(t, root, Request{Kind: "github", Path: home})
 		require.NoError(t, err)
@@ -194,10 +202,12 @@ func TestInstallRefuses(t *testing.T) {
 	}{
 		{"another folder", "github", map[string]string{"x": ""},
 			"it has no file config.sh; --path names the folder of the runner that has it"},
-		{"another hook", "github", map[string]string{"config.sh": "", ".env": "ACTIONS_RUNNER_HOOK_JOB_STARTED=/x.sh\n"},
+		{"another hook", "github", map[string]string{"config.sh": "",
+			".env": "ACTIONS_RUNNER_HOOK_JOB_STARTED=/x.sh\n"},
 			".env sets ACTIONS_RUNNER_HOOK_JOB_STARTED to another script; add this line to the script: " +
 				"bash /usr/share/gpukit/runners/github/job-started.sh"},
-		{"a hook in Python", "buildkite", map[string]string{"buildkite-agent.cfg": "", "hooks/environment": "#!/usr/bin/env python3\n"},
+		{"a hook in Python", "buildkite", map[string]string{"buildkite-agent.cfg": "",
+			"hooks/environment": "#!/usr/bin/env python3\n"},
 			"hooks/environment is not a shell script: #!/usr/bin/env python3"},
 		{"no folder of hooks", "buildkite", map[string]string{"buildkite-agent.cfg": ""},
 			"cannot open /home/ci/runner/hooks: no such file or directory"},
@@ -207,13 +217,17 @@ func TestInstallRefuses(t *testing.T) {
 			`config.yaml has options "--init" in container; add --runtime=amd to them`},
 		{"an unknown form", "gitea", map[string]string{"config.yaml": "container: {network: x}"},
 			"the format of config.yaml is unknown; add to container by hand: options: --runtime=amd"},
-		{"another runtime", "gitlab", map[string]string{"config.toml": "[[runners]]\nname='a'\n[runners.docker]\nruntime='nvidia'"},
+		{"another runtime", "gitlab",
+			map[string]string{"config.toml": "[[runners]]\nname='a'\n[runners.docker]\nruntime='nvidia'"},
 			`runner "a" has the runtime "nvidia"; with runtime = "amd" its containers get GPUs`},
-		{"another script", "gitlab", map[string]string{"config.toml": "[[runners]]\nname='a'\nexecutor='shell'\npre_build_script='x'"},
+		{"another script", "gitlab",
+			map[string]string{"config.toml": "[[runners]]\nname='a'\nexecutor='shell'\npre_build_script='x'"},
 			`runner "a" has a pre_build_script; add this line to it: . /usr/share/gpukit/runners/gitlab/lease.sh`},
 		{"no executor", "gitlab", map[string]string{"config.toml": "[[runners]]\nexecutor='custom'\n"},
-			"config.toml has no runner with the executor shell or docker; for custom see /usr/share/gpukit/runners/gitlab/config.toml"},
-		{"a look-alike in a string", "gitlab", map[string]string{"config.toml": gitlabFile + "\nshell = \"\"\"\nexecutor = 'shell'\n\"\"\""},
+			"config.toml has no runner with the executor shell or docker; for custom see " +
+				"/usr/share/gpukit/runners/gitlab/config.toml"},
+		{"a look-alike in a string", "gitlab",
+			map[string]string{"config.toml": gitlabFile + "\nshell = \"\"\"\nexecutor = 'shell'\n\"\"\""},
 			"the format of config.toml is unknown; add by hand what /usr/share/gpukit/runners/gitlab/config.toml shows"},
 		{"another form of TOML", "gitlab", map[string]string{"config.toml": "runners = [{executor='shell'}]\n"},
 			"the format of config.toml is unknown; add by hand what /usr/share/gpukit/runners/gitlab/config.toml shows"},
@@ -229,22 +243,33 @@ func TestInstallRefuses(t *testing.T) {
 		})
 	}
 	_, err := change(t, hosttest.Host(t, "amd"), Request{Kind: "github", Path: home})
-	require.EqualError(t, err, "cannot install github: /usr/share/gpukit/runners/github/job-started.sh is missing; install the package gpukit")
+	require.EqualError(t, err,
+		"cannot install github: /usr/share/gpukit/runners/github/job-started.sh is missing; install the package gpukit")
 	_, err = change(t, hosttest.Host(t, "amd"), Request{Kind: "drone", Path: home})
-	require.EqualError(t, err, `cannot configure a runner of the kind "drone": want one of github, gitea, gitlab, woodpecker, buildkite`)
+	require.EqualError(t, err,
+		`cannot configure a runner of the kind "drone": want one of github, gitea, gitlab, woodpecker, buildkite`)
 }
 
 // The folder belongs to the user who runs the jobs, and root calls.
 func TestNothingIsFollowedOutOfTheRunnersFolder(t *testing.T) {
 	const secret = "/etc/secret"
 	for name, put := range map[string]func(t *testing.T, r host.Root){
-		"a link as .env":       func(t *testing.T, r host.Root) { hosttest.Link(t, r, home+"/.env", r.Path(secret)) },
-		"a link as the record": func(t *testing.T, r host.Root) { hosttest.Link(t, r, home+"/"+recordName, r.Path(secret)) },
+		"a link as .env": func(t *testing.T, r host.Root) { hosttest.Link(t, r, home+"/.env", r.Path(secret)) },
+		"a link as the record": func(t *testing.T, r host.Root) {
+			hosttest.Link(t, r, home+"/"+recordName,
+				r.Path(secret))
+		},
 		"a second name of .env": func(t *testing.T, r host.Root) {
 			require.NoError(t, os.Link(r.Path(secret), r.Path(home+"/.env")))
 		},
-		"a pipe as .env":   func(t *testing.T, r host.Root) { require.NoError(t, unix.Mkfifo(r.Path(home+"/.env"), 0o600)) },
-		"a folder as .env": func(t *testing.T, r host.Root) { require.NoError(t, os.Mkdir(r.Path(home+"/.env"), 0o700)) },
+		"a pipe as .env": func(t *testing.T, r host.Root) {
+			require.NoError(t, unix.Mkfifo(r.Path(home+"/.env"),
+				0o600))
+		},
+		"a folder as .env": func(t *testing.T, r host.Root) {
+			require.NoError(t, os.Mkdir(r.Path(home+"/.env"),
+				0o700))
+		},
 		"a link as the folder": func(t *testing.T, r host.Root) {
 			require.NoError(t, os.Rename(r.Path(home), r.Path("/home/ci/real")))
 			hosttest.Link(t, r, home, r.Path("/home/ci/real"))

@@ -1,14 +1,15 @@
 #!/bin/sh
-# Job hook of GitHub's runner (ACTIONS_RUNNER_HOOK_JOB_COMPLETED): adds to the job's summary
-# its GPUs, and why it failed. It never fails the job. The lease ends with Runner.Worker.
+# Job hook of GitHub's runner (ACTIONS_RUNNER_HOOK_JOB_COMPLETED): adds the job's GPUs to its
+# summary. It never fails the job. The lease ends with Runner.Worker.
 
 run=$(sed -n 's/^GPUKIT_RUN=\([A-Za-z0-9-]*\)$/\1/p' "$RUNNER_TEMP/gpukit.env" 2>/dev/null || true)
 case $run in '' | -*) exit 0 ;; esac
 
-if text=$(gpukit why "$run" 2>&1); then
-    # Indented text is shown as it is.
-    printf '### GPUs\n\n%s\n' "$(printf '%s\n' "$text" | sed 's/^/    /')" >>"$GITHUB_STEP_SUMMARY"
-else
-    printf 'no summary of the GPUs: %s\n' "$text"
-fi
+minutes=$((($(date +%s) - $(stat -c %Y "$RUNNER_TEMP/gpukit.env")) / 60))
+{
+    printf '### GPUs\n\n'
+    sed -n 's/^gpukit: \(run-[0-9a-f]* has .*\)/\1/p' "$RUNNER_TEMP/gpukit.txt"
+    printf '\nfor %s minutes\n\n' "$minutes"
+    sh "${0%/*}/../summary.sh" "$run" | sed 's/^/    /' # indented text is shown as it is
+} >>"$GITHUB_STEP_SUMMARY" || true
 exit 0

@@ -18,6 +18,10 @@ until case $(readlink "/proc/$pid/exe" || true) in */Runner.Worker | */Runner.Wo
     fi
 done
 
-# The second hook does not get the variables that this one sets, so that it reads the file.
-gpukit lease --pid "$pid" --gpus "${GPUKIT_GPUS:-1}" ${GPUKIT_WAIT:+--wait "$GPUKIT_WAIT"} >"$RUNNER_TEMP/gpukit.env"
+# The second hook does not get the variables that this one sets, so that it reads the files.
+{
+    gpukit lease --pid "$pid" --gpus "${GPUKIT_GPUS:-1}" ${GPUKIT_WAIT:+--wait "$GPUKIT_WAIT"} \
+        2>&1 >"$RUNNER_TEMP/gpukit.env" || : >"$RUNNER_TEMP/gpukit.failed"
+} | tee "$RUNNER_TEMP/gpukit.txt" >&2
+[ ! -e "$RUNNER_TEMP/gpukit.failed" ] || exit 1
 cat "$RUNNER_TEMP/gpukit.env" >>"$GITHUB_ENV"
