@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 
-from annotations import append
+from annotations import annotate, append
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "tasks", "rocm"))
 import rocm_env  # noqa: E402
@@ -48,4 +48,5 @@ if __name__ == "__main__":
         clean()
         use_rocm()
     except (OSError, ValueError) as e:
+        annotate("error", "The workspace or ROCm's paths cannot be prepared", str(e))
         sys.exit(f"FAILED: {e}")

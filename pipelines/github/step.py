@@ -45,6 +45,9 @@ CAUSES = [(re.compile(pattern, re.IGNORECASE), title, fix) for pattern, title, f
      "An example failed",
      "See status and error of the examples in the profile, which is in the job's artifact. If model weights are missing, "
      "keep them on the runner."),
+    (r"FAILED: .* is worse than",
+     "The profile is worse than the baseline",
+     "If that is meant, commit the new profile of the artifact as the file in the input baseline."),
     (r"FAILED: UNIT_COMMAND exits with", "A test failed", "See the output of this step."),
     (r"FAILED: WHEEL_COMMAND exits with", "A test with the wheel failed", "The wheel may lack a file that the checkout has."),
     (r"FAILED: INSTALL_COMMAND exits with", "The dependencies do not install", "See pip's output in this step."),
@@ -64,7 +67,8 @@ def script(name):
 
 def main():
     append("GITHUB_OUTPUT", f"python={sys.version_info.major}.{sys.version_info.minor}")
-    child = subprocess.Popen([sys.executable, os.path.join(SCRIPTS, "rocm_env.py"), script(sys.argv[1])],
+    env = dict(os.environ, PYTHONUNBUFFERED="1")  # lines in their order, because stdout is a pipe
+    child = subprocess.Popen([sys.executable, os.path.join(SCRIPTS, "rocm_env.py"), script(sys.argv[1])], env=env,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     found, reason = None, ""
     for line in child.stdout:
