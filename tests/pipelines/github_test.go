@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,22 +99,6 @@ func (g *onGitHub) stored(t *testing.T, name string) (files []string) {
 	return files
 }
 
-func TestWorkflowOfGitHubEndsWithAVerifiedWheel(t *testing.T) {
-	g := newOnGitHub(t)
-	out, passed := g.run(t, "push")
-	require.True(t, passed, out)
-	for _, want := range []string{
-		"installed for gfx942\n", "GPU 0: MI300X, gfx942\n", "torch is built for: gfx90a gfx942\n",
-		"project/_C.so: gfx90a gfx942\n", "project-1.2.3+rocm-py3-none-any.whl runs on gfx942\n", "project installs and imports\n",
-	} {
-		require.Contains(t, out, want)
-	}
-	require.Equal(t, []string{"linux-rocm/dist/rocm/project-1.2.3+rocm-py3-none-any.whl", "linux-rocm/profile/profile-TIME-COMMIT.json",
-		"linux-rocm/report/report.md"}, g.stored(t, "linux-rocm"))
-	require.Equal(t, []string{"linux-build/built/wheel-TIME-COMMIT.tar", "linux-build/report/report-TIME-COMMIT.tar"}, g.stored(t, "linux-build"))
-	require.NoFileExists(t, g.gh, "a push of a branch releases nothing")
-}
-
 // event writes the payload of an event and returns the flags for it.
 func event(t *testing.T, payload string) []string {
 	t.Helper()
@@ -122,14 +107,20 @@ func event(t *testing.T, payload string) []string {
 	return []string{"--eventpath", path}
 }
 
-func TestTagOnGitHubIsReleased(t *testing.T) {
+func TestTagOnGitHubBecomesAVerifiedAndReleasedWheel(t *testing.T) {
 	g := newOnGitHub(t)
-	g.with["test-on"] = `["gfx90a"]`
-	g.with["gfx"] = "gfx90a"
-	g.env = append(g.env, `FAKE_TORCH={"hip": "7.0.2", "built": ["gfx90a"], "gpus": [{"name": "MI210", "arch": "gfx90a"}]}`)
+	g.with["test-on"] = `["gfx942"]`
 	out, passed := g.run(t, "push", event(t, `{"ref": "refs/tags/v1.2.3"}`)...)
 	require.True(t, passed, out)
-	require.Contains(t, out, "[rocm/rocm/gpu-verify")
+	for _, want := range []string{
+		"installed for gfx942\n", "GPU 0: MI300X, gfx942\n", "torch is built for: gfx90a gfx942\n", "[rocm/rocm/gpu-verify",
+		"project/_C.so: gfx90a gfx942\n", "project-1.2.3+rocm-py3-none-any.whl runs on gfx942\n", "project installs and imports\n",
+	} {
+		require.Contains(t, out, want)
+	}
+	require.Equal(t, []string{"linux-rocm/dist/rocm/project-1.2.3+rocm-py3-none-any.whl", "linux-rocm/profile/profile-TIME-COMMIT.json",
+		"linux-rocm/report/report.md"}, g.stored(t, "linux-rocm"))
+	require.Equal(t, []string{"linux-build/built/wheel-TIME-COMMIT.tar", "linux-build/report/report-TIME-COMMIT.tar"}, g.stored(t, "linux-build"))
 	calls, err := os.ReadFile(g.gh)
 	require.NoError(t, err)
 	require.Regexp(t, `^release view v1.2.3
@@ -170,4 +161,42 @@ func TestPullRequestsOfForksRunNothingOnGitHub(t *testing.T) {
 	out, passed := g.run(t, "pull_request", event(t, `{"pull_request": {"head": {"repo": {"full_name": "eve/project"}}}}`)...)
 	require.True(t, passed, out)
 	require.NotContains(t, out, "Run Main")
+}
+
+// release runs release.sh with what the jobs of these systems handed over.
+func release(t *testing.T, tag, gh string, systems ...string) (out string, code int, calls string) {
+	t.Helper()
+	from, commit := toRelease(t)
+	w, bin := t.TempDir(), t.TempDir()
+	for _, system := range systems {
+		require.NoError(t, os.CopyFS(filepath.Join(w, system+"-build/built"), os.DirFS(from.path("wheels"))))
+		require.NoError(t, os.CopyFS(filepath.Join(w, system+"-build/report"), os.DirFS(from.path("reports"))))
+	}
+	recorded := filepath.Join(w, "calls")
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "gh"), []byte("#!/bin/sh\necho \"$2\" >>"+recorded+"\n"+gh), 0o755))
+	require.NoError(t, os.Symlink(needPython(t, ""), filepath.Join(bin, "python3")))
+	out, code = githubScript(t, w, "release.sh", nil, "PATH="+bin+":/usr/bin:/bin", "GITHUB_SHA="+commit, "GITHUB_REF_NAME="+tag)
+	data, err := os.ReadFile(recorded)
+	if !os.IsNotExist(err) {
+		require.NoError(t, err)
+	}
+	return out, code, string(data)
+}
+
+func TestReleaseOnGitHubIsMadeOnce(t *testing.T) {
+	out, code, calls := release(t, "v1.2.3", "exit 0\n", "linux", "windows")
+	require.Zero(t, code, out)
+	require.Equal(t, 2, strings.Count(out, "v1.2.3: project-1.2.3+rocm-py3-none-any.whl\n"), "of both systems")
+	require.Equal(t, "view\nupload\n", calls, "the job is run again")
+
+	out, code, calls = release(t, "v1.2.4", "exit 0\n", "windows")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "FAILED: v1.2.4 would release version 1.2.3+rocm")
+	require.Contains(t, out, "::error title=The wheels are not released::The tag and the wheel do not match")
+	require.Empty(t, calls)
+
+	out, code, calls = release(t, "v1.2.3", "exit 1\n", "linux")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "::error title=The wheels are not released::Give the calling job the permission contents: write.")
+	require.Equal(t, "view\ncreate\n", calls)
 }

@@ -245,3 +245,22 @@ func TestProfileIsReported(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Equal(t, "FAILED: 'examples'\n", out)
 }
+
+func TestProfileOnGitHubIsComparedWithAFileOfTheProject(t *testing.T) {
+	for baseline, want := range map[string]string{
+		"":          "no baseline yet: nothing was compared\n",
+		"good.json": "| `matmul` | within |",
+		"fast.json": "is worse than baseline/baseline-1.json by more than 10 % or 512 MB",
+		"none.json": "FAILED: [Errno 2] No such file or directory: 'source/none.json'\n",
+	} {
+		s := comparing(t, within, "baseline-0.json", "{}")
+		require.NoError(t, os.RemoveAll(s.path("baseline")))
+		require.NoError(t, os.Mkdir(s.path("report"), 0o755))
+		put(t, before, s.path("source/good.json"))
+		put(t, strings.ReplaceAll(before, `"duration_s": 1,`, `"duration_s": 0.5,`), s.path("source/fast.json"))
+		out, code := githubScript(t, s.path(), "report.py", nil, "GPU_BASELINE="+s.vars["gpu-baseline"], "BASELINE="+baseline,
+			"MAX_DURATION_PCT=10", "MAX_MEMORY_MB=512")
+		require.Contains(t, out, want, baseline)
+		require.Equal(t, baseline == "fast.json" || baseline == "none.json", code == 1, baseline)
+	}
+}

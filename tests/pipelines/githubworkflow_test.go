@@ -164,6 +164,7 @@ func TestOnlyTheReleaseOnGitHubMayWrite(t *testing.T) {
 			continue
 		}
 		require.Equal(t, map[string]string{"contents": "write"}, j.Permissions)
+		require.Contains(t, j.If, "startsWith(github.ref, 'refs/tags/v')")
 		for _, s := range j.Steps {
 			require.NotContains(t, s.With, "source", "the project's code may not run with this right")
 		}
