@@ -60,7 +60,9 @@ func TestInputsOfGitHubAreTheVariables(t *testing.T) {
 			continue
 		}
 		require.Contains(t, all, name)
-		if strings.HasPrefix(name, "windows-") && name != "windows-architectures" && !strings.HasSuffix(name, "-command") || name == "allowed-dlls" {
+		of := strings.HasPrefix(name, "windows-") && name != "windows-architectures" &&
+			!strings.HasSuffix(name, "-command")
+		if of || name == "allowed-dlls" {
 			require.Equal(t, all[name], input["default"], name)
 		}
 	}
@@ -116,16 +118,17 @@ func TestJobsOfGitHubAreThoseOfBothSystems(t *testing.T) {
 	for _, s := range linux.Steps[2:] {
 		names = append(names, s.Name)
 	}
-	require.Equal(t, []string{"Check the runner", "Prepare ROCm paths", "Set up Python", "Install project dependencies", "Validate HIP availability",
-		"Run unit tests", "Profile ROCm examples", "Report the profile", "Build ROCm wheel", "Upload artifacts", "Hand over the wheel",
-		"Linux verification"}, names)
+	require.Equal(t, []string{"Check the runner", "Prepare ROCm paths", "Set up Python", "Install project dependencies",
+		"Validate HIP availability", "Run unit tests", "Profile ROCm examples", "Report the profile",
+		"Build ROCm wheel", "Upload artifacts", "Hand over the wheel", "Linux verification"}, names)
 }
 
 // Variables of a task of Concourse are the variables of its step on GitHub.
 func TestStepsOfGitHubHaveTheVariablesOfTasks(t *testing.T) {
 	_, jobs := githubJobs(t)
-	tasks := map[string]string{"hip_check.py": "hip-check", "unit.py": "unit", "run_profile.py": "profile", "build_wheel.py": "wheel",
-		"gpu_verify.py": "gpu-verify", "verify_wheel.py": "linux-verify", "check_dlls.py": "check-dlls"}
+	tasks := map[string]string{"hip_check.py": "hip-check", "unit.py": "unit", "run_profile.py": "profile",
+		"build_wheel.py": "wheel", "gpu_verify.py": "gpu-verify", "verify_wheel.py": "linux-verify",
+		"check_dlls.py": "check-dlls"}
 	everywhere := []string{"MODULE", "ARCHES_VARIABLE", "INSTALL_COMMAND", "ROCM_VENV"}
 	// Of Concourse's workers alone.
 	without := []string{"AMD_VISIBLE_DEVICES", "GPU_FIXED_CLOCKS", "JUNIT", "GPU_BASELINE"}

@@ -58,14 +58,16 @@ func TestLinesOfGitHubsWorkflowRunUnderCmd(t *testing.T) {
 			continue
 		}
 		lines++
-		step := "@echo off\r\ncd /d \"C:\\Program Files\\Python\"\r\nset PYTHON=C:\\Program Files\\Python\\python.exe\r\n"
+		const step = "@echo off\r\ncd /d \"C:\\Program Files\\Python\"\r\n" +
+			"set PYTHON=C:\\Program Files\\Python\\python.exe\r\n"
 		require.NoError(t, os.WriteFile(w.c("step.cmd"), []byte(step+s.Run+"\r\n"), 0o644))
 		_, command, _ := strings.Cut(s.Run, `"%PYTHON%" `)
 		require.Contains(t, w.run("cmd", "/D", "/E:ON", "/V:OFF", "/S", "/C", "CALL", `C:\step.cmd`),
 			"python "+strings.ReplaceAll(command, " ", "|")+"\n")
 
 		fails := strings.Fields(command)
-		failing := step + "set FAIL=" + fails[len(fails)-1] + "\r\n" + strings.TrimPrefix(s.Run, "move built wheels && ") + "\r\n"
+		failing := step + "set FAIL=" + fails[len(fails)-1] + "\r\n" +
+			strings.TrimPrefix(s.Run, "move built wheels && ") + "\r\n"
 		require.NoError(t, os.WriteFile(w.c("step.cmd"), []byte(failing), 0o644))
 		exit, _, _ := w.try("cmd", "/D", "/E:ON", "/V:OFF", "/S", "/C", "CALL", `C:\step.cmd`)
 		require.NotZero(t, exit, s.Run)
