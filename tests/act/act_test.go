@@ -15,7 +15,8 @@ func TestWorkflowRunsOnThisMachine(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/repository")))
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "."}, {"-c", "user.name=t", "-c", "user.email=t@t.example", "commit", "-q", "-m", "all"},
+		{"init", "-q", "-b", "main"}, {"add", "."},
+		{"-c", "user.name=t", "-c", "user.email=t@t.example", "commit", "-q", "-m", "all"},
 		{"remote", "add", "origin", "https://github.com/team/project"},
 	} {
 		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput()

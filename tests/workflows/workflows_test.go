@@ -19,7 +19,7 @@ type workflow struct {
 	Jobs        map[string]struct {
 		Permissions map[string]string
 		Container   struct{ Image string }
-		Timeout     int `yaml:"timeout-minutes"`
+		Timeout     string `yaml:"timeout-minutes"` // a number, or an expression
 		Steps       []struct {
 			Uses string
 			Run  string
@@ -59,7 +59,7 @@ func TestImagesArePinnedAndJobsEnd(t *testing.T) {
 	each(t, func(t *testing.T, _ string, w workflow) {
 		for name, job := range w.Jobs {
 			require.Regexp(t, `^$|^[a-z/]+:[a-z0-9.]+@sha256:[0-9a-f]{64}$`, job.Container.Image, name)
-			require.Positive(t, job.Timeout, "%s: without timeout-minutes it may take six hours", name)
+			require.Regexp(t, `^([1-9][0-9]*|\$\{\{ inputs\.[a-z-]+ \}\})$`, job.Timeout, "%s: without timeout-minutes it may take six hours", name)
 		}
 	})
 }
@@ -99,6 +99,18 @@ func TestJobsThatMayWriteBuildNothing(t *testing.T) {
 			for _, s := range job.Steps {
 				built := strings.HasPrefix(s.Uses, "actions/setup-go@") || strings.HasPrefix(s.Run, "make ") && !strings.HasPrefix(s.Run, "make publish ")
 				require.False(t, writes && built, "%s: %s%s", name, s.Uses, s.Run)
+			}
+		}
+	})
+}
+
+// A text of an expression becomes part of the program, so a title of a pull request could be a
+// command. A matrix has the texts of its file.
+func TestProgramsHaveNoExpressions(t *testing.T) {
+	each(t, func(t *testing.T, _ string, w workflow) {
+		for name, job := range w.Jobs {
+			for _, s := range job.Steps {
+				require.NotRegexp(t, `\$\{\{ *(?:[^m ]|m[^a])`, s.Run, "%s: pass it through env", name)
 			}
 		}
 	})

@@ -111,7 +111,8 @@ def isolate(env):
     import venv  # images may lack it
 
     folder = os.path.abspath(folder)
-    venv.EnvBuilder(system_site_packages=True, with_pip=True, symlinks=not WINDOWS).create(folder)
+    if not os.path.exists(os.path.join(folder, "pyvenv.cfg")):  # a later step of the same job has it
+        venv.EnvBuilder(system_site_packages=True, with_pip=True, symlinks=not WINDOWS).create(folder)
     programs = os.path.join(folder, "Scripts" if WINDOWS else "bin")
     env["VIRTUAL_ENV"] = folder
     first(env, "PATH", [programs])
