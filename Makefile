@@ -40,6 +40,8 @@ E2E_TESTS = $(shell grep -ho '^func Test[A-Za-z0-9_]*' $(E2E_FILES) | sed 's/fun
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
 PACKER = go run -buildvcs=false ./tools/charmpack/cmd
 TOOL = go tool -modfile=tools/pinned/go.mod
+# No file is for builds without one of these tags, so one pass with all of them reads every file.
+ALL_TAGS = e2e,controller,kubernetes,terraform
 PACKAGE_ARCHS = amd64 arm64
 LINKED = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION)
 # Puts temporary files of tests into memory. t.TempDir prefers GOTMPDIR, os.TempDir ignores it.
@@ -100,13 +102,11 @@ check: need-go ## gofmt, go vet, actionlint, staticcheck and deadcode
 	@echo "gofmt, go vet, staticcheck and deadcode: some minutes." >&2
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
-	go vet -buildvcs=false ./...
-	go vet -buildvcs=false -tags e2e,controller,kubernetes,terraform ./tests/...
+	go vet -buildvcs=false -tags $(ALL_TAGS) ./...
 	GOOS=windows GOARCH=amd64 go vet -buildvcs=false ./src/concourse-worker-windows/... ./tests/windows/...
 	$(TOOL) actionlint .github/workflows/*.yml pipelines/github/*.yml
-	$(TOOL) staticcheck ./...
-	$(TOOL) staticcheck -tags e2e,controller,kubernetes,terraform ./tests/...
-	@programs=$$($(TOOL) deadcode ./src/... ./tools/...) && tests=$$($(TOOL) deadcode -test -tags e2e,controller,kubernetes,terraform ./...) && \
+	$(TOOL) staticcheck -tags $(ALL_TAGS) ./...
+	@programs=$$($(TOOL) deadcode ./src/... ./tools/...) && tests=$$($(TOOL) deadcode -test -tags $(ALL_TAGS) ./...) && \
 	dead=$$(echo "$$programs" | grep -v -e '^internal/testutil/' -e '^src/concourse-worker-windows/'; echo "$$tests") && \
 	if [ -n "$$dead" ]; then echo "nothing reaches:"; echo "$$dead"; exit 1; fi
 

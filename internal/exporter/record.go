@@ -60,6 +60,7 @@ func newRecordTasks() *cobra.Command {
 	fs.StringVar(&o.Report, "report", "", "`file` below path.root for the verdicts; empty: none")
 	fs.StringVar(&o.Usage, "usage.report", "",
 		"`file` below path.root with the users of the GPUs, from write-gpus, which divides the energy of shared GPUs")
-	fs.Float64Var(&o.CO2GramsPerKWh, "co2-grams-per-kwh", 0, "`grams` of CO2 in a kWh, for the energy of tasks; 0: not shown")
+	fs.Float64Var(&o.CO2GramsPerKWh, "co2-grams-per-kwh", 0,
+		"`grams` of CO2 in a kWh, for the energy of tasks; 0: not shown")
 	return c
 }

@@ -106,7 +106,8 @@ func (m *Machine) checkRelease(ctx context.Context, old release.Release) error {
 		return errors.New(d.Problems[0].String())
 	}
 	now := d.Want.Release
-	if now.Version == old.Version && now.Resource == old.Resource && now.SHA256 == old.SHA256 && now.Mirror == old.Mirror {
+	if now.Version == old.Version && now.Resource == old.Resource && now.SHA256 == old.SHA256 &&
+		now.Mirror == old.Mirror {
 		return nil
 	}
 	err = release.Install{Release: now}.Prepare(ctx, m.Model.Host, m.Model.Progress.Step)

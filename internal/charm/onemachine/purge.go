@@ -16,7 +16,8 @@ const purged = wellknown.Purged
 func (m *Machine) Purge(ctx context.Context) error {
 	return m.locked("purge this machine", func() error {
 		last := []plan.Resource{resource.Absent{Path: OptionsFile, Why: purged}, noEmptyFolder{path.Dir(OptionsFile)},
-			resource.Absent{Path: stateFile.Path, Why: purged}, noEmptyFolder{wellknown.StateDir}} // the state has the record
+			// the state has the record
+			resource.Absent{Path: stateFile.Path, Why: purged}, noEmptyFolder{wellknown.StateDir}}
 		if err := m.CheckSetUp(); err != nil {
 			return err
 		}

@@ -65,7 +65,8 @@ func (m *Model) findRelease() (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("cannot use --release=%s: %w; give the file concourse-<version>-linux-<arch>.tgz", m.Release, err)
+			err = fmt.Errorf("cannot use --release=%s: %w; give the file concourse-<version>-linux-<arch>.tgz", m.Release,
+				err)
 		}
 	}()
 	f, err := os.Open(m.Release)

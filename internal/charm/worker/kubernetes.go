@@ -2,7 +2,6 @@ package worker
 
 import (
 	"path/filepath"
-	"slices"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
@@ -98,9 +97,12 @@ func desireLabels(o Observed, g GPUs) (p part) {
 		return p
 	}
 	m := *o.NodeLabels
-	m.GPUs = slices.DeleteFunc(slices.Clone(m.GPUs), func(l nodelabels.GPU) bool {
-		return !slices.ContainsFunc(g.Chosen, func(c gpu.GPU) bool { return c.Slot == l.Slot })
-	})
+	m.GPUs = map[gpu.Slot]nodelabels.Values{}
+	for _, c := range g.Chosen {
+		if values, has := o.NodeLabels.GPUs[c.Slot]; has {
+			m.GPUs[c.Slot] = values
+		}
+	}
 	p.add(resource.File{Path: nodelabels.File, Data: nodelabels.Lines(nodelabels.Labels(m)), Mode: 0o644})
 	return p
 }

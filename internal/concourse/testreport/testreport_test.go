@@ -19,8 +19,8 @@ func read(t testing.TB, files ...string) Report {
 
 const pytest = `<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">
-<properties><property name="seed" value="7"/></properties>
 <testcase classname="tests.test_ops" name="test_add[cuda]" time="0.01" />
+<properties><property name="seed" value="7"/></properties>
 <testcase classname="tests.test_ops" name="test_mul"><failure message="password=hunter2">E  assert 1 == 2</failure></testcase>
 <testcase classname="tests.test_ops" name="test_div"><error message="x">y</error><system-out><![CDATA[<failure/>]]></system-out></testcase>
 <testcase classname="tests.test_ops" name="test_big"><skipped/></testcase>

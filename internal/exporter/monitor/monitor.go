@@ -212,7 +212,8 @@ func (m *Monitor) await(g *GPU, compute reading.Compute, read *deadline.Work[rea
 	file, now := r.At(), m.now()
 	m.count(strconv.Itoa(g.Device.Index), amdgpu.Failure{File: file, Errno: reading.SignalTimeout})
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = reading.State{State: amdgpu.State{Identity: m.lastIdentity(g.Device)}, Hangs: r.Missed(now), Compute: compute}
+	g.State = reading.State{State: amdgpu.State{Identity: m.lastIdentity(g.Device)}, Hangs: r.Missed(now),
+		Compute: compute}
 	g.Device.Name = cmp.Or(g.State.Identity.Model, g.Device.Name)
 }
 

@@ -25,9 +25,10 @@ const (
 
 // Read reads the AMD GPUs of Discover.
 func Read(r host.Root, gpus []gpu.GPU) Machine {
-	m := Machine{DriverVersion: text(r, module+"/version"), DriverSource: text(r, module+"/srcversion")}
+	m := Machine{GPUs: map[gpu.Slot]Values{}, DriverVersion: text(r, module+"/version"),
+		DriverSource: text(r, module+"/srcversion")}
 	for i, g := range gpus {
-		m.GPUs = append(m.GPUs, read(r, g))
+		m.GPUs[g.Slot] = read(r, g)
 		if i == 0 {
 			m.ComputePartitions = r.Exists(path.Join(g.Sysfs, "available_compute_partition"))
 			m.MemoryPartitions = r.Exists(path.Join(g.Sysfs, "available_memory_partition"))
@@ -36,35 +37,35 @@ func Read(r host.Root, gpus []gpu.GPU) Machine {
 	return m
 }
 
-func read(r host.Root, g gpu.GPU) GPU {
-	of := GPU{Slot: g.Slot, Family: chips.Find(g.DeviceID, g.GFX).Labeller,
-		DeviceID: fmt.Sprintf("%04x", g.DeviceID), ProductName: g.Name, Style: gpu.Style(r, g)}
-	var vram uint64
+func read(r host.Root, g gpu.GPU) Values {
+	of := Values{family: chips.Find(g.DeviceID, g.GFX).Labeller, deviceID: fmt.Sprintf("%04x", g.DeviceID),
+		productName: g.Name, style: gpu.Style(r, g)}
+	var memory uint64
 	if g.KFDNode >= 0 {
 		node := path.Join(topology, strconv.Itoa(g.KFDNode))
 		has := properties(text(r, path.Join(node, "properties")))
-		if simds := has["simd_count"]; simds > 0 {
-			of.SIMDs = strconv.FormatUint(simds, 10)
+		if n := has["simd_count"]; n > 0 {
+			of[simds] = strconv.FormatUint(n, 10)
 			if per := has["simd_per_cu"]; per > 0 {
-				of.CUs = strconv.FormatUint(simds/per, 10)
+				of[cus] = strconv.FormatUint(n/per, 10)
 			}
 		}
-		vram = properties(text(r, path.Join(node, "mem_banks/0/properties")))["size_in_bytes"]
+		memory = properties(text(r, path.Join(node, "mem_banks/0/properties")))["size_in_bytes"]
 	}
 	number := func(file string) (n uint64) {
 		n, _ = strconv.ParseUint(text(r, path.Join(g.Sysfs, file)), 10, 64)
 		return n
 	}
 	// Since Linux 6.10 KFD's bank of an APU is GTT, if that is larger than the carve-out.
-	if gtt := number("mem_info_gtt_total"); amdgpu.IsIntegrated(g.GFX) && gtt > vram {
-		vram = number("mem_info_vram_total") + gtt
+	if gtt := number("mem_info_gtt_total"); amdgpu.IsIntegrated(g.GFX) && gtt > memory {
+		memory = number("mem_info_vram_total") + gtt
 	}
-	if vram == 0 && g.Partition == 0 && of.Style == "" { // otherwise it is the memory of all partitions
-		vram = number("mem_info_vram_total")
+	if memory == 0 && g.Partition == 0 && of[style] == "" { // otherwise it is the memory of all partitions
+		memory = number("mem_info_vram_total")
 	}
-	if vram > 0 {
+	if memory > 0 {
 		const mib = 1 << 20
-		of.VRAM = fmt.Sprintf("%dG", (vram/mib+512)/1024) // to the nearest GiB
+		of[vram] = fmt.Sprintf("%dG", (memory/mib+512)/1024) // to the nearest GiB
 	}
 	return of
 }

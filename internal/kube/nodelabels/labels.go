@@ -5,15 +5,16 @@
 package nodelabels
 
 import (
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // Machine describes a machine for its labels.
 type Machine struct {
-	GPUs []GPU // whole ones, or partitions
+	GPUs map[gpu.Slot]Values // whole ones, or partitions
 
 	DriverVersion string // of the module amdgpu; the kernel's own has none
 	DriverSource  string // srcversion: a checksum of the module's source
@@ -22,16 +23,19 @@ type Machine struct {
 	MemoryPartitions  bool // its memory can be partitioned
 }
 
-// GPU describes one GPU. Unknown values are "".
-type GPU struct {
-	gpu.Slot
-	Family      string // of the kernel (AMDGPU_FAMILY), as AMD's labeller abbreviates it, "AI"
-	DeviceID    string // "74a1"
-	ProductName string // "AMD Instinct MI300X OAM"
-	VRAM        string // "192G", in GiB
-	SIMDs, CUs  string
-	Style       string // "cpx_nps4" if it can be partitioned
-}
+// Values holds the values of one GPU by the name of the label. Unknown ones are missing.
+type Values map[string]string
+
+// Names of values. All but the style are names of AMD's labeller.
+const (
+	family      = "family"       // of the kernel (AMDGPU_FAMILY), as AMD's labeller abbreviates it, "AI"
+	deviceID    = "device-id"    // "74a1"
+	productName = "product-name" // "AMD Instinct MI300X OAM"
+	vram        = "vram"         // "192G", in GiB
+	simds       = "simd-count"
+	cus         = "cu-count"
+	style       = "style" // "cpx_nps4" if it can be partitioned
+)
 
 // anyGPU is the label of nodes with GPUs that ClusterBloom's installation guide sets in
 // addition to amd.com/gpu. It has no prefix, and Node Feature Discovery sets no labels
@@ -49,20 +53,13 @@ func Labels(m Machine) map[string]string {
 		return of
 	}
 	of[anyGPU], of["amd.com/gpu"] = "true", "true"
-	for property, value := range map[string]func(GPU) string{
-		"family":       func(g GPU) string { return g.Family },
-		"device-id":    func(g GPU) string { return g.DeviceID },
-		"product-name": func(g GPU) string { return g.ProductName },
-		"vram":         func(g GPU) string { return g.VRAM },
-		"simd-count":   func(g GPU) string { return g.SIMDs },
-		"cu-count":     func(g GPU) string { return g.CUs },
-	} {
-		addProperty(of, property, count(m.GPUs, value))
+	for _, name := range []string{family, deviceID, productName, vram, simds, cus} {
+		addProperty(of, name, count(m.GPUs, name))
 	}
-	styles := count(m.GPUs, func(g GPU) string { return g.Style })
-	for style := range styles {
+	styles := count(m.GPUs, style)
+	for one := range styles {
 		if len(styles) == 1 {
-			of["amd.com/gpu.compute-memory-partition"] = style
+			of["amd.com/gpu.compute-memory-partition"] = one
 		}
 	}
 	of["amd.com/gpu.compute-partitioning-supported"] = strconv.FormatBool(m.ComputePartitions)
@@ -76,10 +73,10 @@ func Labels(m Machine) map[string]string {
 	return of
 }
 
-func count(gpus []GPU, value func(GPU) string) map[string]int {
+func count(gpus map[gpu.Slot]Values, name string) map[string]int {
 	of := map[string]int{}
 	for _, g := range gpus {
-		if v := toValue(value(g)); v != "" {
+		if v := toValue(g[name]); v != "" {
 			of[v]++
 		}
 	}

@@ -54,10 +54,10 @@ func TestLabelsOfOptionalFiles(t *testing.T) {
 }
 
 func TestDifferentGPUsAreCounted(t *testing.T) {
-	of := nodelabels.Labels(nodelabels.Machine{GPUs: []nodelabels.GPU{
-		{DeviceID: "74a1", Style: "spx_nps1", ProductName: "Navi 31 [Radeon RX 7900 XT/7900 XTX]"},
-		{DeviceID: "74a1", Style: "cpx_nps1", ProductName: "Navi 31 [Radeon RX 7900 XT/7900 XTX]"},
-		{DeviceID: "744c", ProductName: "Navi 31 [Radeon RX 7900 XT/7900 XTX]"}}})
+	of := nodelabels.Labels(nodelabels.Machine{GPUs: map[gpu.Slot]nodelabels.Values{
+		{Index: 0}: {"device-id": "74a1", "style": "spx_nps1", "product-name": "Navi 31 [Radeon RX 7900 XT/7900 XTX]"},
+		{Index: 1}: {"device-id": "74a1", "style": "cpx_nps1", "product-name": "Navi 31 [Radeon RX 7900 XT/7900 XTX]"},
+		{Index: 2}: {"device-id": "744c", "product-name": "Navi 31 [Radeon RX 7900 XT/7900 XTX]"}}})
 	require.Equal(t, map[string]string{"gpu": "true", "amd.com/gpu": "true",
 		"amd.com/gpu.device-id.74a1": "2", "amd.com/gpu.device-id.744c": "1",
 		"beta.amd.com/gpu.device-id.74a1": "2", "beta.amd.com/gpu.device-id.744c": "1",
@@ -71,7 +71,7 @@ func TestDifferentGPUsAreCounted(t *testing.T) {
 
 func TestAnyProductNameMakesLabels(t *testing.T) {
 	for _, name := range []string{strings.Repeat("long (name) ", 20), "(", "Ünïcode™", "--", "a\nb=c"} {
-		of := nodelabels.Labels(nodelabels.Machine{GPUs: []nodelabels.GPU{{ProductName: name}}})
+		of := nodelabels.Labels(nodelabels.Machine{GPUs: map[gpu.Slot]nodelabels.Values{{}: {"product-name": name}}})
 		fits(t, of)
 		require.Equal(t, len(of), strings.Count(string(nodelabels.Lines(of)), "\n"))
 	}

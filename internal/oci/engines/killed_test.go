@@ -62,6 +62,12 @@ func TestChangeKilledAtEachStepConverges(t *testing.T) {
 				do(t, h, r)
 				require.Equal(t, files(t, again), files(t, h), "%s, change %d, kill %d: as without the kill", name, n, k)
 				require.Empty(t, planOf(t, h, r))
+				records, err := h.Glob(Records + "/*")
+				require.NoError(t, err)
+				require.Len(t, records, 1)
+				text, err := h.ReadText(records[0])
+				require.NoError(t, err)
+				require.NotContains(t, text, `"previous"`, "%s, change %d, kill %d: of a change that is complete", name, n, k)
 				do(t, h, gone)
 				require.Equal(t, pristine, files(t, h), "%s, change %d, kill %d", name, n, k)
 

@@ -378,3 +378,21 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// explain-error has entries for faults of the GPU's own readings.
+func TestCodeIsOfTheFaultThatQuarantinesTheGPU(t *testing.T) {
+	hang, gone := &health.Fault{Kind: health.Hang}, &health.Fault{Kind: missing}
+	for name, c := range map[string]struct {
+		g    GPU
+		want int
+	}{
+		"a reading":    {GPU{State: Quarantined, QuarantinedBy: ByHealth, Fault: hang}, 2},
+		"on probation": {GPU{State: OnProbation, QuarantinedBy: ByHealth, Fault: hang}, 2},
+		"in service":   {GPU{State: InService, QuarantinedBy: ByHealth, Fault: hang}, 0},
+		"by hand":      {GPU{State: Quarantined, QuarantinedBy: ByHand, Fault: hang}, 0},
+		"no fault":     {GPU{State: Quarantined, QuarantinedBy: ByHealth}, 0},
+		"missing":      {GPU{State: Quarantined, QuarantinedBy: ByHealth, Fault: gone}, 0},
+	} {
+		require.Equal(t, c.want, c.g.Code(), name)
+	}
+}

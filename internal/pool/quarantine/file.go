@@ -26,7 +26,8 @@ var RecordFile = statefile.File[Record]{Path: File, Mode: 0o644, Valid: Record.v
 func (r Record) valid() error {
 	seen := map[string]bool{}
 	for _, g := range r.GPUs {
-		if g.Name == "" || seen[g.Name] || g.State != InService && (g.QuarantinedSince == nil || g.QuarantinedBy == "") {
+		if g.Name == "" || seen[g.Name] || g.State != InService &&
+			(g.QuarantinedSince == nil || g.QuarantinedBy == "") {
 			return fmt.Errorf("GPU %q", g.Name)
 		}
 		seen[g.Name] = true

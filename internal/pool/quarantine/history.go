@@ -188,7 +188,8 @@ func (g *GPU) severalTeams(all map[string]ends) bool {
 
 // signs lists the kinds of faults that programs cannot bring about, and that alone
 // quarantine no GPU.
-var signs = []health.Kind{health.CorrectableErrors, health.DeferredErrors, health.Replays, health.LinkErrors, health.Narrow,
+var signs = []health.Kind{health.CorrectableErrors, health.DeferredErrors, health.Replays, health.LinkErrors,
+	health.Narrow,
 	health.LinksDown}
 
 // hardwareSign returns a measured sign of a GPU's hardware.

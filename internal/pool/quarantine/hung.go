@@ -145,6 +145,9 @@ func (r *Record) suspicionOf(g *GPU) suspicion {
 	programs := 0
 	for i := range g.Programs {
 		p := &g.Programs[i]
+		if len(p.Stopped) == 0 {
+			continue
+		}
 		stopped := hungOf(p.Stopped, r.longest(p.Program))
 		if len(stopped) == 0 {
 			continue

@@ -174,7 +174,8 @@ const (
 // Avoid returns the GPUs of the last runs.
 func (r *Record) Avoid() (list []Avoided) {
 	add := func(a Avoided, ended time.Time) {
-		if a.StepHash != "" && r.At.Sub(ended).Abs() <= avoidTime && len(list) < maxAvoided && !slices.Contains(list, a) {
+		if a.StepHash != "" && r.At.Sub(ended).Abs() <= avoidTime && len(list) < maxAvoided &&
+			!slices.Contains(list, a) {
 			list = append(list, a)
 		}
 	}

@@ -161,7 +161,8 @@ func fleetRow(w web.FleetWorker, all web.Fleet) []term.Cell {
 
 // windowsWorkers returns the running workers on Windows. Without a web that runs, and without
 // keys of workers that no unit has, there are none.
-func (c *Actions) windowsWorkers(ctx context.Context, u charm.Decision, related []model.Worker) ([]model.Worker, error) {
+func (c *Actions) windowsWorkers(ctx context.Context, u charm.Decision, related []model.Worker) (
+	[]model.Worker, error) {
 	if !u.Want.Web.Up || len(u.Config.Web.ExtraWorkerKeys) == 0 {
 		return nil, nil
 	}

@@ -19,7 +19,8 @@ import (
 
 // restartServices restarts the units of this unit's role. With force it removes the record
 // of a failed release, so that hooks try it again. A landed worker takes work again.
-func (c *Actions) restartServices(ctx context.Context, u charm.Decision, params map[string]any) (map[string]any, error) {
+func (c *Actions) restartServices(ctx context.Context, u charm.Decision, params map[string]any) (
+	map[string]any, error) {
 	if err := checkUsable(u, "restart", ""); err != nil {
 		return nil, err
 	}
