@@ -40,7 +40,8 @@ func NewRunServer(r host.Root, log io.Writer) (*gpurun.Server, error) {
 			fmt.Fprintf(log, "cannot record the end of %s: %v\n", e.Run, err)
 		}
 	}
-	return &gpurun.Server{Root: r, Machine: m.read, Groups: rungroup.Find, Log: log, Idle: idleService, Ended: ended}, nil
+	return &gpurun.Server{Root: r, Machine: m.read, Groups: rungroup.Find, Log: log, Idle: idleService,
+		Ended: ended}, nil
 }
 
 // OwnedError returns the error of a run on a unit.
