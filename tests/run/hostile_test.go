@@ -153,46 +153,6 @@ func TestConnectionsOfAUserAreBounded(t *testing.T) {
 	m.until("room", func() bool { return m.run("run", "--", "true").status == 0 })
 }
 
-// What a job tries to get another GPU, or to keep one without a lease.
-func TestHostileJobStaysInItsGroup(t *testing.T) {
-	m := newMachine(t)
-	groups, err := rungroup.Find()
-	require.NoError(t, err)
-	for name, try := range map[string]string{
-		"moves itself to the root group":              `echo $$ >` + groups.Mount + `/cgroup.procs`,
-		"moves itself to another group":               `d=$(find ` + groups.Mount + ` -mindepth 1 -maxdepth 1 -type d | head -1); echo $$ >$d/cgroup.procs`,
-		"makes a group":                               `mkdir ` + groups.Mount + `/gpukit-run-ffffffffffff`,
-		"makes a group in its own":                    `mkdir ` + groups.Mount + `$(sed -n s/^0:://p /proc/self/cgroup)/inner`,
-		"removes its group":                           `rmdir ` + groups.Mount + `$(sed -n s/^0:://p /proc/self/cgroup)`,
-		"makes a node":                                `mknod $(mktemp -d)/x c 226 128`,
-		"becomes root of a user namespace and leaves": `unshare --user --map-root-user --cgroup --mount sh -c 'echo $$ >` + groups.Mount + `/cgroup.procs'`,
-	} {
-		r := m.end(m.command(ada, "run", "--gpu-id", "1", "--", "sh", "-c", `if `+try+` 2>/dev/null; then echo done; fi; `+nodes))
-		require.Equal(t, "node 1\n", r.out, "%s: %s", name, r.stderr)
-	}
-	for name, start := range map[string]string{
-		"a child":       `sh -c 'CHILD' &`,
-		"a session":     `setsid sh -c 'CHILD' &`,
-		"a double fork": `(setsid sh -c '(CHILD) &' &)`,
-		"nohup":         `nohup sh -c 'CHILD' >/dev/null &`,
-	} {
-		file := m.root.Path("/tmp-" + strings.ReplaceAll(name, " ", "-"))
-		require.NoError(t, os.WriteFile(file, nil, 0o666))
-		require.NoError(t, os.Chmod(file, 0o666))
-		child := `trap "" TERM HUP; ` + strings.TrimSuffix(nodes, "; ") + ` >` + file + `; echo end >>` + file + `; sleep 10000`
-		r := m.end(m.command(ada, "run", "--gpu-id", "1", "--", "sh", "-c", strings.ReplaceAll(start, "CHILD", child)+" sleep .1"))
-		require.Equal(t, 0, r.status, r.stderr)
-		m.until("the child's answer", func() bool {
-			text, err := os.ReadFile(file)
-			return err == nil && strings.HasSuffix(string(text), "end\n")
-		})
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Equal(t, "node 1\nend\n", string(text), name)
-		m.until(name+" that is ended", func() bool { return m.held() == 0 })
-	}
-}
-
 // The lease is of the process, so a renamed one and one with other variables has no more.
 func TestVariablesOpenNoOtherGPU(t *testing.T) {
 	m := newMachine(t)
