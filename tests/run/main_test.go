@@ -19,8 +19,8 @@ const (
 	tick       = 20 * time.Millisecond
 )
 
-// gpukit is the built program.
-var gpukit string
+// The built programs.
+var gpukit, wrapper string
 
 func TestMain(m *testing.M) {
 	switch why := missing(); {
@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(suite.InFolder(m, func(dir string) error {
 		gpukit = filepath.Join(dir, "gpukit")
-		return suite.Build(dir, "./src/gpukit")
+		wrapper = filepath.Join(dir, "runc-amd-wrapper")
+		return suite.Build(dir, "./src/gpukit", "./src/runc-amd-wrapper")
 	}))
 }
 
@@ -46,7 +47,7 @@ func missing() string {
 	if _, err := rungroup.Find(); err != nil {
 		return err.Error()
 	}
-	return suite.Lacks("util-linux", "setpriv")
+	return suite.Lacks("util-linux runc", "setpriv", "flock", "runc")
 }
 
 func need(t *testing.T) {

@@ -66,18 +66,66 @@ func (s *Server) grant(m Machine, w *waiter, of []int, count int) (*Grant, error
 		if err != nil {
 			return nil, err
 		}
-		limited := parent != ""
-		g := &Grant{Run: call.ID, Variables: m.variables(call.ID, got, limited)}
-		if !limited {
+		g := s.describe(m, call.ID, got, parent != "")
+		if parent == "" {
 			g.Unlimited = unlimited.Error()
 		}
-		for _, i := range got {
-			g.GPU = append(g.GPU, Leased{Number: m.GPUs[i].Index, Address: m.GPUs[i].Address(),
-				Text: m.GPUs[i].text() + s.health(m.GPUs[i].Address()), Taken: want.Taken[i]})
+		for i := range g.GPU {
+			g.GPU[i].Taken = want.Taken[got[i]]
 		}
 		return g, nil
 	}
 	return nil, unlimited // not reached: a place without a group has no groupError
+}
+
+// describe returns the grant of these GPUs to a run. limited is set if the kernel refuses it
+// the others.
+func (s *Server) describe(m Machine, id string, got []int, limited bool) *Grant {
+	g := &Grant{Run: id, Variables: m.variables(id, got, limited)}
+	for _, i := range got {
+		g.GPU = append(g.GPU, Leased{Number: m.GPUs[i].Index, Address: m.GPUs[i].Address(),
+			Text: m.GPUs[i].text() + s.health(m.GPUs[i].Address())})
+	}
+	return g
+}
+
+// repeat returns the grant of a request that was granted before, to the same process: the
+// service may have ended before it answered. It returns nil if the process has other GPUs.
+func (s *Server) repeat(id string, w *waiter) *Grant {
+	m, err := s.Machine()
+	if err != nil {
+		return nil
+	}
+	of, count, err := m.candidates(w.request)
+	if err != nil {
+		return nil
+	}
+	states, _, err := m.Leases.Read()
+	if err != nil {
+		return nil
+	}
+	again := &run{call: lease.RunCall{ID: id, PID: w.process.PID, Start: w.process.Start}}
+	var got []int
+	for i, st := range states {
+		if st.Held && st.Kind == lease.Run && st.Container == id && st.PID == w.process.PID && slices.Contains(of, i) {
+			got = append(got, i)
+			again.gpus, again.started, again.call.Title = append(again.gpus, st.GPU), st.Since, st.Title
+		}
+	}
+	if len(got) != count {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.runs {
+		if r.call.ID == id && r.call.PID == 0 { // an earlier service granted it
+			again.call.Group = r.call.Group
+			s.runs = remove(s.runs, r)
+			s.watch(again, w.status)
+			break
+		}
+	}
+	return s.describe(m, id, got, true)
 }
 
 // parents returns the places for the group of a run, and why there is none.

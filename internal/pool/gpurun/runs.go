@@ -2,7 +2,6 @@ package gpurun
 
 import (
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,6 +73,11 @@ func (s *Server) watch(r *run, status <-chan Status) {
 // may belong to the service of a container, which is making it.
 const abandoned = time.Minute
 
+func isOld(group string) bool {
+	st, err := os.Stat(group)
+	return err == nil && time.Since(st.ModTime()) > abandoned
+}
+
 // findRuns finds the groups of runs that an earlier service has granted.
 func (s *Server) findRuns() {
 	groups, err := s.Groups()
@@ -97,10 +101,13 @@ func (s *Server) findRuns() {
 	defer s.mu.Unlock()
 	for _, dir := range dirs {
 		id := runOf(dir)
-		own := slices.ContainsFunc(states, func(s lease.State) bool { return s.Kind == lease.Run && s.Container == id })
-		if st, err := os.Stat(dir); own || err == nil && time.Since(st.ModTime()) > abandoned {
-			s.runs = append(s.runs, &run{call: lease.RunCall{ID: id, Group: dir}, over: true, found: !own})
+		r := &run{call: lease.RunCall{ID: id, Group: dir}, over: true, found: true}
+		for _, st := range states {
+			if st.Kind == lease.Run && st.Container == id {
+				r.found, r.started, r.call.Title, r.gpus = false, st.Since, st.Title, append(r.gpus, st.GPU)
+			}
 		}
+		s.runs = append(s.runs, r)
 	}
 }
 
@@ -127,8 +134,7 @@ func (s *Server) endRuns() {
 		pids, err := rungroup.Processes(r.call.Group)
 		switch {
 		case r.call.Group == "":
-		case r.found && (len(pids) > 0 || err != nil):
-			s.runs = remove(s.runs, r)
+		case r.found && (len(pids) > 0 || err != nil || !isOld(r.call.Group)):
 			continue
 		case err != nil:
 			s.log("cannot see the processes of %s: %v", r.call.ID, err)

@@ -100,7 +100,7 @@ func (s *Server) pause() time.Duration {
 func (s *Server) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all > 0 || len(s.waiting) > 0 || len(s.runs) > 0
+	return s.all > 0 || len(s.waiting) > 0 || slices.ContainsFunc(s.runs, func(r *run) bool { return !r.found })
 }
 
 // poke makes the service look at once.
@@ -168,7 +168,9 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn) {
 		w.status <- status
 		close(gone)
 	}()
-	s.enqueue(w)
+	if len(w.outcome) == 0 {
+		s.enqueue(w)
+	}
 	defer s.withdraw(w)
 	s.poke()
 	first, every := time.NewTimer(2*retry), time.NewTicker(news)
@@ -256,6 +258,10 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 	}
 	if groups, err := s.Groups(); err == nil {
 		if run, _ := groups.RunOf(w.process.PID); run != "" {
+			if g := s.repeat(run, w); g != nil {
+				w.outcome <- Reply{Granted: g}
+				return w, nil
+			}
 			return nil, fmt.Errorf("cannot lease GPUs: process %d is part of %s and has its GPUs; run the command "+
 				"without gpukit run", w.process.PID, run)
 		}
