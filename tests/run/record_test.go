@@ -3,6 +3,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +53,12 @@ func (m *recorded) Read(p []byte) (int, error) {
 
 func newRecorded(t *testing.T) *recorded {
 	t.Parallel()
-	m := &recorded{t: t, root: hosttest.Host(t, "mi210x4")}
+	return recordedOn(t, hosttest.Host(t, "mi210x4"))
+}
+
+// recordedOn makes the recorder of a machine.
+func recordedOn(t *testing.T, root host.Root) *recorded {
+	m := &recorded{t: t, root: root}
 	require.NoError(t, os.RemoveAll(m.root.Path("/proc")))
 	require.NoError(t, os.RemoveAll(m.root.Path("/sys/fs")))
 	require.NoError(t, os.MkdirAll(m.root.Path("/sys/fs"), 0o755))
@@ -198,4 +204,26 @@ func TestRunsHaveVerdicts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A failed run shows its verdict, though its client still has the lease.
+func TestFailedRunShowsItsVerdict(t *testing.T) {
+	m := newMachine(t)
+	rec := recordedOn(t, m.root).rec
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			if err := rec.Look(ctx); err != nil && ctx.Err() == nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	r := m.run("run", "--name", "a test", "--", "sh", "-c", "exit 3")
+	stop()
+	require.NoError(t, <-ended)
+	require.Equal(t, 3, r.status)
+	require.Regexp(t, `\ngpukit: verdict run: .*3`, r.stderr)
 }

@@ -63,7 +63,7 @@ func (r *Recorder) findHolders(there map[string]bool, now time.Time) error {
 			c.init.pid = s.PID
 			r.containers[h.handle] = c
 		}
-		if c != nil {
+		if c != nil && !(s.Kind == lease.Run && r.ended(s.Container)) {
 			there[s.Container] = true
 		}
 		if c != nil && !c.checked && !slices.Contains(c.gpus, s.GPU) {
@@ -73,7 +73,8 @@ func (r *Recorder) findHolders(there map[string]bool, now time.Time) error {
 	return errors.Join(err, r.findEnds(there))
 }
 
-// ended reports whether a run has freed its GPUs. A record of it is complete without them.
+// ended reports whether the command of a run has ended. Its client can have the GPUs for a moment
+// more.
 func (r *Recorder) ended(id string) bool {
 	_, ended := r.holders.ends[id]
 	return ended

@@ -21,6 +21,8 @@ type run struct {
 	gpus    []string // names of their leases
 	started time.Time
 	exit    *int // of its command; nil if it is not known
+	// reported is set when Ended had its end.
+	reported bool
 
 	// found is set for a group without a lease here, of which only the empty directory is
 	// removed.
@@ -153,9 +155,7 @@ func (s *Server) endRuns() {
 		}
 		s.runs = remove(s.runs, r)
 		s.log("%s has ended", r.call.ID)
-		if !r.started.IsZero() && s.Ended != nil {
-			s.Ended(End{r.call.ID, r.call.Title, r.gpus, r.started, time.Now(), r.exit})
-		}
+		s.reportEnd(r)
 	}
 	ended, err := m.Leases.EndRemaining(m.Leases.Signal)
 	if err != nil {
@@ -164,6 +164,27 @@ func (s *Server) endRuns() {
 	for _, e := range ended {
 		s.log("sent %s to %s that remained of %s", unix.SignalName(e.Signal), units.Count(e.Processes, "process"),
 			e.Container)
+	}
+}
+
+// endCommand reports the end of a run whose client sent the status of its command. The client
+// waits for the verdict, so its lease lasts a little longer.
+func (s *Server) endCommand(p lease.Process, exit *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.runs {
+		if r.call.PID == p.PID && r.call.Start == p.Start && exit != nil {
+			r.exit = exit
+			s.reportEnd(r)
+		}
+	}
+}
+
+// reportEnd reports the end of a run once. The caller holds the lock.
+func (s *Server) reportEnd(r *run) {
+	if !r.reported && !r.started.IsZero() && s.Ended != nil {
+		r.reported = true
+		s.Ended(End{r.call.ID, r.call.Title, r.gpus, r.started, time.Now(), r.exit})
 	}
 }
 

@@ -165,6 +165,7 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn) {
 		if line, err := readLine(c, maxStatus); err == nil {
 			_ = json.Unmarshal(line, &status) // without one it is not known
 		}
+		s.endCommand(w.process, status.Exit)
 		w.status <- status
 		close(gone)
 	}()

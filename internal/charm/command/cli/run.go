@@ -20,10 +20,14 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpurun"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
+
+// interrupted is the exit status of a command that Ctrl-C ended.
+const interrupted = 128 + int(syscall.SIGINT)
 
 // exitRefused is the exit status of a run without its command, as of docker run.
 const exitRefused = 125
@@ -174,13 +178,20 @@ func (p *caller) run(r gpurun.Request, limit time.Duration, argv []string) error
 		return &commandline.ExitError{Status: status, Err: fmt.Errorf("%s: %w", p.name(), err)}
 	case status == 0:
 		return nil
+	case status != interrupted:
+		p.explainRun(h.Grant, began)
 	}
-	p.explainRun(h.Grant, began)
 	return &commandline.ExitError{Status: status}
 }
 
-// explainRun shows what is known of the GPUs of a failed run: faults since its start.
+// explainRun shows why a run failed. Without a recorder it shows faults of its GPUs.
 func (p *caller) explainRun(g gpurun.Grant, began time.Time) {
+	if s, err := verdict.WaitForSummary(p.ctx, p.charm.Host.Root, g.Run); err == nil {
+		if why := s.Why(); why != "" {
+			p.tell("%s", why)
+		}
+		return
+	}
 	record, err := quarantine.RecordFile.Read(p.charm.Host.Root)
 	if err != nil {
 		return
