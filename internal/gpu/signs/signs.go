@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
@@ -43,7 +44,7 @@ type Sign struct {
 	Port    bool // the PCI core logs it for a GPU or a port above it
 
 	begin, end string // of Text, which are compared first
-	pattern    *regexp.Regexp
+	pattern    func() *regexp.Regexp
 }
 
 // Found is the meaning of a line.
@@ -66,7 +67,8 @@ func compile() []Sign {
 	for i := range all {
 		parts := strings.Split(all[i].Text, "...")
 		all[i].begin, all[i].end = parts[0], parts[len(parts)-1]
-		all[i].pattern = regexp.MustCompile("^" + all[i].Pattern())
+		// At its first use, because most programs with this table read no line.
+		all[i].pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^" + all[i].Pattern()) })
 	}
 	return all
 }
@@ -110,7 +112,7 @@ func Read(line string) (f Found, ok bool) {
 		s := &Table[i]
 		readable := of == "amdgpu" && f.Device != "" || s.Port == (of != "amdgpu")
 		near := readable && strings.HasPrefix(text, s.begin) && strings.Contains(text, s.end)
-		if near && s.pattern.MatchString(text) {
+		if near && s.pattern().MatchString(text) {
 			f.Sign = s
 			break
 		}
