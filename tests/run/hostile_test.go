@@ -153,14 +153,6 @@ func TestConnectionsOfAUserAreBounded(t *testing.T) {
 	m.until("room", func() bool { return m.run("run", "--", "true").status == 0 })
 }
 
-// The lease is of the process, so a renamed one and one with other variables has no more.
-func TestVariablesOpenNoOtherGPU(t *testing.T) {
-	m := newMachine(t)
-	r := m.end(m.command(ada, "run", "--gpu-id", "0", "--", "sh", "-c",
-		`export ROCR_VISIBLE_DEVICES=0,1,2,3 GPUKIT_RUN=run-ffffffffffff; exec sh -c "$0"`, nodes))
-	require.Equal(t, "node 0\n", r.out, r.stderr)
-}
-
 // A run in a run would see no GPU.
 func TestRunInARunIsRefused(t *testing.T) {
 	m := newMachine(t)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -104,11 +105,15 @@ type result struct {
 // run runs a command of gpukit as root.
 func (m *machine) run(args ...string) result { return m.end(m.command(0, args...)) }
 
+// end runs a command until it ends and nothing else has its output open. Both are bounded.
 func (m *machine) end(c *exec.Cmd) (r result) {
 	m.t.Helper()
 	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
-	err := c.Run()
+	c.Stdout, c.Stderr, c.WaitDelay = &out, &errs, eventually
+	require.NoError(m.t, c.Start())
+	limit := time.AfterFunc(eventually, func() { _ = c.Process.Kill() })
+	defer limit.Stop()
+	err := c.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(m.t, err)

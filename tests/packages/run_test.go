@@ -1,0 +1,73 @@
+//go:build e2e
+
+package packages
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// runs has the helpers of scripts with runs, on a machine without a sick GPU. Each wait is
+// bounded. A script that fails adds the journal of the lease service to its errors.
+const runs = `
+trap 'journalctl -b --no-pager -u "gpukit-run*" -u runner >&2' EXIT
+within() { for i in $(seq 100); do "$@" && return 0; sleep .3; done; return 1; }
+as() { u=$1; shift; timeout 60 runuser -u "$u" -- "$@"; }
+all_free() { timeout 60 gpukit run --gpus 4 --wait 0 -- true 2>/dev/null; }
+has_job() { gpukit gpu status >/out/status && grep -q 'the job' /out/status; }
+echo "ue: 0
+ce: 0" >/sys/bus/pci/devices/0000:c3:00.0/ras/umc_err_count
+>/sys/bus/pci/devices/0000:c3:00.0/ras/gpu_vram_bad_pages
+dpkg --install /in/gpukit_*.deb >/out/install 2>&1
+within test -s /etc/cdi/amd.json
+useradd --groups render ada
+useradd bob
+`
+
+func TestUserOfGroupRenderRunsCommandsWithLeasedGPUs(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := booted(t, "mi210x4", runs+`
+stat -c '%F %a %U:%G' /run/gpukit/run.sock >/out/socket
+as ada gpukit run -- sh -c 'echo $ROCR_VISIBLE_DEVICES; grep ^0: /proc/self/cgroup; for n in /dev/dri/renderD*; do cat $n; done' \
+	>/out/run 2>&1 || true
+as bob gpukit run -- true >/out/bob 2>&1 || echo $? >>/out/bob
+p=$(systemctl show --value --property MainPID gpukit-run.service)
+grep -E '^(Uid|CapBnd|NoNewPrivs|Seccomp):' /proc/$p/status >/out/service
+`)
+	require.Equal(t, "socket 660 root:render\n", got["socket"])
+	require.Contains(t, got["run"], "\n0\n0::/system.slice/script.service/gpukit-run-", got["errors"])
+	require.Equal(t, 3, strings.Count(got["run"], "Operation not permitted"), "GPUs of others: %s", got["run"])
+	require.Equal(t, 1, strings.Count(got["run"], "No such device"), "a node without a driver: %s", got["run"])
+	require.Contains(t, got["bob"], "you may not use /run/gpukit/run.sock; run: sudo usermod -aG render $USER")
+	require.True(t, strings.HasSuffix(got["bob"], "\n125\n"), got["bob"])
+	require.Regexp(t, `Uid:\s+0\s`, got["service"])
+	require.Regexp(t, `CapBnd:\s+0000008000081020\nNoNewPrivs:\s+1\nSeccomp:\s+2`, got["service"],
+		"CAP_KILL, CAP_NET_ADMIN, CAP_SYS_PTRACE and CAP_BPF alone")
+}
+
+// The runner's job leaves a process in another session.
+func TestRunEndsWithTheUnitOfItsRunner(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := booted(t, "mi210x4", runs+`
+systemd-run --quiet --unit runner -p User=ada gpukit run --gpus 4 --name 'the job' -- sh -c 'setsid sleep 7654321 & exec sleep 7654321'
+within has_job
+systemctl kill --signal KILL gpukit-run.service
+as ada gpukit run --wait 0 -- true >/out/crashed 2>&1 || true
+systemctl is-active runner >/out/runner
+systemctl stop runner
+within all_free
+grep -lszx '765432[1]' /proc/[0-9]*/cmdline >/out/left || true
+dpkg --purge gpukit >/out/purge 2>&1
+find /sys/fs/cgroup /run -name 'gpukit*' >/out/remains
+systemctl list-units --all --plain --no-legend 'gpukit*' >/out/units
+`)
+	require.Contains(t, got["crashed"], "(the job)", "the lease outlives the service: %s", got["errors"])
+	require.Equal(t, "active\n", got["runner"])
+	require.Empty(t, got["left"], "processes of the job")
+	require.Empty(t, got["remains"], got["purge"])
+	require.Empty(t, got["units"])
+}
