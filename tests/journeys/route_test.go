@@ -21,6 +21,11 @@ type journey struct {
 
 // route lists the pages in the order in which one machine runs them.
 var route = []journey{
+	{page: "docs/tutorial/runners.md", percent: 100, prepare: map[string]string{
+		"gpukit run --gpus 2 --wait 0 -- pytest || echo \"exit status $?\"": heldByTraining,
+		"## Take a GPU out of service":                                      endsTraining,
+		"sudo gpukit gpu return 0":                                          runsElsewhere,
+		"## Connect a runner":                                               runner}},
 	{page: "docs/how-to/docker-podman.md", percent: 80, to: besideConcourse, prepare: map[string]string{
 		"": images, "## Podman without root": rootless, "sudo gpukit gpu return 0": refusesQuarantined}},
 	{page: "docs/tutorial/own-machine.md", percent: 80},
@@ -92,10 +97,31 @@ timeout 60 sh -c 'until concourse-ci-machine why "$(cat /tmp/task)" | grep -q "^
 	// rootless opens the GPUs to the user. A runtime that podman has no record of needs cgroups.
 	rootless = `chown me /dev/kfd /dev/dri/*
 sed -i /cgroups/d /etc/containers/containers.conf`
+	// heldByTraining waits for the run that the page starts beside its next command.
+	heldByTraining = `timeout 300 sh -c 'until gpukit gpu status | tee /tmp/status | grep -q training; do sleep 0.2; done' || {
+	cat /tmp/status /home/me/training.log
+	exit 1
+}
+cat /tmp/status`
+	// endsTraining ends that run as the shell's kill does, which its user's next shell can't.
+	endsTraining = `start-stop-daemon --stop --user me --name gpukit
+timeout 300 sh -c 'while gpukit gpu status | grep -q training; do sleep 0.2; done'`
+	// runsElsewhere checks that a quarantined GPU is named with the reason, and refused to runs.
+	runsElsewhere = `gpukit gpu status | grep 'by hand: noisy fan'
+runuser -l me -c 'gpukit run --wait 0 -- true' 2>&1 | grep 'has GPU 1 '
+! runuser -l me -c 'gpukit run --gpu-id 0 --wait 0 -- true'`
+	// runner makes the file by which a folder of GitHub's runner is recognized.
+	runner = `install -D -o me -g me /dev/null /home/me/actions-runner/config.sh
+chown me:me /home/me/actions-runner`
 	// refusesQuarantined checks that a container does not get a quarantined GPU, and gets another one.
-	refusesQuarantined = `! docker run --rm --runtime amd -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal true 2>/tmp/refused
-grep -q 'has been quarantined since .* by hand: noisy fan' /tmp/refused
-! podman run --rm --runtime /usr/bin/runc-amd-wrapper -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal true`
+	refusesQuarantined = `refused() {
+	if "$@" 2>/tmp/refused; then exit 1; fi
+	grep -q 'has been quarantined since .* by hand: noisy fan' /tmp/refused || { cat /tmp/refused; exit 1; }
+}
+refused docker run --rm --runtime amd -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal true
+refused podman run --rm --runtime /usr/bin/runc-amd-wrapper -e AMD_VISIBLE_DEVICES=0 rocm/rocm-terminal true
+docker run --rm --runtime amd -e GPU_COUNT=1 rocm/rocm-terminal rocminfo
+podman run --rm --runtime /usr/bin/runc-amd-wrapper -e GPU_COUNT=1 rocm/rocm-terminal rocminfo`
 	// certificate makes the private certificate of a mirror.
 	certificate = `openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=mirror -days 9 -keyout /dev/null \
 	-out /home/me/concourse-ci-machine/ca.pem 2>/dev/null`

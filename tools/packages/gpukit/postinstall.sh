@@ -21,7 +21,7 @@ if [ -n "$upgrade" ]; then
 else
 	systemctl start gpukit-cdi.path gpukit-run.socket || true
 	# The GPUs have one owner: that of rocm-gpu-exporter ends.
-	systemctl try-restart rocm-gpu-exporter-users.service || true
+	systemctl try-restart rocm-gpu-exporter-users.service 2>/dev/null || true # it may be missing
 	systemctl start gpukit-gpus.service gpukit-records.service || true
 fi
 # Now, so that the next command finds the names of the GPUs.
