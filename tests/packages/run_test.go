@@ -60,6 +60,10 @@ as ada gpukit run --wait 0 -- true >/out/crashed 2>&1 || true
 systemctl is-active runner >/out/runner
 systemctl stop runner
 within all_free
+# Its user owns this runner's group, and could move the job out of it.
+systemd-run --quiet -p User=ada -p Delegate=yes -p StandardOutput=file:/out/delegated gpukit run -- grep ^0: /proc/self/cgroup
+within test -s /out/delegated
+within all_free
 grep -lszx '765432[1]' /proc/[0-9]*/cmdline >/out/left || true
 dpkg --purge gpukit >/out/purge 2>&1
 find /sys/fs/cgroup /run -name 'gpukit*' >/out/remains
@@ -67,6 +71,7 @@ systemctl list-units --all --plain --no-legend 'gpukit*' >/out/units
 `)
 	require.Contains(t, got["crashed"], "(the job)", "the lease outlives the service: %s", got["errors"])
 	require.Equal(t, "active\n", got["runner"])
+	require.Contains(t, got["delegated"], "0::/gpukit.slice/gpukit-run-", "a group that is only root's")
 	require.Empty(t, got["left"], "processes of the job")
 	require.Empty(t, got["remains"], got["purge"])
 	require.Empty(t, got["units"])

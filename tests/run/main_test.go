@@ -47,7 +47,7 @@ func missing() string {
 	if _, err := rungroup.Find(); err != nil {
 		return err.Error()
 	}
-	return suite.Lacks("util-linux runc", "setpriv", "flock", "runc")
+	return suite.Lacks("util-linux runc perl", "setpriv", "flock", "unshare", "runc", "perl")
 }
 
 func need(t *testing.T) {
