@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,24 +207,46 @@ func TestRunsHaveVerdicts(t *testing.T) {
 	}
 }
 
-// A failed run shows its verdict, though its client still has the lease.
-func TestFailedRunShowsItsVerdict(t *testing.T) {
-	m := newMachine(t)
-	rec := recordedOn(t, m.root).rec
-	ctx, stop := context.WithCancel(t.Context())
+// record looks again and again until the test ends.
+func (m *recorded) record() {
+	ctx, stop := context.WithCancel(m.t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			if err := rec.Look(ctx); err != nil && ctx.Err() == nil {
+			if err := m.rec.Look(ctx); err != nil && ctx.Err() == nil {
 				ended <- err
 				return
 			}
 		}
 		ended <- nil
 	}()
+	m.t.Cleanup(func() {
+		stop()
+		require.NoError(m.t, <-ended)
+	})
+}
+
+// A failed run shows its verdict, though its client still has the lease.
+func TestFailedRunShowsItsVerdict(t *testing.T) {
+	m := newMachine(t)
+	recordedOn(t, m.root).record()
 	r := m.run("run", "--name", "a test", "--", "sh", "-c", "exit 3")
-	stop()
-	require.NoError(t, <-ended)
 	require.Equal(t, 3, r.status)
 	require.Regexp(t, `\ngpukit: verdict run: .*3`, r.stderr)
+}
+
+// A user without root reads the record of a run inside of it, without the kernel's lines.
+func TestUserReadsTheRecordOfOwnRun(t *testing.T) {
+	m := newMachine(t)
+	recordedOn(t, m.root).record()
+	r := m.end(m.command(ada, "run", "--name", "a test", "--", "sh", "-c",
+		`until "$0" why "$GPUKIT_RUN"; do sleep 0.1; done; echo "$GPUKIT_RUN"`, gpukit))
+	require.Equal(t, 0, r.status, r.stderr)
+	require.Regexp(t, `^run run-[0-9a-f]{12} \(a test\) from .*, running\n`, r.out)
+	require.Contains(t, r.out, "kernel's log: run it with sudo to see its lines\n")
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	run := lines[len(lines)-1]
+	r = m.end(m.command(ada, "run", "--", gpukit, "why", run))
+	require.Equal(t, 1, r.status, "another run")
+	require.Contains(t, r.stderr, "only root can read the records")
 }

@@ -206,12 +206,12 @@ func (u *Unit) Quarantine(w io.Writer, which, reason string) error {
 	return u.changeByHand(
 		w, "quarantine", which, func(r quarantine.Record, g pool.Record) (quarantine.Record, string, error) {
 			now, err := r.Quarantine(g.Address(), reason, u.Host.Now().UTC())
-			text := fmt.Sprintf("%s is quarantined: no new container gets it; one that has it keeps it", g)
 			if u.onWorkstation() {
-				return now, text + ". Give it back: " + u.Commands.RunAction("return-gpu gpu="+which), err
+				return now, fmt.Sprintf("%s is quarantined: no new container or run gets it; one that has it keeps it. "+
+					"Give it back: %s", g, u.Commands.RunAction("return-gpu gpu="+which)), err
 			}
-			return now, text + ". return-gpu gives it back. The status follows at the next hook, tags once it was out " +
-				"for 10 minutes", err
+			return now, fmt.Sprintf("%s is quarantined: no new container gets it; one that has it keeps it. return-gpu "+
+				"gives it back. The status follows at the next hook, tags once it was out for 10 minutes", g), err
 		})
 }
 

@@ -47,7 +47,7 @@ func TestMachineWithoutAUnitQuarantinesAndReturnsGPUs(t *testing.T) {
 	require.NoError(t, u.Return(&returned, "1"))
 	require.Contains(t, returned.String(), "0000:43:00.0) is in service again; its present fault (")
 	require.NoError(t, u.Quarantine(&byHand, "0", "noisy fan"))
-	require.Equal(t, "GPU 0 (GPU-7c1e55a90b34d2f6, 0000:23:00.0) is quarantined: no new container gets it; one that "+
+	require.Equal(t, "GPU 0 (GPU-7c1e55a90b34d2f6, 0000:23:00.0) is quarantined: no new container or run gets it; one that "+
 		"has it keeps it. Give it back: sudo gpukit gpu return 0\n", byHand.String())
 	require.NoError(t, u.Evidence(&evidence, term.Format{}))
 	require.NotRegexp(t, "unit|hook|juju|dispatch|[Tt]ags", status+returned.String()+byHand.String()+evidence.String())

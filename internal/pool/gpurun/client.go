@@ -2,6 +2,7 @@ package gpurun
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,19 @@ func (h *Held) End(status int) {
 		_, _ = h.Write(append(data, '\n')) // a service that ended does not need it
 	}
 	h.Close()
+}
+
+// Explain returns the record of the run that this process is part of, see Request.Explain.
+func (c Client) Explain(run string, json bool) (string, error) {
+	w := &wait{Client: c, began: time.Now()}
+	conn, err := w.dial()
+	if err != nil {
+		return "", err
+	}
+	if _, lost, err := w.request(conn, Request{Version: version, Explain: run, JSON: json}); lost || err != nil {
+		return "", cmp.Or(err, errors.New("cannot explain "+run+": the lease service ended; repeat it"))
+	}
+	return w.explained, nil
 }
 
 // restart is how long a client of a service that ended waits for the next one.
@@ -65,6 +79,7 @@ type wait struct {
 	Client
 	began, lost time.Time
 	why         string
+	explained   string
 }
 
 // dial connects to the service. After one has ended it waits for the next.
@@ -125,6 +140,9 @@ func (w *wait) request(conn net.Conn, r Request) (h *Held, lost bool, err error)
 		case reply.Granted != nil:
 			_ = conn.SetReadDeadline(time.Time{})
 			return &Held{*reply.Granted, conn}, false, nil
+		case reply.Explained != "":
+			w.explained = reply.Explained
+			return nil, false, nil
 		case reply.Refused != "":
 			return nil, false, errors.New(reply.Refused)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // Socket is the path at which systemd listens for the service. Its group may lease GPUs.
@@ -33,7 +34,7 @@ const (
 	maxName    = 200 // bytes of a GPU's name, an architecture or a job
 )
 
-// Request describes the GPUs that a client wants.
+// Request describes the GPUs that a client wants, or names a run to explain.
 type Request struct {
 	Version int      `json:"version"`
 	GPUs    int      `json:"gpus,omitempty"`    // 0 with IDs
@@ -46,6 +47,10 @@ type Request struct {
 	Title   string         `json:"title,omitempty"` // for people; "" means the user and Command
 	Command string         `json:"command,omitempty"`
 	Job     string         `json:"job,omitempty"` // equal for reruns of a job; "" if not known
+	// Explain names the run that the client is part of. Its record is the answer, in JSON if JSON
+	// is set. The other fields have no effect then.
+	Explain string `json:"explain,omitempty"`
+	JSON    bool   `json:"json,omitempty"`
 }
 
 func (r Request) check() error {
@@ -54,6 +59,10 @@ func (r Request) check() error {
 	case r.Version != version:
 		return fmt.Errorf("version %d of a request is not %d: restart what was started before gpukit was upgraded",
 			r.Version, version)
+	case r.Explain != "" && !rungroup.IsRun(r.Explain):
+		return errors.New("it names no run to explain")
+	case r.Explain != "":
+		return nil
 	case r.GPUs < 0 || r.GPUs > maxGPUs || len(r.IDs) > maxGPUs:
 		return fmt.Errorf("a run has 1 to %d GPUs", maxGPUs)
 	case (r.GPUs == 0) == (len(r.IDs) == 0):
@@ -66,11 +75,13 @@ func (r Request) check() error {
 	return nil
 }
 
-// Reply is one answer. The last one is Granted or Refused.
+// Reply is one answer. The last one is Granted, Explained or Refused.
 type Reply struct {
 	Waiting string `json:"waiting,omitempty"` // why the request waits
 	Refused string `json:"refused,omitempty"` // why it fails
 	Granted *Grant `json:"granted,omitempty"`
+	// Explained is the record of a run, as gpukit why shows it.
+	Explained string `json:"explained,omitempty"`
 }
 
 // Grant describes the leased GPUs.

@@ -40,6 +40,8 @@ type Server struct {
 	Log     io.Writer                     // a line for each grant, end and problem
 	Idle    time.Duration                 // without work, after which Serve returns
 	Ended   func(End)                     // called for each run of which nothing remains
+	// Explain returns the record of a run for people, or in JSON. Only root can read records.
+	Explain func(run string, json bool) (string, error)
 
 	mu      sync.Mutex
 	waiting []*waiter
@@ -245,6 +247,15 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read a request: %w", err)
 	}
+	if r.Explain != "" {
+		text, err := s.explain(r, p)
+		if err != nil {
+			return nil, err
+		}
+		w := &waiter{outcome: make(chan Reply, 1), status: make(chan Status, 1)}
+		w.outcome <- Reply{Explained: text}
+		return w, nil
+	}
 	w := &waiter{request: r, peer: p, process: p.process, since: time.Now(), outcome: make(chan Reply, 1),
 		status: make(chan Status, 1)}
 	if r.Process != nil {
@@ -276,6 +287,18 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 		w.job, _ = m.Leases.Digest(p.name(), r.Job) // without it, reruns may get the same GPU
 	}
 	return w, nil
+}
+
+// explain returns the record of a run to a process that is part of it.
+func (s *Server) explain(r Request, p peer) (string, error) {
+	groups, err := s.Groups()
+	if err != nil {
+		return "", err
+	}
+	if run, _ := groups.RunOf(p.process.PID); run != r.Explain || s.Explain == nil {
+		return "", fmt.Errorf("cannot explain %s to a process outside of it: run it with sudo", r.Explain)
+	}
+	return s.Explain(r.Explain, r.JSON)
 }
 
 func (s *Server) enqueue(w *waiter) {

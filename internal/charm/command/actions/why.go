@@ -17,7 +17,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/webclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpurun"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // why holds the answer in JSON.
@@ -39,7 +41,7 @@ const timelineWidth = 60
 // fixes, and the timeline of its readings. which is its handle or the beginning; with "" it is the
 // last that failed on this machine, if one did.
 func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.Format) error {
-	file, err := taskrecord.Store{Dir: c.Host.Path(taskrecord.DefaultDir)}.Find(which)
+	a, err := c.findWhy(ctx, which)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return c.whyWithoutRoot(w, which, f)
@@ -51,15 +53,37 @@ func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.For
 	case err != nil:
 		return err
 	}
-	r, err := file.Read()
+	return a.write(w, f)
+}
+
+// WhyForUser is Why of a run for its user, without the kernel's lines, which only root may read.
+func (c *Actions) WhyForUser(ctx context.Context, w io.Writer, run string, f term.Format) error {
+	a, err := c.findWhy(ctx, run)
 	if err != nil {
 		return err
+	}
+	a.Kernel, a.Dumps, a.Unread = []taskrecord.Line{}, []taskrecord.DumpRef{}, onlyRootReads
+	return a.write(w, f)
+}
+
+// onlyRootReads is shown in place of the kernel's lines.
+const onlyRootReads = "run it with sudo to see its lines"
+
+// findWhy returns the record of a task, run or container.
+func (c *Actions) findWhy(ctx context.Context, which string) (a why, err error) {
+	file, err := taskrecord.Store{Dir: c.Host.Path(taskrecord.DefaultDir)}.Find(which)
+	if err != nil {
+		return a, err
+	}
+	r, err := file.Read()
+	if err != nil {
+		return a, err
 	}
 	if faults, err := quarantine.RecordFile.Read(c.Host.Root); err == nil { // without GPUs it is missing
 		r.Events = append(r.Events, verdict.FaultsOf(&r, faults)...)
 	}
 	v := verdict.Decide(&r)
-	a := why{Entry: verdict.EntryOf(&r, v), Reasons: v.Reasons, Running: r.End == nil,
+	a = why{Entry: verdict.EntryOf(&r, v), Reasons: v.Reasons, Running: r.End == nil,
 		Kernel: []taskrecord.Line{}, Dumps: []taskrecord.DumpRef{}, Output: []string{},
 		Timeline: taskrecord.TimelineOf(&r, timelineWidth)}
 	if r.End != nil {
@@ -69,7 +93,7 @@ func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.For
 	if v.Kind == verdict.Task {
 		a.Output = append(a.Output, c.errorsOf(ctx, a.Handle)...)
 	}
-	return a.write(w, f)
+	return a, nil
 }
 
 func (a why) write(w io.Writer, f term.Format) error {
@@ -81,14 +105,23 @@ func (a why) write(w io.Writer, f term.Format) error {
 }
 
 // whyWithoutRoot shows what all users may read: the last failures, without the kernel's lines.
+//
+// A process that is part of a run gets the record of this run from the lease service.
 func (c *Actions) whyWithoutRoot(w io.Writer, which string, f term.Format) error {
+	if rungroup.IsRun(which) {
+		client := gpurun.Client{Socket: c.Host.Path(gpurun.Socket)}
+		if text, err := client.Explain(which, f.JSON); err == nil {
+			_, err = io.WriteString(w, text)
+			return err
+		}
+	}
 	report, err := verdict.ReportFile(verdict.ReportPath).Read(c.Host.Root)
 	if err != nil {
 		return err
 	}
 	for _, d := range report.Details {
 		if strings.HasPrefix(d.Handle, strings.ToLower(which)) {
-			a := why{Entry: d.Entry, Reasons: d.Reasons, Kernel: []taskrecord.Line{}, Unread: "run it with sudo to see its lines",
+			a := why{Entry: d.Entry, Reasons: d.Reasons, Kernel: []taskrecord.Line{}, Unread: onlyRootReads,
 				Dumps: []taskrecord.DumpRef{}, Output: []string{}, Timeline: d.Timeline}
 			return a.write(w, f)
 		}

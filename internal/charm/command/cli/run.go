@@ -19,6 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpurun"
@@ -227,6 +228,11 @@ func (p *caller) serveRunsCommand() command {
 		s, err := workstation.NewRunServer(p.charm.Host.Root, p.stderr)
 		if err != nil {
 			return err
+		}
+		s.Explain = func(run string, json bool) (string, error) {
+			var b strings.Builder
+			err := p.charm.WhyForUser(p.ctx, &b, run, term.Format{JSON: json})
+			return b.String(), err
 		}
 		listeners, err := activation.Listeners()
 		if err == nil && len(listeners) != 1 {
