@@ -66,9 +66,6 @@ func TestSickGPUIsQuarantinedWithoutConcourse(t *testing.T) {
 	t.Parallel()
 	got := booted(t, "mi210x4", owners+leased+sick+`
 install rocm-gpu-exporter
-echo "ue: 0
-ce: 0" >/sys/bus/pci/devices/0000:c3:00.0/ras/umc_err_count
->/sys/bus/pci/devices/0000:c3:00.0/ras/gpu_vram_bad_pages
 systemctl kill --signal=KILL rocm-gpu-exporter; systemctl stop rocm-gpu-exporter
 read_again
 start well AMD_VISIBLE_DEVICES=1

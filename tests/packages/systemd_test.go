@@ -98,9 +98,16 @@ ls /var/lib/concourse-ci-machine /run/concourse-ci-machine/*.json /etc/cdi /etc/
 	require.Empty(t, got["left"])
 }
 
+// healthy clears the errors that a GPU of the fixture has.
+const healthy = `
+echo "ue: 0
+ce: 0" >/sys/bus/pci/devices/0000:c3:00.0/ras/umc_err_count
+>/sys/bus/pci/devices/0000:c3:00.0/ras/gpu_vram_bad_pages
+`
+
 // leased is a machine without a unit on which gpukit leases the GPUs. start starts a container
 // as Docker does, with a variable; in it are the render nodes.
-const leased = `
+const leased = healthy + `
 dpkg --install /in/gpukit_*.deb >/dev/null 2>&1
 gpukit runtime configure podman --exclusive --set-as-default >/out/configure
 mkdir -p /srv/rootfs/bin && cp /bin/busybox /srv/rootfs/bin/ && for n in sh sleep ls; do ln -s busybox /srv/rootfs/bin/$n; done
