@@ -23,9 +23,11 @@ func TestRequestsAreChecked(t *testing.T) {
 		`{"version":1,"gpus":1,"process":{"pid":1}}`:                       "process 1",
 		`{"version":1,"gpus":1,"process":{"pid":-9}}`:                      "process -9",
 		`{"version":1,"gpus":1,"arch":"` + strings.Repeat("x", 201) + `"}`: "too long",
-		`[]`:   "not a request",
-		"":     "not a request",
-		"null": "version 0",
+		`{"version":1,"explain":"run-4f1c0a2b91d3"}`:                       "",
+		`{"version":1,"explain":"/etc/shadow"}`:                            "no run",
+		`[]`:                                                               "not a request",
+		"":                                                                 "not a request",
+		"null":                                                             "version 0",
 	} {
 		_, err := decodeRequest([]byte(text))
 		if wrong == "" {

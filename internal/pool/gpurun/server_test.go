@@ -2,10 +2,12 @@ package gpurun
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +23,14 @@ import (
 // this process, so that a lease lasts as long as the test.
 func service(t *testing.T, gfx ...string) (socket string) {
 	t.Helper()
+	return serviceOf(t, &Server{
+		Groups: func() (rungroup.Tree, error) { return rungroup.Tree{}, errors.New("no cgroup v2") },
+	}, gfx...)
+}
+
+// serviceOf is service with a server that has its groups.
+func serviceOf(t *testing.T, s *Server, gfx ...string) (socket string) {
+	t.Helper()
 	m := machineOf(gfx...)
 	m.Leases.Dir, m.Leases.Euid = filepath.Join(t.TempDir(), "leases"), uint32(os.Geteuid())
 	dir, err := os.MkdirTemp("", "run")
@@ -29,8 +39,7 @@ func service(t *testing.T, gfx ...string) (socket string) {
 	socket = filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
-	s := &Server{Root: host.Root(t.TempDir()), Machine: func() (Machine, error) { return m, nil }, Log: io.Discard,
-		Groups: func() (rungroup.Tree, error) { return rungroup.Tree{}, errors.New("no cgroup v2") }, Idle: time.Hour}
+	s.Root, s.Machine, s.Log, s.Idle = host.Root(t.TempDir()), func() (Machine, error) { return m, nil }, io.Discard, time.Hour
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(t.Context(), l) }()
 	t.Cleanup(func() {
@@ -86,4 +95,29 @@ func TestRefusedRequestsNameTheHolder(t *testing.T) {
 func TestClientNamesTheFixOfAMissingService(t *testing.T) {
 	_, _, err := ask(filepath.Join(t.TempDir(), "missing"), -1, Request{GPUs: 1})
 	require.ErrorContains(t, err, "sudo systemctl start gpukit-run.socket")
+}
+
+// memberOf returns the groups of a machine on which this process is in the group of a run.
+func memberOf(t *testing.T, run string) func() (rungroup.Tree, error) {
+	dir := t.TempDir()
+	own := filepath.Join(dir, strconv.Itoa(os.Getpid()))
+	require.NoError(t, os.Mkdir(own, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(own, "cgroup"), []byte("0::/ci.service/gpukit-"+run+"\n"), 0o644))
+	return func() (rungroup.Tree, error) { return rungroup.Tree{Mount: dir, Proc: dir}, nil }
+}
+
+func TestRecordOfARunIsForItsOwnProcesses(t *testing.T) {
+	const own, other = "run-4f1c0a2b91d3", "run-ffffffffffff"
+	socket := serviceOf(t, &Server{Groups: memberOf(t, own), Explain: func(run string, json bool) (string, error) {
+		return fmt.Sprint("the record of ", run, " in JSON: ", json), nil
+	}}, "gfx90a")
+	text, err := Client{Socket: socket}.Explain(own, true)
+	require.NoError(t, err)
+	require.Equal(t, "the record of run-4f1c0a2b91d3 in JSON: true", text)
+	_, err = Client{Socket: socket}.Explain(other, false)
+	require.EqualError(t, err, "cannot explain run-ffffffffffff to a process outside of it: run it with sudo")
+	_, err = Client{Socket: socket}.Explain("../tasks", false)
+	require.ErrorContains(t, err, "it names no run to explain")
+	_, _, err = ask(socket, 0, Request{GPUs: 1})
+	require.ErrorContains(t, err, "is part of "+own+" and has its GPUs; run the command without gpukit run")
 }
