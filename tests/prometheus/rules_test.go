@@ -121,7 +121,7 @@ func TestWhatBuildsHadOfGPUsIsRecorded(t *testing.T) {
 	out, err := testRules(t, "concourse-usage", rules)
 	require.NoError(t, err, out)
 	for _, fault := range [][2]string{
-		{"max_over_time(rocm_gpu_lease_age_seconds[5m])", "rocm_gpu_lease_age_seconds"},        // the end of a build is lost
+		{"max_over_time(rocm_gpu_lease_age_seconds[5m])", "rocm_gpu_lease_age_seconds"},               // the end of a build is lost
 		{"max without (kind, namespace, pod, title) (max_over_time", "max without () (max_over_time"}, // what is leased and open counts twice
 		{"max without (kind, namespace, pod, title) (rocm", "max without () (rocm"},
 		{" or rocm_gpu_container_open_seconds_total{container!=\"\"})", ")"},
