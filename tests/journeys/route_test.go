@@ -23,9 +23,9 @@ type journey struct {
 var route = []journey{
 	{page: "docs/tutorial/runners.md", percent: 100, prepare: map[string]string{
 		"gpukit run --gpus 2 --wait 0 -- pytest || echo \"exit status $?\"": heldByTraining,
-		"## Take a GPU out of service":                                      endsTraining,
-		"sudo gpukit gpu return 0":                                          runsElsewhere,
-		"## Connect a runner":                                               runner}},
+		"## Quarantine a GPU":      endsTraining,
+		"sudo gpukit gpu return 0": runsElsewhere,
+		"## Connect a runner":      runner}},
 	{page: "docs/how-to/docker-podman.md", percent: 80, to: besideConcourse, prepare: map[string]string{
 		"": images, "## Podman without root": rootless, "sudo gpukit gpu return 0": refusesQuarantined}},
 	{page: "docs/tutorial/own-machine.md", percent: 80},

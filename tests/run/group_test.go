@@ -82,16 +82,16 @@ func TestFilterOfAGroupRefusesOnlyItsNodes(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(said, "opened"), "only /dev/zero: %s", said)
 	require.Equal(t, 2, strings.Count(said, "Operation not permitted"), said)
-	pids, err := rungroup.Processes(dir)
+	inside, err := lease.Leases{}.InGroup(dir)
 	require.NoError(t, err)
-	require.Contains(t, pids, c.Process.Pid)
+	require.Contains(t, inside, process(t, c.Process.Pid))
 	require.Error(t, rungroup.Remove(dir), "it has processes")
 
 	fd, err := unix.Open(node(t, driverless), unix.O_RDONLY, 0)
 	require.True(t, errors.Is(err, unix.ENXIO), "outside of the group the kernel allows it: %d, %v", fd, err)
 
-	for _, pid := range pids {
-		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	for _, p := range inside {
+		require.NoError(t, unix.Kill(p.PID, unix.SIGKILL))
 	}
 	_ = c.Wait()
 	require.Eventually(t, func() bool { return rungroup.Remove(dir) == nil }, eventually, tick)

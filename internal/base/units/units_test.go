@@ -53,8 +53,8 @@ func TestCO2IsShownWithAFactorOnly(t *testing.T) {
 }
 
 func TestSizesAreParsed(t *testing.T) {
-	for text, want := range map[string]uint64{"40GiB": 40 << 30, "40G": 40 << 30, "40gb": 40 << 30, "1.5 GiB": 3 << 29, "512MiB": 512 << 20,
-		"4096": 4096, "2t": 2 << 40, "1k": 1024} {
+	for text, want := range map[string]uint64{"40GiB": 40 << 30, "40G": 40 << 30, "40gb": 40 << 30, "1.5 GiB": 3 << 29,
+		"512MiB": 512 << 20, "4096": 4096, "2t": 2 << 40, "1k": 1024} {
 		got, err := ParseBytes(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)

@@ -2,7 +2,7 @@ package runners
 
 import "strings"
 
-// part is a piece of text that was put into a file. It replaced Before, which is empty for
+// part holds a piece of text that was put into a file. It replaced Before, which is empty for
 // added lines.
 type part struct {
 	Text   string `json:"text"`

@@ -123,7 +123,7 @@ func (r *Recorder) findEnds(there map[string]bool) error {
 	return err
 }
 
-// identifyHolder begins the record of a run or container whose process is alive.
+// identifyHolder begins the record of a run or container with a living process.
 func (r *Recorder) identifyHolder(c *container) error {
 	init, alive := r.process(c.init.pid)
 	if !alive {
@@ -156,7 +156,7 @@ func (r *Recorder) lookForHoldersEnd(c *container, now time.Time) {
 	}
 }
 
-// show reports the verdict on a run at once, because somebody waits for it. The verdict at
+// show reports the verdict on a run at once, because its client waits for it. The verdict at
 // the end of its record replaces it.
 func (r *Recorder) show(c *container) error {
 	c.shown = true

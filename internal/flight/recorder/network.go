@@ -26,7 +26,7 @@ func (r *Recorder) netFile(c *container, name string) ([]byte, bool) {
 	return r.page[:max(n, 0)], err == nil
 }
 
-// sharesNetwork reports whether a run or container has the network of the machine, whose
+// sharesNetwork reports whether a run or container has the network of the machine. Its
 // counters are of all programs.
 func (r *Recorder) sharesNetwork(c *container) bool {
 	if c.kind == lease.Task {

@@ -1,6 +1,6 @@
 // Package taskrecord holds the flight record of a task of Concourse, of a run of gpukit, or
 // of a container of another engine: readings of its control group, its network, the machine
-// and its GPUs, with its events and its end. "Task" stands for each of them. Store keeps a
+// and its GPUs, with its events and its end. "Task" means each of them. Store keeps a
 // file for each task within limits of size and age. A record has no environment, no output
 // and no command line, and the package never reads them.
 package taskrecord

@@ -133,15 +133,15 @@ func (s *Server) endRuns() {
 		return
 	}
 	for _, r := range over {
-		pids, err := rungroup.Processes(r.call.Group)
+		inside, err := m.Leases.InGroup(r.call.Group)
 		switch {
 		case r.call.Group == "":
-		case r.found && (len(pids) > 0 || err != nil || !isOld(r.call.Group)):
+		case r.found && (len(inside) > 0 || err != nil || !isOld(r.call.Group)):
 			continue
 		case err != nil:
 			s.log("cannot see the processes of %s: %v", r.call.ID, err)
 			continue
-		case len(pids) > 0:
+		case len(inside) > 0:
 			continue
 		}
 		if err := m.Leases.EndRun(r.call.ID); err != nil {
@@ -167,7 +167,7 @@ func (s *Server) endRuns() {
 	}
 }
 
-// endCommand reports the end of a run whose client sent the status of its command. The client
+// endCommand reports the end of a run after its client sent the command's status. The client
 // waits for the verdict, so its lease lasts a little longer.
 func (s *Server) endCommand(p lease.Process, exit *int) {
 	s.mu.Lock()

@@ -230,7 +230,7 @@ func (l Leases) endRemaining(all slots, o slot, now time.Time,
 func (l Leases) remainingOf(o slot) (func() ([]Process, error), error) {
 	if o.record.kind == Run {
 		return func() ([]Process, error) {
-			left, err := l.inGroup(o.record.cgroup, maxMembers)
+			left, err := l.InGroup(o.record.cgroup)
 			return slices.DeleteFunc(left, func(p Process) bool { return p.PID == 0 }), err
 		}, nil
 	}

@@ -130,8 +130,10 @@ func (l Leases) runEnded(r *record) bool {
 	return err == nil && !there
 }
 
-// inGroup returns processes of a control group and all below it, at most limit. It returns
+// InGroup returns the processes of a control group and all below it, at most 4096. It returns
 // none if the group does not exist. A process of another pid namespace has number 0.
+func (l Leases) InGroup(dir string) ([]Process, error) { return l.inGroup(dir, maxMembers) }
+
 func (l Leases) inGroup(dir string, limit int) (list []Process, err error) {
 	if dir == "" {
 		return nil, nil

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -34,7 +33,7 @@ func (t Tree) Move(dir string, p lease.Process) error {
 	// If the process ended in between, its number may be another process's, which must not
 	// stay in the group.
 	if ended(fd) {
-		return errors.Join(fmt.Errorf("cannot move process %d: it has ended", p.PID), evict(dir))
+		return errors.Join(fmt.Errorf("cannot move process %d: it has ended", p.PID), t.evict(dir))
 	}
 	return nil
 }
@@ -50,36 +49,16 @@ func ended(pidfd int) bool {
 	return err == nil && n > 0
 }
 
-// evict moves all processes of a group to the group above.
-func evict(dir string) (failed error) {
-	pids, err := Processes(dir)
-	for _, pid := range pids {
-		if err := write(filepath.Dir(dir), pid); err != nil && !errors.Is(err, unix.ESRCH) {
+// evict moves all processes of a group to the group above. The number 0 would mean this process.
+func (t Tree) evict(dir string) (failed error) {
+	inside, err := lease.Leases{Proc: t.Proc}.InGroup(dir)
+	for _, p := range inside {
+		if p.PID == 0 {
+			continue
+		}
+		if err := write(filepath.Dir(dir), p.PID); err != nil && !errors.Is(err, unix.ESRCH) {
 			failed = errors.Join(failed, err)
 		}
 	}
 	return errors.Join(err, failed)
-}
-
-// Processes returns the processes in a group and in those inside it. A missing group has
-// none. A process of another pid namespace is 0.
-func Processes(dir string) (pids []int, err error) {
-	err = walk(dir, func(d string) error {
-		text, err := os.ReadFile(filepath.Join(d, "cgroup.procs"))
-		switch {
-		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EOPNOTSUPP):
-			return nil // removed, or its processes are listed in a group above it
-		case err != nil:
-			return err
-		}
-		for word := range strings.FieldsSeq(string(text)) {
-			pid, err := strconv.Atoi(word)
-			if err != nil {
-				return fmt.Errorf("cannot read processes of %s: %w", d, err)
-			}
-			pids = append(pids, pid)
-		}
-		return nil
-	})
-	return pids, err
 }

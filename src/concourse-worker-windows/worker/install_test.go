@@ -343,54 +343,6 @@ func TestEachRequirementIsARowWithItsFix(t *testing.T) {
 	}
 }
 
-func TestCheckTriesTheInstalledWorker(t *testing.T) {
-	s := validSettings()
-	st := Status{Service: Service{Installed: true, Running: true, Automatic: true, State: "running", Account: DefaultAccount},
-		Settings: &s, State: &State{Account: DefaultAccount}, PublicKey: "ssh-rsa AAAA box"}
-	row := func(name string, err error) Row {
-		for _, r := range workerRows(st, func(Settings) error { return err }) {
-			if r.Name == name {
-				return r
-			}
-		}
-		return Row{}
-	}
-	require.Equal(t, OK, row("web", nil).Level)
-	require.Contains(t, row("web", errKeyRefused).Fix, "extra-worker-keys of the web: ssh-rsa AAAA box")
-	require.Equal(t, "Test-NetConnection 10.0.0.10 -Port 2222", row("web", errors.New("x")).Fix)
-	require.Equal(t, OK, row("account", nil).Level)
-	st.State.LinkProblem = "A required privilege is not held"
-	require.Equal(t, Failed, row("account", nil).Level)
-	st.State.LinkProblem, st.State.HIPProblem = "", "Access is denied"
-	require.Contains(t, row("account", nil).Fix, "icacls")
-	st.State.OverLimit = true
-	require.Equal(t, Warning, row("work folder", nil).Level)
-	require.Equal(t, OK, row("service", nil).Level)
-	st.Service.Automatic = false
-	require.Equal(t, Warning, row("service", nil).Level)
-	require.Equal(t, []Row{{Name: "service", Level: Warning, Text: "not installed", Fix: "concourse-worker-windows install --help"}}, workerRows(Status{}, nil))
-}
-
-func TestHostsAreRequestedAtOnce(t *testing.T) {
-	rows := hostRows([]string{"a", "b"}, func(url string) error {
-		if url == "https://b/" {
-			return fmt.Errorf("no route to %s", url)
-		}
-		return nil
-	})
-	require.Equal(t, []Row{{Name: "host", Level: OK, Text: "a"},
-		{Name: "host", Level: Failed, Text: "no route to https://b/", Fix: "Test-NetConnection b -Port 443"}}, rows)
-}
-
-func FuzzParseInstance(f *testing.F) {
-	f.Add([]byte(`{"installationPath":"C:\\VS","installationVersion":"17.14.9"}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if tool, err := parseInstance(data); err == nil {
-			_ = newer(tool.Version, "17.0")
-		}
-	})
-}
-
 // A service that does not run has no worker at the web, and its removal needs no web.
 func TestOnlyARunningWorkerIsRetired(t *testing.T) {
 	for name, c := range map[string]struct {

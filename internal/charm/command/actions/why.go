@@ -56,7 +56,8 @@ func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.For
 	return a.write(w, f)
 }
 
-// WhyForUser is Why of a run for its user, without the kernel's lines, which only root may read.
+// WhyForUser shows a run to its user as Why does, without the kernel's lines, which only root
+// may read.
 func (c *Actions) WhyForUser(ctx context.Context, w io.Writer, run string, f term.Format) error {
 	a, err := c.findWhy(ctx, run)
 	if err != nil {
@@ -66,7 +67,7 @@ func (c *Actions) WhyForUser(ctx context.Context, w io.Writer, run string, f ter
 	return a.write(w, f)
 }
 
-// onlyRootReads is shown in place of the kernel's lines.
+// onlyRootReads replaces the kernel's lines.
 const onlyRootReads = "run it with sudo to see its lines"
 
 // findWhy returns the record of a task, run or container.

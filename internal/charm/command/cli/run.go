@@ -222,7 +222,7 @@ func (p *caller) lease(r gpurun.Request, limit time.Duration, pid int) error {
 	return err
 }
 
-// serveRunsCommand is the lease service, which systemd starts for a connection.
+// serveRunsCommand runs the lease service, which systemd starts for a connection.
 func (p *caller) serveRunsCommand() command {
 	return command{words: "serve-runs", hidden: true, only: wellknown.GPUKit, run: func([]string) error {
 		s, err := workstation.NewRunServer(p.charm.Host.Root, p.stderr)
