@@ -243,3 +243,17 @@ func TestGPUThatHangsWhenFirstSeenHangsOneProcess(t *testing.T) {
 	require.Eventually(t, func() bool { return !strings.Contains(m.dispatch("gpu", "list"), "not counted") }, commandTime, 50*time.Millisecond)
 	require.Zero(t, m.hung())
 }
+
+// The report of a machine has the other GPU, and ends.
+func TestReportHasTheGPUsThatAnswer(t *testing.T) {
+	m := newMachine(t)
+	m.sick.Hang(true)
+	out := m.dispatch("report", "--output=/report.tar.gz")
+	require.Contains(t, out, "cannot read all files of "+sickGPU+": ")
+	require.Contains(t, out, "gave up after")
+	files, err := exec.Command("tar", "--list", "--file", m.root.Path("/report.tar.gz")).CombinedOutput()
+	require.NoError(t, err, string(files))
+	require.Contains(t, string(files), "/"+wellGPU+"/gpu_busy_percent")
+	require.Contains(t, string(files), "report/tree/proc/devices")
+	require.NotContains(t, string(files), "/"+sickGPU+"/gpu_busy_percent")
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/actions"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/report"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/preflight"
@@ -115,7 +116,7 @@ func (p *caller) unitCommands() []command {
 		{words: "gpu check", args: "GPU", min: 1, max: 1, values: p.gpuNames,
 			text: "run the operator's health check on a quarantined GPU now, and show its output",
 			run:  func(a []string) error { return c.GPUs().RunHealthCheck(p.ctx, p.stdout, a[0]) }},
-		p.releaseCommand(),
+		p.releaseCommand(), p.reportCommand(),
 		{words: "rocm plan", only: unit, text: "show the driver of the AMD GPUs, and what the charm decides about it",
 			run: func([]string) error { return c.ShowDriver(p.ctx, p.stdout) }},
 		{words: "rocm matrix", action: "rocm-matrix",
@@ -172,6 +173,10 @@ func (p *caller) ownCommands() []command {
 		{
 			words: "gpu " + snapshot,
 			run:   func([]string) error { return term.JSON(p.stdout, gpuhealth.ReadReport(p.ctx, c.Host.Root)) },
+		},
+		{
+			words: "gpu " + reportFiles, args: "PART...", min: 1, max: -1,
+			run: func(a []string) error { return report.WriteTree(c.Host.Root, a, p.stdout) },
 		},
 		// The watcher's loop, and what Pebble starts in its place if GPUs are only leased.
 		{words: "gpu watch", run: func([]string) error { return c.GPUs().Look(p.ctx, p.stdout) }},

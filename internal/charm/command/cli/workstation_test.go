@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -114,4 +115,18 @@ func TestLeasesEndWithTheLastEngine(t *testing.T) {
 	run("runtime configure podman --shared")
 	require.False(t, root.Exists("/etc/concourse-ci-machine/wrapper.json"))
 	require.True(t, root.Exists("/etc/containers/containers.conf.d/50-amd-gpu.conf"))
+}
+
+func TestReportReplacesNoFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.tar.gz")
+	root := hosttest.Host(t, "amd")
+	code, out, errs := gpukit(t, root, nil, "report -o "+file)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "wrote "+file+" with ")
+	st, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), st.Mode())
+	code, _, errs = gpukit(t, root, nil, "report -o "+file)
+	require.Equal(t, 2, code)
+	require.Contains(t, errs, "it exists; name another file with --output")
 }
