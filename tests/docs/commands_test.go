@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,6 +51,9 @@ func dispatch(t *testing.T, args ...string) (code int, stdout string) {
 func run(t *testing.T, program wellknown.Program, args []string) (code int, stdout string) {
 	t.Helper()
 	root := string(hosttest.Host(t, "amd-nvidia"))
+	if slices.Contains(args, "report") {
+		args = []string{"report", "--output=" + filepath.Join(t.TempDir(), "report.tar.gz")}
+	}
 	var out, errs bytes.Buffer
 	code = cli.Main(program, append([]string{string(program)}, args...), func(key string) string {
 		if key == "CHARM_ROOT" {

@@ -54,6 +54,10 @@ var route = []journey{
 		tasks: []string{"juju run rocm-worker/0 check-status"}},
 	{page: "docs/how-to/troubleshoot.md", percent: 80, prepare: map[string]string{
 		"": "concourse-ci-machine reset http-proxy https-proxy no-proxy"}},
+	// The machine has no CI after it.
+	{page: "docs/how-to/look-after-one-machine.md", percent: 60, prepare: map[string]string{
+		"": "echo 'CREATE TABLE restored ()' | " + psql, "## Restore": "concourse-ci-machine purge --yes",
+		"## Give a second team a login": "echo 'TABLE restored' | " + psql}},
 }
 
 // besideConcourse names the section with commands that need a worker.
@@ -130,6 +134,9 @@ podman run --rm --runtime /usr/bin/runc-amd-wrapper -e GPU_COUNT=1 rocm/rocm-ter
 cd /etc/rocm-exporter
 openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=exporter -days 9 -keyout exporter.key -out exporter.crt 2>/dev/null
 chown me exporter.key`
+	// psql runs SQL in Concourse's database.
+	psql = `runuser -u postgres -- psql -v ON_ERROR_STOP=1 \
+	--port=$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse_*/postgresql.conf) concourse`
 	// refusesStrangers checks for TLS and the question for a password.
 	refusesStrangers = `[ "$(curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1:9443/metrics)" = 401 ]`
 	// pipelines saves two pipelines and their variables.
