@@ -133,7 +133,7 @@ func (s *Server) serveWaiting() {
 	s.waiting = serveQueue(s.waiting, m, func(w *waiter, of []int, count int) (*Grant, error) {
 		got, err := s.grant(m, w, of, count)
 		if err == nil {
-			s.log("%s leases %s to process %d of %s: %s", got.Run, numbersOf(got.GPU), w.process.PID, w.peer.name(),
+			s.log("%s leases %s to process %d of %s: %s", got.Run, numbersOf(got.GPU), w.process.PID, w.peer.name,
 				w.title)
 		} else if !w.request.NoWait {
 			return nil, err
@@ -216,7 +216,7 @@ func (s *Server) admit(p peer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.peers[p.uid] >= maxPeers || s.all >= maxAll {
-		return fmt.Errorf("cannot lease GPUs: %s has %d requests and runs; end some first", p.name(), s.peers[p.uid])
+		return fmt.Errorf("cannot lease GPUs: %s has %d requests and runs; end some first", p.name, s.peers[p.uid])
 	}
 	s.peers[p.uid]++
 	s.all++
@@ -278,13 +278,13 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 				"without gpukit run", w.process.PID, run)
 		}
 	}
-	w.title = CleanTitle(cmp.Or(r.Title, p.name()+": "+r.Command))
+	w.title = CleanTitle(cmp.Or(r.Title, p.name+": "+r.Command))
 	if r.Job != "" {
 		m, err := s.Machine()
 		if err != nil {
 			return nil, err
 		}
-		w.job, _ = m.Leases.Digest(p.name(), r.Job) // without it, reruns may get the same GPU
+		w.job, _ = m.Leases.Digest(p.name, r.Job) // without it, reruns may get the same GPU
 	}
 	return w, nil
 }
