@@ -43,6 +43,7 @@ type Server struct {
 	// Explain returns the record of a run for people, or in JSON. Only root can read records.
 	Explain func(run string, json bool) (string, error)
 
+	began   time.Time
 	mu      sync.Mutex
 	waiting []*waiter
 	runs    []*run
@@ -54,7 +55,7 @@ type Server struct {
 // Serve answers requests until ctx ends, or until there was no work for the time of Idle.
 // Runs go on without it: a later Serve finds them again.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	s.peers, s.wake = map[uint32]int{}, make(chan struct{}, 1)
+	s.peers, s.wake, s.began = map[uint32]int{}, make(chan struct{}, 1), time.Now()
 	s.findRuns()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -256,7 +257,7 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 		w.outcome <- Reply{Explained: text}
 		return w, nil
 	}
-	w := &waiter{request: r, peer: p, process: p.process, since: time.Now(), outcome: make(chan Reply, 1),
+	w := &waiter{request: r, peer: p, process: p.process, since: s.arrival(r, p.process), outcome: make(chan Reply, 1),
 		status: make(chan Status, 1)}
 	if r.Process != nil {
 		w.process = *r.Process
