@@ -28,7 +28,9 @@ func TestKilledClientLeavesNoLease(t *testing.T) {
 	require.NoError(t, c.Process.Kill())
 	_ = c.Wait()
 	m.until("free GPUs", func() bool { return m.held() == 0 })
-	require.Contains(t, m.log.String(), "sent SIGTERM to 1 process that remained of run-")
+	m.until("a line", func() bool { // the service writes it after the signal
+		return strings.Contains(m.log.String(), "sent SIGTERM to 1 process that remained of run-")
+	})
 }
 
 // Runs go on without a service, those that wait keep their places, and the next service
