@@ -2,13 +2,13 @@ package concourse
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
 )
 
@@ -17,14 +17,14 @@ const workerLimitKey = "CONCOURSE_MAX_ACTIVE_TASKS"
 
 // workerLimitFlag matches the flag in the help. Without a terminal, the help breaks names
 // of variables into pieces, but not flags.
-var workerLimitFlag = regexp.MustCompile(`(?m)^ +--max-active-tasks=`)
+var workerLimitFlag = lazyregexp.New(`(?m)^ +--max-active-tasks=`)
 
 // LimitsItself reports whether a worker of the installed release can limit its number of
 // tasks. Its help then lists the flag.
 func LimitsItself(ctx context.Context, h host.Host) (bool, error) {
 	help, err := h.Run(ctx, host.Command{Argv: []string{h.Path(release.BinDir + "/concourse"), "worker", "--help"},
 		ReadOnly: true, Deadline: helpDeadline})
-	return err == nil && workerLimitFlag.Match(help), err
+	return err == nil && workerLimitFlag().Match(help), err
 }
 
 // helpDeadline bounds one run of the help, which takes a fifth of a second.

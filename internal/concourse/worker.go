@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
@@ -20,13 +20,13 @@ import (
 // looks healthy and fails every task. So a wiped work folder must give a new name.
 func workerIDFile(workDir string) string { return workDir + "/.worker-id" }
 
-var workerID = regexp.MustCompile(`^[0-9a-f]{8}$`)
+var workerID = lazyregexp.New(`^[0-9a-f]{8}$`)
 
 // ReadWorkerID returns the id of the work folder. ok is false if the id is missing or
 // invalid; then WorkerID needs a new one.
 func ReadWorkerID(root host.Root, workDir string) (id string, ok bool) {
 	id, err := root.ReadText(workerIDFile(workDir))
-	if err != nil || !workerID.MatchString(id) {
+	if err != nil || !workerID().MatchString(id) {
 		return "", false
 	}
 	return id, true

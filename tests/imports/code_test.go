@@ -5,8 +5,11 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,4 +76,68 @@ func namesCommands(f *ast.File) (found bool) {
 // GPUs and engines return facts; the charm, which speaks to its operator, words the commands.
 func TestGPUsAndEnginesNameNoCommandOfJuju(t *testing.T) {
 	require.Empty(t, filesWhere(t, namesCommands, "amdgpu", "internal/gpu", "internal/oci"))
+}
+
+// compilesAtStart reports whether a file compiles a regular expression when its program starts.
+func compilesAtStart(f *ast.File) (found bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl, *ast.FuncLit:
+			return false
+		case *ast.SelectorExpr:
+			x, ok := n.X.(*ast.Ident)
+			found = found || ok && x.Name == "regexp" && n.Sel.Name == "MustCompile"
+		}
+		return true
+	})
+	return found
+}
+
+// A program starts for each hook and each gpukit run, and uses few of its expressions.
+func TestRegularExpressionsAreCompiledWhenUsed(t *testing.T) {
+	var linked []string
+	for _, p := range packages(t) {
+		if p.ImportPath == module+"src/gpukit" || p.ImportPath == module+"src/dispatch" {
+			linked = append(linked, p.Deps...)
+		}
+	}
+	require.NotEmpty(t, linked)
+	for _, file := range filesWhere(t, compilesAtStart, "internal", "amdgpu") {
+		require.NotContains(t, linked, module+path.Dir(file), file)
+	}
+}
+
+// expressionOf returns the text of a constant expression such as "a" + `b`.
+func expressionOf(t *testing.T, n ast.Expr) string {
+	switch n := n.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(n.Value)
+		require.NoError(t, err)
+		return text
+	case *ast.BinaryExpr:
+		return expressionOf(t, n.X) + expressionOf(t, n.Y)
+	}
+	return "name" // of a constant, or its quoted text
+}
+
+func TestRegularExpressionsAreValid(t *testing.T) {
+	found := 0
+	filesWhere(t, func(f *ast.File) bool {
+		ast.Inspect(f, func(n ast.Node) bool {
+			c, ok := n.(*ast.CallExpr)
+			if !ok || len(c.Args) != 1 {
+				return true
+			}
+			if s, ok := c.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "New" {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "lazyregexp" {
+					found++
+					_, err := regexp.Compile(expressionOf(t, c.Args[0]))
+					require.NoError(t, err)
+				}
+			}
+			return true
+		})
+		return false
+	}, "internal", "src", "amdgpu")
+	require.Greater(t, found, 50)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpurun"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -143,6 +145,20 @@ func (m *machine) held() (n int) {
 		}
 	}
 	return n
+}
+
+// untilNoGroup waits until no group of a run remains. Other tests may have groups, too.
+func (m *machine) untilNoGroup() {
+	m.t.Helper()
+	groups, err := rungroup.Find()
+	require.NoError(m.t, err)
+	m.until("no group", func() bool {
+		all, err := groups.All()
+		log := m.log.String()
+		return err == nil && !slices.ContainsFunc(all, func(dir string) bool {
+			return strings.Contains(log, strings.TrimPrefix(filepath.Base(dir), "gpukit-"))
+		})
+	})
 }
 
 // until waits for a condition.

@@ -210,6 +210,7 @@ func TestRunsHaveVerdicts(t *testing.T) {
 // record looks again and again until the test ends.
 func (m *recorded) record() {
 	ctx, stop := context.WithCancel(m.t.Context())
+	require.NoError(m.t, m.rec.Look(ctx)) // a client does not wait for a recorder without a report
 	ended := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // nodes prints the nodes that the kernel does not refuse. They have no driver.
@@ -37,12 +36,7 @@ $`, r.out)
 		return err == nil && len(ends.Ends) == 1 && ends.Ends[0].Exit != nil && *ends.Ends[0].Exit == 7 &&
 			ends.Ends[0].Title == "a test" && len(ends.Ends[0].GPUs) == 2
 	})
-	groups, err := rungroup.Find()
-	require.NoError(t, err)
-	m.until("no group", func() bool {
-		all, err := groups.All()
-		return err == nil && len(all) == 0
-	})
+	m.untilNoGroup()
 }
 
 func TestExitStatusIsTheCommands(t *testing.T) {

@@ -25,7 +25,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -221,12 +220,7 @@ func (s *siege) check() {
 		require.Empty(t, string(text), name)
 	}
 	s.until("free GPUs", func() bool { return s.held() == 0 })
-	groups, err := rungroup.Find()
-	require.NoError(t, err)
-	s.until("no group", func() bool {
-		all, err := groups.All()
-		return err == nil && len(all) == 0
-	})
+	s.untilNoGroup()
 	ends := map[string]int{}
 	files, err := filepath.Glob(filepath.Join(s.stage, "end-*"))
 	require.NoError(t, err)

@@ -3,12 +3,12 @@ package resource
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 )
 
@@ -26,7 +26,7 @@ type AptSource struct {
 }
 
 // aptFileName matches the names that apt reads in sources.list.d. It skips others.
-var aptFileName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var aptFileName = lazyregexp.New(`^[A-Za-z0-9_-]+$`)
 
 // Path returns the file of the source.
 func (s AptSource) Path() string { return "/etc/apt/" + s.list() }
@@ -37,7 +37,7 @@ func (s AptSource) list() string { return "sources.list.d/" + s.Name + ".sources
 // Diff implements plan.Resource. A value with a blank or a line end is an error, because it
 // would be two words or start another field.
 func (s AptSource) Diff(ctx context.Context, h host.Host) (plan.Plan, error) {
-	if !aptFileName.MatchString(s.Name) {
+	if !aptFileName().MatchString(s.Name) {
 		return nil, fmt.Errorf("cannot write apt source %q: want a name of letters, digits, _ and -", s.Name)
 	}
 	var b strings.Builder

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // PebbleLayer describes the layer file of one service with one HTTP check, for Pebble's
@@ -38,7 +38,7 @@ type PebbleLayer struct {
 
 // layerName matches the names that Pebble's daemon accepts after the number. With another
 // name in the layers directory it does not start at all.
-var layerName = regexp.MustCompile(`^[a-z](-?[a-z0-9]){2,}$`)
+var layerName = lazyregexp.New(`^[a-z](-?[a-z0-9]){2,}$`)
 
 // Times of a service. A check acts only when its threshold is crossed. That moment is lost
 // while the service waits for its restart, and the next one comes only after the check has
@@ -91,7 +91,7 @@ type layerHTTP struct {
 // File returns the layer as the file that Pebble reads when it starts. The service is
 // restarted after any end and after a failed check.
 func (l PebbleLayer) File() (File, error) {
-	if !layerName.MatchString(l.Service) {
+	if !layerName().MatchString(l.Service) {
 		return File{}, fmt.Errorf("cannot make Pebble layer %q: want a name of three or more lower-case letters, "+
 			"digits and single dashes", l.Service)
 	}

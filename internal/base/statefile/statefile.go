@@ -11,12 +11,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
@@ -77,7 +77,7 @@ func (f File[T]) Decode(data []byte) (content T, err error) {
 }
 
 // leading finds the version, which is the first member.
-var leading = regexp.MustCompile(`^\s*\{\s*"` + rawjson.VersionKey + `"\s*:\s*([0-9]{1,6})\b`)
+var leading = lazyregexp.New(`^\s*\{\s*"` + rawjson.VersionKey + `"\s*:\s*([0-9]{1,6})\b`)
 
 // leadingSize exceeds the bytes up to the version.
 const leadingSize = 64
@@ -86,7 +86,7 @@ func (f File[T]) newest() int { return max(f.Version, 1) }
 
 // checkVersion needs only the first bytes of a file.
 func (f File[T]) checkVersion(data []byte) error {
-	m := leading.FindSubmatch(data[:min(len(data), leadingSize)])
+	m := leading().FindSubmatch(data[:min(len(data), leadingSize)])
 	if m == nil {
 		return nil
 	}

@@ -8,12 +8,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -181,11 +181,11 @@ func (t Toolkit) Desire() ToolkitDesired {
 	}}}
 }
 
-var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
+var versionForm = lazyregexp.New(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 
 // malformed describes invalid values that would become part of a URL.
 func (t Toolkit) malformed() string {
-	if t.Version != "" && !versionForm.MatchString(t.Version) {
+	if t.Version != "" && !versionForm().MatchString(t.Version) {
 		return fmt.Sprintf("amd-container-toolkit: %q is not auto, required, skip or a version such as 1.3.0", t.Version)
 	}
 	u, err := url.Parse(t.base())

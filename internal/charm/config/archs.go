@@ -2,9 +2,10 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // IsArch reports whether s is the instruction set of an AMD GPU as the kernel reports it:
@@ -41,13 +42,13 @@ func hipArches(s string) ([]string, error) {
 }
 
 // genericArch matches an instruction set that several architectures share.
-var genericArch = regexp.MustCompile(`^gfx[0-9]+(-[0-9]+)*-generic$`)
+var genericArch = lazyregexp.New(`^gfx[0-9]+(-[0-9]+)*-generic$`)
 
 // targetID returns an architecture with its features, sorted.
 func targetID(s string) (string, error) {
 	words := strings.Split(s, ":")
 	arch, features := words[0], words[1:]
-	if !IsArch(arch) && !genericArch.MatchString(arch) {
+	if !IsArch(arch) && !genericArch().MatchString(arch) {
 		return "", fmt.Errorf("%q is not an architecture such as gfx1100 or gfx90a:xnack-; separate them with commas",
 			s)
 	}

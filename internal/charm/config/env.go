@@ -2,13 +2,14 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // environment reads KEY=value words. Double quotes keep white space together and are
 // dropped. There are no escapes. A problem names a key, never a value, because the value
@@ -22,7 +23,7 @@ func environment(s string) (map[string]string, error) {
 	for i, w := range words {
 		key, value, ok := strings.Cut(w, "=")
 		switch {
-		case !ok || !envName.MatchString(key):
+		case !ok || !envName().MatchString(key):
 			return nil, fmt.Errorf("word %d is not KEY=value", i+1)
 		case strings.ContainsRune(value, 0):
 			return nil, fmt.Errorf("%s has a NUL byte", key)
@@ -51,7 +52,7 @@ func amdEnvironment(env map[string]string) (auto bool, err error) {
 	case value == "auto":
 		delete(env, override)
 		return true, nil
-	case value != "" && !versionForm.MatchString(value):
+	case value != "" && !versionForm().MatchString(value):
 		return false, fmt.Errorf("%s: %q is not auto or a version such as 11.0.0", override, value)
 	}
 	return false, nil

@@ -71,7 +71,7 @@ func FuzzEnvironment(f *testing.F) {
 		env, err := environment(text)
 		if err == nil {
 			for k := range env {
-				require.Regexp(t, envName, k)
+				require.Regexp(t, envName(), k)
 			}
 		}
 	})

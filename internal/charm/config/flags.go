@@ -3,15 +3,16 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 var (
-	flagForm = regexp.MustCompile(`^--[a-z0-9][a-z0-9-]*$`)
+	flagForm = lazyregexp.New(`^--[a-z0-9][a-z0-9-]*$`)
 	// secretFlag matches flags of concourse web (--help) with secret values. All users of
 	// the unit see flags in the list of processes.
-	secretFlag = regexp.MustCompile(`(password|-secret|-secret-key|-access-key|-token|-api-key|-auth-param|-bind-pw|` +
+	secretFlag = lazyregexp.New(`(password|-secret|-secret-key|-access-key|-token|-api-key|-auth-param|-bind-pw|` +
 		`^client-secret|^add-client|^dummy-creds-var|-otlp-header)$`)
 )
 
@@ -35,7 +36,7 @@ func webFlags(s string) ([]string, error) {
 			flags[len(flags)-1] += "=" + w
 			bare = false
 			continue
-		case !flagForm.MatchString(name):
+		case !flagForm().MatchString(name):
 			return nil, fmt.Errorf("word %d is not a flag of concourse web; write --flag or --flag=value, in "+
 				"quotes if it has white space", i+1)
 		}
@@ -80,7 +81,7 @@ func allowed(flag string, options map[string]string) error {
 		return fmt.Errorf("%s is the charm's to set; use the option %s", flag, option)
 	case own || strings.HasPrefix(name, "postgres-"):
 		return fmt.Errorf("%s is the charm's to set; leave it out", flag)
-	case secretFlag.MatchString(name):
+	case secretFlag().MatchString(name):
 		return fmt.Errorf("%s shows a secret; write %s into config.env", flag, envKey(name))
 	}
 	return nil

@@ -86,7 +86,7 @@ func FuzzWebFlags(f *testing.F) {
 		options := charmFlags()
 		for _, flag := range flags {
 			name, _, _ := strings.Cut(flag, "=")
-			require.Regexp(t, flagForm, name)
+			require.Regexp(t, flagForm(), name)
 			require.NoError(t, allowed(name, options))
 			require.True(t, printable(flag), "%q", flag)
 			quoted = append(quoted, "'"+strings.ReplaceAll(flag, "'", `'\''`)+"'")

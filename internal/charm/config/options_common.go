@@ -2,14 +2,15 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 var (
-	versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
-	sha256Form  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	versionForm = lazyregexp.New(`^[0-9]+\.[0-9]+\.[0-9]+$`)
+	sha256Form  = lazyregexp.New(`^[0-9a-f]{64}$`)
 )
 
 // commonOptions returns the options of every unit.
@@ -28,7 +29,7 @@ func commonOptions() []Option {
 		}),
 		text("release-sha256", "", func(c *Config, s string) error {
 			c.Release.SHA256 = strings.ToLower(s)
-			if s != "" && !sha256Form.MatchString(c.Release.SHA256) {
+			if s != "" && !sha256Form().MatchString(c.Release.SHA256) {
 				return fmt.Errorf("%q is not a SHA-256: want the 64 hex digits that sha256sum prints", s)
 			}
 			return nil
@@ -67,9 +68,9 @@ const maxCO2 = 10_000 // grams in a kWh; coal has about 1000
 
 func version(s string) error {
 	switch {
-	case s == "" || versionForm.MatchString(s):
+	case s == "" || versionForm().MatchString(s):
 		return nil
-	case strings.HasPrefix(s, "v") && versionForm.MatchString(s[1:]):
+	case strings.HasPrefix(s, "v") && versionForm().MatchString(s[1:]):
 		return fmt.Errorf("%q has a leading v; write %s", s, s[1:])
 	}
 	return fmt.Errorf("%q is not a version like 8.2.5; leave it empty for the one that this charm was tested with", s)

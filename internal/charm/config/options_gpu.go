@@ -3,11 +3,11 @@ package config
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
@@ -63,7 +63,7 @@ func gpuOptions() []Option {
 		}),
 		text("amd-container-toolkit", string(amd.ToolkitAuto), func(c *Config, s string) error {
 			c.Driver.AMDContainerToolkit = amd.ToolkitMode(s)
-			if versionForm.MatchString(s) {
+			if versionForm().MatchString(s) {
 				c.Driver.AMDContainerToolkit, c.Driver.AMDToolkitVersion = amd.ToolkitAuto, s
 				return nil
 			}
@@ -100,7 +100,7 @@ func gpuOptions() []Option {
 				return nil
 			}
 			c.Driver.NVIDIAContainerToolkit = s
-			if !versionForm.MatchString(s) {
+			if !versionForm().MatchString(s) {
 				return fmt.Errorf("%q is not auto or a version such as 1.17.8", s)
 			}
 			return nil
@@ -149,20 +149,20 @@ func usecase(s string) error {
 }
 
 func rocmVersion(s string) error {
-	if s != "" && !versionForm.MatchString(s) {
+	if s != "" && !versionForm().MatchString(s) {
 		return fmt.Errorf("%q is not empty or a version like 7.2.3; the action rocm-matrix lists them", s)
 	}
 	return nil
 }
 
-var moduleParam = regexp.MustCompile(`^[a-z][a-z0-9_]*=[A-Za-z0-9_.,:;+-]+$`)
+var moduleParam = lazyregexp.New(`^[a-z][a-z0-9_]*=[A-Za-z0-9_.,:;+-]+$`)
 
 // moduleParams reads name=value words for one line of modprobe.d(5). They have no quotes
 // and one space between them.
 func moduleParams(s string) (string, error) {
 	words := strings.Fields(s)
 	for _, w := range words {
-		if !moduleParam.MatchString(w) {
+		if !moduleParam().MatchString(w) {
 			return "", fmt.Errorf("%q is not a parameter of amdgpu like gpu_recovery=1; modinfo -p amdgpu lists them",
 				w)
 		}

@@ -3,9 +3,10 @@ package config
 import (
 	"fmt"
 	"net"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // ldapOptions returns the options for logins with LDAP.
@@ -92,10 +93,10 @@ func dn(s string) (string, error) {
 }
 
 // attributeForm matches names, numbers (RFC 4512) and options after a semicolon.
-var attributeForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9;._-]*$`)
+var attributeForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9;._-]*$`)
 
 func attribute(s string) error {
-	if !attributeForm.MatchString(s) {
+	if !attributeForm().MatchString(s) {
 		return fmt.Errorf("%q is not the name of an attribute such as uid or mail", s)
 	}
 	return nil

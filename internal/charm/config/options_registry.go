@@ -2,10 +2,11 @@ package config
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // ResourceDefaults is Concourse's variable with the path of a file. The file has defaults
@@ -13,7 +14,7 @@ import (
 const ResourceDefaults = "CONCOURSE_BASE_RESOURCE_TYPE_DEFAULTS"
 
 // mirrorForm matches a registry for registry-image: no scheme and no path.
-var mirrorForm = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
+var mirrorForm = lazyregexp.New(`^([A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
 
 // registryMirror holds a mirror in the source of registry-image.
 type registryMirror struct {
@@ -40,7 +41,7 @@ func registryOptions() []Option {
 			login, host = "", s
 		}
 		user, password, paired := strings.Cut(login, ":")
-		if strings.Contains(s, "://") || !mirrorForm.MatchString(host) || !printable(login) ||
+		if strings.Contains(s, "://") || !mirrorForm().MatchString(host) || !printable(login) ||
 			both && (!paired || user == "" || password == "") {
 			return errors.New("the value is not host:port, or user:password@host:port, without https:// and " +
 				"without a path")

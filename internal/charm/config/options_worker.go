@@ -2,13 +2,13 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
-var tagForm = regexp.MustCompile(`^[^\s,"'\\$%[:cntrl:]]+$`)
+var tagForm = lazyregexp.New(`^[^\s,"'\\$%[:cntrl:]]+$`)
 
 // MaxDrainTimeout bounds worker-drain-timeout. After a worker left, the web keeps its key at
 // most for this time and a little longer for the worker's hooks.
@@ -52,7 +52,7 @@ func workerOptions() []Option {
 }
 
 func tag(s string) error {
-	if !tagForm.MatchString(s) || !printable(s) {
+	if !tagForm().MatchString(s) || !printable(s) {
 		return fmt.Errorf("%q is not a tag: want words with commas between them, without white space or quotes", s)
 	}
 	return nil

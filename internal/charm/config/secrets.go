@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // Secrets holds Juju secrets by URI, spelled as in the option.
@@ -20,13 +21,13 @@ type SecretValue struct {
 
 // secretURI matches the output of juju add-secret, in its short form and in its long form
 // with the model's id.
-var secretURI = regexp.MustCompile(`^secret:(//)?([0-9a-f-]{36}/)?[0-9a-z]{20}$`)
+var secretURI = lazyregexp.New(`^secret:(//)?([0-9a-f-]{36}/)?[0-9a-z]{20}$`)
 
 // SecretURIs returns the URIs of secrets in options, sorted, each once.
 func SecretURIs(raw map[string]any) []string {
 	uris := map[string]bool{}
 	for _, o := range Options() {
-		if s, ok := raw[o.Name].(string); ok && o.Secret && secretURI.MatchString(strings.TrimSpace(s)) {
+		if s, ok := raw[o.Name].(string); ok && o.Secret && secretURI().MatchString(strings.TrimSpace(s)) {
 			uris[strings.TrimSpace(s)] = true
 		}
 	}
@@ -39,7 +40,7 @@ func (s Secrets) read(uri, option string) (string, error) {
 	if s == nil {
 		return "", errors.New("the value starts with secret:, and secrets of Juju need Juju; write the text itself")
 	}
-	if !secretURI.MatchString(uri) {
+	if !secretURI().MatchString(uri) {
 		return "", fmt.Errorf("the value starts with secret: and is not the URI of a secret; write what juju " +
 			"add-secret printed")
 	}

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // WorkerKey holds the public key of a worker without this charm.
@@ -28,7 +29,7 @@ const (
 // teamName matches a valid name of a new team (atc.ValidateIdentifier), and names with
 // capital letters from older releases. The length is checked separately: in the expression
 // it would double the start time of dispatch.
-var teamName = regexp.MustCompile(`^[\p{L}\d][\p{L}\d_.-]*$`)
+var teamName = lazyregexp.New(`^[\p{L}\d][\p{L}\d_.-]*$`)
 
 // workerKeys reads OpenSSH lines, each with an optional team=<team> before it. Problems
 // number the lines and quote no key, because a pasted key may be private by mistake.
@@ -65,7 +66,7 @@ var errKeyLine = errors.New("is not a public key; want [team=<team>] ssh-rsa AAA
 func workerKey(line string) (k WorkerKey, err error) {
 	if team, rest, found := strings.Cut(line, " "); found && strings.HasPrefix(team, "team=") {
 		k.Team, line = strings.TrimPrefix(team, "team="), strings.TrimSpace(rest)
-		if !teamName.MatchString(k.Team) || utf8.RuneCountInString(k.Team) > maxTeamName {
+		if !teamName().MatchString(k.Team) || utf8.RuneCountInString(k.Team) > maxTeamName {
 			return k, errors.New("has no team's name after team=; want letters, digits, _, . and -")
 		}
 	}

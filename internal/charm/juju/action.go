@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // ActionGet returns the action's parameters with the defaults of actions.yaml. Values are
@@ -41,7 +42,7 @@ func (t *Tools) ActionSet(ctx context.Context, results map[string]any) error {
 	return t.change(ctx, argv...)
 }
 
-var trailing = regexp.MustCompile(`(?m)[ \t]+$`)
+var trailing = lazyregexp.New(`(?m)[ \t]+$`)
 
 func flatten(into map[string]string, at string, v any) {
 	below := func(k string) string {
@@ -68,7 +69,7 @@ func flatten(into map[string]string, at string, v any) {
 			flatten(into, below(fmt.Sprint(i)), x)
 		}
 	default:
-		text, rest := cut(trailing.ReplaceAllString(fmt.Sprint(v), ""), 2*maxArg)
+		text, rest := cut(trailing().ReplaceAllString(fmt.Sprint(v), ""), 2*maxArg)
 		if rest != "" {
 			text += fmt.Sprintf("\n[cut: %d bytes more]", len(rest))
 		}

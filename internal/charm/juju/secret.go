@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // SecretOwner selects who may change a secret: every leader of the application, or this
@@ -59,13 +60,13 @@ func (t *Tools) SecretPeek(ctx context.Context, id string) (map[string]string, e
 // refusals match the answers of secret-get that stay the same until the model changes: an
 // invalid id, a missing secret, a missing grant. The texts are from Juju 3.6 and 4.1. All
 // other answers, for example if a controller or a secret backend is down, may change soon.
-var refusals = regexp.MustCompile(`^(.*: )?(permission denied|".*" is not allowed to read this secret|` +
+var refusals = lazyregexp.New(`^(.*: )?(permission denied|".*" is not allowed to read this secret|` +
 	`secret not found|secret "[^"]*"( revision)? not found)$`)
 
 // SecretRefusal returns Juju's reason if err is a refusal of secret-get, "" if another
 // attempt may succeed.
 func SecretRefusal(err error) string {
-	if e, ok := errors.AsType[*ToolError](err); ok && (e.Code == 2 || e.Code == 1 && refusals.MatchString(e.Text)) {
+	if e, ok := errors.AsType[*ToolError](err); ok && (e.Code == 2 || e.Code == 1 && refusals().MatchString(e.Text)) {
 		return e.Text
 	}
 	return ""

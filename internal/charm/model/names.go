@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
@@ -34,7 +34,7 @@ func ownNames(now, last map[string]Worker) {
 	}
 	for at, w := range now {
 		owner := ""
-		if m, is := made[workerID.ReplaceAllString(w.Name, "")]; is && (m.Name == "" || m.Name == w.Name) {
+		if m, is := made[workerID().ReplaceAllString(w.Name, "")]; is && (m.Name == "" || m.Name == w.Name) {
 			owner = m.Unit
 		}
 		if owner == "" && len(claims[w.Name]) > 1 {
@@ -54,4 +54,4 @@ func ownNames(now, last map[string]Worker) {
 }
 
 // workerID matches the id at the end of a name of concourse.WorkerName.
-var workerID = regexp.MustCompile(`[0-9a-f]{8}$`)
+var workerID = lazyregexp.New(`[0-9a-f]{8}$`)

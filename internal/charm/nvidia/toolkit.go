@@ -9,12 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -159,14 +159,14 @@ func (t Toolkit) Refresh() []plan.Resource {
 	return []plan.Resource{specified{From: t.from(), Container: t.Container}}
 }
 
-var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
+var versionForm = lazyregexp.New(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 
 // problem describes why the toolkit cannot be installed, or invalid values that would
 // become part of a URL.
 func (t Toolkit) problem() string {
 	u, err := url.Parse(t.base())
 	switch {
-	case t.Version != "" && !versionForm.MatchString(t.Version):
+	case t.Version != "" && !versionForm().MatchString(t.Version):
 		return fmt.Sprintf("nvidia-container-toolkit: %q is not auto or a version such as 1.17.8", t.Version)
 	case err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(t.base(), " ?#") || u.Scheme != "http" &&
 		u.Scheme != "https":

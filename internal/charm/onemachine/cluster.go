@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -199,7 +199,7 @@ func (s startedUnit) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 
 // portLine matches a setting of the port. PostgreSQL reads its name in any case, does not
 // require the "=", and accepts quotes.
-var portLine = regexp.MustCompile(`(?im)^\s*port(?:\s*=\s*|\s+)'?([0-9]+)'?\s*(?:#|$)`)
+var portLine = lazyregexp.New(`(?im)^\s*port(?:\s*=\s*|\s+)'?([0-9]+)'?\s*(?:#|$)`)
 
 // clusterPort reads the port that Debian's tool chose for the cluster. The last setting
 // applies.
@@ -208,7 +208,7 @@ func clusterPort(r host.Root, dir string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the port of the PostgreSQL cluster: %w", err)
 	}
-	all := portLine.FindAllStringSubmatch(text, -1)
+	all := portLine().FindAllStringSubmatch(text, -1)
 	if len(all) == 0 {
 		return 0, fmt.Errorf("cannot find the port in %s/postgresql.conf", dir)
 	}

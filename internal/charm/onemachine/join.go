@@ -10,11 +10,11 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/remote"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
@@ -176,14 +176,14 @@ func parseWorkerLine(line string) (unit string, worker map[string]string, err er
 	unit, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	name, key, _ := strings.Cut(rest, " ")
 	parsed, _, problems := relation.ParseWorker(map[string]string{workerKey: key, workerName: name})
-	if parsed == "" || name == "" || len(problems) > 0 || !unitForm.MatchString(unit) {
+	if parsed == "" || name == "" || len(problems) > 0 || !unitForm().MatchString(unit) {
 		return "", nil, wrongLine("accept", line, "sudo concourse-ci-machine up --join", problems)
 	}
 	return unit, map[string]string{workerKey: parsed, workerName: name}, nil
 }
 
 // unitForm matches the names that unitName returns.
-var unitForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}/0$`)
+var unitForm = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}/0$`)
 
 // Dismiss ends the registration of another machine's worker.
 func (m *Machine) Dismiss(ctx context.Context, name string) error {

@@ -92,7 +92,7 @@ func TestUnitOfAMachineHasItsHostName(t *testing.T) {
 	for host, want := range map[string]string{"ryzen": "ryzen/0", "CI-Box.example.org": "ci-box/0", "gpu_3": "gpu-3/0",
 		"-a9z-": "a9z/0", "": "machine/0", "_._": "machine/0", "été": "t/0"} {
 		require.Equal(t, want, unitName(host), host)
-		require.Regexp(t, unitForm, unitName(host))
+		require.Regexp(t, unitForm(), unitName(host))
 	}
 }
 

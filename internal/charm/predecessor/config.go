@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // backupTime matches the end of a backup's name from the Python charm's install hook.
-var backupTime = regexp.MustCompile(`^[0-9]{14}$`)
+var backupTime = lazyregexp.New(`^[0-9]{14}$`)
 
 // hasStanza reports whether the system's containerd is configured to run the wrapper.
 func (l *leftovers) hasStanza() bool {
@@ -50,7 +51,7 @@ func (l *leftovers) containerdBackups(wrappers []string) (same []string) {
 	found, _ := l.root.Glob(containerdBackups + "*") // the pattern is valid
 	for _, p := range found {
 		backup, err := l.text(p)
-		if err == nil && backupTime.MatchString(strings.TrimPrefix(p, containerdBackups)) &&
+		if err == nil && backupTime().MatchString(strings.TrimPrefix(p, containerdBackups)) &&
 			bytes.Equal(bytes.TrimRight(backup, "\n"), bytes.TrimRight(withoutStanza(data), "\n")) {
 			same = append(same, p)
 		}
@@ -72,10 +73,10 @@ func rewrite(root host.Root, p string, change func([]byte) []byte) error {
 }
 
 var (
-	wrapperBinary = regexp.MustCompile(`^\s*BinaryName\s*=\s*["']` + regexp.QuoteMeta(oldHookWrapper) +
+	wrapperBinary = lazyregexp.New(`^\s*BinaryName\s*=\s*["']` + regexp.QuoteMeta(oldHookWrapper) +
 		`["']\s*(#.*)?$`)
-	tableHeader = regexp.MustCompile(`^\s*\[[^\[].*\]\s*(#.*)?$`)
-	runtimeType = regexp.MustCompile(`^\s*runtime_type\s*=\s*["']io\.containerd\.runc\.v2["']\s*(#.*)?$`)
+	tableHeader = lazyregexp.New(`^\s*\[[^\[].*\]\s*(#.*)?$`)
+	runtimeType = lazyregexp.New(`^\s*runtime_type\s*=\s*["']io\.containerd\.runc\.v2["']\s*(#.*)?$`)
 )
 
 // withoutStanza removes the two tables that the install hook appended to containerd's
@@ -84,19 +85,19 @@ var (
 func withoutStanza(data []byte) []byte {
 	lines := strings.SplitAfter(string(data), "\n")
 	at := slices.IndexFunc(lines, func(s string) bool {
-		return wrapperBinary.MatchString(strings.TrimRight(s, "\r\n"))
+		return wrapperBinary().MatchString(strings.TrimRight(s, "\r\n"))
 	})
 	if at < 0 {
 		return data
 	}
 	from, to := at, at+1
-	if head, alone := tableAround(lines, at, wrapperBinary); alone {
+	if head, alone := tableAround(lines, at, wrapperBinary()); alone {
 		from, to = head, tableEnd(lines, head)
 		above := head - 1
 		for above >= 0 && strings.TrimSpace(lines[above]) == "" {
 			above--
 		}
-		if up, alone := tableAround(lines, above, runtimeType); alone && optionsOf(lines[head], lines[up]) {
+		if up, alone := tableAround(lines, above, runtimeType()); alone && optionsOf(lines[head], lines[up]) {
 			from = up
 		}
 		if from > 0 && strings.TrimSpace(lines[from-1]) == "" {
@@ -109,7 +110,7 @@ func withoutStanza(data []byte) []byte {
 // tableAround returns the line with the header of the table around line at. alone reports
 // that all lines of the table match.
 func tableAround(lines []string, at int, match *regexp.Regexp) (head int, alone bool) {
-	for head = at; head >= 0 && !tableHeader.MatchString(strings.TrimRight(lines[head], "\r\n")); head-- {
+	for head = at; head >= 0 && !tableHeader().MatchString(strings.TrimRight(lines[head], "\r\n")); head-- {
 	}
 	if head < 0 {
 		return 0, false
@@ -146,12 +147,12 @@ func tableEnd(lines []string, head int) int {
 
 // nvidiaRuntimes matches the list of runtimes that NVIDIA's runtime tries in turn. The
 // package writes it on one line.
-var nvidiaRuntimes = regexp.MustCompile(`(?m)^\s*runtimes\s*=\s*\[[^\]\n]*\]`)
+var nvidiaRuntimes = lazyregexp.New(`(?m)^\s*runtimes\s*=\s*\[[^\]\n]*\]`)
 
 // withOwnRuntimes restores "runc" in the list, the first value of the package's default. The
 // Python charm replaced it.
 func withOwnRuntimes(data []byte) []byte {
-	return nvidiaRuntimes.ReplaceAllFunc(data, func(list []byte) []byte {
+	return nvidiaRuntimes().ReplaceAllFunc(data, func(list []byte) []byte {
 		with := []byte(`"runc"`)
 		if bytes.Contains(list, with) { // the operator restored it
 			return regexp.MustCompile(`"`+regexp.QuoteMeta(oldRealRunc)+`"\s*,?\s*`).ReplaceAll(list, nil)

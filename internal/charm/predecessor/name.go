@@ -3,11 +3,11 @@ package predecessor
 import (
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 )
@@ -18,14 +18,14 @@ import (
 // concourse's workerIDFile.
 const workerNameFile = ".worker-name"
 
-var machineName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$`)
+var machineName = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?$`)
 
 // WorkerName returns the name that the worker of a work folder keeps. It is the name in
 // workerNameFile. While the environment is the Python charm's, it is the machine's name. ok
 // is false for all other workers.
 func WorkerName(root host.Root, workDir string) (name string, ok bool) {
 	if name, err := root.ReadText(path.Join(workDir, workerNameFile)); err == nil {
-		return name, machineName.MatchString(name)
+		return name, machineName().MatchString(name)
 	}
 	data, err := root.ReadFile(concourse.EnvFile)
 	if err != nil {
@@ -39,7 +39,7 @@ func WorkerName(root host.Root, workDir string) (name string, ok bool) {
 	}
 	// The worker got its name from the kernel. A root of another machine has only the file.
 	for _, p := range []string{"/proc/sys/kernel/hostname", "/etc/hostname"} {
-		if name, err := root.ReadText(p); err == nil && machineName.MatchString(name) {
+		if name, err := root.ReadText(p); err == nil && machineName().MatchString(name) {
 			return name, true
 		}
 	}

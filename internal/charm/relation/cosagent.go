@@ -107,8 +107,6 @@ func dashboardUID(charm, path string) string {
 // maxChunk is the length of the longest uncompressed chunk of LZMA2.
 const maxChunk = 1 << 16
 
-var xzCheck = crc64.MakeTable(crc64.ECMA)
-
 // xz returns data as an .xz file (specification 1.2.1) with the CRC64 check that the xz
 // program uses. Its LZMA2 chunks are stored without compression. Every reader of .xz
 // accepts that, and the size of a databag does not matter.
@@ -137,7 +135,7 @@ func xz(data []byte) []byte {
 	const check = 8
 	unpadded := len(out) - start + check
 	out = pad(out, start)
-	out = le.AppendUint64(out, crc64.Checksum(data, xzCheck))
+	out = le.AppendUint64(out, crc64.Checksum(data, crc64.MakeTable(crc64.ECMA)))
 
 	index := len(out)
 	out = append(out, 0, 1) // an index of one record

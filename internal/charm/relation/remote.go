@@ -8,12 +8,13 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // Values of a databag come from another machine. The functions below check them before
@@ -22,7 +23,7 @@ import (
 
 // hostName does not check the length, see maxHostName. A counted repetition compiles
 // slowly, in every hook.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+var hostName = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 const maxHostName = 253
 
@@ -32,7 +33,7 @@ func isHost(s string) bool {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.Zone() == ""
 	}
-	return len(s) <= maxHostName && hostName.MatchString(s)
+	return len(s) <= maxHostName && hostName().MatchString(s)
 }
 
 var errHost = errors.New("want host:port")
@@ -84,10 +85,10 @@ func plainText(s string) error {
 
 // secretID matches the id of a Juju secret, also of another model. It is an argument of the
 // hook tool, so it must not look like an option.
-var secretID = regexp.MustCompile(`^(secret:)?(//[0-9A-Za-z-]+/)?[0-9A-Za-z][0-9A-Za-z-]*$`)
+var secretID = lazyregexp.New(`^(secret:)?(//[0-9A-Za-z-]+/)?[0-9A-Za-z][0-9A-Za-z-]*$`)
 
 func checkSecretID(s string) error {
-	if len(s) > 200 || !secretID.MatchString(s) {
+	if len(s) > 200 || !secretID().MatchString(s) {
 		return errors.New("it is not the id of a secret (secret:...)")
 	}
 	return nil

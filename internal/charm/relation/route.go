@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // Route holds the request of a web to a reverse proxy: haproxy-route (library haproxy
@@ -89,14 +90,14 @@ func RouteUnit(address string) map[string]string {
 }
 
 // routeName matches a host name that the library accepts: two labels or more.
-var routeName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+` +
+var routeName = lazyregexp.New(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+` +
 	`[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])$`)
 
 // RouteName returns the host name of a URL under which the proxy can route to the web. It
 // returns "" for an address and for a name without a domain.
 func RouteName(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || len(u.Hostname()) > maxHostName || !routeName.MatchString(u.Hostname()) {
+	if err != nil || len(u.Hostname()) > maxHostName || !routeName().MatchString(u.Hostname()) {
 		return ""
 	}
 	return u.Hostname()

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // ruleGroups holds a rules file of Prometheus.
@@ -32,7 +33,7 @@ type rule struct {
 }
 
 // notOfAName matches the characters that are not allowed in the name of a group.
-var notOfAName = regexp.MustCompile(`[^a-zA-Z0-9_:]`)
+var notOfAName = lazyregexp.New(`[^a-zA-Z0-9_:]`)
 
 // alertRules reads a rules file, or several of them as documents of one YAML text, and
 // prepares it like cosl. The names of groups become unique among applications, and each
@@ -78,7 +79,7 @@ func labelled(t Topology, file []byte, topology map[string]string) (ruleGroups, 
 	}
 	for i := range out.Groups {
 		g := &out.Groups[i]
-		g.Name = notOfAName.ReplaceAllString(t.identifier()+"_"+g.Name+"_rules", "_")
+		g.Name = notOfAName().ReplaceAllString(t.identifier()+"_"+g.Name+"_rules", "_")
 		for j := range g.Rules {
 			if g.Rules[j].Record != "" {
 				continue

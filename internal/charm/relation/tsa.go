@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
@@ -87,7 +87,7 @@ func ParseDrain(bag map[string]string, most time.Duration) (time.Duration, []str
 // maxWorkerName exceeds the length of a unit's name with its id.
 const maxWorkerName = 255
 
-var workerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var workerName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // ParseWorker reads a worker's databag. The key becomes a line of the web's file of
 // authorized keys. So it must be exactly one OpenSSH key without options, comment and
@@ -101,7 +101,7 @@ func ParseWorker(bag map[string]string) (key, name string, problems []string) {
 		r.addProblem("worker-public-key", err)
 	}
 	if s := strings.TrimSpace(bag["worker-name"]); s != "" {
-		if len(s) <= maxWorkerName && workerName.MatchString(s) {
+		if len(s) <= maxWorkerName && workerName().MatchString(s) {
 			name = s
 		} else {
 			r.addProblem("worker-name", fmt.Errorf("%.100q is not the name of a worker (letters, digits and ._-)", s))

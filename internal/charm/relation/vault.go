@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // mountSuffix ends the name of the provider's secrets engine:
@@ -71,8 +72,8 @@ type Vault struct {
 // Values of these forms become parts of CONCOURSE_VAULT_AUTH_PARAM, in which a comma ends a
 // value.
 var (
-	vaultMount = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
-	vaultRole  = regexp.MustCompile(`^[A-Za-z0-9_./+=~-]+$`)
+	vaultMount = lazyregexp.New(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
+	vaultRole  = lazyregexp.New(`^[A-Za-z0-9_./+=~-]+$`)
 )
 
 // ParseVault reads the databag of vault-kv's provider (its application) and the contents of
@@ -87,7 +88,7 @@ func ParseVault(app map[string]string, nonce string, secrets map[string]map[stri
 	if v.URL != "" {
 		r.addProblem("vault_url", checkURL(v.URL))
 	}
-	if v.Mount != "" && (len(v.Mount) > maxText || !vaultMount.MatchString(v.Mount) ||
+	if v.Mount != "" && (len(v.Mount) > maxText || !vaultMount().MatchString(v.Mount) ||
 		strings.Contains("/"+v.Mount+"/", "/../")) {
 		r.addProblem("mount", fmt.Errorf("%.100q is not the path of a secrets engine", v.Mount))
 	}
@@ -116,7 +117,7 @@ func (r *reader) role(content map[string]string, key string, there bool) string 
 	case !there:
 	case s == "":
 		r.addProblem(key, errors.New("the secret lacks it"))
-	case len(s) > maxText || !vaultRole.MatchString(s):
+	case len(s) > maxText || !vaultRole().MatchString(s):
 		r.addProblem(key, errors.New("it has other characters than letters, digits and _./+=~-"))
 	}
 	return s

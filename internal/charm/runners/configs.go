@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"path"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"gopkg.in/yaml.v3"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 const (
@@ -66,8 +66,8 @@ func woodpeckerEnv(text string, r host.Root) (after string, put []part, err erro
 }
 
 var (
-	shellExecutor = regexp.MustCompile(`^(\s*)executor\s*=\s*["']shell["']`)
-	dockerTable   = regexp.MustCompile(`^(\s*)\[\s*runners\.docker\s*\]`)
+	shellExecutor = lazyregexp.New(`^(\s*)executor\s*=\s*["']shell["']`)
+	dockerTable   = lazyregexp.New(`^(\s*)\[\s*runners\.docker\s*\]`)
 )
 
 // gitlabConfig adds a line for each runner with the executor shell or docker. Lines that only
@@ -80,9 +80,9 @@ func gitlabConfig(text string, _ host.Root) (after string, put []part, err error
 	for line := range strings.Lines(text) {
 		after += line
 		add := ""
-		if m := shellExecutor.FindStringSubmatch(line); m != nil {
+		if m := shellExecutor().FindStringSubmatch(line); m != nil {
 			add = m[1] + fmt.Sprintf("pre_build_script = %q", gitlabLease)
-		} else if m := dockerTable.FindStringSubmatch(line); m != nil {
+		} else if m := dockerTable().FindStringSubmatch(line); m != nil {
 			add = m[1] + `  runtime = "amd"`
 		}
 		if add != "" {
@@ -133,8 +133,8 @@ func gitlabValues(text string) (want map[string]any, n int, err error) {
 }
 
 var (
-	containerKey = regexp.MustCompile(`^container:\s*(#.*)?$`)
-	optionsKey   = regexp.MustCompile(`^(\s+)options:\s*(""|'')?\s*(#.*)?$`)
+	containerKey = lazyregexp.New(`^container:\s*(#.*)?$`)
+	optionsKey   = lazyregexp.New(`^(\s+)options:\s*(""|'')?\s*(#.*)?$`)
 )
 
 // giteaConfig sets the option of docker run for the containers of jobs.
@@ -177,12 +177,12 @@ func giteaEdits(text, line string) (edits []edit) {
 	lines := strings.SplitAfter(text, "\n")
 	for i, l := range lines {
 		above, below := strings.Join(lines[:i], ""), strings.Join(lines[i+1:], "")
-		if m := optionsKey.FindStringSubmatch(strings.TrimRight(l, "\r\n")); m != nil {
+		if m := optionsKey().FindStringSubmatch(strings.TrimRight(l, "\r\n")); m != nil {
 			edits = append(edits, edit{above + m[1] + line + below, []part{{Text: m[1] + line, Before: l}}})
 		}
 	}
 	for i, l := range lines {
-		if !containerKey.MatchString(strings.TrimRight(l, "\r\n")) {
+		if !containerKey().MatchString(strings.TrimRight(l, "\r\n")) {
 			continue
 		}
 		below, indent := strings.Join(lines[i+1:], ""), "  "

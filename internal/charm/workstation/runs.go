@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
@@ -40,7 +41,7 @@ func NewRunServer(r host.Root, log io.Writer) (*gpurun.Server, error) {
 			fmt.Fprintf(log, "cannot record the end of %s: %v\n", e.Run, err)
 		}
 	}
-	return &gpurun.Server{Root: r, Machine: m.read, Groups: rungroup.Find, Log: log, Idle: idleService,
+	return &gpurun.Server{Root: r, Machine: m.read, Groups: (&rungroup.Finder{}).Find, Log: log, Idle: idleService,
 		Ended: ended}, nil
 }
 
@@ -52,11 +53,14 @@ func OwnedError(unit string) error {
 // machineReader reads the GPUs of a machine again if they may have changed.
 type machineReader struct {
 	root  host.Root
+	mu    sync.Mutex
 	state string
 	last  gpurun.Machine
 }
 
 func (m *machineReader) read() (gpurun.Machine, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	state := ""
 	for _, p := range []string{cdi.Path, "/dev/dri", "/dev/kfd"} {
 		if st, err := m.root.Stat(p); err == nil {

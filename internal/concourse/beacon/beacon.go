@@ -9,18 +9,18 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 )
 
 // hostName leaves the length to maxHostName, because compiling a counted repetition costs
 // every hook half a millisecond.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+var hostName = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 const maxHostName = 253
 
@@ -36,7 +36,7 @@ func HostPort(s string) (string, error) {
 	}
 	a, err := netip.ParseAddr(h)
 	// any text can be a zone
-	if err == nil && a.Zone() != "" || err != nil && (len(h) > maxHostName || !hostName.MatchString(h)) {
+	if err == nil && a.Zone() != "" || err != nil && (len(h) > maxHostName || !hostName().MatchString(h)) {
 		return "", fmt.Errorf("%.100q names no host", s)
 	}
 	return net.JoinHostPort(h, p), nil

@@ -2,10 +2,11 @@ package beacon
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
 // GPUTags describes the GPUs of tasks for the tags.
@@ -47,7 +48,7 @@ const Windows = "windows"
 // maxGPUs is far above the GPUs of any machine.
 const maxGPUs = 1024
 
-var gfxName = regexp.MustCompile(`^gfx[0-9a-f]{3,8}$`)
+var gfxName = lazyregexp.New(`^gfx[0-9a-f]{3,8}$`)
 
 // GPUsOf returns the GPUs that a worker's tags describe, as Tags writes them. The tags name
 // each architecture once. So GPUs of several architectures beyond the first of each have an
@@ -62,7 +63,7 @@ func GPUsOf(tags []string) (g GPUTags) {
 			if n, err := strconv.Atoi(value); err == nil && n >= 0 && n <= maxGPUs {
 				g.Count = n
 			}
-		case key == "gfx" && gfxName.MatchString(value) && !slices.Contains(g.Archs, value):
+		case key == "gfx" && gfxName().MatchString(value) && !slices.Contains(g.Archs, value):
 			g.Archs = append(g.Archs, value)
 		}
 	}

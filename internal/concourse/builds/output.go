@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/flake"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/testreport"
@@ -101,10 +101,10 @@ func containerOf(ctx context.Context, get Get, handle string) (container, error)
 
 var (
 	// harmlessCounts are parts of lines that name no error.
-	harmlessCounts = regexp.MustCompile(`(?i)\b(0|no) (errors?|failed|failures?)\b`)
-	errorWords     = regexp.MustCompile(`\b(?i:errors?|traceback|failed|fatal|panic|assert\w*|no such file|` +
+	harmlessCounts = lazyregexp.New(`(?i)\b(0|no) (errors?|failed|failures?)\b`)
+	errorWords     = lazyregexp.New(`\b(?i:errors?|traceback|failed|fatal|panic|assert\w*|no such file|` +
 		`permission denied)\b|[a-z]Error\b|[a-z]Exception\b`)
-	colours = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+	colours = lazyregexp.New("\x1b\\[[0-9;]*[A-Za-z]")
 )
 
 // tail keeps the last lines of a task's output that name an error.
@@ -130,11 +130,11 @@ func (t *tail) write(source, payload string) {
 // add keeps a line that names an error.
 func (t *tail) add(line string) {
 	line = strings.TrimRight(line[:min(len(line), maxPart)], "\r")
-	line = strings.TrimSpace(colours.ReplaceAllString(line[strings.LastIndex(line, "\r")+1:], ""))
+	line = strings.TrimSpace(colours().ReplaceAllString(line[strings.LastIndex(line, "\r")+1:], ""))
 	if strings.HasPrefix(line, testreport.Prefix) { // it names all tests that failed
 		return
 	}
-	if errorWords.MatchString(harmlessCounts.ReplaceAllString(line, "")) {
+	if errorWords().MatchString(harmlessCounts().ReplaceAllString(line, "")) {
 		t.lines = append(t.lines, sanitize.Line(line, maxErrorLine))
 		t.lines = t.lines[max(0, len(t.lines)-maxErrorLines):]
 	}

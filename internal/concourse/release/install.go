@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"regexp"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 )
@@ -174,7 +174,7 @@ func (r Install) Obtain(ctx context.Context, h host.Host) (tarball, sum string, 
 	return tarball, sum, err
 }
 
-var versionInText = regexp.MustCompile(`\b[0-9]+\.[0-9]+\.[0-9]+\b`)
+var versionInText = lazyregexp.New(`\b[0-9]+\.[0-9]+\.[0-9]+\b`)
 
 // programs returns the programs that a worker needs from a release.
 func programs() []string { return []string{"bin/concourse", "bin/containerd", "bin/runc"} }
@@ -245,7 +245,7 @@ func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error
 	if err != nil {
 		return "", err
 	}
-	version := string(versionInText.Find(out[:min(len(out), 4096)]))
+	version := string(versionInText().Find(out[:min(len(out), 4096)]))
 	if CheckVersion(version) != nil {
 		return "", problem("bin/concourse --version prints no version")
 	}

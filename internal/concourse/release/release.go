@@ -171,7 +171,7 @@ func (r Release) check() error {
 	if r.Arch != "amd64" && r.Arch != "arm64" {
 		return fmt.Errorf("cannot plan the release: Concourse has none for %q, only for amd64 and arm64", r.Arch)
 	}
-	if r.SHA256 != "" && !sumForm.MatchString(r.SHA256) {
+	if r.SHA256 != "" && !sumForm().MatchString(r.SHA256) {
 		return fmt.Errorf("cannot plan the release: %q is not a SHA-256", r.SHA256)
 	}
 	if r.Shared && !plainName(strings.Replace(r.Unit, "/", "-", 1)) {

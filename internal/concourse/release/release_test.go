@@ -232,7 +232,7 @@ func TestChecksumTableIsConsistent(t *testing.T) {
 	for _, c := range checksums() {
 		require.NoError(t, CheckVersion(c.Version))
 		require.Contains(t, []string{"amd64", "arm64"}, c.Arch)
-		require.Regexp(t, sumForm, c.SHA256)
+		require.Regexp(t, sumForm(), c.SHA256)
 		require.NotEmpty(t, c.Source)
 		require.False(t, seen[[2]string{c.Version, c.Arch}])
 		seen[[2]string{c.Version, c.Arch}] = true

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
-var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var sumForm = lazyregexp.New(`^[0-9a-f]{64}$`)
 
 // wantSum returns the expected SHA-256 of the tarball and its source: the operator, the
 // table, the file <tarball>.sha256 beside it on a mirror, or GitHub's record for an
@@ -115,7 +115,7 @@ func (r Install) fetchSum(ctx context.Context, asked, where string,
 func parseSum(data []byte, name string) (string, bool) {
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
-		if len(f) == 0 || len(f) > 2 || !sumForm.MatchString(strings.ToLower(f[0])) {
+		if len(f) == 0 || len(f) > 2 || !sumForm().MatchString(strings.ToLower(f[0])) {
 			continue
 		}
 		if len(f) == 1 || strings.TrimLeft(f[1], "*./") == name {
@@ -188,7 +188,7 @@ func parseDigest(data []byte, name string) (string, bool) {
 	}
 	for _, a := range release.Assets {
 		sum, ok := strings.CutPrefix(strings.ToLower(a.Digest), "sha256:")
-		if a.Name == name && ok && sumForm.MatchString(sum) {
+		if a.Name == name && ok && sumForm().MatchString(sum) {
 			return sum, true
 		}
 	}

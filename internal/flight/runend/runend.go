@@ -38,21 +38,27 @@ const MaxEnds = 200
 // File declares Path. Its loss does little harm: the recorder then lacks exit statuses.
 var File = statefile.File[Ends]{Path: Path, Mode: 0o600, Disposable: true}
 
-// Writer adds ends to the file. One process has it. Its zero value with a root is ready.
+// Writer adds ends to the file, and reads it only once. One process has it. Its zero value
+// with a root is ready.
 type Writer struct {
 	Root host.Root
 	mu   sync.Mutex
+	read bool
+	all  Ends
 }
 
 // Add adds an end, and drops the oldest beyond MaxEnds.
 func (w *Writer) Add(e End) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all, err := File.Read(w.Root)
-	if err != nil {
-		return err
+	if !w.read {
+		all, err := File.Read(w.Root)
+		if err != nil {
+			return err
+		}
+		w.all, w.read = all, true
 	}
-	all.Ends = append(all.Ends, e)
-	all.Ends = all.Ends[max(0, len(all.Ends)-MaxEnds):]
-	return File.Write(w.Root, all)
+	w.all.Ends = append(w.all.Ends, e)
+	w.all.Ends = w.all.Ends[max(0, len(w.all.Ends)-MaxEnds):]
+	return File.Write(w.Root, w.all)
 }

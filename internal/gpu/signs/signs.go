@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 )
 
@@ -77,15 +78,15 @@ func compile() []Sign {
 // at most 15 bytes. No line that begins with such a name has one of these prefixes and a text
 // of the table after it.
 var (
-	prefix  = regexp.MustCompile(`^(amdgpu|pcieport|pciehp) ([0-9a-f:]{10,14}\.[0-7])(?::pcie\d+)?: `)
-	driver  = regexp.MustCompile(`^(?:(?:kfd kfd: )?amdgpu: |\[drm:[\w.]+ \[amdgpu\]\] |\[drm\] )`)
-	service = regexp.MustCompile(`^(?:AER|DPC|pciehp): `)
-	marks   = regexp.MustCompile(`^(?:amdgpu: |\[drm:[\w.]+(?: \[amdgpu\])?\] |\[drm\] |\[powerplay\] |` +
+	prefix  = lazyregexp.New(`^(amdgpu|pcieport|pciehp) ([0-9a-f:]{10,14}\.[0-7])(?::pcie\d+)?: `)
+	driver  = lazyregexp.New(`^(?:(?:kfd kfd: )?amdgpu: |\[drm:[\w.]+ \[amdgpu\]\] |\[drm\] )`)
+	service = lazyregexp.New(`^(?:AER|DPC|pciehp): `)
+	marks   = lazyregexp.New(`^(?:amdgpu: |\[drm:[\w.]+(?: \[amdgpu\])?\] |\[drm\] |\[powerplay\] |` +
 		`\*ERROR\* |\{\d+\})`)
-	process = []*regexp.Regexp{
-		regexp.MustCompile(`(?:^|[ ,])[Pp]rocess .{0,15} pid (\d+) thread `),
-		regexp.MustCompile(`(?:^|[ ,])[Pp]rocess .{0,15} pid (\d+)\)?$`),
-		regexp.MustCompile(`^Process (\d+) \(pasid`),
+	process = []func() *regexp.Regexp{
+		lazyregexp.New(`(?:^|[ ,])[Pp]rocess .{0,15} pid (\d+) thread `),
+		lazyregexp.New(`(?:^|[ ,])[Pp]rocess .{0,15} pid (\d+)\)?$`),
+		lazyregexp.New(`^Process (\d+) \(pasid`),
 	}
 )
 
@@ -93,21 +94,21 @@ var (
 // neither a sign nor about a process of a GPU.
 func Read(line string) (f Found, ok bool) {
 	of, text := "", ""
-	if p := prefix.FindStringSubmatch(line); p != nil {
+	if p := prefix().FindStringSubmatch(line); p != nil {
 		of, f.Device, text = p[1], p[2], line[len(p[0]):]
-	} else if p := driver.FindString(line); p != "" {
+	} else if p := driver().FindString(line); p != "" {
 		of, text = "amdgpu", line[len(p):]
 	}
 	if of == "" || f.Device != "" && !pci.IsFull(f.Device) {
 		return Found{}, false
 	}
 	if of == "amdgpu" {
-		for m := marks.FindString(text); m != ""; m = marks.FindString(text) {
+		for m := marks().FindString(text); m != ""; m = marks().FindString(text) {
 			text = text[len(m):]
 		}
 		f.PID = pidOf(text)
 	}
-	text = strings.TrimPrefix(text, service.FindString(text))
+	text = strings.TrimPrefix(text, service().FindString(text))
 	for i := range Table {
 		s := &Table[i]
 		readable := of == "amdgpu" && f.Device != "" || s.Port == (of != "amdgpu")
@@ -122,7 +123,7 @@ func Read(line string) (f Found, ok bool) {
 
 func pidOf(text string) int {
 	for _, p := range process {
-		if found := p.FindStringSubmatch(text); found != nil {
+		if found := p().FindStringSubmatch(text); found != nil {
 			n, _ := strconv.Atoi(found[1])
 			return min(n, math.MaxInt32)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 )
@@ -110,12 +110,12 @@ func Lines(labels map[string]string) []byte {
 }
 
 // nodeName matches the names of Kubernetes nodes: DNS subdomains of RFC 1123.
-var nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+var nodeName = lazyregexp.New(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 // Manifest returns a node with only these labels, for kubectl apply --server-side. kubectl
 // adds them to the node, and removes labels that a later manifest no longer has.
 func Manifest(node string, labels map[string]string) ([]byte, error) {
-	if !nodeName.MatchString(node) || len(node) > 253 {
+	if !nodeName().MatchString(node) || len(node) > 253 {
 		return nil, fmt.Errorf("cannot label node %q: no node can have that name; kubectl get nodes has the "+
 			"names", node)
 	}

@@ -5,10 +5,10 @@
 package nodelabels
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
@@ -107,12 +107,12 @@ func addProperty(of map[string]string, property string, values map[string]int) {
 // (k8s.io/apimachinery/pkg/util/validation).
 const maxLength = 63
 
-var invalidChar = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
+var invalidChar = lazyregexp.New(`[^-A-Za-z0-9_.]`)
 
 // toValue converts a text to a valid value. AMD's labeller replaces spaces by "_" and omits
 // parentheses. Other characters that Kubernetes refuses become "_", too.
 func toValue(text string) string {
 	text = strings.NewReplacer(" ", "_", "(", "", ")", "").Replace(text)
-	text = invalidChar.ReplaceAllString(text, "_")
+	text = invalidChar().ReplaceAllString(text, "_")
 	return strings.Trim(text[:min(len(text), maxLength)], "-_.")
 }

@@ -43,7 +43,8 @@ func (c Client) Explain(run string, json bool) (string, error) {
 	return w.explained, nil
 }
 
-// restart is how long a client of a service that ended waits for the next one.
+// restart is how long a client of a service that ended waits for the next one, and how long
+// the next one accepts times that clients have waited before.
 const restart = 10 * time.Second
 
 // maxReply bounds an answer of the service.
@@ -65,6 +66,7 @@ func (c Client) Lease(r Request) (*Held, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.Waited = time.Since(w.began).Milliseconds()
 		h, lost, err := w.request(conn, r)
 		if h != nil || !lost {
 			return h, err

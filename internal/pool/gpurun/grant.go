@@ -82,9 +82,13 @@ func (s *Server) grant(m Machine, w *waiter, of []int, count int) (*Grant, error
 // the others.
 func (s *Server) describe(m Machine, id string, got []int, limited bool) *Grant {
 	g := &Grant{Run: id, Variables: m.variables(id, got, limited)}
+	record, err := quarantine.RecordFile.Read(s.Root)
 	for _, i := range got {
-		g.GPU = append(g.GPU, Leased{Number: m.GPUs[i].Index, Address: m.GPUs[i].Address(),
-			Text: m.GPUs[i].text() + s.health(m.GPUs[i].Address())})
+		text := m.GPUs[i].text()
+		if err == nil && healthy(record.Find(m.GPUs[i].Address())) {
+			text += ", healthy"
+		}
+		g.GPU = append(g.GPU, Leased{Number: m.GPUs[i].Index, Address: m.GPUs[i].Address(), Text: text})
 	}
 	return g
 }
@@ -181,14 +185,9 @@ func (s *Server) enclose(call lease.RunCall, denied []rungroup.Device) error {
 	return err
 }
 
-// health returns ", healthy" if the owner of the GPUs sees no fault of the GPU.
-func (s *Server) health(address string) string {
-	record, err := quarantine.RecordFile.Read(s.Root)
-	g := record.Find(address)
-	if err == nil && g != nil && g.State == quarantine.InService && len(g.ActiveFaults) == 0 {
-		return ", healthy"
-	}
-	return ""
+// healthy reports whether the owner of the GPUs sees no fault of a GPU. nil means not known.
+func healthy(g *quarantine.GPU) bool {
+	return g != nil && g.State == quarantine.InService && len(g.ActiveFaults) == 0
 }
 
 // runOf returns the run with this group.

@@ -126,9 +126,13 @@ func readBytes(file string) uint64 {
 	return n
 }
 
-// freeMemory returns why a GPU has less free memory than a request needs, "" if it has it.
+// freeMemory returns why a GPU has less free memory than a request needs, "" if it has it. It
+// asks the driver only for a request with a size.
 func (g GPU) freeMemory(least uint64) string {
-	if total, used := readBytes(g.Total), readBytes(g.Used); least > 0 && total < used+least {
+	if least == 0 {
+		return ""
+	}
+	if total, used := readBytes(g.Total), readBytes(g.Used); total < used+least {
 		return "has " + units.Bytes(float64(total-min(total, used))) + " of memory free"
 	}
 	return ""

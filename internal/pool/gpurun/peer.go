@@ -19,6 +19,7 @@ import (
 type peer struct {
 	process lease.Process
 	uid     uint32
+	name    string // of the user
 }
 
 // peerOf identifies the process that made a connection, by the kernel's record of it.
@@ -38,7 +39,7 @@ func peerOf(c *net.UnixConn) (p peer, err error) {
 	if cred.Pid < 1 {
 		return p, errors.New("cannot identify the caller: this machine does not see its process")
 	}
-	p.uid = cred.Uid
+	p.uid, p.name = cred.Uid, nameOf(cred.Uid)
 	if p.process, err = (lease.Leases{}).ProcessOf(int(cred.Pid)); err != nil {
 		return p, fmt.Errorf("cannot identify the caller: %w", err)
 	}
@@ -97,9 +98,9 @@ func (p peer) seesNumbers() bool {
 	return err == nil && own == theirs
 }
 
-// name returns the user's name.
-func (p peer) name() string {
-	id := strconv.FormatUint(uint64(p.uid), 10)
+// nameOf returns a user's name.
+func nameOf(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
 	if u, err := user.LookupId(id); err == nil {
 		return u.Username
 	}

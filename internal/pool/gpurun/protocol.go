@@ -42,6 +42,8 @@ type Request struct {
 	Arch    string   `json:"arch,omitempty"`    // such as gfx942; "" for any
 	Memory  uint64   `json:"memory,omitempty"`  // bytes that must be free on each GPU
 	NoWait  bool     `json:"no_wait,omitempty"`
+	// Waited is how long the client has waited, in milliseconds. See Server.arrival.
+	Waited int64 `json:"waited_ms,omitempty"`
 	// Process leases instead of the client, if it is of the same user. Nil means the client.
 	Process *lease.Process `json:"process,omitempty"`
 	Title   string         `json:"title,omitempty"` // for people; "" means the user and Command

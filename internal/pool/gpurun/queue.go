@@ -1,11 +1,12 @@
 package gpurun
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
@@ -24,11 +25,24 @@ type waiter struct {
 	status  chan Status // of the command; receives one
 }
 
-// before orders requests by the start of the client, so that a service that was restarted
-// has the same order.
-func (w *waiter) before(o *waiter) int {
-	return cmp.Or(cmp.Compare(w.peer.process.Start, o.peer.process.Start),
-		cmp.Compare(w.peer.process.PID, o.peer.process.PID))
+// before orders requests by their arrival.
+func (w *waiter) before(o *waiter) int { return w.since.Compare(o.since) }
+
+// arrival returns the time from which a client waits. Clients of a service that was restarted
+// come again, and keep their order by the time that they report. Later it would let a client
+// overtake others, and it never exceeds the age of the client's process.
+func (s *Server) arrival(r Request, p lease.Process) time.Time {
+	now := time.Now()
+	if r.Waited <= 0 || now.Sub(s.began) > restart {
+		return now
+	}
+	const tick = 10 // milliseconds, of a process's start
+	var boot unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil {
+		return now
+	}
+	age := max(0, boot.Nano()/int64(time.Millisecond)-int64(p.Start)*tick)
+	return now.Add(-time.Duration(min(r.Waited, age)) * time.Millisecond)
 }
 
 // grantor leases GPUs among these to a waiting request, or returns a *lease.Refusal.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,8 +56,8 @@ func (p pool) grant(_ *waiter, of []int, count int) (*Grant, error) {
 	return grant, nil
 }
 
-func waiting(start uint64, r Request) *waiter {
-	return &waiter{request: r, peer: peer{process: lease.Process{PID: 2, Start: start}}, outcome: make(chan Reply, 1)}
+func waiting(r Request) *waiter {
+	return &waiter{request: r, outcome: make(chan Reply, 1)}
 }
 
 // outcomes returns the GPUs of each request, "waits", or "refused".
@@ -100,8 +101,8 @@ func TestRequestGetsNoGPUThatAnEarlierOneCouldUse(t *testing.T) {
 			p.excluded[g] = true
 		}
 		var all []*waiter
-		for i, r := range c.requests {
-			all = append(all, waiting(uint64(i), r))
+		for _, r := range c.requests {
+			all = append(all, waiting(r))
 		}
 		left := serveQueue(slices.Clone(all), m, p.grant)
 		got := outcomes(all)
@@ -120,12 +121,12 @@ func TestNoRequestStarves(t *testing.T) {
 		m := machineOf("a", "a", "b", "b")
 		p := pool{map[int]bool{0: true, 1: true, 2: true, 3: true}, map[int]bool{}}
 		var queue, all []*waiter
-		for i := range 1 + random.IntN(30) {
+		for range 1 + random.IntN(30) {
 			r := Request{GPUs: 1 + random.IntN(2), Arch: []string{"a", "b"}[random.IntN(2)]}
 			if random.IntN(2) == 0 {
 				r = Request{GPUs: 1 + random.IntN(4)}
 			}
-			w := waiting(uint64(i), r)
+			w := waiting(r)
 			queue, all = append(queue, w), append(all, w)
 		}
 		for len(queue) > 0 {
@@ -151,15 +152,36 @@ func TestNoRequestStarves(t *testing.T) {
 	}
 }
 
-// A service that was restarted has the same order.
-func TestQueueIsOrderedByTheStartOfItsClients(t *testing.T) {
-	s := &Server{wake: make(chan struct{}, 1)}
-	for _, start := range []uint64{30, 10, 20} {
-		s.enqueue(waiting(start, Request{GPUs: 1}))
+// An old process does not overtake those that wait. After a restart of the service, clients
+// report how long they have waited.
+func TestQueueIsOrderedByArrival(t *testing.T) {
+	old, young := lease.Process{PID: 2}, lease.Process{PID: 3, Start: 1 << 50} // just after the boot, and now
+	type client struct {
+		name   string
+		of     lease.Process
+		waited time.Duration
 	}
-	var starts []uint64
-	for _, w := range s.waiting {
-		starts = append(starts, w.peer.process.Start)
+	for name, c := range map[string]struct {
+		running time.Duration // of the service
+		clients []client
+		want    []string
+	}{
+		"arrival": {time.Hour, []client{{"a", young, 0}, {"b", old, 0}, {"c", young, 0}}, []string{"a", "b", "c"}},
+		"a lie":   {time.Hour, []client{{"a", old, 0}, {"b", old, time.Hour}}, []string{"a", "b"}},
+		"after a restart": {0, []client{{"new", old, 0}, {"third", old, time.Second}, {"first", old, 3 * time.Second},
+			{"second", old, 2 * time.Second}}, []string{"first", "second", "third", "new"}},
+		"older than its process": {0, []client{{"a", old, time.Second}, {"b", young, 1 << 62}, {"c", old, 0}}, []string{"a", "b", "c"}},
+		"less than nothing":      {0, []client{{"a", old, 0}, {"b", old, -time.Hour}}, []string{"a", "b"}},
+	} {
+		s := &Server{wake: make(chan struct{}, 1), began: time.Now().Add(-c.running)}
+		for _, one := range c.clients {
+			r := Request{GPUs: 1, Waited: one.waited.Milliseconds()}
+			s.enqueue(&waiter{request: r, title: one.name, since: s.arrival(r, one.of)})
+		}
+		var got []string
+		for _, w := range s.waiting {
+			got = append(got, w.title)
+		}
+		require.Equal(t, c.want, got, name)
 	}
-	require.Equal(t, []uint64{10, 20, 30}, starts)
 }

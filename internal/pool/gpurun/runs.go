@@ -2,6 +2,7 @@ package gpurun
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,13 +53,7 @@ func (s *Server) watch(r *run, status <-chan Status) {
 		return
 	}
 	go func() {
-		defer unix.Close(fd)
-		for {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-			if n > 0 || err != nil && err != unix.EINTR {
-				break
-			}
-		}
+		waitForEnd(fd)
 		var last Status
 		select {
 		case last = <-status:
@@ -69,6 +64,21 @@ func (s *Server) watch(r *run, status <-chan Status) {
 		s.mu.Unlock()
 		s.poke()
 	}()
+}
+
+// waitForEnd waits until the process of a pidfd has ended, and closes it. It blocks no thread.
+func waitForEnd(pidfd int) {
+	_ = unix.SetNonblock(pidfd, true) // for the runtime's poller
+	f := os.NewFile(uintptr(pidfd), "pidfd")
+	defer f.Close()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	})
 }
 
 // abandoned is the age after which an empty group without a lease is removed. A younger one
@@ -135,7 +145,11 @@ func (s *Server) endRuns() {
 	for _, r := range over {
 		inside, err := m.Leases.InGroup(r.call.Group)
 		switch {
-		case r.call.Group == "":
+		case r.call.Group == "": // if it could not be watched, its process may still run
+			there, err := m.Leases.Alive(lease.Process{PID: r.call.PID, Start: r.call.Start})
+			if there || err != nil {
+				continue
+			}
 		case r.found && (len(inside) > 0 || err != nil || !isOld(r.call.Group)):
 			continue
 		case err != nil:
@@ -156,6 +170,9 @@ func (s *Server) endRuns() {
 		s.runs = remove(s.runs, r)
 		s.log("%s has ended", r.call.ID)
 		s.reportEnd(r)
+	}
+	if !slices.ContainsFunc(s.runs, func(r *run) bool { return r.over && !r.found }) {
+		return
 	}
 	ended, err := m.Leases.EndRemaining(m.Leases.Signal)
 	if err != nil {

@@ -43,6 +43,7 @@ type Server struct {
 	// Explain returns the record of a run for people, or in JSON. Only root can read records.
 	Explain func(run string, json bool) (string, error)
 
+	began   time.Time
 	mu      sync.Mutex
 	waiting []*waiter
 	runs    []*run
@@ -54,7 +55,7 @@ type Server struct {
 // Serve answers requests until ctx ends, or until there was no work for the time of Idle.
 // Runs go on without it: a later Serve finds them again.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	s.peers, s.wake = map[uint32]int{}, make(chan struct{}, 1)
+	s.peers, s.wake, s.began = map[uint32]int{}, make(chan struct{}, 1), time.Now()
 	s.findRuns()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,7 +134,7 @@ func (s *Server) serveWaiting() {
 	s.waiting = serveQueue(s.waiting, m, func(w *waiter, of []int, count int) (*Grant, error) {
 		got, err := s.grant(m, w, of, count)
 		if err == nil {
-			s.log("%s leases %s to process %d of %s: %s", got.Run, numbersOf(got.GPU), w.process.PID, w.peer.name(),
+			s.log("%s leases %s to process %d of %s: %s", got.Run, numbersOf(got.GPU), w.process.PID, w.peer.name,
 				w.title)
 		} else if !w.request.NoWait {
 			return nil, err
@@ -216,7 +217,7 @@ func (s *Server) admit(p peer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.peers[p.uid] >= maxPeers || s.all >= maxAll {
-		return fmt.Errorf("cannot lease GPUs: %s has %d requests and runs; end some first", p.name(), s.peers[p.uid])
+		return fmt.Errorf("cannot lease GPUs: %s has %d requests and runs; end some first", p.name, s.peers[p.uid])
 	}
 	s.peers[p.uid]++
 	s.all++
@@ -256,7 +257,7 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 		w.outcome <- Reply{Explained: text}
 		return w, nil
 	}
-	w := &waiter{request: r, peer: p, process: p.process, since: time.Now(), outcome: make(chan Reply, 1),
+	w := &waiter{request: r, peer: p, process: p.process, since: s.arrival(r, p.process), outcome: make(chan Reply, 1),
 		status: make(chan Status, 1)}
 	if r.Process != nil {
 		w.process = *r.Process
@@ -278,13 +279,13 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 				"without gpukit run", w.process.PID, run)
 		}
 	}
-	w.title = CleanTitle(cmp.Or(r.Title, p.name()+": "+r.Command))
+	w.title = CleanTitle(cmp.Or(r.Title, p.name+": "+r.Command))
 	if r.Job != "" {
 		m, err := s.Machine()
 		if err != nil {
 			return nil, err
 		}
-		w.job, _ = m.Leases.Digest(p.name(), r.Job) // without it, reruns may get the same GPU
+		w.job, _ = m.Leases.Digest(p.name, r.Job) // without it, reruns may get the same GPU
 	}
 	return w, nil
 }

@@ -121,3 +121,20 @@ func TestRecordOfARunIsForItsOwnProcesses(t *testing.T) {
 	_, _, err = ask(socket, 0, Request{GPUs: 1})
 	require.ErrorContains(t, err, "is part of "+own+" and has its GPUs; run the command without gpukit run")
 }
+
+// A service without free file descriptors cannot watch a process.
+func TestRunThatCannotBeWatchedKeepsItsGPUs(t *testing.T) {
+	m := machineOf("gfx90a")
+	m.Leases.Dir, m.Leases.Euid = filepath.Join(t.TempDir(), "leases"), uint32(os.Geteuid())
+	self, err := lease.Leases{}.ProcessOf(os.Getpid())
+	require.NoError(t, err)
+	call := lease.RunCall{ID: "run-4f1c0a2b91d3", PID: self.PID, Start: self.Start}
+	_, err = m.Leases.TryForRun(call, lease.Want{Count: 1})
+	require.NoError(t, err)
+	s := &Server{Machine: func() (Machine, error) { return m, nil }, Log: io.Discard, runs: []*run{{call: call, over: true}}}
+	s.endRuns()
+	states, _, err := m.Leases.Read()
+	require.NoError(t, err)
+	require.True(t, states[0].Held)
+	require.Len(t, s.runs, 1)
+}

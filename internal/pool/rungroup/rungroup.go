@@ -13,9 +13,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 )
 
 // prefix begins the name of each group. The name of the run follows, see IsRun.
@@ -55,6 +57,22 @@ func Find() (Tree, error) {
 		}
 	}
 	return Tree{}, errors.New("this machine has no cgroup v2 below /sys/fs/cgroup")
+}
+
+// Finder finds the groups of this machine, and looks again only after they were unmounted.
+type Finder struct{ last atomic.Pointer[Tree] }
+
+// Find returns the groups as the function Find.
+func (f *Finder) Find() (Tree, error) {
+	var st unix.Statfs_t
+	if t := f.last.Load(); t != nil && unix.Statfs(t.Mount, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
+		return *t, nil
+	}
+	t, err := Find()
+	if err == nil {
+		f.last.Store(&t)
+	}
+	return t, err
 }
 
 // Parents returns the directories in which the group of a process can be made, the best

@@ -135,3 +135,14 @@ func FuzzGroupOf(f *testing.F) {
 		}
 	})
 }
+
+func TestUnmountedGroupsAreFoundAgain(t *testing.T) {
+	want, failed := Find()
+	var f Finder
+	f.last.Store(&Tree{t.TempDir(), "/proc"}) // as after an unmount
+	for range 2 {
+		got, err := f.Find()
+		require.Equal(t, failed, err)
+		require.Equal(t, want, got)
+	}
+}

@@ -113,7 +113,7 @@ func (n *Node) copyFile(ctx context.Context, file, name string) (dir string, err
 		return "", fmt.Errorf("cannot copy to %s: %w", n.Target, err)
 	}
 	dir = strings.TrimSpace(out)
-	if !remoteFolder.MatchString(dir) {
+	if !remoteFolder().MatchString(dir) {
 		return "", fmt.Errorf("cannot copy to %s: its login prints text before a command's output", n.Target)
 	}
 	h := sha256.New()

@@ -11,12 +11,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
@@ -240,6 +240,6 @@ func (f Facts) Write(w io.Writer, target string) error {
 
 var (
 	// remoteFolder matches the output of mktemp, which becomes part of a command.
-	remoteFolder = regexp.MustCompile(`^/[A-Za-z0-9._/-]+$`)
+	remoteFolder = lazyregexp.New(`^/[A-Za-z0-9._/-]+$`)
 	architecture = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
 )
