@@ -58,9 +58,13 @@ func (d *discovery) fromDRM(drm *drmList) {
 	take := func(dev *drmDevice) {
 		if dev.partition() {
 			d.partitions = append(d.partitions, dev)
+			d.inv.addMinors(AMD, dev)
 			return
 		}
 		f, ok := readFunction(d.root, dev.dir)
+		if v := vendorOf(f.vendor); ok && v != "" {
+			d.inv.addMinors(v, dev)
+		}
 		switch {
 		case !ok: // simple framebuffers, vkms, GPUs that are not on PCI
 		case nodes[f.addr] != nil:

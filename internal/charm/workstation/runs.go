@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"slices"
 	"time"
 
@@ -86,17 +85,22 @@ func runMachine(r host.Root) (m gpurun.Machine, err error) {
 	all := inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec))
 	m.Leases = lease.Leases{Dir: r.Path(c.Leases.Dir), GPUs: c.GPUNames(), Links: c.Leases.Links,
 		Euid: uint32(os.Geteuid())}
+	var leased []rungroup.Device
 	order := slices.SortedFunc(slices.Values(all), func(a, b gpu.GPU) int { return cmp.Compare(a.KFDNode, b.KFDNode) })
 	for _, g := range all {
-		devices := devicesOf(r, g)
-		at := slices.Index(m.Leases.GPUs, g.Address())
-		if at < 0 {
-			m.Others = append(m.Others, devices...)
+		if !slices.Contains(m.Leases.GPUs, g.Address()) {
 			continue
 		}
+		devices := devicesOf(g)
+		leased = append(leased, devices...)
 		m.GPUs = append(m.GPUs, gpurun.GPU{Slot: g.Slot, Model: g.Name, Devices: devices,
 			Order: slices.IndexFunc(order, func(o gpu.GPU) bool { return o.Address() == g.Address() }),
 			Total: r.Path(g.Sysfs + "/mem_info_vram_total"), Used: r.Path(g.Sysfs + "/mem_info_vram_used")})
+	}
+	for _, n := range inv.Minors[gpu.VendorWith(gpu.OwnSpec)] {
+		if d := (rungroup.Device{Major: drmMajor, Minor: n}); !slices.Contains(leased, d) {
+			m.Others = append(m.Others, d)
+		}
 	}
 	slices.SortFunc(m.GPUs, func(a, b gpurun.GPU) int {
 		return cmp.Compare(slices.Index(m.Leases.GPUs, a.Address()), slices.Index(m.Leases.GPUs, b.Address()))
@@ -105,16 +109,14 @@ func runMachine(r host.Root) (m gpurun.Machine, err error) {
 	return m, nil
 }
 
-// devicesOf returns the numbers of a GPU's nodes, as sysfs has them.
-func devicesOf(r host.Root, g gpu.GPU) (all []rungroup.Device) {
-	for _, p := range g.Nodes.Paths() {
-		text, err := r.ReadText("/sys/class/drm/" + path.Base(p) + "/dev")
-		if err != nil {
-			continue
-		}
-		if major, minor, err := host.ParseNumber(text); err == nil {
-			all = append(all, rungroup.Device{Major: major, Minor: minor})
-		}
+// drmMajor is the number of all DRM nodes (DRM_MAJOR).
+const drmMajor = 226
+
+// devicesOf returns the numbers of a GPU's nodes.
+func devicesOf(g gpu.GPU) []rungroup.Device {
+	all := []rungroup.Device{{Major: g.Render.Major, Minor: g.Render.Minor}}
+	if g.Card != nil {
+		all = append(all, rungroup.Device{Major: g.Card.Major, Minor: g.Card.Minor})
 	}
 	return all
 }
