@@ -21,8 +21,9 @@ import (
 const idleService = 10 * time.Minute
 
 // NewRunServer returns the lease service of this machine. A unit of the charm has none,
-// because its GPUs are its tasks'.
-func NewRunServer(r host.Root, log io.Writer) (*gpurun.Server, error) {
+// because its GPUs are its tasks'. program is the path of gpukit.
+func NewRunServer(h host.Host, program string, log io.Writer) (*gpurun.Server, error) {
+	r := h.Root
 	unit, err := UnitOf(r)
 	if err == nil && unit != "" {
 		err = OwnedError(unit)
@@ -32,15 +33,17 @@ func NewRunServer(r host.Root, log io.Writer) (*gpurun.Server, error) {
 	}
 	m := &machineReader{root: r}
 	ends := &runend.Writer{Root: r}
+	c := clocks{h, program}
 	ended := func(e gpurun.End) {
-		err := ends.Add(runend.End{ID: e.Run, Title: e.Title, GPUs: e.GPUs, Started: e.Started, Ended: e.Ended,
-			Exit: e.Exit})
+		end := runend.End{ID: e.Run, Title: e.Title, GPUs: e.GPUs, Started: e.Started, Ended: e.Ended, Exit: e.Exit}
+		end.Clocks, end.ClocksInvalid = c.of(e.Run, e.GPUs)
+		err := ends.Add(end)
 		if err != nil {
 			fmt.Fprintf(log, "cannot record the end of %s: %v\n", e.Run, err)
 		}
 	}
 	return &gpurun.Server{Root: r, Machine: m.read, Groups: rungroup.Find, Log: log, Idle: idleService,
-		Ended: ended}, nil
+		Ended: ended, Clocks: c}, nil
 }
 
 // OwnedError returns the error of a run on a unit.
@@ -95,7 +98,8 @@ func runMachine(r host.Root) (m gpurun.Machine, err error) {
 		leased = append(leased, devices...)
 		m.GPUs = append(m.GPUs, gpurun.GPU{Slot: g.Slot, Model: g.Name, Devices: devices,
 			Order: slices.IndexFunc(order, func(o gpu.GPU) bool { return o.Address() == g.Address() }),
-			Total: r.Path(g.Sysfs + "/mem_info_vram_total"), Used: r.Path(g.Sysfs + "/mem_info_vram_used")})
+			Total: r.Path(g.Sysfs + "/mem_info_vram_total"), Used: r.Path(g.Sysfs + "/mem_info_vram_used"),
+			Clocks: ClockSetting(r, c, g.Address())})
 	}
 	for _, n := range inv.Minors[gpu.VendorWith(gpu.OwnSpec)] {
 		if d := (rungroup.Device{Major: drmMajor, Minor: n}); !slices.Contains(leased, d) {

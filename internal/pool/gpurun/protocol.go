@@ -42,6 +42,7 @@ type Request struct {
 	Arch    string   `json:"arch,omitempty"`    // such as gfx942; "" for any
 	Memory  uint64   `json:"memory,omitempty"`  // bytes that must be free on each GPU
 	NoWait  bool     `json:"no_wait,omitempty"`
+	Bench   bool     `json:"bench,omitempty"` // with fixed clocks
 	// Process leases instead of the client, if it is of the same user. Nil means the client.
 	Process *lease.Process `json:"process,omitempty"`
 	Title   string         `json:"title,omitempty"` // for people; "" means the user and Command
@@ -92,6 +93,8 @@ type Grant struct {
 	Variables []string `json:"variables"`
 	// Unlimited is why the command can also open other GPUs, "" if it cannot.
 	Unlimited string `json:"unlimited,omitempty"`
+	// Clocks is the level at which the clocks are fixed, "" if they are not.
+	Clocks string `json:"clocks,omitempty"`
 }
 
 // Status is the last message of a client, after the end of its command.
