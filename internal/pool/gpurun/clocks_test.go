@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +18,8 @@ type driver struct {
 	mu     sync.Mutex
 	fixed  map[string]string
 	hangs  chan struct{}
-	broken string // GPU
+	began  chan struct{} // closed when a GPU hangs
+	broken string        // GPU
 }
 
 func (d *driver) Fixed(gpu string) (string, bool) {
@@ -37,6 +37,7 @@ func (d *driver) set(gpu, run string) error {
 
 func (d *driver) Fix(gpu, run string) error {
 	if d.hangs != nil {
+		close(d.began)
 		<-d.hangs
 	}
 	if gpu == d.broken {
@@ -95,7 +96,7 @@ func TestBenchWithoutAllClocksLeasesNothing(t *testing.T) {
 }
 
 func TestGPUThatHangsKeepsNoOtherRunWaiting(t *testing.T) {
-	d := driver{hangs: make(chan struct{})}
+	d := driver{hangs: make(chan struct{}), began: make(chan struct{})}
 	socket := benches(t, &d)
 	bench := make(chan error, 1)
 	go func() {
@@ -105,11 +106,7 @@ func TestGPUThatHangsKeepsNoOtherRunWaiting(t *testing.T) {
 		}
 		bench <- err
 	}()
-	held := func() bool {
-		_, _, err := ask(socket, 0, Request{IDs: []string{"0"}})
-		return err != nil
-	}
-	require.Eventually(t, held, time.Minute, time.Millisecond)
+	<-d.began
 	h, _, err := ask(socket, 0, Request{GPUs: 2})
 	require.NoError(t, err)
 	h.End(0)
