@@ -61,8 +61,13 @@ func (s *Server) prepare(w *waiter, m Machine, r *run, g *Grant, origin string) 
 		w.outcome <- Reply{Granted: g}
 		return
 	}
+	s.undo(m, r, origin)
 	w.outcome <- Reply{Refused: fmt.Sprintf("cannot fix the clocks: %v; without --bench they follow load and heat", err)}
-	err = s.Clocks.Forget(r.call.ID)
+}
+
+// undo ends a run before its command starts. The caller holds the lock.
+func (s *Server) undo(m Machine, r *run, origin string) {
+	err := s.Clocks.Forget(r.call.ID)
 	if r.call.Group != "" {
 		groups, failed := s.Groups()
 		if failed == nil {
