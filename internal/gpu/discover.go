@@ -58,7 +58,6 @@ func (d *discovery) fromDRM(drm *drmList) {
 	take := func(dev *drmDevice) {
 		if dev.partition() {
 			d.partitions = append(d.partitions, dev)
-			d.inv.addMinors(AMD, dev)
 			return
 		}
 		f, ok := readFunction(d.root, dev.dir)
