@@ -64,7 +64,7 @@ func TestBenchHasFixedClocksUntilItEnds(t *testing.T) {
 		"head -n 1 "+m.root.Path(levelFile(0))+" "+m.root.Path(levelFile(1))+`; cat "$CHARM_ROOT$GPU_FIXED_CLOCKS_RECORD"`)
 	require.Equal(t, 0, r.status, r.stderr)
 	require.Equal(t, 2, strings.Count(r.out, "\nprofile_standard\n"), r.out)
-	require.Contains(t, r.out, `{"valid": false, "reason": "the unit has not checked the GPU yet; it does within seconds", "level": "profile_standard"`)
+	require.Contains(t, r.out, `{"valid": false, "reason": "the GPU has not been checked yet; it is checked within seconds", "level": "profile_standard"`)
 	require.Regexp(t, `has GPU 0 .* with fixed clocks \(profile_standard\)\n$`, r.stderr)
 	m.restored()
 	m.until("a recorded end", func() bool {

@@ -21,6 +21,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // The wrapper fixes the clocks of a task's GPUs and ends before the task. So each look
@@ -164,6 +165,9 @@ func (u *Unit) RestoreClocks(w io.Writer, name string, end bool) error {
 		return err
 	}
 	fmt.Fprintf(w, "GPU %s: clocks restored, %s had fixed them\n", name, holderName(was.Container))
+	if rungroup.IsRun(was.Container) && !end { // it has ended
+		return os.RemoveAll(u.Host.Path(workstation.ClocksDir(was.Container)))
+	}
 	was.MarkInvalid("its clocks were restored", u.Host.Now())
 	return u.writeVerdict(*was, name)
 }
