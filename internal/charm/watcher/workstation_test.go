@@ -137,7 +137,7 @@ func TestClocksOfARunAreFixedCheckedAndRestored(t *testing.T) {
 	data, err := u.Host.ReadFile(record)
 	require.NoError(t, err)
 	require.Contains(t, string(data), `{"valid": true, `)
-	require.Contains(t, statusOf(t, u), "profile_standard")
+	require.Contains(t, statusOf(t, u), "its clocks are fixed (profile_standard) for run-4f1c0a2b91d3 since ")
 
 	require.NoError(t, os.RemoveAll(u.Host.Path("/proc/4711")))
 	require.NoError(t, u.WatchFixedClocks(t.Context(), name, 1))
