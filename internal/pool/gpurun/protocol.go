@@ -1,8 +1,9 @@
 // Package gpurun gives GPUs to commands of users who are not root: the lease service, which
 // runs as root, and its client. A request and its answers are lines of JSON on a unix socket.
 //
-// The service identifies a client by the kernel alone. It starts no program, opens no GPU and
-// no file that a request names, and moves no process but the caller's own.
+// The service identifies a client by the kernel alone. It starts no program but gpukit, which
+// changes clocks, opens no GPU and no file that a request names, and moves no process but the
+// caller's own.
 package gpurun
 
 import (
