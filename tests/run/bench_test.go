@@ -158,3 +158,28 @@ func TestBenchIsRefusedAtOnceWithoutADriverThatFixesClocks(t *testing.T) {
 	require.Equal(t, "gpukit: cannot lease 1 GPU with fixed clocks: the clocks of GPU 2 cannot be fixed: its driver has no "+
 		"power_dpm_force_performance_level; run it without --bench\n", r.stderr)
 }
+
+// The client asks the next service again, which finds the lease and fixes the clocks.
+func TestBenchBeginsAfterAKillOfTheServiceThatFixesItsClocks(t *testing.T) {
+	m := newBench(t)
+	require.NoError(t, os.Remove(m.root.Path(levelFile(0))))
+	require.NoError(t, unix.Mkfifo(m.root.Path(levelFile(0)), 0o600))
+	done := make(chan result)
+	c := m.command(0, "run", "--bench", "--gpu-id", "0", "--", "head", "-n", "1", m.root.Path(levelFile(0)))
+	go func() { done <- m.end(c) }()
+	var child []string
+	m.until("a process that hangs", func() bool {
+		out, _ := exec.Command("pgrep", "-P", itoa(m.service.Process.Pid), "-f", " fix run-").Output()
+		child = strings.Fields(string(out))
+		return len(child) == 1
+	})
+	m.kill()
+	require.NoError(t, exec.Command("kill", "-9", child[0]).Run())
+	require.NoError(t, os.Remove(m.root.Path(levelFile(0))))
+	hosttest.Put(t, m.root, levelFile(0), "auto\n")
+	m.start()
+	r := <-done
+	require.Equal(t, 0, r.status, r.stderr)
+	require.Equal(t, "profile_standard\n", r.out)
+	m.restored()
+}
