@@ -56,7 +56,10 @@ func (s *Server) grant(m Machine, w *waiter, of []int, count int) (*Grant, error
 	}
 	call := lease.RunCall{ID: newID(), Title: w.title, PID: w.process.PID, Start: w.process.Start, StepHash: w.job}
 	parents, unlimited := s.parents(w.process.PID)
-	origin := s.originOf(w.process.PID)
+	origin := ""
+	if w.request.Bench {
+		origin = s.originOf(w.process.PID)
+	}
 	for _, parent := range append(parents, "") {
 		r, got, err := s.grantIn(m, parent, call, want, w.status)
 		var failed *groupError

@@ -56,11 +56,14 @@ func (m Machine) candidates(r Request) (of []int, count int, err error) {
 		if r.Arch != "" && !strings.EqualFold(g.GFX, r.Arch) || r.Memory > 0 && readBytes(g.Total) < r.Memory {
 			return true
 		}
-		why := g.unfixable()
-		if r.Bench && why != "" && unfixable == "" {
+		why := ""
+		if r.Bench {
+			why = g.unfixable()
+		}
+		if why != "" && unfixable == "" {
 			unfixable = "the clocks of GPU " + g.number() + " cannot be fixed: " + why
 		}
-		return r.Bench && why != ""
+		return why != ""
 	})
 	count = r.GPUs
 	if len(r.IDs) > 0 {
