@@ -36,6 +36,9 @@ func (amd) identify(r files, g *GPU) {
 
 // complete adds the values that KFD has, and partitions.
 func (amd) complete(d *discovery) {
+	for _, dev := range d.partitions {
+		d.inv.addMinors(AMD, dev)
+	}
 	if len(d.inv.GPUsOf(AMD)) > 0 || len(d.partitions) > 0 {
 		d.fromTopology(readTopology(d.root))
 	}

@@ -61,6 +61,9 @@ func (d *discovery) fromDRM(drm *drmList) {
 			return
 		}
 		f, ok := readFunction(d.root, dev.dir)
+		if v := vendorOf(f.vendor); ok && v != "" {
+			d.inv.addMinors(v, dev)
+		}
 		switch {
 		case !ok: // simple framebuffers, vkms, GPUs that are not on PCI
 		case nodes[f.addr] != nil:

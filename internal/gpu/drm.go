@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,6 +125,19 @@ func deviceDir(r host.Root, entry string) string {
 		return to
 	}
 	return device
+}
+
+// addMinors adds the numbers of a device's nodes. The kernel names each node by its number.
+func (i *Inventory) addMinors(v Vendor, dev *drmDevice) {
+	if i.Minors == nil {
+		i.Minors = map[Vendor][]uint32{}
+	}
+	for name := range dev.class {
+		if _, n, ok := minorOf(name); ok {
+			i.Minors[v] = append(i.Minors[v], n)
+		}
+	}
+	slices.Sort(i.Minors[v])
 }
 
 // join adds the nodes of the same device that were found through another directory. If

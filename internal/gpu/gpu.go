@@ -59,7 +59,10 @@ const BesideCardText = "integrated into the processor, beside a card"
 type Inventory struct {
 	GPUs     []GPU // by PCI address, then render minor
 	Unusable []GPU // that sysfs shows and that this machine cannot use, by PCI address
-	KFD      KFD   // /dev/kfd
+	// Minors are the numbers of all DRM nodes of each vendor's GPUs, also of unusable GPUs and of
+	// nodes that are not in this /dev.
+	Minors map[Vendor][]uint32
+	KFD    KFD // /dev/kfd
 }
 
 // GPUsOf returns the vendor's GPUs in their stable order. An operator writes the index of this

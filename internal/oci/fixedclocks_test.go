@@ -79,7 +79,7 @@ func TestTaskThatMeasuresHasItsClocksFixed(t *testing.T) {
 	b := measuring(t)
 	require.NoError(t, b.task(t, "c1", "GPU_FIXED_CLOCKS=1", "AMD_VISIBLE_DEVICES=0"))
 	require.Equal(t, []string{"profile_standard", "auto"}, b.levels(t), "of its GPU alone")
-	require.Equal(t, "the unit has not checked the GPU yet; it does within seconds", b.told(t).Reason)
+	require.Equal(t, "the GPU has not been checked yet; it is checked within seconds", b.told(t).Reason)
 	require.Equal(t, "profile_standard", b.told(t).Level)
 	k, err := b.wrapper.markers(b.path("state")).load("c1")
 	require.NoError(t, err)

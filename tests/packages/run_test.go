@@ -73,3 +73,43 @@ systemctl list-units --all --plain --no-legend 'gpukit*' >/out/units
 	require.Empty(t, got["remains"], got["purge"])
 	require.Empty(t, got["units"])
 }
+
+// The files of the driver are plain ones: what remains of a longer value is in a second line.
+func TestUserOfGroupRenderRunsBenchesWithFixedClocks(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := booted(t, "mi210x4", runs+`
+level() { head -n 1 /sys/bus/pci/devices/$1/power_dpm_force_performance_level; }
+own() { [ "$(level 0000:23:00.0)" = auto ]; }
+fixed() { [ "$(level 0000:23:00.0)" = profile_standard ]; }
+echo auto >/sys/bus/pci/devices/0000:23:00.0/power_dpm_force_performance_level
+looked='for i in $(seq 200); do grep -q "looks\": [1-9]" $GPU_FIXED_CLOCKS_RECORD && break; sleep .3; done; cat $GPU_FIXED_CLOCKS_RECORD'
+level=/sys/bus/pci/devices/0000:23:00.0/power_dpm_force_performance_level
+runuser -u ada -- gpukit run --bench -- sh -c "head -n 1 $level; $looked" >/out/bench 2>&1
+within own
+has_why() { gpukit why $(sed -n 's/^gpukit: \(run-[0-9a-f]*\) has.*/\1/p' /out/bench) >/out/why 2>&1 && grep -q clocks /out/why; }
+within has_why
+as ada gpukit run --bench --gpu-id 1 -- true >/out/refused 2>&1 || echo $? >>/out/refused
+p=$(systemctl show --value --property MainPID gpukit-run.service)
+grep -E ' /sys(/devices)? r' /proc/$p/mountinfo | cut -d' ' -f5-6 >/out/mounts
+systemd-run --quiet --unit runner -p User=ada gpukit run --bench --name 'the job' -- sleep 7654321
+within fixed
+systemctl kill --signal KILL gpukit-run.service
+systemctl kill --signal KILL runner
+within own
+systemctl reset-failed runner
+systemd-run --quiet --unit runner -p User=ada gpukit run --bench --name 'the job' -- sleep 7654321
+within fixed
+dpkg --purge gpukit >/out/purge 2>&1
+own
+ls -A /var/lib/concourse-ci-machine/gpu-fixed-clocks /run/concourse-ci-machine/fixed-clocks >/out/left 2>/dev/null || true
+`)
+	require.Contains(t, got["bench"], "with fixed clocks (profile_standard)\n", got["errors"])
+	require.Regexp(t, `(?m)^profile_standard\n\{"valid": true, .*"level": "profile_standard", "looks": [1-9]`, got["bench"])
+	require.Contains(t, got["why"], "clocks of its GPUs: fixed (profile_standard)")
+	require.Contains(t, got["refused"], "the clocks of GPU 1 cannot be fixed: its driver has no power_dpm_force_performance_level; "+
+		"run it without --bench\n125\n")
+	require.Regexp(t, `(?m)^/sys ro`, got["mounts"])
+	require.Regexp(t, `(?m)^/sys/devices rw`, got["mounts"])
+	require.Empty(t, got["left"], got["purge"])
+}

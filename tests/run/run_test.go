@@ -3,6 +3,7 @@
 package run
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // nodes prints the nodes that the kernel does not refuse. They have no driver.
@@ -37,6 +39,16 @@ $`, r.out)
 			ends.Ends[0].Title == "a test" && len(ends.Ends[0].GPUs) == 2
 	})
 	m.untilNoGroup()
+}
+
+// Its driver has nodes and no compute stack.
+func TestRunCannotOpenAGPUThatTheMachineCannotUse(t *testing.T) {
+	m := newMachine(t)
+	const gpu3 = "/sys/bus/pci/devices/0000:c3:00.0"
+	require.NoError(t, os.Remove(m.root.Path(gpu3+"/driver")))
+	hosttest.Put(t, m.root, gpu3+"/uevent", "DRIVER=radeon\nPCI_CLASS=30000\nPCI_ID=1002:6810\nPCI_SLOT_NAME=0000:c3:00.0\n")
+	r := m.run("run", "--gpus", "3", "--", "sh", "-c", nodes)
+	require.Equal(t, "node 0\nnode 1\nnode 2\n", r.out, r.stderr)
 }
 
 func TestExitStatusIsTheCommands(t *testing.T) {

@@ -74,6 +74,9 @@ func TestJobOfBuildkiteFailsWithoutGPUs(t *testing.T) {
 	require.Equal(t, 1, status, out)
 	require.Contains(t, out, "gpukit: cannot lease 5 GPUs: this machine has 4")
 	require.NotContains(t, out, "a command")
+	out, status = m.run(append(env, "GPUKIT_BENCH=1"), program, "bootstrap")
+	require.Equal(t, 1, status, out)
+	require.Contains(t, out, "gpukit: cannot lease 1 GPU with fixed clocks: ")
 
 	out, status = m.run(env, "bash", "-c", `. "$HOOKS/environment"`)
 	require.Equal(t, 1, status)

@@ -127,6 +127,9 @@ func TestJobOfGitHubFailsWithoutGPUs(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Contains(t, out, "gpukit: cannot lease 5 GPUs: this machine has 4")
 	require.NotContains(t, out, "a step")
+	out, status = g.run(g.env("GPUKIT_BENCH=1"), g.argv(shells[0], "echo a step")...)
+	require.Equal(t, 1, status)
+	require.Contains(t, out, "gpukit: cannot lease 1 GPU with fixed clocks: ")
 
 	busy, status := g.run(g.env("GPUKIT_GPUS=4"), g.argv(shells[0],
 		`env -u GPUKIT_RUN gpukit run --wait 0 -- true || echo "refused: $?"`)...)

@@ -56,6 +56,9 @@ func TestJobOfGitLabsShellHasGPUs(t *testing.T) {
 		require.NotZero(t, status)
 		require.Contains(t, out, "gpukit: cannot lease 5 GPUs: this machine has 4")
 		require.NotContains(t, out, "a script")
+		out, status = m.run(nil, "bash", m.write("script", gitlabShell(t, m, pipe, "GPUKIT_BENCH=1", "echo a script")))
+		require.NotZero(t, status)
+		require.Contains(t, out, "gpukit: cannot lease 1 GPU with fixed clocks: ")
 
 		out, status = m.run(nil, "bash", m.write("script", gitlabShell(t, m, pipe, "GPUKIT_GPUS=0",
 			`echo "script: ${GPUKIT_RUN-none}"; exit 3`)))
@@ -98,6 +101,9 @@ func TestStagesOfGitLabsCustomExecutor(t *testing.T) {
 			m.free()
 		})
 	}
+	out, status := m.run(append(env, "CUSTOM_ENV_GPUKIT_BENCH=1"), run, m.write("script", "echo a script\n"), "build_script")
+	require.Equal(t, 82, status, out)
+	require.Contains(t, out, "gpukit: cannot lease 1 GPU with fixed clocks: ")
 	code, err := os.ReadFile(m.home + "/code")
 	require.NoError(t, err)
 	require.Equal(t, "3\n", string(code))

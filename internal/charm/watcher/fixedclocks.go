@@ -1,12 +1,14 @@
 package watcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -14,10 +16,12 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
 
 // The wrapper fixes the clocks of a task's GPUs and ends before the task. So each look
@@ -58,7 +62,8 @@ const (
 )
 
 // WatchFixedClocks looks at one GPU while its clocks are fixed, at most looks times. When the task is
-// over, a separate service restores the clocks: sysfs is read-only for this process.
+// over, it restores the clocks. On a unit a separate service does, because sysfs is read-only
+// for this process.
 func (u *Unit) WatchFixedClocks(ctx context.Context, name string, looks int) error {
 	s := &clockWatch{Unit: u, name: name}
 	defer s.close()
@@ -81,7 +86,11 @@ func (u *clockWatch) look(ctx context.Context) (fixed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if over {
+	switch {
+	case !over:
+	case u.onWorkstation(): // sysfs is writable
+		return false, u.RestoreClocks(io.Discard, name, false)
+	default:
 		_, err := u.Host.Run(ctx, host.Command{
 			Deadline: startTimeout, Argv: []string{"systemd-run", "--quiet", "--no-block", "--collect",
 				"--unit=concourse-gpu-fixed-clocks-" + strings.ReplaceAll(name, ":", "-") + ".service",
@@ -99,6 +108,51 @@ func (u *clockWatch) look(ctx context.Context) (fixed bool, err error) {
 	return true, u.writeVerdict(now, name)
 }
 
+// FixClocks fixes the clocks of a GPU for the run that leases it, and makes the run's verdict.
+// After an error the GPU is unchanged.
+func (u *Unit) FixClocks(name, run string) error {
+	s, dir := u.fixedClocks(), workstation.ClocksDir(run)
+	if r, err := s.ReadCurrent(name); err == nil && r != nil && r.Container == run {
+		return nil // a lease service that ended had them fixed
+	}
+	holder := func() (string, error) { return u.holder(name) }
+	pool, err := workstation.Pool(u.Host.Root)
+	setting := workstation.ClockSetting(u.Host.Root, pool, name)
+	if err == nil && setting == nil {
+		err = errors.New("it is not a whole GPU from AMD")
+	}
+	if by, failed := holder(); err == nil && by != run {
+		err = cmp.Or(failed, errors.New(run+" does not lease it"))
+	}
+	if err == nil {
+		err = u.makeVerdict(dir, setting.Level)
+	}
+	if err == nil {
+		err = s.Set(name, *setting, fixedclocks.Task{Container: run, Bundle: dir})
+	}
+	if err != nil {
+		return fmt.Errorf("GPU %s: %w", name, err)
+	}
+	// The driver can take so long that the run has ended.
+	if was, err := s.Restore(name, setting.Sysfs, holder); was != nil || err != nil {
+		return cmp.Or(err, fmt.Errorf("GPU %s: %s has ended", name, run))
+	}
+	return nil
+}
+
+// makeVerdict makes the verdict of a run without a look.
+func (u *Unit) makeVerdict(dir string, level fixedclocks.Level) error {
+	if err := u.Host.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	fd, err := os.Open(u.Host.Path(dir))
+	if err != nil {
+		return err
+	}
+	defer fd.Close()
+	return fixedclocks.MakeVerdict(int(fd.Fd()), fixedclocks.VerdictOf([]fixedclocks.Measurement{{Level: level}}))
+}
+
 // RestoreClocks restores the clocks of a GPU if its task is over, with end also during a task.
 func (u *Unit) RestoreClocks(w io.Writer, name string, end bool) error {
 	was, err := u.fixedClocks().Restore(name, u.Host.Path(sysfsDir(name)), func() (string, error) {
@@ -110,7 +164,10 @@ func (u *Unit) RestoreClocks(w io.Writer, name string, end bool) error {
 	if err != nil || was == nil {
 		return err
 	}
-	fmt.Fprintf(w, "GPU %s: clocks restored, container %s had fixed them\n", name, was.Container)
+	fmt.Fprintf(w, "GPU %s: clocks restored, %s had fixed them\n", name, holderName(was.Container))
+	if rungroup.IsRun(was.Container) && !end { // it has ended
+		return os.RemoveAll(u.Host.Path(workstation.ClocksDir(was.Container)))
+	}
 	was.MarkInvalid("its clocks were restored", u.Host.Now())
 	return u.writeVerdict(*was, name)
 }

@@ -94,7 +94,7 @@ func TestUndisturbedTaskGetsAGoodVerdict(t *testing.T) {
 	b := newMeasuring(t, 1)
 	valid, reason := b.verdict()
 	require.False(t, valid)
-	require.Equal(t, "the unit has not checked the GPU yet; it does within seconds", reason)
+	require.Equal(t, "the GPU has not been checked yet; it is checked within seconds", reason)
 	require.Empty(t, b.see())
 	valid, reason = b.verdict()
 	require.True(t, valid, reason)

@@ -105,7 +105,7 @@ func clocksText(c pool.Clocks, now time.Time) string {
 	if c.Level == "" {
 		return "\n      nothing is known of its clocks: " + c.Why
 	}
-	text := fmt.Sprintf("\n      its clocks are fixed (%s) for container %s since %s", c.Level, c.Container,
+	text := fmt.Sprintf("\n      its clocks are fixed (%s) for %s since %s", c.Level, holderName(c.Container),
 		formatTime(c.Since, now))
 	if c.Why != "" {
 		text += "; not all that it measured counts: " + c.Why

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"bytes"
+	"os"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/workstation"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -107,4 +109,38 @@ func TestRunIsAHolderWithEvidence(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "run-4f1c0a2b91d3", r.Runs[0].Container)
 	require.Len(t, r.Runs[0].GPUs[0].NewFaults, 1)
+}
+
+// The look is in the process that the watcher starts, and no service of systemd is.
+func TestClocksOfARunAreFixedCheckedAndRestored(t *testing.T) {
+	u := onWorkstation(t)
+	name := slots[1]
+	hosttest.Put(t, u.Host.Root, levelFile(name), "auto\n")
+	hosttest.Put(t, u.Host.Root, "/proc/sys/kernel/random/boot_id", "5f0c-boot\n")
+	require.EqualError(t, u.FixClocks(name, "run-4f1c0a2b91d3"), "GPU 0000:43:00.0: run-4f1c0a2b91d3 does not lease it")
+	l, err := u.readLeases()
+	require.NoError(t, err)
+	runs(t, u.Host.Root, "4711")
+	_, err = l.TryForRun(lease.RunCall{ID: "run-4f1c0a2b91d3", PID: 4711, Start: 4242}, lease.Want{Of: []int{1}, Count: 1})
+	require.NoError(t, err)
+	for range 2 { // the lease service may be restarted
+		require.NoError(t, u.FixClocks(name, "run-4f1c0a2b91d3"))
+	}
+	level := func() string {
+		text, err := u.Host.ReadText(levelFile(name))
+		require.NoError(t, err)
+		return text
+	}
+	record := workstation.ClocksDir("run-4f1c0a2b91d3") + "/" + fixedclocks.VerdictName
+	require.Equal(t, "profile_standard", level())
+	require.NoError(t, u.WatchFixedClocks(t.Context(), name, 1))
+	data, err := u.Host.ReadFile(record)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `{"valid": true, `)
+	require.Contains(t, statusOf(t, u), "its clocks are fixed (profile_standard) for run-4f1c0a2b91d3 since ")
+
+	require.NoError(t, os.RemoveAll(u.Host.Path("/proc/4711")))
+	require.NoError(t, u.WatchFixedClocks(t.Context(), name, 1))
+	require.Regexp(t, "^auto\n", level()+"\n")
+	require.False(t, u.Host.Exists(record))
 }

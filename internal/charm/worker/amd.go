@@ -284,6 +284,7 @@ func LeasesForEngines(inv gpu.Inventory, chosen []gpu.GPU, links [][]gpu.Link) o
 	t := g.Vendor.Traits()
 	var o Observed
 	o.GPUs, o.Links = inv, links
+	o.Config.GPU.Sharing, o.Config.GPU.FixedClocks = config.Exclusive, true // for runs that measure
 	return oci.Config{
 		Containers: oci.Requested, Specs: []string{t.Spec}, GPUs: taskGPUs(o, g), Visible: []string{t.Visible},
 		Leases: &oci.Leases{Dir: lease.DefaultDir, Links: linkWeights(o, chosen)},

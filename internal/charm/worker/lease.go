@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -134,10 +133,10 @@ func clockLevel(gfx string) fixedclocks.Level {
 	return fixedclocks.Standard
 }
 
-// clockReset resets the clocks of GPUs on a unit that stops watching them.
-type clockReset struct {
-	charmDir string
-	why      string
+// ClockReset resets the clocks of GPUs on a machine that stops watching them.
+type ClockReset struct {
+	Program string // dispatch or gpukit
+	Why     string
 }
 
 // resetTimeout is longer than the driver takes.
@@ -145,7 +144,7 @@ const resetTimeout = 5 * time.Second
 
 // Diff implements plan.Resource. Each GPU gets a separate process, because a process that
 // hangs in the driver cannot end itself.
-func (b clockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error) {
+func (b ClockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error) {
 	entries, err := h.ReadDir(fixedclocks.DefaultDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -157,10 +156,10 @@ func (b clockReset) Diff(_ context.Context, h host.Host) (p plan.Plan, err error
 			continue
 		}
 		p = append(p, plan.Step{
-			Op: "restore the clocks of GPU " + name, Why: b.why, Tolerate: true,
+			Op: "restore the clocks of GPU " + name, Why: b.Why, Tolerate: true,
 			Do: func(ctx context.Context) error {
 				_, err := h.Run(ctx, host.Command{
-					Argv:     []string{filepath.Join(b.charmDir, "dispatch"), "gpu", "fixed-clocks", name, "end"},
+					Argv:     []string{b.Program, "gpu", "fixed-clocks", name, "end"},
 					Deadline: resetTimeout,
 				})
 				return err

@@ -188,7 +188,7 @@ func TestRemovedUnitResetsClocks(t *testing.T) {
 	hosttest.Put(t, r, fixedclocks.DefaultDir+"/0000:43:00.0", "  \n")
 	hosttest.Put(t, r, fixedclocks.DefaultDir+"/0000:83:00.0", "damaged")
 	hosttest.Put(t, r, fixedclocks.DefaultDir+"/.lock", "")
-	p, err := clockReset{"/charm", "gone"}.Diff(t.Context(), host.Host{Root: r})
+	p, err := ClockReset{"/charm/dispatch", "gone"}.Diff(t.Context(), host.Host{Root: r})
 	require.NoError(t, err)
 	var ops []string
 	for _, s := range p {
@@ -196,5 +196,5 @@ func TestRemovedUnitResetsClocks(t *testing.T) {
 		ops = append(ops, s.Op)
 	}
 	require.Equal(t, []string{"restore the clocks of GPU 0000:03:00.0", "restore the clocks of GPU 0000:83:00.0"}, ops)
-	require.IsType(t, clockReset{}, RemoveAll(observed(t, r, exclusive()).Observed, "gone")[0])
+	require.IsType(t, ClockReset{}, RemoveAll(observed(t, r, exclusive()).Observed, "gone")[0])
 }

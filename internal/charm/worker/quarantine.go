@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -134,7 +135,7 @@ func (g GPUs) quarantineText() (text string) {
 // already handled.
 func removeWatch(charmDir, why string) []plan.Resource {
 	return append(
-		append([]plan.Resource{clockReset{charmDir, why}}, resource.AllAbsent(why, quarantine.EvidenceFile)...),
+		append([]plan.Resource{ClockReset{filepath.Join(charmDir, "dispatch"), why}}, resource.AllAbsent(why, quarantine.EvidenceFile)...),
 		resource.Absent{Path: quarantine.NodeDir, Why: why, Tree: true}, resource.Absent{
 			Path: healthcheck.Dir, Why: why, Tree: true,
 		}, resource.Absent{Path: healthcheck.OutputDir, Why: why, Tree: true})

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
@@ -49,7 +50,7 @@ func RemoveForWeb(o role.Observed) []plan.Resource {
 // RemoveAll removes everything that a worker installed, after Stop. Volumes stay: they may
 // be shared, and hold no secret.
 func RemoveAll(o role.Observed, why string) []plan.Resource {
-	rs := append([]plan.Resource{clockReset{o.CharmDir, why}},
+	rs := append([]plan.Resource{ClockReset{filepath.Join(o.CharmDir, "dispatch"), why}},
 		resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, pool.ReportFile, pluginFile, pluginBin,
 			nodelabels.File)...)
 	rs = append(append(rs, recorderFiles(why)...), removeGPUs(o, why)...)

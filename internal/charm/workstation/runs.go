@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"slices"
 	"sync"
 	"time"
@@ -23,8 +22,9 @@ import (
 const idleService = 10 * time.Minute
 
 // NewRunServer returns the lease service of this machine. A unit of the charm has none,
-// because its GPUs are its tasks'.
-func NewRunServer(r host.Root, log io.Writer) (*gpurun.Server, error) {
+// because its GPUs are its tasks'. program is the path of gpukit.
+func NewRunServer(h host.Host, program string, log io.Writer) (*gpurun.Server, error) {
+	r := h.Root
 	unit, err := UnitOf(r)
 	if err == nil && unit != "" {
 		err = OwnedError(unit)
@@ -34,15 +34,17 @@ func NewRunServer(r host.Root, log io.Writer) (*gpurun.Server, error) {
 	}
 	m := &machineReader{root: r}
 	ends := &runend.Writer{Root: r}
+	c := clocks{h, program}
 	ended := func(e gpurun.End) {
-		err := ends.Add(runend.End{ID: e.Run, Title: e.Title, GPUs: e.GPUs, Started: e.Started, Ended: e.Ended,
-			Exit: e.Exit})
+		end := runend.End{ID: e.Run, Title: e.Title, GPUs: e.GPUs, Started: e.Started, Ended: e.Ended, Exit: e.Exit}
+		end.Clocks, end.ClocksInvalid = c.of(e.Run, e.GPUs)
+		err := ends.Add(end)
 		if err != nil {
 			fmt.Fprintf(log, "cannot record the end of %s: %v\n", e.Run, err)
 		}
 	}
 	return &gpurun.Server{Root: r, Machine: m.read, Groups: (&rungroup.Finder{}).Find, Log: log, Idle: idleService,
-		Ended: ended}, nil
+		Ended: ended, Clocks: c}, nil
 }
 
 // OwnedError returns the error of a run on a unit.
@@ -90,17 +92,23 @@ func runMachine(r host.Root) (m gpurun.Machine, err error) {
 	all := inv.GPUsOf(gpu.VendorWith(gpu.OwnSpec))
 	m.Leases = lease.Leases{Dir: r.Path(c.Leases.Dir), GPUs: c.GPUNames(), Links: c.Leases.Links,
 		Euid: uint32(os.Geteuid())}
+	var leased []rungroup.Device
 	order := slices.SortedFunc(slices.Values(all), func(a, b gpu.GPU) int { return cmp.Compare(a.KFDNode, b.KFDNode) })
 	for _, g := range all {
-		devices := devicesOf(r, g)
-		at := slices.Index(m.Leases.GPUs, g.Address())
-		if at < 0 {
-			m.Others = append(m.Others, devices...)
+		if !slices.Contains(m.Leases.GPUs, g.Address()) {
 			continue
 		}
+		devices := devicesOf(g)
+		leased = append(leased, devices...)
 		m.GPUs = append(m.GPUs, gpurun.GPU{Slot: g.Slot, Model: g.Name, Devices: devices,
 			Order: slices.IndexFunc(order, func(o gpu.GPU) bool { return o.Address() == g.Address() }),
-			Total: r.Path(g.Sysfs + "/mem_info_vram_total"), Used: r.Path(g.Sysfs + "/mem_info_vram_used")})
+			Total: r.Path(g.Sysfs + "/mem_info_vram_total"), Used: r.Path(g.Sysfs + "/mem_info_vram_used"),
+			Clocks: ClockSetting(r, c, g.Address())})
+	}
+	for _, n := range inv.Minors[gpu.VendorWith(gpu.OwnSpec)] {
+		if d := (rungroup.Device{Major: drmMajor, Minor: n}); !slices.Contains(leased, d) {
+			m.Others = append(m.Others, d)
+		}
 	}
 	slices.SortFunc(m.GPUs, func(a, b gpurun.GPU) int {
 		return cmp.Compare(slices.Index(m.Leases.GPUs, a.Address()), slices.Index(m.Leases.GPUs, b.Address()))
@@ -109,16 +117,14 @@ func runMachine(r host.Root) (m gpurun.Machine, err error) {
 	return m, nil
 }
 
-// devicesOf returns the numbers of a GPU's nodes, as sysfs has them.
-func devicesOf(r host.Root, g gpu.GPU) (all []rungroup.Device) {
-	for _, p := range g.Nodes.Paths() {
-		text, err := r.ReadText("/sys/class/drm/" + path.Base(p) + "/dev")
-		if err != nil {
-			continue
-		}
-		if major, minor, err := host.ParseNumber(text); err == nil {
-			all = append(all, rungroup.Device{Major: major, Minor: minor})
-		}
+// drmMajor is the number of all DRM nodes (DRM_MAJOR).
+const drmMajor = 226
+
+// devicesOf returns the numbers of a GPU's nodes.
+func devicesOf(g gpu.GPU) []rungroup.Device {
+	all := []rungroup.Device{{Major: g.Render.Major, Minor: g.Render.Minor}}
+	if g.Card != nil {
+		all = append(all, rungroup.Device{Major: g.Card.Major, Minor: g.Card.Minor})
 	}
 	return all
 }

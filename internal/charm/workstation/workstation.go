@@ -29,6 +29,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci/engines"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -227,8 +228,8 @@ func Runtime(r host.Root) (string, error) {
 }
 
 // Remove returns the resources that undo all changes for a wrapper outside its package:
-// engines, leases, description and the state of the GPUs. On a unit, only engines change.
-func Remove(ctx context.Context, h host.Host, wrapper string) (want []plan.Resource, err error) {
+// engines, leases, description, clocks and the state of the GPUs. program is the path of gpukit. On a unit, only engines change.
+func Remove(ctx context.Context, h host.Host, program, wrapper string) (want []plan.Resource, err error) {
 	unit, err := UnitOf(h.Root)
 	if err != nil {
 		return nil, err
@@ -238,8 +239,8 @@ func Remove(ctx context.Context, h host.Host, wrapper string) (want []plan.Resou
 	}
 	shared, err := Share(h.Root)
 	const why = "the package is being removed"
-	want = append(append(want, shared...), cdi.Absent{Why: why})
-	for _, dir := range []string{healthcheck.OutputDir, taskrecord.DefaultDir} {
+	want = append(append(want, shared...), cdi.Absent{Why: why}, worker.ClockReset{Program: program, Why: why})
+	for _, dir := range []string{healthcheck.OutputDir, taskrecord.DefaultDir, fixedclocks.DefaultDir, clocksDir} {
 		want = append(want, resource.Absent{Path: dir, Why: why, Tree: true})
 	}
 	return append(want, resource.AllAbsent(why, verdict.ReportPath, runend.Path, quarantine.AdmissionFile, quarantine.File,

@@ -80,7 +80,7 @@ func TestAnotherToolsDescriptionStays(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, apply(t, h, want))
 	require.Contains(t, notes[0], "is another tool's and stays")
-	want, err = Remove(t.Context(), h, "/usr/bin/runc-amd-wrapper")
+	want, err = Remove(t.Context(), h, "/usr/bin/gpukit", "/usr/bin/runc-amd-wrapper")
 	require.NoError(t, err)
 	require.Empty(t, apply(t, h, want))
 	data, err := h.ReadFile(cdi.Path)
@@ -101,7 +101,7 @@ func TestLeasesAreFromTheDescription(t *testing.T) {
 	require.Equal(t, []string{"write " + cdi.Path, "write " + oci.DefaultConfig}, refresh(t, h, Selection{}))
 	require.Len(t, settings(t, h).GPUs, 4, "the leases follow the description")
 
-	want, err = Remove(t.Context(), h, "/usr/bin/runc-amd-wrapper")
+	want, err = Remove(t.Context(), h, "/usr/bin/gpukit", "/usr/bin/runc-amd-wrapper")
 	require.NoError(t, err)
 	require.Equal(t, []string{"remove " + oci.DefaultConfig, "remove " + cdi.Path}, apply(t, h, want))
 }
@@ -154,7 +154,7 @@ func TestUnitKeepsItsOwnDescription(t *testing.T) {
 	require.Contains(t, notes[0], "rocm-worker/0")
 	_, err = Lease(h.Root)
 	require.ErrorContains(t, err, "gpu-sharing=exclusive")
-	want, err = Remove(t.Context(), h, "/usr/bin/runc-amd-wrapper")
+	want, err = Remove(t.Context(), h, "/usr/bin/gpukit", "/usr/bin/runc-amd-wrapper")
 	require.NoError(t, err)
 	require.Empty(t, want)
 }

@@ -74,7 +74,8 @@ type container struct {
 	copies  int // of dumps
 	repeats map[taskrecord.EventKind]int
 	end     taskrecord.End
-	late    int // signs after the end
+	clocks  *taskrecord.Clocks // of a run, nil if they were not fixed
+	late    int                // signs after the end
 	hanging map[string]bool
 	counted bool // the counters of its GPUs were read after its end
 	done    bool

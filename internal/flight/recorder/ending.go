@@ -182,7 +182,8 @@ func (r *Recorder) end(c *container) error {
 
 // endOf returns the end of a record.
 func (r *Recorder) endOf(c *container, q quarantine.Record) taskrecord.End {
-	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence}
+	e := taskrecord.End{Ended: c.ended, Ending: c.ending, Exit: c.exit, Unread: r.unread, Evidence: c.evidence,
+		Clocks: c.clocks}
 	e.Program, e.Earlier = programOf(q, c.handle), r.paces[programOf(q, c.handle)]
 	if c.kind != lease.Task && c.exit == nil {
 		e.Ending = taskrecord.NoStatus

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
+	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -23,6 +24,9 @@ func (r *Recorder) readExit(ctx context.Context, c *container) (err error) {
 	case lease.Run:
 		if e, ok := r.holders.ends[c.handle]; ok {
 			c.exit, c.answered = e.Exit, true
+			if e.Clocks != "" {
+				c.clocks = &taskrecord.Clocks{Level: e.Clocks, Invalid: e.ClocksInvalid}
+			}
 		}
 		return nil
 	case lease.Container:

@@ -55,7 +55,8 @@ func (r *gpuRun) ends(exit int) {
 	r.t.Helper()
 	r.kill(runPID)
 	require.NoError(r.t, r.leases().EndRun(r.id))
-	e := runend.End{ID: r.id, Title: "ada: pytest", GPUs: []string{gpu1}, Started: r.since, Ended: r.now}
+	e := runend.End{ID: r.id, Title: "ada: pytest", GPUs: []string{gpu1}, Started: r.since, Ended: r.now,
+		Clocks: "profile_standard", ClocksInvalid: "it was throttled: ppt"}
 	if exit >= 0 {
 		e.Exit = &exit
 	}
@@ -91,6 +92,7 @@ func TestRunThatFailsHasARecordAndAVerdict(t *testing.T) {
 	require.InDelta(t, 45e6, taskrecord.Growth(one.Machine, taskrecord.CPUUsage), 10e6)
 	require.NotEmpty(t, one.GPUs[gpu1])
 	require.Equal(t, 1, *one.End.Exit)
+	require.Equal(t, &taskrecord.Clocks{Level: "profile_standard", Invalid: "it was throttled: ppt"}, one.End.Clocks)
 	require.Equal(t, verdict.Run, v.Kind)
 	w.now = w.now.Add(10 * time.Minute) // late signs
 	w.run(10 * time.Second)

@@ -10,6 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 )
 
 // Path has the last ends. It is below /run, because a reboot ends all runs.
@@ -25,6 +26,10 @@ type End struct {
 	// Exit is the exit status, or 128 and the number of the signal. It is nil if it is not known,
 	// as for gpukit lease, and for a client that was killed.
 	Exit *int `json:"exit"`
+	// Clocks is the level of the GPUs' fixed clocks, "" if they were not fixed, and ClocksInvalid why
+	// measurements with it are not valid.
+	Clocks        fixedclocks.Level `json:"clocks,omitempty"`
+	ClocksInvalid string            `json:"clocks_invalid,omitempty"`
 }
 
 // Ends holds the last ends, the newest last.

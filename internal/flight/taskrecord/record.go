@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -170,7 +171,23 @@ type End struct {
 	// Earlier has its last good runs on this machine, the newest last.
 	Program string `json:"program,omitempty"`
 	Earlier []Pace `json:"earlier,omitempty"`
+	// Clocks has the fixed clocks of a run, nil if they were not fixed.
+	Clocks *Clocks `json:"fixed_clocks,omitempty"`
 	Evidence
+}
+
+// Clocks describes the fixed clocks of a run's GPUs.
+type Clocks struct {
+	Level   fixedclocks.Level `json:"level"`
+	Invalid string            `json:"invalid,omitempty"` // why measurements are not valid
+}
+
+// String describes the clocks for people.
+func (c Clocks) String() string {
+	if c.Invalid != "" {
+		return fmt.Sprintf("fixed (%s), measurements not valid: %s", c.Level, c.Invalid)
+	}
+	return fmt.Sprintf("fixed (%s)", c.Level)
 }
 
 // Evidence holds the kernel's lines and dumps. It is written while the task runs, too, so that

@@ -54,6 +54,8 @@ type Entry struct {
 	GPUs     []string   `json:"gpus"`   // PCI addresses
 	// Energy is that of the GPUs, null if it was not measured.
 	Energy *taskrecord.Energy `json:"energy"`
+	// Clocks has the fixed clocks of a run.
+	Clocks *taskrecord.Clocks `json:"fixed_clocks,omitempty"`
 }
 
 // Report holds the last entries, the newest first.

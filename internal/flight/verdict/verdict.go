@@ -101,7 +101,7 @@ func EntryOf(r *taskrecord.Record, v Verdict) Entry {
 		Started: r.Head.Started.UTC(), Ended: r.Ended().UTC(), Kind: v.Kind, GPUs: []string{},
 		Energy: taskrecord.EnergyOf(r)}
 	if r.End != nil {
-		e.Exit = r.End.Exit
+		e.Exit, e.Clocks = r.End.Exit, r.End.Clocks
 	}
 	for _, g := range r.Head.GPUs {
 		e.GPUs = append(e.GPUs, g.Name)

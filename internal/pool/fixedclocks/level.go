@@ -41,6 +41,24 @@ const (
 	divisionFile = "current_compute_partition"
 )
 
+// CheckWritable returns why no program on this machine can fix the clocks. It does not ask the
+// driver, so it returns at once.
+func (c Setting) CheckWritable() error {
+	err := unix.Access(c.Sysfs+"/"+levelFile, unix.W_OK)
+	switch {
+	case isMissing(err):
+		return errors.New("its driver has no " + levelFile)
+	case err != nil:
+		return notWritable(levelFile, err)
+	}
+	return nil
+}
+
+func notWritable(name string, err error) error {
+	return fmt.Errorf("cannot write %s: %w; from an LXD container, or a guest with a part of a GPU, only the host can",
+		name, err)
+}
+
 // checkFixable returns why the clocks cannot be fixed.
 func (c Setting) checkFixable() error {
 	if division, err := readText(c.Sysfs, divisionFile); err == nil && division != "" && division != "SPX" {
@@ -107,8 +125,7 @@ func (s Store) writeSetting(dir, name, text string) error {
 	}
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EROFS), errors.Is(err, unix.EPERM):
-		return fmt.Errorf("cannot write %s: %w; from an LXD container, or a guest with a part of a GPU, only "+
-			"the host can", name, err)
+		return notWritable(name, err)
 	case err != nil:
 		return fmt.Errorf("cannot write %q to %s: %w", text, name, err)
 	}

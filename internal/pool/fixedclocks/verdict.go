@@ -45,7 +45,7 @@ type SeenClocks struct {
 }
 
 // notYet is the reason until the first look.
-const notYet = "the unit has not checked the GPU yet; it does within seconds"
+const notYet = "the GPU has not been checked yet; it is checked within seconds"
 
 // VerdictOf combines the records of a task's GPUs. It is valid only as far as all records
 // are.

@@ -56,8 +56,12 @@ func (s *Server) grant(m Machine, w *waiter, of []int, count int) (*Grant, error
 	}
 	call := lease.RunCall{ID: newID(), Title: w.title, PID: w.process.PID, Start: w.process.Start, StepHash: w.job}
 	parents, unlimited := s.parents(w.process.PID)
+	origin := ""
+	if w.request.Bench {
+		origin = s.originOf(w.process.PID)
+	}
 	for _, parent := range append(parents, "") {
-		got, err := s.grantIn(m, parent, call, want, w.status)
+		r, got, err := s.grantIn(m, parent, call, want, w.status)
 		var failed *groupError
 		if errors.As(err, &failed) { // the next place may do
 			unlimited = failed
@@ -72,6 +76,13 @@ func (s *Server) grant(m Machine, w *waiter, of []int, count int) (*Grant, error
 		}
 		for i := range g.GPU {
 			g.GPU[i].Taken = want.Taken[got[i]]
+		}
+		s.log("%s leases %s to process %d of %s: %s", g.Run, numbersOf(g.GPU), w.process.PID, w.peer.name,
+			w.title)
+		if s.needsClocks(r, w.request.Bench) {
+			r.changing = true
+			go s.prepare(w, m, r, g, origin)
+			return nil, nil
 		}
 		return g, nil
 	}
@@ -93,20 +104,20 @@ func (s *Server) describe(m Machine, id string, got []int, limited bool) *Grant 
 	return g
 }
 
-// repeat returns the grant of a request that was granted before, to the same process: the
-// service may have ended before it answered. It returns nil if the process has other GPUs.
-func (s *Server) repeat(id string, w *waiter) *Grant {
+// repeat answers a request that was granted before, to the same process: the service may have
+// ended before it answered. It returns false if the process has other GPUs.
+func (s *Server) repeat(id string, w *waiter) bool {
 	m, err := s.Machine()
 	if err != nil {
-		return nil
+		return false
 	}
 	of, count, err := m.candidates(w.request)
 	if err != nil {
-		return nil
+		return false
 	}
 	states, _, err := m.Leases.Read()
 	if err != nil {
-		return nil
+		return false
 	}
 	again := &run{call: lease.RunCall{ID: id, PID: w.process.PID, Start: w.process.Start}}
 	var got []int
@@ -117,19 +128,33 @@ func (s *Server) repeat(id string, w *waiter) *Grant {
 		}
 	}
 	if len(got) != count {
-		return nil
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	g := s.describe(m, id, got, true)
 	for _, r := range s.runs {
-		if r.call.ID == id && r.call.PID == 0 { // an earlier service granted it
+		if r.call.ID != id {
+			continue
+		}
+		if r.call.PID == 0 { // an earlier service granted it
 			again.call.Group = r.call.Group
 			s.runs = remove(s.runs, r)
 			s.watch(again, w.status)
-			break
+			r = again
 		}
+		if w.request.Bench && r.changing {
+			return false
+		}
+		if w.request.Bench {
+			r.changing, w.granted = true, true
+			go s.prepare(w, m, r, g, filepath.Dir(r.call.Group))
+			return true
+		}
+		break
 	}
-	return s.describe(m, id, got, true)
+	w.outcome <- Reply{Granted: g}
+	return true
 }
 
 // parents returns the places for the group of a run, and why there is none.
@@ -149,10 +174,10 @@ func (e *groupError) Unwrap() error { return e.error }
 // grantIn leases GPUs with a group in parent, or without one for "". After an error nothing
 // is leased and no group remains.
 func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want lease.Want,
-	status <-chan Status) (got []int, err error) {
+	status <-chan Status) (r *run, got []int, err error) {
 	if parent != "" {
 		if call.Group, err = rungroup.Make(parent, call.ID); err != nil {
-			return nil, &groupError{err}
+			return nil, nil, &groupError{err}
 		}
 	}
 	if got, err = m.Leases.TryForRun(call, want); err == nil && call.Group != "" {
@@ -164,13 +189,21 @@ func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want leas
 		_ = rungroup.Remove(call.Group) // one that remains is removed by a later service
 	}
 	if err == nil {
-		r := &run{call: call, started: time.Now()}
+		r = &run{call: call, started: time.Now()}
 		for _, i := range got {
 			r.gpus = append(r.gpus, m.Leases.GPUs[i])
 		}
 		s.watch(r, status)
 	}
-	return got, err
+	return r, got, err
+}
+
+// originOf returns the directory of a process's group, "" if it is not known.
+func (s *Server) originOf(pid int) (dir string) {
+	if groups, err := s.Groups(); err == nil {
+		dir, _ = groups.DirOf(pid)
+	}
+	return dir
 }
 
 // enclose limits the group of a run and moves its process into it.

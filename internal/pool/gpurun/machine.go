@@ -10,6 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
@@ -31,6 +32,8 @@ type GPU struct {
 	Order int
 	// Total and Used are files of sysfs with the bytes of its memory.
 	Total, Used string
+	// Clocks is how its clocks are fixed, nil if they cannot be.
+	Clocks *fixedclocks.Setting
 }
 
 // number returns a machine's GPU in texts.
@@ -47,9 +50,20 @@ func (m Machine) candidates(r Request) (of []int, count int, err error) {
 		return nil, 0, err
 	}
 	named := len(of)
+	unfixable := ""
 	of = slices.DeleteFunc(of, func(i int) bool {
-		return r.Arch != "" && !strings.EqualFold(m.GPUs[i].GFX, r.Arch) ||
-			r.Memory > 0 && readBytes(m.GPUs[i].Total) < r.Memory
+		g := m.GPUs[i]
+		if r.Arch != "" && !strings.EqualFold(g.GFX, r.Arch) || r.Memory > 0 && readBytes(g.Total) < r.Memory {
+			return true
+		}
+		why := ""
+		if r.Bench {
+			why = g.unfixable()
+		}
+		if why != "" && unfixable == "" {
+			unfixable = "the clocks of GPU " + g.number() + " cannot be fixed: " + why
+		}
+		return why != ""
 	})
 	count = r.GPUs
 	if len(r.IDs) > 0 {
@@ -57,6 +71,10 @@ func (m Machine) candidates(r Request) (of []int, count int, err error) {
 	}
 	if count <= len(of) {
 		return of, count, nil
+	}
+	if unfixable != "" {
+		return nil, 0, fmt.Errorf("cannot lease %s with fixed clocks: %s; run it without --bench",
+			units.Count(count, "GPU"), unfixable)
 	}
 	what := ""
 	if r.Arch != "" {
@@ -76,6 +94,17 @@ func (m Machine) candidates(r Request) (of []int, count int, err error) {
 			what, len(of))
 	}
 	return nil, 0, err
+}
+
+// unfixable returns why the clocks of a GPU cannot be fixed, "" if the driver may do it.
+func (g GPU) unfixable() string {
+	if g.Clocks == nil {
+		return "it is not a whole GPU"
+	}
+	if err := g.Clocks.CheckWritable(); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // named returns the GPUs with these names, all for none. The PCI address of a GPU with

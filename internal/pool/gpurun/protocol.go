@@ -1,8 +1,9 @@
 // Package gpurun gives GPUs to commands of users who are not root: the lease service, which
 // runs as root, and its client. A request and its answers are lines of JSON on a unix socket.
 //
-// The service identifies a client by the kernel alone. It starts no program, opens no GPU and
-// no file that a request names, and moves no process but the caller's own.
+// The service identifies a client by the kernel alone. It starts no program but gpukit, which
+// changes clocks, opens no GPU and no file that a request names, and moves no process but the
+// caller's own.
 package gpurun
 
 import (
@@ -42,6 +43,7 @@ type Request struct {
 	Arch    string   `json:"arch,omitempty"`    // such as gfx942; "" for any
 	Memory  uint64   `json:"memory,omitempty"`  // bytes that must be free on each GPU
 	NoWait  bool     `json:"no_wait,omitempty"`
+	Bench   bool     `json:"bench,omitempty"` // with fixed clocks
 	// Waited is how long the client has waited, in milliseconds. See Server.arrival.
 	Waited int64 `json:"waited_ms,omitempty"`
 	// Process leases instead of the client, if it is of the same user. Nil means the client.
@@ -94,6 +96,8 @@ type Grant struct {
 	Variables []string `json:"variables"`
 	// Unlimited is why the command can also open other GPUs, "" if it cannot.
 	Unlimited string `json:"unlimited,omitempty"`
+	// Clocks is the level at which the clocks are fixed, "" if they are not.
+	Clocks string `json:"clocks,omitempty"`
 }
 
 // Status is the last message of a client, after the end of its command.

@@ -21,6 +21,7 @@ type waiter struct {
 	title   string
 	since   time.Time
 	why     string // it waits
+	granted bool   // its answer waits for the clocks
 	outcome chan Reply
 	status  chan Status // of the command; receives one
 }
@@ -45,7 +46,8 @@ func (s *Server) arrival(r Request, p lease.Process) time.Time {
 	return now.Add(-time.Duration(min(r.Waited, age)) * time.Millisecond)
 }
 
-// grantor leases GPUs among these to a waiting request, or returns a *lease.Refusal.
+// grantor leases GPUs among these to a waiting request, or returns a *lease.Refusal. Without a
+// grant and an error, it answers the request later.
 type grantor func(w *waiter, of []int, count int) (*Grant, error)
 
 // serveQueue tries each waiting request in order and returns those that still wait. A
@@ -74,6 +76,8 @@ func serveQueue(waiting []*waiter, m Machine, grant grantor) (left []*waiter) {
 		} else {
 			got, err := grant(w, open, count)
 			switch {
+			case err == nil && got == nil:
+				continue
 			case err == nil:
 				w.outcome <- Reply{Granted: got}
 				continue

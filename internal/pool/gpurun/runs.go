@@ -25,6 +25,9 @@ type run struct {
 	// reported is set when Ended had its end.
 	reported bool
 
+	restored bool // its clocks, or that was tried
+	changing bool // clocks of its GPUs, in a separate process
+
 	// found is set for a group without a lease here, of which only the empty directory is
 	// removed.
 	found bool
@@ -158,6 +161,9 @@ func (s *Server) endRuns() {
 		case len(inside) > 0:
 			continue
 		}
+		if !s.restore(r) {
+			continue
+		}
 		if err := m.Leases.EndRun(r.call.ID); err != nil {
 			s.log("cannot free the GPUs of %s: %v", r.call.ID, err)
 			continue
@@ -170,6 +176,9 @@ func (s *Server) endRuns() {
 		s.runs = remove(s.runs, r)
 		s.log("%s has ended", r.call.ID)
 		s.reportEnd(r)
+		if s.Clocks != nil && s.Clocks.Forget(r.call.ID) != nil {
+			s.log("cannot remove %s", s.Clocks.Record(r.call.ID))
+		}
 	}
 	if !slices.ContainsFunc(s.runs, func(r *run) bool { return r.over && !r.found }) {
 		return
@@ -222,6 +231,9 @@ func (g Grant) Text(waited time.Duration) string {
 			text += ", "
 		}
 		text += "GPU " + strconv.Itoa(one.Number) + " (" + one.Text + ")"
+	}
+	if g.Clocks != "" {
+		text += " with fixed clocks (" + g.Clocks + ")"
 	}
 	if waited >= time.Second {
 		text += " after " + units.Duration(waited)

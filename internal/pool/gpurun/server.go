@@ -40,6 +40,7 @@ type Server struct {
 	Log     io.Writer                     // a line for each grant, end and problem
 	Idle    time.Duration                 // without work, after which Serve returns
 	Ended   func(End)                     // called for each run of which nothing remains
+	Clocks  Clocks                        // of the GPUs; nil fixes none
 	// Explain returns the record of a run for people, or in JSON. Only root can read records.
 	Explain func(run string, json bool) (string, error)
 
@@ -134,14 +135,12 @@ func (s *Server) serveWaiting() {
 	s.waiting = serveQueue(s.waiting, m, func(w *waiter, of []int, count int) (*Grant, error) {
 		got, err := s.grant(m, w, of, count)
 		if err == nil {
-			s.log("%s leases %s to process %d of %s: %s", got.Run, numbersOf(got.GPU), w.process.PID, w.peer.name,
-				w.title)
-		} else if !w.request.NoWait {
-			return nil, err
-		} else {
+			return got, nil
+		}
+		if w.request.NoWait {
 			m.Leases.CountRefusal(err)
 		}
-		return got, err
+		return nil, err
 	})
 }
 
@@ -172,7 +171,7 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn) {
 		w.status <- status
 		close(gone)
 	}()
-	if len(w.outcome) == 0 {
+	if len(w.outcome) == 0 && !w.granted {
 		s.enqueue(w)
 	}
 	defer s.withdraw(w)
@@ -271,8 +270,7 @@ func (s *Server) receive(c net.Conn, p peer) (*waiter, error) {
 	}
 	if groups, err := s.Groups(); err == nil {
 		if run, _ := groups.RunOf(w.process.PID); run != "" {
-			if g := s.repeat(run, w); g != nil {
-				w.outcome <- Reply{Granted: g}
+			if s.repeat(run, w) {
 				return w, nil
 			}
 			return nil, fmt.Errorf("cannot lease GPUs: process %d is part of %s and has its GPUs; run the command "+

@@ -31,7 +31,11 @@ func service(t *testing.T, gfx ...string) (socket string) {
 // serviceOf is service with a server that has its groups.
 func serviceOf(t *testing.T, s *Server, gfx ...string) (socket string) {
 	t.Helper()
-	m := machineOf(gfx...)
+	return serveMachine(t, s, machineOf(gfx...))
+}
+
+func serveMachine(t *testing.T, s *Server, m Machine) (socket string) {
+	t.Helper()
 	m.Leases.Dir, m.Leases.Euid = filepath.Join(t.TempDir(), "leases"), uint32(os.Geteuid())
 	dir, err := os.MkdirTemp("", "run")
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ func (t Tree) Move(dir string, p lease.Process) error {
 	// If the process ended in between, its number may be another process's, which must not
 	// stay in the group.
 	if ended(fd) {
-		return errors.Join(fmt.Errorf("cannot move process %d: it has ended", p.PID), t.evict(dir))
+		return errors.Join(fmt.Errorf("cannot move process %d: it has ended", p.PID), t.Empty(dir, filepath.Dir(dir)))
 	}
 	return nil
 }
@@ -52,14 +52,20 @@ func ended(pidfd int) bool {
 	return err == nil && n > 0
 }
 
-// evict moves all processes of a group to the group above. The number 0 would mean this process.
-func (t Tree) evict(dir string) (failed error) {
+// DirOf returns the directory of a process's group.
+func (t Tree) DirOf(pid int) (string, error) {
+	path, err := t.groupOf(pid)
+	return filepath.Join(t.Mount, path), err
+}
+
+// Empty moves all processes of a group to another one. The number 0 would mean this process.
+func (t Tree) Empty(dir, to string) (failed error) {
 	inside, err := lease.Leases{Proc: t.Proc}.InGroup(dir)
 	for _, p := range inside {
 		if p.PID == 0 {
 			continue
 		}
-		if err := write(filepath.Dir(dir), p.PID); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := write(to, p.PID); err != nil && !errors.Is(err, unix.ESRCH) {
 			failed = errors.Join(failed, err)
 		}
 	}

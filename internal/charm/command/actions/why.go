@@ -176,6 +176,9 @@ func (a why) text() string {
 	if a.Energy != nil {
 		fmt.Fprintf(&b, "energy of its GPUs: %s\n", a.Energy)
 	}
+	if a.Clocks != nil {
+		fmt.Fprintf(&b, "clocks of its GPUs: %s\n", a.Clocks)
+	}
 	for _, reason := range a.Reasons {
 		sign := "also"
 		if reason.Cause || !reason.Kind.Infrastructure() {

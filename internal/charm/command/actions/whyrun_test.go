@@ -40,6 +40,9 @@ func TestWhyShowsARun(t *testing.T) {
 			", exit status 3\nverdict: run\n  because: the run itself failed with exit status 3 (exit-status)\n    fix: Look at its output.\n"}},
 		"without a status": {taskrecord.End{Ending: taskrecord.NoStatus}, []string{
 			", exit status not known\nverdict: none, as no sign shows a failure\n"}},
+		"that measured": {taskrecord.End{Ending: taskrecord.NoStatus, Clocks: &taskrecord.Clocks{Level: "profile_standard",
+			Invalid: "it was throttled: ppt"}}, []string{
+			"\nclocks of its GPUs: fixed (profile_standard), measurements not valid: it was throttled: ppt\n"}},
 	} {
 		root := hosttest.Root(t)
 		ended(t, root, c.end)

@@ -193,14 +193,16 @@ func (p *caller) ownCommands() []command {
 			words: "gpu record-check", args: "GPU", min: 1, max: 1,
 			run: func(a []string) error { return c.GPUs().RecordHealthCheck(p.ctx, p.stdout, a[0]) },
 		},
-		{words: "gpu fixed-clocks", args: "GPU [back|end]", min: 1, max: 2, run: func(a []string) error {
+		{words: "gpu fixed-clocks", args: "GPU [back|end|fix RUN]", min: 1, max: 3, run: func(a []string) error {
 			switch {
 			case len(a) == 1:
 				return c.GPUs().WatchFixedClocks(p.ctx, a[0], watcher.ClockLooks)
-			case a[1] == "back" || a[1] == "end":
+			case len(a) == 3 && a[1] == "fix":
+				return c.GPUs().FixClocks(a[0], a[2])
+			case len(a) == 2 && (a[1] == "back" || a[1] == "end"):
 				return c.GPUs().RestoreClocks(p.stdout, a[0], a[1] == "end")
 			}
-			return &commandline.UsageError{Text: fmt.Sprintf("cannot end a bench with %q: want back or end", a[1])}
+			return &commandline.UsageError{Text: fmt.Sprintf("cannot change clocks with %q: want back, end or fix RUN", a[1])}
 		}},
 	}
 	for i := range all {

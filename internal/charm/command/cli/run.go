@@ -39,6 +39,7 @@ type leaseFlags struct {
 	ids                      []string
 	arch, memory, wait, name string
 	pid                      int
+	bench                    bool
 }
 
 func (f *leaseFlags) add(fs *pflag.FlagSet) {
@@ -47,6 +48,7 @@ func (f *leaseFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.arch, "arch", "", "only GPUs with this `GFX`, such as gfx942")
 	fs.StringVar(&f.memory, "memory", "", "only GPUs with this `SIZE` of memory free, such as 40GiB")
 	fs.StringVar(&f.wait, "wait", "", "`TIME` to wait, such as 30m; 0 fails at once (default: no limit)")
+	fs.BoolVar(&f.bench, "bench", false, "fix the clocks of the GPUs until the run ends, to measure")
 	fs.StringVar(&f.name, "name", "", "`TEXT` for people who wait for the GPUs (default: the job of a runner, "+
 		"otherwise your name and COMMAND)")
 }
@@ -54,7 +56,7 @@ func (f *leaseFlags) add(fs *pflag.FlagSet) {
 // request returns the request of the flags, and how long it may wait.
 func (f *leaseFlags) request(env func(string) string, given func(flag string) bool) (r gpurun.Request,
 	limit time.Duration, err error) {
-	r = gpurun.Request{GPUs: f.gpus, IDs: f.ids, Arch: f.arch}
+	r = gpurun.Request{GPUs: f.gpus, IDs: f.ids, Arch: f.arch, Bench: f.bench}
 	switch {
 	case len(f.ids) > 0 && given("gpus"):
 		return r, 0, &commandline.UsageError{Text: "cannot use --gpus and --gpu-id together"}
@@ -225,7 +227,11 @@ func (p *caller) lease(r gpurun.Request, limit time.Duration, pid int) error {
 // serveRunsCommand runs the lease service, which systemd starts for a connection.
 func (p *caller) serveRunsCommand() command {
 	return command{words: "serve-runs", hidden: true, only: wellknown.GPUKit, run: func([]string) error {
-		s, err := workstation.NewRunServer(p.charm.Host.Root, p.stderr)
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		s, err := workstation.NewRunServer(p.charm.Host, program, p.stderr)
 		if err != nil {
 			return err
 		}

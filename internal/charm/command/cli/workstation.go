@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/pflag"
 
@@ -53,7 +54,11 @@ func (p *caller) refreshCDI(s workstation.Selection) error {
 // removed.
 func (p *caller) undoCommand() command {
 	return command{words: "undo-all", hidden: true, only: wellknown.GPUKit, run: func([]string) error {
-		want, err := workstation.Remove(p.ctx, p.charm.Host, p.findWrapper())
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		want, err := workstation.Remove(p.ctx, p.charm.Host, program, p.findWrapper())
 		if err != nil {
 			return err
 		}

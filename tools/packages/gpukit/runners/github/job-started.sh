@@ -4,6 +4,7 @@
 #
 # GPUKIT_GPUS in the runner's .env is the number of GPUs, 1 without it, 0 for none.
 # GPUKIT_WAIT is the longest wait, such as 30m; without it the job waits until they are free.
+# GPUKIT_BENCH=1 fixes their clocks.
 set -eu
 
 [ "${GPUKIT_GPUS:-1}" != 0 ] || exit 0
@@ -20,7 +21,7 @@ done
 
 # The second hook does not get the variables that this one sets, so that it reads the files.
 {
-    gpukit lease --pid "$pid" --gpus "${GPUKIT_GPUS:-1}" ${GPUKIT_WAIT:+--wait "$GPUKIT_WAIT"} \
+    gpukit lease --pid "$pid" --gpus "${GPUKIT_GPUS:-1}" ${GPUKIT_WAIT:+--wait "$GPUKIT_WAIT"} ${GPUKIT_BENCH:+--bench} \
         2>&1 >"$RUNNER_TEMP/gpukit.env" || : >"$RUNNER_TEMP/gpukit.failed"
 } | tee "$RUNNER_TEMP/gpukit.txt" >&2
 [ ! -e "$RUNNER_TEMP/gpukit.failed" ] || exit 1

@@ -8,6 +8,7 @@ gpus=${CUSTOM_ENV_GPUKIT_GPUS:-1}
 
 if [ "$stage" = build_script ] && [ "$gpus" != 0 ]; then
     gpukit run --gpus "$gpus" ${CUSTOM_ENV_GPUKIT_WAIT:+--wait "$CUSTOM_ENV_GPUKIT_WAIT"} \
+        ${CUSTOM_ENV_GPUKIT_BENCH:+--bench} \
         --name "${CUSTOM_ENV_CI_PROJECT_PATH:-gitlab} ${CUSTOM_ENV_CI_JOB_NAME:-} ${CUSTOM_ENV_CI_JOB_ID:-}" -- bash "$script"
 else
     bash "$script"
