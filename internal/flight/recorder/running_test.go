@@ -23,11 +23,12 @@ func TestRunThatGoesOnHasItsSignsInTheRecordAtOnce(t *testing.T) {
 		code  string
 		own   map[string]bool // the lines, and if the run's user may read them
 	}{
-		"no sign":                  {},
-		"reset of its GPU":         {[]string{reset}, verdict.GPU, "gpu-hang", map[string]bool{reset: true}},
-		"reset of another GPU":     {lines: []string{"amdgpu " + gpu0 + ": amdgpu: GPU reset(2) succeeded!"}},
-		"crash of its process":     {lines: []string{crash}, own: map[string]bool{crash: true}},
-		"process of another user":  {[]string{others, reset}, verdict.GPU, "gpu-hang", map[string]bool{others: false, reset: true}},
+		"no sign":              {},
+		"reset of its GPU":     {[]string{reset}, verdict.GPU, "gpu-hang", map[string]bool{reset: true}},
+		"reset of another GPU": {lines: []string{"amdgpu " + gpu0 + ": amdgpu: GPU reset(2) succeeded!"}},
+		"crash of its process": {lines: []string{crash}, own: map[string]bool{crash: true}},
+		"process of another user": {[]string{others, reset}, verdict.GPU, "gpu-hang",
+			map[string]bool{others: false, reset: true}},
 		"error of the machine":     {[]string{board}, verdict.Machine, "hardware-error", map[string]bool{board: false}},
 		"processes of the machine": {lines: []string{"Out of memory: Killed process 77 (secret) total-vm:1kB"}},
 	} {

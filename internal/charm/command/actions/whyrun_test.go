@@ -37,8 +37,9 @@ func TestWhyShowsARun(t *testing.T) {
 		end  taskrecord.End
 		want []string
 	}{
-		"that failed": {taskrecord.End{Ending: taskrecord.Exited, Exit: &exit}, []string{"run run-4f1c0a2b91d3 (ada: pytest) from ",
-			", exit status 3\nverdict: run\n  because: the run itself failed with exit status 3 (exit-status)\n    fix: Look at its output.\n"}},
+		"that failed": {taskrecord.End{Ending: taskrecord.Exited, Exit: &exit},
+			[]string{"run run-4f1c0a2b91d3 (ada: pytest) from ",
+				", exit status 3\nverdict: run\n  because: the run itself failed with exit status 3 (exit-status)\n    fix: Look at its output.\n"}},
 		"without a status": {taskrecord.End{Ending: taskrecord.NoStatus}, []string{
 			", exit status not known\nverdict: none, as no sign shows a failure\n"}},
 	} {
@@ -71,7 +72,8 @@ func TestWhyShowsARunThatGoesOn(t *testing.T) {
 		}
 		return text.String()
 	}
-	require.Contains(t, show(true), ", running\nverdict so far, without an exit status: none, as no sign shows a failure\n")
+	require.Contains(t, show(true),
+		", running\nverdict so far, without an exit status: none, as no sign shows a failure\n")
 
 	require.NoError(t, w.Event(taskrecord.Event{At: hosttest.Now, Kind: taskrecord.GPUReset, GPU: gpu}))
 	require.NoError(t, w.Evidence(taskrecord.Evidence{Kernel: []taskrecord.Line{
@@ -83,7 +85,8 @@ func TestWhyShowsARunThatGoesOn(t *testing.T) {
 		QuarantinedBy: quarantine.ByHealth}}}))
 	for _, user := range []bool{true, false} {
 		text := show(user)
-		require.Contains(t, text, "verdict so far, without an exit status: gpu\n  because: GPU 0000:03:00.0 hung or was reset")
+		require.Contains(t, text,
+			"verdict so far, without an exit status: gpu\n  because: GPU 0000:03:00.0 hung or was reset")
 		require.Contains(t, text, "  GPU 0000:03:00.0 has been quarantined since ")
 		require.Contains(t, text, "GPU reset succeeded\n")
 		require.Equal(t, !user, strings.Contains(text, "secret"))
@@ -109,5 +112,6 @@ func TestWhyWithoutRootShowsTheLastFailures(t *testing.T) {
 		require.Contains(t, text.String(), "verdict: run\n")
 		require.Contains(t, text.String(), "kernel's log: run it with sudo to see its lines\n")
 	}
-	require.ErrorContains(t, a.whyWithoutRoot(&text, "4f1c", term.Format{}), `cannot find a failure "4f1c" among the last 1`)
+	require.ErrorContains(t, a.whyWithoutRoot(&text, "4f1c", term.Format{}),
+		`cannot find a failure "4f1c" among the last 1`)
 }
