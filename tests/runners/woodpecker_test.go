@@ -16,6 +16,7 @@ func TestCommandsOfWoodpeckerLeaseGPUs(t *testing.T) {
 		t.Skip("WOODPECKER_CLI does not name woodpecker-cli, built from the source of Woodpecker 3")
 	}
 	m := newMachine(t)
+	program = m.copy(program, "woodpecker-cli")
 	m.write("pipeline.yaml", `
 when: {event: manual}
 steps:
