@@ -28,22 +28,26 @@ type docker struct {
 	host string // DOCKER_HOST
 }
 
-func newDocker(t *testing.T) docker {
+func newDocker(t *testing.T, flags ...string) docker {
 	t.Helper()
 	m := newMachine(t)
 	suite.Need(t, suite.Lacks("docker.io runc busybox-static", "dockerd", "docker", "runc", "busybox"))
 	short, err := os.MkdirTemp("", "d") // a socket's path has at most 107 bytes
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(short)) })
+	t.Cleanup(func() {
+		_ = unix.Unmount(short+"/x/netns/default", unix.MNT_DETACH) // the host's, which dockerd leaves
+		require.NoError(t, os.RemoveAll(short))
+	})
 	d := docker{m, "unix://" + short + "/s"}
 	runtime := filepath.Join(short, "runtime")
-	require.NoError(t, os.WriteFile(runtime, fmt.Appendf(nil, "#!/bin/sh\nRUNC_AMD_CONFIG=%s exec %s/runc-amd-wrapper \"$@\"\n",
-		d.wrapperConfig(short), bin), 0o755))
+	require.NoError(t, os.WriteFile(runtime, fmt.Appendf(nil,
+		"#!/bin/sh\nRUNC_AMD_CONFIG=%s exec %s/runc-amd-wrapper \"$@\"\n", d.wrapperConfig(short), bin), 0o755))
 	var log hosttest.Buffer
-	c := exec.Command("dockerd", "--config-file", filepath.Join(short, "none.json"), "--data-root", short+"/data",
-		"--exec-root", short+"/x", "--pidfile", short+"/pid", "-H", d.host, "--storage-driver", "vfs", "--bridge", "none",
+	// Its networks are in a namespace, which ends with it.
+	c := exec.Command("unshare", append([]string{"--net", "dockerd", "--config-file", filepath.Join(short, "none.json"), "--data-root", short + "/data",
+		"--exec-root", short + "/x", "--pidfile", short + "/pid", "-H", d.host, "--storage-driver", "vfs", "--bridge", "none",
 		"--iptables=false", "--ip-forward=false", "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs",
-		"--add-runtime", "amd="+runtime)
+		"--add-runtime", "amd=" + runtime}, flags...)...)
 	c.Stdout, c.Stderr = &log, &log
 	require.NoError(t, os.WriteFile(short+"/none.json", []byte("{}"), 0o600))
 	require.NoError(t, c.Start())
@@ -54,7 +58,8 @@ func newDocker(t *testing.T) docker {
 			t.Log(&log)
 		}
 	})
-	require.Eventually(t, func() bool { _, err := d.call("version"); return err == nil }, 2*time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := d.call("version"); return err == nil }, 2*time.Minute,
+		50*time.Millisecond)
 	d.image(short)
 	return d
 }
