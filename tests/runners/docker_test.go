@@ -44,7 +44,8 @@ func newDocker(t *testing.T, flags ...string) docker {
 		"#!/bin/sh\nRUNC_AMD_CONFIG=%s exec %s/runc-amd-wrapper \"$@\"\n", d.wrapperConfig(short), bin), 0o755))
 	var log hosttest.Buffer
 	// Its networks are in a namespace, which ends with it.
-	c := exec.Command("unshare", append([]string{"--net", "dockerd", "--config-file", filepath.Join(short, "none.json"), "--data-root", short + "/data",
+	c := exec.Command("unshare", append([]string{"--net", "dockerd", "--config-file", filepath.Join(short, "none.json"),
+		"--data-root", short + "/data",
 		"--exec-root", short + "/x", "--pidfile", short + "/pid", "-H", d.host, "--storage-driver", "vfs", "--bridge", "none",
 		"--iptables=false", "--ip-forward=false", "--ip-masq=false", "--exec-opt", "native.cgroupdriver=cgroupfs",
 		"--add-runtime", "amd=" + runtime}, flags...)...)
