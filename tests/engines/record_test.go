@@ -44,7 +44,8 @@ func TestContainersOfPodmanHaveRecords(t *testing.T) {
 		"succeeds": {"", "sleep 3", taskrecord.Exited, ""},
 		"is removed at once, or kept until it is seen": {"--rm", "sleep 3", "", ""},
 	} {
-		words := strings.Fields("--runtime " + wrapper() + " run --detach --network none -e AMD_VISIBLE_DEVICES=0 " + c.words + " gpu-test /bin/sh -c")
+		words := strings.Fields("--runtime " + wrapper() + " run --detach --network none -e AMD_VISIBLE_DEVICES=0 " +
+			c.words + " gpu-test /bin/sh -c")
 		out, err := p.run(append(words, c.script)...)
 		require.NoError(t, err, out)
 		id := strings.TrimSpace(out)

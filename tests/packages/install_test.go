@@ -109,15 +109,18 @@ dpkg --purge concourse-ci-machine >/out/purge 2>&1
 state >/out/purged
 `)
 	added := strings.Join(differences(got["before"], got["installed"]), "")
-	for _, want := range []string{"+l|777|0:0|./usr/bin/concourse-ci-machine|", "+f|755|0:0|./usr/lib/concourse-ci-machine/dispatch|",
+	for _, want := range []string{"+l|777|0:0|./usr/bin/concourse-ci-machine|",
+		"+f|755|0:0|./usr/lib/concourse-ci-machine/dispatch|",
 		"+f|755|0:0|./usr/lib/concourse-ci-machine/bin/pebble|", "+f|644|0:0|./usr/lib/concourse-ci-machine/config.yaml|",
-		"+f|644|0:0|./usr/share/concourse-ci-machine/tasks/verify-gpu-amd.yml|", "+f|644|0:0|./usr/lib/systemd/system/concourse-ci-machine.timer|"} {
+		"+f|644|0:0|./usr/share/concourse-ci-machine/tasks/verify-gpu-amd.yml|",
+		"+f|644|0:0|./usr/lib/systemd/system/concourse-ci-machine.timer|"} {
 		require.Contains(t, added, want)
 	}
 	require.NotRegexp(t, `\+[fd]\|[0-7]*[2367][0-7]?\|0:0\|\./usr/(lib|share)`, added, "only root can write")
 	require.Empty(t, got["verify"])
 	require.Equal(t, "concourse-ci-machine 1.2.3\n", got["version"])
-	require.Equal(t, "this machine runs no CI; to set it up run: sudo concourse-ci-machine up\nexit status 1\n", got["status"])
+	require.Equal(t, "this machine runs no CI; to set it up run: sudo concourse-ci-machine up\nexit status 1\n",
+		got["status"])
 	for _, line := range lines(got["analyze"], "concourse-ci-machine") {
 		require.NotRegexp(t, `(?i)unknown|failed|ignoring|not executable`, line)
 	}
@@ -140,7 +143,10 @@ cp /etc/docker/daemon.json /out/upgraded.json
 $rpm --erase gpukit rocm-gpu-exporter >/out/remove 2>&1
 cp /etc/docker/daemon.json /out/removed.json
 state >/out/purged
+$rpm --install /in/gpukit_*.rpm >>/out/again 2>&1
+systemctl is-enabled gpukit-cdi.path gpukit-run.socket gpukit-gpus gpukit-records >/out/enabled || true
 `)
+	require.Equal(t, strings.Repeat("enabled\n", 4), got["enabled"], "installed again")
 	checkInstalled(t, got)
 	checkUse(t, got)
 	require.Empty(t, got["verify"])
@@ -265,7 +271,8 @@ func smallCheckout(t *testing.T) string {
 func pack(t *testing.T, dir, compression string) string {
 	t.Helper()
 	out := t.TempDir()
-	c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), "-bin", "bin/packages/"+runtime.GOARCH, "-tree", "bin/packages/tree",
+	c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), "-bin", "bin/packages/"+runtime.GOARCH, "-tree",
+		"bin/packages/tree",
 		"-arch", runtime.GOARCH, "-version", "1.2.3", "-compression", compression, "-o", out)
 	c.Dir, c.Env = dir, append(os.Environ(), "TZ=Asia/Tokyo", "HOSTNAME=other", "LC_ALL=C")
 	text, err := c.CombinedOutput()
@@ -305,10 +312,14 @@ func TestPackageThatCannotBeMadeHasItsReason(t *testing.T) {
 		env  string
 		want string
 	}{
-		"no version":  {[]string{"-bin", "x", "-tree", "y", "-o", t.TempDir()}, "", "want -bin, -tree, -version and -o; see --help"},
-		"bad version": {[]string{"-bin", "x", "-tree", "y", "-version", "unknown", "-o", t.TempDir()}, "", `the version "unknown" does not begin with a number; run: make packages VERSION=1.2.3`},
-		"no program":  {[]string{"-bin", "/nowhere", "-tree", "bin/packages/tree", "-version", "1.0.0", "-o", t.TempDir()}, "", "/nowhere/gpukit"},
-		"no date":     {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()}, "SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},
+		"no version": {[]string{"-bin", "x", "-tree", "y", "-o", t.TempDir()}, "",
+			"want -bin, -tree, -version and -o; see --help"},
+		"bad version": {[]string{"-bin", "x", "-tree", "y", "-version", "unknown", "-o", t.TempDir()}, "",
+			`the version "unknown" does not begin with a number; run: make packages VERSION=1.2.3`},
+		"no program": {[]string{"-bin", "/nowhere", "-tree", "bin/packages/tree", "-version", "1.0.0", "-o", t.TempDir()},
+			"", "/nowhere/gpukit"},
+		"no date": {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()},
+			"SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},
 	} {
 		c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), tt.args...)
 		c.Dir, c.Env = dir, append(os.Environ(), tt.env)

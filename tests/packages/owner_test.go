@@ -100,7 +100,8 @@ rm -f /run/concourse-ci-machine/gpu-attributes.json # a cache
 ls -A /var/lib/concourse-ci-machine /run/concourse-ci-machine/*.json >/out/left 2>/dev/null || true
 `)
 	require.Equal(t, "started\n", got["well"], got["well.start"])
-	require.Regexp(t, `quarantined: GPU 1 \(GPU-[0-9a-f]+, 0000:43:00.0\) has been quarantined since .*: 3 uncorrectable errors\n`, got["status"], got["journal"])
+	require.Regexp(t, `quarantined: GPU 1 \(GPU-[0-9a-f]+, 0000:43:00.0\) has been quarantined since .*: 3 uncorrectable errors\n`,
+		got["status"], got["journal"])
 	require.Contains(t, got["list"], "3 uncorrectable errors")
 	require.Equal(t, "refused\n", got["refused"])
 	require.Contains(t, got["refused.start"], "has been quarantined since")

@@ -61,7 +61,11 @@ within all_free
 systemd-run --quiet -p User=ada -p Delegate=yes -p StandardOutput=file:/out/delegated gpukit run -- grep ^0: /proc/self/cgroup
 within test -s /out/delegated
 within all_free
-grep -lszx '765432[1]' /proc/[0-9]*/cmdline >/out/left || true
+systemd-run --quiet --unit delegated -p User=ada -p Delegate=yes sh -c 'gpukit run --gpus 4 --name "the job" -- sleep 7654322 & exec sleep 7654323'
+within has_job
+systemctl stop delegated
+within all_free
+grep -lszx '765432[123]' /proc/[0-9]*/cmdline >/out/left || true
 dpkg --purge gpukit >/out/purge 2>&1
 find /sys/fs/cgroup /run -name 'gpukit*' >/out/remains
 systemctl list-units --all --plain --no-legend 'gpukit*' >/out/units

@@ -22,7 +22,8 @@ func booted(t *testing.T, host, script string) map[string]string {
 	t.Helper()
 	fixture, out, root := hosttest.Host(t, host), t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(out, "script"), []byte("exec 2>/out/errors\nset -x\n"+script), 0o644))
-	c := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
+	c := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation",
+		"private",
 		"--mount-proc", "sh", "boot.sh", root, systemTar, built, out, fixture.Path("/"))
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	text, _ := c.CombinedOutput() // a container's systemd ends with its own status
@@ -88,13 +89,37 @@ ls /var/lib/concourse-ci-machine /run/concourse-ci-machine/*.json /etc/cdi /etc/
 	require.Regexp(t, `CapEff:\s+0000000000000000\nCapBnd:\s+0000000000000000\nNoNewPrivs:\s+1\nSeccomp:\s+2`, serves)
 	require.Equal(t, got["net"], got["rocm-gpu-exporter.net"])
 	require.Regexp(t, `Uid:\s+0\s`, reads)
-	require.Regexp(t, `CapBnd:\s+0000000400080026\nNoNewPrivs:\s+1\nSeccomp:\s+2`, reads, "ptrace, kill, syslog, and files of others")
+	require.Regexp(t, `CapBnd:\s+0000000400080026\nNoNewPrivs:\s+1\nSeccomp:\s+2`, reads,
+		"ptrace, kill, syslog, and files of others")
 	require.NotEqual(t, got["net"], got["gpukit-gpus.net"], "who reads has no network")
 
 	require.Equal(t, "yes\n", got["followed"], got["journal"])
 	require.Equal(t, "\"name\":\"2\"\n", got["selected"])
 	require.Empty(t, got["units"])
 	require.Empty(t, differences(got["before"], got["after"]))
+	require.Empty(t, got["left"])
+}
+
+// A removal disables the units, and leaves configuration files. An upgrade keeps the administrator's
+// choice.
+func TestPackagesInstalledAgainAfterARemovalRun(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := booted(t, "mi210x4", `
+units="gpukit-cdi.path gpukit-run.socket gpukit-gpus gpukit-records rocm-gpu-exporter"
+show() { systemctl is-enabled $units | paste -sd' ' >/out/$1; systemctl is-active $units | paste -sd' ' >>/out/$1; }
+install() { dpkg --install /in/gpukit_*.deb /in/rocm-gpu-exporter_*.deb >>/out/install 2>&1; }
+install
+systemctl disable --now gpukit-records rocm-gpu-exporter
+install; show upgraded
+dpkg --remove gpukit rocm-gpu-exporter >/out/remove 2>&1
+install; show again
+ls /run/*.new >/out/left 2>/dev/null || true
+`)
+	require.Equal(t, "enabled enabled enabled disabled disabled\nactive active active inactive inactive\n",
+		got["upgraded"])
+	require.Equal(t, "enabled enabled enabled enabled enabled\nactive active active active active\n", got["again"],
+		got["install"])
 	require.Empty(t, got["left"])
 }
 

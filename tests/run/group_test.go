@@ -54,7 +54,8 @@ func TestFilterOfAGroupRefusesOnlyItsNodes(t *testing.T) {
 
 	// The script ends its answer with an empty line. The shell waits for a line before it opens the nodes.
 	script := `read line; for n in "$@"; do if (exec <"$n"); then echo opened; fi; done; echo; exec sleep 1000`
-	c := exec.Command("sh", "-c", script, "sh", node(t, null), node(t, rungroup.Device{Major: 1, Minor: 5}), node(t, driverless))
+	c := exec.Command("sh", "-c", script, "sh", node(t, null), node(t, rungroup.Device{Major: 1, Minor: 5}),
+		node(t, driverless))
 	stdin, err := c.StdinPipe()
 	require.NoError(t, err)
 	out, err := c.StdoutPipe()

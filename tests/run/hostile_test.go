@@ -49,7 +49,9 @@ func TestKilledServiceLosesNothing(t *testing.T) {
 			both.Write(p)
 		})
 		require.NoError(t, c.Start())
-		m.until("two clients that started one after the other", func() bool { return process(t, c.Process.Pid).Start > process(t, first.Process.Pid).Start })
+		m.until("two clients that started one after the other", func() bool {
+			return process(t, c.Process.Pid).Start > process(t, first.Process.Pid).Start
+		})
 	}
 	m.kill()
 	require.Equal(t, 4, m.held())
@@ -102,7 +104,8 @@ func TestUserLeasesOnlyForOwnProcesses(t *testing.T) {
 			return err == nil && strings.Contains(string(text), itoa(bob)) && strings.Contains(string(text), "Name:\tsleep")
 		})
 	}
-	for pid, text := range map[int]string{other.Process.Pid: "another user's", mixed.Process.Pid: "another user's", 1: "cannot lease GPUs"} {
+	for pid, text := range map[int]string{other.Process.Pid: "another user's", mixed.Process.Pid: "another user's",
+		1: "cannot lease GPUs"} {
 		r := m.end(m.command(ada, "lease", "--pid", itoa(pid)))
 		require.Equal(t, 125, r.status, r.out)
 		require.Contains(t, r.stderr, text)
@@ -206,7 +209,8 @@ func TestSignalsReachTheCommand(t *testing.T) {
 	m := newMachine(t)
 	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1} {
 		name := strings.TrimPrefix(unix.SignalName(s), "SIG")
-		c := m.command(ada, "run", "--", "sh", "-c", `trap 'echo got; exit 5' `+name+`; echo ready; while :; do sleep .1; done`)
+		c := m.command(ada, "run", "--", "sh", "-c",
+			`trap 'echo got; exit 5' `+name+`; echo ready; while :; do sleep .1; done`)
 		c.SysProcAttr.Setsid = true // no terminal
 		var mu sync.Mutex
 		var out strings.Builder

@@ -3,7 +3,6 @@
 package run
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,15 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // leasedGPU is one of the fixture's.
@@ -60,19 +58,8 @@ func newRecorded(t *testing.T) *recorded {
 // recordedOn makes the recorder of a machine.
 func recordedOn(t *testing.T, root host.Root) *recorded {
 	m := &recorded{t: t, root: root}
-	require.NoError(t, os.RemoveAll(m.root.Path("/proc")))
-	require.NoError(t, os.RemoveAll(m.root.Path("/sys/fs")))
-	require.NoError(t, os.MkdirAll(m.root.Path("/sys/fs"), 0o755))
-	for _, dir := range []string{"/proc", "/sys/fs/cgroup"} {
-		require.NoError(t, os.Symlink(dir, m.root.Path(dir)))
-	}
-	require.NoError(t, os.MkdirAll(m.root.Path(wellknown.RunDir), 0o755))
 	m.leases = lease.Leases{Dir: m.root.Path(lease.DefaultDir), GPUs: []string{leasedGPU}}
-	var err error
-	m.rec, err = recorder.New(recorder.Options{Root: m.root, Report: verdict.ReportPath, Kernel: kernellog.Of(m, time.Now()),
-		Limits: taskrecord.Limits{Bytes: 64 << 20, Age: time.Hour, FailedAge: time.Hour},
-		Every:  500 * time.Millisecond, GPUs: 100 * time.Millisecond, Log: t.Logf})
-	require.NoError(t, err)
+	m.rec = suite.Recorder(t, root, m)
 	return m
 }
 
@@ -126,7 +113,8 @@ func (m *recorded) run(script string, memory int, during func(*recorded)) (taskr
 		}
 	}
 	began := time.Now()
-	_, err = m.leases.TryForRun(lease.RunCall{ID: id, Title: "ada: test", PID: c.Process.Pid, Start: process(m.t, c.Process.Pid).Start,
+	_, err = m.leases.TryForRun(lease.RunCall{ID: id, Title: "ada: test", PID: c.Process.Pid,
+		Start: process(m.t, c.Process.Pid).Start,
 		Group: group}, lease.Want{Count: 1})
 	require.NoError(m.t, err)
 	require.NoError(m.t, m.rec.Look(m.t.Context()))
@@ -152,7 +140,8 @@ func (m *recorded) run(script string, memory int, during func(*recorded)) (taskr
 		select {
 		case exit := <-done:
 			require.NoError(m.t, m.leases.EndRun(id))
-			require.NoError(m.t, (&runend.Writer{Root: m.root}).Add(runend.End{ID: id, Title: "ada: test", GPUs: []string{leasedGPU},
+			require.NoError(m.t, (&runend.Writer{Root: m.root}).Add(runend.End{ID: id, Title: "ada: test",
+				GPUs:    []string{leasedGPU},
 				Started: began, Ended: time.Now(), Exit: &exit}))
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -176,13 +165,15 @@ func TestRunsHaveVerdicts(t *testing.T) {
 		kind   verdict.Kind
 		code   string
 	}{
-		"killed at its limit of memory": {script: `x=$(head -c 200000000 /dev/zero | tr '\0' x); echo ${#x}`, memory: 64 << 20,
-			kind: verdict.Run, code: "oom-limit"},
+		"killed at its limit of memory": {script: `x=$(head -c 200000000 /dev/zero | tr '\0' x); echo ${#x}`,
+			memory: 64 << 20,
+			kind:   verdict.Run, code: "oom-limit"},
 		"ends with a fault of its GPU": {script: "sleep 2; exit 1", during: func(m *recorded) {
 			m.say("amdgpu " + leasedGPU + ": amdgpu: GPU reset(1) succeeded!")
 		}, kind: verdict.GPU, code: "gpu-hang"},
 		"ended by its user": {script: "timeout -s TERM 7 sleep 100; kill -TERM $$", during: func(m *recorded) {
-			require.NoError(m.t, os.WriteFile(m.root.Path("/sys/bus/pci/devices/"+leasedGPU+"/gpu_busy_percent"), []byte("0\n"), 0))
+			require.NoError(m.t, os.WriteFile(m.root.Path("/sys/bus/pci/devices/"+leasedGPU+"/gpu_busy_percent"),
+				[]byte("0\n"), 0))
 		}, kind: verdict.Run, code: "stopped-idle"},
 		"succeeds": {script: "true"},
 		"without a control group": {script: `sh -c 'i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done'; exit 3`, memory: -1,
@@ -207,44 +198,24 @@ func TestRunsHaveVerdicts(t *testing.T) {
 	}
 }
 
-// record looks again and again until the test ends.
-func (m *recorded) record() {
-	ctx, stop := context.WithCancel(m.t.Context())
-	require.NoError(m.t, m.rec.Look(ctx)) // a client does not wait for a recorder without a report
-	ended := make(chan error, 1)
-	go func() {
-		for ctx.Err() == nil {
-			if err := m.rec.Look(ctx); err != nil && ctx.Err() == nil {
-				ended <- err
-				return
-			}
-		}
-		ended <- nil
-	}()
-	m.t.Cleanup(func() {
-		stop()
-		require.NoError(m.t, <-ended)
-	})
-}
-
 // A failed run shows its verdict, though its client still has the lease.
 func TestFailedRunShowsItsVerdict(t *testing.T) {
 	m := newMachine(t)
-	recordedOn(t, m.root).record()
+	suite.Record(t, recordedOn(t, m.root).rec)
 	r := m.run("run", "--name", "a test", "--", "sh", "-c", "exit 3")
 	require.Equal(t, 3, r.status)
 	require.Regexp(t, `\ngpukit: verdict run: .*3`, r.stderr)
 }
 
-// A user without root reads the record of a run inside of it, without the kernel's lines.
+// A user without root reads the record of a run inside of it, without lines about others.
 func TestUserReadsTheRecordOfOwnRun(t *testing.T) {
 	m := newMachine(t)
-	recordedOn(t, m.root).record()
+	suite.Record(t, recordedOn(t, m.root).rec)
 	r := m.end(m.command(ada, "run", "--name", "a test", "--", "sh", "-c",
 		`until "$0" why "$GPUKIT_RUN"; do sleep 0.1; done; echo "$GPUKIT_RUN"`, gpukit))
 	require.Equal(t, 0, r.status, r.stderr)
 	require.Regexp(t, `^run run-[0-9a-f]{12} \(a test\) from .*, running\n`, r.out)
-	require.Contains(t, r.out, "kernel's log: run it with sudo to see its lines\n")
+	require.Contains(t, r.out, "kernel's log: run it with sudo to see lines about others\n")
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	run := lines[len(lines)-1]
 	r = m.end(m.command(ada, "run", "--", gpukit, "why", run))

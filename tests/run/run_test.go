@@ -31,7 +31,8 @@ GPU_DEVICE_ORDINAL=0,1
 HIP_VISIBLE_DEVICES=0,1
 ROCR_VISIBLE_DEVICES=0,1
 $`, r.out)
-	require.Regexp(t, `^gpukit: run-[0-9a-f]{12} has GPU 1 \(AMD INSTINCT MI210 gfx90a, 0000:43:00.0\), GPU 3 \(.*\)\n$`, r.stderr)
+	require.Regexp(t, `^gpukit: run-[0-9a-f]{12} has GPU 1 \(AMD INSTINCT MI210 gfx90a, 0000:43:00.0\), GPU 3 \(.*\)\n$`,
+		r.stderr)
 	m.until("free GPUs", func() bool { return m.held() == 0 })
 	m.until("a recorded end", func() bool {
 		ends, err := runend.File.Read(m.root)
@@ -61,11 +62,13 @@ func TestExitStatusIsTheCommands(t *testing.T) {
 		status int
 		text   string
 	}{
-		"missing":           {[]string{"--", "/no/such"}, 127, "gpukit: cannot start /no/such: not found\n"},
-		"not executable":    {[]string{"--", "/etc/hostname"}, 126, "gpukit: cannot start /etc/hostname: "},
-		"too many":          {[]string{"--gpus=5", "--", "true"}, 125, "gpukit: cannot lease 5 GPUs: this machine has 4; see gpukit gpu list\n"},
-		"unknown":           {[]string{"--gpu-id=7", "--", "true"}, 125, `cannot lease GPU "7": this machine has 0, 1, 2, 3`},
-		"architecture":      {[]string{"--arch=gfx942", "--", "true"}, 125, "cannot lease 1 GPU of gfx942: this machine has 0"},
+		"missing":        {[]string{"--", "/no/such"}, 127, "gpukit: cannot start /no/such: not found\n"},
+		"not executable": {[]string{"--", "/etc/hostname"}, 126, "gpukit: cannot start /etc/hostname: "},
+		"too many": {[]string{"--gpus=5", "--", "true"}, 125,
+			"gpukit: cannot lease 5 GPUs: this machine has 4; see gpukit gpu list\n"},
+		"unknown": {[]string{"--gpu-id=7", "--", "true"}, 125, `cannot lease GPU "7": this machine has 0, 1, 2, 3`},
+		"architecture": {[]string{"--arch=gfx942", "--", "true"}, 125,
+			"cannot lease 1 GPU of gfx942: this machine has 0"},
 		"memory":            {[]string{"--memory=900GiB", "--", "true"}, 125, "of memory: this machine has 0"},
 		"both":              {[]string{"--gpus=1", "--gpu-id=1", "--", "true"}, 2, "cannot use --gpus and --gpu-id together"},
 		"none":              {[]string{"--gpus=0", "--", "true"}, 2, "cannot lease 0 GPUs"},
@@ -85,7 +88,8 @@ func TestRunsWaitForGPUs(t *testing.T) {
 	_, end := m.background(0, "--gpus", "4", "--name", "the first")
 	r := m.run("run", "--wait", "0", "--", "true")
 	require.Equal(t, 125, r.status)
-	require.Regexp(t, `^gpukit: cannot lease 1 GPU: 0 of 4 are free; .* are held by run-[0-9a-f]{12} \(the first\) since`, r.stderr)
+	require.Regexp(t, `^gpukit: cannot lease 1 GPU: 0 of 4 are free; .* are held by run-[0-9a-f]{12} \(the first\) since`,
+		r.stderr)
 	r = m.run("run", "--wait", "1500ms", "--", "true")
 	require.Equal(t, 125, r.status)
 	require.Contains(t, r.stderr, "waiting for")
@@ -100,7 +104,8 @@ func TestRunsWaitForGPUs(t *testing.T) {
 // What a run leaves behind has its GPU until it has ended.
 func TestRestOfARunIsEnded(t *testing.T) {
 	m := newMachine(t)
-	r := m.run("run", "--", "sh", "-c", `trap "" TERM; setsid sh -c 'trap "" TERM; while :; do sleep 1; done' >/dev/null 2>&1 & exit 0`)
+	r := m.run("run", "--", "sh", "-c",
+		`trap "" TERM; setsid sh -c 'trap "" TERM; while :; do sleep 1; done' >/dev/null 2>&1 & exit 0`)
 	require.Equal(t, 0, r.status, r.stderr)
 	require.Equal(t, 1, m.held())
 	m.until("a free GPU", func() bool { return m.held() == 0 })

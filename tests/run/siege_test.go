@@ -137,7 +137,8 @@ func (s *siege) job(job string, count int) {
 		c = s.command(1001)
 		c.Path, c.Args = s.root.Path("/runner/Runner.Worker"), []string{"Runner.Worker", "-c", worker}
 		c.Env = append(c.Env, "GPUKIT_GPUS="+itoa(count), "GITHUB_REPOSITORY=o/r", "GITHUB_JOB="+job, "GITHUB_RUN_ID=1",
-			"HOOKS="+hosttest.Source()+"/tools/packages/gpukit/runners/github", "PATH="+s.root.Path("/runner")+":"+os.Getenv("PATH"),
+			"HOOKS="+hosttest.Source()+"/tools/packages/gpukit/runners/github",
+			"PATH="+s.root.Path("/runner")+":"+os.Getenv("PATH"),
 			"WORK="+gpusOfRun+work)
 	default:
 		s.container(job)
@@ -173,7 +174,8 @@ const gpusOfRun = `GPUS=$(echo "$AMD_VISIBLE_DEVICES" | tr , ' ')
 
 // worker is what GitHub's runner does for a job: the first hook, a step with the variables
 // that the hook has set, and the second hook.
-const worker = `mkdir -p $STAGE/$JOB && export RUNNER_TEMP=$STAGE/$JOB GITHUB_ENV=$STAGE/$JOB/env GITHUB_STEP_SUMMARY=$STAGE/$JOB/summary
+const worker = `mkdir -p $STAGE/$JOB && export RUNNER_TEMP=$STAGE/$JOB GITHUB_ENV=$STAGE/$JOB/env \
+	GITHUB_STEP_SUMMARY=$STAGE/$JOB/summary
 : >$GITHUB_ENV
 bash -e $HOOKS/job-started.sh || exit 1
 env $(cat $GITHUB_ENV) bash -c "$WORK"
@@ -304,8 +306,9 @@ func (s *siege) container(job string) {
 	script := "GPUS=$(cd /dev/dri && echo renderD* | sed s/renderD//g)\n" + work
 	s.writeJSON("/engine/"+job+"/config.json", map[string]any{
 		"ociVersion": "1.0.2", "root": map[string]any{"path": s.root.Path("/engine/rootfs"), "readonly": true},
-		"process": map[string]any{"cwd": "/", "args": []string{"/bin/bash", "-c", script}, "user": map[string]any{"uid": 0, "gid": 0},
-			"env": []string{"PATH=/bin", "GPU_COUNT=1", "STAGE=/stage", "JOB=" + job}},
+		"process": map[string]any{"cwd": "/", "args": []string{"/bin/bash", "-c", script},
+			"user": map[string]any{"uid": 0, "gid": 0},
+			"env":  []string{"PATH=/bin", "GPU_COUNT=1", "STAGE=/stage", "JOB=" + job}},
 		"linux": map[string]any{"cgroupsPath": "/gpukit-siege-" + job, "namespaces": []any{
 			map[string]any{"type": "pid"}, map[string]any{"type": "mount"}}},
 		"mounts": []any{mount("/proc", "proc", "proc"), mount("/dev", "tmpfs", "tmpfs", "mode=755"),

@@ -6,11 +6,14 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fourdollars/concourse-ci-machine/tests/suite"
 )
 
 // worker runs one job as GitHub's Runner.Worker does, with its sources at 258d6c85 (August 2026):
@@ -104,6 +107,49 @@ func TestJobOfGitHubHasGPUs(t *testing.T) {
 		require.Regexp(t, `    After the job, on \S+: sudo gpukit why run-[0-9a-f]{12}\n$`, string(summary))
 		g.free()
 	}
+}
+
+// The runner's worker still runs in the hook after the steps, and gives no result to it.
+func TestSummaryOfGitHubHasTheVerdictSoFar(t *testing.T) {
+	const (
+		began  = `until gpukit why "$GPUKIT_RUN" >why; do sleep 0.1; done; `
+		others = "amdgpu 0000:43:00.0: amdgpu: Process information: process secret pid 7 thread secret pid 7"
+		reset  = "amdgpu 0000:43:00.0: amdgpu: GPU reset(1) succeeded!"
+	)
+	for name, c := range map[string]struct {
+		steps  string
+		status int
+		want   string
+	}{
+		"no sign": {began, 0, `\n    verdict so far, without an exit status: none, as no sign shows a failure\n`},
+		"fault of its GPU": {began + `printf '4,1,1,-;%s\n' "` + others + `" "` + reset + `" >kernel; ` +
+			`until gpukit why "$GPUKIT_RUN" | grep -q "kernel: "; do sleep 0.1; done; exit 1`, 1,
+			`(?s)\n    verdict so far, without an exit status: gpu\n.*` +
+				`\n      because: GPU 0000:43:00.0 hung or was reset at .*\n    kernel: \S+ ` + regexp.QuoteMeta(reset) + `\n`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGitHub(t)
+			log, err := os.Open(g.write("kernel", ""))
+			require.NoError(t, err)
+			defer log.Close()
+			suite.Record(t, suite.Recorder(t, g.root, lines{bufio.NewReader(log)}))
+			out, status := g.run(g.env("GPUKIT_GPUS=4"), g.argv(shells[0], c.steps)...)
+			require.Equal(t, c.status, status, out)
+			summary, err := os.ReadFile(g.home + "/summaries/completed")
+			require.NoError(t, err)
+			require.Regexp(t, c.want, string(summary))
+			require.NotContains(t, string(summary), "secret")
+			g.free()
+		})
+	}
+}
+
+// lines reads one line at a time, as the kernel's log does.
+type lines struct{ *bufio.Reader }
+
+func (l lines) Read(p []byte) (int, error) {
+	line, err := l.ReadSlice('\n')
+	return copy(p, line), err
 }
 
 func TestLeaseOfGitHubNamesTheJob(t *testing.T) {

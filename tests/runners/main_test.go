@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(suite.InFolder(m, func(dir string) error {
 		bin = dir
-		return suite.Build(dir, "./src/gpukit")
+		return suite.Build(dir, "./src/gpukit", "./src/runc-amd-wrapper")
 	}))
 }
 
@@ -119,7 +119,13 @@ func (m *machine) shellAs(name string) string {
 	m.t.Helper()
 	bash, err := exec.LookPath("bash")
 	require.NoError(m.t, err)
-	data, err := os.ReadFile(bash)
+	return m.copy(bash, name)
+}
+
+// copy copies a program, so that the user can run it.
+func (m *machine) copy(program, name string) string {
+	m.t.Helper()
+	data, err := os.ReadFile(program)
 	require.NoError(m.t, err)
 	return m.write(name, string(data))
 }
@@ -155,15 +161,21 @@ func (m *machine) gpukit(args ...string) string {
 	return string(out)
 }
 
-// held returns the titles of the leases.
-func (m *machine) held() (titles []string) {
+// addresses returns the names of the GPUs.
+func (m *machine) addresses() (names []string) {
 	m.t.Helper()
 	inv, err := gpu.Discover(m.root)
 	require.NoError(m.t, err)
-	l := lease.Leases{Dir: m.root.Path(lease.DefaultDir)}
 	for _, g := range inv.GPUs {
-		l.GPUs = append(l.GPUs, g.Address())
+		names = append(names, g.Address())
 	}
+	return names
+}
+
+// held returns the titles of the leases.
+func (m *machine) held() (titles []string) {
+	m.t.Helper()
+	l := lease.Leases{Dir: m.root.Path(lease.DefaultDir), GPUs: m.addresses()}
 	states, _, err := l.Read()
 	require.NoError(m.t, err)
 	for _, s := range states {

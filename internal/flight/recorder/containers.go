@@ -106,7 +106,7 @@ func (r *Recorder) find(now time.Time) error {
 			r.containers[handle] = r.newContainer(holder{kind: lease.Task, handle: handle}, now)
 		}
 	}
-	failed := r.findHolders(there, now)
+	failed := errors.Join(r.findHolders(there, now), r.findUsers(there, now))
 	for handle, c := range r.containers {
 		if !there[handle] && c.kind != lease.Task {
 			if c.released = true; c.done || !c.checked {

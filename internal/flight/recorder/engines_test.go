@@ -11,6 +11,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -46,7 +47,8 @@ func TestContainersOfOtherEnginesHaveRecords(t *testing.T) {
 			verdict.Container, "crash", true},
 		"Docker with --rm": {docker + aContainer, "/docker/" + aContainer, "", "", "", "", false},
 		"Docker that is killed": {docker + aContainer, "/docker/" + aContainer,
-			"/var/lib/docker/containers/" + aContainer + "/config.v2.json", `{"State":{"Running":true,"ExitCode":0}}`, "", "", false},
+			"/var/lib/docker/containers/" + aContainer + "/config.v2.json", `{"State":{"Running":true,"ExitCode":0}}`, "", "",
+			false},
 		"Podman": {"/var/lib/containers/storage/overlay-containers/" + aContainer + "/userdata",
 			"/machine.slice/libpod-" + aContainer + ".scope/container", "/run/libpod/exits/" + aContainer, "2",
 			verdict.Container, "exit-status", true},
@@ -94,4 +96,65 @@ func TestContainerThatIsStartedAgainHasANewRecord(t *testing.T) {
 	all, err := taskrecord.Store{Dir: w.root.Path(taskrecord.DefaultDir)}.List()
 	require.NoError(t, err)
 	require.Len(t, all, 1)
+}
+
+// Without leases, containers share the GPUs.
+func TestContainersWithAnOpenGPUHaveRecords(t *testing.T) {
+	const docker = "/var/lib/docker/containers/"
+	for name, c := range map[string]struct {
+		group, file, exit string
+		recorded          bool
+		engine            string
+	}{
+		"Docker": {"/system.slice/docker-" + aContainer + ".scope", docker + aContainer + "/config.v2.json",
+			`{"State":{"ExitCode":3}}`, true, "docker"},
+		"Docker with another parent": {"/jobs/" + aContainer, docker + aContainer + "/config.v2.json",
+			`{"State":{"ExitCode":3}}`, true, "docker"},
+		"Podman": {"/machine.slice/libpod-" + aContainer + ".scope/container", "/run/libpod/exits/" + aContainer, "3", true,
+			"podman"},
+		"a pod":               {"/kubepods.slice/cri-containerd-" + aContainer + ".scope", "", "", false, ""},
+		"a container of LXC":  {"/lxc.payload.ci/system.slice", "", "", false, ""},
+		"a process of no one": {"/user.slice/session-1.scope", "", "", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.process(7000)
+			w.now = w.now.Add(10 * time.Second)
+			w.process(7005) // it has the GPU open
+			for _, pid := range []int{7000, 7005} {
+				w.put(fmt.Sprintf("/proc/%d/cgroup", pid), "0::"+c.group+"\n")
+			}
+			w.put("/sys/fs/cgroup"+c.group+"/cgroup.procs", "7005\n7000\n")
+			w.put("/sys/fs/cgroup"+c.group+"/cpu.stat", "usage_usec 1000000\n")
+			if c.file != "" {
+				w.put(c.file, c.exit)
+			}
+			scan := func() {
+				r := usage.Result{At: w.now, Devices: []usage.Used{{Device: usage.Device{PCI: gpu1},
+					Processes: []usage.Process{{PID: 7005, Container: aContainer[:12], Memory: gib}}}}}
+				require.NoError(t, usage.File(usageReport).Write(w.root, r))
+			}
+			scan()
+			w.run(15 * time.Second)
+			w.kill(7005)
+			scan()
+			w.run(15 * time.Second)
+			w.say("amdgpu " + gpu1 + ": amdgpu: GPU reset(2) succeeded!")
+			w.run(2 * time.Second)
+			w.kill(7000)
+			w.run(50 * time.Second)
+			store := taskrecord.Store{Dir: w.root.Path(taskrecord.DefaultDir)}
+			require.Equal(t, c.recorded, store.Ended(aContainer))
+			if !c.recorded {
+				return
+			}
+			one, v := w.verdict(aContainer)
+			require.Equal(t, lease.Container, one.Head.Kind)
+			require.Equal(t, c.engine, one.Head.Engine)
+			require.Equal(t, gpu1, one.Head.GPUs[0].Name)
+			require.Equal(t, start.Add(43*time.Second), one.End.Ended.Truncate(time.Second))
+			require.Equal(t, 3, *one.End.Exit)
+			require.Equal(t, verdict.GPU, v.Kind)
+		})
+	}
 }

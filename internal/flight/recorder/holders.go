@@ -15,12 +15,14 @@ import (
 )
 
 // holder identifies a task, a run of gpukit or a container of another engine. A run or
-// container is recorded while it leases GPUs.
+// container is recorded while it leases GPUs, and a container without a lease from the scan that
+// shows a GPU open in it.
 type holder struct {
 	kind          lease.Kind
 	handle        string
 	title, engine string
-	gpus          []string // names of leased GPUs; none of a task
+	gpus          []string // names of leased GPUs, or of those that are open without a lease; none of a task
+	unleased      bool     // it leased no GPU when it was found
 }
 
 // inGroup reports whether an element of a control group's path is the holder's: a task's is
@@ -45,6 +47,7 @@ const groupOfRun = "gpukit-"
 type holders struct {
 	ends map[string]runend.End // by the run's id
 	file os.FileInfo           // of the ends when they were read
+	scan os.FileInfo           // of the scan of the GPUs' users when it was read
 }
 
 // findHolders adds the runs and containers that lease GPUs, and the runs that ended unseen.

@@ -160,8 +160,10 @@ func (c *container) gpuOf(address string) string {
 	return ""
 }
 
-// note adds an event to a record.
+// note adds an event to a record, which is then written at this look: gpukit why reads it while
+// a run goes on.
 func (r *Recorder) note(c *container, e taskrecord.Event) {
+	c.flushed = time.Time{}
 	if err := c.event(e); err != nil {
 		r.Log("%v", err)
 	}

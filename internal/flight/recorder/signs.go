@@ -252,7 +252,8 @@ func (r *Recorder) readLine(m kernellog.Message) (err error) {
 		if gpu == "" && !f.of(c, owner) {
 			continue
 		}
-		c.addLine(taskrecord.Line{At: m.At, GPU: gpu, PID: f.pid, Text: m.Text})
+		own := owner == c || gpu != "" && f.pid == 0
+		c.addLine(taskrecord.Line{At: m.At, GPU: gpu, PID: f.pid, Own: own, Text: m.Text})
 		if f.kind != "" {
 			r.note(c, taskrecord.Event{At: m.At, Kind: f.kind, GPU: gpu, Detail: f.detail})
 		}

@@ -19,7 +19,8 @@ func TestTheNewestEndsOfRunsAreKeptForRootAlone(t *testing.T) {
 	require.NoError(t, root.MkdirAll(path.Dir(runend.Path), 0o755))
 	w := runend.Writer{Root: root}
 	at, exit := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC), 137
-	e := runend.End{Title: "ada: pytest", GPUs: []string{"0000:23:00.0"}, Started: at, Ended: at.Add(time.Hour), Exit: &exit}
+	e := runend.End{Title: "ada: pytest", GPUs: []string{"0000:23:00.0"}, Started: at, Ended: at.Add(time.Hour),
+		Exit: &exit}
 	var all sync.WaitGroup
 	for i := range runend.MaxEnds {
 		all.Go(func() {

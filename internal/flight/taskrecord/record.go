@@ -200,10 +200,12 @@ type Evidence struct {
 
 // Line is a line of the kernel's log about a device or a process of the task.
 type Line struct {
-	At   time.Time `json:"at"`
-	GPU  string    `json:"gpu,omitempty"`
-	PID  int       `json:"pid,omitempty"`
-	Text string    `json:"text"`
+	At  time.Time `json:"at"`
+	GPU string    `json:"gpu,omitempty"`
+	PID int       `json:"pid,omitempty"`
+	// Own reports that it names no process of others, so that the task's user may read it.
+	Own  bool   `json:"own,omitempty"`
+	Text string `json:"text"`
 }
 
 // DumpRef describes the driver's dump of a GPU.

@@ -42,12 +42,15 @@ var exitRules = []Rule{
 		When:   "any other exit status, without a sign above",
 		Source: "exit status",
 		Fix:    "Look at its output."},
-	{Code: "no-record", Kind: Unknown, find: noRecord,
+	{Code: noRecordCode, Kind: Unknown, find: noRecord,
 		When:   "no exit status and no sign",
 		Source: "record",
 		Fix:    "Look at the build's page, and at the log of the worker's service.",
 		FixRun: "Look at its output and at the log of the machine: the recorder did not run to its end."},
 }
+
+// noRecordCode is the rule of a task without an exit status and a sign.
+const noRecordCode = "no-record"
 
 var crashes = map[int]string{132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 139: "SIGSEGV"}
 

@@ -34,7 +34,8 @@ func TestReasonsOutsideConcourseNameNothingOfIt(t *testing.T) {
 	}
 	limit := func(h *taskrecord.Head) {
 		h.Memory = gibi
-		h.GPUs[0].Memory = &taskrecord.MemoryBefore{Total: whole, Ended: whole / 2, Others: whole / 4, Text: "python3 has 16 GiB"}
+		h.GPUs[0].Memory = &taskrecord.MemoryBefore{Total: whole, Ended: whole / 2, Others: whole / 4,
+			Text: "python3 has 16 GiB"}
 	}
 	all := func(second float64, v values) { // each sum grows by half of the time
 		for i := range v {
@@ -73,12 +74,14 @@ func TestReasonsOutsideConcourseNameNothingOfIt(t *testing.T) {
 		v.set(taskrecord.Hanging, 1)
 	}
 	events := []taskrecord.Event{{At: at(55), Kind: taskrecord.OOMKill, Detail: taskrecord.ScopeParent},
-		{At: at(55), Kind: taskrecord.HardwareFail, Detail: "an error of a disk"}, {At: at(55), Kind: taskrecord.GPUReset, GPU: gpu0}}
+		{At: at(55), Kind: taskrecord.HardwareFail, Detail: "an error of a disk"},
+		{At: at(55), Kind: taskrecord.GPUReset, GPU: gpu0}}
 	own := []taskrecord.Event{{At: at(55), Kind: taskrecord.OOMKill, Detail: taskrecord.ScopeTask}}
 	pace := []taskrecord.Pace{{Seconds: 10, CPU: 10}, {Seconds: 10, CPU: 10}}
 	for _, kind := range []lease.Kind{lease.Run, lease.Container} {
 		for _, exit := range []int{1, 124, 134, 137, 139, 143} {
-			for _, c := range []task{{}, {machine: all, gpu: hot, head: limit, events: events}, {machine: slow}, {machine: lost}, {machine: still, events: own},
+			for _, c := range []task{{}, {machine: all, gpu: hot, head: limit, events: events}, {machine: slow},
+				{machine: lost}, {machine: still, events: own},
 				{seconds: 200, machine: still, gpu: func(_ float64, v values) { v.set(taskrecord.Busy, 1000) }}} {
 				c.exit = exit
 				check(outside(kind, c))

@@ -6,6 +6,7 @@ package verdict
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
@@ -49,7 +50,27 @@ func Decide(r *taskrecord.Record) Verdict {
 	if f.End == nil || f.exit() == 0 {
 		return Verdict{Reasons: []Reason{}}
 	}
-	var v Verdict
+	v := f.decide()
+	if f.End.Ending == taskrecord.NoStatus && !v.Reasons[0].Cause { // it may have succeeded
+		return Verdict{Reasons: []Reason{}}
+	}
+	return v
+}
+
+// SoFar judges a task that runs by the signs up to now. Its exit status is not known, so the
+// verdict is never the task itself, except for a cause such as its memory limit.
+func SoFar(r taskrecord.Record, now time.Time) Verdict {
+	r.End = &taskrecord.End{Ended: now, Ending: taskrecord.NoStatus}
+	v := newFacts(&r).decide()
+	v.Reasons = slices.DeleteFunc(v.Reasons, func(r Reason) bool { return r.Code == noRecordCode })
+	if len(v.Reasons) == 0 {
+		v.Kind = ""
+	}
+	return v
+}
+
+// decide applies the rules.
+func (f *facts) decide() (v Verdict) {
 	for _, rule := range Rules {
 		for _, found := range rule.find(f) {
 			one := Reason{Code: rule.Code, Kind: cmp.Or(found.kind, rule.Kind),
@@ -65,9 +86,6 @@ func Decide(r *taskrecord.Record) Verdict {
 		}
 	}
 	v.order()
-	if f.End.Ending == taskrecord.NoStatus && !v.Reasons[0].Cause { // it may have succeeded
-		return Verdict{Reasons: []Reason{}}
-	}
 	return v
 }
 

@@ -151,14 +151,15 @@ func TestCausesComeBeforeSignsAndSignsBeforeTheExitStatus(t *testing.T) {
 		kind  verdict.Kind
 		codes []string
 	}{
-		"exit status alone":             {task{}, verdict.Task, []string{"exit-status"}},
-		"sign before the exit status":   {slow, verdict.Unknown, []string{"io-stalled", "exit-status"}},
-		"sign decides a stopped task":   {stopped, verdict.Machine, []string{"io-stalled", "stopped-busy"}},
-		"cause before a sign":           {both, verdict.GPU, []string{"gpu-hang", "io-stalled", "exit-status"}},
-		"nothing was seen":              {task{ending: taskrecord.Unseen}, verdict.Unknown, []string{"no-record"}},
-		"the container was removed":     {task{ending: taskrecord.Removed}, verdict.Task, []string{"stopped-busy"}},
-		"no process of the task began":  {task{ending: taskrecord.NotStarted}, verdict.Task, []string{"not-started"}},
-		"another boot has the recorder": {task{ending: taskrecord.Reboot}, verdict.Machine, []string{"power-loss", "no-record"}},
+		"exit status alone":            {task{}, verdict.Task, []string{"exit-status"}},
+		"sign before the exit status":  {slow, verdict.Unknown, []string{"io-stalled", "exit-status"}},
+		"sign decides a stopped task":  {stopped, verdict.Machine, []string{"io-stalled", "stopped-busy"}},
+		"cause before a sign":          {both, verdict.GPU, []string{"gpu-hang", "io-stalled", "exit-status"}},
+		"nothing was seen":             {task{ending: taskrecord.Unseen}, verdict.Unknown, []string{"no-record"}},
+		"the container was removed":    {task{ending: taskrecord.Removed}, verdict.Task, []string{"stopped-busy"}},
+		"no process of the task began": {task{ending: taskrecord.NotStarted}, verdict.Task, []string{"not-started"}},
+		"another boot has the recorder": {task{ending: taskrecord.Reboot}, verdict.Machine,
+			[]string{"power-loss", "no-record"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := verdict.Decide(c.task.record())

@@ -18,7 +18,8 @@ const other = "/opt/other/runc-amd-wrapper"
 
 // changes are what a person asks for, one after the other.
 var changes = []Request{
-	{Wrapper: wrapper}, {Wrapper: wrapper, Default: Set}, {Wrapper: other}, {Wrapper: other, Default: Unset}, {Wrapper: wrapper, Default: Set},
+	{Wrapper: wrapper}, {Wrapper: wrapper, Default: Set}, {Wrapper: other}, {Wrapper: other, Default: Unset},
+	{Wrapper: wrapper, Default: Set},
 }
 
 // changed returns a machine with an engine on which the first n changes are done.
@@ -118,7 +119,8 @@ func TestFileEditedAfterAKillLosesOnlyOurParts(t *testing.T) {
 				left, err := h.ReadFile(l.file)
 				require.NoError(t, err)
 				want := strings.Replace(l.before, edit.at, edit.add, 1)
-				require.Equal(t, strings.TrimRight(want, "\n"), strings.TrimRight(string(left), "\n"), "%s, change %d, kill %d", name, n, k)
+				require.Equal(t, strings.TrimRight(want, "\n"), strings.TrimRight(string(left), "\n"), "%s, change %d, kill %d",
+					name, n, k)
 			}
 		}
 	}

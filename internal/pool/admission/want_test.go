@@ -31,8 +31,10 @@ func TestMemoryInUseIsTheSumOfItsFiles(t *testing.T) {
 
 // Names decide, because the file can list GPUs that this request does not have.
 func TestWantHasTheIndexesOfItsOwnGPUs(t *testing.T) {
-	f := File{GPUs: []Quarantined{{"b", "is quarantined\xff"}, {"x", "is missing"}}, Avoid: []Avoided{{"a", "hash"}, {"x", "hash"}},
+	f := File{GPUs: []Quarantined{{"b", "is quarantined\xff"}, {"x", "is missing"}},
+		Avoid: []Avoided{{"a", "hash"}, {"x", "hash"}},
 		Taken: []Taken{{"b", 40}, {"x", 90}}}
 	require.Equal(t, lease.Want{Excluded: []lease.Excluded{{GPU: 1, Reason: "is quarantined?"}},
-		Avoid: []lease.Avoid{{GPU: 0, StepHash: "hash"}}, Taken: map[int]uint64{1: 40}}, f.Want([]string{"a", "b"}, os.ReadFile))
+		Avoid: []lease.Avoid{{GPU: 0, StepHash: "hash"}}, Taken: map[int]uint64{1: 40}},
+		f.Want([]string{"a", "b"}, os.ReadFile))
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -175,7 +176,14 @@ func (e *groupError) Unwrap() error { return e.error }
 // is leased and no group remains.
 func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want lease.Want,
 	status <-chan Status) (r *run, got []int, err error) {
+	r = &run{started: time.Now()}
 	if parent != "" {
+		if groups, failed := s.Groups(); failed == nil {
+			unit := groups.Delegated(call.PID)
+			if was, failed := os.Stat(unit); failed == nil { // "" has none
+				r.unit, r.unitWas = unit, was
+			}
+		}
 		if call.Group, err = rungroup.Make(parent, call.ID); err != nil {
 			return nil, nil, &groupError{err}
 		}
@@ -189,7 +197,7 @@ func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want leas
 		_ = rungroup.Remove(call.Group) // one that remains is removed by a later service
 	}
 	if err == nil {
-		r = &run{call: call, started: time.Now()}
+		r.call = call
 		for _, i := range got {
 			r.gpus = append(r.gpus, m.Leases.GPUs[i])
 		}

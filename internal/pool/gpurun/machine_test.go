@@ -51,7 +51,8 @@ func TestVariablesAgree(t *testing.T) {
 
 func TestAllOtherNodesAreDenied(t *testing.T) {
 	m := machineOf("a", "a")
-	m.GPUs[0].Devices, m.GPUs[1].Devices = []rungroup.Device{{Major: 226, Minor: 128}}, []rungroup.Device{{Major: 226, Minor: 129}}
+	m.GPUs[0].Devices, m.GPUs[1].Devices = []rungroup.Device{{Major: 226, Minor: 128}},
+		[]rungroup.Device{{Major: 226, Minor: 129}}
 	m.Others = []rungroup.Device{{Major: 226, Minor: 130}}
 	require.Equal(t, []rungroup.Device{{Major: 226, Minor: 130}, {Major: 226, Minor: 129}}, m.denied([]int{0}))
 	require.Equal(t, m.Others, m.denied([]int{0, 1}))

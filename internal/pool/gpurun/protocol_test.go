@@ -68,7 +68,8 @@ func TestTitleIsTheJobOfARunner(t *testing.T) {
 		env        map[string]string
 		title, job string
 	}{
-		{map[string]string{"GITHUB_REPOSITORY": "o/r", "GITHUB_JOB": "test", "GITHUB_RUN_ID": "7"}, "o/r test #7", "o/r test"},
+		{map[string]string{"GITHUB_REPOSITORY": "o/r", "GITHUB_JOB": "test", "GITHUB_RUN_ID": "7"}, "o/r test #7",
+			"o/r test"},
 		{map[string]string{"CI_PROJECT_PATH": "g/p", "CI_JOB_NAME": "test", "CI_JOB_ID": "8"}, "g/p test #8", "g/p test"},
 		{map[string]string{"JOB_NAME": "nightly", "BUILD_NUMBER": "9"}, "nightly #9", "nightly"},
 		{map[string]string{"CI_REPO": "o/r", "CI_STEP_NAME": "s", "CI_PIPELINE_NUMBER": "3"}, "o/r s #3", "o/r s"},

@@ -87,10 +87,13 @@ func TestRequestGetsNoGPUThatAnEarlierOneCouldUse(t *testing.T) {
 		"small ones do not overtake": {[]int{0}, nil, []Request{{GPUs: 4}, {GPUs: 1}}, []string{"waits", "waits"}},
 		"other GPUs are no reason to wait": {[]int{1}, nil, []Request{{IDs: []string{"1"}}, {IDs: []string{"2"}}, {GPUs: 1}},
 			[]string{"waits", "GPU 2", "GPU 0"}},
-		"architectures apart": {[]int{2}, nil, []Request{{GPUs: 2, Arch: "gfx942"}, {GPUs: 1, Arch: "gfx90a"}, {GPUs: 1, Arch: "gfx942"}},
+		"architectures apart": {[]int{2}, nil,
+			[]Request{{GPUs: 2, Arch: "gfx942"}, {GPUs: 1, Arch: "gfx90a"}, {GPUs: 1, Arch: "gfx942"}},
 			[]string{"waits", "GPU 0", "waits"}},
-		"quarantined GPUs hold no other request back": {nil, []int{3}, []Request{{GPUs: 4}, {GPUs: 1}}, []string{"waits", "GPU 0"}},
-		"not waiting": {[]int{0}, nil, []Request{{GPUs: 4, NoWait: true}, {GPUs: 1}, {GPUs: 9}}, []string{"refused", "GPU 1", "refused"}},
+		"quarantined GPUs hold no other request back": {nil, []int{3}, []Request{{GPUs: 4}, {GPUs: 1}},
+			[]string{"waits", "GPU 0"}},
+		"not waiting": {[]int{0}, nil, []Request{{GPUs: 4, NoWait: true}, {GPUs: 1}, {GPUs: 9}},
+			[]string{"refused", "GPU 1", "refused"}},
 	} {
 		m := machineOf("gfx90a", "gfx90a", "gfx942", "gfx942")
 		p := pool{map[int]bool{0: true, 1: true, 2: true, 3: true}, map[int]bool{}}

@@ -1,6 +1,7 @@
 package gpurun
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -27,6 +28,11 @@ type run struct {
 
 	restored bool // its clocks, or that was tried
 	changing bool // clocks of its GPUs, in a separate process
+	// unit is the group of a unit with Delegate=, outside of which the run is. A later service
+	// does not have it.
+	unit    string
+	unitWas os.FileInfo
+	stopped time.Time // SIGTERM was sent, because the unit has ended
 
 	// found is set for a group without a lease here, of which only the empty directory is
 	// removed.
@@ -126,6 +132,34 @@ func (s *Server) findRuns() {
 	}
 }
 
+// killAfter is the time from SIGTERM to SIGKILL for a run with a unit that has ended.
+const killAfter = 10 * time.Second
+
+// followUnit ends the process of a run if the unit that it came from has ended. A unit that was
+// restarted has another group.
+func (s *Server) followUnit(r *run) {
+	if r.unit == "" || r.over {
+		return
+	}
+	is, err := os.Stat(r.unit)
+	if err == nil && os.SameFile(is, r.unitWas) || err != nil && !errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	signal := unix.SIGTERM
+	switch {
+	case r.stopped.IsZero():
+		r.stopped = time.Now()
+		s.log("%s ends, because its unit has ended: %s", r.call.ID, r.unit)
+	case time.Since(r.stopped) < killAfter:
+		return
+	default:
+		signal = unix.SIGKILL
+	}
+	if err := (lease.Leases{}).Signal(lease.Process{PID: r.call.PID, Start: r.call.Start}, signal); err != nil {
+		s.log("cannot end %s: %v", r.call.ID, err)
+	}
+}
+
 // endRuns ends what remains of ended runs, and frees the GPUs and groups of those of which
 // nothing remains.
 func (s *Server) endRuns() {
@@ -133,6 +167,7 @@ func (s *Server) endRuns() {
 	defer s.mu.Unlock()
 	var over []*run
 	for _, r := range s.runs {
+		s.followUnit(r)
 		if r.over {
 			over = append(over, r)
 		}

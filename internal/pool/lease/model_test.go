@@ -35,8 +35,10 @@ func TestNoGPUIsHeldTwiceOrLost(t *testing.T) {
 			for _, what := range []string{
 				"run taken", "run refused", "run ended", "run killed", "run left others", "run's others ended",
 				"taken", "refused", "call killed", "entered", "entered again",
-				"exec refused", "create killed", "exec killed", "task left others", "created expired", "deleted", "rebooted", "released", "damaged", "moved", "escaped",
-				"container taken", "container ended", "container escaped", "pod kept", "pod refused", "pod ended", "reconciled", "keeper killed",
+				"exec refused", "create killed", "exec killed", "task left others", "created expired", "deleted", "rebooted",
+				"released", "damaged", "moved", "escaped",
+				"container taken", "container ended", "container escaped", "pod kept", "pod refused", "pod ended", "reconciled",
+				"keeper killed",
 			} {
 				if *steps >= 10000 { // too few need not come to all of it
 					require.NotZero(t, m.did[what], what)
@@ -96,7 +98,8 @@ type outcome struct {
 }
 
 func newModel(t *testing.T, v2 bool, from uint64) *model {
-	m := &model{world: newWorld(t, v2), r: rand.New(rand.NewPCG(from, uint64(len(t.Name())+map[bool]int{true: 1}[v2]))), did: map[string]int{}}
+	m := &model{world: newWorld(t, v2), r: rand.New(rand.NewPCG(from, uint64(len(t.Name())+map[bool]int{true: 1}[v2]))),
+		did: map[string]int{}}
 	m.pick = func(free []int) int { return free[m.r.IntN(len(free))] }
 	m.l = m.leases("GPU-0", "GPU-1", "GPU-10", "GPU-2", "GPU-3")
 	m.l.Links = [][]int{{0, 8, 0, 1, 1}, {8, 0, 0, 1, 1}, {0, 0, 0, 0, 0}, {1, 1, 0, 0, 8}, {1, 1, 0, 8, 0}}
@@ -212,13 +215,15 @@ func (m *model) check() []bool {
 		switch {
 		case !s.Held || m.damaged[g]:
 		case m.kept[g] != "":
-			require.Equal(m.t, State{Kind: Pod, Container: m.kept[g]}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
+			require.Equal(m.t, State{Kind: Pod, Container: m.kept[g]}, State{Kind: s.Kind, Container: s.Container}, "step %d",
+				m.n)
 		case m.runOf(g) != nil:
 			r := m.runOf(g)
 			require.Equal(m.t, State{Kind: Run, Container: r.ID, TaskEnded: r.ended()},
 				State{Kind: s.Kind, Container: s.Container, TaskEnded: s.TaskEnded}, "step %d", m.n)
 		default:
-			require.Equal(m.t, State{Kind: m.owner[g].kind(), Container: m.owner[g].Container}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
+			require.Equal(m.t, State{Kind: m.owner[g].kind(), Container: m.owner[g].Container},
+				State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
 		}
 	}
 	return held

@@ -31,7 +31,8 @@ func TestRunHoldsItsGPUsUntilItsGroupIsEmpty(t *testing.T) {
 			require.NoError(t, err)
 			return states[0]
 		}
-		require.Equal(t, State{GPU: "a", Held: true, Kind: Run, Container: "run-1", Title: "ada: pytest", Since: w.clock, PID: c.PID}, state(),
+		require.Equal(t, State{GPU: "a", Held: true, Kind: Run, Container: "run-1", Title: "ada: pytest", Since: w.clock,
+			PID: c.PID}, state(),
 			"before it is moved into its group")
 		w.move(c.PID, "gpukit/run-1")
 		child := w.spawn("gpukit/run-1/deep")
@@ -78,8 +79,9 @@ func TestRunIsRefusedWhatOthersHold(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.HoldForPod("ns/pod/main", []int{1}, nil))
 	_, err = l.TryForRun(w.runOf("run-2"), Want{Count: 1})
-	require.EqualError(t, err, "cannot lease 1 GPU: 0 of 2 are free; 0 (a) is held by run-1 (ada: pytest) since 22:13:20 UTC (0s), "+
-		"1 (b) is held by pod ns/pod, container main since 22:13:20 UTC (0s; see kubectl --namespace ns get pod pod)")
+	require.EqualError(t, err,
+		"cannot lease 1 GPU: 0 of 2 are free; 0 (a) is held by run-1 (ada: pytest) since 22:13:20 UTC (0s), "+
+			"1 (b) is held by pod ns/pod, container main since 22:13:20 UTC (0s; see kubectl --namespace ns get pod pod)")
 	_, err = l.TryForRun(w.runOf("run-3"), Want{Count: 3})
 	require.EqualError(t, err, "cannot lease 3 GPUs: this machine has 2; request fewer with --gpus")
 	_, err = l.Take(w.call("c1", w.spawn("")), Want{Count: 1})

@@ -139,6 +139,18 @@ func (t Tree) onlyRoots(path string) bool {
 	}
 }
 
+// Delegated returns the directory of the topmost group of a process that a user owns, such as the
+// group of a unit with Delegate=, and "" for none. systemd removes it when the unit ends.
+func (t Tree) Delegated(pid int) string {
+	path, err := t.groupOf(pid)
+	for dir := path; err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		if !t.onlyRoots(dir) && t.onlyRoots(filepath.Dir(dir)) {
+			return filepath.Join(t.Mount, dir)
+		}
+	}
+	return ""
+}
+
 // Make makes the empty group of a run in a directory of Parents, and returns its path.
 func Make(parent, run string) (string, error) {
 	if filepath.Base(parent) == slice {

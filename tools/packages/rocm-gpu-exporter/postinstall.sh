@@ -2,7 +2,10 @@
 # dpkg: configure [OLD VERSION]; rpm: the number of installed versions.
 set -e
 case "$1" in
-configure) [ -n "${2:-}" ] && upgrade=1 || upgrade= ;;
+configure)
+	[ -n "${2:-}" ] && [ ! -e /run/rocm-gpu-exporter.new ] && upgrade=1 || upgrade=
+	rm -f /run/rocm-gpu-exporter.new
+	;;
 abort-*) exit 0 ;;
 *) [ "$1" -gt 1 ] 2>/dev/null && upgrade=1 || upgrade= ;;
 esac

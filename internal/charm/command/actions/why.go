@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
@@ -25,13 +26,15 @@ import (
 // why holds the answer in JSON.
 type why struct {
 	verdict.Entry
-	Reasons  []verdict.Reason     `json:"reasons"`
-	Running  bool                 `json:"running"`
-	Kernel   []taskrecord.Line    `json:"kernel"`
-	Unread   string               `json:"kernel_unread,omitempty"`
-	Dumps    []taskrecord.DumpRef `json:"dumps"`
-	Output   []string             `json:"output"` // its last lines about an error
-	Timeline taskrecord.Timeline  `json:"timeline"`
+	Reasons []verdict.Reason `json:"reasons"`
+	Running bool             `json:"running"`
+	// Quarantined has a sentence for each of its GPUs that is not in service, while it runs.
+	Quarantined []string             `json:"quarantined,omitempty"`
+	Kernel      []taskrecord.Line    `json:"kernel"`
+	Unread      string               `json:"kernel_unread,omitempty"`
+	Dumps       []taskrecord.DumpRef `json:"dumps"`
+	Output      []string             `json:"output"` // its last lines about an error
+	Timeline    taskrecord.Timeline  `json:"timeline"`
 }
 
 // timelineWidth limits the intervals of a timeline.
@@ -56,19 +59,23 @@ func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.For
 	return a.write(w, f)
 }
 
-// WhyForUser shows a run to its user as Why does, without the kernel's lines, which only root
-// may read.
+// WhyForUser shows a run to its user as Why does. Of the kernel's lines it shows those about
+// own GPUs and processes.
 func (c *Actions) WhyForUser(ctx context.Context, w io.Writer, run string, f term.Format) error {
 	a, err := c.findWhy(ctx, run)
 	if err != nil {
 		return err
 	}
-	a.Kernel, a.Dumps, a.Unread = []taskrecord.Line{}, []taskrecord.DumpRef{}, onlyRootReads
+	a.Kernel = slices.DeleteFunc(a.Kernel, func(l taskrecord.Line) bool { return !l.Own })
+	a.Dumps, a.Unread = []taskrecord.DumpRef{}, cmp.Or(a.Unread, onlyOwnLines)
 	return a.write(w, f)
 }
 
-// onlyRootReads replaces the kernel's lines.
-const onlyRootReads = "run it with sudo to see its lines"
+// These replace the kernel's lines that only root may read.
+const (
+	onlyRootReads = "run it with sudo to see its lines"
+	onlyOwnLines  = "run it with sudo to see lines about others"
+)
 
 // findWhy returns the record of a task, run or container.
 func (c *Actions) findWhy(ctx context.Context, which string) (a why, err error) {
@@ -80,16 +87,22 @@ func (c *Actions) findWhy(ctx context.Context, which string) (a why, err error) 
 	if err != nil {
 		return a, err
 	}
-	if faults, err := quarantine.RecordFile.Read(c.Host.Root); err == nil { // without GPUs it is missing
-		r.Events = append(r.Events, verdict.FaultsOf(&r, faults)...)
-	}
-	v := verdict.Decide(&r)
-	a = why{Entry: verdict.EntryOf(&r, v), Reasons: v.Reasons, Running: r.End == nil,
-		Kernel: []taskrecord.Line{}, Dumps: []taskrecord.DumpRef{}, Output: []string{},
-		Timeline: taskrecord.TimelineOf(&r, timelineWidth)}
+	faults, _ := quarantine.RecordFile.Read(c.Host.Root) // without GPUs it is missing
+	r.Events = append(r.Events, verdict.FaultsOf(&r, faults)...)
+	v, evidence := verdict.SoFar(r, c.Host.Now()), r.Evidence
 	if r.End != nil {
-		a.Kernel, a.Dumps = append(a.Kernel, r.End.Kernel...), append(a.Dumps, r.End.Dumps...)
+		v, evidence = verdict.Decide(&r), r.End.Evidence
+	}
+	a = why{Entry: verdict.EntryOf(&r, v), Reasons: v.Reasons, Running: r.End == nil,
+		Kernel: append([]taskrecord.Line{}, evidence.Kernel...), Dumps: append([]taskrecord.DumpRef{}, evidence.Dumps...),
+		Output: []string{}, Timeline: taskrecord.TimelineOf(&r, timelineWidth)}
+	if r.End != nil {
 		a.Unread = r.End.Unread
+	}
+	for _, g := range r.Head.GPUs {
+		if q := faults.Find(g.Name); a.Running && q != nil && q.Text() != "" {
+			a.Quarantined = append(a.Quarantined, fmt.Sprintf("GPU %s %s", g.Name, q.Text()))
+		}
 	}
 	if v.Kind == verdict.Task {
 		a.Output = append(a.Output, c.errorsOf(ctx, a.Handle)...)
@@ -167,7 +180,8 @@ func (a why) text() string {
 		fmt.Fprintf(&b, ", exit status %d\n", *a.Exit)
 	}
 	switch {
-	case a.Running:
+	case a.Running: // it can still fail, or have failed already in a step of a job
+		fmt.Fprintf(&b, "verdict so far, without an exit status: %s\n", cmp.Or(string(a.Kind), "none, as no sign shows a failure"))
 	case a.Kind == "" && a.Exit == nil:
 		b.WriteString("verdict: none, as no sign shows a failure\n")
 	default:
@@ -185,6 +199,9 @@ func (a why) text() string {
 			sign = "because"
 		}
 		fmt.Fprintf(&b, "  %s: %s (%s)\n    fix: %s\n", sign, reason.Text, reason.Code, reason.Fix)
+	}
+	for _, text := range a.Quarantined {
+		fmt.Fprintf(&b, "  %s\n", text)
 	}
 	for _, line := range a.Output {
 		fmt.Fprintf(&b, "output: %s\n", line)

@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -36,8 +37,9 @@ func TestWhyShowsARun(t *testing.T) {
 		end  taskrecord.End
 		want []string
 	}{
-		"that failed": {taskrecord.End{Ending: taskrecord.Exited, Exit: &exit}, []string{"run run-4f1c0a2b91d3 (ada: pytest) from ",
-			", exit status 3\nverdict: run\n  because: the run itself failed with exit status 3 (exit-status)\n    fix: Look at its output.\n"}},
+		"that failed": {taskrecord.End{Ending: taskrecord.Exited, Exit: &exit},
+			[]string{"run run-4f1c0a2b91d3 (ada: pytest) from ",
+				", exit status 3\nverdict: run\n  because: the run itself failed with exit status 3 (exit-status)\n    fix: Look at its output.\n"}},
 		"without a status": {taskrecord.End{Ending: taskrecord.NoStatus}, []string{
 			", exit status not known\nverdict: none, as no sign shows a failure\n"}},
 		"that measured": {taskrecord.End{Ending: taskrecord.NoStatus, Clocks: &taskrecord.Clocks{Level: "profile_standard",
@@ -52,6 +54,46 @@ func TestWhyShowsARun(t *testing.T) {
 		for _, want := range c.want {
 			require.Contains(t, text.String(), want, name)
 		}
+	}
+}
+
+// A run of a runner's job goes on when the hook after its steps asks.
+func TestWhyShowsARunThatGoesOn(t *testing.T) {
+	const gpu = "0000:03:00.0"
+	root := hosttest.Root(t)
+	require.NoError(t, os.MkdirAll(root.Path(taskrecord.DefaultDir), 0o700))
+	w, err := taskrecord.Store{Dir: root.Path(taskrecord.DefaultDir)}.Begin(taskrecord.Head{Handle: "run-4f1c0a2b91d3",
+		Kind: lease.Run, Started: hosttest.Now.Add(-time.Minute), GPUs: []taskrecord.GPU{{Name: gpu}}})
+	require.NoError(t, err)
+	show := func(user bool) string {
+		a := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, root)}}
+		var text strings.Builder
+		if user {
+			require.NoError(t, a.WhyForUser(t.Context(), &text, "run-4f1c0a2b91d3", term.Format{}))
+		} else {
+			require.NoError(t, a.Why(t.Context(), &text, "run-4f1c0a2b91d3", term.Format{}))
+		}
+		return text.String()
+	}
+	require.Contains(t, show(true),
+		", running\nverdict so far, without an exit status: none, as no sign shows a failure\n")
+
+	require.NoError(t, w.Event(taskrecord.Event{At: hosttest.Now, Kind: taskrecord.GPUReset, GPU: gpu}))
+	require.NoError(t, w.Evidence(taskrecord.Evidence{Kernel: []taskrecord.Line{
+		{At: hosttest.Now, GPU: gpu, Own: true, Text: "GPU reset succeeded"},
+		{At: hosttest.Now, GPU: gpu, PID: 7, Text: "process secret"}}}))
+	since := hosttest.Now
+	require.NoError(t, quarantine.RecordFile.Write(root, quarantine.Record{GPUs: []quarantine.GPU{{
+		Ref: quarantine.Ref{Name: gpu}, State: quarantine.Quarantined, Since: since, QuarantinedSince: &since,
+		QuarantinedBy: quarantine.ByHealth}}}))
+	for _, user := range []bool{true, false} {
+		text := show(user)
+		require.Contains(t, text,
+			"verdict so far, without an exit status: gpu\n  because: GPU 0000:03:00.0 hung or was reset")
+		require.Contains(t, text, "  GPU 0000:03:00.0 has been quarantined since ")
+		require.Contains(t, text, "GPU reset succeeded\n")
+		require.Equal(t, !user, strings.Contains(text, "secret"))
+		require.Equal(t, user, strings.Contains(text, "kernel's log: run it with sudo to see lines about others\n"))
 	}
 }
 
@@ -73,5 +115,6 @@ func TestWhyWithoutRootShowsTheLastFailures(t *testing.T) {
 		require.Contains(t, text.String(), "verdict: run\n")
 		require.Contains(t, text.String(), "kernel's log: run it with sudo to see its lines\n")
 	}
-	require.ErrorContains(t, a.whyWithoutRoot(&text, "4f1c", term.Format{}), `cannot find a failure "4f1c" among the last 1`)
+	require.ErrorContains(t, a.whyWithoutRoot(&text, "4f1c", term.Format{}),
+		`cannot find a failure "4f1c" among the last 1`)
 }

@@ -37,18 +37,20 @@ func TestGPUKitHasTheCommandsThatNeedNoUnit(t *testing.T) {
 		code int
 		text string
 	}{
-		"--version":            {0, "gpukit "},
-		"gpu list":             {0, "Found 1 AMD GPU device"},
-		"gpu status":           {0, ""},
-		"explain 2":            {0, "gpukit gpu verify"},
-		"plan":                 {2, "cannot run gpukit plan: it needs a unit of the charm; there run: sudo dispatch plan; see gpukit --help"},
+		"--version":  {0, "gpukit "},
+		"gpu list":   {0, "Found 1 AMD GPU device"},
+		"gpu status": {0, ""},
+		"explain 2":  {0, "gpukit gpu verify"},
+		"plan": {2,
+			"cannot run gpukit plan: it needs a unit of the charm; there run: sudo dispatch plan; see gpukit --help"},
 		"gpu quarantine 0 fan": {1, "no AMD GPU of this machine is watched yet; see systemctl status gpukit-gpus"},
 		"gpu evidence":         {0, "no task of this machine had a GPU fault"},
 		"fleet --json":         {2, "there run: sudo dispatch fleet"},
-		"gpu lost":             {2, `cannot run gpukit gpu "lost": no such command; did you mean list?; see gpukit gpu --help`},
-		"detect":               {2, "want gpukit detect USER@HOST"},
-		"detect a b":           {2, "want gpukit detect USER@HOST"},
-		"install-exporter -x":  {2, "unknown shorthand flag"},
+		"gpu lost": {2,
+			`cannot run gpukit gpu "lost": no such command; did you mean list?; see gpukit gpu --help`},
+		"detect":              {2, "want gpukit detect USER@HOST"},
+		"detect a b":          {2, "want gpukit detect USER@HOST"},
+		"install-exporter -x": {2, "unknown shorthand flag"},
 	} {
 		code, out, errs := gpukit(t, root, nil, line)
 		require.Equal(t, want.code, code, "%s: %s", line, errs)
@@ -67,15 +69,22 @@ func TestFlagsHaveVariables(t *testing.T) {
 		code       int
 		out, error string
 	}{
-		"set":       {map[string]string{"GPUKIT_CDI_GENERATE_OUTPUT": "-", "GPUKIT_CDI_GENERATE_DEVICE": "2"}, "cdi generate", 0, `"name": "2"`, ""},
-		"flag wins": {map[string]string{"GPUKIT_CDI_GENERATE_DEVICE": "2"}, "cdi generate --output - --device 1", 0, `"name": "1"`, ""},
-		"quiet":     {map[string]string{"GPUKIT_CDI_REFRESH_QUIET": "true"}, "cdi refresh --dry-run", 0, "", ""},
-		"wrong":     {map[string]string{"GPUKIT_CDI_GENERATE_NO_ALL": "x"}, "cdi generate", 2, "", `cannot use GPUKIT_CDI_GENERATE_NO_ALL="x": `},
-		"no GPU":    {nil, "cdi generate --output - --device 7", 1, "", `cannot describe GPU "7": this machine has 0, 1, 2, 3`},
-		"kept": {nil, "cdi generate --device 1", 2, "", "cannot store a selection in /etc/cdi/amd.json, which gpukit-cdi.service writes: " +
-			"set GPUKIT_CDI_REFRESH_DEVICE"},
-		"dry run with content": {nil, "cdi refresh --dry-run -v", 0, "1/1 write /etc/cdi/amd.json (missing)\n    {\"cdiVersion\"", ""},
-		"two directions":       {nil, "runtime configure docker --exclusive --remove", 2, "", "--exclusive excludes --shared and --remove"},
+		"set": {map[string]string{"GPUKIT_CDI_GENERATE_OUTPUT": "-", "GPUKIT_CDI_GENERATE_DEVICE": "2"},
+			"cdi generate", 0, `"name": "2"`, ""},
+		"flag wins": {map[string]string{"GPUKIT_CDI_GENERATE_DEVICE": "2"}, "cdi generate --output - --device 1", 0,
+			`"name": "1"`, ""},
+		"quiet": {map[string]string{"GPUKIT_CDI_REFRESH_QUIET": "true"}, "cdi refresh --dry-run", 0, "", ""},
+		"wrong": {map[string]string{"GPUKIT_CDI_GENERATE_NO_ALL": "x"}, "cdi generate", 2, "",
+			`cannot use GPUKIT_CDI_GENERATE_NO_ALL="x": `},
+		"no GPU": {nil, "cdi generate --output - --device 7", 1, "",
+			`cannot describe GPU "7": this machine has 0, 1, 2, 3`},
+		"kept": {nil, "cdi generate --device 1", 2, "",
+			"cannot store a selection in /etc/cdi/amd.json, which gpukit-cdi.service writes: " +
+				"set GPUKIT_CDI_REFRESH_DEVICE"},
+		"dry run with content": {nil, "cdi refresh --dry-run -v", 0,
+			"1/1 write /etc/cdi/amd.json (missing)\n    {\"cdiVersion\"", ""},
+		"two directions": {nil, "runtime configure docker --exclusive --remove", 2, "",
+			"--exclusive excludes --shared and --remove"},
 	} {
 		code, out, errs := gpukit(t, root, tt.env, tt.line)
 		require.Equal(t, tt.code, code, "%s: %s", name, errs)
