@@ -97,7 +97,7 @@ demo: build sandbox ## the charm without Juju and GPU: as root a whole CI on a t
 # unreached lists functions that no program reaches, except functions for Windows and of the
 # packages that play the machine for the demo and for tests, and functions that not even a test
 # reaches. vetsource has the checks of go vet, which would first compile everything for Windows.
-# staticcheck needs a third less time if it collects garbage less often.
+# staticcheck needs a fifth less processor time if it collects garbage less often.
 check: need-go ## gofmt, go vet, actionlint, staticcheck and unreached functions
 	@echo "gofmt, go vet, staticcheck and unreached functions: some minutes." >&2
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
