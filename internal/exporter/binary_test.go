@@ -110,12 +110,12 @@ func TestBinary(t *testing.T) {
 		require.Contains(t, body, "rocm_power_usage{")
 		require.NotContains(t, body, "rocm_exporter_read_errors_total")
 	})
+	t.Run("ends with a killed parent", func(t *testing.T) { endsWithAKilledParent(t, bin) })
 }
 
-// A supervisor that was killed must not leave a program behind that holds the
-// port.
-func TestBinaryEndsWithAKilledParent(t *testing.T) {
-	bin := build(t)
+// endsWithAKilledParent requires that a killed supervisor leaves no program that holds the port.
+func endsWithAKilledParent(t *testing.T, bin string) {
+	t.Helper()
 	r := hosttest.Host(t, "amd")
 	shell := exec.Command("sh", "-c", `"$@" & echo $!; wait`, "sh", bin, "serve",
 		"--web.listen-address=127.0.0.1:0", "--path.root="+string(r))

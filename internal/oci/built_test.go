@@ -26,10 +26,16 @@ func built(t *testing.T) string {
 	return path
 }
 
-// Each container's start pays for this program's size and for what it does
-// before main.
-func TestBuiltProgramIsSmallAndDoesNothingBeforeMain(t *testing.T) {
+func TestBuiltProgram(t *testing.T) {
 	path := built(t)
+	t.Run("is small and does nothing before main", func(t *testing.T) { isSmall(t, path) })
+	t.Run("probes a directory", func(t *testing.T) { probes(t, path) })
+}
+
+// isSmall requires a small program without init functions. The start of each container pays
+// for both.
+func isSmall(t *testing.T, path string) {
+	t.Helper()
 	st, err := os.Stat(path)
 	require.NoError(t, err)
 	require.LessOrEqual(t, st.Size(), int64(4<<20))
@@ -45,8 +51,9 @@ func TestBuiltProgramIsSmallAndDoesNothingBeforeMain(t *testing.T) {
 	}
 }
 
-func TestProbeAnswersForTheDirectoryItself(t *testing.T) {
-	path := built(t)
+// probes requires the answer for the directory itself.
+func probes(t *testing.T, path string) {
+	t.Helper()
 	for dir, want := range map[string]int{t.TempDir(): 0, "/nowhere": int(unix.ENOENT)} {
 		c := exec.Command(path, deadmount.Command, dir)
 		err := c.Run()

@@ -101,21 +101,21 @@ func (u user) run(t *testing.T, dir, program string, args ...string) string {
 	return string(out)
 }
 
-func TestProgramsAreInstalledByTheirPathAndVersion(t *testing.T) {
-	u := newUser(t)
-	for _, program := range []string{"gpukit", "rocm-exporter"} {
-		u.run(t, u.dir, "go", "install", modulePath+"/src/"+program+"@"+release)
-		require.Equal(t, program+" "+strings.TrimPrefix(release, "v")+"\n",
-			u.run(t, u.dir, filepath.Join(u.bin, program), "--version"))
-	}
+// install installs a program of the release, which prints the release.
+func (u user) install(t *testing.T, program string) {
+	t.Helper()
+	u.run(t, u.dir, "go", "install", modulePath+"/src/"+program+"@"+release)
+	require.Equal(t, program+" "+strings.TrimPrefix(release, "v")+"\n",
+		u.run(t, u.dir, filepath.Join(u.bin, program), "--version"))
 }
 
-// Package amdgpu is for other programs. It links one other module.
-func TestAnotherModuleReadsGPUsWithPackageAMDGPU(t *testing.T) {
+func TestOtherModulesUseThisOne(t *testing.T) {
 	u := newUser(t)
 	dir := filepath.Join(u.dir, "collector")
 	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/collector")))
 	u.run(t, dir, "go", "mod", "tidy")
+
+	// Package amdgpu links one other module.
 	require.Equal(t, `amdgpu_power_watts{pci="0000:03:00.0"} 137
 amdgpu_busy_ratio{pci="0000:03:00.0"} 0.42
 amdgpu_vram_used_bytes{pci="0000:03:00.0"} 6.174015488e+09
@@ -124,4 +124,9 @@ amdgpu_fan_rpm{pci="0000:03:00.0"} 1124
 	linked := strings.Fields(u.run(t, dir, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "."))
 	slices.Sort(linked)
 	require.Equal(t, []string{"example.com/collector", modulePath, "golang.org/x/sys"}, slices.Compact(linked))
+
+	// The small program is compiled. The release has all packages and files of the others,
+	// and the tests with real parts install them.
+	u.install(t, "gpu-baseline")
+	u.run(t, dir, "go", "list", "-mod=mod", "-deps", modulePath+"/src/gpukit", modulePath+"/src/rocm-exporter")
 }

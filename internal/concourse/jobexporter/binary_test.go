@@ -134,12 +134,12 @@ func TestBinary(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, left, "it leaves nothing at home")
 	})
+	t.Run("ends with a killed parent", func(t *testing.T) { endsWithAKilledParent(t, bin) })
 }
 
-// A supervisor that was killed must not leave a program behind that holds the
-// port.
-func TestBinaryEndsWithAKilledParent(t *testing.T) {
-	bin := buildProgram(t)
+// endsWithAKilledParent requires that a killed supervisor leaves no program that holds the port.
+func endsWithAKilledParent(t *testing.T, bin string) {
+	t.Helper()
 	shell := exec.Command("sh", "-c", `"$@" & echo $!; wait`, "sh", bin, "--web.listen-address=127.0.0.1:0", "--credentials-file=/x")
 	errs, err := shell.StderrPipe()
 	require.NoError(t, err)
