@@ -37,6 +37,9 @@ var collections = map[string]string{
 	"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 	"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 	"DeviceClass":        "/apis/resource.k8s.io/v1/deviceclasses",
+
+	"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+	"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }
 
 type container struct {
@@ -78,7 +81,8 @@ func chartIsValid(t *testing.T) {
 			"imagePullSecrets[0].name=s,affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=gpu," +
 			"affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
 			[]string{"DaemonSet"}, []string{"/gpu-device-plugin"}, "--kubelet-dir=/srv/kubelet --devices=auto --replicas=4 --resource-naming-strategy=single --shared-gpus=0,2"},
-		{"driver=dra,dra.evict=true", []string{"ServiceAccount", "DeviceClass", "ClusterRole", "ClusterRoleBinding", "DaemonSet"},
+		{"driver=dra,dra.evict=true", []string{"ServiceAccount", "DeviceClass", "ClusterRole", "ClusterRoleBinding",
+			"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "DaemonSet"},
 			[]string{"/gpukit", "/gpu-dra-driver", "/rocm-exporter"}, "--evict=true"},
 	} {
 		helm(t, "lint", "--strict", "--set="+c.values, chart)
