@@ -106,8 +106,8 @@ func gitlabsJob(t *testing.T) {
 	require.Equal(t, "strategic", patches[0].PatchType)
 
 	const templates = "/api/v1/namespaces/default/podtemplates"
-	status, answer, err := call(http.MethodPost, templates, `{apiVersion: v1, kind: PodTemplate, metadata: {name: job}, template: {spec: {containers: [
-		{name: build, image: busybox}, {name: helper, image: busybox}]}}}`)
+	status, answer, err := call(http.MethodPost, templates, `{apiVersion: v1, kind: PodTemplate, metadata: {name: job}, `+
+		`template: {spec: {containers: [{name: build, image: busybox}, {name: helper, image: busybox}]}}}`)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusCreated, status, answer)
 	t.Cleanup(func() {

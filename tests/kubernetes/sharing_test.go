@@ -52,11 +52,18 @@ func sharedGPU(t *testing.T, plugin *part) {
 	end(t, "alone")
 	offersBoth(t, "1", "4")
 
-	names := []string{"first", "second", "third"}
-	for _, name := range names {
+	for _, name := range []string{"first", "second"} {
 		sharing(t, name, 1)
 		require.Equal(t, nodes(0), opened(t, name))
 	}
+	sharing(t, "two", 2)
+	eventually(t, "one GPU is not given twice", func() (string, bool) {
+		s := statusOf(t, "two")
+		return fmt.Sprint(s), s.Reason == "UnexpectedAdmissionError"
+	})
+	end(t, "two")
+	sharing(t, "third", 1)
+	require.Equal(t, nodes(0), opened(t, "third"))
 	held(t, 0, lease.SharingPods)
 	_, err := task(t, "refused", "AMD_VISIBLE_DEVICES=0")
 	require.ErrorContains(t, err, "is held by "+lease.SharingPods)
@@ -64,11 +71,6 @@ func sharedGPU(t *testing.T, plugin *part) {
 	running(t, "alone", 1)
 	pod(t, "waiting", 1)
 	pending(t, "waiting")
-	sharing(t, "two", 2)
-	eventually(t, "one GPU is not given twice", func() (string, bool) {
-		s := statusOf(t, "two")
-		return fmt.Sprint(s), s.Reason == "UnexpectedAdmissionError"
-	})
 	dispatch(t, "gpu", "quarantine", "0", "its fan is loud")
 	offersBoth(t, "1", "0")
 	dispatch(t, "gpu", "return", "0")
@@ -81,8 +83,12 @@ func sharedGPU(t *testing.T, plugin *part) {
 		return said, strings.Contains(said, "Insufficient "+sharedResource)
 	})
 
+	registered := timesRegistered(t, shares)
 	shares.stop(t, syscall.SIGKILL)
 	shares.start(t)
+	eventually(t, "the plugin registers both again", func() (string, bool) {
+		return "", timesRegistered(t, shares) == registered+2
+	})
 	offersBoth(t, "1", "4")
 	held(t, 0, lease.SharingPods)
 	end(t, "first")
