@@ -148,7 +148,7 @@ test-controller: progress ## the charm on a controller of Juju 4.1 with LXD; nee
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
 	$(GOTEST) -tags controller -count=1 -timeout 2h ./tests/controller
 
-# k8s/, containerd/ and helm/ below it are modules of their own, and kept by the cache folder as
+# k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
 # well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing.
 test-kubernetes: progress ## pods on stand-in GPUs under Kubernetes 1.37; needs root, builds it at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh

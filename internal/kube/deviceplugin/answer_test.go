@@ -67,7 +67,7 @@ func TestDevicesHaveNamesAndNUMANodes(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	describe(t, r)
 	hosttest.Put(t, r, "/sys/bus/pci/devices/"+gpu0+"/numa_node", "1\n")
-	m, err := look(options{root: r}, nil, machine{})
+	m, err := look(r, "", nil, machine{})
 	require.NoError(t, err)
 	require.Equal(t, uid0, m.devices[0].cdi)
 	require.Equal(t, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card1"}, m.devices[0].nodes)
@@ -76,7 +76,7 @@ func TestDevicesHaveNamesAndNUMANodes(t *testing.T) {
 
 	hosttest.Put(t, r, "/sys/bus/pci/devices/"+gpu0+"/drm/renderD128/dev", "226:199\n")
 	hosttest.Put(t, r, "/dev/dri/renderD128", "226:199 0660 0 44\n")
-	m, err = look(options{root: r}, nil, machine{})
+	m, err = look(r, "", nil, machine{})
 	require.NoError(t, err)
 	require.Empty(t, m.devices[0].cdi, "the description has another node there")
 }
@@ -87,7 +87,7 @@ func TestNodesAndNamesTogetherAreOneNodeEach(t *testing.T) {
 	describe(t, r)
 	registry, err := cdilib.NewCache(cdilib.WithSpecDirs(r.Path("/etc/cdi")), cdilib.WithAutoRefresh(false))
 	require.NoError(t, err)
-	m, err := look(options{root: r}, nil, machine{})
+	m, err := look(r, "", nil, machine{})
 	require.NoError(t, err)
 	given, err := answer(auto, m.devices)
 	require.NoError(t, err)

@@ -93,12 +93,11 @@ func (m *machine) readLeases() error {
 	}
 	m.states = states
 	for i, s := range states {
-		shared := m.devices[i].replicas > 0
-		if s.Held && (s.Kind != lease.Pod || shared != (s.Container == lease.SharingPods)) {
+		if s.Held && s.Kind != lease.Pod {
 			m.devices[i].holder = s.Holder()
 		}
 	}
-	return m.readReplicas()
+	return nil
 }
 
 // excluded returns the GPUs that no pod gets now.

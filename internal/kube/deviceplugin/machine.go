@@ -24,25 +24,24 @@ import (
 
 // machine holds the GPUs to offer, as one look found them.
 type machine struct {
+	all     []gpu.GPU    // of the vendor
 	devices []device     // in the order of leases
 	leases  lease.Leases // without Dir if nothing is leased; GPUs are always the devices
 	states  []lease.State
 	// replicas has the leases of pods that share GPUs. While one is held, so is the lease of
 	// its GPU, by lease.SharingPods.
 	replicas lease.Leases
-	unknown  error    // of --shared-gpus
 	leftOut  []string // integrated GPUs beside a card, which stay so if the card goes missing
 }
 
 // look reads the GPUs that pods may have: those of the unit if the wrapper's config lists
 // them, and otherwise all but integrated ones beside a card. It opens no GPU.
-func look(o options, now func() time.Time, before machine) (m machine, err error) {
-	r := o.root
+func look(r host.Root, config string, now func() time.Time, before machine) (m machine, err error) {
 	inv, err := gpu.Discover(r)
 	if err != nil {
 		return m, err
 	}
-	unit, err := readConfig(r, o.config)
+	unit, err := readConfig(r, config)
 	if err != nil {
 		return m, err
 	}
@@ -56,6 +55,7 @@ func look(o options, now func() time.Time, before machine) (m machine, err error
 		}
 		all[i].BesideCard = slices.Contains(m.leftOut, name)
 	}
+	m.all = all
 	gpus := offered(all, unit)
 	out, err := excluded(r, unit)
 	if err != nil {
@@ -71,7 +71,6 @@ func look(o options, now func() time.Time, before machine) (m machine, err error
 		m.devices = append(m.devices, d)
 		m.leases.GPUs = append(m.leases.GPUs, d.id())
 	}
-	m.unknown = m.share(o, all)
 	m.leases.Links = weights(gpu.ReadLinks(r, gpus))
 	if unit != nil && unit.Leases != nil {
 		m.leases.Dir, m.leases.Euid = r.Path(cmp.Or(unit.Leases.Dir, lease.DefaultDir)), uint32(os.Geteuid())

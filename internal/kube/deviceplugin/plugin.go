@@ -99,12 +99,16 @@ func (p *plugin) turn(ctx context.Context) error {
 func (p *plugin) look(ctx context.Context) []device {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m, err := look(p.options, p.now, p.seen)
+	m, err := look(p.root, p.config, p.now, p.seen)
+	var unknown error
+	if err == nil {
+		unknown, err = m.share(p.options)
+	}
 	if err == nil {
 		p.seen = m
 		p.findOtherUse(ctx)
 	}
-	p.report("GPUs", cmp.Or(err, p.seen.unknown))
+	p.report("GPUs", cmp.Or(err, unknown))
 	for _, d := range p.seen.devices {
 		p.logChange(d.id(), d.label()+" ", d.state())
 	}

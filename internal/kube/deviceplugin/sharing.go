@@ -49,14 +49,28 @@ func (m machine) gpuOf(id string) int {
 	return slices.IndexFunc(m.devices, func(d device) bool { return d.id() == name })
 }
 
-// share marks the GPUs that the options share. It returns which entries name no GPU.
-func (m *machine) share(o options, all []gpu.GPU) error {
-	if o.replicas < 2 {
-		return nil
+// share marks the GPUs that the options share, and reads who has replicas. It does not offer a
+// GPU that pods have in the other way, by options of before.
+func (m *machine) share(o options) (unknown, err error) {
+	if o.replicas > 1 {
+		unknown = m.mark(o)
 	}
-	var unknown error
+	if !m.leased() {
+		return unknown, nil
+	}
+	for i, s := range m.states {
+		shared := m.devices[i].replicas > 0
+		if s.Held && s.Kind == lease.Pod && shared != (s.Container == lease.SharingPods) {
+			m.devices[i].holder = s.Holder()
+		}
+	}
+	return unknown, m.readReplicas()
+}
+
+// mark marks the GPUs that are shared. It returns which entries of the option name no GPU.
+func (m *machine) mark(o options) (unknown error) {
 	for entry := range strings.SplitSeq(o.shared, ",") {
-		chosen, problems := gpu.Select(all, entry)
+		chosen, problems := gpu.Select(m.all, entry)
 		for _, problem := range problems {
 			_, why, _ := strings.Cut(problem, ": ")
 			unknown = errors.Join(unknown, fmt.Errorf("cannot share a GPU of --shared-gpus: %s", why))
