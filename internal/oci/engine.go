@@ -274,8 +274,8 @@ var podNames = [][3]string{
 	{"io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"},
 }
 
-// withoutPodGPUs leaves out the GPUs that the container's own pod, or a pod that is still
-// to come, holds.
+// withoutPodGPUs leaves out the GPUs that the container's own pod, a pod that is still to
+// come, or pods that share them hold.
 func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (others []int, err error) {
 	annotations, err := root.Member("annotations", rawjson.Object)
 	if err != nil {
@@ -290,7 +290,7 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 			}
 		}
 		if parts[1] != "" {
-			owners = append(owners, strings.Join(parts[:], "/"), lease.StartingPod)
+			owners = append(owners, strings.Join(parts[:], "/"), lease.StartingPod, lease.SharingPods)
 		}
 	}
 	if len(owners) == 0 {

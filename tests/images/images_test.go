@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gopkg.in/yaml.v3"
 )
 
 const (
@@ -111,39 +110,4 @@ func TestTwoBuildsOfTheImageHaveTheSameBytes(t *testing.T) {
 		return fmt.Sprintf("%x", sha256.Sum256(data))
 	}
 	require.Equal(t, sum(made(t, dir, "one.tar")), sum(made(t, dir, "two.tar")))
-}
-
-// Each program of the manifest is one of the image, and no container is privileged.
-func TestManifestRunsTheProgramsOfTheImage(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(root, "tools/images/gpu-node.yaml"))
-	require.NoError(t, err)
-	type container struct {
-		Image           string
-		Command         []string
-		SecurityContext struct {
-			Privileged               bool
-			AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
-		} `yaml:"securityContext"`
-	}
-	var set struct {
-		Kind string
-		Spec struct {
-			Template struct {
-				Spec struct {
-					InitContainers []container `yaml:"initContainers"`
-					Containers     []container
-				}
-			}
-		}
-	}
-	require.NoError(t, yaml.Unmarshal(data, &set))
-	require.Equal(t, "DaemonSet", set.Kind)
-	spec, programs := set.Spec.Template.Spec, []string{}
-	for _, c := range append(spec.InitContainers, spec.Containers...) {
-		require.Equal(t, spec.Containers[0].Image, c.Image)
-		require.False(t, c.SecurityContext.Privileged)
-		require.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
-		programs = append(programs, c.Command[0])
-	}
-	require.ElementsMatch(t, []string{"/gpu-device-plugin", "/rocm-exporter", "/gpukit"}, programs)
 }

@@ -24,12 +24,16 @@ var client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Confi
 
 // call asks the API server, in YAML if there is something to report.
 func call(method, path, body string) (status int, answer string, err error) {
+	return send(method, path, "application/yaml", body)
+}
+
+func send(method, path, contentType, body string) (status int, answer string, err error) {
 	r, err := http.NewRequest(method, "https://"+apiAddress+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
 	r.Header.Set("Authorization", "Bearer "+apiToken)
-	r.Header.Set("Content-Type", "application/yaml")
+	r.Header.Set("Content-Type", contentType)
 	a, err := client.Do(r)
 	if err != nil {
 		return 0, "", err

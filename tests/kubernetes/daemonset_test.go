@@ -12,20 +12,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gopkg.in/yaml.v3"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 )
 
 const (
-	// nodeImage is the name of the image in the manifest, with an archive that is in dir.
+	// nodeImage is the name of the image in the chart, with an archive that is in dir.
 	nodeImage   = "registry.example/concourse-gpu-node:1.0.0"
 	nodeArchive = "gpu-node.tar"
-	// manifest is what users apply.
-	manifest   = "../../tools/images/gpu-node.yaml"
-	features   = "/etc/kubernetes/node-feature-discovery/features.d/concourse-gpu"
-	daemonSets = "/apis/apps/v1/namespaces/kube-system/daemonsets"
-	systemPods = "/api/v1/namespaces/kube-system/pods"
+	features    = "/etc/kubernetes/node-feature-discovery/features.d/concourse-gpu"
+	daemonSets  = "/apis/apps/v1/namespaces/kube-system/daemonsets"
+	systemPods  = "/api/v1/namespaces/kube-system/pods"
 )
 
 // A node without a unit gets its GPUs, labels and metrics from the pod of the DaemonSet, with
@@ -39,10 +36,12 @@ func TestDaemonSetOffersTheGPUsOfANode(t *testing.T) {
 		"--controllers=daemonset-controller", "--bind-address=127.0.0.1", "--cert-dir="+at+"/controllers")
 	out, err := runIn(dir, "ctr", "--namespace", "k8s.io", "images", "import", nodeArchive)
 	require.NoError(t, err, out)
+	t.Run("the chart is valid", chartIsValid)
 	t.Cleanup(func() { removeDaemonSet(t) })
-	status, answer, err := call(http.MethodPost, daemonSets, daemonSet(t))
+	helm(t, "install", release, chart)
+	status, answer, err := send(http.MethodPatch, daemonSets+"/"+release, "application/strategic-merge-patch+json", ownSys(t))
 	require.NoError(t, err)
-	require.Equal(t, http.StatusCreated, status, answer)
+	require.Equal(t, http.StatusOK, status, answer)
 
 	offers(t, gpus)
 	labels, err := os.ReadFile(features)
@@ -59,28 +58,23 @@ func TestDaemonSetOffersTheGPUsOfANode(t *testing.T) {
 	})
 }
 
-// daemonSet returns the manifest, with /sys and /proc of the node for each container: only
-// there are the stand-ins of GPUs.
-func daemonSet(t *testing.T) string {
+// ownSys returns a patch with /sys and /proc of the node for each container of the
+// DaemonSet: only there are the stand-ins of GPUs.
+func ownSys(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(manifest)
-	require.NoError(t, err)
-	require.Contains(t, string(text), nodeImage)
-	var set map[string]any
-	require.NoError(t, yaml.Unmarshal(text, &set))
-	spec := set["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
-	volumes := spec["volumes"].([]any)
+	volumes, mounts := []any{}, []any{}
 	for _, name := range []string{"sys", "proc"} {
 		volumes = append(volumes, map[string]any{"name": name, "hostPath": map[string]any{"path": "/" + name}})
-		for _, kind := range []string{"initContainers", "containers"} {
-			for _, c := range spec[kind].([]any) {
-				c := c.(map[string]any)
-				c["volumeMounts"] = append(c["volumeMounts"].([]any), map[string]any{"name": name, "mountPath": "/" + name})
-			}
-		}
+		mounts = append(mounts, map[string]any{"name": name, "mountPath": "/" + name})
 	}
-	spec["volumes"] = volumes
-	data, err := yaml.Marshal(set)
+	with := func(names ...string) (containers []any) {
+		for _, name := range names {
+			containers = append(containers, map[string]any{"name": name, "volumeMounts": mounts})
+		}
+		return containers
+	}
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+		"volumes": volumes, "initContainers": with("labels"), "containers": with("gpu-device-plugin", "rocm-exporter")}}}})
 	require.NoError(t, err)
 	return string(data)
 }
@@ -115,10 +109,9 @@ func removeDaemonSet(t *testing.T) {
 	if _, answer := systemPodsNow(t); t.Failed() {
 		t.Log(answer)
 	}
-	for _, path := range []string{daemonSets + "/concourse-gpu-node", systemPods + "?gracePeriodSeconds=1"} {
-		_, answer, err := call(http.MethodDelete, path, "")
-		require.NoError(t, err, answer)
-	}
+	helm(t, "uninstall", release, "--ignore-not-found")
+	_, answer, err := call(http.MethodDelete, systemPods+"?gracePeriodSeconds=1", "")
+	require.NoError(t, err, answer)
 	eventually(t, "the pods of the DaemonSet end", func() (string, bool) {
 		pods, answer := systemPodsNow(t)
 		return answer, len(pods) == 0

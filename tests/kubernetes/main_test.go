@@ -23,7 +23,7 @@ const cachedEnv = "KUBERNETES_CACHED_ONLY"
 const notCached = "the programs of Kubernetes and containerd are not in the cache folder: make test-kubernetes builds them, in some ten minutes of two processors"
 
 // modules are folders with a go.mod with tools that are programs of the node.
-var modules = []string{"k8s", "containerd"}
+var modules = []string{"k8s", "containerd", "helm"}
 
 // dir has what was built, and what the node writes; the node's control groups are below
 // one with its name.

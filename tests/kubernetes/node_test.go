@@ -25,6 +25,9 @@ func TestPodsOnANodeWithDeviceNodes(t *testing.T) {
 	t.Run("a task has a GPU", taskHasOne)
 	t.Run("a pod has a GPU", podHasOne)
 	t.Run("a container has a GPU", containerAndPod)
+	t.Run("GitHub's runner has a GPU", githubsRunner)
+	t.Run("GitLab's job has a GPU", gitlabsJob)
+	t.Run("pods share a GPU", func(t *testing.T) { sharedGPU(t, plugin) })
 }
 
 // containerd 2.1 puts devices into containers by their names.

@@ -51,9 +51,15 @@ func statusOf(t *testing.T, name string) podStatus {
 // opened waits until a pod runs and has reported which of the nodes it finds it opens.
 func opened(t *testing.T, name string) []string {
 	t.Helper()
+	return openedBy(t, name, "")
+}
+
+// openedBy does the same for one container of a pod.
+func openedBy(t *testing.T, name, container string) []string {
+	t.Helper()
 	out := ""
 	eventually(t, "pod "+name+" tells what it opens", func() (string, bool) {
-		status, said, err := call(http.MethodGet, pods+"/"+name+"/log", "")
+		status, said, err := call(http.MethodGet, pods+"/"+name+"/log?container="+container, "")
 		out = said
 		if strings.HasSuffix(said, "done\n") && status == http.StatusOK {
 			return "", true

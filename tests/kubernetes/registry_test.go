@@ -37,8 +37,8 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar"
 )
 
-// serveImages is a registry where every name is an image of busybox, and its rocminfo is the
-// probe.
+// serveImages is a registry where every name is an image of busybox, and its rocminfo and
+// GitHub's runner are the probe.
 func serveImages(t *testing.T) {
 	t.Helper()
 	blobs := map[string][]byte{}
@@ -93,10 +93,12 @@ func layerOf(t *testing.T) []byte {
 	_, err = w.Write(data)
 	require.NoError(t, err)
 	require.NoError(t, w.WriteHeader(&tar.Header{Name: "bin/sh", Linkname: "busybox", Typeflag: tar.TypeSymlink}))
-	rocminfo := "#!/bin/sh\n" + probe
-	require.NoError(t, w.WriteHeader(&tar.Header{Name: "bin/rocminfo", Mode: 0o755, Size: int64(len(rocminfo)), Typeflag: tar.TypeReg}))
-	_, err = w.Write([]byte(rocminfo))
-	require.NoError(t, err)
+	script := "#!/bin/sh\n" + probe
+	for _, name := range []string{"bin/rocminfo", "home/runner/run.sh"} { // the second is of GitHub's runner
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(script)), Typeflag: tar.TypeReg}))
+		_, err = w.Write([]byte(script))
+		require.NoError(t, err)
+	}
 	require.NoError(t, w.Close())
 	return layer.Bytes()
 }

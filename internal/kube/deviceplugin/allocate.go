@@ -14,10 +14,10 @@ func (p *plugin) pluginOptions() *v1beta1.DevicePluginOptions {
 	return &v1beta1.DevicePluginOptions{PreStartRequired: true, GetPreferredAllocationAvailable: true}
 }
 
-// find returns the indexes of devices.
+// find returns the indexes of the GPUs with these names or replicas.
 func (m machine) find(ids []string) (found []int, err error) {
 	for _, id := range ids {
-		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id() == id })
+		i := m.gpuOf(id)
 		if i < 0 {
 			return nil, fmt.Errorf("cannot give GPU %s to a pod: this machine has no such GPU now", id)
 		}
@@ -32,9 +32,12 @@ func (p *plugin) allocate(r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := &v1beta1.AllocateResponse{}
-	var all []int
+	var all []string
 	for _, c := range r.ContainerRequests {
 		found, err := p.seen.find(c.DevicesIds)
+		if err == nil {
+			err = p.seen.checkDistinct(found)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +50,7 @@ func (p *plugin) allocate(r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse
 			return nil, err
 		}
 		a.ContainerResponses = append(a.ContainerResponses, given)
-		all = append(all, found...)
+		all = append(all, c.DevicesIds...)
 	}
 	if err := p.seen.hold(all); err != nil {
 		return nil, err
@@ -70,12 +73,17 @@ func (p *plugin) checkStart(ids []string) error {
 	if !p.seen.leased() {
 		return nil // a running container with a faulty GPU goes on, and so it may also restart
 	}
-	states, _, err := p.seen.leases.Read()
+	p.seen.addReplicas(ids)
+	states, err := p.seen.readAll()
 	if err != nil {
 		return err
 	}
-	found = slices.DeleteFunc(found, func(i int) bool { return states[i].Held && states[i].Kind == lease.Pod })
-	return p.seen.hold(found)
+	names, owners := p.seen.names(), p.seen.owners()
+	held := func(i int) bool { return states[i].Held && states[i].Kind == lease.Pod }
+	return p.seen.hold(slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		i := slices.Index(names, id)
+		return held(i) && held(owners[i]) && p.seen.checkUse([]string{id}, states) == nil
+	}))
 }
 
 // checkSameNodes refuses a container that would get another GPU's nodes. The kubelet keeps
@@ -108,12 +116,21 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// prefer chooses among free devices as leases do.
+// prefer chooses among free devices as leases do, and among replicas by their use.
 func (p *plugin) prefer(r *v1beta1.PreferredAllocationRequest) (*v1beta1.PreferredAllocationResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := &v1beta1.PreferredAllocationResponse{}
 	for _, c := range r.ContainerRequests {
+		if slices.ContainsFunc(c.AvailableDeviceIDs, isReplica) {
+			ids, err := p.seen.preferReplicas(c)
+			if err != nil {
+				return nil, err
+			}
+			a.ContainerResponses = append(a.ContainerResponses,
+				&v1beta1.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+			continue
+		}
 		free, err := p.seen.find(c.AvailableDeviceIDs)
 		if err != nil {
 			return nil, err

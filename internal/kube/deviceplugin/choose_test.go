@@ -160,6 +160,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--devices=env"}, 2, `invalid value "env" for flag --devices: auto, cdi, nodes`},
 		{[]string{"--resource-naming-strategy=x"}, 2, "single, mixed"},
 		{[]string{"--kubelet-dir=lib"}, 2, "want an absolute path"},
+		{[]string{"--replicas=0"}, 2, "invalid value 0 for flag --replicas: want 1 to 100"},
 		{[]string{"--nope"}, 2, "unknown flag: --nope; see gpu-device-plugin --help"},
 		{[]string{"start"}, 2, `cannot run gpu-device-plugin with "start": want gpu-device-plugin [flags]`},
 	} {

@@ -1,6 +1,7 @@
 package deviceplugin
 
 import (
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -47,50 +48,61 @@ func TestReconcile(t *testing.T) {
 			if c.want.hold == nil {
 				c.want.hold = map[string][]int{}
 			}
-			require.Equal(t, c.want, reconcile([]lease.State{c.state}, pods, c.notes, map[int]time.Duration{0: now.Sub(c.state.Since)}))
+			require.Equal(t, c.want, reconcile([]lease.State{c.state}, []int{0}, pods, c.notes, map[int]time.Duration{0: now.Sub(c.state.Since)}))
 		})
 	}
 }
 
 // Whatever the kubelet and the records have: what a pod is listed with is not given back,
-// nothing of a task's is, and what was done need not be done again.
+// nothing of a task's is, a GPU with a used replica is not, and what was done need not be
+// done again.
 func TestReconcileConverges(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	r := rand.New(rand.NewPCG(1, 2))
-	names := []string{lease.StartingPod, "a/b/c", "a/d/c", "task"}
+	names := []string{lease.StartingPod, "a/b/c", "a/d/c", lease.SharingPods, "task"}
 	kinds := []lease.Kind{lease.Task, lease.Container, lease.Pod, lease.Pod, ""}
 	for range 20_000 {
-		states, pods, notes := make([]lease.State, 1+r.IntN(4)), map[int]string{}, map[int]bool{}
+		gpus := 1 + r.IntN(4)
+		states, pods, notes := make([]lease.State, gpus+r.IntN(6)), map[int]string{}, map[int]bool{}
+		owners, waited := make([]int, len(states)), map[int]time.Duration{}
 		for i := range states {
+			owners[i] = i
 			states[i] = lease.State{Held: r.IntN(3) > 0, Kind: kinds[r.IntN(len(kinds))], Container: names[r.IntN(len(names))],
 				Since: now.Add(-time.Duration(r.IntN(120)) * time.Second)}
+			if i >= gpus { // a replica, which only pods hold
+				owners[i], states[i].Kind, states[i].Container = r.IntN(gpus), lease.Pod, names[r.IntN(3)]
+			}
 			if r.IntN(2) == 0 {
 				pods[i] = names[1+r.IntN(2)]
 			}
 			notes[i] = r.IntN(2) == 0
+			waited[i] = now.Sub(states[i].Since)
 		}
-		waited := map[int]time.Duration{}
-		for i, s := range states {
-			waited[i] = now.Sub(s.Since)
-		}
-		c := reconcile(states, pods, notes, waited)
+		listed := maps.Clone(pods)
+		c := reconcile(states, owners, pods, notes, waited)
 		for _, i := range c.release {
-			require.Empty(t, pods[i])
+			require.Empty(t, listed[i])
 			require.Equal(t, lease.Pod, states[i].Kind)
 			states[i].Held = false
 		}
-		for pod, gpus := range c.hold {
-			for _, i := range gpus {
-				require.Equal(t, pod, pods[i])
-				if !states[i].Held || states[i].Kind == lease.Pod { // otherwise Keep refuses
+		for pod, leases := range c.hold {
+			for _, i := range leases {
+				require.Contains(t, []string{listed[i], lease.SharingPods}, pod)
+				if !states[i].Held || states[i].Kind == lease.Pod { // otherwise HoldForPod refuses
 					states[i] = lease.State{Held: true, Kind: lease.Pod, Container: pod}
 				}
 			}
 		}
-		again := reconcile(states, pods, notes, waited)
+		for i, of := range owners {
+			if i != of && states[i].Held && states[of].Kind == lease.Pod {
+				require.True(t, states[of].Held)
+				require.Equal(t, lease.SharingPods, states[of].Container)
+			}
+		}
+		again := reconcile(states, owners, listed, notes, waited)
 		require.Empty(t, again.release)
-		for _, gpus := range again.hold {
-			for _, i := range gpus {
+		for _, leases := range again.hold {
+			for _, i := range leases {
 				require.NotEqual(t, lease.Pod, states[i].Kind, "only what a task has")
 			}
 		}
@@ -115,6 +127,9 @@ func TestNamesOfResources(t *testing.T) {
 		{"no GPU", single, nil, map[string]int{"amd.com/gpu": 0}, ""},
 		{"no GPU, mixed", mixed, nil, map[string]int{}, ""},
 		{"different ones", single, both, map[string]int{"amd.com/gpu": 0}, "partitioned as cpx_nps4 and spx_nps1; partition them alike, or start with --resource-naming-strategy=mixed"},
+		{"shared ones", single, []device{{replicas: 4}, {replicas: 4}}, map[string]int{"amd.com/gpu.shared": 2}, ""},
+		{"shared ones and others", single, []device{{replicas: 4}, {}}, map[string]int{"amd.com/gpu.shared": 1, "amd.com/gpu": 1}, ""},
+		{"shared partitions", mixed, []device{{style: "cpx_nps4", replicas: 2}, {}}, map[string]int{"amd.com/cpx_nps4.shared": 1, "amd.com/gpu": 1}, ""},
 		{"different ones, mixed", mixed, both, map[string]int{"amd.com/gpu": 1, "amd.com/cpx_nps4": 2, "amd.com/spx_nps1": 1}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

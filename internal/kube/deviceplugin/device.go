@@ -28,8 +28,10 @@ type device struct {
 	numa  int      // NUMA node; -1 if not known
 	style string   // its partitioning, "cpx_nps4"; "" if it cannot be partitioned
 
+	replicas int // how often it is offered as a shared GPU; 0 if one pod at a time has it
+
 	exclusion string // why pods do not get it, as a text that follows its name; "" if they do
-	holder    string // the task or container that leases it; "" for none
+	holder    string // the task, container or run that leases it, or pods with the GPU in the other way; "" for none
 }
 
 // id returns the device's name for the kubelet and the lease.
@@ -45,14 +47,16 @@ func listed(devices []device) []*v1beta1.Device {
 		if d.holder != "" {
 			continue
 		}
-		one := &v1beta1.Device{ID: d.id(), Health: v1beta1.Healthy}
-		if d.exclusion != "" {
-			one.Health = v1beta1.Unhealthy
+		for _, id := range d.ids() {
+			one := &v1beta1.Device{ID: id, Health: v1beta1.Healthy}
+			if d.exclusion != "" {
+				one.Health = v1beta1.Unhealthy
+			}
+			if d.numa >= 0 {
+				one.Topology = &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: int64(d.numa)}}}
+			}
+			list = append(list, one)
 		}
-		if d.numa >= 0 {
-			one.Topology = &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: int64(d.numa)}}}
-		}
-		list = append(list, one)
 	}
 	return list
 }
@@ -61,7 +65,7 @@ func listed(devices []device) []*v1beta1.Device {
 func (d device) state() string {
 	switch {
 	case d.holder != "":
-		return "is not offered: " + d.holder + " has it"
+		return "is not offered: held by " + d.holder
 	case d.exclusion != "":
 		return "is Unhealthy: it " + d.exclusion
 	}
@@ -128,19 +132,22 @@ func resources(strategy string, devices []device) (map[string][]device, error) {
 			styles[d.style] = append(styles[d.style], d)
 		}
 	}
-	if strategy == single {
-		if len(styles) > 1 {
-			return map[string][]device{wholeGPU: nil}, fmt.Errorf("cannot offer GPUs as %s: they are "+
-				"partitioned as %s; partition them alike, or start with --resource-naming-strategy=%s",
-				wholeGPU, strings.Join(slices.Sorted(maps.Keys(styles)), " and "), mixed)
-		}
-		return map[string][]device{wholeGPU: devices}, nil
+	if strategy == single && len(styles) > 1 {
+		return map[string][]device{wholeGPU: nil}, fmt.Errorf("cannot offer GPUs as %s: they are partitioned as "+
+			"%s; partition them alike, or start with --resource-naming-strategy=%s", wholeGPU,
+			strings.Join(slices.Sorted(maps.Keys(styles)), " and "), mixed)
 	}
 	of := map[string][]device{}
+	if strategy == single && len(devices) == 0 {
+		of[wholeGPU] = nil
+	}
 	for _, d := range devices {
 		name := wholeGPU
-		if d.style != "" {
+		if strategy == mixed && d.style != "" {
 			name = vendorPrefix + d.style
+		}
+		if d.replicas > 0 {
+			name += sharedSuffix
 		}
 		of[name] = append(of[name], d)
 	}

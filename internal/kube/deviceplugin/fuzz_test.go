@@ -10,6 +10,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -29,13 +30,14 @@ func FuzzNotes(f *testing.F) {
 	f.Add([]byte(`{"Data":{"PodDeviceEntries":null},"Checksum":1}`))
 	f.Add([]byte(`{"Data":null}`))
 	f.Add([]byte(`{"PodDeviceEntries":[{"DeviceIDs":["a"]}]}`))
-	m := machine{devices: []device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}}}
+	m := machine{devices: []device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}},
+		leases: lease.Leases{GPUs: []string{gpu0, gpu1}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		notes, err := decodeNotes(data)
 		require.True(t, err != nil || notes != nil)
 		for _, n := range notes {
 			_, _ = n.paths()
-			for _, i := range m.indexesOf(n.ResourceName, n.ids()) {
+			for _, i := range m.indexesOf(n.ids()) {
 				require.Less(t, i, len(m.devices))
 			}
 		}
@@ -51,13 +53,14 @@ func FuzzPodResources(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(data)
 	f.Add([]byte{})
-	m := machine{devices: []device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}}}
+	m := machine{devices: []device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}},
+		leases: lease.Leases{GPUs: []string{gpu0, gpu1}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r podresources.ListPodResourcesResponse
 		if proto.Unmarshal(data, &r) != nil {
 			return
 		}
-		for i, name := range podsOf(&r, m) {
+		for i, name := range m.podsOf(usesIn(&r)) {
 			require.Less(t, i, len(m.devices))
 			require.GreaterOrEqual(t, strings.Count(name, "/"), 2)
 		}

@@ -23,13 +23,16 @@ type change struct {
 	ask bool
 }
 
-// reconcile compares the records with the kubelet's list. pods has the containers by their
-// GPUs. The list omits init containers that run before a pod's others, so a missing GPU may
-// be theirs while the kubelet's notes have it. notes is nil if they are not known, and then
-// the GPU stays leased. waited is how long each GPU has waited for its pod.
-func reconcile(states []lease.State, pods map[int]string, notes map[int]bool, waited map[int]time.Duration) change {
+// reconcile compares the records with the kubelet's list. states has the GPUs, then their
+// replicas, and owners the index of each one's GPU. pods has the containers by index, and gets
+// lease.SharingPods for the GPUs with a replica in use. The list omits init containers that
+// run before a pod's others, so a missing GPU may be theirs while the kubelet's notes have it.
+// notes is nil if they are not known, and then the GPU stays leased. waited is how long each
+// GPU has waited for its pod.
+func reconcile(states []lease.State, owners []int, pods map[int]string, notes map[int]bool,
+	waited map[int]time.Duration) change {
 	c := change{hold: map[string][]int{}}
-	for i, s := range states {
+	for i, s := range slices.Backward(states) { // replicas before their GPUs
 		kept := s.Held && s.Kind == lease.Pod
 		pod, has := pods[i]
 		switch {
@@ -37,15 +40,15 @@ func reconcile(states []lease.State, pods map[int]string, notes map[int]bool, wa
 		case has:
 			c.hold[pod] = append(c.hold[pod], i)
 		case !kept:
-		case s.Container != lease.StartingPod:
+			continue
+		case s.Container != lease.StartingPod || waited[i] >= listDelay && notes != nil && !notes[i]:
 			c.release = append(c.release, i)
-		case waited[i] < listDelay:
-		case notes == nil:
-			c.ask = true
-		case notes[i]:
+			continue
+		case waited[i] >= listDelay:
 			c.ask = true // until the notes no longer have it
-		default:
-			c.release = append(c.release, i)
+		}
+		if owners[i] != i {
+			pods[owners[i]] = lease.SharingPods
 		}
 	}
 	return c
@@ -107,17 +110,32 @@ func (m machine) excluded() (of []lease.Excluded) {
 	return of
 }
 
-// hold leases GPUs to a pod that is not known yet.
-func (m machine) hold(gpus []int) error {
-	if m.leased() {
-		return m.leases.HoldForPod(lease.StartingPod, gpus, m.excluded())
-	}
-	for _, i := range gpus {
-		if why := m.devices[i].exclusion; why != "" {
-			return errors.New(m.devices[i].label() + " " + why)
+// hold leases GPUs or replicas to a pod that is not known yet.
+func (m machine) hold(ids []string) error {
+	if !m.leased() {
+		for _, id := range ids {
+			switch d := m.devices[m.gpuOf(id)]; {
+			case d.exclusion != "":
+				return errors.New(d.label() + " " + d.exclusion)
+			case d.holder != "":
+				return errors.New(d.label() + " is held by " + d.holder)
+			}
 		}
+		return nil
 	}
-	return nil
+	states, _, err := m.leases.Read()
+	if err == nil {
+		err = m.checkUse(ids, states)
+	}
+	if err != nil {
+		return err
+	}
+	m.addReplicas(ids)
+	var indexes []int
+	for _, id := range ids {
+		indexes = append(indexes, slices.Index(m.names(), id))
+	}
+	return m.holdFor(lease.StartingPod, indexes, m.excluded())
 }
 
 // settle adjusts the leases to the pods that the kubelet lists. If the kubelet does not
@@ -126,19 +144,23 @@ func (p *plugin) settle(ctx context.Context) error {
 	if !p.seen.leased() {
 		return nil
 	}
-	pods, err := listPods(ctx, filepath.Join(p.kubelet, "pod-resources", "kubelet.sock"), p.seen)
+	uses, err := p.listUses(ctx)
 	if err != nil {
 		return err
 	}
-	states, _, err := p.seen.leases.Read() // Allocate may have been called since the look
+	for _, u := range uses {
+		p.seen.addReplicas(u.ids)
+	}
+	states, err := p.seen.readAll() // Allocate may have been called since the look
 	if err != nil {
 		return err
 	}
-	c := reconcile(states, pods, p.noted(), p.waited(states))
+	c := reconcile(states, p.seen.owners(), p.seen.podsOf(uses), p.noted(), p.waited(states))
 	for _, pod := range slices.Sorted(maps.Keys(c.hold)) {
-		err = errors.Join(err, p.seen.leases.HoldForPod(pod, c.hold[pod], nil))
+		err = errors.Join(err, p.seen.holdFor(pod, c.hold[pod], nil))
 	}
-	err = errors.Join(err, p.seen.leases.ReleasePod(c.release))
+	gpus, replicas := p.seen.byLease(c.release)
+	err = errors.Join(err, p.seen.replicas.ReleasePod(replicas), p.seen.leases.ReleasePod(gpus))
 	if c.ask && p.now().Sub(p.asked) > askAgain {
 		p.asked = p.now()
 		p.before, _ = os.Stat(filepath.Join(p.socketDir(), notesFile)) // nil if there are none
@@ -147,6 +169,24 @@ func (p *plugin) settle(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// findOtherUse keeps GPUs from pods that others have in the other way: alone, or as a shared
+// one, by options of before. Without leases only the kubelet knows. While it does not answer,
+// it starts no pod.
+func (p *plugin) findOtherUse(ctx context.Context) {
+	if p.seen.leased() {
+		return
+	}
+	uses, _ := p.listUses(ctx)
+	for _, u := range uses {
+		for _, id := range u.ids {
+			i := p.seen.gpuOf(id)
+			if i >= 0 && isReplica(id) != (p.seen.devices[i].replicas > 0) {
+				p.seen.devices[i].holder = lease.State{Kind: lease.Pod, Container: u.container}.Holder()
+			}
+		}
+	}
 }
 
 // askAgain is the interval in which the kubelet must write its notes while they are needed.
@@ -164,7 +204,10 @@ func (p *plugin) noted() map[int]bool {
 	}
 	gpus := map[int]bool{}
 	for _, n := range notes {
-		for _, i := range p.seen.indexesOf(n.ResourceName, n.ids()) {
+		if !isOurs(n.ResourceName) {
+			continue
+		}
+		for _, i := range p.seen.indexesOf(n.ids()) {
 			gpus[i] = true
 		}
 	}

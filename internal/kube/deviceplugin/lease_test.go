@@ -22,7 +22,7 @@ func TestGPUOfATaskIsNotListed(t *testing.T) {
 	end := taskTakes(t, p, 0)
 	turn(t, p)
 	require.Equal(t, map[string]string{gpu1: v1beta1.Healthy}, <-w.lists)
-	require.Contains(t, log.String(), "GPU 0 ("+gpu0+") is not offered: the task of container task-1 has it\n")
+	require.Contains(t, log.String(), "GPU 0 ("+gpu0+") is not offered: held by the task of container task-1\n")
 	end()
 	turn(t, p)
 	require.Len(t, <-w.lists, 2)

@@ -24,10 +24,14 @@ import (
 
 // machine holds the GPUs to offer, as one look found them.
 type machine struct {
+	all     []gpu.GPU    // of the vendor
 	devices []device     // in the order of leases
-	leases  lease.Leases // without Dir if GPUs are shared; GPUs are always the devices
+	leases  lease.Leases // without Dir if nothing is leased; GPUs are always the devices
 	states  []lease.State
-	leftOut []string // integrated GPUs beside a card, which stay so if the card goes missing
+	// replicas has the leases of pods that share GPUs. While one is held, so is the lease of
+	// its GPU, by lease.SharingPods.
+	replicas lease.Leases
+	leftOut  []string // integrated GPUs beside a card, which stay so if the card goes missing
 }
 
 // look reads the GPUs that pods may have: those of the unit if the wrapper's config lists
@@ -51,6 +55,7 @@ func look(r host.Root, config string, now func() time.Time, before machine) (m m
 		}
 		all[i].BesideCard = slices.Contains(m.leftOut, name)
 	}
+	m.all = all
 	gpus := offered(all, unit)
 	out, err := excluded(r, unit)
 	if err != nil {

@@ -1,6 +1,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (p *plugin) socketDir() string { return filepath.Join(p.kubelet, "device-pl
 // but is logged once.
 func (p *plugin) turn(ctx context.Context) error {
 	p.failed = nil
-	devices := p.look()
+	devices := p.look(ctx)
 	named, err := resources(p.strategy, devices)
 	p.report("names", err)
 	if st, err := os.Stat(p.socketDir()); err != nil || !st.IsDir() {
@@ -95,14 +96,19 @@ func (p *plugin) turn(ctx context.Context) error {
 }
 
 // look updates the view of the machine. After an error the previous one stays.
-func (p *plugin) look() []device {
+func (p *plugin) look(ctx context.Context) []device {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m, err := look(p.root, p.config, p.now, p.seen)
+	var unknown error
+	if err == nil {
+		unknown, err = m.share(p.options)
+	}
 	if err == nil {
 		p.seen = m
+		p.findOtherUse(ctx)
 	}
-	p.report("GPUs", err)
+	p.report("GPUs", cmp.Or(err, unknown))
 	for _, d := range p.seen.devices {
 		p.logChange(d.id(), d.label()+" ", d.state())
 	}
@@ -196,6 +202,8 @@ type options struct {
 	kubelet  string // the kubelet's directory
 	devices  string // auto, cdi or nodes
 	strategy string // single or mixed
+	replicas int    // of a shared GPU; 1 for none
+	shared   string // which GPUs are shared
 	config   string // of the wrapper; "" for none
 }
 
@@ -215,6 +223,10 @@ func newCommand(version string, run func(o options) error) *cobra.Command {
 		"nodes (paths below /dev), or auto, which gives both")
 	fs.StringVar(&o.strategy, "resource-naming-strategy", single,
 		"`names` of GPUs that are partitioned: single (amd.com/gpu) or mixed (amd.com/cpx_nps4 and its like)")
+	fs.IntVar(&o.replicas, "replicas", 1, "offer each shared GPU to `N` pods at the same time, as amd.com/gpu.shared; the "+
+		"GPU divides its time between them, and nothing limits their memory")
+	fs.StringVar(&o.shared, "shared-gpus", "all", "`GPUs` that --replicas shares: all, or indexes, PCI addresses and "+
+		"unique ids with commas; the others stay amd.com/gpu")
 	fs.StringVar(&o.config, "config", oci.DefaultConfig, "`file` with a unit's GPUs and leases; if it is missing or "+
 		"empty, all GPUs are offered and nothing is leased")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -233,6 +245,8 @@ func (o options) check() error {
 			strings.Join([]string{auto, byCDIName, byNode}, ", "))
 	case !slices.Contains([]string{single, mixed}, o.strategy):
 		return fmt.Errorf("invalid value %q for flag --resource-naming-strategy: %s, %s", o.strategy, single, mixed)
+	case o.replicas < 1 || o.replicas > maxReplicas:
+		return fmt.Errorf("invalid value %d for flag --replicas: want 1 to %d", o.replicas, maxReplicas)
 	case !filepath.IsAbs(o.kubelet):
 		return fmt.Errorf("invalid value %q for flag --kubelet-dir: want an absolute path", o.kubelet)
 	}

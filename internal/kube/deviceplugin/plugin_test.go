@@ -18,7 +18,7 @@ import (
 // started is a plugin for the machine below r, with its log, and the kubelet.
 func started(t *testing.T, r host.Root, change func(*options)) (*plugin, *kubelet, *bytes.Buffer) {
 	k := newKubelet(t)
-	o := options{root: r, kubelet: k.dir, devices: auto, strategy: single, config: "/etc/concourse-ci-machine/wrapper.json"}
+	o := options{root: r, kubelet: k.dir, devices: auto, strategy: single, replicas: 1, config: "/etc/concourse-ci-machine/wrapper.json"}
 	if change != nil {
 		change(&o)
 	}

@@ -13,10 +13,16 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// listPods returns the container that has each GPU, as "namespace/pod/container" by the
-// GPU's index. The request also makes the kubelet forget pods that have ended.
-func listPods(ctx context.Context, socket string, m machine) (map[int]string, error) {
-	conn, err := dial(socket)
+// use describes GPUs or replicas that a container has.
+type use struct {
+	container string // "namespace/pod/container"
+	ids       []string
+}
+
+// listUses returns the containers with GPUs. The request also makes the kubelet forget pods
+// that have ended.
+func (p *plugin) listUses(ctx context.Context) ([]use, error) {
+	conn, err := dial(filepath.Join(p.kubelet, "pod-resources", "kubelet.sock"))
 	if err != nil {
 		return nil, err
 	}
@@ -27,28 +33,40 @@ func listPods(ctx context.Context, socket string, m machine) (map[int]string, er
 	if err != nil {
 		return nil, fmt.Errorf("cannot ask the kubelet which pods have GPUs, so no lease of a pod ends: %w", err)
 	}
-	return podsOf(r, m), nil
+	return usesIn(r), nil
 }
 
-func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string {
-	pods := map[int]string{}
+func usesIn(r *podresources.ListPodResourcesResponse) (uses []use) {
 	for _, pod := range r.GetPodResources() {
 		for _, c := range pod.GetContainers() {
+			u := use{container: pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName()}
 			for _, d := range c.GetDevices() {
-				for _, i := range m.indexesOf(d.GetResourceName(), d.GetDeviceIds()) {
-					pods[i] = pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName()
+				if isOurs(d.GetResourceName()) {
+					u.ids = append(u.ids, d.GetDeviceIds()...)
 				}
 			}
+			uses = append(uses, u)
+		}
+	}
+	return uses
+}
+
+// podsOf returns the container that has each lease, by the index of its name.
+func (m machine) podsOf(uses []use) map[int]string {
+	pods := map[int]string{}
+	for _, u := range uses {
+		for _, i := range m.indexesOf(u.ids) {
+			pods[i] = u.container
 		}
 	}
 	return pods
 }
 
-// indexesOf returns the indexes of the devices that this machine has.
-func (m machine) indexesOf(resource string, ids []string) (known []int) {
+// indexesOf returns the indexes of those names that this machine has.
+func (m machine) indexesOf(ids []string) (known []int) {
+	names := m.names()
 	for _, id := range ids {
-		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id() == id })
-		if i >= 0 && isOurs(resource) {
+		if i := slices.Index(names, id); i >= 0 {
 			known = append(known, i)
 		}
 	}

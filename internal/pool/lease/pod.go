@@ -10,6 +10,10 @@ import (
 // pod, and its list of pods.
 const StartingPod = "a pod that is starting"
 
+// SharingPods is the holder's name of a GPU that several pods may have at the same time. The
+// caller keeps who they are, and releases the GPU after the last.
+const SharingPods = "pods that share it"
+
 // HoldForPod leases all of the GPUs to a pod, or none. GPUs that any pod holds already pass
 // to this holder, because the caller is the only one that gives GPUs to pods. It returns a
 // *Refusal if a task or a container holds one, or if a GPU is excluded and no pod holds it.

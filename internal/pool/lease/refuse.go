@@ -234,11 +234,14 @@ const (
 // not known.
 func (s State) Holder() string {
 	switch {
-	case s.Container == "" || s.Container == StartingPod:
-		return s.Container
 	case s.Kind == Pod:
 		namespace, pod, container := s.Pod()
+		if pod == "" {
+			return s.Container
+		}
 		return "pod " + namespace + "/" + pod + ", container " + container
+	case s.Container == "":
+		return ""
 	case s.Kind == Container:
 		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
 		return "container " + s.ShortName() + " of " + name
@@ -262,9 +265,9 @@ func (s State) Holder() string {
 // InspectCommand returns the command that shows the holder, and "" if there is no such
 // command.
 func (s State) InspectCommand() string {
+	namespace, pod, _ := s.Pod()
 	switch {
-	case s.Kind == Pod && s.Container != StartingPod:
-		namespace, pod, _ := s.Pod()
+	case pod != "":
 		return "kubectl --namespace " + namespace + " get pod " + pod
 	case s.Engine == docker || s.Engine == podman:
 		return s.Engine + " ps --filter id=" + s.ShortName()
@@ -275,9 +278,10 @@ func (s State) InspectCommand() string {
 	return ""
 }
 
-// Pod splits the name of a pod's container. It returns "" if no pod is named.
+// Pod splits the name of a pod's container. It returns "" if no pod is named, as with
+// StartingPod and SharingPods.
 func (s State) Pod() (namespace, pod, container string) {
-	if s.Kind != Pod || s.Container == StartingPod {
+	if s.Kind != Pod || !strings.Contains(s.Container, "/") {
 		return "", "", ""
 	}
 	namespace, rest, _ := strings.Cut(s.Container, "/")
