@@ -90,7 +90,7 @@ func newCluster(t *testing.T, containerd string) *part {
 	newPart(t, "etcd", "etcd", "--data-dir", "/run/etcd", "--listen-peer-urls", "http://127.0.0.1:2380")
 	newPart(t, "kube-apiserver", program("k8s", "kube-apiserver"), "--etcd-servers=http://127.0.0.1:2379", "--cert-dir="+at+"/api",
 		"--bind-address=127.0.0.1", "--advertise-address="+nodeIP, "--service-cluster-ip-range=10.99.0.0/24", "--kubelet-preferred-address-types=InternalIP",
-		"--token-auth-file="+at+"/token.csv", "--authorization-mode=AlwaysAllow",
+		"--token-auth-file="+at+"/token.csv", "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.example", "--service-account-key-file="+at+"/key.pem", "--service-account-signing-key-file="+at+"/key.pem",
 		// Accounts for pods and the taint of a new node are the controller manager's to make and to take.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")

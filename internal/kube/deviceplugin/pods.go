@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 )
 
 // listPods returns the container that has each GPU, as "namespace/pod/container" by the
@@ -47,7 +49,7 @@ func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string 
 // indexesOf returns the indexes of the devices that this machine has.
 func (m machine) indexesOf(resource string, ids []string) (known []int) {
 	for _, id := range ids {
-		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id() == id })
+		i := slices.IndexFunc(m.Devices, func(d node.Device) bool { return d.Address() == id })
 		if i >= 0 && isOurs(resource) {
 			known = append(known, i)
 		}

@@ -12,14 +12,21 @@ const StartingPod = "a pod that is starting"
 
 // HoldForPod leases all of the GPUs to a pod, or none. GPUs that any pod holds already pass
 // to this holder, because the caller is the only one that gives GPUs to pods. It returns a
-// *Refusal if a task or a container holds one, or if a GPU is excluded and no pod holds it.
-// After a kill some of the GPUs may be held, which Read shows.
+// *Refusal if a task, a container or a claim holds one, or if a GPU is excluded and no pod
+// holds it. After a kill some of the GPUs may be held, which Read shows.
 func (l Leases) HoldForPod(holder string, gpus []int, excluded []Excluded) error {
+	return l.holdForPod(holder, gpus, excluded, func(of string) bool { return !isClaim(of) })
+}
+
+// holdForPod leases GPUs to a pod or a claim. GPUs of pods and claims pass to it if passes
+// returns true for their holder.
+func (l Leases) holdForPod(holder string, gpus []int, excluded []Excluded, passes func(holder string) bool) error {
 	k, err := l.startPodCall(gpus)
 	if err != nil || k == nil {
 		return err
 	}
 	defer k.close()
+	k.passes = passes
 	now := l.now()
 	if err := l.read(k.slots, k.boot, now); err != nil {
 		return err
@@ -45,6 +52,11 @@ func (l Leases) HoldForPod(holder string, gpus []int, excluded []Excluded) error
 
 // ReleasePod frees the GPUs that pods hold, and leaves those of other holders alone.
 func (l Leases) ReleasePod(gpus []int) error {
+	return l.releasePod(gpus, func(holder string) bool { return !isClaim(holder) })
+}
+
+// releasePod frees the GPUs of the pods and claims for which is returns true.
+func (l Leases) releasePod(gpus []int, is func(holder string) bool) error {
 	k, err := l.startPodCall(gpus)
 	if err != nil || k == nil {
 		return err
@@ -55,7 +67,7 @@ func (l Leases) ReleasePod(gpus []int) error {
 		return err
 	}
 	for i := range k.slots {
-		if k.slots[i].heldByPod() {
+		if k.slots[i].heldByPod() && is(k.slots[i].record.container) {
 			k.slots[i].live = false
 		}
 	}
@@ -71,6 +83,8 @@ type podCall struct {
 	gpus []int
 	dir  int
 	boot string
+
+	passes func(holder string) bool // see holdForPod
 }
 
 // startPodCall locks the files. It returns nil for no GPUs.
@@ -122,7 +136,7 @@ func (k *podCall) refuse(excluded []Excluded) error {
 	want := Want{Of: k.gpus, Count: len(k.gpus)}
 	busy := false
 	for _, s := range k.slots {
-		busy = busy || s.live && !s.heldByPod()
+		busy = busy || s.live && !(s.heldByPod() && k.passes(s.record.container))
 		if i := slices.IndexFunc(excluded, func(w Excluded) bool { return w.GPU == s.gpu }); i >= 0 && !s.live {
 			want.Excluded = append(want.Excluded, excluded[i])
 		}

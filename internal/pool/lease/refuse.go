@@ -233,6 +233,9 @@ const (
 // Holder names the current or last holder of the GPU for people, and returns "" if it is
 // not known.
 func (s State) Holder() string {
+	if c, is := s.Claim(); is {
+		return c.String()
+	}
 	switch {
 	case s.Container == "" || s.Container == StartingPod:
 		return s.Container
@@ -262,6 +265,9 @@ func (s State) Holder() string {
 // InspectCommand returns the command that shows the holder, and "" if there is no such
 // command.
 func (s State) InspectCommand() string {
+	if c, is := s.Claim(); is {
+		return "kubectl --namespace " + c.Namespace + " get resourceclaim " + c.Name
+	}
 	switch {
 	case s.Kind == Pod && s.Container != StartingPod:
 		namespace, pod, _ := s.Pod()
@@ -277,7 +283,7 @@ func (s State) InspectCommand() string {
 
 // Pod splits the name of a pod's container. It returns "" if no pod is named.
 func (s State) Pod() (namespace, pod, container string) {
-	if s.Kind != Pod || s.Container == StartingPod {
+	if s.Kind != Pod || s.Container == StartingPod || isClaim(s.Container) {
 		return "", "", ""
 	}
 	namespace, rest, _ := strings.Cut(s.Container, "/")
@@ -305,6 +311,9 @@ func engineOf(bundle string) string {
 
 // ShortName returns the name as engines show it: the first twelve of 64 hexadecimal digits.
 func (s State) ShortName() string {
+	if c, is := s.Claim(); is {
+		return c.String()
+	}
 	if id := s.Container; len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {
 		return id[:12]
 	}
