@@ -48,7 +48,7 @@ func TestQuarantineHasACauseAndATime(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	since := time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
 	require.NoError(t, quarantine.RecordFile.Write(r, quarantine.Record{At: since, Policy: quarantine.Auto, GPUs: []quarantine.GPU{
-		{Ref: quarantine.Ref{Name: gpu0}, State: quarantine.Quarantined, Since: since, QuarantinedSince: &since, Fault: &health.Fault{Kind: health.LinksDown}},
+		{Ref: quarantine.Ref{Name: gpu0}, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHealth, Since: since, QuarantinedSince: &since, Fault: &health.Fault{Kind: health.LinksDown}},
 		{Ref: quarantine.Ref{Name: gpu1}, State: quarantine.InService, Since: since}}}))
 	m, err := Look(r, "", time.Now, Machine{})
 	require.NoError(t, err)

@@ -133,7 +133,7 @@ func TestClaimsThatCannotBePrepared(t *testing.T) {
 func quarantineGPU(t *testing.T, r host.Root, since time.Time) {
 	t.Helper()
 	require.NoError(t, quarantine.RecordFile.Write(r, quarantine.Record{At: since, Policy: quarantine.Auto, GPUs: []quarantine.GPU{
-		{Ref: quarantine.Ref{Name: gpu0}, State: quarantine.Quarantined, Since: since, QuarantinedSince: &since, Fault: &health.Fault{Kind: health.Hang}}}}))
+		{Ref: quarantine.Ref{Name: gpu0}, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHealth, Since: since, QuarantinedSince: &since, Fault: &health.Fault{Kind: health.Hang}}}}))
 }
 
 func TestQuarantineIsATaint(t *testing.T) {
