@@ -96,7 +96,7 @@ func (p *plugin) settle(ctx context.Context) error {
 	if !p.seen.Leased() {
 		return nil
 	}
-	pods, err := listPods(ctx, filepath.Join(p.kubelet, "pod-resources", "kubelet.sock"), p.seen)
+	pods, err := listPods(ctx, podsSocket(p.kubelet), p.seen)
 	if err != nil {
 		return err
 	}

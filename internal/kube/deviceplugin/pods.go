@@ -32,6 +32,32 @@ func listPods(ctx context.Context, socket string, m machine) (map[int]string, er
 	return podsOf(r, m), nil
 }
 
+// EndedPods returns the GPUs that a pod of the device plugin holds and the kubelet no longer lists.
+// It is for a program that has taken the plugin's place. A pod without a name keeps its GPUs.
+func EndedPods(ctx context.Context, kubelet string, m node.Machine) (ended []int, err error) {
+	var pods map[int]string
+	for i, s := range m.States {
+		namespace, _, _ := s.Pod()
+		if !s.Held || namespace == "" {
+			continue
+		}
+		if pods == nil {
+			if pods, err = listPods(ctx, podsSocket(kubelet), machine{m}); err != nil {
+				return nil, err
+			}
+		}
+		if pods[i] != s.Container {
+			ended = append(ended, i)
+		}
+	}
+	return ended, nil
+}
+
+// podsSocket returns the socket of the kubelet's list of pods.
+func podsSocket(kubelet string) string {
+	return filepath.Join(kubelet, "pod-resources", "kubelet.sock")
+}
+
 func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string {
 	pods := map[int]string{}
 	for _, pod := range r.GetPodResources() {

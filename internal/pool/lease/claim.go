@@ -1,6 +1,12 @@
 package lease
 
-import "strings"
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+)
 
 // Claim identifies a ResourceClaim of Kubernetes.
 type Claim struct{ Namespace, Name, UID string }
@@ -23,8 +29,22 @@ func (l Leases) HoldForClaim(c Claim, gpus []int, excluded []Excluded) error {
 	return l.holdForPod(c.holder(), gpus, excluded, func(holder string) bool { return holder == c.holder() })
 }
 
-// ReleaseClaim frees all GPUs of a claim. A claim without GPUs is not an error.
+// ReleaseClaim frees all GPUs of a claim, also those that the unit no longer has. A claim
+// without GPUs is not an error.
 func (l Leases) ReleaseClaim(c Claim) error {
+	entries, err := os.ReadDir(l.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.GPUs = slices.Clone(l.GPUs) // these first, because all calls lock files in one order
+	for _, e := range entries {
+		if name := e.Name(); isPlain(name) && name != countersName && name != keyName && !slices.Contains(l.GPUs, name) {
+			l.GPUs = append(l.GPUs, name)
+		}
+	}
 	return l.releasePod(l.all(), func(holder string) bool { return holder == c.holder() })
 }
 

@@ -215,6 +215,11 @@ func TestClaimHoldsUntilReleaseClaim(t *testing.T) {
 	last, is := states[0].Claim()
 	require.True(t, is)
 	require.Equal(t, mine, last)
+
+	require.NoError(t, l.HoldForClaim(mine, []int{0, 1}, nil))
+	fewer := w.leases("b")
+	require.NoError(t, fewer.ReleaseClaim(mine), "a GPU went missing while it was leased")
+	require.Equal(t, []string{"", "", "pod n/p/main"}, holders(t, l))
 }
 
 func TestTaskIsRefusedGPUsOfAPod(t *testing.T) {

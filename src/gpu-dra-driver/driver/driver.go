@@ -20,6 +20,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"
 	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
@@ -62,6 +63,7 @@ func newDriver(o options, client kubernetes.Interface, log io.Writer) *driver {
 func (d *driver) turn(ctx context.Context) {
 	d.mu.Lock()
 	d.report("GPUs", d.look())
+	d.report("leases", d.endPods(ctx))
 	devices := d.devices()
 	publish := d.helper != nil && !reflect.DeepEqual(devices, d.published)
 	d.mu.Unlock()
@@ -75,6 +77,19 @@ func (d *driver) turn(ctx context.Context) {
 		d.mu.Unlock()
 	}
 	d.tell(ctx)
+}
+
+// endPods ends the leases of pods that the device plugin gave GPUs before this driver took its
+// place. The caller holds mu.
+func (d *driver) endPods(ctx context.Context) error {
+	ended, err := deviceplugin.EndedPods(ctx, d.kubelet, d.seen)
+	if err != nil || len(ended) == 0 {
+		return err
+	}
+	if err := d.seen.Leases.ReleasePod(ended); err != nil {
+		return err
+	}
+	return d.look()
 }
 
 // look updates the view of the machine and its description for runtimes. After an error the
