@@ -29,10 +29,10 @@ const (
 // Kubernetes, with the account and the rules of the manifest.
 func TestClaimsOnANode(t *testing.T) {
 	need(t)
-	kubelet := newCluster(t, program("containerd", "containerd"))
+	newCluster(t, program("containerd", "containerd"))
 	startControllers(t)
 	applyManifest(t, func(kind string) bool { return kind != "DaemonSet" })
-	driver := startDriver(t, gpus)
+	startDriver(t, gpus)
 	t.Run("a pod gets the GPU that its claim selects", selectsByCEL)
 	t.Run("GPUs of one hive", oneHive)
 	t.Run("a claim of AMD's driver", amdsClaim)
@@ -43,8 +43,8 @@ func TestClaimsOnANode(t *testing.T) {
 	t.Run("a quarantined GPU has a taint", quarantineIsATaint)
 	t.Run("a task has a GPU", taskHasClaimable)
 	t.Run("slices of other nodes are refused", refusesOtherNodes)
-	t.Run("the driver, the kubelet and the API server are killed", func(t *testing.T) { claimsSurvive(t, driver, kubelet) })
-	t.Run("pods leave a quarantined GPU", func(t *testing.T) { evicts(t, driver) })
+	t.Run("the driver, the kubelet, the API server and the scheduler are killed", claimsSurvive)
+	t.Run("pods leave a quarantined GPU", evicts)
 }
 
 func startControllers(t *testing.T) {

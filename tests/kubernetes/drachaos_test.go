@@ -22,9 +22,11 @@ import (
 // rounds is how many changes claimsSurvive makes; CLAIM_CHANGES has another number.
 const rounds = 60
 
+var killable = []string{"gpu-dra-driver", "gpu-dra-driver", "kubelet", "kube-apiserver", "kube-scheduler"}
+
 // claimsSurvive: pods come and go while parts are killed. No GPU is in two pods, and in the end
 // none is lost.
-func claimsSurvive(t *testing.T, parts ...*part) {
+func claimsSurvive(t *testing.T) {
 	n := rounds
 	if text := os.Getenv("CLAIM_CHANGES"); text != "" {
 		var err error
@@ -36,7 +38,7 @@ func claimsSurvive(t *testing.T, parts ...*part) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	claimable(t, gpus)
 	var live []string
-	made, killed := 0, 0
+	made, killed := 0, map[string]int{}
 	t.Cleanup(func() {
 		for _, name := range live {
 			endQuietly(t, name)
@@ -45,10 +47,11 @@ func claimsSurvive(t *testing.T, parts ...*part) {
 	for range n {
 		switch roll := r.IntN(6); {
 		case roll == 0:
-			p := parts[r.IntN(len(parts))]
+			p := parts[killable[r.IntN(len(killable))]]
 			p.stop(t, syscall.SIGKILL)
 			p.start(t)
-			killed++
+			apiServerIsReady(t)
+			killed[p.name]++
 		case roll < 3 && len(live) > 0:
 			i := r.IntN(len(live))
 			endQuietly(t, live[i])
@@ -63,7 +66,7 @@ func claimsSurvive(t *testing.T, parts ...*part) {
 		}
 		exclusive(t, live)
 	}
-	t.Logf("%d pods, %d kills", made, killed)
+	t.Logf("%d changes, %d pods, killed: %v", n, made, killed)
 	for len(live) > 0 {
 		endQuietly(t, live[0])
 		live = live[1:]

@@ -58,7 +58,8 @@ func taskHasClaimable(t *testing.T) {
 	require.Equal(t, nodes(0), opened(t, "waiting"))
 }
 
-func evicts(t *testing.T, driver *part) {
+func evicts(t *testing.T) {
+	driver := parts["gpu-dra-driver"]
 	driver.stop(t, syscall.SIGTERM)
 	driver.argv = append(driver.argv, "--evict")
 	driver.start(t)

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,7 +67,7 @@ func (d *driver) turn(ctx context.Context) {
 	d.report("GPUs", d.look())
 	d.report("leases", d.endPods(ctx))
 	devices := d.devices()
-	publish := d.helper != nil && !reflect.DeepEqual(devices, d.published)
+	publish := d.helper != nil && d.failed["GPUs"] == "" && !reflect.DeepEqual(devices, d.published)
 	d.mu.Unlock()
 	if publish {
 		err := d.helper.PublishResources(ctx, d.resources(devices))
@@ -198,9 +200,9 @@ func (d *driver) logChange(subject, name, text string) {
 func (d *driver) trouble() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, text := range d.failed {
-		if text != "" {
-			return text
+	for _, subject := range slices.Sorted(maps.Keys(d.failed)) {
+		if d.failed[subject] != "" {
+			return d.failed[subject]
 		}
 	}
 	return ""
