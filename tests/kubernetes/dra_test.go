@@ -47,11 +47,12 @@ func TestClaimsOnANode(t *testing.T) {
 	t.Run("pods leave a quarantined GPU", evicts)
 }
 
-func startControllers(t *testing.T) {
+func startControllers(t *testing.T, more ...string) {
 	t.Helper()
+	names := append(more, "resourceclaim-controller", "device-taint-eviction-controller", "garbage-collector-controller")
 	at := filepath.Join(dir, "cluster")
 	newPart(t, "kube-controller-manager", program("k8s", "kube-controller-manager"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false",
-		"--controllers=resourceclaim-controller,device-taint-eviction-controller,garbage-collector-controller", "--bind-address=127.0.0.1", "--cert-dir="+at+"/controllers")
+		"--controllers="+strings.Join(names, ","), "--bind-address=127.0.0.1", "--cert-dir="+at+"/controllers")
 }
 
 // applyManifest creates the objects of the DRA manifest of these kinds.
@@ -82,20 +83,27 @@ func post(t *testing.T, path, body string) (answer string) {
 	return answer
 }
 
-// startDriver starts gpu-dra-driver as a machine's service does, with a token of the manifest's
-// account that is bound to the node, and waits until so many of its GPUs are free for claims.
+// startDriver starts gpu-dra-driver as a machine's service does, and waits until so many of its
+// GPUs are free for claims.
 func startDriver(t *testing.T, free int) *part {
+	t.Helper()
+	p := newPart(t, "gpu-dra-driver", filepath.Join(dir, "gpu-dra-driver"), "--node-name=node", "--kubeconfig="+credentials(t))
+	offersClaims(t, free)
+	return p
+}
+
+// credentials returns a kubeconfig with a token of the manifest's account that is bound to the
+// node.
+func credentials(t *testing.T) (file string) {
 	t.Helper()
 	var n struct{ Metadata struct{ UID string } }
 	get(t, "/api/v1/nodes/node", &n)
 	var token struct{ Status struct{ Token string } }
 	require.NoError(t, json.Unmarshal([]byte(post(t, "/api/v1/namespaces/kube-system/serviceaccounts/concourse-gpu-dra/token",
 		"{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {expirationSeconds: 86400, boundObjectRef: {apiVersion: v1, kind: Node, name: node, uid: "+n.Metadata.UID+"}}}")), &token))
-	file := filepath.Join(dir, "cluster/kubeconfig-dra")
+	file = filepath.Join(dir, "cluster/kubeconfig-dra")
 	write(t, file, strings.Replace(kubeconfig, apiToken, token.Status.Token, 1))
-	p := newPart(t, "gpu-dra-driver", filepath.Join(dir, "gpu-dra-driver"), "--node-name=node", "--kubeconfig="+file)
-	offersClaims(t, free)
-	return p
+	return file
 }
 
 // device is one of the node's slices.
