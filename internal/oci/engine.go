@@ -275,13 +275,14 @@ var podNames = [][3]string{
 }
 
 // withoutPodGPUs leaves out the GPUs that the container's own pod, or a pod that is still
-// to come, holds.
+// to come, holds. The lease of a claim names no pod, as several may share the claim. All are in
+// its namespace, and a kubelet gives a container only GPUs of its own claims.
 func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (others []int, err error) {
 	annotations, err := root.Member("annotations", rawjson.Object)
 	if err != nil {
 		return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	var owners []string
+	var owners, namespaces []string
 	for _, names := range podNames {
 		var parts [len(names)]string
 		for i, name := range names {
@@ -291,6 +292,7 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 		}
 		if parts[1] != "" {
 			owners = append(owners, strings.Join(parts[:], "/"), lease.StartingPod)
+			namespaces = append(namespaces, parts[0])
 		}
 	}
 	if len(owners) == 0 {
@@ -301,7 +303,10 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 		return nil, err
 	}
 	for _, g := range gpus {
-		if s := states[g]; !s.Held || s.Kind != lease.Pod || !slices.Contains(owners, s.Container) {
+		s := states[g]
+		claim, claimed := s.Claim()
+		own := slices.Contains(owners, s.Container) || claimed && slices.Contains(namespaces, claim.Namespace)
+		if !s.Held || s.Kind != lease.Pod || !own {
 			others = append(others, g)
 		}
 	}

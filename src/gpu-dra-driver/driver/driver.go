@@ -53,12 +53,12 @@ type driver struct {
 	changed   chan struct{}        // closed after a change of seen
 	logged    map[string]string    // the last logged text of each subject
 	failed    map[string]string    // by subject
-	told      map[evidence]bool    // the Events that the cluster has
+	reported      map[evidence]bool    // the Events that the cluster has
 }
 
 func newDriver(o options, client kubernetes.Interface, log io.Writer) *driver {
 	return &driver{options: o, client: client, log: log, now: time.Now, changed: make(chan struct{}),
-		logged: map[string]string{}, failed: map[string]string{}, told: map[evidence]bool{}}
+		logged: map[string]string{}, failed: map[string]string{}, reported: map[evidence]bool{}}
 }
 
 // turn does one round of work.
@@ -78,7 +78,7 @@ func (d *driver) turn(ctx context.Context) {
 		}
 		d.mu.Unlock()
 	}
-	d.tell(ctx)
+	d.reportEvidence(ctx)
 }
 
 // endPods ends the leases of pods that the device plugin gave GPUs before this driver took its

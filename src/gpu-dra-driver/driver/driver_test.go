@@ -143,7 +143,7 @@ func TestQuarantineIsATaint(t *testing.T) {
 	require.NoError(t, prepared(t, d, running).Err)
 	since := time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
 	quarantineGPU(t, r, since)
-	d.told[evidence{claimOf("team", "train", "1"), gpu0, since}] = true // no cluster here
+	d.reported[evidence{claimOf("team", "train", "1"), gpu0, since}] = true // no cluster here
 	d.turn(context.Background())
 	devices := d.devices()
 	require.Empty(t, devices[1].Taints)

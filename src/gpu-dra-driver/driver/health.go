@@ -64,22 +64,22 @@ func (e evidence) name(pod string) string {
 	return fmt.Sprintf("%.200s.%016x", pod, h.Sum64())
 }
 
-// tell gives the pods of quarantined GPUs an Event with the evidence, once.
-func (d *driver) tell(ctx context.Context) {
+// reportEvidence gives the pods of quarantined GPUs an Event with the evidence, once.
+func (d *driver) reportEvidence(ctx context.Context) {
 	d.mu.Lock()
 	found := map[evidence]string{}
 	for i, g := range d.seen.Devices {
 		claim, is := d.seen.States[i].Claim()
 		e := evidence{claim, g.Address(), g.Since}
-		if is && d.seen.States[i].Held && g.Exclusion != "" && g.Cause != "" && !d.told[e] {
+		if is && d.seen.States[i].Held && g.Exclusion != "" && g.Cause != "" && !d.reported[e] {
 			found[e] = g.Label() + " " + g.Exclusion
 		}
 	}
 	d.mu.Unlock()
 	for e, text := range found {
-		err := d.tellPods(ctx, e, text)
+		err := d.createEvents(ctx, e, text)
 		d.mu.Lock()
-		d.told[e] = err == nil
+		d.reported[e] = err == nil
 		d.report("events", err)
 		d.mu.Unlock()
 	}
@@ -88,7 +88,9 @@ func (d *driver) tell(ctx context.Context) {
 // askTime bounds a request to the API server, because each round waits for it.
 const askTime = 5 * time.Second
 
-func (d *driver) tellPods(ctx context.Context, e evidence, text string) error {
+// createEvents gives each pod of a claim an Event. An Event that the cluster has already is not an
+// error.
+func (d *driver) createEvents(ctx context.Context, e evidence, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	c, err := d.client.ResourceV1().ResourceClaims(e.claim.Namespace).Get(ctx, e.claim.Name, metav1.GetOptions{})
