@@ -305,8 +305,9 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 	for _, g := range gpus {
 		s := states[g]
 		claim, claimed := s.Claim()
-		own := slices.Contains(owners, s.Container) || claimed && slices.Contains(namespaces, claim.Namespace)
-		if !s.Held || s.Kind != lease.Pod || !own {
+		own := s.Kind == lease.Pod && slices.Contains(owners, s.Container) ||
+			claimed && slices.Contains(namespaces, claim.Namespace)
+		if !s.Held || !own {
 			others = append(others, g)
 		}
 	}

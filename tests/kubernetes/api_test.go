@@ -24,16 +24,11 @@ var client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Confi
 
 // call asks the API server, in YAML if there is something to report.
 func call(method, path, body string) (status int, answer string, err error) {
-	return callAs(apiToken, method, path, body)
-}
-
-// callAs calls with the token of another account.
-func callAs(token, method, path, body string) (status int, answer string, err error) {
 	r, err := http.NewRequest(method, "https://"+apiAddress+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Authorization", "Bearer "+apiToken)
 	r.Header.Set("Content-Type", "application/yaml")
 	a, err := client.Do(r)
 	if err != nil {

@@ -5,7 +5,6 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,7 +39,7 @@ func TestDaemonSetOffersTheGPUsOfANode(t *testing.T) {
 		"--controllers=daemonset-controller", "--bind-address=127.0.0.1", "--cert-dir="+at+"/controllers")
 	out, err := runIn(dir, "ctr", "--namespace", "k8s.io", "images", "import", nodeArchive)
 	require.NoError(t, err, out)
-	t.Cleanup(func() { removeDaemonSet(t, "concourse-gpu-node") })
+	t.Cleanup(func() { removeDaemonSet(t) })
 	status, answer, err := call(http.MethodPost, daemonSets, daemonSet(t))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusCreated, status, answer)
@@ -67,29 +66,20 @@ func daemonSet(t *testing.T) string {
 	text, err := os.ReadFile(manifest)
 	require.NoError(t, err)
 	require.Contains(t, string(text), nodeImage)
-	return withFolders(t, text, map[string]string{"sys": "/sys", "proc": "/proc"}, nil)
-}
-
-// withFolders returns a DaemonSet with folders of the node for each container, and more members
-// of the pod.
-func withFolders(t *testing.T, text []byte, folders map[string]string, more map[string]any) string {
-	t.Helper()
 	var set map[string]any
 	require.NoError(t, yaml.Unmarshal(text, &set))
 	spec := set["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 	volumes := spec["volumes"].([]any)
-	for name, path := range folders {
-		volumes = append(volumes, map[string]any{"name": name, "hostPath": map[string]any{"path": path}})
+	for _, name := range []string{"sys", "proc"} {
+		volumes = append(volumes, map[string]any{"name": name, "hostPath": map[string]any{"path": "/" + name}})
 		for _, kind := range []string{"initContainers", "containers"} {
-			containers, _ := spec[kind].([]any) // not all have the first kind
-			for _, c := range containers {
+			for _, c := range spec[kind].([]any) {
 				c := c.(map[string]any)
-				c["volumeMounts"] = append(c["volumeMounts"].([]any), map[string]any{"name": name, "mountPath": path})
+				c["volumeMounts"] = append(c["volumeMounts"].([]any), map[string]any{"name": name, "mountPath": "/" + name})
 			}
 		}
 	}
 	spec["volumes"] = volumes
-	maps.Copy(spec, more)
 	data, err := yaml.Marshal(set)
 	require.NoError(t, err)
 	return string(data)
@@ -120,12 +110,12 @@ func exported(t *testing.T) string {
 }
 
 // removeDaemonSet also ends its pods, which no controller of the cluster does.
-func removeDaemonSet(t *testing.T, name string) {
+func removeDaemonSet(t *testing.T) {
 	t.Helper()
 	if _, answer := systemPodsNow(t); t.Failed() {
 		t.Log(answer)
 	}
-	for _, path := range []string{daemonSets + "/" + name, systemPods + "?gracePeriodSeconds=1"} {
+	for _, path := range []string{daemonSets + "/concourse-gpu-node", systemPods + "?gracePeriodSeconds=1"} {
 		_, answer, err := call(http.MethodDelete, path, "")
 		require.NoError(t, err, answer)
 	}

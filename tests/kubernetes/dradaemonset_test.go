@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 )
 
 // The pod of the DaemonSet leases and sees quarantines as the service does. Its account's token
@@ -27,10 +28,17 @@ func TestDaemonSetOffersGPUsToClaims(t *testing.T) {
 	at := strings.LastIndex(string(text), "---\n")
 	set := strings.Replace(string(text[at+4:]), "command: [/gpu-dra-driver]", "command: [/gpu-dra-driver, --kubeconfig="+credentials(t)+"]", 1)
 	folders := map[string]string{"sys": "/sys", "proc": "/proc", "cluster": filepath.Join(dir, "cluster")}
-	t.Cleanup(func() { removeDaemonSet(t, "concourse-gpu-dra") })
-	status, answer, err := call(http.MethodPost, daemonSets, withFolders(t, []byte(set), folders, map[string]any{"hostNetwork": true}))
-	require.NoError(t, err)
-	require.Equal(t, http.StatusCreated, status, answer)
+	t.Cleanup(func() {
+		for _, path := range []string{daemonSets + "/concourse-gpu-dra", systemPods + "?gracePeriodSeconds=1"} {
+			_, answer, err := call(http.MethodDelete, path, "")
+			require.NoError(t, err, answer)
+		}
+		eventually(t, "the pods of the DaemonSet end", func() (string, bool) {
+			pods, answer := systemPodsNow(t)
+			return answer, len(pods) == 0
+		})
+	})
+	post(t, daemonSets, onHost(t, set, folders))
 
 	offersClaims(t, 2)
 	claim(t, "mine", request(""), "")
@@ -43,4 +51,21 @@ func TestDaemonSetOffersGPUsToClaims(t *testing.T) {
 	offersClaims(t, 2)
 	end(t, "mine")
 	claimedBy(t, 0, "")
+}
+
+// onHost returns a DaemonSet with folders and the network of the node.
+func onHost(t *testing.T, text string, folders map[string]string) string {
+	t.Helper()
+	var set map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(text), &set))
+	spec := set["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	container := spec["containers"].([]any)[0].(map[string]any)
+	for name, path := range folders {
+		spec["volumes"] = append(spec["volumes"].([]any), map[string]any{"name": name, "hostPath": map[string]any{"path": path}})
+		container["volumeMounts"] = append(container["volumeMounts"].([]any), map[string]any{"name": name, "mountPath": path})
+	}
+	spec["hostNetwork"] = true
+	data, err := yaml.Marshal(set)
+	require.NoError(t, err)
+	return string(data)
 }

@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -92,12 +93,22 @@ func refusesOtherNodes(t *testing.T) {
 		return "{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: forged}, spec: {driver: gpu.amd.com, nodeName: " + node +
 			", pool: {name: " + node + ", generation: 1, resourceSliceCount: 1}, devices: [{name: gpu}]}}"
 	}
-	status, answer, err := callAs(string(token), http.MethodPost, "/apis/resource.k8s.io/v1/resourceslices", slice("other"))
-	require.NoError(t, err)
+	as := func(method, path, body string) (int, string) {
+		r, err := http.NewRequest(method, "https://"+apiAddress+path, strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+string(token))
+		r.Header.Set("Content-Type", "application/yaml")
+		a, err := client.Do(r)
+		require.NoError(t, err)
+		defer a.Body.Close()
+		data, err := io.ReadAll(a.Body)
+		require.NoError(t, err)
+		return a.StatusCode, string(data)
+	}
+	status, answer := as(http.MethodPost, "/apis/resource.k8s.io/v1/resourceslices", slice("other"))
 	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
 	require.Contains(t, answer, "the driver may change the slices of its own node only")
-	status, answer, err = callAs(string(token), http.MethodGet, "/api/v1/namespaces/kube-system/secrets", "")
-	require.NoError(t, err)
+	status, answer = as(http.MethodGet, "/api/v1/namespaces/kube-system/secrets", "")
 	require.Equal(t, http.StatusForbidden, status, answer)
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -18,7 +17,7 @@ func (p *plugin) pluginOptions() *v1beta1.DevicePluginOptions {
 // find returns the indexes of devices.
 func (m machine) find(ids []string) (found []int, err error) {
 	for _, id := range ids {
-		i := slices.IndexFunc(m.Devices, func(d node.Device) bool { return d.Address() == id })
+		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id() == id })
 		if i < 0 {
 			return nil, fmt.Errorf("cannot give GPU %s to a pod: this machine has no such GPU now", id)
 		}
@@ -39,9 +38,9 @@ func (p *plugin) allocate(r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse
 		if err != nil {
 			return nil, err
 		}
-		var devices []node.Device
+		var devices []device
 		for _, i := range found {
-			devices = append(devices, p.seen.Devices[i])
+			devices = append(devices, p.seen.devices[i])
 		}
 		given, err := answer(p.devices, devices)
 		if err != nil {
@@ -68,17 +67,14 @@ func (p *plugin) checkStart(ids []string) error {
 	if err := p.checkSameNodes(ids, found); err != nil {
 		return err
 	}
-	if !p.seen.Leased() {
+	if !p.seen.leased() {
 		return nil // a running container with a faulty GPU goes on, and so it may also restart
 	}
-	states, _, err := p.seen.Leases.Read()
+	states, _, err := p.seen.leases.Read()
 	if err != nil {
 		return err
 	}
-	found = slices.DeleteFunc(found, func(i int) bool {
-		_, claimed := states[i].Claim()
-		return states[i].Held && states[i].Kind == lease.Pod && !claimed
-	})
+	found = slices.DeleteFunc(found, func(i int) bool { return states[i].Held && states[i].Kind == lease.Pod })
 	return p.seen.hold(found)
 }
 
@@ -98,7 +94,7 @@ func (p *plugin) checkSameNodes(ids []string, found []int) error {
 			return fmt.Errorf("cannot read which nodes the container gets: %w", err)
 		}
 		for _, path := range paths {
-			has := func(i int) bool { return slices.Contains(p.seen.Devices[i].Paths, path) }
+			has := func(i int) bool { return slices.Contains(p.seen.devices[i].nodes, path) }
 			if !slices.ContainsFunc(found, has) {
 				return fmt.Errorf("cannot start a container with %s, which is no longer a node of its GPU: "+
 					"delete the pod, so that it is given its GPU again", path)
@@ -133,8 +129,8 @@ func (p *plugin) prefer(r *v1beta1.PreferredAllocationRequest) (*v1beta1.Preferr
 			return nil, fmt.Errorf("cannot choose %d of %d GPUs, %d of them for sure", n, len(free), len(must))
 		}
 		one := &v1beta1.ContainerPreferredAllocationResponse{}
-		for _, i := range p.seen.Leases.Prefer(free, must, n) {
-			one.DeviceIDs = append(one.DeviceIDs, p.seen.Devices[i].Address())
+		for _, i := range p.seen.leases.Prefer(free, must, n) {
+			one.DeviceIDs = append(one.DeviceIDs, p.seen.devices[i].id())
 		}
 		a.ContainerResponses = append(a.ContainerResponses, one)
 	}

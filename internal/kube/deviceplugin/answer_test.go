@@ -12,7 +12,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -27,20 +26,20 @@ func describe(t *testing.T, r host.Root) {
 }
 
 func TestAnswer(t *testing.T) {
-	two := []node.Device{
-		{Slot: gpu.Slot{PCI: "a"}, CDI: "amd.com/gpu=0", Paths: []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0"}},
-		{Slot: gpu.Slot{PCI: "b", Index: 1}, Paths: []string{"/dev/kfd", "/dev/dri/renderD129"}},
+	two := []device{
+		{Slot: gpu.Slot{PCI: "a"}, cdi: "amd.com/gpu=0", nodes: []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0"}},
+		{Slot: gpu.Slot{PCI: "b", Index: 1}, nodes: []string{"/dev/kfd", "/dev/dri/renderD129"}},
 	}
 	for _, c := range []struct {
 		how     string
-		devices []node.Device
+		devices []device
 		names   []string
 		paths   []string
 		err     string
 	}{
-		{auto, two[:1], []string{"amd.com/gpu=0"}, two[0].Paths, ""},
+		{auto, two[:1], []string{"amd.com/gpu=0"}, two[0].nodes, ""},
 		{auto, two, []string{"amd.com/gpu=0"}, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card0", "/dev/dri/renderD129"}, ""},
-		{byNode, two[:1], nil, two[0].Paths, ""},
+		{byNode, two[:1], nil, two[0].nodes, ""},
 		{byCDIName, two[:1], []string{"amd.com/gpu=0"}, nil, ""},
 		{byCDIName, two, nil, nil, "cannot give GPU 1 (b) to a pod by its CDI name: it is not in /etc/cdi/amd.json"},
 	} {
@@ -68,18 +67,18 @@ func TestDevicesHaveNamesAndNUMANodes(t *testing.T) {
 	r := hosttest.ManyGPUs(t, 2)
 	describe(t, r)
 	hosttest.Put(t, r, "/sys/bus/pci/devices/"+gpu0+"/numa_node", "1\n")
-	m, err := node.Look(r, "", nil, node.Machine{})
+	m, err := look(r, "", nil, machine{})
 	require.NoError(t, err)
-	require.Equal(t, uid0, m.Devices[0].CDI)
-	require.Equal(t, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card1"}, m.Devices[0].Paths)
-	require.Equal(t, []*v1beta1.NUMANode{{ID: 1}}, listed(m.Devices)[0].Topology.Nodes)
-	require.Nil(t, listed(m.Devices)[1].Topology, "not known")
+	require.Equal(t, uid0, m.devices[0].cdi)
+	require.Equal(t, []string{"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/card1"}, m.devices[0].nodes)
+	require.Equal(t, []*v1beta1.NUMANode{{ID: 1}}, listed(m.devices)[0].Topology.Nodes)
+	require.Nil(t, listed(m.devices)[1].Topology, "not known")
 
 	hosttest.Put(t, r, "/sys/bus/pci/devices/"+gpu0+"/drm/renderD128/dev", "226:199\n")
 	hosttest.Put(t, r, "/dev/dri/renderD128", "226:199 0660 0 44\n")
-	m, err = node.Look(r, "", nil, node.Machine{})
+	m, err = look(r, "", nil, machine{})
 	require.NoError(t, err)
-	require.Empty(t, m.Devices[0].CDI, "the description has another node there")
+	require.Empty(t, m.devices[0].cdi, "the description has another node there")
 }
 
 // A runtime that knows CDI gets both, and has each node once.
@@ -88,9 +87,9 @@ func TestNodesAndNamesTogetherAreOneNodeEach(t *testing.T) {
 	describe(t, r)
 	registry, err := cdilib.NewCache(cdilib.WithSpecDirs(r.Path("/etc/cdi")), cdilib.WithAutoRefresh(false))
 	require.NoError(t, err)
-	m, err := node.Look(r, "", nil, node.Machine{})
+	m, err := look(r, "", nil, machine{})
 	require.NoError(t, err)
-	given, err := answer(auto, m.Devices)
+	given, err := answer(auto, m.devices)
 	require.NoError(t, err)
 	config := &runtimespec.Spec{Linux: &runtimespec.Linux{}}
 	for _, d := range given.Devices {

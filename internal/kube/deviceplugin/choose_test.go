@@ -13,7 +13,6 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -22,11 +21,11 @@ import (
 func TestPreferredGPUsAreChosenAsLeasesDo(t *testing.T) {
 	p := newPlugin(options{}, nil)
 	for _, id := range []string{"a", "b", "c", "d"} {
-		p.seen.Devices = append(p.seen.Devices, node.Device{Slot: gpu.Slot{PCI: id}})
-		p.seen.Leases.GPUs = append(p.seen.Leases.GPUs, id)
+		p.seen.devices = append(p.seen.devices, device{Slot: gpu.Slot{PCI: id}})
+		p.seen.leases.GPUs = append(p.seen.leases.GPUs, id)
 	}
 	const xgmi = lease.LinkXGMI // b with c, a with d
-	p.seen.Leases.Links = [][]int{{0, 0, 0, xgmi}, {0, 0, xgmi, 0}, {0, xgmi, 0, 0}, {xgmi, 0, 0, 0}}
+	p.seen.leases.Links = [][]int{{0, 0, 0, xgmi}, {0, 0, xgmi, 0}, {0, xgmi, 0, 0}, {xgmi, 0, 0, 0}}
 	for _, c := range []struct {
 		free, must []string
 		n          int
@@ -94,6 +93,24 @@ func TestPluginReplacesAKilledOne(t *testing.T) {
 	require.NoError(t, left.Close())
 	turn(t, p)
 	require.Empty(t, p.trouble(), log)
+}
+
+func TestUnitOffersItsOwnGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		gpus, want []string
+	}{
+		"one":       {[]string{gpu1}, []string{gpu1}},
+		"some":      {[]string{gpu2, gpu0}, []string{gpu0, gpu2}},
+		"none":      {nil, nil},
+		"another's": {[]string{"0000:99:00.0"}, nil},
+	} {
+		var unit oci.Config
+		for _, g := range c.gpus {
+			unit.GPUs = append(unit.GPUs, oci.GPU{Name: g})
+		}
+		require.Equal(t, c.want, offeredOf(t, &unit), name)
+	}
+	require.Len(t, offeredOf(t, nil), 3, "no unit")
 }
 
 func TestMachineThatCannotBeReadChangesNothing(t *testing.T) {

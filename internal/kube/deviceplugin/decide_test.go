@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -99,13 +98,13 @@ func TestReconcileConverges(t *testing.T) {
 }
 
 func TestNamesOfResources(t *testing.T) {
-	dev := func(id, style string) node.Device { return node.Device{Slot: gpu.Slot{PCI: id}, Style: style} }
-	whole := []node.Device{dev("a", ""), dev("b", "")}
-	cpx := []node.Device{dev("a", "cpx_nps4"), dev("a-1", "cpx_nps4")}
-	both := append(append([]node.Device{dev("c", "spx_nps1")}, cpx...), whole[1])
+	dev := func(id, style string) device { return device{Slot: gpu.Slot{PCI: id}, style: style} }
+	whole := []device{dev("a", ""), dev("b", "")}
+	cpx := []device{dev("a", "cpx_nps4"), dev("a-1", "cpx_nps4")}
+	both := append(append([]device{dev("c", "spx_nps1")}, cpx...), whole[1])
 	for _, c := range []struct {
 		name, strategy string
-		devices        []node.Device
+		devices        []device
 		want           map[string]int
 		err            string
 	}{

@@ -17,35 +17,53 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
+// device describes one GPU, or one partition, as the kubelet sees it.
+type device struct {
+	gpu.Slot
+	nodes []string // paths, /dev/kfd first
+	cdi   string   // its name in the machine's CDI spec; "" if it has none
+	numa  int      // NUMA node; -1 if not known
+	style string   // its partitioning, "cpx_nps4"; "" if it cannot be partitioned
+
+	exclusion string // why pods do not get it, as a text that follows its name; "" if they do
+	holder    string // the task or container that leases it; "" for none
+}
+
+// id returns the device's name for the kubelet and the lease.
+func (d device) id() string { return d.Address() }
+
+// label returns the device's name in texts for people.
+func (d device) label() string { return fmt.Sprintf("GPU %d (%s)", d.Index, d.Address()) }
+
 // listed returns the devices for the kubelet.
-func listed(devices []node.Device) []*v1beta1.Device {
+func listed(devices []device) []*v1beta1.Device {
 	list := []*v1beta1.Device{}
 	for _, d := range devices {
-		if d.Holder != "" {
+		if d.holder != "" {
 			continue
 		}
-		one := &v1beta1.Device{ID: d.Address(), Health: v1beta1.Healthy}
-		if d.Exclusion != "" {
+		one := &v1beta1.Device{ID: d.id(), Health: v1beta1.Healthy}
+		if d.exclusion != "" {
 			one.Health = v1beta1.Unhealthy
 		}
-		if d.NUMA >= 0 {
-			one.Topology = &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: int64(d.NUMA)}}}
+		if d.numa >= 0 {
+			one.Topology = &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: int64(d.numa)}}}
 		}
 		list = append(list, one)
 	}
 	return list
 }
 
-// stateOf returns the state of a device for the log, and "" if pods can have it.
-func stateOf(d node.Device) string {
+// state returns the state of a device for the log, and "" if pods can have it.
+func (d device) state() string {
 	switch {
-	case d.Holder != "":
-		return "is not offered: " + d.Holder + " has it"
-	case d.Exclusion != "":
-		return "is Unhealthy: it " + d.Exclusion
+	case d.holder != "":
+		return "is not offered: " + d.holder + " has it"
+	case d.exclusion != "":
+		return "is Unhealthy: it " + d.exclusion
 	}
 	return ""
 }
@@ -65,21 +83,21 @@ const (
 // replaces a node by the same node of the spec, which each user of the pod may open. A node
 // alone has the machine's mode and group, and the API has no field for them. A device
 // without a CDI name has only nodes.
-func answer(how string, devices []node.Device) (*v1beta1.ContainerAllocateResponse, error) {
+func answer(how string, devices []device) (*v1beta1.ContainerAllocateResponse, error) {
 	r := &v1beta1.ContainerAllocateResponse{}
 	given := map[string]bool{}
 	for _, d := range devices {
-		if how != byNode && d.CDI != "" {
-			r.CdiDevices = append(r.CdiDevices, &v1beta1.CDIDevice{Name: d.CDI})
+		if how != byNode && d.cdi != "" {
+			r.CdiDevices = append(r.CdiDevices, &v1beta1.CDIDevice{Name: d.cdi})
 		}
-		if how == byCDIName && d.CDI == "" {
+		if how == byCDIName && d.cdi == "" {
 			return nil, fmt.Errorf("cannot give %s to a pod by its CDI name: it is not in %s; dispatch cdi "+
-				"generate --output %[2]s describes it", d.Label(), wellknown.AMDSpec)
+				"generate --output %[2]s describes it", d.label(), wellknown.AMDSpec)
 		}
 		if how == byCDIName {
 			continue
 		}
-		for _, path := range d.Paths {
+		for _, path := range d.nodes {
 			if !given[path] { // GPUs share /dev/kfd
 				r.Devices = append(r.Devices,
 					&v1beta1.DeviceSpec{HostPath: path, ContainerPath: path, Permissions: "rw"})
@@ -103,26 +121,26 @@ const (
 
 // resources groups devices by the resource that pods request. It refuses partitions of
 // different sizes under one name, because a pod could not choose between them.
-func resources(strategy string, devices []node.Device) (map[string][]node.Device, error) {
-	styles := map[string][]node.Device{}
+func resources(strategy string, devices []device) (map[string][]device, error) {
+	styles := map[string][]device{}
 	for _, d := range devices {
-		if d.Style != "" {
-			styles[d.Style] = append(styles[d.Style], d)
+		if d.style != "" {
+			styles[d.style] = append(styles[d.style], d)
 		}
 	}
 	if strategy == single {
 		if len(styles) > 1 {
-			return map[string][]node.Device{wholeGPU: nil}, fmt.Errorf("cannot offer GPUs as %s: they are "+
+			return map[string][]device{wholeGPU: nil}, fmt.Errorf("cannot offer GPUs as %s: they are "+
 				"partitioned as %s; partition them alike, or start with --resource-naming-strategy=%s",
 				wholeGPU, strings.Join(slices.Sorted(maps.Keys(styles)), " and "), mixed)
 		}
-		return map[string][]node.Device{wholeGPU: devices}, nil
+		return map[string][]device{wholeGPU: devices}, nil
 	}
-	of := map[string][]node.Device{}
+	of := map[string][]device{}
 	for _, d := range devices {
 		name := wholeGPU
-		if d.Style != "" {
-			name = vendorPrefix + d.Style
+		if d.style != "" {
+			name = vendorPrefix + d.style
 		}
 		of[name] = append(of[name], d)
 	}

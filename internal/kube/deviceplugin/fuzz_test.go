@@ -9,8 +9,19 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
+
+func offeredOf(t *testing.T, unit *oci.Config) (ids []string) {
+	t.Helper()
+	inv, err := gpu.Discover(hosttest.ManyGPUs(t, 3))
+	require.NoError(t, err)
+	for _, g := range offered(inv.GPUsOf(gpu.AMD), unit) {
+		ids = append(ids, g.Address())
+	}
+	return ids
+}
 
 // The kubelet's notes are no part of its API: whatever is in them is read or refused.
 func FuzzNotes(f *testing.F) {
@@ -18,14 +29,14 @@ func FuzzNotes(f *testing.F) {
 	f.Add([]byte(`{"Data":{"PodDeviceEntries":null},"Checksum":1}`))
 	f.Add([]byte(`{"Data":null}`))
 	f.Add([]byte(`{"PodDeviceEntries":[{"DeviceIDs":["a"]}]}`))
-	m := machine{node.Machine{Devices: []node.Device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}}}}
+	m := machine{devices: []device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		notes, err := decodeNotes(data)
 		require.True(t, err != nil || notes != nil)
 		for _, n := range notes {
 			_, _ = n.paths()
 			for _, i := range m.indexesOf(n.ResourceName, n.ids()) {
-				require.Less(t, i, len(m.Devices))
+				require.Less(t, i, len(m.devices))
 			}
 		}
 	})
@@ -40,14 +51,14 @@ func FuzzPodResources(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(data)
 	f.Add([]byte{})
-	m := machine{node.Machine{Devices: []node.Device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}}}}
+	m := machine{devices: []device{{Slot: gpu.Slot{PCI: gpu0}}, {Slot: gpu.Slot{PCI: gpu1}}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r podresources.ListPodResourcesResponse
 		if proto.Unmarshal(data, &r) != nil {
 			return
 		}
 		for i, name := range podsOf(&r, m) {
-			require.Less(t, i, len(m.Devices))
+			require.Less(t, i, len(m.devices))
 			require.GreaterOrEqual(t, strings.Count(name, "/"), 2)
 		}
 	})

@@ -30,8 +30,7 @@ type change struct {
 func reconcile(states []lease.State, pods map[int]string, notes map[int]bool, waited map[int]time.Duration) change {
 	c := change{hold: map[string][]int{}}
 	for i, s := range states {
-		_, claimed := s.Claim() // which the DRA driver ends
-		kept := s.Held && s.Kind == lease.Pod && !claimed
+		kept := s.Held && s.Kind == lease.Pod
 		pod, has := pods[i]
 		switch {
 		case has && kept && s.Container == pod:
@@ -77,14 +76,45 @@ func (p *plugin) waited(states []lease.State) map[int]time.Duration {
 	return waited
 }
 
+// leased reports whether GPUs are leased at all.
+func (m machine) leased() bool { return m.leases.Dir != "" }
+
+// readLeases reads the holders of the GPUs.
+func (m *machine) readLeases() error {
+	if !m.leased() {
+		return nil
+	}
+	states, _, err := m.leases.Read()
+	if err != nil {
+		return err
+	}
+	m.states = states
+	for i, s := range states {
+		if s.Held && s.Kind != lease.Pod {
+			m.devices[i].holder = s.Holder()
+		}
+	}
+	return nil
+}
+
+// excluded returns the GPUs that no pod gets now.
+func (m machine) excluded() (of []lease.Excluded) {
+	for i, d := range m.devices {
+		if d.exclusion != "" {
+			of = append(of, lease.Excluded{GPU: i, Reason: d.exclusion})
+		}
+	}
+	return of
+}
+
 // hold leases GPUs to a pod that is not known yet.
 func (m machine) hold(gpus []int) error {
-	if m.Leased() {
-		return m.Leases.HoldForPod(lease.StartingPod, gpus, m.Excluded())
+	if m.leased() {
+		return m.leases.HoldForPod(lease.StartingPod, gpus, m.excluded())
 	}
 	for _, i := range gpus {
-		if why := m.Devices[i].Exclusion; why != "" {
-			return errors.New(m.Devices[i].Label() + " " + why)
+		if why := m.devices[i].exclusion; why != "" {
+			return errors.New(m.devices[i].label() + " " + why)
 		}
 	}
 	return nil
@@ -93,22 +123,22 @@ func (m machine) hold(gpus []int) error {
 // settle adjusts the leases to the pods that the kubelet lists. If the kubelet does not
 // answer, pods keep their GPUs.
 func (p *plugin) settle(ctx context.Context) error {
-	if !p.seen.Leased() {
+	if !p.seen.leased() {
 		return nil
 	}
-	pods, err := listPods(ctx, podsSocket(p.kubelet), p.seen)
+	pods, err := listPods(ctx, filepath.Join(p.kubelet, "pod-resources", "kubelet.sock"), p.seen)
 	if err != nil {
 		return err
 	}
-	states, _, err := p.seen.Leases.Read() // Allocate may have been called since the look
+	states, _, err := p.seen.leases.Read() // Allocate may have been called since the look
 	if err != nil {
 		return err
 	}
 	c := reconcile(states, pods, p.noted(), p.waited(states))
 	for _, pod := range slices.Sorted(maps.Keys(c.hold)) {
-		err = errors.Join(err, p.seen.Leases.HoldForPod(pod, c.hold[pod], nil))
+		err = errors.Join(err, p.seen.leases.HoldForPod(pod, c.hold[pod], nil))
 	}
-	err = errors.Join(err, p.seen.Leases.ReleasePod(c.release))
+	err = errors.Join(err, p.seen.leases.ReleasePod(c.release))
 	if c.ask && p.now().Sub(p.asked) > askAgain {
 		p.asked = p.now()
 		p.before, _ = os.Stat(filepath.Join(p.socketDir(), notesFile)) // nil if there are none

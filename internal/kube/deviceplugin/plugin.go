@@ -18,12 +18,8 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
-
-// machine holds the machine's GPUs as the kubelet's requests find them.
-type machine struct{ node.Machine }
 
 // plugin holds the state of the running program.
 type plugin struct {
@@ -99,18 +95,18 @@ func (p *plugin) turn(ctx context.Context) error {
 }
 
 // look updates the view of the machine. After an error the previous one stays.
-func (p *plugin) look() []node.Device {
+func (p *plugin) look() []device {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m, err := node.Look(p.root, p.config, p.now, p.seen.Machine)
+	m, err := look(p.root, p.config, p.now, p.seen)
 	if err == nil {
-		p.seen = machine{m}
+		p.seen = m
 	}
 	p.report("GPUs", err)
-	for _, d := range p.seen.Devices {
-		p.logChange(d.Address(), d.Label()+" ", stateOf(d))
+	for _, d := range p.seen.devices {
+		p.logChange(d.id(), d.label()+" ", d.state())
 	}
-	return slices.Clone(p.seen.Devices)
+	return slices.Clone(p.seen.devices)
 }
 
 // report records a failure, and logs it if it is new.

@@ -99,11 +99,11 @@ func TestIntegratedGPUBesideACardIsNotOffered(t *testing.T) {
 	hosttest.AddIntegrated(t, r)
 	p, _, _ := started(t, r, nil)
 	turn(t, p)
-	require.Len(t, p.seen.Devices, 1)
-	require.Equal(t, gpu0, p.seen.Devices[0].PCI)
+	require.Len(t, p.seen.devices, 1)
+	require.Equal(t, gpu0, p.seen.devices[0].PCI)
 	for _, gone := range []string{"/sys/bus/pci/devices/" + gpu0, "/sys/class/drm/card1", "/sys/class/drm/renderD128"} {
 		require.NoError(t, os.Remove(r.Path(gone)))
 	}
 	turn(t, p)
-	require.Empty(t, p.seen.Devices)
+	require.Empty(t, p.seen.devices)
 }

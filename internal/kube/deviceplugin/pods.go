@@ -11,8 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 )
 
 // listPods returns the container that has each GPU, as "namespace/pod/container" by the
@@ -32,32 +30,6 @@ func listPods(ctx context.Context, socket string, m machine) (map[int]string, er
 	return podsOf(r, m), nil
 }
 
-// EndedPods returns the GPUs that a pod of the device plugin holds and the kubelet no longer lists.
-// It is for a program that has taken the plugin's place. A pod without a name keeps its GPUs.
-func EndedPods(ctx context.Context, kubelet string, m node.Machine) (ended []int, err error) {
-	var pods map[int]string
-	for i, s := range m.States {
-		namespace, _, _ := s.Pod()
-		if !s.Held || namespace == "" {
-			continue
-		}
-		if pods == nil {
-			if pods, err = listPods(ctx, podsSocket(kubelet), machine{m}); err != nil {
-				return nil, err
-			}
-		}
-		if pods[i] != s.Container {
-			ended = append(ended, i)
-		}
-	}
-	return ended, nil
-}
-
-// podsSocket returns the socket of the kubelet's list of pods.
-func podsSocket(kubelet string) string {
-	return filepath.Join(kubelet, "pod-resources", "kubelet.sock")
-}
-
 func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string {
 	pods := map[int]string{}
 	for _, pod := range r.GetPodResources() {
@@ -75,7 +47,7 @@ func podsOf(r *podresources.ListPodResourcesResponse, m machine) map[int]string 
 // indexesOf returns the indexes of the devices that this machine has.
 func (m machine) indexesOf(resource string, ids []string) (known []int) {
 	for _, id := range ids {
-		i := slices.IndexFunc(m.Devices, func(d node.Device) bool { return d.Address() == id })
+		i := slices.IndexFunc(m.devices, func(d device) bool { return d.id() == id })
 		if i >= 0 && isOurs(resource) {
 			known = append(known, i)
 		}

@@ -48,7 +48,7 @@ func taskTakes(t *testing.T, p *plugin, gpu int) (end func()) {
 	hosttest.Put(t, p.root, "/proc/4711/stat", fmt.Sprintf("4711 (runc) S %s77 1 2 3\n", strings.Repeat("0 ", 18)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, err := p.seen.Leases.Take(lease.Call{Container: "task-1", Bundle: "/b", PidFile: "/b/pid", Cgroup: "task-1", PID: 4711}, lease.Want{Of: []int{gpu}, Count: 1})
+	_, err := p.seen.leases.Take(lease.Call{Container: "task-1", Bundle: "/b", PidFile: "/b/pid", Cgroup: "task-1", PID: 4711}, lease.Want{Of: []int{gpu}, Count: 1})
 	require.NoError(t, err)
 	return func() { require.NoError(t, os.Remove(stat)) }
 }
@@ -84,7 +84,7 @@ func (w *watched) begin(ids ...string) error {
 // holders are who has the GPUs, "" if no one does.
 func holders(t *testing.T, p *plugin) (names []string) {
 	t.Helper()
-	states, _, err := p.seen.Leases.Read()
+	states, _, err := p.seen.leases.Read()
 	require.NoError(t, err)
 	for _, s := range states {
 		if !s.Held {

@@ -11,22 +11,21 @@ import (
 // Claim identifies a ResourceClaim of Kubernetes.
 type Claim struct{ Namespace, Name, UID string }
 
-// claimPrefix begins the name of a holder that is a claim. No namespace has a space, so no pod
-// has such a name.
-const claimPrefix = "claim "
-
-func isClaim(holder string) bool { return strings.HasPrefix(holder, claimPrefix) }
-
-func (c Claim) holder() string { return claimPrefix + c.Namespace + "/" + c.Name + "/" + c.UID }
+func (c Claim) holder() string { return c.Namespace + "/" + c.Name + "/" + c.UID }
 
 // String returns the name of the claim in texts: "claim team-a/train".
-func (c Claim) String() string { return claimPrefix + c.Namespace + "/" + c.Name }
+func (c Claim) String() string { return "claim " + c.Namespace + "/" + c.Name }
 
-// HoldForClaim leases all of the GPUs to a claim, or none, as a lease of kind Pod. It may be
-// repeated, also after a kill. It returns a *Refusal if another claim or any other holder has
-// one of the GPUs, or if a GPU is excluded and this claim does not hold it.
+// holds reports whether the claim holds the GPU.
+func (c Claim) holds(s slot) bool {
+	return s.live && s.record != nil && s.record.kind == Claimed && s.record.container == c.holder()
+}
+
+// HoldForClaim leases all of the GPUs to a claim, or none. It may be repeated, also after a kill.
+// It returns a *Refusal if another claim or any other holder has one of the GPUs, or if a GPU is
+// excluded and this claim does not hold it.
 func (l Leases) HoldForClaim(c Claim, gpus []int, excluded []Excluded) error {
-	return l.holdForPod(c.holder(), gpus, excluded, func(holder string) bool { return holder == c.holder() })
+	return l.hold(Claimed, c.holder(), gpus, excluded, c.holds)
 }
 
 // ReleaseClaim frees all GPUs of a claim, also those that the unit no longer has. A claim
@@ -45,15 +44,15 @@ func (l Leases) ReleaseClaim(c Claim) error {
 			l.GPUs = append(l.GPUs, name)
 		}
 	}
-	return l.releasePod(l.all(), func(holder string) bool { return holder == c.holder() })
+	return l.releaseHeld(l.all(), c.holds)
 }
 
 // Claim returns the claim that holds the GPU or held it last, and whether the holder is a claim.
 func (s State) Claim() (c Claim, is bool) {
-	if s.Kind != Pod || !isClaim(s.Container) {
+	if s.Kind != Claimed {
 		return c, false
 	}
-	namespace, rest, _ := strings.Cut(strings.TrimPrefix(s.Container, claimPrefix), "/")
+	namespace, rest, _ := strings.Cut(s.Container, "/")
 	name, uid, _ := strings.Cut(rest, "/")
 	return Claim{namespace, name, uid}, true
 }

@@ -206,7 +206,7 @@ func TestClaimHoldsUntilReleaseClaim(t *testing.T) {
 	require.ErrorContains(t, l.HoldForClaim(other, []int{2}, nil), "is held by pod n/p, container main")
 	require.NoError(t, l.ReleasePod([]int{0, 1}))
 	require.NoError(t, l.ReleaseClaim(other))
-	require.Equal(t, []string{"pod claim team-a/train/1", "pod claim team-a/train/1", "pod n/p/main"}, holders(t, l))
+	require.Equal(t, []string{"claim team-a/train/1", "claim team-a/train/1", "pod n/p/main"}, holders(t, l))
 	require.NoError(t, l.ReleaseClaim(mine))
 	require.NoError(t, l.ReleaseClaim(mine))
 	require.Equal(t, []string{"", "", "pod n/p/main"}, holders(t, l))

@@ -3,6 +3,7 @@ package lease
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 )
@@ -29,6 +30,9 @@ func (m *model) stepClaims() {
 		m.claims = slices.Delete(m.claims, at, at+1)
 	}
 }
+
+// claimed reports whether a holder's name is a claim's.
+func (m *model) claimed(name string) bool { return strings.HasSuffix(name, "/uid") }
 
 func (m *model) prepare(c claim) {
 	held := m.check()

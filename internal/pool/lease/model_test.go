@@ -216,7 +216,11 @@ func (m *model) check() []bool {
 		switch {
 		case !s.Held || m.damaged[g]:
 		case m.kept[g] != "":
-			require.Equal(m.t, State{Kind: Pod, Container: m.kept[g]}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
+			kind := Pod
+			if m.claimed(m.kept[g]) {
+				kind = Claimed
+			}
+			require.Equal(m.t, State{Kind: kind, Container: m.kept[g]}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
 		case m.runOf(g) != nil:
 			r := m.runOf(g)
 			require.Equal(m.t, State{Kind: Run, Container: r.ID, TaskEnded: r.ended()},

@@ -12,15 +12,15 @@ const StartingPod = "a pod that is starting"
 
 // HoldForPod leases all of the GPUs to a pod, or none. GPUs that any pod holds already pass
 // to this holder, because the caller is the only one that gives GPUs to pods. It returns a
-// *Refusal if a task, a container or a claim holds one, or if a GPU is excluded and no pod
-// holds it. After a kill some of the GPUs may be held, which Read shows.
+// *Refusal if a task or a container holds one, or if a GPU is excluded and no pod holds it.
+// After a kill some of the GPUs may be held, which Read shows.
 func (l Leases) HoldForPod(holder string, gpus []int, excluded []Excluded) error {
-	return l.holdForPod(holder, gpus, excluded, func(of string) bool { return !isClaim(of) })
+	return l.hold(Pod, holder, gpus, excluded, slot.heldByPod)
 }
 
-// holdForPod leases GPUs to a pod or a claim. GPUs of pods and claims pass to it if passes
-// returns true for their holder.
-func (l Leases) holdForPod(holder string, gpus []int, excluded []Excluded, passes func(holder string) bool) error {
+// hold leases all of the GPUs to a holder of a kind without processes, or none. Held GPUs pass
+// to it if passes returns true.
+func (l Leases) hold(kind Kind, holder string, gpus []int, excluded []Excluded, passes func(slot) bool) error {
 	k, err := l.startPodCall(gpus)
 	if err != nil || k == nil {
 		return err
@@ -37,7 +37,7 @@ func (l Leases) holdForPod(holder string, gpus []int, excluded []Excluded, passe
 	if err := k.refuse(excluded); err != nil {
 		return err
 	}
-	r := record{kind: Pod, boot: k.boot, container: holder, phase: holding, since: now, called: now, gpus: len(gpus)}
+	r := record{kind: kind, boot: k.boot, container: holder, phase: holding, since: now, called: now, gpus: len(gpus)}
 	granted := uint64(1)
 	if k.allHeldBy(StartingPod) && holder != StartingPod {
 		r.since, granted = k.slots[0].record.since, 0
@@ -51,12 +51,10 @@ func (l Leases) holdForPod(holder string, gpus []int, excluded []Excluded, passe
 }
 
 // ReleasePod frees the GPUs that pods hold, and leaves those of other holders alone.
-func (l Leases) ReleasePod(gpus []int) error {
-	return l.releasePod(gpus, func(holder string) bool { return !isClaim(holder) })
-}
+func (l Leases) ReleasePod(gpus []int) error { return l.releaseHeld(gpus, slot.heldByPod) }
 
-// releasePod frees the GPUs of the pods and claims for which is returns true.
-func (l Leases) releasePod(gpus []int, is func(holder string) bool) error {
+// releaseHeld frees those of the GPUs for which is returns true.
+func (l Leases) releaseHeld(gpus []int, is func(slot) bool) error {
 	k, err := l.startPodCall(gpus)
 	if err != nil || k == nil {
 		return err
@@ -67,7 +65,7 @@ func (l Leases) releasePod(gpus []int, is func(holder string) bool) error {
 		return err
 	}
 	for i := range k.slots {
-		if k.slots[i].heldByPod() && is(k.slots[i].record.container) {
+		if is(k.slots[i]) {
 			k.slots[i].live = false
 		}
 	}
@@ -84,7 +82,7 @@ type podCall struct {
 	dir  int
 	boot string
 
-	passes func(holder string) bool // see holdForPod
+	passes func(slot) bool // see hold
 }
 
 // startPodCall locks the files. It returns nil for no GPUs.
@@ -123,7 +121,7 @@ func (s slot) heldByPod() bool { return s.live && s.record != nil && s.record.ki
 // allHeldBy reports whether this pod holds all of them, as one lease.
 func (k *podCall) allHeldBy(holder string) bool {
 	for _, s := range k.slots {
-		if !s.heldByPod() || s.record.container != holder {
+		if !k.passes(s) || s.record.container != holder {
 			return false
 		}
 	}
@@ -136,7 +134,7 @@ func (k *podCall) refuse(excluded []Excluded) error {
 	want := Want{Of: k.gpus, Count: len(k.gpus)}
 	busy := false
 	for _, s := range k.slots {
-		busy = busy || s.live && !(s.heldByPod() && k.passes(s.record.container))
+		busy = busy || s.live && !k.passes(s)
 		if i := slices.IndexFunc(excluded, func(w Excluded) bool { return w.GPU == s.gpu }); i >= 0 && !s.live {
 			want.Excluded = append(want.Excluded, excluded[i])
 		}

@@ -104,7 +104,7 @@ func (r *Refusal) Error() string {
 		return text + r.runAgain()
 	}
 	switch r.Kind {
-	case Pod, Run: // the pod's controller makes another pod, and gpukit run waits
+	case Pod, Claimed, Run: // the pod's controller makes another pod, and gpukit run waits
 		return text
 	case Container:
 		text += "; " + again + " later"
@@ -155,7 +155,7 @@ func (r *Refusal) place() string {
 // runAgain ends a refusal for GPUs that exist and cannot be leased now.
 func (r *Refusal) runAgain() string {
 	switch r.Kind {
-	case Pod, Run:
+	case Pod, Claimed, Run:
 		return ""
 	case Container:
 		return "; start the container again when one is back"
@@ -233,9 +233,6 @@ const (
 // Holder names the current or last holder of the GPU for people, and returns "" if it is
 // not known.
 func (s State) Holder() string {
-	if c, is := s.Claim(); is {
-		return c.String()
-	}
 	switch {
 	case s.Container == "" || s.Container == StartingPod:
 		return s.Container
@@ -245,6 +242,9 @@ func (s State) Holder() string {
 	case s.Kind == Container:
 		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
 		return "container " + s.ShortName() + " of " + name
+	}
+	if c, is := s.Claim(); is {
+		return c.String()
 	}
 	if s.Kind == Run {
 		text := s.Container
@@ -265,15 +265,15 @@ func (s State) Holder() string {
 // InspectCommand returns the command that shows the holder, and "" if there is no such
 // command.
 func (s State) InspectCommand() string {
-	if c, is := s.Claim(); is {
-		return "kubectl --namespace " + c.Namespace + " get resourceclaim " + c.Name
-	}
 	switch {
 	case s.Kind == Pod && s.Container != StartingPod:
 		namespace, pod, _ := s.Pod()
 		return "kubectl --namespace " + namespace + " get pod " + pod
 	case s.Engine == docker || s.Engine == podman:
 		return s.Engine + " ps --filter id=" + s.ShortName()
+	}
+	if c, is := s.Claim(); is {
+		return "kubectl --namespace " + c.Namespace + " get resourceclaim " + c.Name
 	}
 	if space, found := strings.CutPrefix(s.Engine, containerd); found {
 		return "ctr --namespace " + space + " containers info " + s.Container
@@ -283,7 +283,7 @@ func (s State) InspectCommand() string {
 
 // Pod splits the name of a pod's container. It returns "" if no pod is named.
 func (s State) Pod() (namespace, pod, container string) {
-	if s.Kind != Pod || s.Container == StartingPod || isClaim(s.Container) {
+	if s.Kind != Pod || s.Container == StartingPod {
 		return "", "", ""
 	}
 	namespace, rest, _ := strings.Cut(s.Container, "/")
@@ -312,7 +312,7 @@ func engineOf(bundle string) string {
 // ShortName returns the name as engines show it: the first twelve of 64 hexadecimal digits.
 func (s State) ShortName() string {
 	if c, is := s.Claim(); is {
-		return c.String()
+		return c.Namespace + "/" + c.Name
 	}
 	if id := s.Container; len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {
 		return id[:12]

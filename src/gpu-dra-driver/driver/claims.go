@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -44,7 +44,7 @@ func (d *driver) prepare(c *resourceapi.ResourceClaim) (devices []kubeletplugin.
 		if r.Driver != Name {
 			continue
 		}
-		i := slices.IndexFunc(d.seen.Devices, func(g node.Device) bool { return nameOf(g) == r.Device })
+		i := slices.IndexFunc(d.seen.Devices, func(g deviceplugin.Device) bool { return nameOf(g) == r.Device })
 		if i < 0 || r.Pool != d.node {
 			return nil, fmt.Errorf("cannot give GPU %s to a claim: this node has no such GPU now", r.Device)
 		}
@@ -68,7 +68,7 @@ func claimOf(namespace, name string, uid types.UID) lease.Claim {
 
 // tolerates reports whether a claim may have a GPU that others do not get, such as a test of
 // quarantined GPUs.
-func tolerates(all []resourceapi.DeviceToleration, g node.Device) bool {
+func tolerates(all []resourceapi.DeviceToleration, g deviceplugin.Device) bool {
 	key := unusable
 	if g.Cause != "" {
 		key = quarantined

@@ -14,7 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"
 	"github.com/fourdollars/concourse-ci-machine/internal/kube/nodelabels"
 )
 
@@ -30,7 +30,7 @@ const (
 
 // nameOf returns the name of a device in slices: "gpu-0000-03-00-0". It stays over a reboot, so
 // that a claim keeps its GPU.
-func nameOf(d node.Device) string {
+func nameOf(d deviceplugin.Device) string {
 	return "gpu-" + strings.NewReplacer(":", "-", ".", "-").Replace(d.Address())
 }
 

@@ -23,7 +23,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"
-	"github.com/fourdollars/concourse-ci-machine/internal/kube/node"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -47,13 +46,13 @@ type driver struct {
 	now    func() time.Time
 
 	mu        sync.Mutex // protects the following, and is locked while leases change
-	seen      node.Machine
+	seen      deviceplugin.Node
 	spec      []byte               // of specFile
 	published []resourceapi.Device // nil before the first time
 	changed   chan struct{}        // closed after a change of seen
 	logged    map[string]string    // the last logged text of each subject
 	failed    map[string]string    // by subject
-	reported      map[evidence]bool    // the Events that the cluster has
+	reported  map[evidence]bool    // the Events that the cluster has
 }
 
 func newDriver(o options, client kubernetes.Interface, log io.Writer) *driver {
@@ -84,9 +83,12 @@ func (d *driver) turn(ctx context.Context) {
 // endPods ends the leases of pods that the device plugin gave GPUs before this driver took its
 // place. The caller holds mu.
 func (d *driver) endPods(ctx context.Context) error {
-	ended, err := deviceplugin.EndedPods(ctx, d.kubelet, d.seen)
-	if err != nil || len(ended) == 0 {
-		return err
+	ended, err := d.seen.EndedPods(ctx, d.kubelet)
+	if err != nil {
+		return fmt.Errorf("cannot ask the kubelet which pods have GPUs, so no lease of a pod ends: %w", err)
+	}
+	if len(ended) == 0 {
+		return nil
 	}
 	if err := d.seen.Leases.ReleasePod(ended); err != nil {
 		return err
@@ -97,15 +99,9 @@ func (d *driver) endPods(ctx context.Context) error {
 // look updates the view of the machine and its description for runtimes. After an error the
 // previous view stays. The caller holds mu.
 func (d *driver) look() error {
-	m, err := node.Look(d.root, d.config, d.now, d.seen)
+	m, err := deviceplugin.LookAtNode(d.root, d.config, d.now, d.seen)
 	if err != nil {
 		return err
-	}
-	if !m.Leased() { // a unit that shares its GPUs among tasks, or no unit
-		m.Leases.Dir = d.root.Path(lease.DefaultDir)
-		if err := m.ReadLeases(); err != nil {
-			return err
-		}
 	}
 	if err := d.describe(m); err != nil {
 		return err
@@ -122,7 +118,7 @@ func (d *driver) look() error {
 }
 
 // stateOf returns why claims cannot get a GPU, and "" if they can.
-func stateOf(m node.Machine, i int) string {
+func stateOf(m deviceplugin.Node, i int) string {
 	if holder := otherHolder(m, i); holder != nil {
 		return "has a taint: " + holder.Holder() + " has it"
 	}
@@ -133,7 +129,7 @@ func stateOf(m node.Machine, i int) string {
 }
 
 // otherHolder returns the lease of a GPU that no claim holds, and nil if it is free for claims.
-func otherHolder(m node.Machine, i int) *lease.State {
+func otherHolder(m deviceplugin.Node, i int) *lease.State {
 	s := m.States[i]
 	if _, claimed := s.Claim(); s.Held && !claimed {
 		return &s
@@ -142,7 +138,7 @@ func otherHolder(m node.Machine, i int) *lease.State {
 }
 
 // describe writes specFile if it changes. All users of a container may open the nodes.
-func (d *driver) describe(m node.Machine) error {
+func (d *driver) describe(m deviceplugin.Node) error {
 	spec, _, err := cdi.Spec(m.GPUs, m.KFD)
 	if err != nil || spec == nil {
 		return err

@@ -1,4 +1,4 @@
-package node
+package deviceplugin
 
 import (
 	"cmp"
@@ -22,19 +22,17 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Machine holds the GPUs to offer, as one look found them.
-type Machine struct {
-	Devices []Device     // in the order of leases
-	GPUs    []gpu.GPU    // of the devices
-	KFD     gpu.KFD      // all GPUs share it
-	Leases  lease.Leases // without Dir if GPUs are shared; GPUs are always the devices
-	States  []lease.State
+// machine holds the GPUs to offer, as one look found them.
+type machine struct {
+	devices []device     // in the order of leases
+	leases  lease.Leases // without Dir if GPUs are shared; GPUs are always the devices
+	states  []lease.State
 	leftOut []string // integrated GPUs beside a card, which stay so if the card goes missing
 }
 
-// Look reads the GPUs that pods may have: those of the unit if the wrapper's config lists
+// look reads the GPUs that pods may have: those of the unit if the wrapper's config lists
 // them, and otherwise all but integrated ones beside a card. It opens no GPU.
-func Look(r host.Root, config string, now func() time.Time, before Machine) (m Machine, err error) {
+func look(r host.Root, config string, now func() time.Time, before machine) (m machine, err error) {
 	inv, err := gpu.Discover(r)
 	if err != nil {
 		return m, err
@@ -53,70 +51,59 @@ func Look(r host.Root, config string, now func() time.Time, before Machine) (m M
 		}
 		all[i].BesideCard = slices.Contains(m.leftOut, name)
 	}
-	m.GPUs, m.KFD = offered(all, unit), inv.KFD
+	gpus := offered(all, unit)
 	out, err := excluded(r, unit)
 	if err != nil {
 		return m, err
 	}
 	described := cdiNames(r, vendor.Traits().Spec)
-	for _, g := range m.GPUs {
+	for _, g := range gpus {
 		d := deviceOf(r, g, inv)
-		d.CDI = described[keyOf(g.Render.Path, g.Render.Major, g.Render.Minor)]
-		if why, is := out[d.Address()]; is {
-			d.Exclusion, d.Cause, d.Since = why.text, why.cause, why.since
+		d.cdi = described[keyOf(g.Render.Path, g.Render.Major, g.Render.Minor)]
+		if why := out[d.id()]; why != "" {
+			d.exclusion = why
 		}
-		m.Devices = append(m.Devices, d)
-		m.Leases.GPUs = append(m.Leases.GPUs, d.Address())
+		m.devices = append(m.devices, d)
+		m.leases.GPUs = append(m.leases.GPUs, d.id())
 	}
-	m.Leases.Links = weights(gpu.ReadLinks(r, m.GPUs))
-	m.Leases.Euid, m.Leases.Now = uint32(os.Geteuid()), now
-	m.Leases.Proc, m.Leases.Cgroup = r.Path("/proc"), r.Path("/sys/fs/cgroup")
+	m.leases.Links = weights(gpu.ReadLinks(r, gpus))
 	if unit != nil && unit.Leases != nil {
-		m.Leases.Dir = r.Path(cmp.Or(unit.Leases.Dir, lease.DefaultDir))
+		m.leases.Dir, m.leases.Euid = r.Path(cmp.Or(unit.Leases.Dir, lease.DefaultDir)), uint32(os.Geteuid())
+		m.leases.Now, m.leases.Proc, m.leases.Cgroup = now, r.Path("/proc"), r.Path("/sys/fs/cgroup")
 	}
-	m.Leases.Label = func(i int) string { return m.Devices[i].Label() }
-	return m, m.ReadLeases()
+	m.leases.Label = func(i int) string { return m.devices[i].label() }
+	return m, m.readLeases()
 }
 
-// exclusion is why pods do not get a GPU. Its members are as of Device.
-type exclusion struct {
-	text, cause string
-	since       time.Time
-}
-
-// excluded returns why pods do not get GPUs. If GPUs are leased, they are those that no task
-// gets either: quarantined, or with too much memory in use. The memory of a pod without a lease
-// would count as such.
-func excluded(r host.Root, unit *oci.Config) (map[string]exclusion, error) {
-	out := map[string]exclusion{}
-	if unit != nil && unit.Quarantine == "" {
-		return out, nil
-	}
-	record, err := quarantine.RecordFile.Read(r)
-	if err == nil {
+// excluded returns why pods do not get GPUs, as texts that follow their names. If GPUs are
+// leased, they are those that no task gets either: quarantined, or with too much memory in
+// use. The memory of a pod without a lease would count as such.
+func excluded(r host.Root, unit *oci.Config) (map[string]string, error) {
+	out := map[string]string{}
+	switch {
+	case unit != nil && unit.Quarantine == "":
+	case unit != nil && unit.Leases != nil:
+		data, err := r.ReadFile(unit.Quarantine)
+		if errors.Is(err, fs.ErrNotExist) { // tasks get all GPUs
+			return out, nil
+		}
+		f, ok := admission.Decode(data)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("cannot read which GPUs are quarantined: %w", cmp.Or(err, errDamaged))
+		}
+		for _, g := range f.GPUs {
+			out[g.Name] = g.Reason
+		}
+	default:
+		record, err := quarantine.RecordFile.Read(r)
+		if err != nil {
+			return nil, err
+		}
 		for _, g := range record.NotInService() {
-			out[g.Name] = exclusion{g.Text(), strings.ReplaceAll(g.ShortReason(), " ", "_"), g.Since}
-			if g.QuarantinedSince != nil {
-				out[g.Name] = exclusion{g.Text(), out[g.Name].cause, *g.QuarantinedSince}
-			}
+			out[g.Name] = g.Text()
 		}
 	}
-	if unit == nil || unit.Leases == nil {
-		return out, err
-	}
-	data, err := r.ReadFile(unit.Quarantine)
-	if errors.Is(err, fs.ErrNotExist) { // tasks get all GPUs
-		return nil, nil
-	}
-	f, ok := admission.Decode(data)
-	if err != nil || !ok {
-		return nil, fmt.Errorf("cannot read which GPUs are quarantined: %w", cmp.Or(err, errDamaged))
-	}
-	listed := map[string]exclusion{}
-	for _, g := range f.GPUs {
-		listed[g.Name] = exclusion{g.Reason, out[g.Name].cause, out[g.Name].since}
-	}
-	return listed, nil
+	return out, nil
 }
 
 var errDamaged = errors.New("the file is damaged, and is written again within a minute")
@@ -146,16 +133,16 @@ func offered(all []gpu.GPU, unit *oci.Config) (of []gpu.GPU) {
 	return of
 }
 
-func deviceOf(r host.Root, g gpu.GPU, inv gpu.Inventory) Device {
-	d := Device{Slot: g.Slot, Paths: append([]string{inv.KFD.Node.Path}, g.Nodes.Paths()...), NUMA: -1}
+func deviceOf(r host.Root, g gpu.GPU, inv gpu.Inventory) device {
+	d := device{Slot: g.Slot, nodes: append([]string{inv.KFD.Node.Path}, g.Nodes.Paths()...), numa: -1}
 	if why := inv.Obstacle(g); why != "" {
-		d.Exclusion = "can't compute: " + why
+		d.exclusion = "can't compute: " + why
 	}
 	text, _ := r.ReadText(path.Join(g.Sysfs, "numa_node")) // "" is no number
 	if n, err := strconv.Atoi(text); err == nil {
-		d.NUMA = max(n, -1)
+		d.numa = max(n, -1)
 	}
-	d.Style = gpu.Style(r, g)
+	d.style = gpu.Style(r, g)
 	return d
 }
 
