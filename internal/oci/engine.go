@@ -275,14 +275,13 @@ var podNames = [][3]string{
 }
 
 // withoutPodGPUs leaves out the GPUs that the container's own pod, or a pod that is still
-// to come, holds. The lease of a claim names no pod, as several may share the claim. All are in
-// its namespace, and a kubelet gives a container only GPUs of its own claims.
+// to come, holds.
 func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (others []int, err error) {
 	annotations, err := root.Member("annotations", rawjson.Object)
 	if err != nil {
 		return nil, fmt.Errorf("cannot decode %s: %w", configName, err)
 	}
-	var owners, namespaces []string
+	var owners []string
 	for _, names := range podNames {
 		var parts [len(names)]string
 		for i, name := range names {
@@ -292,7 +291,6 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 		}
 		if parts[1] != "" {
 			owners = append(owners, strings.Join(parts[:], "/"), lease.StartingPod)
-			namespaces = append(namespaces, parts[0])
 		}
 	}
 	if len(owners) == 0 {
@@ -304,9 +302,12 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 	}
 	for _, g := range gpus {
 		s := states[g]
-		claim, claimed := s.Claim()
-		own := s.Kind == lease.Pod && slices.Contains(owners, s.Container) ||
-			claimed && slices.Contains(namespaces, claim.Namespace)
+		own := s.Kind == lease.Pod && slices.Contains(owners, s.Container)
+		if claim, is := s.Claim(); is {
+			// It names no pod, as several may share it. All are in its namespace, and a kubelet
+			// gives a container only GPUs of its own claims.
+			own = slices.ContainsFunc(owners, func(pod string) bool { return strings.HasPrefix(pod, claim.Namespace+"/") })
+		}
 		if !s.Held || !own {
 			others = append(others, g)
 		}
