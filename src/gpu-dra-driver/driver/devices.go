@@ -2,9 +2,11 @@ package driver
 
 import (
 	"path"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -34,12 +36,24 @@ func nameOf(d deviceplugin.Device) string {
 	return "gpu-" + strings.NewReplacer(":", "-", ".", "-").Replace(d.Address())
 }
 
-// devices returns the GPUs as slices have them. The caller holds mu.
+// reread is the longest time until a changed attribute is published, for example the version of
+// a driver that was loaded again.
+const reread = time.Minute
+
+// devices returns the GPUs as slices have them. Each round computes the taints alone. The caller
+// holds mu.
 func (d *driver) devices() []resourceapi.Device {
-	all := []resourceapi.Device{}
-	for i, g := range d.seen.Devices {
-		all = append(all, resourceapi.Device{Name: nameOf(g), Attributes: attributes(d.root, d.seen.GPUs[i], g.Style),
-			Capacity: capacities(d.root, d.seen.GPUs[i]), Taints: d.taints(i)})
+	if !reflect.DeepEqual(d.seen.GPUs, d.read) || d.now().Sub(d.readAt) > reread {
+		d.untainted = []resourceapi.Device{}
+		for i, g := range d.seen.Devices {
+			d.untainted = append(d.untainted, resourceapi.Device{Name: nameOf(g), Capacity: capacities(d.root, d.seen.GPUs[i]),
+				Attributes: attributes(d.root, d.seen.GPUs[i], g.Style)})
+		}
+		d.read, d.readAt = d.seen.GPUs, d.now()
+	}
+	all := append([]resourceapi.Device{}, d.untainted...)
+	for i := range all {
+		all[i].Taints = d.taints(i)
 	}
 	return all
 }

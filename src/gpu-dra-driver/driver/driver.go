@@ -21,6 +21,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
 	"github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
@@ -48,6 +49,9 @@ type driver struct {
 	mu        sync.Mutex // protects the following, and is locked while leases change
 	seen      deviceplugin.Node
 	spec      []byte               // of specFile
+	untainted []resourceapi.Device // of read
+	read      []gpu.GPU
+	readAt    time.Time
 	published []resourceapi.Device // nil before the first time
 	changed   chan struct{}        // closed after a change of seen
 	logged    map[string]string    // the last logged text of each subject
