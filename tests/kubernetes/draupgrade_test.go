@@ -10,7 +10,8 @@ import (
 )
 
 // The driver takes the device plugin's place while a pod runs, and the plugin the driver's. The
-// pods of both keep their GPUs, and neither gives them away.
+// pods of both keep their GPUs, and neither gives them away. The pod has a claim: for minutes a
+// kubelet looks for the plugin's GPUs in pods with limits.
 func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	need(t)
 	newCluster(t, program("containerd", "containerd"))
@@ -24,8 +25,9 @@ func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	applyManifest(t, func(kind string) bool { return kind != "DaemonSet" })
 	driver := startDriver(t, 1)
 	require.Equal(t, "gpu.amd.com/leased", devicesNow(t)[0].Taints[0].Key)
-	pod(t, "old-manifest", 1)
-	require.Equal(t, nodes(1), opened(t, "old-manifest"))
+	claim(t, "claim", request(""), "")
+	claimingPod(t, "claiming", "claim")
+	require.Equal(t, nodes(1), opened(t, "claiming"))
 	end(t, "before")
 	offersClaims(t, 2)
 
@@ -34,7 +36,7 @@ func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	offers(t, 1)
 	running(t, "after", 0)
 	driver.start(t) // without it the kubelet cannot end a pod with a claim
-	end(t, "old-manifest")
+	end(t, "claiming")
 	driver.stop(t, syscall.SIGTERM)
 	offers(t, 2)
 }
