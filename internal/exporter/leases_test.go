@@ -32,7 +32,7 @@ func leasing(t *testing.T, r pool.Report) (host.Root, *collector) {
 // reported is a report of two held GPUs, one of them in doubt.
 func reported(t *testing.T) pool.Report {
 	t.Helper()
-	devices, err := monitor.All(hosttest.Host(t, "mi210x4"))()
+	devices, _, err := monitor.All(hosttest.Host(t, "mi210x4"))()
 	require.NoError(t, err)
 	require.Len(t, devices, 4)
 	since, r := hosttest.Now.Add(-10*time.Minute), pool.Report{At: hosttest.Now.Add(-5 * time.Second)}

@@ -44,7 +44,7 @@ func (n names) missing(v Vendor) bool {
 func fillNames(r host.Root, inv *Inventory) {
 	want := names{}
 	for _, g := range slices.Concat(inv.GPUs, inv.Unusable) {
-		if g.Name == "" {
+		if g.Model == "" {
 			want[model{g.Vendor, g.DeviceID, g.Revision}] = ""
 		}
 	}
@@ -59,8 +59,8 @@ func fillNames(r host.Root, inv *Inventory) {
 	}
 	for _, gpus := range [][]GPU{inv.GPUs, inv.Unusable} {
 		for i := range gpus {
-			if g := &gpus[i]; g.Name == "" {
-				g.Name = want.find(model{g.Vendor, g.DeviceID, g.Revision})
+			if g := &gpus[i]; g.Model == "" {
+				g.Model = want.find(model{g.Vendor, g.DeviceID, g.Revision})
 			}
 		}
 	}

@@ -69,7 +69,7 @@ const leases = "/run/leases.json"
 // because it is written only once, and an old report is ignored.
 func leaseReport(t *testing.T, r host.Root) string {
 	t.Helper()
-	devices, err := monitor.All(r)()
+	devices, _, err := monitor.All(r)()
 	require.NoError(t, err)
 	require.NotEmpty(t, devices)
 	since, report := time.Now().Add(-time.Hour), pool.Report{At: time.Now().Add(90 * time.Second)}
@@ -87,7 +87,7 @@ const service = "/run/service.json"
 // serviceReport has the last GPU quarantined.
 func serviceReport(t *testing.T, r host.Root) string {
 	t.Helper()
-	devices, err := monitor.All(r)()
+	devices, _, err := monitor.All(r)()
 	require.NoError(t, err)
 	l := quarantine.Look{At: time.Now(), Policy: quarantine.Auto}
 	for _, d := range devices {

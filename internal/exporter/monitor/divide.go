@@ -13,16 +13,16 @@ func divide(gpus []GPU) {
 	number := map[string]int{}
 	for i := range gpus {
 		g := &gpus[i]
-		number[g.Device.Dir]++
+		number[g.Device.Sysfs]++
 		if !g.Shared {
 			s := g.State
-			whole[g.Device.Dir] = &s
+			whole[g.Device.Sysfs] = &s
 		}
 	}
 	for i := range gpus {
 		g := &gpus[i]
-		all := whole[g.Device.Dir]
-		if number[g.Device.Dir] == 1 && all.Division.Partitions.Value <= 1 {
+		all := whole[g.Device.Sysfs]
+		if number[g.Device.Sysfs] == 1 && all.Division.Partitions.Value <= 1 {
 			continue
 		}
 		s := &g.State

@@ -8,14 +8,13 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // warm is a GPU that reports its temperature alone.
 func warm(name string, degrees float64) GPU {
-	g := GPU{Device: reading.Device{Slot: gpu.Slot{PCI: exportertest.PCI}, Name: name}}
+	g := GPU{Device: gpu.Slot{PCI: exportertest.PCI, Model: name}}
 	g.State.Temperature = amdgpu.Temperature{Sensor: "edge", Now: amdgpu.Known(degrees)}
 	return g
 }
@@ -75,7 +74,7 @@ func TestMissedReadingsAreGapsInTheHistory(t *testing.T) {
 func TestHistoryHasOnlyPresentGPUs(t *testing.T) {
 	var h histories
 	a := warm("a", 0).Device
-	other := GPU{Device: reading.Device{Slot: gpu.Slot{PCI: "0000:04:00.0", Partition: 1}, Name: "b"}}
+	other := GPU{Device: gpu.Slot{PCI: "0000:04:00.0", Partition: 1, Model: "b"}}
 	require.Nil(t, h.find(a))
 	h.add(hosttest.Now, []GPU{warm("a", 40), other})
 	require.Nil(t, h.find(other.Device), "a partition that shows no readings has no history")

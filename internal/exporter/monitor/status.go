@@ -59,7 +59,7 @@ func statusOf(snapshot Snapshot) []api.Status {
 		g := &snapshot.GPUs[i]
 		d, s, j := &g.Device, &g.State, &g.Health
 		st := api.Status{
-			Index: d.Index, Vendor: string(d.Vendor), Name: clean(d.Name), UUID: clean(s.Identity.UUID), PCI: d.PCI,
+			Index: d.Index, Vendor: string(d.Vendor), Name: clean(d.Model), UUID: clean(s.Identity.UUID), PCI: d.PCI,
 			GFX: d.GFX, VBIOS: clean(s.Identity.VBIOS), Driver: clean(g.Driver),
 			Up: g.Up, Suspended: s.Suspended(), Power: s.Power.Now.Pointer(), PowerCap: s.Power.Cap.Pointer(),
 			MemoryUsed: s.ProgramMemory().Used.Pointer(), MemoryTotal: s.ProgramMemory().Total.Pointer(),

@@ -39,7 +39,7 @@ func Read(r host.Root, gpus []gpu.GPU) Machine {
 
 func read(r host.Root, g gpu.GPU) Values {
 	of := Values{family: chips.Find(g.DeviceID, g.GFX).Labeller, deviceID: fmt.Sprintf("%04x", g.DeviceID),
-		productName: g.Name, style: gpu.Style(r, g)}
+		productName: g.Model, style: gpu.Style(r, g)}
 	var memory uint64
 	if g.KFDNode >= 0 {
 		node := path.Join(topology, strconv.Itoa(g.KFDNode))
