@@ -178,7 +178,7 @@ func TestUnusableListQuarantinesNoGPU(t *testing.T) {
 			if name == "another's" && os.Geteuid() != 0 {
 				require.NotEmpty(t, b.dir) // the file is this user's, and the wrapper now another's
 			}
-			require.Empty(t, b.readAdmission(s))
+			require.Empty(t, b.readAdmission(s).Excluded)
 		})
 	}
 }

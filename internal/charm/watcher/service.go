@@ -157,9 +157,7 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 			f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: "is kept from tasks: " + text})
 		}
 	}
-	for _, a := range r.Avoid() {
-		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, StepHash: a.StepHash})
-	}
+	f.Avoid = r.Avoid()
 	if l, err := u.readLeases(); err == nil && l != nil {
 		for _, g := range r.GPUs {
 			if most, ok := g.MaxIdleMemory(); ok && g.State == quarantine.InService {

@@ -27,7 +27,7 @@ type Quarantined struct {
 }
 
 // Avoided names a GPU that a task gets only if no other is free, because a run of the same
-// step had a fault on it.
+// step had a fault on it or hung.
 type Avoided struct{ Name, StepHash string }
 
 // IdleMemory bounds the memory in use of a GPU that no task has.

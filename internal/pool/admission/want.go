@@ -12,24 +12,21 @@ import (
 
 // Want returns the parts of a request for GPUs that the file decides. names are the GPUs'
 // in the order of their indexes. read reads a small file of sysfs.
-func (f File) Want(names []string, read func(file string) ([]byte, error)) (want lease.Want) {
+func (f File) Want(names []string, read func(file string) ([]byte, error)) lease.Want {
+	want := lease.Want{Excluded: map[int]string{}, Avoid: map[int][]string{}, Taken: map[int]uint64{}}
 	for i, name := range names {
 		at := slices.IndexFunc(f.GPUs, func(q Quarantined) bool { return q.Name == name })
 		if at >= 0 {
-			reason := strings.ToValidUTF8(f.GPUs[at].Reason, "?")
-			want.Excluded = append(want.Excluded, lease.Excluded{GPU: i, Reason: reason})
+			want.Excluded[i] = strings.ToValidUTF8(f.GPUs[at].Reason, "?")
 		}
 		for _, t := range f.Taken {
 			if t.Name == name {
-				if want.Taken == nil {
-					want.Taken = map[int]uint64{}
-				}
 				want.Taken[i] = t.Percent
 			}
 		}
 		for _, a := range f.Avoid {
 			if a.Name == name {
-				want.Avoid = append(want.Avoid, lease.Avoid{GPU: i, StepHash: a.StepHash})
+				want.Avoid[i] = append(want.Avoid[i], a.StepHash)
 			}
 		}
 	}

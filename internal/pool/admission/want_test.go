@@ -33,6 +33,6 @@ func TestMemoryInUseIsTheSumOfItsFiles(t *testing.T) {
 func TestWantHasTheIndexesOfItsOwnGPUs(t *testing.T) {
 	f := File{GPUs: []Quarantined{{"b", "is quarantined\xff"}, {"x", "is missing"}}, Avoid: []Avoided{{"a", "hash"}, {"x", "hash"}},
 		Taken: []Taken{{"b", 40}, {"x", 90}}}
-	require.Equal(t, lease.Want{Excluded: []lease.Excluded{{GPU: 1, Reason: "is quarantined?"}},
-		Avoid: []lease.Avoid{{GPU: 0, StepHash: "hash"}}, Taken: map[int]uint64{1: 40}}, f.Want([]string{"a", "b"}, os.ReadFile))
+	require.Equal(t, lease.Want{Excluded: map[int]string{1: "is quarantined?"},
+		Avoid: map[int][]string{0: {"hash"}}, Taken: map[int]uint64{1: 40}}, f.Want([]string{"a", "b"}, os.ReadFile))
 }

@@ -14,7 +14,7 @@ const StartingPod = "a pod that is starting"
 // to this holder, because the caller is the only one that gives GPUs to pods. It returns a
 // *Refusal if a task or a container holds one, or if a GPU is excluded and no pod holds it.
 // After a kill some of the GPUs may be held, which Read shows.
-func (l Leases) HoldForPod(holder string, gpus []int, excluded []Excluded) error {
+func (l Leases) HoldForPod(holder string, gpus []int, excluded map[int]string) error {
 	k, err := l.startPodCall(gpus)
 	if err != nil || k == nil {
 		return err
@@ -118,13 +118,13 @@ func (k *podCall) allHeldBy(holder string) bool {
 
 // refuse returns why the GPUs cannot be leased: other holders, or excluded GPUs. It returns
 // nil if they can.
-func (k *podCall) refuse(excluded []Excluded) error {
-	want := Want{Of: k.gpus, Count: len(k.gpus)}
+func (k *podCall) refuse(excluded map[int]string) error {
+	want := Want{Of: k.gpus, Count: len(k.gpus), Excluded: map[int]string{}}
 	busy := false
 	for _, s := range k.slots {
 		busy = busy || s.live && !s.heldByPod()
-		if i := slices.IndexFunc(excluded, func(w Excluded) bool { return w.GPU == s.gpu }); i >= 0 && !s.live {
-			want.Excluded = append(want.Excluded, excluded[i])
+		if why := excluded[s.gpu]; why != "" && !s.live {
+			want.Excluded[s.gpu] = why
 		}
 	}
 	if !busy && len(want.Excluded) == 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 	"github.com/stretchr/testify/require"
 )
 
@@ -140,7 +141,7 @@ func TestBranchThatHangsBlamesNoGPU(t *testing.T) {
 	take := func(other int) (best int) {
 		best = -1
 		avoid := s.r.Avoid()
-		avoided := func(g int) bool { return slices.Contains(avoid, Avoided{gpuName(g), "step"}) }
+		avoided := func(g int) bool { return slices.Contains(avoid, admission.Avoided{Name: gpuName(g), StepHash: "step"}) }
 		for g := range begun {
 			if g == other {
 				continue
@@ -172,11 +173,11 @@ func TestNextAttemptOfAStepThatHangsGetsAnotherGPU(t *testing.T) {
 	run := Run{Container: "c", StepHash: "step", Program: "test", Began: s.at, GPUs: []Use{{Ref: s.r.GPUs[0].Ref}}}
 	status := func(n int) *int { return &n }
 	ended := s.at.Add(45 * time.Minute)
-	hung := []Avoided{{gpuName(0), "step"}}
+	hung := []admission.Avoided{{Name: gpuName(0), StepHash: "step"}}
 	for name, c := range map[string]struct {
 		at   time.Duration
 		exit *int
-		want []Avoided
+		want []admission.Avoided
 	}{
 		"it runs as usual":    {2 * time.Minute, nil, nil},
 		"it runs for long":    {3 * time.Minute, nil, hung},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 )
 
 // Verdict is the cause of a run's faults.
@@ -159,11 +160,6 @@ func (r *Record) withdrawStrikes(run Run) {
 	}
 }
 
-// Avoided names a GPU that a rerun of a step gets only if no other is free, because the step
-// had a fault or hung there and the GPU may be the cause. If it is not, the step hangs on the
-// other GPU too.
-type Avoided struct{ GPU, StepHash string }
-
 // avoidTime is how long reruns of a step avoid the GPU. maxAvoided bounds the list: a task can
 // have any step's hash.
 const (
@@ -171,9 +167,10 @@ const (
 	maxAvoided = 256
 )
 
-// Avoid returns the GPUs of the last runs.
-func (r *Record) Avoid() (list []Avoided) {
-	add := func(a Avoided, ended time.Time) {
+// Avoid returns the GPUs of the last runs where a step had a fault or hung, and the GPU may
+// be the cause. If it is not, the step hangs on the other GPU too.
+func (r *Record) Avoid() (list []admission.Avoided) {
+	add := func(a admission.Avoided, ended time.Time) {
 		if a.StepHash != "" && r.At.Sub(ended).Abs() <= avoidTime && len(list) < maxAvoided &&
 			!slices.Contains(list, a) {
 			list = append(list, a)
@@ -184,7 +181,7 @@ func (r *Record) Avoid() (list []Avoided) {
 			continue
 		}
 		for _, u := range m.faulty() {
-			add(Avoided{u.Name, m.StepHash}, *m.Ended)
+			add(admission.Avoided{Name: u.Name, StepHash: m.StepHash}, *m.Ended)
 		}
 	}
 	r.avoidHung(add)
