@@ -90,7 +90,7 @@ func TestPageEscapesNames(t *testing.T) {
 	})
 	report := c.Report()
 	report.GPUs[0].Users = []api.User{{Container: bad, Processes: 1, Engines: map[string]float64{bad: 1}}}
-	report.GPUs[0].Lease = &pool.Lease{Held: true, Container: bad, Doubt: bad}
+	report.GPUs[0].Lease = &pool.Lease{Held: true, Holder: pool.Holder{Container: bad}, Doubt: bad}
 	w := httptest.NewRecorder()
 	page.Handler(func() api.Report { return report }, page.Links{}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	text := w.Body.String()

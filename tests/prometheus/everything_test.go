@@ -74,7 +74,7 @@ func leaseReport(t *testing.T, r host.Root) string {
 	require.NotEmpty(t, devices)
 	since, report := time.Now().Add(-time.Hour), pool.Report{At: time.Now().Add(90 * time.Second)}
 	for _, d := range devices {
-		report.GPUs = append(report.GPUs, pool.ReportedLease{Name: d.Address(), Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since}})
+		report.GPUs = append(report.GPUs, pool.ReportedLease{Name: d.Address(), Lease: pool.Lease{Held: true, Holder: pool.Holder{Container: "4f1c", Since: &since}}})
 	}
 	data, err := json.Marshal(report)
 	require.NoError(t, err)

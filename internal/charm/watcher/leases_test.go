@@ -157,10 +157,10 @@ func TestGPUStatusShowsTheKindOfTheHolder(t *testing.T) {
 		g.Name, g.Index, g.PCI, g.Since = "", nil, "", nil
 	}
 	require.Equal(t, []pool.ReportedLease{
-		{Lease: pool.Lease{Held: true, Kind: lease.Container, Container: "0123456789ab"}, Engine: "docker"},
-		{Lease: pool.Lease{Held: true, Kind: lease.Pod, Container: "main", Namespace: "team-a", Pod: "train-0"}},
-		{Lease: pool.Lease{Held: true, Kind: lease.Task, Container: "4f1c"}, Clocks: &pool.Clocks{Level: "profile_standard", Container: "4f1c", Since: time.UnixMilli(1767322920000).UTC()}},
-		{Lease: pool.Lease{Held: true, Kind: lease.Pod, Container: lease.StartingPod}},
+		{Lease: pool.Lease{Held: true, Holder: pool.Holder{Kind: lease.Container, Container: "0123456789ab"}}, Engine: "docker"},
+		{Lease: pool.Lease{Held: true, Holder: pool.Holder{Kind: lease.Pod, Container: "main", Namespace: "team-a", Pod: "train-0"}}},
+		{Lease: pool.Lease{Held: true, Holder: pool.Holder{Kind: lease.Task, Container: "4f1c"}}, Clocks: &pool.Clocks{Level: "profile_standard", Container: "4f1c", Since: time.UnixMilli(1767322920000).UTC()}},
+		{Lease: pool.Lease{Held: true, Holder: pool.Holder{Kind: lease.Pod, Container: lease.StartingPod}}},
 	}, report.GPUs)
 }
 

@@ -84,7 +84,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 		g.Socket = g.State.Activity.Graphics
 		g.Traffic = &monitor.Traffic{Received: f.number("received"), Sent: f.number("sent")}
 		since := hosttest.Now.Add(-time.Duration(f.number("since")) * time.Second)
-		g.Lease = &pool.ReportedLease{Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}}
+		g.Lease = &pool.ReportedLease{Lease: pool.Lease{Held: true, Holder: pool.Holder{Container: "4f1c", Since: &since}, Doubt: "some"}}
 		g.Service = &quarantine.GPU{Ref: quarantine.Ref{Name: "a"}, State: quarantine.Quarantined, QuarantinedSince: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
 			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}},
