@@ -67,7 +67,7 @@ func (h *histories) add(now time.Time, all []GPU) {
 	unknown := pointOf(&GPU{})
 	rings := make(map[string]*ring, len(all))
 	for i := range all {
-		d := all[i].Device
+		d := all[i].Slot
 		k := d.Address()
 		r := h.rings[k]
 		if r == nil || r.name != d.Model {

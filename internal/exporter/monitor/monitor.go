@@ -24,7 +24,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Options select what a monitor reads beyond the GPUs themselves.
@@ -63,7 +62,7 @@ type Snapshot struct {
 
 // GPU describes one GPU, or one partition of a GPU.
 type GPU struct {
-	Device gpu.Slot
+	pool.Record
 	Driver string // version of the driver
 	Up     bool   // it answered in time with values, or is suspended
 	Silent bool   // it did not answer: State has only its identity and its hangs
@@ -77,13 +76,6 @@ type GPU struct {
 	Users   []usage.Row
 	// Processes have memory of the GPU, the largest first.
 	Processes []usage.Process
-	Lease     *pool.ReportedLease // nil: not leased, or unknown
-	Service   *quarantine.GPU     // nil: not in the record
-}
-
-// Record returns the records of the GPU.
-func (g *GPU) Record() pool.Record {
-	return pool.Record{Slot: g.Device, Lease: g.Lease, Service: g.Service}
 }
 
 // ReadErrors counts the readings of a GPU's file without a usable value since the start.
@@ -152,7 +144,7 @@ func (m *Monitor) Snapshot() Snapshot {
 	whole := map[string]*GPU{}        // Dir -> the partition that shows the sensors of the whole GPU
 	for i, d := range found.devices { // start all before waiting for the first
 		g := &s.GPUs[i]
-		g.Device, g.Driver, g.Shared = d, found.drivers[d.Vendor], whole[d.Sysfs] != nil
+		g.Slot, g.Driver, g.Shared = d, found.drivers[d.Vendor], whole[d.Sysfs] != nil
 		if !g.Shared {
 			whole[d.Sysfs] = g
 		}
@@ -170,7 +162,7 @@ func (m *Monitor) Snapshot() Snapshot {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		m.await(g, found.compute[i], reads[i], waits[i])
-		if first := whole[g.Device.Sysfs]; g.Shared {
+		if first := whole[g.Slot.Sysfs]; g.Shared {
 			if g.Up = g.Up && first.Up; !g.Silent { // a silent partition keeps its own judgement
 				g.Health = first.Health
 			}
@@ -205,17 +197,17 @@ func (m *Monitor) await(g *GPU, compute reading.Compute, read *deadline.Work[rea
 	if answered {
 		state.Compute = compute
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)
-		m.setIdentity(g.Device, state.Identity)
-		g.Device.Model = cmp.Or(state.Identity.Model, g.Device.Model)
+		m.setIdentity(g.Slot, state.Identity)
+		g.Slot.Model = cmp.Or(state.Identity.Model, g.Slot.Model)
 		return
 	}
-	r := m.reader(g.Device)
+	r := m.reader(g.Slot)
 	file, now := r.At(), m.now()
-	m.count(strconv.Itoa(g.Device.Index), amdgpu.Failure{File: file, Errno: reading.SignalTimeout})
+	m.count(strconv.Itoa(g.Slot.Index), amdgpu.Failure{File: file, Errno: reading.SignalTimeout})
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = reading.State{State: amdgpu.State{Identity: m.lastIdentity(g.Device)}, Hangs: r.Missed(now),
+	g.State = reading.State{State: amdgpu.State{Identity: m.lastIdentity(g.Slot)}, Hangs: r.Missed(now),
 		Compute: compute}
-	g.Device.Model = cmp.Or(g.State.Identity.Model, g.Device.Model)
+	g.Slot.Model = cmp.Or(g.State.Identity.Model, g.Slot.Model)
 }
 
 // addContext adds users, leases and records to the readings.
@@ -224,10 +216,9 @@ func (m *Monitor) addContext(s *Snapshot) {
 	s.Disk, s.Tasks = readDisk(m.root, m.options.Disk), m.Tasks()
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		record := s.Records.Of(g.Device, s.At)
-		g.Traffic, g.Lease, g.Service = m.traffic.find(g.Device), record.Lease, record.Service
+		g.Traffic, g.Record = m.traffic.find(g.Slot), s.Records.Of(g.Slot, s.At)
 		if s.Users != nil {
-			if u := s.Users.Find(g.Device); u != nil {
+			if u := s.Users.Find(g.Slot); u != nil {
 				g.Users, g.Processes = u.Rows, u.Processes
 			}
 		}
@@ -292,7 +283,7 @@ func (m *Monitor) dropReaders(devices []gpu.Slot) {
 // already. Failures are counted inside, so that snapshots that share a reading count them
 // once.
 func (m *Monitor) read(g *GPU, found search) (*deadline.Work[reading.State], func()) {
-	d, shared := g.Device, g.Shared
+	d, shared := g.Slot, g.Shared
 	r := m.reader(d)
 	return m.reads.Join(d.Address(), func() reading.State {
 		var s reading.State

@@ -58,7 +58,7 @@ func (g *Gatherer) fill(s *monitor.Snapshot) {
 	seen := make(map[labels]bool, len(s.GPUs))
 	for i := range s.GPUs {
 		gpu := &s.GPUs[i]
-		l := labels{itoa(gpu.Device.Index), gpu.Device.PCI, gpu.State.Identity.UUID}
+		l := labels{itoa(gpu.Slot.Index), gpu.Slot.PCI, gpu.State.Identity.UUID}
 		seen[l] = true
 		r := g.gpus[l]
 		if r == nil {

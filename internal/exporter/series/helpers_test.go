@@ -77,7 +77,7 @@ func full(n int) (monitor.Snapshot, *filler) {
 	f := &filler{next: 1000, numbers: map[string]float64{}}
 	s := monitor.Snapshot{At: hosttest.Now}
 	for i := range n {
-		g := monitor.GPU{Device: gpu.Slot{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), GFX: "gfx942", Model: "Some GPU"}, Driver: "6.10.5", Up: true}
+		g := monitor.GPU{Record: pool.Record{Slot: gpu.Slot{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), GFX: "gfx942", Model: "Some GPU"}}, Driver: "6.10.5", Up: true}
 		f.fill(reflect.ValueOf(&g.State).Elem(), fmt.Sprintf("gpu%d", i))
 		g.State.Identity.UUID, g.State.RuntimePower = fmt.Sprintf("GPU-%016x", i), "active"
 		g.Health = health.Judgement{State: health.Critical, Score: 12.34, Faults: []health.Fault{{Kind: health.Hang}}}
