@@ -44,11 +44,17 @@ func TestGPUOpenWithoutALeaseIsNotLeased(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	runs(t, u.Host.Root, "4711")
 	first := leasedName(t, u, 0)
-	open := func() []admission.Quarantined {
+	open := func() map[string]string {
+		reasons := map[string]string{}
 		f, _ := admission.Decode([]byte(quarantinedNow(t, u.Host.Root)))
-		return f.GPUs
+		for _, g := range f.GPUs {
+			if g.Reason != "" {
+				reasons[g.Name] = g.Reason
+			}
+		}
+		return reasons
 	}
-	want := []admission.Quarantined{{Name: first, Reason: "is open in container " + other + ", which has not leased it (fly containers shows its build)"}}
+	want := map[string]string{first: "is open in container " + other + ", which has not leased it (fly containers shows its build)"}
 	watched := func(containers ...string) {
 		openIn(t, u, containers...)
 		watched(t, u)

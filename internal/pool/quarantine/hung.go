@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 )
 
 // This file compares on which GPUs a program has to be stopped. A build that its user aborts
@@ -74,14 +73,14 @@ func (run Run) seconds() float64 {
 
 // avoidHung adds the GPUs on which a step hung, or seems to hang now: the next attempt can begin
 // before its end is seen.
-func (r *Record) avoidHung(add func(a admission.Avoided, ended time.Time)) {
+func (r *Record) avoidHung(add func(gpu, stepHash string, ended time.Time)) {
 	for _, run := range r.Runs {
 		if run.Ended == nil {
 			run.Ended = &r.At
 		}
 		if (run.Exit == nil || isStop(*run.Exit)) && isLate(run.seconds(), r.longest(run.Program)) {
 			for _, u := range run.GPUs {
-				add(admission.Avoided{Name: u.Name, StepHash: run.StepHash}, *run.Ended)
+				add(u.Name, run.StepHash, *run.Ended)
 			}
 		}
 	}
@@ -91,7 +90,7 @@ func (r *Record) avoidHung(add func(a admission.Avoided, ended time.Time)) {
 				continue
 			}
 			for _, s := range hungOf(p.Stopped, r.longest(p.Program)) {
-				add(admission.Avoided{Name: g.Name, StepHash: s.StepHash}, s.ended())
+				add(g.Name, s.StepHash, s.ended())
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/admission"
 )
 
 // Verdict is the cause of a run's faults.
@@ -167,13 +166,14 @@ const (
 	maxAvoided = 256
 )
 
-// Avoid returns the GPUs of the last runs where a step had a fault or hung, and the GPU may
-// be the cause. If it is not, the step hangs on the other GPU too.
-func (r *Record) Avoid() (list []admission.Avoided) {
-	add := func(a admission.Avoided, ended time.Time) {
-		if a.StepHash != "" && r.At.Sub(ended).Abs() <= avoidTime && len(list) < maxAvoided &&
-			!slices.Contains(list, a) {
-			list = append(list, a)
+// Avoid returns, by GPU, the hashes of the steps that had a fault or hung there lately, and
+// the GPU may be the cause. If it is not, the step hangs on the other GPU too.
+func (r *Record) Avoid() map[string][]string {
+	avoid, n := map[string][]string{}, 0
+	add := func(gpu, stepHash string, ended time.Time) {
+		if stepHash != "" && r.At.Sub(ended).Abs() <= avoidTime && n < maxAvoided &&
+			!slices.Contains(avoid[gpu], stepHash) {
+			avoid[gpu], n = append(avoid[gpu], stepHash), n+1
 		}
 	}
 	for _, m := range r.FaultyRuns {
@@ -181,9 +181,9 @@ func (r *Record) Avoid() (list []admission.Avoided) {
 			continue
 		}
 		for _, u := range m.faulty() {
-			add(admission.Avoided{Name: u.Name, StepHash: m.StepHash}, *m.Ended)
+			add(u.Name, m.StepHash, *m.Ended)
 		}
 	}
 	r.avoidHung(add)
-	return list
+	return avoid
 }
