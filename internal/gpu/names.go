@@ -16,10 +16,6 @@ import (
 // amdgpu.ids (which distinguishes revisions), the system's pci.ids, the table of its
 // vendor, and "AMD GPU 1002:744c", which people can look up with lspci -d 1002:744c.
 
-func pciIDFiles() []string {
-	return []string{"/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"}
-}
-
 // model holds the values that determine a name.
 type model struct {
 	vendor   Vendor
@@ -51,7 +47,7 @@ func fillNames(r host.Root, inv *Inventory) {
 	for _, v := range Vendors() {
 		makers[v].readNames(r, want)
 	}
-	for _, file := range pciIDFiles() {
+	for _, file := range []string{"/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"} {
 		if !want.missing("") {
 			break
 		}

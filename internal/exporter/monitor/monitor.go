@@ -126,7 +126,8 @@ func New(root host.Root, source Source, o Options) *Monitor {
 		m.now = time.Now
 	}
 	if o.Usage {
-		m.users = newUsers(root, o, m.now)
+		m.users = &users{scanner: usage.New(root, usage.Options{Containers: o.UsageContainers}, m.now),
+			maxAge: 4 * o.UsageInterval}
 	}
 	m.watch, m.dumpClass = newWatch(root), root.Path("/sys/class/devcoredump")
 	return m

@@ -42,7 +42,7 @@ func (m *Monitor) search(late <-chan time.Time) search {
 		}
 		devices, compute, err := m.source()
 		if err != nil {
-			m.watch.reset()
+			m.watch.sum = 0 // so the next look is a change
 			return search{err: err}
 		}
 		if compute == nil {
@@ -128,9 +128,6 @@ func (w *watch) changed(now time.Time) bool {
 	}
 	return false
 }
-
-// reset makes the next look a change.
-func (w *watch) reset() { w.sum = 0 }
 
 func (w *watch) look() (sum uint64, ok bool) {
 	var h maphash.Hash

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 )
@@ -18,11 +17,6 @@ type users struct {
 	maxAge  time.Duration // age at which a scan is no longer shown
 
 	report cachedReport[usage.Result]
-}
-
-func newUsers(root host.Root, o Options, now func() time.Time) *users {
-	return &users{scanner: usage.New(root, usage.Options{Containers: o.UsageContainers}, now),
-		maxAge: 4 * o.UsageInterval}
 }
 
 // readUsers scans once, unless the last scan has not returned.

@@ -54,7 +54,9 @@ func (g *Gatherer) Gather() ([]*dto.MetricFamily, func(), error) {
 }
 
 func (g *Gatherer) fill(s *monitor.Snapshot) {
-	g.sheet.begin()
+	for _, f := range g.sheet.families {
+		f.Metric = f.Metric[:0]
+	}
 	seen := make(map[labels]bool, len(s.GPUs))
 	for i := range s.GPUs {
 		gpu := &s.GPUs[i]

@@ -43,10 +43,6 @@ const (
 	silent = 5 * time.Second
 )
 
-func newGPUs(root host.Root, now func() time.Time) gpus {
-	return gpus{root: root, now: now, limit: amdgpu.NewLimit(), readers: map[string]*reader{}}
-}
-
 func (g *gpus) close() {
 	for _, r := range g.readers {
 		if r.busy.IsZero() { // one that hangs is never closed

@@ -93,7 +93,7 @@ func TestHangingKFDLosesOnlyItsOwnNumbers(t *testing.T) {
 	s := m.scanner(Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		for !s.readings.Outstanding("kfd " + first.PCI + " 0") {
+		for !s.readings.Outstanding("kfd " + first.Address()) {
 			runtime.Gosched()
 		}
 		cancel()

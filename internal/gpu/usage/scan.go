@@ -46,9 +46,12 @@ func (s *Scanner) Scan(ctx context.Context, gpus []gpu.Slot) {
 	byGPU := s.descriptors(users, n, own, &r.Left)
 	r.Took = time.Since(began)
 
-	answers := s.readAll(ctx, byGPU)
+	answers := readEach(ctx, s, byGPU, func(pci string) string { return pci }, readInfos)
 	uses, spaces := byDevice(answers, n)
-	for d, more := range s.readKFDs(ctx, s.join(listKFD(s.root, n.kfdIDs()), spaces, own, &r.Left)) {
+	// KFD's files are read separately, because the time of copies is in the memory of the
+	// process itself, which may answer slowly.
+	kfd := s.join(listKFD(s.root, n.kfdIDs()), spaces, own, &r.Left)
+	for d, more := range readEach(ctx, s, kfd, func(d gpu.Slot) string { return "kfd " + d.Address() }, readKFD) {
 		uses[d] = append(uses[d], more...)
 	}
 	ledgers := map[string]*ledger{}
@@ -80,7 +83,8 @@ func byDevice(answers map[string][]reading, n nodes) (map[gpu.Slot][]use, map[gp
 				continue
 			}
 			uses[d] = append(uses[d], use{client: clientKey{id: a.info.client}, place: a.place, pid: a.pid,
-				screen: drawsScreens(a.node), memory: a.info.memory, engines: a.info.engines, units: -1})
+				screen: strings.HasPrefix(a.node, "card"), // which display servers have open
+				memory: a.info.memory, engines: a.info.engines, units: -1})
 			if spaces[d] == nil {
 				spaces[d] = map[uint64]owner{}
 			}
@@ -121,19 +125,8 @@ func (s *Scanner) cgroup(pid int) (string, bool) {
 	return string(b), err == nil
 }
 
-// readAll reads the descriptors of all GPUs in parallel. A GPU without an answer in time is
+// readEach reads the files of all GPUs in parallel. A GPU without an answer in time is
 // missing in the result.
-func (s *Scanner) readAll(ctx context.Context, all map[string][]descriptor) map[string][]reading {
-	return readEach(ctx, s, all, func(pci string) string { return pci }, readInfos)
-}
-
-// readKFDs reads KFD's files in the same way. It is separate, because the time of copies is
-// in the memory of the process itself, which may answer slowly.
-func (s *Scanner) readKFDs(ctx context.Context, all map[gpu.Slot][]kfdOf) map[gpu.Slot][]use {
-	name := func(d gpu.Slot) string { return "kfd " + d.PCI + " " + strconv.Itoa(d.Partition) }
-	return readEach(ctx, s, all, name, readKFD)
-}
-
 func readEach[K comparable, V, T any](ctx context.Context, s *Scanner, all map[K]V, name func(K) string,
 	read func(host.Root, V) T) map[K]T {
 	open := map[K]*deadline.Work[any]{}
