@@ -7,7 +7,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -19,13 +18,12 @@ type nodes struct {
 	whole   map[string]gpu.Slot // by PCI address: the GPU, or its first partition
 }
 
-// findNodes finds the nodes that users of the GPUs have open. The DRM nodes of NVIDIA's GPUs
-// do not identify their users.
+// findNodes finds the nodes that users of the GPUs have open.
 func findNodes(root host.Root, gpus []gpu.Slot) nodes {
 	n := nodes{root: root, byName: map[string]gpu.Slot{}, whole: map[string]gpu.Slot{}}
 	for _, d := range gpus {
-		if d.Vendor == gpu.NVIDIA {
-			if node := nvidiagpu.Node(root, d.PCI); node != "" {
+		if node, ok := vendorNode(root, d); ok {
+			if node != "" {
 				n.devices, n.byName[node] = append(n.devices, d), d
 			}
 			continue
@@ -58,15 +56,12 @@ func (n nodes) find(name string) (d gpu.Slot, ask bool) {
 // device returns the device of a client. The driver reports the PCI address, which
 // partitions share; the node distinguishes them.
 func (n nodes) device(in info, name string) (gpu.Slot, bool) {
-	if d, ok := n.byName[name]; ok && (d.PCI == in.pci || d.Vendor == gpu.NVIDIA) {
+	if d, ok := n.byName[name]; ok && (d.PCI == in.pci || strings.HasPrefix(name, nvidiaNode)) {
 		return d, true
 	}
 	d, ok := n.whole[in.pci]
 	return d, ok
 }
-
-// nvidiaNode is the prefix of NVIDIA's GPUs in /dev.
-const nvidiaNode = "nvidia"
 
 const topology = "/sys/class/kfd/kfd/topology/nodes"
 
